@@ -1,0 +1,32 @@
+//! What a worker needs from the values of one collective.
+
+use std::ops::Range;
+
+/// The values of one collective: read while they are encoded, written while results are decoded.
+///
+/// Element ranges are those of one fragment, in order of the buffer. A range is decoded at most once and never encoded afterwards.
+pub trait Buffer: Send {
+    /// Elements in the buffer.
+    fn len(&self) -> usize;
+
+    /// Whether there is nothing to sum.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Element type, operation and codec in one number ≥ 0, equal on every rank if they pass the same kind of collective.
+    fn signature(&self) -> i32;
+
+    /// What this worker proposes as the exponent of a fragment: [`NOT_FINITE`] if an element is not finite, or does not fit the codec.
+    fn exponent(&mut self, range: Range<usize>) -> i32;
+
+    /// Encodes a fragment into `lanes` (a whole number of blocks, zero-padded) with the agreed exponent, and returns the sum of
+    /// the lanes as [`wiresum_wire::LaneType::sum`] defines it.
+    fn encode(&mut self, range: Range<usize>, exponent: i8, lanes: &mut [u8]) -> u32;
+
+    /// Decodes the summed lanes of a fragment in place of its elements.
+    fn decode(&mut self, range: Range<usize>, exponent: i8, lanes: &[u8]);
+}
+
+/// The exponent of a fragment with an element that is not finite.
+pub const NOT_FINITE: i32 = i32::MAX;

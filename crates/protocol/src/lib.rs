@@ -1,0 +1,16 @@
+//! Sans-IO state machines of Wiresum. `spec/aggregation.md` is the prose of this crate.
+//!
+//! Nothing here touches a socket, a clock, a thread or a random number: datagrams, the time and commands go in;
+//! datagrams, the next deadline and events come out.
+
+pub mod aggregator;
+pub mod buffer;
+pub mod plan;
+pub mod time;
+pub mod worker;
+
+pub use aggregator::{Aggregator, Outcome, Recipients, Verdict};
+pub use buffer::Buffer;
+pub use plan::Plan;
+pub use time::Time;
+pub use worker::{Event, Failure, Transmit, Worker};

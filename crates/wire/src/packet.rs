@@ -1,0 +1,128 @@
+//! A checked view of one datagram.
+
+use thiserror::Error;
+use zerocopy::{FromBytes, IntoBytes};
+
+use crate::{BLOCK_LEN, Flags, HEADER_LEN, Header, Kind, LaneType, MAGIC, MAX_PAYLOAD, VERSION};
+
+/// A datagram whose form is right: known kind, exact length, matching check. Whether it belongs here is for the protocol.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet<'a> {
+    /// The header, in place.
+    pub header: &'a Header,
+    /// The kind, decoded.
+    pub kind: Kind,
+    /// The flags, decoded.
+    pub flags: Flags,
+    /// The lanes or control words.
+    pub payload: &'a [u8],
+}
+
+/// Why a datagram is not a packet. Each is counted and dropped, never answered.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq, Hash)]
+pub enum ParseError {
+    /// Shorter than the header, or than the header says.
+    #[error("truncated: {have} bytes where {need} are needed")]
+    Truncated {
+        /// Bytes received.
+        have: usize,
+        /// Bytes that the header calls for.
+        need: usize,
+    },
+    /// Longer than the header says.
+    #[error("{have} bytes where the header calls for {need}")]
+    TrailingBytes {
+        /// Bytes received.
+        have: usize,
+        /// Bytes that the header calls for.
+        need: usize,
+    },
+    /// Another protocol's datagram.
+    #[error("magic {0:#06x} is not Wiresum's")]
+    Magic(u16),
+    /// Another version of this protocol.
+    #[error("version {0} is not understood; this is version {VERSION}")]
+    Version(u8),
+    /// A kind that this version does not define.
+    #[error("unknown kind {0}")]
+    Kind(u8),
+    /// The payload's length is zero where values are due, not a multiple of [`BLOCK_LEN`], or above [`MAX_PAYLOAD`].
+    #[error("a payload of {0} bytes is not allowed")]
+    PayloadLength(usize),
+    /// The check does not match: damaged on the way.
+    #[error("check {have:#010x} does not match {want:#010x}: the packet was damaged on the way")]
+    Check {
+        /// Check found in the packet.
+        have: u32,
+        /// Check computed over the packet.
+        want: u32,
+    },
+}
+
+impl<'a> Packet<'a> {
+    /// Validates the form of `bytes`.
+    ///
+    /// # Errors
+    /// One [`ParseError`] per way in which a datagram can be ill-formed.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, ParseError> {
+        let packet = Self::parse_unchecked(bytes)?;
+        let have = packet.header.check.get();
+        let want = header_sum(packet.header).wrapping_add(packet.lane_sum());
+        if have == want { Ok(packet) } else { Err(ParseError::Check { have, want }) }
+    }
+
+    /// As [`Self::parse`], without the check: for an engine that sums the lanes while it adds them.
+    ///
+    /// # Errors
+    /// As [`Self::parse`], except [`ParseError::Check`].
+    pub fn parse_unchecked(bytes: &'a [u8]) -> Result<Self, ParseError> {
+        let (header, payload) = Header::ref_from_prefix(bytes)
+            .map_err(|_| ParseError::Truncated { have: bytes.len(), need: HEADER_LEN })?;
+        if header.magic.get() != MAGIC {
+            return Err(ParseError::Magic(header.magic.get()));
+        }
+        if header.version != VERSION {
+            return Err(ParseError::Version(header.version));
+        }
+        let kind = Kind::from_wire(header.kind).ok_or(ParseError::Kind(header.kind))?;
+        let flags = Flags(header.flags.get());
+        let width = if kind.carries_values() { LaneType::of(flags).width() } else { 4 };
+        let payload_len = usize::from(header.value_count.get()) * width;
+        let empty = payload_len == 0 && kind.carries_values();
+        if empty || payload_len % BLOCK_LEN != 0 || payload_len > MAX_PAYLOAD {
+            return Err(ParseError::PayloadLength(payload_len));
+        }
+        let (have, need) = (bytes.len(), HEADER_LEN + payload_len);
+        match have.cmp(&need) {
+            std::cmp::Ordering::Less => Err(ParseError::Truncated { have, need }),
+            std::cmp::Ordering::Greater => Err(ParseError::TrailingBytes { have, need }),
+            std::cmp::Ordering::Equal => Ok(Self { header, kind, flags, payload }),
+        }
+    }
+
+    /// The sum of the payload as the check counts it.
+    #[must_use]
+    pub fn lane_sum(&self) -> u32 {
+        self.lane_type().sum(self.payload)
+    }
+
+    /// How the payload is laid out; control words are big-endian and 32 bits wide.
+    #[must_use]
+    pub fn lane_type(&self) -> LaneType {
+        if self.kind.carries_values() { LaneType::of(self.flags) } else { LaneType::I32Be }
+    }
+}
+
+/// The header's share of the check: the sum of its big-endian 32-bit words, `check` taken as absent. Every bit of the
+/// header counts, so a fragment id damaged on the way cannot send values to another slot.
+#[must_use]
+pub fn header_sum(header: &Header) -> u32 {
+    let bytes = header.as_bytes();
+    let words = bytes[..28].chunks_exact(4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
+    words.fold(u32::from(header.flags.get()), u32::wrapping_add)
+}
+
+/// Sets the header's check for a payload whose lanes sum to `lane_sum`.
+pub fn seal(header: &mut Header, lane_sum: u32) {
+    header.check.set(header_sum(header).wrapping_add(lane_sum));
+}
