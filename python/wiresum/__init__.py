@@ -1,0 +1,1 @@
+"""Wiresum sums gradients inside the network, under unmodified PyTorch."""

@@ -1,0 +1,43 @@
+"""Every exception that Wiresum raises, as one tree.
+
+The message says what happened, where, and what to do; the class says which kind of answer fits: mend the plan,
+start a node, mend the caller, or restart the job.
+"""
+
+
+class WiresumError(Exception):
+    """Anything that Wiresum raises by itself."""
+
+
+class PlanError(WiresumError, ValueError):
+    """A plan has a field that no runner can honour; the message names the field."""
+
+
+class JoinError(WiresumError, ConnectionError):
+    """A worker was not admitted to its job: no node answered, one refused, or the address is not this host's."""
+
+
+class CollectiveError(WiresumError, RuntimeError):
+    """A collective did not end in a sum.
+
+    Every class below but `NotFiniteError` ends the job: later collectives fail with the same reason.
+    """
+
+
+class NotFiniteError(CollectiveError, ArithmeticError):
+    """A value on some rank is Inf or NaN, or does not fit the codec.
+
+    Every rank gets it for the same collective, with its buffer untouched, so that all can take another path.
+    """
+
+
+class MismatchError(CollectiveError, ValueError):
+    """Ranks passed different numbers of elements, element types or operations to one collective."""
+
+
+class CollectiveTimeoutError(CollectiveError, TimeoutError):
+    """A collective's deadline passed; the message names who did not deliver, or the node that is silent."""
+
+
+class ClosedError(CollectiveError):
+    """The engine was closed, by `close()` or by leaving its `with` block."""
