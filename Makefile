@@ -1,0 +1,59 @@
+# One door per task. `make demo` and `make test` do everything on a fresh machine.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+WIRESUM := $(VENV)/bin/wiresum
+export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+export CARGO_TERM_PROGRESS_WHEN ?= auto
+
+.PHONY: help build demo test test-rust test-python lint format bench doctor generate requirements clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: build ## Install what is missing, build, and train over a summing network beside Gloo (about 3 minutes after set-up)
+	$(WIRESUM) demo $(DEMO_ARGS)
+
+test: build test-rust test-python ## Install what is missing, build, and run every test
+
+build: $(VENV)/.installed ## Install what is missing and build; the command is then .venv/bin/wiresum
+	scripts/build.sh
+
+test-rust: $(VENV)/.installed ## Rust tests: unit, property, cluster under virtual time, kernel test-run
+	cargo test --workspace --locked --quiet
+
+test-python: build ## Python tests: backend, testbed in network namespaces, command line
+	$(PYTHON) -m pytest -rs $(PYTEST_ARGS)
+
+lint: $(VENV)/.installed ## Formatting, clippy, ruff, mypy, generated files
+	scripts/lint.sh
+
+format: $(VENV)/.installed ## Format Rust, Python and C in place
+	cargo fmt --all
+	ruff format python tests
+	ruff check --fix-only --quiet python tests
+	clang-format-19 -i bpf/*.c bpf/*.h python/wiresum/torch/csrc/*
+
+bench: build ## Every benchmark with its rival in the same run (tables, JSON under build/bench)
+	scripts/bench.sh
+
+doctor: build ## What this machine can do, and what to install for the rest
+	$(WIRESUM) doctor
+
+generate: ## Regenerate the C and Python definitions from crates/wire
+	cargo run --quiet --locked -p wiresum-wire --bin generate
+
+requirements: ## Pin the Python packages of requirements/dev.in anew
+	scripts/pin-requirements.sh
+
+clean: ## Remove what was built; the virtual environment stays
+	cargo clean
+	rm -rf build python/wiresum/*.so python/wiresum/torch/*.so
+
+$(VENV)/.installed: requirements/dev.txt scripts/setup.sh
+	scripts/setup.sh
+	touch $@
