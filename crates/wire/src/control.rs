@@ -1,97 +1,96 @@
 //! Payloads of the control kinds: big-endian 32-bit words at fixed places.
 
-use crate::GROUP_FRAGMENTS;
+use crate::schema::numbers;
 
-/// Words of a bitmap over one group.
-pub const BITMAP_WORDS: usize = GROUP_FRAGMENTS / 32;
+pub use crate::limits::BITMAP_WORDS;
 
 /// Payload of a probe and of its status, of equal length so that a data plane answers in place.
 ///
-/// A probe asks about the [`GROUP_FRAGMENTS`] fragments from `header.fragment` on; its words are zero.
+/// A probe asks about the [`GROUP_FRAGMENTS`](crate::GROUP_FRAGMENTS) fragments from `header.fragment` on; its words
+/// are zero, except the echo.
 pub mod status {
-    use super::BITMAP_WORDS;
+    use crate::limits::BITMAP_WORDS;
+    use crate::schema::constants;
 
-    /// State of the slot entry of `header.fragment` itself: one of [`super::EntryState`].
-    pub const STATE_WORD: usize = 0;
-    /// Contributors of `header.fragment` that the node holds, high word first.
-    pub const CONTRIBUTORS_WORD: usize = 1;
-    /// An opaque number that the probe carries and the status returns, to match them and to measure the round trip.
-    pub const ECHO_WORD: usize = 3;
-    /// Bit i (least significant first within a word): the node holds *this child's* contribution to fragment + i.
-    pub const HELD_WORD: usize = 8;
-    /// Bit i: every expected contributor to fragment + i is in.
-    pub const COMPLETE_WORD: usize = HELD_WORD + BITMAP_WORDS;
-    /// Bit i: the node has the final result of fragment + i.
-    pub const FINAL_WORD: usize = COMPLETE_WORD + BITMAP_WORDS;
-    /// Words in the payload.
-    pub const WORDS: usize = FINAL_WORD + BITMAP_WORDS;
+    constants! {
+        /// State of the slot entry of `header.fragment` itself: one of the entry states.
+        pub const STATE_WORD: usize = 0;
+        /// Contributors of `header.fragment` that the node holds, high word first.
+        pub const CONTRIBUTORS_WORD: usize = 1;
+        /// An opaque number that the probe carries and the status returns, to match them and to measure the round trip.
+        pub const ECHO_WORD: usize = 3;
+        /// Bit i (least significant first within a word): the node holds *this child's* contribution to fragment + i.
+        pub const HELD_WORD: usize = 8;
+        /// Bit i: every expected contributor to fragment + i is in.
+        pub const COMPLETE_WORD: usize = HELD_WORD + BITMAP_WORDS;
+        /// Bit i: the node has the final result of fragment + i.
+        pub const FINAL_WORD: usize = COMPLETE_WORD + BITMAP_WORDS;
+        /// Words in the payload.
+        pub const WORDS: usize = FINAL_WORD + BITMAP_WORDS;
+    }
 }
 
-/// State of a slot entry, as reported by a status.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum EntryState {
-    /// Holds nothing of this fragment.
-    #[default]
-    Empty = 0,
-    /// Some contributors are in.
-    Filling = 1,
-    /// All are in, the sum went up, the result has not come down.
-    Forwarded = 2,
-    /// The result is here.
-    Final = 3,
+numbers! {
+    /// State of a slot entry, as reported by a status.
+    pub enum EntryState: u8 {
+        /// Holds nothing of this fragment.
+        Empty = 0,
+        /// Some contributors are in.
+        Filling = 1,
+        /// All are in, the sum went up, the result has not come down.
+        Forwarded = 2,
+        /// The result is here.
+        Final = 3,
+    }
+}
+
+#[expect(clippy::derivable_impls, reason = "the table of names leaves no place for `#[default]`")]
+impl Default for EntryState {
+    fn default() -> Self {
+        Self::Empty
+    }
 }
 
 /// Payload of a hello; the welcome and the refusal repeat it.
 pub mod hello {
-    /// The plan's secret, high word first: without it a stranger cannot restart a job.
-    pub const SECRET_WORD: usize = 0;
-    /// Microseconds since the epoch at which rank 0 started this incarnation, high word first; the newest wins.
-    pub const INCARNATION_WORD: usize = 2;
-    /// 64-bit digest of the plan, high word first.
-    pub const PLAN_DIGEST_WORD: usize = 4;
-    /// In a refusal: one of [`super::RefusalReason`].
-    pub const REASON_WORD: usize = 6;
-    /// Words in the payload.
-    pub const WORDS: usize = 8;
+    use crate::schema::constants;
+
+    constants! {
+        /// The plan's secret, high word first: without it a stranger cannot restart a job.
+        pub const SECRET_WORD: usize = 0;
+        /// Microseconds since the epoch at which rank 0 started this incarnation, high word first; the newest wins.
+        pub const INCARNATION_WORD: usize = 2;
+        /// 64-bit digest of the plan, high word first.
+        pub const PLAN_DIGEST_WORD: usize = 4;
+        /// In a refusal: one of the refusal reasons.
+        pub const REASON_WORD: usize = 6;
+        /// Words in the payload.
+        pub const WORDS: usize = 8;
+    }
 }
 
-/// Why a node turns a child away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u32)]
-pub enum RefusalReason {
-    /// The node has no plan with this job id.
-    UnknownJob = 1,
-    /// The secret is not the plan's.
-    WrongSecret = 2,
-    /// The child holds another plan than the node.
-    OtherPlan = 3,
-    /// A newer incarnation of the job is running.
-    Superseded = 4,
-    /// The plan does not place this child here.
-    NotExpected = 5,
-}
-
-impl RefusalReason {
-    /// The reason with this number on the wire.
-    #[must_use]
-    pub fn from_wire(number: u32) -> Option<Self> {
-        [
-            Self::UnknownJob,
-            Self::WrongSecret,
-            Self::OtherPlan,
-            Self::Superseded,
-            Self::NotExpected,
-        ]
-        .into_iter()
-        .find(|reason| *reason as u32 == number)
+numbers! {
+    /// Why a node turns a child away.
+    pub enum RefusalReason: u32 {
+        /// The node has no plan with this job id.
+        UnknownJob = 1,
+        /// The secret is not the plan's.
+        WrongSecret = 2,
+        /// The child holds another plan than the node.
+        OtherPlan = 3,
+        /// A newer incarnation of the job is running.
+        Superseded = 4,
+        /// The plan does not place this child here.
+        NotExpected = 5,
     }
 }
 
 /// Reads word `index` of a control payload; zero where the payload ends.
 #[must_use]
 pub fn word(payload: &[u8], index: usize) -> u32 {
-    payload.get(4 * index..4 * index + 4).map_or(0, |b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]))
+    payload
+        .get(4 * index..4 * index + 4)
+        .map_or(0, |b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]))
 }
 
 /// Reads two words as one number, high word first.

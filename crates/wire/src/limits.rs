@@ -1,0 +1,30 @@
+//! Numbers that every implementation of the format shares.
+
+use crate::schema::constants;
+
+constants! {
+    /// "WS".
+    pub const MAGIC: u16 = 0x5753;
+    /// Version of the format; a packet of another version is malformed.
+    pub const VERSION: u8 = 1;
+    /// UDP port of an aggregator unless its plan says otherwise.
+    pub const DEFAULT_PORT: u16 = 5747;
+    /// Bytes of the header. With 42 bytes of Ethernet, IPv4 and UDP before it, the lanes are 4-byte aligned in a frame.
+    pub const HEADER_LEN: usize = 34;
+    /// Payload granularity in bytes: a payload is a whole number of these, so that every engine may add in blocks.
+    pub const BLOCK_LEN: usize = 32;
+    /// Fewest int32 lanes that a job may choose for its packets.
+    pub const MIN_VALUES: usize = 64;
+    /// Most int32 lanes in one packet: 2944 bytes of payload, the most that plain XDP on veth can carry.
+    pub const MAX_VALUES: usize = 736;
+    /// Largest payload in bytes.
+    pub const MAX_PAYLOAD: usize = MAX_VALUES * 4;
+    /// Largest datagram in bytes.
+    pub const MAX_PACKET: usize = HEADER_LEN + MAX_PAYLOAD;
+    /// Most children of one aggregator, the width of the contributor bitmap.
+    pub const MAX_CONTRIBUTORS: usize = 64;
+    /// Fragments described by one probe (XAgg §IV-D: groups of 1024 packets).
+    pub const GROUP_FRAGMENTS: usize = 1024;
+    /// Words of a bitmap over one group.
+    pub const BITMAP_WORDS: usize = GROUP_FRAGMENTS / 32;
+}
