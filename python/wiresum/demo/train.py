@@ -1,0 +1,157 @@
+"""An ordinary DDP training script: nothing in it knows Wiresum but the backend's name.
+
+Run it with anything that sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, for example
+
+    wiresum testbed run star --workers 4 -- python -m wiresum.demo.train --backend wiresum
+    torchrun --nproc-per-node 4 -m wiresum.demo.train --backend gloo
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from wiresum.demo import data
+
+ALL_REDUCE_REPEATS = 5
+"""All-reduces of the whole gradient that are timed after training, when nothing overlaps them."""
+
+
+def main() -> None:
+    """Trains, tests, times the all-reduce, and writes what came out."""
+    options = parse_arguments()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    dist.init_process_group(options.backend)
+    images = data.load(options.data_dir)
+    model = DistributedDataParallel(convolutional_network(images), gradient_as_bucket_view=True)
+    results = {
+        "backend": options.backend,
+        "data": images.name,
+        "workers": dist.get_world_size(),
+        "parameters": sum(p.numel() for p in model.parameters()),
+        **train(model, images, options),
+        "accuracy": accuracy(model, images),
+        "all_reduce_seconds": time_all_reduce(model),
+    }
+    if dist.get_rank() == 0 and options.output:
+        options.output.write_text(json.dumps(results | network_report(options.backend)))
+    dist.destroy_process_group()
+
+
+def parse_arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--backend", default="wiresum", help="of torch.distributed (default: %(default)s)")
+    parser.add_argument("--epochs", type=int, default=6, help="passes over the data (default: %(default)s)")
+    parser.add_argument("--batch-size", type=int, default=32, help="images per worker and step (default: %(default)s)")
+    parser.add_argument("--max-steps", type=int, help="stop after this many steps")
+    parser.add_argument("--data-dir", type=Path, help="folder with CIFAR-10/100; digits of scikit-learn if absent")
+    parser.add_argument("--output", type=Path, help="JSON file that rank 0 writes")
+    return parser.parse_args()
+
+
+def convolutional_network(images: data.Images) -> nn.Module:
+    """Three convolutions and two dense layers, 2.5 million parameters: small to compute, large to send."""
+    channels = images.train_images.shape[1]
+
+    def block(inputs: int, outputs: int) -> list[nn.Module]:
+        return [nn.Conv2d(inputs, outputs, 3, padding=1), nn.BatchNorm2d(outputs), nn.ReLU(inplace=True)]
+
+    return nn.Sequential(
+        *block(channels, 64),
+        *block(64, 128),
+        nn.MaxPool2d(2),
+        *block(128, 256),
+        nn.AdaptiveAvgPool2d(4),
+        nn.Flatten(),
+        nn.Linear(256 * 4 * 4, 512),
+        nn.ReLU(inplace=True),
+        nn.Linear(512, images.classes),
+    )
+
+
+def train(model: nn.Module, images: data.Images, options: argparse.Namespace) -> dict[str, Any]:
+    """Runs the epochs; returns speed and the loss of each step. The first step is left out of the speed."""
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    total = options.epochs * data.steps_per_epoch(images, world_size, options.batch_size)
+    total = min(total, options.max_steps or total)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=1e-4)
+    losses: list[float] = []
+    ends: list[float] = []
+    for batch in (b for e in range(options.epochs) for b in data.batches(images, rank, world_size, options.batch_size, e)):
+        if len(losses) == total:
+            break
+        losses.append(step(model, optimizer, *batch))
+        ends.append(time.perf_counter())
+        announce(step=len(losses), steps=total, loss=losses[-1])
+    seconds = ends[-1] - ends[0]
+    images_per_step = options.batch_size * world_size
+    return {
+        "steps": len(losses),
+        "step_seconds": [b - a for a, b in zip(ends, ends[1:], strict=False)],
+        "images_per_second": images_per_step * (len(ends) - 1) / seconds if seconds else 0.0,
+        "losses": losses,
+    }
+
+
+def step(model: nn.Module, optimizer: torch.optim.Optimizer, images: torch.Tensor, labels: torch.Tensor) -> float:
+    """One optimisation step; returns this rank's loss."""
+    optimizer.zero_grad(set_to_none=True)
+    loss = nn.functional.cross_entropy(model(images), labels)
+    loss.backward()
+    optimizer.step()
+    return float(loss.detach())
+
+
+def accuracy(model: nn.Module, images: data.Images) -> float:
+    """Share of the test images that are classified right (computed alike on every rank)."""
+    model.eval()
+    with torch.no_grad():
+        right = [
+            (model(x).argmax(1) == y).sum().item()
+            for x, y in zip(images.test_images.split(256), images.test_labels.split(256), strict=True)
+        ]
+    return sum(right) / len(images.test_labels)
+
+
+def time_all_reduce(model: nn.Module) -> float:
+    """Median seconds of an all-reduce of the whole gradient as one float32 tensor, the slowest rank counting."""
+    gradient = torch.zeros(sum(p.numel() for p in model.parameters())).uniform_(-1, 1)
+    seconds = torch.zeros(ALL_REDUCE_REPEATS, dtype=torch.float64)
+    for repeat in range(ALL_REDUCE_REPEATS):
+        dist.barrier()
+        start = time.perf_counter()
+        dist.all_reduce(gradient)
+        seconds[repeat] = time.perf_counter() - start
+    dist.all_reduce(seconds, op=dist.ReduceOp.MAX)
+    return statistics.median(seconds.tolist())
+
+
+def network_report(backend: str) -> dict[str, Any]:
+    """What the backend says was summed in the network; nothing for other backends."""
+    if backend != "wiresum":
+        return {}
+    import wiresum.torch
+
+    return {"report": str(wiresum.torch.report())}
+
+
+def announce(**progress: float) -> None:
+    """Tells whoever started this script how far it is, one JSON object a line, from rank 0."""
+    if dist.get_rank() == 0:
+        print(json.dumps(progress), file=sys.stdout, flush=True)
+
+
+if __name__ == "__main__":
+    main()
