@@ -105,9 +105,9 @@ class ArraysOnly(pickle.Unpickler):
         raise pickle.UnpicklingError(f"{module}.{name} does not belong in a CIFAR file")
 
 
-def batches(images: Images, rank: int, world_size: int, batch_size: int, epoch: int) -> Iterator[
-    tuple[torch.Tensor, torch.Tensor]
-]:
+def batches(
+    images: Images, rank: int, world_size: int, batch_size: int, epoch: int
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """This rank's share of one shuffled epoch; every rank gets the same number of full batches."""
     order = torch.randperm(len(images.train_labels), generator=torch.Generator().manual_seed(epoch))
     mine = order[rank::world_size]

@@ -89,7 +89,9 @@ def train(model: nn.Module, images: data.Images, options: argparse.Namespace) ->
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=1e-4)
     losses: list[float] = []
     ends: list[float] = []
-    for batch in (b for e in range(options.epochs) for b in data.batches(images, rank, world_size, options.batch_size, e)):
+    for batch in (
+        b for e in range(options.epochs) for b in data.batches(images, rank, world_size, options.batch_size, e)
+    ):
         if len(losses) == total:
             break
         losses.append(step(model, optimizer, *batch))

@@ -1,0 +1,80 @@
+"""One rank of `wiresum bench allreduce`: the same tensor through every backend in turn, under the same conditions.
+
+It is started by the benchmark with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and a JSON object on its command line.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to measure."""
+
+    backends: list[str]
+    elements: int
+    repeats: int
+    warmups: int
+    output: str
+
+    def to_json(self) -> str:
+        """For the command line."""
+        return json.dumps(asdict(self))
+
+
+def main() -> None:
+    """Measures, checks the sums, and writes rank 0's view to a file."""
+    task = Task(**json.loads(sys.argv[1]))
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    groups = {name: dist.group.WORLD if name == "gloo" else dist.new_group(backend=name) for name in task.backends}
+    inputs = torch.empty(task.elements).uniform_(-1, 1, generator=torch.Generator().manual_seed(dist.get_rank()))
+    expected = inputs.clone()
+    dist.all_reduce(expected)
+    seconds: dict[str, list[float]] = {name: [] for name in task.backends}
+    errors = dict.fromkeys(task.backends, 0.0)
+    for repeat in range(task.warmups + task.repeats):
+        for name, group in groups.items():
+            elapsed, error = measure(inputs, expected, group)
+            errors[name] = max(errors[name], error)
+            if repeat >= task.warmups:
+                seconds[name].append(elapsed)
+    if dist.get_rank() == 0:
+        Path(task.output).write_text(json.dumps({"seconds": seconds, "errors": errors, "report": report(task)}))
+    for name, group in groups.items():
+        if name != "gloo":
+            dist.destroy_process_group(group)
+    dist.destroy_process_group()
+
+
+def measure(inputs: torch.Tensor, expected: torch.Tensor, group: Any) -> tuple[float, float]:
+    """Seconds of one all-reduce, the slowest rank counting, and the largest deviation from Gloo's sum."""
+    tensor = inputs.clone()
+    dist.barrier()
+    start = time.perf_counter()
+    dist.all_reduce(tensor, group=group)
+    elapsed = torch.tensor([time.perf_counter() - start, float((tensor - expected).abs().max())], dtype=torch.float64)
+    dist.all_reduce(elapsed, op=dist.ReduceOp.MAX)
+    return float(elapsed[0]), float(elapsed[1])
+
+
+def report(task: Task) -> str:
+    """What Wiresum says about where it summed."""
+    if "wiresum" not in task.backends:
+        return ""
+    import wiresum.torch
+
+    return str(wiresum.torch.report())
+
+
+if __name__ == "__main__":
+    main()

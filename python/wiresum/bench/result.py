@@ -1,0 +1,94 @@
+"""The one shape that every benchmark's outcome has."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Result:
+    """One measured quantity over several runs."""
+
+    name: str
+    unit: str
+    runs: list[float]
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def median(self) -> float:
+        """Median of the runs."""
+        return statistics.median(self.runs)
+
+    def to_json(self) -> dict[str, Any]:
+        """The result with its spread."""
+        spread = {"median": self.median, "min": min(self.runs), "max": max(self.runs)}
+        return {"name": self.name, **spread, "unit": self.unit, "runs": self.runs, **self.extra}
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """One measured quantity over another, larger being better, and what was aimed at."""
+
+    name: str
+    value: float
+    target: str = ""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What physics allows, and how it was computed."""
+
+    value: float
+    unit: str
+    explanation: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """A benchmark's outcome."""
+
+    benchmark: str
+    parameters: dict[str, Any]
+    results: Sequence[Result]
+    ratios: Sequence[Ratio] = ()
+    limit: Limit | None = None
+    notes: Sequence[str] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """One object: `benchmark`, `parameters`, `machine`, `results`, `limit` where there is one, `ratios`, `notes`."""
+        limit = {"limit": asdict(self.limit)} if self.limit else {}
+        return {
+            "benchmark": self.benchmark,
+            "parameters": self.parameters,
+            "machine": machine(),
+            "results": [result.to_json() for result in self.results],
+            **limit,
+            "ratios": [asdict(ratio) for ratio in self.ratios],
+            "notes": list(self.notes),
+        }
+
+
+def machine() -> dict[str, Any]:
+    """What it was measured on. A load above zero at the start means that others were at work."""
+    return {
+        "cpu": cpu_model(),
+        "cores": os.cpu_count(),
+        "kernel": platform.release(),
+        "load_1min": os.getloadavg()[0],
+        "python": platform.python_version(),
+    }
+
+
+def cpu_model() -> str:
+    """The processor's name, as far as the system tells."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    except OSError:
+        names = []
+    return names[0] if names else platform.processor() or platform.machine()

@@ -1,0 +1,113 @@
+"""The invariants of ARCHITECTURE.md that can be read off the sources."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+# A crate may use only crates listed before it, and only those named here.
+ALLOWED_CRATES = {
+    "wire": set(),
+    "codec": {"wire"},
+    "protocol": {"wire", "codec"},
+    "xdp": {"wire", "protocol"},
+    "node": {"wire", "codec", "protocol", "xdp"},
+    "python": {"wire", "codec", "protocol", "xdp", "node"},
+}
+
+# What only one crate may know.
+PRIVATE_DEPENDENCIES = {"pyo3": "python", "libbpf-rs": "xdp", "libbpf-sys": "xdp", "libbpf-cargo": "xdp"}
+
+# Python packages by layer: a package may import those in its own set.
+ALLOWED_PACKAGES = {
+    "errors": set(),
+    "wire": set(),
+    "plan": {"errors", "wire", "_native"},
+    "torch": {"errors", "wire", "plan", "_native"},
+    "testbed": {"errors", "wire", "plan", "_native"},
+    "bench": {"errors", "wire", "plan", "testbed", "torch", "_native"},
+    "demo": {"errors", "wire", "plan", "testbed", "torch", "bench", "_native"},
+    "cli": {"errors", "wire", "plan", "testbed", "torch", "bench", "demo", "_native"},
+}
+
+
+def manifest(crate: str) -> dict:
+    return tomllib.loads((ROOT / "crates" / crate / "Cargo.toml").read_text())
+
+
+def dependencies(crate: str) -> set[str]:
+    content = manifest(crate)
+    return set(content.get("dependencies", {})) | set(content.get("build-dependencies", {}))
+
+
+def test_every_crate_has_a_place_in_the_layers():
+    assert {p.parent.name for p in (ROOT / "crates").glob("*/Cargo.toml")} == set(ALLOWED_CRATES)
+
+
+@pytest.mark.parametrize("crate", ALLOWED_CRATES)
+def test_crates_depend_downwards_only(crate):
+    used = {name.removeprefix("wiresum-") for name in dependencies(crate) if name.startswith("wiresum-")}
+    assert used <= ALLOWED_CRATES[crate]
+
+
+@pytest.mark.parametrize("crate", ALLOWED_CRATES)
+def test_private_dependencies_stay_in_their_crate(crate):
+    foreign = {name for name in dependencies(crate) if PRIVATE_DEPENDENCIES.get(name, crate) != crate}
+    assert not foreign
+
+
+def python_files():
+    return sorted((ROOT / "python" / "wiresum").rglob("*.py"))
+
+
+def imports(path: Path) -> set[str]:
+    pattern = r"^\s*(?:from wiresum(?:\.(\w+))?[\w.]* import (\w+)|import wiresum\.(\w+))"
+    found = re.finditer(pattern, path.read_text(), re.MULTILINE)
+    return {m.group(1) or m.group(3) or m.group(2) for m in found}
+
+
+@pytest.mark.parametrize("path", python_files(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_packages_import_downwards_only(path):
+    place = path.relative_to(ROOT / "python" / "wiresum").parts[0].removesuffix(".py")
+    if place == "__init__":
+        return
+    assert place in ALLOWED_PACKAGES, f"give {place} a place in ALLOWED_PACKAGES"
+    assert imports(path) <= ALLOWED_PACKAGES[place] | {place}
+
+
+BANNED_IN_CORE = r"std::(?:net::\w*Socket\b|net::Tcp|time::(?:Instant|SystemTime)|thread|fs|process)"
+
+
+@pytest.mark.parametrize("crate", ["wire", "codec", "protocol"])
+def test_the_core_is_sans_io(crate):
+    for path in (ROOT / "crates" / crate / "src").rglob("*.rs"):
+        if path.relative_to(ROOT / "crates" / crate / "src").parts[0] in {"bin", "bench.rs"}:
+            continue
+        hits = [h for h in re.findall(BANNED_IN_CORE, path.read_text()) if "SocketAddr" not in h]
+        assert not hits, f"{path.relative_to(ROOT)} uses {hits}"
+
+
+def tracked_text_files():
+    skip = {".git", "target", ".venv", "build", "node_modules"}
+    for path in ROOT.rglob("*"):
+        relative = path.relative_to(ROOT)
+        if (
+            path.is_file()
+            and not skip & set(relative.parts)
+            and path.suffix in {".rs", ".py", ".c", ".h", ".cpp", ".md"}
+        ):
+            yield path
+
+
+def test_no_file_is_a_giant():
+    giants = {
+        str(p.relative_to(ROOT)): n
+        for p in tracked_text_files()
+        if p.suffix != ".md" and (n := p.read_text().count("\n")) > 600
+    }
+    assert not giants, f"split these, one thing each: {giants}"
