@@ -100,7 +100,7 @@ class ArraysOnly(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         """Admits what NumPy arrays are made of."""
-        if name in self.ALLOWED and module.split(".")[0] in {"numpy", "_codecs"}:
+        if name in self.ALLOWED and module.split(".", maxsplit=1)[0] in {"numpy", "_codecs"}:
             return super().find_class(module, name)
         raise pickle.UnpicklingError(f"{module}.{name} does not belong in a CIFAR file")
 
