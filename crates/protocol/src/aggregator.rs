@@ -1,10 +1,10 @@
-//! The aggregator, root or inner: purely reactive, it has no timer except the one that repeats its own hello.
+//! The aggregator, root or inner: purely reactive. It has no timer: whoever lacks something asks again.
 
 use std::net::SocketAddr;
 
 use wiresum_wire::NodeId;
 
-use crate::{Plan, Time};
+use crate::Plan;
 
 /// One node of the plan, for one job. Memory is allocated once, by the plan.
 pub struct Aggregator;
@@ -86,7 +86,7 @@ impl Aggregator {
     /// Takes the datagram in `buffer[..len]` and may leave the packet to send in the same buffer, as a switch does.
     ///
     /// `buffer` has room for [`wiresum_wire::MAX_PACKET`] bytes.
-    pub fn handle_datagram(&mut self, _source: SocketAddr, _buffer: &mut [u8], _len: usize, _now: Time) -> Outcome {
+    pub fn handle_datagram(&mut self, _source: SocketAddr, _buffer: &mut [u8], _len: usize) -> Outcome {
         Outcome { verdict: Verdict::Malformed, recipients: Recipients::None, len: 0 }
     }
 
@@ -100,17 +100,6 @@ impl Aggregator {
     #[must_use]
     pub fn child_count(&self) -> usize {
         0
-    }
-
-    /// Writes a packet that the node sends of its own accord (its hello to a parent, a welcome to a child).
-    pub fn poll_transmit(&mut self, _now: Time, _buffer: &mut [u8]) -> Option<(SocketAddr, usize)> {
-        None
-    }
-
-    /// When [`Self::poll_transmit`] will have something to send if nothing arrives before.
-    #[must_use]
-    pub fn poll_timeout(&self) -> Option<Time> {
-        None
     }
 
     /// Datagrams by verdict.
