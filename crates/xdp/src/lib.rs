@@ -1,1 +1,17 @@
-//! wiresum-xdp
+//! The aggregator in the kernel: loads `bpf/`, fills its maps from plans, reads its counters.
+//!
+//! The program sums, answers and broadcasts by itself. What needs judgement stays in user space: hellos and welcomes are
+//! passed up to the daemon's UDP socket, and the daemon mirrors what it decides with [`XdpAggregator::start_incarnation`],
+//! [`XdpAggregator::admit_child`] and [`XdpAggregator::set_parent`]. The program has noted on which port, and between which
+//! Ethernet addresses, each such packet came, so the daemon names peers by their socket address alone.
+//!
+//! Where there is no Linux, or no clang at build time, the same interface returns [`XdpError::NotBuilt`].
+
+#[path = "stub.rs"]
+mod engine;
+mod error;
+mod options;
+
+pub use engine::{XdpAggregator, attach_pass_program};
+pub use error::XdpError;
+pub use options::{AttachMode, Options};

@@ -1,0 +1,65 @@
+//! What can go wrong between the daemon and the kernel.
+
+use std::net::SocketAddr;
+
+use thiserror::Error;
+use wiresum_wire::{Contributor, JobId, NodeId, SubModelId};
+
+/// Why the kernel's aggregator could not do something.
+#[derive(Debug, Error)]
+pub enum XdpError {
+    /// The crate was built without the BPF programs.
+    #[error("{0}; until then use the engine `udp`")]
+    NotBuilt(&'static str),
+    /// The process may not load BPF programs.
+    #[error(
+        "loading the XDP aggregator needs CAP_BPF and CAP_NET_ADMIN: run as root, or `setcap cap_bpf,cap_net_admin+ep` the daemon"
+    )]
+    NotPermitted,
+    /// The kernel said no.
+    #[error("{action}: {cause}")]
+    Kernel {
+        /// What was attempted, and on what.
+        action: String,
+        /// The kernel's words.
+        cause: String,
+    },
+    /// Plans that one program cannot carry at once.
+    #[error("{what}: {have}, at most {most}")]
+    TooMany {
+        /// What there is too much of.
+        what: &'static str,
+        /// How many there are.
+        have: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// Two plans with one job id, or a node that its plan does not know.
+    #[error("plan of job {job}, node {node}: {problem}")]
+    Plan {
+        /// The job.
+        job: JobId,
+        /// The node.
+        node: NodeId,
+        /// What is wrong, and what to do.
+        problem: &'static str,
+    },
+    /// No plan places this child or parent here.
+    #[error("job {job} has no contributor {contributor} to sub-model {sub_model} at this node")]
+    UnknownPeer {
+        /// The job.
+        job: JobId,
+        /// The sub-model.
+        sub_model: SubModelId,
+        /// The contributor; for a parent, this node's own index there.
+        contributor: Contributor,
+    },
+    /// Nothing came from this address through an interface with the program.
+    #[error(
+        "no packet from {0} has passed the XDP program: is the program attached to the interface that it arrives on?"
+    )]
+    NotHeard(SocketAddr),
+    /// No such interface.
+    #[error("there is no network interface `{0}` in this network namespace; `ip link` lists them")]
+    NoInterface(String),
+}

@@ -1,0 +1,27 @@
+//! How the aggregator is loaded.
+
+/// Where in a device's receive path the program runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AttachMode {
+    /// In the driver, before the kernel allocates a socket buffer.
+    #[default]
+    Native,
+    /// After it: slower, but any driver will do.
+    Generic,
+}
+
+/// Load-time choices; the defaults are right for most machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Take a lock for each entry while adding. May be switched off where the network card steers flows so that all
+    /// contributions to a fragment arrive on one CPU.
+    pub lock_entries: bool,
+    /// Where the program runs.
+    pub mode: AttachMode,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { lock_entries: true, mode: AttachMode::default() }
+    }
+}

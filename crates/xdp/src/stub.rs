@@ -1,0 +1,121 @@
+//! The interface of the engine where the BPF programs could not be built.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+
+use wiresum_protocol::{Plan, Verdict};
+use wiresum_wire::{Contributor, JobId, JobKey, NodeId, SubModelId};
+
+use crate::{Options, XdpError};
+
+const REMEDY: XdpError = XdpError::NotBuilt(
+    "this build has no XDP aggregator: build on Linux with clang 15 or later (Debian: apt-get install clang-19 libelf-dev zlib1g-dev)",
+);
+
+/// The aggregator in the kernel; cannot exist in this build.
+pub struct XdpAggregator(Infallible);
+
+impl XdpAggregator {
+    /// Whether [`Self::load`] may succeed here: built with the programs, and the process may load them.
+    ///
+    /// # Errors
+    /// Why not, and what to do.
+    pub fn check_support() -> Result<(), XdpError> {
+        Err(REMEDY)
+    }
+
+    /// Loads the program for these plans, each as seen by one of its nodes, and allocates all memory they will ever need.
+    ///
+    /// # Errors
+    /// [`XdpError`] says what the kernel or the plans lack.
+    pub fn load(_plans: &[(Plan, NodeId)], _options: &Options) -> Result<Self, XdpError> {
+        Err(REMEDY)
+    }
+
+    /// Runs the program on a network interface of this namespace until this object is dropped, or the process dies.
+    ///
+    /// # Errors
+    /// [`XdpError::NoInterface`], or the kernel's refusal.
+    pub fn attach(&mut self, _interface: &str) -> Result<(), XdpError> {
+        match self.0 {}
+    }
+
+    /// Begins an incarnation of a job: what the slots hold of older ones counts as empty, and its children and parents are
+    /// to be admitted anew.
+    ///
+    /// # Errors
+    /// [`XdpError::UnknownPeer`] if no plan has this job.
+    pub fn start_incarnation(&mut self, _job: JobId, _key: JobKey) -> Result<(), XdpError> {
+        match self.0 {}
+    }
+
+    /// Ends the job's incarnation: every further packet of it is foreign.
+    ///
+    /// # Errors
+    /// As [`Self::start_incarnation`].
+    pub fn end_incarnation(&mut self, _job: JobId) -> Result<(), XdpError> {
+        match self.0 {}
+    }
+
+    /// Admits the child that said hello from `address` as a contributor to a sub-model, or moves it there.
+    ///
+    /// # Errors
+    /// [`XdpError::NotHeard`] if its hello did not come through the program; [`XdpError::UnknownPeer`].
+    pub fn admit_child(
+        &mut self,
+        _job: JobId,
+        _sub_model: SubModelId,
+        _contributor: Contributor,
+        _address: SocketAddr,
+    ) -> Result<(), XdpError> {
+        match self.0 {}
+    }
+
+    /// Forgets a child: its contributions are refused, results no longer go to it.
+    ///
+    /// # Errors
+    /// [`XdpError::UnknownPeer`].
+    pub fn remove_child(
+        &mut self,
+        _job: JobId,
+        _sub_model: SubModelId,
+        _contributor: Contributor,
+    ) -> Result<(), XdpError> {
+        match self.0 {}
+    }
+
+    /// Sets the parent, whose welcome came from `address`.
+    ///
+    /// # Errors
+    /// As [`Self::admit_child`].
+    pub fn set_parent(
+        &mut self,
+        _job: JobId,
+        _sub_model: SubModelId,
+        _address: SocketAddr,
+    ) -> Result<(), XdpError> {
+        match self.0 {}
+    }
+
+    /// Packets by verdict, summed over CPUs; [`Verdict::Control`] are those passed up to the daemon's socket.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn counters(&self) -> Result<Vec<(Verdict, u64)>, XdpError> {
+        match self.0 {}
+    }
+
+    /// Bytes of slot memory in the kernel, fixed at load.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        match self.0 {}
+    }
+}
+
+/// Attaches a program that passes every packet; see the crate built with BPF.
+///
+/// # Errors
+/// Always, in this build.
+pub fn attach_pass_program(_interface: &str) -> Result<(), XdpError> {
+    Err(REMEDY)
+}
