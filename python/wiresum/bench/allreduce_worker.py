@@ -1,6 +1,6 @@
 """One rank of `wiresum bench allreduce`: the same tensor through every backend in turn, under the same conditions.
 
-It is started by the benchmark with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and a JSON object on its command line.
+The benchmark starts it with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and a JSON object on its command line.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class Report:
     notes: Sequence[str] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """One object: `benchmark`, `parameters`, `machine`, `results`, `limit` where there is one, `ratios`, `notes`."""
+        """One object with the same keys for every benchmark; `limit` only where there is one."""
         limit = {"limit": asdict(self.limit)} if self.limit else {}
         return {
             "benchmark": self.benchmark,

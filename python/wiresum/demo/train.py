@@ -9,6 +9,7 @@ Run it with anything that sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, fo
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import statistics
 import sys
@@ -101,7 +102,7 @@ def train(model: nn.Module, images: data.Images, options: argparse.Namespace) ->
     images_per_step = options.batch_size * world_size
     return {
         "steps": len(losses),
-        "step_seconds": [b - a for a, b in zip(ends, ends[1:], strict=False)],
+        "step_seconds": [b - a for a, b in itertools.pairwise(ends)],
         "images_per_second": images_per_step * (len(ends) - 1) / seconds if seconds else 0.0,
         "losses": losses,
     }
