@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from wiresum import wire
 
 ETHERNET_HEADER_BYTES = 14
-"""Destination, source, type: what Linux's shapers count; the frame check sequence and the preamble are not there on veth."""
+"""Destination, source, type: what Linux counts; veth has neither frame check sequence nor preamble."""
 IPV4_UDP_BYTES = 28
 
 
 @dataclass(frozen=True)
 class StarTraffic:
-    """Bytes that an all-reduce puts on each worker's link, in each direction, when the sum is made at the star's centre."""
+    """What an all-reduce puts on each worker's link, in each direction, when it is summed at the centre."""
 
     elements: int
     workers: int
