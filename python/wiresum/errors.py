@@ -13,6 +13,18 @@ class PlanError(WiresumError, ValueError):
     """A plan has a field that no runner can honour; the message names the field."""
 
 
+class TopologyError(WiresumError, ValueError):
+    """A topology has a field that cannot be; the message names the field."""
+
+
+class TestbedError(WiresumError, RuntimeError):
+    """A testbed could not be set up, does not deliver, or a process in it could not be started."""
+
+
+class SupportError(WiresumError, OSError):
+    """This machine lacks a privilege, a program or a kernel feature; the message says how to get it."""
+
+
 class JoinError(WiresumError, ConnectionError):
     """A worker was not admitted to its job: no node answered, one refused, or the address is not this host's."""
 

@@ -1,0 +1,269 @@
+"""The answer of every planner and the input of every runner. `spec/plan.md` documents every field.
+
+The rules are those of `crates/protocol/src/plan.rs`; a test holds the two together.
+"""
+
+import re
+from collections import Counter
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from wiresum.errors import PlanError, WiresumError
+from wiresum.plan.document import Document, FileDocument
+from wiresum.wire import BLOCK_LEN, MAX_CONTRIBUTORS, MAX_VALUES, MIN_VALUES
+
+FORMAT = "wiresum-plan/1"
+"""Value of `AggregationPlan.format`."""
+LANE_BYTES = 4
+"""Bytes of an int32 lane."""
+MAX_SLOTS = 1 << 22
+"""2²² fragments of 2944 bytes are 12 GB of gradient."""
+SLOT_VERSIONS = 2
+"""Entries of a slot."""
+SHARE_TOLERANCE = 1e-6
+MAX_U16 = (1 << 16) - 1
+MAX_U32 = (1 << 32) - 1
+
+U16 = Annotated[int, Field(ge=0, le=MAX_U16)]
+U32 = Annotated[int, Field(ge=0, le=MAX_U32)]
+Lanes = Literal["int32-le", "int32-be", "int16-le", "int16-be"]
+Engine = Literal["xdp", "udp"]
+Role = Literal["exponents", "values"]
+Policy = Literal["pool", "cache"]
+
+
+class PlanJob(Document):
+    """What all participants of a job agree on.
+
+    Attributes:
+        id: number of the job on its aggregators.
+        secret: 16 hexadecimal digits; a child without it is refused.
+        values_per_packet: payload of a full packet in int32 lanes (twice as many values with 16-bit lanes).
+        lanes: width and byte order of the lanes.
+        codec: how floats become integers, `block` or `fixed:<factor>`.
+    """
+
+    id: U16
+    secret: Annotated[str, Field(pattern=r"^[0-9a-fA-F]{16}$")]
+    values_per_packet: U16
+    lanes: Lanes = "int32-le"
+    codec: str = "block"
+
+    @field_validator("values_per_packet")
+    @classmethod
+    def _fills_blocks(cls, values: int) -> int:
+        lanes_per_block = BLOCK_LEN // LANE_BYTES
+        if not MIN_VALUES <= values <= MAX_VALUES or values % lanes_per_block:
+            raise ValueError(f"must be {MIN_VALUES}..={MAX_VALUES} and a multiple of {lanes_per_block}")
+        return values
+
+    @property
+    def payload_bytes(self) -> int:
+        """Bytes of payload in a full packet."""
+        return self.values_per_packet * LANE_BYTES
+
+
+class PlanNode(Document):
+    """An aggregator.
+
+    Attributes:
+        id: its number in packets.
+        name: its name, for people.
+        address: where its children send to, `ip:port`.
+        engine: what runs it, the kernel (`xdp`) or user space (`udp`).
+    """
+
+    id: U16
+    name: str
+    address: str
+    engine: Engine = "udp"
+
+    @field_validator("address")
+    @classmethod
+    def _is_socket_address(cls, address: str) -> str:
+        parse_socket_address(address)
+        return address
+
+    @property
+    def ip(self) -> IPv4Address | IPv6Address:
+        """The address without the port."""
+        return parse_socket_address(self.address)[0]
+
+    @property
+    def port(self) -> int:
+        """The UDP port."""
+        return parse_socket_address(self.address)[1]
+
+
+class PlanWorker(Document):
+    """A worker.
+
+    Attributes:
+        rank: its rank in the process group.
+        name: its name, for people.
+        address: where it sends from; any address where absent.
+    """
+
+    rank: U32
+    name: str
+    address: str | None = None
+
+    @field_validator("address")
+    @classmethod
+    def _is_address(cls, address: str | None) -> str | None:
+        if address is not None and (ip_address(address) and "%" in address):
+            raise ValueError("must not have a zone")
+        return address
+
+
+class WorkerChild(Document):
+    """A child that is a worker, by rank."""
+
+    worker: U32
+
+
+class NodeChild(Document):
+    """A child that is an aggregator, by id."""
+
+    node: U16
+
+
+Child = WorkerChild | NodeChild
+
+
+class TreeNode(Document):
+    """A node's place in a tree.
+
+    Attributes:
+        node: the aggregator's id.
+        parent: its parent's id; absent at the root.
+        children: its children; the index in this list is the contributor.
+    """
+
+    node: U16
+    parent: U16 | None = None
+    children: list[Child]
+
+
+class SubModel(Document):
+    """A stream of fragments with a tree and slots of its own.
+
+    Attributes:
+        id: its number in packets.
+        name: its name, for people.
+        role: what it carries.
+        share: fraction of each collective's values that it carries; 0 for exponents.
+        policy: how fragments find their slots, and what acknowledges them.
+        slots: slots at every node of the tree, each with two versions; a power of two.
+        window: most fragments that a worker has sent without an acknowledgement; at most `slots`.
+        tree: the reduce tree, root first.
+    """
+
+    id: U16
+    name: str
+    role: Role
+    share: float
+    policy: Policy
+    slots: U32
+    window: U32
+    tree: list[TreeNode]
+
+    @model_validator(mode="after")
+    def _slots_hold_the_window(self) -> Self:
+        power_of_two = self.slots > 0 and self.slots & (self.slots - 1) == 0
+        _require(power_of_two and self.slots <= MAX_SLOTS, "slots", f"must be a power of two, at most {MAX_SLOTS}")
+        _require(1 <= self.window <= self.slots, "window", "must be between 1 and `slots`")
+        return self
+
+    def place(self, node: int) -> TreeNode | None:
+        """A node's place in the tree."""
+        return next((place for place in self.tree if place.node == node), None)
+
+    def slot_bytes(self, payload_bytes: int) -> int:
+        """Memory for values at each node of the tree."""
+        return self.slots * SLOT_VERSIONS * payload_bytes
+
+
+class AggregationPlan(FileDocument):
+    """Where each fragment of one job is summed."""
+
+    error: ClassVar[type[WiresumError]] = PlanError
+    what: ClassVar[str] = "plan"
+
+    format: Literal["wiresum-plan/1"]
+    planner: str = ""
+    job: PlanJob
+    nodes: list[PlanNode]
+    workers: Annotated[list[PlanWorker], Field(min_length=1)]
+    sub_models: list[SubModel]
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        for index, worker in enumerate(self.workers):
+            _require(worker.rank == index, f"workers[{index}].rank", "must equal its index: list workers in rank order")
+        exponents = [sub_model for sub_model in self.sub_models if sub_model.role == "exponents"]
+        _require(len(exponents) == 1, "sub_models", "exactly one must have the role `exponents`")
+        share = sum(sub_model.share for sub_model in self.sub_models if sub_model.role == "values")
+        whole = abs(share - 1) < SHARE_TOLERANCE
+        _require(whole, "sub_models", "the shares of the `values` streams must add up to 1")
+        for index, sub_model in enumerate(self.sub_models):
+            self._check_tree(sub_model, f"sub_models[{index}].tree")
+        return self
+
+    def _check_tree(self, sub_model: SubModel, field: str) -> None:
+        roots = [place for place in sub_model.tree if place.parent is None]
+        _require(len(roots) == 1, field, "must have exactly one root")
+        seen: Counter[int] = Counter()
+        for place in sub_model.tree:
+            self._check_place(sub_model, place, field)
+            seen.update(child.worker for child in place.children if isinstance(child, WorkerChild))
+        for worker in seen:
+            known_once = worker < len(self.workers) and seen[worker] == 1
+            _require(known_once, field, f"worker {worker} is unknown or has two parents")
+        _require(len(seen) == len(self.workers), field, "every worker must be a child of exactly one node")
+
+    def _check_place(self, sub_model: SubModel, place: TreeNode, field: str) -> None:
+        known = any(node.id == place.node for node in self.nodes)
+        _require(known, field, f"node {place.node} is not in `nodes`")
+        fan_in = 1 <= len(place.children) <= MAX_CONTRIBUTORS
+        _require(fan_in, field, f"node {place.node} must have 1..={MAX_CONTRIBUTORS} children")
+        if place.parent is not None:
+            parent = sub_model.place(place.parent)
+            listed = parent is not None and NodeChild(node=place.node) in parent.children
+            problem = f"node {place.node} names {place.parent} as its parent, which does not list it as a child"
+            _require(listed, field, problem)
+        for child in place.children:
+            if isinstance(child, NodeChild):
+                child_place = sub_model.place(child.node)
+                agrees = child_place is not None and child_place.parent == place.node
+                _require(agrees, field, f"node {child.node} does not name {place.node} as its parent")
+
+    def node(self, node_id: int) -> PlanNode:
+        """The aggregator of that id.
+
+        Raises:
+            PlanError: there is none.
+        """
+        found = next((node for node in self.nodes if node.id == node_id), None)
+        if found is None:
+            raise PlanError(f"the plan has no node {node_id}")
+        return found
+
+
+def parse_socket_address(text: str) -> tuple[IPv4Address | IPv6Address, int]:
+    """Splits `10.0.0.1:5747` or `[::1]:5747`.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    match = re.fullmatch(r"(?:(?P<v4>[0-9.]+)|\[(?P<v6>[0-9a-fA-F:.]+)(?:%[0-9]+)?\]):(?P<port>[0-9]+)", text)
+    if match is None or int(match["port"]) > MAX_U16:
+        raise ValueError(f"must be an IP address and a port, as 10.0.0.1:5747 or [fd00::1]:5747, not {text}")
+    return (IPv4Address(match["v4"]) if match["v4"] else IPv6Address(match["v6"])), int(match["port"])
+
+
+def _require(condition: bool, field: str, problem: str) -> None:
+    if not condition:
+        raise ValueError(f"{field}: {problem}")

@@ -1,0 +1,110 @@
+"""Files that people write by hand: strict models, and errors that name the field and the remedy."""
+
+import json
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
+
+from wiresum.errors import WiresumError
+
+MAX_REPORTED_ERRORS = 8
+"""More than a screenful of errors hides the first, which usually causes the rest."""
+
+
+class Document(BaseModel):
+    """A model without coercion or unknown fields: a typing mistake must not become a default."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class FileDocument(Document):
+    """A document that is a file of its own. Subclasses say which error a bad one raises, and what it is called."""
+
+    error: ClassVar[type[WiresumError]] = WiresumError
+    what: ClassVar[str] = "document"
+
+    @classmethod
+    def build(cls, **fields: Any) -> Self:
+        """Makes a document from its fields; a bad one raises the subclass's `error`."""
+        try:
+            return cls.model_validate(fields)
+        except ValidationError as invalid:
+            raise cls.error(f"{cls.what}: {describe(invalid)}") from None
+
+    @classmethod
+    def parse(cls, text: str, source: str = "") -> Self:
+        """Reads JSON.
+
+        Args:
+            text: the JSON.
+            source: where it came from, for the message.
+
+        Raises:
+            WiresumError: the subclass's `error`, with a line for each bad field.
+        """
+        where = f"{cls.what} {source}".strip()
+        try:
+            return cls.model_validate(json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant))
+        except ValidationError as invalid:
+            raise cls.error(f"{where}: {describe(invalid)}") from None
+        except (ValueError, RecursionError) as bad:
+            raise cls.error(f"{where}: not valid JSON ({bad}); write one with `wiresum {cls.what} --help`") from None
+
+    @classmethod
+    def read(cls, path: Path | str) -> Self:
+        """Reads a file; errors as for `parse`."""
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as unreadable:
+            raise cls.error(f"{cls.what} {path}: cannot be read ({unreadable}); check the path") from None
+        return cls.parse(text, str(path))
+
+    def to_json(self) -> str:
+        """The document as JSON, without the fields that are absent."""
+        return json.dumps(self.model_dump(mode="json", exclude_none=True), indent=2) + "\n"
+
+    def write(self, path: Path | str) -> None:
+        """Writes the document to a file."""
+        Path(path).write_text(self.to_json(), encoding="utf-8")
+
+
+def describe(invalid: ValidationError) -> str:
+    """One line for each bad field: its place, what is wrong, and what to do."""
+    errors = invalid.errors(include_url=False)
+    lines = [_describe_one(error) for error in errors[:MAX_REPORTED_ERRORS]]
+    if len(errors) > len(lines):
+        lines.append(f"… and {len(errors) - len(lines)} more")
+    return lines[0] if len(lines) == 1 else "".join(f"\n  {line}" for line in lines)
+
+
+def _describe_one(error: ErrorDetails) -> str:
+    field = _field(error["loc"])
+    message = error["msg"].removeprefix("Value error, ")
+    match error["type"]:
+        case "missing":
+            return f"{field}: is missing; add it"
+        case "extra_forbidden":
+            return f"{field}: is not a known field; remove it or correct its spelling"
+        case "value_error":
+            return f"{field}: {message}" if field else message
+    return f"{field}: {message[0].lower()}{message[1:]}, not {json.dumps(error['input'], default=str)[:60]}"
+
+
+def _field(location: tuple[int | str, ...]) -> str:
+    parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in location]
+    return "".join(parts).removeprefix(".")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """JSON leaves the meaning of a repeated field open; here it is a mistake."""
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"field `{next(n for n in names if names.count(n) > 1)}` is given twice")
+    return table
+
+
+def _refuse_constant(constant: str) -> float:
+    raise ValueError(f"{constant} is not a JSON number")

@@ -1,0 +1,89 @@
+"""What a planner is asked to place: a training job and its traffic."""
+
+import secrets
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from wiresum.plan.aggregation_plan import LANE_BYTES, MAX_SLOTS, U16, Lanes, Policy
+from wiresum.plan.document import Document
+from wiresum.wire import BLOCK_LEN, HEADER_LEN, MAX_VALUES, MIN_VALUES
+
+IP_UDP_BYTES = 28
+"""IPv4 and UDP headers."""
+DEFAULT_MTU_BYTES = 3200
+"""Room for the largest packet (736 values), within what plain XDP on veth carries."""
+DEFAULT_WINDOW = 192
+"""Fragments. 192 × 3 kB fill 500 Mbit/s for 9 ms, the round trip through shaped and busy links."""
+DEFAULT_GRADIENT_BYTES = 64 * 10**6
+"""Largest collective that `cache` holds whole, unless the job says otherwise: DDP's buckets are 25 MiB."""
+
+
+class Job(Document):
+    """A job as its user describes it.
+
+    Attributes:
+        id: number of the job on its aggregators.
+        secret: 16 hexadecimal digits that its participants share; random by default.
+        workers: names of the workers in rank order; all of the topology, in its order, where absent.
+        mtu_bytes: IP packet size of the training network; sets the values per packet.
+        values_per_packet: int32 values of a full packet; the most that fit `mtu_bytes` where absent.
+        lanes: width and byte order on the wire.
+        codec: `block` or `fixed:<factor>`.
+        policy: slot policy of the values.
+        window: most fragments that a worker has sent without an acknowledgement.
+        slots: slots of the values at each node; chosen from policy, window and gradient where absent.
+        gradient_bytes: bytes of float32 in the largest collective; under `cache` it fits the slots whole.
+    """
+
+    id: U16 = 1
+    secret: Annotated[str, Field(default_factory=lambda: secrets.token_hex(8), pattern=r"^[0-9a-fA-F]{16}$")]
+    workers: list[str] | None = None
+    mtu_bytes: Annotated[int, Field(ge=576, le=65535)] = DEFAULT_MTU_BYTES
+    values_per_packet: U16 | None = None
+    lanes: Lanes = "int32-le"
+    codec: str = "block"
+    policy: Policy = "pool"
+    window: Annotated[int, Field(ge=1, le=MAX_SLOTS)] = DEFAULT_WINDOW
+    slots: Annotated[int, Field(ge=1, le=MAX_SLOTS)] | None = None
+    gradient_bytes: Annotated[int, Field(gt=0)] = DEFAULT_GRADIENT_BYTES
+
+    @model_validator(mode="after")
+    def _gradient_fits(self) -> Self:
+        if self.policy == "cache" and self.slots is None and self.fragments > MAX_SLOTS:
+            raise ValueError(
+                f"gradient_bytes: {self.fragments} fragments exceed {MAX_SLOTS} slots; use the policy `pool`"
+            )
+        return self
+
+    @property
+    def packet_values(self) -> int:
+        """int32 lanes of a full packet."""
+        return self.values_per_packet or values_for_mtu(self.mtu_bytes)
+
+    @property
+    def fragments(self) -> int:
+        """Fragments of the largest collective."""
+        values_per_lane = 2 if self.lanes.startswith("int16") else 1
+        values = -(-self.gradient_bytes // LANE_BYTES)
+        return -(-values // (self.packet_values * values_per_lane))
+
+    @property
+    def value_slots(self) -> int:
+        """Slots of the values: the gradient's fragments under `cache`, else twice the window so that it never waits."""
+        if self.slots is not None:
+            return self.slots
+        wanted = max(self.fragments, self.window) if self.policy == "cache" else 2 * self.window
+        return min(1 << (wanted - 1).bit_length(), MAX_SLOTS)
+
+
+def values_for_mtu(mtu_bytes: int) -> int:
+    """The most int32 values whose packet fits an MTU.
+
+    Example:
+        >>> values_for_mtu(1500), values_for_mtu(3200)
+        (352, 736)
+    """
+    payload = mtu_bytes - IP_UDP_BYTES - HEADER_LEN
+    values = payload // BLOCK_LEN * BLOCK_LEN // LANE_BYTES
+    return max(MIN_VALUES, min(values, MAX_VALUES))

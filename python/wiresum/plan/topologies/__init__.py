@@ -1,0 +1,15 @@
+"""Generators of topologies: one file each, and one line here."""
+
+from collections.abc import Callable
+
+from wiresum.plan.topologies.star import star
+from wiresum.plan.topologies.xagg import xagg
+from wiresum.plan.topology import Topology
+
+TOPOLOGIES: dict[str, Callable[..., Topology]] = {
+    "star": star,
+    "xagg": xagg,
+}
+"""By the name that a command line takes."""
+
+__all__ = ["TOPOLOGIES", "star", "xagg"]

@@ -1,0 +1,207 @@
+"""A network: nodes and the links between them. `spec/topology.md` documents every field."""
+
+from collections import deque
+from collections.abc import Iterator
+from ipaddress import IPv4Network, ip_address
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from wiresum.errors import TopologyError, WiresumError
+from wiresum.plan.document import Document, FileDocument
+
+DEFAULT_SUBNET = IPv4Network("10.99.0.0/16")
+"""Addresses of nodes that a topology gives none: hosts from below, summing switches from .0.254 down."""
+MAX_HOSTS = 200
+"""Hosts that get an address by default; above them are the switches' addresses."""
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,31}$")]
+"""Names become parts of namespace and file names."""
+Kind = Literal["worker", "ps", "aggregator", "switch"]
+
+
+class Node(Document):
+    """A machine in the network.
+
+    Attributes:
+        name: unique within the topology.
+        kind: `worker` trains; `ps` and `aggregator` are servers that sum; `switch` forwards, and may sum.
+        address: IP address on the training network.
+        aggregation_rate_bps: bit/s of gradient that the node can add, all children together; 0: it does not sum.
+        memory_bytes: memory that it has for slots; unlimited where absent.
+        cores: CPU cores for aggregation.
+        sums_at: the node that sums what leaves this one; where absent, planners choose (`direct`: the nearest).
+    """
+
+    name: Name
+    kind: Kind
+    address: str | None = None
+    aggregation_rate_bps: Annotated[float, Field(ge=0)] = 0.0
+    memory_bytes: Annotated[int, Field(gt=0)] | None = None
+    cores: Annotated[int, Field(gt=0)] = 1
+    sums_at: Name | None = None
+
+    @field_validator("address")
+    @classmethod
+    def _is_address(cls, address: str | None) -> str | None:
+        if address is not None:
+            ip_address(address)
+        return address
+
+    @model_validator(mode="after")
+    def _servers_sum(self) -> Self:
+        if self.kind in ("ps", "aggregator") and not self.sums:
+            raise ValueError(f"node {self.name}: a {self.kind} sums, so `aggregation_rate_bps` must be above 0")
+        if self.kind == "worker" and self.sums:
+            raise ValueError(f"node {self.name}: workers do not sum; remove `aggregation_rate_bps` or change `kind`")
+        return self
+
+    @property
+    def sums(self) -> bool:
+        """Whether the node can add gradients."""
+        return self.aggregation_rate_bps > 0
+
+
+class Link(Document):
+    """A full-duplex link; several may join the same two nodes.
+
+    Attributes:
+        id: unique within the topology.
+        source: name of the node at one end.
+        target: name of the node at the other end.
+        bandwidth_bps: bit/s from source to target, Ethernet headers included; unlimited where absent.
+        reverse_bandwidth_bps: bit/s from target to source; as `bandwidth_bps` where absent.
+        delay_s: propagation delay from source to target.
+        reverse_delay_s: propagation delay from target to source; as `delay_s` where absent.
+    """
+
+    id: Name
+    source: Name
+    target: Name
+    bandwidth_bps: Annotated[float, Field(gt=0)] | None = None
+    reverse_bandwidth_bps: Annotated[float, Field(gt=0)] | None = None
+    delay_s: Annotated[float, Field(ge=0)] = 0.0
+    reverse_delay_s: Annotated[float, Field(ge=0)] | None = None
+
+    def bandwidth_from(self, node: str) -> float | None:
+        """bit/s in the direction that leaves `node`."""
+        backward = node == self.target and self.reverse_bandwidth_bps is not None
+        return self.reverse_bandwidth_bps if backward else self.bandwidth_bps
+
+    def delay_from(self, node: str) -> float:
+        """Seconds in the direction that leaves `node`."""
+        backward = node == self.target and self.reverse_delay_s is not None
+        return self.reverse_delay_s or 0.0 if backward else self.delay_s
+
+    def other_end(self, node: str) -> str:
+        """The node at the end that is not `node`."""
+        return self.target if node == self.source else self.source
+
+
+class Topology(FileDocument):
+    """Nodes and links. Workers rank in the order in which they are listed."""
+
+    error: ClassVar[type[WiresumError]] = TopologyError
+    what: ClassVar[str] = "topology"
+
+    format: Literal["wiresum-topology/1"] = "wiresum-topology/1"
+    name: Name
+    nodes: Annotated[list[Node], Field(min_length=1)]
+    links: Annotated[list[Link], Field(default_factory=list)]
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        _require_unique("nodes", "name", [node.name for node in self.nodes])
+        _require_unique("links", "id", [link.id for link in self.links])
+        addresses = [node.address for node in self.nodes if node.address]
+        _require_unique("nodes", "address", addresses)
+        names = {node.name for node in self.nodes}
+        for index, link in enumerate(self.links):
+            for end in (link.source, link.target):
+                _require(end in names, f"links[{index}]", f"node {end} is not in `nodes`; add it or correct the name")
+            _require(link.source != link.target, f"links[{index}]", "joins a node to itself; name two nodes")
+        for index, node in enumerate(self.nodes):
+            self._check_sums_at(node, f"nodes[{index}].sums_at")
+        return self
+
+    def _check_sums_at(self, node: Node, field: str) -> None:
+        if node.sums_at is None:
+            return
+        target = next((other for other in self.nodes if other.name == node.sums_at), None)
+        _require(
+            target is not None and target.sums, field, f"{node.sums_at} is not a node that sums; name one that does"
+        )
+        _require(node.sums_at != node.name, field, "a node cannot be its own parent; name another")
+
+    def node(self, name: str) -> Node:
+        """The node of that name.
+
+        Raises:
+            TopologyError: there is none.
+        """
+        found = next((node for node in self.nodes if node.name == name), None)
+        if found is None:
+            raise TopologyError(
+                f"topology {self.name} has no node {name}; it has {', '.join(n.name for n in self.nodes)}"
+            )
+        return found
+
+    @property
+    def workers(self) -> list[Node]:
+        """Workers in rank order."""
+        return [node for node in self.nodes if node.kind == "worker"]
+
+    @property
+    def summing_nodes(self) -> list[Node]:
+        """Nodes that can add gradients."""
+        return [node for node in self.nodes if node.sums]
+
+    def links_of(self, name: str) -> list[Link]:
+        """Links with an end at that node."""
+        return [link for link in self.links if name in (link.source, link.target)]
+
+    def by_distance(self, start: str) -> Iterator[Node]:
+        """Nodes that can be reached from `start`, fewest links first, `start` itself included.
+
+        Workers and servers do not forward, so a path ends at them.
+        """
+        seen, queue = {start}, deque([self.node(start)])
+        while queue:
+            node = queue.popleft()
+            yield node
+            if node.name != start and node.kind != "switch":
+                continue
+            for neighbour in (link.other_end(node.name) for link in self.links_of(node.name)):
+                if neighbour not in seen:
+                    seen.add(neighbour)
+                    queue.append(self.node(neighbour))
+
+    def with_addresses(self) -> "Topology":
+        """The topology with an address at every worker and every summing node that had none."""
+        taken = {node.address for node in self.nodes}
+        below = (DEFAULT_SUBNET[n] for n in range(1, MAX_HOSTS + 1))
+        above = (DEFAULT_SUBNET[n] for n in range(254, MAX_HOSTS, -1))
+        free_host = (str(address) for address in below if str(address) not in taken)
+        free_switch = (str(address) for address in above if str(address) not in taken)
+
+        def addressed(node: Node) -> Node:
+            if node.address or (node.kind == "switch" and not node.sums):
+                return node
+            address = next(free_switch if node.kind == "switch" else free_host, None)
+            if address is None:
+                raise TopologyError(
+                    f"topology {self.name}: no address left for {node.name}; give the nodes an `address`"
+                )
+            return node.model_copy(update={"address": address})
+
+        return self.model_copy(update={"nodes": [addressed(node) for node in self.nodes]})
+
+
+def _require(condition: bool, field: str, problem: str) -> None:
+    if not condition:
+        raise ValueError(f"{field}: {problem}")
+
+
+def _require_unique(where: str, field: str, values: list[str]) -> None:
+    repeated = next((value for value in values if values.count(value) > 1), None)
+    _require(repeated is None, where, f"two have the {field} {repeated}; each needs its own")

@@ -1,0 +1,198 @@
+"""The validator, alone and beside the data plane's: both must give one verdict on any plan."""
+
+import copy
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wiresum.errors import PlanError
+from wiresum.plan import AggregationPlan, Job, plan, star, xagg
+
+EXAMPLE = Path(__file__).parents[2] / "spec" / "example-plan.json"
+needs_native = pytest.mark.skipif(
+    importlib.util.find_spec("wiresum._native") is None, reason="wiresum._native is not built: run `make build`"
+)
+
+
+def tree_plan() -> dict:
+    return json.loads(plan(xagg(), Job(secret="0" * 16)).to_json())
+
+
+def changed(path: str, value: object) -> dict:
+    """A good plan with one field changed; a path like `sub_models.1.slots`."""
+    content = tree_plan()
+    *way, last = (int(part) if part.isdigit() else part for part in path.split("."))
+    place = content
+    for part in way:
+        place = place[part]
+    place[last] = value
+    return content
+
+
+GOOD = {
+    "example": json.loads(EXAMPLE.read_text()),
+    "tree": tree_plan(),
+    "one worker": json.loads(plan(star(1), Job()).to_json()),
+    "64 workers": json.loads(plan(star(64), Job()).to_json()),
+    "IPv6": changed("nodes.0.address", "[fd00::1]:5747"),
+    "whole number as share": changed("sub_models.1.share", 1),
+    "no worker address": changed("workers.0.address", None),
+    "port 0": changed("nodes.0.address", "10.0.0.1:0"),
+    "capitals in the secret": changed("job.secret", "ABCDEFabcdef0123"),
+    "fixed codec": changed("job.codec", "fixed:1e8"),
+}
+
+BAD = {
+    "format": changed("format", "wiresum-plan/2"),
+    "unknown field": changed("job.speed", 1),
+    "id too large": changed("job.id", 65536),
+    "negative id": changed("job.id", -1),
+    "id as text": changed("job.id", "1"),
+    "id as fraction": changed("job.id", 1.5),
+    "id as truth": changed("job.id", True),
+    "short secret": changed("job.secret", "0123"),
+    "secret of other letters": changed("job.secret", "0123456789abcdeg"),
+    "too few values": changed("job.values_per_packet", 56),
+    "too many values": changed("job.values_per_packet", 744),
+    "broken block": changed("job.values_per_packet", 100),
+    "unknown lanes": changed("job.lanes", "int8"),
+    "unknown engine": changed("nodes.0.engine", "fpga"),
+    "address without port": changed("nodes.0.address", "10.0.0.1"),
+    "port too large": changed("nodes.0.address", "10.0.0.1:65536"),
+    "host name": changed("nodes.0.address", "localhost:5747"),
+    "leading zero": changed("nodes.0.address", "10.0.0.01:5747"),
+    "worker address": changed("workers.0.address", "10.0.0.256"),
+    "worker address with zone": changed("workers.0.address", "fe80::1%1"),
+    "rank out of order": changed("workers.0.rank", 1),
+    "no workers": changed("workers", []),
+    "two exponent streams": changed("sub_models.1.role", "exponents"),
+    "shares below 1": changed("sub_models.1.share", 0.5),
+    "unknown policy": changed("sub_models.1.policy", "lru"),
+    "no slots": changed("sub_models.1.slots", 0),
+    "slots not a power of two": changed("sub_models.1.slots", 300),
+    "too many slots": changed("sub_models.1.slots", 1 << 23),
+    "no window": changed("sub_models.1.window", 0),
+    "window above slots": changed("sub_models.1.window", 1 << 20),
+    "no tree": changed("sub_models.1.tree", []),
+    "two roots": changed("sub_models.1.tree.1.parent", None),
+    "unknown node": changed("sub_models.1.tree.0.node", 9),
+    "unknown parent": changed("sub_models.1.tree.1.parent", 9),
+    "no children": changed("sub_models.1.tree.1.children", []),
+    "unknown worker": changed("sub_models.1.tree.1.children", [{"worker": 7}]),
+    "worker twice": changed("sub_models.1.tree.1.children", [{"worker": 0}, {"worker": 0}]),
+    "worker without a parent": changed("sub_models.1.tree.1.children", [{"worker": 0}]),
+    "child that disagrees": changed("sub_models.1.tree.1.children.0", {"node": 2}),
+    "child of two kinds": changed("sub_models.1.tree.1.children.0", {"node": 2, "worker": 0}),
+    "65 children": changed("sub_models.1.tree.1.children", [{"worker": 0}] * 65),
+}
+
+
+@pytest.mark.parametrize("content", GOOD.values(), ids=list(GOOD))
+def test_good_plans_are_read_and_survive_their_file(content):
+    read = AggregationPlan.parse(json.dumps(content))
+    assert AggregationPlan.parse(read.to_json()) == read
+
+
+@pytest.mark.parametrize("content", BAD.values(), ids=list(BAD))
+def test_bad_plans_are_refused(content):
+    with pytest.raises(PlanError):
+        AggregationPlan.parse(json.dumps(content))
+
+
+def test_the_message_names_file_field_and_remedy():
+    with pytest.raises(PlanError, match=r"plan bad\.json: sub_models\[1\]: slots: must be a power of two"):
+        AggregationPlan.parse(json.dumps(BAD["slots not a power of two"]), "bad.json")
+
+
+def native_accepts(text: str) -> bool:
+    from wiresum import _native
+
+    try:
+        _native.validate_plan(text)
+    except PlanError:
+        return False
+    return True
+
+
+def python_accepts(text: str) -> bool:
+    try:
+        AggregationPlan.parse(text)
+    except PlanError:
+        return False
+    return True
+
+
+@needs_native
+@pytest.mark.parametrize("content", [*GOOD.values(), *BAD.values()], ids=[*GOOD, *BAD])
+def test_the_data_plane_agrees(content):
+    text = json.dumps(content)
+    assert native_accepts(text) == python_accepts(text)
+
+
+def places(content: object, path: tuple = ()) -> list[tuple]:
+    items = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
+    return [place for key, value in items for place in [(*path, key), *places(value, (*path, key))]]
+
+
+VALUES = st.sampled_from(
+    [
+        None,
+        True,
+        -1,
+        0,
+        1,
+        2,
+        3,
+        64,
+        65536,
+        1 << 32,
+        0.5,
+        1.0,
+        2.5,
+        "",
+        "a",
+        "10.0.0.1",
+        "[::1]:1",
+        [],
+        {},
+        {"worker": 1},
+    ]
+)
+
+
+@st.composite
+def mutated_plans(draw):
+    content = copy.deepcopy(draw(st.sampled_from([GOOD["example"], GOOD["tree"]])))
+    for _ in range(draw(st.integers(1, 2))):
+        *way, last = draw(st.sampled_from(places(content)))
+        place = content
+        for part in way:
+            place = place[part]
+        match draw(st.sampled_from(["set", "remove", "repeat"])):
+            case "set":
+                place[last] = draw(VALUES)
+            case "remove":
+                del place[last]
+            case "repeat" if isinstance(place, list):
+                place.append(copy.deepcopy(place[last]))
+    return content
+
+
+@needs_native
+@given(mutated_plans())
+def test_the_data_plane_agrees_on_any_plan(content):
+    text = json.dumps(content)
+    assert native_accepts(text) == python_accepts(text), text
+
+
+@given(mutated_plans())
+def test_any_plan_is_refused_or_survives_its_file(content):
+    try:
+        read = AggregationPlan.parse(json.dumps(content))
+    except PlanError:
+        return
+    assert AggregationPlan.parse(read.to_json()) == read
