@@ -2,6 +2,11 @@
 
 use crate::Flags;
 
+/// In an exponent's lane: the fragment has a value that is not finite, or does not fit the codec. Wins every maximum.
+pub const NOT_FINITE: i32 = i32::MAX;
+/// In a lane of a preamble that its sender has nothing to say in. Loses every maximum.
+pub const UNUSED_LANE: i32 = i32::MIN;
+
 /// Width and byte order of the lanes of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LaneType {

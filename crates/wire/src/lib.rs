@@ -14,7 +14,7 @@ pub mod schema;
 
 pub use header::{Flags, Header, Kind};
 pub use ids::{Contributor, FragmentId, JobId, JobKey, NodeId, Round, SubModelId};
-pub use lanes::LaneType;
+pub use lanes::{LaneType, NOT_FINITE, UNUSED_LANE};
 pub use limits::{
     BITMAP_WORDS, BLOCK_LEN, DEFAULT_PORT, GROUP_FRAGMENTS, HEADER_LEN, MAGIC, MAX_CONTRIBUTORS,
     MAX_PACKET, MAX_PAYLOAD, MAX_VALUES, MIN_VALUES, VERSION,

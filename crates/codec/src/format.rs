@@ -1,0 +1,279 @@
+//! How the values of a job are represented on the wire.
+
+use std::fmt;
+use std::str::FromStr;
+
+use thiserror::Error;
+use wiresum_wire::{LaneType, NOT_FINITE};
+
+use crate::element::{Element, ElementType};
+use crate::instructions::{self, Instructions};
+use crate::lane::{I16Be, I16Le, I32Be, I32Le};
+
+/// The lowest exponent a fragment can have, that of a fragment of zeros: what the header's field holds.
+pub const MIN_EXPONENT: i32 = i8::MIN as i32;
+/// Fewest bits that a lane must leave to the largest value: those of bfloat16, the coarsest element type.
+const MIN_VALUE_BITS: u32 = 8;
+/// Bounds of a fixed factor. With them no product of an element or a lane leaves the range of float64.
+const FACTORS: std::ops::RangeInclusive<f64> = 1e-30..=1e30;
+
+/// How elements become integers; in a plan `block` or `fixed:<factor>`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Codec {
+    /// One exponent per fragment, agreed before values flow.
+    #[default]
+    Block,
+    /// One factor for all, as in the papers, which take 1e8.
+    Fixed {
+        /// Lanes per unit of value.
+        factor: f64,
+    },
+}
+
+impl fmt::Display for Codec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Block => f.write_str("block"),
+            Self::Fixed { factor } => write!(f, "fixed:{factor:e}"),
+        }
+    }
+}
+
+impl FromStr for Codec {
+    type Err = FormatError;
+
+    fn from_str(text: &str) -> Result<Self, FormatError> {
+        if text == "block" {
+            return Ok(Self::Block);
+        }
+        let factor =
+            text.strip_prefix("fixed:").ok_or_else(|| FormatError::Codec(text.to_owned()))?;
+        match factor.parse() {
+            Ok(factor) if FACTORS.contains(&factor) => Ok(Self::Fixed { factor }),
+            _ => Err(FormatError::Factor(factor.to_owned())),
+        }
+    }
+}
+
+/// What a sum is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Operation {
+    /// The sum.
+    #[default]
+    Sum = 0,
+    /// The sum divided by the number of workers.
+    Average = 1,
+}
+
+/// Why values cannot be represented in the way asked for.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum FormatError {
+    /// Not the name of a codec.
+    #[error("unknown codec `{0}`: use `block`, or `fixed:<factor>` such as `fixed:1e8`")]
+    Codec(String),
+    /// Not a usable factor.
+    #[error("`{0}` is no factor for the codec `fixed`: use a number from {low:e} to {high:e}, such as 1e8",
+        low = FACTORS.start(), high = FACTORS.end())]
+    Factor(String),
+    /// The lanes are too narrow for the workers.
+    #[error("{workers} workers do not fit {bits}-bit lanes: from 1 to {most} do{remedy}",
+        remedy = if *bits == 16 { "; use 32-bit lanes" } else { "" })]
+    Workers {
+        /// Workers asked for.
+        workers: u32,
+        /// Bits of a lane.
+        bits: u32,
+        /// Most workers whose sum leaves enough bits to each.
+        most: u32,
+    },
+}
+
+/// How the values of a job are represented on the wire. All its participants use the same one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Format {
+    codec: Codec,
+    lanes: LaneType,
+    workers: u32,
+}
+
+/// Calls a function with the lane's type as its second type argument.
+macro_rules! for_lane {
+    ($lanes:expr, $function:path, $element:ident, ($($argument:expr),+)) => {{
+        use $function as function;
+        match $lanes {
+            LaneType::I32Le => function::<$element, I32Le>($($argument),+),
+            LaneType::I32Be => function::<$element, I32Be>($($argument),+),
+            LaneType::I16Le => function::<$element, I16Le>($($argument),+),
+            LaneType::I16Be => function::<$element, I16Be>($($argument),+),
+        }
+    }};
+}
+
+impl Format {
+    /// The format of a job with this many workers.
+    ///
+    /// # Errors
+    /// [`FormatError::Workers`] unless there is one worker, and at most 2²³ on 32-bit lanes, 128 on 16-bit lanes.
+    pub fn new(codec: Codec, lanes: LaneType, workers: u32) -> Result<Self, FormatError> {
+        let bits = 8 * lanes.width() as u32;
+        let most = 1 << (bits - 1 - MIN_VALUE_BITS);
+        if (1..=most).contains(&workers) {
+            Ok(Self { codec, lanes, workers })
+        } else {
+            Err(FormatError::Workers { workers, bits, most })
+        }
+    }
+
+    /// Width and byte order of the lanes.
+    #[must_use]
+    pub fn lanes(&self) -> LaneType {
+        self.lanes
+    }
+
+    /// Workers whose sum fits.
+    #[must_use]
+    pub fn workers(&self) -> u32 {
+        self.workers
+    }
+
+    /// Bytes of payload that `elements` take, padded to a whole block.
+    #[must_use]
+    pub fn payload_len(&self, elements: usize) -> usize {
+        (elements * self.lanes.width()).next_multiple_of(wiresum_wire::BLOCK_LEN)
+    }
+
+    /// Element type, operation and kind of codec as one number ≥ 0, for ranks to compare.
+    #[must_use]
+    pub fn signature(&self, element: ElementType, operation: Operation) -> i32 {
+        let codec = i32::from(self.codec != Codec::Block);
+        element as i32 | (operation as i32) << 2 | codec << 3
+    }
+
+    /// What this worker proposes as the exponent of a fragment with these values: the smallest e ≥ [`MIN_EXPONENT`] with
+    /// every |x| < 2^(e+1); 0 with a fixed factor. [`NOT_FINITE`] if a value is Inf or NaN, or does not fit a fixed factor.
+    #[must_use]
+    pub fn exponent<T: Element>(&self, values: &[T]) -> i32 {
+        self.exponent_with(Instructions::best(), values)
+    }
+
+    pub(crate) fn exponent_with<T: Element>(&self, set: Instructions, values: &[T]) -> i32 {
+        let largest = T::from_magnitude(instructions::magnitude(set, values));
+        if !largest.is_finite() {
+            return NOT_FINITE;
+        }
+        match self.codec {
+            Codec::Block => exponent_of(largest.widen()).max(MIN_EXPONENT),
+            Codec::Fixed { factor } => {
+                let lane = (largest.widen() * factor).round_ties_even();
+                if lane > self.limit() { NOT_FINITE } else { 0 }
+            }
+        }
+    }
+
+    /// Encodes values with the agreed exponent; zeros fill the lanes beyond them. Returns the sum of the lanes, as
+    /// [`LaneType::sum`] defines it. Values too large for the exponent are clamped, which agreement on the largest
+    /// proposal excludes.
+    ///
+    /// # Panics
+    /// If `payload` has fewer lanes than there are values.
+    pub fn encode<T: Element>(&self, values: &[T], exponent: i8, payload: &mut [u8]) -> u32 {
+        self.encode_with(Instructions::best(), values, exponent, payload)
+    }
+
+    pub(crate) fn encode_with<T: Element>(
+        &self,
+        set: Instructions,
+        values: &[T],
+        exponent: i8,
+        payload: &mut [u8],
+    ) -> u32 {
+        let have = payload.len() / self.lanes.width();
+        assert!(have >= values.len(), "{have} lanes for {} values", values.len());
+        let scale = match self.codec {
+            Codec::Block => power_of_two(-self.unit_exponent(exponent)),
+            Codec::Fixed { factor } => factor,
+        };
+        let sum = for_lane!(
+            self.lanes,
+            instructions::encode,
+            T,
+            (set, values, scale, self.limit(), payload)
+        );
+        self.lanes.add_sums(sum, 0)
+    }
+
+    /// Decodes the summed lanes of a fragment into as many values as there are; padding is ignored.
+    ///
+    /// # Panics
+    /// If `payload` has fewer lanes than there are values.
+    pub fn decode<T: Element>(
+        &self,
+        payload: &[u8],
+        exponent: i8,
+        operation: Operation,
+        values: &mut [T],
+    ) {
+        self.decode_with(Instructions::best(), payload, exponent, operation, values);
+    }
+
+    pub(crate) fn decode_with<T: Element>(
+        &self,
+        set: Instructions,
+        payload: &[u8],
+        exponent: i8,
+        operation: Operation,
+        values: &mut [T],
+    ) {
+        let have = payload.len() / self.lanes.width();
+        assert!(have >= values.len(), "{have} lanes for {} values", values.len());
+        let unit = self.unit(exponent) / self.divisor(operation);
+        for_lane!(self.lanes, instructions::decode, T, (set, payload, unit, values));
+    }
+
+    /// The value of a lane of 1: the resolution of a fragment with this exponent.
+    #[must_use]
+    pub fn unit(&self, exponent: i8) -> f64 {
+        match self.codec {
+            Codec::Block => power_of_two(self.unit_exponent(exponent)),
+            Codec::Fixed { factor } => factor.recip(),
+        }
+    }
+
+    fn divisor(&self, operation: Operation) -> f64 {
+        match operation {
+            Operation::Sum => 1.0,
+            Operation::Average => self.workers.into(),
+        }
+    }
+
+    /// e + 1 + h − (b − 1), see the crate's documentation.
+    fn unit_exponent(&self, exponent: i8) -> i32 {
+        let headroom = self.workers.next_power_of_two().trailing_zeros() as i32;
+        i32::from(exponent) + 1 + headroom - self.magnitude_bits()
+    }
+
+    /// L, the largest magnitude of a lane; an integer.
+    fn limit(&self) -> f64 {
+        let largest_sum = (1u32 << self.magnitude_bits()) - 1;
+        (largest_sum / self.workers).into()
+    }
+
+    /// b − 1, the bits of a lane without the sign.
+    fn magnitude_bits(&self) -> i32 {
+        8 * self.lanes.width() as i32 - 1
+    }
+}
+
+const F64_BIAS: i32 = 1023;
+const F64_FRACTION_BITS: u32 = 52;
+
+/// ⌊log₂ x⌋ of a float64 ≥ 0 that is not subnormal; far below every float32's for 0.
+fn exponent_of(x: f64) -> i32 {
+    (x.to_bits() >> F64_FRACTION_BITS) as i32 - F64_BIAS
+}
+
+/// 2^exponent, for exponents of normal float64s.
+fn power_of_two(exponent: i32) -> f64 {
+    f64::from_bits(((exponent + F64_BIAS) as u64) << F64_FRACTION_BITS)
+}

@@ -1,0 +1,56 @@
+//! What only the inside can show: every instruction set gives the same bits, and narrowing rounds once.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::instructions::Instructions;
+
+const LANES: [LaneType; 4] = [LaneType::I32Le, LaneType::I32Be, LaneType::I16Le, LaneType::I16Be];
+
+/// Encodes and decodes with one instruction set; all that comes out, as bits.
+fn pass<T: Element>(
+    set: Instructions,
+    format: Format,
+    values: &[T],
+    exponent: i8,
+) -> (i32, u32, Vec<u8>, Vec<T::Magnitude>) {
+    let mut payload = vec![0xa5; format.payload_len(values.len() + 3)];
+    let sum = format.encode_with(set, values, exponent, &mut payload);
+    let mut decoded = vec![T::default(); values.len()];
+    format.decode_with(set, &payload, exponent, Operation::Average, &mut decoded);
+    let magnitudes = decoded.into_iter().map(Element::magnitude).collect();
+    (format.exponent_with(set, values), sum, payload, magnitudes)
+}
+
+fn instruction_sets_agree<T: Element>(values: &[T], exponent: i8, workers: u32)
+where
+    T::Magnitude: std::fmt::Debug,
+{
+    for codec in [Codec::Block, Codec::Fixed { factor: 1e8 }] {
+        for lanes in LANES {
+            let format = Format::new(codec, lanes, workers).unwrap();
+            let sets = Instructions::available();
+            let expected = pass(sets[0], format, values, exponent);
+            assert_eq!(expected.1, lanes.sum(&expected.2), "lane sum");
+            for set in &sets[1..] {
+                assert_eq!(pass(*set, format, values, exponent), expected, "{}", set.name());
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn instruction_sets_agree_on_any_bits(
+        bits in prop::collection::vec(any::<u32>(), 0..200),
+        exponent: i8,
+        workers in 1u32..=128,
+    ) {
+        let singles: Vec<f32> = bits.iter().map(|b| f32::from_bits(*b)).collect();
+        let halves: Vec<f16> = bits.iter().map(|b| f16::from_bits(*b as u16)).collect();
+        let brains: Vec<bf16> = bits.iter().map(|b| bf16::from_bits(*b as u16)).collect();
+        instruction_sets_agree(&singles, exponent, workers);
+        instruction_sets_agree(&halves, exponent, workers);
+        instruction_sets_agree(&brains, exponent, workers);
+    }
+}
