@@ -29,4 +29,4 @@ pub trait Buffer: Send {
 }
 
 /// The exponent of a fragment with an element that is not finite.
-pub const NOT_FINITE: i32 = i32::MAX;
+pub use wiresum_wire::NOT_FINITE;
