@@ -1,1 +1,9 @@
-//! wiresum-node
+//! The only sockets, clocks and threads of Wiresum: they move datagrams between the network and the sans-IO state
+//! machines of `wiresum-protocol`.
+
+pub mod abi;
+pub mod clock;
+pub mod engine;
+pub mod server;
+pub mod tensor;
+pub mod udp;

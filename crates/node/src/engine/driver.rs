@@ -1,0 +1,251 @@
+//! The loop of the engine's thread.
+
+use std::collections::VecDeque;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use wiresum_protocol::{Event, Failure, Time, Worker};
+use wiresum_wire::MAX_PACKET;
+
+use super::wake::Wake;
+use super::{CollectiveError, Command, Completion, JoinError, Statistics};
+use crate::clock::{Clock, thread_cpu_time, timespec};
+use crate::udp::{ReceiveBatch, SendQueue, Socket};
+
+/// How long a leaving worker waits for the kernel to take its goodbyes: they are a courtesy, not a promise.
+const FAREWELL: Duration = Duration::from_millis(200);
+
+/// Everything that the engine's thread owns.
+pub struct Driver {
+    worker: Worker,
+    socket: Socket,
+    clock: Clock,
+    inbox: Receiver<Command>,
+    wake: Wake,
+    joined: Option<Sender<Result<(), JoinError>>>,
+    open: VecDeque<Completion>,
+    received: ReceiveBatch,
+    outgoing: SendQueue,
+    packet: Box<[u8; MAX_PACKET]>,
+    statistics: Statistics,
+    busy_since: Option<Time>,
+    leave_by: Option<Time>,
+}
+
+/// What `poll` reported.
+struct Ready {
+    socket: bool,
+    command: bool,
+}
+
+impl Driver {
+    pub fn new(
+        worker: Worker,
+        socket: Socket,
+        clock: Clock,
+        inbox: Receiver<Command>,
+        wake: Wake,
+        joined: Sender<Result<(), JoinError>>,
+    ) -> Self {
+        Self {
+            worker,
+            socket,
+            clock,
+            inbox,
+            wake,
+            joined: Some(joined),
+            open: VecDeque::new(),
+            received: ReceiveBatch::default(),
+            outgoing: SendQueue::default(),
+            packet: Box::new([0; MAX_PACKET]),
+            statistics: Statistics::default(),
+            busy_since: None,
+            leave_by: None,
+        }
+    }
+
+    /// Runs until the owner leaves. Whatever ends it, every open collective is told.
+    pub fn run(mut self) -> Statistics {
+        let end = catch_unwind(AssertUnwindSafe(|| self.turn_until_left()));
+        let reason = match end {
+            Ok(Ok(())) => CollectiveError::Closed,
+            Ok(Err(error)) => CollectiveError::Stopped(format!("the socket failed: {error}")),
+            Err(_) => {
+                CollectiveError::Stopped("a defect in Wiresum; its message is above".to_owned())
+            }
+        };
+        for completion in std::mem::take(&mut self.open) {
+            self.statistics.count(&Err(reason.clone()));
+            completion.finish(Err(reason.clone()));
+        }
+        self.report()
+    }
+
+    fn turn_until_left(&mut self) -> io::Result<()> {
+        let mut ready = Ready { socket: true, command: true };
+        loop {
+            if ready.command {
+                self.wake.clear();
+            }
+            self.take_commands();
+            let more = ready.socket && self.receive()?;
+            let now = self.clock.now();
+            if self.worker.poll_timeout().is_some_and(|deadline| deadline <= now) {
+                self.worker.handle_timeout(now);
+            }
+            let all_sent = self.transmit();
+            self.deliver();
+            if self.has_left(all_sent) {
+                return Ok(());
+            }
+            ready =
+                if more { Ready { socket: true, command: false } } else { self.sleep(all_sent)? };
+        }
+    }
+
+    fn take_commands(&mut self) {
+        loop {
+            match self.inbox.try_recv() {
+                Ok(Command::Collect(submission)) => {
+                    let now = self.clock.now();
+                    self.busy_since.get_or_insert(now);
+                    self.open.push_back(submission.completion);
+                    self.worker.submit(submission.buffer, submission.deadline, now);
+                }
+                Ok(Command::Report(reply)) => {
+                    let _ = reply.send(self.report());
+                }
+                Ok(Command::Leave) | Err(TryRecvError::Disconnected) => return self.leave(),
+                Err(TryRecvError::Empty) => return,
+            }
+        }
+    }
+
+    fn leave(&mut self) {
+        if self.leave_by.is_none() {
+            let now = self.clock.now();
+            self.worker.leave(now);
+            self.leave_by = Some(now.plus(FAREWELL));
+        }
+    }
+
+    /// Takes a batch of what has arrived; `true` if there may be more.
+    fn receive(&mut self) -> io::Result<bool> {
+        let more = self.socket.receive(&mut self.received)?;
+        let now = self.clock.now();
+        for (source, datagram) in self.received.datagrams() {
+            self.statistics.datagrams_received += 1;
+            self.statistics.bytes_received += datagram.len() as u64;
+            self.worker.handle_datagram(source, datagram, now);
+        }
+        Ok(more)
+    }
+
+    /// Sends all that the protocol has to send; `false` if the socket cannot take it now.
+    fn transmit(&mut self) -> bool {
+        if !self.outgoing.flush(&self.socket) {
+            return false;
+        }
+        let now = self.clock.now();
+        while let Some(transmit) = self.worker.poll_transmit(now, &mut self.packet[..]) {
+            let due = self.outgoing.push(transmit.destination, &self.packet[..transmit.len]);
+            if due && !self.outgoing.flush(&self.socket) {
+                return false;
+            }
+        }
+        self.outgoing.flush(&self.socket)
+    }
+
+    /// Passes the protocol's events on.
+    fn deliver(&mut self) {
+        while let Some(event) = self.worker.poll_event() {
+            match event {
+                Event::Joined => self.tell_joined(Ok(())),
+                Event::Finished { outcome: Err(failure), .. } if self.joined.is_some() => {
+                    let remark = self.remark(&failure);
+                    self.tell_joined(Err(JoinError::Protocol { failure, remark }));
+                    self.leave();
+                }
+                Event::Finished { buffer, outcome, .. } => {
+                    // The caller may free the memory as soon as it is told.
+                    drop(buffer);
+                    self.finish(outcome);
+                }
+            }
+        }
+    }
+
+    fn tell_joined(&mut self, outcome: Result<(), JoinError>) {
+        if let Some(joined) = self.joined.take() {
+            let _ = joined.send(outcome);
+        }
+    }
+
+    fn finish(&mut self, outcome: Result<(), Failure>) {
+        let outcome = outcome.map_err(|failure| {
+            let remark = self.remark(&failure);
+            CollectiveError::Protocol { failure, remark }
+        });
+        self.statistics.count(&outcome);
+        if let Some(completion) = self.open.pop_front() {
+            completion.finish(outcome);
+        }
+        if self.open.is_empty() {
+            self.add_busy_time();
+        }
+    }
+
+    /// What the socket knows about a failure that the protocol cannot know.
+    fn remark(&self, failure: &Failure) -> String {
+        match (&self.outgoing.counters.last_refusal, failure) {
+            (None, _) | (_, Failure::NotFinite | Failure::Mismatch { .. } | Failure::Left) => {
+                String::new()
+            }
+            (Some(refusal), _) => {
+                format!(" ({} datagrams were not sent: {refusal})", self.outgoing.counters.refused)
+            }
+        }
+    }
+
+    fn has_left(&self, all_sent: bool) -> bool {
+        self.leave_by.is_some_and(|by| self.open.is_empty() && (all_sent || self.clock.now() >= by))
+    }
+
+    fn add_busy_time(&mut self) {
+        if let Some(since) = self.busy_since.take() {
+            self.statistics.busy += self.clock.now().since(since);
+        }
+    }
+
+    /// Sleeps until there is something to do.
+    fn sleep(&mut self, all_sent: bool) -> io::Result<Ready> {
+        let room = if all_sent { PollFlags::empty() } else { PollFlags::OUT };
+        let mut fds = [
+            PollFd::new(&self.socket, PollFlags::IN | room),
+            PollFd::new(&self.wake, PollFlags::IN),
+        ];
+        let deadline = self.worker.poll_timeout().into_iter().chain(self.leave_by).min();
+        let timeout = deadline.map(|deadline| timespec(deadline.since(self.clock.now())));
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        self.statistics.sleeps += 1;
+        let readable = |fd: &PollFd<'_>| fd.revents().intersects(PollFlags::IN | PollFlags::ERR);
+        Ok(Ready { socket: readable(&fds[0]), command: readable(&fds[1]) })
+    }
+
+    fn report(&mut self) -> Statistics {
+        let mut statistics = self.statistics.clone();
+        if let Some(since) = self.busy_since {
+            statistics.busy += self.clock.now().since(since);
+        }
+        statistics.sent = self.outgoing.counters.clone();
+        statistics.cpu = thread_cpu_time();
+        statistics.protocol = self.worker.counters();
+        statistics
+    }
+}

@@ -1,0 +1,314 @@
+//! The worker's engine: one thread that owns a [`wiresum_protocol::Worker`] and its socket.
+//!
+//! Collectives are submitted from any thread; completions are called from the engine's thread in order of submission.
+//! The thread sleeps in `poll` until a datagram, a command or the protocol's next deadline; it never spins.
+
+mod driver;
+mod statistics;
+mod wake;
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::mpsc::{self, SendError, Sender};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use thiserror::Error;
+use wiresum_codec::{Format, FormatError};
+use wiresum_protocol::plan::Child;
+use wiresum_protocol::{Buffer, Failure, Plan, Time, Worker};
+
+use crate::clock::Clock;
+use crate::udp::Socket;
+use driver::Driver;
+pub use statistics::Statistics;
+use wake::Wake;
+
+/// Time to join if the caller does not say: enough for a cluster's slowest host to start.
+pub const DEFAULT_JOIN_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What [`Engine::join`] can be told beyond the plan.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Address to bind; by default the plan's address of this worker and a port that the kernel chooses.
+    pub bind: Option<SocketAddr>,
+    /// How long to wait until every parent has welcomed this worker.
+    pub timeout: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { bind: None, timeout: DEFAULT_JOIN_TIMEOUT }
+    }
+}
+
+/// Why a worker is not part of its job.
+#[derive(Debug, Error)]
+pub enum JoinError {
+    /// The plan has no such worker.
+    #[error("rank {rank} is not in the plan, which has {workers} workers")]
+    Rank {
+        /// Rank asked for.
+        rank: u32,
+        /// Workers in the plan.
+        workers: usize,
+    },
+    /// The plan's lanes and codec cannot carry its workers' values.
+    #[error("plan field `job`: {0}")]
+    Format(#[from] FormatError),
+    /// This worker's nodes cannot be reached through one socket.
+    #[error(
+        "the nodes that rank {0} sends to have both IPv4 and IPv6 addresses: use one family in the plan"
+    )]
+    MixedFamilies(u32),
+    /// The address is not this host's, or its port is taken.
+    #[error(
+        "cannot bind {address}: {source}; is workers[{rank}].address of the plan an address of this host?"
+    )]
+    Bind {
+        /// Address asked for.
+        address: SocketAddr,
+        /// Rank whose address it is.
+        rank: u32,
+        /// What the kernel says.
+        source: std::io::Error,
+    },
+    /// The process has no thread or descriptor left.
+    #[error("cannot start the engine's thread: {0}")]
+    Start(#[source] std::io::Error),
+    /// No node, or a refusal.
+    #[error("{failure}{remark}")]
+    Protocol {
+        /// What the protocol says.
+        failure: Failure,
+        /// What the socket has to add.
+        remark: String,
+    },
+}
+
+/// Why a collective did not end in a sum.
+#[derive(Clone, Debug, Error)]
+pub enum CollectiveError {
+    /// A failure of the protocol: see [`Failure`] for which of them end the job.
+    #[error("{failure}{remark}")]
+    Protocol {
+        /// What the protocol says.
+        failure: Failure,
+        /// What the socket has to add.
+        remark: String,
+    },
+    /// The engine's thread has ended.
+    #[error("the engine is closed")]
+    Closed,
+    /// The engine's thread has ended because of an error of the operating system, or a defect.
+    #[error("the engine has stopped: {0}")]
+    Stopped(String),
+}
+
+/// Receives the outcome of a collective on the engine's thread; must not block.
+pub type Done = Box<dyn FnOnce(Result<(), CollectiveError>) + Send>;
+
+/// A collective on its way to the engine.
+struct Submission {
+    buffer: Box<dyn Buffer>,
+    deadline: Time,
+    completion: Completion,
+}
+
+/// Calls [`Done`] exactly once, come what may: if the engine's thread ends first, with [`CollectiveError::Closed`].
+struct Completion(Option<Done>);
+
+impl Completion {
+    fn finish(mut self, outcome: Result<(), CollectiveError>) {
+        if let Some(done) = self.0.take() {
+            done(outcome);
+        }
+    }
+
+    fn disarm(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Completion {
+    fn drop(&mut self) {
+        if let Some(done) = self.0.take() {
+            done(Err(CollectiveError::Closed));
+        }
+    }
+}
+
+enum Command {
+    Collect(Submission),
+    Report(Sender<Statistics>),
+    Leave,
+}
+
+/// A worker that has joined its job.
+pub struct Engine {
+    clock: Clock,
+    wake: Wake,
+    commands: Sender<Command>,
+    thread: Mutex<Thread>,
+    local_address: SocketAddr,
+    format: Format,
+}
+
+/// The engine's thread, or what it left behind.
+enum Thread {
+    Running(JoinHandle<Statistics>),
+    Ended(Statistics),
+}
+
+impl Engine {
+    /// Joins the plan's job as `rank` and returns once every parent has welcomed it.
+    ///
+    /// # Errors
+    /// [`JoinError`], at the latest after `options.timeout`.
+    pub fn join(
+        plan: &Plan,
+        rank: u32,
+        incarnation: u64,
+        options: Options,
+    ) -> Result<Self, JoinError> {
+        let format = format_of(plan)?;
+        let address = options.bind.map_or_else(|| bind_address(plan, rank), Ok)?;
+        let socket =
+            Socket::bind(address).map_err(|source| JoinError::Bind { address, rank, source })?;
+        let local_address = socket.local_address().map_err(JoinError::Start)?;
+        if let Some(remark) = socket.receive_buffer_remark() {
+            eprintln!("wiresum: rank {rank}: {remark}");
+        }
+        let (clock, wake) = (Clock::default(), Wake::new().map_err(JoinError::Start)?);
+        let (commands, inbox) = mpsc::channel();
+        let (joined, when_joined) = mpsc::channel();
+        let mut worker = Worker::new(plan, rank, incarnation);
+        worker.join(clock.now().plus(options.timeout), clock.now());
+        let driver = Driver::new(worker, socket, clock, inbox, wake.clone(), joined);
+        let thread = std::thread::Builder::new()
+            .name(format!("wiresum-{rank}"))
+            .spawn(move || driver.run())
+            .map_err(JoinError::Start)?;
+        let thread = Mutex::new(Thread::Running(thread));
+        let engine = Self { clock, wake, commands, thread, local_address, format };
+        // The protocol bounds the wait; a thread that dies drops the sender.
+        let stopped = |_| JoinError::Start(std::io::Error::other("the engine's thread ended"));
+        when_joined.recv().map_err(stopped)??;
+        Ok(engine)
+    }
+
+    /// Where this worker receives.
+    #[must_use]
+    pub fn local_address(&self) -> SocketAddr {
+        self.local_address
+    }
+
+    /// How the job's values are represented on the wire.
+    #[must_use]
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Queues a collective and returns at once; `done` follows when it has ended, `timeout` from now at the latest.
+    ///
+    /// # Errors
+    /// [`CollectiveError::Closed`] if the engine has ended; then `done` is not called.
+    pub fn submit(
+        &self,
+        buffer: Box<dyn Buffer>,
+        timeout: Duration,
+        done: Done,
+    ) -> Result<(), CollectiveError> {
+        let deadline = self.clock.now().plus(timeout);
+        let submission = Submission { buffer, deadline, completion: Completion(Some(done)) };
+        if let Err(SendError(command)) = self.commands.send(Command::Collect(submission)) {
+            if let Command::Collect(submission) = command {
+                submission.completion.disarm();
+            }
+            return Err(CollectiveError::Closed);
+        }
+        self.wake.wake();
+        Ok(())
+    }
+
+    /// Sums `buffer` with those of all other ranks and waits for it.
+    ///
+    /// # Errors
+    /// [`CollectiveError`], at the latest after `timeout`.
+    pub fn all_reduce(
+        &self,
+        buffer: Box<dyn Buffer>,
+        timeout: Duration,
+    ) -> Result<(), CollectiveError> {
+        let (ended, when_ended) = mpsc::channel();
+        let done = move |outcome| {
+            let _ = ended.send(outcome);
+        };
+        self.submit(buffer, timeout, Box::new(done))?;
+        when_ended.recv().unwrap_or(Err(CollectiveError::Closed))
+    }
+
+    /// What the engine has done so far; after [`Self::close`], what it had done by then.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        let (reply, replied) = mpsc::channel();
+        if self.commands.send(Command::Report(reply)).is_ok() {
+            self.wake.wake();
+        }
+        replied.recv().unwrap_or_else(|_| self.ended())
+    }
+
+    /// Leaves the job and ends the thread. Open collectives fail. Harmless when repeated.
+    pub fn close(&self) {
+        let _ = self.commands.send(Command::Leave);
+        self.wake.wake();
+        self.ended();
+    }
+
+    /// Waits for the thread's end.
+    fn ended(&self) -> Statistics {
+        let mut thread = self.lock_thread();
+        let before = std::mem::replace(&mut *thread, Thread::Ended(Statistics::default()));
+        let statistics = match before {
+            // The thread turns its own panics into failed collectives; what is left of one is an empty report.
+            Thread::Running(handle) => handle.join().unwrap_or_default(),
+            Thread::Ended(statistics) => statistics,
+        };
+        *thread = Thread::Ended(statistics.clone());
+        statistics
+    }
+
+    fn lock_thread(&self) -> MutexGuard<'_, Thread> {
+        self.thread.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// How the values of a plan's job are represented on the wire.
+///
+/// # Errors
+/// [`FormatError`] if its codec is unknown, or its lanes are too narrow for its workers.
+pub fn format_of(plan: &Plan) -> Result<Format, FormatError> {
+    let workers = u32::try_from(plan.workers.len()).unwrap_or(u32::MAX);
+    Format::new(plan.job.codec.parse()?, plan.job.lanes.into(), workers)
+}
+
+/// The plan's address of this worker, or any address of the family of its nodes; the kernel chooses the port.
+fn bind_address(plan: &Plan, rank: u32) -> Result<SocketAddr, JoinError> {
+    let workers = plan.workers.len();
+    let worker = plan.workers.get(rank as usize).ok_or(JoinError::Rank { rank, workers })?;
+    let parents = plan.sub_models.iter().filter_map(|s| s.parent_of(Child::Worker(rank)));
+    let mut ipv4 = parents.filter_map(|(node, _)| plan.node(node)).map(|n| n.address.is_ipv4());
+    let first = ipv4.next().unwrap_or(true);
+    if ipv4.any(|other| other != first) {
+        return Err(JoinError::MixedFamilies(rank));
+    }
+    let any =
+        if first { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { IpAddr::V6(Ipv6Addr::UNSPECIFIED) };
+    Ok(SocketAddr::new(worker.address.unwrap_or(any), 0))
+}
