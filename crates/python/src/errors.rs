@@ -1,0 +1,50 @@
+//! Rust's errors as the exceptions of `python/wiresum/errors.py`.
+
+use pyo3::PyErr;
+use wiresum_codec::FormatError;
+use wiresum_node::abi::Outcome;
+use wiresum_node::engine::{CollectiveError, JoinError};
+use wiresum_protocol::plan::PlanError;
+
+mod python {
+    #![allow(missing_docs, reason = "the classes document themselves in errors.py")]
+    use pyo3::import_exception;
+
+    import_exception!(wiresum.errors, PlanError);
+    import_exception!(wiresum.errors, JoinError);
+    import_exception!(wiresum.errors, CollectiveError);
+    import_exception!(wiresum.errors, NotFiniteError);
+    import_exception!(wiresum.errors, MismatchError);
+    import_exception!(wiresum.errors, CollectiveTimeoutError);
+    import_exception!(wiresum.errors, ClosedError);
+}
+
+pub fn plan_error(error: PlanError) -> PyErr {
+    python::PlanError::new_err(error.to_string())
+}
+
+pub fn format_error(error: FormatError) -> PyErr {
+    python::PlanError::new_err(format!("plan field `job`: {error}"))
+}
+
+pub fn join_error(error: JoinError) -> PyErr {
+    match error {
+        JoinError::Rank { .. } | JoinError::Format(_) | JoinError::MixedFamilies(_) => {
+            python::PlanError::new_err(error.to_string())
+        }
+        _ => python::JoinError::new_err(error.to_string()),
+    }
+}
+
+pub fn collective_error(error: CollectiveError) -> PyErr {
+    let message = error.to_string();
+    if matches!(error, CollectiveError::Closed) {
+        return python::ClosedError::new_err(message);
+    }
+    match Outcome::of(&Err(error)) {
+        Outcome::NotFinite => python::NotFiniteError::new_err(message),
+        Outcome::Mismatch => python::MismatchError::new_err(message),
+        Outcome::TimedOut => python::CollectiveTimeoutError::new_err(message),
+        Outcome::Summed | Outcome::Failed => python::CollectiveError::new_err(message),
+    }
+}

@@ -1,0 +1,80 @@
+"""The native part of Wiresum: the worker's engine and the plan's validator."""
+
+from types import TracebackType
+from typing import Literal, Self, final
+
+from typing_extensions import Buffer, CapsuleType
+
+__version__: str
+
+def validate_plan(json: str) -> None:
+    """Check every field of a plan.
+
+    Raises:
+        wiresum.errors.PlanError: Names the field and the remedy.
+    """
+
+def plan_digest(json: str) -> int:
+    """Return a 64-bit fingerprint of all that a plan's participants must agree on (addresses and names left out).
+
+    Raises:
+        wiresum.errors.PlanError: As `validate_plan`.
+    """
+
+@final
+class Engine:
+    """A worker that has joined its job: a socket and a thread of its own. Its methods may be called from any thread."""
+
+    def __new__(cls, plan_json: str, rank: int, incarnation: int, timeout_s: float = 30.0) -> Self:
+        """Join the plan's job and wait until every parent has welcomed this worker.
+
+        Args:
+            plan_json: The plan, the same on every rank.
+            rank: This worker's rank in the plan.
+            incarnation: A number that all ranks share and that grows from one start of the job to the next, such as
+                the microseconds since the epoch at which rank 0 started.
+            timeout_s: How long to wait, in seconds.
+
+        Raises:
+            wiresum.errors.PlanError: The plan is wrong, or has no such rank.
+            wiresum.errors.JoinError: Nobody answered in time, a node refused, or the address is not this host's.
+        """
+
+    def all_reduce(self, array: Buffer, op: Literal["sum", "avg"] = "sum", timeout_s: float = 1800.0) -> None:
+        """Replace the array's elements by their sum or average over all ranks, bit for bit the same on each.
+
+        All ranks pass arrays of equal size and type, in the same order of calls. Python's lock is released meanwhile.
+
+        Args:
+            array: Writable contiguous array of float32 or float16, with at least one element.
+            op: `sum` or `avg`.
+            timeout_s: How long to wait, in seconds.
+
+        Raises:
+            wiresum.errors.NotFiniteError: A value is Inf or NaN on some rank; the array is untouched on all.
+            wiresum.errors.MismatchError: Ranks passed different arrays.
+            wiresum.errors.CollectiveTimeoutError: Names who did not deliver.
+            wiresum.errors.ClosedError: The engine was closed.
+            wiresum.errors.CollectiveError: Anything else.
+            TypeError: The elements are neither float32 nor float16.
+            ValueError: The array is read-only, not contiguous or empty; or another argument makes no sense.
+        """
+
+    def abi(self) -> CapsuleType:
+        """Return the C interface of `engine_abi.h` as a capsule, which keeps the engine alive."""
+
+    def statistics(self) -> dict[str, int | float]:
+        """Return counters since the engine joined: collectives by outcome, datagrams, bytes, seconds."""
+
+    def close(self) -> None:
+        """Leave the job and end the thread; open collectives fail. Harmless when repeated."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> None:
+        """Close the engine."""
