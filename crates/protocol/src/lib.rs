@@ -5,7 +5,9 @@
 
 pub mod aggregator;
 pub mod buffer;
+mod compose;
 pub mod plan;
+pub mod policy;
 pub mod time;
 pub mod worker;
 

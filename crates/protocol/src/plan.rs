@@ -7,8 +7,8 @@ use std::net::{IpAddr, SocketAddr};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use wiresum_wire::{
-    BLOCK_LEN, Contributor, GROUP_FRAGMENTS, JobId, LaneType, MAX_CONTRIBUTORS, MAX_PAYLOAD, MIN_VALUES, NodeId,
-    SubModelId,
+    BLOCK_LEN, Contributor, GROUP_FRAGMENTS, JobId, LaneType, MAX_CONTRIBUTORS, MAX_PAYLOAD,
+    MIN_VALUES, NodeId, SubModelId,
 };
 
 /// Value of [`Plan::format`].
@@ -224,9 +224,11 @@ impl Plan {
     /// Never: a plan always serialises.
     #[must_use]
     pub fn digest(&self) -> u64 {
-        let text = serde_json::to_string(&(&self.job, &self.sub_models)).expect("a plan serialises");
+        let text =
+            serde_json::to_string(&(&self.job, &self.sub_models)).expect("a plan serialises");
         // FNV-1a, 64 bits: not a defence, only a fingerprint.
-        text.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
+        text.bytes()
+            .fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
     }
 
     /// The job's secret as a number.
@@ -272,13 +274,25 @@ impl Plan {
         require(!self.workers.is_empty(), "workers", "a job needs at least one worker")?;
         for (index, worker) in self.workers.iter().enumerate() {
             let in_order = worker.rank as usize == index;
-            require(in_order, &format!("workers[{index}].rank"), "must equal its index: list workers in rank order")?;
+            require(
+                in_order,
+                &format!("workers[{index}].rank"),
+                "must equal its index: list workers in rank order",
+            )?;
         }
         let exponents = self.sub_models.iter().filter(|s| s.role == Role::Exponents).count();
         require(exponents == 1, "sub_models", "exactly one must have the role `exponents`")?;
-        let share: f64 = self.sub_models.iter().filter(|s| s.role == Role::Values).map(|s| s.share).sum();
-        require((share - 1.0).abs() < 1e-6, "sub_models", "the shares of the `values` streams must add up to 1")?;
-        self.sub_models.iter().enumerate().try_for_each(|(index, s)| self.validate_sub_model(index, s))
+        let share: f64 =
+            self.sub_models.iter().filter(|s| s.role == Role::Values).map(|s| s.share).sum();
+        require(
+            (share - 1.0).abs() < 1e-6,
+            "sub_models",
+            "the shares of the `values` streams must add up to 1",
+        )?;
+        self.sub_models
+            .iter()
+            .enumerate()
+            .try_for_each(|(index, s)| self.validate_sub_model(index, s))
     }
 
     fn validate_job(&self) -> Result<(), PlanError> {
@@ -286,24 +300,41 @@ impl Plan {
         let hex = self.job.secret.len() == 16 && u64::from_str_radix(&self.job.secret, 16).is_ok();
         require(hex, "job.secret", "must be 16 hexadecimal digits")?;
         let values = usize::from(self.job.values_per_packet);
-        let fits = (MIN_VALUES..=MAX_PAYLOAD / 4).contains(&values) && (4 * values).is_multiple_of(BLOCK_LEN);
-        let allowed = format!("must be {MIN_VALUES}..={} and a multiple of {}", MAX_PAYLOAD / 4, BLOCK_LEN / 4);
+        let fits = (MIN_VALUES..=MAX_PAYLOAD / 4).contains(&values)
+            && (4 * values).is_multiple_of(BLOCK_LEN);
+        let allowed = format!(
+            "must be {MIN_VALUES}..={} and a multiple of {}",
+            MAX_PAYLOAD / 4,
+            BLOCK_LEN / 4
+        );
         require(fits, "job.values_per_packet", &allowed)
     }
 
     fn validate_sub_model(&self, index: usize, sub_model: &SubModel) -> Result<(), PlanError> {
         let field = |name: &str| format!("sub_models[{index}].{name}");
         let slots_ok = sub_model.slots.is_power_of_two() && sub_model.slots <= MAX_SLOTS;
-        require(slots_ok, &field("slots"), &format!("must be a power of two, at most {MAX_SLOTS}"))?;
+        require(
+            slots_ok,
+            &field("slots"),
+            &format!("must be a power of two, at most {MAX_SLOTS}"),
+        )?;
         let window_ok = (1..=sub_model.slots).contains(&sub_model.window);
         require(window_ok, &field("window"), "must be between 1 and `slots`")?;
         let mut parents = sub_model.tree.iter().filter(|t| t.parent.is_none());
-        require(parents.next().is_some() && parents.next().is_none(), &field("tree"), "must have exactly one root")?;
+        require(
+            parents.next().is_some() && parents.next().is_none(),
+            &field("tree"),
+            "must have exactly one root",
+        )?;
         let mut seen = vec![false; self.workers.len()];
         for place in &sub_model.tree {
             self.validate_place(sub_model, place, &field("tree"), &mut seen)?;
         }
-        require(seen.iter().all(|s| *s), &field("tree"), "every worker must be a child of exactly one node")
+        require(
+            seen.iter().all(|s| *s),
+            &field("tree"),
+            "every worker must be a child of exactly one node",
+        )
     }
 
     fn validate_place(
@@ -319,7 +350,13 @@ impl Plan {
         require(fan_in, field, &format!("node {id} must have 1..={MAX_CONTRIBUTORS} children"))?;
         if let Some(parent) = place.parent {
             let listed = sub_model.position(NodeId(parent), Child::Node(id)).is_some();
-            require(listed, field, &format!("node {id} names {parent} as its parent, which does not list it as a child"))?;
+            require(
+                listed,
+                field,
+                &format!(
+                    "node {id} names {parent} as its parent, which does not list it as a child"
+                ),
+            )?;
         }
         for child in &place.children {
             match *child {
@@ -329,8 +366,13 @@ impl Plan {
                     require(fresh, field, &format!("worker {rank} is unknown or has two parents"))?;
                 }
                 Child::Node(node) => {
-                    let agrees = sub_model.place(NodeId(node)).is_some_and(|t| t.parent == Some(id));
-                    require(agrees, field, &format!("node {node} does not name {id} as its parent"))?;
+                    let agrees =
+                        sub_model.place(NodeId(node)).is_some_and(|t| t.parent == Some(id));
+                    require(
+                        agrees,
+                        field,
+                        &format!("node {node} does not name {id} as its parent"),
+                    )?;
                 }
             }
         }
@@ -376,5 +418,9 @@ impl SubModel {
 }
 
 fn require(condition: bool, field: &str, problem: &str) -> Result<(), PlanError> {
-    if condition { Ok(()) } else { Err(PlanError::Field { field: field.to_owned(), problem: problem.to_owned() }) }
+    if condition {
+        Ok(())
+    } else {
+        Err(PlanError::Field { field: field.to_owned(), problem: problem.to_owned() })
+    }
 }

@@ -43,10 +43,14 @@ pub enum Event {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Failure {
     /// Some worker's values are not finite, or do not fit the codec. Every worker learns it in the same round, before values flow.
-    #[error("a value is Inf or NaN, or does not fit the codec, on at least one rank; nothing was summed")]
+    #[error(
+        "a value is Inf or NaN, or does not fit the codec, on at least one rank; nothing was summed"
+    )]
     NotFinite,
     /// Ranks passed different collectives. Element counts and signatures by rank.
-    #[error("ranks passed different tensors to collective {round}: elements by rank {elements:?}, signatures {signatures:?}")]
+    #[error(
+        "ranks passed different tensors to collective {round}: elements by rank {elements:?}, signatures {signatures:?}"
+    )]
     Mismatch {
         /// The round.
         round: Round,
@@ -56,7 +60,9 @@ pub enum Failure {
         signatures: Vec<i32>,
     },
     /// Contributors did not deliver in time.
-    #[error("collective {round} timed out after {waited:?}: no contribution to fragment {fragment} from {missing:?} at node {node}")]
+    #[error(
+        "collective {round} timed out after {waited:?}: no contribution to fragment {fragment} from {missing:?} at node {node}"
+    )]
     Missing {
         /// The round.
         round: Round,
@@ -70,7 +76,9 @@ pub enum Failure {
         waited: Duration,
     },
     /// The aggregator does not answer.
-    #[error("collective {round} timed out: node {node} at {address} has been silent for {silent:?}")]
+    #[error(
+        "collective {round} timed out: node {node} at {address} has been silent for {silent:?}"
+    )]
     Silent {
         /// The round.
         round: Round,
@@ -82,7 +90,9 @@ pub enum Failure {
         silent: Duration,
     },
     /// No welcome in time.
-    #[error("node {node} at {address} did not answer within {waited:?}: is wiresum-node running there with this plan?")]
+    #[error(
+        "node {node} at {address} did not answer within {waited:?}: is wiresum-node running there with this plan?"
+    )]
     NotWelcomed {
         /// The node.
         node: NodeId,
@@ -100,7 +110,9 @@ pub enum Failure {
         reason: String,
     },
     /// The result's check fails although every hop's did not: an aggregator is broken.
-    #[error("node {node} sent a sum for fragment {fragment} whose check does not match its contributions")]
+    #[error(
+        "node {node} sent a sum for fragment {fragment} whose check does not match its contributions"
+    )]
     WrongSum {
         /// The node.
         node: NodeId,

@@ -1,0 +1,162 @@
+//! Hello, welcome, refusal, goodbye: the joining tables of the spec.
+
+use std::net::SocketAddr;
+
+use wiresum_wire::control::{RefusalReason, double_word, hello, set_word};
+use wiresum_wire::{Contributor, HEADER_LEN, Header, Kind, LaneType, seal};
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::{Aggregator, Outcome, Verdict};
+
+impl Aggregator {
+    /// A child announces itself.
+    pub(super) fn hello(
+        &mut self,
+        header: Header,
+        source: SocketAddr,
+        buffer: &mut [u8],
+    ) -> Outcome {
+        let payload = &buffer[HEADER_LEN..][..4 * hello::WORDS];
+        let incarnation = double_word(payload, hello::INCARNATION_WORD);
+        if let Some(reason) = self.reason_to_refuse(&header, payload) {
+            return refuse(header, source, reason, buffer);
+        }
+        if self.plan.job_key(incarnation).0 != header.job_key.get() {
+            return Outcome::silent(Verdict::Foreign);
+        }
+        if Some(incarnation) > self.incarnation {
+            self.begin(incarnation);
+        }
+        let Some(index) = self.place_index(header.sub_model.get()).filter(|_| self.is_running())
+        else {
+            return Outcome::silent(Verdict::Control);
+        };
+        self.places[index].children[usize::from(header.contributor)].address = Some(source);
+        self.admit(index, header, source, buffer)
+    }
+
+    fn reason_to_refuse(&self, header: &Header, payload: &[u8]) -> Option<RefusalReason> {
+        let incarnation = double_word(payload, hello::INCARNATION_WORD);
+        let is_placed = || {
+            let place = self.places.get(self.place_index(header.sub_model.get())?)?;
+            place.children.get(usize::from(header.contributor))
+        };
+        if header.job.get() != self.job.0 {
+            Some(RefusalReason::UnknownJob)
+        } else if double_word(payload, hello::SECRET_WORD) != self.plan_secret {
+            Some(RefusalReason::WrongSecret)
+        } else if double_word(payload, hello::PLAN_DIGEST_WORD) != self.plan_digest {
+            Some(RefusalReason::OtherPlan)
+        } else if header.node.get() != self.node.0 || is_placed().is_none() {
+            Some(RefusalReason::NotExpected)
+        } else if Some(incarnation) < self.incarnation {
+            Some(RefusalReason::Superseded)
+        } else {
+            None
+        }
+    }
+
+    /// Welcomes the child, or asks the parent first.
+    fn admit(
+        &self,
+        index: usize,
+        mut header: Header,
+        source: SocketAddr,
+        buffer: &mut [u8],
+    ) -> Outcome {
+        match self.places[index].parent {
+            Some(parent) if !parent.has_welcomed => {
+                header.node.set(parent.node.0);
+                header.contributor = parent.contributor.0;
+                header.expected = parent.fan_in;
+                emit(header, buffer);
+                Outcome::to_one(Verdict::Control, parent.address, HELLO_LEN)
+            }
+            _ => {
+                header.kind = Kind::Welcome as u8;
+                emit(header, buffer);
+                Outcome::to_one(Verdict::Control, source, HELLO_LEN)
+            }
+        }
+    }
+
+    /// The parent admits or refuses this node; its children learn the same.
+    pub(super) fn verdict_of_parent(
+        &mut self,
+        index: usize,
+        kind: Kind,
+        mut header: Header,
+        buffer: &mut [u8],
+    ) -> Outcome {
+        let place = &mut self.places[index];
+        if let Some(parent) = &mut place.parent {
+            parent.has_welcomed |= kind == Kind::Welcome;
+        }
+        header.node.set(self.node.0);
+        header.contributor = 0;
+        header.expected = place.children.len() as u8;
+        emit(header, buffer);
+        Outcome::to_children(Verdict::Control, HELLO_LEN)
+    }
+
+    /// A child has left; the last one ends the incarnation here.
+    pub(super) fn goodbye(
+        &mut self,
+        index: usize,
+        mut header: Header,
+        buffer: &mut [u8],
+    ) -> Outcome {
+        let place = &mut self.places[index];
+        place.children[usize::from(header.contributor)].has_left = true;
+        let everyone_left = place.children.iter().all(|child| child.has_left);
+        let parent = place.parent.filter(|_| everyone_left);
+        self.is_over = self.places.iter().all(|p| p.children.iter().all(|child| child.has_left));
+        let Some(parent) = parent else {
+            return Outcome::silent(Verdict::Control);
+        };
+        header.node.set(parent.node.0);
+        header.contributor = parent.contributor.0;
+        header.expected = parent.fan_in;
+        seal(&mut header, 0);
+        buffer[..HEADER_LEN].copy_from_slice(header.as_bytes());
+        Outcome::to_one(Verdict::Control, parent.address, HEADER_LEN)
+    }
+
+    /// Readdresses the packet in `packet` (a result, welcome or refusal) to child `index`: contributor and check. Says where that
+    /// child is; `None` if it has not said hello.
+    pub fn address_to_child(&self, index: usize, packet: &mut [u8]) -> Option<SocketAddr> {
+        let (header, _) = Header::mut_from_prefix(packet).ok()?;
+        let place = &self.places[self.place_index(header.sub_model.get())?];
+        let address = place.children.get(index)?.address?;
+        readdress(header, Contributor(index as u8));
+        Some(address)
+    }
+}
+
+/// Bytes of a hello, welcome or refusal.
+const HELLO_LEN: usize = HEADER_LEN + 4 * hello::WORDS;
+
+/// The contributor is the highest byte of its word in the header's sum, and the check is linear in it.
+fn readdress(header: &mut Header, child: Contributor) {
+    let shift = u32::from(child.0).wrapping_sub(u32::from(header.contributor)) << 24;
+    header.contributor = child.0;
+    header.check.set(header.check.get().wrapping_add(shift));
+}
+
+fn refuse(
+    mut header: Header,
+    source: SocketAddr,
+    reason: RefusalReason,
+    buffer: &mut [u8],
+) -> Outcome {
+    header.kind = Kind::Refusal as u8;
+    set_word(&mut buffer[HEADER_LEN..], hello::REASON_WORD, reason as u32);
+    emit(header, buffer);
+    Outcome::to_one(Verdict::Control, source, HELLO_LEN)
+}
+
+fn emit(mut header: Header, buffer: &mut [u8]) {
+    let lane_sum = LaneType::I32Be.sum(&buffer[HEADER_LEN..HELLO_LEN]);
+    seal(&mut header, lane_sum);
+    buffer[..HEADER_LEN].copy_from_slice(header.as_bytes());
+}

@@ -1,0 +1,167 @@
+//! The aggregator, root or inner: purely reactive. It has no timer: whoever lacks something asks again.
+//!
+//! [`Aggregator::handle_datagram`] is the gate; `values` and `membership` hold the tables of `spec/aggregation.md` behind it.
+
+mod lanes;
+mod membership;
+mod place;
+mod slots;
+#[cfg(test)]
+mod tests;
+mod values;
+mod verdict;
+
+use std::net::SocketAddr;
+
+use wiresum_wire::control::{hello, status};
+use wiresum_wire::{HEADER_LEN, JobId, JobKey, Kind, NodeId, Packet, header_sum};
+
+use crate::Plan;
+use place::Place;
+use values::Arrival;
+pub use verdict::{Outcome, Recipients, Verdict};
+
+/// One node of the plan, for one job. Memory is allocated once, by the plan.
+pub struct Aggregator {
+    plan: Plan,
+    plan_secret: u64,
+    plan_digest: u64,
+    job: JobId,
+    node: NodeId,
+    /// One for each sub-model whose tree this node is in.
+    places: Vec<Place>,
+    /// The newest incarnation that a child has announced.
+    incarnation: Option<u64>,
+    key: JobKey,
+    /// Counts incarnations, from 1; entries of slots carry it.
+    epoch: u32,
+    /// All children have left the incarnation.
+    is_over: bool,
+    counters: [u64; Verdict::ALL.len()],
+}
+
+impl Aggregator {
+    /// A node without children yet.
+    ///
+    /// # Panics
+    /// If `node` is not in the plan.
+    #[must_use]
+    pub fn new(plan: &Plan, node: NodeId) -> Self {
+        assert!(plan.node(node).is_some(), "node {node} is not in the plan");
+        Self {
+            plan: plan.clone(),
+            plan_secret: plan.secret(),
+            plan_digest: plan.digest(),
+            job: plan.job_id(),
+            node,
+            places: plan.sub_models.iter().filter_map(|s| Place::new(plan, s, node)).collect(),
+            incarnation: None,
+            key: JobKey(0),
+            epoch: 0,
+            is_over: false,
+            counters: [0; Verdict::ALL.len()],
+        }
+    }
+
+    /// Takes the datagram in `buffer[..len]` and may leave the packet to send in the same buffer, as a switch does.
+    ///
+    /// # Panics
+    /// If `buffer` is shorter than [`wiresum_wire::MAX_PACKET`] bytes or than `len`.
+    pub fn handle_datagram(
+        &mut self,
+        source: SocketAddr,
+        buffer: &mut [u8],
+        len: usize,
+    ) -> Outcome {
+        let outcome = self.pass_gate(source, buffer, len).unwrap_or_else(Outcome::silent);
+        self.counters[outcome.verdict as usize] += 1;
+        outcome
+    }
+
+    /// The gate: the first test that fails names the verdict.
+    fn pass_gate(
+        &mut self,
+        source: SocketAddr,
+        buffer: &mut [u8],
+        len: usize,
+    ) -> Result<Outcome, Verdict> {
+        let packet = Packet::parse_unchecked(&buffer[..len]).map_err(|_| Verdict::Malformed)?;
+        let (header, kind, payload_len) = (*packet.header, packet.kind, packet.payload.len());
+        ensure(has_fitting_payload(kind, payload_len), Verdict::Malformed)?;
+        let lane_sum = header.check.get().wrapping_sub(header_sum(&header));
+        if kind == Kind::Hello {
+            ensure(packet.lane_sum() == lane_sum, Verdict::Damaged)?;
+            return Ok(self.hello(header, source, buffer));
+        }
+        let index = self.place_index(header.sub_model.get()).ok_or(Verdict::Foreign)?;
+        let place = &mut self.places[index];
+        let is_ours = header.job.get() == self.job.0
+            && header.job_key.get() == self.key.0
+            && self.incarnation.is_some()
+            && !self.is_over
+            && place.is_addressed_by(&header, kind, self.node);
+        let fits = !kind.carries_values() || payload_len <= self.plan.payload_len();
+        ensure(is_ours && fits, Verdict::Foreign)?;
+        ensure(place.is_sent_by(&header, kind, source), Verdict::BadContributor)?;
+        ensure(packet.lane_sum() == lane_sum, Verdict::Damaged)?;
+        let arrival = Arrival { header, source, lane_sum, buffer, payload_len };
+        Ok(match kind {
+            Kind::Contribution => place.contribution(self.node, self.epoch, arrival),
+            Kind::Result => place.result(self.node, self.epoch, arrival),
+            Kind::Probe => place.probe(self.epoch, arrival),
+            Kind::Goodbye => self.goodbye(index, header, arrival.buffer),
+            _ => self.verdict_of_parent(index, kind, header, arrival.buffer),
+        })
+    }
+
+    /// Starts an incarnation; the one before is forgotten, slot by slot, when its slots are next used.
+    fn begin(&mut self, incarnation: u64) {
+        self.incarnation = Some(incarnation);
+        self.key = self.plan.job_key(incarnation);
+        self.epoch += 1;
+        self.is_over = false;
+        self.places.iter_mut().for_each(Place::reset);
+    }
+
+    fn is_running(&self) -> bool {
+        self.incarnation.is_some() && !self.is_over
+    }
+
+    fn place_index(&self, sub_model: u16) -> Option<usize> {
+        self.places.iter().position(|place| place.sub_model.0 == sub_model)
+    }
+
+    /// Children of the largest tree that this node is in; indices for [`Self::address_to_child`].
+    #[must_use]
+    pub fn child_count(&self) -> usize {
+        self.places.iter().map(|place| place.children.len()).max().unwrap_or(0)
+    }
+
+    /// Datagrams by verdict.
+    #[must_use]
+    pub fn counters(&self) -> Vec<(Verdict, u64)> {
+        Verdict::ALL.iter().map(|verdict| (*verdict, self.counters[*verdict as usize])).collect()
+    }
+
+    /// Bytes of slot memory, fixed at construction.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.places.iter().map(|place| place.slots.bytes()).sum()
+    }
+}
+
+fn ensure(condition: bool, otherwise: Verdict) -> Result<(), Verdict> {
+    if condition { Ok(()) } else { Err(otherwise) }
+}
+
+/// Whether a packet of this kind is as long as it has to be; values are judged by their format alone.
+fn has_fitting_payload(kind: Kind, payload_len: usize) -> bool {
+    match kind {
+        Kind::Contribution | Kind::Result => true,
+        Kind::Probe | Kind::Status => payload_len == 4 * status::WORDS,
+        Kind::Hello | Kind::Welcome | Kind::Refusal => payload_len == 4 * hello::WORDS,
+        Kind::Goodbye => payload_len == 0,
+    }
+}
+
+const _: () = assert!(wiresum_wire::MAX_PACKET >= HEADER_LEN + 4 * status::WORDS);

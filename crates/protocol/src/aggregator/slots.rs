@@ -1,0 +1,144 @@
+//! Slot memory: the entries' states beside the values of one sub-model, and the decisions that the states call for.
+
+use wiresum_wire::control::EntryState;
+use wiresum_wire::{Contributor, Flags, FragmentId, Header};
+use zerocopy::{FromBytes, FromZeros, Immutable};
+
+use super::Verdict;
+use crate::policy::{SlotPolicy, Taken};
+
+/// What a node knows about the fragment in one entry. All bytes zero is an entry of no incarnation, so memory comes
+/// zeroed from the kernel and a large cache costs only the pages that are used.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable)]
+#[repr(C)]
+pub(super) struct Entry {
+    /// Bit i: contributor i is in.
+    pub contributors: u64,
+    /// The node's incarnation count when the entry was taken: an entry of another incarnation is empty.
+    pub epoch: u32,
+    pub position: u32,
+    pub round: u32,
+    /// Sum of the lanes, as the check counts it.
+    pub lane_sum: u32,
+    pub value_count: u16,
+    /// Format flags.
+    pub flags: u16,
+    pub exponent: i8,
+    /// A value of [`EntryState`]; meaningless where the entry is empty.
+    pub state: u8,
+    padding: [u8; 2],
+}
+
+/// What to do with a contribution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The entry takes its position and values.
+    Take,
+    /// The values are added.
+    Add,
+    /// Nothing.
+    Drop(Verdict),
+    /// The sum goes up again.
+    ForwardAgain,
+    /// The result goes to the sender again.
+    Answer,
+}
+
+impl Entry {
+    /// Positions from the entry's to `position`; `None` if the entry is empty.
+    pub fn distance(&self, epoch: u32, position: FragmentId) -> Option<i32> {
+        (self.epoch == epoch).then(|| position.since(FragmentId(self.position)))
+    }
+
+    /// The entry's state if it is about `position`, empty otherwise.
+    pub fn state_of(&self, epoch: u32, position: FragmentId) -> EntryState {
+        if self.distance(epoch, position) != Some(0) {
+            return EntryState::Empty;
+        }
+        match self.state {
+            s if s == EntryState::Final as u8 => EntryState::Final,
+            s if s == EntryState::Forwarded as u8 => EntryState::Forwarded,
+            _ => EntryState::Filling,
+        }
+    }
+
+    /// Whether a packet is about the same collective, in the same format, as the entry.
+    pub fn agrees_with(&self, header: &Header) -> bool {
+        self.round == header.round.get()
+            && self.exponent == header.exponent
+            && self.flags == Flags(header.flags.get()).only(Flags::FORMAT).0
+            && self.value_count == header.value_count.get()
+    }
+
+    /// The row of the contribution table that applies; changes nothing.
+    pub fn judge(&self, epoch: u32, header: &Header, policy: &dyn SlotPolicy) -> Step {
+        let position = FragmentId(header.fragment.get());
+        match self.distance(epoch, position) {
+            None => return Step::Take,
+            Some(0) => {}
+            Some(distance) if policy.taken(distance) == Taken::Replace => return Step::Take,
+            Some(_) => return Step::Drop(Verdict::Stale),
+        }
+        if !self.agrees_with(header) {
+            return Step::Drop(Verdict::Mismatch);
+        }
+        let is_in = self.contributors & bit(Contributor(header.contributor)) != 0;
+        match self.state_of(epoch, position) {
+            EntryState::Forwarded => Step::ForwardAgain,
+            EntryState::Final => Step::Answer,
+            _ if is_in => Step::Drop(Verdict::Duplicate),
+            _ => Step::Add,
+        }
+    }
+
+    /// Becomes the entry of the contribution in `header`.
+    pub fn take(&mut self, epoch: u32, header: &Header, lane_sum: u32) {
+        *self = Self {
+            contributors: bit(Contributor(header.contributor)),
+            epoch,
+            position: header.fragment.get(),
+            round: header.round.get(),
+            lane_sum,
+            value_count: header.value_count.get(),
+            flags: Flags(header.flags.get()).only(Flags::FORMAT).0,
+            exponent: header.exponent,
+            state: EntryState::Filling as u8,
+            padding: [0; 2],
+        };
+    }
+}
+
+/// A contributor's place in a bitmap.
+pub(super) fn bit(contributor: Contributor) -> u64 {
+    1 << contributor.0
+}
+
+/// The entries of one sub-model and, in one stretch, their values.
+pub(super) struct SlotMemory {
+    entries: Vec<Entry>,
+    values: Vec<u8>,
+    payload_len: usize,
+}
+
+impl SlotMemory {
+    /// Two versions of `slots` slots of `payload_len` bytes.
+    pub fn new(slots: u32, payload_len: usize) -> Self {
+        let count = 2 * slots as usize;
+        let entries = Entry::new_vec_zeroed(count).expect("slot memory fits the address space");
+        Self { entries, values: vec![0; count * payload_len], payload_len }
+    }
+
+    pub fn bytes(&self) -> usize {
+        size_of_val(self.entries.as_slice()) + self.values.len()
+    }
+
+    pub fn entry(&self, index: usize) -> &Entry {
+        &self.entries[index]
+    }
+
+    /// An entry and its values.
+    pub fn at(&mut self, index: usize) -> (&mut Entry, &mut [u8]) {
+        let values = &mut self.values[index * self.payload_len..][..self.payload_len];
+        (&mut self.entries[index], values)
+    }
+}

@@ -1,0 +1,562 @@
+//! Every row of the tables, one short test each.
+
+use std::net::SocketAddr;
+
+use wiresum_wire::control::{EntryState, RefusalReason, double_word, hello, status, word};
+use wiresum_wire::{Flags, HEADER_LEN, Header, Kind, LaneType, MAX_PACKET, NodeId, Packet};
+
+use super::*;
+use crate::compose::{Draft, hello_payload};
+
+const INCARNATION: u64 = 1000;
+const SLOTS: u32 = 4;
+const PAYLOAD: usize = 256;
+
+/// Node 0 is the root; its children are worker 0 and node 1, whose children are workers 1 and 2.
+fn plan() -> Plan {
+    let text = format!(
+        r#"{{ "format": "wiresum-plan/1",
+        "job": {{ "id": 7, "secret": "00000000000000aa", "values_per_packet": 64 }},
+        "nodes": [{{ "id": 0, "name": "root", "address": "10.0.0.1:1" }}, {{ "id": 1, "name": "leaf", "address": "10.0.0.2:1" }}],
+        "workers": [{{ "rank": 0, "name": "w0" }}, {{ "rank": 1, "name": "w1" }}, {{ "rank": 2, "name": "w2" }}],
+        "sub_models": [{}, {}] }}"#,
+        sub_model(0, "exponents", 0),
+        sub_model(3, "values", 1)
+    );
+    Plan::from_json(&text).expect("a valid plan")
+}
+
+fn sub_model(id: u16, role: &str, share: u8) -> String {
+    format!(
+        r#"{{ "id": {id}, "name": "{role}", "role": "{role}", "share": {share}, "policy": "pool", "slots": {SLOTS}, "window": 2,
+        "tree": [{{ "node": 0, "children": [{{ "worker": 0 }}, {{ "node": 1 }}] }},
+                 {{ "node": 1, "parent": 0, "children": [{{ "worker": 1 }}, {{ "worker": 2 }}] }}] }}"#
+    )
+}
+
+fn address(host: u8) -> SocketAddr {
+    SocketAddr::from(([10, 0, 1, host], 9))
+}
+
+fn parent_address() -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, 1], 1))
+}
+
+/// An aggregator with the packets that it is sent.
+struct Bench {
+    aggregator: Aggregator,
+    plan: Plan,
+    node: NodeId,
+    buffer: [u8; MAX_PACKET],
+}
+
+impl Bench {
+    fn new(node: u16) -> Self {
+        let plan = plan();
+        let node = NodeId(node);
+        Self { aggregator: Aggregator::new(&plan, node), plan, node, buffer: [0; MAX_PACKET] }
+    }
+
+    /// With both children welcome in sub-model 3; child i is at `address(i)`.
+    fn joined(node: u16) -> Self {
+        let mut bench = Self::new(node);
+        bench.hello(0, INCARNATION);
+        bench.hello(1, INCARNATION);
+        if node == 1 {
+            bench.from_parent(Kind::Welcome);
+        }
+        bench
+    }
+
+    fn draft(&self, kind: Kind) -> Draft {
+        Draft {
+            kind,
+            job: self.plan.job_id(),
+            node: self.node,
+            key: self.plan.job_key(INCARNATION),
+            sub_model: wiresum_wire::SubModelId(3),
+            flags: LaneType::I32Le.flags(),
+            ..Draft::default()
+        }
+    }
+
+    fn feed(&mut self, source: SocketAddr, datagram: &[u8]) -> Outcome {
+        self.buffer[..datagram.len()].copy_from_slice(datagram);
+        self.aggregator.handle_datagram(source, &mut self.buffer, datagram.len())
+    }
+
+    fn hello(&mut self, child: u8, incarnation: u64) -> Outcome {
+        let draft = Draft {
+            contributor: child,
+            key: self.plan.job_key(incarnation),
+            ..self.draft(Kind::Hello)
+        };
+        self.feed(address(child), &draft.datagram(&hello_payload(&self.plan, incarnation)))
+    }
+
+    fn from_parent(&mut self, kind: Kind) -> Outcome {
+        let draft = Draft { node: NodeId(0), contributor: 1, ..self.draft(kind) };
+        self.feed(parent_address(), &draft.datagram(&hello_payload(&self.plan, INCARNATION)))
+    }
+
+    fn contribute(&mut self, child: u8, position: u32, value: i32) -> Outcome {
+        let draft =
+            Draft { contributor: child, fragment: position, ..self.draft(Kind::Contribution) };
+        self.feed(address(child), &draft.datagram(&lanes(value)))
+    }
+
+    fn result(&mut self, position: u32, value: i32) -> Outcome {
+        let draft = Draft {
+            node: NodeId(0),
+            contributor: 1,
+            fragment: position,
+            ..self.draft(Kind::Result)
+        };
+        self.feed(parent_address(), &draft.datagram(&lanes(value)))
+    }
+
+    fn probe(&mut self, child: u8, first: u32) -> Outcome {
+        let draft = Draft { contributor: child, fragment: first, ..self.draft(Kind::Probe) };
+        self.feed(address(child), &draft.datagram(&[0; 4 * status::WORDS]))
+    }
+
+    fn reply(&self, outcome: Outcome) -> (Header, Vec<u8>) {
+        let packet = Packet::parse(&self.buffer[..outcome.len]).expect("a valid packet goes out");
+        (*packet.header, packet.payload.to_vec())
+    }
+}
+
+fn lanes(value: i32) -> Vec<u8> {
+    (0..PAYLOAD as i32 / 4).flat_map(|lane| (value + lane).to_le_bytes()).collect()
+}
+
+fn summed(values: &[i32]) -> Vec<u8> {
+    let count = values.len() as i32;
+    let total: i32 = values.iter().sum();
+    (0..PAYLOAD as i32 / 4).flat_map(|lane| (total + count * lane).to_le_bytes()).collect()
+}
+
+#[test]
+fn a_datagram_that_is_no_packet_is_malformed() {
+    let mut bench = Bench::joined(0);
+    assert_eq!(bench.feed(address(0), b"GET / HTTP/1.1").verdict, Verdict::Malformed);
+    let short_probe = bench.draft(Kind::Probe).datagram(&[0; 32]);
+    assert_eq!(bench.feed(address(0), &short_probe).verdict, Verdict::Malformed);
+}
+
+#[test]
+fn packets_of_other_jobs_keys_nodes_and_streams_are_foreign() {
+    let mut bench = Bench::joined(0);
+    let ours = bench.draft(Kind::Contribution);
+    for draft in [
+        Draft { job: JobId(8), ..ours.clone() },
+        Draft { key: JobKey(1), ..ours.clone() },
+        Draft { node: NodeId(1), ..ours.clone() },
+        Draft { sub_model: wiresum_wire::SubModelId(9), ..ours.clone() },
+        Draft { kind: Kind::Result, ..ours.clone() },
+    ] {
+        assert_eq!(bench.feed(address(0), &draft.datagram(&lanes(1))).verdict, Verdict::Foreign);
+    }
+    let status = bench.draft(Kind::Status).datagram(&[0; 4 * status::WORDS]);
+    assert_eq!(bench.feed(address(0), &status).verdict, Verdict::Foreign);
+}
+
+#[test]
+fn a_payload_longer_than_the_jobs_packets_is_foreign() {
+    let mut bench = Bench::joined(0);
+    let long = bench.draft(Kind::Contribution).datagram(&[0; PAYLOAD + 32]);
+    assert_eq!(bench.feed(address(0), &long).verdict, Verdict::Foreign);
+}
+
+#[test]
+fn a_contributor_out_of_range_or_at_another_address_is_bad() {
+    let mut bench = Bench::joined(0);
+    let draft = Draft { contributor: 2, ..bench.draft(Kind::Contribution) };
+    let outcome = bench.feed(address(2), &draft.datagram(&lanes(1)));
+    assert_eq!(outcome.verdict, Verdict::BadContributor);
+    let draft = bench.draft(Kind::Contribution);
+    let outcome = bench.feed(address(1), &draft.datagram(&lanes(1)));
+    assert_eq!(outcome.verdict, Verdict::BadContributor);
+}
+
+#[test]
+fn a_result_from_anyone_but_the_parent_is_bad() {
+    let mut bench = Bench::joined(1);
+    let draft = Draft { node: NodeId(0), contributor: 1, ..bench.draft(Kind::Result) };
+    let outcome = bench.feed(address(0), &draft.datagram(&lanes(1)));
+    assert_eq!(outcome.verdict, Verdict::BadContributor);
+}
+
+#[test]
+fn a_damaged_contribution_is_dropped_before_a_value_is_touched() {
+    let mut bench = Bench::joined(0);
+    bench.contribute(0, 0, 5);
+    let draft = Draft { contributor: 1, ..bench.draft(Kind::Contribution) };
+    let mut datagram = draft.datagram(&lanes(1));
+    datagram[HEADER_LEN + 7] ^= 0x10;
+    assert_eq!(bench.feed(address(1), &datagram).verdict, Verdict::Damaged);
+    let outcome = bench.contribute(1, 0, 6);
+    assert_eq!(bench.reply(outcome).1, summed(&[5, 6]));
+}
+
+#[test]
+fn the_last_contribution_completes_at_the_root_and_goes_to_every_child() {
+    let mut bench = Bench::joined(0);
+    assert_eq!(bench.contribute(1, 0, 20), Outcome::silent(Verdict::First));
+    let outcome = bench.contribute(0, 0, 10);
+    assert_eq!(outcome, Outcome::to_children(Verdict::Completed, HEADER_LEN + PAYLOAD));
+    let (header, payload) = bench.reply(outcome);
+    assert_eq!((header.kind, header.node.get(), header.expected), (Kind::Result as u8, 0, 2));
+    assert_eq!(payload, summed(&[10, 20]));
+}
+
+#[test]
+fn a_result_is_readdressed_to_each_child_with_its_check() {
+    let mut bench = Bench::joined(0);
+    bench.contribute(1, 0, 20);
+    let outcome = bench.contribute(0, 0, 10);
+    for child in [1, 0] {
+        let to = bench.aggregator.address_to_child(child, &mut bench.buffer);
+        assert_eq!(to, Some(address(child as u8)));
+        assert_eq!(usize::from(bench.reply(outcome).0.contributor), child);
+    }
+    assert_eq!(bench.aggregator.address_to_child(2, &mut bench.buffer), None);
+}
+
+#[test]
+fn the_third_of_three_is_added_before_the_last() {
+    let mut plan = plan();
+    plan.sub_models[1].tree[0].children.push(crate::plan::Child::Worker(3));
+    let mut bench = Bench::new(0);
+    bench.aggregator = Aggregator::new(&plan, NodeId(0));
+    bench.plan = plan;
+    for child in 0..3 {
+        bench.hello(child, INCARNATION);
+    }
+    let verdicts = [2, 0, 1].map(|child| bench.contribute(child, 0, 1).verdict);
+    assert_eq!(verdicts, [Verdict::First, Verdict::Added, Verdict::Completed]);
+}
+
+#[test]
+fn the_last_contribution_goes_up_from_an_inner_node() {
+    let mut bench = Bench::joined(1);
+    bench.contribute(0, 0, 10);
+    let outcome = bench.contribute(1, 0, 20);
+    assert_eq!(outcome.verdict, Verdict::Forwarded);
+    assert_eq!(outcome.recipients, Recipients::One(parent_address()));
+    let (header, payload) = bench.reply(outcome);
+    assert_eq!((header.kind, header.node.get()), (Kind::Contribution as u8, 0));
+    assert_eq!((header.contributor, header.expected), (1, 2));
+    assert_eq!(payload, summed(&[10, 20]));
+}
+
+#[test]
+fn a_duplicate_is_not_added_again() {
+    let mut bench = Bench::joined(0);
+    bench.contribute(0, 0, 10);
+    assert_eq!(bench.contribute(0, 0, 10), Outcome::silent(Verdict::Duplicate));
+    let outcome = bench.contribute(1, 0, 20);
+    assert_eq!(bench.reply(outcome).1, summed(&[10, 20]));
+}
+
+#[test]
+fn a_duplicate_of_a_final_fragment_is_answered_to_its_sender_alone() {
+    let mut bench = Bench::joined(0);
+    bench.contribute(0, 0, 10);
+    bench.contribute(1, 0, 20);
+    let outcome = bench.contribute(1, 0, 20);
+    assert_eq!(outcome.verdict, Verdict::Answered);
+    assert_eq!(outcome.recipients, Recipients::One(address(1)));
+    let (header, payload) = bench.reply(outcome);
+    assert!(Flags(header.flags.get()).contains(Flags::RETRANSMISSION));
+    assert_eq!((header.contributor, payload), (1, summed(&[10, 20])));
+}
+
+#[test]
+fn a_duplicate_of_a_forwarded_fragment_is_forwarded_again() {
+    let mut bench = Bench::joined(1);
+    bench.contribute(0, 0, 10);
+    bench.contribute(1, 0, 20);
+    let outcome = bench.contribute(0, 0, 10);
+    assert_eq!(outcome.verdict, Verdict::Reforwarded);
+    assert_eq!(outcome.recipients, Recipients::One(parent_address()));
+    let (header, payload) = bench.reply(outcome);
+    assert!(Flags(header.flags.get()).contains(Flags::RETRANSMISSION));
+    assert_eq!(payload, summed(&[10, 20]));
+}
+
+#[test]
+fn an_entry_is_taken_by_the_position_two_slot_counts_on() {
+    let mut bench = Bench::joined(0);
+    bench.contribute(0, 1, 1);
+    bench.contribute(1, 1, 1);
+    assert_eq!(bench.contribute(0, 1 + SLOTS, 2).verdict, Verdict::First);
+    assert_eq!(bench.contribute(0, 1, 1).verdict, Verdict::Answered, "the other version is intact");
+    assert_eq!(bench.contribute(0, 1 + 2 * SLOTS, 3).verdict, Verdict::First);
+    assert_eq!(bench.contribute(0, 1, 1), Outcome::silent(Verdict::Stale));
+}
+
+#[test]
+fn positions_wrap_without_becoming_stale() {
+    let mut bench = Bench::joined(0);
+    let last = u32::MAX - SLOTS;
+    bench.contribute(0, last, 1);
+    assert_eq!(bench.contribute(0, last.wrapping_add(2 * SLOTS), 1).verdict, Verdict::First);
+    assert_eq!(bench.contribute(0, last, 1).verdict, Verdict::Stale);
+}
+
+#[test]
+fn a_contribution_to_another_collective_is_a_mismatch() {
+    let mut bench = Bench::joined(0);
+    bench.contribute(0, 0, 1);
+    let ours = Draft { contributor: 1, ..bench.draft(Kind::Contribution) };
+    for draft in [
+        Draft { round: 1, ..ours.clone() },
+        Draft { exponent: 1, ..ours.clone() },
+        Draft { flags: ours.flags.with(Flags::MAXIMUM), ..ours.clone() },
+    ] {
+        assert_eq!(bench.feed(address(1), &draft.datagram(&lanes(1))).verdict, Verdict::Mismatch);
+    }
+    let short = ours.datagram(&lanes(1)[..32]);
+    assert_eq!(bench.feed(address(1), &short).verdict, Verdict::Mismatch);
+}
+
+#[test]
+fn maxima_are_kept_and_checked() {
+    let mut bench = Bench::joined(0);
+    let flags = LaneType::I32Le.flags().with(Flags::MAXIMUM);
+    let draft = Draft { flags, ..bench.draft(Kind::Contribution) };
+    bench.feed(address(0), &draft.datagram(&lanes(-9)));
+    let draft = Draft { contributor: 1, ..draft };
+    let outcome = bench.feed(address(1), &draft.datagram(&lanes(-20)));
+    assert_eq!(outcome.verdict, Verdict::Completed);
+    assert_eq!(bench.reply(outcome).1, lanes(-9));
+}
+
+#[test]
+fn a_result_is_stored_once_and_answers_from_then_on() {
+    let mut bench = Bench::joined(1);
+    bench.contribute(0, 0, 10);
+    bench.contribute(1, 0, 20);
+    let outcome = bench.result(0, 77);
+    assert_eq!(
+        (outcome.verdict, outcome.recipients),
+        (Verdict::ResultStored, Recipients::Children)
+    );
+    let (header, payload) = bench.reply(outcome);
+    assert_eq!((header.node.get(), header.contributor, payload), (1, 0, lanes(77)));
+    assert_eq!(bench.result(0, 77), Outcome::silent(Verdict::ResultDuplicate));
+    let outcome = bench.contribute(1, 0, 20);
+    assert_eq!(outcome.verdict, Verdict::Answered);
+    assert_eq!(bench.reply(outcome).1, lanes(77));
+}
+
+#[test]
+fn a_result_that_no_entry_waits_for_is_stale() {
+    let mut bench = Bench::joined(1);
+    assert_eq!(bench.result(0, 1).verdict, Verdict::ResultStale, "empty");
+    bench.contribute(0, 0, 10);
+    assert_eq!(bench.result(0, 1).verdict, Verdict::ResultStale, "filling");
+    bench.contribute(0, 2 * SLOTS, 10);
+    assert_eq!(bench.result(0, 1).verdict, Verdict::ResultStale, "replaced");
+}
+
+#[test]
+fn a_result_of_another_collective_is_a_mismatch() {
+    let mut bench = Bench::joined(1);
+    bench.contribute(0, 0, 10);
+    bench.contribute(1, 0, 20);
+    let draft = Draft { node: NodeId(0), contributor: 1, round: 5, ..bench.draft(Kind::Result) };
+    let outcome = bench.feed(parent_address(), &draft.datagram(&lanes(1)));
+    assert_eq!(outcome, Outcome::silent(Verdict::Mismatch));
+}
+
+#[test]
+fn a_status_says_what_is_held_complete_and_final() {
+    let mut bench = Bench::joined(0);
+    for position in 0..3 {
+        bench.contribute(1, position, 1);
+    }
+    bench.contribute(0, 0, 1);
+    bench.contribute(0, 3, 1);
+    let outcome = bench.probe(1, 0);
+    assert_eq!(
+        (outcome.verdict, outcome.recipients),
+        (Verdict::Probed, Recipients::One(address(1)))
+    );
+    let (header, payload) = bench.reply(outcome);
+    assert_eq!(header.kind, Kind::Status as u8);
+    assert_eq!(word(&payload, status::STATE_WORD), EntryState::Final as u32);
+    assert_eq!(double_word(&payload, status::CONTRIBUTORS_WORD), 0b11);
+    assert_eq!(word(&payload, status::HELD_WORD), 0b0111);
+    assert_eq!(word(&payload, status::COMPLETE_WORD), 0b0001);
+    assert_eq!(word(&payload, status::FINAL_WORD), 0b0001);
+}
+
+#[test]
+fn a_status_of_an_inner_node_tells_complete_from_final() {
+    let mut bench = Bench::joined(1);
+    for position in 0..2 {
+        bench.contribute(0, position, 1);
+    }
+    for position in 0..2 {
+        bench.contribute(1, position, 1);
+    }
+    bench.result(1, 2);
+    let outcome = bench.probe(0, 0);
+    let (_, payload) = bench.reply(outcome);
+    assert_eq!(word(&payload, status::STATE_WORD), EntryState::Forwarded as u32);
+    assert_eq!(word(&payload, status::COMPLETE_WORD), 0b11);
+    assert_eq!(word(&payload, status::FINAL_WORD), 0b10);
+}
+
+#[test]
+fn a_status_says_nothing_of_a_position_whose_entry_another_has() {
+    let mut bench = Bench::joined(0);
+    bench.contribute(0, 2 * SLOTS, 1);
+    let outcome = bench.probe(0, 0);
+    let (_, payload) = bench.reply(outcome);
+    assert_eq!(word(&payload, status::HELD_WORD), 1 << (2 * SLOTS));
+    assert_eq!(word(&payload, status::STATE_WORD), EntryState::Empty as u32);
+    assert_eq!(double_word(&payload, status::CONTRIBUTORS_WORD), 0);
+}
+
+#[test]
+fn the_root_welcomes_at_once() {
+    let mut bench = Bench::new(0);
+    let outcome = bench.hello(1, INCARNATION);
+    assert_eq!(
+        (outcome.verdict, outcome.recipients),
+        (Verdict::Control, Recipients::One(address(1)))
+    );
+    let (header, payload) = bench.reply(outcome);
+    assert_eq!(header.kind, Kind::Welcome as u8);
+    assert_eq!(double_word(&payload, hello::INCARNATION_WORD), INCARNATION);
+}
+
+#[test]
+fn an_inner_node_passes_the_hello_up_until_it_is_welcome() {
+    let mut bench = Bench::new(1);
+    for _ in 0..2 {
+        let outcome = bench.hello(0, INCARNATION);
+        assert_eq!(outcome.recipients, Recipients::One(parent_address()));
+        let (header, _) = bench.reply(outcome);
+        assert_eq!((header.kind, header.node.get(), header.contributor), (Kind::Hello as u8, 0, 1));
+    }
+    let outcome = bench.from_parent(Kind::Welcome);
+    assert_eq!(outcome.recipients, Recipients::Children);
+    assert_eq!(bench.aggregator.address_to_child(0, &mut bench.buffer), Some(address(0)));
+    assert_eq!(
+        bench.aggregator.address_to_child(1, &mut bench.buffer),
+        None,
+        "it has not said hello"
+    );
+    let outcome = bench.hello(1, INCARNATION);
+    assert_eq!(outcome.recipients, Recipients::One(address(1)));
+}
+
+#[test]
+fn an_inner_node_passes_a_refusal_down() {
+    let mut bench = Bench::new(1);
+    bench.hello(0, INCARNATION);
+    let outcome = bench.from_parent(Kind::Refusal);
+    assert_eq!(outcome.recipients, Recipients::Children);
+    assert_eq!(bench.reply(outcome).0.node.get(), 1);
+    assert_eq!(bench.hello(0, INCARNATION).recipients, Recipients::One(parent_address()));
+}
+
+fn reason(bench: &mut Bench, draft: &Draft, payload: &[u8]) -> Option<RefusalReason> {
+    let outcome = bench.feed(address(0), &draft.datagram(payload));
+    assert_eq!(
+        (outcome.verdict, outcome.recipients),
+        (Verdict::Control, Recipients::One(address(0)))
+    );
+    let (header, payload) = bench.reply(outcome);
+    assert_eq!(header.kind, Kind::Refusal as u8);
+    RefusalReason::from_wire(word(&payload, hello::REASON_WORD))
+}
+
+#[test]
+fn every_reason_to_refuse_is_given() {
+    let mut bench = Bench::joined(0);
+    let good = hello_payload(&bench.plan, INCARNATION);
+    let draft = bench.draft(Kind::Hello);
+    let other_job = Draft { job: JobId(8), ..draft.clone() };
+    assert_eq!(reason(&mut bench, &other_job, &good), Some(RefusalReason::UnknownJob));
+    let elsewhere = Draft { contributor: 2, ..draft.clone() };
+    assert_eq!(reason(&mut bench, &elsewhere, &good), Some(RefusalReason::NotExpected));
+    let mut wrong = good.clone();
+    wrong[4 * hello::SECRET_WORD] ^= 1;
+    assert_eq!(reason(&mut bench, &draft, &wrong), Some(RefusalReason::WrongSecret));
+    let mut wrong = good.clone();
+    wrong[4 * hello::PLAN_DIGEST_WORD] ^= 1;
+    assert_eq!(reason(&mut bench, &draft, &wrong), Some(RefusalReason::OtherPlan));
+    let older = hello_payload(&bench.plan, INCARNATION - 1);
+    assert_eq!(reason(&mut bench, &draft, &older), Some(RefusalReason::Superseded));
+}
+
+#[test]
+fn a_hello_under_another_key_than_its_incarnations_is_foreign() {
+    let mut bench = Bench::new(0);
+    let draft = Draft { key: JobKey(5), ..bench.draft(Kind::Hello) };
+    let payload = hello_payload(&bench.plan, INCARNATION);
+    assert_eq!(bench.feed(address(0), &draft.datagram(&payload)).verdict, Verdict::Foreign);
+}
+
+#[test]
+fn a_newer_incarnation_empties_every_slot_and_forgets_every_child() {
+    let mut bench = Bench::joined(0);
+    bench.contribute(0, 0, 1);
+    bench.hello(0, INCARNATION + 1);
+    assert_eq!(bench.contribute(0, 0, 1).verdict, Verdict::Foreign, "the old key");
+    let key = bench.plan.job_key(INCARNATION + 1);
+    let draft = Draft { key, contributor: 1, ..bench.draft(Kind::Contribution) };
+    assert_eq!(bench.feed(address(1), &draft.datagram(&lanes(1))).verdict, Verdict::BadContributor);
+    bench.hello(1, INCARNATION + 1);
+    assert_eq!(bench.feed(address(1), &draft.datagram(&lanes(1))).verdict, Verdict::First);
+}
+
+#[test]
+fn the_last_goodbye_ends_the_incarnation() {
+    let mut bench = Bench::new(1);
+    bench.plan.sub_models.remove(0);
+    bench.aggregator = Aggregator::new(&bench.plan, NodeId(1));
+    for child in 0..2 {
+        bench.hello(child, INCARNATION);
+    }
+    let goodbye = |child| Draft { contributor: child, ..plan_draft(&bench.plan) }.datagram(&[]);
+    let (first, last) = (goodbye(0), goodbye(1));
+    assert_eq!(bench.feed(address(0), &first), Outcome::silent(Verdict::Control));
+    assert_eq!(bench.contribute(1, 0, 1).verdict, Verdict::First, "the other child goes on");
+    let outcome = bench.feed(address(1), &last);
+    assert_eq!(outcome.recipients, Recipients::One(parent_address()));
+    assert_eq!(bench.reply(outcome).0.contributor, 1);
+    assert_eq!(bench.contribute(1, 1, 1).verdict, Verdict::Foreign);
+    assert_eq!(bench.hello(0, INCARNATION), Outcome::silent(Verdict::Control), "a late duplicate");
+    assert_eq!(bench.hello(0, INCARNATION + 1).recipients, Recipients::One(parent_address()));
+}
+
+fn plan_draft(plan: &Plan) -> Draft {
+    Draft {
+        kind: Kind::Goodbye,
+        job: plan.job_id(),
+        node: NodeId(1),
+        key: plan.job_key(INCARNATION),
+        sub_model: wiresum_wire::SubModelId(3),
+        ..Draft::default()
+    }
+}
+
+#[test]
+fn counters_and_memory_are_what_the_plan_and_the_traffic_say() {
+    let mut bench = Bench::joined(0);
+    let before = bench.aggregator.memory_bytes();
+    assert_eq!(before, 2 * 2 * SLOTS as usize * (PAYLOAD + 32));
+    bench.contribute(0, 0, 1);
+    bench.contribute(0, 0, 1);
+    let counters = bench.aggregator.counters();
+    assert!(counters.contains(&(Verdict::Control, 2)));
+    assert!(counters.contains(&(Verdict::First, 1)) && counters.contains(&(Verdict::Duplicate, 1)));
+    assert_eq!(bench.aggregator.memory_bytes(), before);
+    assert_eq!(bench.aggregator.child_count(), 2);
+}

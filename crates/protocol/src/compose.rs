@@ -1,0 +1,100 @@
+//! Writing packets.
+
+use wiresum_wire::control::{hello, set_double_word};
+use wiresum_wire::{
+    Flags, HEADER_LEN, Header, JobId, JobKey, Kind, LaneType, MAGIC, NodeId, SubModelId, VERSION,
+    seal,
+};
+use zerocopy::IntoBytes;
+
+use crate::Plan;
+
+/// The header fields that a sender chooses.
+#[derive(Clone, Debug)]
+pub(crate) struct Draft {
+    pub kind: Kind,
+    pub job: JobId,
+    pub node: NodeId,
+    pub key: JobKey,
+    pub round: u32,
+    pub fragment: u32,
+    pub sub_model: SubModelId,
+    pub contributor: u8,
+    pub expected: u8,
+    pub exponent: i8,
+    pub flags: Flags,
+}
+
+impl Default for Draft {
+    fn default() -> Self {
+        Self {
+            kind: Kind::Contribution,
+            job: JobId(0),
+            node: NodeId(0),
+            key: JobKey(0),
+            round: 0,
+            fragment: 0,
+            sub_model: SubModelId(0),
+            contributor: 0,
+            expected: 0,
+            exponent: 0,
+            flags: Flags(0),
+        }
+    }
+}
+
+impl Draft {
+    /// Writes the header of the packet in `buffer`, whose payload of `payload_len` bytes is in place and sums to `lane_sum`.
+    /// Returns the packet's length.
+    pub fn emit(&self, buffer: &mut [u8], payload_len: usize, lane_sum: u32) -> usize {
+        let mut header = Header {
+            magic: MAGIC.into(),
+            version: VERSION,
+            kind: self.kind as u8,
+            job: self.job.0.into(),
+            node: self.node.0.into(),
+            job_key: self.key.0.into(),
+            round: self.round.into(),
+            fragment: self.fragment.into(),
+            sub_model: self.sub_model.0.into(),
+            value_count: ((payload_len / self.lane_type().width()) as u16).into(),
+            contributor: self.contributor,
+            expected: self.expected,
+            exponent: self.exponent,
+            priority: 0,
+            flags: self.flags.0.into(),
+            check: 0.into(),
+        };
+        seal(&mut header, lane_sum);
+        buffer[..HEADER_LEN].copy_from_slice(header.as_bytes());
+        HEADER_LEN + payload_len
+    }
+
+    /// As [`Self::emit`], summing the payload here.
+    pub fn emit_summed(&self, buffer: &mut [u8], payload_len: usize) -> usize {
+        let lane_sum = self.lane_type().sum(&buffer[HEADER_LEN..][..payload_len]);
+        self.emit(buffer, payload_len, lane_sum)
+    }
+
+    fn lane_type(&self) -> LaneType {
+        if self.kind.carries_values() { LaneType::of(self.flags) } else { LaneType::I32Be }
+    }
+
+    /// The packet with this payload.
+    #[cfg(test)]
+    pub fn datagram(&self, payload: &[u8]) -> Vec<u8> {
+        let mut buffer = vec![0; HEADER_LEN + payload.len()];
+        buffer[HEADER_LEN..].copy_from_slice(payload);
+        self.emit_summed(&mut buffer, payload.len());
+        buffer
+    }
+}
+
+/// Payload of a hello.
+pub(crate) fn hello_payload(plan: &Plan, incarnation: u64) -> [u8; 4 * hello::WORDS] {
+    let mut payload = [0; 4 * hello::WORDS];
+    set_double_word(&mut payload, hello::SECRET_WORD, plan.secret());
+    set_double_word(&mut payload, hello::INCARNATION_WORD, incarnation);
+    set_double_word(&mut payload, hello::PLAN_DIGEST_WORD, plan.digest());
+    payload
+}
