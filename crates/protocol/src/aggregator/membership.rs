@@ -1,14 +1,42 @@
 //! Hello, welcome, refusal, goodbye: the joining tables of the spec.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use wiresum_wire::control::{RefusalReason, double_word, hello, set_word};
-use wiresum_wire::{Contributor, HEADER_LEN, Header, Kind, LaneType, seal};
+use wiresum_wire::{Contributor, HEADER_LEN, Header, JobKey, Kind, LaneType, SubModelId, seal};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::{Aggregator, Outcome, Verdict};
 
+/// Who takes part in a job at a node: what a data plane has to know that sums in the node's place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Membership {
+    /// Key of the running incarnation; absent before the first and after the end of one.
+    pub key: Option<JobKey>,
+    /// Where each child is that has said hello.
+    pub children: BTreeMap<(SubModelId, Contributor), SocketAddr>,
+    /// Where each parent is that has welcomed the node.
+    pub parents: BTreeMap<SubModelId, SocketAddr>,
+}
+
 impl Aggregator {
+    /// Who takes part now. It changes only with datagrams of the verdict [`Verdict::Control`].
+    #[must_use]
+    pub fn membership(&self) -> Membership {
+        let mut membership =
+            Membership { key: self.is_running().then_some(self.key), ..Membership::default() };
+        for place in &self.places {
+            let welcomed = place.parent.filter(|parent| parent.has_welcomed);
+            membership.parents.extend(welcomed.map(|parent| (place.sub_model, parent.address)));
+            for (index, child) in place.children.iter().enumerate() {
+                let id = (place.sub_model, Contributor(index as u8));
+                membership.children.extend(child.address.map(|address| (id, address)));
+            }
+        }
+        membership
+    }
+
     /// A child announces itself.
     pub(super) fn hello(
         &mut self,
