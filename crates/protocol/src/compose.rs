@@ -81,7 +81,6 @@ impl Draft {
     }
 
     /// The packet with this payload.
-    #[cfg(test)]
     pub fn datagram(&self, payload: &[u8]) -> Vec<u8> {
         let mut buffer = vec![0; HEADER_LEN + payload.len()];
         buffer[HEADER_LEN..].copy_from_slice(payload);

@@ -8,6 +8,8 @@ pub mod buffer;
 mod compose;
 pub mod plan;
 pub mod policy;
+pub mod random_traffic;
+mod rng;
 pub mod time;
 pub mod worker;
 

@@ -63,7 +63,7 @@ impl Bench {
         bench.hello(0, INCARNATION);
         bench.hello(1, INCARNATION);
         if node == 1 {
-            bench.from_parent(Kind::Welcome);
+            bench.hear_parent(Kind::Welcome);
         }
         bench
     }
@@ -94,7 +94,7 @@ impl Bench {
         self.feed(address(child), &draft.datagram(&hello_payload(&self.plan, incarnation)))
     }
 
-    fn from_parent(&mut self, kind: Kind) -> Outcome {
+    fn hear_parent(&mut self, kind: Kind) -> Outcome {
         let draft = Draft { node: NodeId(0), contributor: 1, ..self.draft(kind) };
         self.feed(parent_address(), &draft.datagram(&hello_payload(&self.plan, INCARNATION)))
     }
@@ -443,7 +443,7 @@ fn an_inner_node_passes_the_hello_up_until_it_is_welcome() {
         let (header, _) = bench.reply(outcome);
         assert_eq!((header.kind, header.node.get(), header.contributor), (Kind::Hello as u8, 0, 1));
     }
-    let outcome = bench.from_parent(Kind::Welcome);
+    let outcome = bench.hear_parent(Kind::Welcome);
     assert_eq!(outcome.recipients, Recipients::Children);
     assert_eq!(bench.aggregator.address_to_child(0, &mut bench.buffer), Some(address(0)));
     assert_eq!(
@@ -459,7 +459,7 @@ fn an_inner_node_passes_the_hello_up_until_it_is_welcome() {
 fn an_inner_node_passes_a_refusal_down() {
     let mut bench = Bench::new(1);
     bench.hello(0, INCARNATION);
-    let outcome = bench.from_parent(Kind::Refusal);
+    let outcome = bench.hear_parent(Kind::Refusal);
     assert_eq!(outcome.recipients, Recipients::Children);
     assert_eq!(bench.reply(outcome).0.node.get(), 1);
     assert_eq!(bench.hello(0, INCARNATION).recipients, Recipients::One(parent_address()));
@@ -485,10 +485,10 @@ fn every_reason_to_refuse_is_given() {
     assert_eq!(reason(&mut bench, &other_job, &good), Some(RefusalReason::UnknownJob));
     let elsewhere = Draft { contributor: 2, ..draft.clone() };
     assert_eq!(reason(&mut bench, &elsewhere, &good), Some(RefusalReason::NotExpected));
-    let mut wrong = good.clone();
+    let mut wrong = good;
     wrong[4 * hello::SECRET_WORD] ^= 1;
     assert_eq!(reason(&mut bench, &draft, &wrong), Some(RefusalReason::WrongSecret));
-    let mut wrong = good.clone();
+    let mut wrong = good;
     wrong[4 * hello::PLAN_DIGEST_WORD] ^= 1;
     assert_eq!(reason(&mut bench, &draft, &wrong), Some(RefusalReason::OtherPlan));
     let older = hello_payload(&bench.plan, INCARNATION - 1);

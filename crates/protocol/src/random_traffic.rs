@@ -1,0 +1,307 @@
+//! Endless random packets for one aggregator, with what the reference makes of each: the material of golden traces and of
+//! differential tests of other data planes.
+//!
+//! Everything follows from the seed. Of the joining kinds (hello to goodbye) there are only those of
+//! [`RandomTraffic::joining`], because data planes leave them to a user-space [`Aggregator`].
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use wiresum_wire::control::{set_word, status};
+use wiresum_wire::{
+    Flags, HEADER_LEN, JobId, JobKey, Kind, LaneType, MAX_PACKET, NodeId, SubModelId,
+};
+
+use crate::compose::{Draft, hello_payload};
+use crate::plan::{Child, SubModel};
+use crate::rng::Rng;
+use crate::{Aggregator, Outcome, Plan, Recipients};
+
+/// The incarnation of the job in all random traffic.
+pub const INCARNATION: u64 = 1_700_000_000_000_000;
+/// Port of worker 0 in random traffic; rank r uses the one r further on.
+pub const FIRST_WORKER_PORT: u16 = 40_000;
+
+/// One datagram and what follows from it.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// Where the datagram comes from.
+    pub source: SocketAddr,
+    /// The datagram.
+    pub datagram: Vec<u8>,
+    /// What the reference says.
+    pub outcome: Outcome,
+    /// Every packet that goes out, in order of children.
+    pub packets: Vec<(SocketAddr, Vec<u8>)>,
+}
+
+/// See the module. An iterator that never ends; call [`Self::joining`] first.
+pub struct RandomTraffic {
+    plan: Plan,
+    node: NodeId,
+    aggregator: Aggregator,
+    rng: Rng,
+    seed: u64,
+    /// By index in [`Plan::sub_models`]: the lowest position that children still contribute to.
+    bases: Vec<u32>,
+}
+
+impl RandomTraffic {
+    /// Traffic for one node of a plan. Positions start just below the wrap at 2³².
+    ///
+    /// # Panics
+    /// If `node` is not in the tree of every sub-model.
+    #[must_use]
+    pub fn new(plan: &Plan, node: NodeId, seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let near_wrap = |rng: &mut Rng| (rng.below(200) as u32).wrapping_neg();
+        let bases = plan.sub_models.iter().map(|_| near_wrap(&mut rng)).collect();
+        assert!(
+            plan.sub_models.iter().all(|s| s.place(node).is_some()),
+            "node {node} has no place"
+        );
+        Self { plan: plan.clone(), node, aggregator: Aggregator::new(plan, node), rng, seed, bases }
+    }
+
+    /// Every child's hello in every sub-model, and the parent's welcome.
+    pub fn joining(&mut self) -> Vec<Step> {
+        let plan = self.plan.clone();
+        plan.sub_models.iter().flat_map(|sub_model| self.joining_of(sub_model)).collect()
+    }
+
+    fn joining_of(&mut self, sub_model: &SubModel) -> Vec<Step> {
+        let payload = hello_payload(&self.plan, INCARNATION);
+        let mut steps = Vec::new();
+        for index in 0..self.fan_in(sub_model) {
+            let draft = Draft { contributor: index, ..self.draft(Kind::Hello, sub_model) };
+            steps.push(self.step(self.child_address(sub_model, index), draft.datagram(&payload)));
+        }
+        if let Some((parent, address, index)) = self.parent(sub_model) {
+            let draft =
+                Draft { node: parent, contributor: index, ..self.draft(Kind::Welcome, sub_model) };
+            steps.push(self.step(address, draft.datagram(&payload)));
+        }
+        steps
+    }
+
+    /// Runs the reference on a datagram.
+    fn step(&mut self, source: SocketAddr, datagram: Vec<u8>) -> Step {
+        let mut buffer = [0; MAX_PACKET];
+        // A datagram longer than the buffer is cut where a receiver would cut it.
+        let len = datagram.len().min(MAX_PACKET);
+        buffer[..len].copy_from_slice(&datagram[..len]);
+        let outcome = self.aggregator.handle_datagram(source, &mut buffer, len);
+        let packet = &mut buffer[..outcome.len];
+        let packets = match outcome.recipients {
+            Recipients::None => Vec::new(),
+            Recipients::One(address) => vec![(address, packet.to_vec())],
+            Recipients::Children => (0..self.aggregator.child_count())
+                .filter_map(|i| {
+                    Some((self.aggregator.address_to_child(i, packet)?, packet.to_vec()))
+                })
+                .collect(),
+        };
+        Step { source, datagram, outcome, packets }
+    }
+
+    /// Where a child sends from.
+    #[must_use]
+    pub fn child_address(&self, sub_model: &SubModel, index: u8) -> SocketAddr {
+        let place = sub_model.place(self.node).expect("checked at construction");
+        match place.children[usize::from(index)] {
+            Child::Node(id) => self.plan.node(NodeId(id)).expect("a valid plan").address,
+            Child::Worker(rank) => {
+                let any = IpAddr::V4(Ipv4Addr::new(10, 1, (rank >> 8) as u8, rank as u8));
+                let ip = self.plan.workers[rank as usize].address.unwrap_or(any);
+                SocketAddr::new(ip, FIRST_WORKER_PORT + rank as u16)
+            }
+        }
+    }
+
+    fn parent(&self, sub_model: &SubModel) -> Option<(NodeId, SocketAddr, u8)> {
+        let (parent, index) = sub_model.parent_of(Child::Node(self.node.0))?;
+        Some((parent, self.plan.node(parent)?.address, index.0))
+    }
+
+    fn fan_in(&self, sub_model: &SubModel) -> u8 {
+        sub_model.place(self.node).map_or(0, |place| place.children.len() as u8)
+    }
+
+    fn draft(&self, kind: Kind, sub_model: &SubModel) -> Draft {
+        Draft {
+            kind,
+            job: self.plan.job_id(),
+            node: self.node,
+            key: self.plan.job_key(INCARNATION),
+            sub_model: sub_model.id(),
+            expected: self.fan_in(sub_model),
+            ..Draft::default()
+        }
+    }
+
+    /// A packet about a position near the front of a random stream, as a sound child or parent would send it.
+    fn sound(&mut self) -> (SocketAddr, Draft, Vec<u8>) {
+        let index = self.rng.below(self.plan.sub_models.len() as u64) as usize;
+        let sub_model = self.plan.sub_models[index].clone();
+        let fan_in = self.fan_in(&sub_model);
+        let position = self.position(index, &sub_model);
+        let contributor = self.rng.below(fan_in.into()) as u8;
+        let source = self.child_address(&sub_model, contributor);
+        if self.rng.chance(0.06) {
+            let draft = Draft {
+                contributor,
+                fragment: position.wrapping_sub(self.rng.below(40) as u32),
+                ..self.draft(Kind::Probe, &sub_model)
+            };
+            return (source, draft, self.probe_payload());
+        }
+        let of_position = self.of_position(&sub_model, position);
+        let payload = self.payload(&of_position, position, contributor);
+        match self.parent(&sub_model) {
+            Some((node, address, index)) if self.rng.chance(0.2) => {
+                let draft = Draft { kind: Kind::Result, node, contributor: index, ..of_position };
+                (address, draft, payload)
+            }
+            _ => (source, Draft { contributor, ..of_position }, payload),
+        }
+    }
+
+    /// A position that is probably being summed; now and then one that should be over.
+    fn position(&mut self, index: usize, sub_model: &SubModel) -> u32 {
+        let base = &mut self.bases[index];
+        let fan_in = sub_model.place(self.node).map_or(1, |place| place.children.len() as u64);
+        if self.rng.below(3 * fan_in) == 0 {
+            *base = base.wrapping_add(1);
+        }
+        if self.rng.chance(0.04) {
+            return base.wrapping_sub(self.rng.below(3 * u64::from(sub_model.slots)) as u32);
+        }
+        base.wrapping_add(self.rng.below(6) as u32)
+    }
+
+    /// What all contributors to a position agree on.
+    fn of_position(&self, sub_model: &SubModel, position: u32) -> Draft {
+        let formats = [LaneType::I32Le, LaneType::I32Be, LaneType::I16Le, LaneType::I16Be];
+        let choice = Rng::new(self.seed ^ u64::from(position / 3)).next();
+        let lanes = formats[choice as usize % formats.len()].flags();
+        let flags = if choice & 4 == 0 { lanes } else { lanes.with(Flags::MAXIMUM) };
+        Draft {
+            round: position / 7,
+            fragment: position,
+            exponent: (position % 11) as i8 - 5,
+            flags,
+            ..self.draft(Kind::Contribution, sub_model)
+        }
+    }
+
+    fn payload(&self, draft: &Draft, position: u32, contributor: u8) -> Vec<u8> {
+        let blocks = self.plan.payload_len() as u64 / 32;
+        let full = Rng::new(self.seed ^ u64::from(position)).next();
+        let count = if full & 1 == 0 { blocks } else { 1 + (full >> 1) % blocks };
+        let mut payload = vec![0; 32 * count as usize];
+        let sub_model = u64::from(draft.sub_model.0) << 48;
+        let salt = u64::from(position) << 8 | u64::from(contributor) | sub_model;
+        Rng::new(self.seed.wrapping_add(salt)).fill(&mut payload);
+        payload
+    }
+
+    fn probe_payload(&mut self) -> Vec<u8> {
+        let mut payload = vec![0; 4 * status::WORDS];
+        set_word(&mut payload, status::ECHO_WORD, self.rng.next() as u32);
+        payload
+    }
+
+    /// Another packet than the sound one, whose check is right all the same.
+    fn lie(&mut self, source: &mut SocketAddr, draft: &mut Draft, payload: &mut Vec<u8>) {
+        match self.rng.below(11) {
+            0 => draft.job = JobId(draft.job.0 ^ 1),
+            1 => draft.key = JobKey(draft.key.0 ^ 1 << self.rng.below(32)),
+            2 => draft.node = NodeId(draft.node.0 ^ 1),
+            3 => draft.sub_model = SubModelId(draft.sub_model.0 ^ 0x4000),
+            4 => draft.contributor = draft.contributor.wrapping_add(1 + self.rng.below(255) as u8),
+            5 => source.set_port(source.port() ^ 1),
+            6 => draft.round ^= 1,
+            7 => draft.exponent = draft.exponent.wrapping_add(1),
+            8 => draft.flags = Flags(draft.flags.0 ^ Flags::MAXIMUM.0),
+            9 => draft.kind = Kind::ALL[self.rng.below(4) as usize],
+            _ => payload.resize(payload.len() + 32, 0),
+        }
+    }
+
+    /// Damage that no sender did.
+    fn damage(&mut self, datagram: &mut Vec<u8>) {
+        match self.rng.below(4) {
+            0 => datagram.truncate(self.rng.below(datagram.len() as u64) as usize),
+            1 => datagram.extend([0; 5]),
+            2 => self.rng.fill(datagram),
+            _ => {
+                let bit = self.rng.below(8 * datagram.len() as u64);
+                datagram[bit as usize / 8] ^= 1 << (bit % 8);
+            }
+        }
+        // Joining kinds are not for data planes: see the module.
+        if datagram.get(KIND_OFFSET).is_some_and(|kind| *kind >= Kind::Hello as u8) {
+            datagram[KIND_OFFSET] = 0;
+        }
+    }
+}
+
+/// Where the kind is in a packet.
+const KIND_OFFSET: usize = 3;
+
+impl Iterator for RandomTraffic {
+    type Item = Step;
+
+    fn next(&mut self) -> Option<Step> {
+        let (mut source, mut draft, mut payload) = self.sound();
+        if self.rng.chance(0.08) {
+            self.lie(&mut source, &mut draft, &mut payload);
+        }
+        payload.truncate(MAX_PACKET - HEADER_LEN);
+        let mut datagram = draft.datagram(&payload);
+        if self.rng.chance(0.08) {
+            self.damage(&mut datagram);
+        }
+        Some(self.step(source, datagram))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Verdict;
+
+    fn tree() -> Plan {
+        Plan::from_json(include_str!("../tests/plans/tree.json")).expect("a valid plan")
+    }
+
+    fn verdicts(node: u16) -> Vec<Verdict> {
+        let mut traffic = RandomTraffic::new(&tree(), NodeId(node), 1);
+        let joining = traffic.joining();
+        let mut seen: Vec<Verdict> = joining
+            .into_iter()
+            .chain(traffic.take(4000))
+            .map(|step| step.outcome.verdict)
+            .collect();
+        seen.sort();
+        seen.dedup();
+        seen
+    }
+
+    #[test]
+    fn every_verdict_occurs_at_a_root_or_an_inner_node() {
+        let mut seen = [verdicts(0), verdicts(1)].concat();
+        seen.sort();
+        seen.dedup();
+        assert_eq!(seen, Verdict::ALL);
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_packets() {
+        let packets = |seed| {
+            let traffic = RandomTraffic::new(&tree(), NodeId(0), seed);
+            traffic.take(50).map(|step| step.datagram).collect::<Vec<_>>()
+        };
+        assert_eq!(packets(7), packets(7));
+        assert_ne!(packets(7), packets(8));
+    }
+}
