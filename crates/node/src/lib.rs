@@ -4,6 +4,7 @@
 pub mod abi;
 pub mod clock;
 pub mod engine;
+pub mod kernel;
 pub mod server;
 pub mod tensor;
 pub mod udp;

@@ -1,19 +1,21 @@
-//! The user-space aggregator: one thread, one socket, every job that this node serves.
+//! The daemon's half of an aggregator: one thread, one socket, every job that this node serves.
 //!
-//! It needs no privileges. What happens to a packet is decided by [`wiresum_protocol::Aggregator`]; here datagrams are
-//! moved in batches.
+//! What happens to a packet is decided by [`wiresum_protocol::Aggregator`]; here datagrams are moved in batches. In user
+//! space, without privileges, that is all there is. With a [`Kernel`] beside it, the XDP program sums, and the socket gets
+//! only who joins and leaves; then the aggregators' slot memory is never touched, so it takes no pages.
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use wiresum_protocol::{Aggregator, Plan, Recipients, Verdict};
-use wiresum_wire::{Header, JobId, MAX_PACKET, NodeId};
+use wiresum_wire::{Header, JobId, Kind, MAX_PACKET, NodeId};
 use zerocopy::FromBytes;
 
 use crate::clock::timespec;
+use crate::kernel::Kernel;
 use crate::udp::{ReceiveBatch, SendCounters, SendQueue, Socket};
 
 /// How long the whole aggregator waits for a full link before it drops what it cannot send: longer than a full send
@@ -31,6 +33,9 @@ pub struct Server {
 /// The jobs, and what they have to send.
 struct Jobs {
     aggregators: Vec<(JobId, Aggregator)>,
+    kernel: Option<Kernel>,
+    /// Datagrams that the kernel should have dealt with.
+    strays: u64,
     packet: Box<[u8; MAX_PACKET]>,
     outgoing: SendQueue,
 }
@@ -43,11 +48,18 @@ impl Server {
     ///
     /// # Panics
     /// If `plans` is empty, or `node` is not in one of them.
-    pub fn bind(address: SocketAddr, plans: &[Plan], node: NodeId) -> io::Result<Self> {
+    pub fn bind(
+        address: SocketAddr,
+        plans: &[Plan],
+        node: NodeId,
+        kernel: Option<Kernel>,
+    ) -> io::Result<Self> {
         assert!(!plans.is_empty(), "an aggregator serves at least one job");
         let aggregator = |plan: &Plan| (plan.job_id(), Aggregator::new(plan, node));
         let jobs = Jobs {
             aggregators: plans.iter().map(aggregator).collect(),
+            kernel,
+            strays: 0,
             packet: Box::new([0; MAX_PACKET]),
             outgoing: SendQueue::default(),
         };
@@ -61,27 +73,34 @@ impl Server {
         &self.socket
     }
 
+    /// What sums here: `xdp` or `udp`.
+    #[must_use]
+    pub fn engine(&self) -> &'static str {
+        if self.jobs.kernel.is_some() { "xdp" } else { "udp" }
+    }
+
+    /// Jobs served.
+    #[must_use]
+    pub fn job_count(&self) -> usize {
+        self.jobs.aggregators.len()
+    }
+
     /// Bytes of slot memory of all jobs; fixed.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.jobs.aggregators.iter().map(|(_, aggregator)| aggregator.memory_bytes()).sum()
+        let here = || self.jobs.aggregators.iter().map(|(_, job)| job.memory_bytes()).sum();
+        self.jobs.kernel.as_ref().map_or_else(here, Kernel::memory_bytes)
     }
 
-    /// Datagrams received.
+    /// What has become of every datagram so far.
     #[must_use]
-    pub fn datagrams_received(&self) -> u64 {
-        self.datagrams
-    }
-
-    /// What was sent.
-    #[must_use]
-    pub fn sent(&self) -> &SendCounters {
-        &self.jobs.outgoing.counters
-    }
-
-    /// Datagrams by job and verdict.
-    pub fn counters(&self) -> impl Iterator<Item = (JobId, Vec<(Verdict, u64)>)> {
-        self.jobs.aggregators.iter().map(|(job, aggregator)| (*job, aggregator.counters()))
+    pub fn counters(&self) -> Counters {
+        Counters {
+            verdicts: self.jobs.verdicts(),
+            datagrams_received: self.datagrams,
+            strays: self.jobs.strays,
+            sent: self.jobs.outgoing.counters.clone(),
+        }
     }
 
     /// Serves until `stop` becomes readable, and calls `report` at every `interval`.
@@ -90,13 +109,15 @@ impl Server {
     /// What the kernel says to `poll` and `recvmmsg`.
     pub fn run(
         &mut self,
-        stop: BorrowedFd<'_>,
+        stop: impl AsFd,
         interval: Option<Duration>,
         mut report: impl FnMut(&Self),
     ) -> io::Result<()> {
         let mut next_report = interval.map(|interval| Instant::now() + interval);
         let mut more = false;
-        while self.sleep(stop, if more { Some(Duration::ZERO) } else { until(next_report) })? {
+        while self
+            .sleep(stop.as_fd(), if more { Some(Duration::ZERO) } else { until(next_report) })?
+        {
             more = self.turn()?;
             if let (Some(due), Some(interval)) = (next_report, interval)
                 && due <= Instant::now()
@@ -132,15 +153,68 @@ impl Server {
     }
 }
 
+/// What an aggregator has done since it was made.
+#[derive(Clone, Debug)]
+pub struct Counters {
+    /// Packets by verdict, of all jobs, wherever they were dealt with.
+    pub verdicts: Vec<(Verdict, u64)>,
+    /// Datagrams that the socket has received.
+    pub datagrams_received: u64,
+    /// Those among them that the XDP program should have dealt with: it is not on the interface that they came through.
+    pub strays: u64,
+    /// What the socket has sent.
+    pub sent: SendCounters,
+}
+
+impl Counters {
+    /// The socket's totals by name.
+    pub fn totals(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let sent = &self.sent;
+        [
+            ("datagrams_received", self.datagrams_received),
+            ("strays", self.strays),
+            ("datagrams_sent", sent.datagrams),
+            ("bytes_sent", sent.bytes),
+            ("send_calls", sent.batches),
+            ("datagrams_refused", sent.refused),
+        ]
+        .into_iter()
+    }
+}
+
 impl Jobs {
+    fn verdicts(&self) -> Vec<(Verdict, u64)> {
+        let jobs = self.aggregators.iter().flat_map(|(_, job)| job.counters());
+        let kernel = self.kernel.as_ref().and_then(|kernel| kernel.counters().ok());
+        let mut verdicts = Verdict::ALL.map(|verdict| (verdict, 0));
+        // Control packets are counted where they are decided on, not again where they pass.
+        let kernel = kernel.into_iter().flatten().filter(|(v, _)| *v != Verdict::Control);
+        for (verdict, count) in jobs.chain(kernel) {
+            verdicts[verdict as usize].1 += count;
+        }
+        verdicts.to_vec()
+    }
+
     fn handle(&mut self, socket: &Socket, source: SocketAddr, datagram: &[u8]) {
+        if self.kernel.is_some() && carries_data(datagram) {
+            self.strays += 1;
+            return;
+        }
         // What is too long cannot be ours; as an empty datagram it is counted as malformed.
         let datagram = if datagram.len() > MAX_PACKET { &[] } else { datagram };
         self.packet[..datagram.len()].copy_from_slice(datagram);
-        let job = self.job_of(datagram);
-        let Self { aggregators, packet, outgoing } = self;
-        let aggregator = &mut aggregators[job].1;
+        let index = self.job_of(datagram);
+        let Self { aggregators, kernel, packet, outgoing, .. } = self;
+        let (job, aggregator) = &mut aggregators[index];
         let outcome = aggregator.handle_datagram(source, &mut packet[..], datagram.len());
+        if outcome.verdict == Verdict::Control
+            && let Some(kernel) = kernel
+            && let Err(error) = kernel.tell(*job, &aggregator.membership())
+        {
+            // Without an answer the child asks again, and the program is told again.
+            eprintln!("wiresum-node: {error}");
+            return;
+        }
         let packet = &mut packet[..outcome.len];
         let due = match outcome.recipients {
             Recipients::None => false,
@@ -168,6 +242,12 @@ impl Jobs {
             }
         }
     }
+}
+
+/// Whether a datagram is of a kind that the XDP program deals with.
+fn carries_data(datagram: &[u8]) -> bool {
+    let kind = Header::ref_from_prefix(datagram).ok().and_then(|(h, _)| Kind::from_wire(h.kind));
+    matches!(kind, Some(Kind::Contribution | Kind::Result | Kind::Probe))
 }
 
 /// Queues a copy for each child; `true` if the queue is due for a flush.

@@ -1,0 +1,123 @@
+//! The command line.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+use wiresum_protocol::Plan;
+use wiresum_wire::NodeId;
+use wiresum_xdp::{AttachMode, Options};
+
+use crate::exit::{EXIT_CODES, Failure};
+
+/// Sums the gradients of the jobs whose plans it is given, at one node of their trees.
+///
+/// Prints a line that begins with `ready` on stdout when it serves, logs to stderr, and prints its counters when SIGINT
+/// or SIGTERM ends it. An XDP program is detached when the daemon ends, however it ends.
+#[derive(Debug, Parser)]
+#[command(version, after_help = EXIT_CODES)]
+pub struct Arguments {
+    /// Plan of a job to serve; may be given more than once.
+    #[arg(long = "plan", value_name = "FILE", required = true)]
+    plans: Vec<PathBuf>,
+    /// Which node of the plans this is, by its id.
+    #[arg(long, value_name = "ID")]
+    pub node: u16,
+    /// What sums.
+    #[arg(long, value_enum, default_value_t)]
+    pub engine: EngineChoice,
+    /// Network interface on which the XDP program runs; give one for each port that children or the parent are behind.
+    #[arg(long = "interface", value_name = "IF")]
+    pub interfaces: Vec<String>,
+    /// Run the XDP program behind the driver: slower, but with any driver.
+    #[arg(long)]
+    generic: bool,
+    /// Address to receive on, instead of the plan's address of the node.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<SocketAddr>,
+    /// Print the counters every so many seconds.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub stats_interval: Option<Duration>,
+    /// Print counters as one JSON object per line.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What sums.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum EngineChoice {
+    /// What the plan says.
+    #[default]
+    Plan,
+    /// The kernel if possible, else user space, and say so.
+    Auto,
+    /// The XDP program in the kernel; needs CAP_BPF and CAP_NET_ADMIN.
+    Xdp,
+    /// User space; needs no privileges.
+    Udp,
+}
+
+impl Arguments {
+    /// Reads and checks every plan.
+    pub fn read_plans(&self) -> Result<Vec<Plan>, Failure> {
+        let plans: Vec<_> =
+            self.plans.iter().map(|path| self.read_plan(path)).collect::<Result<_, _>>()?;
+        for (index, plan) in plans.iter().enumerate() {
+            if plans[..index].iter().any(|other| other.job.id == plan.job.id) {
+                let problem = format!("two plans have the job id {}: number them", plan.job.id);
+                return Err(Failure::Usage(problem));
+            }
+        }
+        Ok(plans)
+    }
+
+    fn read_plan(&self, path: &PathBuf) -> Result<Plan, Failure> {
+        let failure =
+            |problem: String| Failure::Usage(format!("plan {}: {problem}", path.display()));
+        let text = std::fs::read_to_string(path).map_err(|error| failure(error.to_string()))?;
+        let plan = Plan::from_json(&text).map_err(|error| failure(error.to_string()))?;
+        wiresum_node::engine::format_of(&plan).map_err(|error| failure(error.to_string()))?;
+        if plan.node(NodeId(self.node)).is_none() {
+            let known = plan.nodes.iter().map(|n| format!("{} ({})", n.id, n.name));
+            let known = known.collect::<Vec<_>>().join(", ");
+            return Err(failure(format!("has no node {}; its nodes are {known}", self.node)));
+        }
+        Ok(plan)
+    }
+
+    /// Where to receive: jobs share one socket, so their plans have to agree.
+    pub fn address(&self, plans: &[Plan]) -> Result<SocketAddr, Failure> {
+        let mut planned = plans.iter().filter_map(|p| p.node(NodeId(self.node))).map(|n| n.address);
+        let first = planned.next();
+        match (self.listen, first) {
+            (Some(listen), _) => Ok(listen),
+            (None, Some(first)) if planned.all(|address| address == first) => Ok(first),
+            _ => Err(Failure::Usage(
+                "the plans give this node different addresses: choose one with --listen".to_owned(),
+            )),
+        }
+    }
+
+    /// The XDP engine has to be told where to run.
+    pub fn require_interfaces(&self) -> Result<(), Failure> {
+        if self.interfaces.is_empty() {
+            return Err(Failure::Usage(
+                "the engine `xdp` needs --interface IF for each port that children or the parent are behind; \
+                 or choose --engine udp"
+                    .to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    pub fn xdp_options(&self) -> Options {
+        let mode = if self.generic { AttachMode::Generic } else { AttachMode::Native };
+        Options { mode, ..Options::default() }
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|s| Duration::try_from_secs_f64(s).ok());
+    seconds.filter(|s| !s.is_zero()).ok_or_else(|| "must be a number of seconds above 0".to_owned())
+}

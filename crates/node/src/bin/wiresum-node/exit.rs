@@ -1,0 +1,69 @@
+//! How the daemon fails: the one place for exit codes.
+
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use thiserror::Error;
+use wiresum_node::kernel::KernelError;
+use wiresum_xdp::XdpError;
+
+/// For `--help`.
+pub const EXIT_CODES: &str = "\
+Exit codes:
+  0  ended by SIGINT or SIGTERM
+  1  failed while starting or serving
+  2  a wrong option or plan
+  3  a privilege or a kernel feature is missing";
+
+/// Why the daemon ends, with the remedy.
+#[derive(Debug, Error)]
+pub enum Failure {
+    /// Exit code 1.
+    #[error("{0}")]
+    Runtime(String),
+    /// Exit code 2.
+    #[error("{0}")]
+    Usage(String),
+    /// Exit code 3.
+    #[error("{0}")]
+    Unsupported(String),
+}
+
+impl Failure {
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Runtime(_) => ExitCode::from(1),
+            Self::Usage(_) => ExitCode::from(2),
+            Self::Unsupported(_) => ExitCode::from(3),
+        }
+    }
+}
+
+pub fn bind_failure(address: SocketAddr, error: &io::Error) -> Failure {
+    match error.kind() {
+        ErrorKind::AddrInUse => Failure::Runtime(format!(
+            "{address} is in use: is another wiresum-node running (`ss -ulpn`)? Or choose another with --listen"
+        )),
+        ErrorKind::AddrNotAvailable => Failure::Usage(format!(
+            "{address} is no address of this host: correct it in the plan, or choose another with --listen"
+        )),
+        ErrorKind::PermissionDenied => Failure::Unsupported(format!(
+            "binding {address} is not permitted: choose a port above 1023 with --listen"
+        )),
+        _ => Failure::Runtime(format!("cannot bind {address}: {error}")),
+    }
+}
+
+pub fn kernel_failure(error: KernelError) -> Failure {
+    let message = error.to_string();
+    match error.cause {
+        XdpError::NotBuilt(_) | XdpError::NotPermitted | XdpError::Kernel { .. } => {
+            Failure::Unsupported(message)
+        }
+        XdpError::NoInterface(_) | XdpError::TooMany { .. } | XdpError::Plan { .. } => {
+            Failure::Usage(message)
+        }
+        XdpError::UnknownPeer { .. } | XdpError::NotHeard(_) => Failure::Runtime(message),
+    }
+}

@@ -1,0 +1,85 @@
+//! `wiresum-node`: the aggregator of one node of a plan, in the kernel or in user space.
+
+mod arguments;
+mod exit;
+mod report;
+mod signals;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+use wiresum_node::kernel::Kernel;
+use wiresum_node::server::Server;
+use wiresum_protocol::Plan;
+use wiresum_protocol::plan::Engine;
+use wiresum_wire::NodeId;
+
+use arguments::{Arguments, EngineChoice};
+use exit::Failure;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match serve(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            log(&failure.to_string());
+            failure.exit_code()
+        }
+    }
+}
+
+/// One line for people, on stderr: stdout belongs to machines.
+fn log(line: &str) {
+    eprintln!("wiresum-node: {line}");
+}
+
+/// One answer for machines. A reader that has gone away is no reason to stop summing.
+fn print(answer: &str) {
+    let _ = writeln!(std::io::stdout(), "{answer}");
+}
+
+fn serve(arguments: &Arguments) -> Result<(), Failure> {
+    let plans = arguments.read_plans()?;
+    let stop = signals::stop_on_interrupt()?;
+    let mut server = start(arguments, &plans)?;
+    print(&report::ready(arguments.node, &server));
+    let print_counters = |server: &Server| print(&report::counters(arguments, server));
+    let end = server.run(stop, arguments.stats_interval, print_counters);
+    print_counters(&server);
+    end.map_err(|error| Failure::Runtime(format!("the socket failed: {error}")))
+}
+
+/// Everything that can fail at the start, fails here.
+fn start(arguments: &Arguments, plans: &[Plan]) -> Result<Server, Failure> {
+    let node = NodeId(arguments.node);
+    let address = arguments.address(plans)?;
+    let kernel = start_kernel(arguments, plans)?;
+    let server = Server::bind(address, plans, node, kernel)
+        .map_err(|error| exit::bind_failure(address, &error))?;
+    if let Some(remark) = server.socket().receive_buffer_remark() {
+        log(&remark);
+    }
+    Ok(server)
+}
+
+/// The aggregator in the kernel, if it is asked for and, with `auto`, if it can be had.
+fn start_kernel(arguments: &Arguments, plans: &[Plan]) -> Result<Option<Kernel>, Failure> {
+    let node = NodeId(arguments.node);
+    let planned = plans[0].node(node).map(|node| node.engine);
+    let loaded = || Kernel::load(plans, node, &arguments.interfaces, arguments.xdp_options());
+    match (arguments.engine, planned) {
+        (EngineChoice::Udp, _) | (EngineChoice::Plan, Some(Engine::Udp) | None) => Ok(None),
+        (EngineChoice::Xdp | EngineChoice::Plan, _) => {
+            arguments.require_interfaces()?;
+            Ok(Some(loaded().map_err(exit::kernel_failure)?))
+        }
+        (EngineChoice::Auto, _) if arguments.interfaces.is_empty() => {
+            log("engine udp: no --interface is named that the XDP program could run on");
+            Ok(None)
+        }
+        (EngineChoice::Auto, _) => Ok(loaded()
+            .inspect_err(|error| log(&format!("engine udp, because xdp cannot be had: {error}")))
+            .ok()),
+    }
+}

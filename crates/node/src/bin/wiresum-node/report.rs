@@ -1,0 +1,33 @@
+//! What the daemon prints on stdout.
+
+use serde_json::{Map, Value, json};
+use wiresum_node::server::Server;
+
+use crate::arguments::Arguments;
+
+/// The line that machines wait for.
+pub fn ready(node: u16, server: &Server) -> String {
+    let listen = server.socket().local_address().map_or_else(|e| e.to_string(), |a| a.to_string());
+    let (engine, jobs) = (server.engine(), server.job_count());
+    let memory = server.memory_bytes();
+    format!("ready node={node} engine={engine} listen={listen} jobs={jobs} memory_bytes={memory}")
+}
+
+/// Datagrams by verdict, and totals.
+pub fn counters(arguments: &Arguments, server: &Server) -> String {
+    let counts = server.counters();
+    if arguments.json {
+        let verdicts: Map<_, _> =
+            counts.verdicts.iter().map(|(v, n)| (v.name().to_owned(), Value::from(*n))).collect();
+        let totals: Map<_, _> =
+            counts.totals().map(|(name, n)| (name.to_owned(), Value::from(n))).collect();
+        let (node, engine) = (arguments.node, server.engine());
+        return json!({ "node": node, "engine": engine, "verdicts": verdicts, "socket": totals })
+            .to_string();
+    }
+    let verdicts = counts.verdicts.iter().map(|(verdict, n)| (verdict.name(), *n));
+    let rows = verdicts.chain(counts.totals()).filter(|(_, n)| *n > 0);
+    let rows = rows.map(|(name, n)| format!("{name:<20} {n:>14}"));
+    let head = format!("{:<20} {:>14}", "verdict", "datagrams");
+    std::iter::once(head).chain(rows).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,99 @@
+//! The aggregator in the kernel beside the daemon's socket: the XDP program sums, and learns from here who takes part.
+
+use std::collections::BTreeMap;
+
+use thiserror::Error;
+use wiresum_protocol::aggregator::Membership;
+use wiresum_protocol::{Plan, Verdict};
+use wiresum_wire::{JobId, NodeId};
+use wiresum_xdp::{Options, XdpAggregator, XdpError};
+
+/// A loaded and attached XDP program, and what it has been told.
+pub struct Kernel {
+    xdp: XdpAggregator,
+    told: BTreeMap<JobId, Membership>,
+}
+
+/// Why the program does not run, or does not know a peer.
+#[derive(Debug, Error)]
+#[error("{action}: {cause}")]
+pub struct KernelError {
+    /// What was attempted.
+    pub action: String,
+    /// The reason, with its remedy.
+    #[source]
+    pub cause: XdpError,
+}
+
+fn failed(action: impl Into<String>) -> impl FnOnce(XdpError) -> KernelError {
+    move |cause| KernelError { action: action.into(), cause }
+}
+
+impl Kernel {
+    /// Loads the program for `node` of each plan and attaches it to the interfaces, until this is dropped or the process dies.
+    ///
+    /// # Errors
+    /// [`KernelError`] with the remedy.
+    pub fn load(
+        plans: &[Plan],
+        node: NodeId,
+        interfaces: &[String],
+        options: Options,
+    ) -> Result<Self, KernelError> {
+        XdpAggregator::check_support().map_err(failed("the engine `xdp` is not available"))?;
+        let placed: Vec<_> = plans.iter().map(|plan| (plan.clone(), node)).collect();
+        let mut xdp = XdpAggregator::load(&placed, &options)
+            .map_err(failed("the XDP program cannot be loaded"))?;
+        for interface in interfaces {
+            let action = format!("the XDP program cannot be attached to `{interface}`");
+            xdp.attach(interface).map_err(failed(action))?;
+        }
+        Ok(Self { xdp, told: BTreeMap::new() })
+    }
+
+    /// Tells the program what has changed in a job. What it has been told already is not repeated.
+    ///
+    /// # Errors
+    /// The first peer that the program cannot serve; it and those after it are told again at the next call.
+    pub fn tell(&mut self, job: JobId, now: &Membership) -> Result<(), KernelError> {
+        let Self { xdp, told } = self;
+        let told = told.entry(job).or_default();
+        if told.key != now.key {
+            let told_key = match now.key {
+                Some(key) => xdp.start_incarnation(job, key),
+                None => xdp.end_incarnation(job),
+            };
+            told_key.map_err(failed(format!("incarnation of job {job}")))?;
+            *told = Membership { key: now.key, ..Membership::default() };
+        }
+        for (&(sub_model, child), &address) in &now.children {
+            if told.children.get(&(sub_model, child)) != Some(&address) {
+                let action = format!("child {child} of sub-model {sub_model} at {address}");
+                xdp.admit_child(job, sub_model, child, address).map_err(failed(action))?;
+                told.children.insert((sub_model, child), address);
+            }
+        }
+        for (&sub_model, &address) in &now.parents {
+            if told.parents.get(&sub_model) != Some(&address) {
+                let action = format!("parent of sub-model {sub_model} at {address}");
+                xdp.set_parent(job, sub_model, address).map_err(failed(action))?;
+                told.parents.insert(sub_model, address);
+            }
+        }
+        Ok(())
+    }
+
+    /// Packets by verdict that the program has dealt with.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn counters(&self) -> Result<Vec<(Verdict, u64)>, KernelError> {
+        self.xdp.counters().map_err(failed("the program's counters cannot be read"))
+    }
+
+    /// Bytes of slot memory in the kernel.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.xdp.memory_bytes()
+    }
+}
