@@ -37,7 +37,6 @@ impl Instructions {
     }
 
     /// All that are here, slowest first, for tests and measurements that compare them.
-    #[cfg(test)]
     pub(crate) fn available() -> Vec<Self> {
         let mut sets = vec![Self(Set::Baseline)];
         #[cfg(target_arch = "x86_64")]
@@ -53,7 +52,6 @@ impl Instructions {
     }
 
     /// Its name, for people.
-    #[cfg(test)]
     pub(crate) fn name(self) -> &'static str {
         match self.0 {
             Set::Baseline => "baseline",

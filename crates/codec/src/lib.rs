@@ -28,6 +28,7 @@
 //! lane = round(x · f), the same clamp; unit = 1 / f. A worker whose lanes could overflow n-fold does not propose an exponent
 //! but [`NOT_FINITE`](wiresum_wire::NOT_FINITE), so every worker learns before a value flows that the collective does not fit.
 
+pub mod bench;
 mod element;
 mod format;
 mod instructions;

@@ -43,6 +43,17 @@ impl LaneType {
         }
     }
 
+    /// Its name in a plan.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::I32Le => "int32-le",
+            Self::I32Be => "int32-be",
+            Self::I16Le => "int16-le",
+            Self::I16Be => "int16-be",
+        }
+    }
+
     /// Bytes of one lane.
     #[must_use]
     pub fn width(self) -> usize {
