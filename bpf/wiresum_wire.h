@@ -29,6 +29,17 @@
 #define WIRESUM_MAX_PAYLOAD 2944
 /* Largest datagram in bytes. */
 #define WIRESUM_MAX_PACKET 2978
+/* Bytes of an Ethernet header. */
+#define WIRESUM_ETHERNET_LEN 14
+/* Bytes that an Ethernet frame takes on a cable beyond its header and payload: preamble 8, check 4, gap
+ * 12. */
+#define WIRESUM_ETHERNET_CABLE_LEN 24
+/* Bytes of an IPv4 header; packets with options are not ours. */
+#define WIRESUM_IPV4_LEN 20
+/* Bytes of an IPv6 header; packets with extension headers are not ours. */
+#define WIRESUM_IPV6_LEN 40
+/* Bytes of a UDP header. */
+#define WIRESUM_UDP_LEN 8
 /* Most children of one aggregator, the width of the contributor bitmap. */
 #define WIRESUM_MAX_CONTRIBUTORS 64
 /* Fragments described by one probe (XAgg §IV-D: groups of 1024 packets). */
@@ -114,7 +125,7 @@
 /* Words in the payload. */
 #define WIRESUM_STATUS_WORDS 104
 
-/* Payload of a hello, a welcome, a refusal and a goodbye. */
+/* Payload of a hello, a welcome and a refusal. */
 /* The plan's secret, high word first: without it a stranger cannot restart a job. */
 #define WIRESUM_HELLO_SECRET_WORD 0
 /* Microseconds since the epoch at which rank 0 started this incarnation, high word first; the newest wins. */

@@ -30,6 +30,17 @@ MAX_VALUES: Final = 736
 MAX_PAYLOAD: Final = 2944
 # Largest datagram in bytes.
 MAX_PACKET: Final = 2978
+# Bytes of an Ethernet header.
+ETHERNET_LEN: Final = 14
+# Bytes that an Ethernet frame takes on a cable beyond its header and payload: preamble
+# 8, check 4, gap 12.
+ETHERNET_CABLE_LEN: Final = 24
+# Bytes of an IPv4 header; packets with options are not ours.
+IPV4_LEN: Final = 20
+# Bytes of an IPv6 header; packets with extension headers are not ours.
+IPV6_LEN: Final = 40
+# Bytes of a UDP header.
+UDP_LEN: Final = 8
 # Most children of one aggregator, the width of the contributor bitmap.
 MAX_CONTRIBUTORS: Final = 64
 # Fragments described by one probe (XAgg §IV-D: groups of 1024 packets).
@@ -56,7 +67,7 @@ STATUS_FINAL_WORD: Final = 72
 # Words in the payload.
 STATUS_WORDS: Final = 104
 
-# Payload of a hello, a welcome, a refusal and a goodbye.
+# Payload of a hello, a welcome and a refusal.
 
 # The plan's secret, high word first: without it a stranger cannot restart a job.
 HELLO_SECRET_WORD: Final = 0

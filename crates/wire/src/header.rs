@@ -2,6 +2,7 @@
 
 use zerocopy::byteorder::network_endian::{U16, U32};
 
+use crate::control::{hello, status};
 use crate::limits::HEADER_LEN;
 use crate::schema::{layout, numbers};
 
@@ -72,6 +73,17 @@ impl Kind {
     #[must_use]
     pub fn carries_values(self) -> bool {
         matches!(self, Self::Contribution | Self::Result)
+    }
+
+    /// Words of the payload of a control kind; `None` for the kinds that carry values.
+    #[must_use]
+    pub fn control_words(self) -> Option<usize> {
+        match self {
+            Self::Contribution | Self::Result => None,
+            Self::Probe | Self::Status => Some(status::WORDS),
+            Self::Hello | Self::Welcome | Self::Refusal => Some(hello::WORDS),
+            Self::Goodbye => Some(0),
+        }
     }
 }
 

@@ -3,6 +3,8 @@
 //! The header is big-endian; the byte order of the lanes is a flag. [`Packet::parse`] is the only place where
 //! bytes from the network become values, and it never reads past what it was given.
 
+#![forbid(unsafe_code)]
+
 pub mod bindings;
 pub mod control;
 mod header;
@@ -11,12 +13,15 @@ mod lanes;
 mod limits;
 mod packet;
 pub mod schema;
+mod sizes;
 
 pub use header::{Flags, Header, Kind};
 pub use ids::{Contributor, FragmentId, JobId, JobKey, NodeId, Round, SubModelId};
 pub use lanes::{LaneType, NOT_FINITE, UNUSED_LANE};
 pub use limits::{
-    BITMAP_WORDS, BLOCK_LEN, DEFAULT_PORT, GROUP_FRAGMENTS, HEADER_LEN, MAGIC, MAX_CONTRIBUTORS,
-    MAX_PACKET, MAX_PAYLOAD, MAX_VALUES, MIN_VALUES, VERSION,
+    BITMAP_WORDS, BLOCK_LEN, DEFAULT_PORT, ETHERNET_CABLE_LEN, ETHERNET_LEN, GROUP_FRAGMENTS,
+    HEADER_LEN, IPV4_LEN, IPV6_LEN, MAGIC, MAX_CONTRIBUTORS, MAX_PACKET, MAX_PAYLOAD, MAX_VALUES,
+    MIN_VALUES, UDP_LEN, VERSION,
 };
 pub use packet::{Packet, ParseError, header_sum, seal};
+pub use sizes::{IpVersion, cable_len, values_for_mtu};

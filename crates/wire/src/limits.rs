@@ -21,6 +21,16 @@ constants! {
     pub const MAX_PAYLOAD: usize = MAX_VALUES * 4;
     /// Largest datagram in bytes.
     pub const MAX_PACKET: usize = HEADER_LEN + MAX_PAYLOAD;
+    /// Bytes of an Ethernet header.
+    pub const ETHERNET_LEN: usize = 14;
+    /// Bytes that an Ethernet frame takes on a cable beyond its header and payload: preamble 8, check 4, gap 12.
+    pub const ETHERNET_CABLE_LEN: usize = 24;
+    /// Bytes of an IPv4 header; packets with options are not ours.
+    pub const IPV4_LEN: usize = 20;
+    /// Bytes of an IPv6 header; packets with extension headers are not ours.
+    pub const IPV6_LEN: usize = 40;
+    /// Bytes of a UDP header.
+    pub const UDP_LEN: usize = 8;
     /// Most children of one aggregator, the width of the contributor bitmap.
     pub const MAX_CONTRIBUTORS: usize = 64;
     /// Fragments described by one probe (XAgg §IV-D: groups of 1024 packets).

@@ -46,7 +46,8 @@ pub enum ParseError {
     /// A kind that this version does not define.
     #[error("unknown kind {0}")]
     Kind(u8),
-    /// The payload's length is zero where values are due, not a multiple of [`BLOCK_LEN`], or above [`MAX_PAYLOAD`].
+    /// The payload's length is not that of its control kind; or, where values are due, zero, not a multiple of
+    /// [`BLOCK_LEN`], or above [`MAX_PAYLOAD`].
     #[error("a payload of {0} bytes is not allowed")]
     PayloadLength(usize),
     /// The check does not match: damaged on the way.
@@ -57,6 +58,22 @@ pub enum ParseError {
         /// Check computed over the packet.
         want: u32,
     },
+}
+
+impl ParseError {
+    /// Its name in `spec/vectors/packets.json`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Truncated { .. } => "truncated",
+            Self::TrailingBytes { .. } => "trailing_bytes",
+            Self::Magic(_) => "magic",
+            Self::Version(_) => "version",
+            Self::Kind(_) => "kind",
+            Self::PayloadLength(_) => "payload_length",
+            Self::Check { .. } => "check",
+        }
+    }
 }
 
 impl<'a> Packet<'a> {
@@ -88,8 +105,7 @@ impl<'a> Packet<'a> {
         let flags = Flags(header.flags.get());
         let width = if kind.carries_values() { LaneType::of(flags).width() } else { 4 };
         let payload_len = usize::from(header.value_count.get()) * width;
-        let empty = payload_len == 0 && kind.carries_values();
-        if empty || payload_len % BLOCK_LEN != 0 || payload_len > MAX_PAYLOAD {
+        if !is_payload_len(kind, payload_len) {
             return Err(ParseError::PayloadLength(payload_len));
         }
         let (have, need) = (bytes.len(), HEADER_LEN + payload_len);
@@ -110,6 +126,13 @@ impl<'a> Packet<'a> {
     #[must_use]
     pub fn lane_type(&self) -> LaneType {
         if self.kind.carries_values() { LaneType::of(self.flags) } else { LaneType::I32Be }
+    }
+}
+
+fn is_payload_len(kind: Kind, len: usize) -> bool {
+    match kind.control_words() {
+        Some(words) => len == 4 * words,
+        None => (1..=MAX_PAYLOAD).contains(&len) && len.is_multiple_of(BLOCK_LEN),
     }
 }
 

@@ -60,7 +60,7 @@ const PAYLOADS: [Group; 2] = [
     },
     Group {
         name: "Hello",
-        title: "Payload of a hello, a welcome, a refusal and a goodbye",
+        title: "Payload of a hello, a welcome and a refusal",
         constants: hello::CONSTANTS,
     },
 ];

@@ -1,0 +1,46 @@
+"""The generated Python definitions read the golden packets."""
+
+from __future__ import annotations
+
+import json
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from wiresum import wire
+
+VECTORS = Path(__file__).parents[2] / "spec" / "vectors"
+GOLDEN = json.loads((VECTORS / "packets.json").read_text())
+
+
+@pytest.mark.parametrize("golden", GOLDEN["packets"], ids=lambda golden: golden["name"])
+def test_golden_packets_unpack_to_their_fields(golden):
+    data = bytes.fromhex(golden["bytes"])
+    values = struct.unpack_from(wire.HEADER_FORMAT, data)
+    assert dict(zip(wire.HEADER_FIELDS, values, strict=True)) == golden["header"]
+    wire.Kind(golden["header"]["kind"])
+    width = 2 if golden["header"]["flags"] & wire.Flag.LANES16 else 4
+    assert len(data) == wire.HEADER_LEN + width * golden["header"]["value_count"]
+
+
+def test_control_words_are_where_the_constants_say():
+    packets = {golden["name"]: golden["lanes"] for golden in GOLDEN["packets"]}
+    status, refusal = packets["status"], packets["refusal of a wrong secret"]
+    assert len(status) == wire.STATUS_WORDS
+    assert status[wire.STATUS_STATE_WORD] == wire.EntryState.FILLING
+    assert status[wire.STATUS_CONTRIBUTORS_WORD : wire.STATUS_CONTRIBUTORS_WORD + 2] == [0, 0b0100]
+    assert status[wire.STATUS_ECHO_WORD] == packets["probe"][wire.STATUS_ECHO_WORD] == 0x11223344
+    assert status[wire.STATUS_HELD_WORD : wire.STATUS_COMPLETE_WORD] == [-1] * wire.BITMAP_WORDS
+    assert status[wire.STATUS_FINAL_WORD :] == [1] * wire.BITMAP_WORDS
+    assert len(refusal) == wire.HELLO_WORDS
+    assert refusal[wire.HELLO_SECRET_WORD] == 0x01234567
+    assert refusal[wire.HELLO_REASON_WORD] == wire.RefusalReason.WRONG_SECRET
+
+
+def test_golden_packets_are_what_the_second_implementation_writes():
+    command = [sys.executable, str(VECTORS / "packets.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
