@@ -1,0 +1,48 @@
+"""Table of contents of the command `wiresum`.
+
+Exit codes: 0 success; 1 failure; 2 wrong usage; 3 a privilege or support is missing on this machine;
+`testbed run` ends with the exit code of the first worker that fails.
+"""
+
+import sys
+
+import typer
+from pydantic import ValidationError
+
+from wiresum.cli import doctor, plan, schema, testbed, topology, version
+from wiresum.cli.console import fail
+from wiresum.errors import PlanError, SupportError, TopologyError, WiresumError
+from wiresum.plan.document import describe
+
+FAILURE = 1
+USAGE = 2
+UNSUPPORTED = 3
+
+app = typer.Typer(
+    name="wiresum",
+    help="Sums gradients inside the network, under unmodified PyTorch.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+app.add_typer(testbed.app, name="testbed")
+app.add_typer(topology.app, name="topology")
+app.command("plan")(plan.plan)
+app.command("schema")(schema.schema)
+app.command("doctor")(doctor.doctor)
+app.command("version")(version.version)
+
+
+def main() -> None:
+    """Runs the command line; errors become one line and an exit code."""
+    try:
+        app()
+    except (PlanError, TopologyError) as refused:
+        sys.exit(fail(str(refused), USAGE))
+    except ValidationError as invalid:
+        sys.exit(fail(describe(invalid), USAGE))
+    except SupportError as missing:
+        sys.exit(fail(str(missing), UNSUPPORTED))
+    except WiresumError as failed:
+        sys.exit(fail(str(failed), FAILURE))

@@ -1,0 +1,76 @@
+"""Options that several commands share: each is defined once."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from wiresum.cli.quantities import parse_rate, parse_size
+from wiresum.errors import TopologyError
+from wiresum.plan import PLANNERS, TOPOLOGIES, AggregationPlan, Job, PlanOptions, Topology
+from wiresum.plan import plan as make_plan
+from wiresum.plan.aggregation_plan import Lanes, Policy
+from wiresum.plan.job import DEFAULT_GRADIENT_BYTES, DEFAULT_MTU_BYTES, DEFAULT_WINDOW
+
+EngineChoice = Literal["auto", "xdp", "udp"]
+
+TopologyArgument = Annotated[
+    str, typer.Argument(metavar="TOPOLOGY", help=f"{', '.join(TOPOLOGIES)}, or a topology file")
+]
+WorkersOption = Annotated[int | None, typer.Option("--workers", "-n", min=1, help="Workers of a star [default: 4]")]
+RateOption = Annotated[
+    str | None, typer.Option("--rate", help="Rate of each link of a star: 500mbit, 1gbit, none [default: 500mbit]")
+]
+ScaleOption = Annotated[float | None, typer.Option("--scale", help="Scale of xagg's rates [default: 0.01]")]
+PolicyOption = Annotated[Policy, typer.Option("--policy", help="Slot policy of the values")]
+LanesOption = Annotated[Lanes, typer.Option("--lanes", help="Integers on the wire; 16 bits halve the bytes")]
+CodecOption = Annotated[str, typer.Option("--codec", help="How floats become integers: block, or fixed:FACTOR")]
+WindowOption = Annotated[int, typer.Option("--window", min=1, help="Fragments in flight at each worker")]
+SlotsOption = Annotated[int | None, typer.Option("--slots", help="Slots at each node [default: by policy]")]
+GradientOption = Annotated[str, typer.Option("--gradient", help="Largest collective that `cache` holds, as 64MB")]
+MtuOption = Annotated[int, typer.Option("--mtu", help="Bytes of the largest IP packet")]
+PlannerOption = Annotated[str, typer.Option("--planner", help=f"One of: {', '.join(PLANNERS)}")]
+JsonOption = Annotated[bool, typer.Option("--json", help="For machines: one JSON object on standard output")]
+
+DEFAULT_GRADIENT = f"{DEFAULT_GRADIENT_BYTES // 10**6}MB"
+__all__ = ["DEFAULT_MTU_BYTES", "DEFAULT_WINDOW"]
+
+
+def load_topology(name: str, **given: Any) -> Topology:
+    """A generated topology by its name, or one from a file.
+
+    Args:
+        name: of a generator, or path of a file.
+        given: the generator's options; None stands for its default.
+
+    Raises:
+        TopologyError: no such name or file, or an option that it does not take.
+    """
+    options = {key: value for key, value in given.items() if value is not None}
+    if name not in TOPOLOGIES:
+        _refuse_options(name, options, "a topology file")
+        if not Path(name).exists():
+            raise TopologyError(f"there is no topology {name}; give a file, or one of {', '.join(TOPOLOGIES)}")
+        return Topology.read(name)
+    accepted = TOPOLOGY_OPTIONS[name]
+    _refuse_options(name, {key: options[key] for key in options if key not in accepted}, f"the topology {name}")
+    if "rate" in options:
+        options["rate_bps"] = parse_rate(options.pop("rate"))
+    return TOPOLOGIES[name](**options)
+
+
+TOPOLOGY_OPTIONS = {"star": {"workers", "rate"}, "xagg": {"scale"}}
+"""Options that each generator takes."""
+
+
+def _refuse_options(name: str, options: dict[str, Any], what: str) -> None:
+    if options:
+        raise TopologyError(f"{what} takes no --{next(iter(options))}; leave it out (topology {name})")
+
+
+def place_job(
+    topology: Topology, planner: str, engine: Literal["xdp", "udp"], gradient: str, **job: Any
+) -> AggregationPlan:
+    """Plans a job that was described on the command line."""
+    placed = Job(gradient_bytes=parse_size(gradient), **job)
+    return make_plan(topology, placed, PlanOptions(engine=engine), planner)

@@ -1,0 +1,38 @@
+"""Rates and sizes as people write them."""
+
+import re
+
+import typer
+
+RATE_UNITS = {"bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "tbit": 1e12}
+SIZE_UNITS = {
+    "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9,
+    "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30,
+}  # fmt: skip
+UNLIMITED = "none"
+
+
+def parse_rate(text: str) -> float | None:
+    """bit/s from `500mbit` or `1.5gbit`; None from `none`.
+
+    Raises:
+        typer.BadParameter: it is neither.
+    """
+    return None if text == UNLIMITED else _parse(text, RATE_UNITS, "a rate, as 500mbit, 1gbit or none")
+
+
+def parse_size(text: str) -> int:
+    """Bytes from `25MB` or `64KiB`.
+
+    Raises:
+        typer.BadParameter: it is not a size.
+    """
+    return round(_parse(text, SIZE_UNITS, "a size, as 25MB or 64KiB"))
+
+
+def _parse(text: str, units: dict[str, float] | dict[str, int], wanted: str) -> float:
+    match = re.fullmatch(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>[A-Za-z]+)", text)
+    unit = units.get(match["unit"].lower()) if match else None
+    if match is None or unit is None or not float(match["number"]) > 0:
+        raise typer.BadParameter(f"{text} is not {wanted}")
+    return float(match["number"]) * unit

@@ -1,0 +1,28 @@
+"""`wiresum schema`: the formats of the files, for editors and other languages."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from wiresum.cli.console import print_json
+from wiresum.plan import AggregationPlan, Topology
+from wiresum.plan.document import FileDocument
+
+
+class Format(StrEnum):
+    """File formats."""
+
+    PLAN = "plan"
+    TOPOLOGY = "topology"
+
+
+MODELS: dict[Format, type[FileDocument]] = {Format.PLAN: AggregationPlan, Format.TOPOLOGY: Topology}
+
+
+def schema(which: Annotated[Format, typer.Argument(metavar="FORMAT", help="plan or topology")]) -> None:
+    """Print the JSON schema of a file format.
+
+    Example: `wiresum schema plan > plan.schema.json`
+    """
+    print_json(MODELS[which].model_json_schema())

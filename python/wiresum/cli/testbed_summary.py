@@ -1,0 +1,38 @@
+"""What `wiresum testbed run` says at the end, for people and for machines."""
+
+from dataclasses import asdict
+from typing import Any
+
+from wiresum.testbed import Outcome, Testbed
+
+
+def summarize(bed: Testbed, backend: str, outcome: Outcome, counters: dict[str, Any]) -> dict[str, Any]:
+    """The run as one JSON object."""
+    return {
+        "testbed": bed.name,
+        "topology": bed.topology.name,
+        "backend": backend,
+        "workers": bed.workers,
+        "exit_codes": outcome.exit_codes,
+        "exit_code": outcome.exit_code,
+        "first_failure": outcome.first_failure,
+        "duration_s": outcome.duration_s,
+        "links": {link: asdict(seen) for link, seen in outcome.traffic.items()},
+        "aggregators": counters,
+        "left_out": bed.left_out,
+    }
+
+
+def describe(bed: Testbed, outcome: Outcome) -> str:
+    """The run in a line or two."""
+    ended = "all workers ended well" if outcome.first_failure is None else _failure(bed, outcome)
+    text = f"{ended} after {outcome.duration_s:.1f} s"
+    if outcome.traffic:
+        link, seen = max(outcome.traffic.items(), key=lambda item: item[1].busiest_bytes)
+        text += f"; busiest link {link}: {seen.busiest_bytes / 1e6:.1f} MB"
+    return text
+
+
+def _failure(bed: Testbed, outcome: Outcome) -> str:
+    rank = outcome.first_failure or 0
+    return f"rank {rank} ({bed.workers[rank]}) failed with {outcome.exit_codes[rank]}, which ended the run"

@@ -1,0 +1,21 @@
+"""`wiresum topology`: prints topologies, to be changed and used as files."""
+
+from typing import Annotated
+
+import typer
+
+from wiresum.cli.options import RateOption, WorkersOption, load_topology
+
+app = typer.Typer(help="Print a topology, to change it and use it as a file.", no_args_is_help=True)
+
+
+@app.command(epilog="Example: `wiresum topology star --workers 8 --rate 250mbit > star8.json`")
+def star(workers: WorkersOption = None, rate: RateOption = None) -> None:
+    """Workers around one switch that sums."""
+    print(load_topology("star", workers=workers, rate=rate).to_json(), end="")
+
+
+@app.command(epilog="Example: `wiresum topology xagg --scale 0.005 > xagg.json`")
+def xagg(scale: Annotated[float, typer.Option(help="Factor on every rate of the paper")] = 0.01) -> None:
+    """The test bed of XAgg (Fig. 12): seven workers with unequal links, two servers, a parameter server."""
+    print(load_topology("xagg", scale=scale).to_json(), end="")

@@ -1,0 +1,32 @@
+"""`wiresum version`."""
+
+import platform
+from importlib import metadata
+
+from wiresum.cli.console import print_json
+from wiresum.cli.options import JsonOption
+
+
+def version(as_json: JsonOption = False) -> None:
+    """Print the versions of Wiresum, PyTorch, Python and the kernel.
+
+    Example: `wiresum version --json`
+    """
+    versions = {
+        "wiresum": _installed("wiresum"),
+        "torch": _installed("torch"),
+        "python": platform.python_version(),
+        "kernel": platform.release(),
+    }
+    if as_json:
+        print_json(versions)
+    else:
+        for name, number in versions.items():
+            print(f"{name} {number}")
+
+
+def _installed(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,242 @@
+"""The testbed: a topology, and optionally a plan, as something in which processes can be started."""
+
+import atexit
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, NoReturn, Self
+
+from wiresum.errors import TestbedError
+from wiresum.plan import AggregationPlan, Topology
+from wiresum.plan.job import DEFAULT_MTU_BYTES
+from wiresum.testbed import aggregators, processes, records
+from wiresum.testbed.aggregators import Aggregator
+from wiresum.testbed.environment import worker_environment
+from wiresum.testbed.networks import LoopbackNetwork, NamespaceNetwork, Network, why_no_namespaces
+from wiresum.testbed.traffic import LinkTraffic
+
+ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+"""Besides SIGINT, which Python turns into KeyboardInterrupt by itself."""
+
+
+class Testbed:
+    """A network of namespaces with shaped links, or of loopback processes where namespaces are not allowed.
+
+    It exists from `up()` to `down()`; use it in a `with` statement. Whatever ends the process, nothing stays: normal
+    end, exceptions, SIGINT, SIGTERM and SIGHUP clean up at once, and after SIGKILL the next testbed does.
+
+    Args:
+        topology: the network.
+        plan: starts an aggregator at each of its nodes.
+        name: distinguishes testbeds that run at the same time; by default made from topology and process.
+        mtu_bytes: of every interface.
+        loopback: True: never use namespaces; False: always; None: if this process may.
+
+    Example:
+        >>> with Testbed(star(workers=2)) as bed:  # doctest: +SKIP
+        ...     bed.spawn("w0", ["ping", "-c", "1", bed.address("w1")]).wait()
+        0
+    """
+
+    __test__ = False  # not a test, whatever pytest thinks of the name
+
+    def __init__(
+        self,
+        topology: Topology,
+        plan: AggregationPlan | None = None,
+        *,
+        name: str | None = None,
+        mtu_bytes: int = DEFAULT_MTU_BYTES,
+        loopback: bool | None = None,
+    ) -> None:
+        self.topology = topology.with_addresses()
+        self.name = name or f"{topology.name[:12].lower()}-{os.getpid()}"
+        self.why_loopback = "asked for" if loopback else why_no_namespaces() if loopback is None else ""
+        self.network: Network = (
+            LoopbackNetwork(self.topology)
+            if self.why_loopback
+            else NamespaceNetwork(self.name, self.topology, plan, mtu_bytes)
+        )
+        self.plan = plan and self.network.adapt(plan)
+        self.aggregators: list[Aggregator] = []
+        self._children: list[subprocess.Popen[bytes]] = []
+        self._claim: records.Claim | None = None
+        self._master_port = 0
+        self._record = records.Record(self.name, topology=topology.name, namespaces=dict(self.network.namespaces))
+        self._previous_handlers: dict[signal.Signals, Any] = {}
+
+    @property
+    def left_out(self) -> list[str]:
+        """What this testbed does not do that namespaces would."""
+        return self.network.left_out
+
+    @property
+    def folder(self) -> Path:
+        """Files of the running testbed: plan, logs, record."""
+        if self._claim is None:
+            raise TestbedError(f"testbed {self.name} is not up; use it in a `with` statement")
+        return self._claim.folder
+
+    @property
+    def plan_file(self) -> Path:
+        """The plan that aggregators and workers read."""
+        return self.folder / "plan.json"
+
+    def up(self) -> None:
+        """Makes everything; on failure, nothing stays.
+
+        Raises:
+            TestbedError: it cannot be made, does not deliver, or an aggregator does not start.
+            SupportError: this machine lacks what it needs.
+        """
+        records.remove_leftovers()
+        self._claim = records.claim(self.name)
+        atexit.register(self.down)
+        self._handle_signals()
+        try:
+            self._record.write(self.folder)
+            self.network.create()
+            self._master_port = self.network.master_port()
+            if self.plan:
+                self._start_aggregators(self.plan)
+        except BaseException:
+            self.down()
+            raise
+
+    def down(self) -> None:
+        """Ends the processes and removes everything. Does nothing when it is down already."""
+        if self._claim is None:
+            return
+        claimed, self._claim = self._claim, None
+        self._ignore_signals()
+        try:
+            self._record.clear_up()
+            claimed.drop()
+        finally:
+            self._release()
+
+    def keep(self) -> None:
+        """Leaves everything running when this process ends, until `wiresum testbed down`."""
+        self._record.kept = True
+        self._record.write(self.folder)
+        if self._claim:
+            self._claim.keep()
+            self._claim = None
+        self._release()
+
+    def __enter__(self) -> Self:
+        self.up()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.down()
+
+    def spawn(
+        self, node: str, command: Sequence[str], environment: Mapping[str, str] | None = None, **options: Any
+    ) -> subprocess.Popen[bytes]:
+        """Starts a command at a node, in a session of its own. It ends with the testbed at the latest.
+
+        Args:
+            node: name of the node.
+            command: program and arguments.
+            environment: variables beyond those of this process.
+            options: passed to `subprocess.Popen`.
+
+        Raises:
+            TopologyError: there is no such node.
+            TestbedError: the testbed is not up.
+        """
+        self.topology.node(node)
+        folder = self.folder
+        marked = {**os.environ, **(environment or {}), processes.TOKEN_VARIABLE: self._record.token}
+        line = self.network.command(node, list(command))
+        child = subprocess.Popen(line, env=marked, start_new_session=True, **options)
+        self._children.append(child)
+        self._record.processes.append(processes.identify(child.pid))
+        self._record.write(folder)
+        return child
+
+    def spawn_worker(
+        self, rank: int, command: Sequence[str], environment: Mapping[str, str] | None = None, **options: Any
+    ) -> subprocess.Popen[bytes]:
+        """As `spawn`, at the worker of that rank, with what `init_process_group()` needs in its environment."""
+        own = self.worker_environment(rank)
+        return self.spawn(self.workers[rank], command, {**own, **(environment or {})}, **options)
+
+    def worker_environment(self, rank: int) -> dict[str, str]:
+        """The variables that `spawn_worker` sets."""
+        plan = self.plan_file if self.plan else None
+        return {
+            **worker_environment(self.network, self.workers, rank, self._master_port),
+            "WIRESUM_TESTBED": self.name,
+            **({"WIRESUM_PLAN": str(plan)} if plan else {}),
+        }
+
+    @property
+    def workers(self) -> list[str]:
+        """Names of the workers in rank order: the plan's, else the topology's."""
+        return [worker.name for worker in (self.plan.workers if self.plan else self.topology.workers)]
+
+    def address(self, node: str) -> str:
+        """IP address of a host or summing switch."""
+        return self.network.address(node)
+
+    def link_traffic(self) -> dict[str, LinkTraffic]:
+        """What has crossed each link since the testbed came up, by link id; empty on loopback."""
+        return self.network.traffic()
+
+    def link_bytes(self) -> dict[str, tuple[int, int]]:
+        """Bytes on each link, from source to target and back, Ethernet headers included."""
+        return {link: (seen.forward.bytes, seen.backward.bytes) for link, seen in self.link_traffic().items()}
+
+    def stop_aggregators(self) -> dict[str, dict[str, Any]]:
+        """Ends the aggregators and returns their last counters by node: `verdicts` of packets and `socket` totals."""
+        counters = {aggregator.node.name: aggregator.stop() for aggregator in self.aggregators}
+        self.aggregators.clear()
+        return counters
+
+    def _start_aggregators(self, plan: AggregationPlan) -> None:
+        plan.write(self.plan_file)
+        for node in plan.nodes:
+            log = self.folder / f"{node.name}.log"
+            line = aggregators.command(node, self.plan_file, self.network.interfaces(node.name))
+            with log.open("wb") as output:
+                daemon = self.spawn(node.name, line, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+            self.aggregators.append(Aggregator(node, daemon, log))
+        for aggregator in self.aggregators:
+            aggregator.wait_until_ready()
+
+    def _handle_signals(self) -> None:
+        """Turns signals that would end this process into an exception, unless the caller handles them itself."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for number in ENDING_SIGNALS:
+            if signal.getsignal(number) is signal.SIG_DFL:
+                self._previous_handlers[number] = signal.signal(number, _exit_on_signal)
+
+    def _ignore_signals(self) -> None:
+        """Clearing up must not be interrupted half-way by a second Ctrl-C."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for number in (signal.SIGINT, *ENDING_SIGNALS):
+            self._previous_handlers.setdefault(number, signal.getsignal(number))
+            signal.signal(number, signal.SIG_IGN)
+
+    def _release(self) -> None:
+        """Gives back what `up` took from this process."""
+        for child in self._children:
+            child.poll()
+        atexit.unregister(self.down)
+        for number, handler in self._previous_handlers.items():
+            signal.signal(number, handler)
+        self._previous_handlers.clear()
+
+
+def _exit_on_signal(number: int, _frame: FrameType | None) -> NoReturn:
+    raise SystemExit(128 + number)

@@ -1,0 +1,35 @@
+"""Environment variables of a worker's process. `docs/testbed.md` has them as a table."""
+
+import os
+from collections.abc import Sequence
+
+from wiresum.testbed.networks import Network
+
+BACKEND_VARIABLE = "WIRESUM_TESTBED_BACKEND"
+"""What `wiresum testbed run --backend` was given, for scripts that let their caller choose."""
+
+
+def worker_environment(network: Network, workers: Sequence[str], rank: int, master_port: int) -> dict[str, str]:
+    """What `torch.distributed.init_process_group()` reads.
+
+    Args:
+        network: where the worker runs.
+        workers: names of all workers in rank order.
+        rank: the worker's.
+        master_port: of the process group's store, at rank 0.
+    """
+    interface = network.interfaces(workers[rank])[0]
+    # On loopback all workers share one host; in namespaces each has one to itself.
+    shared = not network.namespaces
+    return {
+        "RANK": str(rank),
+        "WORLD_SIZE": str(len(workers)),
+        "LOCAL_RANK": str(rank if shared else 0),
+        "LOCAL_WORLD_SIZE": str(len(workers) if shared else 1),
+        "MASTER_ADDR": network.address(workers[0]),
+        "MASTER_PORT": str(master_port),
+        "GLOO_SOCKET_IFNAME": interface,
+        "TP_SOCKET_IFNAME": interface,
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
+        "PYTHONUNBUFFERED": "1",
+    }

@@ -1,0 +1,176 @@
+"""Makes and removes the network namespaces of a layout with iproute2, and works inside them."""
+
+import ctypes
+import os
+import subprocess
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeVar
+
+from wiresum.errors import SupportError, TestbedError
+from wiresum.plan import Node
+from wiresum.testbed import shaping
+from wiresum.testbed.layout import NAMESPACE_PREFIX, Layout, Wire
+
+NAMESPACE_DIRECTORY = Path("/run/netns")
+"""Where iproute2 keeps named namespaces."""
+BRIDGE = "br0"
+"""Of every switch; it has the switch's address."""
+CLONE_NEWNET = 0x4000_0000
+COMMAND_TIMEOUT_S = 30
+"""Of one batch; a healthy machine needs milliseconds."""
+
+T = TypeVar("T")
+
+
+def create(layout: Layout) -> None:
+    """Makes everything in a layout; what exists already is an error, never reused.
+
+    Bridges are made before links: the kernel puts a port into service at once if its number differs from its peer's,
+    and after a second otherwise.
+
+    Raises:
+        TestbedError: iproute2 refused a command, which the message quotes.
+    """
+    _batch(["ip"], [f"netns add {namespace}" for namespace in layout.namespaces.values()])
+    for node in layout.topology.nodes:
+        if node.kind == "switch":
+            _batch(["ip", "-n", layout.namespaces[node.name]], _bridge_commands(layout))
+    _batch(["ip"], [_veth_command(wire, layout.mtu_bytes) for wire in layout.wires])
+    for node in layout.topology.nodes:
+        namespace = layout.namespaces[node.name]
+        _batch(["ip", "-n", namespace], _node_commands(layout, node))
+        _batch(["tc", "-n", namespace], _shaping_commands(layout, node))
+
+
+def remove(namespaces: Iterable[str]) -> None:
+    """Removes those of the namespaces that exist. Interfaces, bridges and shapers go with them."""
+    ours = [name for name in namespaces if name.startswith(NAMESPACE_PREFIX)]
+    _batch(["ip"], [f"netns del {name}" for name in ours if (NAMESPACE_DIRECTORY / name).exists()])
+
+
+def inside(namespace: str, function: Callable[[], T]) -> T:
+    """Calls a function whose thread is in the namespace; sockets that it makes stay there.
+
+    Raises:
+        TestbedError: the namespace cannot be entered. What the function raises is passed on.
+    """
+    outcome: list[T] = []
+    failure: list[BaseException] = []
+
+    def enter() -> None:
+        try:
+            _set_namespace(namespace)
+            outcome.append(function())
+        except BaseException as raised:
+            failure.append(raised)
+
+    thread = threading.Thread(target=enter, name=f"in {namespace}")
+    thread.start()
+    thread.join()
+    if failure:
+        raise failure[0]
+    return outcome[0]
+
+
+def command_inside(namespace: str, command: list[str]) -> list[str]:
+    """The command line that runs a command in the namespace, in the same process."""
+    return ["ip", "netns", "exec", namespace, *command]
+
+
+def run_tool(command: list[str], text: str = "") -> str:
+    """Runs a tool of iproute2 and returns its output.
+
+    Raises:
+        SupportError: it is not installed.
+        TestbedError: it failed.
+    """
+    try:
+        done = subprocess.run(
+            command, input=text, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=False
+        )
+    except FileNotFoundError:
+        raise SupportError(f"{command[0]} is not installed; install iproute2") from None
+    except subprocess.TimeoutExpired:
+        raise TestbedError(
+            f"`{' '.join(command)}` did not end within {COMMAND_TIMEOUT_S} s; is the kernel busy?"
+        ) from None
+    if done.returncode != 0:
+        raise TestbedError(f"`{' '.join(command)}` failed: {_failure(done.stderr, text)}")
+    return done.stdout
+
+
+def _batch(tool: list[str], lines: list[str]) -> None:
+    if lines:
+        run_tool([*tool, "-batch", "-"], "\n".join(lines) + "\n")
+
+
+def _failure(stderr: str, text: str) -> str:
+    """The tool's message, with the line of the batch that it is about."""
+    reason = " ".join(stderr.split())
+    _, _, number = stderr.strip().rpartition("Command failed -:")
+    lines = text.splitlines()
+    if number.isdigit() and 1 <= int(number) <= len(lines):
+        return f"{reason} (`{lines[int(number) - 1]}`)"
+    return reason
+
+
+def _veth_command(wire: Wire, mtu_bytes: int) -> str:
+    source, target = wire.source, wire.target
+    near = f"name {source.interface} mtu {mtu_bytes} netns {source.namespace}"
+    return f"link add {near} type veth peer name {target.interface} mtu {mtu_bytes} netns {target.namespace}"
+
+
+def _bridge_commands(layout: Layout) -> list[str]:
+    quiet = "stp_state 0 forward_delay 0 mcast_snooping 0"
+    return [
+        f"link add name {BRIDGE} mtu {layout.mtu_bytes} type bridge {quiet}",
+        f"link set dev {BRIDGE} addrgenmode none up",
+    ]
+
+
+def _node_commands(layout: Layout, node: Node) -> list[str]:
+    """Addresses and states; a switch bridges its ports."""
+    commands = ["link set dev lo up"]
+    ports = layout.ports(node.name)
+    own = ports[0].interface if ports and node.kind != "switch" else BRIDGE
+    for port in ports:
+        bridged = f" master {BRIDGE}" if node.kind == "switch" else ""
+        commands.append(f"link set dev {port.interface}{bridged} addrgenmode none up")
+    if node.address:
+        no_detection = " nodad" if ":" in node.address else ""
+        commands.append(f"addr add {node.address}/{layout.prefix_length} dev {own}{no_detection}")
+    for wire in _shaped_here(layout, node):
+        if wire.inward_bps is not None:
+            commands += shaping.ifb_commands(wire.shaped_at.interface, layout.mtu_bytes)
+    return commands
+
+
+def _shaping_commands(layout: Layout, node: Node) -> list[str]:
+    commands = []
+    for wire in _shaped_here(layout, node):
+        interface = wire.shaped_at.interface
+        if wire.outward_bps is not None:
+            commands += shaping.Shaper(interface, wire.outward_bps).commands()
+        if wire.inward_bps is not None:
+            commands += shaping.redirect_commands(interface)
+            commands += shaping.Shaper(shaping.ifb_name(interface), wire.inward_bps).commands()
+    return commands
+
+
+def _shaped_here(layout: Layout, node: Node) -> list[Wire]:
+    return [wire for wire in layout.wires if wire.shaped_at.node == node.name]
+
+
+def _set_namespace(namespace: str) -> None:
+    try:
+        handle = os.open(NAMESPACE_DIRECTORY / namespace, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as missing:
+        raise TestbedError(f"namespace {namespace} cannot be opened ({missing}); was it removed?") from None
+    try:
+        if ctypes.CDLL(None, use_errno=True).setns(handle, CLONE_NEWNET) != 0:
+            reason = os.strerror(ctypes.get_errno())
+            raise SupportError(f"namespace {namespace} cannot be entered ({reason}); run as root")
+    finally:
+        os.close(handle)

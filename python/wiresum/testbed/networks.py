@@ -1,0 +1,167 @@
+"""The two kinds of testbed: namespaces with shaped links, and, where those are not allowed, the loopback interface."""
+
+import shutil
+import socket
+import subprocess
+from typing import Protocol
+
+from wiresum.plan import AggregationPlan, Topology
+from wiresum.testbed import delivery, namespaces, traffic, xdp_pass
+from wiresum.testbed.layout import lay_out
+from wiresum.testbed.traffic import LinkTraffic
+
+LOOPBACK = "127.0.0.1"
+MASTER_PORT = 29500
+"""PyTorch's default; a namespace has every port to itself."""
+PROBE_TIMEOUT_S = 5
+
+
+class Network(Protocol):
+    """What a testbed runs on.
+
+    Attributes:
+        namespaces: network namespaces by node; none on loopback.
+        left_out: what this network does not do, for people.
+    """
+
+    namespaces: dict[str, str]
+    left_out: list[str]
+
+    def create(self) -> None:
+        """Makes it, and asserts that it delivers."""
+
+    def adapt(self, plan: AggregationPlan) -> AggregationPlan:
+        """The plan with the addresses and engines that this network has."""
+
+    def command(self, node: str, command: list[str]) -> list[str]:
+        """The command line that runs a command at a node."""
+
+    def interfaces(self, node: str) -> list[str]:
+        """Names of the node's interfaces."""
+
+    def address(self, node: str) -> str:
+        """Address of a host."""
+
+    def master_port(self) -> int:
+        """A TCP port for the process group's store."""
+
+    def traffic(self) -> dict[str, LinkTraffic]:
+        """What has crossed each link."""
+
+
+class NamespaceNetwork:
+    """Namespaces, veth pairs, bridges and shapers."""
+
+    def __init__(self, name: str, topology: Topology, plan: AggregationPlan | None, mtu_bytes: int) -> None:
+        nodes = plan.nodes if plan else []
+        self._xdp_nodes = {node.name for node in nodes if node.engine == "xdp"}
+        self.layout = lay_out(name, topology, mtu_bytes, self._xdp_nodes)
+        self.namespaces = self.layout.namespaces
+        self.left_out: list[str] = []
+
+    def create(self) -> None:
+        """Makes namespaces, links and shapers; puts a passing program opposite every port that will sum."""
+        namespaces.create(self.layout)
+        if self._xdp_nodes:
+            self._attach_pass_programs()
+        delivery.check(self.layout)
+
+    def _attach_pass_programs(self) -> None:
+        with xdp_pass.loaded() as program:
+            for node in self._xdp_nodes:
+                for port in self.layout.ports(node):
+                    xdp_pass.attach(program, self.layout.far_end(port))
+
+    def adapt(self, plan: AggregationPlan) -> AggregationPlan:
+        """Planned for these addresses already."""
+        return plan
+
+    def command(self, node: str, command: list[str]) -> list[str]:
+        """Runs it in the node's namespace."""
+        return namespaces.command_inside(self.namespaces[node], command)
+
+    def interfaces(self, node: str) -> list[str]:
+        """Its ports."""
+        return [port.interface for port in self.layout.ports(node)]
+
+    def address(self, node: str) -> str:
+        """As in the topology."""
+        return self.layout.topology.node(node).address or ""
+
+    def master_port(self) -> int:
+        """The same in every testbed."""
+        return MASTER_PORT
+
+    def traffic(self) -> dict[str, LinkTraffic]:
+        """Read at the shapers."""
+        return traffic.read(self.layout)
+
+
+class LoopbackNetwork:
+    """Processes of this host; aggregators in user space; nothing is shaped or counted."""
+
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
+        self.namespaces: dict[str, str] = {}
+        self.left_out = [
+            "links are not shaped: everything shares the loopback interface",
+            "gradients are summed in user space, not by XDP",
+            "no traffic is counted",
+        ]
+
+    def create(self) -> None:
+        """Nothing to make."""
+
+    def adapt(self, plan: AggregationPlan) -> AggregationPlan:
+        """Every aggregator in user space on a free port of the loopback interface."""
+        ports = free_ports(len(plan.nodes), socket.SOCK_DGRAM)
+        nodes = [
+            node.model_copy(update={"address": f"{LOOPBACK}:{port}", "engine": "udp"})
+            for node, port in zip(plan.nodes, ports, strict=True)
+        ]
+        workers = [worker.model_copy(update={"address": None}) for worker in plan.workers]
+        return plan.model_copy(update={"nodes": nodes, "workers": workers})
+
+    def command(self, node: str, command: list[str]) -> list[str]:
+        """Runs it as it is."""
+        self._topology.node(node)
+        return command
+
+    def interfaces(self, node: str) -> list[str]:
+        """The loopback interface."""
+        self._topology.node(node)
+        return ["lo"]
+
+    def address(self, node: str) -> str:
+        """The loopback address."""
+        self._topology.node(node)
+        return LOOPBACK
+
+    def master_port(self) -> int:
+        """A free one: the host's ports are everybody's."""
+        return free_ports(1, socket.SOCK_STREAM)[0]
+
+    def traffic(self) -> dict[str, LinkTraffic]:
+        """Nothing is counted."""
+        return {}
+
+
+def free_ports(count: int, kind: socket.SocketKind) -> list[int]:
+    """Distinct ports of the loopback interface that are free now."""
+    sockets = [socket.socket(socket.AF_INET, kind) for _ in range(count)]
+    for sock in sockets:
+        sock.bind((LOOPBACK, 0))
+    ports = [int(sock.getsockname()[1]) for sock in sockets]
+    for sock in sockets:
+        sock.close()
+    return ports
+
+
+def why_no_namespaces() -> str:
+    """Why this process cannot make network namespaces, with the remedy; empty if it can."""
+    missing = [tool for tool in ("ip", "tc", "unshare") if shutil.which(tool) is None]
+    if missing:
+        return f"{', '.join(missing)} not found: install iproute2 and util-linux"
+    probe = ["unshare", "--net", "true"]
+    done = subprocess.run(probe, capture_output=True, timeout=PROBE_TIMEOUT_S, text=True, check=False)
+    return f"{done.stderr.strip()}: run as root" if done.returncode else ""

@@ -1,0 +1,96 @@
+"""A program that passes every packet, for the far end of each veth pair whose near end sums in XDP.
+
+A veth interface without a program silently drops what its peer sends with `XDP_TX` or `XDP_REDIRECT`.
+
+The program has two instructions, so it needs no compiler: it is loaded with bpf(2) and attached over rtnetlink. It
+stays until its interface goes.
+"""
+
+import ctypes
+import os
+import platform
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from wiresum.errors import SupportError, TestbedError
+from wiresum.testbed.layout import Port
+from wiresum.testbed.namespaces import inside
+
+BPF_SYSCALL = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "ppc64le": 361, "s390x": 351}
+"""Number of bpf(2)."""
+BPF_PROG_LOAD = 5
+BPF_PROG_TYPE_XDP = 6
+XDP_PASS = 2
+MOV64_R0 = struct.pack("=BBhi", 0xB7, 0, 0, XDP_PASS)
+EXIT = struct.pack("=BBhi", 0x95, 0, 0, 0)
+LICENSE = b"Dual BSD/GPL\0"
+
+RTM_SETLINK = 19
+NLM_F_REQUEST_ACK = 0x05
+NLMSG_ERROR = 2
+IFLA_IFNAME = 3
+IFLA_XDP = 43 | 0x8000
+"""With NLA_F_NESTED."""
+IFLA_XDP_FD = 1
+IFLA_XDP_FLAGS = 3
+XDP_FLAGS_DRV_MODE = 1 << 2
+NETLINK_HEADER = struct.Struct("=IHHII")
+REPLY_BYTES = 4096
+
+
+@contextmanager
+def loaded() -> Iterator[int]:
+    """Loads the program; the descriptor is for `attach` and lasts for the `with` block.
+
+    Raises:
+        SupportError: no privilege, or a machine without BPF.
+    """
+    instructions = ctypes.create_string_buffer(MOV64_R0 + EXIT, 16)
+    license_name = ctypes.create_string_buffer(LICENSE)
+    attributes = struct.pack(
+        "=IIQQ", BPF_PROG_TYPE_XDP, 2, ctypes.addressof(instructions), ctypes.addressof(license_name)
+    )
+    number = BPF_SYSCALL.get(platform.machine())
+    if number is None:
+        raise SupportError(f"XDP is not known to work on {platform.machine()}; use the engine `udp`")
+    libc = ctypes.CDLL(None, use_errno=True)
+    descriptor = int(libc.syscall(number, BPF_PROG_LOAD, ctypes.c_char_p(attributes), len(attributes)))
+    if descriptor < 0:
+        reason = os.strerror(ctypes.get_errno())
+        raise SupportError(f"the kernel refused an XDP program ({reason}); run as root, or use the engine `udp`")
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def attach(program: int, port: Port) -> None:
+    """Attaches a program to an interface in its namespace.
+
+    Raises:
+        TestbedError: the kernel refused.
+    """
+    code = inside(port.namespace, lambda: _set_link_xdp(port.interface, program))
+    if code != 0:
+        place = f"{port.interface} in {port.namespace}"
+        raise TestbedError(f"XDP cannot be attached to {place} ({os.strerror(code)}); use the engine `udp`")
+
+
+def _set_link_xdp(interface: str, program: int) -> int:
+    """Sends the request; returns 0 or the error number."""
+    options = _attribute(IFLA_XDP_FD, struct.pack("=i", program))
+    options += _attribute(IFLA_XDP_FLAGS, struct.pack("=I", XDP_FLAGS_DRV_MODE))
+    body = bytes(16) + _attribute(IFLA_IFNAME, interface.encode() + b"\0") + _attribute(IFLA_XDP, options)
+    header = NETLINK_HEADER.pack(NETLINK_HEADER.size + len(body), RTM_SETLINK, NLM_F_REQUEST_ACK, 1, 0)
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE) as netlink:
+        netlink.send(header + body)
+        reply = netlink.recv(REPLY_BYTES)
+    _, kind, *_ = NETLINK_HEADER.unpack_from(reply)
+    (code,) = struct.unpack_from("=i", reply, NETLINK_HEADER.size)
+    return -int(code) if kind == NLMSG_ERROR else 0
+
+
+def _attribute(kind: int, value: bytes) -> bytes:
+    return struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
