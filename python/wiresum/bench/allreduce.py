@@ -1,4 +1,4 @@
-"""`wiresum bench allreduce`: one tensor through `torch.distributed.all_reduce`, beside the wire limit and other backends."""
+"""`wiresum bench allreduce`: a tensor through `torch.distributed.all_reduce`, beside its rivals and the wire limit."""
 
 from __future__ import annotations
 

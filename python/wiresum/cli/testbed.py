@@ -157,10 +157,11 @@ def _plan(
         return None
     if file:
         return AggregationPlan.read(file)
-    return place_job(network, planner, _engine(engine, loopback), gradient, **job)
+    return place_job(network, planner, choose_engine(engine, loopback), gradient, **job)
 
 
-def _engine(choice: EngineChoice, loopback: bool) -> Literal["xdp", "udp"]:
+def choose_engine(choice: EngineChoice, loopback: bool) -> Literal["xdp", "udp"]:
+    """What runs the aggregators: what was asked for, or XDP where it works."""
     if choice != "auto":
         return choice
     problem = "" if loopback else support.why_no_xdp()

@@ -35,6 +35,7 @@ class Options:
         batch_size: images per worker and step.
         max_steps: stops earlier; None: never.
         data_dir: CIFAR-10/100 in its original files; None: the digits of scikit-learn.
+        engine: what sums.
         loopback: never use namespaces (True), only them (False), or whatever this process may (None).
     """
 
@@ -44,6 +45,7 @@ class Options:
     batch_size: int = 32
     max_steps: int | None = None
     data_dir: Path | None = None
+    engine: Engine = "xdp"
     loopback: bool | None = None
 
 
@@ -55,12 +57,12 @@ def compare(options: Options, progress: Progress) -> Outcome:
     """
     topology = star(options.workers, options.rate_bps)
     job = Job()
-    planned = plan(topology, job, PlanOptions(engine=engine(options)))
+    planned = plan(topology, job, PlanOptions(engine=options.engine))
     with Testbed(topology, planned, loopback=options.loopback) as bed:
         trainings = [train(bed, backend, options, progress) for backend in BACKENDS]
         shaped, left_out = not bed.why_loopback, bed.left_out
     traffic = StarTraffic(trainings[0].parameters, options.workers, 4 * job.packet_values, 4)
-    rate = f"{options.rate_bps / 1e6:g} Mbit/s links in network namespaces, summed by XDP"
+    rate = f"{options.rate_bps / 1e6:g} Mbit/s links in network namespaces, summed by {options.engine.upper()}"
     how = rate if shaped else "loopback, unshaped, summed in user space: " + "; ".join(left_out)
     return Outcome(
         trainings,
@@ -68,11 +70,6 @@ def compare(options: Options, progress: Progress) -> Outcome:
         traffic.seconds(options.rate_bps) if shaped else None,
         how,
     )
-
-
-def engine(options: Options) -> Engine:
-    """The kernel where namespaces are allowed, user space otherwise."""
-    return "udp" if options.loopback else "xdp"
 
 
 def train(bed: Testbed, backend: str, options: Options, progress: Progress) -> Training:

@@ -1,0 +1,65 @@
+"""Benchmarks whose loops are in Rust and C: the codec and the aggregator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from wiresum import _native
+from wiresum.bench.result import Ratio, Report, Result
+
+AGGREGATOR_AIM_NS = 120
+"""XDP, 256 values, hot slot: parse, duplicate test, add and write-back."""
+CODEC_AIM_GBPS = 8
+"""float32 per core, each way, in cache."""
+
+
+def codec(runs: int) -> Report:
+    """Floats to lanes and back, beside memcpy and the loop that one would write first.
+
+    Args:
+        runs: of each loop.
+    """
+    results = [to_result(row) for row in _native.bench_codec(runs)]
+    return Report("codec", {"runs": runs, "aim_gbps": CODEC_AIM_GBPS}, results, codec_ratios(results))
+
+
+def aggregator(runs: int) -> Report:
+    """One packet through each implementation of the aggregator, over packet sizes, hot and cold.
+
+    Args:
+        runs: of each case.
+    """
+    results = [to_result(row) for row in _native.bench_aggregator(runs)]
+    return Report("aggregator", {"runs": runs, "aim_ns": AGGREGATOR_AIM_NS}, results, aggregator_ratios(results))
+
+
+def to_result(row: dict[str, Any]) -> Result:
+    """One row of the native module."""
+    extra = {key: value for key, value in row.items() if key not in {"name", "unit", "runs"}}
+    return Result(row["name"], row["unit"], list(row["runs"]), extra)
+
+
+def codec_ratios(results: Iterable[Result]) -> list[Ratio]:
+    """Each loop over its naive version, where there is one with the same elements, lanes and working set."""
+    rows = list(results)
+    naive = {key(r): r.median for r in rows if str(r.extra.get("step", "")).startswith("naive ")}
+    pairs = [(r, naive.get((f"naive {r.extra.get('step')}", *key(r)[1:]))) for r in rows]
+    return [Ratio(f"{r.name} / naive loop", r.median / slow) for r, slow in pairs if slow]
+
+
+def key(result: Result) -> tuple[Any, ...]:
+    """What makes two loops comparable."""
+    return tuple(result.extra.get(name) for name in ("step", "element", "lanes", "working_set_bytes"))
+
+
+def aggregator_ratios(results: Iterable[Result]) -> list[Ratio]:
+    """Every other engine's time over XDP's, for each packet size and working set."""
+    rows = [r for r in results if r.unit == "ns"]
+    places = {(r.extra.get("engine"), r.extra.get("values"), r.extra.get("working_set")): r for r in rows}
+    ratios = []
+    for (engine, values, working_set), row in places.items():
+        xdp = places.get(("xdp", values, working_set))
+        if xdp and engine != "xdp":
+            ratios.append(Ratio(f"{row.name} / {xdp.name}", row.median / xdp.median))
+    return ratios

@@ -1,0 +1,81 @@
+"""`wiresum bench`: every figure that the documentation claims, with its rival in the same run."""
+
+from typing import Annotated
+
+import typer
+
+from wiresum.bench.result import Report
+from wiresum.bench.table import render
+from wiresum.cli import options
+from wiresum.cli.console import err, out, print_json
+from wiresum.cli.quantities import parse_rate, parse_size
+from wiresum.cli.testbed import choose_engine
+
+app = typer.Typer(help="Measure the product beside its rivals.", no_args_is_help=True)
+
+RunsOption = Annotated[int, typer.Option("--runs", min=1, help="Measured runs of each case")]
+
+
+@app.command(epilog="Example: `wiresum bench allreduce --workers 4 --rate 500mbit --size 25MB --against gloo`")
+def allreduce(
+    workers: Annotated[int, typer.Option("--workers", "-n", min=1, help="Hosts around a switch that sums")] = 4,
+    rate: Annotated[str, typer.Option("--rate", help="Of each link, each way: 500mbit, 1gbit")] = "500mbit",
+    size: Annotated[str, typer.Option("--size", help="Of the float32 tensor: 25MB, 64KiB")] = "25MB",
+    against: Annotated[list[str] | None, typer.Option("--against", help="Rival backend; repeat for more")] = None,
+    lanes: options.LanesOption = "int32-le",
+    policy: options.PolicyOption = "pool",
+    engine: Annotated[options.EngineChoice, typer.Option("--engine", help="What sums; auto: XDP if it works")] = "auto",
+    window: options.WindowOption = options.DEFAULT_WINDOW,
+    mtu: options.MtuOption = options.DEFAULT_MTU_BYTES,
+    runs: RunsOption = 7,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Time all-reduces through torch.distributed on shaped links, conversion included."""
+    from wiresum.bench import allreduce as benchmark
+
+    rate_bps = parse_rate(rate)
+    if rate_bps is None:
+        raise typer.BadParameter("the wire limit needs a rate; give one, as 500mbit", param_hint="--rate")
+    chosen = benchmark.Options(
+        workers=workers,
+        rate_bps=rate_bps,
+        size_bytes=parse_size(size),
+        against=tuple(against or ["gloo"]),
+        repeats=runs,
+        lanes=lanes,
+        policy=policy,
+        engine=choose_engine(engine, loopback=False),
+        window=window,
+        mtu_bytes=mtu,
+    )
+    with err.status(f"{workers} workers at {rate}: {size} through wiresum and {', '.join(chosen.against)}"):
+        report = benchmark.measure(chosen)
+    show(report, as_json)
+
+
+@app.command(epilog="Example: `wiresum bench aggregator --json`")
+def aggregator(runs: RunsOption = 7, as_json: options.JsonOption = False) -> None:
+    """Time one packet in the kernel's test-run and in user space, over packet sizes, hot and cold."""
+    from wiresum.bench import native
+
+    with err.status("packets through the kernel's test-run and through user space"):
+        report = native.aggregator(runs)
+    show(report, as_json)
+
+
+@app.command(epilog="Example: `wiresum bench codec --json`")
+def codec(runs: RunsOption = 7, as_json: options.JsonOption = False) -> None:
+    """Time the conversion of floats to integers and back, in cache and out of it."""
+    from wiresum.bench import native
+
+    with err.status("float32, float16 and bfloat16 to lanes and back"):
+        report = native.codec(runs)
+    show(report, as_json)
+
+
+def show(report: Report, as_json: bool) -> None:
+    """One JSON object for machines, a table for people."""
+    if as_json:
+        print_json(report.to_json())
+    else:
+        out.print(render(report))

@@ -1,0 +1,70 @@
+"""`wiresum demo`: the main job, end to end."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from wiresum.cli import options
+from wiresum.cli.console import err, note, out, print_json
+from wiresum.cli.quantities import parse_rate
+from wiresum.cli.testbed import choose_engine
+
+PICTURE, DATA = "wiresum-demo.png", "wiresum-demo.json"
+
+
+def demo(
+    workers: Annotated[int, typer.Option("--workers", "-n", min=1, help="Hosts around a switch that sums")] = 4,
+    rate: Annotated[str, typer.Option("--rate", help="Of each link, each way")] = "250mbit",
+    epochs: Annotated[int, typer.Option("--epochs", min=1, help="Passes over the data, for each backend")] = 5,
+    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Images per worker and step")] = 32,
+    max_steps: Annotated[int | None, typer.Option("--max-steps", min=1, help="Stop after this many steps")] = None,
+    data_dir: Annotated[Path | None, typer.Option("--data-dir", help="CIFAR-10/100 in its original files")] = None,
+    output: Annotated[Path, typer.Option("--output", help="Folder for picture and JSON file")] = Path(),
+    loopback: Annotated[bool, typer.Option("--loopback", help="No namespaces: processes on this host")] = False,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Train a network on real images over links that sum gradients, then over Gloo, and compare.
+
+    The training script is ordinary DDP. Without the privilege for namespaces or XDP it runs over loopback with the
+    user-space aggregator, and says what that leaves out.
+    """
+    from wiresum.demo import run
+
+    rate_bps = parse_rate(rate)
+    if rate_bps is None:
+        raise typer.BadParameter("the wire limit needs a rate; give one, as 250mbit", param_hint="--rate")
+    chosen = run.Options(
+        workers=workers,
+        rate_bps=rate_bps,
+        epochs=epochs,
+        batch_size=batch_size,
+        max_steps=max_steps,
+        data_dir=data_dir,
+        engine=choose_engine("auto", loopback),
+        loopback=loopback or None,
+    )
+    with progress_bar() as bar:
+        tasks = {backend: bar.add_task(backend, total=None) for backend in run.BACKENDS}
+
+        def advance(backend: str, step: int, steps: int, loss: float) -> None:
+            bar.update(tasks[backend], completed=step, total=steps, description=f"{backend}, loss {loss:.3f}")
+
+        outcome = run.compare(chosen, advance)
+    output.mkdir(parents=True, exist_ok=True)
+    outcome.draw(output / PICTURE)
+    (output / DATA).write_text(json.dumps(outcome.to_json(), indent=2) + "\n")
+    if as_json:
+        print_json(outcome.to_json())
+    else:
+        out.print(outcome.table())
+        out.print(outcome.trainings[0].report)
+    note(f"picture: {output / PICTURE}; figures: {output / DATA}")
+
+
+def progress_bar() -> Progress:
+    """Steps of each training; on standard error, so that --json stays clean."""
+    columns = [TextColumn("{task.description:<22}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
+    return Progress(*columns, TimeRemainingColumn(), console=err)
