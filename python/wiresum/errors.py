@@ -23,6 +23,12 @@ class TestbedError(WiresumError, RuntimeError):
 
 class SupportError(WiresumError, OSError):
     """This machine lacks a privilege, a program or a kernel feature; the message says how to get it."""
+class SettingError(WiresumError, ValueError):
+    """An environment variable has a value that makes no sense; the message names it and what it may be."""
+
+
+class ExtensionError(WiresumError, ImportError):
+    """The C++ extension for PyTorch is missing, or was built for another PyTorch; the message names the command."""
 
 
 class JoinError(WiresumError, ConnectionError):

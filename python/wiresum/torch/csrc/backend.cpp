@@ -1,0 +1,281 @@
+#include "backend.h"
+
+#include <algorithm>
+
+namespace wiresum {
+
+namespace {
+
+using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+using Tensors = std::vector<at::Tensor>;
+
+std::shared_ptr<GroupContext> context_for(const c10d::Backend &inner, const std::optional<Network> &network,
+                                          std::string no_network) {
+    auto group = std::make_shared<GroupContext>();
+    group->ledger = std::make_shared<Ledger>(inner.getRank(), inner.getSize(), std::move(no_network));
+    group->fallback = network ? network->fallback : nullptr;
+    return group;
+}
+
+Tensors flattened(const std::vector<Tensors> &lists) {
+    Tensors all;
+    for (const Tensors &list : lists) {
+        all.insert(all.end(), list.begin(), list.end());
+    }
+    return all;
+}
+
+} // namespace
+
+WiresumBackend::WiresumBackend(c10::intrusive_ptr<c10d::Backend> inner, std::chrono::milliseconds timeout,
+                               std::optional<Network> network, std::string no_network)
+    : Backend(inner->getRank(), inner->getSize()), inner_(std::move(inner)), network_(std::move(network)),
+      group_(context_for(*inner_, network_, std::move(no_network))), timeout_(timeout),
+      engine_(network_ ? network_->engine : nullptr) {
+    TaskPool::instance();
+    init();
+}
+
+WiresumBackend::~WiresumBackend() { close(); }
+
+// --- Through the network
+// ---------------------------------------------------------------------------------------------
+
+WorkPtr WiresumBackend::allreduce(Tensors &tensors, const c10d::AllreduceOptions &options) {
+    const Ability ability{network_.has_value(), network_ ? network_->min_elements : 0};
+    // Several tensors in one all-reduce are several devices' shares of one: Gloo's business.
+    const bool one_dense = tensors.size() == 1 && !options.sparseIndices;
+    const Reason reason = one_dense ? decide(tensors, options.reduceOp, ability) : Reason::Layout;
+    if (reason == Reason::Summed) {
+        return sum(
+            {c10d::OpType::ALLREDUCE, "all_reduce", tensors, options.reduceOp, timeout_of(options), 0});
+    }
+    const auto [elements, bytes] = size_of(tensors);
+    ledger()->count(row_of("all_reduce", tensors, options.reduceOp, reason), elements, bytes);
+    return c10::make_intrusive<DelegatedWork>(inner_->allreduce(tensors, options), reason);
+}
+
+WorkPtr WiresumBackend::allreduce_coalesced(Tensors &tensors,
+                                            const c10d::AllreduceCoalescedOptions &options) {
+    const Ability ability{network_.has_value(), network_ ? network_->min_elements : 0};
+    const Reason reason = decide(tensors, options.reduceOp, ability);
+    if (reason == Reason::Summed) {
+        return sum({c10d::OpType::ALLREDUCE_COALESCED, "all_reduce_coalesced", tensors, options.reduceOp,
+                    timeout_of(options), 0});
+    }
+    const auto [elements, bytes] = size_of(tensors);
+    ledger()->count(row_of("all_reduce_coalesced", tensors, options.reduceOp, reason), elements, bytes);
+    return c10::make_intrusive<DelegatedWork>(inner_->allreduce_coalesced(tensors, options), reason);
+}
+
+WorkPtr WiresumBackend::sum(Request request) {
+    std::lock_guard lock(submission_);
+    request.sequence = submitted_++;
+    auto work = c10::make_intrusive<NetworkWork>(group_, std::move(request));
+    NetworkWork::submit(work, engine_);
+    return work;
+}
+
+std::chrono::milliseconds WiresumBackend::timeout_of(const c10d::AllreduceOptions &options) const {
+    const auto asked = options.timeout == c10d::kUnsetTimeout ? timeout_.load() : options.timeout;
+    return std::min(asked, kLongestTimeout);
+}
+
+// --- Through Gloo
+// ----------------------------------------------------------------------------------------------------
+
+void WiresumBackend::count_delegated(const char *collective, const Tensors &tensors) {
+    const auto [elements, bytes] = size_of(tensors);
+    RowKey key = row_of(collective, tensors, c10d::ReduceOp(), Reason::Collective);
+    key.operation.clear();
+    ledger()->count(key, elements, bytes);
+}
+
+WorkPtr WiresumBackend::allreduce_sparse(Tensors &tensors, const c10d::AllreduceOptions &options) {
+    const auto [elements, bytes] = size_of(tensors);
+    ledger()->count(row_of("all_reduce", tensors, options.reduceOp, Reason::Layout), elements, bytes);
+    return c10::make_intrusive<DelegatedWork>(inner_->allreduce_sparse(tensors, options), Reason::Layout);
+}
+
+WorkPtr WiresumBackend::broadcast(Tensors &tensors, const c10d::BroadcastOptions &options) {
+    count_delegated("broadcast", tensors);
+    return inner_->broadcast(tensors, options);
+}
+
+WorkPtr WiresumBackend::reduce(Tensors &tensors, const c10d::ReduceOptions &options) {
+    count_delegated("reduce", tensors);
+    return inner_->reduce(tensors, options);
+}
+
+WorkPtr WiresumBackend::allgather(std::vector<Tensors> &outputs, Tensors &inputs,
+                                  const c10d::AllgatherOptions &options) {
+    count_delegated("all_gather", inputs);
+    return inner_->allgather(outputs, inputs, options);
+}
+
+WorkPtr WiresumBackend::all_gather_single(at::Tensor &output, at::Tensor &input,
+                                          const c10d::AllgatherOptions &options) {
+    count_delegated("all_gather_single", {input});
+    return inner_->all_gather_single(output, input, options);
+}
+
+WorkPtr WiresumBackend::allgather_coalesced(std::vector<Tensors> &outputs, Tensors &inputs,
+                                            const c10d::AllgatherOptions &options) {
+    count_delegated("all_gather_coalesced", inputs);
+    return inner_->allgather_coalesced(outputs, inputs, options);
+}
+
+WorkPtr WiresumBackend::all_gather_single_coalesced(Tensors &outputs, Tensors &inputs,
+                                                    const c10d::AllgatherOptions &options) {
+    count_delegated("all_gather_single_coalesced", inputs);
+    return inner_->all_gather_single_coalesced(outputs, inputs, options);
+}
+
+WorkPtr WiresumBackend::gather(std::vector<Tensors> &outputs, Tensors &inputs,
+                               const c10d::GatherOptions &options) {
+    count_delegated("gather", inputs);
+    return inner_->gather(outputs, inputs, options);
+}
+
+WorkPtr WiresumBackend::gather_single(at::Tensor &output, at::Tensor &input,
+                                      const c10d::GatherOptions &options) {
+    count_delegated("gather_single", {input});
+    return inner_->gather_single(output, input, options);
+}
+
+WorkPtr WiresumBackend::scatter(Tensors &outputs, std::vector<Tensors> &inputs,
+                                const c10d::ScatterOptions &options) {
+    count_delegated("scatter", outputs);
+    return inner_->scatter(outputs, inputs, options);
+}
+
+WorkPtr WiresumBackend::reduce_scatter(Tensors &outputs, std::vector<Tensors> &inputs,
+                                       const c10d::ReduceScatterOptions &options) {
+    count_delegated("reduce_scatter", flattened(inputs));
+    return inner_->reduce_scatter(outputs, inputs, options);
+}
+
+WorkPtr WiresumBackend::reduce_scatter_single(at::Tensor &output, at::Tensor &input,
+                                              const c10d::ReduceScatterOptions &options) {
+    count_delegated("reduce_scatter_single", {input});
+    return inner_->reduce_scatter_single(output, input, options);
+}
+
+WorkPtr WiresumBackend::reduce_scatter_single_coalesced(Tensors &outputs, Tensors &inputs,
+                                                        const c10d::ReduceScatterOptions &options) {
+    count_delegated("reduce_scatter_single_coalesced", inputs);
+    return inner_->reduce_scatter_single_coalesced(outputs, inputs, options);
+}
+
+WorkPtr WiresumBackend::all_to_all_single(at::Tensor &output, at::Tensor &input,
+                                          std::vector<int64_t> &output_sizes,
+                                          std::vector<int64_t> &input_sizes,
+                                          const c10d::AllToAllOptions &options) {
+    count_delegated("all_to_all_single", {input});
+    return inner_->all_to_all_single(output, input, output_sizes, input_sizes, options);
+}
+
+WorkPtr WiresumBackend::alltoall(Tensors &outputs, Tensors &inputs, const c10d::AllToAllOptions &options) {
+    count_delegated("all_to_all", inputs);
+    return inner_->alltoall(outputs, inputs, options);
+}
+
+WorkPtr WiresumBackend::send(Tensors &tensors, int destination, int tag) {
+    count_delegated("send", tensors);
+    return inner_->send(tensors, destination, tag);
+}
+
+WorkPtr WiresumBackend::recv(Tensors &tensors, int source, int tag) {
+    count_delegated("recv", tensors);
+    return inner_->recv(tensors, source, tag);
+}
+
+WorkPtr WiresumBackend::recvAnysource(Tensors &tensors, int tag) {
+    count_delegated("recv", tensors);
+    return inner_->recvAnysource(tensors, tag);
+}
+
+WorkPtr WiresumBackend::barrier(const c10d::BarrierOptions &options) {
+    count_delegated("barrier", {});
+    return inner_->barrier(options);
+}
+
+void WiresumBackend::monitoredBarrier(const c10d::BarrierOptions &options, bool wait_all_ranks) {
+    count_delegated("monitored_barrier", {});
+    inner_->monitoredBarrier(options, wait_all_ranks);
+}
+
+// --- The group itself
+// ------------------------------------------------------------------------------------------------
+
+uint64_t WiresumBackend::getSequenceNumberForGroup() {
+    return submitted_ + inner_->getSequenceNumberForGroup();
+}
+
+void WiresumBackend::setTimeout(std::chrono::milliseconds timeout) {
+    timeout_ = timeout;
+    inner_->setTimeout(timeout);
+    if (network_) {
+        network_->fallback->setTimeout(timeout);
+    }
+}
+
+void WiresumBackend::setGroupUid(const std::string &name) {
+    Backend::setGroupUid(name);
+    inner_->setGroupUid(name);
+    ledger()->set_group(name);
+}
+
+void WiresumBackend::abort() {
+    close();
+    inner_->abort();
+}
+
+void WiresumBackend::shutdown() {
+    close();
+    inner_->shutdown();
+}
+
+void WiresumBackend::close() {
+    {
+        std::lock_guard lock(submission_);
+        if (engine_ == nullptr) {
+            return;
+        }
+        engine_ = nullptr;
+    }
+    network_->close();
+}
+
+c10::intrusive_ptr<c10d::Backend> WiresumBackend::split(const c10::intrusive_ptr<c10d::Store> &store,
+                                                        const std::vector<int> &ranks,
+                                                        const c10::intrusive_ptr<Options> &options) {
+    auto inner = inner_->split(store, ranks, options);
+    if (!inner) {
+        return nullptr; // this rank is in none of the parts
+    }
+    return c10::make_intrusive<WiresumBackend>(std::move(inner), timeout_.load(), std::nullopt,
+                                               "it was split from another group");
+}
+
+c10::intrusive_ptr<c10d::Backend> WiresumBackend::merge(const c10::intrusive_ptr<c10d::Store> &store,
+                                                        const c10::intrusive_ptr<Options> &options,
+                                                        const int &rank, const int &size) {
+    return c10::make_intrusive<WiresumBackend>(inner_->merge(store, options, rank, size), timeout_.load(),
+                                               std::nullopt, "it was merged from other groups");
+}
+
+c10d::ReconfigureHandle WiresumBackend::get_reconfigure_handle() const {
+    return inner_->get_reconfigure_handle();
+}
+
+WorkPtr WiresumBackend::reconfigure(const c10d::ReconfigureOptions &options) {
+    TORCH_CHECK(!network_, "wiresum: a group that sums in the network has a fixed membership. "
+                           "Create it with enable_reconfigure=True to have it use Gloo alone.");
+    auto work = inner_->reconfigure(options);
+    rank_ = inner_->getRank();
+    size_ = inner_->getSize();
+    return work;
+}
+
+} // namespace wiresum

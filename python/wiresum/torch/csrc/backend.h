@@ -1,0 +1,135 @@
+// The c10d backend `wiresum`: all-reduces of floats go to the engine, everything else to an inner Gloo group.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <shared_mutex>
+#include <string>
+#include <vector>
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include "eligibility.h"
+#include "engine_abi.h"
+#include "ledger.h"
+#include "work.h"
+
+namespace wiresum {
+
+// A group's connection to the network.
+struct Network {
+    const wiresum_engine_abi *engine;
+    // Sums again what is not finite.
+    c10::intrusive_ptr<c10d::Backend> fallback;
+    // Fewer elements go through Gloo.
+    int64_t min_elements;
+    // Closes the engine, which ends every open collective first. Called once, without Python's lock.
+    std::function<void()> close;
+};
+
+class WiresumBackend final : public c10d::Backend {
+  public:
+    // A group without a network says why in `no_network`.
+    WiresumBackend(c10::intrusive_ptr<c10d::Backend> inner, std::chrono::milliseconds timeout,
+                   std::optional<Network> network, std::string no_network);
+    ~WiresumBackend() override;
+
+    const std::shared_ptr<Ledger> &ledger() const { return group_->ledger; }
+    const c10::intrusive_ptr<c10d::Backend> &inner() const { return inner_; }
+
+    // The collectives that may go through the network.
+    c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor> &tensors,
+                                             const c10d::AllreduceOptions &options) override;
+    c10::intrusive_ptr<c10d::Work>
+    allreduce_coalesced(std::vector<at::Tensor> &tensors,
+                        const c10d::AllreduceCoalescedOptions &options) override;
+
+    // Those that Gloo takes.
+    c10::intrusive_ptr<c10d::Work> allreduce_sparse(std::vector<at::Tensor> &tensors,
+                                                    const c10d::AllreduceOptions &options) override;
+    c10::intrusive_ptr<c10d::Work> broadcast(std::vector<at::Tensor> &tensors,
+                                             const c10d::BroadcastOptions &options) override;
+    c10::intrusive_ptr<c10d::Work> reduce(std::vector<at::Tensor> &tensors,
+                                          const c10d::ReduceOptions &options) override;
+    c10::intrusive_ptr<c10d::Work> allgather(std::vector<std::vector<at::Tensor>> &outputs,
+                                             std::vector<at::Tensor> &inputs,
+                                             const c10d::AllgatherOptions &options) override;
+    c10::intrusive_ptr<c10d::Work> all_gather_single(at::Tensor &output, at::Tensor &input,
+                                                     const c10d::AllgatherOptions &options) override;
+    c10::intrusive_ptr<c10d::Work> allgather_coalesced(std::vector<std::vector<at::Tensor>> &outputs,
+                                                       std::vector<at::Tensor> &inputs,
+                                                       const c10d::AllgatherOptions &options) override;
+    c10::intrusive_ptr<c10d::Work>
+    all_gather_single_coalesced(std::vector<at::Tensor> &outputs, std::vector<at::Tensor> &inputs,
+                                const c10d::AllgatherOptions &options) override;
+    c10::intrusive_ptr<c10d::Work> gather(std::vector<std::vector<at::Tensor>> &outputs,
+                                          std::vector<at::Tensor> &inputs,
+                                          const c10d::GatherOptions &options) override;
+    c10::intrusive_ptr<c10d::Work> gather_single(at::Tensor &output, at::Tensor &input,
+                                                 const c10d::GatherOptions &options) override;
+    c10::intrusive_ptr<c10d::Work> scatter(std::vector<at::Tensor> &outputs,
+                                           std::vector<std::vector<at::Tensor>> &inputs,
+                                           const c10d::ScatterOptions &options) override;
+    c10::intrusive_ptr<c10d::Work> reduce_scatter(std::vector<at::Tensor> &outputs,
+                                                  std::vector<std::vector<at::Tensor>> &inputs,
+                                                  const c10d::ReduceScatterOptions &options) override;
+    c10::intrusive_ptr<c10d::Work> reduce_scatter_single(at::Tensor &output, at::Tensor &input,
+                                                         const c10d::ReduceScatterOptions &options) override;
+    c10::intrusive_ptr<c10d::Work>
+    reduce_scatter_single_coalesced(std::vector<at::Tensor> &outputs, std::vector<at::Tensor> &inputs,
+                                    const c10d::ReduceScatterOptions &options) override;
+    c10::intrusive_ptr<c10d::Work> all_to_all_single(at::Tensor &output, at::Tensor &input,
+                                                     std::vector<int64_t> &output_sizes,
+                                                     std::vector<int64_t> &input_sizes,
+                                                     const c10d::AllToAllOptions &options) override;
+    c10::intrusive_ptr<c10d::Work> alltoall(std::vector<at::Tensor> &outputs, std::vector<at::Tensor> &inputs,
+                                            const c10d::AllToAllOptions &options) override;
+    c10::intrusive_ptr<c10d::Work> send(std::vector<at::Tensor> &tensors, int destination, int tag) override;
+    c10::intrusive_ptr<c10d::Work> recv(std::vector<at::Tensor> &tensors, int source, int tag) override;
+    c10::intrusive_ptr<c10d::Work> recvAnysource(std::vector<at::Tensor> &tensors, int tag) override;
+    c10::intrusive_ptr<c10d::Work> barrier(const c10d::BarrierOptions &options) override;
+    void monitoredBarrier(const c10d::BarrierOptions &options, bool wait_all_ranks) override;
+
+    // The group itself.
+    const std::string getBackendName() const override { return "wiresum"; }
+    c10::intrusive_ptr<Options> getBackendOptions() override { return inner_->getBackendOptions(); }
+    uint64_t getSequenceNumberForGroup() override;
+    void setTimeout(std::chrono::milliseconds timeout) override;
+    void setGroupUid(const std::string &name) override;
+    void enableCollectivesTiming() override { inner_->enableCollectivesTiming(); }
+    c10d::ErrorType getError() override { return inner_->getError(); }
+    void abort() override;
+    void shutdown() override;
+
+    // Groups made from this one. They are not connected to the network.
+    bool supportsSplitting() const override { return inner_->supportsSplitting(); }
+    c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store> &store,
+                                      const std::vector<int> &ranks,
+                                      const c10::intrusive_ptr<Options> &options) override;
+    c10::intrusive_ptr<Backend> merge(const c10::intrusive_ptr<c10d::Store> &store,
+                                      const c10::intrusive_ptr<Options> &options, const int &rank,
+                                      const int &size) override;
+    bool supportsReconfigure() const override { return !network_ && inner_->supportsReconfigure(); }
+    c10d::ReconfigureHandle get_reconfigure_handle() const override;
+    c10::intrusive_ptr<c10d::Work> reconfigure(const c10d::ReconfigureOptions &options) override;
+
+  private:
+    c10::intrusive_ptr<c10d::Work> sum(Request request);
+    std::chrono::milliseconds timeout_of(const c10d::AllreduceOptions &options) const;
+    void count_delegated(const char *collective, const std::vector<at::Tensor> &tensors);
+    void close();
+
+    const c10::intrusive_ptr<c10d::Backend> inner_;
+    const std::optional<Network> network_;
+    const std::shared_ptr<GroupContext> group_;
+    std::atomic<std::chrono::milliseconds> timeout_;
+
+    // Submitting in one order on every rank needs one submission at a time; the same lock keeps the engine
+    // open meanwhile.
+    std::mutex submission_;
+    const wiresum_engine_abi *engine_; // null once closed
+    std::atomic<uint64_t> submitted_{0};
+};
+
+} // namespace wiresum

@@ -1,0 +1,71 @@
+#include "eligibility.h"
+
+#include <algorithm>
+
+#include <ATen/ATen.h>
+#include <ATen/MemoryOverlap.h>
+
+namespace wiresum {
+
+namespace {
+
+bool summable(at::ScalarType type) {
+    return type == at::kFloat || type == at::kHalf || type == at::kBFloat16;
+}
+
+// Whether the elements are where a plain copy reads and writes them.
+bool plain(const at::Tensor &tensor) {
+    return tensor.layout() == at::kStrided && !tensor.is_neg() &&
+           at::has_internal_overlap(tensor) != at::MemOverlap::Yes;
+}
+
+template <typename Predicate> bool all(const std::vector<at::Tensor> &tensors, Predicate predicate) {
+    return std::all_of(tensors.begin(), tensors.end(), predicate);
+}
+
+} // namespace
+
+Reason decide(const std::vector<at::Tensor> &tensors, const c10d::ReduceOp &operation,
+              const Ability &ability) {
+    if (tensors.empty()) {
+        return Reason::Layout;
+    }
+    if (!all(tensors, [](const at::Tensor &t) { return t.device().is_cpu(); })) {
+        return Reason::Device;
+    }
+    const auto type = tensors[0].scalar_type();
+    if (!all(tensors, [type](const at::Tensor &t) { return t.scalar_type() == type && plain(t); })) {
+        return Reason::Layout;
+    }
+    if (!summable(type)) {
+        return Reason::ElementType;
+    }
+    if (operation.op_ != c10d::ReduceOp::SUM && operation.op_ != c10d::ReduceOp::AVG) {
+        return Reason::Operation;
+    }
+    int64_t elements = 0;
+    for (const at::Tensor &tensor : tensors) {
+        elements += tensor.numel();
+    }
+    if (elements < std::max<int64_t>(1, ability.min_elements)) {
+        return Reason::TooSmall;
+    }
+    return ability.network ? Reason::Summed : Reason::NoNetwork;
+}
+
+wiresum_element_type element_type_of(at::ScalarType type) {
+    switch (type) {
+    case at::kHalf:
+        return WIRESUM_FLOAT16;
+    case at::kBFloat16:
+        return WIRESUM_BFLOAT16;
+    default:
+        return WIRESUM_FLOAT32;
+    }
+}
+
+wiresum_operation operation_of(const c10d::ReduceOp &operation) {
+    return operation.op_ == c10d::ReduceOp::AVG ? WIRESUM_AVERAGE : WIRESUM_SUM;
+}
+
+} // namespace wiresum

@@ -1,0 +1,118 @@
+// The extension module `wiresum.torch._c10d`.
+#include <memory>
+
+#include <pybind11/chrono.h>
+#include <pybind11/stl.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/utils/pybind.h>
+
+#include "backend.h"
+#include "errors.h"
+#include "ledger.h"
+#include "work.h"
+
+namespace wiresum {
+
+namespace {
+
+// Keeps a Python callable for C++ code that runs without Python's lock, and after Python has ended.
+std::shared_ptr<py::object> without_lock(py::object object) {
+    return {new py::object(std::move(object)), [](py::object *held) {
+                if (Py_IsInitialized() == 0) {
+                    return; // the interpreter has taken its objects with it
+                }
+                py::gil_scoped_acquire lock;
+                delete held;
+            }};
+}
+
+// A failing close must not keep a group from going away: its error is shown and dropped.
+std::function<void()> closing(py::object callable) {
+    return [held = without_lock(std::move(callable))] {
+        if (Py_IsInitialized() == 0) {
+            return;
+        }
+        py::gil_scoped_acquire lock;
+        try {
+            (*held)();
+        } catch (py::error_already_set &error) {
+            error.discard_as_unraisable("wiresum: closing a group");
+        }
+    };
+}
+
+const wiresum_engine_abi *engine_in(const py::capsule &capsule) {
+    const auto *engine =
+        static_cast<const wiresum_engine_abi *>(PyCapsule_GetPointer(capsule.ptr(), WIRESUM_ENGINE_CAPSULE));
+    if (engine == nullptr) {
+        throw py::error_already_set();
+    }
+    TORCH_CHECK(engine->version == WIRESUM_ENGINE_ABI_VERSION, "wiresum: wiresum._native speaks version ",
+                engine->version, " of the engine interface, this extension version ",
+                WIRESUM_ENGINE_ABI_VERSION,
+                ". Run `python -m wiresum.torch.build`, or install matching versions.");
+    return engine;
+}
+
+c10::intrusive_ptr<c10d::Backend> connected(const c10::intrusive_ptr<c10d::Backend> &inner,
+                                            const c10::intrusive_ptr<c10d::Backend> &fallback,
+                                            std::chrono::milliseconds timeout, const py::capsule &engine,
+                                            int64_t min_elements, py::object close) {
+    Network network{engine_in(engine), fallback, min_elements, closing(std::move(close))};
+    return c10::make_intrusive<WiresumBackend>(inner, timeout, std::move(network), std::string());
+}
+
+c10::intrusive_ptr<c10d::Backend> unconnected(const c10::intrusive_ptr<c10d::Backend> &inner,
+                                              std::chrono::milliseconds timeout, std::string why) {
+    return c10::make_intrusive<WiresumBackend>(inner, timeout, std::nullopt, std::move(why));
+}
+
+py::list rows_of(const Ledger &ledger) {
+    py::list rows;
+    for (const auto &[key, count] : ledger.rows()) {
+        rows.append(py::make_tuple(key.collective, key.element_type, key.operation, name_of(key.reason),
+                                   count.collectives, count.elements, count.bytes));
+    }
+    return rows;
+}
+
+// Gloo does all that `collective` does but an all-reduce.
+std::string reason_of(const c10::intrusive_ptr<c10d::Work> &work) {
+    const auto *explained = dynamic_cast<const ExplainedWork *>(work.get());
+    return name_of(explained != nullptr ? explained->reason() : Reason::Collective);
+}
+
+void set_error_types(const py::object &mismatch, const py::object &timed_out, const py::object &failed) {
+    set_error_type(WIRESUM_MISMATCH, mismatch.ptr());
+    set_error_type(WIRESUM_TIMED_OUT, timed_out.ptr());
+    set_error_type(WIRESUM_FAILED, failed.ptr());
+}
+
+} // namespace
+
+} // namespace wiresum
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
+    using namespace wiresum;
+    // Registers c10d's classes, which those below derive from.
+    py::module::import("torch.distributed");
+
+    py::class_<Ledger, std::shared_ptr<Ledger>>(module, "Ledger")
+        .def_property_readonly("group", &Ledger::group)
+        .def_readonly("rank", &Ledger::rank)
+        .def_readonly("size", &Ledger::size)
+        .def_readonly("no_network", &Ledger::no_network)
+        .def_property_readonly("errors", &Ledger::errors)
+        .def("rows", &rows_of);
+
+    py::class_<WiresumBackend, c10d::Backend, c10::intrusive_ptr<WiresumBackend>>(module, "WiresumBackend")
+        .def_property_readonly("ledger", &WiresumBackend::ledger)
+        .def_property_readonly("inner", &WiresumBackend::inner);
+
+    module.def("connected", &connected);
+    module.def("unconnected", &unconnected);
+    module.def("reason_of", &reason_of);
+    module.def("set_error_types", &set_error_types);
+    module.attr("REASONS") = py::cast(std::vector<std::string>(kReasonNames.begin(), kReasonNames.end()));
+    module.attr("ENGINE_ABI_VERSION") = WIRESUM_ENGINE_ABI_VERSION;
+}

@@ -1,0 +1,31 @@
+// Where a collective was summed, or why not in the network.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace wiresum {
+
+// `wiresum.torch.Reason` mirrors these by name and explains them.
+enum class Reason : uint8_t {
+    Pending,     // not over yet
+    Summed,      // summed in the network
+    Collective,  // not an all-reduce
+    ElementType, // neither f32, f16 nor bf16
+    Operation,   // neither SUM nor AVG
+    Device,      // not in CPU memory
+    Layout,      // sparse, overlapping, or of mixed types
+    TooSmall,    // fewer elements than the threshold
+    NoNetwork,   // this group is not connected to an aggregator
+    NotFinite,   // Inf or NaN on some rank: Gloo repeated it
+    Failed,      // ended in an exception
+};
+
+inline constexpr std::array<const char *, 11> kReasonNames = {
+    "pending", "summed",    "collective", "element_type", "operation", "device",
+    "layout",  "too_small", "no_network", "not_finite",   "failed",
+};
+
+inline const char *name_of(Reason reason) { return kReasonNames.at(static_cast<size_t>(reason)); }
+
+} // namespace wiresum

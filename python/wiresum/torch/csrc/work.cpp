@@ -1,0 +1,259 @@
+#include "work.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/util/Exception.h>
+
+#include "eligibility.h"
+#include "errors.h"
+
+namespace wiresum {
+
+namespace {
+
+const char *name_of_type(at::ScalarType type) {
+    switch (type) {
+    case at::kFloat:
+        return "float32";
+    case at::kDouble:
+        return "float64";
+    case at::kHalf:
+        return "float16";
+    case at::kBFloat16:
+        return "bfloat16";
+    case at::kLong:
+        return "int64";
+    case at::kInt:
+        return "int32";
+    case at::kByte:
+        return "uint8";
+    case at::kBool:
+        return "bool";
+    default:
+        return c10::toString(type);
+    }
+}
+
+const char *name_of_operation(const c10d::ReduceOp &operation) {
+    static constexpr std::array<const char *, 9> names = {"SUM",  "AVG", "PRODUCT", "MIN",       "MAX",
+                                                          "BAND", "BOR", "BXOR",    "PREMUL_SUM"};
+    const auto index = static_cast<size_t>(operation.op_);
+    return index < names.size() ? names[index] : "";
+}
+
+// One contiguous tensor with the elements of all: the user's own memory where it is one contiguous tensor
+// already.
+at::Tensor contiguous_values(const std::vector<at::Tensor> &tensors) {
+    at::NoGradGuard no_grad;
+    if (tensors.size() == 1) {
+        return tensors[0].contiguous();
+    }
+    std::vector<at::Tensor> flat;
+    flat.reserve(tensors.size());
+    for (const at::Tensor &tensor : tensors) {
+        flat.push_back(tensor.reshape(-1));
+    }
+    return at::cat(flat);
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> tensors_future() {
+    return c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+}
+
+} // namespace
+
+RowKey row_of(const char *collective, const std::vector<at::Tensor> &tensors, const c10d::ReduceOp &operation,
+              Reason reason) {
+    const char *type = tensors.empty() ? "" : name_of_type(tensors[0].scalar_type());
+    return {collective, type, name_of_operation(operation), reason};
+}
+
+std::pair<uint64_t, uint64_t> size_of(const std::vector<at::Tensor> &tensors) {
+    uint64_t elements = 0;
+    uint64_t bytes = 0;
+    for (const at::Tensor &tensor : tensors) {
+        elements += tensor.numel();
+        bytes += tensor.numel() * tensor.element_size();
+    }
+    return {elements, bytes};
+}
+
+NetworkWork::NetworkWork(std::shared_ptr<GroupContext> group, Request request)
+    : ExplainedWork(group->ledger->rank, request.op_type, "wiresum:all_reduce", request.tensors),
+      group_(std::move(group)), request_(std::move(request)), future_(tensors_future()),
+      values_(contiguous_values(request_.tensors)),
+      deadline_(Clock::now() + request_.timeout + kEngineGrace) {}
+
+void NetworkWork::submit(const c10::intrusive_ptr<NetworkWork> &work, const wiresum_engine_abi *engine) {
+    // The reference that `done` takes back.
+    auto reference = std::make_unique<c10::intrusive_ptr<NetworkWork>>(work);
+    const wiresum_collective collective{
+        .data = work->values_.mutable_data_ptr(),
+        .elements = static_cast<uint64_t>(work->values_.numel()),
+        .element_type = static_cast<uint32_t>(element_type_of(work->values_.scalar_type())),
+        .operation = static_cast<uint32_t>(operation_of(work->request_.operation)),
+        .timeout_us = static_cast<uint64_t>(std::chrono::microseconds(work->request_.timeout).count()),
+        .done = &NetworkWork::done,
+        .context = reference.get(),
+    };
+    if (engine != nullptr && engine->submit(engine->engine, &collective) == 0) {
+        reference.release();
+        return;
+    }
+    TaskPool::instance().post([work] {
+        work->complete(WIRESUM_FAILED,
+                       "the connection to the network is closed, by an earlier error or by shutdown");
+    });
+}
+
+// On the engine's thread: hands over to the pool and returns.
+void NetworkWork::done(void *context, int32_t outcome, const char *message) {
+    std::unique_ptr<c10::intrusive_ptr<NetworkWork>> reference(
+        static_cast<c10::intrusive_ptr<NetworkWork> *>(context));
+    c10::intrusive_ptr<NetworkWork> work = std::move(*reference);
+    if (outcome == WIRESUM_NOT_FINITE) {
+        Strand &order = *work->group_->fallback_order;
+        order.post([work = std::move(work)] { work->sum_again(); });
+        return;
+    }
+    const bool known = outcome >= WIRESUM_OK && outcome <= WIRESUM_FAILED;
+    TaskPool::instance().post([work = std::move(work), text = std::string(message != nullptr ? message : ""),
+                               code = known ? static_cast<wiresum_outcome>(outcome) : WIRESUM_FAILED] {
+        work->complete(code, text);
+    });
+}
+
+void NetworkWork::complete(wiresum_outcome outcome, const std::string &message) {
+    if (outcome == WIRESUM_OK) {
+        succeed(Reason::Summed);
+        return;
+    }
+    const std::string text = c10::str(describe(), ": ", message, ". ", remedy(outcome));
+    fail(std::make_exception_ptr(CollectiveError(outcome, text)));
+}
+
+// Gloo's sum keeps Inf and NaN where they belong. The tensors are untouched so far.
+void NetworkWork::sum_again() {
+    {
+        std::lock_guard lock(mutex_);
+        deadline_ = Clock::now() + request_.timeout + kEngineGrace;
+    }
+    std::exception_ptr error;
+    try {
+        c10d::AllreduceOptions options;
+        options.reduceOp = request_.operation;
+        options.timeout = request_.timeout;
+        std::vector<at::Tensor> values{values_};
+        group_->fallback->allreduce(values, options)->wait();
+    } catch (...) {
+        error = std::current_exception();
+    }
+    // On a thread of its own: a callback may wait for the next collective, and that may have to be summed
+    // again too.
+    TaskPool::instance().post([self = c10::intrusive_ptr<NetworkWork>::reclaim_copy(this), error] {
+        error ? self->fail(error) : self->succeed(Reason::NotFinite);
+    });
+}
+
+void NetworkWork::succeed(Reason reason) {
+    try {
+        copy_back();
+    } catch (...) {
+        fail(std::current_exception());
+        return;
+    }
+    settle(reason, nullptr);
+}
+
+void NetworkWork::fail(std::exception_ptr error) {
+    try {
+        std::rethrow_exception(error);
+    } catch (const std::exception &known) {
+        group_->ledger->note_error(known.what());
+    } catch (...) {
+        group_->ledger->note_error(describe());
+    }
+    settle(Reason::Failed, error);
+}
+
+// The counters first, so that whoever has waited reads them complete; waiters next, callbacks last, because
+// those may take long.
+void NetworkWork::settle(Reason reason, std::exception_ptr error) {
+    const auto [elements, bytes] = size_of(request_.tensors);
+    group_->ledger->count(row_of(request_.collective, request_.tensors, request_.operation, reason), elements,
+                          bytes);
+    {
+        std::lock_guard lock(mutex_);
+        reason_ = reason;
+        values_.reset();
+    }
+    finish(error);
+    if (error) {
+        future_->setError(error);
+    } else {
+        future_->markCompleted(c10::IValue(request_.tensors));
+    }
+}
+
+void NetworkWork::copy_back() {
+    at::NoGradGuard no_grad;
+    int64_t offset = 0;
+    for (const at::Tensor &tensor : request_.tensors) {
+        if (tensor.is_alias_of(values_)) {
+            return;
+        }
+        tensor.detach().copy_(values_.reshape(-1).narrow(0, offset, tensor.numel()).view(tensor.sizes()));
+        offset += tensor.numel();
+    }
+}
+
+Reason NetworkWork::reason() const {
+    std::lock_guard lock(mutex_);
+    return reason_;
+}
+
+std::vector<at::Tensor> NetworkWork::result() {
+    TORCH_CHECK(isCompleted(),
+                "Work needs to be completed before calling result(). Should call wait() before result().");
+    return request_.tensors;
+}
+
+bool NetworkWork::wait(std::chrono::milliseconds timeout) {
+    const bool bounded = timeout > kNoTimeout;
+    const Clock::time_point caller_limit = Clock::now() + std::min(timeout, kLongestTimeout);
+    std::unique_lock lock(mutex_);
+    while (!completed_) {
+        // The deadline moves when the collective is summed again.
+        const auto limit = bounded ? std::min(caller_limit, deadline_) : deadline_;
+        if (cv_.wait_until(lock, limit) == std::cv_status::timeout && !completed_ && Clock::now() >= limit) {
+            const bool gave_up_early = bounded && caller_limit < deadline_;
+            throw CollectiveError(
+                WIRESUM_TIMED_OUT,
+                gave_up_early
+                    ? c10::str(
+                          describe(), ": still under way after the ", timeout.count(),
+                          " ms given to wait(). Its tensor must not be used until it is over: wait again.")
+                    : c10::str(describe(), ": the engine did not end it within its timeout of ",
+                               request_.timeout.count(),
+                               " ms. This is a defect of Wiresum: please report it."));
+        }
+    }
+    if (exception_) {
+        std::rethrow_exception(exception_);
+    }
+    return true;
+}
+
+std::string NetworkWork::describe() const {
+    const auto [elements, bytes] = size_of(request_.tensors);
+    const std::string group = group_->ledger->group();
+    return c10::str(request_.collective, " #", request_.sequence, " of ", elements, " ",
+                    name_of_type(request_.tensors[0].scalar_type()), " (",
+                    name_of_operation(request_.operation), ") in group '", group, "' on rank ",
+                    group_->ledger->rank);
+}
+
+DelegatedWork::DelegatedWork(c10::intrusive_ptr<Work> inner, Reason reason)
+    : ExplainedWork(-1, inner->retrieveOpType()), inner_(std::move(inner)), reason_(reason) {}
+
+} // namespace wiresum
