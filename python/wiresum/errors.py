@@ -23,6 +23,8 @@ class TestbedError(WiresumError, RuntimeError):
 
 class SupportError(WiresumError, OSError):
     """This machine lacks a privilege, a program or a kernel feature; the message says how to get it."""
+
+
 class SettingError(WiresumError, ValueError):
     """An environment variable has a value that makes no sense; the message names it and what it may be."""
 

@@ -1,0 +1,58 @@
+"""The `wiresum` backend of `torch.distributed`: all-reduces of floats are summed in the network.
+
+    torch.distributed.init_process_group("wiresum")
+
+`docs/pytorch.md` is the guide, `docs/configuration.md` the list of settings.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wiresum.torch.reason import Reason
+from wiresum.torch.report import GroupReport, Report, Row, group_report
+
+if TYPE_CHECKING:
+    from torch.distributed import Work
+
+__all__ = ["GroupReport", "Reason", "Report", "Row", "explain", "register", "report"]
+
+BACKEND = "wiresum"
+"""The backend's name."""
+
+
+def register() -> None:
+    """Makes the backend known to PyTorch, which calls this by itself for `init_process_group("wiresum")`."""
+    from torch.distributed import Backend
+
+    from wiresum.torch.group import create
+
+    # Wherever Gloo works, so does a group that hands to Gloo what it does not take.
+    devices = list(Backend.backend_capability[Backend.GLOO])
+    Backend.register_backend(BACKEND, create, extended_api=True, devices=devices)
+
+
+def report() -> Report:
+    """What every process group of this process that uses the backend has summed where.
+
+    Collectives are counted when they are over, those that Gloo does when they begin.
+    """
+    from wiresum.torch import extension
+    from wiresum.torch.connection import Connection
+
+    engines = {ledger: connection.statistics() for ledger, connection in Connection.by_ledger.items()}
+    ledgers = extension.load().ledgers()
+    return Report([group_report(ledger, engines.get(ledger.id, {})) for ledger in ledgers])
+
+
+def explain(work: Work) -> Reason:
+    """Where the collective of a handle was summed, or why not in the network.
+
+    Example:
+        work = dist.all_reduce(tensor, async_op=True)
+        work.wait()
+        print(wiresum.torch.explain(work).explanation)
+    """
+    from wiresum.torch import extension
+
+    return Reason(extension.load().reason_of(work))

@@ -1,7 +1,7 @@
 """Builds the C++ extension `wiresum.torch._c10d` against the installed PyTorch: ``python -m wiresum.torch.build``.
 
-It cannot be shipped ready-made, because it uses classes of PyTorch's C++ library whose layout changes with every release.
-Building takes about a minute and happens only when the sources, PyTorch or Python have changed.
+It cannot be shipped ready-made, because it uses classes of PyTorch's C++ library whose layout changes with every
+release. Building takes about a minute and happens only when the sources, PyTorch or Python have changed.
 """
 
 from __future__ import annotations

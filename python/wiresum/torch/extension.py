@@ -59,7 +59,9 @@ def load() -> ModuleType:
     """
     built = read_stamp()
     if built is None or not MODULE_PATH.exists():
-        raise ExtensionError(f"The PyTorch extension of wiresum has not been built ({MODULE_PATH} is missing). {REMEDY}")
+        raise ExtensionError(
+            f"The PyTorch extension of wiresum has not been built ({MODULE_PATH} is missing). {REMEDY}"
+        )
     wanted = current_stamp()
     if built != wanted:
         raise ExtensionError(f"The PyTorch extension of wiresum was built for {_difference(built, wanted)}. {REMEDY}")

@@ -12,7 +12,7 @@ using Tensors = std::vector<at::Tensor>;
 std::shared_ptr<GroupContext> context_for(const c10d::Backend &inner, const std::optional<Network> &network,
                                           std::string no_network) {
     auto group = std::make_shared<GroupContext>();
-    group->ledger = std::make_shared<Ledger>(inner.getRank(), inner.getSize(), std::move(no_network));
+    group->ledger = Ledger::open(inner.getRank(), inner.getSize(), std::move(no_network));
     group->fallback = network ? network->fallback : nullptr;
     return group;
 }

@@ -1,6 +1,41 @@
 #include "ledger.h"
 
+#include <deque>
+
 namespace wiresum {
+
+namespace {
+
+struct Registry {
+    std::mutex mutex;
+    std::deque<std::shared_ptr<Ledger>> ledgers;
+    uint64_t opened = 0;
+};
+
+Registry &registry() {
+    // Never destroyed: groups may outlive static destruction.
+    static auto *instance = new Registry;
+    return *instance;
+}
+
+} // namespace
+
+std::shared_ptr<Ledger> Ledger::open(int rank, int size, std::string no_network) {
+    Registry &books = registry();
+    std::lock_guard lock(books.mutex);
+    std::shared_ptr<Ledger> ledger(new Ledger(books.opened++, rank, size, std::move(no_network)));
+    books.ledgers.push_back(ledger);
+    if (books.ledgers.size() > kMaxLedgers) {
+        books.ledgers.pop_front();
+    }
+    return ledger;
+}
+
+std::vector<std::shared_ptr<Ledger>> Ledger::all() {
+    Registry &books = registry();
+    std::lock_guard lock(books.mutex);
+    return {books.ledgers.begin(), books.ledgers.end()};
+}
 
 void Ledger::count(const RowKey &key, uint64_t elements, uint64_t bytes) {
     std::lock_guard lock(mutex_);

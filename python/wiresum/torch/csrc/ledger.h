@@ -38,11 +38,15 @@ struct RowCount {
 // Counters of one group. Outlives the group, so that a report can be made at the end of the run. Thread-safe.
 class Ledger {
   public:
+    // Groups that are remembered; the oldest are forgotten first.
+    static constexpr size_t kMaxLedgers = 1024;
     // Errors that are kept in words; later ones are only counted.
     static constexpr size_t kMaxErrors = 8;
 
-    Ledger(int rank, int size, std::string no_network)
-        : rank(rank), size(size), no_network(std::move(no_network)) {}
+    // Opens the books of a group.
+    static std::shared_ptr<Ledger> open(int rank, int size, std::string no_network);
+    // Those of every group of this process, oldest first.
+    static std::vector<std::shared_ptr<Ledger>> all();
 
     void count(const RowKey &key, uint64_t elements, uint64_t bytes);
     void note_error(const std::string &message);
@@ -52,12 +56,17 @@ class Ledger {
     std::vector<std::string> errors() const;
     std::string group() const;
 
+    // Unique in this process.
+    const uint64_t id;
     const int rank;
     const int size;
     // Why the group sums nothing in the network; empty if it does.
     const std::string no_network;
 
   private:
+    Ledger(uint64_t id, int rank, int size, std::string no_network)
+        : id(id), rank(rank), size(size), no_network(std::move(no_network)) {}
+
     mutable std::mutex mutex_;
     std::map<RowKey, RowCount> rows_;
     std::vector<std::string> errors_;

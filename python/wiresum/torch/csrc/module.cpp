@@ -99,6 +99,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
 
     py::class_<Ledger, std::shared_ptr<Ledger>>(module, "Ledger")
         .def_property_readonly("group", &Ledger::group)
+        .def_readonly("id", &Ledger::id)
         .def_readonly("rank", &Ledger::rank)
         .def_readonly("size", &Ledger::size)
         .def_readonly("no_network", &Ledger::no_network)
@@ -109,8 +110,10 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
         .def_property_readonly("ledger", &WiresumBackend::ledger)
         .def_property_readonly("inner", &WiresumBackend::inner);
 
-    module.def("connected", &connected);
-    module.def("unconnected", &unconnected);
+    module.def("connected", &connected, py::arg("inner"), py::arg("fallback"), py::arg("timeout"),
+               py::arg("engine"), py::arg("min_elements"), py::arg("close"));
+    module.def("unconnected", &unconnected, py::arg("inner"), py::arg("timeout"), py::arg("why"));
+    module.def("ledgers", &Ledger::all);
     module.def("reason_of", &reason_of);
     module.def("set_error_types", &set_error_types);
     module.attr("REASONS") = py::cast(std::vector<std::string>(kReasonNames.begin(), kReasonNames.end()));

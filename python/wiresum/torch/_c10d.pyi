@@ -1,0 +1,58 @@
+"""The C++ extension: the backend and its counters."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from torch._C._distributed_c10d import Backend
+from torch.distributed import ProcessGroupGloo, Work
+
+REASONS: list[str]
+ENGINE_ABI_VERSION: int
+
+class Ledger:
+    """Counters of one group."""
+
+    @property
+    def id(self) -> int: ...
+    @property
+    def group(self) -> str: ...
+    @property
+    def rank(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def no_network(self) -> str: ...
+    @property
+    def errors(self) -> list[str]: ...
+    def rows(self) -> list[tuple[str, str, str, str, int, int, int]]:
+        """Return collective, element type, operation, reason, collectives, elements, bytes."""
+
+class WiresumBackend(Backend):
+    """The backend of one group."""
+
+    @property
+    def ledger(self) -> Ledger: ...
+    @property
+    def inner(self) -> Backend: ...
+
+def connected(
+    inner: ProcessGroupGloo,
+    fallback: ProcessGroupGloo,
+    timeout: timedelta,
+    engine: object,
+    min_elements: int,
+    close: Callable[[], None],
+) -> WiresumBackend:
+    """Make the backend of a group that sums in the network."""
+
+def unconnected(inner: ProcessGroupGloo, timeout: timedelta, why: str) -> WiresumBackend:
+    """Make the backend of a group that uses Gloo alone."""
+
+def ledgers() -> list[Ledger]:
+    """Return the counters of every group of this process, oldest first."""
+
+def reason_of(work: Work) -> str:
+    """Return where a collective was summed, or why not in the network."""
+
+def set_error_types(mismatch: type[Exception], timed_out: type[Exception], failed: type[Exception]) -> None:
+    """Set what collectives that fail raise."""

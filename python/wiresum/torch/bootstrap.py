@@ -1,0 +1,279 @@
+"""How the ranks of a group agree, through the group's store, whether they sum in the network.
+
+Every rank publishes what it has, reads what the others have, and comes to the same decision by the same pure function;
+so either all go on alike or all raise the same exception.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import timedelta
+
+from pydantic import ValidationError
+from torch._C._distributed_c10d import PrefixStore, Store
+from torch.distributed import DistError
+
+from wiresum import errors
+from wiresum.errors import JoinError, PlanError, SettingError, WiresumError
+from wiresum.plan import AggregationPlan, Job, PlanOptions, plan, star
+from wiresum.plan.document import describe
+from wiresum.torch.connection import Claim
+from wiresum.torch.engine import Engine, open_engine
+from wiresum.torch.settings import Settings
+
+JOIN_MARGIN_S = 30.0
+"""Seconds beyond the join timeout for a rank to say how joining went; a busy machine needs some."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What one rank brings along.
+
+    Attributes:
+        digest: fingerprint of its plan; empty without one.
+        workers: workers of its plan.
+        min_elements: its threshold.
+        error: what went wrong on this rank; empty if nothing.
+        error_kind: the class in `wiresum.errors` of that.
+        require: whether it insists on the network.
+        fall_back: whether it accepts Gloo instead.
+        incarnation: microseconds since the epoch; rank 0's counts.
+        taken_by: who has the network already, as rank 0 sees it.
+    """
+
+    digest: str = ""
+    workers: int = 0
+    min_elements: int = 0
+    error: str = ""
+    error_kind: str = ""
+    require: bool = False
+    fall_back: bool = False
+    incarnation: int = 0
+    taken_by: str = ""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What the ranks do.
+
+    Attributes:
+        network: whether they join the job.
+        why_not: the reason if not.
+        error: an exception that all ranks raise.
+    """
+
+    network: bool = False
+    why_not: str = ""
+    error: WiresumError | None = None
+
+
+def configured_plan(settings: Settings, size: int) -> AggregationPlan | None:
+    """The plan that the settings name: read from a file, or a star around one aggregator.
+
+    Raises:
+        PlanError: it cannot be read or made.
+    """
+    if settings.plan is not None:
+        return AggregationPlan.read(settings.plan)
+    if settings.aggregator is not None:
+        return _star_around(settings.aggregator, settings, size)
+    return None
+
+
+def _star_around(aggregator: str, settings: Settings, size: int) -> AggregationPlan:
+    try:
+        job = Job(
+            id=settings.job,
+            secret=settings.secret or "",
+            values_per_packet=settings.values_per_packet,
+            lanes=settings.lanes,
+            policy=settings.policy,
+            window=settings.window,
+        )
+    except ValidationError as invalid:
+        raise SettingError(f"the WIRESUM_ settings describe no job: {describe(invalid)}") from None
+    made = plan(star(workers=size), job, PlanOptions(engine="udp"))
+    node = made.nodes[0].model_copy(update={"address": aggregator, "name": "aggregator"})
+    workers = [worker.model_copy(update={"address": None, "name": f"rank {worker.rank}"}) for worker in made.workers]
+    fields = made.model_copy(update={"nodes": [node], "workers": workers}).model_dump()
+    return AggregationPlan.build(**fields)
+
+
+def digest_of(agreed: AggregationPlan) -> str:
+    """A fingerprint of what all ranks must agree on, without addresses: two hosts may know a node by different ones."""
+    document = agreed.model_dump(mode="json", include={"job", "sub_models"})
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def decide(offers: Sequence[Offer], *, is_default_group: bool) -> Decision:
+    """What ranks with these offers do. Pure, so every rank comes to the same decision.
+
+    Args:
+        offers: by rank.
+        is_default_group: whether this is the group of all ranks, which WIRESUM_REQUIRE is about.
+    """
+    error = _failures(offers) or _missing_plans(offers) or _differences(offers)
+    if error is not None:
+        return Decision(error=error)
+    first = offers[0]
+    why = ""
+    if not first.digest:
+        why = "neither WIRESUM_PLAN nor WIRESUM_AGGREGATOR is set"
+    elif first.workers != len(offers):
+        why = f"the plan is for {first.workers} workers, and the group has {len(offers)} ranks"
+    insisting = [rank for rank, offer in enumerate(offers) if offer.require]
+    if why and insisting and is_default_group:
+        return Decision(error=PlanError(f"{why}, but WIRESUM_REQUIRE is set on {_ranks(insisting)}"))
+    if not why and first.taken_by:
+        why = f"the network is in use by {first.taken_by}"
+    return Decision(network=not why, why_not=why)
+
+
+def _failures(offers: Sequence[Offer]) -> WiresumError | None:
+    failed = [offer for offer in offers if offer.error]
+    if not failed:
+        return None
+    alike = _ranks_by([offer.error for offer in offers])
+    listing = "; ".join(f"{_ranks(ranks)}: {error}" for error, ranks in alike.items() if error)
+    kind = getattr(errors, failed[0].error_kind, WiresumError)
+    made: WiresumError = kind(f"the group cannot be created: {listing}")
+    return made
+
+
+def _missing_plans(offers: Sequence[Offer]) -> WiresumError | None:
+    without = [rank for rank, offer in enumerate(offers) if not offer.digest]
+    if len(without) in (0, len(offers)):
+        return None
+    return PlanError(
+        f"{_ranks(without)} have no plan, the others do: set WIRESUM_PLAN or WIRESUM_AGGREGATOR on every rank"
+    )
+
+
+def _differences(offers: Sequence[Offer]) -> WiresumError | None:
+    plans = _ranks_by([offer.digest for offer in offers])
+    if len(plans) > 1:
+        listing = ", ".join(f"{digest} on {_ranks(ranks)}" for digest, ranks in plans.items())
+        return PlanError(f"the ranks have different plans ({listing}): give all of them the same one")
+    thresholds = _ranks_by([str(offer.min_elements) for offer in offers])
+    if len(thresholds) > 1:
+        listing = ", ".join(f"{value} on {_ranks(ranks)}" for value, ranks in thresholds.items())
+        return SettingError(f"WIRESUM_MIN_ELEMENTS differs ({listing}): set it alike on all ranks")
+    return None
+
+
+def decide_after_join(failures: dict[int, str], offers: Sequence[Offer]) -> Decision:
+    """What the ranks do once each knows who has joined. Pure."""
+    if not failures:
+        return Decision(network=True)
+    alike = _ranks_by([failures.get(rank, "") for rank in range(len(offers))])
+    listing = "; ".join(f"{_ranks(ranks)}: {failure}" for failure, ranks in alike.items() if failure)
+    if all(offer.fall_back for offer in offers) and not any(offer.require for offer in offers):
+        return Decision(why_not=f"the aggregators could not be joined ({listing})")
+    return Decision(
+        error=JoinError(
+            f"the aggregators could not be joined. {listing}. "
+            "Start wiresum-node with this plan, or set WIRESUM_FALLBACK=gloo to train without it."
+        )
+    )
+
+
+def _ranks_by(values: Sequence[str]) -> dict[str, list[int]]:
+    ranks: dict[str, list[int]] = {}
+    for rank, value in enumerate(values):
+        ranks.setdefault(value, []).append(rank)
+    return ranks
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"
+
+
+class Meeting:
+    """The meeting of a group's ranks in its store."""
+
+    def __init__(self, store: Store, rank: int, size: int, settings: Settings, arrival_timeout: timedelta) -> None:
+        self.store = PrefixStore("meeting", store)
+        self.rank = rank
+        self.size = size
+        self.settings = settings
+        self.arrival_timeout = arrival_timeout
+        self.plan: AggregationPlan | None = None
+
+    def agree(
+        self, claim: Claim, failure: WiresumError | None, *, is_default_group: bool
+    ) -> tuple[Decision, Engine | None]:
+        """Meets the other ranks and, if all agree, joins the job.
+
+        Args:
+            claim: the group's claim on the job; held on return if there is an engine.
+            failure: what went wrong on this rank so far.
+            is_default_group: whether this is the group of all ranks.
+
+        Raises:
+            WiresumError: the same on every rank.
+        """
+        mine = self._offer(claim, failure)
+        texts = self._exchange("offer", json.dumps(asdict(mine)), self.arrival_timeout)
+        offers = [Offer(**json.loads(text)) for text in texts]
+        decision, engine = decide(offers, is_default_group=is_default_group), None
+        if decision.network:
+            decision, engine = self._join(offers)
+        if engine is None:
+            claim.release()
+        if decision.error is not None:
+            raise decision.error
+        return decision, engine
+
+    def _offer(self, claim: Claim, failure: WiresumError | None) -> Offer:
+        """This rank's offer. Never raises: what goes wrong here, every rank must hear of."""
+        offer = Offer(
+            min_elements=self.settings.min_elements,
+            require=self.settings.require,
+            fall_back=self.settings.fall_back,
+            incarnation=time.time_ns() // 1000,
+        )
+        try:
+            if failure is not None:
+                raise failure
+            self.plan = configured_plan(self.settings, self.size)
+        except WiresumError as error:
+            return replace(offer, error=str(error), error_kind=type(error).__name__)
+        if self.plan is None:
+            return offer
+        digest, workers = digest_of(self.plan), len(self.plan.workers)
+        taken_by = claim.ask(digest) if self.rank == 0 and workers == self.size else ""
+        return replace(offer, digest=digest, workers=workers, taken_by=taken_by)
+
+    def _join(self, offers: Sequence[Offer]) -> tuple[Decision, Engine | None]:
+        engine, failure = self._try_to_join(offers[0].incarnation)
+        limit = timedelta(seconds=self.settings.join_timeout_s + JOIN_MARGIN_S)
+        failures = dict(enumerate(self._exchange("joined", failure, limit)))
+        decision = decide_after_join({rank: text for rank, text in failures.items() if text}, offers)
+        if not decision.network and engine is not None:
+            engine.close()
+            engine = None
+        return decision, engine
+
+    def _try_to_join(self, incarnation: int) -> tuple[Engine | None, str]:
+        assert self.plan is not None
+        try:
+            return open_engine(self.plan, self.rank, incarnation, self.settings.join_timeout_s), ""
+        except Exception as error:  # whatever it is, the other ranks must not wait for this one
+            return None, str(error) or type(error).__name__
+
+    def _exchange(self, what: str, text: str, limit: timedelta) -> list[str]:
+        """Publishes a text and returns everyone's, by rank."""
+        keys = [f"{what}/{rank}" for rank in range(self.size)]
+        self.store.set(keys[self.rank], text)
+        try:
+            self.store.wait(keys, limit)
+        except DistError as error:
+            missing = [rank for rank, key in enumerate(keys) if not self.store.check([key])]
+            raise JoinError(
+                f"{_ranks(missing)} did not come to the group's meeting ({what}) within {limit}: look at their output"
+            ) from error
+        return [self.store.get(key).decode() for key in keys]

@@ -1,0 +1,101 @@
+"""A group's place in the network: its engine, its claim, and what is logged when it ends."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import threading
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from torch._C._distributed_c10d import Store
+from torch.distributed import DistError
+
+from wiresum.torch.engine import Engine
+from wiresum.torch.report import group_report
+
+if TYPE_CHECKING:
+    from wiresum.torch._c10d import Ledger
+
+logger = logging.getLogger("wiresum.torch")
+
+
+class Claim:
+    """Which of several groups of one job sums in the network: the first that asks. Rank 0 of a group asks for it.
+
+    Two groups that joined the same job would be two incarnations of it, and the newer would end the older.
+    """
+
+    def __init__(self, store: Store, group: str) -> None:
+        self.store = store
+        self.group = group
+        self._key = ""
+
+    def ask(self, job: str) -> str:
+        """Empty if the job is this group's now, else who has it."""
+        if Connection.current is not None:
+            return f"group '{Connection.current.group}'"
+        key = f"wiresum/claim/{job}"
+        if self.store.add(key, 1) == 1:
+            self._key = key
+            return ""
+        self.store.add(key, -1)
+        return "a group of other ranks"
+
+    def release(self) -> None:
+        """Lets another group ask. Harmless when repeated, or when there is nothing to release."""
+        key, self._key = self._key, ""
+        try:
+            if key:
+                self.store.add(key, -1)
+        except DistError:
+            logger.debug("the store is gone, and the claim with it")
+
+
+class Connection:
+    """An engine in use by a group. There is at most one in a process: a rank is one worker of one job."""
+
+    current: ClassVar[Connection | None] = None
+    by_ledger: ClassVar[dict[int, Connection]] = {}
+
+    def __init__(self, group: str, engine: Engine, claim: Claim) -> None:
+        self.group = group
+        self.abi = engine.abi()  # the backend uses what is in this capsule until close() has returned
+        self._engine = engine
+        self._claim = claim
+        self._ledger: Ledger | None = None
+        self._closing = threading.Lock()
+        self._closed = False
+        self._statistics: dict[str, Any] = {}
+        Connection.current = self
+
+    def keep_books(self, ledger: Ledger) -> None:
+        """Names the counters that belong to this connection."""
+        self._ledger = ledger
+        Connection.by_ledger[ledger.id] = self
+
+    def statistics(self) -> dict[str, Any]:
+        """The engine's counters; once it is closed, the last ones."""
+        if not self._closed:
+            self._statistics = dict(self._engine.statistics())
+        return self._statistics
+
+    def close(self) -> None:
+        """Leaves the job and logs what was summed. Harmless when repeated."""
+        with self._closing:
+            if self._closed:
+                return
+            self.statistics()
+            self._closed = True
+            if Connection.current is self:
+                Connection.current = None
+            self._engine.close()
+            self._claim.release()
+        if self._ledger is not None and self._ledger.rank == 0:
+            logger.info("%s", group_report(self._ledger, self._statistics).summary())
+
+
+@atexit.register
+def _close_the_last() -> None:
+    """A program may end without destroying its groups; the aggregators should not have to guess."""
+    if Connection.current is not None:
+        Connection.current.close()

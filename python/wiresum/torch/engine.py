@@ -1,0 +1,42 @@
+"""The engine that carries collectives through the network, as the backend sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from wiresum.errors import JoinError
+from wiresum.plan import AggregationPlan
+
+
+class Engine(Protocol):
+    """A worker that has joined its job."""
+
+    def abi(self) -> object:
+        """The capsule of `csrc/engine_abi.h`; valid as long as the engine."""
+
+    def statistics(self) -> Mapping[str, Any]:
+        """Counters by name."""
+
+    def close(self) -> None:
+        """Leaves the job. Open collectives fail first; harmless when repeated."""
+
+
+def open_engine(plan: AggregationPlan, rank: int, incarnation: int, timeout_s: float) -> Engine:
+    """Joins the job of a plan.
+
+    Args:
+        plan: where to sum.
+        rank: this worker.
+        incarnation: microseconds since the epoch, equal on all ranks, larger than in any earlier life of the job.
+        timeout_s: how long to wait for the aggregators.
+
+    Raises:
+        JoinError: no aggregator answered, or one refused.
+        PlanError: the plan is not one that the engine can honour.
+    """
+    try:
+        from wiresum._native import Engine as NativeEngine
+    except ImportError as error:
+        raise JoinError(f"wiresum._native cannot be loaded ({error}); install wiresum, or run `make build`") from error
+    return NativeEngine(plan.to_json(), rank, incarnation, timeout_s)

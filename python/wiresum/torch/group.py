@@ -1,0 +1,143 @@
+"""Creates the backend of a process group: what PyTorch calls for `init_process_group("wiresum")`."""
+
+from __future__ import annotations
+
+import logging
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from torch._C._distributed_c10d import PrefixStore, Store
+from torch.distributed import ProcessGroupGloo
+
+from wiresum.errors import (
+    CollectiveError,
+    CollectiveTimeoutError,
+    ExtensionError,
+    MismatchError,
+    SettingError,
+    WiresumError,
+)
+from wiresum.torch import extension
+from wiresum.torch.bootstrap import Decision, Meeting
+from wiresum.torch.connection import Claim, Connection
+from wiresum.torch.settings import Settings
+
+if TYPE_CHECKING:
+    from wiresum.torch._c10d import WiresumBackend
+
+logger = logging.getLogger("wiresum.torch")
+
+
+def create(options: Any, _backend_options: object | None = None) -> WiresumBackend:
+    """Makes the backend of a group.
+
+    Args:
+        options: torch's `_DistributedBackendOptions`.
+        _backend_options: ignored, as by Gloo.
+
+    Raises:
+        WiresumError: the extension is missing, a setting is wrong, the ranks disagree, or the aggregators cannot be
+            joined. Every rank raises it, with the ranks that are to blame in the message.
+    """
+    native, settings, failure = _prepare()
+    if failure is not None and options.enable_reconfigure:
+        raise failure
+    store = _store_of_this_life(options)
+    claim = Claim(_store_of_all_groups(options), options.group_id)
+    if options.enable_reconfigure:
+        decision, engine = Decision(why_not="its membership may change"), None
+    else:
+        meeting = Meeting(store, options.group_rank, options.group_size, settings, options.timeout)
+        is_default_group = not options.global_ranks_in_group
+        decision, engine = meeting.agree(claim, failure, is_default_group=is_default_group)
+    if engine is None:
+        _explain_why_not(decision, options)
+        alone: WiresumBackend = native.unconnected(_gloo(options, store, "gloo"), options.timeout, decision.why_not)
+        return alone
+    connection = Connection(options.group_id, engine, claim)
+    try:
+        return _connected(native, options, store, connection, settings)
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _connected(
+    native: ModuleType, options: Any, store: Store, connection: Connection, settings: Settings
+) -> WiresumBackend:
+    backend: WiresumBackend = native.connected(
+        inner=_gloo(options, store, "gloo"),
+        fallback=_gloo(options, store, "not_finite"),
+        timeout=options.timeout,
+        engine=connection.abi,
+        min_elements=settings.min_elements,
+        close=connection.close,
+    )
+    connection.keep_books(backend.ledger)
+    return backend
+
+
+def _prepare() -> tuple[ModuleType, Settings, WiresumError | None]:
+    """The extension, the settings, and what is wrong with them: the other ranks must hear of it before it is raised."""
+    try:
+        settings = Settings.from_environment()
+        _set_up_logging(settings)
+        native = extension.load()
+    except (SettingError, ExtensionError) as error:
+        return ModuleType("missing"), Settings(), error
+    native.set_error_types(MismatchError, CollectiveTimeoutError, CollectiveError)
+    return native, settings, None
+
+
+def _gloo(options: Any, store: Store, prefix: str) -> ProcessGroupGloo:
+    """A Gloo group as PyTorch itself would make it."""
+    gloo = ProcessGroupGloo(
+        PrefixStore(prefix, store),
+        options.group_rank,
+        options.group_size,
+        timeout=options.timeout,
+        enable_reconfigure=options.enable_reconfigure,
+    )
+    gloo.options.global_ranks_in_group = options.global_ranks_in_group
+    gloo.options.group_name = options.group_id
+    return gloo
+
+
+def _store_of_this_life(options: Any) -> Store:
+    """A part of the group's store that no earlier group of the same name has used.
+
+    A program may destroy its groups and create them again in the same store. Each rank counts its own lives, and those
+    of all ranks are equal.
+    """
+    life = options.store.add(f"life/{options.group_rank}", 1)
+    return PrefixStore(f"life/{life}", options.store)
+
+
+def _store_of_all_groups(options: Any) -> Store:
+    """The store that all of `new_group()` share: PyTorch adds a prefix for the group and one for the device."""
+    store: Store = options.store
+    for _ in range(2):
+        if isinstance(store, PrefixStore):
+            store = store.underlying_store
+    return store
+
+
+def _explain_why_not(decision: Decision, options: Any) -> None:
+    """A group without the network is worth a warning, unless another one has it."""
+    level = logging.INFO if Connection.current is not None else logging.WARNING
+    if options.group_rank == 0:
+        logger.log(level, "group '%s' uses Gloo for everything: %s", options.group_id, decision.why_not)
+
+
+def _set_up_logging(settings: Settings) -> None:
+    """Messages go to standard error unless the program has its own idea of logging."""
+    package_logger = logging.getLogger("wiresum")
+    if settings.log == "off":
+        package_logger.disabled = logger.disabled = True
+        return
+    if package_logger.level == logging.NOTSET:
+        package_logger.setLevel(settings.log.upper())
+    if not package_logger.hasHandlers():
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("wiresum: %(levelname)s: %(message)s"))
+        package_logger.addHandler(handler)

@@ -1,0 +1,41 @@
+"""Where a collective was summed, or why not in the network."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """What became of a collective. The C++ side (`csrc/reason.h`) has the same names."""
+
+    PENDING = "pending"
+    SUMMED = "summed"
+    COLLECTIVE = "collective"
+    ELEMENT_TYPE = "element_type"
+    OPERATION = "operation"
+    DEVICE = "device"
+    LAYOUT = "layout"
+    TOO_SMALL = "too_small"
+    NO_NETWORK = "no_network"
+    NOT_FINITE = "not_finite"
+    FAILED = "failed"
+
+    @property
+    def explanation(self) -> str:
+        """A sentence for people."""
+        return _EXPLANATIONS[self]
+
+
+_EXPLANATIONS = {
+    Reason.PENDING: "It is not over yet.",
+    Reason.SUMMED: "It was summed in the network.",
+    Reason.COLLECTIVE: "Gloo did it: the network takes all-reduces only.",
+    Reason.ELEMENT_TYPE: "Gloo summed it: the network takes float32, float16 and bfloat16 only.",
+    Reason.OPERATION: "Gloo reduced it: the network takes SUM and AVG only.",
+    Reason.DEVICE: "Gloo summed it: the network takes tensors in CPU memory only.",
+    Reason.LAYOUT: "Gloo summed it: the tensor is sparse, overlaps itself, or several tensors differ in type.",
+    Reason.TOO_SMALL: "Gloo summed it: it has fewer elements than WIRESUM_MIN_ELEMENTS.",
+    Reason.NO_NETWORK: "Gloo summed it: its group is not connected to an aggregator.",
+    Reason.NOT_FINITE: "Gloo summed it again: a value on some rank is Inf or NaN.",
+    Reason.FAILED: "It ended in an exception.",
+}

@@ -1,0 +1,154 @@
+"""What was summed where: `wiresum.torch.report()`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from wiresum.torch.reason import Reason
+
+if TYPE_CHECKING:
+    from wiresum.torch._c10d import Ledger
+
+KILO = 1000
+
+
+@dataclass(frozen=True)
+class Row:
+    """Collectives of one kind that ended alike.
+
+    Attributes:
+        collective: its name in `torch.distributed`, as `all_reduce`.
+        element_type: as `float32`; empty where there is no tensor.
+        operation: as `SUM`; empty where nothing is reduced.
+        reason: where they were summed, or why not in the network.
+        collectives: how many.
+        elements: elements of all their tensors on this rank.
+        bytes: bytes of all their tensors on this rank.
+    """
+
+    collective: str
+    element_type: str
+    operation: str
+    reason: Reason
+    collectives: int
+    elements: int
+    bytes: int
+
+    @property
+    def is_all_reduce(self) -> bool:
+        """Whether the network could have taken it, as far as the kind of collective goes."""
+        return self.reason is not Reason.COLLECTIVE
+
+
+@dataclass(frozen=True)
+class GroupReport:
+    """What one group did.
+
+    Attributes:
+        name: the group's name; that of the first one is `0`.
+        rank: this rank in it.
+        size: its ranks.
+        no_network: why it sums nothing in the network; empty if it does.
+        rows: its collectives.
+        errors: the first messages of collectives that failed.
+        engine: the engine's statistics; empty without a network.
+    """
+
+    name: str
+    rank: int
+    size: int
+    no_network: str
+    rows: Sequence[Row]
+    errors: Sequence[str] = ()
+    engine: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def all_reduces(self) -> int:
+        """All-reduces that are over, wherever they were summed."""
+        return sum(row.collectives for row in self.rows if row.is_all_reduce)
+
+    @property
+    def summed(self) -> int:
+        """All-reduces that were summed in the network."""
+        return sum(row.collectives for row in self.rows if row.reason is Reason.SUMMED)
+
+    @property
+    def bytes_summed(self) -> int:
+        """Bytes of this rank's tensors that were summed in the network."""
+        return sum(row.bytes for row in self.rows if row.reason is Reason.SUMMED)
+
+    def delegated(self) -> dict[Reason, int]:
+        """All-reduces that were not summed in the network, by reason."""
+        counts: dict[Reason, int] = {}
+        for row in self.rows:
+            if row.is_all_reduce and row.reason is not Reason.SUMMED:
+                counts[row.reason] = counts.get(row.reason, 0) + row.collectives
+        return counts
+
+    def summary(self) -> str:
+        """One line, as it is logged at the end of a run."""
+        parts = [f"summed in the network: {self.summed} of {self.all_reduces} all-reduces, {_bytes(self.bytes_summed)}"]
+        if self.no_network:
+            parts.append(f"not connected: {self.no_network}")
+        if delegated := self.delegated():
+            parts.append("others: " + ", ".join(f"{count} {reason}" for reason, count in delegated.items()))
+        interesting = {name: self.engine[name] for name in self.engine if "retransmi" in name or "resent" in name}
+        parts += [f"{name}: {count}" for name, count in interesting.items()]
+        return "; ".join(parts)
+
+    def __str__(self) -> str:
+        lines = [f"group '{self.name}', rank {self.rank} of {self.size}: {self.summary()}"]
+        lines += [
+            f"  {row.collectives:>8} × {row.collective} {row.element_type} {row.operation}".rstrip()
+            + f", {_bytes(row.bytes)}: {row.reason}"
+            for row in self.rows
+        ]
+        lines += [f"  error: {error}" for error in self.errors]
+        if self.engine:
+            lines.append("  engine: " + ", ".join(f"{name} {count}" for name, count in self.engine.items()))
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What all groups of this process did, oldest first."""
+
+    groups: Sequence[GroupReport]
+
+    @property
+    def all_reduces(self) -> int:
+        """All-reduces of all groups."""
+        return sum(group.all_reduces for group in self.groups)
+
+    @property
+    def summed(self) -> int:
+        """All-reduces of all groups that were summed in the network."""
+        return sum(group.summed for group in self.groups)
+
+    @property
+    def bytes_summed(self) -> int:
+        """Bytes of this rank's tensors that were summed in the network."""
+        return sum(group.bytes_summed for group in self.groups)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.groups)) or "no process group has used wiresum yet"
+
+
+def group_report(ledger: Ledger, engine: Mapping[str, Any]) -> GroupReport:
+    """The report of one group, from the C++ side's counters."""
+    rows = [Row(name, kind, op, Reason(reason), *counts) for name, kind, op, reason, *counts in ledger.rows()]
+    return GroupReport(ledger.group, ledger.rank, ledger.size, ledger.no_network, rows, ledger.errors, engine)
+
+
+def _bytes(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < KILO:
+            return f"{count:.3g} {unit}"
+        count /= KILO
+    return f"{count:.3g} TB"

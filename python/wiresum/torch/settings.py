@@ -1,0 +1,194 @@
+"""Every environment variable that the backend reads: one table, from which the documentation is checked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from wiresum.errors import SettingError
+from wiresum.plan.aggregation_plan import Lanes, Policy
+from wiresum.plan.job import DEFAULT_WINDOW
+
+DEFAULT_MIN_ELEMENTS = 4096
+"""Elements. Smaller tensors are bound by latency, not by the wire, and Gloo answers them in fewer round trips."""
+DEFAULT_JOIN_TIMEOUT_S = 30.0
+"""Seconds. Aggregators answer within milliseconds; this leaves time to start one by hand."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An environment variable.
+
+    Attributes:
+        name: its name.
+        field: the field of `Settings` that it sets.
+        values: what it may be, for people.
+        default: its default, for people; empty if there is none.
+        meaning: what it does.
+        read: turns its text into the field's value; raises ValueError.
+    """
+
+    name: str
+    field: str
+    values: str
+    default: str
+    meaning: str
+    read: Callable[[str], Any]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The values of all settings; see `SETTINGS` for their meaning."""
+
+    plan: Path | None = None
+    aggregator: str | None = None
+    secret: str | None = None
+    job: int = 1
+    values_per_packet: int | None = None
+    lanes: Lanes = "int32-le"
+    policy: Policy = "pool"
+    window: int = DEFAULT_WINDOW
+    min_elements: int = DEFAULT_MIN_ELEMENTS
+    join_timeout_s: float = DEFAULT_JOIN_TIMEOUT_S
+    require: bool = False
+    fall_back: bool = False
+    log: str = "info"
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Settings:
+        """Reads every setting.
+
+        Raises:
+            SettingError: one has no meaning, or two contradict each other.
+        """
+        given = {setting.field: _read(setting, environment) for setting in SETTINGS if environment.get(setting.name)}
+        settings = cls(**given)
+        if settings.plan and settings.aggregator:
+            raise SettingError(
+                "WIRESUM_PLAN and WIRESUM_AGGREGATOR are both set, and each says where to sum: unset one of them"
+            )
+        if settings.aggregator and not settings.secret:
+            raise SettingError(
+                "WIRESUM_AGGREGATOR needs WIRESUM_SECRET, the secret of the plan that the aggregator was started with"
+            )
+        return settings
+
+
+def _read(setting: Setting, environment: Mapping[str, str]) -> Any:
+    text = environment[setting.name]
+    try:
+        return setting.read(text)
+    except ValueError:
+        raise SettingError(f"{setting.name} is {text!r} but must be {setting.values}") from None
+
+
+def _one_of(*values: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text.lower() not in values:
+            raise ValueError(text)
+        return text.lower()
+
+    return read
+
+
+def _number_from(least: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if int(text) < least:
+            raise ValueError(text)
+        return int(text)
+
+    return read
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < float("inf"):
+        raise ValueError(text)
+    return seconds
+
+
+def _switch(text: str) -> bool:
+    return {"0": False, "false": False, "no": False, "1": True, "true": True, "yes": True}[_one_of(*_SWITCH)(text)]
+
+
+_SWITCH = ("0", "1", "false", "true", "no", "yes")
+
+
+def _secret(text: str) -> str:
+    if len(text) != 16:  # noqa: PLR2004 – 64 bits
+        raise ValueError(text)
+    int(text, 16)
+    return text
+
+
+def _lanes(text: str) -> Lanes:
+    name = _one_of("int32", "int16", "int32-le", "int32-be", "int16-le", "int16-be")(text)
+    return cast("Lanes", name if "-" in name else f"{name}-le")
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting("WIRESUM_PLAN", "plan", "a path", "", "The aggregation plan: where each fragment is summed.", Path),
+    Setting(
+        "WIRESUM_AGGREGATOR", "aggregator", "`IP:port`", "",
+        "Instead of a plan: the one aggregator that sums everything of all ranks.", str,
+    ),
+    Setting(
+        "WIRESUM_SECRET", "secret", "16 hexadecimal digits", "",
+        "With `WIRESUM_AGGREGATOR`: the job's secret.", _secret,
+    ),
+    Setting(
+        "WIRESUM_JOB", "job", "a number", "1", "With `WIRESUM_AGGREGATOR`: the job's number there.", _number_from(0)
+    ),
+    Setting(
+        "WIRESUM_VALUES_PER_PACKET", "values_per_packet", "a multiple of 8 from 64 to 736", "736",
+        "With `WIRESUM_AGGREGATOR`: int32 values of a full packet. 352 fit an MTU of 1500 bytes.", _number_from(1),
+    ),
+    Setting(
+        "WIRESUM_LANES", "lanes", "`int32` or `int16`", "int32",
+        "With `WIRESUM_AGGREGATOR`: width of the wire's integers. `int16` halves the bytes and keeps about 13 bits.",
+        _lanes,
+    ),
+    Setting(
+        "WIRESUM_POLICY", "policy", "`pool` or `cache`", "pool",
+        "With `WIRESUM_AGGREGATOR`: the slot policy.", _one_of("pool", "cache"),
+    ),
+    Setting(
+        "WIRESUM_WINDOW", "window", "a number of packets", str(DEFAULT_WINDOW),
+        "With `WIRESUM_AGGREGATOR`: most packets that a rank has sent without an acknowledgement.", _number_from(1),
+    ),
+    Setting(
+        "WIRESUM_MIN_ELEMENTS", "min_elements", "a number", str(DEFAULT_MIN_ELEMENTS),
+        "All-reduces of fewer elements go through Gloo. Must be the same on every rank.", _number_from(1),
+    ),
+    Setting(
+        "WIRESUM_JOIN_TIMEOUT_S", "join_timeout_s", "a number of seconds", f"{DEFAULT_JOIN_TIMEOUT_S:g}",
+        "How long to wait for the aggregators when a group is created.", _seconds,
+    ),
+    Setting(
+        "WIRESUM_REQUIRE", "require", "`0` or `1`", "0",
+        "`1`: creating a group that cannot sum in the network is an error, not a warning.", _switch,
+    ),
+    Setting(
+        "WIRESUM_FALLBACK", "fall_back", "`gloo` or `none`", "none",
+        "`gloo`: when the aggregators cannot be joined, all ranks go on with Gloo alone, with a warning.",
+        lambda text: _one_of("gloo", "none")(text) == "gloo",
+    ),
+    Setting(
+        "WIRESUM_LOG", "log", "`debug`, `info`, `warning`, `error` or `off`", "info",
+        "What is written to standard error, unless the program has set up logging itself.",
+        _one_of("debug", "info", "warning", "error", "off"),
+    ),
+)  # fmt: skip
+
+
+def as_markdown() -> str:
+    """The table for the documentation."""
+    rows = [f"| `{s.name}` | {s.values} | {f'`{s.default}`' if s.default else '–'} | {s.meaning} |" for s in SETTINGS]
+    return "\n".join(["| variable | value | default | meaning |", "| --- | --- | --- | --- |", *rows]) + "\n"
+
+
+if __name__ == "__main__":
+    print(as_markdown(), end="")
