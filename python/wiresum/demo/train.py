@@ -17,11 +17,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-import torch
 import torch.distributed as dist
-from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+import torch
+from torch import nn
 from wiresum.demo import data
 
 ALL_REDUCE_REPEATS = 5
