@@ -29,7 +29,8 @@ pub trait Element: Copy + Default + Send + Sync + 'static {
     fn is_finite(self) -> bool;
     /// The same number; elements that are not finite become any number.
     fn widen(self) -> f64;
-    /// The nearest element, ties to even; beyond the largest one, Inf. `value` is not NaN.
+    /// The nearest element, ties to even; beyond the largest one, Inf. `value` is not NaN. For a subnormal bfloat16, values
+    /// within 2^−150 of a tie are taken for ties.
     fn narrow(value: f64) -> Self;
 }
 

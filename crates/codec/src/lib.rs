@@ -21,7 +21,8 @@
 //!
 //! > |decoded sum − exact sum| ≤ n · unit / 2 (n · unit with clamped lanes) + half a unit in the last place of the element type
 //!
-//! With 32-bit lanes and 4 workers that is 2⁻²⁷ of the fragment's largest magnitude: less than adding in float32 costs.
+//! (all divided by n for an average). With 32-bit lanes and 4 workers that is 2⁻²⁷ of the fragment's largest magnitude: less than adding in float32 costs.
+//! A sum beyond the range of its element type becomes Inf, as in IEEE 754; −0 becomes 0.
 //!
 //! # Fixed factor
 //!
