@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import struct
 import subprocess
 import sys
@@ -12,7 +13,8 @@ import pytest
 
 from wiresum import wire
 
-VECTORS = Path(__file__).parents[2] / "spec" / "vectors"
+ROOT = Path(__file__).parents[2]
+VECTORS = ROOT / "spec" / "vectors"
 GOLDEN = json.loads((VECTORS / "packets.json").read_text())
 
 
@@ -42,5 +44,23 @@ def test_control_words_are_where_the_constants_say():
 
 def test_golden_packets_are_what_the_second_implementation_writes():
     command = [sys.executable, str(VECTORS / "packets.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("compiler", ["cc", "clang-19"])
+def test_the_c_header_stands_alone_and_its_assertions_hold(compiler):
+    if shutil.which(compiler) is None:
+        pytest.skip(f"no {compiler} here: install it to check bpf/wiresum_wire.h with it")
+    command = [
+        compiler,
+        "-x",
+        "c",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-fsyntax-only",
+        str(ROOT / "bpf" / "wiresum_wire.h"),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,12 +1,13 @@
 //! Measures the codec's loops and, in the same run, what they are judged by: copying memory, and the loop that one would
 //! write first.
 //!
-//! Speeds count the bytes of the elements alone, whichever way they go. The clock is the caller's.
+//! The lanes lie in packets, one behind the other, where the header leaves them aligned to two bytes. Speeds count the
+//! bytes of the elements alone, whichever way they go. The clock is the caller's.
 
 use std::hint::black_box;
 use std::time::Duration;
 
-use wiresum_wire::{LaneType, MAX_PAYLOAD};
+use wiresum_wire::{HEADER_LEN, LaneType, MAX_PACKET, MAX_PAYLOAD};
 
 use crate::instructions::Instructions;
 use crate::{Codec, Element, Format, Operation, bf16, f16};
@@ -25,7 +26,7 @@ const EXPONENT: i8 = 0;
 /// The speed of one loop.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measurement {
-    /// `exponent`, `encode`, `decode`, or the rivals `memcpy`, `naive encode`, `naive decode`.
+    /// `exponent`, `encode`, `check` (the sum of received lanes), `decode`, or the rivals `memcpy`, `naive encode`, `naive decode`.
     pub step: &'static str,
     /// As PyTorch calls it.
     pub element: &'static str,
@@ -108,8 +109,7 @@ impl Bench<'_> {
             Format::new(Codec::Block, lanes, WORKERS).expect("every lane fits the workers");
         let mut values = values::<T>(self.working_set / size_of::<T>());
         let per_packet = MAX_PAYLOAD / format.lanes().width();
-        let mut payload =
-            vec![0; format.payload_len(per_packet) * values.len().div_ceil(per_packet)];
+        let mut packets = vec![[0; MAX_PACKET]; values.len().div_ceil(per_packet)];
         let mut measure = |step, pass: &mut dyn FnMut()| {
             out.push(self.measure(step, element, lanes, pass));
         };
@@ -119,15 +119,29 @@ impl Bench<'_> {
             }
         });
         measure("encode", &mut || {
-            for (fragment, packet) in values.chunks(per_packet).zip(payload.chunks_mut(MAX_PAYLOAD))
-            {
-                black_box(format.encode_with(self.set, fragment, EXPONENT, packet));
+            for (fragment, packet) in values.chunks(per_packet).zip(&mut packets) {
+                black_box(format.encode_with(
+                    self.set,
+                    fragment,
+                    EXPONENT,
+                    &mut packet[HEADER_LEN..],
+                ));
+            }
+        });
+        measure("check", &mut || {
+            for packet in &packets {
+                black_box(lanes.sum(&packet[HEADER_LEN..]));
             }
         });
         measure("decode", &mut || {
-            for (fragment, packet) in values.chunks_mut(per_packet).zip(payload.chunks(MAX_PAYLOAD))
-            {
-                format.decode_with(self.set, packet, EXPONENT, Operation::Sum, black_box(fragment));
+            for (fragment, packet) in values.chunks_mut(per_packet).zip(&packets) {
+                format.decode_with(
+                    self.set,
+                    &packet[HEADER_LEN..],
+                    EXPONENT,
+                    Operation::Sum,
+                    black_box(fragment),
+                );
             }
         });
     }

@@ -3,7 +3,8 @@
 //! A fragment of a collective is encoded in three steps. Each worker *proposes* an exponent for its values
 //! ([`Format::exponent`]); all agree on the largest proposal; then each *encodes* with it ([`Format::encode`]), and
 //! *decodes* the sum of everyone's lanes with it ([`Format::decode`]). Decoding is a function of the lanes, the exponent
-//! and the format alone, so every worker ends with the same bits.
+//! and the format alone, so every worker ends with the same bits (in the default floating-point environment: a thread that
+//! flushes subnormals to zero does so here too).
 //!
 //! # Block exponent
 //!
@@ -27,7 +28,7 @@
 //! # Fixed factor
 //!
 //! lane = round(x · f), the same clamp; unit = 1 / f. A worker whose lanes could overflow n-fold does not propose an exponent
-//! but [`NOT_FINITE`](wiresum_wire::NOT_FINITE), so every worker learns before a value flows that the collective does not fit.
+//! but [`NOT_FINITE`], so every worker learns before a value flows that the collective does not fit.
 
 pub mod bench;
 mod element;
