@@ -1,0 +1,58 @@
+//! The small types: numbers there and back, serial arithmetic, control words.
+
+use wiresum_wire::control::{self, EntryState, RefusalReason, hello, status};
+use wiresum_wire::{Flags, FragmentId, GROUP_FRAGMENTS, Kind, LaneType, MAX_PAYLOAD};
+
+#[test]
+fn numbers_on_the_wire_lead_back() {
+    for kind in Kind::ALL {
+        assert_eq!(Kind::from_wire(kind as u8), Some(kind));
+    }
+    for reason in RefusalReason::ALL {
+        assert_eq!(RefusalReason::from_wire(reason as u32), Some(reason));
+    }
+    for state in EntryState::ALL {
+        assert_eq!(EntryState::from_wire(state as u8), Some(state));
+    }
+    assert_eq!(Kind::from_wire(0), None);
+    assert_eq!(Kind::from_wire(9), None);
+    assert_eq!(RefusalReason::from_wire(u32::MAX), None);
+    assert_eq!(EntryState::default(), EntryState::Empty);
+}
+
+#[test]
+fn lane_types_are_their_flags() {
+    for lanes in [LaneType::I32Le, LaneType::I32Be, LaneType::I16Le, LaneType::I16Be] {
+        let others = Flags::MAXIMUM.with(Flags::RETRANSMISSION).with(Flags::ECN);
+        assert_eq!(LaneType::of(lanes.flags().with(others)), lanes);
+        assert_eq!(lanes.flags().only(Flags::FORMAT), lanes.flags());
+    }
+}
+
+#[test]
+fn positions_are_compared_across_the_wrap() {
+    let last = FragmentId(u32::MAX);
+    assert_eq!(last.plus(3), FragmentId(2));
+    assert_eq!(FragmentId(2).since(last), 3);
+    assert_eq!(last.since(FragmentId(2)), -3);
+}
+
+#[test]
+fn control_words_are_written_and_read() {
+    let mut payload = [0; 4 * hello::WORDS];
+    control::set_double_word(&mut payload, hello::SECRET_WORD, 0x0123_4567_89ab_cdef);
+    control::set_word(&mut payload, hello::REASON_WORD, RefusalReason::OtherPlan as u32);
+    assert_eq!(payload[..8], [0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef]);
+    assert_eq!(control::double_word(&payload, hello::SECRET_WORD), 0x0123_4567_89ab_cdef);
+    assert_eq!(control::word(&payload, hello::REASON_WORD), 3);
+    assert_eq!(control::word(&payload, hello::WORDS), 0, "beyond the payload");
+}
+
+#[test]
+fn bitmaps_of_a_status_do_not_overlap_and_fit() {
+    let bitmap_words = GROUP_FRAGMENTS / 32;
+    assert_eq!(status::COMPLETE_WORD - status::HELD_WORD, bitmap_words);
+    assert_eq!(status::FINAL_WORD - status::COMPLETE_WORD, bitmap_words);
+    assert_eq!(status::WORDS - status::FINAL_WORD, bitmap_words);
+    assert!(4 * status::WORDS <= MAX_PAYLOAD);
+}
