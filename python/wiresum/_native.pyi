@@ -1,7 +1,7 @@
 """The native part of Wiresum: the worker's engine and the plan's validator."""
 
 from types import TracebackType
-from typing import Literal, Self, final
+from typing import Literal, Self, TypedDict, final
 
 from typing_extensions import Buffer, CapsuleType
 
@@ -19,6 +19,29 @@ def plan_digest(json: str) -> int:
 
     Raises:
         wiresum.errors.PlanError: As `validate_plan`.
+    """
+
+class CodecSpeed(TypedDict):
+    """Speed of one loop of the codec, or of a rival."""
+
+    name: str
+    """`exponent`, `encode`, `decode`, or a rival: `memcpy`, `naive encode`, `naive decode`."""
+    element: str
+    lanes: str
+    instructions: str
+    working_set_bytes: int
+    unit: str
+    runs: list[float]
+    """Bytes of elements per second, in units of 10⁹, ascending."""
+
+def bench_codec(runs: int = 7) -> list[CodecSpeed]:
+    """Measure the codec on one core, in and out of cache, beside copying memory and a first draft's loop.
+
+    Args:
+        runs: Measurements of each loop.
+
+    Raises:
+        ValueError: There are no runs.
     """
 
 @final

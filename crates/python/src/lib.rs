@@ -1,6 +1,7 @@
 //! `wiresum._native`. Nothing else knows PyO3; `python/wiresum/_native.pyi` is this module's documentation.
 
 mod array;
+mod bench;
 mod engine;
 mod errors;
 
@@ -13,6 +14,8 @@ use wiresum_protocol::Plan;
 mod _native {
     use super::{Bound, PyModule, PyModuleMethods, PyResult};
 
+    #[pymodule_export]
+    use super::bench::bench_codec;
     #[pymodule_export]
     use super::engine::PyEngine;
     #[pymodule_export]
