@@ -1,0 +1,229 @@
+//! Engines and user-space aggregators on loopback, in one process.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::ptr::NonNull;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use wiresum_codec::{Element, Operation};
+use wiresum_node::engine::{CollectiveError, Done, Engine, Options};
+use wiresum_node::server::{Counters, Server};
+use wiresum_node::tensor::tensor;
+use wiresum_protocol::plan::{
+    Child, Engine as NodeEngine, FORMAT, Job, Lanes, Node, Policy, Role, SubModel, TreeNode, Worker,
+};
+use wiresum_protocol::{Buffer, Plan};
+use wiresum_wire::NodeId;
+
+/// More than any collective here takes, on any machine; only broken ones wait for it.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How the nodes of a job are arranged.
+#[derive(Clone, Copy, Debug)]
+pub enum Shape {
+    /// Node 0 sums for every worker.
+    Star,
+    /// Node 0 sums what nodes 1 and 2 have summed, each for half of the workers.
+    TwoLevels,
+}
+
+/// A plan for loopback, whose nodes have no addresses yet.
+pub fn plan(shape: Shape, workers: u32, lanes: Lanes, policy: Policy) -> Plan {
+    let nodes = match shape {
+        Shape::Star => 1,
+        Shape::TwoLevels => 3,
+    };
+    let unbound = SocketAddr::from(([127, 0, 0, 1], 0));
+    let plan = Plan {
+        format: FORMAT.to_owned(),
+        planner: "test".to_owned(),
+        job: Job {
+            id: 7,
+            secret: "0123456789abcdef".to_owned(),
+            values_per_packet: 256,
+            lanes,
+            codec: "block".to_owned(),
+        },
+        nodes: (0..nodes)
+            .map(|id| Node {
+                id,
+                name: format!("n{id}"),
+                address: unbound,
+                engine: NodeEngine::Udp,
+            })
+            .collect(),
+        workers: (0..workers)
+            .map(|rank| Worker { rank, name: format!("w{rank}"), address: Some(unbound.ip()) })
+            .collect(),
+        sub_models: vec![
+            sub_model(0, Role::Exponents, Policy::Pool, shape, workers),
+            sub_model(1, Role::Values, policy, shape, workers),
+        ],
+    };
+    plan.validate().expect("a valid plan");
+    plan
+}
+
+fn sub_model(id: u16, role: Role, policy: Policy, shape: Shape, workers: u32) -> SubModel {
+    let (name, share) = match role {
+        Role::Exponents => ("exponents", 0.0),
+        Role::Values => ("values", 1.0),
+    };
+    let (slots, window) = if role == Role::Values { (512, 192) } else { (64, 32) };
+    SubModel {
+        id,
+        name: name.into(),
+        role,
+        share,
+        policy,
+        slots,
+        window,
+        tree: tree(shape, workers),
+    }
+}
+
+fn tree(shape: Shape, workers: u32) -> Vec<TreeNode> {
+    let leaf = |node, parent, ranks: std::ops::Range<u32>| TreeNode {
+        node,
+        parent,
+        children: ranks.map(Child::Worker).collect(),
+    };
+    match shape {
+        Shape::Star => vec![leaf(0, None, 0..workers)],
+        Shape::TwoLevels => vec![
+            TreeNode { node: 0, parent: None, children: vec![Child::Node(1), Child::Node(2)] },
+            leaf(1, Some(0), 0..workers / 2),
+            leaf(2, Some(0), workers / 2..workers),
+        ],
+    }
+}
+
+/// A running aggregator.
+pub struct RunningNode {
+    stop: UnixStream,
+    thread: JoinHandle<Counters>,
+}
+
+impl RunningNode {
+    fn start(plan: &Plan, node: NodeId) -> (Self, SocketAddr) {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut server = Server::bind(any, std::slice::from_ref(plan), node, None).expect("a port");
+        let address = server.socket().local_address().expect("bound");
+        let (stop, stopped) = UnixStream::pair().expect("descriptors");
+        let thread = std::thread::spawn(move || {
+            server.run(stopped, None, |_| {}).expect("a socket");
+            server.counters()
+        });
+        (Self { stop, thread }, address)
+    }
+
+    /// Ends the aggregator as if it had been killed: it says nothing to anyone.
+    pub fn kill(self) -> Counters {
+        drop(self.stop);
+        self.thread.join().expect("no panic in the aggregator")
+    }
+}
+
+/// A job: every node runs, every worker has joined.
+pub struct Cluster {
+    pub plan: Plan,
+    pub nodes: Vec<RunningNode>,
+    pub engines: Vec<Engine>,
+}
+
+impl Cluster {
+    pub fn start(plan: Plan) -> Self {
+        let (plan, nodes) = start_nodes(plan);
+        let engines = std::thread::scope(|scope| {
+            let join = |rank| {
+                let plan = &plan;
+                scope.spawn(move || Engine::join(plan, rank, 1, Options::default()))
+            };
+            let joining: Vec<_> = (0..plan.workers.len() as u32).map(join).collect();
+            let joined = joining.into_iter().map(|j| j.join().expect("no panic"));
+            joined.map(|engine| engine.expect("welcome")).collect()
+        });
+        Self { plan, nodes, engines }
+    }
+
+    /// Sums on every rank at once; `values(rank)` are what it contributes. Returns the buffers and outcomes by rank.
+    pub fn all_reduce<T: Element>(
+        &self,
+        operation: Operation,
+        timeout: Duration,
+        values: impl Fn(usize) -> Vec<T> + Sync,
+    ) -> Vec<(Vec<T>, Result<(), CollectiveError>)> {
+        let reduce = |rank: usize, engine: &Engine| {
+            let mut values = values(rank);
+            let outcome = engine.all_reduce(buffer(engine, &mut values, operation), timeout);
+            (values, outcome)
+        };
+        std::thread::scope(|scope| {
+            let reduce = &reduce;
+            let ranks = self.engines.iter().enumerate();
+            let running: Vec<_> =
+                ranks.map(|(rank, engine)| scope.spawn(move || reduce(rank, engine))).collect();
+            running.into_iter().map(|r| r.join().expect("no panic")).collect()
+        })
+    }
+
+    /// Waits until every engine has ended; the aggregators' counters by node.
+    pub fn stop(self) -> Vec<Counters> {
+        drop(self.engines);
+        self.nodes.into_iter().map(RunningNode::kill).collect()
+    }
+}
+
+/// Starts the aggregators from the root down, so that each knows its parent's address.
+pub fn start_nodes(mut plan: Plan) -> (Plan, Vec<RunningNode>) {
+    let mut nodes = Vec::new();
+    for index in 0..plan.nodes.len() {
+        let (node, address) = RunningNode::start(&plan, NodeId(plan.nodes[index].id));
+        plan.nodes[index].address = address;
+        nodes.push(node);
+    }
+    (plan, nodes)
+}
+
+/// `values` as a buffer, which must be gone before they are touched again.
+pub fn buffer<T: Element>(
+    engine: &Engine,
+    values: &mut [T],
+    operation: Operation,
+) -> Box<dyn Buffer> {
+    let data = NonNull::from(&mut *values).cast();
+    // SAFETY: the tests wait for the outcome before they look at the values.
+    unsafe { tensor(data, values.len(), T::TYPE, operation, engine.format()) }
+}
+
+/// Submits without waiting: the values and the outcome come back through the channel.
+pub fn submit<T: Element>(
+    engine: &Engine,
+    mut values: Vec<T>,
+    operation: Operation,
+    tell: impl FnOnce(Vec<T>, Result<(), CollectiveError>) + Send + 'static,
+) {
+    let buffer = buffer(engine, &mut values, operation);
+    let done: Done = Box::new(move |outcome| tell(values, outcome));
+    engine.submit(buffer, PATIENCE, done).expect("an open engine");
+}
+
+/// SplitMix64: numbers that a seed repeats.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ (x >> 31)
+    }
+
+    /// Uniform in −1..1.
+    pub fn real(&mut self) -> f32 {
+        (self.next() >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+    }
+}
