@@ -1,7 +1,7 @@
 """The native part of Wiresum: the worker's engine and the plan's validator."""
 
 from types import TracebackType
-from typing import Literal, Self, TypedDict, final
+from typing import Any, Literal, Self, final
 
 from typing_extensions import Buffer, CapsuleType
 
@@ -21,24 +21,16 @@ def plan_digest(json: str) -> int:
         wiresum.errors.PlanError: As `validate_plan`.
     """
 
-class CodecSpeed(TypedDict):
-    """Speed of one loop of the codec, or of a rival."""
-
-    name: str
-    """`exponent`, `encode`, `decode`, or a rival: `memcpy`, `naive encode`, `naive decode`."""
-    element: str
-    lanes: str
-    instructions: str
-    working_set_bytes: int
-    unit: str
-    runs: list[float]
-    """Bytes of elements per second, in units of 10⁹, ascending."""
-
-def bench_codec(runs: int = 7) -> list[CodecSpeed]:
+def bench_codec(runs: int = 7) -> list[dict[str, Any]]:
     """Measure the codec on one core, in and out of cache, beside copying memory and a first draft's loop.
 
     Args:
         runs: Measurements of each loop.
+
+    Returns:
+        One row for each loop: `name` for people; `step` (`exponent`, `encode`, `decode`, or a rival: `memcpy`,
+        `naive encode`, `naive decode`), `element`, `lanes`, `instructions`, `working_set_bytes`; `unit`, which is
+        GB/s of elements; `runs`, the measurements in ascending order.
 
     Raises:
         ValueError: There are no runs.
