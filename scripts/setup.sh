@@ -65,7 +65,10 @@ install_system_packages() {
 
 install_python_packages() {
     [ -x .venv/bin/python ] || { say "Creating .venv"; "$1" -m venv .venv; }
-    [ -x .venv/bin/uv ] || .venv/bin/python -m pip install --quiet --disable-pip-version-check uv
+    if [ ! -x .venv/bin/uv ]; then
+        .venv/bin/python -m pip --version >/dev/null 2>&1 || .venv/bin/python -m ensurepip >/dev/null
+        .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.txt
+    fi
     say "Installing Python packages into .venv (PyTorch with its libraries is about 5 GB)"
     .venv/bin/uv pip install --python .venv/bin/python --quiet --require-hashes -r requirements/dev.txt
 }
