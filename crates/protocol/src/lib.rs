@@ -5,6 +5,8 @@
 
 pub mod aggregator;
 pub mod buffer;
+#[cfg(test)]
+mod cluster;
 mod compose;
 pub mod plan;
 pub mod policy;

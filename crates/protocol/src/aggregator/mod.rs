@@ -17,9 +17,9 @@ use wiresum_wire::control::{hello, status};
 use wiresum_wire::{HEADER_LEN, JobId, JobKey, Kind, NodeId, Packet, header_sum};
 
 use crate::Plan;
+pub use membership::Membership;
 use place::Place;
 use values::Arrival;
-pub use membership::Membership;
 pub use verdict::{Outcome, Recipients, Verdict};
 
 /// One node of the plan, for one job. Memory is allocated once, by the plan.

@@ -1,43 +1,10 @@
-//! The worker: from collectives to datagrams and back.
+//! How a round, or joining, can fail.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use thiserror::Error;
 use wiresum_wire::{NodeId, Round};
-
-use crate::{Buffer, Plan, Time};
-
-/// One participant of a job.
-///
-/// *Commands*: [`join`](Self::join), [`submit`](Self::submit), [`leave`](Self::leave). *Inputs*: [`handle_datagram`](Self::handle_datagram),
-/// [`handle_timeout`](Self::handle_timeout). *Outputs*: [`poll_transmit`](Self::poll_transmit), [`poll_event`](Self::poll_event),
-/// [`poll_timeout`](Self::poll_timeout), polled in this order until each is exhausted after any command or input.
-pub struct Worker;
-
-/// A datagram that [`Worker::poll_transmit`] wrote.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Transmit {
-    /// Where it goes.
-    pub destination: SocketAddr,
-    /// Bytes written to the caller's buffer.
-    pub len: usize,
-}
-
-/// What a worker tells its owner.
-pub enum Event {
-    /// Every parent has welcomed this worker.
-    Joined,
-    /// A round is done; rounds finish in order of submission.
-    Finished {
-        /// The round.
-        round: Round,
-        /// Its buffer: holding the sums, or, after [`Failure::NotFinite`], untouched.
-        buffer: Box<dyn Buffer>,
-        /// How it ended.
-        outcome: Result<(), Failure>,
-    },
-}
 
 /// Why a round, or joining, did not succeed. Everything but `NotFinite` ends the job: later rounds fail with the same reason.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -72,6 +39,23 @@ pub enum Failure {
         node: NodeId,
         /// Names (from the plan) of the children that it waits for.
         missing: Vec<String>,
+        /// How long the round ran.
+        waited: Duration,
+    },
+    /// This worker's node has done its part and the rest of the tree has not: all that can be seen from below.
+    #[error(
+        "collective {round} timed out after {waited:?}: node {node} has everyone's contribution to fragment {fragment} but no \
+         result arrived; the fault is at or below one of {suspects:?}, whose own workers know more"
+    )]
+    NoResult {
+        /// The round.
+        round: Round,
+        /// First fragment without a result.
+        fragment: u32,
+        /// The node that has everyone's contribution.
+        node: NodeId,
+        /// Names (from the plan) of the nodes above it and of everything else that those wait for.
+        suspects: Vec<String>,
         /// How long the round ran.
         waited: Duration,
     },
@@ -122,54 +106,4 @@ pub enum Failure {
     /// The owner left while rounds were open.
     #[error("this worker has left the job")]
     Left,
-}
-
-impl Worker {
-    /// A worker that has not joined yet.
-    ///
-    /// # Panics
-    /// If `rank` is not in the plan.
-    #[must_use]
-    pub fn new(_plan: &Plan, _rank: u32, _incarnation: u64) -> Self {
-        Self
-    }
-
-    /// Says hello to every parent; [`Event::Joined`], or a failed round 0 with an empty buffer, follows by `deadline`.
-    pub fn join(&mut self, _deadline: Time, _now: Time) {}
-
-    /// Queues a collective. Rounds are numbered from 0 in order of submission; every rank must submit the same ones.
-    pub fn submit(&mut self, _buffer: Box<dyn Buffer>, _deadline: Time, _now: Time) -> Round {
-        Round(0)
-    }
-
-    /// Says goodbye; open rounds fail with [`Failure::Left`].
-    pub fn leave(&mut self, _now: Time) {}
-
-    /// Takes one datagram from the network. Anything that is not for this worker is counted and dropped.
-    pub fn handle_datagram(&mut self, _source: SocketAddr, _bytes: &[u8], _now: Time) {}
-
-    /// To be called when the time given by [`Self::poll_timeout`] has come; harmless at any other time.
-    pub fn handle_timeout(&mut self, _now: Time) {}
-
-    /// Writes the next datagram to `buffer` (at least [`wiresum_wire::MAX_PACKET`] bytes).
-    pub fn poll_transmit(&mut self, _now: Time, _buffer: &mut [u8]) -> Option<Transmit> {
-        None
-    }
-
-    /// The next thing to tell the owner.
-    pub fn poll_event(&mut self) -> Option<Event> {
-        None
-    }
-
-    /// When [`Self::handle_timeout`] is due.
-    #[must_use]
-    pub fn poll_timeout(&self) -> Option<Time> {
-        None
-    }
-
-    /// Counters by name, for people and metrics.
-    #[must_use]
-    pub fn counters(&self) -> Vec<(&'static str, u64)> {
-        Vec::new()
-    }
 }

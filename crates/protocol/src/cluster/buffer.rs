@@ -1,0 +1,163 @@
+//! Integers as values, so that sums can be compared to the bit, and a buffer that checks how it is used.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+use wiresum_wire::LaneType;
+
+use crate::buffer::NOT_FINITE;
+use crate::rng::Rng;
+use crate::{Buffer, Plan};
+
+/// What a worker passes to a collective; clones share the values.
+#[derive(Clone)]
+pub(super) struct Tensor {
+    inner: Arc<Mutex<Inner>>,
+    pub signature: i32,
+}
+
+struct Inner {
+    rank: usize,
+    own: Vec<i32>,
+    values: Vec<i32>,
+    is_decoded: Vec<bool>,
+    not_finite: Option<usize>,
+}
+
+/// Number of different exponents that ranks propose, half of them negative.
+const EXPONENT_SPAN: usize = 40;
+
+impl Tensor {
+    /// `len` values that differ by rank, round and place and use all bits of a lane, so that sums wrap.
+    pub fn of(plan: &Plan, rank: usize, round: usize, len: usize) -> Self {
+        let mut rng = Rng::new((rank as u64) << 40 | (round as u64) << 20 | 5);
+        let is_narrow = LaneType::from(plan.job.lanes).width() == 2;
+        let narrow = |v: i32| if is_narrow { i32::from(v as i16) } else { v };
+        let own: Vec<i32> = (0..len).map(|_| narrow(rng.next() as i32)).collect();
+        let values = own.clone();
+        let inner = Inner { rank, own, values, is_decoded: vec![false; len], not_finite: None };
+        Self { inner: Arc::new(Mutex::new(inner)), signature: 3 }
+    }
+
+    /// With a value that is not finite at this place.
+    pub fn with_infinity_at(self, index: usize) -> Self {
+        self.lock().not_finite = Some(index);
+        self
+    }
+
+    pub fn with_signature(mut self, signature: i32) -> Self {
+        self.signature = signature;
+        self
+    }
+
+    /// What the buffer holds now.
+    pub fn values(&self) -> Vec<i32> {
+        self.lock().values.clone()
+    }
+
+    /// What the worker passed.
+    pub fn own(&self) -> Vec<i32> {
+        self.lock().own.clone()
+    }
+
+    /// What the lanes of a sum hold, wrapped to their width.
+    pub fn sum(plan: &Plan, tensors: &[&Self]) -> Vec<i32> {
+        let is_narrow = LaneType::from(plan.job.lanes).width() == 2;
+        let mut sum = vec![0i32; tensors[0].own().len()];
+        for tensor in tensors {
+            for (total, value) in sum.iter_mut().zip(tensor.own()) {
+                *total = total.wrapping_add(value);
+                *total = if is_narrow { i32::from(*total as i16) } else { *total };
+            }
+        }
+        sum
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
+        self.inner.lock().expect("no test panics while it holds a tensor")
+    }
+}
+
+/// A [`Buffer`] over a tensor.
+pub(super) struct IntegerBuffer {
+    tensor: Tensor,
+    lanes: LaneType,
+    rank_count: usize,
+}
+
+impl IntegerBuffer {
+    pub fn new(plan: &Plan, tensor: Tensor) -> Self {
+        Self { tensor, lanes: plan.job.lanes.into(), rank_count: plan.workers.len() }
+    }
+
+    /// The exponent that the ranks agree on for a fragment, the largest of those that they propose.
+    fn agreed(&self, start: usize) -> i32 {
+        let proposals = (0..self.rank_count).map(|rank| proposal(start, rank));
+        proposals.max().expect("a job has workers")
+    }
+
+    fn lane_bytes(&self, value: i32) -> Vec<u8> {
+        match self.lanes {
+            LaneType::I32Le => value.to_le_bytes().to_vec(),
+            LaneType::I32Be => value.to_be_bytes().to_vec(),
+            LaneType::I16Le => (value as i16).to_le_bytes().to_vec(),
+            LaneType::I16Be => (value as i16).to_be_bytes().to_vec(),
+        }
+    }
+
+    fn read_lane(&self, bytes: &[u8]) -> i32 {
+        match self.lanes {
+            LaneType::I32Le => i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]),
+            LaneType::I32Be => i32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]),
+            LaneType::I16Le => i16::from_le_bytes([bytes[0], bytes[1]]).into(),
+            LaneType::I16Be => i16::from_be_bytes([bytes[0], bytes[1]]).into(),
+        }
+    }
+}
+
+/// The exponent that a rank proposes for the fragment that starts there.
+fn proposal(start: usize, rank: usize) -> i32 {
+    ((start / 7 + 13 * rank) % EXPONENT_SPAN) as i32 - EXPONENT_SPAN as i32 / 2
+}
+
+impl Buffer for IntegerBuffer {
+    fn len(&self) -> usize {
+        self.tensor.lock().own.len()
+    }
+
+    fn signature(&self) -> i32 {
+        self.tensor.signature
+    }
+
+    fn exponent(&mut self, range: Range<usize>) -> i32 {
+        let inner = self.tensor.lock();
+        if inner.not_finite.is_some_and(|index| range.contains(&index)) {
+            return NOT_FINITE;
+        }
+        proposal(range.start, inner.rank)
+    }
+
+    fn encode(&mut self, range: Range<usize>, exponent: i8, lanes: &mut [u8]) -> u32 {
+        assert_eq!(i32::from(exponent), self.agreed(range.start), "the agreed exponent");
+        let inner = self.tensor.lock();
+        assert!(
+            !inner.is_decoded[range.clone()].contains(&true),
+            "{range:?} is encoded after it was decoded"
+        );
+        let bytes: Vec<u8> = inner.values[range].iter().flat_map(|v| self.lane_bytes(*v)).collect();
+        lanes.fill(0);
+        lanes[..bytes.len()].copy_from_slice(&bytes);
+        self.lanes.sum(lanes)
+    }
+
+    fn decode(&mut self, range: Range<usize>, exponent: i8, lanes: &[u8]) {
+        assert_eq!(i32::from(exponent), self.agreed(range.start), "the agreed exponent");
+        let width = self.lanes.width();
+        let mut inner = self.tensor.lock();
+        for (index, bytes) in range.zip(lanes.chunks_exact(width)) {
+            assert!(!inner.is_decoded[index], "element {index} is decoded twice");
+            inner.is_decoded[index] = true;
+            inner.values[index] = self.read_lane(bytes);
+        }
+    }
+}

@@ -1,0 +1,399 @@
+//! Whole jobs under virtual time: real workers and aggregators, an emulated network, and the checks that must always hold.
+
+mod buffer;
+mod failures;
+mod joining;
+mod link;
+mod random;
+mod sums;
+mod throughput;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use wiresum_wire::{FragmentId, MAX_PACKET, NodeId, Packet, Round, SubModelId};
+
+use crate::plan::{Child, SubModel};
+use crate::rng::Rng;
+use crate::{Aggregator, Event, Failure, Outcome, Plan, Recipients, Time, Verdict, Worker};
+use buffer::{IntegerBuffer, Tensor};
+use link::{Conditions, Link};
+
+/// First incarnation of a cluster.
+const INCARNATION: u64 = 1;
+/// A round's time unless a test says otherwise: beyond what any recovery takes.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// Datagrams after which a cluster counts as live-locked.
+const MAX_EVENTS: u64 = 3_000_000;
+
+/// What a test does with one worker.
+struct Host {
+    address: SocketAddr,
+    worker: Worker,
+    /// Taken from the network; nothing reaches it or leaves it.
+    is_dead: bool,
+    has_joined: bool,
+    /// Tensors that it has passed, by round.
+    tensors: Vec<Tensor>,
+    /// Outcomes, in order, and when they came.
+    finished: Vec<(Round, Result<(), Failure>, Time)>,
+}
+
+struct Node {
+    id: NodeId,
+    address: SocketAddr,
+    aggregator: Aggregator,
+    is_dead: bool,
+}
+
+/// A datagram on its way.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Flying {
+    at_ns: u64,
+    /// Breaks ties, so that order depends on nothing else.
+    ordinal: u64,
+    source: SocketAddr,
+    destination: SocketAddr,
+    bytes: Vec<u8>,
+}
+
+/// A job, its nodes and the network between them.
+struct Cluster {
+    plan: Plan,
+    hosts: Vec<Host>,
+    nodes: Vec<Node>,
+    conditions: Conditions,
+    links: BTreeMap<(SocketAddr, SocketAddr), Link>,
+    flying: BinaryHeap<Reverse<Flying>>,
+    rng: Rng,
+    now_ns: u64,
+    sent: u64,
+    events: u64,
+    first: FragmentId,
+    incarnation: u64,
+}
+
+impl Cluster {
+    fn new(plan: Plan, conditions: Conditions, seed: u64) -> Self {
+        Self::starting_at(plan, conditions, seed, FragmentId(0))
+    }
+
+    fn starting_at(plan: Plan, conditions: Conditions, seed: u64, first: FragmentId) -> Self {
+        plan.validate().expect("a valid plan");
+        let node = |n: &crate::plan::Node| Node {
+            id: NodeId(n.id),
+            address: n.address,
+            aggregator: Aggregator::new(&plan, NodeId(n.id)),
+            is_dead: false,
+        };
+        let nodes = plan.nodes.iter().map(node).collect();
+        let mut cluster = Self {
+            hosts: Vec::new(),
+            nodes,
+            conditions,
+            links: BTreeMap::new(),
+            flying: BinaryHeap::new(),
+            rng: Rng::new(seed),
+            now_ns: 0,
+            sent: 0,
+            events: 0,
+            first,
+            incarnation: INCARNATION,
+            plan,
+        };
+        cluster.start_workers();
+        cluster
+    }
+
+    /// (Re)starts every worker, in the cluster's incarnation and at the same addresses.
+    fn start_workers(&mut self) {
+        let (plan, first, incarnation) = (&self.plan, self.first, self.incarnation);
+        let host = |rank: u32| Host {
+            address: SocketAddr::from(([10, 1, 0, rank as u8], 4000)),
+            worker: Worker::starting_at(plan, rank, incarnation, first),
+            is_dead: false,
+            has_joined: false,
+            tensors: Vec::new(),
+            finished: Vec::new(),
+        };
+        self.hosts = (0..self.plan.workers.len() as u32).map(host).collect();
+    }
+
+    fn restart(&mut self) {
+        self.incarnation += 1;
+        self.start_workers();
+    }
+
+    fn now(&self) -> Time {
+        Time(self.now_ns / 1000)
+    }
+
+    fn join(&mut self, rank: usize) {
+        let now = self.now();
+        self.hosts[rank].worker.join(now.plus(PATIENCE), now);
+        self.drive(rank);
+    }
+
+    fn join_all(&mut self) {
+        (0..self.hosts.len()).for_each(|rank| self.join(rank));
+    }
+
+    fn submit(&mut self, rank: usize, tensor: Tensor) {
+        self.submit_within(rank, tensor, PATIENCE);
+    }
+
+    fn submit_within(&mut self, rank: usize, tensor: Tensor, patience: Duration) {
+        let now = self.now();
+        let host = &mut self.hosts[rank];
+        host.tensors.push(tensor.clone());
+        let buffer = IntegerBuffer::new(&self.plan, tensor);
+        host.worker.submit(Box::new(buffer), now.plus(patience), now);
+        self.drive(rank);
+    }
+
+    /// Passes the same sizes on every rank, all at once, each with values of its own.
+    fn submit_all(&mut self, sizes: &[usize]) {
+        for rank in 0..self.hosts.len() {
+            for size in sizes {
+                let round = self.hosts[rank].tensors.len();
+                let tensor = Tensor::of(&self.plan, rank, round, *size);
+                self.submit(rank, tensor);
+            }
+        }
+    }
+
+    /// Runs until every living worker has an outcome for every tensor it passed.
+    fn run(&mut self) {
+        while !self.is_finished() {
+            assert!(self.step(), "nothing is under way, yet {}", self.describe());
+        }
+    }
+
+    /// Runs until this time.
+    fn run_until(&mut self, until: Time) {
+        while self.next_event_ns().is_some_and(|at| at <= until.0 * 1000) {
+            self.step();
+        }
+        self.now_ns = self.now_ns.max(until.0 * 1000);
+    }
+
+    fn is_finished(&self) -> bool {
+        let is_done = |host: &Host| host.finished.len() == host.tensors.len() && host.has_joined;
+        self.hosts.iter().all(|host| host.is_dead || is_done(host))
+    }
+
+    fn describe(&self) -> String {
+        let progress = |host: &Host| (host.has_joined, host.finished.len(), host.tensors.len());
+        format!("{:?} at {:?}", self.hosts.iter().map(progress).collect::<Vec<_>>(), self.now())
+    }
+
+    fn next_alarm(&self) -> Option<(Time, usize)> {
+        let alive = self.hosts.iter().enumerate().filter(|(_, host)| !host.is_dead);
+        alive.filter_map(|(rank, host)| Some((host.worker.poll_timeout()?, rank))).min()
+    }
+
+    fn next_event_ns(&self) -> Option<u64> {
+        let flying = self.flying.peek().map(|Reverse(next)| next.at_ns);
+        let alarm = self.next_alarm().map(|(at, _)| at.0 * 1000);
+        flying.into_iter().chain(alarm).min().map(|at| at.max(self.now_ns))
+    }
+
+    /// One datagram or one timeout. False if nothing is under way.
+    fn step(&mut self) -> bool {
+        self.events += 1;
+        assert!(self.events < MAX_EVENTS, "live-lock: {}", self.describe());
+        let flying = self.flying.peek().map(|Reverse(next)| next.at_ns);
+        match self.next_alarm() {
+            Some((at, rank)) if flying.is_none_or(|flying| at.0 * 1000 <= flying) => {
+                self.now_ns = self.now_ns.max(at.0 * 1000);
+                let now = self.now();
+                self.hosts[rank].worker.handle_timeout(now);
+                self.drive(rank);
+                let next = self.hosts[rank].worker.poll_timeout();
+                assert!(next.is_none_or(|next| next > now), "worker {rank} is due again at once");
+            }
+            _ => {
+                let Some(Reverse(datagram)) = self.flying.pop() else { return false };
+                self.now_ns = self.now_ns.max(datagram.at_ns);
+                self.deliver(datagram);
+            }
+        }
+        true
+    }
+
+    fn deliver(&mut self, datagram: Flying) {
+        let to = datagram.destination;
+        if let Some(index) = self.nodes.iter().position(|n| n.address == to && !n.is_dead) {
+            self.deliver_to_node(index, &datagram);
+        } else if let Some(rank) = self.hosts.iter().position(|h| h.address == to && !h.is_dead) {
+            let now = self.now();
+            self.hosts[rank].worker.handle_datagram(datagram.source, &datagram.bytes, now);
+            self.drive(rank);
+        }
+    }
+
+    fn deliver_to_node(&mut self, index: usize, datagram: &Flying) {
+        let mut buffer = [0; MAX_PACKET];
+        let len = datagram.bytes.len().min(MAX_PACKET);
+        buffer[..len].copy_from_slice(&datagram.bytes[..len]);
+        let node = &mut self.nodes[index];
+        let outcome = node.aggregator.handle_datagram(datagram.source, &mut buffer, len);
+        let (address, id) = (node.address, node.id);
+        self.check_invariant(id, outcome, &datagram.bytes);
+        let packet = &mut buffer[..outcome.len];
+        match outcome.recipients {
+            Recipients::None => {}
+            Recipients::One(to) => self.send(address, to, packet),
+            Recipients::Children => {
+                for child in 0..self.nodes[index].aggregator.child_count() {
+                    let to = self.nodes[index].aggregator.address_to_child(child, packet);
+                    to.into_iter().for_each(|to| self.send(address, to, packet));
+                }
+            }
+        }
+    }
+
+    /// The invariant: when a position takes an entry, no one needs the one that was there.
+    fn check_invariant(&self, node: NodeId, outcome: Outcome, datagram: &[u8]) {
+        let Ok(packet) = Packet::parse(datagram) else { return };
+        let takes =
+            matches!(outcome.verdict, Verdict::First | Verdict::Completed | Verdict::Forwarded);
+        if !takes {
+            return;
+        }
+        let sub_model = SubModelId(packet.header.sub_model.get());
+        let slots = self.sub_model(sub_model).slots;
+        let before = FragmentId(packet.header.fragment.get()).plus((2 * slots).wrapping_neg());
+        if before.since(self.first) < 0 {
+            return;
+        }
+        for (rank, host) in self.hosts.iter().enumerate().filter(|(_, host)| host.has_joined) {
+            let needs = host.worker.needs(sub_model, before);
+            assert!(!needs, "worker {rank} needs position {before}, which node {node} replaced");
+        }
+    }
+
+    fn sub_model(&self, id: SubModelId) -> &SubModel {
+        self.plan.sub_models.iter().find(|s| s.id() == id).expect("a sub-model of the plan")
+    }
+
+    /// Takes everything out of a worker that it has to give.
+    fn drive(&mut self, rank: usize) {
+        let mut buffer = [0; MAX_PACKET];
+        let now = self.now();
+        while let Some(transmit) = self.hosts[rank].worker.poll_transmit(now, &mut buffer) {
+            let source = self.hosts[rank].address;
+            self.send(source, transmit.destination, &buffer[..transmit.len]);
+        }
+        let host = &mut self.hosts[rank];
+        while let Some(event) = host.worker.poll_event() {
+            match event {
+                Event::Joined => host.has_joined = true,
+                Event::Finished { round, outcome, .. } => host.finished.push((round, outcome, now)),
+            }
+        }
+    }
+
+    /// Gives a datagram to the network, which does to it what the conditions say.
+    fn send(&mut self, source: SocketAddr, destination: SocketAddr, bytes: &[u8]) {
+        let link = self.links.entry((source, destination)).or_default();
+        let arrivals = link.carry(&self.conditions, self.now_ns, bytes, &mut self.rng);
+        for (at_ns, bytes) in arrivals {
+            self.sent += 1;
+            let ordinal = self.sent;
+            self.flying.push(Reverse(Flying { at_ns, ordinal, source, destination, bytes }));
+        }
+    }
+
+    /// Every worker got every sum, to the bit.
+    fn assert_sums(&self) {
+        for (rank, host) in self.hosts.iter().enumerate().filter(|(_, host)| !host.is_dead) {
+            for (index, (round, outcome, _)) in host.finished.iter().enumerate() {
+                assert_eq!(outcome, &Ok(()), "worker {rank}, round {round}");
+                assert_eq!(round.0 as usize, index, "rounds finish in order");
+                let expected = self.expected_sum(index);
+                assert_eq!(host.tensors[index].values(), expected, "worker {rank}, round {round}");
+            }
+        }
+    }
+
+    fn expected_sum(&self, round: usize) -> Vec<i32> {
+        let tensors: Vec<&Tensor> = self.hosts.iter().map(|host| &host.tensors[round]).collect();
+        Tensor::sum(&self.plan, &tensors)
+    }
+
+    /// Contributions with this verdict at all nodes.
+    fn count(&self, verdict: Verdict) -> u64 {
+        let counters = self.nodes.iter().flat_map(|node| node.aggregator.counters());
+        counters.filter(|(v, _)| *v == verdict).map(|(_, count)| count).sum()
+    }
+
+    fn worker_count(&self, rank: usize, name: &str) -> u64 {
+        let counters = self.hosts[rank].worker.counters();
+        counters.into_iter().find(|(n, _)| *n == name).expect("a counter").1
+    }
+}
+
+/// A tree for plans: nodes with their children.
+struct Tree(Vec<(u16, Option<u16>, Vec<Child>)>);
+
+impl Tree {
+    fn star(workers: u32) -> Self {
+        Self(vec![(0, None, (0..workers).map(Child::Worker).collect())])
+    }
+
+    /// The root sums worker 0 and two nodes; below one of these is a third level.
+    fn three_levels() -> Self {
+        use Child::{Node, Worker};
+        Self(vec![
+            (0, None, vec![Worker(0), Node(1), Node(2)]),
+            (1, Some(0), vec![Worker(1), Node(3)]),
+            (2, Some(0), vec![Worker(2), Worker(3)]),
+            (3, Some(1), vec![Worker(4), Worker(5)]),
+        ])
+    }
+}
+
+/// One stream of values of a plan.
+struct Values {
+    share: f64,
+    policy: &'static str,
+    slots: u32,
+    window: u32,
+}
+
+const POOL: Values = Values { share: 1.0, policy: "pool", slots: 16, window: 8 };
+const CACHE: Values = Values { share: 1.0, policy: "cache", slots: 256, window: 32 };
+
+/// A plan over one tree, with small packets.
+fn plan(tree: &Tree, streams: &[Values]) -> Plan {
+    plan_with(tree, streams, 64, "int32-le")
+}
+
+fn plan_with(tree: &Tree, streams: &[Values], values_per_packet: u16, lanes: &str) -> Plan {
+    let places: Vec<_> = tree.0.iter().map(|(node, parent, children)| {
+        serde_json::json!({ "node": node, "parent": parent, "children": children })
+    }).collect();
+    let exponents = Values { share: 0.0, policy: "pool", slots: 8, window: 4 };
+    let sub_models: Vec<_> = std::iter::once(&exponents).chain(streams).enumerate().map(|(id, s)| {
+        let role = if id == 0 { "exponents" } else { "values" };
+        serde_json::json!({ "id": id, "name": format!("stream{id}"), "role": role, "share": s.share, "policy": s.policy,
+            "slots": s.slots, "window": s.window, "tree": places })
+    }).collect();
+    let nodes: Vec<_> = tree.0.iter().map(|(id, ..)| {
+        serde_json::json!({ "id": id, "name": format!("n{id}"), "address": format!("10.0.0.{id}:5747") })
+    }).collect();
+    let of_workers =
+        |children: &Vec<Child>| children.iter().filter(|c| matches!(c, Child::Worker(_))).count();
+    let count: usize = tree.0.iter().map(|(.., children)| of_workers(children)).sum();
+    let workers: Vec<_> =
+        (0..count).map(|r| serde_json::json!({ "rank": r, "name": format!("w{r}") })).collect();
+    let text = serde_json::json!({
+        "format": "wiresum-plan/1",
+        "job": { "id": 1, "secret": "0123456789abcdef", "values_per_packet": values_per_packet, "lanes": lanes },
+        "nodes": nodes, "workers": workers, "sub_models": sub_models,
+    });
+    Plan::from_json(&text.to_string()).expect("a valid plan")
+}

@@ -1,0 +1,223 @@
+//! Thousands of random schedules: plans, misfortune, garbage and lateness, all from a seed.
+//!
+//! A failure prints its seed and the command that replays it.
+
+use super::*;
+
+/// Schedules per test; there are as many tests as the machine may run side by side without effort.
+const SCHEDULES: u64 = 700;
+/// Replays one seed in place of all.
+const SEED_VARIABLE: &str = "WIRESUM_SEED";
+
+/// Prints how to replay, if the schedule fails.
+struct Replay {
+    seed: u64,
+    test: &'static str,
+}
+
+impl Drop for Replay {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let Self { seed, test } = self;
+            eprintln!(
+                "replay: {SEED_VARIABLE}={seed} cargo test -p wiresum-protocol {test} -- --exact"
+            );
+        }
+    }
+}
+
+fn run_schedules(test: &'static str, first_seed: u64, schedule: fn(u64)) {
+    #[expect(clippy::disallowed_methods, reason = "a replay is asked for from outside")]
+    let replayed = std::env::var(SEED_VARIABLE).ok().map(|seed| seed.parse().expect("a number"));
+    let seeds = replayed.map_or(first_seed..first_seed + SCHEDULES, |seed: u64| seed..seed + 1);
+    for seed in seeds {
+        let _replay = Replay { seed, test };
+        schedule(seed);
+    }
+}
+
+fn random_tree(rng: &mut Rng) -> Tree {
+    let shapes = [2, 3, 5, 8].map(Tree::star);
+    match rng.below(7) {
+        0 => Tree::star(1),
+        shape @ 1..=4 => shapes.into_iter().nth(shape as usize - 1).expect("four stars"),
+        5 => Tree(vec![
+            (0, None, vec![Child::Node(1), Child::Node(2)]),
+            (1, Some(0), (0..2).map(Child::Worker).collect()),
+            (2, Some(0), vec![Child::Worker(2)]),
+        ]),
+        _ => Tree::three_levels(),
+    }
+}
+
+fn random_streams(rng: &mut Rng) -> Vec<Values> {
+    let count = 1 + rng.below(3);
+    let stream = |rng: &mut Rng| {
+        let slots = 1 << rng.below(8);
+        let window = 1 + rng.below(slots.into()) as u32;
+        let policy = if rng.below(2) == 0 { "pool" } else { "cache" };
+        Values { share: 1.0 / count as f64, policy, slots, window }
+    };
+    (0..count).map(|_| stream(rng)).collect()
+}
+
+fn random_conditions(rng: &mut Rng) -> Conditions {
+    let up_to = |rng: &mut Rng, most: f64| {
+        if rng.below(3) == 0 { 0.0 } else { most * rng.below(1000) as f64 / 1000.0 }
+    };
+    Conditions {
+        loss: up_to(rng, 0.2),
+        duplication: up_to(rng, 0.3),
+        late_ns: [20_000, 2_000_000, 2_000_000_000][rng.below(3) as usize],
+        reordering: up_to(rng, 0.5),
+        jitter_ns: [20_000, 500_000, 50_000_000][rng.below(3) as usize],
+        corruption: up_to(rng, 0.05),
+        delay_ns: [1_000, 50_000, 5_000_000][rng.below(3) as usize],
+        bits_per_second: [0, 100_000_000, 1_000_000_000][rng.below(3) as usize],
+        queue_bytes: 100_000,
+    }
+}
+
+fn random_cluster(rng: &mut Rng, seed: u64) -> Cluster {
+    let lanes = ["int32-le", "int32-be", "int16-le", "int16-be"][rng.below(4) as usize];
+    let plan = plan_with(&random_tree(rng), &random_streams(rng), 64, lanes);
+    let first = if rng.below(2) == 0 { 0 } else { (rng.below(50) as u32).wrapping_neg() };
+    Cluster::starting_at(plan, random_conditions(rng), seed, FragmentId(first))
+}
+
+fn random_sizes(rng: &mut Rng) -> Vec<usize> {
+    let scale = [1, 100, 3000][rng.below(3) as usize];
+    (0..=rng.below(5)).map(|_| rng.below(scale + 1) as usize).collect()
+}
+
+/// Workers start and pass their tensors at times of their own.
+fn run_with_stragglers(cluster: &mut Cluster, sizes: &[usize], rng: &mut Rng) {
+    let mut pending: Vec<(Time, usize)> = (0..cluster.hosts.len())
+        .map(|rank| {
+            (cluster.now().plus(Duration::from_micros(rng.below(3) * rng.below(2_000_000))), rank)
+        })
+        .collect();
+    pending.sort();
+    for (at, rank) in pending {
+        cluster.run_until(at);
+        cluster.join(rank);
+        for (round, size) in sizes.iter().enumerate() {
+            let tensor = Tensor::of(&cluster.plan, rank, round, *size);
+            cluster.submit(rank, tensor);
+        }
+    }
+    cluster.run();
+}
+
+/// Strangers' datagrams, and the job's own with forged fields.
+fn inject_garbage(cluster: &mut Cluster, rng: &mut Rng) {
+    let addresses: Vec<SocketAddr> = cluster
+        .hosts
+        .iter()
+        .map(|h| h.address)
+        .chain(cluster.nodes.iter().map(|n| n.address))
+        .collect();
+    let pick = |rng: &mut Rng| addresses[rng.below(addresses.len() as u64) as usize];
+    for _ in 0..rng.below(40) {
+        let mut bytes = vec![0; rng.below(300) as usize];
+        rng.fill(&mut bytes);
+        if rng.below(2) == 0 && bytes.len() > 4 {
+            bytes[..4].copy_from_slice(&[0x57, 0x53, 1, 1 + rng.below(8) as u8]);
+        }
+        let (source, destination) = (pick(rng), pick(rng));
+        cluster.send(source, destination, &bytes);
+    }
+}
+
+fn sums_are_exact(seed: u64) {
+    let mut rng = Rng::new(seed);
+    let mut cluster = random_cluster(&mut rng, seed);
+    inject_garbage(&mut cluster, &mut rng);
+    let sizes = random_sizes(&mut rng);
+    run_with_stragglers(&mut cluster, &sizes, &mut rng);
+    cluster.assert_sums();
+}
+
+fn restarts_are_clean(seed: u64) {
+    let mut rng = Rng::new(seed);
+    let mut cluster = random_cluster(&mut rng, seed);
+    for _ in 0..rng.below(3) {
+        cluster.join_all();
+        cluster.submit_all(&random_sizes(&mut rng));
+        let pause = Duration::from_micros(rng.below(400_000));
+        cluster.run_until(cluster.now().plus(pause));
+        cluster.restart();
+    }
+    let sizes = random_sizes(&mut rng);
+    run_with_stragglers(&mut cluster, &sizes, &mut rng);
+    cluster.assert_sums();
+}
+
+fn survivors_fail_in_time(seed: u64) {
+    let mut rng = Rng::new(seed);
+    let mut cluster = random_cluster(&mut rng, seed);
+    cluster.join_all();
+    while !cluster.hosts.iter().all(|host| host.has_joined) {
+        cluster.step();
+    }
+    let patience = Duration::from_secs(10);
+    for rank in 0..cluster.hosts.len() {
+        let tensor = Tensor::of(&cluster.plan, rank, 0, 3000);
+        cluster.submit_within(rank, tensor, patience);
+    }
+    let deadline = cluster.now().plus(patience);
+    cluster.run_until(cluster.now().plus(Duration::from_micros(rng.below(5_000))));
+    if rng.below(2) == 0 {
+        let index = rng.below(cluster.nodes.len() as u64) as usize;
+        cluster.nodes[index].is_dead = true;
+    } else {
+        let rank = rng.below(cluster.hosts.len() as u64) as usize;
+        cluster.hosts[rank].is_dead = true;
+    }
+    cluster.run();
+    assert!(cluster.now() <= deadline, "{:?} is after the deadline {deadline:?}", cluster.now());
+    for host in cluster.hosts.iter().filter(|host| !host.is_dead) {
+        match &host.finished[0].1 {
+            Ok(()) => assert_eq!(host.tensors[0].values(), cluster.expected_sum(0)),
+            Err(failure) => assert!(
+                matches!(
+                    failure,
+                    Failure::Missing { .. } | Failure::NoResult { .. } | Failure::Silent { .. }
+                ),
+                "{failure:?}"
+            ),
+        }
+    }
+}
+
+#[test]
+fn sums_are_exact_whatever_the_network_does() {
+    run_schedules("cluster::random::sums_are_exact_whatever_the_network_does", 0, sums_are_exact);
+}
+
+#[test]
+fn sums_are_exact_whatever_the_network_does_again() {
+    run_schedules(
+        "cluster::random::sums_are_exact_whatever_the_network_does_again",
+        1 << 20,
+        sums_are_exact,
+    );
+}
+
+#[test]
+fn a_new_incarnation_starts_clean_whatever_came_before() {
+    run_schedules(
+        "cluster::random::a_new_incarnation_starts_clean_whatever_came_before",
+        2 << 20,
+        restarts_are_clean,
+    );
+}
+
+#[test]
+fn a_death_ends_every_round_by_its_deadline() {
+    run_schedules(
+        "cluster::random::a_death_ends_every_round_by_its_deadline",
+        3 << 20,
+        survivors_fail_in_time,
+    );
+}

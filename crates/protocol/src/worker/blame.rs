@@ -1,0 +1,91 @@
+//! Why a round is late: what the last statuses say, in names of the plan.
+
+use wiresum_wire::NodeId;
+use wiresum_wire::control::EntryState;
+
+use super::Worker;
+use super::failure::Failure;
+use super::join::Stage;
+use super::recovery::LastStatus;
+use super::round::{OpenRound, Phase};
+use super::stream::Stream;
+use crate::Time;
+use crate::plan::{Child, SubModel};
+
+impl Worker {
+    /// The failure of the oldest round, which holds up all others.
+    pub(super) fn blame(&self, now: Time) -> Failure {
+        let Some(round) = self.rounds.front() else { return Failure::Left };
+        if self.stage != Stage::Joined {
+            return self.not_welcomed(now);
+        }
+        let streams = self.streams_of(round);
+        let silent = streams.iter().find(|stream| stream.is_silent());
+        match (silent, streams.first()) {
+            (Some(stream), _) => silence(round, stream, now),
+            (None, Some(stream)) => match stream.last_status {
+                Some(status) => self.accuse(round, stream, status, now),
+                None => silence(round, stream, now),
+            },
+            (None, None) => silence(round, &self.streams[0], now),
+        }
+    }
+
+    /// The streams that a round waits for.
+    fn streams_of(&self, round: &OpenRound) -> Vec<&Stream> {
+        if round.phase == Phase::Preamble {
+            return vec![&self.streams[0]];
+        }
+        let waits =
+            |stream: &&Stream| stream.locate(stream.oldest).is_some_and(|(r, _)| r == round.round);
+        self.streams[1..].iter().filter(waits).collect()
+    }
+
+    fn accuse(&self, round: &OpenRound, stream: &Stream, status: LastStatus, now: Time) -> Failure {
+        let (round_number, fragment) = (round.round, status.first.0);
+        let waited = now.since(round.submitted);
+        let sub_model = self.plan.sub_models.iter().find(|s| s.id() == stream.sub_model);
+        let node = stream.node;
+        let suspects = match (status.state, sub_model) {
+            (EntryState::Empty | EntryState::Filling, Some(sub_model)) => {
+                let missing = self.missing(sub_model, node, status.contributors);
+                return Failure::Missing { round: round_number, fragment, node, missing, waited };
+            }
+            (EntryState::Forwarded, Some(sub_model)) => self.beyond(sub_model, node),
+            _ => vec![self.name(Child::Node(node.0))],
+        };
+        Failure::NoResult { round: round_number, fragment, node, suspects, waited }
+    }
+
+    fn missing(&self, sub_model: &SubModel, node: NodeId, contributors: u64) -> Vec<String> {
+        let children = sub_model.place(node).map_or(&[][..], |place| &place.children);
+        let absent = children.iter().enumerate().filter(|(i, _)| contributors >> i & 1 == 0);
+        absent.map(|(_, child)| self.name(*child)).collect()
+    }
+
+    /// Every node above `node`, and every other child of those.
+    fn beyond(&self, sub_model: &SubModel, node: NodeId) -> Vec<String> {
+        let mut names = Vec::new();
+        let mut below = Child::Node(node.0);
+        while let Some((above, _)) = sub_model.parent_of(below) {
+            names.push(self.name(Child::Node(above.0)));
+            let children = sub_model.place(above).map_or(&[][..], |place| &place.children);
+            names.extend(children.iter().filter(|child| **child != below).map(|c| self.name(*c)));
+            below = Child::Node(above.0);
+        }
+        names
+    }
+
+    fn name(&self, child: Child) -> String {
+        let name = match child {
+            Child::Worker(rank) => self.plan.workers.get(rank as usize).map(|w| &w.name),
+            Child::Node(id) => self.plan.node(NodeId(id)).map(|n| &n.name),
+        };
+        name.cloned().unwrap_or_default()
+    }
+}
+
+fn silence(round: &OpenRound, stream: &Stream, now: Time) -> Failure {
+    let silent = now.since(stream.last_heard.unwrap_or(round.submitted));
+    Failure::Silent { round: round.round, node: stream.node, address: stream.address, silent }
+}

@@ -1,0 +1,38 @@
+//! What a worker counts.
+
+/// Counts since the worker's construction.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Counters {
+    pub hellos: u64,
+    pub contributions: u64,
+    pub repetitions: u64,
+    pub probes: u64,
+    pub statuses: u64,
+    pub results: u64,
+    pub surplus_results: u64,
+    pub late_statuses: u64,
+    pub mismatches: u64,
+    pub foreign: u64,
+    pub damaged: u64,
+    pub malformed: u64,
+}
+
+impl Counters {
+    /// Names and values, in a fixed order.
+    pub fn list(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("hellos", self.hellos),
+            ("contributions", self.contributions),
+            ("repetitions", self.repetitions),
+            ("probes", self.probes),
+            ("statuses", self.statuses),
+            ("results", self.results),
+            ("surplus_results", self.surplus_results),
+            ("late_statuses", self.late_statuses),
+            ("mismatches", self.mismatches),
+            ("foreign", self.foreign),
+            ("damaged", self.damaged),
+            ("malformed", self.malformed),
+        ]
+    }
+}

@@ -1,0 +1,189 @@
+//! Positions on their way: one record per slot, in two queues, every operation in constant time.
+//!
+//! Positions that have been sent and have no result lie within one slot count of each other, so position mod slots finds the
+//! record. *Unreported* positions are queued in order of their last transmission; *reported* ones (a status said that the
+//! node holds them, the result is due) in order of the report.
+
+use wiresum_wire::FragmentId;
+use zerocopy::{FromBytes, FromZeros, Immutable};
+
+use crate::Time;
+
+/// Which queue a record is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Queue {
+    /// No status has said that the node holds it since it was last sent.
+    Unreported = 1,
+    /// The node holds it.
+    Reported = 2,
+}
+
+/// What is known of one position; all bytes zero means that it is done or was never sent.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable)]
+#[repr(C)]
+pub(super) struct Record {
+    /// When it was last sent, in microseconds.
+    pub sent_at: u64,
+    /// Unreported: the ordinal of its last transmission. Reported: the newest position with a result at that time.
+    pub mark: u32,
+    previous: u32,
+    next: u32,
+    queue: u8,
+    /// 1 once a status said that the node holds it.
+    pub held: u8,
+    /// 1 while it waits to be sent again.
+    pub is_due_again: u8,
+    /// 1 once it was sent again.
+    pub is_repeated: u8,
+    /// Results of it whose check failed.
+    pub damaged: u8,
+    padding: [u8; 7],
+}
+
+/// No record.
+const NIL: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    head: u32,
+    tail: u32,
+}
+
+/// See the module.
+pub(super) struct Flight {
+    records: Vec<Record>,
+    queues: [Ends; 2],
+}
+
+impl Flight {
+    /// Room for `slots` positions, a power of two. Memory is touched only where positions are used.
+    pub fn new(slots: u32) -> Self {
+        let records =
+            Record::new_vec_zeroed(slots as usize).expect("a plan's slots fit the address space");
+        Self { records, queues: [Ends { head: NIL, tail: NIL }; 2] }
+    }
+
+    fn index(&self, position: FragmentId) -> u32 {
+        position.0 & (self.records.len() as u32 - 1)
+    }
+
+    /// The record of a position that is on its way; `None` if it is done.
+    pub fn get(&mut self, position: FragmentId) -> Option<&mut Record> {
+        let index = self.index(position);
+        let record = &mut self.records[index as usize];
+        (record.queue != 0).then_some(record)
+    }
+
+    /// Whether the record that this position shares is free, that is, the position has its result if it was sent.
+    pub fn is_done(&self, position: FragmentId) -> bool {
+        self.records[self.index(position) as usize].queue == 0
+    }
+
+    /// The queue that a position on its way is in.
+    pub fn queue_of(&self, position: FragmentId) -> Option<Queue> {
+        match self.records[self.index(position) as usize].queue {
+            1 => Some(Queue::Unreported),
+            2 => Some(Queue::Reported),
+            _ => None,
+        }
+    }
+
+    /// The first position of a queue, given any position `oldest` that none on its way is older than.
+    pub fn first(&self, queue: Queue, oldest: FragmentId) -> Option<(FragmentId, Record)> {
+        let head = self.queues[queue as usize - 1].head;
+        let ahead = head.wrapping_sub(oldest.0) & (self.records.len() as u32 - 1);
+        (head != NIL).then(|| (oldest.plus(ahead), self.records[head as usize]))
+    }
+
+    /// Moves a position to the end of a queue, from wherever it is.
+    pub fn enqueue(&mut self, position: FragmentId, queue: Queue, mark: u32) {
+        let index = self.index(position);
+        self.unlink(index);
+        let ends = &mut self.queues[queue as usize - 1];
+        let previous = std::mem::replace(&mut ends.tail, index);
+        if previous == NIL {
+            ends.head = index;
+        } else {
+            self.records[previous as usize].next = index;
+        }
+        let record = &mut self.records[index as usize];
+        (record.queue, record.mark, record.previous, record.next) =
+            (queue as u8, mark, previous, NIL);
+    }
+
+    /// The position has its result.
+    pub fn remove(&mut self, position: FragmentId) {
+        let index = self.index(position);
+        self.unlink(index);
+        self.records[index as usize] = Record::new_zeroed();
+    }
+
+    /// Notes a transmission; the first of a position starts its record.
+    pub fn note_sent(&mut self, position: FragmentId, ordinal: u32, now: Time) {
+        let is_repeated = !self.is_done(position);
+        self.enqueue(position, Queue::Unreported, ordinal);
+        let index = self.index(position) as usize;
+        let record = &mut self.records[index];
+        record.sent_at = now.0;
+        record.is_due_again = 0;
+        record.is_repeated = is_repeated.into();
+    }
+
+    fn unlink(&mut self, index: u32) {
+        let Record { queue, previous, next, .. } = self.records[index as usize];
+        if queue == 0 {
+            return;
+        }
+        let ends = &mut self.queues[usize::from(queue) - 1];
+        if previous == NIL {
+            ends.head = next;
+        } else {
+            self.records[previous as usize].next = next;
+        }
+        if next == NIL {
+            ends.tail = previous;
+        } else {
+            self.records[next as usize].previous = previous;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OLDEST: FragmentId = FragmentId(u32::MAX - 1);
+
+    fn sent(count: u32) -> Flight {
+        let mut flight = Flight::new(8);
+        (0..count).for_each(|i| flight.note_sent(OLDEST.plus(i), i, Time(i.into())));
+        flight
+    }
+
+    fn head(flight: &Flight, queue: Queue) -> Option<u32> {
+        flight.first(queue, OLDEST).map(|(position, _)| position.since(OLDEST) as u32)
+    }
+
+    #[test]
+    fn the_earliest_transmission_is_first_across_the_wrap() {
+        let mut flight = sent(5);
+        assert_eq!(head(&flight, Queue::Unreported), Some(0));
+        flight.remove(OLDEST);
+        flight.note_sent(OLDEST.plus(1), 5, Time(5));
+        assert_eq!(head(&flight, Queue::Unreported), Some(2));
+        assert_eq!(flight.get(OLDEST.plus(1)).map(|r| r.is_repeated), Some(1));
+    }
+
+    #[test]
+    fn positions_move_between_queues_and_out() {
+        let mut flight = sent(3);
+        flight.enqueue(OLDEST.plus(1), Queue::Reported, 9);
+        assert_eq!(head(&flight, Queue::Reported), Some(1));
+        flight.remove(OLDEST);
+        flight.remove(OLDEST.plus(2));
+        assert_eq!(head(&flight, Queue::Unreported), None);
+        assert!(flight.is_done(OLDEST) && !flight.is_done(OLDEST.plus(1)));
+        flight.remove(OLDEST.plus(1));
+        assert_eq!(head(&flight, Queue::Reported), None);
+    }
+}

@@ -1,0 +1,279 @@
+//! The worker: from collectives to datagrams and back.
+//!
+//! | file | what it decides |
+//! | --- | --- |
+//! | `join` | when this worker is a child of its nodes |
+//! | `round`, `layout` | what a collective's preamble and fragments hold, and how it ends |
+//! | `stream`, `flight` | which position may be sent next, and which have their results |
+//! | `recovery`, `rtt` | when to ask a node, and what to send again |
+//! | `failure`, `blame` | how a round fails, and who is to blame |
+
+mod blame;
+mod counters;
+mod failure;
+mod flight;
+mod join;
+mod layout;
+mod receive;
+mod recovery;
+mod round;
+mod rtt;
+mod send;
+mod stream;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::net::SocketAddr;
+
+use wiresum_wire::{FragmentId, JobKey, LaneType, Round};
+
+use crate::plan::{Role, SubModel};
+use crate::{Buffer, Plan, Time};
+use counters::Counters;
+pub use failure::Failure;
+use join::{Seat, Stage};
+use round::{Format, OpenRound, Phase};
+use stream::Stream;
+
+/// One participant of a job.
+///
+/// *Commands*: [`join`](Self::join), [`submit`](Self::submit), [`leave`](Self::leave). *Inputs*: [`handle_datagram`](Self::handle_datagram),
+/// [`handle_timeout`](Self::handle_timeout). *Outputs*: [`poll_transmit`](Self::poll_transmit), [`poll_event`](Self::poll_event),
+/// [`poll_timeout`](Self::poll_timeout), polled in this order until each is exhausted after any command or input.
+pub struct Worker {
+    plan: Plan,
+    incarnation: u64,
+    key: JobKey,
+    stage: Stage,
+    /// By stream.
+    seats: Vec<Seat>,
+    /// The exponents' stream, then those of values in the order of the plan.
+    streams: Vec<Stream>,
+    /// Shares of the streams of values.
+    shares: Vec<f64>,
+    /// Which stream of values sends first.
+    turn: usize,
+    lane_type: LaneType,
+    format: Format,
+    /// Open rounds, oldest first.
+    rounds: VecDeque<OpenRound>,
+    deadlines: BTreeSet<(Time, Round)>,
+    /// Rounds at the front that own positions for their values, or need none.
+    placed: usize,
+    next_round: Round,
+    events: VecDeque<Event>,
+    /// Why the job is over.
+    failed: Option<Failure>,
+    counters: Counters,
+}
+
+/// A datagram that [`Worker::poll_transmit`] wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// Where it goes.
+    pub destination: SocketAddr,
+    /// Bytes written to the caller's buffer.
+    pub len: usize,
+}
+
+/// What a worker tells its owner.
+pub enum Event {
+    /// Every parent has welcomed this worker.
+    Joined,
+    /// A round is done; rounds finish in order of submission.
+    Finished {
+        /// The round.
+        round: Round,
+        /// Its buffer: holding the sums, or, after [`Failure::NotFinite`], untouched.
+        buffer: Box<dyn Buffer>,
+        /// How it ended.
+        outcome: Result<(), Failure>,
+    },
+}
+
+impl Worker {
+    /// A worker that has not joined yet.
+    ///
+    /// # Panics
+    /// If `rank` is not in the plan.
+    #[must_use]
+    pub fn new(plan: &Plan, rank: u32, incarnation: u64) -> Self {
+        Self::starting_at(plan, rank, incarnation, FragmentId(0))
+    }
+
+    /// As [`Self::new`]; the streams' first position is `first`, which all workers must agree on.
+    pub(crate) fn starting_at(plan: &Plan, rank: u32, incarnation: u64, first: FragmentId) -> Self {
+        assert!((rank as usize) < plan.workers.len(), "rank {rank} is not in the plan");
+        let of_role = |role| plan.sub_models.iter().filter(move |s| s.role == role);
+        let ordered: Vec<&SubModel> =
+            of_role(Role::Exponents).chain(of_role(Role::Values)).collect();
+        let stream = |s: &&SubModel| Stream::new(plan, s, rank, first).expect("a valid plan");
+        let streams: Vec<Stream> = ordered.iter().map(stream).collect();
+        Self {
+            plan: plan.clone(),
+            incarnation,
+            key: plan.job_key(incarnation),
+            stage: Stage::Outside,
+            seats: vec![Seat::default(); streams.len()],
+            shares: ordered[1..].iter().map(|s| s.share).collect(),
+            streams,
+            turn: 0,
+            lane_type: plan.job.lanes.into(),
+            format: Format::new(plan, rank),
+            rounds: VecDeque::new(),
+            deadlines: BTreeSet::new(),
+            placed: 0,
+            next_round: Round(0),
+            events: VecDeque::new(),
+            failed: None,
+            counters: Counters::default(),
+        }
+    }
+
+    /// Says hello to every parent; [`Event::Joined`], or a failed round 0 with an empty buffer, follows by `deadline`.
+    pub fn join(&mut self, deadline: Time, now: Time) {
+        self.begin_joining(deadline, now);
+    }
+
+    /// Queues a collective. Rounds are numbered from 0 in order of submission; every rank must submit the same ones.
+    pub fn submit(&mut self, buffer: Box<dyn Buffer>, deadline: Time, now: Time) -> Round {
+        let round = self.next_round;
+        self.next_round = Round(round.0.wrapping_add(1));
+        if let Some(failure) = &self.failed {
+            let outcome = Err(failure.clone());
+            self.events.push_back(Event::Finished { round, buffer, outcome });
+            return round;
+        }
+        let open = OpenRound::new(round, buffer, self.format, deadline, now);
+        self.streams[0].allocate(round, 0..open.preamble_fragments());
+        self.rounds.push_back(open);
+        self.deadlines.insert((deadline, round));
+        round
+    }
+
+    /// Says goodbye; open rounds fail with [`Failure::Left`].
+    pub fn leave(&mut self, _now: Time) {
+        let is_joining = matches!(self.stage, Stage::Joining { .. });
+        if self.failed.is_none() && (is_joining || !self.rounds.is_empty()) {
+            self.fail(Failure::Left);
+        }
+        self.failed.get_or_insert(Failure::Left);
+        self.begin_leaving();
+    }
+
+    /// To be called when the time given by [`Self::poll_timeout`] has come; harmless at any other time.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if self.failed.is_some() {
+            return;
+        }
+        self.check_joining(now);
+        if self.deadlines.first().is_some_and(|(deadline, _)| *deadline <= now) {
+            self.fail(self.blame(now));
+        }
+        if self.stage == Stage::Joined {
+            self.streams.iter_mut().for_each(|stream| stream.handle_timeout(now));
+        }
+    }
+
+    /// The next thing to tell the owner.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// When [`Self::handle_timeout`] is due.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        if self.failed.is_some() {
+            return None;
+        }
+        let deadline = self.deadlines.first().map(|(deadline, _)| *deadline);
+        let alarms = self.streams.iter().filter_map(|stream| stream.alarm);
+        alarms.chain(deadline).chain(self.joining_timeout()).min()
+    }
+
+    /// Counters by name, for people and metrics.
+    #[must_use]
+    pub fn counters(&self) -> Vec<(&'static str, u64)> {
+        self.counters.list()
+    }
+
+    /// Whether the result of a position has not come yet.
+    #[cfg(test)]
+    pub(crate) fn needs(&self, sub_model: wiresum_wire::SubModelId, position: FragmentId) -> bool {
+        let stream = self.streams.iter().find(|s| s.sub_model == sub_model).expect("in the plan");
+        position.since(stream.next) >= 0 || stream.is_pending(position)
+    }
+
+    /// Positions sent in each stream.
+    #[cfg(test)]
+    pub(crate) fn streams_sent(&self) -> Vec<u32> {
+        self.streams.iter().map(|stream| stream.next.0).collect()
+    }
+
+    /// Gives positions to the values of every round whose turn it is, and ends the rounds that are done.
+    fn advance(&mut self) {
+        while let Some(round) = self.rounds.get(self.placed) {
+            match &round.phase {
+                Phase::Preamble | Phase::Ended(Err(Failure::Mismatch { .. })) => break,
+                Phase::Ended(_) => {}
+                Phase::Agreed => {
+                    let parts = round.layout.split(&self.shares);
+                    for (stream, part) in self.streams[1..].iter_mut().zip(parts) {
+                        stream.allocate(round.round, part);
+                    }
+                }
+            }
+            self.placed += 1;
+        }
+        while let Some(Phase::Ended(outcome)) = self.rounds.front().map(|r| r.phase.clone()) {
+            match outcome {
+                Ok(()) | Err(Failure::NotFinite) => self.finish(outcome),
+                Err(failure) => return self.fail(failure),
+            }
+        }
+    }
+
+    /// Ends the oldest round.
+    fn finish(&mut self, outcome: Result<(), Failure>) {
+        let Some(open) = self.rounds.pop_front() else { return };
+        self.placed = self.placed.saturating_sub(1);
+        self.deadlines.remove(&(open.deadline, open.round));
+        self.streams.iter_mut().for_each(|stream| stream.release(open.round));
+        self.events.push_back(Event::Finished { round: open.round, buffer: open.buffer, outcome });
+    }
+
+    /// Ends the job: every open round, and every later one, fails with this reason.
+    fn fail(&mut self, failure: Failure) {
+        if self.rounds.is_empty() {
+            let buffer = Box::new(Nothing);
+            let outcome = Err(failure.clone());
+            self.events.push_back(Event::Finished { round: Round(0), buffer, outcome });
+        }
+        while !self.rounds.is_empty() {
+            self.finish(Err(failure.clone()));
+        }
+        self.failed = Some(failure);
+    }
+}
+
+/// The buffer of a round that was never submitted.
+struct Nothing;
+
+impl Buffer for Nothing {
+    fn len(&self) -> usize {
+        0
+    }
+
+    fn signature(&self) -> i32 {
+        0
+    }
+
+    fn exponent(&mut self, _range: std::ops::Range<usize>) -> i32 {
+        0
+    }
+
+    fn encode(&mut self, _range: std::ops::Range<usize>, _exponent: i8, _lanes: &mut [u8]) -> u32 {
+        0
+    }
+
+    fn decode(&mut self, _range: std::ops::Range<usize>, _exponent: i8, _lanes: &[u8]) {}
+}

@@ -1,0 +1,82 @@
+//! The retransmission timeout, from the round trips of probes (RFC 6298). Results are no measure: they take as long as the
+//! slowest worker.
+
+use std::time::Duration;
+
+/// Before the first sample.
+const INITIAL_TIMEOUT: Duration = Duration::from_millis(20);
+/// A probe is small and changes nothing, so it may be sent early; below this the scheduler of a busy host is what is measured.
+const MIN_TIMEOUT: Duration = Duration::from_millis(2);
+/// Longest pause between probes: what a lost packet may cost after a long wait for a late worker.
+pub(super) const MAX_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// A smoothed round-trip time.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rtt {
+    /// Mean and mean deviation.
+    estimate: Option<(Duration, Duration)>,
+    /// Doublings since something new was heard.
+    backoff: u32,
+}
+
+impl Rtt {
+    /// A probe was answered after this time.
+    pub fn sample(&mut self, rtt: Duration) {
+        self.estimate = Some(match self.estimate {
+            None => (rtt, rtt / 2),
+            Some((mean, deviation)) => {
+                ((mean * 7 + rtt) / 8, (deviation * 3 + mean.abs_diff(rtt)) / 4)
+            }
+        });
+    }
+
+    /// Time after which a probe, or what it asked for, is taken as lost.
+    pub fn timeout(&self) -> Duration {
+        let timeout =
+            self.estimate.map_or(INITIAL_TIMEOUT, |(mean, deviation)| mean + 4 * deviation);
+        timeout.clamp(MIN_TIMEOUT, MAX_TIMEOUT)
+    }
+
+    /// [`Self::timeout`], doubled for each repetition.
+    pub fn patience(&self) -> Duration {
+        self.timeout().saturating_mul(1 << self.backoff).min(MAX_TIMEOUT)
+    }
+
+    /// Nothing new was heard for [`Self::patience`].
+    pub fn back_off(&mut self) {
+        // 2 ms doubled 7 times is beyond the longest pause.
+        self.backoff = (self.backoff + 1).min(7);
+    }
+
+    /// Something new was heard.
+    pub fn reset(&mut self) {
+        self.backoff = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_timeout_follows_the_samples_within_its_bounds() {
+        let mut rtt = Rtt::default();
+        assert_eq!(rtt.timeout(), INITIAL_TIMEOUT);
+        (0..50).for_each(|_| rtt.sample(Duration::from_millis(10)));
+        assert!((10..12).contains(&rtt.timeout().as_millis()));
+        (0..50).for_each(|_| rtt.sample(Duration::from_micros(50)));
+        assert_eq!(rtt.timeout(), MIN_TIMEOUT);
+    }
+
+    #[test]
+    fn patience_doubles_until_its_bound_and_starts_again() {
+        let mut rtt = Rtt::default();
+        let first = rtt.patience();
+        rtt.back_off();
+        assert_eq!(rtt.patience(), 2 * first);
+        (0..100).for_each(|_| rtt.back_off());
+        assert_eq!(rtt.patience(), MAX_TIMEOUT);
+        rtt.reset();
+        assert_eq!(rtt.patience(), first);
+    }
+}

@@ -1,0 +1,111 @@
+//! From actions of the streams to packets.
+
+use wiresum_wire::control::{set_word, status};
+use wiresum_wire::{BLOCK_LEN, Flags, FragmentId, HEADER_LEN, Kind};
+
+use super::join::Stage;
+use super::recovery::Probe;
+use super::stream::Action;
+use super::{Transmit, Worker};
+use crate::Time;
+use crate::compose::Draft;
+
+impl Worker {
+    /// Writes the next datagram to `buffer` (at least [`wiresum_wire::MAX_PACKET`] bytes).
+    pub fn poll_transmit(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
+        if let Some(transmit) = self.transmit_membership(now, buffer) {
+            return Some(transmit);
+        }
+        if self.failed.is_some() || self.stage != Stage::Joined {
+            return None;
+        }
+        self.transmit_of(0, now, buffer).or_else(|| self.transmit_values(now, buffer))
+    }
+
+    /// Streams of values take turns, packet by packet.
+    fn transmit_values(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
+        let count = self.streams.len() - 1;
+        (0..count).find_map(|_| {
+            self.turn = (self.turn + 1) % count;
+            self.transmit_of(1 + self.turn, now, buffer)
+        })
+    }
+
+    fn transmit_of(&mut self, index: usize, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
+        let len = match self.streams[index].next_action(now)? {
+            Action::Ask(probe) => self.write_probe(index, &probe, buffer),
+            Action::Contribute { position, is_repetition } => {
+                self.counters.contributions += 1;
+                self.counters.repetitions += u64::from(is_repetition);
+                self.write_contribution(index, position, is_repetition, buffer)?
+            }
+        };
+        Some(Transmit { destination: self.streams[index].address, len })
+    }
+
+    fn write_probe(&mut self, index: usize, probe: &Probe, buffer: &mut [u8]) -> usize {
+        self.counters.probes += 1;
+        let payload = &mut buffer[HEADER_LEN..][..4 * status::WORDS];
+        payload.fill(0);
+        set_word(payload, status::ECHO_WORD, probe.echo);
+        let draft = Draft { fragment: probe.first.0, ..self.draft(index, Kind::Probe) };
+        draft.emit(buffer, 4 * status::WORDS, probe.echo)
+    }
+
+    /// Encodes a position's lanes straight from the collective's buffer into the packet.
+    fn write_contribution(
+        &mut self,
+        index: usize,
+        position: FragmentId,
+        is_repetition: bool,
+        buffer: &mut [u8],
+    ) -> Option<usize> {
+        let (round, fragment) = self.streams[index].locate(position)?;
+        let flags = if is_repetition { Flags::RETRANSMISSION } else { Flags(0) };
+        let mut draft = Draft {
+            round: round.0,
+            fragment: position.0,
+            flags: self.format_flags(index).with(flags),
+            ..self.draft(index, Kind::Contribution)
+        };
+        let first = self.rounds.front()?.round;
+        let open = self.rounds.get_mut(round.0.wrapping_sub(first.0) as usize)?;
+        let payload_len = if index == 0 {
+            4 * self.format.preamble_lanes
+        } else {
+            let bytes = open.layout.range(fragment).len() * self.lane_type.width();
+            bytes.next_multiple_of(BLOCK_LEN)
+        };
+        let payload = &mut buffer[HEADER_LEN..][..payload_len];
+        let lane_sum = if index == 0 {
+            open.encode_preamble(fragment, payload)
+        } else {
+            draft.exponent = open.exponent(fragment);
+            open.buffer.encode(open.layout.range(fragment), draft.exponent, payload)
+        };
+        Some(draft.emit(buffer, payload_len, lane_sum))
+    }
+
+    /// How the lanes of a stream's packets are read and combined.
+    pub(super) fn format_flags(&self, index: usize) -> Flags {
+        if index == 0 {
+            self.format.preamble_type.flags().with(Flags::MAXIMUM)
+        } else {
+            self.lane_type.flags()
+        }
+    }
+
+    pub(super) fn draft(&self, index: usize, kind: Kind) -> Draft {
+        let stream = &self.streams[index];
+        Draft {
+            kind,
+            job: self.plan.job_id(),
+            node: stream.node,
+            key: self.key,
+            sub_model: stream.sub_model,
+            contributor: stream.contributor.0,
+            expected: stream.fan_in,
+            ..Draft::default()
+        }
+    }
+}
