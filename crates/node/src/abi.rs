@@ -40,7 +40,9 @@ impl Outcome {
             Err(CollectiveError::Protocol { failure, .. }) => match failure {
                 Failure::NotFinite => Self::NotFinite,
                 Failure::Mismatch { .. } => Self::Mismatch,
-                Failure::Missing { .. } | Failure::Silent { .. } => Self::TimedOut,
+                Failure::Missing { .. } | Failure::NoResult { .. } | Failure::Silent { .. } => {
+                    Self::TimedOut
+                }
                 _ => Self::Failed,
             },
             Err(_) => Self::Failed,
