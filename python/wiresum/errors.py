@@ -20,6 +20,8 @@ class TopologyError(WiresumError, ValueError):
 class TestbedError(WiresumError, RuntimeError):
     """A testbed could not be set up, does not deliver, or a process in it could not be started."""
 
+    __test__ = False  # not a test, whatever pytest makes of the name
+
 
 class SupportError(WiresumError, OSError):
     """This machine lacks a privilege, a program or a kernel feature; the message says how to get it."""

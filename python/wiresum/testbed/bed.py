@@ -94,7 +94,7 @@ class Testbed:
             SupportError: this machine lacks what it needs.
         """
         records.remove_leftovers()
-        self._claim = records.claim(self.name)
+        self._claim = records.claim(self.name, self.network.namespaces.values())
         atexit.register(self.down)
         self._handle_signals()
         try:

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import shutil
 import subprocess
 import threading
 from collections.abc import Callable, Iterable
@@ -15,6 +16,8 @@ from wiresum.testbed.layout import NAMESPACE_PREFIX, Layout, Wire
 
 NAMESPACE_DIRECTORY = Path("/run/netns")
 """Where iproute2 keeps named namespaces."""
+CONFIGURATION_DIRECTORY = Path("/etc/netns")
+"""Files in a namespace's folder here take the place of those in /etc for commands that run in it (ip-netns(8))."""
 BRIDGE = "br0"
 """Of every switch; it has the switch's address."""
 CLONE_NEWNET = 0x4000_0000
@@ -22,6 +25,19 @@ COMMAND_TIMEOUT_S = 30
 """Of one batch; a healthy machine needs milliseconds."""
 
 T = TypeVar("T")
+
+
+def require_absent(namespaces: Iterable[str]) -> None:
+    """Asserts that names are free, before they are recorded as ours.
+
+    Raises:
+        TestbedError: one is taken, by something that no testbed's record mentions.
+    """
+    taken = next((name for name in namespaces if (NAMESPACE_DIRECTORY / name).exists()), None)
+    if taken:
+        raise TestbedError(
+            f"namespace {taken} exists and is not a testbed's; choose another `--name`, or `ip netns del {taken}`"
+        )
 
 
 def create(layout: Layout) -> None:
@@ -42,12 +58,15 @@ def create(layout: Layout) -> None:
         namespace = layout.namespaces[node.name]
         _batch(["ip", "-n", namespace], _node_commands(layout, node))
         _batch(["tc", "-n", namespace], _shaping_commands(layout, node))
+        _write_hosts(layout, namespace)
 
 
 def remove(namespaces: Iterable[str]) -> None:
     """Removes those of the namespaces that exist. Interfaces, bridges and shapers go with them."""
     ours = [name for name in namespaces if name.startswith(NAMESPACE_PREFIX)]
     _batch(["ip"], [f"netns del {name}" for name in ours if (NAMESPACE_DIRECTORY / name).exists()])
+    for name in ours:
+        shutil.rmtree(CONFIGURATION_DIRECTORY / name, ignore_errors=True)
 
 
 def inside(namespace: str, function: Callable[[], T]) -> T:
@@ -114,6 +133,17 @@ def _failure(stderr: str, text: str) -> str:
     if number.isdigit() and 1 <= int(number) <= len(lines):
         return f"{reason} (`{lines[int(number) - 1]}`)"
     return reason
+
+
+def _write_hosts(layout: Layout, namespace: str) -> None:
+    """Nodes know each other's names; without, every program that looks up a peer's name waits for a name server."""
+    named = [node for node in layout.topology.nodes if node.address]
+    entries = [f"{node.address} {node.name}" for node in named]
+    # Programs that listen on IPv6 (PyTorch's store) see IPv4 peers under this form of their addresses.
+    entries += [f"::ffff:{node.address} {node.name}" for node in named if ":" not in (node.address or "")]
+    folder = CONFIGURATION_DIRECTORY / namespace
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "hosts").write_text("\n".join(["127.0.0.1 localhost", "::1 localhost", *entries, ""]))
 
 
 def _veth_command(wire: Wire, mtu_bytes: int) -> str:

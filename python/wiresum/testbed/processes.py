@@ -64,8 +64,8 @@ def _environment(pid: int) -> list[bytes]:
         return []
 
 
-def end(processes: Iterable[ProcessId], grace_s: float = GRACE_S) -> list[ProcessId]:
-    """Ends processes: politely, after `grace_s` by force. Returns those that survive even that.
+def end(processes: Iterable[ProcessId]) -> list[ProcessId]:
+    """Ends processes: politely, after `GRACE_S` by force. Returns those that survive even that.
 
     A handle on the process is opened before its identity is checked, so that a number that is given to a stranger in
     between hits no one.
@@ -73,7 +73,7 @@ def end(processes: Iterable[ProcessId], grace_s: float = GRACE_S) -> list[Proces
     handles = {handle: process for process in set(processes) if (handle := _open(process)) is not None}
     try:
         remaining = set(handles)
-        for signal_number, wait_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, KILLED_S)):
+        for signal_number, wait_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, KILLED_S)):
             for handle in remaining:
                 _signal(handle, signal_number)
             remaining = _wait(remaining, wait_s)

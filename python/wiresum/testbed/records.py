@@ -10,6 +10,7 @@ import os
 import re
 import secrets
 import shutil
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Self
@@ -100,11 +101,15 @@ class Claim:
         os.close(self.lock)
 
 
-def claim(name: str) -> Claim:
+def claim(name: str, wanted: Iterable[str] = ()) -> Claim:
     """Takes a name for a new testbed; what a dead owner left under it is removed first.
 
+    Args:
+        name: of the testbed.
+        wanted: names of the namespaces that it will make, and record as its own.
+
     Raises:
-        TestbedError: the name is not one, or is taken.
+        TestbedError: the name is not one, or it or a namespace's is taken.
     """
     if not NAME.fullmatch(name):
         raise TestbedError(f"`{name}` cannot name a testbed; use up to 24 lower-case letters, digits and hyphens")
@@ -113,12 +118,16 @@ def claim(name: str) -> Claim:
     if claimed is None:
         owner = f" of process {record.owner.pid}" if record else ""
         raise TestbedError(f"testbed {name}{owner} is running; choose another `--name`, or wait for it")
-    if record is None:
-        return claimed
-    if record.kept:
+    if record is not None and record.kept:
         claimed.keep()
         raise TestbedError(f"testbed {name} is up; take it down with `wiresum testbed down {name}`")
-    record.clear_up()
+    if record is not None:
+        record.clear_up()
+    try:
+        namespaces.require_absent(wanted)
+    except TestbedError:
+        claimed.drop()
+        raise
     return claimed
 
 
