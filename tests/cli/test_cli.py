@@ -1,0 +1,159 @@
+"""The command line as its users meet it: in a process of its own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from wiresum.plan import PLANNERS, TOPOLOGIES, AggregationPlan, Topology
+
+WAIT_S = 60
+"""A bound; each command takes about a second."""
+COMMANDS = [[], ["testbed"], ["testbed", "run"], ["testbed", "up"], ["testbed", "down"], ["testbed", "list"], ["plan"]]
+COMMANDS += [["topology"], ["topology", "star"], ["topology", "xagg"], ["schema"], ["doctor"], ["version"]]
+RUN = ["testbed", "run", "star", "--workers", "2", "--backend", "gloo", "--loopback"]
+
+
+def wiresum(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    code = "from wiresum.cli import main; main()"
+    environment = os.environ | {"NO_COLOR": "1", "COLUMNS": "200"}
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=WAIT_S, check=False, env=environment, cwd=cwd
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_explains_itself(command):
+    done = wiresum(*command, "--help")
+    assert done.returncode == 0, done.stderr
+    is_group = command in ([], ["testbed"], ["topology"])
+    assert is_group or "Example" in done.stdout
+
+
+@pytest.mark.parametrize("name", TOPOLOGIES)
+def test_a_printed_topology_is_one_that_can_be_read(name, tmp_path):
+    done = wiresum("topology", name)
+    assert Topology.parse(done.stdout) == TOPOLOGIES[name]()
+    file = tmp_path / "topology.json"
+    file.write_text(done.stdout)
+    planned = AggregationPlan.parse(wiresum("plan", str(file), "--engine", "udp").stdout)
+    assert planned.planner in PLANNERS
+
+
+def test_options_reach_topology_and_plan():
+    done = wiresum(
+        "plan", "star", "-n", "3", "--policy", "cache", "--lanes", "int16-le", "--gradient", "1MB", "--mtu", "1500"
+    )
+    made = AggregationPlan.parse(done.stdout)
+    assert len(made.workers) == 3
+    assert made.sub_models[1].policy == "cache"
+    assert (made.job.lanes, made.job.values_per_packet) == ("int16-le", 352)
+    assert made.sub_models[1].slots == 512
+
+
+def test_a_plan_goes_to_a_file(tmp_path):
+    done = wiresum("plan", "xagg", "-o", "plan.json", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert len(AggregationPlan.read(tmp_path / "plan.json").nodes) == 3
+
+
+@pytest.mark.parametrize("format_name", ["plan", "topology"])
+def test_schemas_name_every_field(format_name):
+    schema = json.loads(wiresum("schema", format_name).stdout)
+    model = {"plan": AggregationPlan, "topology": Topology}[format_name]
+    assert set(schema["properties"]) == set(model.model_fields)
+    assert schema["additionalProperties"] is False
+
+
+def test_version_is_json_on_request():
+    assert {"wiresum", "torch", "python", "kernel"} == set(json.loads(wiresum("version", "--json").stdout))
+
+
+def test_doctor_judges_each_thing_and_says_what_to_do():
+    done = wiresum("doctor", "--json")
+    findings = json.loads(done.stdout)["findings"]
+    assert done.returncode == (0 if all(finding["fine"] for finding in findings) else 3)
+    assert all(finding["fine"] or finding["problem"] for finding in findings)
+
+
+def test_a_run_shows_output_by_rank_and_its_environment():
+    done = wiresum(*RUN, "--", "sh", "-c", "echo $RANK/$WORLD_SIZE over $WIRESUM_TESTBED_BACKEND")
+    assert done.returncode == 0
+    assert sorted(done.stdout.splitlines()) == ["[0] 0/2 over gloo", "[1] 1/2 over gloo"]
+    assert "loopback instead of namespaces" in done.stderr
+
+
+def test_a_run_ends_with_the_first_failures_exit_code():
+    done = wiresum(*RUN, "--", "sh", "-c", "exit $((40 + RANK * 0))")
+    assert done.returncode == 40
+    assert "failed with 40" in done.stderr
+
+
+def test_a_run_summarizes_itself_for_machines():
+    done = wiresum(*RUN, "--json", "--", "echo", "hello")
+    summary = json.loads(done.stdout)
+    assert summary["exit_codes"] == [0, 0]
+    assert summary["backend"] == "gloo"
+    assert summary["left_out"]
+    assert "[0] hello" in done.stderr
+
+
+@pytest.mark.usefixtures("namespaces")
+def test_a_run_in_namespaces_counts_every_link():
+    done = wiresum(*RUN[:-1], "--json", "--", "sh", "-c", "ping -c 1 -q $MASTER_ADDR")
+    summary = json.loads(done.stdout)
+    assert summary["exit_codes"] == [0, 0]
+    assert summary["links"]["w1"]["forward"]["packets"] > 0
+
+
+@pytest.mark.usefixtures("namespaces")
+def test_a_testbed_is_kept_listed_and_taken_down():
+    name = f"test-cli-{os.getpid()}"
+    up = wiresum("testbed", "up", "star", "-n", "1", "-b", "gloo", "--name", name)
+    try:
+        assert f"ws-{name}-w0" in up.stdout, up.stderr
+        listed = {entry["name"]: entry["state"] for entry in json.loads(wiresum("testbed", "list", "--json").stdout)}
+        assert listed[name] == "up"
+    finally:
+        down = wiresum("testbed", "down", name)
+    assert down.returncode == 0, down.stderr
+    assert name not in wiresum("testbed", "list").stdout
+
+
+def test_control_c_ends_a_run():
+    code = "from wiresum.cli import main; main()"
+    command = [sys.executable, "-c", code, *RUN, "--", "sh", "-c", "echo ready; exec sleep 600"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert "ready" in running.stdout.readline()
+        running.send_signal(signal.SIGINT)
+        assert running.wait(WAIT_S) == 128 + signal.SIGINT
+
+
+WRONG = {
+    "there is no topology ring": (["plan", "ring"], 2),
+    "is not a rate": (["topology", "star", "--rate", "fast"], 2),
+    "is not a size": (["plan", "star", "--gradient", "big"], 2),
+    "takes no --workers": (["plan", "xagg", "--workers", "3"], 2),
+    "there is no planner magic": (["plan", "star", "--planner", "magic"], 2),
+    "a star has 1 to 200 workers": (["topology", "star", "-n", "201"], 2),
+    "mtu_bytes": (["plan", "star", "--mtu", "9"], 2),
+    "cannot be read": (["testbed", "run", "star", "--loopback", "--plan", "absent.json", "--", "true"], 2),
+    "was not found": ([*RUN, "--", "no-such-program"], 1),
+    "there is no testbed absent": (["testbed", "down", "absent"], 1),
+    "name a testbed or give --all": (["testbed", "down"], 2),
+    "cannot name a testbed": ([*RUN, "--name", "A B", "--", "true"], 1),
+}
+
+
+@pytest.mark.parametrize(("message", "case"), WRONG.items(), ids=list(WRONG))
+def test_what_is_wrong_is_said_in_a_line_with_an_exit_code(message, case):
+    arguments, code = case
+    done = wiresum(*arguments)
+    assert done.returncode == code, done.stderr
+    assert message in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr

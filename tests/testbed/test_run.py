@@ -1,0 +1,179 @@
+"""Commands at every worker, on the loopback interface, where every machine can run them."""
+
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+from tests.testbed.traces import WAIT_S
+
+from wiresum.errors import SupportError, TestbedError
+from wiresum.plan import Job, plan, star, xagg
+from wiresum.testbed import Testbed, aggregators, processes, run
+from wiresum.testbed.run import MAX_LINE_BYTES
+
+
+@pytest.fixture
+def bed(name):
+    with Testbed(star(3), name=name, loopback=True) as bed:
+        yield bed
+
+
+def collect(bed: Testbed, *command: str, environment: dict[str, str] | None = None):
+    """The outcome, and the lines as (rank, is error, text)."""
+    lines: list[tuple[int, bool, str]] = []
+    outcome = run(bed, command, lambda *line: lines.append(line), environment)
+    return outcome, sorted(lines)
+
+
+def test_output_comes_by_rank_and_stream(bed):
+    outcome, lines = collect(bed, "sh", "-c", "echo out $RANK; echo err $RANK >&2")
+    assert outcome.exit_code == 0
+    assert outcome.first_failure is None
+    assert lines == [
+        (rank, error, f"{'err' if error else 'out'} {rank}") for rank in range(3) for error in (False, True)
+    ]
+
+
+def test_workers_find_what_a_process_group_needs(bed):
+    names = ["RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "GLOO_SOCKET_IFNAME"]
+    outcome, lines = collect(bed, "sh", "-c", "echo " + " ".join(f"${name}" for name in names))
+    assert outcome.exit_codes == [0, 0, 0]
+    ports = {text.split()[5] for _, _, text in lines}
+    assert len(ports) == 1
+    assert [text.split()[:5] for _, _, text in lines] == [[str(r), "3", str(r), "3", "127.0.0.1"] for r in range(3)]
+    assert {text.split()[6] for _, _, text in lines} == {"lo"}
+
+
+def test_the_callers_environment_is_passed_on_and_may_be_overridden(bed, monkeypatch):
+    monkeypatch.setenv("FROM_CALLER", "here")
+    _, lines = collect(bed, "sh", "-c", "echo $FROM_CALLER $WORLD_SIZE", environment={"WORLD_SIZE": "9"})
+    assert lines[0] == (0, False, "here 9")
+
+
+def test_the_first_failure_ends_the_others(bed):
+    outcome, _ = collect(bed, "sh", "-c", 'test "$RANK" = 1 && exit 7; exec sleep 600')
+    assert outcome.first_failure == 1
+    assert outcome.exit_code == 7
+    assert outcome.exit_codes == [128 + signal.SIGTERM, 7, 128 + signal.SIGTERM]
+
+
+def test_workers_that_ignore_polite_requests_are_ended_by_force(bed, monkeypatch):
+    monkeypatch.setattr(processes, "GRACE_S", 0.2)
+    command = 'test "$RANK" = 1 && sleep 1 && exit 7; trap "" TERM; while :; do sleep 0.1; done'
+    outcome, _ = collect(bed, "sh", "-c", command)
+    assert outcome.exit_codes == [128 + signal.SIGKILL, 7, 128 + signal.SIGKILL]
+
+
+def test_a_worker_that_a_signal_ended_has_a_shells_exit_code(bed):
+    outcome, _ = collect(bed, "sh", "-c", "kill -SEGV $$")
+    assert outcome.exit_code == 128 + signal.SIGSEGV
+
+
+def test_output_that_a_child_of_a_worker_holds_open_does_not_hold_the_run(bed):
+    outcome, lines = collect(bed, "sh", "-c", "sleep 600 & echo done")
+    assert outcome.exit_codes == [0, 0, 0]
+    assert lines == [(rank, False, "done") for rank in range(3)]
+
+
+def test_the_last_line_needs_no_line_end_and_bytes_need_not_be_text(bed):
+    _, lines = collect(bed, "sh", "-c", r"printf 'a\n\377b'")
+    assert [text for rank, _, text in lines if rank == 0] == ["a", "\ufffdb"]
+
+
+def test_a_line_without_end_is_cut(bed):
+    size = 3 * MAX_LINE_BYTES
+    outcome, lines = collect(bed, sys.executable, "-c", f"print('x' * {size}, end='')")
+    assert outcome.exit_code == 0
+    pieces = [text for rank, _, text in lines if rank == 0]
+    assert sum(map(len, pieces)) == size
+    assert max(map(len, pieces)) <= 2 * MAX_LINE_BYTES
+
+
+def test_a_command_that_does_not_exist_is_named(bed):
+    with pytest.raises(TestbedError, match="`no-such-program` was not found"):
+        collect(bed, "no-such-program")
+
+
+def test_loopback_says_what_it_leaves_out(bed):
+    assert any("not shaped" in remark for remark in bed.left_out)
+    assert bed.link_bytes() == {}
+    assert bed.why_loopback == "asked for"
+
+
+def test_a_testbed_works_outside_the_main_thread(name):
+    codes = []
+
+    def work():
+        with Testbed(star(2), name=name, loopback=True) as bed:
+            codes.extend(run(bed, ["true"], lambda *_: None).exit_codes)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(WAIT_S)
+    assert codes == [0, 0]
+
+
+def test_gloo_reduces_over_a_testbed(bed):
+    pytest.importorskip("torch")
+    script = (
+        "import torch, torch.distributed as dist; dist.init_process_group('gloo'); "
+        "t = torch.full((1000,), float(dist.get_rank())); dist.all_reduce(t); "
+        "print(t.unique().item()); dist.destroy_process_group()"
+    )
+    outcome, lines = collect(bed, sys.executable, "-c", script)
+    assert outcome.exit_code == 0, lines
+    assert [text for _, error, text in lines if not error] == ["3.0"] * 3
+
+
+def daemon_or_skip() -> None:
+    try:
+        aggregators.find_binary()
+    except SupportError as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.mark.parametrize("topology", [star(2), xagg()], ids=["star", "xagg"])
+def test_a_plan_starts_its_aggregators(name, topology):
+    daemon_or_skip()
+    with Testbed(topology, plan(topology, Job()), name=name, loopback=True) as bed:
+        assert bed.plan is not None
+        assert {aggregator.node.engine for aggregator in bed.aggregators} == {"udp"}
+        _, lines = collect(bed, "sh", "-c", "echo $WIRESUM_PLAN")
+        assert {text for _, _, text in lines} == {str(bed.plan_file)}
+        counters = bed.stop_aggregators()
+    assert set(counters) == {node.name for node in bed.plan.nodes}
+    assert all("verdicts" in counted for counted in counters.values())
+
+
+def test_an_aggregator_that_does_not_start_is_an_error_with_its_words(name, tmp_path, monkeypatch):
+    script = tmp_path / "wiresum-node"
+    script.write_text("#!/bin/sh\necho cannot bind >&2\nexit 3\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(aggregators, "find_binary", lambda: str(script))
+    with pytest.raises(TestbedError, match="at switch ended with 3: cannot bind"):
+        Testbed(star(2), plan(star(2), Job()), name=name, loopback=True).up()
+
+
+def test_an_aggregator_that_is_never_ready_is_an_error(name, tmp_path, monkeypatch):
+    script = tmp_path / "wiresum-node"
+    script.write_text("#!/bin/sh\nexec sleep 600\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(aggregators, "find_binary", lambda: str(script))
+    monkeypatch.setattr(aggregators, "START_S", 0.3)
+    with pytest.raises(TestbedError, match="is not ready after"):
+        Testbed(star(2), plan(star(2), Job()), name=name, loopback=True).up()
+
+
+def test_a_daemon_that_is_not_built_is_named(monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(SupportError, match="make build"):
+        aggregators.find_binary()
+
+
+def test_children_are_gone_with_the_testbed(name):
+    with Testbed(star(1), name=name, loopback=True) as bed:
+        child = bed.spawn("w0", ["sleep", "600"], stdin=subprocess.DEVNULL)
+    assert child.poll() == -signal.SIGTERM
