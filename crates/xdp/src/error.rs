@@ -44,6 +44,9 @@ pub enum XdpError {
         /// What is wrong, and what to do.
         problem: &'static str,
     },
+    /// No plan has this job.
+    #[error("no plan that this program was loaded with has job {0}")]
+    UnknownJob(JobId),
     /// No plan places this child or parent here.
     #[error("job {job} has no contributor {contributor} to sub-model {sub_model} at this node")]
     UnknownPeer {

@@ -7,10 +7,26 @@
 //!
 //! Where there is no Linux, or no clang at build time, the same interface returns [`XdpError::NotBuilt`].
 
-#[path = "stub.rs"]
-mod engine;
 mod error;
 mod options;
+
+#[cfg(wiresum_bpf)]
+mod engine;
+#[cfg(wiresum_bpf)]
+#[doc(hidden)]
+pub mod frames;
+#[cfg(wiresum_bpf)]
+mod kernel;
+#[cfg(wiresum_bpf)]
+mod layout;
+#[cfg(wiresum_bpf)]
+mod peers;
+#[cfg(wiresum_bpf)]
+mod streams;
+
+#[cfg(not(wiresum_bpf))]
+#[path = "stub.rs"]
+mod engine;
 
 pub use engine::{XdpAggregator, attach_pass_program};
 pub use error::XdpError;

@@ -9,7 +9,7 @@ use wiresum_wire::{Contributor, JobId, JobKey, NodeId, SubModelId};
 use crate::{Options, XdpError};
 
 const REMEDY: XdpError = XdpError::NotBuilt(
-    "this build has no XDP aggregator: build on Linux with clang 15 or later (Debian: apt-get install clang-19 libelf-dev zlib1g-dev)",
+    "this build has no XDP aggregator: build on Linux with clang (Debian: apt-get install clang-19 libelf-dev zlib1g-dev)",
 );
 
 /// The aggregator in the kernel; cannot exist in this build.
@@ -44,7 +44,7 @@ impl XdpAggregator {
     /// to be admitted anew.
     ///
     /// # Errors
-    /// [`XdpError::UnknownPeer`] if no plan has this job.
+    /// [`XdpError::UnknownJob`].
     pub fn start_incarnation(&mut self, _job: JobId, _key: JobKey) -> Result<(), XdpError> {
         match self.0 {}
     }
@@ -67,19 +67,6 @@ impl XdpAggregator {
         _sub_model: SubModelId,
         _contributor: Contributor,
         _address: SocketAddr,
-    ) -> Result<(), XdpError> {
-        match self.0 {}
-    }
-
-    /// Forgets a child: its contributions are refused, results no longer go to it.
-    ///
-    /// # Errors
-    /// [`XdpError::UnknownPeer`].
-    pub fn remove_child(
-        &mut self,
-        _job: JobId,
-        _sub_model: SubModelId,
-        _contributor: Contributor,
     ) -> Result<(), XdpError> {
         match self.0 {}
     }

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Contributions from children and results from the parent: the tables of spec/aggregation.md about entries.
+ */
+#ifndef WIRESUM_CONTRIBUTION_H
+#define WIRESUM_CONTRIBUTION_H
+
+#include "gate.h"
+#include "lanes.h"
+
+/* An entry and a packet for it. */
+struct deposit {
+    struct entry *entry;
+    void *total;    /* the entry's lanes */
+    void *payload;  /* the packet's */
+    void *end;      /* of the packet */
+    __u16 zero;     /* see hidden_zero */
+    __u32 promised; /* sum of lanes, by the packet's check */
+    __u32 position;
+    __u32 round;
+    __u32 job_key;
+    __u64 bit;
+    __u16 value_count;
+    __u16 format;
+    __s8 exponent;
+};
+
+static __always_inline int find_entry(const struct arrival *arrival, struct deposit *deposit) {
+    const struct wiresum_header *header = arrival->packet.header;
+    deposit->position = get32(&header->fragment);
+    __u32 index = arrival->stream->first_entry + (deposit->position & arrival->stream->entry_mask);
+    deposit->entry = bpf_map_lookup_elem(&entries, &index);
+    deposit->total = bpf_map_lookup_elem(&values, &index);
+    if (!deposit->entry || !deposit->total)
+        return -1;
+    deposit->payload = arrival->packet.payload;
+    deposit->end = arrival->packet.end;
+    deposit->zero = arrival->packet.zero;
+    deposit->promised = promised_sum(arrival);
+    deposit->round = get32(&header->round);
+    deposit->job_key = arrival->job_key;
+    deposit->bit = 1ULL << (header->contributor % WIRESUM_MAX_CONTRIBUTORS);
+    deposit->value_count = get16(&header->value_count);
+    deposit->format = arrival->packet.flags & WIRESUM_FLAG_FORMAT;
+    deposit->exponent = header->exponent;
+    return 0;
+}
+
+static __always_inline void lock(struct entry *entry) {
+    if (config.lock_entries)
+        bpf_spin_lock(&entry->lock);
+}
+
+static __always_inline void unlock(struct entry *entry) {
+    if (config.lock_entries)
+        bpf_spin_unlock(&entry->lock);
+}
+
+/* Hides which verdict it is from the verifier. */
+static __always_inline enum verdict hide_verdict(enum verdict verdict, const struct deposit *deposit) {
+    return hide(verdict, deposit->zero) % VERDICT_RANGE;
+}
+
+static __always_inline int agrees(const struct entry *entry, const struct deposit *deposit) {
+    return entry->round == deposit->round && entry->exponent == deposit->exponent &&
+           entry->format == deposit->format && entry->value_count == deposit->value_count;
+}
+
+/* The verdict on a contribution whose check matches, before it is known whether it is the last. */
+static __always_inline enum verdict judge(const struct entry *entry, const struct deposit *deposit) {
+    __s32 distance = deposit->position - entry->position;
+    if (entry->state == WIRESUM_ENTRY_STATE_EMPTY || entry->job_key != deposit->job_key || distance > 0)
+        return FIRST;
+    if (distance < 0)
+        return STALE;
+    if (!agrees(entry, deposit))
+        return MISMATCH;
+    if (entry->state == WIRESUM_ENTRY_STATE_FINAL)
+        return ANSWERED;
+    if (entry->state == WIRESUM_ENTRY_STATE_FORWARDED)
+        return REFORWARDED;
+    return entry->contributors & deposit->bit ? DUPLICATE : ADDED;
+}
+
+static __always_inline void occupy(struct deposit *deposit) {
+    struct entry *entry = deposit->entry;
+    entry->contributors = 0;
+    entry->job_key = deposit->job_key;
+    entry->position = deposit->position;
+    entry->round = deposit->round;
+    entry->value_count = deposit->value_count;
+    entry->format = deposit->format;
+    entry->exponent = deposit->exponent;
+    entry->state = WIRESUM_ENTRY_STATE_FILLING;
+    entry->lane_sum = deposit->promised;
+    take_payload(deposit->total, deposit->payload, deposit->end, deposit->zero);
+}
+
+static __always_inline __u32 combine(struct deposit *deposit, enum combine how) {
+    return combine_payload(deposit->total, deposit->payload, deposit->end, deposit->zero, deposit->format,
+                           how);
+}
+
+static __always_inline __u32 sum(const struct deposit *deposit) {
+    return sum_payload(deposit->payload, deposit->end, deposit->zero, deposit->format);
+}
+
+/* Does what the verdict says about the values, or finds them damaged. */
+static __always_inline enum verdict apply(struct deposit *deposit, enum verdict verdict) {
+    struct entry *entry = deposit->entry;
+    int maximum = deposit->format & WIRESUM_FLAG_MAXIMUM;
+    if (verdict == ADDED && !maximum) {
+        /* Adds while it sums what it adds, and takes it back if that is not what the check promises. */
+        if (combine(deposit, ADD) == deposit->promised) {
+            entry->lane_sum += deposit->promised;
+            return ADDED;
+        }
+        combine(deposit, SUBTRACT);
+        return DAMAGED;
+    }
+    /* A maximum cannot be taken back, and a first contribution would overwrite what its position may be wrong
+     * about. */
+    if (sum(deposit) != deposit->promised)
+        return DAMAGED;
+    if (verdict == FIRST)
+        occupy(deposit);
+    if (verdict == ADDED)
+        entry->lane_sum =
+            maximize_payload(deposit->total, deposit->payload, deposit->end, deposit->zero, deposit->format);
+    return verdict;
+}
+
+/* Sets the bit; the last one ends the filling. */
+static __always_inline enum verdict note(struct deposit *deposit, const volatile struct stream *stream,
+                                         enum verdict verdict) {
+    struct entry *entry = deposit->entry;
+    entry->contributors |= deposit->bit;
+    if (entry->contributors != stream->expected)
+        return verdict;
+    entry->state = stream->is_root ? WIRESUM_ENTRY_STATE_FINAL : WIRESUM_ENTRY_STATE_FORWARDED;
+    return stream->is_root ? COMPLETED : FORWARDED;
+}
+
+static __always_inline int sends_the_entry(enum verdict verdict) {
+    return verdict == COMPLETED || verdict == FORWARDED || verdict == ANSWERED || verdict == REFORWARDED;
+}
+
+/* Turns the contribution into the packet that carries what the entry holds. */
+static __always_inline void rewrite_header(const struct arrival *arrival, const struct deposit *deposit,
+                                           enum verdict verdict, __u32 lane_sum) {
+    struct wiresum_header *header = arrival->packet.header;
+    const volatile struct stream *stream = arrival->stream;
+    int upward = verdict == FORWARDED || verdict == REFORWARDED;
+    int again = verdict == ANSWERED || verdict == REFORWARDED;
+    header->priority = 0;
+    put16(&header->flags, deposit->format | (again ? WIRESUM_FLAG_RETRANSMISSION : 0));
+    header->kind = upward ? WIRESUM_KIND_CONTRIBUTION : WIRESUM_KIND_RESULT;
+    put16(&header->node, upward ? stream->parent_node : stream->node);
+    header->expected = upward ? stream->parent_children : stream->child_count;
+    if (upward)
+        header->contributor = stream->own_index;
+    seal(header, deposit->format & NARROW_LANES ? lane_sum & 0xffff : lane_sum);
+}
+
+static __always_inline enum verdict contribute(struct arrival *arrival) {
+    struct deposit deposit;
+    if (!is_of_ours(arrival, 0))
+        return FOREIGN;
+    if (!comes_from_child(arrival))
+        return BAD_CONTRIBUTOR;
+    if (find_entry(arrival, &deposit))
+        return MALFORMED;
+    lock(deposit.entry);
+    enum verdict verdict = hide_verdict(judge(deposit.entry, &deposit), &deposit);
+    verdict = hide_verdict(apply(&deposit, verdict), &deposit);
+    if (verdict == FIRST || verdict == ADDED)
+        verdict = hide_verdict(note(&deposit, arrival->stream, verdict), &deposit);
+    if (sends_the_entry(verdict))
+        give_payload(deposit.payload, deposit.end, deposit.total, deposit.zero);
+    __u32 lane_sum = deposit.entry->lane_sum;
+    unlock(deposit.entry);
+    if (sends_the_entry(verdict))
+        rewrite_header(arrival, &deposit, verdict, lane_sum);
+    return verdict;
+}
+
+/* The verdict on a result whose check matches. */
+static __always_inline enum verdict judge_result(const struct entry *entry, const struct deposit *deposit) {
+    if (entry->state == WIRESUM_ENTRY_STATE_EMPTY || entry->job_key != deposit->job_key ||
+        entry->position != deposit->position)
+        return RESULT_STALE;
+    if (!agrees(entry, deposit))
+        return MISMATCH;
+    if (entry->state == WIRESUM_ENTRY_STATE_FORWARDED)
+        return RESULT_STORED;
+    return entry->state == WIRESUM_ENTRY_STATE_FINAL ? RESULT_DUPLICATE : RESULT_STALE;
+}
+
+static __always_inline enum verdict store_result(struct arrival *arrival) {
+    struct deposit deposit;
+    if (!is_of_ours(arrival, 1))
+        return FOREIGN;
+    if (!comes_from_parent(arrival))
+        return BAD_CONTRIBUTOR;
+    if (find_entry(arrival, &deposit))
+        return MALFORMED;
+    lock(deposit.entry);
+    enum verdict verdict =
+        sum(&deposit) != deposit.promised ? DAMAGED : judge_result(deposit.entry, &deposit);
+    if (verdict == RESULT_STORED) {
+        take_payload(deposit.total, deposit.payload, deposit.end, deposit.zero);
+        deposit.entry->lane_sum = deposit.promised;
+        deposit.entry->state = WIRESUM_ENTRY_STATE_FINAL;
+    }
+    unlock(deposit.entry);
+    if (verdict == RESULT_STORED)
+        rewrite_header(arrival, &deposit, COMPLETED, deposit.promised);
+    return verdict;
+}
+
+#endif

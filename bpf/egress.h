@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Addresses one copy of a broadcast on its way out.
+ *
+ * A broadcast makes one copy for each child, and the copies for one port leave in a row. The kernel runs one
+ * program for all frames queued to a port, so the program cannot be told the child; and several children may
+ * be behind one port. So it counts: the n-th copy of a broadcast at a port is for the n-th child there. */
+#ifndef WIRESUM_EGRESS_H
+#define WIRESUM_EGRESS_H
+
+#include "frame.h"
+
+/* Children behind a port that still wait for their copy of the broadcast that is leaving. */
+struct cursor {
+    __u64 waiting;
+    __u32 serial;
+};
+
+/* Of the port whose first child is c, for stream s: s × WIRESUM_MAX_CONTRIBUTORS + c. */
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, MAX_STREAMS *WIRESUM_MAX_CONTRIBUTORS);
+    __type(key, __u32);
+    __type(value, struct cursor);
+} cursors SEC(".maps");
+
+static __always_inline __u32 lowest_bit(__u64 set) {
+    __u32 index = 0;
+#pragma unroll
+    for (int half = 32; half > 0; half /= 2) {
+        if (!(set & ((1ULL << half) - 1))) {
+            set >>= half;
+            index += half;
+        }
+    }
+    return index & (WIRESUM_MAX_CONTRIBUTORS - 1);
+}
+
+/* The child of `stream` that this copy is for, or a number too large if none is left. */
+static __always_inline __u32 next_child(const struct broadcast *broadcast, __u32 stream, __u32 ifindex) {
+    struct port port = {.stream = stream, .ifindex = ifindex};
+    __u64 *behind = bpf_map_lookup_elem(&ports, &port);
+    if (!behind || !*behind)
+        return WIRESUM_MAX_CONTRIBUTORS;
+    __u32 place = stream * WIRESUM_MAX_CONTRIBUTORS + lowest_bit(*behind);
+    struct cursor *cursor = bpf_map_lookup_elem(&cursors, &place);
+    if (!cursor)
+        return WIRESUM_MAX_CONTRIBUTORS;
+    if (cursor->serial != broadcast->serial) {
+        cursor->serial = broadcast->serial;
+        cursor->waiting = *behind;
+    }
+    if (!cursor->waiting)
+        return WIRESUM_MAX_CONTRIBUTORS;
+    __u32 child = lowest_bit(cursor->waiting);
+    cursor->waiting &= cursor->waiting - 1;
+    return child;
+}
+
+/* Names the child in the result; the check changes by as much. */
+static __always_inline int name_child(struct xdp_md *ctx, __u32 frame_len, __u8 child) {
+    struct wiresum_header *header = (void *)(long)ctx->data + frame_len;
+    if ((void *)(header + 1) > (void *)(long)ctx->data_end)
+        return -1;
+    __u32 change = ((__u32)child - header->contributor) << 24;
+    header->contributor = child;
+    put32(&header->check, get32(&header->check) + change);
+    return 0;
+}
+
+static __always_inline int address_copy(struct xdp_md *ctx, __u32 ifindex) {
+    void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+    struct broadcast *broadcast = data;
+    struct ethhdr *ethernet = data;
+    if (data + V4_FRAME_LEN > end || broadcast->stream >= MAX_STREAMS)
+        return XDP_ABORTED;
+    __u32 stream = broadcast->stream;
+    __u32 frame_len = ethernet->h_proto == bpf_htons(ETH_P_IP) ? V4_FRAME_LEN : V6_FRAME_LEN;
+    __u32 child = next_child(broadcast, stream, ifindex);
+    if (child >= WIRESUM_MAX_CONTRIBUTORS)
+        return XDP_DROP;
+    __u32 place = stream * WIRESUM_MAX_CONTRIBUTORS + child;
+    struct peer *peer = bpf_map_lookup_elem(&children, &place);
+    if (!peer || !peer->frame_len || name_child(ctx, frame_len, child) || address_to(ctx, peer, frame_len))
+        return XDP_ABORTED;
+    return XDP_PASS;
+}
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Who may speak to us: the first table of spec/aggregation.md, up to the check. */
+#ifndef WIRESUM_GATE_H
+#define WIRESUM_GATE_H
+
+#include "verdict.h"
+
+/* The index of a stream, or MAX_STREAMS. */
+static __always_inline __u32 find_stream(__u32 key) {
+    for (__u32 i = 0; i < MAX_STREAMS && i < config.stream_count; i++)
+        if (config.streams[i].key == key)
+            return i;
+    return MAX_STREAMS;
+}
+
+static __always_inline int is_admitted(const struct peer *peer, const struct arrival *arrival) {
+    return peer->frame_len && peer->job_key == arrival->job_key &&
+           same_endpoint(&peer->source, &arrival->packet.source);
+}
+
+/* Finds the stream of a packet; FOREIGN if it is none of ours. */
+static __always_inline int is_of_ours(struct arrival *arrival, int downward) {
+    const struct wiresum_header *header = arrival->packet.header;
+    __u32 index = find_stream((__u32)get16(&header->job) << 16 | get16(&header->sub_model));
+    if (index == MAX_STREAMS)
+        return 0;
+    arrival->stream_index = hide(index, arrival->packet.zero) % MAX_STREAMS;
+    arrival->stream = &config.streams[arrival->stream_index];
+    __u32 job_index = arrival->stream->job_index;
+    struct job *job = bpf_map_lookup_elem(&jobs, &job_index);
+    if (!job || !job->running || get32(&header->job_key) != job->key)
+        return 0;
+    arrival->job_key = job->key;
+    if (downward && arrival->stream->is_root)
+        return 0;
+    __u16 node = downward ? arrival->stream->parent_node : arrival->stream->node;
+    return get16(&header->node) == node &&
+           (!carries_values(header->kind) || arrival->packet.payload_len <= arrival->stream->max_payload);
+}
+
+static __always_inline int comes_from_child(struct arrival *arrival) {
+    __u8 contributor = arrival->packet.header->contributor;
+    if (contributor >= arrival->stream->child_count || contributor >= WIRESUM_MAX_CONTRIBUTORS)
+        return 0;
+    __u32 place = arrival->stream_index * WIRESUM_MAX_CONTRIBUTORS + contributor;
+    arrival->sender = bpf_map_lookup_elem(&children, &place);
+    return arrival->sender && is_admitted(arrival->sender, arrival);
+}
+
+static __always_inline int comes_from_parent(struct arrival *arrival) {
+    __u32 stream = arrival->stream_index;
+    arrival->sender = bpf_map_lookup_elem(&parents, &stream);
+    return arrival->sender && arrival->packet.header->contributor == arrival->stream->own_index &&
+           is_admitted(arrival->sender, arrival);
+}
+
+/* The sum of lanes that the packet's check promises. */
+static __always_inline __u32 promised_sum(const struct arrival *arrival) {
+    const struct wiresum_header *header = arrival->packet.header;
+    return get32(&header->check) - sum_header(header);
+}
+
+#endif

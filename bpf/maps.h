@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* What the program knows: constants set at load, peers and keys set by the daemon, and the slots.
+ * crates/xdp/src/layout.rs mirrors every struct here; the loader compares their sizes. */
+#ifndef WIRESUM_MAPS_H
+#define WIRESUM_MAPS_H
+
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/udp.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "wiresum_wire.h"
+
+/* Jobs of one program, and the sub-models of all of them at their nodes: small enough to be searched
+ * linearly. */
+#define MAX_JOBS 4
+#define MAX_STREAMS 32
+/* Addresses on which the nodes of these jobs listen. */
+#define MAX_ENDPOINTS 4
+/* Hellos and welcomes whose port the daemon has not asked for yet. */
+#define MAX_HEARD 1024
+#define V4_FRAME_LEN (sizeof(struct ethhdr) + sizeof(struct iphdr) + sizeof(struct udphdr))
+#define V6_FRAME_LEN (sizeof(struct ethhdr) + sizeof(struct ipv6hdr) + sizeof(struct udphdr))
+
+/* One side of a UDP flow; IPv4 addresses are mapped into IPv6. */
+struct endpoint {
+    __be32 address[4];
+    __be16 port;
+    __u16 any_address; /* in the configuration: whatever the packet's destination address */
+};
+
+/* A sub-model at this node, as the plan says. */
+struct stream {
+    __u32 key; /* job << 16 | sub-model */
+    __u16 node;
+    __u16 parent_node;
+    __u64 expected; /* bitmap of all children */
+    __u32 first_entry;
+    __u32 entry_mask; /* 2 × slots − 1: position & mask is 2 versions of position mod slots */
+    __u16 max_payload;
+    __u8 job_index;
+    __u8 child_count;
+    __u8 is_root;
+    __u8 own_index; /* as a contributor at the parent */
+    __u8 parent_children;
+    __u8 reserved;
+};
+
+struct config {
+    __u32 stream_count;
+    __u32 endpoint_count;
+    __u32 max_blocks; /* of the longest payload of any job */
+    __u32 lock_entries;
+    struct endpoint endpoints[MAX_ENDPOINTS];
+    struct stream streams[MAX_STREAMS];
+};
+
+const volatile struct config config SEC(".rodata.config");
+
+/* The running incarnation of a job. */
+struct job {
+    __u32 key;
+    __u32 running;
+};
+
+/* A child or a parent: where packets come from, and what goes before a packet to it. */
+struct peer {
+    struct endpoint source;
+    __u32 ifindex;
+    __u32 job_key;     /* the incarnation that it has joined; void in any other */
+    __u16 frame_len;   /* V4_FRAME_LEN or V6_FRAME_LEN; 0: no such peer */
+    __u16 address_sum; /* ones' complement sum over its IP header (v4) or pseudo header (v6), lengths left out
+                        */
+    __u8 frame[V6_FRAME_LEN]; /* Ethernet, IP and UDP headers; lengths and checksums are zero */
+};
+
+/* How a peer was heard: what a reply needs. */
+struct hearing {
+    struct endpoint local;
+    __u32 ifindex;
+    __u8 peer_mac[ETH_ALEN];
+    __u8 local_mac[ETH_ALEN];
+};
+
+struct entry {
+    struct bpf_spin_lock lock;
+    __u32 job_key;
+    __u64 contributors;
+    __u32 position;
+    __u32 round;
+    __u32 lane_sum; /* of the values, or what it would be had every addition been right */
+    __u16 value_count;
+    __u16 format;
+    __s8 exponent;
+    __u8 state;
+    __u8 reserved[6];
+};
+
+/* Sizes given here are the least; the loader sets those of the plans. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct entry);
+} entries SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __uint(key_size, sizeof(__u32));
+    __uint(value_size, WIRESUM_MAX_PAYLOAD);
+} values SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, MAX_JOBS);
+    __type(key, __u32);
+    __type(value, struct job);
+} jobs SEC(".maps");
+
+/* Of contributor c to stream s: entry s × WIRESUM_MAX_CONTRIBUTORS + c. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, MAX_STREAMS *WIRESUM_MAX_CONTRIBUTORS);
+    __type(key, __u32);
+    __type(value, struct peer);
+} children SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, MAX_STREAMS);
+    __type(key, __u32);
+    __type(value, struct peer);
+} parents SEC(".maps");
+
+/* By source. Least recently heard are forgotten, so strangers' hellos cost nothing. */
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, MAX_HEARD);
+    __type(key, struct endpoint);
+    __type(value, struct hearing);
+} heard SEC(".maps");
+
+/* For each stream, the ports of its admitted children, one entry for each child. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+    __uint(max_entries, MAX_STREAMS);
+    __uint(key_size, sizeof(__u32));
+    __array(
+        values, struct {
+            __uint(type, BPF_MAP_TYPE_DEVMAP);
+            __uint(max_entries, WIRESUM_MAX_CONTRIBUTORS);
+            __uint(key_size, sizeof(__u32));
+            __uint(value_size, sizeof(struct bpf_devmap_val));
+        });
+} broadcasts SEC(".maps");
+
+/* Of a stream: which of its children are behind a port. */
+struct port {
+    __u32 stream;
+    __u32 ifindex;
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, MAX_STREAMS *WIRESUM_MAX_CONTRIBUTORS);
+    __type(key, struct port);
+    __type(value, __u64);
+} ports SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 32);
+    __type(key, __u32);
+    __type(value, __u64);
+} counters SEC(".maps");
+
+#endif

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* From a frame to a checked view of a Wiresum packet, with early exits. */
+#ifndef WIRESUM_PACKET_H
+#define WIRESUM_PACKET_H
+
+#include "maps.h"
+
+/* Bits of iphdr.frag_off that mark a fragment: "more fragments" and the offset. */
+#define FRAGMENT_BITS 0x3fff
+#define IPV4_WITHOUT_OPTIONS 0x45
+
+/* Runs over the blocks of a payload, `most` of them, which ends where the frame ends. `at` is a block's
+ * offset in bytes. It is hidden from the verifier by `zero` (see hidden_zero): so all ways out of the loop
+ * look the same to it, and it follows only one. */
+#define BLOCK_OFFSETS 0xfe0
+#define for_each_block(at, payload, end, zero, most)                                                         \
+    for (__u32 block = 0, at = (zero) & BLOCK_OFFSETS;                                                       \
+         block < (most) && at <= ((most) - 1) * WIRESUM_BLOCK_LEN &&                                         \
+         (payload) + at + WIRESUM_BLOCK_LEN <= (end);                                                        \
+         block++, at = (block * WIRESUM_BLOCK_LEN + (zero)) & BLOCK_OFFSETS)
+
+_Static_assert(BLOCK_OFFSETS + WIRESUM_BLOCK_LEN > WIRESUM_MAX_PAYLOAD, "every block has an offset");
+
+enum parsed { NOT_OURS, ILL_FORMED, WELL_FORMED };
+
+struct packet {
+    struct wiresum_header *header;
+    void *payload;
+    void *end; /* of the frame; the payload lies before it */
+    struct endpoint source;
+    struct endpoint local;
+    __u32 frame_len; /* V4_FRAME_LEN or V6_FRAME_LEN */
+    __u32 payload_len;
+    __u16 flags;
+    __u16 zero; /* see hidden_zero */
+};
+
+/* Big-endian fields of a packed header. The cast spares the loads byte by byte that packing brings. */
+static __always_inline __u16 get16(const void *at) { return bpf_ntohs(*(const volatile __be16 *)at); }
+static __always_inline __u32 get32(const void *at) { return bpf_ntohl(*(const __be32 *)at); }
+static __always_inline void put16(void *at, __u16 value) { *(__be16 *)at = bpf_htons(value); }
+static __always_inline void put32(void *at, __u32 value) { *(__be32 *)at = bpf_htonl(value); }
+
+static __always_inline int same_address(const __be32 *a, const volatile __be32 *b) {
+    return a[0] == b[0] && a[1] == b[1] && a[2] == b[2] && a[3] == b[3];
+}
+
+static __always_inline int same_endpoint(const struct endpoint *a, const struct endpoint *b) {
+    return a->port == b->port && same_address(a->address, b->address);
+}
+
+static __always_inline int is_listening(const struct endpoint *local) {
+#pragma unroll
+    for (__u32 i = 0; i < MAX_ENDPOINTS; i++) {
+        const volatile struct endpoint *ours = &config.endpoints[i];
+        if (i < config.endpoint_count && local->port == ours->port &&
+            (ours->any_address || same_address(local->address, ours->address)))
+            return 1;
+    }
+    return 0;
+}
+
+static __always_inline void map_ipv4(__be32 *mapped, __be32 address) {
+    mapped[0] = mapped[1] = 0;
+    mapped[2] = bpf_htonl(0xffff);
+    mapped[3] = address;
+}
+
+/* The UDP header of an unfragmented datagram without options, or NULL; what it follows is left to the kernel.
+ */
+static __always_inline struct udphdr *find_udp(struct xdp_md *ctx, struct packet *packet) {
+    void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+    struct ethhdr *ethernet = data;
+    packet->end = end;
+    if (data + V4_FRAME_LEN > end)
+        return 0;
+    if (ethernet->h_proto == bpf_htons(ETH_P_IP)) {
+        struct iphdr *ip = data + sizeof(*ethernet);
+        if (*(__u8 *)ip != IPV4_WITHOUT_OPTIONS || ip->protocol != IPPROTO_UDP ||
+            (ip->frag_off & bpf_htons(FRAGMENT_BITS)))
+            return 0;
+        map_ipv4(packet->source.address, ip->saddr);
+        map_ipv4(packet->local.address, ip->daddr);
+        packet->frame_len = V4_FRAME_LEN;
+        return (void *)(ip + 1);
+    }
+    struct ipv6hdr *ip = data + sizeof(*ethernet);
+    if (ethernet->h_proto != bpf_htons(ETH_P_IPV6) || data + V6_FRAME_LEN > end || ip->nexthdr != IPPROTO_UDP)
+        return 0;
+    __builtin_memcpy(packet->source.address, &ip->saddr, sizeof(ip->saddr));
+    __builtin_memcpy(packet->local.address, &ip->daddr, sizeof(ip->daddr));
+    packet->frame_len = V6_FRAME_LEN;
+    return (void *)(ip + 1);
+}
+
+static __always_inline int carries_values(__u8 kind) {
+    return kind == WIRESUM_KIND_CONTRIBUTION || kind == WIRESUM_KIND_RESULT;
+}
+
+/* Whether a packet of this kind is as long as it has to be; values are judged by their format alone. */
+static __always_inline int has_fitting_payload(__u8 kind, __u32 payload_len) {
+    switch (kind) {
+    case WIRESUM_KIND_CONTRIBUTION:
+    case WIRESUM_KIND_RESULT:
+        return payload_len != 0;
+    case WIRESUM_KIND_PROBE:
+    case WIRESUM_KIND_STATUS:
+        return payload_len == 4 * WIRESUM_STATUS_WORDS;
+    case WIRESUM_KIND_GOODBYE:
+        return payload_len == 0;
+    default:
+        return payload_len == 4 * WIRESUM_HELLO_WORDS;
+    }
+}
+
+/* Whether header and payload have a form that this version allows. */
+static __always_inline int is_well_formed(struct packet *packet, __u32 datagram_len) {
+    struct wiresum_header *header = packet->header;
+    if (get16(&header->magic) != WIRESUM_MAGIC || header->version != WIRESUM_VERSION ||
+        header->kind < WIRESUM_KIND_CONTRIBUTION || header->kind > WIRESUM_KIND_GOODBYE)
+        return 0;
+    packet->flags = get16(&header->flags);
+    __u32 width = carries_values(header->kind) && (packet->flags & WIRESUM_FLAG_LANES16) ? 2 : 4;
+    packet->payload_len = get16(&header->value_count) * width;
+    if (packet->payload_len % WIRESUM_BLOCK_LEN != 0 || packet->payload_len > WIRESUM_MAX_PAYLOAD)
+        return 0;
+    return has_fitting_payload(header->kind, packet->payload_len) &&
+           datagram_len == WIRESUM_HEADER_LEN + packet->payload_len;
+}
+
+/* Zero, as the magic is right by now; but the verifier takes it for a number that it does not know. What is
+ * added to it, the verifier forgets: it then goes once through what follows a branch or a loop, not once for
+ * each way that leads there. */
+static __always_inline __u16 hidden_zero(const struct wiresum_header *header) {
+    return get16(&header->magic) ^ WIRESUM_MAGIC;
+}
+
+static __always_inline __u32 hide(__u32 value, __u16 zero) { return value + zero; }
+
+/* Fills `packet`, unless the frame is not for a node of ours. */
+static __always_inline enum parsed parse(struct xdp_md *ctx, struct packet *packet) {
+    struct udphdr *udp = find_udp(ctx, packet);
+    if (!udp)
+        return NOT_OURS;
+    packet->source.port = udp->source;
+    packet->local.port = udp->dest;
+    if (!is_listening(&packet->local))
+        return NOT_OURS;
+    packet->header = (void *)(udp + 1);
+    packet->payload = (void *)(packet->header + 1);
+    __u32 datagram_len = bpf_ntohs(udp->len) - sizeof(*udp);
+    if (packet->payload > packet->end || !is_well_formed(packet, datagram_len))
+        return ILL_FORMED;
+    /* The least packet is longer than Ethernet's least frame, so nothing may follow it. */
+    void *payload_end = packet->payload + packet->payload_len;
+    packet->zero = hidden_zero(packet->header);
+    return payload_end > packet->end || payload_end < packet->end ? ILL_FORMED : WELL_FORMED;
+}
+
+/* The header's share of the check. */
+static __always_inline __u32 sum_header(const struct wiresum_header *header) {
+    __u32 sum = get16(&header->flags);
+#pragma unroll
+    for (int i = 0; i < 7; i++)
+        sum += get32((const void *)header + 4 * i);
+    return sum;
+}
+
+static __always_inline void seal(struct wiresum_header *header, __u32 lane_sum) {
+    put32(&header->check, sum_header(header) + lane_sum);
+}
+
+#endif

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Answers a probe in place. */
+#ifndef WIRESUM_PROBE_H
+#define WIRESUM_PROBE_H
+
+#include "contribution.h"
+
+#define POSITIONS_PER_WORD 32
+
+/* What a status says about the positions of one word. */
+struct status_words {
+    __u32 held;
+    __u32 complete;
+    __u32 final;
+    __u32 state; /* of the first of them */
+    __u64 contributors;
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct status_words);
+} scratch SEC(".maps");
+
+/* Fills the scratch words for 32 positions. A global function, so that the verifier goes through it once and
+ * not for each word. */
+__attribute__((noinline)) int describe(__u32 stream_index, __u32 job_key, __u32 first, __u32 contributor) {
+    const volatile struct stream *stream = &config.streams[stream_index % MAX_STREAMS];
+    __u32 zero = 0;
+    struct status_words *words = bpf_map_lookup_elem(&scratch, &zero);
+    if (!words)
+        return -1;
+    __builtin_memset(words, 0, sizeof(*words));
+    for (__u32 i = 0; i < POSITIONS_PER_WORD; i++) {
+        __u32 index = stream->first_entry + ((first + i) & stream->entry_mask);
+        struct entry *entry = bpf_map_lookup_elem(&entries, &index);
+        if (!entry)
+            return -1;
+        lock(entry);
+        __u64 contributors = entry->contributors;
+        __u32 state = entry->state;
+        int here =
+            state != WIRESUM_ENTRY_STATE_EMPTY && entry->job_key == job_key && entry->position == first + i;
+        unlock(entry);
+        if (!here)
+            continue;
+        words->held |= (contributors >> (contributor % WIRESUM_MAX_CONTRIBUTORS) & 1) << i;
+        words->complete |= (__u32)(state >= WIRESUM_ENTRY_STATE_FORWARDED) << i;
+        words->final |= (__u32)(state == WIRESUM_ENTRY_STATE_FINAL) << i;
+        if (i == 0) {
+            words->state = state;
+            words->contributors = contributors;
+        }
+    }
+    return 0;
+}
+
+/* Writes a word and returns it, for the check. */
+static __always_inline __u32 put_word(__be32 *payload, __u32 index, __u32 value) {
+    payload[index] = bpf_htonl(value);
+    return value;
+}
+
+static __always_inline int is_probe_damaged(const struct arrival *arrival) {
+    const struct packet *packet = &arrival->packet;
+    __u64 sum = 0;
+    for_each_block(at, packet->payload, packet->end, packet->zero,
+                   4 * WIRESUM_STATUS_WORDS / WIRESUM_BLOCK_LEN) sum += sum_block(packet->payload + at, 0);
+    return (__u32)sum != promised_sum(arrival);
+}
+
+/* Replaces the probe's payload by the status; returns the sum of its words. */
+static __always_inline __u32 write_status(const struct arrival *arrival) {
+    struct wiresum_header *header = arrival->packet.header;
+    __be32 *payload = arrival->packet.payload;
+    __u32 first = get32(&header->fragment), contributor = header->contributor, zero = 0, sum;
+    struct status_words *words = bpf_map_lookup_elem(&scratch, &zero);
+    if (!words || (void *)(payload + WIRESUM_STATUS_WORDS) > arrival->packet.end)
+        return 0;
+    sum = bpf_ntohl(payload[WIRESUM_STATUS_ECHO_WORD]);
+    for (__u32 i = 4; i < WIRESUM_STATUS_HELD_WORD; i++)
+        payload[i] = 0;
+    for (__u32 word = 0; word < WIRESUM_BITMAP_WORDS; word++) {
+        describe(arrival->stream_index, arrival->job_key, first + word * POSITIONS_PER_WORD, contributor);
+        sum += put_word(payload, WIRESUM_STATUS_HELD_WORD + word, words->held);
+        sum += put_word(payload, WIRESUM_STATUS_COMPLETE_WORD + word, words->complete);
+        sum += put_word(payload, WIRESUM_STATUS_FINAL_WORD + word, words->final);
+        if (word == 0) {
+            sum += put_word(payload, WIRESUM_STATUS_STATE_WORD, words->state);
+            sum += put_word(payload, WIRESUM_STATUS_CONTRIBUTORS_WORD, words->contributors >> 32);
+            sum += put_word(payload, WIRESUM_STATUS_CONTRIBUTORS_WORD + 1, words->contributors);
+        }
+    }
+    return sum;
+}
+
+static __always_inline enum verdict answer_probe(struct arrival *arrival) {
+    if (!is_of_ours(arrival, 0))
+        return FOREIGN;
+    if (!comes_from_child(arrival))
+        return BAD_CONTRIBUTOR;
+    if (is_probe_damaged(arrival))
+        return DAMAGED;
+    __u32 sum = write_status(arrival);
+    arrival->packet.header->kind = WIRESUM_KIND_STATUS;
+    seal(arrival->packet.header, sum);
+    return PROBED;
+}
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The fate of one packet: every row of the tables in spec/aggregation.md, in the order of
+ * wiresum_protocol::Verdict. */
+#ifndef WIRESUM_VERDICT_H
+#define WIRESUM_VERDICT_H
+
+#include "frame.h"
+
+enum verdict {
+    MALFORMED,
+    FOREIGN,
+    BAD_CONTRIBUTOR,
+    DAMAGED,
+    FIRST,
+    ADDED,
+    COMPLETED,
+    FORWARDED,
+    STALE,
+    MISMATCH,
+    DUPLICATE,
+    REFORWARDED,
+    ANSWERED,
+    RESULT_STORED,
+    RESULT_DUPLICATE,
+    RESULT_STALE,
+    PROBED,
+    CONTROL,
+    VERDICTS,
+    VERDICT_RANGE = 32 /* the next power of two */
+};
+
+static __always_inline void count(enum verdict verdict) {
+    __u32 index = verdict;
+    __u64 *counter = bpf_map_lookup_elem(&counters, &index);
+    if (counter)
+        ++*counter;
+}
+
+/* What the rest of the program knows of a packet that has passed the gate so far. */
+struct arrival {
+    struct packet packet;
+    const volatile struct stream *stream;
+    __u32 stream_index;
+    __u32 job_key;
+    struct peer *sender;
+};
+
+/* Counts the packet, and does with it what its verdict says. */
+static __always_inline int conclude(struct xdp_md *ctx, const struct arrival *arrival, enum verdict verdict) {
+    __u32 stream = arrival->stream_index;
+    count(verdict);
+    switch (verdict) {
+    case CONTROL:
+        return XDP_PASS;
+    case COMPLETED:
+    case RESULT_STORED:
+        return send_to_children(ctx, stream);
+    case FORWARDED:
+    case REFORWARDED: {
+        struct peer *parent = bpf_map_lookup_elem(&parents, &stream);
+        return parent && parent->frame_len ? send_to(ctx, parent, arrival->packet.frame_len) : XDP_DROP;
+    }
+    case ANSWERED:
+    case PROBED:
+        return send_to(ctx, arrival->sender, arrival->packet.frame_len);
+    default:
+        return XDP_DROP;
+    }
+}
+
+#endif

@@ -1,0 +1,63 @@
+//! Compiles `bpf/` with clang. Without Linux or clang the crate becomes a stub, with a warning that says how to get the real one.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Tried in order after `$CLANG`: newest first, since each version optimises BPF better than the one before.
+const CLANGS: [&str; 7] =
+    ["clang-21", "clang-20", "clang-19", "clang-18", "clang-17", "clang-16", "clang"];
+const PROGRAMS: [&str; 3] = ["aggregator", "bench", "pass"];
+
+fn main() {
+    println!("cargo:rerun-if-changed=../../bpf");
+    println!("cargo:rerun-if-env-changed=CLANG");
+    if env::var("CARGO_CFG_TARGET_OS").as_deref() != Ok("linux") {
+        return;
+    }
+    let Some(clang) = find_clang() else {
+        println!(
+            "cargo:warning=no clang: the engine `xdp` is left out of this build; \
+             on Debian: apt-get install clang-19 libelf-dev zlib1g-dev linux-libc-dev"
+        );
+        return;
+    };
+    for program in PROGRAMS {
+        compile(&clang, program);
+    }
+    println!("cargo:rustc-cfg=wiresum_bpf");
+}
+
+fn find_clang() -> Option<String> {
+    let named = env::var("CLANG").ok();
+    let candidates = named.into_iter().chain(CLANGS.map(str::to_owned));
+    candidates.into_iter().find(|clang| {
+        let targets = Command::new(clang).arg("--print-targets").output();
+        targets.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("bpf"))
+    })
+}
+
+fn compile(clang: &str, program: &str) {
+    let source = PathBuf::from("../../bpf").join(format!("{program}.bpf.c"));
+    let object =
+        PathBuf::from(env::var("OUT_DIR").expect("set by cargo")).join(format!("{program}.bpf.o"));
+    let libbpf = env::var("DEP_BPF_INCLUDE").expect("libbpf-sys says where its headers are");
+    let big_endian = env::var("CARGO_CFG_TARGET_ENDIAN").as_deref() == Ok("big");
+    let mut command = Command::new(clang);
+    command
+        .args(["-O2", "-g", "-mcpu=v3", "-Wall", "-Wextra", "-Werror"])
+        .args(["-target", if big_endian { "bpfeb" } else { "bpfel" }])
+        .arg(format!("-I{libbpf}"))
+        .args(architecture_headers().map(|path| format!("-idirafter{}", path.display())))
+        .args([Path::new("-c"), &source, Path::new("-o"), &object]);
+    let output = command.output().expect("clang runs");
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{clang} cannot compile {}:\n{words}", source.display());
+}
+
+/// Where Debian and its kin keep `asm/types.h`; elsewhere it is in the compiler's own path.
+fn architecture_headers() -> Option<PathBuf> {
+    let architecture = env::var("CARGO_CFG_TARGET_ARCH").expect("set by cargo");
+    Some(PathBuf::from(format!("/usr/include/{architecture}-linux-gnu")))
+        .filter(|path| path.is_dir())
+}

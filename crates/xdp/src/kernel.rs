@@ -1,0 +1,301 @@
+//! The loaded BPF object and its maps, typed; every refusal of the kernel says what was attempted.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use libbpf_rs::{
+    ErrorKind, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject, Program,
+    ProgramInput,
+};
+use wiresum_wire::MAX_CONTRIBUTORS;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::layout::{Config, DevmapValue, Entry, Hearing, Job, Peer};
+use crate::streams::Streams;
+use crate::{AttachMode, XdpError};
+
+/// Largest frame that the kernel's test-run takes: a page less its headroom and tailroom.
+const MAX_TEST_FRAME: usize = 3520;
+
+/// The objects that `build.rs` compiled.
+pub struct Image(pub &'static [u8]);
+
+/// The aggregator.
+pub const AGGREGATOR: Image = Image(include_bytes!(concat!(env!("OUT_DIR"), "/aggregator.bpf.o")));
+/// The aggregator with the programs that tests and benchmarks need.
+pub const BENCH: Image = Image(include_bytes!(concat!(env!("OUT_DIR"), "/bench.bpf.o")));
+/// Passes everything.
+pub const PASS: Image = Image(include_bytes!(concat!(env!("OUT_DIR"), "/pass.bpf.o")));
+
+/// What a test-run of a program gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TestRun {
+    /// An XDP action.
+    pub action: u32,
+    /// The frame as the program left it.
+    pub frame: Vec<u8>,
+    /// Mean time of one repetition in nanoseconds, by the kernel's clock.
+    pub nanoseconds: u64,
+}
+
+/// A loaded object.
+pub struct Kernel {
+    object: Object,
+}
+
+impl Kernel {
+    /// Loads an aggregator with memory for these streams.
+    pub fn load(image: &Image, streams: &Streams) -> Result<Self, XdpError> {
+        let mut open = open(image)?;
+        size_maps(&mut open, streams)?;
+        check_sizes(&open);
+        Ok(Self { object: load(open)? })
+    }
+
+    /// Loads an object that needs no memory.
+    pub fn load_plain(image: &Image) -> Result<Self, XdpError> {
+        Ok(Self { object: load(open(image)?)? })
+    }
+
+    fn map(&self, name: &'static str) -> libbpf_rs::Map<'_> {
+        let mut maps = self.object.maps();
+        maps.find(|map| map.name() == OsStr::new(name)).expect("the program has this map")
+    }
+
+    /// A program by name.
+    pub fn program(&self, name: &'static str) -> Program<'_> {
+        let mut programs = self.object.progs();
+        programs.find(|p| p.name() == OsStr::new(name)).expect("the object has this program")
+    }
+
+    /// Writes an element.
+    pub fn put<K: IntoBytes + Immutable, V: IntoBytes + Immutable>(
+        &self,
+        map: &'static str,
+        key: &K,
+        value: &V,
+    ) -> Result<(), XdpError> {
+        let written = self.map(map).update(key.as_bytes(), value.as_bytes(), MapFlags::ANY);
+        written.map_err(|error| refused(format!("writing to the map `{map}`"), &error))
+    }
+
+    /// Reads an element, if it is there.
+    pub fn get<K: IntoBytes + Immutable, V: FromBytes>(
+        &self,
+        map: &'static str,
+        key: &K,
+    ) -> Result<Option<V>, XdpError> {
+        let read = self.map(map).lookup(key.as_bytes(), MapFlags::ANY);
+        let bytes = read.map_err(|error| refused(format!("reading the map `{map}`"), &error))?;
+        Ok(bytes.map(|bytes| V::read_from_bytes(&bytes).expect("sizes were compared at load")))
+    }
+
+    /// Removes an element; it need not be there.
+    pub fn remove<K: IntoBytes + Immutable>(
+        &self,
+        map: &'static str,
+        key: &K,
+    ) -> Result<(), XdpError> {
+        match self.map(map).delete(key.as_bytes()) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(refused(format!("removing from the map `{map}`"), &error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A counter, summed over CPUs.
+    pub fn counter(&self, index: u32) -> Result<u64, XdpError> {
+        let read = self.map("counters").lookup_percpu(index.as_bytes(), MapFlags::ANY);
+        let cpus = read.map_err(|error| refused("reading the counters".to_owned(), &error))?;
+        let count = |bytes: &Vec<u8>| u64::read_from_bytes(bytes).expect("counters are 64 bits");
+        Ok(cpus.iter().flatten().map(count).sum())
+    }
+
+    /// A new, empty broadcast group for a stream.
+    pub fn make_broadcast(&self, stream: u32) -> Result<MapHandle, XdpError> {
+        let options = libbpf_sys::bpf_map_create_opts {
+            sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
+            ..Default::default()
+        };
+        let (key, value) = (size_of::<u32>() as u32, size_of::<DevmapValue>() as u32);
+        let most = MAX_CONTRIBUTORS as u32;
+        let made =
+            MapHandle::create(MapType::Devmap, Some("broadcast"), key, value, most, &options);
+        let group = made.map_err(|error| refused("creating a devmap".to_owned(), &error))?;
+        self.put("broadcasts", &stream, &group.as_fd().as_raw_fd())?;
+        Ok(group)
+    }
+
+    /// Runs a program on a frame, `repeat` times in a row on the same memory.
+    pub fn test_run(
+        &self,
+        program: &'static str,
+        frame: &[u8],
+        repeat: u32,
+    ) -> Result<TestRun, XdpError> {
+        let mut out = vec![0; MAX_TEST_FRAME];
+        let input = ProgramInput {
+            data_in: Some(frame),
+            data_out: Some(&mut out),
+            repeat,
+            ..ProgramInput::default()
+        };
+        let mut programs = self.object.progs_mut();
+        let tested = programs.find(|p| p.name() == OsStr::new(program));
+        let run = tested.expect("the object has this program").test_run(input);
+        let run = run.map_err(|error| refused(format!("test-run of `{program}`"), &error))?;
+        let frame = run.data.map_or_else(Vec::new, |data| data.to_vec());
+        Ok(TestRun { action: run.return_value, frame, nanoseconds: run.duration.as_nanos() as u64 })
+    }
+}
+
+fn open(image: &Image) -> Result<OpenObject, XdpError> {
+    // The verifier's log of a failed load is in the error; libbpf's own remarks would go to standard error.
+    libbpf_rs::set_print(None);
+    let opened = ObjectBuilder::default().open_memory(image.0);
+    opened.map_err(|error| refused("opening the BPF object".to_owned(), &error))
+}
+
+fn load(open: OpenObject) -> Result<Object, XdpError> {
+    open.load().map_err(|error| match error.kind() {
+        ErrorKind::PermissionDenied => XdpError::NotPermitted,
+        _ => refused("loading the BPF programs".to_owned(), &error),
+    })
+}
+
+fn size_maps(open: &mut OpenObject, streams: &Streams) -> Result<(), XdpError> {
+    for mut map in open.maps_mut() {
+        let sized = match map.name().to_str() {
+            Some("entries") => map.set_max_entries(streams.entry_count.max(1)),
+            Some("values") => map
+                .set_max_entries(streams.entry_count.max(1))
+                .and_then(|()| map.set_value_size(streams.payload_len as u32)),
+            Some(".rodata.config") => map.set_initial_value(streams.config.as_bytes()),
+            _ => Ok(()),
+        };
+        let name = map.name().to_string_lossy().into_owned();
+        sized.map_err(|error| refused(format!("sizing the map `{name}`"), &error))?;
+    }
+    Ok(())
+}
+
+/// # Panics
+/// If a struct here differs in size from the one in C: an error in this crate, which any test would show.
+fn check_sizes(open: &OpenObject) {
+    let expected = [
+        (".rodata.config", size_of::<Config>()),
+        ("entries", size_of::<Entry>()),
+        ("jobs", size_of::<Job>()),
+        ("children", size_of::<Peer>()),
+        ("parents", size_of::<Peer>()),
+        ("heard", size_of::<Hearing>()),
+    ];
+    for (name, size) in expected {
+        let map = open.maps().find(|map| map.name() == OsStr::new(name));
+        let have = map.map(|map| map.value_size() as usize);
+        assert_eq!(have, Some(size), "layout.rs and maps.h differ about `{name}`");
+    }
+}
+
+/// An error of the kernel in the crate's own words.
+pub fn refused(action: String, error: &libbpf_rs::Error) -> XdpError {
+    match error.kind() {
+        ErrorKind::PermissionDenied => XdpError::NotPermitted,
+        _ => XdpError::Kernel { action, cause: error.to_string() },
+    }
+}
+
+/// The index of a network interface of this namespace.
+pub fn interface_index(name: &str) -> Result<u32, XdpError> {
+    let missing = || XdpError::NoInterface(name.to_owned());
+    let name = std::ffi::CString::new(name).map_err(|_| missing())?;
+    // SAFETY: the pointer is to a NUL-terminated string that outlives the call.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => Err(missing()),
+        index => Ok(index),
+    }
+}
+
+/// Attaches a program for as long as the returned descriptor is open.
+pub fn link(
+    program: BorrowedFd<'_>,
+    interface: &str,
+    mode: AttachMode,
+) -> Result<OwnedFd, XdpError> {
+    let index = interface_index(interface)?;
+    let options = libbpf_sys::bpf_link_create_opts {
+        sz: size_of::<libbpf_sys::bpf_link_create_opts>() as libbpf_sys::size_t,
+        flags: mode_flags(mode),
+        ..Default::default()
+    };
+    // SAFETY: the descriptors are open, the options outlive the call.
+    let link = unsafe {
+        libbpf_sys::bpf_link_create(
+            program.as_raw_fd(),
+            index as i32,
+            libbpf_sys::BPF_XDP,
+            &raw const options,
+        )
+    };
+    if link < 0 {
+        return Err(attach_error(interface, mode, -link));
+    }
+    // SAFETY: the kernel has just given us this descriptor.
+    Ok(unsafe { OwnedFd::from_raw_fd(link) })
+}
+
+/// Attaches a program until the interface is gone.
+pub fn attach(program: BorrowedFd<'_>, interface: &str, mode: AttachMode) -> Result<(), XdpError> {
+    let index = interface_index(interface)?;
+    // SAFETY: the descriptor is open; no options are given.
+    let status = unsafe {
+        libbpf_sys::bpf_xdp_attach(
+            index as i32,
+            program.as_raw_fd(),
+            mode_flags(mode),
+            std::ptr::null(),
+        )
+    };
+    if status < 0 { Err(attach_error(interface, mode, -status)) } else { Ok(()) }
+}
+
+fn mode_flags(mode: AttachMode) -> u32 {
+    match mode {
+        AttachMode::Native => libbpf_sys::XDP_FLAGS_DRV_MODE,
+        AttachMode::Generic => libbpf_sys::XDP_FLAGS_SKB_MODE,
+    }
+}
+
+fn attach_error(interface: &str, mode: AttachMode, code: i32) -> XdpError {
+    let cause = std::io::Error::from_raw_os_error(code);
+    let hint = match code {
+        libc::EPERM => return XdpError::NotPermitted,
+        libc::EBUSY | libc::EEXIST => {
+            "another XDP program is attached: `ip link set dev … xdp off` removes it"
+        }
+        libc::EOPNOTSUPP if mode == AttachMode::Native => {
+            "the driver has no native XDP: use the generic mode"
+        }
+        libc::EINVAL | libc::ERANGE | libc::EOPNOTSUPP => {
+            "is the MTU above what the driver allows with XDP (veth: about 3500)?"
+        }
+        _ => "",
+    };
+    XdpError::Kernel {
+        action: format!("attaching the XDP program to `{interface}`"),
+        cause: format!("{cause}{}{hint}", if hint.is_empty() { "" } else { "; " }),
+    }
+}
+
+/// Whether the effective capabilities of this process allow loading XDP programs.
+pub fn is_permitted() -> bool {
+    const CAP_NET_ADMIN: u64 = 1 << 12;
+    const CAP_SYS_ADMIN: u64 = 1 << 21;
+    const CAP_BPF: u64 = 1 << 39;
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let bits = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
+    bits & CAP_NET_ADMIN != 0 && bits & (CAP_BPF | CAP_SYS_ADMIN) != 0
+}

@@ -1,0 +1,134 @@
+//! The structs of `bpf/maps.h`, in Rust. [`super::kernel`] compares their sizes with the maps' when it loads the program.
+
+use std::net::{IpAddr, SocketAddr};
+
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
+/// Jobs of one program.
+pub const MAX_JOBS: usize = 4;
+/// Sub-models of all jobs at their nodes.
+pub const MAX_STREAMS: usize = 32;
+/// Addresses on which the nodes of these jobs listen.
+pub const MAX_ENDPOINTS: usize = 4;
+/// Bytes of Ethernet, IPv4 and UDP headers.
+pub const V4_FRAME_LEN: usize = 42;
+/// Bytes of Ethernet, IPv6 and UDP headers.
+pub const V6_FRAME_LEN: usize = 62;
+
+/// One side of a UDP flow; IPv4 addresses are mapped into IPv6.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Endpoint {
+    pub address: [u8; 16],
+    pub port: [u8; 2],
+    pub any_address: u16,
+}
+
+impl From<SocketAddr> for Endpoint {
+    fn from(socket: SocketAddr) -> Self {
+        let address = match socket.ip() {
+            IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+            IpAddr::V6(v6) => v6,
+        };
+        Self {
+            address: address.octets(),
+            port: socket.port().to_be_bytes(),
+            any_address: u16::from(socket.ip().is_unspecified()),
+        }
+    }
+}
+
+/// A sub-model at this node, as the plan says.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Stream {
+    pub key: u32,
+    pub node: u16,
+    pub parent_node: u16,
+    pub expected: u64,
+    pub first_entry: u32,
+    pub entry_mask: u32,
+    pub max_payload: u16,
+    pub job_index: u8,
+    pub child_count: u8,
+    pub is_root: u8,
+    pub own_index: u8,
+    pub parent_children: u8,
+    pub reserved: u8,
+}
+
+/// Constants of the program.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Config {
+    pub stream_count: u32,
+    pub endpoint_count: u32,
+    pub max_blocks: u32,
+    pub lock_entries: u32,
+    pub endpoints: [Endpoint; MAX_ENDPOINTS],
+    pub streams: [Stream; MAX_STREAMS],
+}
+
+/// The running incarnation of a job.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Job {
+    pub key: u32,
+    pub running: u32,
+}
+
+/// A child or a parent: where packets come from, and what goes before a packet to it.
+#[derive(Clone, Copy, Debug, FromZeros, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Peer {
+    pub source: Endpoint,
+    pub ifindex: u32,
+    pub job_key: u32,
+    pub frame_len: u16,
+    pub address_sum: u16,
+    pub frame: [u8; V6_FRAME_LEN],
+    pub padding: [u8; 2],
+}
+
+/// How a peer was heard.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Hearing {
+    pub local: Endpoint,
+    pub ifindex: u32,
+    pub peer_mac: [u8; 6],
+    pub local_mac: [u8; 6],
+}
+
+/// Key of the map `ports`.
+#[derive(Clone, Copy, Debug, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Port {
+    pub stream: u32,
+    pub ifindex: u32,
+}
+
+/// An entry of a devmap.
+#[derive(Clone, Copy, Debug, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct DevmapValue {
+    pub ifindex: u32,
+    pub program: i32,
+}
+
+/// A slot's entry; only its size matters here.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Entry {
+    pub lock: u32,
+    pub job_key: u32,
+    pub contributors: u64,
+    pub position: u32,
+    pub round: u32,
+    pub lane_sum: u32,
+    pub value_count: u16,
+    pub format: u16,
+    pub exponent: i8,
+    pub state: u8,
+    pub reserved: [u8; 6],
+}

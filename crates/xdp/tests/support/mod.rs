@@ -1,0 +1,199 @@
+//! The kernel's aggregator and the reference, side by side.
+
+use std::env;
+use std::net::{IpAddr, SocketAddr};
+
+use wiresum_protocol::random_traffic::Step;
+use wiresum_protocol::{Aggregator, Outcome, Plan, Recipients, Verdict};
+use wiresum_wire::{MAX_PACKET, NodeId};
+use wiresum_xdp::frames::{LOCAL_MAC, PEER_MAC, udp_frame};
+use wiresum_xdp::{Options, XdpAggregator};
+
+pub const XDP_DROP: u32 = 1;
+pub const XDP_PASS: u32 = 2;
+pub const XDP_TX: u32 = 3;
+pub const XDP_REDIRECT: u32 = 4;
+
+/// Whether BPF programs can be loaded here; says so aloud if not.
+pub fn bpf_is_here() -> bool {
+    let support = XdpAggregator::check_support();
+    if let Err(error) = &support {
+        eprintln!("SKIPPED: {error}");
+    }
+    support.is_ok()
+}
+
+/// A number from the environment.
+pub fn setting(name: &str, default: u64) -> u64 {
+    let value = env::var(name).ok();
+    value.map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name} is not a number")))
+}
+
+/// Both implementations of one node of one job.
+pub struct Pair {
+    xdp: XdpAggregator,
+    reference: Aggregator,
+    plan: Plan,
+    node: NodeId,
+    /// Datagrams fed so far, for messages.
+    fed: usize,
+}
+
+impl Pair {
+    pub fn new(plan: &Plan, node: NodeId) -> Self {
+        Self::with_options(plan, node, &Options::default())
+    }
+
+    pub fn with_options(plan: &Plan, node: NodeId, options: &Options) -> Self {
+        let xdp = XdpAggregator::load_for_tests(&[(plan.clone(), node)], options);
+        let xdp = xdp.unwrap_or_else(|error| panic!("{error}"));
+        Self { xdp, reference: Aggregator::new(plan, node), plan: plan.clone(), node, fed: 0 }
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.plan.node(self.node).expect("in the plan").address
+    }
+
+    /// Runs joining packets through the program and the reference, and mirrors who takes part.
+    pub fn join(&mut self, steps: &[Step]) {
+        for step in steps {
+            let run =
+                self.run("aggregate", &udp_frame(step.source, self.address(), &step.datagram));
+            assert_eq!(run.0, XDP_PASS, "joining packets go to the daemon");
+            self.ask_reference(step.source, &step.datagram);
+        }
+        let (members, job) = (self.reference.membership(), self.plan.job_id());
+        self.xdp.start_incarnation(job, members.key.expect("joined")).expect("the job is known");
+        for (&(sub_model, child), &address) in &members.children {
+            self.xdp.admit_child(job, sub_model, child, address).expect("heard");
+        }
+        for (&sub_model, &address) in &members.parents {
+            self.xdp.set_parent(job, sub_model, address).expect("heard");
+        }
+    }
+
+    /// Feeds a datagram to both, and panics unless verdict, recipients and bytes agree.
+    pub fn feed(&mut self, source: SocketAddr, datagram: &[u8]) -> Verdict {
+        let at = format!("datagram {} from {source}, {} bytes", self.fed, datagram.len());
+        self.fed += 1;
+        let (outcome, packet) = self.ask_reference(source, datagram);
+        let before = self.xdp.counter(outcome.verdict).expect("counters can be read");
+        let (action, frame) = self.run("aggregate", &udp_frame(source, self.address(), datagram));
+        let after = self.xdp.counter(outcome.verdict).expect("counters can be read");
+        assert_eq!(
+            after,
+            before + 1,
+            "{at}: the reference says {:?}; {}",
+            outcome.verdict,
+            self.counts()
+        );
+        match outcome.recipients {
+            Recipients::None => assert_eq!(action, XDP_DROP, "{at}"),
+            Recipients::One(address) => {
+                assert_eq!(action, XDP_TX, "{at}");
+                check_frame(&frame, self.address(), address, &packet, &at);
+            }
+            Recipients::Children => {
+                assert_eq!(action, XDP_REDIRECT, "{at}");
+                self.check_copies(&frame, packet, &at);
+            }
+        }
+        outcome.verdict
+    }
+
+    /// Every child's copy, in the order in which they leave; all children are behind one port here.
+    fn check_copies(&self, frame: &[u8], mut packet: Vec<u8>, at: &str) {
+        for child in 0..self.reference.child_count() {
+            let Some(address) = self.reference.address_to_child(child, &mut packet) else {
+                continue;
+            };
+            let (action, copy) = self.run("test_copy", frame);
+            assert_eq!(action, XDP_PASS, "{at}: copy for child {child}");
+            check_frame(&copy, self.address(), address, &packet, at);
+        }
+        let (action, _) = self.run("test_copy", frame);
+        assert_eq!(action, XDP_DROP, "{at}: one copy too many");
+    }
+
+    fn run(&self, program: &'static str, frame: &[u8]) -> (u32, Vec<u8>) {
+        let run = self.xdp.test_run(program, frame, 1).unwrap_or_else(|error| panic!("{error}"));
+        (run.action, run.frame)
+    }
+
+    fn ask_reference(&mut self, source: SocketAddr, datagram: &[u8]) -> (Outcome, Vec<u8>) {
+        let mut buffer = [0; MAX_PACKET];
+        buffer[..datagram.len()].copy_from_slice(datagram);
+        let outcome = self.reference.handle_datagram(source, &mut buffer, datagram.len());
+        (outcome, buffer[..outcome.len].to_vec())
+    }
+
+    fn counts(&self) -> String {
+        let counters = self.xdp.counters().expect("counters can be read");
+        let seen = counters.iter().filter(|(_, count)| *count > 0);
+        seen.map(|(verdict, count)| format!("{} {count} ", verdict.name())).collect()
+    }
+
+    /// Panics unless both have counted the same (the reference counts joining packets too).
+    pub fn check_counters(&self) {
+        let ours = self.xdp.counters().expect("counters can be read");
+        for (reference, xdp) in self.reference.counters().iter().zip(ours) {
+            assert_eq!(*reference, xdp);
+        }
+    }
+}
+
+/// Panics unless the frame carries `packet` from the aggregator to `destination`, with right lengths and checksums.
+pub fn check_frame(
+    frame: &[u8],
+    source: SocketAddr,
+    destination: SocketAddr,
+    packet: &[u8],
+    at: &str,
+) {
+    assert_eq!(frame[..6], PEER_MAC, "{at}: Ethernet destination");
+    assert_eq!(frame[6..12], LOCAL_MAC, "{at}: Ethernet source");
+    let (headers, from, to): (usize, IpAddr, IpAddr) = match frame[12..14] {
+        [0x08, 0x00] => {
+            assert_eq!(ones_complement(&frame[14..34]), 0xffff, "{at}: IPv4 checksum");
+            assert_eq!(be16(&frame[16..]), frame.len() - 14, "{at}: IPv4 length");
+            let ip = |at: usize| <[u8; 4]>::try_from(&frame[at..at + 4]).expect("4 bytes").into();
+            (42, ip(26), ip(30))
+        }
+        [0x86, 0xdd] => {
+            let udp_len = (frame.len() - 54) as u16;
+            assert_eq!(be16(&frame[18..]), usize::from(udp_len), "{at}: IPv6 length");
+            let pseudo = [&frame[22..54], &udp_len.to_be_bytes(), &[0, 17], &frame[54..]].concat();
+            assert_eq!(ones_complement(&pseudo), 0xffff, "{at}: UDP checksum");
+            let ip =
+                |at: usize| <[u8; 16]>::try_from(&frame[at..at + 16]).expect("16 bytes").into();
+            (62, ip(22), ip(38))
+        }
+        _ => panic!("{at}: neither IPv4 nor IPv6"),
+    };
+    let ports = [be16(&frame[headers - 8..]), be16(&frame[headers - 6..])].map(|port| port as u16);
+    assert_eq!(SocketAddr::new(from, ports[0]), source, "{at}: source");
+    assert_eq!(SocketAddr::new(to, ports[1]), destination, "{at}: destination");
+    assert_eq!(be16(&frame[headers - 4..]), frame.len() - headers + 8, "{at}: UDP length");
+    assert!(
+        frame[headers..] == *packet,
+        "{at}: bytes differ\n xdp {}\n ref {}",
+        hex(&frame[headers..]),
+        hex(packet)
+    );
+}
+
+fn be16(bytes: &[u8]) -> usize {
+    usize::from(bytes[0]) << 8 | usize::from(bytes[1])
+}
+
+fn ones_complement(bytes: &[u8]) -> u32 {
+    let words =
+        bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)));
+    let sum: u32 = words.sum();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    (folded & 0xffff) + (folded >> 16)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().take(80).map(|byte| format!("{byte:02x}")).collect()
+}
