@@ -64,6 +64,8 @@ pub fn kernel_failure(error: KernelError) -> Failure {
         XdpError::NoInterface(_) | XdpError::TooMany { .. } | XdpError::Plan { .. } => {
             Failure::Usage(message)
         }
-        XdpError::UnknownPeer { .. } | XdpError::NotHeard(_) => Failure::Runtime(message),
+        XdpError::UnknownJob(_) | XdpError::UnknownPeer { .. } | XdpError::NotHeard(_) => {
+            Failure::Runtime(message)
+        }
     }
 }
