@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Every benchmark that docs/benchmarks.md quotes; JSON under build/bench. About ten minutes.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+wiresum=.venv/bin/wiresum
+mkdir -p build/bench
+
+# Runs `wiresum bench "$@"` after its file name, keeps the JSON, shows the ratios.
+measure() {
+    local file=build/bench/$1.json
+    shift
+    printf '\033[1mwiresum bench %s\033[0m\n' "$*"
+    "$wiresum" bench "$@" --json >"$file"
+    .venv/bin/python - "$file" <<'PYTHON'
+import json, sys
+report = json.load(open(sys.argv[1]))
+for result in report["results"]:
+    print(f"  {result['name']}: {result['median']:.4g} {result['unit']} ({result['min']:.4g} to {result['max']:.4g})")
+for ratio in report["ratios"]:
+    print(f"  {ratio['name']}: {ratio['value']:.3f}")
+PYTHON
+}
+
+measure allreduce-4 allreduce --workers 4 --rate 500mbit --size 25MB --against gloo
+measure allreduce-8 allreduce --workers 8 --rate 250mbit --size 25MB --against gloo
+measure allreduce-4-int16 allreduce --workers 4 --rate 500mbit --size 25MB --lanes int16-le --against gloo
+measure allreduce-4-cache allreduce --workers 4 --rate 500mbit --size 25MB --policy cache --against gloo
+measure allreduce-4-udp allreduce --workers 4 --rate 500mbit --size 25MB --engine udp --against gloo
+measure aggregator aggregator
+measure codec codec
