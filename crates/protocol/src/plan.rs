@@ -2,6 +2,7 @@
 //!
 //! A plan is made by a planner (Python), and read by every runner. [`Plan::from_json`] is the only validator here.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
@@ -280,6 +281,10 @@ impl Plan {
                 "must equal its index: list workers in rank order",
             )?;
         }
+        let apart = all_distinct(self.nodes.iter().map(|n| n.id));
+        require(apart, "nodes", "two have the same id: give each its own")?;
+        let apart = all_distinct(self.sub_models.iter().map(|s| s.id));
+        require(apart, "sub_models", "two have the same id: give each its own")?;
         let exponents = self.sub_models.iter().filter(|s| s.role == Role::Exponents).count();
         require(exponents == 1, "sub_models", "exactly one must have the role `exponents`")?;
         let share: f64 =
@@ -297,7 +302,8 @@ impl Plan {
 
     fn validate_job(&self) -> Result<(), PlanError> {
         require(self.format == FORMAT, "format", &format!("this version reads only `{FORMAT}`"))?;
-        let hex = self.job.secret.len() == 16 && u64::from_str_radix(&self.job.secret, 16).is_ok();
+        let secret = self.job.secret.as_bytes();
+        let hex = secret.len() == 16 && secret.iter().all(u8::is_ascii_hexdigit);
         require(hex, "job.secret", "must be 16 hexadecimal digits")?;
         let values = usize::from(self.job.values_per_packet);
         let fits = (MIN_VALUES..=MAX_PAYLOAD / 4).contains(&values)
@@ -320,6 +326,10 @@ impl Plan {
         )?;
         let window_ok = (1..=sub_model.slots).contains(&sub_model.window);
         require(window_ok, &field("window"), "must be between 1 and `slots`")?;
+        let share_ok = (0.0..=1.0).contains(&sub_model.share);
+        require(share_ok, &field("share"), "must be between 0 and 1")?;
+        let apart = all_distinct(sub_model.tree.iter().map(|t| t.node));
+        require(apart, &field("tree"), "a node has two places: give it one")?;
         let mut parents = sub_model.tree.iter().filter(|t| t.parent.is_none());
         require(
             parents.next().is_some() && parents.next().is_none(),
@@ -327,7 +337,14 @@ impl Plan {
             "must have exactly one root",
         )?;
         let mut seen = vec![false; self.workers.len()];
-        for place in &sub_model.tree {
+        for (index, place) in sub_model.tree.iter().enumerate() {
+            // Which also rules out cycles.
+            let after_parent = place
+                .parent
+                .is_none_or(|parent| sub_model.tree[..index].iter().any(|t| t.node == parent));
+            let problem =
+                format!("node {} comes before its parent: list the root first", place.node);
+            require(after_parent, &field("tree"), &problem)?;
             self.validate_place(sub_model, place, &field("tree"), &mut seen)?;
         }
         require(
@@ -348,6 +365,11 @@ impl Plan {
         require(self.node(NodeId(id)).is_some(), field, &format!("node {id} is not in `nodes`"))?;
         let fan_in = (1..=MAX_CONTRIBUTORS).contains(&place.children.len());
         require(fan_in, field, &format!("node {id} must have 1..={MAX_CONTRIBUTORS} children"))?;
+        let apart = all_distinct(place.children.iter().map(|child| match *child {
+            Child::Worker(rank) => (0, rank),
+            Child::Node(node) => (1, u32::from(node)),
+        }));
+        require(apart, field, &format!("node {id} has the same child twice"))?;
         if let Some(parent) = place.parent {
             let listed = sub_model.position(NodeId(parent), Child::Node(id)).is_some();
             require(
@@ -415,6 +437,11 @@ impl SubModel {
     pub fn group_fragments(&self) -> u32 {
         self.window.min(GROUP_FRAGMENTS as u32)
     }
+}
+
+fn all_distinct<T: Ord>(mut items: impl Iterator<Item = T>) -> bool {
+    let mut seen = BTreeSet::new();
+    items.all(|item| seen.insert(item))
 }
 
 fn require(condition: bool, field: &str, problem: &str) -> Result<(), PlanError> {
