@@ -33,6 +33,32 @@ def changed(path: str, value: object) -> dict:
     return content
 
 
+def cycle() -> dict:
+    """Two nodes that are each other's parents, which no worker reaches."""
+    content = tree_plan()
+    content["nodes"] += [{**content["nodes"][0], "id": 8}, {**content["nodes"][0], "id": 9}]
+    content["sub_models"][1]["tree"] += [
+        {"node": 8, "parent": 9, "children": [{"node": 9}]},
+        {"node": 9, "parent": 8, "children": [{"node": 8}]},
+    ]
+    return content
+
+
+def crowd(workers: int) -> dict:
+    """That many workers on 16-bit lanes, under a root and as few aggregators as can be."""
+    content = tree_plan()
+    content["job"]["lanes"] = "int16-le"
+    content["workers"] = [{"rank": rank, "name": f"w{rank}"} for rank in range(workers)]
+    ranks = [{"worker": rank} for rank in range(workers)]
+    leaves = [ranks[start : start + 64] for start in range(0, workers, 64)]
+    content["nodes"] = [{"id": n, "name": f"n{n}", "address": f"10.0.0.1:{n}"} for n in range(len(leaves) + 1)]
+    tree = [{"node": 0, "children": [{"node": n} for n in range(1, len(leaves) + 1)]}]
+    tree += [{"node": n, "parent": 0, "children": leaf} for n, leaf in enumerate(leaves, start=1)]
+    for stream in content["sub_models"]:
+        stream["tree"] = tree
+    return content
+
+
 GOOD = {
     "example": json.loads(EXAMPLE.read_text()),
     "tree": tree_plan(),
@@ -44,6 +70,7 @@ GOOD = {
     "port 0": changed("nodes.0.address", "10.0.0.1:0"),
     "capitals in the secret": changed("job.secret", "ABCDEFabcdef0123"),
     "fixed codec": changed("job.codec", "fixed:1e8"),
+    "128 workers on 16 bits": crowd(128),
 }
 
 BAD = {
@@ -87,6 +114,20 @@ BAD = {
     "worker without a parent": changed("sub_models.1.tree.1.children", [{"worker": 0}]),
     "child that disagrees": changed("sub_models.1.tree.1.children.0", {"node": 2}),
     "child of two kinds": changed("sub_models.1.tree.1.children.0", {"node": 2, "worker": 0}),
+    "unknown codec": changed("job.codec", "mp3"),
+    "factor that is no number": changed("job.codec", "fixed:many"),
+    "factor of nothing": changed("job.codec", "fixed:"),
+    "factor out of bounds": changed("job.codec", "fixed:1e31"),
+    "endless factor": changed("job.codec", "fixed:inf"),
+    "signed secret": changed("job.secret", "+123456789abcdef"),
+    "two nodes of one id": changed("nodes.1.id", 0),
+    "two streams of one id": changed("sub_models.1.id", 0),
+    "negative share": changed("sub_models.0.share", -1),
+    "node with two places": changed("sub_models.1.tree.2", tree_plan()["sub_models"][1]["tree"][1]),
+    "child twice": changed("sub_models.1.tree.0.children.0", {"node": 1}),
+    "child before its parent": changed("sub_models.1.tree", tree_plan()["sub_models"][1]["tree"][::-1]),
+    "cycle beside the root": cycle(),
+    "129 workers on 16 bits": crowd(129),
     "65 children": changed("sub_models.1.tree.1.children", [{"worker": 0}] * 65),
 }
 

@@ -5,6 +5,7 @@ The rules are those of `crates/protocol/src/plan.rs`; a test holds the two toget
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -23,6 +24,10 @@ MAX_SLOTS = 1 << 22
 SLOT_VERSIONS = 2
 """Entries of a slot."""
 SHARE_TOLERANCE = 1e-6
+FACTORS = (1e-30, 1e30)
+"""Bounds of the factor of `fixed`."""
+MIN_VALUE_BITS = 8
+"""Bits of a lane that must be left to a value when as many carries as workers are set aside."""
 MAX_U16 = (1 << 16) - 1
 MAX_U32 = (1 << 32) - 1
 
@@ -58,6 +63,15 @@ class PlanJob(Document):
         if not MIN_VALUES <= values <= MAX_VALUES or values % lanes_per_block:
             raise ValueError(f"must be {MIN_VALUES}..={MAX_VALUES} and a multiple of {lanes_per_block}")
         return values
+
+    @field_validator("codec")
+    @classmethod
+    def _is_codec(cls, codec: str) -> str:
+        factor = re.fullmatch(r"fixed:(.*)", codec)
+        if codec != "block" and not (factor and _is_factor(factor[1])):
+            low, high = FACTORS
+            raise ValueError(f"must be `block`, or `fixed:` and a factor from {low:g} to {high:g}, not `{codec}`")
+        return codec
 
     @property
     def payload_bytes(self) -> int:
@@ -164,7 +178,7 @@ class SubModel(Document):
     id: U16
     name: str
     role: Role
-    share: float
+    share: Annotated[float, Field(ge=0, le=1)]
     policy: Policy
     slots: U32
     window: U32
@@ -203,8 +217,12 @@ class AggregationPlan(FileDocument):
     def _is_consistent(self) -> Self:
         for index, worker in enumerate(self.workers):
             _require(worker.rank == index, f"workers[{index}].rank", "must equal its index: list workers in rank order")
+        _require_distinct([node.id for node in self.nodes], "nodes", "two have the same id: give each its own")
+        ids = [sub_model.id for sub_model in self.sub_models]
+        _require_distinct(ids, "sub_models", "two have the same id: give each its own")
         exponents = [sub_model for sub_model in self.sub_models if sub_model.role == "exponents"]
         _require(len(exponents) == 1, "sub_models", "exactly one must have the role `exponents`")
+        self._check_lanes()
         share = sum(sub_model.share for sub_model in self.sub_models if sub_model.role == "values")
         whole = abs(share - 1) < SHARE_TOLERANCE
         _require(whole, "sub_models", "the shares of the `values` streams must add up to 1")
@@ -212,11 +230,21 @@ class AggregationPlan(FileDocument):
             self._check_tree(sub_model, f"sub_models[{index}].tree")
         return self
 
+    def _check_lanes(self) -> None:
+        bits = 16 if self.job.lanes.startswith("int16") else 32
+        most = 1 << (bits - 1 - MIN_VALUE_BITS)
+        _require(len(self.workers) <= most, "job.lanes", f"{bits} bits hold the sums of at most {most} workers")
+
     def _check_tree(self, sub_model: SubModel, field: str) -> None:
+        places = [place.node for place in sub_model.tree]
+        _require_distinct(places, field, "a node has two places: give it one")
         roots = [place for place in sub_model.tree if place.parent is None]
         _require(len(roots) == 1, field, "must have exactly one root")
         seen: Counter[int] = Counter()
-        for place in sub_model.tree:
+        for index, place in enumerate(sub_model.tree):
+            # Which also rules out cycles.
+            after_parent = place.parent is None or place.parent in places[:index]
+            _require(after_parent, field, f"node {place.node} comes before its parent: list the root first")
             self._check_place(sub_model, place, field)
             seen.update(child.worker for child in place.children if isinstance(child, WorkerChild))
         for worker in seen:
@@ -229,6 +257,8 @@ class AggregationPlan(FileDocument):
         _require(known, field, f"node {place.node} is not in `nodes`")
         fan_in = 1 <= len(place.children) <= MAX_CONTRIBUTORS
         _require(fan_in, field, f"node {place.node} must have 1..={MAX_CONTRIBUTORS} children")
+        children = [child.model_dump_json() for child in place.children]
+        _require_distinct(children, field, f"node {place.node} has the same child twice")
         if place.parent is not None:
             parent = sub_model.place(place.parent)
             listed = parent is not None and NodeChild(node=place.node) in parent.children
@@ -262,6 +292,16 @@ def parse_socket_address(text: str) -> tuple[IPv4Address | IPv6Address, int]:
     if match is None or int(match["port"]) > MAX_U16:
         raise ValueError(f"must be an IP address and a port, as 10.0.0.1:5747 or [fd00::1]:5747, not {text}")
     return (IPv4Address(match["v4"]) if match["v4"] else IPv6Address(match["v6"])), int(match["port"])
+
+
+def _is_factor(text: str) -> bool:
+    """A number as the data plane reads it, within its bounds."""
+    plain = re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", text)
+    return plain is not None and FACTORS[0] <= float(text) <= FACTORS[1]
+
+
+def _require_distinct(items: Sequence[int | str], field: str, problem: str) -> None:
+    _require(len(set(items)) == len(items), field, problem)
 
 
 def _require(condition: bool, field: str, problem: str) -> None:
