@@ -172,10 +172,12 @@ impl RandomTraffic {
         if self.rng.below(3 * fan_in) == 0 {
             *base = base.wrapping_add(1);
         }
-        if self.rng.chance(0.04) {
-            return base.wrapping_sub(self.rng.below(3 * u64::from(sub_model.slots)) as u32);
+        let over = base.wrapping_sub(2 * sub_model.slots);
+        match self.rng.below(25) {
+            0 => over,
+            1 => over.wrapping_add(self.rng.below(2 * u64::from(sub_model.slots)) as u32),
+            _ => base.wrapping_add(self.rng.below(3) as u32),
         }
-        base.wrapping_add(self.rng.below(6) as u32)
     }
 
     /// What all contributors to a position agree on.

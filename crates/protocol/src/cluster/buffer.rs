@@ -96,12 +96,12 @@ impl IntegerBuffer {
         proposals.max().expect("a job has workers")
     }
 
-    fn lane_bytes(&self, value: i32) -> Vec<u8> {
+    fn write_lane(&self, value: i32, lane: &mut [u8]) {
         match self.lanes {
-            LaneType::I32Le => value.to_le_bytes().to_vec(),
-            LaneType::I32Be => value.to_be_bytes().to_vec(),
-            LaneType::I16Le => (value as i16).to_le_bytes().to_vec(),
-            LaneType::I16Be => (value as i16).to_be_bytes().to_vec(),
+            LaneType::I32Le => lane.copy_from_slice(&value.to_le_bytes()),
+            LaneType::I32Be => lane.copy_from_slice(&value.to_be_bytes()),
+            LaneType::I16Le => lane.copy_from_slice(&(value as i16).to_le_bytes()),
+            LaneType::I16Be => lane.copy_from_slice(&(value as i16).to_be_bytes()),
         }
     }
 
@@ -144,9 +144,12 @@ impl Buffer for IntegerBuffer {
             !inner.is_decoded[range.clone()].contains(&true),
             "{range:?} is encoded after it was decoded"
         );
-        let bytes: Vec<u8> = inner.values[range].iter().flat_map(|v| self.lane_bytes(*v)).collect();
         lanes.fill(0);
-        lanes[..bytes.len()].copy_from_slice(&bytes);
+        for (value, lane) in
+            inner.values[range].iter().zip(lanes.chunks_exact_mut(self.lanes.width()))
+        {
+            self.write_lane(*value, lane);
+        }
         self.lanes.sum(lanes)
     }
 

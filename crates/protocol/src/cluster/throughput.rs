@@ -1,1 +1,83 @@
-//! Share of the links that a collective uses, by loss and window: a table that is checked in.
+//! Share of its links that a collective uses, by loss and window: a table that is checked in, so that a change of the
+//! protocol shows what it costs.
+//!
+//! Virtual time makes the figures exact. After a change that is meant, run the test with `WIRESUM_BLESS=1` and read the
+//! difference of `tests/snapshots/throughput.txt`.
+
+use std::fmt::Write;
+
+use wiresum_wire::{HEADER_LEN, MAX_PACKET};
+
+use super::link::OVERHEAD_BYTES;
+use super::*;
+
+const SNAPSHOT: &str = include_str!("../../tests/snapshots/throughput.txt");
+const SNAPSHOT_PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/snapshots/throughput.txt");
+
+const RATE: u64 = 500_000_000;
+/// 1.6 MB.
+const ELEMENTS: usize = 400_000;
+const LOSSES: [f64; 4] = [0.0, 0.001, 0.01, 0.05];
+const WINDOWS: [u32; 4] = [8, 32, 128, 512];
+
+fn conditions(loss: f64) -> Conditions {
+    Conditions { bits_per_second: RATE, queue_bytes: 16 << 20, ..Conditions::lossy(loss) }
+}
+
+/// Time that the packets of one worker take on its link, over the time that the collective took.
+fn share(policy: &'static str, window: u32, loss: f64) -> f64 {
+    // Where there is luck, a median of it.
+    let seeds = if loss == 0.0 { 1..2 } else { 1..4 };
+    let mut shares: Vec<f64> = seeds.map(|seed| share_once(policy, window, loss, seed)).collect();
+    shares.sort_by(f64::total_cmp);
+    shares[shares.len() / 2]
+}
+
+fn share_once(policy: &'static str, window: u32, loss: f64, seed: u64) -> f64 {
+    let slots = if policy == "pool" { 4 * window.next_power_of_two() } else { 2048 };
+    let stream = Values { share: 1.0, policy, slots, window };
+    let plan = plan_with(&Tree::star(4), &[stream], 736, "int32-le");
+    let mut cluster = Cluster::new(plan, conditions(loss), seed);
+    cluster.join_all();
+    cluster.run_until(Time(1_000_000));
+    let began = cluster.now();
+    cluster.submit_all(&[ELEMENTS]);
+    cluster.run();
+    cluster.assert_sums();
+    let fragments = ELEMENTS.div_ceil((MAX_PACKET - HEADER_LEN) / 4) as u64;
+    let bits = 8 * (MAX_PACKET as u64 + OVERHEAD_BYTES) * fragments;
+    let least = bits as f64 / RATE as f64;
+    least / cluster.now().since(began).as_secs_f64()
+}
+
+fn table() -> String {
+    let mut table = String::from(
+        "Share of the link used by an all-reduce of 1.6 MB: 4 workers, star, 500 Mbit/s, 50 us each way, 736 values per packet.\n",
+    );
+    for policy in ["pool", "cache"] {
+        write!(table, "\n{policy:<6} window").expect("a string grows");
+        WINDOWS.iter().for_each(|window| write!(table, "{window:>8}").expect("a string grows"));
+        for loss in LOSSES {
+            write!(table, "\n  loss {:>5} %", 100.0 * loss).expect("a string grows");
+            for window in WINDOWS {
+                write!(table, "{:>8.3}", share(policy, window, loss)).expect("a string grows");
+            }
+        }
+        table.push('\n');
+    }
+    table
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the new table is asked for from outside")]
+fn throughput_by_loss_and_window_is_as_it_was() {
+    let table = table();
+    if std::env::var("WIRESUM_BLESS").is_ok() {
+        std::fs::write(SNAPSHOT_PATH, &table).expect("the snapshot can be written");
+    } else {
+        assert_eq!(
+            table, SNAPSHOT,
+            "WIRESUM_BLESS=1 cargo test -p wiresum-protocol throughput updates the table"
+        );
+    }
+}

@@ -1,5 +1,7 @@
-//! The retransmission timeout, from the round trips of probes (RFC 6298). Results are no measure: they take as long as the
-//! slowest worker.
+//! The retransmission timeout, from the round trips of probes. Results are no measure: they take as long as the slowest worker.
+//!
+//! The form is that of RFC 6298. Its gains suit a sample per packet; probes are rare, and the queue that they measure
+//! empties between two of them, so old samples are forgotten faster here. A timeout that is too short costs a probe.
 
 use std::time::Duration;
 
@@ -24,16 +26,14 @@ impl Rtt {
     pub fn sample(&mut self, rtt: Duration) {
         self.estimate = Some(match self.estimate {
             None => (rtt, rtt / 2),
-            Some((mean, deviation)) => {
-                ((mean * 7 + rtt) / 8, (deviation * 3 + mean.abs_diff(rtt)) / 4)
-            }
+            Some((mean, deviation)) => ((mean + rtt) / 2, (deviation + mean.abs_diff(rtt)) / 2),
         });
     }
 
     /// Time after which a probe, or what it asked for, is taken as lost.
     pub fn timeout(&self) -> Duration {
         let timeout =
-            self.estimate.map_or(INITIAL_TIMEOUT, |(mean, deviation)| mean + 4 * deviation);
+            self.estimate.map_or(INITIAL_TIMEOUT, |(mean, deviation)| mean + 2 * deviation);
         timeout.clamp(MIN_TIMEOUT, MAX_TIMEOUT)
     }
 
