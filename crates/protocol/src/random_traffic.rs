@@ -86,9 +86,8 @@ impl RandomTraffic {
     /// Runs the reference on a datagram.
     fn step(&mut self, source: SocketAddr, datagram: Vec<u8>) -> Step {
         let mut buffer = [0; MAX_PACKET];
-        // A datagram longer than the buffer is cut where a receiver would cut it.
-        let len = datagram.len().min(MAX_PACKET);
-        buffer[..len].copy_from_slice(&datagram[..len]);
+        let len = datagram.len();
+        buffer[..len].copy_from_slice(&datagram);
         let outcome = self.aggregator.handle_datagram(source, &mut buffer, len);
         let packet = &mut buffer[..outcome.len];
         let packets = match outcome.recipients {
@@ -262,6 +261,7 @@ impl Iterator for RandomTraffic {
         let mut datagram = draft.datagram(&payload);
         if self.rng.chance(0.08) {
             self.damage(&mut datagram);
+            datagram.truncate(MAX_PACKET);
         }
         Some(self.step(source, datagram))
     }
