@@ -1,0 +1,116 @@
+"""Jobs over loopback for the native module: the daemon as a process, ranks as threads."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_native = pytest.importorskip("wiresum._native", reason="wiresum._native is not built: run `make build`")
+
+REPOSITORY = Path(__file__).parents[2]
+Plan = dict[str, Any]
+
+
+def star_plan(workers: int, lanes: str = "int32-le") -> Plan:
+    """One node, which has no address yet, over all workers."""
+    tree = [{"node": 0, "parent": None, "children": [{"worker": rank} for rank in range(workers)]}]
+    stream = {"policy": "pool", "slots": 512, "window": 192, "tree": tree}
+    return {
+        "format": "wiresum-plan/1",
+        "planner": "test",
+        "job": {"id": 3, "secret": "00112233445566ff", "values_per_packet": 256, "lanes": lanes, "codec": "block"},
+        "nodes": [{"id": 0, "name": "switch", "address": "127.0.0.1:1", "engine": "udp"}],
+        "workers": [{"rank": rank, "name": f"w{rank}", "address": "127.0.0.1"} for rank in range(workers)],
+        "sub_models": [
+            {"id": 0, "name": "exponents", "role": "exponents", "share": 0.0, **stream},
+            {"id": 1, "name": "values", "role": "values", "share": 1.0, **stream},
+        ],
+    }
+
+
+@pytest.fixture
+def unanswered_plan() -> Iterator[Plan]:
+    """A plan for two workers whose node's port is taken by a socket that says nothing."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
+        silent.bind(("127.0.0.1", 0))
+        plan = star_plan(2)
+        plan["nodes"][0]["address"] = f"127.0.0.1:{silent.getsockname()[1]}"
+        yield plan
+
+
+@pytest.fixture(scope="session")
+def daemon() -> str:
+    """Path of `wiresum-node`."""
+    search = [REPOSITORY / ".venv/bin", REPOSITORY / "target/release"]
+    found = shutil.which("wiresum-node", path=":".join(map(str, search))) or shutil.which("wiresum-node")
+    return found or pytest.skip("wiresum-node is not built: run `make build`")
+
+
+@pytest.fixture
+def start_node(daemon: str, tmp_path: Path) -> Iterator[Callable[[Plan], Plan]]:
+    """Starts the plan's node on a free port and returns the plan with its address."""
+    running: list[subprocess.Popen[str]] = []
+
+    def start(plan: Plan) -> Plan:
+        path = tmp_path / f"plan-{len(running)}.json"
+        path.write_text(json.dumps(plan))
+        command = [daemon, "--plan", str(path), "--node", "0", "--listen", "127.0.0.1:0", "--json"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        running.append(process)
+        assert process.stdout is not None
+        ready = process.stdout.readline()
+        assert ready.startswith("ready "), ready
+        address = dict(word.split("=", 1) for word in ready.split()[1:])["listen"]
+        node = {**plan["nodes"][0], "address": address}
+        return {**plan, "nodes": [node]}
+
+    yield start
+    for process in running:
+        process.terminate()
+        assert process.wait(timeout=30) == 0
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readlines()[-1])["engine"] == "udp"
+        process.stdout.close()
+
+
+class Job:
+    """Every rank's engine, in this process."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = json.dumps(plan)
+        self.ranks = range(len(plan["workers"]))
+        self._pool = ThreadPoolExecutor(len(self.ranks))
+        self.engines = self.on_each_rank(lambda rank: _native.Engine(self.plan, rank, 1))
+
+    def on_each_rank(self, act: Callable[[int], Any]) -> list[Any]:
+        """What `act(rank)` returns or raises, by rank, all at once."""
+        futures = [self._pool.submit(act, rank) for rank in self.ranks]
+        return [future.exception() or future.result() for future in futures]
+
+    def close(self) -> None:
+        """Everyone leaves."""
+        for engine in self.engines:
+            engine.close()
+        self._pool.shutdown()
+
+
+@pytest.fixture
+def start_job(start_node: Callable[[Plan], Plan]) -> Iterator[Callable[..., Job]]:
+    """Starts a node, and a rank for each worker of a star."""
+    jobs: list[Job] = []
+
+    def start(workers: int, lanes: str = "int32-le") -> Job:
+        jobs.append(Job(start_node(star_plan(workers, lanes))))
+        return jobs[-1]
+
+    yield start
+    for job in jobs:
+        job.close()

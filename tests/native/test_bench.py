@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+import pytest
+
+_native = pytest.importorskip("wiresum._native", reason="wiresum._native is not built: run `make build`")
+
+
+def test_codec_is_measured_with_its_rivals() -> None:
+    rows = _native.bench_codec(runs=1)
+    assert {"exponent", "encode", "decode", "memcpy", "naive encode"} <= {row["step"] for row in rows}
+    assert all(len(row["runs"]) == 1 and row["runs"][0] > 0 and row["unit"] == "GB/s" for row in rows)
+    assert len({row["name"] for row in rows}) == len(rows)
+    assert len({row["working_set_bytes"] for row in rows}) == 2
+
+
+def test_no_runs_are_no_measurement() -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        _native.bench_codec(runs=0)
