@@ -99,13 +99,9 @@ class Outcome:
         right.set(ylabel="all-reduce of the gradient (ms)", title="Time on the wire")
         if self.limit_seconds:
             right.axhline(1e3 * self.limit_seconds, color="black", linestyle="--", linewidth=1)
-            right.annotate(
-                "wire limit",
-                (0.5, 1e3 * self.limit_seconds),
-                ha="center",
-                va="bottom",
-                xycoords=("axes fraction", "data"),
-            )
+            box = {"facecolor": "white", "edgecolor": "none", "pad": 2}
+            place = (0.5, 1e3 * self.limit_seconds)
+            right.text(*place, "wire limit", ha="center", va="center", bbox=box, fontsize=9)
         for axes in (left, right):
             axes.spines[["top", "right"]].set_visible(False)
         figure.suptitle(f"{self.trainings[0].workers} workers, {self.how}", fontsize=10)
