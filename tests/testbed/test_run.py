@@ -1,9 +1,11 @@
 """Commands at every worker, on the loopback interface, where every machine can run them."""
 
+import re
 import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 from tests.testbed.traces import WAIT_S
@@ -11,6 +13,7 @@ from tests.testbed.traces import WAIT_S
 from wiresum.errors import SupportError, TestbedError
 from wiresum.plan import Job, plan, star, xagg
 from wiresum.testbed import Testbed, aggregators, processes, run
+from wiresum.testbed.environment import BACKEND_VARIABLE
 from wiresum.testbed.run import MAX_LINE_BYTES
 
 
@@ -177,3 +180,11 @@ def test_children_are_gone_with_the_testbed(name):
     with Testbed(star(1), name=name, loopback=True) as bed:
         child = bed.spawn("w0", ["sleep", "600"], stdin=subprocess.DEVNULL)
     assert child.poll() == -signal.SIGTERM
+
+
+def test_the_guide_lists_every_variable(bed):
+    guide = (Path(__file__).parents[2] / "docs" / "testbed.md").read_text()
+    table = guide.split("## What a worker finds")[1].split("\n## ")[0]
+    documented = set(re.findall(r"`([A-Z_]{4,})`", table))
+    given = {*bed.worker_environment(0), "WIRESUM_PLAN", BACKEND_VARIABLE, processes.TOKEN_VARIABLE}
+    assert documented == given

@@ -1,0 +1,46 @@
+"""The documents name what the models have, and their examples can be read."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from wiresum.plan import AggregationPlan, Link, Node, Topology
+from wiresum.plan.aggregation_plan import PlanJob, PlanNode, PlanWorker, SubModel, TreeNode
+
+SPEC = Path(__file__).parents[2] / "spec"
+SECTIONS = {
+    ("topology.md", "Topology"): Topology,
+    ("topology.md", "Node"): Node,
+    ("topology.md", "Link"): Link,
+    ("plan.md", "Plan"): AggregationPlan,
+    ("plan.md", "Job"): PlanJob,
+    ("plan.md", "Node"): PlanNode,
+    ("plan.md", "Worker"): PlanWorker,
+    ("plan.md", "Sub-model"): SubModel,
+    ("plan.md", "Tree node"): TreeNode,
+}
+
+
+def section(file: str, heading: str) -> str:
+    text = (SPEC / file).read_text()
+    return re.split(rf"^#+ {heading}$", text, flags=re.MULTILINE)[1].split("\n## ")[0]
+
+
+@pytest.mark.parametrize(("place", "model"), SECTIONS.items(), ids=[f"{f}-{h}" for f, h in SECTIONS])
+def test_each_table_has_the_fields_of_its_model(place, model):
+    cells = re.findall(r"^\| (`[^|]*`) \|", section(*place), flags=re.MULTILINE)
+    documented = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+    assert documented == set(model.model_fields)
+
+
+def test_the_examples_can_be_read():
+    example = re.search(r"```json\n(.*?)```", (SPEC / "topology.md").read_text(), flags=re.DOTALL)
+    assert Topology.parse(example[1]).links[1].bandwidth_from("switch") == 1e9
+    assert AggregationPlan.read(SPEC / "example-plan.json").job.values_per_packet == 736
+
+
+def test_the_schemas_are_json_schema():
+    for model in (Topology, AggregationPlan):
+        assert json.loads(json.dumps(model.model_json_schema()))["type"] == "object"
