@@ -14,6 +14,8 @@ use wiresum_protocol::{Failure, Plan};
 
 /// For collectives that are meant to fail.
 const SHORT: Duration = Duration::from_millis(1500);
+/// For collectives that have to begin before they fail, even on a busy machine.
+const LONGER: Duration = Duration::from_secs(5);
 
 fn star(workers: u32) -> Plan {
     plan(Shape::Star, workers, Lanes::Int32Le, Policy::Pool)
@@ -85,10 +87,15 @@ fn an_aggregator_that_dies_in_mid_round_is_named() {
         let reduce = |engine| {
             let mut values = vec![1f32; 30_000_000];
             let buffer = cluster::buffer(engine, &mut values, Operation::Sum);
-            Engine::all_reduce(engine, buffer, SHORT)
+            Engine::all_reduce(engine, buffer, LONGER)
         };
         let running: Vec<_> = engines.iter().map(|e| scope.spawn(move || reduce(e))).collect();
-        while engines[0].statistics().datagrams_received < 100 {
+        loop {
+            let statistics = engines[0].statistics();
+            assert_eq!(statistics.collectives_failed, 0, "the round began: {statistics:?}");
+            if statistics.datagrams_received > 100 {
+                break;
+            }
             std::thread::yield_now();
         }
         node.kill();

@@ -17,6 +17,8 @@ use crate::udp::{ReceiveBatch, SendQueue, Socket};
 
 /// How long a leaving worker waits for the kernel to take its goodbyes: they are a courtesy, not a promise.
 const FAREWELL: Duration = Duration::from_millis(200);
+/// Commands taken before the network gets its turn, so that an eager owner cannot starve it.
+const COMMANDS_PER_TURN: usize = 64;
 
 /// Everything that the engine's thread owns.
 pub struct Driver {
@@ -90,8 +92,8 @@ impl Driver {
             if ready.command {
                 self.wake.clear();
             }
-            self.take_commands();
-            let more = ready.socket && self.receive()?;
+            let more_commands = self.take_commands();
+            let more_datagrams = ready.socket && self.receive()?;
             let now = self.clock.now();
             if self.worker.poll_timeout().is_some_and(|deadline| deadline <= now) {
                 self.worker.handle_timeout(now);
@@ -101,13 +103,17 @@ impl Driver {
             if self.has_left(all_sent) {
                 return Ok(());
             }
-            ready =
-                if more { Ready { socket: true, command: false } } else { self.sleep(all_sent)? };
+            ready = if more_commands || more_datagrams {
+                Ready { socket: true, command: false }
+            } else {
+                self.sleep(all_sent)?
+            };
         }
     }
 
-    fn take_commands(&mut self) {
-        loop {
+    /// Does what the owner wants; `true` if there may be more.
+    fn take_commands(&mut self) -> bool {
+        for _ in 0..COMMANDS_PER_TURN {
             match self.inbox.try_recv() {
                 Ok(Command::Collect(submission)) => {
                     let now = self.clock.now();
@@ -118,10 +124,14 @@ impl Driver {
                 Ok(Command::Report(reply)) => {
                     let _ = reply.send(self.report());
                 }
-                Ok(Command::Leave) | Err(TryRecvError::Disconnected) => return self.leave(),
-                Err(TryRecvError::Empty) => return,
+                Ok(Command::Leave) | Err(TryRecvError::Disconnected) => {
+                    self.leave();
+                    return false;
+                }
+                Err(TryRecvError::Empty) => return false,
             }
         }
+        true
     }
 
     fn leave(&mut self) {
