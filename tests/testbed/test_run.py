@@ -150,6 +150,17 @@ def test_a_plan_starts_its_aggregators(name, topology):
     assert all("verdicts" in counted for counted in counters.values())
 
 
+def test_an_aggregator_that_dies_is_reported(name, tmp_path, monkeypatch):
+    script = tmp_path / "wiresum-node"
+    script.write_text("#!/bin/sh\necho ready\nread -r line\necho out of luck >&2\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(aggregators, "find_binary", lambda: str(script))
+    with Testbed(star(2), plan(star(2), Job()), name=name, loopback=True) as bed:
+        bed.aggregators[0].process.wait(WAIT_S)
+        assert bed.dead_aggregators() == {"switch": "ready\nout of luck"}
+        assert bed.stop_aggregators() == {"switch": {}}
+
+
 def test_an_aggregator_that_does_not_start_is_an_error_with_its_words(name, tmp_path, monkeypatch):
     script = tmp_path / "wiresum-node"
     script.write_text("#!/bin/sh\necho cannot bind >&2\nexit 3\n")

@@ -68,6 +68,8 @@ def run(
             print(f"[{rank}] {line}", file=sys.stderr if is_error else sink, flush=True)
 
         outcome = run_at_workers(bed, command, show, {BACKEND_VARIABLE: backend})
+        for node, words in bed.dead_aggregators().items():
+            note(f"the aggregator at {node} has ended by itself: {words}")
         counters = bed.stop_aggregators()
     if as_json:
         print_json(summarize(bed, backend, outcome, counters))

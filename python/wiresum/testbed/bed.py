@@ -195,6 +195,11 @@ class Testbed:
         """Bytes on each link, from source to target and back, Ethernet headers included."""
         return {link: (seen.forward.bytes, seen.backward.bytes) for link, seen in self.link_traffic().items()}
 
+    def dead_aggregators(self) -> dict[str, str]:
+        """Aggregators that have ended though no one asked them to, with their last words, by node."""
+        dead = (aggregator for aggregator in self.aggregators if aggregator.process.poll() is not None)
+        return {aggregator.node.name: aggregator.last_words() for aggregator in dead}
+
     def stop_aggregators(self) -> dict[str, dict[str, Any]]:
         """Ends the aggregators and returns their last counters by node: `verdicts` of packets and `socket` totals."""
         counters = {aggregator.node.name: aggregator.stop() for aggregator in self.aggregators}
