@@ -1,0 +1,58 @@
+"""Gradients really are summed where the plan says, in namespaces, by the kernel and in user space."""
+
+import importlib.util
+import sys
+
+import pytest
+
+from wiresum.errors import SupportError
+from wiresum.plan import Job, PlanOptions, plan, star, xagg
+from wiresum.testbed import Testbed, aggregators, run
+from wiresum.testbed.support import why_no_xdp
+
+ELEMENTS = 200_000
+WORKER = f"""
+import os
+import numpy as np
+from wiresum import _native
+rank, workers = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+with open(os.environ["WIRESUM_PLAN"]) as file:
+    engine = _native.Engine(file.read(), rank, 1)
+array = np.full({ELEMENTS}, rank + 1, dtype=np.float32)
+engine.all_reduce(array, timeout_s=30)
+assert (array == workers * (workers + 1) / 2).all(), array
+engine.close()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _built(namespaces):
+    if importlib.util.find_spec("wiresum._native") is None:
+        pytest.skip("wiresum._native is not built: run `make build`")
+    try:
+        aggregators.find_binary()
+    except SupportError as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.mark.parametrize("policy", ["pool", "cache"])
+@pytest.mark.parametrize("engine", ["udp", "xdp"])
+@pytest.mark.parametrize("topology", [star(3), xagg()], ids=["star", "xagg"])
+def test_each_node_sums_its_children_and_each_worker_sends_once(name, topology, engine, policy):
+    problem = why_no_xdp() if engine == "xdp" else ""
+    if problem:
+        pytest.skip(problem)
+    planned = plan(topology, Job(policy=policy), PlanOptions(engine=engine))
+    lines = []
+    with Testbed(topology, planned, name=name) as bed:
+        outcome = run(bed, [sys.executable, "-c", WORKER], lambda *line: lines.append(line))
+        counters = bed.stop_aggregators()
+    assert outcome.exit_code == 0, lines
+    root, *inner = [counters[node.name]["verdicts"] for node in planned.nodes]
+    fragments = -(-ELEMENTS // planned.job.values_per_packet)
+    assert root["completed"] >= fragments
+    assert all(node["forwarded"] >= fragments for node in inner)
+    payload_bytes = 4 * ELEMENTS
+    for worker in planned.workers:
+        assert outcome.traffic[worker.name].forward.bytes >= payload_bytes
+        assert outcome.traffic[worker.name].backward.bytes >= payload_bytes
