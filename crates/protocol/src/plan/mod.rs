@@ -1,16 +1,14 @@
 //! The part of an aggregation plan that the data plane reads. `spec/plan.md` documents every field.
 //!
-//! A plan is made by a planner (Python), and read by every runner. [`Plan::from_json`] is the only validator here.
+//! A plan is made by a planner (Python), and read by every runner. `validate` is the only validator here.
 
-use std::collections::BTreeSet;
+mod validate;
+
 use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use wiresum_wire::{
-    BLOCK_LEN, Contributor, GROUP_FRAGMENTS, JobId, LaneType, MAX_CONTRIBUTORS, MAX_PAYLOAD,
-    MIN_VALUES, NodeId, SubModelId,
-};
+use wiresum_wire::{Contributor, GROUP_FRAGMENTS, JobId, LaneType, NodeId, SubModelId};
 
 /// Value of [`Plan::format`].
 pub const FORMAT: &str = "wiresum-plan/1";
@@ -265,141 +263,6 @@ impl Plan {
     pub fn node(&self, id: NodeId) -> Option<&Node> {
         self.nodes.iter().find(|node| node.id == id.0)
     }
-
-    /// Checks every field.
-    ///
-    /// # Errors
-    /// The first [`PlanError::Field`] found.
-    pub fn validate(&self) -> Result<(), PlanError> {
-        self.validate_job()?;
-        require(!self.workers.is_empty(), "workers", "a job needs at least one worker")?;
-        for (index, worker) in self.workers.iter().enumerate() {
-            let in_order = worker.rank as usize == index;
-            require(
-                in_order,
-                &format!("workers[{index}].rank"),
-                "must equal its index: list workers in rank order",
-            )?;
-        }
-        let apart = all_distinct(self.nodes.iter().map(|n| n.id));
-        require(apart, "nodes", "two have the same id: give each its own")?;
-        let apart = all_distinct(self.sub_models.iter().map(|s| s.id));
-        require(apart, "sub_models", "two have the same id: give each its own")?;
-        let exponents = self.sub_models.iter().filter(|s| s.role == Role::Exponents).count();
-        require(exponents == 1, "sub_models", "exactly one must have the role `exponents`")?;
-        let share: f64 =
-            self.sub_models.iter().filter(|s| s.role == Role::Values).map(|s| s.share).sum();
-        require(
-            (share - 1.0).abs() < 1e-6,
-            "sub_models",
-            "the shares of the `values` streams must add up to 1",
-        )?;
-        self.sub_models
-            .iter()
-            .enumerate()
-            .try_for_each(|(index, s)| self.validate_sub_model(index, s))
-    }
-
-    fn validate_job(&self) -> Result<(), PlanError> {
-        require(self.format == FORMAT, "format", &format!("this version reads only `{FORMAT}`"))?;
-        let secret = self.job.secret.as_bytes();
-        let hex = secret.len() == 16 && secret.iter().all(u8::is_ascii_hexdigit);
-        require(hex, "job.secret", "must be 16 hexadecimal digits")?;
-        let values = usize::from(self.job.values_per_packet);
-        let fits = (MIN_VALUES..=MAX_PAYLOAD / 4).contains(&values)
-            && (4 * values).is_multiple_of(BLOCK_LEN);
-        let allowed = format!(
-            "must be {MIN_VALUES}..={} and a multiple of {}",
-            MAX_PAYLOAD / 4,
-            BLOCK_LEN / 4
-        );
-        require(fits, "job.values_per_packet", &allowed)
-    }
-
-    fn validate_sub_model(&self, index: usize, sub_model: &SubModel) -> Result<(), PlanError> {
-        let field = |name: &str| format!("sub_models[{index}].{name}");
-        let slots_ok = sub_model.slots.is_power_of_two() && sub_model.slots <= MAX_SLOTS;
-        require(
-            slots_ok,
-            &field("slots"),
-            &format!("must be a power of two, at most {MAX_SLOTS}"),
-        )?;
-        let window_ok = (1..=sub_model.slots).contains(&sub_model.window);
-        require(window_ok, &field("window"), "must be between 1 and `slots`")?;
-        let share_ok = (0.0..=1.0).contains(&sub_model.share);
-        require(share_ok, &field("share"), "must be between 0 and 1")?;
-        let apart = all_distinct(sub_model.tree.iter().map(|t| t.node));
-        require(apart, &field("tree"), "a node has two places: give it one")?;
-        let mut parents = sub_model.tree.iter().filter(|t| t.parent.is_none());
-        require(
-            parents.next().is_some() && parents.next().is_none(),
-            &field("tree"),
-            "must have exactly one root",
-        )?;
-        let mut seen = vec![false; self.workers.len()];
-        for (index, place) in sub_model.tree.iter().enumerate() {
-            // Which also rules out cycles.
-            let after_parent = place
-                .parent
-                .is_none_or(|parent| sub_model.tree[..index].iter().any(|t| t.node == parent));
-            let problem =
-                format!("node {} comes before its parent: list the root first", place.node);
-            require(after_parent, &field("tree"), &problem)?;
-            self.validate_place(sub_model, place, &field("tree"), &mut seen)?;
-        }
-        require(
-            seen.iter().all(|s| *s),
-            &field("tree"),
-            "every worker must be a child of exactly one node",
-        )
-    }
-
-    fn validate_place(
-        &self,
-        sub_model: &SubModel,
-        place: &TreeNode,
-        field: &str,
-        seen: &mut [bool],
-    ) -> Result<(), PlanError> {
-        let id = place.node;
-        require(self.node(NodeId(id)).is_some(), field, &format!("node {id} is not in `nodes`"))?;
-        let fan_in = (1..=MAX_CONTRIBUTORS).contains(&place.children.len());
-        require(fan_in, field, &format!("node {id} must have 1..={MAX_CONTRIBUTORS} children"))?;
-        let apart = all_distinct(place.children.iter().map(|child| match *child {
-            Child::Worker(rank) => (0, rank),
-            Child::Node(node) => (1, u32::from(node)),
-        }));
-        require(apart, field, &format!("node {id} has the same child twice"))?;
-        if let Some(parent) = place.parent {
-            let listed = sub_model.position(NodeId(parent), Child::Node(id)).is_some();
-            require(
-                listed,
-                field,
-                &format!(
-                    "node {id} names {parent} as its parent, which does not list it as a child"
-                ),
-            )?;
-        }
-        for child in &place.children {
-            match *child {
-                Child::Worker(rank) => {
-                    let slot = seen.get_mut(rank as usize);
-                    let fresh = slot.is_some_and(|s| !std::mem::replace(s, true));
-                    require(fresh, field, &format!("worker {rank} is unknown or has two parents"))?;
-                }
-                Child::Node(node) => {
-                    let agrees =
-                        sub_model.place(NodeId(node)).is_some_and(|t| t.parent == Some(id));
-                    require(
-                        agrees,
-                        field,
-                        &format!("node {node} does not name {id} as its parent"),
-                    )?;
-                }
-            }
-        }
-        Ok(())
-    }
 }
 
 impl SubModel {
@@ -436,18 +299,5 @@ impl SubModel {
     #[must_use]
     pub fn group_fragments(&self) -> u32 {
         self.window.min(GROUP_FRAGMENTS as u32)
-    }
-}
-
-fn all_distinct<T: Ord>(mut items: impl Iterator<Item = T>) -> bool {
-    let mut seen = BTreeSet::new();
-    items.all(|item| seen.insert(item))
-}
-
-fn require(condition: bool, field: &str, problem: &str) -> Result<(), PlanError> {
-    if condition {
-        Ok(())
-    } else {
-        Err(PlanError::Field { field: field.to_owned(), problem: problem.to_owned() })
     }
 }

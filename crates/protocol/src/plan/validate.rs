@@ -1,0 +1,241 @@
+//! What makes a plan one that every runner can honour.
+
+use std::collections::BTreeSet;
+
+use wiresum_wire::{BLOCK_LEN, MAX_CONTRIBUTORS, MAX_PAYLOAD, MIN_VALUES, NodeId};
+
+use super::{Child, FORMAT, MAX_SLOTS, Plan, PlanError, Role, SubModel, TreeNode};
+
+impl Plan {
+    /// Checks every field.
+    ///
+    /// # Errors
+    /// The first [`PlanError::Field`] found.
+    pub fn validate(&self) -> Result<(), PlanError> {
+        self.validate_job()?;
+        require(!self.workers.is_empty(), "workers", "a job needs at least one worker")?;
+        for (index, worker) in self.workers.iter().enumerate() {
+            let in_order = worker.rank as usize == index;
+            require(
+                in_order,
+                &format!("workers[{index}].rank"),
+                "must equal its index: list workers in rank order",
+            )?;
+        }
+        let apart = all_distinct(self.nodes.iter().map(|n| n.id));
+        require(apart, "nodes", "two have the same id: give each its own")?;
+        let apart = all_distinct(self.sub_models.iter().map(|s| s.id));
+        require(apart, "sub_models", "two have the same id: give each its own")?;
+        let exponents = self.sub_models.iter().filter(|s| s.role == Role::Exponents).count();
+        require(exponents == 1, "sub_models", "exactly one must have the role `exponents`")?;
+        let share: f64 =
+            self.sub_models.iter().filter(|s| s.role == Role::Values).map(|s| s.share).sum();
+        require(
+            (share - 1.0).abs() < 1e-6,
+            "sub_models",
+            "the shares of the `values` streams must add up to 1",
+        )?;
+        self.sub_models
+            .iter()
+            .enumerate()
+            .try_for_each(|(index, s)| self.validate_sub_model(index, s))
+    }
+
+    fn validate_job(&self) -> Result<(), PlanError> {
+        require(self.format == FORMAT, "format", &format!("this version reads only `{FORMAT}`"))?;
+        let secret = self.job.secret.as_bytes();
+        let hex = secret.len() == 16 && secret.iter().all(u8::is_ascii_hexdigit);
+        require(hex, "job.secret", "must be 16 hexadecimal digits")?;
+        let values = usize::from(self.job.values_per_packet);
+        let fits = (MIN_VALUES..=MAX_PAYLOAD / 4).contains(&values)
+            && (4 * values).is_multiple_of(BLOCK_LEN);
+        let allowed = format!(
+            "must be {MIN_VALUES}..={} and a multiple of {}",
+            MAX_PAYLOAD / 4,
+            BLOCK_LEN / 4
+        );
+        require(fits, "job.values_per_packet", &allowed)
+    }
+
+    fn validate_sub_model(&self, index: usize, sub_model: &SubModel) -> Result<(), PlanError> {
+        let field = |name: &str| format!("sub_models[{index}].{name}");
+        let slots_ok = sub_model.slots.is_power_of_two() && sub_model.slots <= MAX_SLOTS;
+        require(
+            slots_ok,
+            &field("slots"),
+            &format!("must be a power of two, at most {MAX_SLOTS}"),
+        )?;
+        let window_ok = (1..=sub_model.slots).contains(&sub_model.window);
+        require(window_ok, &field("window"), "must be between 1 and `slots`")?;
+        let share_ok = (0.0..=1.0).contains(&sub_model.share);
+        require(share_ok, &field("share"), "must be between 0 and 1")?;
+        let apart = all_distinct(sub_model.tree.iter().map(|t| t.node));
+        require(apart, &field("tree"), "a node has two places: give it one")?;
+        let mut parents = sub_model.tree.iter().filter(|t| t.parent.is_none());
+        require(
+            parents.next().is_some() && parents.next().is_none(),
+            &field("tree"),
+            "must have exactly one root",
+        )?;
+        let mut seen = vec![false; self.workers.len()];
+        for (index, place) in sub_model.tree.iter().enumerate() {
+            // Which also rules out cycles.
+            let after_parent = place
+                .parent
+                .is_none_or(|parent| sub_model.tree[..index].iter().any(|t| t.node == parent));
+            let problem =
+                format!("node {} comes before its parent: list the root first", place.node);
+            require(after_parent, &field("tree"), &problem)?;
+            self.validate_place(sub_model, place, &field("tree"), &mut seen)?;
+        }
+        require(
+            seen.iter().all(|s| *s),
+            &field("tree"),
+            "every worker must be a child of exactly one node",
+        )
+    }
+
+    fn validate_place(
+        &self,
+        sub_model: &SubModel,
+        place: &TreeNode,
+        field: &str,
+        seen: &mut [bool],
+    ) -> Result<(), PlanError> {
+        let id = place.node;
+        require(self.node(NodeId(id)).is_some(), field, &format!("node {id} is not in `nodes`"))?;
+        let fan_in = (1..=MAX_CONTRIBUTORS).contains(&place.children.len());
+        require(fan_in, field, &format!("node {id} must have 1..={MAX_CONTRIBUTORS} children"))?;
+        let apart = all_distinct(place.children.iter().map(|child| match *child {
+            Child::Worker(rank) => (0, rank),
+            Child::Node(node) => (1, u32::from(node)),
+        }));
+        require(apart, field, &format!("node {id} has the same child twice"))?;
+        if let Some(parent) = place.parent {
+            let listed = sub_model.position(NodeId(parent), Child::Node(id)).is_some();
+            require(
+                listed,
+                field,
+                &format!(
+                    "node {id} names {parent} as its parent, which does not list it as a child"
+                ),
+            )?;
+        }
+        for child in &place.children {
+            match *child {
+                Child::Worker(rank) => {
+                    let slot = seen.get_mut(rank as usize);
+                    let fresh = slot.is_some_and(|s| !std::mem::replace(s, true));
+                    require(fresh, field, &format!("worker {rank} is unknown or has two parents"))?;
+                }
+                Child::Node(node) => {
+                    let agrees =
+                        sub_model.place(NodeId(node)).is_some_and(|t| t.parent == Some(id));
+                    require(
+                        agrees,
+                        field,
+                        &format!("node {node} does not name {id} as its parent"),
+                    )?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn all_distinct<T: Ord>(mut items: impl Iterator<Item = T>) -> bool {
+    let mut seen = BTreeSet::new();
+    items.all(|item| seen.insert(item))
+}
+
+fn require(condition: bool, field: &str, problem: &str) -> Result<(), PlanError> {
+    if condition {
+        Ok(())
+    } else {
+        Err(PlanError::Field { field: field.to_owned(), problem: problem.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const TREE: &str = include_str!("../../tests/plans/tree.json");
+
+    /// The field and the problem that the validator names after one change to a valid plan.
+    fn complaint(pointer: &str, value: Value) -> String {
+        let mut plan: Value = serde_json::from_str(TREE).expect("JSON");
+        *plan.pointer_mut(pointer).expect("a field of the plan") = value;
+        match Plan::from_json(&plan.to_string()) {
+            Err(PlanError::Field { field, problem }) => format!("{field}: {problem}"),
+            other => panic!("{pointer}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_example_and_the_test_plans_are_valid() {
+        for text in [TREE, include_str!("../../../../spec/example-plan.json")] {
+            Plan::from_json(text).expect("a valid plan");
+        }
+    }
+
+    #[test]
+    fn every_wrong_field_is_named() {
+        for (pointer, value, field) in [
+            ("/format", json!("wiresum-plan/9"), "format"),
+            ("/job/secret", json!("+123456789abcdef"), "job.secret"),
+            ("/job/values_per_packet", json!(65), "job.values_per_packet"),
+            ("/job/values_per_packet", json!(744), "job.values_per_packet"),
+            ("/workers", json!([]), "workers"),
+            ("/workers/1/rank", json!(0), "workers[1].rank"),
+            ("/nodes/1/id", json!(0), "nodes"),
+            ("/sub_models/1/id", json!(0), "sub_models"),
+            ("/sub_models/0/role", json!("values"), "sub_models"),
+            ("/sub_models/1/share", json!(0.6), "sub_models"),
+            ("/sub_models/0/share", json!(-1.0), "sub_models[0].share"),
+            ("/sub_models/1/slots", json!(12), "sub_models[1].slots"),
+            ("/sub_models/1/slots", json!(8_388_608), "sub_models[1].slots"),
+            ("/sub_models/2/window", json!(65), "sub_models[2].window"),
+            ("/sub_models/2/window", json!(0), "sub_models[2].window"),
+        ] {
+            let complaint = complaint(pointer, value);
+            assert!(complaint.starts_with(&format!("{field}: ")), "{pointer}: {complaint}");
+        }
+    }
+
+    #[test]
+    fn every_wrong_tree_is_told_apart() {
+        for (pointer, value, problem) in [
+            ("/tree/1/node", json!(0), "a node has two places"),
+            ("/tree/1/parent", json!(null), "exactly one root"),
+            ("/tree/1/node", json!(5), "does not name 0 as its parent"),
+            ("/tree/1/children", json!([]), "must have 1..=64 children"),
+            ("/tree/1/children", json!([{ "worker": 1 }, { "worker": 1 }]), "the same child twice"),
+            ("/tree/1/children", json!([{ "worker": 1 }, { "worker": 9 }]), "worker 9 is unknown"),
+            ("/tree/1/children", json!([{ "worker": 1 }]), "every worker must be a child"),
+            ("/tree/0/children", json!([{ "worker": 0 }]), "does not list it as a child"),
+        ] {
+            let complaint = complaint(&format!("/sub_models/0{pointer}"), value);
+            assert!(complaint.starts_with("sub_models[0].tree: "), "{complaint}");
+            assert!(complaint.contains(problem), "{pointer}: {complaint}");
+        }
+    }
+
+    #[test]
+    fn a_node_comes_after_its_parent() {
+        let mut plan: Value = serde_json::from_str(TREE).expect("JSON");
+        let places = plan.pointer("/sub_models/0/tree").and_then(Value::as_array).expect("a tree");
+        let reversed: Vec<Value> = places.iter().rev().cloned().collect();
+        plan["sub_models"][0]["tree"] = reversed.into();
+        let problem = Plan::from_json(&plan.to_string()).expect_err("a cycle could hide there");
+        assert!(problem.to_string().contains("node 1 comes before its parent"), "{problem}");
+    }
+
+    #[test]
+    fn unknown_fields_are_refused() {
+        let plan = TREE.replacen("\"planner\"", "\"plannner\"", 1);
+        assert!(matches!(Plan::from_json(&plan), Err(PlanError::Json(_))));
+    }
+}
