@@ -54,6 +54,44 @@ fn a_round_that_is_due_before_the_welcome_names_the_node() {
 }
 
 #[test]
+fn a_round_of_a_worker_that_was_never_told_to_join_ends_too() {
+    let mut cluster = Cluster::new(plan(&Tree::star(2), &[POOL]), Conditions::PERFECT, 1);
+    let tensor = Tensor::of(&cluster.plan, 0, 0, 5);
+    cluster.submit_within(0, tensor, Duration::from_secs(1));
+    cluster.run_until(Time(3_000_000));
+    let Failure::NotWelcomed { waited, .. } = first_failure(&cluster, 0) else { panic!() };
+    assert_eq!(waited, Duration::from_secs(1));
+}
+
+#[test]
+fn a_worker_drops_what_is_not_for_it_and_counts_it() {
+    let mut cluster = Cluster::new(plan(&Tree::star(2), &[POOL]), Conditions::PERFECT, 1);
+    cluster.join_all();
+    cluster.submit_all(&[200]);
+    let mut results = Vec::new();
+    while !cluster.is_finished() {
+        let flying = cluster.flying.iter().map(|Reverse(f)| (f.destination, f.bytes.clone()));
+        results.extend(flying.filter(|(to, _)| *to == cluster.hosts[1].address));
+        cluster.step();
+    }
+    let (root, now) = (cluster.nodes[0].address, cluster.now());
+    let (_, result) = results.pop().expect("a result went to worker 1");
+    let mut damaged = result.clone();
+    damaged[wiresum_wire::HEADER_LEN] ^= 1;
+    let stranger = cluster.hosts[0].address;
+    let worker = &mut cluster.hosts[1].worker;
+    worker.handle_datagram(root, b"hello", now);
+    worker.handle_datagram(stranger, &result, now);
+    worker.handle_datagram(root, &damaged, now);
+    worker.handle_datagram(root, &result, now);
+    for name in ["malformed", "foreign", "damaged", "surplus_results"] {
+        assert_eq!(cluster.worker_count(1, name), 1, "{name}");
+    }
+    cluster.hosts[0].worker.handle_datagram(root, &result, now);
+    assert_eq!(cluster.worker_count(0, "foreign"), 1, "a result for another child");
+}
+
+#[test]
 fn a_worker_with_another_plan_is_refused_and_told_so() {
     let tree = Tree::three_levels();
     let mut cluster = Cluster::new(plan(&tree, &[POOL]), Conditions::PERFECT, 1);

@@ -3,6 +3,7 @@
 mod buffer;
 mod failures;
 mod joining;
+mod large;
 mod link;
 mod random;
 mod sums;

@@ -4,8 +4,8 @@
 
 use super::*;
 
-/// Schedules per test; there are as many tests as the machine may run side by side without effort.
-const SCHEDULES: u64 = 700;
+/// Schedules per test, each some milliseconds; the tests run side by side.
+const SCHEDULES: u64 = 1000;
 /// Replays one seed in place of all.
 const SEED_VARIABLE: &str = "WIRESUM_SEED";
 

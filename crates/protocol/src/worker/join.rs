@@ -85,7 +85,11 @@ impl Worker {
 
     /// The reason why joining takes long.
     pub(super) fn not_welcomed(&self, now: Time) -> Failure {
-        let Stage::Joining { began, .. } = self.stage else { return Failure::Left };
+        let began = match self.stage {
+            Stage::Joining { began, .. } => began,
+            // A round was submitted to a worker that was never told to join.
+            _ => self.rounds.front().map_or(now, |round| round.submitted),
+        };
         let index = self.seats.iter().position(|seat| !seat.is_welcome).unwrap_or(0);
         let stream = &self.streams[index];
         Failure::NotWelcomed {

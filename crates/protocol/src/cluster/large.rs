@@ -1,0 +1,70 @@
+//! A tensor of a gigabyte, without one: its values are all alike.
+
+use std::ops::Range;
+
+use wiresum_wire::{LaneType, MAX_PACKET, NodeId};
+
+use super::{POOL, Tree, Values, plan_with};
+use crate::{Aggregator, Buffer, Event, Time, Worker};
+
+const ELEMENTS: usize = 1 << 28;
+const LANE: i32 = 7;
+
+/// Counts how often it is used; every value is [`LANE`].
+struct Hollow {
+    decoded: usize,
+}
+
+impl Buffer for Hollow {
+    fn len(&self) -> usize {
+        ELEMENTS - self.decoded
+    }
+
+    fn signature(&self) -> i32 {
+        1
+    }
+
+    fn exponent(&mut self, _range: Range<usize>) -> i32 {
+        0
+    }
+
+    fn encode(&mut self, range: Range<usize>, _exponent: i8, lanes: &mut [u8]) -> u32 {
+        lanes.fill(0);
+        lanes
+            .chunks_exact_mut(4)
+            .take(range.len())
+            .for_each(|l| l.copy_from_slice(&LANE.to_le_bytes()));
+        LaneType::I32Le.sum(lanes)
+    }
+
+    fn decode(&mut self, range: Range<usize>, _exponent: i8, lanes: &[u8]) {
+        assert_eq!(lanes[..4], LANE.to_le_bytes());
+        self.decoded += range.len();
+    }
+}
+
+#[test]
+fn a_gigabyte_goes_through_a_few_slots() {
+    let stream = Values { slots: 512, window: 192, ..POOL };
+    let plan = plan_with(&Tree::star(1), &[stream], 736, "int32-le");
+    let mut node = Aggregator::new(&plan, NodeId(0));
+    let mut worker = Worker::new(&plan, 0, 1);
+    let (now, deadline) = (Time(1), Time(u64::MAX));
+    worker.join(deadline, now);
+    worker.submit(Box::new(Hollow { decoded: 0 }), deadline, now);
+    let mut packet = [0; MAX_PACKET];
+    while let Some(transmit) = worker.poll_transmit(now, &mut packet) {
+        let source = ([10, 1, 0, 0], 4000).into();
+        let reply = node.handle_datagram(source, &mut packet, transmit.len);
+        worker.handle_datagram(transmit.destination, &packet[..reply.len], now);
+    }
+    assert!(matches!(worker.poll_event(), Some(Event::Joined)));
+    let Some(Event::Finished { buffer, outcome, .. }) = worker.poll_event() else {
+        panic!("the round is not finished");
+    };
+    assert_eq!((outcome, buffer.len()), (Ok(()), 0), "every element is decoded once");
+    let fragments = ELEMENTS.div_ceil(736);
+    let preamble = (2 + fragments).div_ceil(736);
+    let sent: u32 = worker.streams_sent().iter().sum();
+    assert_eq!(sent as usize, fragments + preamble);
+}
