@@ -19,6 +19,9 @@ use crate::udp::{ReceiveBatch, SendQueue, Socket};
 const FAREWELL: Duration = Duration::from_millis(200);
 /// Commands taken before the network gets its turn, so that an eager owner cannot starve it.
 const COMMANDS_PER_TURN: usize = 64;
+/// How long a datagram may wait for others to share its call. A full batch of values takes less to make; one of exponents,
+/// each found in a hundred values or more, takes milliseconds, in which the first ones may travel.
+const BATCH_AGE: Duration = Duration::from_micros(100);
 
 /// Everything that the engine's thread owns.
 pub struct Driver {
@@ -159,11 +162,16 @@ impl Driver {
         if !self.outgoing.flush(&self.socket) {
             return false;
         }
-        let now = self.clock.now();
+        let mut now = self.clock.now();
+        let mut flush_by = now.plus(BATCH_AGE);
         while let Some(transmit) = self.worker.poll_transmit(now, &mut self.packet[..]) {
-            let due = self.outgoing.push(transmit.destination, &self.packet[..transmit.len]);
-            if due && !self.outgoing.flush(&self.socket) {
-                return false;
+            let is_full = self.outgoing.push(transmit.destination, &self.packet[..transmit.len]);
+            now = self.clock.now();
+            if is_full || now >= flush_by {
+                flush_by = now.plus(BATCH_AGE);
+                if !self.outgoing.flush(&self.socket) {
+                    return false;
+                }
             }
         }
         self.outgoing.flush(&self.socket)
