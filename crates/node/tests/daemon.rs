@@ -178,3 +178,75 @@ fn auto_falls_back_to_user_space_and_says_so() {
     BufReader::new(stderr).read_line(&mut reason).expect("a line");
     assert!(reason.contains("xdp cannot be had"), "{reason}");
 }
+
+/// A network namespace with a veth pair `ws0`–`ws1`, removed with this.
+struct Namespace(String);
+
+impl Namespace {
+    fn new() -> Self {
+        let namespace = Self(format!("ws-node-{}", std::process::id()));
+        ip(&["netns", "add", &namespace.0]);
+        namespace.ip(&["link", "add", "ws0", "type", "veth", "peer", "name", "ws1"]);
+        for interface in ["lo", "ws0", "ws1"] {
+            namespace.ip(&["link", "set", interface, "up"]);
+        }
+        namespace
+    }
+
+    fn ip(&self, arguments: &[&str]) -> String {
+        ip(&[&["-netns", &self.0], arguments].concat())
+    }
+
+    /// The daemon of `file`, inside, on interface `ws0`.
+    fn daemon(&self, file: &PlanFile) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.0, env!("CARGO_BIN_EXE_wiresum-node"), "--plan"]);
+        command.arg(&file.0).args(["--node", "0", "--engine", "xdp", "--interface", "ws0"]);
+        command.args(["--listen", "127.0.0.1:0", "--json"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn runs_xdp(&self) -> bool {
+        self.ip(&["link", "show", "dev", "ws0"]).contains("xdp")
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let _ = Command::new("ip").args(["netns", "delete", &self.0]).status();
+    }
+}
+
+fn ip(arguments: &[&str]) -> String {
+    let output = Command::new("ip").args(arguments).output().expect("iproute2");
+    assert!(output.status.success(), "ip {arguments:?}: {output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Why the XDP engine cannot be tried in a namespace here.
+fn reason_to_skip() -> Option<String> {
+    match XdpAggregator::check_support() {
+        Err(reason) => Some(reason.to_string()),
+        Ok(()) if Command::new("ip").arg("-V").output().is_err() => Some("no `ip`".to_owned()),
+        Ok(()) => None,
+    }
+}
+
+#[test]
+fn the_xdp_program_goes_with_the_daemon_however_it_ends() {
+    if let Some(reason) = reason_to_skip() {
+        eprintln!("SKIPPED: the XDP engine in a network namespace: {reason}");
+        return;
+    }
+    let (namespace, file) = (Namespace::new(), PlanFile::new("killed", &star()));
+    for (signal, code) in
+        [(rustix::process::Signal::INT, Some(0)), (rustix::process::Signal::KILL, None)]
+    {
+        let (daemon, ready) = Daemon::start(namespace.daemon(&file));
+        assert!(ready.contains(" engine=xdp "), "{ready}");
+        assert!(namespace.runs_xdp(), "attached while it serves");
+        assert_eq!(daemon.end(signal).0, code);
+        assert!(!namespace.runs_xdp(), "detached after {signal:?}");
+    }
+}
