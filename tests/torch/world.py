@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import importlib.util
 import inspect
 import multiprocessing
@@ -17,8 +18,10 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-CHECK_LIMIT_S = 120.0
+CHECK_LIMIT_S = 180.0
 """Seconds. A check that hangs must not hang the tests; two busy cores need some patience."""
+DUMP_AFTER_S = CHECK_LIMIT_S - 10
+"""Seconds after which a rank shows where it hangs."""
 EXIT_LIMIT_S = 10.0
 """Seconds for a rank to leave before it is killed."""
 DEFAULT_GROUP_TIMEOUT_S = 60.0
@@ -118,6 +121,7 @@ def _serve(rank: int, pipe: Connection, description: dict[str, Any]) -> None:
         _load(*description["prepare"])()
     while (task := pipe.recv()) is not None:
         path, name, arguments = task
+        faulthandler.dump_traceback_later(DUMP_AFTER_S)
         try:
             pipe.send(_load(path, name)(*arguments))
         except BaseException as error:

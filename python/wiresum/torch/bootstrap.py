@@ -94,9 +94,9 @@ def _star_around(aggregator: str, settings: Settings, size: int) -> AggregationP
             policy=settings.policy,
             window=settings.window,
         )
+        made = plan(star(workers=size), job, PlanOptions(engine="udp"))
     except ValidationError as invalid:
         raise SettingError(f"the WIRESUM_ settings describe no job: {describe(invalid)}") from None
-    made = plan(star(workers=size), job, PlanOptions(engine="udp"))
     node = made.nodes[0].model_copy(update={"address": aggregator, "name": "aggregator"})
     workers = [worker.model_copy(update={"address": None, "name": f"rank {worker.rank}"}) for worker in made.workers]
     fields = made.model_copy(update={"nodes": [node], "workers": workers}).model_dump()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -106,11 +107,12 @@ def _gloo(options: Any, store: Store, prefix: str) -> ProcessGroupGloo:
 def _store_of_this_life(options: Any) -> Store:
     """A part of the group's store that no earlier group of the same name has used.
 
-    A program may destroy its groups and create them again in the same store. Each rank counts its own lives, and those
-    of all ranks are equal.
+    A program may destroy its groups and create them again in the same store. Each rank counts the lives of the group of
+    this name and these members, so the counts of all members are equal.
     """
-    life = options.store.add(f"life/{options.group_rank}", 1)
-    return PrefixStore(f"life/{life}", options.store)
+    members = hashlib.sha256(repr(options.global_ranks_in_group).encode()).hexdigest()[:16]
+    life = options.store.add(f"life/{members}/{options.group_rank}", 1)
+    return PrefixStore(f"life/{members}/{life}", options.store)
 
 
 def _store_of_all_groups(options: Any) -> Store:

@@ -1,0 +1,205 @@
+"""What ranks decide from what they bring along, and that all of them decide alike."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch.distributed import HashStore
+
+from wiresum import errors
+from wiresum.plan import AggregationPlan, Job, PlanOptions, plan, star
+from wiresum.torch import bootstrap
+from wiresum.torch.bootstrap import Decision, Meeting, Offer, configured_plan, decide, decide_after_join, digest_of
+from wiresum.torch.connection import Claim
+from wiresum.torch.settings import Settings
+
+SIZE = 3
+PLANNED = Offer(digest="d", workers=SIZE, min_elements=1, incarnation=5)
+UNPLANNED = Offer(min_elements=1)
+SECRET = "0123456789abcdef"
+
+
+def alike(offer: Offer, **changes_on_rank_1: Any) -> list[Offer]:
+    return [offer, replace(offer, **changes_on_rank_1), offer]
+
+
+@pytest.mark.parametrize(
+    ("offers", "why_not"),
+    [
+        (alike(PLANNED), ""),
+        (alike(UNPLANNED), "neither WIRESUM_PLAN nor WIRESUM_AGGREGATOR"),
+        (alike(PLANNED)[:2], "for 3 workers, and the group has 2 ranks"),
+        ([replace(PLANNED, taken_by="group '0'"), PLANNED, PLANNED], "in use by group '0'"),
+        (alike(PLANNED, taken_by="what rank 1 sees does not count"), ""),
+    ],
+)
+def test_ranks_join_or_say_why_not(offers: list[Offer], why_not: str) -> None:
+    decision = decide(offers, is_default_group=True)
+    assert decision.error is None
+    assert decision.network == (not why_not)
+    assert why_not in decision.why_not
+
+
+@pytest.mark.parametrize(
+    ("offers", "kind", "words"),
+    [
+        (alike(PLANNED, error="no such file", error_kind="PlanError"), errors.PlanError, "rank 1: no such file"),
+        (alike(PLANNED, error="?", error_kind="NoSuchClass"), errors.WiresumError, "rank 1"),
+        (alike(PLANNED, digest=""), errors.PlanError, "rank 1 have no plan"),
+        (alike(PLANNED, digest="e"), errors.PlanError, "d on ranks 0, 2, e on rank 1"),
+        (alike(PLANNED, min_elements=2), errors.SettingError, "1 on ranks 0, 2, 2 on rank 1"),
+        (alike(UNPLANNED, require=True), errors.PlanError, "WIRESUM_REQUIRE is set on rank 1"),
+        (alike(PLANNED, require=True)[:2], errors.PlanError, "WIRESUM_REQUIRE is set on rank 1"),
+    ],
+)
+def test_what_cannot_be_names_the_ranks(offers: list[Offer], kind: type[Exception], words: str) -> None:
+    decision = decide(offers, is_default_group=True)
+    assert type(decision.error) is kind
+    assert words in str(decision.error)
+
+
+def test_a_subgroup_need_not_have_the_network() -> None:
+    assert decide(alike(PLANNED, require=True)[:2], is_default_group=False).error is None
+
+
+def test_after_joining() -> None:
+    assert decide_after_join({}, alike(PLANNED)) == Decision(network=True)
+    failed = decide_after_join({1: "refused", 2: "silent"}, alike(PLANNED))
+    assert isinstance(failed.error, errors.JoinError)
+    assert "rank 1: refused; rank 2: silent" in str(failed.error)
+    willing = [replace(offer, fall_back=True) for offer in alike(PLANNED)]
+    assert "rank 1: refused" in decide_after_join({1: "refused"}, willing).why_not
+    assert decide_after_join({1: "refused"}, [*willing[:2], PLANNED]).error is not None
+    assert decide_after_join({1: "refused"}, [*willing[:2], replace(willing[2], require=True)]).error is not None
+
+
+def test_one_aggregator_is_a_star_without_worker_addresses() -> None:
+    settings = Settings(aggregator="192.0.2.7:5747", secret=SECRET, lanes="int16-le", window=32, values_per_packet=352)
+    made = configured_plan(settings, 4)
+    assert made is not None
+    assert [node.address for node in made.nodes] == ["192.0.2.7:5747"]
+    assert [worker.address for worker in made.workers] == [None] * 4
+    assert (made.job.lanes, made.job.values_per_packet, made.job.secret) == ("int16-le", 352, SECRET)
+    assert made.sub_models[1].window == 32
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind"),
+    [
+        (Settings(plan=Path("/nowhere/plan.json")), errors.PlanError),
+        (Settings(aggregator="not an address", secret=SECRET), errors.PlanError),
+        (Settings(aggregator="192.0.2.7:1", secret=SECRET, values_per_packet=99), errors.WiresumError),
+    ],
+)
+def test_a_bad_plan_is_an_error_of_ours(settings: Settings, kind: type[Exception]) -> None:
+    with pytest.raises(kind):
+        configured_plan(settings, SIZE)
+
+
+def test_the_digest_ignores_addresses_and_nothing_else() -> None:
+    made = plan(star(workers=SIZE), Job(secret=SECRET), PlanOptions(engine="udp"))
+    moved = made.model_copy(update={"nodes": [made.nodes[0].model_copy(update={"address": "192.0.2.1:1"})]})
+    other = made.model_copy(update={"job": made.job.model_copy(update={"id": 2})})
+    assert digest_of(made) == digest_of(moved)
+    assert digest_of(made) != digest_of(other)
+
+
+class Engine:
+    """Joins unless told otherwise."""
+
+    def __init__(self) -> None:
+        self.closed = False
+
+    def abi(self) -> object:
+        return None
+
+    def statistics(self) -> dict[str, Any]:
+        return {}
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Ranks:
+    """Ranks that meet in one store, in threads."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, failing: tuple[int, ...] = ()) -> None:
+        self.store = HashStore()
+        self.engines: list[Engine] = []
+        self.incarnations: list[int] = []
+        self.failing = failing
+        monkeypatch.setattr(bootstrap, "open_engine", self._open)
+
+    def _open(self, _plan: AggregationPlan, rank: int, incarnation: int, _timeout_s: float) -> Engine:
+        if rank in self.failing:
+            raise errors.JoinError(f"nobody answers rank {rank}")
+        self.incarnations.append(incarnation)
+        self.engines.append(Engine())
+        return self.engines[-1]
+
+    def meet(self, settings: list[Settings], failures: dict[int, errors.WiresumError] | None = None) -> list[Any]:
+        with ThreadPoolExecutor(len(settings)) as threads:
+            jobs = [
+                threads.submit(self._meet, rank, len(settings), one, (failures or {}).get(rank))
+                for rank, one in enumerate(settings)
+            ]
+            return [job.exception() or job.result() for job in jobs]
+
+    def _meet(self, rank: int, size: int, settings: Settings, failure: errors.WiresumError | None) -> Any:
+        meeting = Meeting(self.store, rank, size, settings, timedelta(seconds=20))
+        return meeting.agree(Claim(self.store, "g"), failure, is_default_group=True)
+
+
+def test_all_ranks_join_with_rank_0s_incarnation(monkeypatch: pytest.MonkeyPatch, plan_file: Path) -> None:
+    ranks = Ranks(monkeypatch)
+    results = ranks.meet([Settings(plan=plan_file)] * SIZE)
+    assert all(decision.network for decision, _ in results)
+    assert len(set(ranks.incarnations)) == 1
+    assert not any(engine.closed for engine in ranks.engines)
+
+
+def test_one_rank_that_cannot_join_stops_all(monkeypatch: pytest.MonkeyPatch, plan_file: Path) -> None:
+    ranks = Ranks(monkeypatch, failing=(2,))
+    results = ranks.meet([Settings(plan=plan_file)] * SIZE)
+    assert {type(result) for result in results} == {errors.JoinError}
+    assert {str(result) for result in results} == {str(results[0])}
+    assert "rank 2: nobody answers rank 2" in str(results[0])
+    assert all(engine.closed for engine in ranks.engines)
+
+
+def test_or_all_go_on_with_gloo(monkeypatch: pytest.MonkeyPatch, plan_file: Path) -> None:
+    ranks = Ranks(monkeypatch, failing=(0,))
+    results = ranks.meet([Settings(plan=plan_file, fall_back=True)] * SIZE)
+    assert [engine for _, engine in results] == [None] * SIZE
+    assert all(engine.closed for engine in ranks.engines)
+    # The claim is free again.
+    assert Claim(ranks.store, "h").ask(digest_of(AggregationPlan.read(plan_file))) == ""
+
+
+def test_a_failure_of_one_rank_is_everyones(monkeypatch: pytest.MonkeyPatch, plan_file: Path) -> None:
+    failure = errors.ExtensionError("it has not been built")
+    results = Ranks(monkeypatch).meet([Settings(plan=plan_file)] * SIZE, {1: failure})
+    assert {type(result) for result in results} == {errors.ExtensionError}
+    assert "rank 1: it has not been built" in str(results[0])
+
+
+def test_a_rank_that_never_comes_is_named(plan_file: Path) -> None:
+    meeting = Meeting(HashStore(), 0, 2, Settings(plan=plan_file), timedelta(milliseconds=10))
+    with pytest.raises(errors.JoinError, match="rank 1 did not come"):
+        meeting.agree(Claim(HashStore(), "g"), None, is_default_group=True)
+
+
+def test_the_first_group_gets_the_job_until_it_ends() -> None:
+    store = HashStore()
+    first, second = Claim(store, "a"), Claim(store, "b")
+    assert first.ask("job") == ""
+    assert "other ranks" in second.ask("job")
+    assert second.ask("another job") == ""
+    first.release()
+    first.release()
+    assert Claim(store, "c").ask("job") == ""
