@@ -56,6 +56,7 @@ impl Server {
     ) -> io::Result<Self> {
         assert!(!plans.is_empty(), "an aggregator serves at least one job");
         let aggregator = |plan: &Plan| (plan.job_id(), Aggregator::new(plan, node));
+        let under_way = if kernel.is_some() { 0 } else { datagrams_under_way(plans, node) };
         let jobs = Jobs {
             aggregators: plans.iter().map(aggregator).collect(),
             kernel,
@@ -63,7 +64,7 @@ impl Server {
             packet: Box::new([0; MAX_PACKET]),
             outgoing: SendQueue::default(),
         };
-        let socket = Socket::bind(address)?;
+        let socket = Socket::bind(address, under_way)?;
         Ok(Self { socket, received: ReceiveBatch::default(), datagrams: 0, jobs })
     }
 
@@ -242,6 +243,13 @@ impl Jobs {
             }
         }
     }
+}
+
+/// Most datagrams that may be on their way to a node: a window from each child, and one from each parent.
+fn datagrams_under_way(plans: &[Plan], node: NodeId) -> usize {
+    let sub_models = plans.iter().flat_map(|plan| &plan.sub_models);
+    let placed = sub_models.filter_map(|s| s.place(node).map(|place| (s, place)));
+    placed.map(|(s, place)| (place.children.len() + 1) * s.window as usize).sum()
 }
 
 /// Whether a datagram is of a kind that the XDP program deals with.

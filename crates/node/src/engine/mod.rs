@@ -7,6 +7,7 @@ mod driver;
 mod statistics;
 mod wake;
 
+use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::mpsc::{self, SendError, Sender};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -172,13 +173,8 @@ impl Engine {
         options: Options,
     ) -> Result<Self, JoinError> {
         let format = format_of(plan)?;
-        let address = options.bind.map_or_else(|| bind_address(plan, rank), Ok)?;
-        let socket =
-            Socket::bind(address).map_err(|source| JoinError::Bind { address, rank, source })?;
+        let socket = bind(plan, rank, options.bind)?;
         let local_address = socket.local_address().map_err(JoinError::Start)?;
-        if let Some(remark) = socket.receive_buffer_remark() {
-            eprintln!("wiresum: rank {rank}: {remark}");
-        }
         let (clock, wake) = (Clock::default(), Wake::new().map_err(JoinError::Start)?);
         let (commands, inbox) = mpsc::channel();
         let (joined, when_joined) = mpsc::channel();
@@ -289,6 +285,11 @@ impl Drop for Engine {
     }
 }
 
+/// One line on stderr, written at once: other ranks may share the terminal.
+fn log(line: &str) {
+    let _ = std::io::stderr().write_all(line.as_bytes());
+}
+
 /// How the values of a plan's job are represented on the wire.
 ///
 /// # Errors
@@ -298,8 +299,24 @@ pub fn format_of(plan: &Plan) -> Result<Format, FormatError> {
     Format::new(plan.job.codec.parse()?, plan.job.lanes.into(), workers)
 }
 
+/// The socket of a worker, with room for the answers to all that it may have sent.
+fn bind(plan: &Plan, rank: u32, address: Option<SocketAddr>) -> Result<Socket, JoinError> {
+    let planned = planned_address(plan, rank)?;
+    let address = address.unwrap_or(planned);
+    let windows = plan.sub_models.iter().map(|sub_model| sub_model.window as usize).sum();
+    let socket = Socket::bind(address, windows).map_err(|source| JoinError::Bind {
+        address,
+        rank,
+        source,
+    })?;
+    if let Some(remark) = socket.receive_buffer_remark() {
+        log(&format!("wiresum: rank {rank}: {remark}\n"));
+    }
+    Ok(socket)
+}
+
 /// The plan's address of this worker, or any address of the family of its nodes; the kernel chooses the port.
-fn bind_address(plan: &Plan, rank: u32) -> Result<SocketAddr, JoinError> {
+fn planned_address(plan: &Plan, rank: u32) -> Result<SocketAddr, JoinError> {
     let workers = plan.workers.len();
     let worker = plan.workers.get(rank as usize).ok_or(JoinError::Rank { rank, workers })?;
     let parents = plan.sub_models.iter().filter_map(|s| s.parent_of(Child::Worker(rank)));

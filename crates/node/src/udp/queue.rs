@@ -1,0 +1,180 @@
+//! Batches of datagrams by destination.
+
+use std::io;
+use std::net::SocketAddr;
+
+use wiresum_wire::MAX_PACKET;
+
+use super::{Sent, Socket};
+
+/// Most bytes of datagrams that one call sends: the payload of the largest IPv4 datagram, since offload builds one first.
+pub const MAX_BATCH_LEN: usize = 65_507;
+
+/// Datagrams on their way to the kernel, gathered into batches by destination. Memory is reused, and its amount
+/// bounded: the queue is flushed when a batch is full or [`SendQueue::MAX_BATCHES`] are begun.
+#[derive(Default)]
+pub struct SendQueue {
+    batches: Vec<Batch>,
+    begun: usize,
+    /// What was sent since the queue was made.
+    pub counters: SendCounters,
+}
+
+/// What a [`SendQueue`] has done.
+#[derive(Clone, Debug, Default)]
+pub struct SendCounters {
+    /// Datagrams that the kernel took.
+    pub datagrams: u64,
+    /// Their bytes, without IP and UDP headers.
+    pub bytes: u64,
+    /// Batches that the kernel took: system calls, but for refusals and full buffers.
+    pub batches: u64,
+    /// Datagrams that the kernel refused; to the protocol they are lost.
+    pub refused: u64,
+    /// Why, at the last refusal, and what to do.
+    pub last_refusal: Option<String>,
+}
+
+/// Datagrams to one destination, all of `segment` bytes but for a shorter last one.
+struct Batch {
+    destination: SocketAddr,
+    bytes: Vec<u8>,
+    len: usize,
+    segment: usize,
+}
+
+impl Batch {
+    fn new(destination: SocketAddr) -> Self {
+        Self { destination, bytes: vec![0; MAX_BATCH_LEN], len: 0, segment: 0 }
+    }
+
+    /// Whether a datagram of `len` bytes may follow what is there.
+    fn accepts(&self, destination: SocketAddr, len: usize) -> bool {
+        let ended = self.len > 0 && !self.len.is_multiple_of(self.segment);
+        let fits = self.len == 0 || len <= self.segment;
+        self.destination == destination && fits && !ended && !self.is_full()
+    }
+
+    fn append(&mut self, datagram: &[u8]) {
+        if self.len == 0 {
+            self.segment = datagram.len();
+        }
+        self.bytes[self.len..self.len + datagram.len()].copy_from_slice(datagram);
+        self.len += datagram.len();
+    }
+
+    fn is_full(&self) -> bool {
+        self.len + MAX_PACKET > MAX_BATCH_LEN
+    }
+}
+
+impl SendQueue {
+    /// Batches that one queue holds: one per child of the largest aggregator, and some that a short datagram ended.
+    pub const MAX_BATCHES: usize = wiresum_wire::MAX_CONTRIBUTORS + 16;
+
+    /// Queues a datagram. Returns whether the queue is due for [`Self::flush`].
+    pub fn push(&mut self, destination: SocketAddr, datagram: &[u8]) -> bool {
+        let begun = &mut self.batches[..self.begun];
+        // The last batch to a destination is the one to continue, or datagrams would overtake each other.
+        let last = begun.iter().rposition(|batch| batch.destination == destination);
+        let index = match last.filter(|index| begun[*index].accepts(destination, datagram.len())) {
+            Some(index) => index,
+            None => self.begin(destination),
+        };
+        self.batches[index].append(datagram);
+        self.batches[index].is_full() || self.begun == Self::MAX_BATCHES
+    }
+
+    /// Whether nothing waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.begun == 0
+    }
+
+    /// Hands the batches to the kernel; `false` if its buffer is full and some are left.
+    pub fn flush(&mut self, socket: &Socket) -> bool {
+        let begun = self.begun;
+        let left = (0..begun).find(|index| !self.send(*index, socket));
+        let sent = left.unwrap_or(begun);
+        // The memory of the batches that went moves behind those that wait.
+        self.batches[..begun].rotate_left(sent);
+        self.begun = begun - sent;
+        left.is_none()
+    }
+
+    /// Drops what waits, and counts it as refused.
+    pub fn discard(&mut self) {
+        for batch in &self.batches[..self.begun] {
+            let reason = io::Error::from(io::ErrorKind::WouldBlock);
+            self.counters.count_refused(batch.len, batch.segment, batch.destination, &reason);
+        }
+        self.begun = 0;
+    }
+
+    fn begin(&mut self, destination: SocketAddr) -> usize {
+        let index = self.begun;
+        match self.batches.get_mut(index) {
+            Some(batch) => (batch.destination, batch.len) = (destination, 0),
+            None => self.batches.push(Batch::new(destination)),
+        }
+        self.begun += 1;
+        index
+    }
+
+    /// Sends one batch; `false` if the socket's buffer is full.
+    fn send(&mut self, index: usize, socket: &Socket) -> bool {
+        let Batch { destination, ref bytes, len, segment } = self.batches[index];
+        let at_once = if socket.offload_works() { len } else { segment };
+        let mut start = 0;
+        while start < len {
+            let part = &bytes[start..len.min(start + at_once)];
+            match socket.offer(destination, part, segment) {
+                Sent::Taken => self.counters.count_taken(part.len(), segment),
+                Sent::Full => {
+                    self.batches[index].keep_from(start);
+                    return false;
+                }
+                // Offload has just turned out not to work here: the same bytes again, one by one.
+                Sent::Refused(_) if part.len() > segment && !socket.offload_works() => {
+                    self.batches[index].keep_from(start);
+                    return self.send(index, socket);
+                }
+                Sent::Refused(error) => {
+                    self.counters.count_refused(part.len(), segment, destination, &error);
+                }
+            }
+            start += part.len();
+        }
+        true
+    }
+}
+
+impl Batch {
+    fn keep_from(&mut self, start: usize) {
+        self.bytes.copy_within(start..self.len, 0);
+        self.len -= start;
+    }
+}
+
+impl SendCounters {
+    fn count_taken(&mut self, len: usize, segment: usize) {
+        self.batches += 1;
+        self.bytes += len as u64;
+        self.datagrams += len.div_ceil(segment) as u64;
+    }
+
+    fn count_refused(&mut self, len: usize, segment: usize, to: SocketAddr, error: &io::Error) {
+        self.refused += len.div_ceil(segment) as u64;
+        let remedy = match rustix::io::Errno::from_io_error(error) {
+            Some(rustix::io::Errno::MSGSIZE) => {
+                "; the packets do not fit the interface's MTU: raise it or lower the plan's job.values_per_packet"
+            }
+            Some(rustix::io::Errno::NETUNREACH | rustix::io::Errno::HOSTUNREACH) => {
+                "; check the node's address in the plan and the routes of this host"
+            }
+            _ => "",
+        };
+        self.last_refusal =
+            Some(format!("sending {segment} bytes to {to} failed: {error}{remedy}"));
+    }
+}
