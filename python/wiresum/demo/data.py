@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import pickle
 import tarfile
@@ -16,6 +17,8 @@ import torch
 
 TEST_SHARE = 5
 """One digit in five is kept for the test."""
+DIGITS_FILE = ("datasets", "data", "digits.csv.gz")
+"""1,797 lines of 64 pixels from 0 to 16 and the digit."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +52,18 @@ def load(data_dir: Path | None) -> Images:
 
 
 def digits() -> Images:
-    """The 8 × 8 digits of scikit-learn, in their order of publication, every fifth for the test."""
-    from sklearn.datasets import load_digits
+    """The 8 × 8 digits of scikit-learn, in their order of publication, every fifth for the test.
 
-    bunch: Any = load_digits()
-    images = torch.from_numpy(bunch.images.astype(np.float32) / 16).unsqueeze(1)
-    labels = torch.from_numpy(bunch.target.astype(np.int64))
+    Raises:
+        FileNotFoundError: scikit-learn is not installed.
+    """
+    # Importing scikit-learn takes each of the workers seconds of processor time; its data file is all that is needed.
+    package = importlib.util.find_spec("sklearn")
+    if package is None or not package.submodule_search_locations:
+        raise FileNotFoundError("the digits are part of scikit-learn, which is missing: pip install scikit-learn")
+    table = np.loadtxt(Path(package.submodule_search_locations[0], *DIGITS_FILE), delimiter=",", dtype=np.float32)
+    images = torch.from_numpy(table[:, :-1] / 16).reshape(-1, 1, 8, 8)
+    labels = torch.from_numpy(table[:, -1].astype(np.int64))
     test = torch.arange(len(labels)) % TEST_SHARE == 0
     return Images("digits", 10, images[~test], labels[~test], images[test], labels[test])
 
