@@ -16,6 +16,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 import mock_engine  # noqa: E402
+from aggregator import Aggregator  # noqa: E402
 from world import World  # noqa: E402
 
 from wiresum.plan import Job, PlanOptions, plan, star  # noqa: E402
@@ -58,3 +59,13 @@ def mocked(plan_file: Path) -> Iterator[World]:
     environment = {"WIRESUM_PLAN": str(plan_file), "WIRESUM_MIN_ELEMENTS": "4"}
     with World(WORLD_SIZE, environment, prepare=mock_engine.install) as world:
         yield world
+
+
+@pytest.fixture(scope="session")
+def networked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A world whose gradients travel over loopback to a `wiresum-node` and back."""
+    pytest.importorskip("wiresum._native", reason="wiresum._native is not built: run `make build`")
+    with Aggregator(tmp_path_factory.mktemp("networked"), WORLD_SIZE) as node:
+        environment = {"WIRESUM_PLAN": str(node.plan_file), "WIRESUM_MIN_ELEMENTS": "1"}
+        with World(WORLD_SIZE, environment) as world:
+            yield world

@@ -1,0 +1,62 @@
+"""`wiresum-node` in user space on a loopback port, for worlds whose gradients really travel."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from wiresum.plan import AggregationPlan, Job, PlanOptions, plan, star
+
+REPOSITORY = Path(__file__).parents[2]
+EXIT_LIMIT_S = 30.0
+
+
+def daemon() -> str:
+    """Path of `wiresum-node`."""
+    search = ":".join(str(REPOSITORY / place) for place in (".venv/bin", "target/release"))
+    found = shutil.which("wiresum-node", path=search) or shutil.which("wiresum-node")
+    return found or pytest.skip("wiresum-node is not built: run `make build`")
+
+
+class Aggregator:
+    """A node that sums for `workers` ranks. Use as a context manager; `plan_file` is what the ranks need."""
+
+    def __init__(self, directory: Path, workers: int, job: Job | None = None) -> None:
+        made = plan(star(workers=workers), job or Job(values_per_packet=352), PlanOptions(engine="udp"))
+        anywhere = [worker.model_copy(update={"address": None}) for worker in made.workers]
+        self._plan = made.model_copy(update={"workers": anywhere})
+        self.plan_file = directory / "plan.json"
+
+    def __enter__(self) -> Aggregator:
+        self._plan.write(self.plan_file)
+        command = [daemon(), "--plan", str(self.plan_file), "--node", "0", "--listen", "127.0.0.1:0"]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        ready = self.process.stdout.readline()
+        assert ready.startswith("ready "), ready
+        self.address = dict(word.split("=", 1) for word in ready.split()[1:])["listen"]
+        node = self._plan.nodes[0].model_copy(update={"address": self.address})
+        self._with(node).write(self.plan_file)
+        return self
+
+    def _with(self, node: object) -> AggregationPlan:
+        return self._plan.model_copy(update={"nodes": [node]})
+
+    @property
+    def secret(self) -> str:
+        """The job's secret."""
+        return self._plan.job.secret
+
+    def kill(self) -> None:
+        """Ends it as a power cut would."""
+        self.process.kill()
+        self.process.wait()
+
+    def __exit__(self, *_exception: object) -> None:
+        self.process.terminate()
+        self.process.wait(timeout=EXIT_LIMIT_S)
+        assert self.process.stdout is not None
+        self.process.stdout.close()

@@ -1,0 +1,171 @@
+"""Sums that really travel: accuracy, sizes, order, faults of peers and aggregators."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch.distributed as dist
+from aggregator import Aggregator
+from world import Failure, World, create_group
+
+import torch
+from wiresum import errors
+from wiresum.torch import Reason, explain, report
+
+SIZES = (1, 2, 351, 352, 353, 1000, 100_003)
+"""Elements: around one packet, and many packets with a remainder."""
+BLOCK_BITS = 28
+"""A block's largest value keeps at least so many bits in an int32 lane that has room for the sum of a few ranks."""
+FAULT_TIMEOUT_S = 3.0
+"""The group's timeout where a peer is missing."""
+
+
+def share(rank: int, elements: int, dtype: torch.dtype) -> torch.Tensor:
+    """A rank's values, over several orders of magnitude."""
+    generator = torch.Generator().manual_seed(1000 * rank + elements)
+    scale = torch.logspace(-3, 3, elements)
+    return (torch.empty(elements).uniform_(-1, 1, generator=generator) * scale).to(dtype)
+
+
+def sums(dtype: torch.dtype, op: str) -> list[list[float]]:
+    results = []
+    for elements in SIZES:
+        tensor = share(dist.get_rank(), elements, dtype)
+        work = dist.all_reduce(tensor, op=getattr(dist.ReduceOp, op), async_op=True)
+        work.wait()
+        assert explain(work) is Reason.SUMMED
+        results.append(tensor.double().tolist())
+    return results
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("op", ["SUM", "AVG"])
+def test_sums_are_equal_on_all_ranks_and_within_the_bound(networked: World, dtype: torch.dtype, op: str) -> None:
+    results = networked.run(sums, dtype, op)
+    assert results.count(results[0]) == networked.size  # bit for bit
+    for elements, result in zip(SIZES, results[0], strict=True):
+        shares = [share(rank, elements, dtype).double() for rank in range(networked.size)]
+        expected = sum(shares) / (networked.size if op == "AVG" else 1)
+        largest = max(float(each.abs().max()) for each in shares)
+        quantised = networked.size * largest * 2.0**-BLOCK_BITS
+        tolerance = torch.finfo(dtype).eps
+        torch.testing.assert_close(torch.tensor(result).double(), expected, atol=quantised, rtol=tolerance)
+
+
+def in_flight() -> None:
+    size, rank = dist.get_world_size(), dist.get_rank()
+    tensors = [torch.full((1 + 997 * n,), float(n * (rank + 1))) for n in range(40)]
+    works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
+    for n, (work, tensor) in enumerate(zip(works, tensors, strict=True)):
+        work.wait()
+        torch.testing.assert_close(tensor, torch.full_like(tensor, float(n * sum(range(1, size + 1)))))
+
+
+def test_many_collectives_at_once(networked: World) -> None:
+    networked.run(in_flight)
+
+
+def not_finite() -> None:
+    for value in (math.nan, math.inf):
+        tensor = torch.ones(5000)
+        tensor[4321] = value if dist.get_rank() == 1 else 1.0
+        before = torch.ones(100)
+        works = [dist.all_reduce(each, async_op=True) for each in (before, tensor)]
+        after = torch.ones(100)
+        works.append(dist.all_reduce(after, async_op=True))
+        for work in works:
+            work.wait()
+        assert [explain(work) for work in works] == [Reason.SUMMED, Reason.NOT_FINITE, Reason.SUMMED]
+        assert tensor[4321].isnan() if math.isnan(value) else tensor[4321] == math.inf
+        assert tensor[0] == before[0] == after[0] == dist.get_world_size()
+
+
+def test_what_is_not_finite_takes_the_other_path_on_every_rank(networked: World) -> None:
+    networked.run(not_finite)
+
+
+def has_statistics() -> bool:
+    return bool(report().groups[0].engine) and "engine:" in str(report())
+
+
+def test_the_report_has_the_engines_statistics(networked: World) -> None:
+    assert all(networked.run(has_statistics))
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Aggregator]:
+    pytest.importorskip("wiresum._native", reason="wiresum._native is not built: run `make build`")
+    with Aggregator(tmp_path, 2) as running:
+        yield running
+
+
+def pair(node: Aggregator) -> World:
+    environment = {"WIRESUM_PLAN": str(node.plan_file), "WIRESUM_MIN_ELEMENTS": "1"}
+    return World(2, environment, timeout_s=FAULT_TIMEOUT_S)
+
+
+def different_shapes() -> tuple[str, str]:
+    with pytest.raises(errors.MismatchError) as first:
+        dist.all_reduce(torch.ones(1000 + dist.get_rank()))
+    with pytest.raises(errors.CollectiveError) as second:
+        dist.all_reduce(torch.ones(10))
+    return str(first.value), str(second.value)
+
+
+def sum_of_ones() -> float:
+    tensor = torch.ones(10_000)
+    dist.all_reduce(tensor)
+    return tensor[-1].item()
+
+
+def start_again() -> None:
+    dist.destroy_process_group()
+    create_group()
+
+
+def test_different_shapes_end_the_job_and_a_new_group_starts_another(node: Aggregator) -> None:
+    with pair(node) as world:
+        for first, second in world.run(different_shapes):
+            assert "1000" in first
+            assert "1001" in first
+            assert second
+        world.run(start_again)
+        assert world.run(sum_of_ones) == [2.0, 2.0]
+
+
+def test_a_dead_worker_is_named_within_the_timeout(node: Aggregator) -> None:
+    with pair(node) as world:
+        assert world.run(sum_of_ones) == [2.0, 2.0]
+        world.processes[1].kill()
+        (failure,) = world.try_to_run(sum_of_ones, ranks=[0])
+        assert isinstance(failure, Failure)
+        assert failure.kind == "CollectiveTimeoutError"
+        assert "w1" in failure.message
+
+
+def test_a_dead_aggregator_is_named_within_the_timeout(node: Aggregator) -> None:
+    with pair(node) as world:
+        assert world.run(sum_of_ones) == [2.0, 2.0]
+        node.kill()
+        for failure in world.try_to_run(sum_of_ones):
+            assert isinstance(failure, Failure)
+            assert failure.kind == "CollectiveTimeoutError"
+            assert node.address in failure.message
+
+
+def by_address(address: str, secret: str) -> float:
+    del os.environ["WIRESUM_PLAN"]
+    os.environ.update(WIRESUM_AGGREGATOR=address, WIRESUM_SECRET=secret, WIRESUM_VALUES_PER_PACKET="352")
+    create_group()
+    return sum_of_ones()
+
+
+def test_an_address_and_a_secret_are_enough(node: Aggregator) -> None:
+    world = pair(node)
+    world.create_group = False
+    with world:
+        assert world.run(by_address, node.address, node.secret) == [2.0, 2.0]
