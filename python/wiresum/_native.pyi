@@ -36,6 +36,22 @@ def bench_codec(runs: int = 7) -> list[dict[str, Any]]:
         ValueError: There are no runs.
     """
 
+def bench_aggregator(runs: int = 7) -> list[dict[str, Any]]:
+    """Measure what one packet costs an aggregator.
+
+    Args:
+        runs: Measurements of each case.
+
+    Returns:
+        One row for each case: `name` for people; `engine` (`udp`: CPU time of the user-space daemon over loopback, for
+        each datagram received, its system calls and the sending of results included), `values` in a packet,
+        `working_set` in bytes of slots (0: those of a window), `children`; `unit`, which is ns; `runs`, ascending.
+
+    Raises:
+        ValueError: There are no runs.
+        RuntimeError: The job over loopback failed.
+    """
+
 @final
 class Engine:
     """A worker that has joined its job: a socket and a thread of its own. Its methods may be called from any thread."""

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 _native = pytest.importorskip("wiresum._native", reason="wiresum._native is not built: run `make build`")
@@ -13,6 +15,13 @@ def test_codec_is_measured_with_its_rivals() -> None:
     assert len({row["working_set_bytes"] for row in rows}) == 2
 
 
-def test_no_runs_are_no_measurement() -> None:
+def test_user_space_aggregator_is_measured() -> None:
+    rows = [row for row in _native.bench_aggregator(runs=1) if row["engine"] == "udp"]
+    assert [row["values"] for row in rows] == [64, 128, 256, 512, 736]
+    assert all(len(row["runs"]) == 1 and row["runs"][0] > 0 and row["unit"] == "ns" for row in rows)
+
+
+@pytest.mark.parametrize("bench", [_native.bench_codec, _native.bench_aggregator])
+def test_no_runs_are_no_measurement(bench: Callable[..., object]) -> None:
     with pytest.raises(ValueError, match="at least one"):
-        _native.bench_codec(runs=0)
+        bench(runs=0)

@@ -2,6 +2,7 @@
 //! machines of `wiresum-protocol`.
 
 pub mod abi;
+pub mod bench;
 pub mod clock;
 pub mod engine;
 pub mod kernel;
