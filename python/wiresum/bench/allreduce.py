@@ -16,6 +16,7 @@ from wiresum.bench.result import Limit, Ratio, Report, Result
 from wiresum.errors import TestbedError
 from wiresum.plan import Job, PlanOptions, plan, star
 from wiresum.plan.aggregation_plan import Engine, Lanes, Policy
+from wiresum.plan.job import DEFAULT_WINDOW
 from wiresum.testbed import Testbed, run
 
 FLOAT32_BYTES = 4
@@ -38,7 +39,7 @@ class Options:
         lanes: integers on the wire.
         policy: slot policy.
         engine: what sums.
-        window: fragments without an acknowledgement; the plan's default where absent.
+        window: fragments without an acknowledgement.
         mtu_bytes: of the links.
     """
 
@@ -51,20 +52,19 @@ class Options:
     lanes: Lanes = "int32-le"
     policy: Policy = "pool"
     engine: Engine = "xdp"
-    window: int | None = None
+    window: int = DEFAULT_WINDOW
     mtu_bytes: int = 3200
     environment: dict[str, str] = field(default_factory=dict)
 
     @property
     def job(self) -> Job:
         """The job that the planner is asked to place."""
-        chosen = {} if self.window is None else {"window": self.window}
         return Job(
             mtu_bytes=self.mtu_bytes,
             lanes=self.lanes,
             policy=self.policy,
             gradient_bytes=max(self.size_bytes, FLOAT32_BYTES),
-            **chosen,
+            window=self.window,
         )
 
 

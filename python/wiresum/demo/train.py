@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import statistics
 import sys
 import time
 from pathlib import Path
@@ -112,7 +111,7 @@ def step(model: nn.Module, optimizer: torch.optim.Optimizer, images: torch.Tenso
     """One optimisation step; returns this rank's loss."""
     optimizer.zero_grad(set_to_none=True)
     loss = nn.functional.cross_entropy(model(images), labels)
-    loss.backward()
+    torch.autograd.backward(loss)
     optimizer.step()
     return float(loss.detach())
 
@@ -121,11 +120,9 @@ def accuracy(model: nn.Module, images: data.Images) -> float:
     """Share of the test images that are classified right (computed alike on every rank)."""
     model.eval()
     with torch.no_grad():
-        right = [
-            (model(x).argmax(1) == y).sum().item()
-            for x, y in zip(images.test_images.split(256), images.test_labels.split(256), strict=True)
-        ]
-    return sum(right) / len(images.test_labels)
+        batches = zip(torch.split(images.test_images, 256), torch.split(images.test_labels, 256), strict=True)
+        right = sum(int((model(x).argmax(1) == y).sum()) for x, y in batches)
+    return right / len(images.test_labels)
 
 
 def time_all_reduce(model: nn.Module) -> float:
@@ -138,7 +135,7 @@ def time_all_reduce(model: nn.Module) -> float:
         dist.all_reduce(gradient)
         seconds[repeat] = time.perf_counter() - start
     dist.all_reduce(seconds, op=dist.ReduceOp.MAX)
-    return statistics.median(seconds.tolist())
+    return float(seconds.median())
 
 
 def network_report(backend: str) -> dict[str, Any]:

@@ -37,7 +37,7 @@ class Job(Document):
     """
 
     id: U16 = 1
-    secret: Annotated[str, Field(default_factory=lambda: secrets.token_hex(8), pattern=r"^[0-9a-fA-F]{16}$")]
+    secret: str = Field(default_factory=lambda: secrets.token_hex(8), pattern=r"^[0-9a-fA-F]{16}$")
     workers: list[str] | None = None
     mtu_bytes: Annotated[int, Field(ge=576, le=65535)] = DEFAULT_MTU_BYTES
     values_per_packet: U16 | None = None
