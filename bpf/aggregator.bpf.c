@@ -22,7 +22,9 @@ static __always_inline enum verdict handle(struct xdp_md *ctx, struct arrival *a
 }
 
 static __always_inline int aggregate_packet(struct xdp_md *ctx) {
-    struct arrival arrival = {};
+    struct arrival arrival;
+    arrival.stream_index = 0;
+    arrival.sender = 0;
     enum parsed form = parse(ctx, &arrival.packet);
     if (form == NOT_OURS)
         return XDP_PASS;

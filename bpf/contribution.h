@@ -130,7 +130,7 @@ static __always_inline enum verdict apply(struct deposit *deposit, enum verdict 
 }
 
 /* Sets the bit; the last one ends the filling. */
-static __always_inline enum verdict note(struct deposit *deposit, const volatile struct stream *stream,
+static __always_inline enum verdict note(struct deposit *deposit, const struct stream *stream,
                                          enum verdict verdict) {
     struct entry *entry = deposit->entry;
     entry->contributors |= deposit->bit;
@@ -148,7 +148,7 @@ static __always_inline int sends_the_entry(enum verdict verdict) {
 static __always_inline void rewrite_header(const struct arrival *arrival, const struct deposit *deposit,
                                            enum verdict verdict, __u32 lane_sum) {
     struct wiresum_header *header = arrival->packet.header;
-    const volatile struct stream *stream = arrival->stream;
+    const struct stream *stream = arrival->stream;
     int upward = verdict == FORWARDED || verdict == REFORWARDED;
     int again = verdict == ANSWERED || verdict == REFORWARDED;
     header->priority = 0;

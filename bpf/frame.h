@@ -19,6 +19,14 @@ static __always_inline __u16 fold_ones_complement(__u64 sum) {
     return (sum & 0xffff) + (sum >> 16);
 }
 
+static __always_inline __u64 sum_words(void *block) {
+    __u64 sum = 0;
+#pragma unroll
+    for (int at = 0; at < WIRESUM_BLOCK_LEN; at += 4)
+        sum += *(__u32 *)(block + at);
+    return sum;
+}
+
 /* Ones' complement sum of the packet behind the UDP header, in memory order. */
 static __always_inline __u64 sum_datagram(void *header, void *end) {
     __u64 sum = 0;
@@ -28,11 +36,7 @@ static __always_inline __u64 sum_datagram(void *header, void *end) {
         sum += *(__u16 *)(header + at);
     void *payload = header + WIRESUM_HEADER_LEN;
     __u16 zero = hidden_zero(header);
-    for_each_block(at, payload, end, zero, WIRESUM_MAX_PAYLOAD / WIRESUM_BLOCK_LEN) {
-#pragma unroll
-        for (int word = 0; word < WIRESUM_BLOCK_LEN; word += 4)
-            sum += *(__u32 *)(payload + at + word);
-    }
+    for_each_block(lanes, at, payload, end, zero, WIRESUM_MAX_PAYLOAD, 1, sum += sum_words(lanes));
     return sum;
 }
 

@@ -25,7 +25,7 @@ static __always_inline int is_of_ours(struct arrival *arrival, int downward) {
     if (index == MAX_STREAMS)
         return 0;
     arrival->stream_index = hide(index, arrival->packet.zero) % MAX_STREAMS;
-    arrival->stream = &config.streams[arrival->stream_index];
+    arrival->stream = pinned((void *)&config.streams[arrival->stream_index]);
     __u32 job_index = arrival->stream->job_index;
     struct job *job = bpf_map_lookup_elem(&jobs, &job_index);
     if (!job || !job->running || get32(&header->job_key) != job->key)

@@ -43,45 +43,65 @@ static __always_inline __u64 sum_lanes16(__u64 lanes) {
     return (lanes & EVEN_LANES) + ((lanes >> 16) & EVEN_LANES);
 }
 
-/* The sum of the lanes as the check counts it, from what the loops accumulate. */
-static __always_inline __u32 fold_sum(__u64 sum, __u16 format) {
+/* What the loops accumulate: two sums, so that an addition need not wait for the one before it. */
+struct sums {
+    __u64 even;
+    __u64 odd;
+};
+
+/* Adds without letting the compiler reorder: it would gather lanes first, for which there are not enough
+ * registers. */
+static __always_inline void accumulate(__u64 *sum, __u64 lanes) {
+    *sum += lanes;
+    asm volatile("" : "+r"(*sum));
+}
+
+/* The sum of the lanes as the check counts it. */
+static __always_inline __u32 fold_sums(const struct sums *sums, __u16 format) {
+    __u64 sum = sums->even + sums->odd;
     return format & NARROW_LANES ? ((__u32)sum + (__u32)(sum >> 32)) & 0xffff : (__u32)sum;
 }
 
-static __always_inline __u64 sum_block(const void *block, __u16 format) {
-    __u64 sum = 0;
+static __always_inline void sum_block(struct sums *sums, const void *block, __u16 format) {
     if (format & NARROW_LANES) {
 #pragma unroll
         for (int at = 0; at < WIRESUM_BLOCK_LEN; at += 8)
-            sum += sum_lanes16(load_lanes16(block + at, format));
+            accumulate(&sums->even, sum_lanes16(load_lanes16(block + at, format)));
     } else {
-#pragma unroll
-        for (int at = 0; at < WIRESUM_BLOCK_LEN; at += 4)
-            sum += load_lane32(block + at, format);
-    }
-    return sum;
-}
-
-/* Adds a block to the entry's, or takes it back; returns the sum of what was added. */
-static __always_inline __u64 combine_block(void *total, const void *block, __u16 format, enum combine how) {
-    __u64 sum = 0;
-    if (format & NARROW_LANES) {
 #pragma unroll
         for (int at = 0; at < WIRESUM_BLOCK_LEN; at += 8) {
-            __u64 lanes = load_lanes16(block + at, format);
-            sum += sum_lanes16(lanes);
-            store_lanes16(total + at, combine_lanes16(load_lanes16(total + at, format), lanes, how), format);
-        }
-    } else {
-#pragma unroll
-        for (int at = 0; at < WIRESUM_BLOCK_LEN; at += 4) {
-            __u32 lane = load_lane32(block + at, format);
-            __u32 held = load_lane32(total + at, format);
-            sum += lane;
-            store_lane32(total + at, how == ADD ? held + lane : held - lane, format);
+            accumulate(&sums->even, load_lane32(block + at, format));
+            accumulate(&sums->odd, load_lane32(block + at + 4, format));
         }
     }
-    return sum;
+}
+
+static __always_inline __u32 combine_lane32(void *total, const void *block, __u16 format, enum combine how) {
+    __u32 lane = load_lane32(block, format), held = load_lane32(total, format);
+    store_lane32(total, how == ADD ? held + lane : held - lane, format);
+    return lane;
+}
+
+static __always_inline __u64 combine_word16(void *total, const void *block, __u16 format, enum combine how) {
+    __u64 lanes = load_lanes16(block, format), held = load_lanes16(total, format);
+    store_lanes16(total, combine_lanes16(held, lanes, how), format);
+    return sum_lanes16(lanes);
+}
+
+/* Adds a block to the entry's, or takes it back, and sums what was added. */
+static __always_inline void combine_block(struct sums *sums, void *total, const void *block, __u16 format,
+                                          enum combine how) {
+    if (format & NARROW_LANES) {
+#pragma unroll
+        for (int at = 0; at < WIRESUM_BLOCK_LEN; at += 8)
+            accumulate(&sums->even, combine_word16(total + at, block + at, format, how));
+    } else {
+#pragma unroll
+        for (int at = 0; at < WIRESUM_BLOCK_LEN; at += 8) {
+            accumulate(&sums->even, combine_lane32(total + at, block + at, format, how));
+            accumulate(&sums->odd, combine_lane32(total + at + 4, block + at + 4, format, how));
+        }
+    }
 }
 
 /* The larger of two signed lanes, without a branch, even if the compiler knows better: the verifier would
@@ -92,29 +112,33 @@ static __always_inline __s64 larger(__s64 a, __s64 b) {
     return a - (difference & sign);
 }
 
-/* Keeps the larger lanes; returns the sum of what is kept. */
-static __always_inline __u64 maximize_block(void *total, const void *block, __u16 format) {
-    __u64 sum = 0;
+static __always_inline __u16 maximize_lane16(void *total, const void *block, __u16 format) {
+    int swap = !(format & LITTLE_ENDIAN_LANES);
+    __u16 lane = *(const __u16 *)block, held = *(__u16 *)total;
+    __u16 most = larger((__s16)(swap ? __builtin_bswap16(lane) : lane),
+                        (__s16)(swap ? __builtin_bswap16(held) : held));
+    *(__u16 *)total = swap ? __builtin_bswap16(most) : most;
+    return most;
+}
+
+static __always_inline __u32 maximize_lane32(void *total, const void *block, __u16 format) {
+    __s32 lane = load_lane32(block, format), held = load_lane32(total, format);
+    __u32 most = larger(lane, held);
+    store_lane32(total, most, format);
+    return most;
+}
+
+/* Keeps the larger lanes, and sums what is kept. */
+static __always_inline void maximize_block(struct sums *sums, void *total, const void *block, __u16 format) {
     if (format & NARROW_LANES) {
 #pragma unroll
-        for (int at = 0; at < WIRESUM_BLOCK_LEN; at += 2) {
-            __u16 lane = *(const __u16 *)(block + at), held = *(__u16 *)(total + at);
-            int swap = !(format & LITTLE_ENDIAN_LANES);
-            __u16 most = larger((__s16)(swap ? __builtin_bswap16(lane) : lane),
-                                (__s16)(swap ? __builtin_bswap16(held) : held));
-            sum += most;
-            *(__u16 *)(total + at) = swap ? __builtin_bswap16(most) : most;
-        }
+        for (int at = 0; at < WIRESUM_BLOCK_LEN; at += 2)
+            accumulate(&sums->even, maximize_lane16(total + at, block + at, format));
     } else {
 #pragma unroll
-        for (int at = 0; at < WIRESUM_BLOCK_LEN; at += 4) {
-            __s32 lane = load_lane32(block + at, format), held = load_lane32(total + at, format);
-            __u32 most = larger(lane, held);
-            sum += most;
-            store_lane32(total + at, most, format);
-        }
+        for (int at = 0; at < WIRESUM_BLOCK_LEN; at += 4)
+            accumulate(&sums->even, maximize_lane32(total + at, block + at, format));
     }
-    return sum;
 }
 
 static __always_inline void copy_block(void *to, const void *from) {
@@ -123,26 +147,26 @@ static __always_inline void copy_block(void *to, const void *from) {
         *(__u64 *)(to + at) = *(const __u64 *)(from + at);
 }
 
-static __always_inline __u32 sum_payload_as(const void *payload, const void *end, __u32 zero, __u16 format) {
-    __u64 sum = 0;
-    for_each_block(at, payload, end, zero, config.max_blocks) sum += sum_block(payload + at, format);
-    return fold_sum(sum, format);
+static __always_inline __u32 sum_payload_as(void *payload, const void *end, __u32 zero, __u16 format) {
+    struct sums sums = {};
+    for_each_block(lanes, at, payload, end, zero, config.max_payload, 4, sum_block(&sums, lanes, format));
+    return fold_sums(&sums, format);
 }
 
-static __always_inline __u32 combine_payload_as(void *total, const void *payload, const void *end, __u32 zero,
+static __always_inline __u32 combine_payload_as(void *total, void *payload, const void *end, __u32 zero,
                                                 __u16 format, enum combine how) {
-    __u64 sum = 0;
-    for_each_block(at, payload, end, zero, config.max_blocks) sum +=
-        combine_block(total + at, payload + at, format, how);
-    return fold_sum(sum, format);
+    struct sums sums = {};
+    for_each_block(lanes, at, payload, end, zero, config.max_payload, how == ADD ? 4 : 1,
+                   combine_block(&sums, total + at, lanes, format, how));
+    return fold_sums(&sums, format);
 }
 
-static __always_inline __u32 maximize_payload_as(void *total, const void *payload, const void *end,
-                                                 __u32 zero, __u16 format) {
-    __u64 sum = 0;
-    for_each_block(at, payload, end, zero, config.max_blocks) sum +=
-        maximize_block(total + at, payload + at, format);
-    return fold_sum(sum, format);
+static __always_inline __u32 maximize_payload_as(void *total, void *payload, const void *end, __u32 zero,
+                                                 __u16 format) {
+    struct sums sums = {};
+    for_each_block(lanes, at, payload, end, zero, config.max_payload, 1,
+                   maximize_block(&sums, total + at, lanes, format));
+    return fold_sums(&sums, format);
 }
 
 /* Gives each format a loop of its own, so that no loop asks for the format. */
@@ -159,33 +183,33 @@ static __always_inline __u32 maximize_payload_as(void *total, const void *payloa
     }
 
 /* The sum of a packet's lanes. */
-static __always_inline __u32 sum_payload(const void *payload, const void *end, __u32 zero, __u16 format) {
+static __always_inline __u32 sum_payload(void *payload, const void *end, __u32 zero, __u16 format) {
 #define SUM_AS(f) sum_payload_as(payload, end, zero, f)
     BY_FORMAT(format, SUM_AS)
 }
 
 /* Adds a packet's lanes to the entry's, or takes them back; returns the sum of the packet's. */
-static __always_inline __u32 combine_payload(void *total, const void *payload, const void *end, __u32 zero,
+static __always_inline __u32 combine_payload(void *total, void *payload, const void *end, __u32 zero,
                                              __u16 format, enum combine how) {
 #define COMBINE_AS(f) combine_payload_as(total, payload, end, zero, f, how)
     BY_FORMAT(format, COMBINE_AS)
 }
 
 /* Keeps the larger of each pair of lanes in the entry; returns the sum of what it then holds. */
-static __always_inline __u32 maximize_payload(void *total, const void *payload, const void *end, __u32 zero,
+static __always_inline __u32 maximize_payload(void *total, void *payload, const void *end, __u32 zero,
                                               __u16 format) {
 #define MAXIMIZE_AS(f) maximize_payload_as(total, payload, end, zero, f)
     BY_FORMAT(format, MAXIMIZE_AS)
 }
 
 /* Copies a packet's lanes into the entry. */
-static __always_inline void take_payload(void *total, const void *payload, const void *end, __u32 zero) {
-    for_each_block(at, payload, end, zero, config.max_blocks) copy_block(total + at, payload + at);
+static __always_inline void take_payload(void *total, void *payload, const void *end, __u32 zero) {
+    for_each_block(lanes, at, payload, end, zero, config.max_payload, 4, copy_block(total + at, lanes));
 }
 
 /* Copies the entry's lanes into a packet. */
 static __always_inline void give_payload(void *payload, const void *end, const void *total, __u32 zero) {
-    for_each_block(at, payload, end, zero, config.max_blocks) copy_block(payload + at, total + at);
+    for_each_block(lanes, at, payload, end, zero, config.max_payload, 4, copy_block(lanes, total + at));
 }
 
 #endif

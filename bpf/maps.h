@@ -29,9 +29,10 @@
 
 /* One side of a UDP flow; IPv4 addresses are mapped into IPv6. */
 struct endpoint {
-    __be32 address[4];
+    __u64 address[2]; /* in network order */
     __be16 port;
     __u16 any_address; /* in the configuration: whatever the packet's destination address */
+    __u32 reserved;
 };
 
 /* A sub-model at this node, as the plan says. */
@@ -54,7 +55,7 @@ struct stream {
 struct config {
     __u32 stream_count;
     __u32 endpoint_count;
-    __u32 max_blocks; /* of the longest payload of any job */
+    __u32 max_payload; /* bytes, of any job */
     __u32 lock_entries;
     struct endpoint endpoints[MAX_ENDPOINTS];
     struct stream streams[MAX_STREAMS];

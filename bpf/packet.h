@@ -8,18 +8,48 @@
 /* Bits of iphdr.frag_off that mark a fragment: "more fragments" and the offset. */
 #define FRAGMENT_BITS 0x3fff
 #define IPV4_WITHOUT_OPTIONS 0x45
+/* At least V6_FRAME_LEN, as a mask. */
+#define MAX_FRAME_LEN 0x3f
 
-/* Runs over the blocks of a payload, `most` of them, which ends where the frame ends. `at` is a block's
- * offset in bytes. It is hidden from the verifier by `zero` (see hidden_zero): so all ways out of the loop
+/* Keeps the compiler from computing the same pointer twice: the verifier would check one of them and use the
+ * other. */
+static __always_inline void *pinned(void *pointer) {
+    asm volatile("" : "+r"(pointer));
+    return pointer;
+}
+
+/* Does `body` for each block of a payload, which ends where the frame ends and is at most `most` bytes long:
+ * `unrolled` blocks for each comparison with the end, then the rest. The body knows the block as `lanes`, and
+ * its offset as `at`. The offset is hidden from the verifier (see hidden_zero): so all ways out of a loop
  * look the same to it, and it follows only one. */
-#define BLOCK_OFFSETS 0xfe0
-#define for_each_block(at, payload, end, zero, most)                                                         \
-    for (__u32 block = 0, at = (zero) & BLOCK_OFFSETS;                                                       \
-         block < (most) && at <= ((most) - 1) * WIRESUM_BLOCK_LEN &&                                         \
-         (payload) + at + WIRESUM_BLOCK_LEN <= (end);                                                        \
-         block++, at = (block * WIRESUM_BLOCK_LEN + (zero)) & BLOCK_OFFSETS)
+#define OFFSETS 0xfe0
+#define MAX_BLOCKS (WIRESUM_MAX_PAYLOAD / WIRESUM_BLOCK_LEN)
+#define for_each_block(lanes, at, payload, end, zero, most, unrolled, body)                                  \
+    do {                                                                                                     \
+        const __u32 stride_len = (unrolled) * WIRESUM_BLOCK_LEN;                                             \
+        __u32 next = (zero) & OFFSETS;                                                                       \
+        for (__u32 stride = 0; stride < MAX_BLOCKS / (unrolled) && next <= (most) - stride_len; stride++) {  \
+            void *const blocks = pinned((payload) + next);                                                   \
+            if (blocks + stride_len > (end))                                                                 \
+                break;                                                                                       \
+            _Pragma("unroll") for (__u32 block = 0; block < (unrolled); block++) {                           \
+                const __u32 at __attribute__((unused)) = next + block * WIRESUM_BLOCK_LEN;                   \
+                void *const lanes = blocks + block * WIRESUM_BLOCK_LEN;                                      \
+                body;                                                                                        \
+            }                                                                                                \
+            next = (next + stride_len) & OFFSETS;                                                            \
+        }                                                                                                    \
+        for (__u32 rest = 1; rest < (unrolled) && next <= (most) - WIRESUM_BLOCK_LEN; rest++) {              \
+            const __u32 at __attribute__((unused)) = next;                                                   \
+            void *const lanes = pinned((payload) + next);                                                    \
+            if (lanes + WIRESUM_BLOCK_LEN > (end))                                                           \
+                break;                                                                                       \
+            body;                                                                                            \
+            next = (next + WIRESUM_BLOCK_LEN) & OFFSETS;                                                     \
+        }                                                                                                    \
+    } while (0)
 
-_Static_assert(BLOCK_OFFSETS + WIRESUM_BLOCK_LEN > WIRESUM_MAX_PAYLOAD, "every block has an offset");
+_Static_assert(OFFSETS + WIRESUM_BLOCK_LEN > WIRESUM_MAX_PAYLOAD, "every block has an offset");
 
 enum parsed { NOT_OURS, ILL_FORMED, WELL_FORMED };
 
@@ -41,29 +71,49 @@ static __always_inline __u32 get32(const void *at) { return bpf_ntohl(*(const __
 static __always_inline void put16(void *at, __u16 value) { *(__be16 *)at = bpf_htons(value); }
 static __always_inline void put32(void *at, __u32 value) { *(__be32 *)at = bpf_htonl(value); }
 
-static __always_inline int same_address(const __be32 *a, const volatile __be32 *b) {
-    return a[0] == b[0] && a[1] == b[1] && a[2] == b[2] && a[3] == b[3];
+static __always_inline int same_address(const struct endpoint *a, const struct endpoint *b) {
+    return a->address[1] == b->address[1] && a->address[0] == b->address[0];
 }
 
 static __always_inline int same_endpoint(const struct endpoint *a, const struct endpoint *b) {
-    return a->port == b->port && same_address(a->address, b->address);
+    return a->port == b->port && same_address(a, b);
 }
 
 static __always_inline int is_listening(const struct endpoint *local) {
-#pragma unroll
-    for (__u32 i = 0; i < MAX_ENDPOINTS; i++) {
-        const volatile struct endpoint *ours = &config.endpoints[i];
-        if (i < config.endpoint_count && local->port == ours->port &&
-            (ours->any_address || same_address(local->address, ours->address)))
+    const struct endpoint *endpoints = pinned((void *)config.endpoints);
+    for (__u32 i = 0; i < MAX_ENDPOINTS && i < config.endpoint_count; i++) {
+        if (local->port == endpoints[i].port &&
+            (endpoints[i].any_address || same_address(local, &endpoints[i])))
             return 1;
     }
     return 0;
 }
 
-static __always_inline void map_ipv4(__be32 *mapped, __be32 address) {
-    mapped[0] = mapped[1] = 0;
-    mapped[2] = bpf_htonl(0xffff);
-    mapped[3] = address;
+static __always_inline void map_ipv4(__u64 *mapped, __be32 address) {
+    mapped[0] = 0;
+    mapped[1] = bpf_cpu_to_be64(0xffff00000000ULL | bpf_ntohl(address));
+}
+
+static __always_inline int read_ipv4(const struct iphdr *ip, struct packet *packet) {
+    if (*(const __u8 *)ip != IPV4_WITHOUT_OPTIONS || ip->protocol != IPPROTO_UDP ||
+        (ip->frag_off & bpf_htons(FRAGMENT_BITS)))
+        return 0;
+    map_ipv4(packet->source.address, ip->saddr);
+    map_ipv4(packet->local.address, ip->daddr);
+    return 1;
+}
+
+static __always_inline void read_address(__u64 *to, const struct in6_addr *address) {
+    to[0] = ((const __u64 *)address)[0];
+    to[1] = ((const __u64 *)address)[1];
+}
+
+static __always_inline int read_ipv6(const struct ipv6hdr *ip, struct packet *packet) {
+    if (*(const __u8 *)ip >> 4 != 6 || ip->nexthdr != IPPROTO_UDP)
+        return 0;
+    read_address(packet->source.address, &ip->saddr);
+    read_address(packet->local.address, &ip->daddr);
+    return 1;
 }
 
 /* The UDP header of an unfragmented datagram without options, or NULL; what it follows is left to the kernel.
@@ -71,26 +121,23 @@ static __always_inline void map_ipv4(__be32 *mapped, __be32 address) {
 static __always_inline struct udphdr *find_udp(struct xdp_md *ctx, struct packet *packet) {
     void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
     struct ethhdr *ethernet = data;
+    void *ip = ethernet + 1;
     packet->end = end;
     if (data + V4_FRAME_LEN > end)
         return 0;
     if (ethernet->h_proto == bpf_htons(ETH_P_IP)) {
-        struct iphdr *ip = data + sizeof(*ethernet);
-        if (*(__u8 *)ip != IPV4_WITHOUT_OPTIONS || ip->protocol != IPPROTO_UDP ||
-            (ip->frag_off & bpf_htons(FRAGMENT_BITS)))
+        if (!read_ipv4(ip, packet))
             return 0;
-        map_ipv4(packet->source.address, ip->saddr);
-        map_ipv4(packet->local.address, ip->daddr);
-        packet->frame_len = V4_FRAME_LEN;
-        return (void *)(ip + 1);
-    }
-    struct ipv6hdr *ip = data + sizeof(*ethernet);
-    if (ethernet->h_proto != bpf_htons(ETH_P_IPV6) || data + V6_FRAME_LEN > end || ip->nexthdr != IPPROTO_UDP)
+    } else if (ethernet->h_proto != bpf_htons(ETH_P_IPV6) || data + V6_FRAME_LEN > end ||
+               !read_ipv6(ip, packet)) {
         return 0;
-    __builtin_memcpy(packet->source.address, &ip->saddr, sizeof(ip->saddr));
-    __builtin_memcpy(packet->local.address, &ip->daddr, sizeof(ip->daddr));
-    packet->frame_len = V6_FRAME_LEN;
-    return (void *)(ip + 1);
+    }
+    /* From the version as a number, not as two cases, or the verifier would go twice through all that
+     * follows. */
+    __u32 version = *(const volatile __u8 *)ip >> 4;
+    packet->frame_len = V4_FRAME_LEN + (version - 4) * (V6_FRAME_LEN - V4_FRAME_LEN) / 2;
+    struct udphdr *udp = pinned(data + ((packet->frame_len - sizeof(*udp)) & MAX_FRAME_LEN));
+    return (void *)(udp + 1) > end ? 0 : udp;
 }
 
 static __always_inline int carries_values(__u8 kind) {

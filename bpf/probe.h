@@ -26,7 +26,7 @@ struct {
 /* Fills the scratch words for 32 positions. A global function, so that the verifier goes through it once and
  * not for each word. */
 __attribute__((noinline)) int describe(__u32 stream_index, __u32 job_key, __u32 first, __u32 contributor) {
-    const volatile struct stream *stream = &config.streams[stream_index % MAX_STREAMS];
+    const struct stream *stream = pinned((void *)&config.streams[stream_index % MAX_STREAMS]);
     __u32 zero = 0;
     struct status_words *words = bpf_map_lookup_elem(&scratch, &zero);
     if (!words)
@@ -64,10 +64,10 @@ static __always_inline __u32 put_word(__be32 *payload, __u32 index, __u32 value)
 
 static __always_inline int is_probe_damaged(const struct arrival *arrival) {
     const struct packet *packet = &arrival->packet;
-    __u64 sum = 0;
-    for_each_block(at, packet->payload, packet->end, packet->zero,
-                   4 * WIRESUM_STATUS_WORDS / WIRESUM_BLOCK_LEN) sum += sum_block(packet->payload + at, 0);
-    return (__u32)sum != promised_sum(arrival);
+    struct sums sums = {};
+    for_each_block(lanes, at, packet->payload, packet->end, packet->zero, 4 * WIRESUM_STATUS_WORDS, 1,
+                   sum_block(&sums, lanes, 0));
+    return fold_sums(&sums, 0) != promised_sum(arrival);
 }
 
 /* Replaces the probe's payload by the status; returns the sum of its words. */

@@ -39,7 +39,7 @@ static __always_inline void count(enum verdict verdict) {
 /* What the rest of the program knows of a packet that has passed the gate so far. */
 struct arrival {
     struct packet packet;
-    const volatile struct stream *stream;
+    const struct stream *stream;
     __u32 stream_index;
     __u32 job_key;
     struct peer *sender;

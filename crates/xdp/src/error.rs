@@ -13,7 +13,8 @@ pub enum XdpError {
     NotBuilt(&'static str),
     /// The process may not load BPF programs.
     #[error(
-        "loading the XDP aggregator needs CAP_BPF and CAP_NET_ADMIN: run as root, or `setcap cap_bpf,cap_net_admin+ep` the daemon"
+        "the XDP aggregator needs CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON: run as root, or \
+         `setcap cap_bpf,cap_net_admin,cap_perfmon+ep` the daemon"
     )]
     NotPermitted,
     /// The kernel said no.

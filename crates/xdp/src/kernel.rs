@@ -159,10 +159,7 @@ fn open(image: &Image) -> Result<OpenObject, XdpError> {
 }
 
 fn load(open: OpenObject) -> Result<Object, XdpError> {
-    open.load().map_err(|error| match error.kind() {
-        ErrorKind::PermissionDenied => XdpError::NotPermitted,
-        _ => refused("loading the BPF programs".to_owned(), &error),
-    })
+    open.load().map_err(|error| refused("loading the BPF programs".to_owned(), &error))
 }
 
 fn size_maps(open: &mut OpenObject, streams: &Streams) -> Result<(), XdpError> {
@@ -199,12 +196,10 @@ fn check_sizes(open: &OpenObject) {
     }
 }
 
-/// An error of the kernel in the crate's own words.
+/// An error of the kernel in the crate's own words. Capabilities were checked before, so a lack of permission is the
+/// verifier's or a security module's refusal, which only its own words explain.
 pub fn refused(action: String, error: &libbpf_rs::Error) -> XdpError {
-    match error.kind() {
-        ErrorKind::PermissionDenied => XdpError::NotPermitted,
-        _ => XdpError::Kernel { action, cause: error.to_string() },
-    }
+    XdpError::Kernel { action, cause: error.to_string() }
 }
 
 /// The index of a network interface of this namespace.
@@ -289,13 +284,16 @@ fn attach_error(interface: &str, mode: AttachMode, code: i32) -> XdpError {
     }
 }
 
-/// Whether the effective capabilities of this process allow loading XDP programs.
+/// Whether the effective capabilities of this process allow loading the program. The verifier wants CAP_PERFMON for packet
+/// pointers whose offset it does not know; without it, every such offset would have to be a constant.
 pub fn is_permitted() -> bool {
-    const CAP_NET_ADMIN: u64 = 1 << 12;
-    const CAP_SYS_ADMIN: u64 = 1 << 21;
-    const CAP_BPF: u64 = 1 << 39;
+    const CAP_NET_ADMIN: u32 = 12;
+    const CAP_SYS_ADMIN: u32 = 21;
+    const CAP_PERFMON: u32 = 38;
+    const CAP_BPF: u32 = 39;
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let bits = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
-    bits & CAP_NET_ADMIN != 0 && bits & (CAP_BPF | CAP_SYS_ADMIN) != 0
+    let has = |capability: u32| bits >> capability & 1 == 1;
+    has(CAP_NET_ADMIN) && (has(CAP_SYS_ADMIN) || has(CAP_BPF) && has(CAP_PERFMON))
 }

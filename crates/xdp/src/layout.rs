@@ -22,6 +22,7 @@ pub struct Endpoint {
     pub address: [u8; 16],
     pub port: [u8; 2],
     pub any_address: u16,
+    pub reserved: u32,
 }
 
 impl From<SocketAddr> for Endpoint {
@@ -34,6 +35,7 @@ impl From<SocketAddr> for Endpoint {
             address: address.octets(),
             port: socket.port().to_be_bytes(),
             any_address: u16::from(socket.ip().is_unspecified()),
+            reserved: 0,
         }
     }
 }
@@ -63,7 +65,7 @@ pub struct Stream {
 pub struct Config {
     pub stream_count: u32,
     pub endpoint_count: u32,
-    pub max_blocks: u32,
+    pub max_payload: u32,
     pub lock_entries: u32,
     pub endpoints: [Endpoint; MAX_ENDPOINTS],
     pub streams: [Stream; MAX_STREAMS],
@@ -87,7 +89,7 @@ pub struct Peer {
     pub frame_len: u16,
     pub address_sum: u16,
     pub frame: [u8; V6_FRAME_LEN],
-    pub padding: [u8; 2],
+    pub padding: [u8; 6],
 }
 
 /// How a peer was heard.
@@ -131,4 +133,17 @@ pub struct Entry {
     pub exponent: i8,
     pub state: u8,
     pub reserved: [u8; 6],
+}
+
+/// What the benchmark's program makes packets from.
+#[derive(Clone, Copy, Debug, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Feed {
+    pub contributor: u32,
+    pub child_count: u32,
+    pub position: u32,
+    pub first_port: u16,
+    pub frame: [u8; V4_FRAME_LEN],
+    pub header: [u8; wiresum_wire::HEADER_LEN],
+    pub padding: [u8; 2],
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::{Child, SubModel};
-use wiresum_wire::{BLOCK_LEN, JobId, MAX_CONTRIBUTORS, NodeId, SubModelId};
+use wiresum_wire::{JobId, MAX_CONTRIBUTORS, NodeId, SubModelId};
 
 use crate::layout::{Config, Endpoint, MAX_ENDPOINTS, MAX_JOBS, MAX_STREAMS, Stream};
 use crate::{Options, XdpError};
@@ -31,7 +31,7 @@ impl Streams {
             entry_count: 0,
             payload_len: plans.iter().map(|(plan, _)| plan.payload_len()).max().unwrap_or(0),
         };
-        streams.config.max_blocks = (streams.payload_len / BLOCK_LEN) as u32;
+        streams.config.max_payload = streams.payload_len as u32;
         plans.iter().try_for_each(|(plan, node)| streams.add_job(plan, *node))?;
         Ok(streams)
     }

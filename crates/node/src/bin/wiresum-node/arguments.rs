@@ -52,7 +52,7 @@ pub enum EngineChoice {
     Plan,
     /// The kernel if possible, else user space, and say so.
     Auto,
-    /// The XDP program in the kernel; needs CAP_BPF and CAP_NET_ADMIN.
+    /// The XDP program in the kernel; needs CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON.
     Xdp,
     /// User space; needs no privileges.
     Udp,
