@@ -211,6 +211,10 @@ impl XdpAggregator {
         self.streams.entry_count as usize * (self.streams.payload_len + size_of::<Entry>())
     }
 
+    pub(crate) fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
     /// Runs one of the object's programs on a frame in the kernel, without a network. For tests and benchmarks.
     #[doc(hidden)]
     pub fn test_run(

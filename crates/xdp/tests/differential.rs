@@ -3,16 +3,24 @@
 
 mod support;
 
-use support::{Pair, bpf_is_here, setting};
+use std::net::SocketAddr;
+
+use serde_json::Value;
+use support::{Pair, bpf_is_here, joining, setting};
 use wiresum_protocol::Plan;
 use wiresum_protocol::random_traffic::RandomTraffic;
-use wiresum_wire::NodeId;
+use wiresum_wire::{Kind, NodeId, Packet};
+use wiresum_xdp::Options;
 
 /// Packets for each plan and node; WIRESUM_PACKETS asks for another number.
 const PACKETS: u64 = 10_000;
 
-/// Random traffic at one node. The seed is that of WIRESUM_SEED, or 1.
 fn compare(text: &str, node: u16) {
+    compare_with(text, node, &Options::default());
+}
+
+/// Random traffic at one node. The seed is that of WIRESUM_SEED, or 1.
+fn compare_with(text: &str, node: u16, options: &Options) {
     if !bpf_is_here() {
         return;
     }
@@ -22,8 +30,8 @@ fn compare(text: &str, node: u16) {
         "replay: WIRESUM_SEED={seed} WIRESUM_PACKETS={packets} cargo test -p wiresum-xdp --test differential"
     );
     let mut traffic = RandomTraffic::new(&plan, NodeId(node), seed);
-    let mut pair = Pair::new(&plan, NodeId(node));
-    pair.join(&traffic.joining());
+    let mut pair = Pair::with_options(&plan, NodeId(node), options);
+    pair.join(&joining(&mut traffic));
     for step in traffic.take(packets as usize) {
         pair.feed(step.source, &step.datagram);
     }
@@ -59,4 +67,108 @@ fn at_a_root_over_ipv6() {
 #[test]
 fn at_an_inner_node_over_ipv6() {
     compare(&ipv6(TREE), 1);
+}
+
+/// A star of the most children that a node may have, with the largest packets and a cache.
+fn star() -> String {
+    let list = |item: fn(u32) -> String| (0..64).map(item).collect::<Vec<_>>().join(",");
+    let workers = list(|rank| format!(r#"{{ "rank": {rank}, "name": "w{rank}" }}"#));
+    let children = list(|rank| format!(r#"{{ "worker": {} }}"#, 63 - rank));
+    let stream = |id: u16, role: &str, policy: &str, slots: u32| {
+        format!(
+            r#"{{ "id": {id}, "name": "{role}", "role": "{role}", "share": {id}, "policy": "{policy}", "slots": {slots},
+            "window": 8, "tree": [{{ "node": 5, "children": [{children}] }}] }}"#
+        )
+    };
+    format!(
+        r#"{{ "format": "wiresum-plan/1", "job": {{ "id": 65535, "secret": "fedcba9876543210", "values_per_packet": 736 }},
+        "nodes": [{{ "id": 5, "name": "switch", "address": "0.0.0.0:5747" }}], "workers": [{workers}],
+        "sub_models": [{}, {}] }}"#,
+        stream(0, "exponents", "pool", 8),
+        stream(1, "values", "cache", 1024)
+    )
+}
+
+#[test]
+fn with_64_children_and_the_largest_packets() {
+    compare(&star(), 5);
+}
+
+#[test]
+fn without_locks() {
+    let options = Options { lock_entries: false, ..Options::default() };
+    compare_with(TREE, 1, &options);
+}
+
+/// The golden traces that every data plane replays.
+#[test]
+fn in_the_golden_traces() {
+    if !bpf_is_here() {
+        return;
+    }
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../spec/vectors/traces");
+    let mut replayed = 0;
+    for file in std::fs::read_dir(folder).expect("the traces are in the repository") {
+        let path = file.expect("a readable folder").path();
+        let text = std::fs::read_to_string(&path).expect("a readable trace");
+        replay(&serde_json::from_str(&text).expect("a trace is JSON"), &path.display().to_string());
+        replayed += 1;
+    }
+    assert!(replayed > 0, "no traces in {folder}");
+}
+
+fn replay(trace: &Value, name: &str) {
+    let plan = Plan::from_json(&trace["plan"].to_string()).expect("a valid plan");
+    let node = NodeId(trace["node"].as_u64().expect("a node") as u16);
+    let mut pair = Pair::new(&plan, node);
+    let steps = trace["steps"].as_array().expect("steps");
+    let (joining, traffic): (Vec<_>, Vec<_>) =
+        steps.iter().map(packet).partition(|(_, datagram, _)| is_joining(datagram));
+    let joining: Vec<_> =
+        joining.into_iter().map(|(source, datagram, _)| (source, datagram)).collect();
+    pair.join(&joining);
+    for (index, (source, datagram, verdict)) in traffic.into_iter().enumerate() {
+        assert_eq!(pair.feed(source, &datagram).name(), verdict, "{name}: packet {index}");
+    }
+}
+
+/// Source, bytes and verdict of a trace's step.
+fn packet(step: &Value) -> (SocketAddr, Vec<u8>, String) {
+    let text = |field: &str| step[field].as_str().expect("a string");
+    let hex = text("datagram").as_bytes();
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).expect("ASCII"), 16);
+    let bytes = hex.chunks(2).map(|pair| byte(pair).expect("hexadecimal digits")).collect();
+    (text("source").parse().expect("an address"), bytes, text("verdict").to_owned())
+}
+
+fn is_joining(datagram: &[u8]) -> bool {
+    Packet::parse(datagram).is_ok_and(|packet| packet.kind as u8 >= Kind::Hello as u8)
+}
+
+/// Any change to a frame may change what it is, but never does harm: the program survives it, leaves alone what is not for the node,
+/// and sums as before.
+#[test]
+fn mutated_frames_do_no_harm() {
+    if !bpf_is_here() {
+        return;
+    }
+    let plan = Plan::from_json(TREE).expect("a valid plan");
+    let (seed, packets) = (setting("WIRESUM_SEED", 1), setting("WIRESUM_PACKETS", PACKETS));
+    println!(
+        "replay: WIRESUM_SEED={seed} WIRESUM_PACKETS={packets} cargo test -p wiresum-xdp --test differential"
+    );
+    let mut traffic = RandomTraffic::new(&plan, NodeId(1), seed);
+    let mut pair = Pair::new(&plan, NodeId(1));
+    pair.join(&joining(&mut traffic));
+    let mut chance = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    for step in traffic.take(packets as usize) {
+        pair.feed_mutated(step.source, &step.datagram, &mut || {
+            // xorshift64: enough to choose which bytes to change.
+            chance ^= chance << 13;
+            chance ^= chance >> 7;
+            chance ^= chance << 17;
+            chance as usize
+        });
+        pair.feed(step.source, &step.datagram);
+    }
 }

@@ -8,7 +8,7 @@ pub mod namespaces;
 use std::env;
 use std::net::{IpAddr, SocketAddr};
 
-use wiresum_protocol::random_traffic::Step;
+use wiresum_protocol::random_traffic::RandomTraffic;
 use wiresum_protocol::{Aggregator, Outcome, Plan, Recipients, Verdict};
 use wiresum_wire::{MAX_PACKET, NodeId};
 use wiresum_xdp::frames::{LOCAL_MAC, PEER_MAC, udp_frame};
@@ -18,6 +18,14 @@ pub const XDP_DROP: u32 = 1;
 pub const XDP_PASS: u32 = 2;
 pub const XDP_TX: u32 = 3;
 pub const XDP_REDIRECT: u32 = 4;
+
+/// The kernel's test-run takes no frame without an Ethernet header.
+const MIN_FRAME: usize = 14;
+
+/// The joining packets of random traffic.
+pub fn joining(traffic: &mut RandomTraffic) -> Vec<(SocketAddr, Vec<u8>)> {
+    traffic.joining().into_iter().map(|step| (step.source, step.datagram)).collect()
+}
 
 /// Whether BPF programs can be loaded here; says so aloud if not.
 pub fn bpf_is_here() -> bool {
@@ -55,17 +63,20 @@ impl Pair {
         Self { xdp, reference: Aggregator::new(plan, node), plan: plan.clone(), node, fed: 0 }
     }
 
-    fn address(&self) -> SocketAddr {
-        self.plan.node(self.node).expect("in the plan").address
+    /// The node's address, or, if that is any, one of the sender's family.
+    fn address(&self, peer: SocketAddr) -> SocketAddr {
+        let address = self.plan.node(self.node).expect("in the plan").address;
+        let any = address.ip().is_unspecified();
+        if any { SocketAddr::new(peer.ip(), address.port()) } else { address }
     }
 
     /// Runs joining packets through the program and the reference, and mirrors who takes part.
-    pub fn join(&mut self, steps: &[Step]) {
-        for step in steps {
-            let run =
-                self.run("aggregate", &udp_frame(step.source, self.address(), &step.datagram));
-            assert_eq!(run.0, XDP_PASS, "joining packets go to the daemon");
-            self.ask_reference(step.source, &step.datagram);
+    pub fn join(&mut self, packets: &[(SocketAddr, Vec<u8>)]) {
+        for (source, datagram) in packets {
+            let (action, _) =
+                self.run("aggregate", &udp_frame(*source, self.address(*source), datagram));
+            assert_eq!(action, XDP_PASS, "joining packets go to the daemon");
+            self.ask_reference(*source, datagram);
         }
         let (members, job) = (self.reference.membership(), self.plan.job_id());
         self.xdp.start_incarnation(job, members.key.expect("joined")).expect("the job is known");
@@ -83,7 +94,8 @@ impl Pair {
         self.fed += 1;
         let (outcome, packet) = self.ask_reference(source, datagram);
         let before = self.xdp.counter(outcome.verdict).expect("counters can be read");
-        let (action, frame) = self.run("aggregate", &udp_frame(source, self.address(), datagram));
+        let (action, frame) =
+            self.run("aggregate", &udp_frame(source, self.address(source), datagram));
         let after = self.xdp.counter(outcome.verdict).expect("counters can be read");
         assert_eq!(
             after,
@@ -96,7 +108,7 @@ impl Pair {
             Recipients::None => assert_eq!(action, XDP_DROP, "{at}"),
             Recipients::One(address) => {
                 assert_eq!(action, XDP_TX, "{at}");
-                check_frame(&frame, self.address(), address, &packet, &at);
+                check_frame(&frame, self.address(address), address, &packet, &at);
             }
             Recipients::Children => {
                 assert_eq!(action, XDP_REDIRECT, "{at}");
@@ -104,6 +116,44 @@ impl Pair {
             }
         }
         outcome.verdict
+    }
+
+    /// Feeds a frame with some bits of its headers changed to the program alone, unless the change makes no difference. It must
+    /// leave the sums as they are, or the packets that follow will differ.
+    pub fn feed_mutated(
+        &mut self,
+        source: SocketAddr,
+        datagram: &[u8],
+        chance: &mut impl FnMut() -> usize,
+    ) {
+        let mut frame = udp_frame(source, self.address(source), datagram);
+        let headers = frame.len() - datagram.len();
+        for _ in 0..1 + chance() % 3 {
+            let at = chance() % headers;
+            frame[at] ^= 1 << (chance() % 8);
+        }
+        frame.truncate(
+            frame.len() - usize::from(chance().is_multiple_of(4)) * (chance() % frame.len().max(1)),
+        );
+        frame.resize(frame.len().max(MIN_FRAME), 0);
+        if self.is_for_the_node(&frame, source) {
+            return;
+        }
+        let (action, left) = self.run("aggregate", &frame);
+        if action == XDP_PASS {
+            assert!(left == frame, "a frame that is passed is left as it was");
+        } else {
+            assert_eq!(action, XDP_DROP, "a frame from no child is not answered: {}", hex(&frame));
+        }
+    }
+
+    /// Whether the addresses, ports and length of a mutated frame are still those of a packet from `source`.
+    fn is_for_the_node(&self, frame: &[u8], source: SocketAddr) -> bool {
+        let same = udp_frame(source, self.address(source), &[]);
+        let fields = [12..14, 14..15, 23..24, 26..38];
+        let is_fragment = be16(frame.get(20..22).unwrap_or(&[0; 2])) & 0x3fff != 0;
+        let agrees = |field: std::ops::Range<usize>| frame[field.clone()] == same[field];
+        frame.len() >= same.len() && !is_fragment && fields.into_iter().all(agrees)
     }
 
     /// Every child's copy, in the order in which they leave; all children are behind one port here.
@@ -114,7 +164,7 @@ impl Pair {
             };
             let (action, copy) = self.run("test_copy", frame);
             assert_eq!(action, XDP_PASS, "{at}: copy for child {child}");
-            check_frame(&copy, self.address(), address, &packet, at);
+            check_frame(&copy, self.address(address), address, &packet, at);
         }
         let (action, _) = self.run("test_copy", frame);
         assert_eq!(action, XDP_DROP, "{at}: one copy too many");

@@ -1,0 +1,222 @@
+//! One point of the benchmark: a job with one stream, and a packet of it that becomes the next one again and again.
+
+use std::hint::black_box;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Instant;
+
+use wiresum_protocol::random_traffic::{FIRST_WORKER_PORT, INCARNATION, RandomTraffic};
+use wiresum_protocol::{Aggregator, Plan, Verdict};
+use wiresum_wire::{
+    BLOCK_LEN, Flags, HEADER_LEN, Header, Kind, LaneType, MAGIC, MAX_PACKET, MIN_VALUES, NodeId,
+    VERSION, header_sum, seal,
+};
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::Engine;
+use crate::engine::XdpAggregator;
+use crate::frames::udp_frame;
+use crate::layout::{Feed, V4_FRAME_LEN};
+use crate::{Options, XdpError};
+
+const NODE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 5747);
+/// The address of all children; their ports tell them apart.
+const CHILDREN: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
+/// The sub-model that is measured.
+const STREAM: u16 = 1;
+
+/// See the module.
+pub struct Job {
+    plan: Plan,
+    xdp: XdpAggregator,
+    reference: Aggregator,
+    /// The datagram, with room for any.
+    packet: Vec<u8>,
+    payload_len: usize,
+    children: u8,
+    /// Contributor and position of the reference's last packet.
+    last: (u8, u32),
+    memory: Vec<u32>,
+    next_slot: usize,
+}
+
+impl Job {
+    /// A job whose slots hold `working_set` bytes of values, with every child admitted.
+    pub fn new(
+        values: usize,
+        working_set: usize,
+        children: usize,
+        options: &Options,
+    ) -> Result<Self, XdpError> {
+        assert!((4 * values).is_multiple_of(BLOCK_LEN), "packets hold whole blocks");
+        let plan = plan(values, working_set, children);
+        let mut job = Self {
+            xdp: XdpAggregator::load_for_tests(&[(plan.clone(), NodeId(0))], options)?,
+            reference: Aggregator::new(&plan, NodeId(0)),
+            packet: vec![0; MAX_PACKET],
+            payload_len: 4 * values,
+            children: children as u8,
+            last: (u8::MAX, 0),
+            memory: vec![0; (working_set / 4).max(values)],
+            next_slot: 0,
+            plan,
+        };
+        job.join()?;
+        job.fill_packet();
+        job.xdp.kernel().put("feeds", &0u32, &job.feed())?;
+        Ok(job)
+    }
+
+    fn join(&mut self) -> Result<(), XdpError> {
+        for step in RandomTraffic::new(&self.plan, NodeId(0), 0).joining() {
+            self.xdp.test_run("aggregate", &udp_frame(step.source, NODE, &step.datagram), 1)?;
+            self.packet[..step.datagram.len()].copy_from_slice(&step.datagram);
+            self.reference.handle_datagram(step.source, &mut self.packet, step.datagram.len());
+        }
+        let job = self.plan.job_id();
+        self.xdp.start_incarnation(job, self.plan.job_key(INCARNATION))?;
+        for ((sub_model, child), address) in self.reference.membership().children {
+            self.xdp.admit_child(job, sub_model, child, address)?;
+        }
+        Ok(())
+    }
+
+    fn header(&self) -> Header {
+        Header {
+            magic: MAGIC.into(),
+            version: VERSION,
+            kind: Kind::Contribution as u8,
+            job: self.plan.job.id.into(),
+            node: 0.into(),
+            job_key: self.plan.job_key(INCARNATION).0.into(),
+            round: 0.into(),
+            fragment: 0.into(),
+            sub_model: STREAM.into(),
+            value_count: ((self.payload_len / 4) as u16).into(),
+            contributor: 0,
+            expected: self.children,
+            exponent: 0,
+            priority: 0,
+            flags: Flags::LITTLE_ENDIAN.0.into(),
+            check: 0.into(),
+        }
+    }
+
+    fn fill_packet(&mut self) {
+        let payload: Vec<u8> =
+            (0..self.payload_len as u32 / 4).flat_map(|lane| (7 * lane).to_le_bytes()).collect();
+        let mut header = self.header();
+        seal(&mut header, LaneType::I32Le.sum(&payload));
+        self.packet[..HEADER_LEN].copy_from_slice(header.as_bytes());
+        self.packet[HEADER_LEN..][..payload.len()].copy_from_slice(&payload);
+    }
+
+    fn frame(&self) -> Vec<u8> {
+        let source = SocketAddr::new(CHILDREN, FIRST_WORKER_PORT);
+        udp_frame(source, NODE, &self.packet[..HEADER_LEN + self.payload_len])
+    }
+
+    /// What `bpf/bench.bpf.c` makes packets from.
+    fn feed(&self) -> Feed {
+        let mut feed = Feed {
+            contributor: u32::MAX - 1,
+            child_count: self.children.into(),
+            position: 0,
+            first_port: FIRST_WORKER_PORT,
+            frame: [0; V4_FRAME_LEN],
+            header: [0; HEADER_LEN],
+            padding: [0; 2],
+        };
+        feed.frame.copy_from_slice(&self.frame()[..V4_FRAME_LEN]);
+        feed.header.copy_from_slice(self.header().as_bytes());
+        feed
+    }
+
+    /// Mean nanoseconds for one packet.
+    pub fn run(&mut self, engine: Engine, packets: u32) -> Result<f64, XdpError> {
+        match engine {
+            Engine::Xdp => self.run_program("feed_and_aggregate", packets),
+            Engine::Feed => self.run_program("feed_alone", packets),
+            Engine::Empty => self.run_program("nothing", packets),
+            Engine::Protocol => Ok(mean(packets, || self.aggregate_in_user_space())),
+            Engine::Memory => Ok(mean(packets, || self.add_in_memory())),
+        }
+    }
+
+    fn run_program(&self, program: &'static str, packets: u32) -> Result<f64, XdpError> {
+        let summed = || -> Result<u64, XdpError> {
+            let verdicts = [Verdict::First, Verdict::Added, Verdict::Completed];
+            verdicts.into_iter().map(|verdict| self.xdp.counter(verdict)).sum()
+        };
+        let before = summed()?;
+        let run = self.xdp.test_run(program, &self.frame(), packets)?;
+        let aggregated = summed()? - before;
+        let expected = if program == "feed_and_aggregate" { u64::from(packets) } else { 0 };
+        assert_eq!(aggregated, expected, "every packet of the benchmark is summed");
+        Ok(run.nanoseconds as f64)
+    }
+
+    fn aggregate_in_user_space(&mut self) {
+        let (contributor, position) = self.last;
+        self.last = match contributor.wrapping_add(1) {
+            next if next < self.children => (next, position),
+            _ => (0, position.wrapping_add(1)),
+        };
+        let (mut header, len) = (self.header(), HEADER_LEN + self.payload_len);
+        let (sent, _) = Header::ref_from_prefix(&self.packet).expect("the packet has a header");
+        let lane_sum = sent.check.get().wrapping_sub(header_sum(sent));
+        header.contributor = self.last.0;
+        header.fragment.set(self.last.1);
+        seal(&mut header, lane_sum);
+        self.packet[..HEADER_LEN].copy_from_slice(header.as_bytes());
+        let source = SocketAddr::new(CHILDREN, FIRST_WORKER_PORT + u16::from(self.last.0));
+        let outcome = self.reference.handle_datagram(source, &mut self.packet, len);
+        assert!(
+            matches!(outcome.verdict, Verdict::First | Verdict::Added | Verdict::Completed),
+            "every packet of the benchmark is summed, not {:?}",
+            outcome.verdict
+        );
+    }
+
+    fn add_in_memory(&mut self) {
+        let values = self.payload_len / 4;
+        let start = self.next_slot * values;
+        let lanes = self.packet[HEADER_LEN..].chunks_exact(4);
+        for (total, lane) in self.memory[start..start + values].iter_mut().zip(lanes) {
+            let lane = u32::from_le_bytes([lane[0], lane[1], lane[2], lane[3]]);
+            *total = total.wrapping_add(lane);
+        }
+        black_box(&mut self.memory);
+        self.next_slot =
+            if start + 2 * values <= self.memory.len() { self.next_slot + 1 } else { 0 };
+    }
+}
+
+fn mean(packets: u32, mut work: impl FnMut()) -> f64 {
+    let start = Instant::now();
+    (0..packets).for_each(|_| work());
+    start.elapsed().as_nanos() as f64 / f64::from(packets)
+}
+
+/// A star with two streams, of which the second has slots for `working_set` bytes.
+fn plan(values: usize, working_set: usize, children: usize) -> Plan {
+    let slot_len = 4 * values.max(MIN_VALUES);
+    let slots = (working_set / slot_len / 2).next_power_of_two();
+    let list = |item: fn(usize) -> String| (0..children).map(item).collect::<Vec<_>>().join(",");
+    let workers =
+        list(|rank| format!(r#"{{"rank":{rank},"name":"w{rank}","address":"10.0.0.2"}}"#));
+    let tree = list(|rank| format!(r#"{{"worker":{rank}}}"#));
+    let stream = |id: u16, role: &str, share: u8, slots: usize| {
+        format!(
+            r#"{{"id":{id},"name":"{role}","role":"{role}","share":{share},"policy":"pool","slots":{slots},"window":1,
+            "tree":[{{"node":0,"children":[{tree}]}}]}}"#
+        )
+    };
+    let text = format!(
+        r#"{{"format":"wiresum-plan/1","job":{{"id":1,"secret":"0123456789abcdef","values_per_packet":{}}},
+        "nodes":[{{"id":0,"name":"node","address":"{NODE}"}}],"workers":[{workers}],"sub_models":[{},{}]}}"#,
+        slot_len / 4,
+        stream(0, "exponents", 0, 1),
+        stream(STREAM, "values", 1, slots)
+    );
+    Plan::from_json(&text).expect("a plan with sound numbers is valid")
+}
