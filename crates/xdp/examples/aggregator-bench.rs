@@ -1,5 +1,4 @@
 //! Prints what one packet costs: `aggregator-bench [VALUES,… [CHILDREN,… [WORKING_SET_BYTES,… [LOCK 0|1]]]]`.
-#![cfg(target_os = "linux")]
 
 use wiresum_xdp::bench::{Measurement, Parameters, measure};
 

@@ -7,7 +7,6 @@
 //!
 //! Where there is no Linux, or no clang at build time, the same interface returns [`XdpError::NotBuilt`].
 
-#[cfg(wiresum_bpf)]
 pub mod bench;
 mod error;
 mod options;

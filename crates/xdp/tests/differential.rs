@@ -1,5 +1,5 @@
 //! The XDP program against the Rust reference: verdicts, bytes and state for the same packets, through the kernel's test-run.
-#![cfg(target_os = "linux")]
+#![cfg(wiresum_bpf)]
 
 mod support;
 
@@ -16,11 +16,11 @@ use wiresum_xdp::Options;
 const PACKETS: u64 = 10_000;
 
 fn compare(text: &str, node: u16) {
-    compare_with(text, node, &Options::default());
+    compare_with(&[], text, node, &Options::default());
 }
 
 /// Random traffic at one node. The seed is that of WIRESUM_SEED, or 1.
-fn compare_with(text: &str, node: u16, options: &Options) {
+fn compare_with(others: &[(Plan, NodeId)], text: &str, node: u16, options: &Options) {
     if !bpf_is_here() {
         return;
     }
@@ -30,7 +30,7 @@ fn compare_with(text: &str, node: u16, options: &Options) {
         "replay: WIRESUM_SEED={seed} WIRESUM_PACKETS={packets} cargo test -p wiresum-xdp --test differential"
     );
     let mut traffic = RandomTraffic::new(&plan, NodeId(node), seed);
-    let mut pair = Pair::with_options(&plan, NodeId(node), options);
+    let mut pair = Pair::beside(others, &plan, NodeId(node), options);
     pair.join(&joining(&mut traffic));
     for step in traffic.take(packets as usize) {
         pair.feed(step.source, &step.datagram);
@@ -97,7 +97,14 @@ fn with_64_children_and_the_largest_packets() {
 #[test]
 fn without_locks() {
     let options = Options { lock_entries: false, ..Options::default() };
-    compare_with(TREE, 1, &options);
+    compare_with(&[], TREE, 1, &options);
+}
+
+/// Another job, with larger packets and the same port, comes first in every map.
+#[test]
+fn beside_another_job() {
+    let other = Plan::from_json(&star()).expect("a valid plan");
+    compare_with(&[(other, NodeId(5))], TREE, 1, &Options::default());
 }
 
 /// The golden traces that every data plane replays.

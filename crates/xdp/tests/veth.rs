@@ -1,5 +1,5 @@
 //! The aggregator on real ports: veth pairs between namespaces, children with ordinary UDP sockets.
-#![cfg(target_os = "linux")]
+#![cfg(wiresum_bpf)]
 
 mod support;
 

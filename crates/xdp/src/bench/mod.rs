@@ -6,6 +6,10 @@
 //! the driver's part, and the sending of what a packet has become. `feed_alone` and `nothing` tell how much of a figure is
 //! the making of packets and the test-run itself; nothing is subtracted.
 
+#[cfg(wiresum_bpf)]
+mod job;
+#[cfg(not(wiresum_bpf))]
+#[path = "stub.rs"]
 mod job;
 
 use crate::{Options, XdpError};

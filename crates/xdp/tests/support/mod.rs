@@ -58,7 +58,13 @@ impl Pair {
     }
 
     pub fn with_options(plan: &Plan, node: NodeId, options: &Options) -> Self {
-        let xdp = XdpAggregator::load_for_tests(&[(plan.clone(), node)], options);
+        Self::beside(&[], plan, node, options)
+    }
+
+    /// As a node of one job among others, which no one has joined.
+    pub fn beside(others: &[(Plan, NodeId)], plan: &Plan, node: NodeId, options: &Options) -> Self {
+        let plans = [others, &[(plan.clone(), node)]].concat();
+        let xdp = XdpAggregator::load_for_tests(&plans, options);
         let xdp = xdp.unwrap_or_else(|error| panic!("{error}"));
         Self { xdp, reference: Aggregator::new(plan, node), plan: plan.clone(), node, fed: 0 }
     }
