@@ -78,7 +78,7 @@ class Record:
             TestbedError: a process survives, which would keep its namespace alive.
         """
         survivors = processes.end([*self.processes, *processes.bearing(self.token)])
-        # A process in the middle of `exec` has no environment to read, and one that has just forked is not alone: look again.
+        # A process in the middle of `exec` has no environment to read, and one may just have forked: look again.
         survivors += processes.end(processes.bearing(self.token))
         namespaces.remove(self.namespaces.values())
         if survivors:
