@@ -86,7 +86,8 @@ class World:
         """As `run`, with a `Failure` for each rank that raised."""
         chosen = list(range(self.size)) if ranks is None else ranks
         for rank in chosen:
-            self._pipes[rank].send((inspect.getfile(check), check.__name__, arguments))
+            with contextlib.suppress(BrokenPipeError):  # it has died, as its answer will say
+                self._pipes[rank].send((inspect.getfile(check), check.__name__, arguments))
         return [self._answer(rank, check.__name__) for rank in chosen]
 
     def _answer(self, rank: int, name: str) -> Any:
@@ -94,7 +95,7 @@ class World:
             raise AssertionError(f"{name} hangs on rank {rank}")
         try:
             return self._pipes[rank].recv()
-        except EOFError:
+        except (EOFError, ConnectionResetError):
             return Failure("ProcessDied", f"rank {rank} died", f"rank {rank} died in {name}")
 
     def _description(self) -> dict[str, Any]:
