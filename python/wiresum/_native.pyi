@@ -52,6 +52,22 @@ def bench_aggregator(runs: int = 7) -> list[dict[str, Any]]:
         RuntimeError: The job over loopback failed.
     """
 
+def bench_xdp(runs: int = 7) -> list[dict[str, Any]]:
+    """Measure what one packet costs the XDP aggregator in the kernel's test-run, beside its rivals in user space.
+
+    Args:
+        runs: Measurements of each case.
+
+    Returns:
+        Rows as of `bench_aggregator`. `engine` is `xdp`; `feed` and `empty`, its parts that are the making of packets and
+        the test-run itself; `protocol`, the reference in user space without a socket; `memory`, a plain addition.
+        `working_set` 0 is one slot.
+
+    Raises:
+        ValueError: There are no runs.
+        wiresum.errors.SupportError: The program cannot be loaded here; the message has the remedy.
+    """
+
 @final
 class Engine:
     """A worker that has joined its job: a socket and a thread of its own. Its methods may be called from any thread."""

@@ -7,6 +7,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use wiresum_codec::bench::{self, IN_CACHE, OUT_OF_CACHE};
 use wiresum_node::bench::udp_aggregator;
+use wiresum_xdp::bench::{Parameters, measure};
+
+use crate::errors::support_error;
 
 /// Packet sizes of `bench_aggregator`, in int32 values.
 const VALUES: [u16; 5] = [64, 128, 256, 512, 736];
@@ -49,19 +52,45 @@ pub fn bench_aggregator(py: Python<'_>, runs: usize) -> PyResult<Bound<'_, PyLis
     for values in VALUES {
         let measured: Result<Vec<_>, _> =
             py.detach(|| (0..runs).map(|_| udp_aggregator(values, CHILDREN)).collect());
-        let mut nanoseconds = measured.map_err(|e| PyRuntimeError::new_err(e.to_string()))?;
-        nanoseconds.sort_by(f64::total_cmp);
-        let row = PyDict::new(py);
-        row.set_item("name", format!("udp {values} values"))?;
-        row.set_item("engine", "udp")?;
-        row.set_item("values", values)?;
-        row.set_item("working_set", 0)?;
-        row.set_item("children", CHILDREN)?;
-        row.set_item("unit", "ns")?;
-        row.set_item("runs", nanoseconds)?;
-        rows.append(row)?;
+        let nanoseconds = measured.map_err(|e| PyRuntimeError::new_err(e.to_string()))?;
+        rows.append(aggregator_row(py, "udp", values.into(), 0, nanoseconds)?)?;
     }
     Ok(rows)
+}
+
+/// What one packet costs in the kernel's test-run, beside the reference in user space and a plain addition.
+#[pyfunction]
+#[pyo3(signature = (runs = 7))]
+pub fn bench_xdp(py: Python<'_>, runs: usize) -> PyResult<Bound<'_, PyList>> {
+    require_runs(runs)?;
+    let parameters =
+        Parameters { runs, children: vec![CHILDREN as usize], ..Parameters::default() };
+    let measured = py.detach(|| measure(&parameters)).map_err(|e| support_error(&e))?;
+    let rows = PyList::empty(py);
+    for m in measured {
+        rows.append(aggregator_row(py, m.engine.name(), m.values, m.working_set, m.nanoseconds)?)?;
+    }
+    Ok(rows)
+}
+
+fn aggregator_row<'py>(
+    py: Python<'py>,
+    engine: &str,
+    values: usize,
+    working_set: usize,
+    nanoseconds: Vec<f64>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let memory =
+        if working_set == 0 { "hot".to_owned() } else { format!("{} MiB", working_set >> 20) };
+    let row = PyDict::new(py);
+    row.set_item("name", format!("{engine} {values} values {memory}"))?;
+    row.set_item("engine", engine)?;
+    row.set_item("values", values)?;
+    row.set_item("working_set", working_set)?;
+    row.set_item("children", CHILDREN)?;
+    row.set_item("unit", "ns")?;
+    row.set_item("runs", nanoseconds)?;
+    Ok(row)
 }
 
 fn require_runs(runs: usize) -> PyResult<()> {

@@ -5,6 +5,7 @@ use wiresum_codec::FormatError;
 use wiresum_node::abi::Outcome;
 use wiresum_node::engine::{CollectiveError, JoinError};
 use wiresum_protocol::plan::PlanError;
+use wiresum_xdp::XdpError;
 
 mod python {
     #![allow(missing_docs, reason = "the classes document themselves in errors.py")]
@@ -17,6 +18,12 @@ mod python {
     import_exception!(wiresum.errors, MismatchError);
     import_exception!(wiresum.errors, CollectiveTimeoutError);
     import_exception!(wiresum.errors, ClosedError);
+    import_exception!(wiresum.errors, SupportError);
+}
+
+/// This machine cannot do it; the message has the remedy.
+pub fn support_error(error: &XdpError) -> PyErr {
+    python::SupportError::new_err(error.to_string())
 }
 
 pub fn plan_error(error: PlanError) -> PyErr {
