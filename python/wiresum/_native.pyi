@@ -59,8 +59,8 @@ def bench_xdp(runs: int = 7) -> list[dict[str, Any]]:
         runs: Measurements of each case.
 
     Returns:
-        Rows as of `bench_aggregator`. `engine` is `xdp`; `feed` and `empty`, its parts that are the making of packets and
-        the test-run itself; `protocol`, the reference in user space without a socket; `memory`, a plain addition.
+        Rows as of `bench_aggregator`. `engine` is `xdp`; `feed` and `empty`, its parts that are the making of packets
+        and the test-run itself; `protocol`, the reference in user space without a socket; `memory`, a plain addition.
         `working_set` 0 is one slot.
 
     Raises:
