@@ -53,7 +53,7 @@ pub fn bench_aggregator(py: Python<'_>, runs: usize) -> PyResult<Bound<'_, PyLis
         let measured: Result<Vec<_>, _> =
             py.detach(|| (0..runs).map(|_| udp_aggregator(values, CHILDREN)).collect());
         let nanoseconds = measured.map_err(|e| PyRuntimeError::new_err(e.to_string()))?;
-        rows.append(aggregator_row(py, "udp", values.into(), 0, nanoseconds)?)?;
+        rows.append(aggregator_row(py, "udp", values.into(), 0, CHILDREN as usize, nanoseconds)?)?;
     }
     Ok(rows)
 }
@@ -63,12 +63,19 @@ pub fn bench_aggregator(py: Python<'_>, runs: usize) -> PyResult<Bound<'_, PyLis
 #[pyo3(signature = (runs = 7))]
 pub fn bench_xdp(py: Python<'_>, runs: usize) -> PyResult<Bound<'_, PyList>> {
     require_runs(runs)?;
-    let parameters =
-        Parameters { runs, children: vec![CHILDREN as usize], ..Parameters::default() };
+    let parameters = Parameters { runs, ..Parameters::default() };
     let measured = py.detach(|| measure(&parameters)).map_err(|e| support_error(&e))?;
     let rows = PyList::empty(py);
     for m in measured {
-        rows.append(aggregator_row(py, m.engine.name(), m.values, m.working_set, m.nanoseconds)?)?;
+        let row = aggregator_row(
+            py,
+            m.engine.name(),
+            m.values,
+            m.working_set,
+            m.children,
+            m.nanoseconds,
+        )?;
+        rows.append(row)?;
     }
     Ok(rows)
 }
@@ -78,16 +85,17 @@ fn aggregator_row<'py>(
     engine: &str,
     values: usize,
     working_set: usize,
+    children: usize,
     nanoseconds: Vec<f64>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let memory =
         if working_set == 0 { "hot".to_owned() } else { format!("{} MiB", working_set >> 20) };
     let row = PyDict::new(py);
-    row.set_item("name", format!("{engine} {values} values {memory}"))?;
+    row.set_item("name", format!("{engine}, {values} values, {children} children, {memory}"))?;
     row.set_item("engine", engine)?;
     row.set_item("values", values)?;
     row.set_item("working_set", working_set)?;
-    row.set_item("children", CHILDREN)?;
+    row.set_item("children", children)?;
     row.set_item("unit", "ns")?;
     row.set_item("runs", nanoseconds)?;
     Ok(row)

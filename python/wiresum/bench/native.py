@@ -64,10 +64,10 @@ def key(result: Result) -> tuple[Any, ...]:
 def aggregator_ratios(results: Iterable[Result]) -> list[Ratio]:
     """Every other engine's time over XDP's, for each packet size and working set."""
     rows = [r for r in results if r.unit == "ns"]
-    places = {(r.extra.get("engine"), r.extra.get("values"), r.extra.get("working_set")): r for r in rows}
+    places = {tuple(r.extra[name] for name in ("engine", "values", "working_set", "children")): r for r in rows}
     ratios = []
-    for (engine, values, working_set), row in places.items():
-        xdp = places.get(("xdp", values, working_set))
+    for (engine, *place), row in places.items():
+        xdp = places.get(("xdp", *place))
         if xdp and engine != "xdp":
             ratios.append(Ratio(f"{row.name} / {xdp.name}", row.median / xdp.median))
     return ratios
