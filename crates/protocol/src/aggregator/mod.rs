@@ -13,7 +13,7 @@ mod verdict;
 
 use std::net::SocketAddr;
 
-use wiresum_wire::control::{hello, status};
+use wiresum_wire::control::status;
 use wiresum_wire::{HEADER_LEN, JobId, JobKey, Kind, NodeId, Packet, header_sum};
 
 use crate::Plan;
@@ -88,7 +88,6 @@ impl Aggregator {
     ) -> Result<Outcome, Verdict> {
         let packet = Packet::parse_unchecked(&buffer[..len]).map_err(|_| Verdict::Malformed)?;
         let (header, kind, payload_len) = (*packet.header, packet.kind, packet.payload.len());
-        ensure(has_fitting_payload(kind, payload_len), Verdict::Malformed)?;
         let lane_sum = header.check.get().wrapping_sub(header_sum(&header));
         if kind == Kind::Hello {
             ensure(packet.lane_sum() == lane_sum, Verdict::Damaged)?;
@@ -153,16 +152,6 @@ impl Aggregator {
 
 fn ensure(condition: bool, otherwise: Verdict) -> Result<(), Verdict> {
     if condition { Ok(()) } else { Err(otherwise) }
-}
-
-/// Whether a packet of this kind is as long as it has to be; values are judged by their format alone.
-fn has_fitting_payload(kind: Kind, payload_len: usize) -> bool {
-    match kind {
-        Kind::Contribution | Kind::Result => true,
-        Kind::Probe | Kind::Status => payload_len == 4 * status::WORDS,
-        Kind::Hello | Kind::Welcome | Kind::Refusal => payload_len == 4 * hello::WORDS,
-        Kind::Goodbye => payload_len == 0,
-    }
 }
 
 const _: () = assert!(wiresum_wire::MAX_PACKET >= HEADER_LEN + 4 * status::WORDS);
