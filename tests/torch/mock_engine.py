@@ -87,7 +87,7 @@ class MockEngine:
         return new(ctypes.addressof(self._abi), CAPSULE_NAME, None)
 
     def statistics(self) -> dict[str, Any]:
-        return {"retransmissions": 0, "rounds": self.submitted}
+        return {"repetitions": 0, "collectives_summed": self.submitted}
 
     def close(self) -> None:
         self.closed = True

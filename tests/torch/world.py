@@ -128,6 +128,7 @@ def _serve(rank: int, pipe: Connection, description: dict[str, Any]) -> None:
         except BaseException as error:
             trace = f"rank {rank}: {traceback.format_exc()}"
             pipe.send(Failure(type(error).__name__, str(error), trace))
+        faulthandler.cancel_dump_traceback_later()
     os._exit(0)  # a group that a check has broken must not keep the process
 
 

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from wiresum.torch._c10d import Ledger
 
 KILO = 1000
+RETRANSMITTED = "repetitions"
+"""The engine's counter of packets that it had to send again."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +96,8 @@ class GroupReport:
             parts.append(f"not connected: {self.no_network}")
         if delegated := self.delegated():
             parts.append("others: " + ", ".join(f"{count} {reason}" for reason, count in delegated.items()))
-        interesting = {name: self.engine[name] for name in self.engine if "retransmi" in name or "resent" in name}
-        parts += [f"{name}: {count}" for name, count in interesting.items()]
+        if RETRANSMITTED in self.engine:
+            parts.append(f"retransmitted packets: {self.engine[RETRANSMITTED]}")
         return "; ".join(parts)
 
     def __str__(self) -> str:

@@ -12,8 +12,8 @@ from wiresum.errors import SettingError
 from wiresum.plan.aggregation_plan import Lanes, Policy
 from wiresum.plan.job import DEFAULT_WINDOW
 
-DEFAULT_MIN_ELEMENTS = 4096
-"""Elements. Smaller tensors are bound by latency, not by the wire, and Gloo answers them in fewer round trips."""
+DEFAULT_MIN_ELEMENTS = 256
+"""Elements. From here on the network takes no longer than Gloo even over loopback, where latency is all that counts."""
 DEFAULT_JOIN_TIMEOUT_S = 30.0
 """Seconds. Aggregators answer within milliseconds; this leaves time to start one by hand."""
 
@@ -148,7 +148,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "WIRESUM_LANES", "lanes", "`int32` or `int16`", "int32",
-        "With `WIRESUM_AGGREGATOR`: width of the wire's integers. `int16` halves the bytes and keeps about 13 bits.",
+        "With `WIRESUM_AGGREGATOR`: width of the wire's integers. `int16` halves the bytes, at less accuracy.",
         _lanes,
     ),
     Setting(

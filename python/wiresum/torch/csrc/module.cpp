@@ -13,6 +13,37 @@
 
 namespace wiresum {
 
+// How Python holds a backend: the last reference goes without Python's lock, because Gloo's destructor joins
+// threads that may be waiting for it. PyTorch holds its own backends in the same way.
+template <typename T> class UnlockedHolder {
+  public:
+    UnlockedHolder(c10::intrusive_ptr<T> held) : held_(std::move(held)) {}
+    explicit UnlockedHolder(T *fresh) : held_(c10::intrusive_ptr<T>::unsafe_steal_from_new(fresh)) {}
+    UnlockedHolder(const UnlockedHolder &) = default;
+    UnlockedHolder(UnlockedHolder &&) noexcept = default;
+    UnlockedHolder &operator=(const UnlockedHolder &) = default;
+    UnlockedHolder &operator=(UnlockedHolder &&) noexcept = default;
+    ~UnlockedHolder() {
+        if (held_ && PyGILState_Check() != 0) {
+            py::gil_scoped_release unlocked;
+            held_.reset();
+        }
+    }
+
+    T *get() const { return held_.get(); }
+    T *operator->() const { return held_.get(); }
+    T &operator*() const { return *held_; }
+
+  private:
+    c10::intrusive_ptr<T> held_;
+};
+
+} // namespace wiresum
+
+PYBIND11_DECLARE_HOLDER_TYPE(T, wiresum::UnlockedHolder<T>, true)
+
+namespace wiresum {
+
 namespace {
 
 // Keeps a Python callable for C++ code that runs without Python's lock, and after Python has ended.
@@ -106,7 +137,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
         .def_property_readonly("errors", &Ledger::errors)
         .def("rows", &rows_of);
 
-    py::class_<WiresumBackend, c10d::Backend, c10::intrusive_ptr<WiresumBackend>>(module, "WiresumBackend")
+    py::class_<WiresumBackend, c10d::Backend, UnlockedHolder<WiresumBackend>>(module, "WiresumBackend")
         .def_property_readonly("ledger", &WiresumBackend::ledger)
         .def_property_readonly("inner", &WiresumBackend::inner);
 
