@@ -21,6 +21,10 @@ const REORDER_FRAGMENTS: u32 = 32;
 /// is too short would else discard the very answers that could lengthen it.
 const OPEN_PROBES: usize = 8;
 
+/// Fragments, complete at an inner node but without a result, that one status makes a worker send again: each goes all the
+/// way to the root, through links that may be slow rather than lossy, so a worker must not add a window's worth at once.
+const STUCK_TRIALS: u32 = 4;
+
 /// Questions in a row without an answer after which a node counts as silent: two may be lost.
 const SILENT_QUESTIONS: u32 = 3;
 
@@ -193,17 +197,25 @@ impl Stream {
             state: entry_state(word(payload, status::STATE_WORD)),
             contributors: double_word(payload, status::CONTRIBUTORS_WORD),
         });
+        let mut trials = STUCK_TRIALS;
         for index in 0..self.group {
             let position = first.plus(index);
             if self.is_pending(position) {
-                self.handle_report(position, Report::of(payload, index), &probe, now);
+                self.handle_report(position, Report::of(payload, index), &probe, &mut trials, now);
             }
         }
         self.hear(now);
         true
     }
 
-    fn handle_report(&mut self, position: FragmentId, report: Report, probe: &Probe, now: Time) {
+    fn handle_report(
+        &mut self,
+        position: FragmentId,
+        report: Report,
+        probe: &Probe,
+        trials: &mut u32,
+        now: Time,
+    ) {
         let is_unreported = self.flight.queue_of(position) == Some(Queue::Unreported);
         let Some(record) = self.flight.get(position) else { return };
         let was_sent_later = is_unreported && probe.ordinal.wrapping_sub(record.mark) as i32 <= -1;
@@ -213,11 +225,15 @@ impl Stream {
         let sent_at = Time(record.sent_at);
         let is_news = report.is_held && record.held == 0;
         record.held |= u8::from(report.is_held);
-        // Below an inner node the sum or its result may be lost, or others may be late. One fragment is enough to find out
-        // which: its result, or that of any sent later, is the sign that the rest is lost too.
+        // Below an inner node the sum or its result may be lost, or others may be late, or a slow link is still working through
+        // what piled up before it. The first fragment is enough to find out which; some more follow only when results of what
+        // was sent a timeout later have come.
+        let timeout = self.rtt.timeout();
         let is_stuck = report.is_complete
-            && now.since(sent_at) >= self.rtt.timeout()
-            && (position == probe.first || self.answered_sent_at > sent_at);
+            && *trials > 0
+            && now.since(sent_at) >= timeout
+            && (position == probe.first || self.answered_sent_at > sent_at.plus(timeout));
+        *trials -= u32::from(is_stuck);
         if is_news {
             self.rtt.reset();
             self.outstanding -= u32::from(self.acknowledgement == Acknowledgement::Held);
