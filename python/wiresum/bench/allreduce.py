@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +53,6 @@ class Options:
     engine: Engine = "xdp"
     window: int = DEFAULT_WINDOW
     mtu_bytes: int = 3200
-    environment: dict[str, str] = field(default_factory=dict)
 
     @property
     def job(self) -> Job:
@@ -68,12 +66,11 @@ class Options:
         )
 
 
-def measure(options: Options, say: Callable[[str], None] = lambda _: None) -> Report:
+def measure(options: Options) -> Report:
     """Sets up the links, runs every backend in turn in the same processes, and takes the links down.
 
     Args:
         options: what to measure.
-        say: takes each line that a worker prints.
 
     Raises:
         TestbedError: a worker failed; the message has the end of its output.
@@ -81,13 +78,13 @@ def measure(options: Options, say: Callable[[str], None] = lambda _: None) -> Re
     topology = star(options.workers, options.rate_bps)
     job = options.job
     with Testbed(topology, plan(topology, job, PlanOptions(engine=options.engine)), mtu_bytes=options.mtu_bytes) as bed:
-        measured = run_workers(bed, options, say)
+        measured = run_workers(bed, options)
         notes = [*bed.left_out, *str(measured["report"]).splitlines()]
         shaped = not bed.why_loopback
     return to_report(options, job, measured, notes, shaped)
 
 
-def run_workers(bed: Testbed, options: Options, say: Callable[[str], None]) -> dict[str, Any]:
+def run_workers(bed: Testbed, options: Options) -> dict[str, Any]:
     """Runs one process per worker and returns what rank 0 wrote."""
     output = Path(bed.folder) / "allreduce.json"
     backends = [PRODUCT, *options.against]
@@ -97,10 +94,9 @@ def run_workers(bed: Testbed, options: Options, say: Callable[[str], None]) -> d
     def sink(rank: int, is_error: bool, line: str) -> None:
         if is_error:
             errors.append(f"[{rank}] {line.rstrip()}")
-        say(line)
 
     command = [sys.executable, "-m", "wiresum.bench.allreduce_worker", task.to_json()]
-    outcome = run(bed, command, sink, options.environment)
+    outcome = run(bed, command, sink)
     if outcome.exit_code:
         raise TestbedError("a worker of the benchmark failed:\n" + "\n".join(errors[-LAST_LINES:]))
     content: dict[str, Any] = json.loads(output.read_text())

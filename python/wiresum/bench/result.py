@@ -32,11 +32,10 @@ class Result:
 
 @dataclass(frozen=True)
 class Ratio:
-    """One measured quantity over another, larger being better, and what was aimed at."""
+    """One measured quantity over another, as its name says."""
 
     name: str
     value: float
-    target: str = ""
 
 
 @dataclass(frozen=True)

@@ -21,5 +21,5 @@ def render(report: Report) -> RenderableType:
     if report.limit:
         lines.append(f"limit: {report.limit.value:.4g} {report.limit.unit} – {report.limit.explanation}")
     for ratio in report.ratios:
-        lines.append(f"{ratio.name}: {ratio.value:.3f}" + (f" (aim: {ratio.target})" if ratio.target else ""))
+        lines.append(f"{ratio.name}: {ratio.value:.3f}")
     return Group(table, *(Text(line) for line in [*lines, *report.notes]))
