@@ -12,16 +12,13 @@ from wiresum import wire
 from wiresum.bench.allreduce_worker import Task
 from wiresum.bench.limit import StarTraffic
 from wiresum.bench.result import Limit, Ratio, Report, Result
-from wiresum.errors import TestbedError
 from wiresum.plan import Job, PlanOptions, plan, star
 from wiresum.plan.aggregation_plan import Engine, Lanes, Policy
 from wiresum.plan.job import DEFAULT_WINDOW
-from wiresum.testbed import Testbed, run
+from wiresum.testbed import Testbed, run_or_fail
 
 FLOAT32_BYTES = 4
 PRODUCT = "wiresum"
-LAST_LINES = 12
-"""Of the workers' errors that a failed run repeats."""
 
 
 @dataclass(frozen=True)
@@ -89,16 +86,8 @@ def run_workers(bed: Testbed, options: Options) -> dict[str, Any]:
     output = Path(bed.folder) / "allreduce.json"
     backends = [PRODUCT, *options.against]
     task = Task(backends, options.size_bytes // FLOAT32_BYTES, options.repeats, options.warmups, str(output))
-    errors: list[str] = []
-
-    def sink(rank: int, is_error: bool, line: str) -> None:
-        if is_error:
-            errors.append(f"[{rank}] {line.rstrip()}")
-
     command = [sys.executable, "-m", "wiresum.bench.allreduce_worker", task.to_json()]
-    outcome = run(bed, command, sink)
-    if outcome.exit_code:
-        raise TestbedError("a worker of the benchmark failed:\n" + "\n".join(errors[-LAST_LINES:]))
+    run_or_fail(bed, command, "the benchmark")
     content: dict[str, Any] = json.loads(output.read_text())
     return content
 

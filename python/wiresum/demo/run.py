@@ -11,14 +11,11 @@ from typing import Any
 
 from wiresum.bench.limit import StarTraffic
 from wiresum.demo.outcome import Outcome, Training
-from wiresum.errors import TestbedError
 from wiresum.plan import Job, PlanOptions, plan, star
 from wiresum.plan.aggregation_plan import Engine
-from wiresum.testbed import Testbed, run
+from wiresum.testbed import Testbed, run_or_fail
 
 BACKENDS = ("wiresum", "gloo")
-LAST_LINES = 15
-"""Of the workers' errors that a failed run repeats."""
 
 Progress = Callable[[str, int, int, float], None]
 """Takes backend, step, steps and loss."""
@@ -75,18 +72,13 @@ def compare(options: Options, progress: Progress) -> Outcome:
 def train(bed: Testbed, backend: str, options: Options, progress: Progress) -> Training:
     """Runs the training script at every worker and reads what rank 0 wrote."""
     output = Path(bed.folder) / f"{backend}.json"
-    errors: list[str] = []
 
-    def sink(rank: int, is_error: bool, line: str) -> None:
-        if is_error:
-            errors.append(f"[{rank}] {line.rstrip()}")
-        elif line.startswith("{"):
+    def show(line: str) -> None:
+        if line.startswith("{"):
             step = json.loads(line)
             progress(backend, step["step"], step["steps"], step["loss"])
 
-    outcome = run(bed, command(backend, options, output), sink)
-    if outcome.exit_code:
-        raise TestbedError(f"training over {backend} failed:\n" + "\n".join(errors[-LAST_LINES:]))
+    outcome = run_or_fail(bed, command(backend, options, output), f"training over {backend}", show)
     results: dict[str, Any] = json.loads(output.read_text())
     busiest = max((link.busiest_bytes for link in outcome.traffic.values()), default=None)
     return Training(busiest_link_bytes=busiest, **results)

@@ -11,7 +11,7 @@ Example:
 """
 
 from wiresum.testbed.bed import Testbed
-from wiresum.testbed.run import Outcome, run
+from wiresum.testbed.run import Outcome, run, run_or_fail
 from wiresum.testbed.traffic import Direction, LinkTraffic
 
-__all__ = ["Direction", "LinkTraffic", "Outcome", "Testbed", "run"]
+__all__ = ["Direction", "LinkTraffic", "Outcome", "Testbed", "run", "run_or_fail"]

@@ -24,6 +24,9 @@ DRAIN_S = 1.0
 SIGNAL_EXIT_BASE = 128
 """A shell's exit code for a process that a signal ended."""
 
+QUOTED_LINES = 15
+"""Of the workers' errors that `run_or_fail` repeats."""
+
 Sink = Callable[[int, bool, str], None]
 """Takes rank, whether it is standard error, and a line."""
 
@@ -74,6 +77,34 @@ def run(bed: Testbed, command: Sequence[str], sink: Sink, environment: Mapping[s
     duration_s = time.monotonic() - started
     traffic = {link: seen.since(before[link]) for link, seen in bed.link_traffic().items()}
     return Outcome(workers.exit_codes(), workers.first_failure, duration_s, traffic)
+
+
+def run_or_fail(
+    bed: Testbed, command: Sequence[str], what: str, show: Callable[[str], None] = lambda line: None
+) -> Outcome:
+    """As `run`, for a program of ours that has to succeed.
+
+    Args:
+        bed: a testbed that is up.
+        command: program and arguments.
+        what: names the run in the error.
+        show: takes each line of standard output of any rank.
+
+    Raises:
+        TestbedError: a worker failed; the message has the end of the workers' errors.
+    """
+    errors: list[str] = []
+
+    def sink(rank: int, is_error: bool, line: str) -> None:
+        if is_error:
+            errors.append(f"[{rank}] {line.rstrip()}")
+        else:
+            show(line)
+
+    outcome = run(bed, command, sink)
+    if outcome.exit_code:
+        raise TestbedError(f"{what} failed:\n" + "\n".join(errors[-QUOTED_LINES:]))
+    return outcome
 
 
 class _Workers:

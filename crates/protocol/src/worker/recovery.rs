@@ -230,6 +230,7 @@ impl Stream {
         // was sent a timeout later have come.
         let timeout = self.rtt.timeout();
         let is_stuck = report.is_complete
+            && !report.is_final
             && *trials > 0
             && now.since(sent_at) >= timeout
             && (position == probe.first || self.answered_sent_at > sent_at.plus(timeout));
