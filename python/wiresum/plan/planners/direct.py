@@ -1,25 +1,11 @@
 """The tree that the topology itself gives."""
 
 from wiresum.errors import PlanError
-from wiresum.plan.aggregation_plan import (
-    FORMAT,
-    AggregationPlan,
-    Child,
-    NodeChild,
-    PlanJob,
-    PlanNode,
-    PlanWorker,
-    SubModel,
-    TreeNode,
-    WorkerChild,
-)
+from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
+from wiresum.plan.placement import Shard, assemble, participants
 from wiresum.plan.topology import Node, Topology
-
-EXPONENT_SLOTS = 64
-EXPONENT_WINDOW = 32
-"""One packet of exponents describes 736 packets of values, so a few are enough to stay ahead of them."""
 
 
 def direct(topology: Topology, job: Job, options: PlanOptions) -> AggregationPlan:
@@ -38,32 +24,8 @@ def direct(topology: Topology, job: Job, options: PlanOptions) -> AggregationPla
         >>> direct(star(2).with_addresses(), Job(), PlanOptions()).sub_models[1].tree[0].children
         [WorkerChild(worker=0), WorkerChild(worker=1)]
     """
-    workers = _participants(topology, job)
-    parents = _parents(topology, workers)
-    order = _root_first(parents, workers)
-    tree = [_place(name, parents, order, workers) for name in order]
-    plan = AggregationPlan.build(
-        format=FORMAT,
-        planner="direct",
-        job=_job(job),
-        nodes=[_node(topology.node(name), index, options) for index, name in enumerate(order)],
-        workers=[
-            PlanWorker(rank=rank, name=worker.name, address=worker.address) for rank, worker in enumerate(workers)
-        ],
-        sub_models=_streams(job, tree),
-    )
-    _check_memory(topology, plan)
-    return plan
-
-
-def _participants(topology: Topology, job: Job) -> list[Node]:
-    chosen = topology.workers if job.workers is None else [topology.node(name) for name in job.workers]
-    stranger = next((node.name for node in chosen if node.kind != "worker"), None)
-    if stranger is not None:
-        raise PlanError(f"job.workers: {stranger} is not a worker of topology {topology.name}; name workers only")
-    if not chosen:
-        raise PlanError(f"topology {topology.name} has no workers; add nodes of the kind `worker`")
-    return chosen
+    parents = _parents(topology, participants(topology, job))
+    return assemble("direct", topology, job, options, [Shard(parents)])
 
 
 def _parents(topology: Topology, workers: list[Node]) -> dict[str, str | None]:
@@ -86,59 +48,3 @@ def _nearest(topology: Topology, worker: Node) -> str:
             "link it to one, or give a node on its way an `aggregation_rate_bps`"
         )
     return nearest
-
-
-def _root_first(parents: dict[str, str | None], workers: list[Node]) -> list[str]:
-    """Aggregators, each after its parent."""
-    names = {worker.name for worker in workers}
-    aggregators = [name for name in parents if name not in names]
-    roots = [name for name in aggregators if parents[name] is None]
-    if len(roots) != 1:
-        found = f"{', '.join(roots)} are all roots" if roots else f"{', '.join(aggregators)} form a cycle"
-        raise PlanError(f"the sums must meet in one root, but {found}; set `sums_at` of all aggregators but one")
-    order = roots
-    for name in order:
-        order.extend(child for child in aggregators if parents[child] == name)
-    return order
-
-
-def _place(name: str, parents: dict[str, str | None], order: list[str], workers: list[Node]) -> TreeNode:
-    ranks = {worker.name: rank for rank, worker in enumerate(workers)}
-    children: list[Child] = [WorkerChild(worker=ranks[w.name]) for w in workers if parents[w.name] == name]
-    children += [NodeChild(node=index) for index, other in enumerate(order) if parents[other] == name]
-    parent = parents[name]
-    return TreeNode(node=order.index(name), parent=None if parent is None else order.index(parent), children=children)
-
-
-def _job(job: Job) -> PlanJob:
-    return PlanJob(id=job.id, secret=job.secret, values_per_packet=job.packet_values, lanes=job.lanes, codec=job.codec)
-
-
-def _node(node: Node, index: int, options: PlanOptions) -> PlanNode:
-    if node.address is None:
-        raise PlanError(f"node {node.name} has no address; give it one in the topology")
-    address = f"[{node.address}]" if ":" in node.address else node.address
-    return PlanNode(id=index, name=node.name, address=f"{address}:{options.port}", engine=options.engine)
-
-
-def _streams(job: Job, tree: list[TreeNode]) -> list[SubModel]:
-    exponents = SubModel(
-        id=0, name="exponents", role="exponents", share=0.0, policy="pool",
-        slots=EXPONENT_SLOTS, window=EXPONENT_WINDOW, tree=tree,
-    )  # fmt: skip
-    values = SubModel(
-        id=1, name="values", role="values", share=1.0, policy=job.policy,
-        slots=job.value_slots, window=job.window, tree=tree,
-    )  # fmt: skip
-    return [exponents, values]
-
-
-def _check_memory(topology: Topology, plan: AggregationPlan) -> None:
-    needed = sum(sub_model.slot_bytes(plan.job.payload_bytes) for sub_model in plan.sub_models)
-    for node in plan.nodes:
-        memory = topology.node(node.name).memory_bytes
-        if memory is not None and needed > memory:
-            raise PlanError(
-                f"node {node.name} has {memory} bytes for slots and the job needs {needed}; "
-                "lower `gradient_bytes` or `slots`, or use the policy `pool`"
-            )

@@ -1,0 +1,159 @@
+"""From trees of names to a plan: what every planner does after it has decided who sums what."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from wiresum.errors import PlanError
+from wiresum.plan.aggregation_plan import (
+    FORMAT,
+    AggregationPlan,
+    Child,
+    NodeChild,
+    PlanJob,
+    PlanNode,
+    PlanWorker,
+    SubModel,
+    TreeNode,
+    WorkerChild,
+)
+from wiresum.plan.job import Job
+from wiresum.plan.options import PlanOptions
+from wiresum.plan.topology import Node, Topology
+
+EXPONENT_SLOTS = 64
+EXPONENT_WINDOW = 32
+"""One packet of exponents describes 736 packets of values, so a few are enough to stay ahead of them."""
+
+Parents = Mapping[str, str | None]
+"""A tree by names: the parent of each worker and of each aggregator above it; None at the root."""
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A part of every collective, and the tree that sums it.
+
+    Attributes:
+        parents: the tree.
+        share: fraction of the values; those of all shards add up to 1.
+    """
+
+    parents: Parents
+    share: float = 1.0
+
+
+def participants(topology: Topology, job: Job) -> list[Node]:
+    """The job's workers in rank order.
+
+    Raises:
+        PlanError: there are none, or one of the job's is not a worker.
+    """
+    chosen = topology.workers if job.workers is None else [topology.node(name) for name in job.workers]
+    stranger = next((node.name for node in chosen if node.kind != "worker"), None)
+    if stranger is not None:
+        raise PlanError(f"job.workers: {stranger} is not a worker of topology {topology.name}; name workers only")
+    if not chosen:
+        raise PlanError(f"topology {topology.name} has no workers; add nodes of the kind `worker`")
+    return chosen
+
+
+def assemble(
+    planner: str, topology: Topology, job: Job, options: PlanOptions, shards: Sequence[Shard]
+) -> AggregationPlan:
+    """A plan with one stream of values for each shard; the exponents take the tree of the first.
+
+    Args:
+        planner: who decided, and what people should know about it.
+        topology: with addresses.
+        job: what is placed.
+        options: the operator's choices.
+        shards: at least one; in each tree every worker has a parent.
+
+    Raises:
+        PlanError: a tree has several roots or a cycle, the plan breaks a rule of `spec/plan.md`, or a node has too
+            little memory for its slots.
+    """
+    workers = participants(topology, job)
+    orders = [_root_first(shard.parents, workers) for shard in shards]
+    names = list(dict.fromkeys(name for order in orders for name in order))
+    trees = [_tree(shard.parents, order, names, workers) for shard, order in zip(shards, orders, strict=True)]
+    plan = AggregationPlan.build(
+        format=FORMAT,
+        planner=planner,
+        job=_job(job),
+        nodes=[_node(topology.node(name), index, options) for index, name in enumerate(names)],
+        workers=[
+            PlanWorker(rank=rank, name=worker.name, address=worker.address) for rank, worker in enumerate(workers)
+        ],
+        sub_models=_streams(job, trees, [shard.share for shard in shards]),
+    )
+    _check_memory(topology, plan)
+    return plan
+
+
+def _root_first(parents: Parents, workers: Sequence[Node]) -> list[str]:
+    """Aggregators, each after its parent."""
+    leaves = {worker.name for worker in workers}
+    aggregators = [name for name in parents if name not in leaves]
+    roots = [name for name in aggregators if parents[name] is None]
+    if len(roots) != 1:
+        found = f"{', '.join(roots)} are all roots" if roots else f"{', '.join(aggregators)} form a cycle"
+        raise PlanError(f"the sums must meet in one root, but {found}; set `sums_at` of all aggregators but one")
+    order = roots
+    for name in order:
+        order.extend(child for child in aggregators if parents[child] == name)
+    return order
+
+
+def _tree(parents: Parents, order: Sequence[str], names: Sequence[str], workers: Sequence[Node]) -> list[TreeNode]:
+    """The tree in numbers; a node's number is its index in `names`, the same in all trees."""
+    ids = {name: index for index, name in enumerate(names)}
+    children: dict[str, list[Child]] = {name: [] for name in order}
+    for rank, worker in enumerate(workers):
+        above = parents[worker.name]
+        if above in children:  # Validation names a worker that hangs on a cycle beside the tree.
+            children[above].append(WorkerChild(worker=rank))
+    for name in order[1:]:
+        children[str(parents[name])].append(NodeChild(node=ids[name]))
+    return [TreeNode(node=ids[name], parent=_id_of(parents[name], ids), children=children[name]) for name in order]
+
+
+def _id_of(name: str | None, ids: Mapping[str, int]) -> int | None:
+    return None if name is None else ids[name]
+
+
+def _job(job: Job) -> PlanJob:
+    return PlanJob(id=job.id, secret=job.secret, values_per_packet=job.packet_values, lanes=job.lanes, codec=job.codec)
+
+
+def _node(node: Node, index: int, options: PlanOptions) -> PlanNode:
+    if node.address is None:
+        raise PlanError(f"node {node.name} has no address; give it one in the topology")
+    address = f"[{node.address}]" if ":" in node.address else node.address
+    return PlanNode(id=index, name=node.name, address=f"{address}:{options.port}", engine=options.engine)
+
+
+def _streams(job: Job, trees: Sequence[list[TreeNode]], shares: Sequence[float]) -> list[SubModel]:
+    exponents = SubModel(
+        id=0, name="exponents", role="exponents", share=0.0, policy="pool",
+        slots=EXPONENT_SLOTS, window=EXPONENT_WINDOW, tree=trees[0],
+    )  # fmt: skip
+    values = [
+        SubModel(
+            id=index, name="values" if len(trees) == 1 else f"values{index}", role="values", share=share,
+            policy=job.policy, slots=job.value_slots, window=job.window, tree=tree,
+        )
+        for index, (tree, share) in enumerate(zip(trees, shares, strict=True), start=1)
+    ]  # fmt: skip
+    return [exponents, *values]
+
+
+def _check_memory(topology: Topology, plan: AggregationPlan) -> None:
+    for node in plan.nodes:
+        placed = [sub_model for sub_model in plan.sub_models if sub_model.place(node.id)]
+        needed = sum(sub_model.slot_bytes(plan.job.payload_bytes) for sub_model in placed)
+        memory = topology.node(node.name).memory_bytes
+        if memory is not None and needed > memory:
+            raise PlanError(
+                f"node {node.name} has {memory} bytes for slots and the job needs {needed}; "
+                "lower `gradient_bytes` or `slots`, or use the policy `pool`"
+            )
