@@ -10,10 +10,10 @@ use rustix::event::{PollFd, PollFlags, poll};
 use wiresum_protocol::{Event, Failure, Time, Worker};
 use wiresum_wire::MAX_PACKET;
 
+use super::transport::Transport;
 use super::wake::Wake;
 use super::{CollectiveError, Command, Completion, JoinError, Statistics};
 use crate::clock::{Clock, thread_cpu_time, timespec};
-use crate::udp::{ReceiveBatch, SendQueue, Socket};
 
 /// How long a leaving worker waits for the kernel to take its goodbyes: they are a courtesy, not a promise.
 const FAREWELL: Duration = Duration::from_millis(200);
@@ -26,14 +26,12 @@ const BATCH_AGE: Duration = Duration::from_micros(100);
 /// Everything that the engine's thread owns.
 pub struct Driver {
     worker: Worker,
-    socket: Socket,
+    transport: Transport,
     clock: Clock,
     inbox: Receiver<Command>,
     wake: Wake,
     joined: Option<Sender<Result<(), JoinError>>>,
     open: VecDeque<Completion>,
-    received: ReceiveBatch,
-    outgoing: SendQueue,
     packet: Box<[u8; MAX_PACKET]>,
     statistics: Statistics,
     busy_since: Option<Time>,
@@ -49,7 +47,7 @@ struct Ready {
 impl Driver {
     pub fn new(
         worker: Worker,
-        socket: Socket,
+        transport: Transport,
         clock: Clock,
         inbox: Receiver<Command>,
         wake: Wake,
@@ -57,14 +55,12 @@ impl Driver {
     ) -> Self {
         Self {
             worker,
-            socket,
+            transport,
             clock,
             inbox,
             wake,
             joined: Some(joined),
             open: VecDeque::new(),
-            received: ReceiveBatch::default(),
-            outgoing: SendQueue::default(),
             packet: Box::new([0; MAX_PACKET]),
             statistics: Statistics::default(),
             busy_since: None,
@@ -147,34 +143,32 @@ impl Driver {
 
     /// Takes a batch of what has arrived; `true` if there may be more.
     fn receive(&mut self) -> io::Result<bool> {
-        let more = self.socket.receive(&mut self.received)?;
         let now = self.clock.now();
-        for (source, datagram) in self.received.datagrams() {
+        self.transport.receive(|source, packet| {
             self.statistics.datagrams_received += 1;
-            self.statistics.bytes_received += datagram.len() as u64;
-            self.worker.handle_datagram(source, datagram, now);
-        }
-        Ok(more)
+            self.statistics.bytes_received += packet.len() as u64;
+            self.worker.handle_datagram(source, packet, now);
+        })
     }
 
     /// Sends all that the protocol has to send; `false` if the socket cannot take it now.
     fn transmit(&mut self) -> bool {
-        if !self.outgoing.flush(&self.socket) {
+        if !self.transport.flush() {
             return false;
         }
         let mut now = self.clock.now();
         let mut flush_by = now.plus(BATCH_AGE);
         while let Some(transmit) = self.worker.poll_transmit(now, &mut self.packet[..]) {
-            let is_full = self.outgoing.push(transmit.destination, &self.packet[..transmit.len]);
+            let is_full = self.transport.push(transmit.destination, &self.packet[..transmit.len]);
             now = self.clock.now();
             if is_full || now >= flush_by {
                 flush_by = now.plus(BATCH_AGE);
-                if !self.outgoing.flush(&self.socket) {
+                if !self.transport.flush() {
                     return false;
                 }
             }
         }
-        self.outgoing.flush(&self.socket)
+        self.transport.flush()
     }
 
     /// Passes the protocol's events on.
@@ -218,13 +212,12 @@ impl Driver {
 
     /// What the socket knows about a failure that the protocol cannot know.
     fn remark(&self, failure: &Failure) -> String {
-        match (&self.outgoing.counters.last_refusal, failure) {
+        let sent = self.transport.sent();
+        match (&sent.last_refusal, failure) {
             (None, _) | (_, Failure::NotFinite | Failure::Mismatch { .. } | Failure::Left) => {
                 String::new()
             }
-            (Some(refusal), _) => {
-                format!(" ({} datagrams were not sent: {refusal})", self.outgoing.counters.refused)
-            }
+            (Some(refusal), _) => format!(" ({} datagrams were not sent: {refusal})", sent.refused),
         }
     }
 
@@ -242,7 +235,7 @@ impl Driver {
     fn sleep(&mut self, all_sent: bool) -> io::Result<Ready> {
         let room = if all_sent { PollFlags::empty() } else { PollFlags::OUT };
         let mut fds = [
-            PollFd::new(&self.socket, PollFlags::IN | room),
+            PollFd::new(&self.transport, PollFlags::IN | room),
             PollFd::new(&self.wake, PollFlags::IN),
         ];
         let deadline = self.worker.poll_timeout().into_iter().chain(self.leave_by).min();
@@ -261,7 +254,7 @@ impl Driver {
         if let Some(since) = self.busy_since {
             statistics.busy += self.clock.now().since(since);
         }
-        statistics.sent = self.outgoing.counters.clone();
+        statistics.sent = self.transport.sent().clone();
         statistics.cpu = thread_cpu_time();
         statistics.protocol = self.worker.counters();
         statistics

@@ -1,14 +1,15 @@
-//! The worker's engine: one thread that owns a [`wiresum_protocol::Worker`] and its socket.
+//! The worker's engine: one thread that owns a [`wiresum_protocol::Worker`] and its transport.
 //!
 //! Collectives are submitted from any thread; completions are called from the engine's thread in order of submission.
 //! The thread sleeps in `poll` until a datagram, a command or the protocol's next deadline; it never spins.
 
 mod driver;
 mod statistics;
+mod transport;
 mod wake;
 
 use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::mpsc::{self, SendError, Sender};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -16,13 +17,12 @@ use std::time::Duration;
 
 use thiserror::Error;
 use wiresum_codec::{Format, FormatError};
-use wiresum_protocol::plan::Child;
 use wiresum_protocol::{Buffer, Failure, Plan, Time, Worker};
 
 use crate::clock::Clock;
-use crate::udp::Socket;
 use driver::Driver;
 pub use statistics::Statistics;
+use transport::Transport;
 use wake::Wake;
 
 /// Time to join if the caller does not say: enough for a cluster's slowest host to start.
@@ -173,14 +173,14 @@ impl Engine {
         options: Options,
     ) -> Result<Self, JoinError> {
         let format = format_of(plan)?;
-        let socket = bind(plan, rank, options.bind)?;
-        let local_address = socket.local_address().map_err(JoinError::Start)?;
+        let transport = Transport::bind(plan, rank, options.bind)?;
+        let local_address = transport.local_address().map_err(JoinError::Start)?;
         let (clock, wake) = (Clock::default(), Wake::new().map_err(JoinError::Start)?);
         let (commands, inbox) = mpsc::channel();
         let (joined, when_joined) = mpsc::channel();
         let mut worker = Worker::new(plan, rank, incarnation);
         worker.join(clock.now().plus(options.timeout), clock.now());
-        let driver = Driver::new(worker, socket, clock, inbox, wake.clone(), joined);
+        let driver = Driver::new(worker, transport, clock, inbox, wake.clone(), joined);
         let thread = std::thread::Builder::new()
             .name(format!("wiresum-{rank}"))
             .spawn(move || driver.run())
@@ -297,35 +297,4 @@ fn log(line: &str) {
 pub fn format_of(plan: &Plan) -> Result<Format, FormatError> {
     let workers = u32::try_from(plan.workers.len()).unwrap_or(u32::MAX);
     Format::new(plan.job.codec.parse()?, plan.job.lanes.into(), workers)
-}
-
-/// The socket of a worker, with room for the answers to all that it may have sent.
-fn bind(plan: &Plan, rank: u32, address: Option<SocketAddr>) -> Result<Socket, JoinError> {
-    let planned = planned_address(plan, rank)?;
-    let address = address.unwrap_or(planned);
-    let windows = plan.sub_models.iter().map(|sub_model| sub_model.window as usize).sum();
-    let socket = Socket::bind(address, windows).map_err(|source| JoinError::Bind {
-        address,
-        rank,
-        source,
-    })?;
-    if let Some(remark) = socket.receive_buffer_remark() {
-        log(&format!("wiresum: rank {rank}: {remark}\n"));
-    }
-    Ok(socket)
-}
-
-/// The plan's address of this worker, or any address of the family of its nodes; the kernel chooses the port.
-fn planned_address(plan: &Plan, rank: u32) -> Result<SocketAddr, JoinError> {
-    let workers = plan.workers.len();
-    let worker = plan.workers.get(rank as usize).ok_or(JoinError::Rank { rank, workers })?;
-    let parents = plan.sub_models.iter().filter_map(|s| s.parent_of(Child::Worker(rank)));
-    let mut ipv4 = parents.filter_map(|(node, _)| plan.node(node)).map(|n| n.address.is_ipv4());
-    let first = ipv4.next().unwrap_or(true);
-    if ipv4.any(|other| other != first) {
-        return Err(JoinError::MixedFamilies(rank));
-    }
-    let any =
-        if first { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { IpAddr::V6(Ipv6Addr::UNSPECIFIED) };
-    Ok(SocketAddr::new(worker.address.unwrap_or(any), 0))
 }

@@ -1,0 +1,100 @@
+//! How an engine's packets travel: all that its thread asks of the network.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use wiresum_protocol::Plan;
+use wiresum_protocol::plan::Child;
+
+use super::{JoinError, log};
+use crate::udp::{ReceiveBatch, SendCounters, SendQueue, Socket};
+
+/// A worker's way to its nodes and back: packets in, packets out, in batches, without waiting.
+///
+/// Its descriptor is readable when [`Self::receive`] has something to do. After a [`Self::flush`] that returned `false` the
+/// owner waits until the descriptor is readable or writable.
+pub struct Transport {
+    socket: Socket,
+    received: ReceiveBatch,
+    outgoing: SendQueue,
+}
+
+impl Transport {
+    /// The transport of `rank`, bound to `address` or, by default, to the plan's address of this worker and a port that the
+    /// kernel chooses; with room for the answers to all that the worker may have sent.
+    ///
+    /// # Errors
+    /// [`JoinError::Rank`], [`JoinError::MixedFamilies`], [`JoinError::Bind`].
+    pub fn bind(plan: &Plan, rank: u32, address: Option<SocketAddr>) -> Result<Self, JoinError> {
+        let planned = planned_address(plan, rank)?;
+        let address = address.unwrap_or(planned);
+        let windows = plan.sub_models.iter().map(|sub_model| sub_model.window as usize).sum();
+        let socket = Socket::bind(address, windows).map_err(|source| JoinError::Bind {
+            address,
+            rank,
+            source,
+        })?;
+        if let Some(remark) = socket.receive_buffer_remark() {
+            log(&format!("wiresum: rank {rank}: {remark}\n"));
+        }
+        Ok(Self { socket, received: ReceiveBatch::default(), outgoing: SendQueue::default() })
+    }
+
+    /// Where this worker receives.
+    ///
+    /// # Errors
+    /// What the kernel says to `getsockname`.
+    pub fn local_address(&self) -> io::Result<SocketAddr> {
+        self.socket.local_address()
+    }
+
+    /// Hands a batch of what has arrived to `take`, with its source; `true` if there may be more.
+    ///
+    /// # Errors
+    /// What the kernel says, if the transport cannot go on.
+    pub fn receive(&mut self, mut take: impl FnMut(SocketAddr, &[u8])) -> io::Result<bool> {
+        let more = self.socket.receive(&mut self.received)?;
+        for (source, packet) in self.received.datagrams() {
+            take(source, packet);
+        }
+        Ok(more)
+    }
+
+    /// Queues a packet; `true` if the queue is due for [`Self::flush`].
+    pub fn push(&mut self, destination: SocketAddr, packet: &[u8]) -> bool {
+        self.outgoing.push(destination, packet)
+    }
+
+    /// Hands what is queued to the kernel; `false` if it cannot take all of it now.
+    pub fn flush(&mut self) -> bool {
+        self.outgoing.flush(&self.socket)
+    }
+
+    /// What has been sent so far.
+    #[must_use]
+    pub fn sent(&self) -> &SendCounters {
+        &self.outgoing.counters
+    }
+}
+
+impl AsFd for Transport {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// The plan's address of this worker, or any address of the family of its nodes; the kernel chooses the port.
+fn planned_address(plan: &Plan, rank: u32) -> Result<SocketAddr, JoinError> {
+    let workers = plan.workers.len();
+    let worker = plan.workers.get(rank as usize).ok_or(JoinError::Rank { rank, workers })?;
+    let parents = plan.sub_models.iter().filter_map(|s| s.parent_of(Child::Worker(rank)));
+    let mut ipv4 = parents.filter_map(|(node, _)| plan.node(node)).map(|n| n.address.is_ipv4());
+    let first = ipv4.next().unwrap_or(true);
+    if ipv4.any(|other| other != first) {
+        return Err(JoinError::MixedFamilies(rank));
+    }
+    let any =
+        if first { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { IpAddr::V6(Ipv6Addr::UNSPECIFIED) };
+    Ok(SocketAddr::new(worker.address.unwrap_or(any), 0))
+}
