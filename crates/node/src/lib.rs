@@ -5,6 +5,7 @@ pub mod abi;
 pub mod bench;
 pub mod clock;
 pub mod engine;
+mod jobs;
 pub mod kernel;
 pub mod server;
 pub mod tensor;

@@ -10,11 +10,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use wiresum_protocol::{Aggregator, Plan, Recipients, Verdict};
-use wiresum_wire::{Header, JobId, Kind, MAX_PACKET, NodeId};
+use wiresum_protocol::{Plan, Verdict};
+use wiresum_wire::{Header, Kind, MAX_PACKET, NodeId};
 use zerocopy::FromBytes;
 
 use crate::clock::timespec;
+use crate::jobs::Jobs;
 use crate::kernel::Kernel;
 use crate::udp::{ReceiveBatch, SendCounters, SendQueue, Socket};
 
@@ -27,12 +28,12 @@ pub struct Server {
     socket: Socket,
     received: ReceiveBatch,
     datagrams: u64,
-    jobs: Jobs,
+    adder: Adder,
 }
 
-/// The jobs, and what they have to send.
-struct Jobs {
-    aggregators: Vec<(JobId, Aggregator)>,
+/// What sums, and what it has to send.
+struct Adder {
+    jobs: Jobs,
     kernel: Option<Kernel>,
     /// Datagrams that the kernel should have dealt with.
     strays: u64,
@@ -54,18 +55,16 @@ impl Server {
         node: NodeId,
         kernel: Option<Kernel>,
     ) -> io::Result<Self> {
-        assert!(!plans.is_empty(), "an aggregator serves at least one job");
-        let aggregator = |plan: &Plan| (plan.job_id(), Aggregator::new(plan, node));
         let under_way = if kernel.is_some() { 0 } else { datagrams_under_way(plans, node) };
-        let jobs = Jobs {
-            aggregators: plans.iter().map(aggregator).collect(),
+        let adder = Adder {
+            jobs: Jobs::new(plans, node),
             kernel,
             strays: 0,
             packet: Box::new([0; MAX_PACKET]),
             outgoing: SendQueue::default(),
         };
         let socket = Socket::bind(address, under_way)?;
-        Ok(Self { socket, received: ReceiveBatch::default(), datagrams: 0, jobs })
+        Ok(Self { socket, received: ReceiveBatch::default(), datagrams: 0, adder })
     }
 
     /// The socket, for its address and remarks.
@@ -77,30 +76,30 @@ impl Server {
     /// What sums here: `xdp` or `udp`.
     #[must_use]
     pub fn engine(&self) -> &'static str {
-        if self.jobs.kernel.is_some() { "xdp" } else { "udp" }
+        if self.adder.kernel.is_some() { "xdp" } else { "udp" }
     }
 
     /// Jobs served.
     #[must_use]
     pub fn job_count(&self) -> usize {
-        self.jobs.aggregators.len()
+        self.adder.jobs.count()
     }
 
     /// Bytes of slot memory of all jobs; fixed.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        let here = || self.jobs.aggregators.iter().map(|(_, job)| job.memory_bytes()).sum();
-        self.jobs.kernel.as_ref().map_or_else(here, Kernel::memory_bytes)
+        let Adder { jobs, kernel, .. } = &self.adder;
+        kernel.as_ref().map_or_else(|| jobs.memory_bytes(), Kernel::memory_bytes)
     }
 
     /// What has become of every datagram so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
         Counters {
-            verdicts: self.jobs.verdicts(),
+            verdicts: self.adder.verdicts(),
             datagrams_received: self.datagrams,
-            strays: self.jobs.strays,
-            sent: self.jobs.outgoing.counters.clone(),
+            strays: self.adder.strays,
+            sent: self.adder.outgoing.counters.clone(),
         }
     }
 
@@ -147,9 +146,9 @@ impl Server {
         let more = self.socket.receive(&mut self.received)?;
         for (source, datagram) in self.received.datagrams() {
             self.datagrams += 1;
-            self.jobs.handle(&self.socket, source, datagram);
+            self.adder.handle(&self.socket, source, datagram);
         }
-        self.jobs.flush(&self.socket);
+        self.adder.flush(&self.socket);
         Ok(more)
     }
 }
@@ -183,14 +182,13 @@ impl Counters {
     }
 }
 
-impl Jobs {
+impl Adder {
     fn verdicts(&self) -> Vec<(Verdict, u64)> {
-        let jobs = self.aggregators.iter().flat_map(|(_, job)| job.counters());
+        let mut verdicts = self.jobs.verdicts();
         let kernel = self.kernel.as_ref().and_then(|kernel| kernel.counters().ok());
-        let mut verdicts = Verdict::ALL.map(|verdict| (verdict, 0));
         // Control packets are counted where they are decided on, not again where they pass.
         let kernel = kernel.into_iter().flatten().filter(|(v, _)| *v != Verdict::Control);
-        for (verdict, count) in jobs.chain(kernel) {
+        for (verdict, count) in kernel {
             verdicts[verdict as usize].1 += count;
         }
         verdicts.to_vec()
@@ -204,34 +202,23 @@ impl Jobs {
         // What is too long cannot be ours; as an empty datagram it is counted as malformed.
         let datagram = if datagram.len() > MAX_PACKET { &[] } else { datagram };
         self.packet[..datagram.len()].copy_from_slice(datagram);
-        let index = self.job_of(datagram);
-        let Self { aggregators, kernel, packet, outgoing, .. } = self;
-        let (job, aggregator) = &mut aggregators[index];
-        let outcome = aggregator.handle_datagram(source, &mut packet[..], datagram.len());
+        let index = self.jobs.index_of(datagram);
+        let Self { jobs, kernel, packet, outgoing, .. } = self;
+        let outcome = jobs.handle(index, source, &mut packet[..], datagram.len());
         if outcome.verdict == Verdict::Control
             && let Some(kernel) = kernel
-            && let Err(error) = kernel.tell(*job, &aggregator.membership())
         {
-            // Without an answer the child asks again, and the program is told again.
-            eprintln!("wiresum-node: {error}");
-            return;
+            let (job, membership) = jobs.membership(index);
+            if let Err(error) = kernel.tell(job, &membership) {
+                // Without an answer the child asks again, and the program is told again.
+                eprintln!("wiresum-node: {error}");
+                return;
+            }
         }
-        let packet = &mut packet[..outcome.len];
-        let due = match outcome.recipients {
-            Recipients::None => false,
-            Recipients::One(destination) => outgoing.push(destination, packet),
-            Recipients::Children => push_to_children(aggregator, packet, outgoing),
-        };
-        if due {
+        let push = |destination, packet: &[u8]| outgoing.push(destination, packet);
+        if jobs.deliver(index, outcome, &mut packet[..], push) {
             self.flush(socket);
         }
-    }
-
-    /// The index of the job that the datagram names; the first one counts what names none of them.
-    fn job_of(&self, datagram: &[u8]) -> usize {
-        let header = Header::ref_from_prefix(datagram);
-        let id = header.map_or(JobId(0), |(header, _)| JobId(header.job.get()));
-        self.aggregators.iter().position(|(job, _)| *job == id).unwrap_or(0)
     }
 
     /// Sends what waits, and waits for a full link a little; what is left then is lost, and asked for again.
@@ -256,17 +243,6 @@ fn datagrams_under_way(plans: &[Plan], node: NodeId) -> usize {
 fn carries_data(datagram: &[u8]) -> bool {
     let kind = Header::ref_from_prefix(datagram).ok().and_then(|(h, _)| Kind::from_wire(h.kind));
     matches!(kind, Some(Kind::Contribution | Kind::Result | Kind::Probe))
-}
-
-/// Queues a copy for each child; `true` if the queue is due for a flush.
-fn push_to_children(aggregator: &Aggregator, packet: &mut [u8], outgoing: &mut SendQueue) -> bool {
-    let mut due = false;
-    for child in 0..aggregator.child_count() {
-        if let Some(destination) = aggregator.address_to_child(child, packet) {
-            due |= outgoing.push(destination, packet);
-        }
-    }
-    due
 }
 
 fn until(moment: Option<Instant>) -> Option<Duration> {
