@@ -9,10 +9,10 @@ from wiresum.cli.quantities import parse_rate, parse_size
 from wiresum.errors import TopologyError
 from wiresum.plan import PLANNERS, TOPOLOGIES, AggregationPlan, Job, PlanOptions, Topology
 from wiresum.plan import plan as make_plan
-from wiresum.plan.aggregation_plan import Lanes, Policy
+from wiresum.plan.aggregation_plan import Engine, Lanes, Policy
 from wiresum.plan.job import DEFAULT_GRADIENT_BYTES, DEFAULT_MTU_BYTES, DEFAULT_WINDOW
 
-EngineChoice = Literal["auto", "xdp", "udp"]
+EngineChoice = Literal["auto", "xdp", "af_xdp", "udp"]
 
 TopologyArgument = Annotated[
     str, typer.Argument(metavar="TOPOLOGY", help=f"{', '.join(TOPOLOGIES)}, or a topology file")
@@ -68,9 +68,7 @@ def _refuse_options(name: str, options: dict[str, Any], what: str) -> None:
         raise TopologyError(f"{what} takes no --{next(iter(options))}; leave it out (topology {name})")
 
 
-def place_job(
-    topology: Topology, planner: str, engine: Literal["xdp", "udp"], gradient: str, **job: Any
-) -> AggregationPlan:
+def place_job(topology: Topology, planner: str, engine: Engine, gradient: str, **job: Any) -> AggregationPlan:
     """Plans a job that was described on the command line."""
     placed = Job(gradient_bytes=parse_size(gradient), **job)
     return make_plan(topology, placed, PlanOptions(engine=engine), planner)

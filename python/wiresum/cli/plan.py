@@ -1,13 +1,14 @@
 """`wiresum plan`: a topology and a job become a plan file."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from wiresum.cli import options
 from wiresum.cli.console import note
 from wiresum.cli.options import load_topology, place_job
+from wiresum.plan.aggregation_plan import Engine
 
 
 def plan(
@@ -23,7 +24,7 @@ def plan(
     gradient: options.GradientOption = options.DEFAULT_GRADIENT,
     mtu: options.MtuOption = options.DEFAULT_MTU_BYTES,
     planner: options.PlannerOption = "direct",
-    engine: Annotated[Literal["xdp", "udp"], typer.Option(help="What runs the aggregators")] = "xdp",
+    engine: Annotated[Engine, typer.Option(help="What runs the aggregators")] = "xdp",
     job_id: Annotated[int, typer.Option("--job", help="Number of the job on its aggregators")] = 1,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File [default: standard output]")] = None,
     as_json: options.JsonOption = False,

@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -11,6 +11,7 @@ from wiresum.cli.console import note, out, print_json
 from wiresum.cli.options import EngineChoice, load_topology, place_job
 from wiresum.cli.testbed_summary import describe, summarize
 from wiresum.plan import AggregationPlan, Topology
+from wiresum.plan.aggregation_plan import Engine
 from wiresum.testbed import Testbed, records, support
 from wiresum.testbed import run as run_at_workers
 from wiresum.testbed.environment import BACKEND_VARIABLE
@@ -162,7 +163,7 @@ def _plan(
     return place_job(network, planner, choose_engine(engine, loopback), gradient, **job)
 
 
-def choose_engine(choice: EngineChoice, loopback: bool) -> Literal["xdp", "udp"]:
+def choose_engine(choice: EngineChoice, loopback: bool) -> Engine:
     """What runs the aggregators: what was asked for, or XDP where it works."""
     if choice != "auto":
         return choice

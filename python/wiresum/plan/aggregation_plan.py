@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -34,7 +34,9 @@ MAX_U32 = (1 << 32) - 1
 U16 = Annotated[int, Field(ge=0, le=MAX_U16)]
 U32 = Annotated[int, Field(ge=0, le=MAX_U32)]
 Lanes = Literal["int32-le", "int32-be", "int16-le", "int16-be"]
-Engine = Literal["xdp", "udp"]
+Engine = Literal["xdp", "af_xdp", "udp"]
+XDP_ENGINES: Final[frozenset[Engine]] = frozenset({"xdp", "af_xdp"})
+"""Those that run a program on each interface, and send past its queueing discipline."""
 Role = Literal["exponents", "values"]
 Policy = Literal["pool", "cache"]
 
@@ -86,7 +88,7 @@ class PlanNode(Document):
         id: its number in packets.
         name: its name, for people.
         address: where its children send to, `ip:port`.
-        engine: what runs it, the kernel (`xdp`) or user space (`udp`).
+        engine: what runs it: the kernel (`xdp`), or user space with AF_XDP sockets (`af_xdp`) or a UDP socket (`udp`).
     """
 
     id: U16

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from wiresum.errors import SupportError, TestbedError
-from wiresum.plan.aggregation_plan import PlanNode
+from wiresum.plan.aggregation_plan import XDP_ENGINES, PlanNode
 from wiresum.testbed import processes
 
 BINARY = "wiresum-node"
@@ -76,7 +76,7 @@ def command(node: PlanNode, plan: Path, interfaces: list[str]) -> list[str]:
         SupportError: it is not built.
     """
     line = [find_binary(), "--plan", str(plan), "--node", str(node.id), "--engine", node.engine, "--json"]
-    if node.engine == "xdp":
+    if node.engine in XDP_ENGINES:
         line += [part for interface in interfaces for part in ("--interface", interface)]
     return line
 

@@ -6,6 +6,7 @@ import subprocess
 from typing import Protocol
 
 from wiresum.plan import AggregationPlan, Topology
+from wiresum.plan.aggregation_plan import XDP_ENGINES
 from wiresum.testbed import delivery, namespaces, traffic, xdp_pass
 from wiresum.testbed.layout import lay_out
 from wiresum.testbed.traffic import LinkTraffic
@@ -54,7 +55,7 @@ class NamespaceNetwork:
 
     def __init__(self, name: str, topology: Topology, plan: AggregationPlan | None, mtu_bytes: int) -> None:
         nodes = plan.nodes if plan else []
-        self._xdp_nodes = {node.name for node in nodes if node.engine == "xdp"}
+        self._xdp_nodes = {node.name for node in nodes if node.engine in XDP_ENGINES}
         self.layout = lay_out(name, topology, mtu_bytes, self._xdp_nodes)
         self.namespaces = self.layout.namespaces
         self.left_out: list[str] = []

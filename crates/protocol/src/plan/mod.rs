@@ -106,6 +106,8 @@ pub struct Node {
 pub enum Engine {
     /// The XDP program, in the kernel.
     Xdp,
+    /// User space, past the kernel's network stack.
+    AfXdp,
     /// User space over UDP; needs no privileges.
     #[default]
     Udp,
