@@ -28,6 +28,9 @@ pub const BENCH: Image = Image(include_bytes!(concat!(env!("OUT_DIR"), "/bench.b
 /// Passes everything.
 pub const PASS: Image = Image(include_bytes!(concat!(env!("OUT_DIR"), "/pass.bpf.o")));
 
+/// Hands data packets to AF_XDP sockets.
+pub const STEER: Image = Image(include_bytes!(concat!(env!("OUT_DIR"), "/steer.bpf.o")));
+
 /// What a test-run of a program gave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TestRun {
@@ -56,6 +59,23 @@ impl Kernel {
     /// Loads an object that needs no memory.
     pub fn load_plain(image: &Image) -> Result<Self, XdpError> {
         Ok(Self { object: load(open(image)?)? })
+    }
+
+    /// Loads a steering program for an interface with so many receive queues. It shares the aggregator's parser, and of its
+    /// maps only the constants.
+    pub fn load_steering(image: &Image, config: &Config, queues: u32) -> Result<Self, XdpError> {
+        let mut open = open(image)?;
+        for mut map in open.maps_mut() {
+            let sized = match map.name().to_str() {
+                Some("queue_sockets") => map.set_max_entries(queues),
+                Some(".rodata.config") => map.set_initial_value(config.as_bytes()),
+                _ => map.set_autocreate(false),
+            };
+            sized.map_err(|error| {
+                refused("sizing the steering program's maps".to_owned(), &error)
+            })?;
+        }
+        Ok(Self { object: load(open)? })
     }
 
     fn map(&self, name: &'static str) -> libbpf_rs::Map<'_> {

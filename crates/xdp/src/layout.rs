@@ -93,7 +93,7 @@ pub struct Peer {
 }
 
 /// How a peer was heard.
-#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Hearing {
     pub local: Endpoint,

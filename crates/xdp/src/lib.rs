@@ -1,12 +1,20 @@
-//! The aggregator in the kernel: loads `bpf/`, fills its maps from plans, reads its counters.
+//! The ways through XDP. The aggregator in the kernel: loads `bpf/`, fills its maps from plans, reads its counters.
 //!
 //! The program sums, answers and broadcasts by itself. What needs judgement stays in user space: hellos and welcomes are
 //! passed up to the daemon's UDP socket, and the daemon mirrors what it decides with [`XdpAggregator::start_incarnation`],
 //! [`XdpAggregator::admit_child`] and [`XdpAggregator::set_parent`]. The program has noted on which port, and between which
 //! Ethernet addresses, each such packet came, so the daemon names peers by their socket address alone.
 //!
+//! [`AfXdp`] is the other way past the kernel's network stack: packets come to user space as frames, and are summed there by
+//! the reference [`wiresum_protocol::Aggregator`].
+//!
 //! Where there is no Linux, or no clang at build time, the same interface returns [`XdpError::NotBuilt`].
 
+#[cfg(wiresum_bpf)]
+mod af_xdp;
+#[cfg(not(wiresum_bpf))]
+#[path = "af_xdp/stub.rs"]
+mod af_xdp;
 pub mod bench;
 mod error;
 mod options;
@@ -29,6 +37,7 @@ mod streams;
 #[path = "stub.rs"]
 mod engine;
 
+pub use af_xdp::{AfXdp, Arrival, FrameCounters, Sending};
 pub use engine::{XdpAggregator, attach_pass_program};
 pub use error::XdpError;
 pub use options::{AttachMode, Options};

@@ -119,6 +119,7 @@ fn stream_key(job: JobId, sub_model: SubModelId) -> u32 {
     u32::from(job.0) << 16 | u32::from(sub_model.0)
 }
 
-fn limit(what: &'static str, have: usize, most: usize) -> Result<(), XdpError> {
+/// Refuses more of something than the programs hold.
+pub fn limit(what: &'static str, have: usize, most: usize) -> Result<(), XdpError> {
     if have <= most { Ok(()) } else { Err(XdpError::TooMany { what, have, most }) }
 }
