@@ -7,6 +7,7 @@ import pytest
 
 from wiresum.errors import SupportError
 from wiresum.plan import Job, PlanOptions, plan, star, xagg
+from wiresum.plan.aggregation_plan import XDP_ENGINES
 from wiresum.testbed import Testbed, aggregators, run
 from wiresum.testbed.support import why_no_xdp
 
@@ -36,10 +37,10 @@ def _built(namespaces):
 
 
 @pytest.mark.parametrize("policy", ["pool", "cache"])
-@pytest.mark.parametrize("engine", ["udp", "xdp"])
+@pytest.mark.parametrize("engine", ["udp", "xdp", "af_xdp"])
 @pytest.mark.parametrize("topology", [star(3), xagg()], ids=["star", "xagg"])
 def test_each_node_sums_its_children_and_each_worker_sends_once(name, topology, engine, policy):
-    problem = why_no_xdp() if engine == "xdp" else ""
+    problem = why_no_xdp() if engine in XDP_ENGINES else ""
     if problem:
         pytest.skip(problem)
     planned = plan(topology, Job(policy=policy), PlanOptions(engine=engine))
@@ -52,6 +53,12 @@ def test_each_node_sums_its_children_and_each_worker_sends_once(name, topology, 
     fragments = -(-ELEMENTS // planned.job.values_per_packet)
     assert root["completed"] >= fragments
     assert all(node["forwarded"] >= fragments for node in inner)
+    if engine == "af_xdp":
+        children = sum(
+            len(place.children) for tree in planned.sub_models for place in tree.tree if tree.role == "values"
+        )
+        frames = sum(counters[node.name]["socket"]["frames_received"] for node in planned.nodes)
+        assert frames >= children * fragments, "data came as frames, not through the stack"
     payload_bytes = 4 * ELEMENTS
     for worker in planned.workers:
         assert outcome.traffic[worker.name].forward.bytes >= payload_bytes

@@ -25,7 +25,7 @@ pub struct KernelError {
     pub cause: XdpError,
 }
 
-fn failed(action: impl Into<String>) -> impl FnOnce(XdpError) -> KernelError {
+pub(crate) fn failed(action: impl Into<String>) -> impl FnOnce(XdpError) -> KernelError {
     move |cause| KernelError { action: action.into(), cause }
 }
 

@@ -2,10 +2,10 @@
 //! machines of `wiresum-protocol`.
 
 pub mod abi;
+pub mod af_xdp;
 pub mod bench;
 pub mod clock;
 pub mod engine;
-mod jobs;
 pub mod kernel;
 pub mod server;
 pub mod tensor;

@@ -2,7 +2,8 @@
 //!
 //! What happens to a packet is decided by [`wiresum_protocol::Aggregator`]; here datagrams are moved in batches. In user
 //! space, without privileges, that is all there is. With a [`Kernel`] beside it, the XDP program sums, and the socket gets
-//! only who joins and leaves; then the aggregators' slot memory is never touched, so it takes no pages.
+//! only who joins and leaves; then the aggregators' slot memory is never touched, so it takes no pages. With AF_XDP, what is
+//! summed comes as frames, and the socket gets the rest.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,14 +11,15 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use wiresum_protocol::{Plan, Verdict};
-use wiresum_wire::{Header, Kind, MAX_PACKET, NodeId};
+use wiresum_protocol::{Aggregator, Plan, Recipients, Verdict};
+use wiresum_wire::{Header, JobId, Kind, MAX_PACKET, NodeId};
+use wiresum_xdp::{AfXdp, Arrival, FrameCounters};
 use zerocopy::FromBytes;
 
+use crate::af_xdp::{FRAMES_PER_TURN, Outgoing, is_from_a_member};
 use crate::clock::timespec;
-use crate::jobs::Jobs;
 use crate::kernel::Kernel;
-use crate::udp::{ReceiveBatch, SendCounters, SendQueue, Socket};
+use crate::udp::{ReceiveBatch, SendCounters, Socket};
 
 /// How long the whole aggregator waits for a full link before it drops what it cannot send: longer than a full send
 /// buffer takes at 1 Gbit/s, shorter than a worker takes to probe for what is lost.
@@ -28,17 +30,17 @@ pub struct Server {
     socket: Socket,
     received: ReceiveBatch,
     datagrams: u64,
-    adder: Adder,
+    jobs: Jobs,
 }
 
-/// What sums, and what it has to send.
-struct Adder {
-    jobs: Jobs,
+/// The jobs, and what they have to send.
+struct Jobs {
+    aggregators: Vec<(JobId, Aggregator)>,
     kernel: Option<Kernel>,
     /// Datagrams that the kernel should have dealt with.
     strays: u64,
     packet: Box<[u8; MAX_PACKET]>,
-    outgoing: SendQueue,
+    outgoing: Outgoing,
 }
 
 impl Server {
@@ -55,16 +57,25 @@ impl Server {
         node: NodeId,
         kernel: Option<Kernel>,
     ) -> io::Result<Self> {
+        assert!(!plans.is_empty(), "an aggregator serves at least one job");
+        let aggregator = |plan: &Plan| (plan.job_id(), Aggregator::new(plan, node));
         let under_way = if kernel.is_some() { 0 } else { datagrams_under_way(plans, node) };
-        let adder = Adder {
-            jobs: Jobs::new(plans, node),
+        let jobs = Jobs {
+            aggregators: plans.iter().map(aggregator).collect(),
             kernel,
             strays: 0,
             packet: Box::new([0; MAX_PACKET]),
-            outgoing: SendQueue::default(),
+            outgoing: Outgoing::default(),
         };
         let socket = Socket::bind(address, under_way)?;
-        Ok(Self { socket, received: ReceiveBatch::default(), datagrams: 0, adder })
+        Ok(Self { socket, received: ReceiveBatch::default(), datagrams: 0, jobs })
+    }
+
+    /// Takes what is to be summed from AF_XDP sockets, too.
+    #[must_use]
+    pub fn with_frames(mut self, frames: AfXdp) -> Self {
+        self.jobs.outgoing.frames = Some(frames);
+        self
     }
 
     /// The socket, for its address and remarks.
@@ -73,33 +84,39 @@ impl Server {
         &self.socket
     }
 
-    /// What sums here: `xdp` or `udp`.
+    /// What sums here: `xdp`, `af_xdp` or `udp`.
     #[must_use]
     pub fn engine(&self) -> &'static str {
-        if self.adder.kernel.is_some() { "xdp" } else { "udp" }
+        match (&self.jobs.kernel, &self.jobs.outgoing.frames) {
+            (Some(_), _) => "xdp",
+            (None, Some(_)) => "af_xdp",
+            (None, None) => "udp",
+        }
     }
 
     /// Jobs served.
     #[must_use]
     pub fn job_count(&self) -> usize {
-        self.adder.jobs.count()
+        self.jobs.aggregators.len()
     }
 
-    /// Bytes of slot memory of all jobs; fixed.
+    /// Bytes of slot memory of all jobs, and of frames; fixed.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        let Adder { jobs, kernel, .. } = &self.adder;
-        kernel.as_ref().map_or_else(|| jobs.memory_bytes(), Kernel::memory_bytes)
+        let here = || self.jobs.aggregators.iter().map(|(_, job)| job.memory_bytes()).sum();
+        let slots: usize = self.jobs.kernel.as_ref().map_or_else(here, Kernel::memory_bytes);
+        slots + self.jobs.outgoing.frames.as_ref().map_or(0, AfXdp::memory_bytes)
     }
 
     /// What has become of every datagram so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
         Counters {
-            verdicts: self.adder.verdicts(),
+            verdicts: self.jobs.verdicts(),
             datagrams_received: self.datagrams,
-            strays: self.adder.strays,
-            sent: self.adder.outgoing.counters.clone(),
+            strays: self.jobs.strays,
+            sent: self.jobs.outgoing.datagrams.counters.clone(),
+            frames: self.jobs.outgoing.frames.as_ref().map(AfXdp::counters).unwrap_or_default(),
         }
     }
 
@@ -131,24 +148,27 @@ impl Server {
 
     /// Waits for a datagram, at most `timeout`; `false` if it is time to stop.
     fn sleep(&self, stop: BorrowedFd<'_>, timeout: Option<Duration>) -> io::Result<bool> {
-        let mut fds = [
+        let mut fds = vec![
             PollFd::new(&self.socket, PollFlags::IN),
             PollFd::from_borrowed_fd(stop, PollFlags::IN),
         ];
+        let frames = self.jobs.outgoing.frames.iter().flat_map(AfXdp::descriptors);
+        fds.extend(frames.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         match poll(&mut fds, timeout.map(timespec).as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(fds[1].revents().is_empty()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Deals with one batch of datagrams; `true` if there may be more.
+    /// Deals with one batch of datagrams and one of frames from each queue; `true` if there may be more.
     fn turn(&mut self) -> io::Result<bool> {
-        let more = self.socket.receive(&mut self.received)?;
+        let more_frames = self.jobs.handle_frames(&self.socket);
+        let more = self.socket.receive(&mut self.received)? || more_frames;
         for (source, datagram) in self.received.datagrams() {
             self.datagrams += 1;
-            self.adder.handle(&self.socket, source, datagram);
+            self.jobs.handle(&self.socket, source, datagram);
         }
-        self.adder.flush(&self.socket);
+        self.jobs.flush(&self.socket);
         Ok(more)
     }
 }
@@ -164,12 +184,14 @@ pub struct Counters {
     pub strays: u64,
     /// What the socket has sent.
     pub sent: SendCounters,
+    /// What the AF_XDP sockets have done.
+    pub frames: FrameCounters,
 }
 
 impl Counters {
     /// The socket's totals by name.
     pub fn totals(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let sent = &self.sent;
+        let (sent, frames) = (&self.sent, &self.frames);
         [
             ("datagrams_received", self.datagrams_received),
             ("strays", self.strays),
@@ -177,18 +199,23 @@ impl Counters {
             ("bytes_sent", sent.bytes),
             ("send_calls", sent.batches),
             ("datagrams_refused", sent.refused),
+            ("frames_received", frames.received),
+            ("frames_sent", frames.sent),
+            ("frames_refused", frames.refused),
+            ("frames_dropped", frames.dropped),
         ]
         .into_iter()
     }
 }
 
-impl Adder {
+impl Jobs {
     fn verdicts(&self) -> Vec<(Verdict, u64)> {
-        let mut verdicts = self.jobs.verdicts();
+        let jobs = self.aggregators.iter().flat_map(|(_, job)| job.counters());
         let kernel = self.kernel.as_ref().and_then(|kernel| kernel.counters().ok());
+        let mut verdicts = Verdict::ALL.map(|verdict| (verdict, 0));
         // Control packets are counted where they are decided on, not again where they pass.
         let kernel = kernel.into_iter().flatten().filter(|(v, _)| *v != Verdict::Control);
-        for (verdict, count) in kernel {
+        for (verdict, count) in jobs.chain(kernel) {
             verdicts[verdict as usize].1 += count;
         }
         verdicts.to_vec()
@@ -202,38 +229,93 @@ impl Adder {
         // What is too long cannot be ours; as an empty datagram it is counted as malformed.
         let datagram = if datagram.len() > MAX_PACKET { &[] } else { datagram };
         self.packet[..datagram.len()].copy_from_slice(datagram);
-        let index = self.jobs.index_of(datagram);
-        let Self { jobs, kernel, packet, outgoing, .. } = self;
-        let outcome = jobs.handle(index, source, &mut packet[..], datagram.len());
+        self.aggregate(socket, source, datagram.len(), None);
+    }
+
+    /// Deals with a batch of frames from each AF_XDP socket; `true` if there may be more.
+    fn handle_frames(&mut self, socket: &Socket) -> bool {
+        let ports = self.outgoing.frames.as_ref().map_or(0, AfXdp::port_count);
+        let mut more = false;
+        for port in 0..ports {
+            let mut left = FRAMES_PER_TURN;
+            while left > 0 && self.handle_frame(socket, port) {
+                left -= 1;
+            }
+            more |= left == 0;
+        }
+        if let Some(frames) = &mut self.outgoing.frames {
+            frames.flush();
+        }
+        more
+    }
+
+    /// Deals with the next frame of a port; `false` if there is none.
+    fn handle_frame(&mut self, socket: &Socket, port: usize) -> bool {
+        let Self { outgoing, packet, .. } = self;
+        let frames = outgoing.frames.as_mut();
+        let Some(arrival) = frames.and_then(|frames| frames.receive(port, packet)) else {
+            return false;
+        };
+        self.aggregate(socket, arrival.source, arrival.len, Some(&arrival));
+        true
+    }
+
+    /// Deals with the packet in the buffer, which came in by a frame if there is an `arrival`.
+    fn aggregate(
+        &mut self,
+        socket: &Socket,
+        source: SocketAddr,
+        len: usize,
+        arrival: Option<&Arrival>,
+    ) {
+        let index = self.job_of(&self.packet[..len]);
+        let Self { aggregators, kernel, packet, outgoing, .. } = self;
+        let (job, aggregator) = &mut aggregators[index];
+        let outcome = aggregator.handle_datagram(source, &mut packet[..], len);
+        if let (Some(arrival), Some(frames)) = (arrival, &mut outgoing.frames)
+            && is_from_a_member(outcome.verdict)
+        {
+            frames.learn(arrival);
+        }
         if outcome.verdict == Verdict::Control
             && let Some(kernel) = kernel
+            && let Err(error) = kernel.tell(*job, &aggregator.membership())
         {
-            let (job, membership) = jobs.membership(index);
-            if let Err(error) = kernel.tell(job, &membership) {
-                // Without an answer the child asks again, and the program is told again.
-                eprintln!("wiresum-node: {error}");
-                return;
-            }
+            // Without an answer the child asks again, and the program is told again.
+            eprintln!("wiresum-node: {error}");
+            return;
         }
-        let push = |destination, packet: &[u8]| outgoing.push(destination, packet);
-        if jobs.deliver(index, outcome, &mut packet[..], push) {
+        let packet = &mut packet[..outcome.len];
+        let due = match outcome.recipients {
+            Recipients::None => false,
+            Recipients::One(destination) => outgoing.push(destination, packet),
+            Recipients::Children => push_to_children(aggregator, packet, outgoing),
+        };
+        if due {
             self.flush(socket);
         }
     }
 
+    /// The index of the job that the datagram names; the first one counts what names none of them.
+    fn job_of(&self, datagram: &[u8]) -> usize {
+        let header = Header::ref_from_prefix(datagram);
+        let id = header.map_or(JobId(0), |(header, _)| JobId(header.job.get()));
+        self.aggregators.iter().position(|(job, _)| *job == id).unwrap_or(0)
+    }
+
     /// Sends what waits, and waits for a full link a little; what is left then is lost, and asked for again.
     fn flush(&mut self, socket: &Socket) {
-        while !self.outgoing.flush(socket) {
+        while !self.outgoing.datagrams.flush(socket) {
             let mut fds = [PollFd::new(socket, PollFlags::OUT)];
             if poll(&mut fds, Some(&timespec(SEND_PATIENCE))).is_ok_and(|ready| ready == 0) {
-                self.outgoing.discard();
+                self.outgoing.datagrams.discard();
             }
         }
     }
 }
 
 /// Most datagrams that may be on their way to a node: a window from each child, and one from each parent.
-fn datagrams_under_way(plans: &[Plan], node: NodeId) -> usize {
+pub(crate) fn datagrams_under_way(plans: &[Plan], node: NodeId) -> usize {
     let sub_models = plans.iter().flat_map(|plan| &plan.sub_models);
     let placed = sub_models.filter_map(|s| s.place(node).map(|place| (s, place)));
     placed.map(|(s, place)| (place.children.len() + 1) * s.window as usize).sum()
@@ -243,6 +325,17 @@ fn datagrams_under_way(plans: &[Plan], node: NodeId) -> usize {
 fn carries_data(datagram: &[u8]) -> bool {
     let kind = Header::ref_from_prefix(datagram).ok().and_then(|(h, _)| Kind::from_wire(h.kind));
     matches!(kind, Some(Kind::Contribution | Kind::Result | Kind::Probe))
+}
+
+/// Queues a copy for each child; `true` if the queue is due for a flush.
+fn push_to_children(aggregator: &Aggregator, packet: &mut [u8], outgoing: &mut Outgoing) -> bool {
+    let mut due = false;
+    for child in 0..aggregator.child_count() {
+        if let Some(destination) = aggregator.address_to_child(child, packet) {
+            due |= outgoing.push(destination, packet);
+        }
+    }
+    due
 }
 
 fn until(moment: Option<Instant>) -> Option<Duration> {

@@ -11,7 +11,6 @@ mod compose;
 pub mod plan;
 pub mod policy;
 pub mod random_traffic;
-mod recovery;
 mod rng;
 pub mod time;
 pub mod worker;

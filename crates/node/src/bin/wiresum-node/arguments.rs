@@ -54,6 +54,9 @@ pub enum EngineChoice {
     Auto,
     /// The XDP program in the kernel; needs CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON.
     Xdp,
+    /// User space, past the kernel's network stack; needs those and CAP_NET_RAW.
+    #[value(name = "af_xdp")]
+    AfXdp,
     /// User space; needs no privileges.
     Udp,
 }
@@ -99,14 +102,13 @@ impl Arguments {
         }
     }
 
-    /// The XDP engine has to be told where to run.
-    pub fn require_interfaces(&self) -> Result<(), Failure> {
+    /// The engines that run a program on interfaces have to be told on which.
+    pub fn require_interfaces(&self, engine: &str) -> Result<(), Failure> {
         if self.interfaces.is_empty() {
-            return Err(Failure::Usage(
-                "the engine `xdp` needs --interface IF for each port that children or the parent are behind; \
+            return Err(Failure::Usage(format!(
+                "the engine `{engine}` needs --interface IF for each port that children or the parent are behind; \
                  or choose --engine udp"
-                    .to_owned(),
-            ));
+            )));
         }
         Ok(())
     }

@@ -6,14 +6,17 @@ mod report;
 mod signals;
 
 use std::io::Write;
+use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use clap::Parser;
+use wiresum_node::af_xdp;
 use wiresum_node::kernel::Kernel;
 use wiresum_node::server::Server;
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::Engine;
 use wiresum_wire::NodeId;
+use wiresum_xdp::AfXdp;
 
 use arguments::{Arguments, EngineChoice};
 use exit::Failure;
@@ -55,8 +58,17 @@ fn start(arguments: &Arguments, plans: &[Plan]) -> Result<Server, Failure> {
     let node = NodeId(arguments.node);
     let address = arguments.address(plans)?;
     let kernel = start_kernel(arguments, plans)?;
-    let server = Server::bind(address, plans, node, kernel)
+    let frames = start_af_xdp(arguments, plans, address)?;
+    let mut server = Server::bind(address, plans, node, kernel)
         .map_err(|error| exit::bind_failure(address, &error))?;
+    if let Some(frames) = frames {
+        log(&format!(
+            "{} of {} queues without copying",
+            frames.zero_copy_ports(),
+            frames.port_count()
+        ));
+        server = server.with_frames(frames);
+    }
     if let Some(remark) = server.socket().receive_buffer_remark() {
         log(&remark);
     }
@@ -69,9 +81,10 @@ fn start_kernel(arguments: &Arguments, plans: &[Plan]) -> Result<Option<Kernel>,
     let planned = plans[0].node(node).map(|node| node.engine);
     let loaded = || Kernel::load(plans, node, &arguments.interfaces, arguments.xdp_options());
     match (arguments.engine, planned) {
-        (EngineChoice::Udp, _) | (EngineChoice::Plan, Some(Engine::Udp) | None) => Ok(None),
+        (EngineChoice::Udp | EngineChoice::AfXdp, _)
+        | (EngineChoice::Plan, Some(Engine::Udp | Engine::AfXdp) | None) => Ok(None),
         (EngineChoice::Xdp | EngineChoice::Plan, _) => {
-            arguments.require_interfaces()?;
+            arguments.require_interfaces("xdp")?;
             Ok(Some(loaded().map_err(exit::kernel_failure)?))
         }
         (EngineChoice::Auto, _) if arguments.interfaces.is_empty() => {
@@ -81,5 +94,24 @@ fn start_kernel(arguments: &Arguments, plans: &[Plan]) -> Result<Option<Kernel>,
         (EngineChoice::Auto, _) => Ok(loaded()
             .inspect_err(|error| log(&format!("engine udp, because xdp cannot be had: {error}")))
             .ok()),
+    }
+}
+
+/// The AF_XDP sockets, if they are asked for.
+fn start_af_xdp(
+    arguments: &Arguments,
+    plans: &[Plan],
+    address: SocketAddr,
+) -> Result<Option<AfXdp>, Failure> {
+    let node = NodeId(arguments.node);
+    let planned = plans[0].node(node).map(|node| node.engine);
+    match (arguments.engine, planned) {
+        (EngineChoice::AfXdp, _) | (EngineChoice::Plan, Some(Engine::AfXdp)) => {
+            arguments.require_interfaces("af_xdp")?;
+            let mode = arguments.xdp_options().mode;
+            let opened = af_xdp::open(plans, node, address, &arguments.interfaces, mode);
+            Ok(Some(opened.map_err(exit::kernel_failure)?))
+        }
+        _ => Ok(None),
     }
 }
