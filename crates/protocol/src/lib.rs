@@ -11,6 +11,7 @@ mod compose;
 pub mod plan;
 pub mod policy;
 pub mod random_traffic;
+mod recovery;
 mod rng;
 pub mod time;
 pub mod worker;
