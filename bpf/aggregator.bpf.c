@@ -16,6 +16,10 @@ static __always_inline enum verdict handle(struct xdp_md *ctx, struct arrival *a
         return answer_probe(arrival);
     case WIRESUM_KIND_STATUS:
         return FOREIGN;
+    case WIRESUM_KIND_READY:
+        return pass_up(arrival, 0);
+    case WIRESUM_KIND_RATE:
+        return pass_up(arrival, 1);
     default:
         return hear(ctx, &arrival->packet);
     }

@@ -155,6 +155,10 @@ static __always_inline int has_fitting_payload(__u8 kind, __u32 payload_len) {
         return payload_len == 4 * WIRESUM_STATUS_WORDS;
     case WIRESUM_KIND_GOODBYE:
         return payload_len == 0;
+    case WIRESUM_KIND_READY:
+        return payload_len == 4 * WIRESUM_READY_WORDS;
+    case WIRESUM_KIND_RATE:
+        return payload_len == 4 * WIRESUM_RATE_WORDS;
     default:
         return payload_len == 4 * WIRESUM_HELLO_WORDS;
     }
@@ -164,7 +168,7 @@ static __always_inline int has_fitting_payload(__u8 kind, __u32 payload_len) {
 static __always_inline int is_well_formed(struct packet *packet, __u32 datagram_len) {
     struct wiresum_header *header = packet->header;
     if (get16(&header->magic) != WIRESUM_MAGIC || header->version != WIRESUM_VERSION ||
-        header->kind < WIRESUM_KIND_CONTRIBUTION || header->kind > WIRESUM_KIND_GOODBYE)
+        header->kind < WIRESUM_KIND_CONTRIBUTION || header->kind > WIRESUM_KIND_RATE)
         return 0;
     packet->flags = get16(&header->flags);
     __u32 width = carries_values(header->kind) && (packet->flags & WIRESUM_FLAG_LANES16) ? 2 : 4;

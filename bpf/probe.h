@@ -3,7 +3,7 @@
 #ifndef WIRESUM_PROBE_H
 #define WIRESUM_PROBE_H
 
-#include "contribution.h"
+#include "control.h"
 
 #define POSITIONS_PER_WORD 32
 
@@ -62,14 +62,6 @@ static __always_inline __u32 put_word(__be32 *payload, __u32 index, __u32 value)
     return value;
 }
 
-static __always_inline int is_probe_damaged(const struct arrival *arrival) {
-    const struct packet *packet = &arrival->packet;
-    struct sums sums = {};
-    for_each_block(lanes, at, packet->payload, packet->end, packet->zero, 4 * WIRESUM_STATUS_WORDS, 1,
-                   sum_block(&sums, lanes, 0));
-    return fold_sums(&sums, 0) != promised_sum(arrival);
-}
-
 /* Replaces the probe's payload by the status; returns the sum of its words. */
 static __always_inline __u32 write_status(const struct arrival *arrival) {
     struct wiresum_header *header = arrival->packet.header;
@@ -100,7 +92,7 @@ static __always_inline enum verdict answer_probe(struct arrival *arrival) {
         return FOREIGN;
     if (!comes_from_child(arrival))
         return BAD_CONTRIBUTOR;
-    if (is_probe_damaged(arrival))
+    if (is_control_damaged(arrival, 4 * WIRESUM_STATUS_WORDS))
         return DAMAGED;
     __u32 sum = write_status(arrival);
     arrival->packet.header->kind = WIRESUM_KIND_STATUS;

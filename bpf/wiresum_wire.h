@@ -64,6 +64,10 @@
 #define WIRESUM_KIND_REFUSAL 7
 /* A child leaves for good. */
 #define WIRESUM_KIND_GOODBYE 8
+/* A child has something to send, has finished, or can send at another rate than before. */
+#define WIRESUM_KIND_READY 9
+/* What a child may send at. */
+#define WIRESUM_KIND_RATE 10
 
 /* Flag bits of a packet. */
 /* Lanes are little-endian; otherwise in network order (a P4 switch is on the tree). */
@@ -107,6 +111,12 @@
 /* The plan does not place this child here. */
 #define WIRESUM_REFUSAL_REASON_NOT_EXPECTED 5
 
+/* Whether a child wants a share of its parent's links. */
+/* It has sent the values of every collective that it has begun. */
+#define WIRESUM_DEMAND_IDLE 0
+/* It has begun a collective whose values it has not sent yet. */
+#define WIRESUM_DEMAND_SENDING 1
+
 /* Payload of a probe and of a status. */
 /* State of the slot entry of header.fragment itself: one of the entry states. */
 #define WIRESUM_STATUS_STATE_WORD 0
@@ -136,6 +146,30 @@
 #define WIRESUM_HELLO_REASON_WORD 6
 /* Words in the payload. */
 #define WIRESUM_HELLO_WORDS 8
+
+/* Payload of a ready. */
+/* Number of the notification, from 1; of two, the later one counts (serial arithmetic). */
+#define WIRESUM_READY_SEQUENCE_WORD 0
+/* One of the demands. */
+#define WIRESUM_READY_DEMAND_WORD 1
+/* Most that the child can send, in bit/s on the wire, high word first. */
+#define WIRESUM_READY_MOST_BPS_WORD 2
+/* What it delivered in the period that made it lower its rate, in bit/s, high word first; else 0. */
+#define WIRESUM_READY_DELIVERED_BPS_WORD 4
+/* Packets lost in that period, in parts per million of those sent; else 0. */
+#define WIRESUM_READY_LOSS_PPM_WORD 6
+/* Words in the payload. */
+#define WIRESUM_READY_WORDS 8
+
+/* Payload of a rate. */
+/* Number of the latest notification of this child that the rate takes into account. */
+#define WIRESUM_RATE_ACKNOWLEDGED_WORD 0
+/* Number of the rate, from 1; of two, the later one counts (serial arithmetic). */
+#define WIRESUM_RATE_SEQUENCE_WORD 1
+/* What the child may send at, in bit/s on the wire, high word first. */
+#define WIRESUM_RATE_GRANTED_BPS_WORD 2
+/* Words in the payload. */
+#define WIRESUM_RATE_WORDS 8
 
 /* What every packet starts with; big-endian. */
 struct wiresum_header {

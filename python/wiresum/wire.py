@@ -81,6 +81,33 @@ HELLO_REASON_WORD: Final = 6
 # Words in the payload.
 HELLO_WORDS: Final = 8
 
+# Payload of a ready.
+
+# Number of the notification, from 1; of two, the later one counts (serial arithmetic).
+READY_SEQUENCE_WORD: Final = 0
+# One of the demands.
+READY_DEMAND_WORD: Final = 1
+# Most that the child can send, in bit/s on the wire, high word first.
+READY_MOST_BPS_WORD: Final = 2
+# What it delivered in the period that made it lower its rate, in bit/s, high word
+# first; else 0.
+READY_DELIVERED_BPS_WORD: Final = 4
+# Packets lost in that period, in parts per million of those sent; else 0.
+READY_LOSS_PPM_WORD: Final = 6
+# Words in the payload.
+READY_WORDS: Final = 8
+
+# Payload of a rate.
+
+# Number of the latest notification of this child that the rate takes into account.
+RATE_ACKNOWLEDGED_WORD: Final = 0
+# Number of the rate, from 1; of two, the later one counts (serial arithmetic).
+RATE_SEQUENCE_WORD: Final = 1
+# What the child may send at, in bit/s on the wire, high word first.
+RATE_GRANTED_BPS_WORD: Final = 2
+# Words in the payload.
+RATE_WORDS: Final = 8
+
 # The header.
 
 # Its layout, for ``struct.unpack``.
@@ -143,6 +170,11 @@ class Kind(IntEnum):
     REFUSAL = 7
     # A child leaves for good.
     GOODBYE = 8
+    # A child has something to send, has finished, or can send at another rate than
+    # before.
+    READY = 9
+    # What a child may send at.
+    RATE = 10
 
 
 class Flag(IntFlag):
@@ -192,3 +224,12 @@ class RefusalReason(IntEnum):
     SUPERSEDED = 4
     # The plan does not place this child here.
     NOT_EXPECTED = 5
+
+
+class Demand(IntEnum):
+    """Whether a child wants a share of its parent's links."""
+
+    # It has sent the values of every collective that it has begun.
+    IDLE = 0
+    # It has begun a collective whose values it has not sent yet.
+    SENDING = 1

@@ -39,7 +39,7 @@ FIELDS = [
 KINDS = {
     name: number
     for number, name in enumerate(
-        ("contribution", "result", "probe", "status", "hello", "welcome", "refusal", "goodbye"), 1
+        ("contribution", "result", "probe", "status", "hello", "welcome", "refusal", "goodbye", "ready", "rate"), 1
     )
 }
 LITTLE_ENDIAN, MAXIMUM, LANES16, RETRANSMISSION, END_OF_GROUP, ECN, OVERFLOW, COLLISION = (1 << bit for bit in range(8))
@@ -101,6 +101,8 @@ def well_formed() -> dict[str, tuple[dict[str, int], list[int], bytes]]:
     )
     hello = double(0x0123456789ABCDEF) + double(1_700_000_000_000_000) + double(0xFEDCBA9876543210) + [0, 0]
     refusal = [*hello[:6], 2, 0]
+    ready = [9, 1, *double(10_000_000_000), *double(4_400_000_000), 12_000, 0]
+    rate = [9, 4, *double(5_000_000_000), 0, 0, 0, 0]
     full = [(i * 2654435761 % 2**32) - 2**31 for i in range(736)]
     cases: dict[str, tuple[str, list[int], dict[str, int]]] = {
         "contribution of 32-bit little-endian lanes": ("contribution", LANES[32], {"flags": LITTLE_ENDIAN}),
@@ -136,6 +138,8 @@ def well_formed() -> dict[str, tuple[dict[str, int], list[int], bytes]]:
         "welcome": ("welcome", hello, {"sub_model": 0}),
         "refusal of a wrong secret": ("refusal", refusal, {"sub_model": 0}),
         "goodbye": ("goodbye", [], {"sub_model": 0}),
+        "ready to send after a loss": ("ready", ready, {}),
+        "rate beyond 32 bits": ("rate", rate, {}),
     }
     packets = {}
     for name, (kind, lanes, fields) in cases.items():
@@ -161,7 +165,7 @@ def malformed() -> dict[str, tuple[bytes, str]]:
         "another version": (with_byte(2, 2), "version"),
         "another magic and version": (b"\0" * 66, "magic"),
         "kind 0": (with_byte(3, 0), "kind"),
-        "kind 9": (with_byte(3, 9), "kind"),
+        "kind 11": (with_byte(3, 11), "kind"),
         "contribution without lanes": (packet("contribution", [])[1], "payload_length"),
         "half a block": (packet("contribution", [0] * 4)[1], "payload_length"),
         "half a block of 16-bit lanes": (packet("contribution", [0] * 8, flags=LANES16)[1], "payload_length"),
@@ -170,6 +174,8 @@ def malformed() -> dict[str, tuple[bytes, str]]:
         "probe of a hello's length": (packet("probe", [0] * 8)[1], "payload_length"),
         "status without words": (packet("status", [])[1], "payload_length"),
         "hello of a block too many": (packet("hello", [0] * 16)[1], "payload_length"),
+        "ready without words": (packet("ready", [])[1], "payload_length"),
+        "rate of a block too many": (packet("rate", [0] * 16)[1], "payload_length"),
         "goodbye with a payload": (packet("goodbye", [0] * 8)[1], "payload_length"),
         "flag for 16-bit lanes got set": (with_byte(29, LITTLE_ENDIAN | LANES16), "payload_length"),
         "fragment damaged": (with_byte(19, 5), "check"),

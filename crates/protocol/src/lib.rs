@@ -8,16 +8,17 @@ pub mod buffer;
 #[cfg(test)]
 mod cluster;
 mod compose;
+pub mod control;
 pub mod plan;
 pub mod policy;
 pub mod random_traffic;
-mod recovery;
 mod rng;
 pub mod time;
 pub mod worker;
 
 pub use aggregator::{Aggregator, Outcome, Recipients, Verdict};
 pub use buffer::Buffer;
+pub use control::ControlHalf;
 pub use plan::Plan;
 pub use time::Time;
 pub use worker::{Event, Failure, Transmit, Worker};

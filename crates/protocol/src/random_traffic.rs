@@ -6,7 +6,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use wiresum_wire::control::{set_word, status};
+use wiresum_wire::control::{ready, set_word, status};
 use wiresum_wire::{
     Flags, HEADER_LEN, JobId, JobKey, Kind, LaneType, MAX_PACKET, NodeId, SubModelId,
 };
@@ -91,7 +91,7 @@ impl RandomTraffic {
         let outcome = self.aggregator.handle_datagram(source, &mut buffer, len);
         let packet = &mut buffer[..outcome.len];
         let packets = match outcome.recipients {
-            Recipients::None => Vec::new(),
+            Recipients::None | Recipients::ControlHalf => Vec::new(),
             Recipients::One(address) => vec![(address, packet.to_vec())],
             Recipients::Children => (0..self.aggregator.child_count())
                 .filter_map(|i| {
@@ -153,6 +153,9 @@ impl RandomTraffic {
             };
             return (source, draft, self.probe_payload());
         }
+        if self.rng.chance(0.04) {
+            return self.control(&sub_model, contributor);
+        }
         let of_position = self.of_position(&sub_model, position);
         let payload = self.payload(&of_position, position, contributor);
         match self.parent(&sub_model) {
@@ -161,6 +164,22 @@ impl RandomTraffic {
                 (address, draft, payload)
             }
             _ => (source, Draft { contributor, ..of_position }, payload),
+        }
+    }
+
+    /// A ready from a child, or a rate from the parent, with any content: data planes do not look at it.
+    fn control(&mut self, sub_model: &SubModel, contributor: u8) -> (SocketAddr, Draft, Vec<u8>) {
+        let mut payload = vec![0; 4 * ready::WORDS];
+        self.rng.fill(&mut payload);
+        match self.parent(sub_model) {
+            Some((node, address, index)) if self.rng.chance(0.5) => {
+                let rate = self.draft(Kind::Rate, sub_model);
+                (address, Draft { node, contributor: index, ..rate }, payload)
+            }
+            _ => {
+                let ready = Draft { contributor, ..self.draft(Kind::Ready, sub_model) };
+                (self.child_address(sub_model, contributor), ready, payload)
+            }
         }
     }
 
@@ -240,8 +259,10 @@ impl RandomTraffic {
             }
         }
         // Joining kinds are not for data planes: see the module.
-        if datagram.get(KIND_OFFSET).is_some_and(|kind| *kind >= Kind::Hello as u8) {
-            datagram[KIND_OFFSET] = 0;
+        if let Some(kind) = datagram.get_mut(KIND_OFFSET)
+            && Kind::from_wire(*kind).is_some_and(Kind::is_joining)
+        {
+            *kind = 0;
         }
     }
 }

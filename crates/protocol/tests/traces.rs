@@ -90,7 +90,7 @@ fn replay_step(aggregator: &mut Aggregator, step: &TraceStep) -> TraceStep {
     let outcome = aggregator.handle_datagram(step.source, &mut buffer, datagram.len());
     let packet = &mut buffer[..outcome.len];
     let packets = match outcome.recipients {
-        Recipients::None => Vec::new(),
+        Recipients::None | Recipients::ControlHalf => Vec::new(),
         Recipients::One(to) => vec![TracePacket { to, bytes: hex(packet) }],
         Recipients::Children => (0..aggregator.child_count())
             .filter_map(|child| {

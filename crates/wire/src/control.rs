@@ -85,6 +85,53 @@ numbers! {
     }
 }
 
+/// Payload of a ready: demand and state of a child in one tree. Its header's round is the oldest of which values are
+/// still to be sent; between collectives, the next one.
+pub mod ready {
+    use crate::schema::constants;
+
+    constants! {
+        /// Number of the notification, from 1; of two, the later one counts (serial arithmetic).
+        pub const SEQUENCE_WORD: usize = 0;
+        /// One of the demands.
+        pub const DEMAND_WORD: usize = 1;
+        /// Most that the child can send, in bit/s on the wire, high word first.
+        pub const MOST_BPS_WORD: usize = 2;
+        /// What it delivered in the period that made it lower its rate, in bit/s, high word first; else 0.
+        pub const DELIVERED_BPS_WORD: usize = 4;
+        /// Packets lost in that period, in parts per million of those sent; else 0.
+        pub const LOSS_PPM_WORD: usize = 6;
+        /// Words in the payload.
+        pub const WORDS: usize = 8;
+    }
+}
+
+numbers! {
+    /// Whether a child wants a share of its parent's links.
+    pub enum Demand: u32 {
+        /// It has sent the values of every collective that it has begun.
+        Idle = 0,
+        /// It has begun a collective whose values it has not sent yet.
+        Sending = 1,
+    }
+}
+
+/// Payload of a rate.
+pub mod rate {
+    use crate::schema::constants;
+
+    constants! {
+        /// Number of the latest notification of this child that the rate takes into account.
+        pub const ACKNOWLEDGED_WORD: usize = 0;
+        /// Number of the rate, from 1; of two, the later one counts (serial arithmetic).
+        pub const SEQUENCE_WORD: usize = 1;
+        /// What the child may send at, in bit/s on the wire, high word first.
+        pub const GRANTED_BPS_WORD: usize = 2;
+        /// Words in the payload.
+        pub const WORDS: usize = 8;
+    }
+}
+
 /// Reads word `index` of a control payload; zero where the payload ends.
 #[must_use]
 pub fn word(payload: &[u8], index: usize) -> u32 {

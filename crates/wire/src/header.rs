@@ -2,7 +2,7 @@
 
 use zerocopy::byteorder::network_endian::{U16, U32};
 
-use crate::control::{hello, status};
+use crate::control::{hello, rate, ready, status};
 use crate::limits::HEADER_LEN;
 use crate::schema::{layout, numbers};
 
@@ -65,6 +65,10 @@ numbers! {
         Refusal = 7,
         /// A child leaves for good.
         Goodbye = 8,
+        /// A child has something to send, has finished, or can send at another rate than before.
+        Ready = 9,
+        /// What a child may send at.
+        Rate = 10,
     }
 }
 
@@ -75,6 +79,12 @@ impl Kind {
         matches!(self, Self::Contribution | Self::Result)
     }
 
+    /// Whether it is about who takes part: hello, welcome, refusal, goodbye.
+    #[must_use]
+    pub fn is_joining(self) -> bool {
+        matches!(self, Self::Hello | Self::Welcome | Self::Refusal | Self::Goodbye)
+    }
+
     /// Words of the payload of a control kind; `None` for the kinds that carry values.
     #[must_use]
     pub fn control_words(self) -> Option<usize> {
@@ -83,6 +93,8 @@ impl Kind {
             Self::Probe | Self::Status => Some(status::WORDS),
             Self::Hello | Self::Welcome | Self::Refusal => Some(hello::WORDS),
             Self::Goodbye => Some(0),
+            Self::Ready => Some(ready::WORDS),
+            Self::Rate => Some(rate::WORDS),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The small types: numbers there and back, serial arithmetic, control words.
 
-use wiresum_wire::control::{self, EntryState, RefusalReason, hello, status};
+use wiresum_wire::control::{self, Demand, EntryState, RefusalReason, hello, status};
 use wiresum_wire::{Flags, FragmentId, GROUP_FRAGMENTS, Kind, LaneType, MAX_PAYLOAD};
 
 #[test]
@@ -14,8 +14,11 @@ fn numbers_on_the_wire_lead_back() {
     for state in EntryState::ALL {
         assert_eq!(EntryState::from_wire(state as u8), Some(state));
     }
+    for demand in Demand::ALL {
+        assert_eq!(Demand::from_wire(demand as u32), Some(demand));
+    }
     assert_eq!(Kind::from_wire(0), None);
-    assert_eq!(Kind::from_wire(9), None);
+    assert_eq!(Kind::from_wire(11), None);
     assert_eq!(RefusalReason::from_wire(u32::MAX), None);
     assert_eq!(EntryState::default(), EntryState::Empty);
 }

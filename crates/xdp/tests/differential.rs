@@ -9,7 +9,7 @@ use serde_json::Value;
 use support::{Pair, bpf_is_here, joining, setting};
 use wiresum_protocol::Plan;
 use wiresum_protocol::random_traffic::RandomTraffic;
-use wiresum_wire::{Kind, NodeId, Packet};
+use wiresum_wire::{NodeId, Packet};
 use wiresum_xdp::Options;
 
 /// Packets for each plan and node; WIRESUM_PACKETS asks for another number.
@@ -149,7 +149,7 @@ fn packet(step: &Value) -> (SocketAddr, Vec<u8>, String) {
 }
 
 fn is_joining(datagram: &[u8]) -> bool {
-    Packet::parse(datagram).is_ok_and(|packet| packet.kind as u8 >= Kind::Hello as u8)
+    Packet::parse(datagram).is_ok_and(|packet| packet.kind.is_joining())
 }
 
 /// Any change to a frame may change what it is, but never does harm: the program survives it, leaves alone what is not for the node,

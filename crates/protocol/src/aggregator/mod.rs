@@ -13,7 +13,6 @@ mod verdict;
 
 use std::net::SocketAddr;
 
-use wiresum_codec::sum_lanes;
 use wiresum_wire::control::status;
 use wiresum_wire::{HEADER_LEN, JobId, JobKey, Kind, NodeId, Packet, header_sum};
 
@@ -90,9 +89,8 @@ impl Aggregator {
         let packet = Packet::parse_unchecked(&buffer[..len]).map_err(|_| Verdict::Malformed)?;
         let (header, kind, payload_len) = (*packet.header, packet.kind, packet.payload.len());
         let lane_sum = header.check.get().wrapping_sub(header_sum(&header));
-        let is_whole = || sum_lanes(packet.lane_type(), packet.payload) == lane_sum;
         if kind == Kind::Hello {
-            ensure(is_whole(), Verdict::Damaged)?;
+            ensure(packet.lane_sum() == lane_sum, Verdict::Damaged)?;
             return Ok(self.hello(header, source, buffer));
         }
         let index = self.place_index(header.sub_model.get()).ok_or(Verdict::Foreign)?;
@@ -105,13 +103,14 @@ impl Aggregator {
         let fits = !kind.carries_values() || payload_len <= self.plan.payload_len();
         ensure(is_ours && fits, Verdict::Foreign)?;
         ensure(place.is_sent_by(&header, kind, source), Verdict::BadContributor)?;
-        ensure(is_whole(), Verdict::Damaged)?;
+        ensure(packet.lane_sum() == lane_sum, Verdict::Damaged)?;
         let arrival = Arrival { header, source, lane_sum, buffer, payload_len };
         Ok(match kind {
             Kind::Contribution => place.contribution(self.node, self.epoch, arrival),
             Kind::Result => place.result(self.node, self.epoch, arrival),
             Kind::Probe => place.probe(self.epoch, arrival),
             Kind::Goodbye => self.goodbye(index, header, arrival.buffer),
+            Kind::Ready | Kind::Rate => Outcome::to_control_half(len),
             _ => self.verdict_of_parent(index, kind, header, arrival.buffer),
         })
     }

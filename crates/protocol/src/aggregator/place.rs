@@ -75,10 +75,10 @@ impl Place {
     /// Whether the packet names us as a packet of this kind has to.
     pub fn is_addressed_by(&self, header: &Header, kind: Kind, node: NodeId) -> bool {
         match kind {
-            Kind::Contribution | Kind::Probe | Kind::Goodbye | Kind::Hello => {
+            Kind::Contribution | Kind::Probe | Kind::Goodbye | Kind::Hello | Kind::Ready => {
                 header.node.get() == node.0
             }
-            Kind::Result | Kind::Welcome | Kind::Refusal => {
+            Kind::Result | Kind::Welcome | Kind::Refusal | Kind::Rate => {
                 self.parent.is_some_and(|parent| header.node.get() == parent.node.0)
             }
             Kind::Status => false,
@@ -87,7 +87,7 @@ impl Place {
 
     /// Whether `source` is who the packet says it comes from.
     pub fn is_sent_by(&self, header: &Header, kind: Kind, source: SocketAddr) -> bool {
-        if matches!(kind, Kind::Result | Kind::Welcome | Kind::Refusal) {
+        if matches!(kind, Kind::Result | Kind::Welcome | Kind::Refusal | Kind::Rate) {
             let is_parent =
                 |p: Parent| p.address == source && p.contributor.0 == header.contributor;
             return self.parent.is_some_and(is_parent);

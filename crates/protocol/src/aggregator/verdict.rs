@@ -40,7 +40,7 @@ pub enum Verdict {
     ResultStale,
     /// Probe answered.
     Probed,
-    /// Hello, welcome, refusal or goodbye dealt with.
+    /// Hello, welcome, refusal or goodbye dealt with; ready or rate handed to the control half.
     Control,
 }
 
@@ -102,6 +102,8 @@ pub enum Recipients {
     One(SocketAddr),
     /// To every child that has said hello: for each, take the bytes from [`super::Aggregator::address_to_child`].
     Children,
+    /// To the node's [`ControlHalf`](crate::ControlHalf): the buffer holds the packet as it arrived.
+    ControlHalf,
 }
 
 /// What became of a datagram.
@@ -124,6 +126,11 @@ impl Outcome {
     /// A packet for one address.
     pub(super) fn to_one(verdict: Verdict, address: SocketAddr, len: usize) -> Self {
         Self { verdict, recipients: Recipients::One(address), len }
+    }
+
+    /// A packet for the node's own control half.
+    pub(super) fn to_control_half(len: usize) -> Self {
+        Self { verdict: Verdict::Control, recipients: Recipients::ControlHalf, len }
     }
 
     /// A packet for every child.

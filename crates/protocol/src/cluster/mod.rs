@@ -245,7 +245,7 @@ impl Cluster {
         self.check_invariant(id, outcome, &datagram.bytes);
         let packet = &mut buffer[..outcome.len];
         match outcome.recipients {
-            Recipients::None => {}
+            Recipients::None | Recipients::ControlHalf => {}
             Recipients::One(to) => self.send(address, to, packet),
             Recipients::Children => {
                 for child in 0..self.nodes[index].aggregator.child_count() {

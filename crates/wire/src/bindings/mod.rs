@@ -3,7 +3,7 @@
 mod c;
 mod python;
 
-use crate::control::{EntryState, RefusalReason, hello, status};
+use crate::control::{Demand, EntryState, RefusalReason, hello, rate, ready, status};
 use crate::schema::Constant;
 use crate::{Flags, Kind, limits};
 
@@ -36,7 +36,7 @@ struct Group {
 const LIMITS: Group = Group { name: "", title: "Limits", constants: limits::CONSTANTS };
 
 /// Sets of which a field holds one, or, of [`Flags`], several.
-const ENUMS: [Group; 4] = [
+const ENUMS: [Group; 5] = [
     Group { name: "Kind", title: "What a packet is for", constants: Kind::CONSTANTS },
     Group { name: "Flag", title: "Flag bits of a packet", constants: Flags::CONSTANTS },
     Group {
@@ -49,10 +49,15 @@ const ENUMS: [Group; 4] = [
         title: "Why a node turns a child away",
         constants: RefusalReason::CONSTANTS,
     },
+    Group {
+        name: "Demand",
+        title: "Whether a child wants a share of its parent's links",
+        constants: Demand::CONSTANTS,
+    },
 ];
 
 /// Places of big-endian 32-bit words in the control payloads.
-const PAYLOADS: [Group; 2] = [
+const PAYLOADS: [Group; 4] = [
     Group {
         name: "Status",
         title: "Payload of a probe and of a status",
@@ -63,6 +68,8 @@ const PAYLOADS: [Group; 2] = [
         title: "Payload of a hello, a welcome and a refusal",
         constants: hello::CONSTANTS,
     },
+    Group { name: "Ready", title: "Payload of a ready", constants: ready::CONSTANTS },
+    Group { name: "Rate", title: "Payload of a rate", constants: rate::CONSTANTS },
 ];
 
 /// `LittleEndian` or `LITTLE_ENDIAN` as `LITTLE_ENDIAN`.

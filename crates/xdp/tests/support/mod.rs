@@ -116,6 +116,10 @@ impl Pair {
                 assert_eq!(action, XDP_TX, "{at}");
                 check_frame(&frame, self.address(address), address, &packet, &at);
             }
+            Recipients::ControlHalf => {
+                assert_eq!(action, XDP_PASS, "{at}");
+                assert!(frame.ends_with(&packet), "{at}: the daemon gets the packet as it arrived");
+            }
             Recipients::Children => {
                 assert_eq!(action, XDP_REDIRECT, "{at}");
                 self.check_copies(&frame, packet, &at);
