@@ -21,12 +21,17 @@ pub fn counters(arguments: &Arguments, server: &Server) -> String {
             counts.verdicts.iter().map(|(v, n)| (v.name().to_owned(), Value::from(*n))).collect();
         let totals: Map<_, _> =
             counts.totals().map(|(name, n)| (name.to_owned(), Value::from(n))).collect();
+        let control: Map<_, _> =
+            counts.control.iter().map(|(name, n)| ((*name).to_owned(), Value::from(*n))).collect();
         let (node, engine) = (arguments.node, server.engine());
-        return json!({ "node": node, "engine": engine, "verdicts": verdicts, "socket": totals })
+        return json!({ "node": node, "engine": engine, "verdicts": verdicts, "socket": totals, "control": control })
             .to_string();
     }
     let verdicts = counts.verdicts.iter().map(|(verdict, n)| (verdict.name(), *n));
-    let rows = verdicts.chain(counts.totals()).filter(|(_, n)| *n > 0);
+    let rows = verdicts
+        .chain(counts.totals())
+        .chain(counts.control.iter().copied())
+        .filter(|(_, n)| *n > 0);
     let rows = rows.map(|(name, n)| format!("{name:<20} {n:>14}"));
     let head = format!("{:<20} {:>14}", "verdict", "datagrams");
     std::iter::once(head).chain(rows).collect::<Vec<_>>().join("\n")

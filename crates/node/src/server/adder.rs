@@ -1,0 +1,161 @@
+//! What sums in user space, or beside the kernel: from a packet to what is sent for it.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use wiresum_protocol::{Plan, Recipients, Verdict};
+use wiresum_wire::{Header, Kind, MAX_PACKET, NodeId};
+use wiresum_xdp::{AfXdp, Arrival};
+use zerocopy::FromBytes;
+
+use crate::af_xdp::{FRAMES_PER_TURN, Outgoing, is_from_a_member};
+use crate::clock::timespec;
+use crate::jobs::Jobs;
+use crate::kernel::Kernel;
+use crate::udp::Socket;
+
+/// How long the whole aggregator waits for a full link before it drops what it cannot send: longer than a full send
+/// buffer takes at 1 Gbit/s, shorter than a worker takes to probe for what is lost.
+const SEND_PATIENCE: Duration = Duration::from_millis(20);
+
+/// The jobs, and what they have to send.
+pub(super) struct Adder {
+    pub jobs: Jobs,
+    pub kernel: Option<Kernel>,
+    /// Datagrams that the kernel should have dealt with.
+    pub strays: u64,
+    packet: Box<[u8; MAX_PACKET]>,
+    pub outgoing: Outgoing,
+}
+
+impl Adder {
+    /// Allocates the memory of all jobs.
+    pub fn new(plans: &[Plan], node: NodeId, kernel: Option<Kernel>) -> Self {
+        Self {
+            jobs: Jobs::new(plans, node),
+            kernel,
+            strays: 0,
+            packet: Box::new([0; MAX_PACKET]),
+            outgoing: Outgoing::default(),
+        }
+    }
+
+    /// Packets by verdict, wherever they were dealt with.
+    pub fn verdicts(&self) -> Vec<(Verdict, u64)> {
+        let mut verdicts = self.jobs.verdicts();
+        let kernel = self.kernel.as_ref().and_then(|kernel| kernel.counters().ok());
+        // Control packets are counted where they are decided on, not again where they pass.
+        let kernel = kernel.into_iter().flatten().filter(|(v, _)| *v != Verdict::Control);
+        for (verdict, count) in kernel {
+            verdicts[verdict as usize].1 += count;
+        }
+        verdicts.to_vec()
+    }
+
+    /// Deals with one datagram.
+    pub fn handle(&mut self, socket: &Socket, source: SocketAddr, datagram: &[u8]) {
+        if self.kernel.is_some() && carries_data(datagram) {
+            self.strays += 1;
+            return;
+        }
+        // What is too long cannot be ours; as an empty datagram it is counted as malformed.
+        let datagram = if datagram.len() > MAX_PACKET { &[] } else { datagram };
+        self.packet[..datagram.len()].copy_from_slice(datagram);
+        self.aggregate(socket, source, datagram.len(), None);
+    }
+
+    /// Deals with a batch of frames from each AF_XDP socket; `true` if there may be more.
+    pub fn handle_frames(&mut self, socket: &Socket) -> bool {
+        let ports = self.outgoing.frames.as_ref().map_or(0, AfXdp::port_count);
+        let mut more = false;
+        for port in 0..ports {
+            let mut left = FRAMES_PER_TURN;
+            while left > 0 && self.handle_frame(socket, port) {
+                left -= 1;
+            }
+            more |= left == 0;
+        }
+        if let Some(frames) = &mut self.outgoing.frames {
+            frames.flush();
+        }
+        more
+    }
+
+    /// Deals with the next frame of a port; `false` if there is none.
+    fn handle_frame(&mut self, socket: &Socket, port: usize) -> bool {
+        let Self { outgoing, packet, .. } = self;
+        let frames = outgoing.frames.as_mut();
+        let Some(arrival) = frames.and_then(|frames| frames.receive(port, packet)) else {
+            return false;
+        };
+        self.aggregate(socket, arrival.source, arrival.len, Some(&arrival));
+        true
+    }
+
+    /// Deals with the packet in the buffer, which came in by a frame if there is an `arrival`.
+    fn aggregate(
+        &mut self,
+        socket: &Socket,
+        source: SocketAddr,
+        len: usize,
+        arrival: Option<&Arrival>,
+    ) {
+        let Self { jobs, kernel, packet, outgoing, .. } = self;
+        let index = jobs.index_of(&packet[..len]);
+        let outcome = jobs.handle(index, source, &mut packet[..], len);
+        if let (Some(arrival), Some(frames)) = (arrival, &mut outgoing.frames)
+            && is_from_a_member(outcome.verdict)
+        {
+            frames.learn(arrival);
+        }
+        if outcome.verdict == Verdict::Control
+            && outcome.recipients != Recipients::ControlHalf
+            && let Some(kernel) = kernel
+        {
+            let (job, membership) = jobs.membership(index);
+            if let Err(error) = kernel.tell(job, &membership) {
+                // Without an answer the child asks again, and the program is told again.
+                eprintln!("wiresum-node: {error}");
+                return;
+            }
+        }
+        let push = |destination, packet: &[u8]| outgoing.push(destination, packet);
+        if jobs.deliver(index, outcome, &mut packet[..], push) {
+            self.flush(socket);
+        }
+    }
+
+    /// Gives the control halves their turn.
+    pub fn follow_clock(&mut self, socket: &Socket) {
+        self.jobs.control.handle_timeouts();
+        while let Some(transmit) = self.jobs.control.poll_transmit(&mut self.packet[..]) {
+            if self.outgoing.datagrams.push(transmit.destination, &self.packet[..transmit.len]) {
+                self.flush(socket);
+            }
+        }
+    }
+
+    /// Sends what waits, and waits for a full link a little; what is left then is lost, and asked for again.
+    pub fn flush(&mut self, socket: &Socket) {
+        while !self.outgoing.datagrams.flush(socket) {
+            let mut fds = [PollFd::new(socket, PollFlags::OUT)];
+            if poll(&mut fds, Some(&timespec(SEND_PATIENCE))).is_ok_and(|ready| ready == 0) {
+                self.outgoing.datagrams.discard();
+            }
+        }
+    }
+}
+
+/// Most datagrams that may be on their way to a node: a window from each child, and one from each parent.
+pub(crate) fn datagrams_under_way(plans: &[Plan], node: NodeId) -> usize {
+    let sub_models = plans.iter().flat_map(|plan| &plan.sub_models);
+    let placed = sub_models.filter_map(|s| s.place(node).map(|place| (s, place)));
+    placed.map(|(s, place)| (place.children.len() + 1) * s.window as usize).sum()
+}
+
+/// Whether a datagram is of a kind that the XDP program deals with.
+fn carries_data(datagram: &[u8]) -> bool {
+    let kind = Header::ref_from_prefix(datagram).ok().and_then(|(h, _)| Kind::from_wire(h.kind));
+    matches!(kind, Some(Kind::Contribution | Kind::Result | Kind::Probe))
+}
