@@ -1,5 +1,6 @@
 """The command line as its users meet it: in a process of its own."""
 
+import importlib.util
 import json
 import os
 import signal
@@ -13,7 +14,16 @@ from wiresum.plan import PLANNERS, TOPOLOGIES, AggregationPlan, Topology
 
 WAIT_S = 60
 """A bound; each command takes about a second."""
-COMMANDS = [[], ["testbed"], ["testbed", "run"], ["testbed", "up"], ["testbed", "down"], ["testbed", "list"], ["plan"]]
+COMMANDS = [
+    [],
+    ["testbed"],
+    ["testbed", "run"],
+    ["testbed", "up"],
+    ["testbed", "down"],
+    ["testbed", "list"],
+    ["plan"],
+    ["predict"],
+]
 COMMANDS += [["topology"], ["topology", "star"], ["topology", "xagg"], ["schema"], ["doctor"], ["version"]]
 RUN = ["testbed", "run", "star", "--workers", "2", "--backend", "gloo", "--loopback"]
 
@@ -134,7 +144,24 @@ def test_control_c_ends_a_run():
         assert running.wait(WAIT_S) == 128 + signal.SIGINT
 
 
+def test_a_prediction_names_the_time_and_the_bottleneck(tmp_path):
+    file = str(tmp_path / "plan.json")
+    wiresum("plan", "xagg", "-o", file)
+    done = wiresum("predict", file, "-t", "xagg", "--bytes", "25MB", "--start", "W3=2", "--json")
+    found = json.loads(done.stdout)
+    assert 2.8 < found["seconds"] < 2.9, done.stderr
+    assert found["bottleneck"].startswith("S1: ")
+    shown = wiresum("predict", file, "-t", "xagg", "--plot", str(tmp_path / "rates.svg"))
+    if importlib.util.find_spec("matplotlib") is None:
+        assert "pip install matplotlib" in shown.stderr
+        return
+    assert "bottleneck: S1" in shown.stdout
+    assert (tmp_path / "rates.svg").read_text().startswith("<?xml")
+
+
 WRONG = {
+    "give a worker and seconds": (["predict", "spec/example-plan.json", "-t", "star", "--start", "w0"], 2),
+    "has no node": (["predict", "spec/example-plan.json", "-t", "xagg"], 2),
     "there is no topology ring": (["plan", "ring"], 2),
     "is not a rate": (["topology", "star", "--rate", "fast"], 2),
     "is not a size": (["plan", "star", "--gradient", "big"], 2),

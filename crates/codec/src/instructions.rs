@@ -114,3 +114,15 @@ versions! {
     /// See [`kernels::decode`].
     fn decode<T: Element, L: Lane>(payload: &[u8], unit: f64, values: &mut [T]) -> ()
 }
+versions! {
+    /// See [`kernels::add`].
+    fn add<L: Lane>(totals: &mut [u8], payload: &[u8]) -> ()
+}
+versions! {
+    /// See [`kernels::maximum`].
+    fn maximum<L: Lane>(totals: &mut [u8], payload: &[u8]) -> ()
+}
+versions! {
+    /// See [`kernels::sum`].
+    fn sum<L: Lane>(payload: &[u8]) -> u32
+}

@@ -52,3 +52,25 @@ pub(crate) fn decode<T: Element, L: Lane>(payload: &[u8], unit: f64, values: &mu
         *value = T::narrow(f64::from(L::load(*lane)) * unit);
     }
 }
+
+/// Adds lanes to lanes, modulo 2^(bits of a lane).
+#[inline(always)]
+pub(crate) fn add<L: Lane>(totals: &mut [u8], payload: &[u8]) {
+    for (total, lane) in L::split_mut(totals).iter_mut().zip(L::split(payload)) {
+        *total = L::store(L::load(*total).wrapping_add(L::load(*lane)));
+    }
+}
+
+/// Keeps the larger of each two lanes.
+#[inline(always)]
+pub(crate) fn maximum<L: Lane>(totals: &mut [u8], payload: &[u8]) {
+    for (total, lane) in L::split_mut(totals).iter_mut().zip(L::split(payload)) {
+        *total = L::store(L::load(*total).max(L::load(*lane)));
+    }
+}
+
+/// The sum of lanes, modulo 2^32.
+#[inline(always)]
+pub(crate) fn sum<L: Lane>(payload: &[u8]) -> u32 {
+    L::split(payload).iter().fold(0, |sum, lane| sum.wrapping_add(L::load(*lane) as u32))
+}

@@ -36,10 +36,12 @@ mod format;
 mod instructions;
 mod kernels;
 mod lane;
+mod lanes;
 #[cfg(test)]
 mod tests;
 
 pub use element::{Element, ElementType};
 pub use format::{Codec, Format, FormatError, MIN_EXPONENT, Operation};
 pub use half::{bf16, f16};
+pub use lanes::{add_lanes, maximize_lanes, sum_lanes};
 pub use wiresum_wire::{LaneType, NOT_FINITE};

@@ -54,3 +54,32 @@ proptest! {
         instruction_sets_agree(&brains, exponent, workers);
     }
 }
+
+proptest! {
+    #[test]
+    fn lanes_are_combined_alike_by_every_instruction_set(
+        blocks in prop::collection::vec((any::<[u8; 16]>(), any::<[u8; 16]>()), 0..24),
+    ) {
+        let (held, payload): (Vec<_>, Vec<_>) = blocks.into_iter().unzip();
+        let (held, payload) = (held.concat(), payload.concat());
+        for lanes in LANES {
+            let combined = |set| {
+                let (mut sums, mut maxima) = (held.clone(), held.clone());
+                crate::lanes::add_with(set, lanes, &mut sums, &payload);
+                crate::lanes::maximize_with(set, lanes, &mut maxima, &payload);
+                (sums, maxima, crate::lanes::sum_with(set, lanes, &payload))
+            };
+            let sets = Instructions::available();
+            let expected = combined(sets[0]);
+            prop_assert_eq!(expected.2, lanes.sum(&payload));
+            prop_assert_eq!(
+                lanes.sum(&expected.0),
+                lanes.add_sums(lanes.sum(&held), lanes.sum(&payload)),
+                "the check is linear"
+            );
+            for set in sets {
+                prop_assert_eq!(combined(set), expected.clone());
+            }
+        }
+    }
+}

@@ -12,6 +12,7 @@ pub mod control;
 pub mod plan;
 pub mod policy;
 pub mod random_traffic;
+mod recovery;
 mod rng;
 pub mod time;
 pub mod worker;

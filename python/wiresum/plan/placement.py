@@ -157,3 +157,25 @@ def _check_memory(topology: Topology, plan: AggregationPlan) -> None:
                 f"node {node.name} has {memory} bytes for slots and the job needs {needed}; "
                 "lower `gradient_bytes` or `slots`, or use the policy `pool`"
             )
+
+
+def parents_of(plan: AggregationPlan, sub_model: SubModel) -> dict[str, str | None]:
+    """The tree of a plan's stream by names, the inverse of `assemble`: parents before their children, then the workers.
+
+    Example:
+        >>> from wiresum.plan import Job, plan, star
+        >>> made = plan(star(2), Job())
+        >>> parents_of(made, made.sub_models[1])
+        {'switch': None, 'w0': 'switch', 'w1': 'switch'}
+    """
+    names = {node.id: node.name for node in plan.nodes}
+    parents: dict[str, str | None] = {
+        names[place.node]: None if place.parent is None else names[place.parent] for place in sub_model.tree
+    }
+    above = {
+        child.worker: names[place.node]
+        for place in sub_model.tree
+        for child in place.children
+        if isinstance(child, WorkerChild)
+    }
+    return parents | {worker.name: above[worker.rank] for worker in plan.workers}

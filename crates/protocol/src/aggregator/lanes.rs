@@ -1,61 +1,15 @@
-//! The inner loops: plain slices and integers, which the compiler turns into vector code.
+//! How arriving lanes are combined with those of a slot.
 
+use wiresum_codec::{add_lanes, maximize_lanes};
 use wiresum_wire::{Flags, LaneType};
 
 /// Combines `arriving` into `sum`, as the flags say. The slices are equally long, a whole number of blocks.
 pub(super) fn combine(flags: Flags, sum: &mut [u8], arriving: &[u8]) {
     let lanes = LaneType::of(flags);
     if flags.contains(Flags::MAXIMUM) {
-        maximum(lanes, sum, arriving)
+        maximize_lanes(lanes, sum, arriving);
     } else {
-        add(lanes, sum, arriving)
-    }
-}
-
-fn add(lanes: LaneType, sum: &mut [u8], arriving: &[u8]) {
-    match lanes {
-        LaneType::I32Le => merge(sum, arriving, |a, b| {
-            u32::from_le_bytes(a).wrapping_add(u32::from_le_bytes(b)).to_le_bytes()
-        }),
-        LaneType::I32Be => merge(sum, arriving, |a, b| {
-            u32::from_be_bytes(a).wrapping_add(u32::from_be_bytes(b)).to_be_bytes()
-        }),
-        LaneType::I16Le => merge(sum, arriving, |a, b| {
-            u16::from_le_bytes(a).wrapping_add(u16::from_le_bytes(b)).to_le_bytes()
-        }),
-        LaneType::I16Be => merge(sum, arriving, |a, b| {
-            u16::from_be_bytes(a).wrapping_add(u16::from_be_bytes(b)).to_be_bytes()
-        }),
-    }
-}
-
-fn maximum(lanes: LaneType, sum: &mut [u8], arriving: &[u8]) {
-    match lanes {
-        LaneType::I32Le => merge(sum, arriving, |a, b| {
-            i32::from_le_bytes(a).max(i32::from_le_bytes(b)).to_le_bytes()
-        }),
-        LaneType::I32Be => merge(sum, arriving, |a, b| {
-            i32::from_be_bytes(a).max(i32::from_be_bytes(b)).to_be_bytes()
-        }),
-        LaneType::I16Le => merge(sum, arriving, |a, b| {
-            i16::from_le_bytes(a).max(i16::from_le_bytes(b)).to_le_bytes()
-        }),
-        LaneType::I16Be => merge(sum, arriving, |a, b| {
-            i16::from_be_bytes(a).max(i16::from_be_bytes(b)).to_be_bytes()
-        }),
-    }
-}
-
-#[inline(always)]
-fn merge<const WIDTH: usize>(
-    sum: &mut [u8],
-    arriving: &[u8],
-    operation: impl Fn([u8; WIDTH], [u8; WIDTH]) -> [u8; WIDTH],
-) {
-    let (sum, _) = sum.as_chunks_mut::<WIDTH>();
-    let (arriving, _) = arriving.as_chunks::<WIDTH>();
-    for (kept, new) in sum.iter_mut().zip(arriving) {
-        *kept = operation(*kept, *new);
+        add_lanes(lanes, sum, arriving);
     }
 }
 

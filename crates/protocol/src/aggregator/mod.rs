@@ -13,6 +13,7 @@ mod verdict;
 
 use std::net::SocketAddr;
 
+use wiresum_codec::sum_lanes;
 use wiresum_wire::control::status;
 use wiresum_wire::{HEADER_LEN, JobId, JobKey, Kind, NodeId, Packet, header_sum};
 
@@ -89,8 +90,9 @@ impl Aggregator {
         let packet = Packet::parse_unchecked(&buffer[..len]).map_err(|_| Verdict::Malformed)?;
         let (header, kind, payload_len) = (*packet.header, packet.kind, packet.payload.len());
         let lane_sum = header.check.get().wrapping_sub(header_sum(&header));
+        let is_whole = || sum_lanes(packet.lane_type(), packet.payload) == lane_sum;
         if kind == Kind::Hello {
-            ensure(packet.lane_sum() == lane_sum, Verdict::Damaged)?;
+            ensure(is_whole(), Verdict::Damaged)?;
             return Ok(self.hello(header, source, buffer));
         }
         let index = self.place_index(header.sub_model.get()).ok_or(Verdict::Foreign)?;
@@ -103,7 +105,7 @@ impl Aggregator {
         let fits = !kind.carries_values() || payload_len <= self.plan.payload_len();
         ensure(is_ours && fits, Verdict::Foreign)?;
         ensure(place.is_sent_by(&header, kind, source), Verdict::BadContributor)?;
-        ensure(packet.lane_sum() == lane_sum, Verdict::Damaged)?;
+        ensure(is_whole(), Verdict::Damaged)?;
         let arrival = Arrival { header, source, lane_sum, buffer, payload_len };
         Ok(match kind {
             Kind::Contribution => place.contribution(self.node, self.epoch, arrival),

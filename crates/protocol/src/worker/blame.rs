@@ -6,11 +6,11 @@ use wiresum_wire::control::EntryState;
 use super::Worker;
 use super::failure::Failure;
 use super::join::Stage;
-use super::recovery::LastStatus;
 use super::round::{OpenRound, Phase};
 use super::stream::Stream;
 use crate::Time;
 use crate::plan::{Child, SubModel};
+use crate::recovery::LastStatus;
 
 impl Worker {
     /// The failure of the oldest round, which holds up all others.
@@ -20,10 +20,10 @@ impl Worker {
             return self.not_welcomed(now);
         }
         let streams = self.streams_of(round);
-        let silent = streams.iter().find(|stream| stream.is_silent());
+        let silent = streams.iter().find(|stream| stream.recovery.is_silent());
         match (silent, streams.first()) {
             (Some(stream), _) => silence(round, stream, now),
-            (None, Some(stream)) => match stream.last_status {
+            (None, Some(stream)) => match stream.recovery.last_status() {
                 Some(status) => self.accuse(round, stream, status, now),
                 None => silence(round, stream, now),
             },
@@ -36,8 +36,9 @@ impl Worker {
         if round.phase == Phase::Preamble {
             return vec![&self.streams[0]];
         }
-        let waits =
-            |stream: &&Stream| stream.locate(stream.oldest).is_some_and(|(r, _)| r == round.round);
+        let waits = |stream: &&Stream| {
+            stream.locate(stream.recovery.oldest()).is_some_and(|(r, _)| r == round.round)
+        };
         self.streams[1..].iter().filter(waits).collect()
     }
 
@@ -86,6 +87,6 @@ impl Worker {
 }
 
 fn silence(round: &OpenRound, stream: &Stream, now: Time) -> Failure {
-    let silent = now.since(stream.last_heard.unwrap_or(round.submitted));
+    let silent = now.since(stream.recovery.last_heard().unwrap_or(round.submitted));
     Failure::Silent { round: round.round, node: stream.node, address: stream.address, silent }
 }

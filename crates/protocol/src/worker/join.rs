@@ -104,7 +104,7 @@ impl Worker {
         self.seats[index] = Seat { is_welcome: true, ..Seat::default() };
         if self.seats.iter().all(|seat| seat.is_welcome) {
             self.stage = Stage::Joined;
-            self.streams.iter_mut().for_each(|stream| stream.last_heard = Some(now));
+            self.streams.iter_mut().for_each(|stream| stream.recovery.note_heard(now));
             self.events.push_back(Event::Joined);
         }
     }

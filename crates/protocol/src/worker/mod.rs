@@ -4,20 +4,16 @@
 //! | --- | --- |
 //! | `join` | when this worker is a child of its nodes |
 //! | `round`, `layout` | what a collective's preamble and fragments hold, and how it ends |
-//! | `stream`, `flight` | which position may be sent next, and which have their results |
-//! | `recovery`, `rtt` | when to ask a node, and what to send again |
+//! | `stream` | which position may be sent next; what was lost is [`crate::recovery`]'s part |
 //! | `failure`, `blame` | how a round fails, and who is to blame |
 
 mod blame;
 mod counters;
 mod failure;
-mod flight;
 mod join;
 mod layout;
 mod receive;
-mod recovery;
 mod round;
-mod rtt;
 mod send;
 mod stream;
 
@@ -170,7 +166,7 @@ impl Worker {
             self.fail(self.blame(now));
         }
         if self.stage == Stage::Joined {
-            self.streams.iter_mut().for_each(|stream| stream.handle_timeout(now));
+            self.streams.iter_mut().for_each(|stream| stream.recovery.handle_timeout(now));
         }
     }
 
@@ -186,7 +182,7 @@ impl Worker {
             return None;
         }
         let deadline = self.deadlines.first().map(|(deadline, _)| *deadline);
-        let alarms = self.streams.iter().filter_map(|stream| stream.alarm);
+        let alarms = self.streams.iter().filter_map(|stream| stream.recovery.alarm());
         alarms.chain(deadline).chain(self.joining_timeout()).min()
     }
 
@@ -200,13 +196,13 @@ impl Worker {
     #[cfg(test)]
     pub(crate) fn needs(&self, sub_model: wiresum_wire::SubModelId, position: FragmentId) -> bool {
         let stream = self.streams.iter().find(|s| s.sub_model == sub_model).expect("in the plan");
-        position.since(stream.next) >= 0 || stream.is_pending(position)
+        position.since(stream.recovery.next()) >= 0 || stream.recovery.is_pending(position)
     }
 
     /// Positions sent in each stream.
     #[cfg(test)]
     pub(crate) fn streams_sent(&self) -> Vec<u32> {
-        self.streams.iter().map(|stream| stream.next.0).collect()
+        self.streams.iter().map(|stream| stream.recovery.next().0).collect()
     }
 
     /// Gives positions to the values of every round whose turn it is, and ends the rounds that are done.

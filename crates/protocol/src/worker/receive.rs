@@ -33,7 +33,7 @@ impl Worker {
             self.counters.damaged += 1;
             return self.suspect_sum(index, &packet);
         }
-        self.streams[index].last_heard = Some(now);
+        self.streams[index].recovery.note_heard(now);
         match packet.kind {
             Kind::Result => self.handle_result(index, &packet, now),
             Kind::Status => self.handle_status(index, &packet, now),
@@ -66,16 +66,16 @@ impl Worker {
 
     fn handle_result(&mut self, index: usize, packet: &Packet, now: Time) {
         let position = FragmentId(packet.header.fragment.get());
-        if !self.streams[index].is_pending(position) {
+        if !self.streams[index].recovery.is_pending(position) {
             self.counters.surplus_results += 1;
-            return self.streams[index].hear(now);
+            return self.streams[index].recovery.hear(now);
         }
         if self.take_result(index, position, packet).is_none() {
             self.counters.mismatches += 1;
             return;
         }
         self.counters.results += 1;
-        self.streams[index].complete(position, now);
+        self.streams[index].recovery.complete(position, now);
         self.advance();
     }
 
@@ -108,7 +108,7 @@ impl Worker {
 
     fn handle_status(&mut self, index: usize, packet: &Packet, now: Time) {
         let first = FragmentId(packet.header.fragment.get());
-        if self.streams[index].handle_status(first, packet.payload, now) {
+        if self.streams[index].recovery.handle_status(first, packet.payload, now) {
             self.counters.statuses += 1;
         } else {
             self.counters.late_statuses += 1;
@@ -119,12 +119,10 @@ impl Worker {
     fn suspect_sum(&mut self, index: usize, packet: &Packet) {
         let fragment = packet.header.fragment.get();
         let stream = &mut self.streams[index];
-        if packet.kind != Kind::Result || !stream.is_pending(FragmentId(fragment)) {
+        if packet.kind != Kind::Result || !stream.recovery.is_pending(FragmentId(fragment)) {
             return;
         }
-        let Some(record) = stream.flight.get(FragmentId(fragment)) else { return };
-        record.damaged = record.damaged.saturating_add(1);
-        if record.damaged >= WRONG_RESULTS {
+        if stream.recovery.note_damaged(FragmentId(fragment)) >= WRONG_RESULTS {
             let node = stream.node;
             self.fail(Failure::WrongSum { node, fragment });
         }

@@ -4,11 +4,11 @@ use wiresum_wire::control::{set_word, status};
 use wiresum_wire::{BLOCK_LEN, Flags, FragmentId, HEADER_LEN, Kind};
 
 use super::join::Stage;
-use super::recovery::Probe;
 use super::stream::Action;
 use super::{Transmit, Worker};
 use crate::Time;
 use crate::compose::Draft;
+use crate::recovery::Probe;
 
 impl Worker {
     /// Writes the next datagram to `buffer` (at least [`wiresum_wire::MAX_PACKET`] bytes).

@@ -6,11 +6,8 @@ use std::ops::Range;
 
 use wiresum_wire::{Contributor, FragmentId, NodeId, Round, SubModelId};
 
-use super::flight::{Flight, Queue};
-use super::recovery::{Asking, LastStatus, Probe};
-use super::rtt::Rtt;
 use crate::plan::{Child, SubModel};
-use crate::policy::{self, Acknowledgement};
+use crate::recovery::{Probe, Recovery};
 use crate::{Plan, Time};
 
 /// The fragments of one round in a stream.
@@ -40,38 +37,12 @@ pub(super) struct Stream {
     /// This worker's index at the node, and the node's fan-in.
     pub contributor: Contributor,
     pub fan_in: u8,
-    pub(super) slots: u32,
-    pub(super) window: u32,
-    /// Positions that a probe is about.
-    pub(super) group: u32,
-    pub(super) acknowledgement: Acknowledgement,
-
-    /// Lowest position that is not done.
-    pub(super) oldest: FragmentId,
-    /// Next position to send for the first time.
-    pub(super) next: FragmentId,
+    slots: u32,
+    window: u32,
     /// End of the positions that rounds own.
-    pub(super) limit: FragmentId,
+    limit: FragmentId,
     segments: VecDeque<Segment>,
-    /// Sent, and not acknowledged as the policy has it.
-    pub(super) outstanding: u32,
-    pub(super) flight: Flight,
-    pub(super) again: VecDeque<FragmentId>,
-
-    /// Transmissions so far.
-    pub(super) ordinal: u32,
-    /// Highest ordinal of a transmission whose result has come.
-    pub(super) answered_ordinal: u32,
-    /// When that was sent.
-    pub(super) answered_sent_at: Time,
-    /// Highest position whose result has come.
-    pub(super) top: FragmentId,
-    pub(super) rtt: Rtt,
-    pub(super) asking: Asking,
-    /// When to ask if nothing is heard.
-    pub(super) alarm: Option<Time>,
-    pub(super) last_heard: Option<Time>,
-    pub(super) last_status: Option<LastStatus>,
+    pub recovery: Recovery,
 }
 
 impl Stream {
@@ -86,24 +57,9 @@ impl Stream {
             fan_in: sub_model.place(node)?.children.len() as u8,
             slots: sub_model.slots,
             window: sub_model.window,
-            group: sub_model.group_fragments(),
-            acknowledgement: policy::of(sub_model.policy).acknowledgement(),
-            oldest: first,
-            next: first,
             limit: first,
             segments: VecDeque::new(),
-            outstanding: 0,
-            flight: Flight::new(sub_model.slots),
-            again: VecDeque::new(),
-            ordinal: 0,
-            answered_ordinal: 0,
-            answered_sent_at: Time(0),
-            top: first.plus(u32::MAX),
-            rtt: Rtt::default(),
-            asking: Asking::default(),
-            alarm: None,
-            last_heard: None,
-            last_status: None,
+            recovery: Recovery::new(sub_model, first),
         })
     }
 
@@ -131,86 +87,29 @@ impl Stream {
         }
     }
 
-    /// Whether some position was sent and is not done.
-    pub fn is_busy(&self) -> bool {
-        self.oldest != self.next
-    }
-
-    /// Whether a position was sent and has no result.
-    pub fn is_pending(&self, position: FragmentId) -> bool {
-        position.since(self.oldest) >= 0
-            && position.since(self.next) < 0
-            && !self.flight.is_done(position)
-    }
-
     /// What to send next: what was lost, then a question that is due, then new positions as the invariant and the window allow.
     pub fn next_action(&mut self, now: Time) -> Option<Action> {
-        if let Some(position) = self.next_again() {
-            return Some(self.contribute(position, true, now));
+        if let Some(position) = self.recovery.next_again() {
+            self.recovery.note_sent(position, now);
+            return Some(Action::Contribute { position, is_repetition: true });
         }
-        if let Some(probe) = self.next_probe(now) {
+        let can_send_new = self.can_send_new();
+        if let Some(probe) = self.recovery.next_probe(can_send_new, now) {
             return Some(Action::Ask(probe));
         }
-        self.can_send_new().then(|| {
-            let position = self.next;
-            self.next = position.plus(1);
-            self.outstanding += 1;
-            self.contribute(position, false, now)
+        can_send_new.then(|| {
+            let position = self.recovery.next();
+            self.recovery.note_sent(position, now);
+            Action::Contribute { position, is_repetition: false }
         })
     }
 
-    fn next_again(&mut self) -> Option<FragmentId> {
-        while let Some(position) = self.again.pop_front() {
-            if self.is_pending(position) {
-                return Some(position);
-            }
-        }
-        None
-    }
-
     /// Whether the invariant and the window allow another position, and a round has one.
-    pub fn can_send_new(&self) -> bool {
+    fn can_send_new(&self) -> bool {
+        let (oldest, next) = (self.recovery.oldest(), self.recovery.next());
         // All before `next - slots` are done, as each was the condition of one that has been sent.
-        let is_invariant_kept = (self.next.since(self.oldest) as u32) < self.slots;
-        self.next != self.limit && is_invariant_kept && self.outstanding < self.window
-    }
-
-    fn contribute(&mut self, position: FragmentId, is_repetition: bool, now: Time) -> Action {
-        self.ordinal = self.ordinal.wrapping_add(1);
-        self.flight.note_sent(position, self.ordinal, now);
-        if self.alarm.is_none() {
-            self.alarm = Some(now.plus(self.rtt.patience()));
-        }
-        Action::Contribute { position, is_repetition }
-    }
-
-    /// The result of a pending position has come.
-    pub fn complete(&mut self, position: FragmentId, now: Time) {
-        let Some(record) = self.flight.get(position).copied() else { return };
-        let was_acknowledged = self.acknowledgement == Acknowledgement::Held && record.held != 0;
-        self.outstanding -= u32::from(!was_acknowledged);
-        self.note_answer(
-            position,
-            &record,
-            self.flight.queue_of(position) == Some(Queue::Unreported),
-        );
-        self.flight.remove(position);
-        while self.oldest != self.next && self.flight.is_done(self.oldest) {
-            self.oldest = self.oldest.plus(1);
-        }
-        self.rtt.reset();
-        self.hear(now);
-    }
-
-    /// Whether the node leaves question after question unanswered.
-    pub fn is_silent(&self) -> bool {
-        self.asking.is_ignored()
-    }
-
-    /// Something came from the node: the alarm starts anew.
-    pub fn hear(&mut self, now: Time) {
-        self.last_heard = Some(now);
-        self.alarm = self.is_busy().then(|| now.plus(self.rtt.patience()));
+        let is_invariant_kept = (next.since(oldest) as u32) < self.slots;
+        next != self.limit && is_invariant_kept && self.recovery.outstanding() < self.window
     }
 }
 
@@ -242,7 +141,7 @@ mod tests {
         let mut stream = stream();
         stream.allocate(Round(0), 0..10);
         assert_eq!(sent(&mut stream), [u32::MAX, 0, 1]);
-        stream.complete(FragmentId(0), NOW);
+        stream.recovery.complete(FragmentId(0), NOW);
         assert_eq!(sent(&mut stream), [2]);
     }
 
@@ -252,10 +151,10 @@ mod tests {
         stream.allocate(Round(0), 0..10);
         sent(&mut stream);
         for position in [0, 1] {
-            stream.complete(FragmentId(position), NOW);
+            stream.recovery.complete(FragmentId(position), NOW);
         }
         assert_eq!(sent(&mut stream), [2], "3 shares a slot with the first, which has no result");
-        stream.complete(FragmentId(u32::MAX), NOW);
+        stream.recovery.complete(FragmentId(u32::MAX), NOW);
         assert_eq!(sent(&mut stream), [3, 4]);
     }
 

@@ -1,103 +1,45 @@
-//! When a worker asks its node, and what it sends again upon the answer: the recovery table of `spec/aggregation.md`.
+//! Recovery of a sender of contributions: when it asks the node that it sends to, and what it sends again upon the answer. The
+//! recovery table of `spec/aggregation.md`.
 //!
 //! Asking costs little and changes nothing, so everything here may be wrong about *whether* something was lost; only a status
-//! makes the worker send values again, and sending them again is harmless.
+//! makes a sender send values again, and sending them again is harmless.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `flight` | the positions on their way |
+//! | `asking` | the questions, and what an answer belongs to |
+//! | `rtt` | how long an answer takes |
 
-use std::time::Duration;
+mod asking;
+mod flight;
+mod rtt;
+
+use std::collections::VecDeque;
 
 use wiresum_wire::FragmentId;
 use wiresum_wire::control::{EntryState, double_word, status, word};
 
-use super::flight::{Queue, Record};
-use super::rtt::MAX_TIMEOUT;
-use super::stream::Stream;
 use crate::Time;
-use crate::policy::Acknowledgement;
+use crate::plan::SubModel;
+use crate::policy::{self, Acknowledgement};
+use asking::Asking;
+pub(crate) use asking::Probe;
+use flight::{Flight, Queue, Record};
+use rtt::Rtt;
 
 /// Positions by which packets may overtake each other before a missing one counts as lost: more than the queues of a
 /// host reorder, and less than the windows in use, or losses would be noticed only by silence.
 const REORDER_FRAGMENTS: u32 = 32;
-/// Questions that may still be answered. An answer is worth having even if another question has followed, because a timeout that
-/// is too short would else discard the very answers that could lengthen it.
-const OPEN_PROBES: usize = 8;
-
 /// Fragments, complete at an inner node but without a result, that one status makes a worker send again: each goes all the
 /// way to the root, through links that may be slow rather than lossy, so a worker must not add a window's worth at once.
 const STUCK_TRIALS: u32 = 4;
 
-/// Questions in a row without an answer after which a node counts as silent: two may be lost.
-const SILENT_QUESTIONS: u32 = 3;
-
-/// A question.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Probe {
-    /// Opaque number that comes back.
-    pub echo: u32,
-    /// First position asked about.
-    pub first: FragmentId,
-    /// Ordinal of the last transmission before it.
-    pub ordinal: u32,
-    pub sent_at: Time,
-}
-
 /// What the node said last about the first position asked about: for the error when time runs out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct LastStatus {
+pub(crate) struct LastStatus {
     pub first: FragmentId,
     pub state: EntryState,
     pub contributors: u64,
-}
-
-/// The questions of a stream.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Asking {
-    /// By echo, modulo their number.
-    open: [Option<Probe>; OPEN_PROBES],
-    asked: u32,
-    /// Questions in a row without an answer.
-    unanswered: u32,
-    /// When the latest question was asked, unless it is answered or given up.
-    waiting_since: Option<Time>,
-    /// Ordinal of the last transmission before the latest question.
-    ordinal: u32,
-    /// There is a reason to ask about the oldest position.
-    is_oldest_doubted: bool,
-}
-
-impl Asking {
-    fn ask(&mut self, first: FragmentId, ordinal: u32, now: Time) -> Probe {
-        self.asked = self.asked.wrapping_add(1);
-        self.unanswered += 1;
-        self.waiting_since = Some(now);
-        self.ordinal = ordinal;
-        self.is_oldest_doubted = false;
-        let probe = Probe { echo: self.asked, first, ordinal, sent_at: now };
-        self.open[self.asked as usize % OPEN_PROBES] = Some(probe);
-        probe
-    }
-
-    /// Whether the latest question may still be answered, given the timeout of the first of a row.
-    fn is_waiting(&self, timeout: Duration, now: Time) -> bool {
-        let doublings = self.unanswered.clamp(1, 8) - 1;
-        let patience = timeout.saturating_mul(1 << doublings).min(MAX_TIMEOUT);
-        self.waiting_since.is_some_and(|since| now.since(since) < patience)
-    }
-
-    /// Whether question after question goes unanswered.
-    pub fn is_ignored(&self) -> bool {
-        self.unanswered >= SILENT_QUESTIONS
-    }
-
-    /// The question that this answers; `None` if it is too old or not ours.
-    fn answer(&mut self, echo: u32, first: FragmentId) -> Option<Probe> {
-        let open = &mut self.open[echo as usize % OPEN_PROBES];
-        let probe = open.take_if(|probe| probe.echo == echo && probe.first == first)?;
-        self.unanswered = 0;
-        if echo == self.asked {
-            self.waiting_since = None;
-        }
-        Some(probe)
-    }
 }
 
 /// What a status says of one position.
@@ -120,14 +62,173 @@ impl Report {
     }
 }
 
-impl Stream {
-    /// The probe to send now, if one is due.
-    pub fn next_probe(&mut self, now: Time) -> Option<Probe> {
+/// What a sender knows of what it has sent to one node in one sub-model.
+pub(crate) struct Recovery {
+    window: u32,
+    /// Positions that a probe is about.
+    group: u32,
+    acknowledgement: Acknowledgement,
+    /// Lowest position that was sent and is not done, or `next`.
+    oldest: FragmentId,
+    /// End of the positions that were sent.
+    next: FragmentId,
+    /// Sent, and not acknowledged as the policy has it.
+    outstanding: u32,
+    flight: Flight,
+    again: VecDeque<FragmentId>,
+    /// Transmissions so far.
+    ordinal: u32,
+    /// Highest ordinal of a transmission whose result has come.
+    answered_ordinal: u32,
+    /// When that was sent.
+    answered_sent_at: Time,
+    /// Highest position whose result has come.
+    top: FragmentId,
+    rtt: Rtt,
+    asking: Asking,
+    /// When to ask if nothing is heard.
+    alarm: Option<Time>,
+    last_heard: Option<Time>,
+    last_status: Option<LastStatus>,
+}
+
+impl Recovery {
+    /// Of a sender to a sub-model's node, whose first position will be `first`.
+    pub fn new(sub_model: &SubModel, first: FragmentId) -> Self {
+        Self {
+            window: sub_model.window,
+            group: sub_model.group_fragments(),
+            acknowledgement: policy::of(sub_model.policy).acknowledgement(),
+            oldest: first,
+            next: first,
+            outstanding: 0,
+            flight: Flight::new(sub_model.slots),
+            again: VecDeque::new(),
+            ordinal: 0,
+            answered_ordinal: 0,
+            answered_sent_at: Time(0),
+            top: first.plus(u32::MAX),
+            rtt: Rtt::default(),
+            asking: Asking::default(),
+            alarm: None,
+            last_heard: None,
+            last_status: None,
+        }
+    }
+
+    /// Lowest position that was sent and is not done; the next one to send if there is none.
+    pub fn oldest(&self) -> FragmentId {
+        self.oldest
+    }
+
+    /// End of the positions that were sent.
+    pub fn next(&self) -> FragmentId {
+        self.next
+    }
+
+    /// When [`Self::handle_timeout`] is due.
+    pub fn alarm(&self) -> Option<Time> {
+        self.alarm
+    }
+
+    /// When something last came from the node.
+    pub fn last_heard(&self) -> Option<Time> {
+        self.last_heard
+    }
+
+    /// What the node said last.
+    pub fn last_status(&self) -> Option<LastStatus> {
+        self.last_status
+    }
+
+    /// Positions sent that no one has acknowledged, as the policy has it.
+    pub fn outstanding(&self) -> u32 {
+        self.outstanding
+    }
+
+    /// Whether some position was sent and is not done.
+    pub fn is_busy(&self) -> bool {
+        self.oldest != self.next
+    }
+
+    /// Whether a position was sent and has no result.
+    pub fn is_pending(&self, position: FragmentId) -> bool {
+        position.since(self.oldest) >= 0
+            && position.since(self.next) < 0
+            && !self.flight.is_done(position)
+    }
+
+    /// Whether the node leaves question after question unanswered.
+    pub fn is_silent(&self) -> bool {
+        self.asking.is_ignored()
+    }
+
+    /// A position is sent, for the first time or again.
+    pub fn note_sent(&mut self, position: FragmentId, now: Time) {
+        let is_new = position.since(self.next) >= 0;
+        self.outstanding += u32::from(is_new);
+        if is_new {
+            self.next = position.plus(1);
+        }
+        self.ordinal = self.ordinal.wrapping_add(1);
+        self.flight.note_sent(position, self.ordinal, now);
+        if self.alarm.is_none() {
+            self.alarm = Some(now.plus(self.rtt.patience()));
+        }
+    }
+
+    /// A position to be sent again.
+    pub fn next_again(&mut self) -> Option<FragmentId> {
+        while let Some(position) = self.again.pop_front() {
+            if self.is_pending(position) {
+                return Some(position);
+            }
+        }
+        None
+    }
+
+    /// A result of a pending position has come, and its check failed. How many of it have by now.
+    pub fn note_damaged(&mut self, position: FragmentId) -> u8 {
+        self.flight.get(position).map_or(0, |record| {
+            record.damaged = record.damaged.saturating_add(1);
+            record.damaged
+        })
+    }
+
+    /// The result of a pending position has come.
+    pub fn complete(&mut self, position: FragmentId, now: Time) {
+        let Some(record) = self.flight.get(position).copied() else { return };
+        let was_acknowledged = self.acknowledgement == Acknowledgement::Held && record.held != 0;
+        self.outstanding -= u32::from(!was_acknowledged);
+        let is_unreported = self.flight.queue_of(position) == Some(Queue::Unreported);
+        self.note_answer(position, &record, is_unreported);
+        self.flight.remove(position);
+        while self.oldest != self.next && self.flight.is_done(self.oldest) {
+            self.oldest = self.oldest.plus(1);
+        }
+        self.rtt.reset();
+        self.hear(now);
+    }
+
+    /// Something came from the node: the alarm starts anew.
+    pub fn hear(&mut self, now: Time) {
+        self.last_heard = Some(now);
+        self.alarm = self.is_busy().then(|| now.plus(self.rtt.patience()));
+    }
+
+    /// As [`Self::hear`], but what came is no reason to wait longer.
+    pub fn note_heard(&mut self, now: Time) {
+        self.last_heard = Some(now);
+    }
+
+    /// The probe to send now, if one is due. `can_send_new`: whether the sender will send new positions without hearing anything.
+    pub fn next_probe(&mut self, can_send_new: bool, now: Time) -> Option<Probe> {
         if !self.is_busy() || self.asking.is_waiting(self.rtt.timeout(), now) {
             return None;
         }
         let doubted = self.asking.is_oldest_doubted.then_some(self.oldest);
-        let first = doubted.or_else(|| self.gap()).or_else(|| self.unacknowledged_group())?;
+        let first =
+            doubted.or_else(|| self.gap()).or_else(|| self.unacknowledged_group(can_send_new))?;
         self.alarm = Some(now.plus(self.rtt.patience()));
         Some(self.asking.ask(first, self.ordinal, now))
     }
@@ -149,18 +250,18 @@ impl Stream {
 
     /// Where a status is the acknowledgement: the first position without one, once a group's worth is out, or half a window, so
     /// that the other half keeps the link busy, or nothing more can be sent.
-    fn unacknowledged_group(&self) -> Option<FragmentId> {
+    fn unacknowledged_group(&self, can_send_new: bool) -> Option<FragmentId> {
         if self.acknowledgement != Acknowledgement::Held {
             return None;
         }
         let (position, _) = self.flight.first(Queue::Unreported, self.oldest)?;
         let sent_since = self.ordinal.wrapping_sub(self.asking.ordinal);
         let is_due = sent_since >= self.group.min(self.window.div_ceil(2));
-        (is_due || sent_since > 0 && !self.can_send_new()).then_some(position)
+        (is_due || sent_since > 0 && !can_send_new).then_some(position)
     }
 
     /// Evidence about losses from a result that has come.
-    pub fn note_answer(&mut self, position: FragmentId, record: &Record, is_unreported: bool) {
+    fn note_answer(&mut self, position: FragmentId, record: &Record, is_unreported: bool) {
         if position.since(self.top) > 0 {
             self.top = position;
         }

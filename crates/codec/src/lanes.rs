@@ -1,0 +1,47 @@
+//! What aggregators do with lanes, at the speed of the processor's widest vectors. Integers only: no format is needed.
+
+use wiresum_wire::LaneType;
+
+use crate::instructions::{self, Instructions};
+use crate::lane::{I16Be, I16Le, I32Be, I32Le};
+
+/// Calls a kernel with the lane type as a type.
+macro_rules! by_lanes {
+    ($lanes:expr, $kernel:ident, $($argument:expr),+) => {
+        match $lanes {
+            LaneType::I32Le => instructions::$kernel::<I32Le>($($argument),+),
+            LaneType::I32Be => instructions::$kernel::<I32Be>($($argument),+),
+            LaneType::I16Le => instructions::$kernel::<I16Le>($($argument),+),
+            LaneType::I16Be => instructions::$kernel::<I16Be>($($argument),+),
+        }
+    };
+}
+
+/// Adds the lanes of `payload` to those of `totals`, modulo 2^(bits of a lane). The slices are equally long.
+pub fn add_lanes(lanes: LaneType, totals: &mut [u8], payload: &[u8]) {
+    add_with(Instructions::best(), lanes, totals, payload);
+}
+
+/// Keeps the larger of each lane of `totals` and `payload`. The slices are equally long.
+pub fn maximize_lanes(lanes: LaneType, totals: &mut [u8], payload: &[u8]) {
+    maximize_with(Instructions::best(), lanes, totals, payload);
+}
+
+/// [`LaneType::sum`], the same number sooner.
+#[must_use]
+pub fn sum_lanes(lanes: LaneType, payload: &[u8]) -> u32 {
+    sum_with(Instructions::best(), lanes, payload)
+}
+
+pub(crate) fn add_with(set: Instructions, lanes: LaneType, totals: &mut [u8], payload: &[u8]) {
+    by_lanes!(lanes, add, set, totals, payload);
+}
+
+pub(crate) fn maximize_with(set: Instructions, lanes: LaneType, totals: &mut [u8], payload: &[u8]) {
+    by_lanes!(lanes, maximum, set, totals, payload);
+}
+
+pub(crate) fn sum_with(set: Instructions, lanes: LaneType, payload: &[u8]) -> u32 {
+    // Modulo the lane's own width; sign extension does not reach the bits that are kept.
+    lanes.add_sums(by_lanes!(lanes, sum, set, payload), 0)
+}

@@ -1,0 +1,82 @@
+"""`wiresum predict`: how long a plan's all-reduce takes, and what holds it up."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from wiresum.cli import options
+from wiresum.cli.console import note, out, print_json
+from wiresum.cli.options import load_topology
+from wiresum.cli.quantities import parse_size
+from wiresum.plan import AggregationPlan
+from wiresum.plan.predict import Prediction
+from wiresum.plan.predict import predict as predict_plan
+from wiresum.plan.predict.network import UNLIMITED_BPS
+
+
+def predict(
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file, as `wiresum plan` writes it")],
+    topology: Annotated[str, typer.Option("--topology", "-t", help="The plan's topology: a name or a file")],
+    size: Annotated[str, typer.Option("--bytes", help="float32 bytes of the gradient, as 25MB")] = "25MB",
+    start: Annotated[
+        list[str] | None, typer.Option("--start", help="WORKER=SECONDS until it has its gradient; repeatable")
+    ] = None,
+    upload_only: Annotated[
+        bool, typer.Option("--upload-only", help="Until the root has the sum, as XAgg counts")
+    ] = False,
+    barrier: Annotated[
+        bool, typer.Option("--barrier", help="Values wait for the last start, as workers that agree on exponents do")
+    ] = False,
+    workers: options.WorkersOption = None,
+    rate: options.RateOption = None,
+    scale: options.ScaleOption = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw the rates over time into this file")] = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Predict the time of a plan's all-reduce, without running it: a fluid with fair shares of each link.
+
+    Example: `wiresum predict plan.json --topology xagg --bytes 97MB --start W3=2`
+    """
+    network = load_topology(topology, workers=workers, rate=rate, scale=scale)
+    starts = parse_starts(start or [])
+    found = predict_plan(network, AggregationPlan.read(plan), parse_size(size), starts, upload_only, barrier=barrier)
+    if plot:
+        from wiresum.plan.predict.plot import draw
+
+        draw(found, plot)
+        note(f"{plot}: rates over time")
+    if as_json:
+        print_json(found.to_json())
+    else:
+        show(found)
+
+
+def parse_starts(given: list[str]) -> dict[str, float]:
+    """Seconds by worker from `W3=2`.
+
+    Raises:
+        typer.BadParameter: it has another form.
+    """
+    starts: dict[str, float] = {}
+    for text in given:
+        name, _, seconds = text.partition("=")
+        try:
+            starts[name] = float(seconds)
+        except ValueError:
+            raise typer.BadParameter(f"--start {text}: give a worker and seconds, as W3=2") from None
+    return starts
+
+
+def show(found: Prediction) -> None:
+    """The time, what holds it up, and the load of every link."""
+    table = Table()
+    for column in ("link", "Mbit/s", "MB on the wire", "busy"):
+        table.add_column(column, justify="left" if column == "link" else "right")
+    for load in found.links:
+        rate = "unlimited" if load.bandwidth_bps == UNLIMITED_BPS else f"{load.bandwidth_bps / 1e6:,.0f}"
+        table.add_row(str(load.capacity), rate, f"{load.wire_bytes / 1e6:,.1f}", f"{100 * load.utilisation:.0f} %")
+    out.print(table)
+    out.print(f"all-reduce: {found.seconds:.4f} s; the root has the sum at {found.root_done_seconds:.4f} s")
+    out.print(f"bottleneck: {found.bottleneck.capacity}, {found.bottleneck.busy_seconds:.4f} s on its own")

@@ -1,0 +1,117 @@
+"""How long an all-reduce takes, by its flows: max-min fair sharing of links, with sums in the network.
+
+A fluid: no packets, no delay, no loss. It is what planners compare trees by, and a bound for what runners measure.
+
+Example:
+    >>> from wiresum.plan import Job, plan, star
+    >>> from wiresum.plan.predict import predict
+    >>> round(predict(star(4), plan(star(4), Job()), 25_000_000).seconds, 3)
+    0.411
+"""
+
+from collections.abc import Mapping
+
+from wiresum.errors import PlanError
+from wiresum.plan.aggregation_plan import AggregationPlan, Policy
+from wiresum.plan.placement import Parents, parents_of
+from wiresum.plan.predict.fluid import simulate
+from wiresum.plan.predict.framing import wire_bytes
+from wiresum.plan.predict.network import Network
+from wiresum.plan.predict.prediction import FlowRates, LinkLoad, Prediction
+from wiresum.plan.predict.ring import predict_ring
+from wiresum.plan.predict.schedule import Schedule
+from wiresum.plan.topology import Topology
+
+__all__ = ["FlowRates", "LinkLoad", "Network", "Prediction", "predict", "predict_ring", "predict_tree"]
+
+
+def predict(
+    topology: Topology,
+    plan: AggregationPlan,
+    bytes: int,
+    starts: Mapping[str, float] | None = None,
+    upload_only: bool = False,
+    *,
+    barrier: bool = False,
+) -> Prediction:
+    """Predicts one all-reduce of a plan.
+
+    Streams that take the same tree move as one. Under `cache` a node sends on at the rate of the slowest of its
+    children that are not ahead of it: it holds what the others sent. Under `pool` all edges of a stream have the rate
+    of the slowest and begin with the latest worker.
+
+    Args:
+        topology: where the plan's nodes and workers are, by name.
+        plan: who sums what.
+        bytes: float32 bytes of the gradient; headers are added.
+        starts: seconds at which workers have their gradients, by name; 0 for those that are not named.
+        upload_only: until the root holds the sum, as XAgg counts (§II); otherwise until every worker has it.
+        barrier: values wait for the last worker's start, as Wiresum's own workers do, which agree on shapes and
+            exponents first; otherwise everyone sends as soon as he can, as in XAgg.
+
+    Raises:
+        PlanError: a start of a worker that the plan does not have, or two nodes without a path.
+        TopologyError: the plan names a node that the topology does not have.
+    """
+    starts = starts or {}
+    _check_starts(starts, [worker.name for worker in plan.workers])
+    if barrier:
+        starts = {worker.name: max(starts.values(), default=0.0) for worker in plan.workers}
+    schedule = Schedule(Network(topology), upload_only)
+    total = sum(wire_bytes(plan, sub_model, bytes) for sub_model in plan.sub_models)
+    for names, parents, lockstep, size in _streams(plan, bytes):
+        schedule.add_tree(parents, size, starts=starts, stream=names, lockstep=lockstep, adding_factor=total / bytes)
+    return _run(schedule)
+
+
+def predict_tree(
+    topology: Topology,
+    parents: Parents,
+    bytes: float,
+    *,
+    starts: Mapping[str, float] | None = None,
+    upload_only: bool = False,
+    policy: Policy = "cache",
+) -> Prediction:
+    """Predicts a tree that is not a plan yet, without headers: `bytes` is what is on the wire, as in the papers.
+
+    A parameter server without sums in the network is a tree with one node. Arguments and errors as for `predict`.
+
+    Example:
+        >>> from wiresum.plan import star
+        >>> tree = {"w0": "switch", "w1": "switch", "switch": None}
+        >>> predict_tree(star(2), tree, 62.5e6).seconds
+        1.0
+    """
+    starts = starts or {}
+    _check_starts(starts, [name for name in parents if name not in parents.values()])
+    schedule = Schedule(Network(topology), upload_only)
+    schedule.add_tree(parents, bytes, starts=starts, lockstep=policy == "pool")
+    return _run(schedule)
+
+
+def _streams(plan: AggregationPlan, gradient_bytes: int) -> list[tuple[str, Parents, bool, int]]:
+    """Sub-models with the same tree as one: names, tree, lockstep, bytes on the wire."""
+    groups: dict[str, list[int]] = {}
+    for index, sub_model in enumerate(plan.sub_models):
+        groups.setdefault(str(sub_model.tree), []).append(index)
+    streams: list[tuple[str, Parents, bool, int]] = []
+    for indices in groups.values():
+        members = [plan.sub_models[index] for index in indices]
+        size = sum(wire_bytes(plan, member, gradient_bytes) for member in members)
+        lockstep = all(member.policy == "pool" for member in members)
+        streams.append(("+".join(member.name for member in members), parents_of(plan, members[0]), lockstep, size))
+    return streams
+
+
+def _check_starts(starts: Mapping[str, float], workers: list[str]) -> None:
+    for name, seconds in starts.items():
+        if name not in workers:
+            raise PlanError(f"starts: there is no worker {name}; the plan has {', '.join(workers)}")
+        if not 0 <= seconds < float("inf"):
+            raise PlanError(f"starts: {name} starts at {seconds} s; give 0 or more")
+
+
+def _run(schedule: Schedule) -> Prediction:
+    spans = simulate(schedule.flows, schedule.capacities)
+    return Prediction.of(schedule.flows, spans, schedule.capacities)
