@@ -13,6 +13,10 @@ class PlanError(WiresumError, ValueError):
     """A plan has a field that no runner can honour; the message names the field."""
 
 
+class NotWorthwhileError(PlanError):
+    """Summing in the network would not make this job faster; the message says why, and what to use instead."""
+
+
 class TopologyError(WiresumError, ValueError):
     """A topology has a field that cannot be; the message names the field."""
 

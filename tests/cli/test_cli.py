@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from wiresum.plan import PLANNERS, TOPOLOGIES, AggregationPlan, Topology
+from wiresum.plan import PLANNERS, TOPOLOGIES, AggregationPlan, Evaluation, Topology
 
 WAIT_S = 60
 """A bound; each command takes about a second."""
@@ -72,10 +72,10 @@ def test_a_plan_goes_to_a_file(tmp_path):
     assert len(AggregationPlan.read(tmp_path / "plan.json").nodes) == 3
 
 
-@pytest.mark.parametrize("format_name", ["plan", "topology"])
+@pytest.mark.parametrize("format_name", ["plan", "topology", "evaluation"])
 def test_schemas_name_every_field(format_name):
     schema = json.loads(wiresum("schema", format_name).stdout)
-    model = {"plan": AggregationPlan, "topology": Topology}[format_name]
+    model = {"plan": AggregationPlan, "topology": Topology, "evaluation": Evaluation}[format_name]
     assert set(schema["properties"]) == set(model.model_fields)
     assert schema["additionalProperties"] is False
 
@@ -142,6 +142,20 @@ def test_control_c_ends_a_run():
         assert "ready" in running.stdout.readline()
         running.send_signal(signal.SIGINT)
         assert running.wait(WAIT_S) == 128 + signal.SIGINT
+
+
+def test_a_plan_is_explained_and_a_job_that_gains_nothing_is_turned_away(tmp_path):
+    done = wiresum("plan", "xagg", "--planner", "xagg", "--k", "3", "--explain", "-o", str(tmp_path / "plan.json"))
+    assert "k = 3, as given" in done.stderr
+    assert "S1 sums W4, W5, W6" in done.stderr
+    assert "bottleneck S1" in done.stderr
+    file = tmp_path / "evaluation.json"
+    rounds = [{"name": f"w{rank}", "compute_seconds": 9.5, "communication_seconds": 0.5} for rank in range(2)]
+    file.write_text(json.dumps({"format": "wiresum-evaluation/1", "workers": rounds}))
+    done = wiresum("plan", "star", "-n", "2", "--planner", "xagg", "--evaluation", str(file))
+    assert done.returncode == 4
+    assert "communication is 5.0% of a round" in done.stderr
+    assert not done.stdout
 
 
 def test_a_prediction_names_the_time_and_the_bottleneck(tmp_path):

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from wiresum.plan import AggregationPlan, Link, Node, Topology
+from wiresum.plan import AggregationPlan, Evaluation, Link, Node, Topology
 from wiresum.plan.aggregation_plan import PlanJob, PlanNode, PlanWorker, SubModel, TreeNode
+from wiresum.plan.evaluation import WorkerEvaluation
 
 SPEC = Path(__file__).parents[2] / "spec"
 SECTIONS = {
@@ -20,12 +21,14 @@ SECTIONS = {
     ("plan.md", "Worker"): PlanWorker,
     ("plan.md", "Sub-model"): SubModel,
     ("plan.md", "Tree node"): TreeNode,
+    ("plan.md", "Evaluation"): Evaluation,
+    ("plan.md", "Evaluated worker"): WorkerEvaluation,
 }
 
 
 def section(file: str, heading: str) -> str:
     text = (SPEC / file).read_text()
-    return re.split(rf"^#+ {heading}$", text, flags=re.MULTILINE)[1].split("\n## ")[0]
+    return re.split(rf"^#+ {heading}$", text, flags=re.MULTILINE)[1].split("\n## ")[0].split("\n### ")[0]
 
 
 @pytest.mark.parametrize(("place", "model"), SECTIONS.items(), ids=[f"{f}-{h}" for f, h in SECTIONS])
@@ -42,5 +45,5 @@ def test_the_examples_can_be_read():
 
 
 def test_the_schemas_are_json_schema():
-    for model in (Topology, AggregationPlan):
+    for model in (Topology, AggregationPlan, Evaluation):
         assert json.loads(json.dumps(model.model_json_schema()))["type"] == "object"

@@ -1,6 +1,7 @@
 """Table of contents of the command `wiresum`.
 
 Exit codes: 0 success; 1 failure; 2 wrong usage; 3 a privilege or support is missing on this machine;
+4 the planner advises against summing in the network;
 `testbed run` ends with the exit code of the first worker that fails.
 """
 
@@ -11,12 +12,13 @@ from pydantic import ValidationError
 
 from wiresum.cli import bench, demo, doctor, plan, predict, schema, testbed, topology, version
 from wiresum.cli.console import fail
-from wiresum.errors import PlanError, SupportError, TopologyError, WiresumError
+from wiresum.errors import NotWorthwhileError, PlanError, SupportError, TopologyError, WiresumError
 from wiresum.plan.document import describe
 
 FAILURE = 1
 USAGE = 2
 UNSUPPORTED = 3
+NOT_WORTHWHILE = 4
 
 app = typer.Typer(
     name="wiresum",
@@ -41,6 +43,8 @@ def main() -> None:
     """Runs the command line; errors become one line and an exit code."""
     try:
         app()
+    except NotWorthwhileError as answer:
+        sys.exit(fail(str(answer), NOT_WORTHWHILE))
     except (PlanError, TopologyError) as refused:
         sys.exit(fail(str(refused), USAGE))
     except ValidationError as invalid:

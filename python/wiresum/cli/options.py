@@ -9,7 +9,7 @@ from wiresum.cli.quantities import parse_rate, parse_size
 from wiresum.errors import TopologyError
 from wiresum.plan import PLANNERS, TOPOLOGIES, AggregationPlan, Job, PlanOptions, Topology
 from wiresum.plan import plan as make_plan
-from wiresum.plan.aggregation_plan import Engine, Lanes, Policy
+from wiresum.plan.aggregation_plan import Lanes, Policy
 from wiresum.plan.job import DEFAULT_GRADIENT_BYTES, DEFAULT_MTU_BYTES, DEFAULT_WINDOW
 
 EngineChoice = Literal["auto", "xdp", "af_xdp", "udp"]
@@ -29,6 +29,12 @@ WindowOption = Annotated[int, typer.Option("--window", min=1, help="Fragments in
 SlotsOption = Annotated[int | None, typer.Option("--slots", help="Slots at each node [default: by policy]")]
 GradientOption = Annotated[str, typer.Option("--gradient", help="Largest collective that `cache` holds, as 64MB")]
 MtuOption = Annotated[int, typer.Option("--mtu", help="Bytes of the largest IP packet")]
+KOption = Annotated[
+    int | None, typer.Option("-k", "--k", min=2, max=64, help="Children of a node in the planner xagg [default: best]")
+]
+EvaluationOption = Annotated[
+    Path | None, typer.Option("--evaluation", help="Measured rounds, for the planner xagg: similar workers together")
+]
 PlannerOption = Annotated[str, typer.Option("--planner", help=f"One of: {', '.join(PLANNERS)}")]
 JsonOption = Annotated[bool, typer.Option("--json", help="For machines: one JSON object on standard output")]
 
@@ -68,7 +74,6 @@ def _refuse_options(name: str, options: dict[str, Any], what: str) -> None:
         raise TopologyError(f"{what} takes no --{next(iter(options))}; leave it out (topology {name})")
 
 
-def place_job(topology: Topology, planner: str, engine: Engine, gradient: str, **job: Any) -> AggregationPlan:
+def place_job(topology: Topology, planner: str, choices: PlanOptions, gradient: str, **job: Any) -> AggregationPlan:
     """Plans a job that was described on the command line."""
-    placed = Job(gradient_bytes=parse_size(gradient), **job)
-    return make_plan(topology, placed, PlanOptions(engine=engine), planner)
+    return make_plan(topology, Job(gradient_bytes=parse_size(gradient), **job), choices, planner)

@@ -8,7 +8,11 @@ import typer
 from wiresum.cli import options
 from wiresum.cli.console import note
 from wiresum.cli.options import load_topology, place_job
+from wiresum.cli.quantities import parse_size
+from wiresum.plan import AggregationPlan, Evaluation, PlanOptions, Topology
 from wiresum.plan.aggregation_plan import Engine
+from wiresum.plan.placement import parents_of
+from wiresum.plan.predict import predict
 
 
 def plan(
@@ -24,22 +28,43 @@ def plan(
     gradient: options.GradientOption = options.DEFAULT_GRADIENT,
     mtu: options.MtuOption = options.DEFAULT_MTU_BYTES,
     planner: options.PlannerOption = "direct",
+    k: options.KOption = None,
+    evaluation: options.EvaluationOption = None,
     engine: Annotated[Engine, typer.Option(help="What runs the aggregators")] = "xdp",
     job_id: Annotated[int, typer.Option("--job", help="Number of the job on its aggregators")] = 1,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File [default: standard output]")] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Say why this plan, and its predicted time")] = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """Place a job on a topology: which node sums what.
 
-    Example: `wiresum plan xagg --policy cache -o plan.json`
+    Example: `wiresum plan xagg --policy cache --planner xagg --explain -o plan.json`
     """
     network = load_topology(topology, workers=workers, rate=rate, scale=scale)
+    rounds = Evaluation.read(evaluation) if evaluation else None
     made = place_job(
-        network, planner, engine, gradient,
+        network, planner, PlanOptions(engine=engine, k=k, evaluation=rounds), gradient,
         id=job_id, policy=policy, lanes=lanes, codec=codec, window=window, slots=slots, mtu_bytes=mtu,
     )  # fmt: skip
+    if explain:
+        note(explanation(network, made, parse_size(gradient)))
     if output:
         made.write(output)
         note(f"{output}: {len(made.workers)} workers, {len(made.nodes)} aggregators")
     if as_json or not output:
         print(made.to_json(), end="")
+
+
+def explanation(network: Topology, made: AggregationPlan, gradient_bytes: int) -> str:
+    """The planner's reason, each node's children, and the predicted time of the largest collective."""
+    lines = [made.planner]
+    for sub_model in (one for one in made.sub_models if one.role == "values"):
+        parents = parents_of(made, sub_model)
+        for node in sub_model.tree:
+            name = made.node(node.node).name
+            lines.append(f"{name} sums {', '.join(child for child in parents if parents[child] == name)}")
+    found = predict(network, made, gradient_bytes)
+    lines.append(
+        f"{gradient_bytes / 1e6:g} MB: {found.seconds:.4f} s predicted; bottleneck {found.bottleneck.capacity}"
+    )
+    return "\n".join(lines)

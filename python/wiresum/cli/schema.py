@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from wiresum.cli.console import print_json
-from wiresum.plan import AggregationPlan, Topology
+from wiresum.plan import AggregationPlan, Evaluation, Topology
 from wiresum.plan.document import FileDocument
 
 
@@ -15,12 +15,17 @@ class Format(StrEnum):
 
     PLAN = "plan"
     TOPOLOGY = "topology"
+    EVALUATION = "evaluation"
 
 
-MODELS: dict[Format, type[FileDocument]] = {Format.PLAN: AggregationPlan, Format.TOPOLOGY: Topology}
+MODELS: dict[Format, type[FileDocument]] = {
+    Format.PLAN: AggregationPlan,
+    Format.TOPOLOGY: Topology,
+    Format.EVALUATION: Evaluation,
+}
 
 
-def schema(which: Annotated[Format, typer.Argument(metavar="FORMAT", help="plan or topology")]) -> None:
+def schema(which: Annotated[Format, typer.Argument(metavar="FORMAT", help="plan, topology or evaluation")]) -> None:
     """Print the JSON schema of a file format.
 
     Example: `wiresum schema plan > plan.schema.json`

@@ -10,7 +10,7 @@ from wiresum.cli import options
 from wiresum.cli.console import note, out, print_json
 from wiresum.cli.options import EngineChoice, load_topology, place_job
 from wiresum.cli.testbed_summary import describe, summarize
-from wiresum.plan import AggregationPlan, Topology
+from wiresum.plan import AggregationPlan, PlanOptions, Topology
 from wiresum.plan.aggregation_plan import Engine
 from wiresum.testbed import Testbed, records, support
 from wiresum.testbed import run as run_at_workers
@@ -160,7 +160,7 @@ def _plan(
         return None
     if file:
         return AggregationPlan.read(file)
-    return place_job(network, planner, choose_engine(engine, loopback), gradient, **job)
+    return place_job(network, planner, PlanOptions(engine=choose_engine(engine, loopback)), gradient, **job)
 
 
 def choose_engine(choice: EngineChoice, loopback: bool) -> Engine:

@@ -7,6 +7,7 @@ Example:
 """
 
 from wiresum.plan.aggregation_plan import AggregationPlan
+from wiresum.plan.evaluation import Evaluation
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.plan.planners import PLANNERS, plan
@@ -17,6 +18,7 @@ __all__ = [
     "PLANNERS",
     "TOPOLOGIES",
     "AggregationPlan",
+    "Evaluation",
     "Job",
     "Link",
     "Node",

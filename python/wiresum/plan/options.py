@@ -6,7 +6,8 @@ from pydantic import Field
 
 from wiresum.plan.aggregation_plan import MAX_U16, Engine
 from wiresum.plan.document import Document
-from wiresum.wire import DEFAULT_PORT
+from wiresum.plan.evaluation import Evaluation
+from wiresum.wire import DEFAULT_PORT, MAX_CONTRIBUTORS
 
 
 class PlanOptions(Document):
@@ -15,7 +16,11 @@ class PlanOptions(Document):
     Attributes:
         engine: what runs the aggregators.
         port: their UDP port.
+        k: most children of an aggregator, for planners of k-ary trees; chosen by them where absent.
+        evaluation: a measured round of each worker, for planners that put similar workers together.
     """
 
     engine: Engine = "xdp"
     port: Annotated[int, Field(ge=1, le=MAX_U16)] = DEFAULT_PORT
+    k: Annotated[int, Field(ge=2, le=MAX_CONTRIBUTORS)] | None = None
+    evaluation: Evaluation | None = None

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from wiresum.errors import PlanError
 from wiresum.plan.aggregation_plan import (
     FORMAT,
+    LANE_BYTES,
+    SLOT_VERSIONS,
     AggregationPlan,
     Child,
     NodeChild,
@@ -147,15 +149,20 @@ def _streams(job: Job, trees: Sequence[list[TreeNode]], shares: Sequence[float])
     return [exponents, *values]
 
 
+def needed_bytes(job: Job) -> int:
+    """Memory for values at each node of a tree, that of the exponents included."""
+    return SLOT_VERSIONS * (EXPONENT_SLOTS + job.value_slots) * job.packet_values * LANE_BYTES
+
+
 def _check_memory(topology: Topology, plan: AggregationPlan) -> None:
     for node in plan.nodes:
         placed = [sub_model for sub_model in plan.sub_models if sub_model.place(node.id)]
         needed = sum(sub_model.slot_bytes(plan.job.payload_bytes) for sub_model in placed)
-        memory = topology.node(node.name).memory_bytes
-        if memory is not None and needed > memory:
+        server = topology.node(node.name)
+        if server.memory_bytes is not None and needed + server.memory_used_bytes > server.memory_bytes:
             raise PlanError(
-                f"node {node.name} has {memory} bytes for slots and the job needs {needed}; "
-                "lower `gradient_bytes` or `slots`, or use the policy `pool`"
+                f"node {node.name} has {server.memory_bytes - server.memory_used_bytes} bytes for slots and the job "
+                f"needs {needed}; lower `gradient_bytes` or `slots`, or use the policy `pool`"
             )
 
 

@@ -29,7 +29,9 @@ class Node(Document):
         address: IP address on the training network.
         aggregation_rate_bps: bit/s of gradient that the node can add, all children together; 0: it does not sum.
         memory_bytes: memory that it has for slots; unlimited where absent.
-        cores: CPU cores for aggregation.
+        memory_used_bytes: of it, what other work holds; the job's own slots do not count.
+        cores: CPU cores for aggregation, with which `aggregation_rate_bps` was measured.
+        idle_cores: of them, those without other work; all where absent.
         sums_at: the node that sums what leaves this one; where absent, planners choose (`direct`: the nearest).
     """
 
@@ -38,7 +40,9 @@ class Node(Document):
     address: str | None = None
     aggregation_rate_bps: Annotated[float, Field(ge=0)] = 0.0
     memory_bytes: Annotated[int, Field(gt=0)] | None = None
+    memory_used_bytes: Annotated[int, Field(ge=0)] = 0
     cores: Annotated[int, Field(gt=0)] = 1
+    idle_cores: Annotated[int, Field(ge=0)] | None = None
     sums_at: Name | None = None
 
     @field_validator("address")
@@ -54,7 +58,21 @@ class Node(Document):
             raise ValueError(f"node {self.name}: a {self.kind} sums, so `aggregation_rate_bps` must be above 0")
         if self.kind == "worker" and self.sums:
             raise ValueError(f"node {self.name}: workers do not sum; remove `aggregation_rate_bps` or change `kind`")
+        if self.idle_core_count > self.cores:
+            raise ValueError(
+                f"node {self.name}: `idle_cores` is {self.idle_cores} of {self.cores}; correct one of them"
+            )
         return self
+
+    @property
+    def idle_core_count(self) -> int:
+        """Cores without other work."""
+        return self.cores if self.idle_cores is None else self.idle_cores
+
+    @property
+    def available_rate_bps(self) -> float:
+        """bit/s of gradient that its idle cores can add."""
+        return self.aggregation_rate_bps * self.idle_core_count / self.cores
 
     @property
     def sums(self) -> bool:

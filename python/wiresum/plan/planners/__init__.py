@@ -11,12 +11,14 @@ from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.plan.planners.direct import direct
+from wiresum.plan.planners.xagg import xagg
 from wiresum.plan.topology import Topology
 
 Planner = Callable[[Topology, Job, PlanOptions], AggregationPlan]
 
 PLANNERS: dict[str, Planner] = {
     "direct": direct,
+    "xagg": xagg,
 }
 """By the name that a command line takes."""
 

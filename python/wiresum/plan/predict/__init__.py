@@ -22,7 +22,7 @@ from wiresum.plan.predict.ring import predict_ring
 from wiresum.plan.predict.schedule import Schedule
 from wiresum.plan.topology import Topology
 
-__all__ = ["FlowRates", "LinkLoad", "Network", "Prediction", "predict", "predict_ring", "predict_tree"]
+__all__ = ["FlowRates", "LinkLoad", "Network", "Prediction", "bound_tree", "predict", "predict_ring", "predict_tree"]
 
 
 def predict(
@@ -88,6 +88,13 @@ def predict_tree(
     schedule = Schedule(Network(topology), upload_only)
     schedule.add_tree(parents, bytes, starts=starts, lockstep=policy == "pool")
     return _run(schedule)
+
+
+def bound_tree(topology: Topology, parents: Parents, bytes: float) -> float:
+    """Seconds that the busiest link of a tree needs on its own: never more than `predict_tree` says, and quicker."""
+    schedule = Schedule(Network(topology))
+    schedule.add_tree(parents, bytes, starts={})
+    return schedule.bound_seconds()
 
 
 def _streams(plan: AggregationPlan, gradient_bytes: int) -> list[tuple[str, Parents, bool, int]]:

@@ -48,6 +48,14 @@ class Network:
             target = arrivals[target].source
         return tuple(reversed(path))
 
+    def ingress_bps(self, name: str) -> float:
+        """bit/s that a node's links bring in, all together."""
+        return sum(self.capacities[Capacity(link.id, link.other_end(name), name)] for link in self._links[name])
+
+    def egress_bps(self, name: str) -> float:
+        """bit/s that a node's links take out, all together."""
+        return sum(self.capacities[Capacity(link.id, name, link.other_end(name))] for link in self._links[name])
+
     def reaches(self, source: str, target: str) -> bool:
         """Whether there is a way."""
         return source == target or target in self._arrivals(source)

@@ -72,6 +72,14 @@ class Schedule:
             )  # fmt: skip
             results[child] = self._add(result)
 
+    def bound_seconds(self) -> float:
+        """What the busiest capacity needs on its own: no schedule of these flows is quicker."""
+        busy = dict.fromkeys(self.capacities, 0.0)
+        for flow in self.flows:
+            for capacity in flow.path:
+                busy[capacity] += flow.wire_bytes * 8 / self.capacities[capacity]
+        return max(busy.values(), default=0.0)
+
     def _add(self, flow: Flow) -> int:
         self.flows.append(flow)
         for capacity in flow.path:
@@ -81,7 +89,7 @@ class Schedule:
 
     def _declare_adding(self, parents: Parents, factor: float) -> None:
         for name in {parent for parent in parents.values() if parent is not None}:
-            rate_bps = self.network.topology.node(name).aggregation_rate_bps
+            rate_bps = self.network.topology.node(name).available_rate_bps
             self.capacities[Capacity.of_adding(name)] = rate_bps * factor
 
 
