@@ -215,7 +215,7 @@ def mutated_plans(draw):
             place = place[part]
         match draw(st.sampled_from(["set", "remove", "repeat"])):
             case "set":
-                place[last] = draw(VALUES)
+                place[last] = copy.deepcopy(draw(VALUES))
             case "remove":
                 del place[last]
             case "repeat" if isinstance(place, list):
