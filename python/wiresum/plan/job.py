@@ -1,5 +1,6 @@
 """What a planner is asked to place: a training job and its traffic."""
 
+import math
 import secrets
 from typing import Annotated, Self
 
@@ -70,10 +71,21 @@ class Job(Document):
 
     @property
     def value_slots(self) -> int:
-        """Slots of the values: the gradient's fragments under `cache`, else twice the window so that it never waits."""
+        """Slots of the values when one stream carries them all."""
+        return self.slots_of(1.0, self.window)
+
+    def slots_of(self, share: float, window: int) -> int:
+        """Slots of a stream: its fragments under `cache`, else twice its window so that it never waits.
+
+        Args:
+            share: fraction of the values that the stream carries.
+            window: its window, in fragments.
+        """
         if self.slots is not None:
             return self.slots
-        wanted = max(self.fragments, self.window) if self.policy == "cache" else 2 * self.window
+        # A round starts anywhere among the slots, and shares are cut at whole fragments.
+        held = math.ceil(share * self.fragments)
+        wanted = max(held, window) if self.policy == "cache" else 2 * window
         return min(1 << (wanted - 1).bit_length(), MAX_SLOTS)
 
 

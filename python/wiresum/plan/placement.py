@@ -37,10 +37,12 @@ class Shard:
     Attributes:
         parents: the tree.
         share: fraction of the values; those of all shards add up to 1.
+        window: fragments of this shard that a worker has sent without an acknowledgement; the job's where absent.
     """
 
     parents: Parents
     share: float = 1.0
+    window: int | None = None
 
 
 def participants(topology: Topology, job: Job) -> list[Node]:
@@ -86,7 +88,7 @@ def assemble(
         workers=[
             PlanWorker(rank=rank, name=worker.name, address=worker.address) for rank, worker in enumerate(workers)
         ],
-        sub_models=_streams(job, trees, [shard.share for shard in shards]),
+        sub_models=_streams(job, trees, shards),
     )
     _check_memory(topology, plan)
     return plan
@@ -134,17 +136,18 @@ def _node(node: Node, index: int, options: PlanOptions) -> PlanNode:
     return PlanNode(id=index, name=node.name, address=f"{address}:{options.port}", engine=options.engine)
 
 
-def _streams(job: Job, trees: Sequence[list[TreeNode]], shares: Sequence[float]) -> list[SubModel]:
+def _streams(job: Job, trees: Sequence[list[TreeNode]], shards: Sequence[Shard]) -> list[SubModel]:
     exponents = SubModel(
         id=0, name="exponents", role="exponents", share=0.0, policy="pool",
         slots=EXPONENT_SLOTS, window=EXPONENT_WINDOW, tree=trees[0],
     )  # fmt: skip
     values = [
         SubModel(
-            id=index, name="values" if len(trees) == 1 else f"values{index}", role="values", share=share,
-            policy=job.policy, slots=job.value_slots, window=job.window, tree=tree,
+            id=index, name="values" if len(trees) == 1 else f"values{index}", role="values", share=shard.share,
+            policy=job.policy, slots=job.slots_of(shard.share, shard.window or job.window),
+            window=shard.window or job.window, tree=tree,
         )
-        for index, (tree, share) in enumerate(zip(trees, shares, strict=True), start=1)
+        for index, (tree, shard) in enumerate(zip(trees, shards, strict=True), start=1)
     ]  # fmt: skip
     return [exponents, *values]
 
