@@ -17,9 +17,18 @@ EngineChoice = Literal["auto", "xdp", "af_xdp", "udp"]
 TopologyArgument = Annotated[
     str, typer.Argument(metavar="TOPOLOGY", help=f"{', '.join(TOPOLOGIES)}, or a topology file")
 ]
-WorkersOption = Annotated[int | None, typer.Option("--workers", "-n", min=1, help="Workers of a star [default: 4]")]
+WorkersOption = Annotated[
+    int | None, typer.Option("--workers", "-n", min=1, help="Workers of star or servers [default: 4]")
+]
 RateOption = Annotated[
-    str | None, typer.Option("--rate", help="Rate of each link of a star: 500mbit, 1gbit, none [default: 500mbit]")
+    str | None, typer.Option("--rate", help="Rate of each link of star or servers: 500mbit, 1gbit, none")
+]
+ServersOption = Annotated[int | None, typer.Option("--servers", min=1, help="Servers of servers [default: 2]")]
+ServerRateOption = Annotated[
+    str | None, typer.Option("--server-rate", help="Rate of the servers' links [default: as --rate]")
+]
+ColocatedOption = Annotated[
+    bool | None, typer.Option("--colocated", help="Servers run on the workers' hosts and share their links")
 ]
 ScaleOption = Annotated[float | None, typer.Option("--scale", help="Scale of xagg's rates [default: 0.01]")]
 PolicyOption = Annotated[Policy, typer.Option("--policy", help="Slot policy of the values")]
@@ -60,12 +69,17 @@ def load_topology(name: str, **given: Any) -> Topology:
         return Topology.read(name)
     accepted = TOPOLOGY_OPTIONS[name]
     _refuse_options(name, {key: options[key] for key in options if key not in accepted}, f"the topology {name}")
-    if "rate" in options:
-        options["rate_bps"] = parse_rate(options.pop("rate"))
+    for rate in ("rate", "server_rate"):
+        if rate in options:
+            options[f"{rate}_bps"] = parse_rate(options.pop(rate))
     return TOPOLOGIES[name](**options)
 
 
-TOPOLOGY_OPTIONS = {"star": {"workers", "rate"}, "xagg": {"scale"}}
+TOPOLOGY_OPTIONS = {
+    "servers": {"workers", "servers", "rate", "server_rate", "colocated"},
+    "star": {"workers", "rate"},
+    "xagg": {"scale"},
+}
 """Options that each generator takes."""
 
 

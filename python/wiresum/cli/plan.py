@@ -19,6 +19,9 @@ def plan(
     topology: options.TopologyArgument,
     workers: options.WorkersOption = None,
     rate: options.RateOption = None,
+    servers: options.ServersOption = None,
+    server_rate: options.ServerRateOption = None,
+    colocated: options.ColocatedOption = None,
     scale: options.ScaleOption = None,
     policy: options.PolicyOption = "pool",
     lanes: options.LanesOption = "int32-le",
@@ -40,7 +43,9 @@ def plan(
 
     Example: `wiresum plan xagg --policy cache --planner xagg --explain -o plan.json`
     """
-    network = load_topology(topology, workers=workers, rate=rate, scale=scale)
+    network = load_topology(
+        topology, workers=workers, rate=rate, scale=scale, servers=servers, server_rate=server_rate, colocated=colocated
+    )
     rounds = Evaluation.read(evaluation) if evaluation else None
     made = place_job(
         network, planner, PlanOptions(engine=engine, k=k, evaluation=rounds), gradient,

@@ -35,6 +35,9 @@ def run(
     command: Annotated[list[str], typer.Argument(metavar="-- COMMAND…", help="Runs once at every worker")],
     workers: options.WorkersOption = None,
     rate: options.RateOption = None,
+    servers: options.ServersOption = None,
+    server_rate: options.ServerRateOption = None,
+    colocated: options.ColocatedOption = None,
     scale: options.ScaleOption = None,
     backend: BackendOption = "wiresum",
     policy: options.PolicyOption = "pool",
@@ -56,7 +59,9 @@ def run(
     Each worker has RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and what Wiresum needs in its environment, so an ordinary
     training script runs as it is. Output is shown by rank; the first failure ends the run, with its exit code.
     """
-    network = load_topology(topology, workers=workers, rate=rate, scale=scale)
+    network = load_topology(
+        topology, workers=workers, rate=rate, scale=scale, servers=servers, server_rate=server_rate, colocated=colocated
+    )
     made = _plan(
         network, plan, backend, engine, loopback, planner, gradient,
         policy=policy, lanes=lanes, codec=codec, window=window, slots=slots, mtu_bytes=mtu,
@@ -84,6 +89,9 @@ def up(
     topology: options.TopologyArgument,
     workers: options.WorkersOption = None,
     rate: options.RateOption = None,
+    servers: options.ServersOption = None,
+    server_rate: options.ServerRateOption = None,
+    colocated: options.ColocatedOption = None,
     scale: options.ScaleOption = None,
     backend: BackendOption = "wiresum",
     policy: options.PolicyOption = "pool",
@@ -94,7 +102,9 @@ def up(
     as_json: options.JsonOption = False,
 ) -> None:
     """Build a testbed and leave it up, to look around in it with `ip netns exec`."""
-    network = load_topology(topology, workers=workers, rate=rate, scale=scale)
+    network = load_topology(
+        topology, workers=workers, rate=rate, scale=scale, servers=servers, server_rate=server_rate, colocated=colocated
+    )
     made = _plan(
         network, plan, backend, engine, False, "direct", options.DEFAULT_GRADIENT, policy=policy, mtu_bytes=mtu
     )

@@ -4,7 +4,14 @@ from typing import Annotated
 
 import typer
 
-from wiresum.cli.options import RateOption, WorkersOption, load_topology
+from wiresum.cli.options import (
+    ColocatedOption,
+    RateOption,
+    ServerRateOption,
+    ServersOption,
+    WorkersOption,
+    load_topology,
+)
 
 app = typer.Typer(help="Print a topology, to change it and use it as a file.", no_args_is_help=True)
 
@@ -19,3 +26,18 @@ def star(workers: WorkersOption = None, rate: RateOption = None) -> None:
 def xagg(scale: Annotated[float, typer.Option(help="Factor on every rate of the paper")] = 0.01) -> None:
     """The test bed of XAgg (Fig. 12): seven workers with unequal links, two servers, a parameter server."""
     print(load_topology("xagg", scale=scale).to_json(), end="")
+
+
+@app.command(epilog="Example: `wiresum topology servers --workers 8 --servers 4 --rate 250mbit > servers.json`")
+def servers(
+    workers: WorkersOption = None,
+    rate: RateOption = None,
+    servers: ServersOption = None,
+    server_rate: ServerRateOption = None,
+    colocated: ColocatedOption = None,
+) -> None:
+    """Workers and aggregation servers with equal links around a switch that only forwards."""
+    made = load_topology(
+        "servers", workers=workers, rate=rate, servers=servers, server_rate=server_rate, colocated=colocated
+    )
+    print(made.to_json(), end="")

@@ -11,7 +11,7 @@ from wiresum.plan.evaluation import Evaluation
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.plan.planners import PLANNERS, plan
-from wiresum.plan.topologies import TOPOLOGIES, star, xagg
+from wiresum.plan.topologies import TOPOLOGIES, servers, star, xagg
 from wiresum.plan.topology import Link, Node, Topology
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "PlanOptions",
     "Topology",
     "plan",
+    "servers",
     "star",
     "xagg",
 ]

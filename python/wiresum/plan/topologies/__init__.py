@@ -2,14 +2,16 @@
 
 from collections.abc import Callable
 
+from wiresum.plan.topologies.servers import servers
 from wiresum.plan.topologies.star import star
 from wiresum.plan.topologies.xagg import xagg
 from wiresum.plan.topology import Topology
 
 TOPOLOGIES: dict[str, Callable[..., Topology]] = {
+    "servers": servers,
     "star": star,
     "xagg": xagg,
 }
 """By the name that a command line takes."""
 
-__all__ = ["TOPOLOGIES", "star", "xagg"]
+__all__ = ["TOPOLOGIES", "servers", "star", "xagg"]
