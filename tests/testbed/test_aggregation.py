@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from wiresum.errors import SupportError
-from wiresum.plan import Job, PlanOptions, plan, star, xagg
+from wiresum.plan import Job, PlanOptions, plan, servers, star, xagg
 from wiresum.plan.aggregation_plan import XDP_ENGINES
 from wiresum.testbed import Testbed, aggregators, run
 from wiresum.testbed.support import why_no_xdp
@@ -63,3 +63,25 @@ def test_each_node_sums_its_children_and_each_worker_sends_once(name, topology, 
     for worker in planned.workers:
         assert outcome.traffic[worker.name].forward.bytes >= payload_bytes
         assert outcome.traffic[worker.name].backward.bytes >= payload_bytes
+
+
+@pytest.mark.parametrize("policy", ["pool", "cache"])
+@pytest.mark.parametrize("engine", ["udp", "xdp"])
+@pytest.mark.parametrize("colocated", [False, True], ids=["apart", "colocated"])
+def test_each_server_of_a_forest_sums_its_share(name, colocated, engine, policy):
+    pytest.importorskip("highspy", reason="the solver is not installed: `make build`")
+    problem = why_no_xdp() if engine == "xdp" else ""
+    if problem:
+        pytest.skip(problem)
+    topology = servers(workers=3, servers=3, rate_bps=300e6, colocated=colocated)
+    planned = plan(topology, Job(policy=policy, gradient_bytes=4 * ELEMENTS), PlanOptions(engine=engine), "forest")
+    lines = []
+    with Testbed(topology, planned, name=name) as bed:
+        outcome = run(bed, [sys.executable, "-c", WORKER], lambda *line: lines.append(line))
+        counters = bed.stop_aggregators()
+    assert outcome.exit_code == 0, lines
+    fragments = -(-ELEMENTS // planned.job.values_per_packet)
+    completed = {node.name: counters[node.name]["verdicts"]["completed"] for node in planned.nodes}
+    assert len(completed) == 3
+    # A third each, and the few of the exponents at one of them.
+    assert all(fragments // 3 <= count <= fragments // 3 + 3 for count in completed.values()), completed

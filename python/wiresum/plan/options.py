@@ -9,6 +9,9 @@ from wiresum.plan.document import Document
 from wiresum.plan.evaluation import Evaluation
 from wiresum.wire import DEFAULT_PORT, MAX_CONTRIBUTORS
 
+DEFAULT_TIME_LIMIT_S = 30.0
+"""Testbeds take a second; 64 workers and 16 servers some."""
+
 
 class PlanOptions(Document):
     """Choices that are the operator's, not the planner's.
@@ -18,9 +21,11 @@ class PlanOptions(Document):
         port: their UDP port.
         k: most children of an aggregator, for planners of k-ary trees; chosen by them where absent.
         evaluation: a measured round of each worker, for planners that put similar workers together.
+        time_limit_s: how long a planner that searches may take; it then answers with the best that it has found.
     """
 
     engine: Engine = "xdp"
     port: Annotated[int, Field(ge=1, le=MAX_U16)] = DEFAULT_PORT
     k: Annotated[int, Field(ge=2, le=MAX_CONTRIBUTORS)] | None = None
     evaluation: Evaluation | None = None
+    time_limit_s: Annotated[float, Field(gt=0)] = DEFAULT_TIME_LIMIT_S

@@ -11,6 +11,7 @@ from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.plan.planners.direct import direct
+from wiresum.plan.planners.forest import forest
 from wiresum.plan.planners.xagg import xagg
 from wiresum.plan.topology import Topology
 
@@ -19,6 +20,7 @@ Planner = Callable[[Topology, Job, PlanOptions], AggregationPlan]
 PLANNERS: dict[str, Planner] = {
     "direct": direct,
     "xagg": xagg,
+    "forest": forest,
 }
 """By the name that a command line takes."""
 

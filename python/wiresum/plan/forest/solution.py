@@ -1,0 +1,49 @@
+"""What the solver's process answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from wiresum.plan.forest.instance import Tree
+
+
+@dataclass(frozen=True)
+class Forest:
+    """A solution, in the units of the instance.
+
+    Attributes:
+        trees: those that are used, the one with the largest rate first.
+        rates: of each tree.
+        bound: no forest is faster; None if none was proven in time.
+        left_out: rate that trees too many or too small would have added.
+        rounds: of pricing.
+    """
+
+    trees: Sequence[Tree]
+    rates: Sequence[float]
+    bound: float | None
+    left_out: float = 0.0
+    rounds: int = 0
+
+    @property
+    def rate(self) -> float:
+        """The common sending rate."""
+        return sum(self.rates)
+
+    @property
+    def gap(self) -> float | None:
+        """How far below the bound it is, relative to the bound; None without one."""
+        return None if self.bound is None else max(0.0, 1 - self.rate / self.bound)
+
+    def to_json(self) -> str:
+        """One line of the solver's output."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def parse(cls, line: str) -> Forest:
+        """What `to_json` has written."""
+        content = json.loads(line)
+        trees = [Tree(**tree) for tree in content.pop("trees")]
+        return cls(trees=trees, **content)
