@@ -39,6 +39,7 @@ XDP_ENGINES: Final[frozenset[Engine]] = frozenset({"xdp", "af_xdp"})
 """Those that run a program on each interface, and send past its queueing discipline."""
 Role = Literal["exponents", "values"]
 Policy = Literal["pool", "cache"]
+Exponents = Literal["agreed", "expected"]
 
 
 class PlanJob(Document):
@@ -50,6 +51,7 @@ class PlanJob(Document):
         values_per_packet: payload of a full packet in int32 lanes (twice as many values with 16-bit lanes).
         lanes: width and byte order of the lanes.
         codec: how floats become integers, `block` or `fixed:<factor>`.
+        exponents: with `block`, whether values wait until all ranks have agreed on their exponents, or flow with those expected.
     """
 
     id: U16
@@ -57,6 +59,7 @@ class PlanJob(Document):
     values_per_packet: U16
     lanes: Lanes = "int32-le"
     codec: str = "block"
+    exponents: Exponents = "agreed"
 
     @field_validator("values_per_packet")
     @classmethod
@@ -234,6 +237,11 @@ class AggregationPlan(FileDocument):
 
     def _check_lanes(self) -> None:
         bits = 16 if self.job.lanes.startswith("int16") else 32
+        _require(
+            bits == 32 or self.job.exponents == "agreed",
+            "job.exponents",
+            "16-bit lanes have no bits to spare for what may be expected: use 32-bit lanes, or `agreed`",
+        )
         most = 1 << (bits - 1 - MIN_VALUE_BITS)
         _require(len(self.workers) <= most, "job.lanes", f"{bits} bits hold the sums of at most {most} workers")
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use wiresum_wire::LaneType;
 
 use crate::buffer::NOT_FINITE;
+use crate::plan::Exponents;
 use crate::rng::Rng;
 use crate::{Buffer, Plan};
 
@@ -22,6 +23,10 @@ struct Inner {
     values: Vec<i32>,
     is_decoded: Vec<bool>,
     not_finite: Option<usize>,
+    /// By how much all exponents exceed those of a tensor that has not grown.
+    growth: i32,
+    /// The codec has one exponent, 0.
+    is_fixed: bool,
 }
 
 /// Number of different exponents that ranks propose, half of them negative.
@@ -35,13 +40,33 @@ impl Tensor {
         let narrow = |v: i32| if is_narrow { i32::from(v as i16) } else { v };
         let own: Vec<i32> = (0..len).map(|_| narrow(rng.next() as i32)).collect();
         let values = own.clone();
-        let inner = Inner { rank, own, values, is_decoded: vec![false; len], not_finite: None };
+        let inner = Inner {
+            rank,
+            own,
+            values,
+            is_decoded: vec![false; len],
+            not_finite: None,
+            growth: 0,
+            is_fixed: false,
+        };
         Self { inner: Arc::new(Mutex::new(inner)), signature: 3 }
     }
 
     /// With a value that is not finite at this place.
     pub fn with_infinity_at(self, index: usize) -> Self {
         self.lock().not_finite = Some(index);
+        self
+    }
+
+    /// Of a codec without exponents.
+    pub fn with_fixed_exponents(self) -> Self {
+        self.lock().is_fixed = true;
+        self
+    }
+
+    /// With values that have grown by so many bits, as the exponents say.
+    pub fn grown_by(self, bits: i32) -> Self {
+        self.lock().growth = bits;
         self
     }
 
@@ -83,17 +108,27 @@ pub(super) struct IntegerBuffer {
     tensor: Tensor,
     lanes: LaneType,
     rank_count: usize,
+    /// Values flow with exponents expected from earlier collectives.
+    is_forecast: bool,
 }
 
 impl IntegerBuffer {
     pub fn new(plan: &Plan, tensor: Tensor) -> Self {
-        Self { tensor, lanes: plan.job.lanes.into(), rank_count: plan.workers.len() }
+        let is_forecast = plan.job.exponents == Exponents::Expected;
+        Self { tensor, lanes: plan.job.lanes.into(), rank_count: plan.workers.len(), is_forecast }
     }
 
     /// The exponent that the ranks agree on for a fragment, the largest of those that they propose.
     fn agreed(&self, start: usize) -> i32 {
         let proposals = (0..self.rank_count).map(|rank| proposal(start, rank));
         proposals.max().expect("a job has workers")
+    }
+
+    fn check_exponent(&self, exponent: i8, start: usize) {
+        let inner = self.tensor.lock();
+        let agreed = if inner.is_fixed { 0 } else { self.agreed(start) + inner.growth };
+        let is_right = i32::from(exponent) == agreed;
+        assert!(is_right || self.is_forecast, "{exponent} instead of the agreed {agreed}");
     }
 
     fn write_lane(&self, value: i32, lane: &mut [u8]) {
@@ -134,11 +169,11 @@ impl Buffer for IntegerBuffer {
         if inner.not_finite.is_some_and(|index| range.contains(&index)) {
             return NOT_FINITE;
         }
-        proposal(range.start, inner.rank)
+        if inner.is_fixed { 0 } else { proposal(range.start, inner.rank) + inner.growth }
     }
 
     fn encode(&mut self, range: Range<usize>, exponent: i8, lanes: &mut [u8]) -> u32 {
-        assert_eq!(i32::from(exponent), self.agreed(range.start), "the agreed exponent");
+        self.check_exponent(exponent, range.start);
         let inner = self.tensor.lock();
         assert!(
             !inner.is_decoded[range.clone()].contains(&true),
@@ -154,7 +189,7 @@ impl Buffer for IntegerBuffer {
     }
 
     fn decode(&mut self, range: Range<usize>, exponent: i8, lanes: &[u8]) {
-        assert_eq!(i32::from(exponent), self.agreed(range.start), "the agreed exponent");
+        self.check_exponent(exponent, range.start);
         let width = self.lanes.width();
         let mut inner = self.tensor.lock();
         for (index, bytes) in range.zip(lanes.chunks_exact(width)) {

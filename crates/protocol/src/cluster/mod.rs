@@ -2,6 +2,7 @@
 
 mod buffer;
 mod failures;
+mod forecasts;
 mod joining;
 mod large;
 mod link;

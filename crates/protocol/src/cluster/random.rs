@@ -3,6 +3,7 @@
 //! A failure prints its seed and the command that replays it.
 
 use super::*;
+use crate::plan::Exponents;
 
 /// Schedules per test, each some milliseconds; the tests run side by side.
 const SCHEDULES: u64 = 1000;
@@ -80,7 +81,10 @@ fn random_conditions(rng: &mut Rng) -> Conditions {
 
 fn random_cluster(rng: &mut Rng, seed: u64) -> Cluster {
     let lanes = ["int32-le", "int32-be", "int16-le", "int16-be"][rng.below(4) as usize];
-    let plan = plan_with(&random_tree(rng), &random_streams(rng), 64, lanes);
+    let mut plan = plan_with(&random_tree(rng), &random_streams(rng), 64, lanes);
+    if rng.below(2) == 0 && lanes.starts_with("int32") {
+        plan.job.exponents = Exponents::Expected;
+    }
     let first = if rng.below(2) == 0 { 0 } else { (rng.below(50) as u32).wrapping_neg() };
     Cluster::starting_at(plan, random_conditions(rng), seed, FragmentId(first))
 }

@@ -50,6 +50,26 @@ pub struct Job {
     /// How floats become integers: `block` or `fixed:<factor>`.
     #[serde(default = "default_codec")]
     pub codec: String,
+    /// When values of the codec `block` may flow. The default is left out of the digest, as plans without the field have it.
+    #[serde(default, skip_serializing_if = "Exponents::is_default")]
+    pub exponents: Exponents,
+}
+
+/// When values of the codec `block` may flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Exponents {
+    /// When all ranks have agreed on their exponents.
+    #[default]
+    Agreed,
+    /// At once, with those expected from the last collective of the shape: ranks need not wait for a late one.
+    Expected,
+}
+
+impl Exponents {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 fn default_codec() -> String {

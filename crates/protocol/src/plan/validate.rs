@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use wiresum_wire::{BLOCK_LEN, MAX_CONTRIBUTORS, MAX_PAYLOAD, MIN_VALUES, NodeId};
+use wiresum_wire::{BLOCK_LEN, LaneType, MAX_CONTRIBUTORS, MAX_PAYLOAD, MIN_VALUES, NodeId};
 
-use super::{Child, FORMAT, MAX_SLOTS, Plan, PlanError, Role, SubModel, TreeNode};
+use super::{Child, Exponents, FORMAT, MAX_SLOTS, Plan, PlanError, Role, SubModel, TreeNode};
 
 impl Plan {
     /// Checks every field.
@@ -54,7 +54,13 @@ impl Plan {
             MAX_PAYLOAD / 4,
             BLOCK_LEN / 4
         );
-        require(fits, "job.values_per_packet", &allowed)
+        require(fits, "job.values_per_packet", &allowed)?;
+        let is_wide = LaneType::from(self.job.lanes).width() == 4;
+        require(
+            is_wide || self.job.exponents == Exponents::Agreed,
+            "job.exponents",
+            "16-bit lanes have no bits to spare for what may be expected: use 32-bit lanes, or `agreed`",
+        )
     }
 
     fn validate_sub_model(&self, index: usize, sub_model: &SubModel) -> Result<(), PlanError> {

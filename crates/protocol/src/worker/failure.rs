@@ -6,14 +6,22 @@ use std::time::Duration;
 use thiserror::Error;
 use wiresum_wire::{NodeId, Round};
 
-/// Why a round, or joining, did not succeed. Everything but `NotFinite` ends the job: later rounds fail with the same reason.
+/// Why a round, or joining, did not succeed. Everything but `NotFinite` and `Unforeseen` ends the job: later rounds fail with the same
+/// reason.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Failure {
-    /// Some worker's values are not finite, or do not fit the codec. Every worker learns it in the same round, before values flow.
+    /// Some worker's values are not finite, or do not fit the codec. Every worker learns it in the same round, before it touches its buffer.
     #[error(
         "a value is Inf or NaN, or does not fit the codec, on at least one rank; nothing was summed"
     )]
     NotFinite,
+    /// The values' exponents are not those that were expected from the collectives before. Every worker learns it in the same
+    /// round, before it touches its buffer.
+    #[error(
+        "the values have grown or shrunk too much since the last collective of this shape to be summed with its exponents; \
+         nothing was summed"
+    )]
+    Unforeseen,
     /// Ranks passed different collectives. Element counts and signatures by rank.
     #[error(
         "ranks passed different tensors to collective {round}: elements by rank {elements:?}, signatures {signatures:?}"
@@ -106,4 +114,12 @@ pub enum Failure {
     /// The owner left while rounds were open.
     #[error("this worker has left the job")]
     Left,
+}
+
+impl Failure {
+    /// Whether the job goes on: every rank has this outcome for the same round, and its buffer as it was.
+    #[must_use]
+    pub fn spares_the_job(&self) -> bool {
+        matches!(self, Self::NotFinite | Self::Unforeseen)
+    }
 }

@@ -4,12 +4,14 @@
 //! | --- | --- |
 //! | `join` | when this worker is a child of its nodes |
 //! | `round`, `layout` | what a collective's preamble and fragments hold, and how it ends |
+//! | `forecast` | which values may flow before the agreement on their exponents |
 //! | `stream` | which position may be sent next; what was lost is [`crate::recovery`]'s part |
 //! | `failure`, `blame` | how a round fails, and who is to blame |
 
 mod blame;
 mod counters;
 mod failure;
+mod forecast;
 mod join;
 mod layout;
 mod receive;
@@ -26,6 +28,7 @@ use crate::plan::{Role, SubModel};
 use crate::{Buffer, Plan, Time};
 use counters::Counters;
 pub use failure::Failure;
+use forecast::Forecaster;
 use join::{Seat, Stage};
 use round::{Format, OpenRound, Phase};
 use stream::Stream;
@@ -50,6 +53,7 @@ pub struct Worker {
     turn: usize,
     lane_type: LaneType,
     format: Format,
+    forecaster: Forecaster,
     /// Open rounds, oldest first.
     rounds: VecDeque<OpenRound>,
     deadlines: BTreeSet<(Time, Round)>,
@@ -79,7 +83,7 @@ pub enum Event {
     Finished {
         /// The round.
         round: Round,
-        /// Its buffer: holding the sums, or, after [`Failure::NotFinite`], untouched.
+        /// Its buffer: holding the sums, or, after a failure that [spares the job](Failure::spares_the_job), untouched.
         buffer: Box<dyn Buffer>,
         /// How it ended.
         outcome: Result<(), Failure>,
@@ -115,6 +119,7 @@ impl Worker {
             turn: 0,
             lane_type: plan.job.lanes.into(),
             format: Format::new(plan, rank),
+            forecaster: Forecaster::new(plan),
             rounds: VecDeque::new(),
             deadlines: BTreeSet::new(),
             placed: 0,
@@ -141,8 +146,10 @@ impl Worker {
         }
         let open = OpenRound::new(round, buffer, self.format, deadline, now);
         self.streams[0].allocate(round, 0..open.preamble_fragments());
+        self.forecaster.expect(open.shape());
         self.rounds.push_back(open);
         self.deadlines.insert((deadline, round));
+        self.advance();
         round
     }
 
@@ -207,33 +214,56 @@ impl Worker {
 
     /// Gives positions to the values of every round whose turn it is, and ends the rounds that are done.
     fn advance(&mut self) {
-        while let Some(round) = self.rounds.get(self.placed) {
-            match &round.phase {
-                Phase::Preamble | Phase::Ended(Err(Failure::Mismatch { .. })) => break,
-                Phase::Ended(_) => {}
-                Phase::Agreed => {
-                    let parts = round.layout.split(&self.shares);
-                    for (stream, part) in self.streams[1..].iter_mut().zip(parts) {
-                        stream.allocate(round.round, part);
-                    }
+        while self.placed < self.rounds.len() && self.is_next_decided() {
+            let round = &self.rounds[self.placed];
+            if round.forecast().is_some() || round.phase == Phase::Agreed {
+                let parts = round.layout.split(&self.shares);
+                for (stream, part) in self.streams[1..].iter_mut().zip(parts) {
+                    stream.allocate(round.round, part);
                 }
             }
             self.placed += 1;
         }
         while let Some(Phase::Ended(outcome)) = self.rounds.front().map(|r| r.phase.clone()) {
             match outcome {
-                Ok(()) | Err(Failure::NotFinite) => self.finish(outcome),
-                Err(failure) => return self.fail(failure),
+                Err(failure) if !failure.spares_the_job() => return self.fail(failure),
+                outcome => self.finish(outcome),
             }
         }
     }
 
+    /// Whether the first round without positions gets them now, or needs none: its exponents are forecast, or the preamble is complete.
+    fn is_next_decided(&mut self) -> bool {
+        let (before, rest) = self.rounds.make_contiguous().split_at_mut(self.placed);
+        let round = &mut rest[0];
+        let is_mismatch =
+            |round: &OpenRound| matches!(round.phase, Phase::Ended(Err(Failure::Mismatch { .. })));
+        if is_mismatch(round) || round.layout.fragments() == 0 && round.phase == Phase::Preamble {
+            return false;
+        }
+        let shape = round.shape();
+        if self.forecaster.learns() {
+            for earlier in before.iter_mut().filter(|earlier| earlier.shape() == shape) {
+                if earlier.phase == Phase::Preamble {
+                    return false;
+                }
+                earlier.teach(&mut self.forecaster);
+            }
+        }
+        if let Some(forecast) = self.forecaster.forecast(shape, round.layout.fragments()) {
+            round.adopt(forecast);
+            return true;
+        }
+        round.phase != Phase::Preamble
+    }
+
     /// Ends the oldest round.
     fn finish(&mut self, outcome: Result<(), Failure>) {
-        let Some(open) = self.rounds.pop_front() else { return };
+        let Some(mut open) = self.rounds.pop_front() else { return };
         self.placed = self.placed.saturating_sub(1);
         self.deadlines.remove(&(open.deadline, open.round));
         self.streams.iter_mut().for_each(|stream| stream.release(open.round));
+        open.teach(&mut self.forecaster);
         self.events.push_back(Event::Finished { round: open.round, buffer: open.buffer, outcome });
     }
 

@@ -100,10 +100,10 @@ impl Worker {
         }
         if is_preamble {
             open.decode_preamble(fragment, packet.payload);
+            Some(())
         } else {
-            open.decode_values(fragment, packet.payload);
+            open.decode_values(fragment, packet.payload)
         }
-        Some(())
     }
 
     fn handle_status(&mut self, index: usize, packet: &Packet, now: Time) {

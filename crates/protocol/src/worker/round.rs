@@ -1,23 +1,26 @@
-//! One collective: its preamble, then its values.
+//! One collective: its preamble, then its values, or both at once.
 
 use std::ops::Range;
 
 use wiresum_wire::{Flags, LaneType, Round};
 
 use super::failure::Failure;
+use super::forecast::{self, Forecaster, Shape};
 use super::layout::Layout;
 use crate::buffer::{Buffer, NOT_FINITE};
 use crate::{Plan, Time};
 
 /// What a lane holds that no one has set: the least element of the maximum.
 const UNSET: i32 = i32::MIN;
+/// Results of values kept until the agreement on them comes, which has overtaken them if all is well; what is more is asked for again.
+const MAX_STASHED: usize = 1024;
 
 /// How far a round is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Shapes and exponents are being agreed.
     Preamble,
-    /// They are agreed; values wait their turn or flow.
+    /// They are agreed; values wait their turn or flow, though of a forecast round perhaps in vain.
     Agreed,
     /// It is over, though earlier rounds may not be.
     Ended(Result<(), Failure>),
@@ -66,7 +69,15 @@ pub(super) struct OpenRound {
     /// Preamble fragments without a result.
     preamble_left: u32,
     /// Value fragments without a result.
-    pub values_left: u32,
+    values_left: u32,
+    /// Exponents of values that flow before the agreement, by fragment.
+    forecast: Option<Vec<i8>>,
+    /// Results that came before the agreement.
+    stash: Vec<(u32, Vec<u8>)>,
+    /// Why the sums of a forecast round are of no use; set before the last of them is here.
+    in_vain: Option<Failure>,
+    /// The forecaster knows what was agreed on.
+    is_taught: bool,
     format: Format,
 }
 
@@ -95,8 +106,47 @@ impl OpenRound {
             prepared: 0,
             preamble_left,
             values_left: layout.fragments(),
+            forecast: None,
+            stash: Vec::new(),
+            in_vain: None,
+            is_taught: false,
             format,
         }
+    }
+
+    /// What a forecast goes by.
+    pub fn shape(&self) -> Shape {
+        (self.buffer.len(), self.buffer.signature())
+    }
+
+    /// Lets values flow with these exponents whatever the preamble will say, or has said.
+    pub fn adopt(&mut self, forecast: Vec<i8>) {
+        self.forecast = Some(forecast);
+        let verdict = match &self.phase {
+            Phase::Preamble | Phase::Ended(Err(Failure::Mismatch { .. })) => return,
+            Phase::Ended(Err(failure)) => Some(failure.clone()),
+            Phase::Agreed | Phase::Ended(Ok(())) => None,
+        };
+        self.agree(verdict);
+    }
+
+    /// The exponents that values were sent with before the agreement.
+    pub fn forecast(&self) -> Option<&[i8]> {
+        self.forecast.as_deref()
+    }
+
+    /// Tells the forecaster, once, what was agreed on; nothing if the round ended before.
+    pub fn teach(&mut self, forecaster: &mut Forecaster) {
+        let is_first = !std::mem::replace(&mut self.is_taught, true);
+        if is_first && self.preamble_left == 0 {
+            forecaster.learn(self.shape(), self.agreed(), self.forecast());
+        }
+    }
+
+    /// The agreed exponents by value fragment, once there is agreement.
+    fn agreed(&self) -> &[i32] {
+        let first = 2 * self.format.workers;
+        &self.lanes[first..first + self.layout.fragments() as usize]
     }
 
     /// Number of preamble fragments.
@@ -142,8 +192,31 @@ impl OpenRound {
         if self.has_shapes_after(fragment) && self.disagreement().is_some()
             || self.preamble_left == 0
         {
-            self.phase = self.agreement();
+            match self.agreement() {
+                Phase::Ended(Err(failure)) if self.may_be_in_vain(&failure) => {
+                    self.agree(Some(failure));
+                }
+                Phase::Ended(Ok(())) | Phase::Agreed if self.forecast.is_some() => self.agree(None),
+                phase => self.phase = phase,
+            }
         }
+    }
+
+    /// Whether the values of a forecast round have to flow nevertheless: some rank may have sent them.
+    fn may_be_in_vain(&self, failure: &Failure) -> bool {
+        self.forecast.is_some() && *failure == Failure::NotFinite
+    }
+
+    /// Settles what a forecast round's sums are good for.
+    fn agree(&mut self, failure: Option<Failure>) {
+        self.phase = Phase::Agreed;
+        let is_right =
+            || forecast::is_right(self.forecast.as_deref().unwrap_or(&[]), self.agreed());
+        self.in_vain = failure.or_else(|| (!is_right()).then_some(Failure::Unforeseen));
+        for (fragment, payload) in std::mem::take(&mut self.stash) {
+            self.decode(fragment, &payload);
+        }
+        self.end_if_complete();
     }
 
     /// Whether the fragments with the ranks' shapes are all here; they are the first, as a rule only one.
@@ -169,8 +242,7 @@ impl OpenRound {
             return Phase::Ended(Err(mismatch));
         }
         let is_number = |lane: &i32| i8::try_from(*lane).is_ok();
-        let first = 2 * self.format.workers;
-        let exponents = &self.lanes[first..first + self.layout.fragments() as usize];
+        let exponents = self.agreed();
         if !exponents.iter().all(is_number) {
             Phase::Ended(Err(Failure::NotFinite))
         } else if exponents.is_empty() {
@@ -180,18 +252,38 @@ impl OpenRound {
         }
     }
 
-    /// The agreed exponent of a value fragment.
+    /// The exponent that a value fragment is sent with.
     pub fn exponent(&self, fragment: u32) -> i8 {
-        self.lanes[2 * self.format.workers + fragment as usize] as i8
+        match &self.forecast {
+            Some(forecast) => forecast[fragment as usize],
+            None => self.agreed()[fragment as usize] as i8,
+        }
     }
 
-    /// The summed values of a fragment have come.
-    pub fn decode_values(&mut self, fragment: u32, payload: &[u8]) {
-        let exponent = self.exponent(fragment);
-        self.buffer.decode(self.layout.range(fragment), exponent, payload);
+    /// The summed values of a fragment have come. `None` if they cannot be taken before the agreement.
+    pub fn decode_values(&mut self, fragment: u32, payload: &[u8]) -> Option<()> {
+        if self.phase == Phase::Preamble {
+            let has_room = self.stash.len() < MAX_STASHED;
+            has_room.then(|| self.stash.push((fragment, payload.to_vec())))?;
+        } else {
+            self.decode(fragment, payload);
+        }
         self.values_left -= 1;
-        if self.values_left == 0 {
-            self.phase = Phase::Ended(Ok(()));
+        self.end_if_complete();
+        Some(())
+    }
+
+    /// Decodes a fragment, unless the buffer has to stay as it is.
+    fn decode(&mut self, fragment: u32, payload: &[u8]) {
+        if self.in_vain.is_none() {
+            let exponent = self.exponent(fragment);
+            self.buffer.decode(self.layout.range(fragment), exponent, payload);
+        }
+    }
+
+    fn end_if_complete(&mut self) {
+        if self.values_left == 0 && self.phase == Phase::Agreed {
+            self.phase = Phase::Ended(self.in_vain.clone().map_or(Ok(()), Err));
         }
     }
 
