@@ -46,12 +46,20 @@ class JoinError(WiresumError, ConnectionError):
 class CollectiveError(WiresumError, RuntimeError):
     """A collective did not end in a sum.
 
-    Every class below but `NotFiniteError` ends the job: later collectives fail with the same reason.
+    Every class below but `NotFiniteError` and `UnforeseenError` ends the job: later collectives fail with the same
+    reason.
     """
 
 
 class NotFiniteError(CollectiveError, ArithmeticError):
     """A value on some rank is Inf or NaN, or does not fit the codec.
+
+    Every rank gets it for the same collective, with its buffer untouched, so that all can take another path.
+    """
+
+
+class UnforeseenError(CollectiveError, ArithmeticError):
+    """Values flowed with the exponents expected of them (`exponents: expected` in the plan), and those were wrong.
 
     Every rank gets it for the same collective, with its buffer untouched, so that all can take another path.
     """

@@ -70,6 +70,7 @@ GOOD = {
     "port 0": changed("nodes.0.address", "10.0.0.1:0"),
     "capitals in the secret": changed("job.secret", "ABCDEFabcdef0123"),
     "fixed codec": changed("job.codec", "fixed:1e8"),
+    "expected exponents": changed("job.exponents", "expected"),
     "128 workers on 16 bits": crowd(128),
 }
 
@@ -115,6 +116,7 @@ BAD = {
     "child that disagrees": changed("sub_models.1.tree.1.children.0", {"node": 2}),
     "child of two kinds": changed("sub_models.1.tree.1.children.0", {"node": 2, "worker": 0}),
     "unknown codec": changed("job.codec", "mp3"),
+    "unknown exponents": changed("job.exponents", "guessed"),
     "factor that is no number": changed("job.codec", "fixed:many"),
     "factor of nothing": changed("job.codec", "fixed:"),
     "factor out of bounds": changed("job.codec", "fixed:1e31"),

@@ -14,6 +14,7 @@ from world import Failure, World, create_group
 
 import torch
 from wiresum import errors
+from wiresum.plan import Job
 from wiresum.torch import Reason, explain, report
 
 SIZES = (1, 2, 351, 352, 353, 1000, 100_003)
@@ -121,6 +122,25 @@ def sum_of_ones() -> float:
     tensor = torch.ones(10_000)
     dist.all_reduce(tensor)
     return tensor[-1].item()
+
+
+def growing() -> list[Reason]:
+    reasons = []
+    for scale in (1.0, 2.0, 1e6, 1e6, 1e6):
+        tensor = torch.full((5000,), scale)
+        work = dist.all_reduce(tensor, async_op=True)
+        work.wait()
+        torch.testing.assert_close(tensor, torch.full_like(tensor, 2 * scale))
+        reasons.append(explain(work))
+    return reasons
+
+
+def test_what_was_not_foreseen_takes_the_other_path_on_every_rank(tmp_path: Path) -> None:
+    pytest.importorskip("wiresum._native", reason="wiresum._native is not built: run `make build`")
+    with Aggregator(tmp_path, 2, Job(values_per_packet=352, exponents="expected")) as node, pair(node) as world:
+        reasons = world.run(growing)
+    summed = Reason.SUMMED
+    assert reasons == [[summed, summed, Reason.UNFORESEEN, summed, summed]] * 2
 
 
 def start_again() -> None:

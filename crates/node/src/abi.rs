@@ -29,6 +29,8 @@ pub enum Outcome {
     TimedOut = 3,
     /// `WIRESUM_FAILED`.
     Failed = 4,
+    /// `WIRESUM_UNFORESEEN`.
+    Unforeseen = 5,
 }
 
 impl Outcome {
@@ -39,6 +41,7 @@ impl Outcome {
             Ok(()) => Self::Summed,
             Err(CollectiveError::Protocol { failure, .. }) => match failure {
                 Failure::NotFinite => Self::NotFinite,
+                Failure::Unforeseen => Self::Unforeseen,
                 Failure::Mismatch { .. } => Self::Mismatch,
                 Failure::Missing { .. } | Failure::NoResult { .. } | Failure::Silent { .. } => {
                     Self::TimedOut

@@ -10,7 +10,8 @@ use thiserror::Error;
 use wiresum_codec::{ElementType, Operation};
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::{
-    Child, Engine as NodeEngine, FORMAT, Job, Lanes, Node, Policy, Role, SubModel, TreeNode, Worker,
+    Child, Engine as NodeEngine, Exponents, FORMAT, Job, Lanes, Node, Policy, Role, SubModel,
+    TreeNode, Worker,
 };
 use wiresum_wire::NodeId;
 
@@ -110,6 +111,7 @@ fn star(values_per_packet: u16, workers: u32) -> Plan {
             values_per_packet,
             lanes: Lanes::Int32Le,
             codec: "block".to_owned(),
+            exponents: Exponents::Agreed,
         },
         nodes: vec![Node { id: 0, name: "node".to_owned(), address, engine: NodeEngine::Udp }],
         workers: (0..workers)

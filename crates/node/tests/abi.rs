@@ -32,6 +32,7 @@ fn assertions() -> String {
         ("WIRESUM_MISMATCH", Outcome::Mismatch as i32),
         ("WIRESUM_TIMED_OUT", Outcome::TimedOut as i32),
         ("WIRESUM_FAILED", Outcome::Failed as i32),
+        ("WIRESUM_UNFORESEEN", Outcome::Unforeseen as i32),
         ("WIRESUM_FLOAT32", wiresum_codec::ElementType::Float32 as i32),
         ("WIRESUM_FLOAT16", wiresum_codec::ElementType::Float16 as i32),
         ("WIRESUM_BFLOAT16", wiresum_codec::ElementType::BFloat16 as i32),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use cluster::{Cluster, PATIENCE, Random, Shape, plan, start_nodes};
 use wiresum_codec::Operation;
 use wiresum_node::engine::{CollectiveError, Engine, JoinError, Options};
-use wiresum_protocol::plan::{Lanes, Policy};
+use wiresum_protocol::plan::{Exponents, Lanes, Policy};
 use wiresum_protocol::{Failure, Plan};
 
 /// For collectives that are meant to fail.
@@ -49,6 +49,31 @@ fn a_value_that_is_not_finite_spares_every_buffer_and_the_job() {
         assert_eq!(sum, vec![6.0; 3000]);
     }
     assert_eq!(cluster.engines[0].statistics().collectives_not_finite, 1);
+}
+
+#[test]
+fn values_that_were_not_foreseen_spare_every_buffer_and_the_job() {
+    let mut plan = star(3);
+    plan.job.exponents = Exponents::Expected;
+    let cluster = Cluster::start(plan);
+    for (scale, is_foreseen) in
+        [(1.0, true), (3.9, true), (500.0, false), (400.0, true), (350.0, true)]
+    {
+        let values = |rank: usize| vec![scale * (rank + 1) as f32; 3000];
+        for (rank, (after, outcome)) in
+            cluster.all_reduce(Operation::Sum, PATIENCE, values).into_iter().enumerate()
+        {
+            if is_foreseen {
+                outcome.expect("sums");
+                let error = (after[0] / (6.0 * scale) - 1.0).abs();
+                assert!(error < 1e-6, "{after:?} for 6 × {scale}");
+            } else {
+                assert_eq!(failure(outcome), Failure::Unforeseen);
+                assert_eq!(after, values(rank), "rank {rank}: touched");
+            }
+        }
+    }
+    assert_eq!(cluster.engines[0].statistics().collectives_unforeseen, 1);
 }
 
 #[test]

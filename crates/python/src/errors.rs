@@ -15,6 +15,7 @@ mod python {
     import_exception!(wiresum.errors, JoinError);
     import_exception!(wiresum.errors, CollectiveError);
     import_exception!(wiresum.errors, NotFiniteError);
+    import_exception!(wiresum.errors, UnforeseenError);
     import_exception!(wiresum.errors, MismatchError);
     import_exception!(wiresum.errors, CollectiveTimeoutError);
     import_exception!(wiresum.errors, ClosedError);
@@ -50,6 +51,7 @@ pub fn collective_error(error: CollectiveError) -> PyErr {
     }
     match Outcome::of(&Err(error)) {
         Outcome::NotFinite => python::NotFiniteError::new_err(message),
+        Outcome::Unforeseen => python::UnforeseenError::new_err(message),
         Outcome::Mismatch => python::MismatchError::new_err(message),
         Outcome::TimedOut => python::CollectiveTimeoutError::new_err(message),
         Outcome::Summed | Outcome::Failed => python::CollectiveError::new_err(message),

@@ -9,7 +9,7 @@ from wiresum.cli.quantities import parse_rate, parse_size
 from wiresum.errors import TopologyError
 from wiresum.plan import PLANNERS, TOPOLOGIES, AggregationPlan, Job, PlanOptions, Topology
 from wiresum.plan import plan as make_plan
-from wiresum.plan.aggregation_plan import Lanes, Policy
+from wiresum.plan.aggregation_plan import Exponents, Lanes, Policy
 from wiresum.plan.job import DEFAULT_GRADIENT_BYTES, DEFAULT_MTU_BYTES, DEFAULT_WINDOW
 
 EngineChoice = Literal["auto", "xdp", "af_xdp", "udp"]
@@ -33,6 +33,12 @@ ColocatedOption = Annotated[
 ScaleOption = Annotated[float | None, typer.Option("--scale", help="Scale of xagg's rates [default: 0.01]")]
 PolicyOption = Annotated[Policy, typer.Option("--policy", help="Slot policy of the values")]
 LanesOption = Annotated[Lanes, typer.Option("--lanes", help="Integers on the wire; 16 bits halve the bytes")]
+ExponentsOption = Annotated[
+    Exponents,
+    typer.Option(
+        "--exponents", help="Of values: agreed before they flow, or as expected, for clusters with late ranks"
+    ),
+]
 CodecOption = Annotated[str, typer.Option("--codec", help="How floats become integers: block, or fixed:FACTOR")]
 WindowOption = Annotated[int, typer.Option("--window", min=1, help="Fragments in flight at each worker")]
 SlotsOption = Annotated[int | None, typer.Option("--slots", help="Slots at each node [default: by policy]")]

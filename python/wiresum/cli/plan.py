@@ -26,6 +26,7 @@ def plan(
     policy: options.PolicyOption = "pool",
     lanes: options.LanesOption = "int32-le",
     codec: options.CodecOption = "block",
+    exponents: options.ExponentsOption = "agreed",
     window: options.WindowOption = options.DEFAULT_WINDOW,
     slots: options.SlotsOption = None,
     gradient: options.GradientOption = options.DEFAULT_GRADIENT,
@@ -49,7 +50,8 @@ def plan(
     rounds = Evaluation.read(evaluation) if evaluation else None
     made = place_job(
         network, planner, PlanOptions(engine=engine, k=k, evaluation=rounds), gradient,
-        id=job_id, policy=policy, lanes=lanes, codec=codec, window=window, slots=slots, mtu_bytes=mtu,
+        id=job_id, policy=policy, lanes=lanes, codec=codec, exponents=exponents, window=window, slots=slots,
+        mtu_bytes=mtu,
     )  # fmt: skip
     if explain:
         note(explanation(network, made, parse_size(gradient)))

@@ -43,6 +43,7 @@ def run(
     policy: options.PolicyOption = "pool",
     lanes: options.LanesOption = "int32-le",
     codec: options.CodecOption = "block",
+    exponents: options.ExponentsOption = "agreed",
     window: options.WindowOption = options.DEFAULT_WINDOW,
     slots: options.SlotsOption = None,
     gradient: options.GradientOption = options.DEFAULT_GRADIENT,
@@ -64,7 +65,7 @@ def run(
     )
     made = _plan(
         network, plan, backend, engine, loopback, planner, gradient,
-        policy=policy, lanes=lanes, codec=codec, window=window, slots=slots, mtu_bytes=mtu,
+        policy=policy, lanes=lanes, codec=codec, exponents=exponents, window=window, slots=slots, mtu_bytes=mtu,
     )  # fmt: skip
     sink = sys.stderr if as_json else sys.stdout
     with Testbed(network, made, name=name, mtu_bytes=mtu, loopback=loopback or None) as bed:

@@ -51,7 +51,7 @@ class PlanJob(Document):
         values_per_packet: payload of a full packet in int32 lanes (twice as many values with 16-bit lanes).
         lanes: width and byte order of the lanes.
         codec: how floats become integers, `block` or `fixed:<factor>`.
-        exponents: with `block`, whether values wait until all ranks have agreed on their exponents, or flow with those expected.
+        exponents: with `block`, whether values wait until all ranks have agreed on theirs, or flow with those expected.
     """
 
     id: U16
@@ -236,9 +236,10 @@ class AggregationPlan(FileDocument):
         return self
 
     def _check_lanes(self) -> None:
-        bits = 16 if self.job.lanes.startswith("int16") else 32
+        is_narrow = self.job.lanes.startswith("int16")
+        bits = 16 if is_narrow else 32
         _require(
-            bits == 32 or self.job.exponents == "agreed",
+            not is_narrow or self.job.exponents == "agreed",
             "job.exponents",
             "16-bit lanes have no bits to spare for what may be expected: use 32-bit lanes, or `agreed`",
         )

@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from wiresum.plan.aggregation_plan import LANE_BYTES, MAX_SLOTS, U16, Lanes, Policy
+from wiresum.plan.aggregation_plan import LANE_BYTES, MAX_SLOTS, U16, Exponents, Lanes, Policy
 from wiresum.plan.document import Document
 from wiresum.wire import BLOCK_LEN, HEADER_LEN, MAX_VALUES, MIN_VALUES
 
@@ -31,6 +31,8 @@ class Job(Document):
         values_per_packet: int32 values of a full packet; the most that fit `mtu_bytes` where absent.
         lanes: width and byte order on the wire.
         codec: `block` or `fixed:<factor>`.
+        exponents: `agreed` by all ranks before values flow, or as `expected` from the collective before, so that no
+            rank waits for a late one. Without effect on the codec `fixed`, which has none.
         policy: slot policy of the values.
         window: most fragments that a worker has sent without an acknowledgement.
         slots: slots of the values at each node; chosen from policy, window and gradient where absent.
@@ -44,6 +46,7 @@ class Job(Document):
     values_per_packet: U16 | None = None
     lanes: Lanes = "int32-le"
     codec: str = "block"
+    exponents: Exponents = "agreed"
     policy: Policy = "pool"
     window: Annotated[int, Field(ge=1, le=MAX_SLOTS)] = DEFAULT_WINDOW
     slots: Annotated[int, Field(ge=1, le=MAX_SLOTS)] | None = None

@@ -126,7 +126,14 @@ def _id_of(name: str | None, ids: Mapping[str, int]) -> int | None:
 
 
 def _job(job: Job) -> PlanJob:
-    return PlanJob(id=job.id, secret=job.secret, values_per_packet=job.packet_values, lanes=job.lanes, codec=job.codec)
+    return PlanJob(
+        id=job.id,
+        secret=job.secret,
+        values_per_packet=job.packet_values,
+        lanes=job.lanes,
+        codec=job.codec,
+        exponents=job.exponents,
+    )
 
 
 def _node(node: Node, index: int, options: PlanOptions) -> PlanNode:

@@ -18,6 +18,7 @@ class Reason(StrEnum):
     TOO_SMALL = "too_small"
     NO_NETWORK = "no_network"
     NOT_FINITE = "not_finite"
+    UNFORESEEN = "unforeseen"
     FAILED = "failed"
 
     @property
@@ -37,5 +38,6 @@ _EXPLANATIONS = {
     Reason.TOO_SMALL: "Gloo summed it: it has fewer elements than WIRESUM_MIN_ELEMENTS.",
     Reason.NO_NETWORK: "Gloo summed it: its group is not connected to an aggregator.",
     Reason.NOT_FINITE: "Gloo summed it again: a value on some rank is Inf or NaN.",
+    Reason.UNFORESEEN: "Gloo summed it again: its exponents were not those expected from the collective before.",
     Reason.FAILED: "It ended in an exception.",
 }

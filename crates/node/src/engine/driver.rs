@@ -214,9 +214,8 @@ impl Driver {
     fn remark(&self, failure: &Failure) -> String {
         let sent = self.transport.sent();
         match (&sent.last_refusal, failure) {
-            (None, _) | (_, Failure::NotFinite | Failure::Mismatch { .. } | Failure::Left) => {
-                String::new()
-            }
+            (None, _) | (_, Failure::Mismatch { .. } | Failure::Left) => String::new(),
+            (_, failure) if failure.spares_the_job() => String::new(),
             (Some(refusal), _) => format!(" ({} datagrams were not sent: {refusal})", sent.refused),
         }
     }

@@ -14,6 +14,8 @@ pub struct Statistics {
     pub collectives_summed: u64,
     /// Collectives in which some rank's values were not finite.
     pub collectives_not_finite: u64,
+    /// Collectives whose exponents were not those expected.
+    pub collectives_unforeseen: u64,
     /// Collectives that failed in any other way.
     pub collectives_failed: u64,
     /// Datagrams received.
@@ -40,6 +42,9 @@ impl Statistics {
             Err(CollectiveError::Protocol { failure: Failure::NotFinite, .. }) => {
                 &mut self.collectives_not_finite
             }
+            Err(CollectiveError::Protocol { failure: Failure::Unforeseen, .. }) => {
+                &mut self.collectives_unforeseen
+            }
             Err(_) => &mut self.collectives_failed,
         };
         *counter += 1;
@@ -51,6 +56,7 @@ impl Statistics {
         let mut counts = vec![
             ("collectives_summed", self.collectives_summed),
             ("collectives_not_finite", self.collectives_not_finite),
+            ("collectives_unforeseen", self.collectives_unforeseen),
             ("collectives_failed", self.collectives_failed),
             ("datagrams_sent", self.sent.datagrams),
             ("datagrams_received", self.datagrams_received),

@@ -13,7 +13,8 @@ use wiresum_node::engine::{CollectiveError, Done, Engine, Options};
 use wiresum_node::server::{Counters, Server};
 use wiresum_node::tensor::tensor;
 use wiresum_protocol::plan::{
-    Child, Engine as NodeEngine, FORMAT, Job, Lanes, Node, Policy, Role, SubModel, TreeNode, Worker,
+    Child, Engine as NodeEngine, Exponents, FORMAT, Job, Lanes, Node, Policy, Role, SubModel,
+    TreeNode, Worker,
 };
 use wiresum_protocol::{Buffer, Plan};
 use wiresum_wire::NodeId;
@@ -46,6 +47,7 @@ pub fn plan(shape: Shape, workers: u32, lanes: Lanes, policy: Policy) -> Plan {
             values_per_packet: 256,
             lanes,
             codec: "block".to_owned(),
+            exponents: Exponents::Agreed,
         },
         nodes: (0..nodes)
             .map(|id| Node {

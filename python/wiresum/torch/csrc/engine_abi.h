@@ -19,7 +19,8 @@ enum wiresum_outcome {
         1, /* the buffer is untouched on every rank, which all get this outcome for the same collective */
     WIRESUM_MISMATCH = 2,  /* ranks passed different tensors */
     WIRESUM_TIMED_OUT = 3, /* the message names who did not deliver */
-    WIRESUM_FAILED = 4     /* anything else */
+    WIRESUM_FAILED = 4,    /* anything else */
+    WIRESUM_UNFORESEEN = 5 /* as WIRESUM_NOT_FINITE: exponents were not those expected */
 };
 
 /* Called once for each submitted collective, in order of submission, from the engine's thread and without

@@ -18,12 +18,13 @@ enum class Reason : uint8_t {
     TooSmall,    // fewer elements than the threshold
     NoNetwork,   // this group is not connected to an aggregator
     NotFinite,   // Inf or NaN on some rank: Gloo repeated it
+    Unforeseen,  // exponents were not those expected: Gloo repeated it
     Failed,      // ended in an exception
 };
 
-inline constexpr std::array<const char *, 11> kReasonNames = {
-    "pending", "summed",    "collective", "element_type", "operation", "device",
-    "layout",  "too_small", "no_network", "not_finite",   "failed",
+inline constexpr std::array<const char *, 12> kReasonNames = {
+    "pending", "summed",    "collective", "element_type", "operation",  "device",
+    "layout",  "too_small", "no_network", "not_finite",   "unforeseen", "failed",
 };
 
 inline const char *name_of(Reason reason) { return kReasonNames.at(static_cast<size_t>(reason)); }

@@ -111,9 +111,10 @@ void NetworkWork::done(void *context, int32_t outcome, const char *message) {
     std::unique_ptr<c10::intrusive_ptr<NetworkWork>> reference(
         static_cast<c10::intrusive_ptr<NetworkWork> *>(context));
     c10::intrusive_ptr<NetworkWork> work = std::move(*reference);
-    if (outcome == WIRESUM_NOT_FINITE) {
+    if (outcome == WIRESUM_NOT_FINITE || outcome == WIRESUM_UNFORESEEN) {
+        const Reason reason = outcome == WIRESUM_NOT_FINITE ? Reason::NotFinite : Reason::Unforeseen;
         Strand &order = *work->group_->fallback_order;
-        order.post([work = std::move(work)] { work->sum_again(); });
+        order.post([work = std::move(work), reason] { work->sum_again(reason); });
         return;
     }
     const bool known = outcome >= WIRESUM_OK && outcome <= WIRESUM_FAILED;
@@ -133,7 +134,7 @@ void NetworkWork::complete(wiresum_outcome outcome, const std::string &message) 
 }
 
 // Gloo's sum keeps Inf and NaN where they belong. The tensors are untouched so far.
-void NetworkWork::sum_again() {
+void NetworkWork::sum_again(Reason reason) {
     {
         std::lock_guard lock(mutex_);
         deadline_ = Clock::now() + request_.timeout + kEngineGrace;
@@ -150,8 +151,8 @@ void NetworkWork::sum_again() {
     }
     // On a thread of its own: a callback may wait for the next collective, and that may have to be summed
     // again too.
-    TaskPool::instance().post([self = c10::intrusive_ptr<NetworkWork>::reclaim_copy(this), error] {
-        error ? self->fail(error) : self->succeed(Reason::NotFinite);
+    TaskPool::instance().post([self = c10::intrusive_ptr<NetworkWork>::reclaim_copy(this), error, reason] {
+        error ? self->fail(error) : self->succeed(reason);
     });
 }
 

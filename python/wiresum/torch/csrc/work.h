@@ -69,7 +69,7 @@ class NetworkWork final : public ExplainedWork {
     static void done(void *context, int32_t outcome, const char *message);
 
     void complete(wiresum_outcome outcome, const std::string &message);
-    void sum_again();
+    void sum_again(Reason reason);
     void succeed(Reason reason);
     void fail(std::exception_ptr error);
     void settle(Reason reason, std::exception_ptr error);
