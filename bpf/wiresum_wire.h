@@ -86,6 +86,8 @@
 #define WIRESUM_FLAG_OVERFLOW 0x40
 /* The slot was taken: this packet was not summed where it was planned to be. */
 #define WIRESUM_FLAG_COLLISION 0x80
+/* In a goodbye: the sender leaves a substitute's seat for its own place, not the job. */
+#define WIRESUM_FLAG_HOME 0x100
 /* The flags that decide how lanes are read and combined. */
 #define WIRESUM_FLAG_FORMAT 0x7
 
@@ -110,6 +112,9 @@
 #define WIRESUM_REFUSAL_REASON_SUPERSEDED 4
 /* The plan does not place this child here. */
 #define WIRESUM_REFUSAL_REASON_NOT_EXPECTED 5
+/* The node is out of the tree for now, as one of its children has gone to its parent: the others go there
+ * too. */
+#define WIRESUM_REFUSAL_REASON_DETACHED 6
 
 /* Whether a child wants a share of its parent's links. */
 /* It has sent the values of every collective that it has begun. */

@@ -196,6 +196,9 @@ class Flag(IntFlag):
     OVERFLOW = 64
     # The slot was taken: this packet was not summed where it was planned to be.
     COLLISION = 128
+    # In a goodbye: the sender leaves a substitute's seat for its own place, not the
+    # job.
+    HOME = 256
 
 
 class EntryState(IntEnum):
@@ -224,6 +227,9 @@ class RefusalReason(IntEnum):
     SUPERSEDED = 4
     # The plan does not place this child here.
     NOT_EXPECTED = 5
+    # The node is out of the tree for now, as one of its children has gone to its
+    # parent: the others go there too.
+    DETACHED = 6
 
 
 class Demand(IntEnum):

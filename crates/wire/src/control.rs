@@ -82,6 +82,8 @@ numbers! {
         Superseded = 4,
         /// The plan does not place this child here.
         NotExpected = 5,
+        /// The node is out of the tree for now, as one of its children has gone to its parent: the others go there too.
+        Detached = 6,
     }
 }
 

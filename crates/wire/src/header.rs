@@ -137,6 +137,8 @@ flags! {
     OVERFLOW = 6;
     /// The slot was taken: this packet was not summed where it was planned to be.
     COLLISION = 7;
+    /// In a goodbye: the sender leaves a substitute's seat for its own place, not the job.
+    HOME = 8;
 }
 
 impl Flags {

@@ -136,6 +136,9 @@ fn describe(reason: Option<RefusalReason>) -> &'static str {
         Some(RefusalReason::NotExpected) => {
             "the plan does not place this worker there: check the node's id and address"
         }
+        Some(RefusalReason::Detached) => {
+            "it is out of the tree, and the plan has no substitute's seat for this worker"
+        }
         None => {
             "it gives a reason that this version does not know: run the same version everywhere"
         }
