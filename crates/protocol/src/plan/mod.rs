@@ -2,6 +2,7 @@
 //!
 //! A plan is made by a planner (Python), and read by every runner. `validate` is the only validator here.
 
+mod substitutes;
 mod validate;
 
 use std::net::{IpAddr, SocketAddr};
@@ -9,6 +10,8 @@ use std::net::{IpAddr, SocketAddr};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use wiresum_wire::{Contributor, GROUP_FRAGMENTS, JobId, LaneType, NodeId, SubModelId};
+
+pub use substitutes::{Seat, Substitute};
 
 /// Value of [`Plan::format`].
 pub const FORMAT: &str = "wiresum-plan/1";

@@ -1,0 +1,170 @@
+//! Who may stand in for an aggregator that is gone: its children, at its parent.
+//!
+//! A node whose children are all workers can be removed from a tree in the middle of a round. Each of its children then has a
+//! *substitute seat* at its parent: a contributor number beyond those of the parent's children. The numbers follow from the plan
+//! alone, so nothing has to be agreed when a node dies.
+
+use wiresum_wire::{Contributor, MAX_CONTRIBUTORS, NodeId};
+
+use super::{Child, SubModel};
+
+/// A child of a child: a contributor when the node between is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Substitute {
+    /// Whose place it takes, in part: a child that is a node.
+    pub stands_for: Contributor,
+    /// Rank of the worker.
+    pub rank: u32,
+}
+
+/// What a contributor's bit means beside those of the others; bitmaps of contributors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seat {
+    /// The child that it is, or stands for. If this bit is in, its own values are.
+    pub child: u64,
+    /// Who makes up that child: when all of them are in, the child is. A child makes up itself.
+    pub team: u64,
+    /// Who must not be in for its values to be taken: for a child, its substitutes.
+    pub rivals: u64,
+}
+
+impl Seat {
+    /// The bitmap with this seat's child in it too, if all who make it up are.
+    #[must_use]
+    pub fn complete(&self, contributors: u64) -> u64 {
+        if contributors & self.team == self.team { contributors | self.child } else { contributors }
+    }
+}
+
+impl SubModel {
+    /// The seats at a node, by contributor number: first its children's, then their substitutes'.
+    #[must_use]
+    pub fn seats(&self, node: NodeId) -> Vec<Seat> {
+        let count = self.place(node).map_or(0, |place| place.children.len());
+        let own = (0..count).map(|child| 1 << child);
+        let mut seats: Vec<Seat> =
+            own.map(|bit| Seat { child: bit, team: bit, rivals: 0 }).collect();
+        for substitute in self.substitutes(node) {
+            let (child, own) = (usize::from(substitute.stands_for.0), 1 << seats.len());
+            seats[child].rivals |= own;
+            seats.push(Seat { child: 1 << child, team: 0, rivals: 0 });
+        }
+        for index in count..seats.len() {
+            seats[index].team = seats[seats[index].child.trailing_zeros() as usize].rivals;
+        }
+        seats
+    }
+
+    /// The substitutes at a node; the first has the contributor number after the last child's, and so on.
+    ///
+    /// In the order of children and their children. A child whose substitutes would not fit below [`MAX_CONTRIBUTORS`] has none.
+    #[must_use]
+    pub fn substitutes(&self, node: NodeId) -> Vec<Substitute> {
+        let children = self.place(node).map_or(&[][..], |place| &place.children);
+        let mut substitutes = Vec::new();
+        for (index, child) in children.iter().enumerate() {
+            let ranks = self.ranks_below(*child);
+            if children.len() + substitutes.len() + ranks.len() <= MAX_CONTRIBUTORS {
+                let stands_for = Contributor(index as u8);
+                substitutes.extend(ranks.into_iter().map(|rank| Substitute { stands_for, rank }));
+            }
+        }
+        substitutes
+    }
+
+    /// Where a worker goes when its parent is gone: the grandparent, and its contributor number there. `None` if it has no
+    /// grandparent, or no seat there: then the death of its parent ends the job.
+    #[must_use]
+    pub fn substitute_seat(&self, rank: u32) -> Option<(NodeId, Contributor)> {
+        let (parent, _) = self.parent_of(Child::Worker(rank))?;
+        let (grandparent, _) = self.parent_of(Child::Node(parent.0))?;
+        let before = self.place(grandparent)?.children.len();
+        let substitutes = self.substitutes(grandparent);
+        let index = substitutes.iter().position(|substitute| substitute.rank == rank)?;
+        Some((grandparent, Contributor((before + index) as u8)))
+    }
+
+    /// The workers that are children of the same node as `rank`, itself among them.
+    #[must_use]
+    pub fn siblings(&self, rank: u32) -> Vec<u32> {
+        let parent = self.parent_of(Child::Worker(rank));
+        parent.map_or_else(Vec::new, |(node, _)| self.ranks_below(Child::Node(node.0)))
+    }
+
+    /// The children of a child that is a node, if they are all workers; none otherwise: a node below a dead one could not tell.
+    fn ranks_below(&self, child: Child) -> Vec<u32> {
+        let Child::Node(node) = child else { return Vec::new() };
+        let children = self.place(NodeId(node)).map_or(&[][..], |place| &place.children);
+        let rank = |child: &Child| match child {
+            Child::Worker(rank) => Some(*rank),
+            Child::Node(_) => None,
+        };
+        children.iter().map(rank).collect::<Option<_>>().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Plan, TreeNode};
+
+    fn sub_model(tree: Vec<TreeNode>) -> SubModel {
+        let plan = Plan::from_json(include_str!("../../tests/plans/tree.json")).expect("valid");
+        SubModel { tree, ..plan.sub_models[1].clone() }
+    }
+
+    fn place(node: u16, parent: Option<u16>, children: Vec<Child>) -> TreeNode {
+        TreeNode { node, parent, children }
+    }
+
+    fn workers(ranks: std::ops::Range<u32>) -> Vec<Child> {
+        ranks.map(Child::Worker).collect()
+    }
+
+    #[test]
+    fn substitutes_are_numbered_after_the_children_in_their_order() {
+        let root = vec![Child::Node(1), Child::Worker(0), Child::Node(2)];
+        let tree = sub_model(vec![
+            place(0, None, root),
+            place(1, Some(0), workers(1..3)),
+            place(2, Some(0), workers(3..4)),
+        ]);
+        let found: Vec<_> =
+            tree.substitutes(NodeId(0)).iter().map(|s| (s.stands_for.0, s.rank)).collect();
+        assert_eq!(found, [(0, 1), (0, 2), (2, 3)]);
+        let seats: Vec<_> =
+            tree.seats(NodeId(0)).iter().map(|s| (s.child, s.team, s.rivals)).collect();
+        let children = [(1, 1, 0b01_1000), (2, 2, 0), (4, 4, 0b10_0000)];
+        let substitutes = [(1, 0b01_1000, 0), (1, 0b01_1000, 0), (4, 0b10_0000, 0)];
+        assert_eq!(seats, [children, substitutes].concat());
+        assert_eq!(tree.substitute_seat(2), Some((NodeId(0), Contributor(4))));
+        assert_eq!(tree.substitute_seat(0), None, "its parent is the root");
+        assert_eq!(tree.siblings(2), [1, 2]);
+    }
+
+    #[test]
+    fn a_node_with_nodes_below_has_no_substitutes() {
+        let tree = sub_model(vec![
+            place(0, None, vec![Child::Node(1)]),
+            place(1, Some(0), vec![Child::Worker(0), Child::Node(2)]),
+            place(2, Some(1), workers(1..3)),
+        ]);
+        assert_eq!(tree.substitutes(NodeId(0)), []);
+        assert_eq!(tree.substitute_seat(0), None);
+        assert_eq!(tree.substitute_seat(1), Some((NodeId(1), Contributor(2))));
+    }
+
+    #[test]
+    fn a_child_whose_substitutes_do_not_fit_has_none() {
+        let tree = sub_model(vec![
+            place(0, None, vec![Child::Node(1), Child::Node(2), Child::Node(3)]),
+            place(1, Some(0), workers(0..40)),
+            place(2, Some(0), workers(40..80)),
+            place(3, Some(0), workers(80..101)),
+        ]);
+        assert_eq!(tree.substitutes(NodeId(0)).len(), 40 + 21);
+        assert_eq!(tree.substitute_seat(39), Some((NodeId(0), Contributor(42))));
+        assert_eq!(tree.substitute_seat(40), None);
+        assert_eq!(tree.substitute_seat(100), Some((NodeId(0), Contributor(63))));
+    }
+}
