@@ -18,11 +18,15 @@ struct deposit {
     __u32 position;
     __u32 round;
     __u32 job_key;
-    __u64 bit;
+    __u64 held_by; /* the sender's bit, and its child's: either says that its values are in */
     __u16 value_count;
     __u16 format;
     __s8 exponent;
 };
+
+static __always_inline __u64 contributor_bit(const struct arrival *arrival) {
+    return 1ULL << (arrival->packet.header->contributor % WIRESUM_MAX_CONTRIBUTORS);
+}
 
 static __always_inline int find_entry(const struct arrival *arrival, struct deposit *deposit) {
     const struct wiresum_header *header = arrival->packet.header;
@@ -38,7 +42,7 @@ static __always_inline int find_entry(const struct arrival *arrival, struct depo
     deposit->promised = promised_sum(arrival);
     deposit->round = get32(&header->round);
     deposit->job_key = arrival->job_key;
-    deposit->bit = 1ULL << (header->contributor % WIRESUM_MAX_CONTRIBUTORS);
+    deposit->held_by = contributor_bit(arrival) | arrival->sender->child;
     deposit->value_count = get16(&header->value_count);
     deposit->format = arrival->packet.flags & WIRESUM_FLAG_FORMAT;
     deposit->exponent = header->exponent;
@@ -66,7 +70,8 @@ static __always_inline int agrees(const struct entry *entry, const struct deposi
 }
 
 /* The verdict on a contribution whose check matches, before it is known whether it is the last. */
-static __always_inline enum verdict judge(const struct entry *entry, const struct deposit *deposit) {
+static __always_inline enum verdict judge(const struct entry *entry, const struct deposit *deposit,
+                                          const struct peer *sender) {
     __s32 distance = deposit->position - entry->position;
     if (entry->state == WIRESUM_ENTRY_STATE_EMPTY || entry->job_key != deposit->job_key || distance > 0)
         return FIRST;
@@ -78,7 +83,9 @@ static __always_inline enum verdict judge(const struct entry *entry, const struc
         return ANSWERED;
     if (entry->state == WIRESUM_ENTRY_STATE_FORWARDED)
         return REFORWARDED;
-    return entry->contributors & deposit->bit ? DUPLICATE : ADDED;
+    if (entry->contributors & deposit->held_by)
+        return DUPLICATE;
+    return entry->contributors & sender->rivals ? SUBSTITUTED : ADDED;
 }
 
 static __always_inline void occupy(struct deposit *deposit) {
@@ -129,12 +136,17 @@ static __always_inline enum verdict apply(struct deposit *deposit, enum verdict 
     return verdict;
 }
 
-/* Sets the bit; the last one ends the filling. */
-static __always_inline enum verdict note(struct deposit *deposit, const struct stream *stream,
+/* Sets the bit, and the child's where the last of its substitutes has come; the last child ends the filling.
+ */
+static __always_inline enum verdict note(struct deposit *deposit, const struct arrival *arrival,
                                          enum verdict verdict) {
     struct entry *entry = deposit->entry;
-    entry->contributors |= deposit->bit;
-    if (entry->contributors != stream->expected)
+    const struct stream *stream = arrival->stream;
+    const struct peer *sender = arrival->sender;
+    entry->contributors |= contributor_bit(arrival);
+    if ((entry->contributors & sender->team) == sender->team)
+        entry->contributors |= sender->child;
+    if ((entry->contributors & stream->expected) != stream->expected)
         return verdict;
     entry->state = stream->is_root ? WIRESUM_ENTRY_STATE_FINAL : WIRESUM_ENTRY_STATE_FORWARDED;
     return stream->is_root ? COMPLETED : FORWARDED;
@@ -170,10 +182,10 @@ static __always_inline enum verdict contribute(struct arrival *arrival) {
     if (find_entry(arrival, &deposit))
         return MALFORMED;
     lock(deposit.entry);
-    enum verdict verdict = hide_verdict(judge(deposit.entry, &deposit), &deposit);
+    enum verdict verdict = hide_verdict(judge(deposit.entry, &deposit, arrival->sender), &deposit);
     verdict = hide_verdict(apply(&deposit, verdict), &deposit);
     if (verdict == FIRST || verdict == ADDED)
-        verdict = hide_verdict(note(&deposit, arrival->stream, verdict), &deposit);
+        verdict = hide_verdict(note(&deposit, arrival, verdict), &deposit);
     if (sends_the_entry(verdict))
         give_payload(deposit.payload, deposit.end, deposit.total, deposit.zero);
     __u32 lane_sum = deposit.entry->lane_sum;

@@ -40,7 +40,7 @@ static __always_inline int is_of_ours(struct arrival *arrival, int downward) {
 
 static __always_inline int comes_from_child(struct arrival *arrival) {
     __u8 contributor = arrival->packet.header->contributor;
-    if (contributor >= arrival->stream->child_count || contributor >= WIRESUM_MAX_CONTRIBUTORS)
+    if (contributor >= arrival->stream->seat_count || contributor >= WIRESUM_MAX_CONTRIBUTORS)
         return 0;
     __u32 place = arrival->stream_index * WIRESUM_MAX_CONTRIBUTORS + contributor;
     arrival->sender = bpf_map_lookup_elem(&children, &place);

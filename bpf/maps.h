@@ -45,11 +45,11 @@ struct stream {
     __u32 entry_mask; /* 2 × slots − 1: position & mask is 2 versions of position mod slots */
     __u16 max_payload;
     __u8 job_index;
-    __u8 child_count;
+    __u8 child_count; /* without substitutes */
     __u8 is_root;
     __u8 own_index; /* as a contributor at the parent */
     __u8 parent_children;
-    __u8 reserved;
+    __u8 seat_count; /* with substitutes */
 };
 
 struct config {
@@ -69,11 +69,16 @@ struct job {
     __u32 running;
 };
 
-/* A child or a parent: where packets come from, and what goes before a packet to it. */
+/* A child, a substitute or a parent: where packets come from, and what goes before a packet to it. */
 struct peer {
     struct endpoint source;
     __u32 ifindex;
-    __u32 job_key;     /* the incarnation that it has joined; void in any other */
+    __u32 job_key; /* the incarnation that it has joined; void in any other */
+    /* Bitmaps of contributors, 0 for a parent: the child that it is or stands for; who makes up that child;
+     * who must not be in for its values to be taken. */
+    __u64 child;
+    __u64 team;
+    __u64 rivals;
     __u16 frame_len;   /* V4_FRAME_LEN or V6_FRAME_LEN; 0: no such peer */
     __u16 address_sum; /* ones' complement sum over its IP header (v4) or pseudo header (v6), lengths left out
                         */

@@ -25,7 +25,7 @@ struct {
 
 /* Fills the scratch words for 32 positions. A global function, so that the verifier goes through it once and
  * not for each word. */
-__attribute__((noinline)) int describe(__u32 stream_index, __u32 job_key, __u32 first, __u32 contributor) {
+__attribute__((noinline)) int describe(__u32 stream_index, __u32 job_key, __u32 first, __u64 held_by) {
     const struct stream *stream = pinned((void *)&config.streams[stream_index % MAX_STREAMS]);
     __u32 zero = 0;
     struct status_words *words = bpf_map_lookup_elem(&scratch, &zero);
@@ -45,7 +45,7 @@ __attribute__((noinline)) int describe(__u32 stream_index, __u32 job_key, __u32 
         unlock(entry);
         if (!here)
             continue;
-        words->held |= (contributors >> (contributor % WIRESUM_MAX_CONTRIBUTORS) & 1) << i;
+        words->held |= (__u32)((contributors & held_by) != 0) << i;
         words->complete |= (__u32)(state >= WIRESUM_ENTRY_STATE_FORWARDED) << i;
         words->final |= (__u32)(state == WIRESUM_ENTRY_STATE_FINAL) << i;
         if (i == 0) {
@@ -66,7 +66,8 @@ static __always_inline __u32 put_word(__be32 *payload, __u32 index, __u32 value)
 static __always_inline __u32 write_status(const struct arrival *arrival) {
     struct wiresum_header *header = arrival->packet.header;
     __be32 *payload = arrival->packet.payload;
-    __u32 first = get32(&header->fragment), contributor = header->contributor, zero = 0, sum;
+    __u64 held_by = contributor_bit(arrival) | arrival->sender->child;
+    __u32 first = get32(&header->fragment), zero = 0, sum;
     struct status_words *words = bpf_map_lookup_elem(&scratch, &zero);
     if (!words || (void *)(payload + WIRESUM_STATUS_WORDS) > arrival->packet.end)
         return 0;
@@ -74,7 +75,7 @@ static __always_inline __u32 write_status(const struct arrival *arrival) {
     for (__u32 i = 4; i < WIRESUM_STATUS_HELD_WORD; i++)
         payload[i] = 0;
     for (__u32 word = 0; word < WIRESUM_BITMAP_WORDS; word++) {
-        describe(arrival->stream_index, arrival->job_key, first + word * POSITIONS_PER_WORD, contributor);
+        describe(arrival->stream_index, arrival->job_key, first + word * POSITIONS_PER_WORD, held_by);
         sum += put_word(payload, WIRESUM_STATUS_HELD_WORD + word, words->held);
         sum += put_word(payload, WIRESUM_STATUS_COMPLETE_WORD + word, words->complete);
         sum += put_word(payload, WIRESUM_STATUS_FINAL_WORD + word, words->final);

@@ -18,6 +18,7 @@ enum verdict {
     STALE,
     MISMATCH,
     DUPLICATE,
+    SUBSTITUTED,
     REFORWARDED,
     ANSWERED,
     RESULT_STORED,

@@ -92,23 +92,25 @@ impl Jobs {
     }
 
     /// Passes the packet that [`Self::handle`] left in `buffer` to `push`, once for each recipient and addressed to it; `true`
-    /// if one of the calls returned `true`.
+    /// if one of the calls returned `true`. So does the aggregator's notice, if it has one.
     pub fn deliver(
-        &self,
+        &mut self,
         index: usize,
         outcome: Outcome,
         buffer: &mut [u8],
         mut push: impl FnMut(SocketAddr, &[u8]) -> bool,
     ) -> bool {
-        let aggregator = &self.aggregators[index].1;
+        let aggregator = &mut self.aggregators[index].1;
         let packet = &mut buffer[..outcome.len];
-        match outcome.recipients {
+        let due = match outcome.recipients {
             Recipients::None | Recipients::ControlHalf => false,
             Recipients::One(destination) => push(destination, packet),
             Recipients::Children => (0..aggregator.child_count()).fold(false, |due, child| {
                 let destination = aggregator.address_to_child(child, packet);
                 due | destination.is_some_and(|destination| push(destination, packet))
             }),
-        }
+        };
+        let notice = aggregator.poll_notice(buffer);
+        notice.map_or(due, |(destination, len)| due | push(destination, &buffer[..len]))
     }
 }

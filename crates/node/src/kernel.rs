@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 use wiresum_protocol::aggregator::Membership;
 use wiresum_protocol::{Plan, Verdict};
-use wiresum_wire::{JobId, NodeId};
+use wiresum_wire::{Contributor, JobId, NodeId, SubModelId};
 use wiresum_xdp::{Options, XdpAggregator, XdpError};
 
 /// A loaded and attached XDP program, and what it has been told.
@@ -65,6 +65,13 @@ impl Kernel {
             };
             told_key.map_err(failed(format!("incarnation of job {job}")))?;
             *told = Membership { key: now.key, ..Membership::default() };
+        }
+        let is_gone = |id: &&(SubModelId, Contributor)| !now.children.contains_key(id);
+        for (sub_model, child) in told.children.keys().filter(is_gone).copied().collect::<Vec<_>>()
+        {
+            let action = format!("child {child} of sub-model {sub_model}, which has gone");
+            xdp.dismiss_child(job, sub_model, child).map_err(failed(action))?;
+            told.children.remove(&(sub_model, child));
         }
         for (&(sub_model, child), &address) in &now.children {
             if told.children.get(&(sub_model, child)) != Some(&address) {

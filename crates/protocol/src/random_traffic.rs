@@ -62,7 +62,7 @@ impl RandomTraffic {
         Self { plan: plan.clone(), node, aggregator: Aggregator::new(plan, node), rng, seed, bases }
     }
 
-    /// Every child's hello in every sub-model, and the parent's welcome.
+    /// Every child's and substitute's hello in every sub-model, and the parent's welcome.
     pub fn joining(&mut self) -> Vec<Step> {
         let plan = self.plan.clone();
         plan.sub_models.iter().flat_map(|sub_model| self.joining_of(sub_model)).collect()
@@ -71,7 +71,7 @@ impl RandomTraffic {
     fn joining_of(&mut self, sub_model: &SubModel) -> Vec<Step> {
         let payload = hello_payload(&self.plan, INCARNATION);
         let mut steps = Vec::new();
-        for index in 0..self.fan_in(sub_model) {
+        for index in 0..self.seat_count(sub_model) {
             let draft = Draft { contributor: index, ..self.draft(Kind::Hello, sub_model) };
             steps.push(self.step(self.child_address(sub_model, index), draft.datagram(&payload)));
         }
@@ -102,11 +102,14 @@ impl RandomTraffic {
         Step { source, datagram, outcome, packets }
     }
 
-    /// Where a child sends from.
+    /// Where a child or a substitute sends from.
     #[must_use]
     pub fn child_address(&self, sub_model: &SubModel, index: u8) -> SocketAddr {
         let place = sub_model.place(self.node).expect("checked at construction");
-        match place.children[usize::from(index)] {
+        let substitutes = sub_model.substitutes(self.node);
+        let substitutes = substitutes.iter().map(|substitute| Child::Worker(substitute.rank));
+        let mut seats = place.children.iter().copied().chain(substitutes);
+        match seats.nth(usize::from(index)).expect("a seat at this node") {
             Child::Node(id) => self.plan.node(NodeId(id)).expect("a valid plan").address,
             Child::Worker(rank) => {
                 let any = IpAddr::V4(Ipv4Addr::new(10, 1, (rank >> 8) as u8, rank as u8));
@@ -125,6 +128,10 @@ impl RandomTraffic {
         sub_model.place(self.node).map_or(0, |place| place.children.len() as u8)
     }
 
+    fn seat_count(&self, sub_model: &SubModel) -> u8 {
+        sub_model.seats(self.node).len() as u8
+    }
+
     fn draft(&self, kind: Kind, sub_model: &SubModel) -> Draft {
         Draft {
             kind,
@@ -141,9 +148,9 @@ impl RandomTraffic {
     fn sound(&mut self) -> (SocketAddr, Draft, Vec<u8>) {
         let index = self.rng.below(self.plan.sub_models.len() as u64) as usize;
         let sub_model = self.plan.sub_models[index].clone();
-        let fan_in = self.fan_in(&sub_model);
+        let seats = self.seat_count(&sub_model);
         let position = self.position(index, &sub_model);
-        let contributor = self.rng.below(fan_in.into()) as u8;
+        let contributor = self.rng.below(seats.into()) as u8;
         let source = self.child_address(&sub_model, contributor);
         if self.rng.chance(0.06) {
             let draft = Draft {
@@ -185,9 +192,9 @@ impl RandomTraffic {
 
     /// A position that is probably being summed; now and then one that should be over.
     fn position(&mut self, index: usize, sub_model: &SubModel) -> u32 {
+        let seats = u64::from(self.seat_count(sub_model));
         let base = &mut self.bases[index];
-        let fan_in = sub_model.place(self.node).map_or(1, |place| place.children.len() as u64);
-        if self.rng.below(3 * fan_in) == 0 {
+        if self.rng.below(3 * seats) == 0 {
             *base = base.wrapping_add(1);
         }
         let over = base.wrapping_sub(2 * sub_model.slots);

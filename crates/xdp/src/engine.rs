@@ -110,16 +110,32 @@ impl XdpAggregator {
 
     fn dismiss_everyone(&mut self, stream: usize) -> Result<(), XdpError> {
         self.kernel.put("parents", &(stream as u32), &Peer::new_zeroed())?;
-        for child in 0..MAX_CONTRIBUTORS {
-            let Some(ifindex) = self.groups[stream].ports[child].take() else { continue };
-            self.groups[stream].remove(child)?;
-            self.kernel.remove("ports", &Port { stream: stream as u32, ifindex })?;
-            self.kernel.put("children", &child_index(stream, child), &Peer::new_zeroed())?;
-        }
-        Ok(())
+        (0..MAX_CONTRIBUTORS).try_for_each(|child| self.dismiss(stream, child))
     }
 
-    /// Admits the child that said hello from `address` as a contributor to a sub-model, or moves it there.
+    /// Takes back [`Self::admit_child`]: what the child sends from now on is dropped, and it gets no results. Harmless when
+    /// repeated.
+    ///
+    /// # Errors
+    /// [`XdpError::UnknownPeer`], or the kernel's refusal.
+    pub fn dismiss_child(
+        &mut self,
+        job: JobId,
+        sub_model: SubModelId,
+        contributor: Contributor,
+    ) -> Result<(), XdpError> {
+        let stream = self.stream_index(job, sub_model, contributor)?;
+        self.dismiss(stream, usize::from(contributor.0) % MAX_CONTRIBUTORS)
+    }
+
+    fn dismiss(&mut self, stream: usize, child: usize) -> Result<(), XdpError> {
+        let Some(ifindex) = self.groups[stream].ports[child].take() else { return Ok(()) };
+        self.kernel.put("children", &child_index(stream, child), &Peer::new_zeroed())?;
+        self.groups[stream].remove(child)?;
+        self.note_port(stream, ifindex)
+    }
+
+    /// Admits the child or substitute that said hello from `address` as a contributor to a sub-model, or moves it there.
     ///
     /// # Errors
     /// [`XdpError::NotHeard`] if its hello did not come through the program; [`XdpError::UnknownPeer`].
@@ -132,11 +148,11 @@ impl XdpAggregator {
     ) -> Result<(), XdpError> {
         let child = usize::from(contributor.0);
         let stream = self.stream_index(job, sub_model, contributor)?;
-        if child >= usize::from(self.streams.all()[stream].child_count) {
-            return Err(XdpError::UnknownPeer { job, sub_model, contributor });
-        }
+        let unknown = XdpError::UnknownPeer { job, sub_model, contributor };
+        let seat = *self.streams.seats[stream].get(child).ok_or(unknown)?;
         let hearing = self.hearing(address)?;
-        let peer = peers::peer(address, self.keys[self.job_index(job)?], &hearing);
+        let mut peer = peers::peer(address, self.keys[self.job_index(job)?], &hearing);
+        (peer.child, peer.team, peer.rivals) = (seat.child, seat.team, seat.rivals);
         self.kernel.put("children", &child_index(stream, child), &peer)?;
         let former = self.groups[stream].ports[child].replace(hearing.ifindex);
         for ifindex in former.into_iter().chain([hearing.ifindex]) {

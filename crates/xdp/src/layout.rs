@@ -56,7 +56,7 @@ pub struct Stream {
     pub is_root: u8,
     pub own_index: u8,
     pub parent_children: u8,
-    pub reserved: u8,
+    pub seat_count: u8,
 }
 
 /// Constants of the program.
@@ -86,6 +86,9 @@ pub struct Peer {
     pub source: Endpoint,
     pub ifindex: u32,
     pub job_key: u32,
+    pub child: u64,
+    pub team: u64,
+    pub rivals: u64,
     pub frame_len: u16,
     pub address_sum: u16,
     pub frame: [u8; V6_FRAME_LEN],

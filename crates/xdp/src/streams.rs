@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use wiresum_protocol::Plan;
-use wiresum_protocol::plan::{Child, SubModel};
+use wiresum_protocol::plan::{Child, Seat, SubModel};
 use wiresum_wire::{JobId, MAX_CONTRIBUTORS, NodeId, SubModelId};
 
 use crate::layout::{Config, Endpoint, MAX_ENDPOINTS, MAX_JOBS, MAX_STREAMS, Stream};
@@ -15,6 +15,8 @@ pub struct Streams {
     pub config: Config,
     /// Jobs by index.
     pub jobs: Vec<JobId>,
+    /// What each contributor's bit means, by stream.
+    pub seats: Vec<Vec<Seat>>,
     /// Entries over all streams.
     pub entry_count: u32,
     /// Longest payload of any job, in bytes.
@@ -28,6 +30,7 @@ impl Streams {
         let mut streams = Self {
             config: Config { lock_entries: options.lock_entries.into(), ..Config::default() },
             jobs: Vec::new(),
+            seats: Vec::new(),
             entry_count: 0,
             payload_len: plans.iter().map(|(plan, _)| plan.payload_len()).max().unwrap_or(0),
         };
@@ -49,6 +52,7 @@ impl Streams {
             let stream = self.stream(plan, sub_model, node)?;
             self.config.streams[self.config.stream_count as usize] = stream;
             self.config.stream_count += 1;
+            self.seats.push(sub_model.seats(node));
         }
         Ok(())
     }
@@ -95,7 +99,7 @@ impl Streams {
             is_root: parent.is_none().into(),
             own_index: parent.map_or(0, |(_, index)| index.0),
             parent_children: siblings.unwrap_or(0) as u8,
-            reserved: 0,
+            seat_count: sub_model.seats(node).len() as u8,
         })
     }
 

@@ -57,7 +57,7 @@ impl XdpAggregator {
         match self.0 {}
     }
 
-    /// Admits the child that said hello from `address` as a contributor to a sub-model, or moves it there.
+    /// Admits the child or substitute that said hello from `address` as a contributor to a sub-model, or moves it there.
     ///
     /// # Errors
     /// [`XdpError::NotHeard`] if its hello did not come through the program; [`XdpError::UnknownPeer`].
@@ -67,6 +67,20 @@ impl XdpAggregator {
         _sub_model: SubModelId,
         _contributor: Contributor,
         _address: SocketAddr,
+    ) -> Result<(), XdpError> {
+        match self.0 {}
+    }
+
+    /// Takes back [`Self::admit_child`]: what the child sends from now on is dropped, and it gets no results. Harmless when
+    /// repeated.
+    ///
+    /// # Errors
+    /// [`XdpError::UnknownPeer`], or the kernel's refusal.
+    pub fn dismiss_child(
+        &mut self,
+        _job: JobId,
+        _sub_model: SubModelId,
+        _contributor: Contributor,
     ) -> Result<(), XdpError> {
         match self.0 {}
     }

@@ -51,7 +51,7 @@ fn jobs_and_peers_that_no_plan_knows() {
     let unknown = xdp.start_incarnation(JobId(8), JobKey(1));
     assert!(matches!(unknown, Err(XdpError::UnknownJob(JobId(8)))));
     xdp.start_incarnation(JOB, JobKey(1)).expect("the job is known");
-    for (sub_model, child) in [(0, 2), (77, 0)] {
+    for (sub_model, child) in [(0, 9), (77, 0)] {
         let admitted = xdp.admit_child(JOB, SubModelId(sub_model), Contributor(child), somewhere());
         assert!(matches!(admitted, Err(XdpError::UnknownPeer { .. })), "{admitted:?}");
     }

@@ -3,11 +3,15 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use wiresum_wire::control::{RefusalReason, double_word, hello, set_word};
-use wiresum_wire::{Contributor, HEADER_LEN, Header, JobKey, Kind, LaneType, SubModelId, seal};
+use wiresum_wire::control::{RefusalReason, double_word, hello, set_word, word};
+use wiresum_wire::{
+    Contributor, Flags, HEADER_LEN, Header, JobKey, Kind, LaneType, SubModelId, seal,
+};
 use zerocopy::{FromBytes, IntoBytes};
 
+use super::place::{ChildState, Place};
 use super::{Aggregator, Outcome, Verdict};
+use crate::compose::{Draft, hello_payload};
 
 /// Who takes part in a job at a node: what a data plane has to know that sums in the node's place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,7 +35,8 @@ impl Aggregator {
             membership.parents.extend(welcomed.map(|parent| (place.sub_model, parent.address)));
             for (index, child) in place.children.iter().enumerate() {
                 let id = (place.sub_model, Contributor(index as u8));
-                membership.children.extend(child.address.map(|address| (id, address)));
+                let here = child.address.filter(|_| !child.is_dismissed);
+                membership.children.extend(here.map(|address| (id, address)));
             }
         }
         membership
@@ -59,8 +64,41 @@ impl Aggregator {
         else {
             return Outcome::silent(Verdict::Control);
         };
-        self.places[index].children[usize::from(header.contributor)].address = Some(source);
+        let place = &mut self.places[index];
+        let child = &mut place.children[usize::from(header.contributor)];
+        child.address = Some(source);
+        child.is_dismissed = false;
+        if header.contributor >= place.fan_in {
+            let seat = place.seats[usize::from(header.contributor)];
+            let stands_for = Contributor(seat.child.trailing_zeros() as u8);
+            self.notice = place.is_split(stands_for).then_some((index, stands_for));
+        }
         self.admit(index, header, source, buffer)
+    }
+
+    /// The packet to send besides the answer to the last datagram, if there is one: a child whose own children have begun to
+    /// come here is told to send the others after them. To be called after every datagram of the verdict [`Verdict::Control`].
+    ///
+    /// # Panics
+    /// If `buffer` is shorter than [`wiresum_wire::MAX_PACKET`] bytes.
+    pub fn poll_notice(&mut self, buffer: &mut [u8]) -> Option<(SocketAddr, usize)> {
+        let (index, child) = self.notice.take()?;
+        let place = &self.places[index];
+        let address = place.children[usize::from(child.0)].address?;
+        let mut payload = hello_payload(&self.plan, self.incarnation?);
+        set_word(&mut payload, hello::REASON_WORD, RefusalReason::Detached as u32);
+        buffer[HEADER_LEN..][..payload.len()].copy_from_slice(&payload);
+        let draft = Draft {
+            kind: Kind::Refusal,
+            job: self.job,
+            node: self.node,
+            key: self.key,
+            sub_model: place.sub_model,
+            contributor: child.0,
+            expected: place.fan_in,
+            ..Draft::default()
+        };
+        Some((address, draft.emit_summed(buffer, payload.len())))
     }
 
     fn reason_to_refuse(&self, header: &Header, payload: &[u8]) -> Option<RefusalReason> {
@@ -120,14 +158,18 @@ impl Aggregator {
         if let Some(parent) = &mut place.parent {
             parent.has_welcomed |= kind == Kind::Welcome;
         }
+        let reason = RefusalReason::from_wire(word(&buffer[HEADER_LEN..], hello::REASON_WORD));
+        if kind == Kind::Refusal && reason == Some(RefusalReason::Detached) {
+            place.children.iter_mut().for_each(|child| child.is_dismissed = true);
+        }
         header.node.set(self.node.0);
         header.contributor = 0;
-        header.expected = place.children.len() as u8;
+        header.expected = place.fan_in;
         emit(header, buffer);
         Outcome::to_children(Verdict::Control, HELLO_LEN)
     }
 
-    /// A child has left; the last one ends the incarnation here.
+    /// A child has left; the last one ends the incarnation here. Or a substitute has gone home.
     pub(super) fn goodbye(
         &mut self,
         index: usize,
@@ -135,10 +177,14 @@ impl Aggregator {
         buffer: &mut [u8],
     ) -> Outcome {
         let place = &mut self.places[index];
-        place.children[usize::from(header.contributor)].has_left = true;
-        let everyone_left = place.children.iter().all(|child| child.has_left);
-        let parent = place.parent.filter(|_| everyone_left);
-        self.is_over = self.places.iter().all(|p| p.children.iter().all(|child| child.has_left));
+        let child = &mut place.children[usize::from(header.contributor)];
+        if Flags(header.flags.get()).contains(Flags::HOME) {
+            *child = ChildState::default();
+            return Outcome::silent(Verdict::Control);
+        }
+        child.has_left = true;
+        let parent = place.parent.filter(|_| place.has_everyone_left());
+        self.is_over = self.places.iter().all(Place::has_everyone_left);
         let Some(parent) = parent else {
             return Outcome::silent(Verdict::Control);
         };
@@ -155,7 +201,10 @@ impl Aggregator {
     pub fn address_to_child(&self, index: usize, packet: &mut [u8]) -> Option<SocketAddr> {
         let (header, _) = Header::mut_from_prefix(packet).ok()?;
         let place = &self.places[self.place_index(header.sub_model.get())?];
-        let address = place.children.get(index)?.address?;
+        let child = place.children.get(index)?;
+        // Who is dismissed still has to learn it.
+        let is_told = !child.is_dismissed || header.kind == Kind::Refusal as u8;
+        let address = child.address.filter(|_| is_told)?;
         readdress(header, Contributor(index as u8));
         Some(address)
     }

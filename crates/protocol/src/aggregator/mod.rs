@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 
 use wiresum_codec::sum_lanes;
 use wiresum_wire::control::status;
-use wiresum_wire::{HEADER_LEN, JobId, JobKey, Kind, NodeId, Packet, header_sum};
+use wiresum_wire::{Contributor, HEADER_LEN, JobId, JobKey, Kind, NodeId, Packet, header_sum};
 
 use crate::Plan;
 pub use membership::Membership;
@@ -39,6 +39,8 @@ pub struct Aggregator {
     epoch: u32,
     /// All children have left the incarnation.
     is_over: bool,
+    /// A child, by place, that [`Self::poll_notice`] tells that it is out of the tree.
+    notice: Option<(usize, Contributor)>,
     counters: [u64; Verdict::ALL.len()],
 }
 
@@ -61,6 +63,7 @@ impl Aggregator {
             key: JobKey(0),
             epoch: 0,
             is_over: false,
+            notice: None,
             counters: [0; Verdict::ALL.len()],
         }
     }
@@ -134,7 +137,7 @@ impl Aggregator {
         self.places.iter().position(|place| place.sub_model.0 == sub_model)
     }
 
-    /// Children of the largest tree that this node is in; indices for [`Self::address_to_child`].
+    /// Children and substitutes of the largest tree that this node is in; indices for [`Self::address_to_child`].
     #[must_use]
     pub fn child_count(&self) -> usize {
         self.places.iter().map(|place| place.children.len()).max().unwrap_or(0)

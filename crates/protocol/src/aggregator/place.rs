@@ -6,7 +6,7 @@ use wiresum_wire::{Contributor, Flags, FragmentId, Header, Kind, NodeId, SubMode
 
 use super::slots::SlotMemory;
 use crate::Plan;
-use crate::plan::{Child, SubModel};
+use crate::plan::{Child, Seat, SubModel};
 use crate::policy::{self, SlotPolicy};
 
 /// The node above, in one sub-model.
@@ -28,12 +28,26 @@ pub(super) struct ChildState {
     pub address: Option<SocketAddr>,
     /// It has said goodbye.
     pub has_left: bool,
+    /// It was told to go to the parent; what it sends here is dropped until it says hello again.
+    pub is_dismissed: bool,
+}
+
+impl ChildState {
+    /// Whether it takes part here, from this address.
+    pub fn is_at(&self, source: SocketAddr) -> bool {
+        self.address == Some(source) && !self.is_dismissed
+    }
 }
 
 /// See the module.
 pub(super) struct Place {
     pub sub_model: SubModelId,
+    /// By contributor: the children, then their substitutes.
     pub children: Vec<ChildState>,
+    /// What the plan says about each of them.
+    pub seats: Vec<Seat>,
+    /// Children, without substitutes.
+    pub fan_in: u8,
     pub parent: Option<Parent>,
     pub policy: &'static dyn SlotPolicy,
     pub slots: SlotMemory,
@@ -44,9 +58,12 @@ impl Place {
     /// The place of `node` in `sub_model`; `None` if it is not in that tree.
     pub fn new(plan: &Plan, sub_model: &SubModel, node: NodeId) -> Option<Self> {
         let tree_node = sub_model.place(node)?;
+        let seats = sub_model.seats(node);
         Some(Self {
             sub_model: sub_model.id(),
-            children: vec![ChildState::default(); tree_node.children.len()],
+            children: vec![ChildState::default(); seats.len()],
+            seats,
+            fan_in: tree_node.children.len() as u8,
             parent: parent(plan, sub_model, node),
             policy: policy::of(sub_model.policy),
             slots: SlotMemory::new(sub_model.slots, plan.payload_len()),
@@ -69,7 +86,25 @@ impl Place {
 
     /// The bitmap with every child in it.
     pub fn everyone(&self) -> u64 {
-        u64::MAX >> (64 - self.children.len())
+        u64::MAX >> (64 - self.fan_in)
+    }
+
+    /// Whether all children have said goodbye, themselves or through all their substitutes.
+    pub fn has_everyone_left(&self) -> bool {
+        let gone = self.children.iter().enumerate().filter(|(_, child)| child.has_left);
+        let gone = gone.fold(0, |bits, (index, _)| bits | 1 << index);
+        let left = self.seats.iter().fold(gone, |bits, seat| seat.complete(bits));
+        left & self.everyone() == self.everyone()
+    }
+
+    /// A child some of whose substitutes have said hello and others not: it may be alive, and those others still with it.
+    pub fn is_split(&self, child: Contributor) -> bool {
+        let team = self.seats[usize::from(child.0)].rivals;
+        let is_here = |(index, state): (usize, &ChildState)| {
+            team >> index & 1 == 1 && state.address.is_some()
+        };
+        let here = self.children.iter().enumerate().filter(|entry| is_here(*entry)).count();
+        here > 0 && here < team.count_ones() as usize
     }
 
     /// Whether the packet names us as a packet of this kind has to.
@@ -93,7 +128,7 @@ impl Place {
             return self.parent.is_some_and(is_parent);
         }
         let child = self.children.get(usize::from(header.contributor));
-        child.is_some_and(|child| child.address == Some(source))
+        child.is_some_and(|child| child.is_at(source))
     }
 
     /// Turns the header of values into that of the sum for the parent.
@@ -117,7 +152,7 @@ impl Place {
         header.kind = Kind::Result as u8;
         header.node.set(node.0);
         header.contributor = child.0;
-        header.expected = self.children.len() as u8;
+        header.expected = self.fan_in;
         header.priority = 0;
         header.flags.set(flags.0);
     }

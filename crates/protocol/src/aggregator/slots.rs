@@ -5,6 +5,7 @@ use wiresum_wire::{Contributor, Flags, FragmentId, Header};
 use zerocopy::{FromBytes, FromZeros, Immutable};
 
 use super::Verdict;
+use crate::plan::Seat;
 use crate::policy::{SlotPolicy, Taken};
 
 /// What a node knows about the fragment in one entry. All bytes zero is an entry of no incarnation, so memory comes
@@ -12,7 +13,7 @@ use crate::policy::{SlotPolicy, Taken};
 #[derive(Clone, Copy, Debug, FromBytes, Immutable)]
 #[repr(C)]
 pub(super) struct Entry {
-    /// Bit i: contributor i is in.
+    /// Bit i: contributor i is in; of a child, also when all its substitutes are.
     pub contributors: u64,
     /// The node's incarnation count when the entry was taken: an entry of another incarnation is empty.
     pub epoch: u32,
@@ -71,7 +72,7 @@ impl Entry {
     }
 
     /// The row of the contribution table that applies; changes nothing.
-    pub fn judge(&self, epoch: u32, header: &Header, policy: &dyn SlotPolicy) -> Step {
+    pub fn judge(&self, epoch: u32, header: &Header, seat: &Seat, policy: &dyn SlotPolicy) -> Step {
         let position = FragmentId(header.fragment.get());
         match self.distance(epoch, position) {
             None => return Step::Take,
@@ -82,19 +83,30 @@ impl Entry {
         if !self.agrees_with(header) {
             return Step::Drop(Verdict::Mismatch);
         }
-        let is_in = self.contributors & bit(Contributor(header.contributor)) != 0;
+        let is_in = self.holds(Contributor(header.contributor), seat);
         match self.state_of(epoch, position) {
             EntryState::Forwarded => Step::ForwardAgain,
             EntryState::Final => Step::Answer,
             _ if is_in => Step::Drop(Verdict::Duplicate),
+            _ if self.contributors & seat.rivals != 0 => Step::Drop(Verdict::Substituted),
             _ => Step::Add,
         }
+    }
+
+    /// Whether a contributor's values are in, by itself or by whom it stands for.
+    pub fn holds(&self, contributor: Contributor, seat: &Seat) -> bool {
+        self.contributors & (bit(contributor) | seat.child) != 0
+    }
+
+    /// Notes that a contributor's values are in.
+    pub fn note(&mut self, contributor: Contributor, seat: &Seat) {
+        self.contributors = seat.complete(self.contributors | bit(contributor));
     }
 
     /// Becomes the entry of the contribution in `header`.
     pub fn take(&mut self, epoch: u32, header: &Header, lane_sum: u32) {
         *self = Self {
-            contributors: bit(Contributor(header.contributor)),
+            contributors: 0,
             epoch,
             position: header.fragment.get(),
             round: header.round.get(),

@@ -1,5 +1,7 @@
 //! Every row of the tables, one short test each.
 
+mod substitutes;
+
 use std::net::SocketAddr;
 
 use wiresum_wire::control::{EntryState, RefusalReason, double_word, hello, ready, status, word};
@@ -224,8 +226,8 @@ fn a_payload_longer_than_the_jobs_packets_is_foreign() {
 #[test]
 fn a_contributor_out_of_range_or_at_another_address_is_bad() {
     let mut bench = Bench::joined(0);
-    let draft = Draft { contributor: 2, ..bench.draft(Kind::Contribution) };
-    let outcome = bench.feed(address(2), &draft.datagram(&lanes(1)));
+    let draft = Draft { contributor: 4, ..bench.draft(Kind::Contribution) };
+    let outcome = bench.feed(address(4), &draft.datagram(&lanes(1)));
     assert_eq!(outcome.verdict, Verdict::BadContributor);
     let draft = bench.draft(Kind::Contribution);
     let outcome = bench.feed(address(1), &draft.datagram(&lanes(1)));
@@ -273,7 +275,8 @@ fn a_result_is_readdressed_to_each_child_with_its_check() {
         assert_eq!(to, Some(address(child as u8)));
         assert_eq!(usize::from(bench.reply(outcome).0.contributor), child);
     }
-    assert_eq!(bench.aggregator.address_to_child(2, &mut bench.buffer), None);
+    assert_eq!(bench.aggregator.address_to_child(2, &mut bench.buffer), None, "not here");
+    assert_eq!(bench.aggregator.address_to_child(4, &mut bench.buffer), None, "no such seat");
 }
 
 #[test]
@@ -536,7 +539,7 @@ fn every_reason_to_refuse_is_given() {
     let draft = bench.draft(Kind::Hello);
     let other_job = Draft { job: JobId(8), ..draft.clone() };
     assert_eq!(reason(&mut bench, &other_job, &good), Some(RefusalReason::UnknownJob));
-    let elsewhere = Draft { contributor: 2, ..draft.clone() };
+    let elsewhere = Draft { contributor: 4, ..draft.clone() };
     assert_eq!(reason(&mut bench, &elsewhere, &good), Some(RefusalReason::NotExpected));
     let mut wrong = good;
     wrong[4 * hello::SECRET_WORD] ^= 1;
@@ -611,5 +614,5 @@ fn counters_and_memory_are_what_the_plan_and_the_traffic_say() {
     assert!(counters.contains(&(Verdict::Control, 2)));
     assert!(counters.contains(&(Verdict::First, 1)) && counters.contains(&(Verdict::Duplicate, 1)));
     assert_eq!(bench.aggregator.memory_bytes(), before);
-    assert_eq!(bench.aggregator.child_count(), 2);
+    assert_eq!(bench.aggregator.child_count(), 4, "with the substitutes");
 }

@@ -11,7 +11,7 @@ use zerocopy::IntoBytes;
 
 use super::lanes::combine;
 use super::place::Place;
-use super::slots::{Step, bit};
+use super::slots::Step;
 use super::{Outcome, Verdict};
 
 /// A packet that has passed the gate.
@@ -49,8 +49,11 @@ impl Place {
     /// A contribution from a child: the contribution table of the spec.
     pub fn contribution(&mut self, node: NodeId, epoch: u32, mut arrival: Arrival) -> Outcome {
         let index = self.entry_index(arrival.position());
+        let everyone = self.everyone();
+        let contributor = Contributor(arrival.header.contributor);
+        let seat = &self.seats[usize::from(contributor.0)];
         let (entry, values) = self.slots.at(index);
-        let step = entry.judge(epoch, &arrival.header, self.policy);
+        let step = entry.judge(epoch, &arrival.header, seat, self.policy);
         let flags = Flags(arrival.header.flags.get()).only(Flags::FORMAT);
         match step {
             Step::Take => {
@@ -60,13 +63,13 @@ impl Place {
             Step::Add => {
                 combine(flags, &mut values[..arrival.payload_len], arrival.payload());
                 entry.lane_sum = LaneType::of(flags).add_sums(entry.lane_sum, arrival.lane_sum);
-                entry.contributors |= bit(Contributor(arrival.header.contributor));
             }
             Step::Drop(verdict) => return Outcome::silent(verdict),
             Step::ForwardAgain => return self.send_up(index, &mut arrival, Verdict::Reforwarded),
             Step::Answer => return self.answer(node, index, &mut arrival),
         }
-        if entry.contributors == self.everyone() {
+        entry.note(contributor, seat);
+        if entry.contributors & everyone == everyone {
             return self.complete(node, index, flags, &mut arrival);
         }
         Outcome::silent(if step == Step::Take { Verdict::First } else { Verdict::Added })
@@ -179,6 +182,7 @@ impl Place {
 
     /// Held, complete and final bits of 32 positions.
     fn describe(&self, epoch: u32, first: FragmentId, child: Contributor) -> (u32, u32, u32) {
+        let (seat, everyone) = (&self.seats[usize::from(child.0)], self.everyone());
         let mut words = (0, 0, 0);
         for i in 0..32 {
             let position = first.plus(i);
@@ -187,8 +191,8 @@ impl Place {
             if state == EntryState::Empty {
                 continue;
             }
-            words.0 |= u32::from(entry.contributors & bit(child) != 0) << i;
-            words.1 |= u32::from(entry.contributors == self.everyone()) << i;
+            words.0 |= u32::from(entry.holds(child, seat)) << i;
+            words.1 |= u32::from(entry.contributors & everyone == everyone) << i;
             words.2 |= u32::from(state == EntryState::Final) << i;
         }
         words

@@ -28,6 +28,8 @@ pub enum Verdict {
     Mismatch,
     /// Contribution already in, fragment not complete.
     Duplicate,
+    /// Sum of a child whose own children have begun to contribute in its place.
+    Substituted,
     /// Contribution already in, sum sent up again.
     Reforwarded,
     /// Contribution already in, result sent to its sender.
@@ -46,7 +48,7 @@ pub enum Verdict {
 
 impl Verdict {
     /// Every verdict, in numeric order.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Malformed,
         Self::Foreign,
         Self::BadContributor,
@@ -58,6 +60,7 @@ impl Verdict {
         Self::Stale,
         Self::Mismatch,
         Self::Duplicate,
+        Self::Substituted,
         Self::Reforwarded,
         Self::Answered,
         Self::ResultStored,
@@ -82,6 +85,7 @@ impl Verdict {
             Self::Stale => "stale",
             Self::Mismatch => "mismatch",
             Self::Duplicate => "duplicate",
+            Self::Substituted => "substituted",
             Self::Reforwarded => "reforwarded",
             Self::Answered => "answered",
             Self::ResultStored => "result_stored",

@@ -255,6 +255,9 @@ impl Cluster {
                 }
             }
         }
+        while let Some((to, len)) = self.nodes[index].aggregator.poll_notice(&mut buffer) {
+            self.send(address, to, &buffer[..len]);
+        }
     }
 
     /// The invariant: when a position takes an entry, no one needs the one that was there.

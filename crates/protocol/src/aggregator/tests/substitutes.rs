@@ -1,0 +1,130 @@
+//! A child that is gone, or taken for gone: its children contribute in its place. At the root, child 1 is a node; its children
+//! have the substitutes' seats 2 and 3.
+
+use super::*;
+
+fn root() -> Bench {
+    let mut bench = Bench::joined(0);
+    bench.hello(2, INCARNATION);
+    bench.hello(3, INCARNATION);
+    bench
+}
+
+fn notice(bench: &mut Bench) -> Option<(SocketAddr, Header, Option<RefusalReason>)> {
+    let (to, len) = bench.aggregator.poll_notice(&mut bench.buffer)?;
+    let packet = Packet::parse(&bench.buffer[..len]).expect("a valid packet goes out");
+    let reason = RefusalReason::from_wire(word(packet.payload, hello::REASON_WORD));
+    Some((to, *packet.header, reason))
+}
+
+fn goodbye(bench: &mut Bench, contributor: u8, flags: Flags) -> Outcome {
+    let draft = Draft { contributor, flags, ..bench.draft(Kind::Goodbye) };
+    bench.feed(address(contributor), &draft.datagram(&[]))
+}
+
+#[test]
+fn all_substitutes_together_are_the_child() {
+    let mut bench = root();
+    assert_eq!(bench.contribute(2, 0, 5).verdict, Verdict::First);
+    assert_eq!(bench.contribute(0, 0, 1).verdict, Verdict::Added);
+    let outcome = bench.contribute(3, 0, 7);
+    assert_eq!(outcome.verdict, Verdict::Completed);
+    assert_eq!(bench.reply(outcome).1, summed(&[5, 1, 7]));
+    assert_eq!(bench.contribute(1, 0, 99).verdict, Verdict::Answered, "the child comes too late");
+}
+
+#[test]
+fn the_childs_sum_keeps_its_substitutes_out() {
+    let mut bench = root();
+    bench.contribute(1, 0, 12);
+    assert_eq!(bench.contribute(2, 0, 5), Outcome::silent(Verdict::Duplicate));
+    let outcome = bench.contribute(0, 0, 1);
+    assert_eq!(bench.reply(outcome).1, summed(&[12, 1]));
+    let outcome = bench.contribute(3, 0, 7);
+    assert_eq!((outcome.verdict, bench.reply(outcome).0.contributor), (Verdict::Answered, 3));
+}
+
+#[test]
+fn one_substitute_keeps_the_childs_sum_out() {
+    let mut bench = root();
+    bench.contribute(2, 0, 5);
+    assert_eq!(bench.contribute(1, 0, 12), Outcome::silent(Verdict::Substituted));
+    assert_eq!(bench.contribute(2, 0, 5), Outcome::silent(Verdict::Duplicate));
+    bench.contribute(3, 0, 7);
+    assert_eq!(bench.contribute(1, 0, 12), Outcome::silent(Verdict::Duplicate), "it is complete");
+    let outcome = bench.contribute(0, 0, 1);
+    assert_eq!(bench.reply(outcome).1, summed(&[5, 7, 1]));
+}
+
+#[test]
+fn a_status_counts_the_childs_sum_as_the_substitutes_own() {
+    let mut bench = root();
+    bench.contribute(1, 0, 12);
+    bench.contribute(2, 1, 5);
+    let held = |bench: &mut Bench, contributor| {
+        let outcome = bench.probe(contributor, 0);
+        word(&bench.reply(outcome).1, status::HELD_WORD)
+    };
+    assert_eq!([1, 2, 3].map(|contributor| held(&mut bench, contributor)), [0b01, 0b11, 0b01]);
+}
+
+#[test]
+fn a_child_whose_children_have_begun_to_come_is_told_until_all_have() {
+    let mut bench = Bench::joined(0);
+    let outcome = bench.hello(2, INCARNATION);
+    assert_eq!(bench.reply(outcome).0.kind, Kind::Welcome as u8);
+    let (to, header, reason) = notice(&mut bench).expect("contributor 3 is still with the child");
+    assert_eq!((to, header.contributor), (address(1), 1));
+    assert_eq!(reason, Some(RefusalReason::Detached));
+    bench.hello(2, INCARNATION);
+    assert!(notice(&mut bench).is_some(), "the notice may have been lost");
+    bench.hello(3, INCARNATION);
+    assert!(notice(&mut bench).is_none(), "both have come");
+}
+
+#[test]
+fn a_node_that_is_out_of_the_tree_dismisses_its_children_until_they_come_back() {
+    let mut bench = Bench::joined(1);
+    let mut payload = hello_payload(&bench.plan, INCARNATION);
+    wiresum_wire::control::set_word(
+        &mut payload,
+        hello::REASON_WORD,
+        RefusalReason::Detached as u32,
+    );
+    let draft = Draft { node: NodeId(0), contributor: 1, ..bench.draft(Kind::Refusal) };
+    let outcome = bench.feed(parent_address(), &draft.datagram(&payload));
+    assert_eq!(outcome.recipients, Recipients::Children);
+    let to = bench.aggregator.address_to_child(1, &mut bench.buffer);
+    assert_eq!(to, Some(address(1)), "who is dismissed learns it");
+    assert!(bench.aggregator.membership().children.is_empty());
+    assert_eq!(bench.contribute(0, 0, 1).verdict, Verdict::BadContributor);
+    let outcome = bench.hello(0, INCARNATION);
+    assert_eq!(bench.reply(outcome).0.kind, Kind::Welcome as u8, "the parent still knows the node");
+    assert_eq!(bench.contribute(0, 0, 1).verdict, Verdict::First);
+    assert_eq!(bench.contribute(1, 0, 1).verdict, Verdict::BadContributor, "it has not come back");
+}
+
+#[test]
+fn a_substitute_that_goes_home_leaves_its_seat_and_not_the_job() {
+    let mut bench = root();
+    assert_eq!(goodbye(&mut bench, 2, Flags::HOME), Outcome::silent(Verdict::Control));
+    assert_eq!(bench.contribute(2, 0, 1).verdict, Verdict::BadContributor);
+    assert_eq!(bench.aggregator.address_to_child(2, &mut bench.buffer), None);
+    bench.hello(2, INCARNATION);
+    assert_eq!(bench.contribute(2, 0, 1).verdict, Verdict::First, "it may come again");
+}
+
+#[test]
+fn substitutes_that_leave_the_job_leave_for_their_child() {
+    let mut bench = Bench::new(0);
+    bench.plan.sub_models.remove(0);
+    bench.aggregator = Aggregator::new(&bench.plan, NodeId(0));
+    for contributor in [0, 2, 3] {
+        bench.hello(contributor, INCARNATION);
+    }
+    goodbye(&mut bench, 0, Flags(0));
+    goodbye(&mut bench, 2, Flags(0));
+    assert_eq!(bench.contribute(3, 0, 1).verdict, Verdict::First, "it has not left yet");
+    goodbye(&mut bench, 3, Flags(0));
+    assert_eq!(bench.contribute(3, 1, 1).verdict, Verdict::Foreign, "the incarnation is over");
+}
