@@ -68,6 +68,25 @@ def bench_xdp(runs: int = 7) -> list[dict[str, Any]]:
         wiresum.errors.SupportError: The program cannot be loaded here; the message has the remedy.
     """
 
+def bench_load(plan_json: str, window: int, rate: float | None, seconds: float) -> dict[str, Any]:
+    """Join as every child of a plan's node 0 and send contributions, in one thread.
+
+    Args:
+        plan_json: A plan in which all workers are children of node 0, which is running; this host has their addresses.
+        window: Positions in flight, if there is no rate.
+        rate: Contributions per second of all children, whether or not results come; None: as the window allows.
+        seconds: How long.
+
+    Returns:
+        `contributions` sent, `results` received (without loss as many), `seconds` of sending, and `round_trips_us`,
+        from the last contribution to its result.
+
+    Raises:
+        wiresum.errors.PlanError: The plan is wrong.
+        ValueError: The time makes no sense.
+        RuntimeError: The aggregator did not answer, or the network failed.
+    """
+
 @final
 class Engine:
     """A worker that has joined its job: a socket and a thread of its own. Its methods may be called from any thread."""

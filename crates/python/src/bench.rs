@@ -1,12 +1,12 @@
 //! Measurements of the layers below Python, as plain data for `wiresum bench`.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use wiresum_codec::bench::{self, IN_CACHE, OUT_OF_CACHE};
-use wiresum_node::bench::udp_aggregator;
+use wiresum_node::bench::{Load, generate, udp_aggregator};
 use wiresum_xdp::bench::{Parameters, measure};
 
 use crate::errors::support_error;
@@ -78,6 +78,30 @@ pub fn bench_xdp(py: Python<'_>, runs: usize) -> PyResult<Bound<'_, PyList>> {
         rows.append(row)?;
     }
     Ok(rows)
+}
+
+/// Load for the aggregator that runs at node 0 of a plan, as all of its children.
+#[pyfunction]
+#[pyo3(signature = (plan_json, window, rate, seconds))]
+pub fn bench_load<'py>(
+    py: Python<'py>,
+    plan_json: &str,
+    window: u32,
+    rate: Option<f64>,
+    seconds: f64,
+) -> PyResult<Bound<'py, PyDict>> {
+    let plan = crate::read_plan(plan_json)?;
+    let duration = Duration::try_from_secs_f64(seconds)
+        .map_err(|error| PyValueError::new_err(format!("seconds: {error}")))?;
+    let load = Load { window, rate, duration };
+    let served = py.detach(|| generate(&plan, &load));
+    let served = served.map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
+    let row = PyDict::new(py);
+    row.set_item("contributions", served.contributions)?;
+    row.set_item("results", served.results)?;
+    row.set_item("seconds", served.seconds)?;
+    row.set_item("round_trips_us", served.round_trips_us)?;
+    Ok(row)
 }
 
 fn aggregator_row<'py>(

@@ -15,7 +15,7 @@ mod _native {
     use super::{Bound, PyModule, PyModuleMethods, PyResult};
 
     #[pymodule_export]
-    use super::bench::{bench_aggregator, bench_codec, bench_xdp};
+    use super::bench::{bench_aggregator, bench_codec, bench_load, bench_xdp};
     #[pymodule_export]
     use super::engine::PyEngine;
     #[pymodule_export]

@@ -30,6 +30,21 @@ def parse_size(text: str) -> int:
     return round(_parse(text, SIZE_UNITS, "a size, as 25MB or 64KiB"))
 
 
+def parse_numbers(text: str) -> list[float]:
+    """Positive numbers from `64,256` or `25e3`.
+
+    Raises:
+        typer.BadParameter: one of them is not.
+    """
+    try:
+        numbers = [float(number) for number in text.split(",")]
+    except ValueError:
+        numbers = []
+    if not numbers or not all(0 < number < float("inf") for number in numbers):
+        raise typer.BadParameter(f"{text} is not a list of positive numbers, as 64,256")
+    return numbers
+
+
 def _parse(text: str, units: dict[str, float] | dict[str, int], wanted: str) -> float:
     match = re.fullmatch(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>[A-Za-z]+)", text)
     unit = units.get(match["unit"].lower()) if match else None

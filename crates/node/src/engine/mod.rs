@@ -5,7 +5,7 @@
 
 mod driver;
 mod statistics;
-mod transport;
+pub(crate) mod transport;
 mod wake;
 
 use std::io::Write;

@@ -1,4 +1,6 @@
-//! What one packet costs the user-space aggregator, sockets and system calls included.
+//! What one packet costs the user-space aggregator, sockets and system calls included; and load for any aggregator.
+
+mod load;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -19,6 +21,7 @@ use crate::clock::thread_cpu_time;
 use crate::engine::{CollectiveError, Engine, JoinError, Options};
 use crate::server::Server;
 use crate::tensor::tensor;
+pub use load::{Load, Served, generate};
 
 /// Fragments of one run: some tens of windows, so that the first and the last one hardly count.
 const FRAGMENTS: usize = 8192;
@@ -31,6 +34,9 @@ pub enum BenchError {
     /// No socket, or no thread.
     #[error("the aggregator cannot run on loopback: {0}")]
     Node(#[from] io::Error),
+    /// An aggregator did not answer the generator's hellos.
+    #[error("{0} has not welcomed the generator: is the aggregator running, with the same plan?")]
+    Silent(SocketAddr),
     /// A worker did not join.
     #[error(transparent)]
     Join(#[from] JoinError),
