@@ -21,13 +21,14 @@ static __always_inline enum verdict handle(struct xdp_md *ctx, struct arrival *a
     case WIRESUM_KIND_RATE:
         return pass_up(arrival, 1);
     default:
-        return hear(ctx, &arrival->packet);
+        return hear(ctx, arrival);
     }
 }
 
 static __always_inline int aggregate_packet(struct xdp_md *ctx) {
     struct arrival arrival;
     arrival.stream_index = 0;
+    arrival.job_index = NO_JOB;
     arrival.sender = 0;
     enum parsed form = parse(ctx, &arrival.packet);
     if (form == NOT_OURS)

@@ -179,6 +179,8 @@ static __always_inline enum verdict contribute(struct arrival *arrival) {
         return FOREIGN;
     if (!comes_from_child(arrival))
         return BAD_CONTRIBUTOR;
+    if (exceeds_quota(arrival))
+        return OVER_QUOTA;
     if (find_entry(arrival, &deposit))
         return MALFORMED;
     lock(deposit.entry);

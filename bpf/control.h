@@ -1,22 +1,50 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What needs judgement or a clock goes to the daemon: of hellos and their like the program only notes how to
- * answer; readies and rates pass the gate first. */
+/* What needs judgement or a clock goes to the daemon, at a bounded rate. Of hellos and their like by those
+ * who know the job's secret the program notes how to answer: strangers cannot fill its memory, nor keep
+ * others from joining. Readies and rates pass the gate first. */
 #ifndef WIRESUM_CONTROL_H
 #define WIRESUM_CONTROL_H
 
 #include "contribution.h"
 
-static __always_inline enum verdict hear(struct xdp_md *ctx, const struct packet *packet) {
+static __always_inline int knows_secret(const struct arrival *arrival) {
+    const __be32 *words = arrival->packet.payload;
+    if ((void *)(words + WIRESUM_HELLO_WORDS) > arrival->packet.end)
+        return 0;
+    __u64 secret = (__u64)get32(words + WIRESUM_HELLO_SECRET_WORD) << 32;
+    return (secret | get32(words + WIRESUM_HELLO_SECRET_WORD + 1)) == arrival->stream->secret;
+}
+
+/* Whether a control packet is of someone who belongs to the job that it names. */
+static __always_inline int is_of_member(struct arrival *arrival) {
+    if (!names_stream(arrival))
+        return 0;
+    return arrival->packet.header->kind == WIRESUM_KIND_GOODBYE ? is_of_incarnation(arrival)
+                                                                : knows_secret(arrival);
+}
+
+/* Notes how to answer the sender. */
+static __always_inline int note_hearing(struct xdp_md *ctx, const struct packet *packet) {
     struct ethhdr *ethernet = (void *)(long)ctx->data;
     struct endpoint source = packet->source;
     struct hearing hearing = {.local = packet->local, .ifindex = ctx->ingress_ifindex};
     if ((void *)(ethernet + 1) > packet->end)
-        return MALFORMED;
+        return -1;
     source.any_address = source.reserved = 0;
     hearing.local.any_address = hearing.local.reserved = 0;
     __builtin_memcpy(hearing.peer_mac, ethernet->h_source, ETH_ALEN);
     __builtin_memcpy(hearing.local_mac, ethernet->h_dest, ETH_ALEN);
     bpf_map_update_elem(&heard, &source, &hearing, BPF_ANY);
+    return 0;
+}
+
+static __always_inline enum verdict hear(struct xdp_md *ctx, struct arrival *arrival) {
+    int is_member = is_of_member(arrival);
+    __u32 budget = is_member ? CONTROL_BUDGET(arrival->job_index) : STRANGERS_BUDGET;
+    if (is_over_budget(budget, WIRESUM_HEADER_LEN + arrival->packet.payload_len))
+        return OVER_QUOTA;
+    if (is_member && note_hearing(ctx, &arrival->packet))
+        return MALFORMED;
     return CONTROL;
 }
 
@@ -34,6 +62,8 @@ static __always_inline enum verdict pass_up(struct arrival *arrival, int downwar
         return FOREIGN;
     if (!(downward ? comes_from_parent(arrival) : comes_from_child(arrival)))
         return BAD_CONTRIBUTOR;
+    if (is_over_budget(CONTROL_BUDGET(arrival->job_index), WIRESUM_HEADER_LEN + arrival->packet.payload_len))
+        return OVER_QUOTA;
     return is_control_damaged(arrival, 4 * WIRESUM_READY_WORDS) ? DAMAGED : CONTROL;
 }
 

@@ -3,12 +3,14 @@
 #ifndef WIRESUM_GATE_H
 #define WIRESUM_GATE_H
 
+#include "quota.h"
 #include "verdict.h"
 
 /* The index of a stream, or MAX_STREAMS. */
-static __always_inline __u32 find_stream(__u32 key) {
-    for (__u32 i = 0; i < MAX_STREAMS && i < config.stream_count; i++)
-        if (config.streams[i].key == key)
+static __always_inline __u32 find_stream(__u64 key) {
+    const __u64 *keys = pinned(directory.keys);
+    for (__u32 i = 0; i < MAX_STREAMS && i < directory.stream_count; i++)
+        if (keys[i] == key)
             return i;
     return MAX_STREAMS;
 }
@@ -18,20 +20,32 @@ static __always_inline int is_admitted(const struct peer *peer, const struct arr
            same_endpoint(&peer->source, &arrival->packet.source);
 }
 
-/* Finds the stream of a packet; FOREIGN if it is none of ours. */
-static __always_inline int is_of_ours(struct arrival *arrival, int downward) {
+/* Finds the stream that a packet names. */
+static __always_inline int names_stream(struct arrival *arrival) {
     const struct wiresum_header *header = arrival->packet.header;
-    __u32 index = find_stream((__u32)get16(&header->job) << 16 | get16(&header->sub_model));
+    __u32 index = find_stream(STREAM_KEY(get16(&header->job), get16(&header->sub_model)));
     if (index == MAX_STREAMS)
         return 0;
     arrival->stream_index = hide(index, arrival->packet.zero) % MAX_STREAMS;
-    arrival->stream = pinned((void *)&config.streams[arrival->stream_index]);
-    __u32 job_index = arrival->stream->job_index;
+    arrival->stream = pinned((void *)&directory.streams[arrival->stream_index]);
+    arrival->job_index = arrival->stream->job_index;
+    return 1;
+}
+
+/* Whether a packet is of the running incarnation of its job. */
+static __always_inline int is_of_incarnation(struct arrival *arrival) {
+    __u32 job_index = arrival->job_index;
     struct job *job = bpf_map_lookup_elem(&jobs, &job_index);
-    if (!job || !job->running || get32(&header->job_key) != job->key)
+    if (!job || !job->running || get32(&arrival->packet.header->job_key) != job->key)
         return 0;
     arrival->job_key = job->key;
-    if (downward && arrival->stream->is_root)
+    return 1;
+}
+
+/* Whether a packet belongs to a running job and names this node; else it is FOREIGN. */
+static __always_inline int is_of_ours(struct arrival *arrival, int downward) {
+    const struct wiresum_header *header = arrival->packet.header;
+    if (!names_stream(arrival) || !is_of_incarnation(arrival) || (downward && arrival->stream->is_root))
         return 0;
     __u16 node = downward ? arrival->stream->parent_node : arrival->stream->node;
     return get16(&header->node) == node &&
@@ -52,6 +66,12 @@ static __always_inline int comes_from_parent(struct arrival *arrival) {
     arrival->sender = bpf_map_lookup_elem(&parents, &stream);
     return arrival->sender && arrival->packet.header->contributor == arrival->stream->own_index &&
            is_admitted(arrival->sender, arrival);
+}
+
+/* Whether the job has used up its quota; children's packets alone count, as results answer them. */
+static __always_inline int exceeds_quota(const struct arrival *arrival) {
+    return is_over_budget(VALUES_BUDGET(arrival->job_index),
+                          WIRESUM_HEADER_LEN + arrival->packet.payload_len);
 }
 
 /* The sum of lanes that the packet's check promises. */

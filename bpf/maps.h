@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What the program knows: constants set at load, peers and keys set by the daemon, and the slots.
+/* What the program knows: constants set at load, jobs, peers and keys set by the daemon, and the slots.
  * crates/xdp/src/layout.rs mirrors every struct here; the loader compares their sizes. */
 #ifndef WIRESUM_MAPS_H
 #define WIRESUM_MAPS_H
@@ -18,8 +18,8 @@
 
 /* Jobs of one program, and the sub-models of all of them at their nodes: small enough to be searched
  * linearly. */
-#define MAX_JOBS 4
-#define MAX_STREAMS 32
+#define MAX_JOBS 16
+#define MAX_STREAMS 64
 /* Addresses on which the nodes of these jobs listen. */
 #define MAX_ENDPOINTS 4
 /* Hellos and welcomes whose port the daemon has not asked for yet. */
@@ -37,10 +37,10 @@ struct endpoint {
 
 /* A sub-model at this node, as the plan says. */
 struct stream {
-    __u32 key; /* job << 16 | sub-model */
+    __u64 expected; /* bitmap of all children */
+    __u64 secret;   /* the job's, which its hellos carry */
     __u16 node;
     __u16 parent_node;
-    __u64 expected; /* bitmap of all children */
     __u32 first_entry;
     __u32 entry_mask; /* 2 × slots − 1: position & mask is 2 versions of position mod slots */
     __u16 max_payload;
@@ -50,18 +50,30 @@ struct stream {
     __u8 own_index; /* as a contributor at the parent */
     __u8 parent_children;
     __u8 seat_count; /* with substitutes */
+    __u8 reserved[4];
 };
 
 struct config {
-    __u32 stream_count;
-    __u32 endpoint_count;
-    __u32 max_payload; /* bytes, of any job */
+    __u32 max_payload; /* bytes that an entry has room for */
     __u32 lock_entries;
-    struct endpoint endpoints[MAX_ENDPOINTS];
-    struct stream streams[MAX_STREAMS];
 };
 
 const volatile struct config config SEC(".rodata.config");
+
+/* Key of a stream in use: that of a free one, 0, matches no packet. */
+#define STREAM_KEY(job, sub_model) (1ULL << 32 | (__u32)(job) << 16 | (sub_model))
+
+/* The streams of the jobs that are served now. The daemon changes it while packets flow: of a job that comes
+ * or goes, no incarnation runs, so packets that find it half written are foreign. */
+struct directory {
+    __u32 stream_count; /* one more than the last in use */
+    __u32 endpoint_count;
+    struct endpoint endpoints[MAX_ENDPOINTS];
+    __u64 keys[MAX_STREAMS];
+    struct stream streams[MAX_STREAMS];
+};
+
+struct directory directory SEC(".data.directory");
 
 /* The running incarnation of a job. */
 struct job {
@@ -129,6 +141,26 @@ struct {
     __type(value, struct job);
 } jobs SEC(".maps");
 
+/* A bound on bytes per second; see quota.h. */
+struct budget {
+    __u64 byte_cost; /* nanoseconds × 2^16 that a byte takes; 0: no bound */
+    __u64 burst;     /* nanoseconds that may be used in advance */
+    __u64 due;       /* when all that was let through is paid for */
+};
+
+/* For the values of each job, for its control packets, and for the control packets of strangers. */
+#define VALUES_BUDGET(job) (job)
+#define CONTROL_BUDGET(job) (MAX_JOBS + (job))
+#define STRANGERS_BUDGET (2 * MAX_JOBS)
+#define BUDGETS (STRANGERS_BUDGET + 1)
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, BUDGETS);
+    __type(key, __u32);
+    __type(value, struct budget);
+} budgets SEC(".maps");
+
 /* Of contributor c to stream s: entry s × WIRESUM_MAX_CONTRIBUTORS + c. */
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
@@ -144,7 +176,7 @@ struct {
     __type(value, struct peer);
 } parents SEC(".maps");
 
-/* By source. Least recently heard are forgotten, so strangers' hellos cost nothing. */
+/* By source, of those who know a job's secret. The least recently heard are forgotten. */
 struct {
     __uint(type, BPF_MAP_TYPE_LRU_HASH);
     __uint(max_entries, MAX_HEARD);
@@ -179,11 +211,23 @@ struct {
     __type(value, __u64);
 } ports SEC(".maps");
 
+/* Verdicts, rounded up to a power of two, so that the verifier knows an index to be in bounds. */
+#define VERDICT_RANGE 32
+
+/* What has become of a job's packets, on one CPU. */
+struct tally {
+    __u64 verdicts[VERDICT_RANGE];
+    __u64 bytes; /* of datagrams */
+};
+
+/* Of each job, and of what names none. */
+#define NO_JOB MAX_JOBS
+
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-    __uint(max_entries, 32);
+    __uint(max_entries, MAX_JOBS + 1);
     __type(key, __u32);
-    __type(value, __u64);
-} counters SEC(".maps");
+    __type(value, struct tally);
+} tallies SEC(".maps");
 
 #endif

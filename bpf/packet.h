@@ -80,8 +80,8 @@ static __always_inline int same_endpoint(const struct endpoint *a, const struct 
 }
 
 static __always_inline int is_listening(const struct endpoint *local) {
-    const struct endpoint *endpoints = pinned((void *)config.endpoints);
-    for (__u32 i = 0; i < MAX_ENDPOINTS && i < config.endpoint_count; i++) {
+    const struct endpoint *endpoints = pinned(directory.endpoints);
+    for (__u32 i = 0; i < MAX_ENDPOINTS && i < directory.endpoint_count; i++) {
         if (local->port == endpoints[i].port &&
             (endpoints[i].any_address || same_address(local, &endpoints[i])))
             return 1;

@@ -26,7 +26,7 @@ struct {
 /* Fills the scratch words for 32 positions. A global function, so that the verifier goes through it once and
  * not for each word. */
 __attribute__((noinline)) int describe(__u32 stream_index, __u32 job_key, __u32 first, __u64 held_by) {
-    const struct stream *stream = pinned((void *)&config.streams[stream_index % MAX_STREAMS]);
+    const struct stream *stream = pinned((void *)&directory.streams[stream_index % MAX_STREAMS]);
     __u32 zero = 0;
     struct status_words *words = bpf_map_lookup_elem(&scratch, &zero);
     if (!words)
@@ -93,6 +93,8 @@ static __always_inline enum verdict answer_probe(struct arrival *arrival) {
         return FOREIGN;
     if (!comes_from_child(arrival))
         return BAD_CONTRIBUTOR;
+    if (exceeds_quota(arrival))
+        return OVER_QUOTA;
     if (is_control_damaged(arrival, 4 * WIRESUM_STATUS_WORDS))
         return DAMAGED;
     __u32 sum = write_status(arrival);

@@ -10,6 +10,7 @@ enum verdict {
     MALFORMED,
     FOREIGN,
     BAD_CONTRIBUTOR,
+    OVER_QUOTA,
     DAMAGED,
     FIRST,
     ADDED,
@@ -26,30 +27,34 @@ enum verdict {
     RESULT_STALE,
     PROBED,
     CONTROL,
-    VERDICTS,
-    VERDICT_RANGE = 32 /* the next power of two */
+    VERDICTS
 };
 
-static __always_inline void count(enum verdict verdict) {
-    __u32 index = verdict;
-    __u64 *counter = bpf_map_lookup_elem(&counters, &index);
-    if (counter)
-        ++*counter;
-}
+_Static_assert(VERDICTS <= VERDICT_RANGE, "every verdict has a counter");
 
 /* What the rest of the program knows of a packet that has passed the gate so far. */
 struct arrival {
     struct packet packet;
     const struct stream *stream;
     __u32 stream_index;
+    __u32 job_index; /* or NO_JOB */
     __u32 job_key;
     struct peer *sender;
 };
 
+static __always_inline void count(const struct arrival *arrival, enum verdict verdict) {
+    __u32 job = arrival->job_index;
+    struct tally *tally = bpf_map_lookup_elem(&tallies, &job);
+    if (!tally)
+        return;
+    tally->verdicts[verdict % VERDICT_RANGE]++;
+    tally->bytes += arrival->packet.end - (void *)arrival->packet.header;
+}
+
 /* Counts the packet, and does with it what its verdict says. */
 static __always_inline int conclude(struct xdp_md *ctx, const struct arrival *arrival, enum verdict verdict) {
     __u32 stream = arrival->stream_index;
-    count(verdict);
+    count(arrival, verdict);
     switch (verdict) {
     case CONTROL:
         return XDP_PASS;

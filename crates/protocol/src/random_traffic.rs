@@ -322,7 +322,9 @@ mod tests {
         let mut seen = [verdicts(0), verdicts(1)].concat();
         seen.sort();
         seen.dedup();
-        assert_eq!(seen, Verdict::ALL);
+        // Nobody has a quota here.
+        let possible = Verdict::ALL.into_iter().filter(|verdict| *verdict != Verdict::OverQuota);
+        assert_eq!(seen, possible.collect::<Vec<_>>());
     }
 
     #[test]

@@ -4,24 +4,33 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
-use wiresum_protocol::{Plan, Verdict};
+use wiresum_protocol::{Plan, Quota, Verdict};
 use wiresum_wire::{Contributor, JobId, JobKey, MAX_CONTRIBUTORS, NodeId, SubModelId};
 use zerocopy::{FromZeros, IntoBytes};
 
 use crate::kernel::{self, AGGREGATOR, BENCH, Image, Kernel, PASS, TestRun};
-use crate::layout::{DevmapValue, Endpoint, Entry, Hearing, Job, Peer, Port};
+use crate::layout::{
+    Budget, Config, DevmapValue, Endpoint, Hearing, Job, MAX_JOBS, MAX_STREAMS, NO_JOB, Peer, Port,
+    STRANGERS_BUDGET, Tally, control_budget, values_budget,
+};
 use crate::peers;
 use crate::streams::Streams;
 use crate::{AttachMode, Options, XdpError};
+
+/// The map that holds the directory.
+const DIRECTORY: &str = ".data.directory";
 
 /// The aggregator in the kernel. Its programs run until it is dropped, or the process dies.
 pub struct XdpAggregator {
     kernel: Kernel,
     streams: Streams,
-    keys: Vec<JobKey>,
-    groups: Vec<Group>,
+    keys: [JobKey; MAX_JOBS],
+    /// By stream.
+    groups: Vec<Option<Group>>,
     mode: AttachMode,
     links: Vec<OwnedFd>,
+    /// What jobs counted that are served no more.
+    retired: Tally,
 }
 
 /// The admitted children of a stream: the port of each, and the devmap that results are broadcast through.
@@ -39,7 +48,8 @@ impl XdpAggregator {
         if kernel::is_permitted() { Ok(()) } else { Err(XdpError::NotPermitted) }
     }
 
-    /// Loads the program for these plans, each as seen by one of its nodes, and allocates all memory they will ever need.
+    /// Loads the program, allocates all slot memory it will ever have (see [`Options::memory`]), and adds the jobs of these plans,
+    /// each as seen by one of its nodes.
     ///
     /// # Errors
     /// [`XdpError`] says what the kernel or the plans lack.
@@ -59,16 +69,84 @@ impl XdpAggregator {
         options: &Options,
     ) -> Result<Self, XdpError> {
         Self::check_support()?;
-        let streams = Streams::of(plans, options)?;
-        let kernel = Kernel::load(image, &streams)?;
-        let group = |index| {
-            let devmap = kernel.make_broadcast(index)?;
-            Ok(Group { ports: [None; MAX_CONTRIBUTORS], devmap })
+        let streams = Streams::for_plans(plans, options)?;
+        let max_payload = streams.pool.payload_len() as u32;
+        let config = Config { max_payload, lock_entries: options.lock_entries.into() };
+        let mut aggregator = Self {
+            kernel: Kernel::load(image, &streams.pool, &config)?,
+            streams,
+            keys: [JobKey(0); MAX_JOBS],
+            groups: (0..MAX_STREAMS).map(|_| None).collect(),
+            mode: options.mode,
+            links: Vec::new(),
+            retired: Tally::default(),
         };
-        let groups =
-            (0..streams.config.stream_count).map(group).collect::<Result<_, XdpError>>()?;
-        let keys = vec![JobKey(0); streams.jobs.len()];
-        Ok(Self { kernel, streams, keys, groups, mode: options.mode, links: Vec::new() })
+        aggregator.kernel.put("budgets", &STRANGERS_BUDGET, &Budget::from(Quota::strangers()))?;
+        plans.iter().try_for_each(|(plan, node)| aggregator.add_job(plan, *node))?;
+        Ok(aggregator)
+    }
+
+    /// Serves one more job, while the program runs. Its packets are foreign until [`Self::start_incarnation`].
+    ///
+    /// # Errors
+    /// [`XdpError`] says what the pool or the plan lacks; then nothing has changed.
+    pub fn add_job(&mut self, plan: &Plan, node: NodeId) -> Result<(), XdpError> {
+        let index = self.streams.add(plan, node, None)?;
+        let added = self.publish_job(index);
+        if added.is_err() {
+            self.withdraw_job(index)?;
+        }
+        added
+    }
+
+    fn publish_job(&mut self, index: usize) -> Result<(), XdpError> {
+        if let Some(entries) = self.streams.entries(index) {
+            // No job ever sees what another has left.
+            self.kernel.clear_entries(&entries)?;
+        }
+        for stream in self.streams.of_job(index) {
+            let devmap = self.kernel.make_broadcast(stream as u32)?;
+            self.groups[stream] = Some(Group { ports: [None; MAX_CONTRIBUTORS], devmap });
+        }
+        self.kernel.put("budgets", &values_budget(index), &Budget::default())?;
+        self.kernel.put("budgets", &control_budget(index), &Budget::from(Quota::control()))?;
+        self.kernel.put(DIRECTORY, &0u32, &self.streams.directory)
+    }
+
+    /// Serves a job no more: every packet of it is foreign, and its memory is free for others.
+    ///
+    /// # Errors
+    /// [`XdpError::UnknownJob`], or the kernel's refusal.
+    pub fn remove_job(&mut self, job: JobId) -> Result<(), XdpError> {
+        let index = self.job_index(job)?;
+        self.end_incarnation(job)?;
+        self.withdraw_job(index)
+    }
+
+    fn withdraw_job(&mut self, index: usize) -> Result<(), XdpError> {
+        let streams = self.streams.of_job(index);
+        let Some(entries) = self.streams.remove(index) else { return Ok(()) };
+        self.kernel.put(DIRECTORY, &0u32, &self.streams.directory)?;
+        for stream in streams {
+            self.groups[stream] = None;
+            // The kernel comes back from a change to a map of maps when no program runs any more that had begun before it, so
+            // nobody uses the job's entries after this.
+            self.kernel.remove("broadcasts", &(stream as u32))?;
+        }
+        self.retired.add(&self.kernel.tally(index)?);
+        self.kernel.clear_tally(index)?;
+        self.streams.release(&entries);
+        Ok(())
+    }
+
+    /// Bounds what the children of a job may send in values and probes; `None` for no bound.
+    ///
+    /// # Errors
+    /// [`XdpError::UnknownJob`], or the kernel's refusal.
+    pub fn set_quota(&mut self, job: JobId, quota: Option<Quota>) -> Result<(), XdpError> {
+        let index = self.job_index(job)?;
+        let budget = quota.map(Budget::from).unwrap_or_default();
+        self.kernel.put("budgets", &values_budget(index), &budget)
     }
 
     /// Runs the program on a network interface of this namespace until this object is dropped, or the process dies.
@@ -90,6 +168,8 @@ impl XdpAggregator {
         self.end_incarnation(job)?;
         let index = self.job_index(job)?;
         self.keys[index] = key;
+        // Running comes last, so that no packet is compared with half a key.
+        self.kernel.put("jobs", &(index as u32), &Job { key: key.0, running: 0 })?;
         self.kernel.put("jobs", &(index as u32), &Job { key: key.0, running: 1 })
     }
 
@@ -100,12 +180,7 @@ impl XdpAggregator {
     pub fn end_incarnation(&mut self, job: JobId) -> Result<(), XdpError> {
         let index = self.job_index(job)?;
         self.kernel.put("jobs", &(index as u32), &Job::default())?;
-        for stream in 0..self.groups.len() {
-            if usize::from(self.streams.all()[stream].job_index) == index {
-                self.dismiss_everyone(stream)?;
-            }
-        }
-        Ok(())
+        self.streams.of_job(index).into_iter().try_for_each(|stream| self.dismiss_everyone(stream))
     }
 
     fn dismiss_everyone(&mut self, stream: usize) -> Result<(), XdpError> {
@@ -129,9 +204,10 @@ impl XdpAggregator {
     }
 
     fn dismiss(&mut self, stream: usize, child: usize) -> Result<(), XdpError> {
-        let Some(ifindex) = self.groups[stream].ports[child].take() else { return Ok(()) };
+        let Some(group) = &mut self.groups[stream] else { return Ok(()) };
+        let Some(ifindex) = group.ports[child].take() else { return Ok(()) };
         self.kernel.put("children", &child_index(stream, child), &Peer::new_zeroed())?;
-        self.groups[stream].remove(child)?;
+        group.remove(child)?;
         self.note_port(stream, ifindex)
     }
 
@@ -154,18 +230,20 @@ impl XdpAggregator {
         let mut peer = peers::peer(address, self.keys[self.job_index(job)?], &hearing);
         (peer.child, peer.team, peer.rivals) = (seat.child, seat.team, seat.rivals);
         self.kernel.put("children", &child_index(stream, child), &peer)?;
-        let former = self.groups[stream].ports[child].replace(hearing.ifindex);
+        let group = self.groups[stream].as_mut().expect("a stream in use has a group");
+        let former = group.ports[child].replace(hearing.ifindex);
         for ifindex in former.into_iter().chain([hearing.ifindex]) {
             self.note_port(stream, ifindex)?;
         }
         let program = self.kernel.program("send_copy");
-        self.groups[stream].put(child, hearing.ifindex, program.as_fd().as_raw_fd())
+        let group = self.groups[stream].as_ref().expect("a stream in use has a group");
+        group.put(child, hearing.ifindex, program.as_fd().as_raw_fd())
     }
 
     /// Tells the program which children of a stream are behind a port.
     fn note_port(&self, stream: usize, ifindex: u32) -> Result<(), XdpError> {
         let key = Port { stream: stream as u32, ifindex };
-        match self.groups[stream].behind(ifindex) {
+        match self.groups[stream].as_ref().map_or(0, |group| group.behind(ifindex)) {
             0 => self.kernel.remove("ports", &key),
             children => self.kernel.put("ports", &key, &children),
         }
@@ -211,20 +289,39 @@ impl XdpAggregator {
     /// # Errors
     /// The kernel's refusal.
     pub fn counters(&self) -> Result<Vec<(Verdict, u64)>, XdpError> {
-        let counter = |verdict: Verdict| Ok((verdict, self.kernel.counter(verdict as u32)?));
-        Verdict::ALL.into_iter().map(counter).collect()
+        let mut sum = self.retired;
+        (0..=NO_JOB).try_for_each(|index| self.kernel.tally(index).map(|tally| sum.add(&tally)))?;
+        Ok(by_verdict(&sum))
+    }
+
+    /// As [`Self::counters`], of the packets that name one job, and their bytes.
+    ///
+    /// # Errors
+    /// [`XdpError::UnknownJob`], or the kernel's refusal.
+    pub fn job_counters(&self, job: JobId) -> Result<(Vec<(Verdict, u64)>, u64), XdpError> {
+        let tally = self.kernel.tally(self.job_index(job)?)?;
+        Ok((by_verdict(&tally), tally.bytes))
     }
 
     /// Packets of one verdict.
     #[doc(hidden)]
     pub fn counter(&self, verdict: Verdict) -> Result<u64, XdpError> {
-        self.kernel.counter(verdict as u32)
+        Ok(self.counters()?[verdict as usize].1)
     }
 
     /// Bytes of slot memory in the kernel, fixed at load.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.streams.entry_count as usize * (self.streams.payload_len + size_of::<Entry>())
+        self.streams.pool.usage().total
+    }
+
+    /// Bytes of slot memory that one job has.
+    ///
+    /// # Errors
+    /// [`XdpError::UnknownJob`].
+    pub fn job_memory_bytes(&self, job: JobId) -> Result<usize, XdpError> {
+        let entries = self.streams.entries(self.job_index(job)?).unwrap_or_default();
+        Ok(self.streams.pool.bytes(entries.len() as u32))
     }
 
     pub(crate) fn kernel(&self) -> &Kernel {
@@ -262,6 +359,10 @@ impl Group {
             kernel::refused("removing a port from the broadcast".to_owned(), &error)
         })
     }
+}
+
+fn by_verdict(tally: &Tally) -> Vec<(Verdict, u64)> {
+    Verdict::ALL.into_iter().map(|verdict| (verdict, tally.verdicts[verdict as usize])).collect()
 }
 
 fn child_index(stream: usize, child: usize) -> u32 {

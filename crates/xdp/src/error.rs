@@ -45,6 +45,25 @@ pub enum XdpError {
         /// What is wrong, and what to do.
         problem: &'static str,
     },
+    /// The slot memory that is left is too little.
+    #[error(
+        "job {job} needs {needed} bytes of slot memory at node {node}; {free} of {total} are free, {largest} of them in one \
+         piece: plan it with fewer slots, remove another job, or start the daemon with more --memory"
+    )]
+    NoMemory {
+        /// The job.
+        job: JobId,
+        /// The node.
+        node: NodeId,
+        /// Bytes that it needs.
+        needed: usize,
+        /// Bytes that no job has.
+        free: usize,
+        /// Bytes of the largest range that no job has.
+        largest: usize,
+        /// Bytes in all.
+        total: usize,
+    },
     /// No plan has this job.
     #[error("no plan that this program was loaded with has job {0}")]
     UnknownJob(JobId),

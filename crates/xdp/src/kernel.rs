@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use libbpf_rs::{
@@ -11,12 +12,14 @@ use libbpf_rs::{
 use wiresum_wire::MAX_CONTRIBUTORS;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::layout::{Config, DevmapValue, Entry, Hearing, Job, Peer};
-use crate::streams::Streams;
+use crate::layout::{Budget, Config, DevmapValue, Directory, Entry, Hearing, Job, Peer, Tally};
+use crate::pool::Pool;
 use crate::{AttachMode, XdpError};
 
 /// Largest frame that the kernel's test-run takes: a page less its headroom and tailroom.
 const MAX_TEST_FRAME: usize = 3520;
+/// Entries that one system call empties: 160 kB of zeros.
+const CLEAR_BATCH: u32 = 4096;
 
 /// The objects that `build.rs` compiled.
 pub struct Image(pub &'static [u8]);
@@ -48,10 +51,10 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Loads an aggregator with memory for these streams.
-    pub fn load(image: &Image, streams: &Streams) -> Result<Self, XdpError> {
+    /// Loads an aggregator with this much memory.
+    pub fn load(image: &Image, pool: &Pool, config: &Config) -> Result<Self, XdpError> {
         let mut open = open(image)?;
-        size_maps(&mut open, streams)?;
+        size_maps(&mut open, pool, config)?;
         check_sizes(&open);
         Ok(Self { object: load(open)? })
     }
@@ -63,12 +66,16 @@ impl Kernel {
 
     /// Loads a steering program for an interface with so many receive queues. It shares the aggregator's parser, and of its
     /// maps only the constants.
-    pub fn load_steering(image: &Image, config: &Config, queues: u32) -> Result<Self, XdpError> {
+    pub fn load_steering(
+        image: &Image,
+        directory: &Directory,
+        queues: u32,
+    ) -> Result<Self, XdpError> {
         let mut open = open(image)?;
         for mut map in open.maps_mut() {
             let sized = match map.name().to_str() {
                 Some("queue_sockets") => map.set_max_entries(queues),
-                Some(".rodata.config") => map.set_initial_value(config.as_bytes()),
+                Some(".data.directory") => map.set_initial_value(directory.as_bytes()),
                 _ => map.set_autocreate(false),
             };
             sized.map_err(|error| {
@@ -125,12 +132,39 @@ impl Kernel {
         }
     }
 
-    /// A counter, summed over CPUs.
-    pub fn counter(&self, index: u32) -> Result<u64, XdpError> {
-        let read = self.map("counters").lookup_percpu(index.as_bytes(), MapFlags::ANY);
+    /// The counters of the job with this index, summed over CPUs.
+    pub fn tally(&self, job: usize) -> Result<Tally, XdpError> {
+        let read = self.map("tallies").lookup_percpu((job as u32).as_bytes(), MapFlags::ANY);
         let cpus = read.map_err(|error| refused("reading the counters".to_owned(), &error))?;
-        let count = |bytes: &Vec<u8>| u64::read_from_bytes(bytes).expect("counters are 64 bits");
-        Ok(cpus.iter().flatten().map(count).sum())
+        let mut sum = Tally::default();
+        for cpu in cpus.iter().flatten() {
+            sum.add(&Tally::read_from_bytes(cpu).expect("sizes were compared at load"));
+        }
+        Ok(sum)
+    }
+
+    /// Sets the counters of the job with this index to zero.
+    pub fn clear_tally(&self, job: usize) -> Result<(), XdpError> {
+        let cpus = libbpf_rs::num_possible_cpus()
+            .map_err(|error| refused("counting CPUs".to_owned(), &error))?;
+        let zeros = vec![vec![0; size_of::<Tally>()]; cpus];
+        let map = self.map("tallies");
+        let cleared = map.update_percpu((job as u32).as_bytes(), &zeros, MapFlags::ANY);
+        cleared.map_err(|error| refused("clearing the counters".to_owned(), &error))
+    }
+
+    /// Empties entries that no program uses.
+    pub fn clear_entries(&self, range: &Range<u32>) -> Result<(), XdpError> {
+        let map = self.map("entries");
+        for start in range.clone().step_by(CLEAR_BATCH as usize) {
+            let count = CLEAR_BATCH.min(range.end - start);
+            let keys: Vec<u32> = (start..start + count).collect();
+            let zeros = vec![0; count as usize * size_of::<Entry>()];
+            let cleared =
+                map.update_batch(keys.as_bytes(), &zeros, count, MapFlags::ANY, MapFlags::ANY);
+            cleared.map_err(|error| refused("clearing slots".to_owned(), &error))?;
+        }
+        Ok(())
     }
 
     /// A new, empty broadcast group for a stream.
@@ -182,14 +216,15 @@ fn load(open: OpenObject) -> Result<Object, XdpError> {
     open.load().map_err(|error| refused("loading the BPF programs".to_owned(), &error))
 }
 
-fn size_maps(open: &mut OpenObject, streams: &Streams) -> Result<(), XdpError> {
+fn size_maps(open: &mut OpenObject, pool: &Pool, config: &Config) -> Result<(), XdpError> {
+    let entry_count = pool.entry_count().max(1);
     for mut map in open.maps_mut() {
         let sized = match map.name().to_str() {
-            Some("entries") => map.set_max_entries(streams.entry_count.max(1)),
+            Some("entries") => map.set_max_entries(entry_count),
             Some("values") => map
-                .set_max_entries(streams.entry_count.max(1))
-                .and_then(|()| map.set_value_size(streams.payload_len as u32)),
-            Some(".rodata.config") => map.set_initial_value(streams.config.as_bytes()),
+                .set_max_entries(entry_count)
+                .and_then(|()| map.set_value_size(pool.payload_len().max(1) as u32)),
+            Some(".rodata.config") => map.set_initial_value(config.as_bytes()),
             _ => Ok(()),
         };
         let name = map.name().to_string_lossy().into_owned();
@@ -203,6 +238,9 @@ fn size_maps(open: &mut OpenObject, streams: &Streams) -> Result<(), XdpError> {
 fn check_sizes(open: &OpenObject) {
     let expected = [
         (".rodata.config", size_of::<Config>()),
+        (".data.directory", size_of::<Directory>()),
+        ("budgets", size_of::<Budget>()),
+        ("tallies", size_of::<Tally>()),
         ("entries", size_of::<Entry>()),
         ("jobs", size_of::<Job>()),
         ("children", size_of::<Peer>()),

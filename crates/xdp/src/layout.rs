@@ -2,12 +2,14 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use wiresum_protocol::Quota;
+use wiresum_wire::{JobId, SubModelId};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 /// Jobs of one program.
-pub const MAX_JOBS: usize = 4;
+pub const MAX_JOBS: usize = 16;
 /// Sub-models of all jobs at their nodes.
-pub const MAX_STREAMS: usize = 32;
+pub const MAX_STREAMS: usize = 64;
 /// Addresses on which the nodes of these jobs listen.
 pub const MAX_ENDPOINTS: usize = 4;
 /// Bytes of Ethernet, IPv4 and UDP headers.
@@ -44,10 +46,10 @@ impl From<SocketAddr> for Endpoint {
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Stream {
-    pub key: u32,
+    pub expected: u64,
+    pub secret: u64,
     pub node: u16,
     pub parent_node: u16,
-    pub expected: u64,
     pub first_entry: u32,
     pub entry_mask: u32,
     pub max_payload: u16,
@@ -57,18 +59,72 @@ pub struct Stream {
     pub own_index: u8,
     pub parent_children: u8,
     pub seat_count: u8,
+    pub reserved: [u8; 4],
+}
+
+/// Key of a stream in use; that of a free one is 0.
+pub fn stream_key(job: JobId, sub_model: SubModelId) -> u64 {
+    1 << 32 | u64::from(job.0) << 16 | u64::from(sub_model.0)
 }
 
 /// Constants of the program.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Config {
-    pub stream_count: u32,
-    pub endpoint_count: u32,
     pub max_payload: u32,
     pub lock_entries: u32,
+}
+
+/// The streams of the jobs that are served now.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Directory {
+    pub stream_count: u32,
+    pub endpoint_count: u32,
     pub endpoints: [Endpoint; MAX_ENDPOINTS],
+    pub keys: [u64; MAX_STREAMS],
     pub streams: [Stream; MAX_STREAMS],
+}
+
+/// A bound on bytes per second, of which nothing is used.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Budget {
+    pub byte_cost: u64,
+    pub burst: u64,
+    pub due: u64,
+}
+
+impl From<Quota> for Budget {
+    fn from(quota: Quota) -> Self {
+        Self { byte_cost: quota.byte_cost, burst: quota.burst, due: 0 }
+    }
+}
+
+/// Index of the budget for the values of the job with this index.
+pub fn values_budget(job: usize) -> u32 {
+    job as u32
+}
+
+/// Index of the budget for the job's control packets.
+pub fn control_budget(job: usize) -> u32 {
+    (MAX_JOBS + job) as u32
+}
+
+/// Index of the budget for the control packets of those who know no job's secret.
+pub const STRANGERS_BUDGET: u32 = 2 * MAX_JOBS as u32;
+
+/// Counters of a job, or of what names none.
+pub const VERDICT_RANGE: usize = 32;
+/// Index of the counters of what names no job.
+pub const NO_JOB: usize = MAX_JOBS;
+
+/// What has become of a job's packets.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Tally {
+    pub verdicts: [u64; VERDICT_RANGE],
+    pub bytes: u64,
 }
 
 /// The running incarnation of a job.
@@ -105,6 +161,14 @@ pub struct Hearing {
     pub local_mac: [u8; 6],
 }
 
+impl Tally {
+    /// Counts what another one has counted.
+    pub fn add(&mut self, other: &Self) {
+        self.verdicts.iter_mut().zip(other.verdicts).for_each(|(sum, count)| *sum += count);
+        self.bytes += other.bytes;
+    }
+}
+
 /// Key of the map `ports`.
 #[derive(Clone, Copy, Debug, IntoBytes, Immutable)]
 #[repr(C)]
@@ -122,7 +186,7 @@ pub struct DevmapValue {
 }
 
 /// A slot's entry; only its size matters here.
-#[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Entry {
     pub lock: u32,

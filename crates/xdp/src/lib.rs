@@ -31,6 +31,8 @@ mod layout;
 #[cfg(wiresum_bpf)]
 mod peers;
 #[cfg(wiresum_bpf)]
+mod pool;
+#[cfg(wiresum_bpf)]
 mod streams;
 
 #[cfg(not(wiresum_bpf))]

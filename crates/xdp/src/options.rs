@@ -18,10 +18,12 @@ pub struct Options {
     pub lock_entries: bool,
     /// Where the program runs.
     pub mode: AttachMode,
+    /// Bytes of slot memory for jobs that come and go; absent: what the plans need that it is loaded with, and no more.
+    pub memory: Option<usize>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { lock_entries: true, mode: AttachMode::default() }
+        Self { lock_entries: true, mode: AttachMode::default(), memory: None }
     }
 }

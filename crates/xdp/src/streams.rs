@@ -1,126 +1,242 @@
-//! From plans to the program's constants.
+//! From plans to the program's directory: which streams are served, and where their entries are.
 
-use std::net::SocketAddr;
+use std::ops::Range;
 
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::{Child, Seat, SubModel};
-use wiresum_wire::{JobId, MAX_CONTRIBUTORS, NodeId, SubModelId};
+use wiresum_wire::{JobId, MAX_CONTRIBUTORS, MAX_PAYLOAD, NodeId, SubModelId};
+use zerocopy::FromZeros;
 
-use crate::layout::{Config, Endpoint, MAX_ENDPOINTS, MAX_JOBS, MAX_STREAMS, Stream};
+use crate::layout::{
+    Directory, Endpoint, Entry, MAX_ENDPOINTS, MAX_JOBS, MAX_STREAMS, Stream, stream_key,
+};
+use crate::pool::Pool;
 use crate::{Options, XdpError};
 
-/// What the program is to know from the start, and how the daemon's names map to its indices.
+/// What the program knows of the jobs that are served, and how the daemon's names map to its indices.
 pub struct Streams {
-    /// Constants of the program.
-    pub config: Config,
-    /// Jobs by index.
-    pub jobs: Vec<JobId>,
+    /// As the program reads it.
+    pub directory: Directory,
+    /// Slot memory.
+    pub pool: Pool,
     /// What each contributor's bit means, by stream.
-    pub seats: Vec<Vec<Seat>>,
-    /// Entries over all streams.
-    pub entry_count: u32,
-    /// Longest payload of any job, in bytes.
-    pub payload_len: usize,
+    pub seats: [Vec<Seat>; MAX_STREAMS],
+    jobs: [Option<Placed>; MAX_JOBS],
+}
+
+/// A job at its node.
+#[derive(Clone, Debug)]
+struct Placed {
+    job: JobId,
+    entries: Range<u32>,
+    endpoint: Endpoint,
 }
 
 impl Streams {
-    /// Lays out the streams of all plans.
-    pub fn of(plans: &[(Plan, NodeId)], options: &Options) -> Result<Self, XdpError> {
-        limit("jobs in one program", plans.len(), MAX_JOBS)?;
-        let mut streams = Self {
-            config: Config { lock_entries: options.lock_entries.into(), ..Config::default() },
-            jobs: Vec::new(),
-            seats: Vec::new(),
-            entry_count: 0,
-            payload_len: plans.iter().map(|(plan, _)| plan.payload_len()).max().unwrap_or(0),
+    /// No streams yet, and memory as the options say, or as much as these plans need.
+    pub fn for_plans(plans: &[(Plan, NodeId)], options: &Options) -> Result<Self, XdpError> {
+        let pool = match options.memory {
+            Some(bytes) => Pool::new(entries_in(bytes), MAX_PAYLOAD),
+            None => pool_for(plans)?,
         };
-        streams.config.max_payload = streams.payload_len as u32;
-        plans.iter().try_for_each(|(plan, node)| streams.add_job(plan, *node))?;
-        Ok(streams)
+        Ok(Self::with_pool(pool))
     }
 
-    fn add_job(&mut self, plan: &Plan, node: NodeId) -> Result<(), XdpError> {
+    /// No streams yet.
+    pub fn with_pool(pool: Pool) -> Self {
+        Self {
+            directory: Directory::new_zeroed(),
+            pool,
+            seats: [const { Vec::new() }; MAX_STREAMS],
+            jobs: [const { None }; MAX_JOBS],
+        }
+    }
+
+    /// Places a job at a node, in a range of the pool that is free, or in the one that it had; returns its index. After an error
+    /// everything is as it was.
+    pub fn add(
+        &mut self,
+        plan: &Plan,
+        node: NodeId,
+        range: Option<Range<u32>>,
+    ) -> Result<usize, XdpError> {
         let job = plan.job_id();
         let refuse = |problem| XdpError::Plan { job, node, problem };
         let place = plan.node(node).ok_or_else(|| refuse("the plan has no such node"))?;
-        if self.jobs.contains(&job) {
+        if self.job_index(job).is_some() {
             return Err(refuse("another plan has the same job id: give each job its own"));
         }
-        self.jobs.push(job);
-        self.listen(place.address)?;
-        for sub_model in plan.sub_models.iter().filter(|s| s.place(node).is_some()) {
-            let stream = self.stream(plan, sub_model, node)?;
-            self.config.streams[self.config.stream_count as usize] = stream;
-            self.config.stream_count += 1;
-            self.seats.push(sub_model.seats(node));
+        if plan.payload_len() > self.pool.payload_len() {
+            return Err(refuse(
+                "its packets are longer than the slots here: start the daemon with --memory, which makes room for any",
+            ));
         }
-        Ok(())
+        let used = self.jobs.iter().flatten().count();
+        limit("jobs in one program", used + 1, MAX_JOBS)?;
+        let free = (0..MAX_STREAMS).filter(|i| self.directory.keys[*i] == 0).count();
+        let sub_models = || plan.sub_models.iter().filter(|s| s.place(node).is_some());
+        limit("sub-models of all jobs", MAX_STREAMS - free + sub_models().count(), MAX_STREAMS)?;
+        let endpoint = Endpoint::from(place.address);
+        let listening = self.endpoint_index(endpoint)?;
+        let entries = self.take_entries(plan, node, range)?;
+        let index = self.jobs.iter().position(Option::is_none).expect("counted before");
+        self.directory.endpoints[listening] = endpoint;
+        self.directory.endpoint_count = self.directory.endpoint_count.max(listening as u32 + 1);
+        let mut first_entry = entries.start;
+        for sub_model in sub_models() {
+            let stream = stream(plan, sub_model, node, index, first_entry);
+            first_entry += 2 * sub_model.slots;
+            let at = self.put_stream(stream_key(job, sub_model.id()), stream);
+            self.seats[at] = sub_model.seats(node);
+        }
+        self.jobs[index] = Some(Placed { job, entries, endpoint });
+        Ok(index)
     }
 
-    fn listen(&mut self, address: SocketAddr) -> Result<(), XdpError> {
-        let endpoint = Endpoint::from(address);
-        let count = self.config.endpoint_count as usize;
-        if self.config.endpoints[..count].contains(&endpoint) {
-            return Ok(());
+    /// Forgets a job. Its entries stay taken until [`Self::release`].
+    pub fn remove(&mut self, index: usize) -> Option<Range<u32>> {
+        let placed = self.jobs[index].take()?;
+        for stream in 0..MAX_STREAMS {
+            let of_job = usize::from(self.directory.streams[stream].job_index) == index;
+            if of_job && self.directory.keys[stream] != 0 {
+                self.directory.keys[stream] = 0;
+            }
         }
-        limit("addresses to listen on", count + 1, MAX_ENDPOINTS)?;
-        self.config.endpoints[count] = endpoint;
-        self.config.endpoint_count += 1;
-        Ok(())
+        let shared = self.jobs.iter().flatten().any(|other| other.endpoint == placed.endpoint);
+        if !shared {
+            for endpoint in &mut self.directory.endpoints {
+                if *endpoint == placed.endpoint {
+                    *endpoint = Endpoint::default();
+                }
+            }
+        }
+        Some(placed.entries)
     }
 
-    fn stream(
+    /// Gives back entries that no CPU uses any more.
+    pub fn release(&mut self, entries: &Range<u32>) {
+        self.pool.give_back(entries);
+    }
+
+    fn put_stream(&mut self, key: u64, stream: Stream) -> usize {
+        let free = self.directory.keys.iter().position(|key| *key == 0).expect("counted before");
+        self.directory.keys[free] = key;
+        self.directory.streams[free] = stream;
+        self.directory.stream_count = self.directory.stream_count.max(free as u32 + 1);
+        free
+    }
+
+    /// Where the address is listened on, or may be. The places of others stay what they are, as packets come in meanwhile.
+    fn endpoint_index(&self, endpoint: Endpoint) -> Result<usize, XdpError> {
+        let endpoints = &self.directory.endpoints;
+        let found = endpoints.iter().position(|other| *other == endpoint);
+        let free = || endpoints.iter().position(|other| *other == Endpoint::default());
+        found.or_else(free).ok_or(XdpError::TooMany {
+            what: "addresses to listen on",
+            have: MAX_ENDPOINTS + 1,
+            most: MAX_ENDPOINTS,
+        })
+    }
+
+    fn take_entries(
         &mut self,
         plan: &Plan,
-        sub_model: &SubModel,
         node: NodeId,
-    ) -> Result<Stream, XdpError> {
-        limit("sub-models of all jobs", self.config.stream_count as usize + 1, MAX_STREAMS)?;
-        let problem = |problem| XdpError::Plan { job: plan.job_id(), node, problem };
-        let place = sub_model.place(node).ok_or_else(|| problem("the node is not in the tree"))?;
-        let parent = sub_model.parent_of(Child::Node(node.0));
-        let siblings =
-            parent.and_then(|(above, _)| sub_model.place(above)).map(|t| t.children.len());
-        let first_entry = self.entry_count;
-        let entries = 2 * sub_model.slots;
-        self.entry_count = first_entry
-            .checked_add(entries)
-            .ok_or_else(|| problem("more than 2^32 slot entries: ask for fewer slots"))?;
-        Ok(Stream {
-            key: stream_key(plan.job_id(), sub_model.id()),
-            node: node.0,
-            parent_node: parent.map_or(0, |(above, _)| above.0),
-            expected: u64::MAX >> (MAX_CONTRIBUTORS - place.children.len()),
-            first_entry,
-            entry_mask: entries - 1,
-            max_payload: plan.payload_len() as u16,
-            job_index: (self.jobs.len() - 1) as u8,
-            child_count: place.children.len() as u8,
-            is_root: parent.is_none().into(),
-            own_index: parent.map_or(0, |(_, index)| index.0),
-            parent_children: siblings.unwrap_or(0) as u8,
-            seat_count: sub_model.seats(node).len() as u8,
+        range: Option<Range<u32>>,
+    ) -> Result<Range<u32>, XdpError> {
+        let entries = entries_of(plan, node)?;
+        let taken = match range {
+            Some(range) => self.pool.take_at(&range).then_some(range),
+            None => self.pool.take(entries),
+        };
+        let (usage, needed) = (self.pool.usage(), self.pool.bytes(entries));
+        taken.ok_or(XdpError::NoMemory {
+            job: plan.job_id(),
+            node,
+            needed,
+            free: usage.free,
+            largest: usage.largest,
+            total: usage.total,
         })
     }
 
     /// The index of a job.
     pub fn job_index(&self, job: JobId) -> Option<usize> {
-        self.jobs.iter().position(|known| *known == job)
+        self.jobs.iter().position(|placed| placed.as_ref().is_some_and(|p| p.job == job))
+    }
+
+    /// The entries of a job.
+    pub fn entries(&self, index: usize) -> Option<Range<u32>> {
+        self.jobs[index].as_ref().map(|placed| placed.entries.clone())
+    }
+
+    /// Indices of a job's streams.
+    pub fn of_job(&self, index: usize) -> Vec<usize> {
+        let used = (0..MAX_STREAMS).filter(|stream| self.directory.keys[*stream] != 0);
+        used.filter(|s| usize::from(self.directory.streams[*s].job_index) == index).collect()
     }
 
     /// The index of a sub-model's stream.
     pub fn index(&self, job: JobId, sub_model: SubModelId) -> Option<usize> {
-        self.all().iter().position(|stream| stream.key == stream_key(job, sub_model))
+        self.directory.keys.iter().position(|key| *key == stream_key(job, sub_model))
     }
 
-    /// The streams in use.
-    pub fn all(&self) -> &[Stream] {
-        &self.config.streams[..self.config.stream_count as usize]
+    /// The stream with this index.
+    pub fn stream(&self, index: usize) -> &Stream {
+        &self.directory.streams[index]
     }
 }
 
-fn stream_key(job: JobId, sub_model: SubModelId) -> u32 {
-    u32::from(job.0) << 16 | u32::from(sub_model.0)
+fn entries_in(bytes: usize) -> u32 {
+    u32::try_from(bytes / (MAX_PAYLOAD + size_of::<Entry>())).unwrap_or(u32::MAX).max(1)
+}
+
+/// As much as these plans need.
+fn pool_for(plans: &[(Plan, NodeId)]) -> Result<Pool, XdpError> {
+    let mut entry_count = 0u32;
+    for (plan, node) in plans {
+        let problem = "more than 2^32 slot entries: ask for fewer slots";
+        let too_many = || XdpError::Plan { job: plan.job_id(), node: *node, problem };
+        entry_count = entry_count.checked_add(entries_of(plan, *node)?).ok_or_else(too_many)?;
+    }
+    let payload_len = plans.iter().map(|(plan, _)| plan.payload_len()).max().unwrap_or(0);
+    Ok(Pool::new(entry_count, payload_len))
+}
+
+/// Entries of all sub-models that the node has a place in.
+fn entries_of(plan: &Plan, node: NodeId) -> Result<u32, XdpError> {
+    let placed = plan.sub_models.iter().filter(|s| s.place(node).is_some());
+    let entries: u64 = placed.map(|s| 2 * u64::from(s.slots)).sum();
+    let problem = "more than 2^32 slot entries: ask for fewer slots";
+    u32::try_from(entries).map_err(|_| XdpError::Plan { job: plan.job_id(), node, problem })
+}
+
+fn stream(
+    plan: &Plan,
+    sub_model: &SubModel,
+    node: NodeId,
+    job_index: usize,
+    first_entry: u32,
+) -> Stream {
+    let place = sub_model.place(node).expect("only sub-models with this node are placed");
+    let parent = sub_model.parent_of(Child::Node(node.0));
+    let siblings = parent.and_then(|(above, _)| sub_model.place(above)).map(|t| t.children.len());
+    Stream {
+        expected: u64::MAX >> (MAX_CONTRIBUTORS - place.children.len()),
+        secret: plan.secret(),
+        node: node.0,
+        parent_node: parent.map_or(0, |(above, _)| above.0),
+        first_entry,
+        entry_mask: 2 * sub_model.slots - 1,
+        max_payload: plan.payload_len() as u16,
+        job_index: job_index as u8,
+        child_count: place.children.len() as u8,
+        is_root: parent.is_none().into(),
+        own_index: parent.map_or(0, |(_, index)| index.0),
+        parent_children: siblings.unwrap_or(0) as u8,
+        seat_count: sub_model.seats(node).len() as u8,
+        reserved: [0; 4],
+    }
 }
 
 /// Refuses more of something than the programs hold.

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 
-use wiresum_protocol::{Plan, Verdict};
+use wiresum_protocol::{Plan, Quota, Verdict};
 use wiresum_wire::{Contributor, JobId, JobKey, NodeId, SubModelId};
 
 use crate::{Options, XdpError};
@@ -30,6 +30,30 @@ impl XdpAggregator {
     /// [`XdpError`] says what the kernel or the plans lack.
     pub fn load(_plans: &[(Plan, NodeId)], _options: &Options) -> Result<Self, XdpError> {
         Err(REMEDY)
+    }
+
+    /// Serves one more job, while the program runs.
+    ///
+    /// # Errors
+    /// [`XdpError`] says what the pool or the plan lacks.
+    pub fn add_job(&mut self, _plan: &Plan, _node: NodeId) -> Result<(), XdpError> {
+        match self.0 {}
+    }
+
+    /// Serves a job no more.
+    ///
+    /// # Errors
+    /// [`XdpError::UnknownJob`], or the kernel's refusal.
+    pub fn remove_job(&mut self, _job: JobId) -> Result<(), XdpError> {
+        match self.0 {}
+    }
+
+    /// Bounds what the children of a job may send in values and probes; `None` for no bound.
+    ///
+    /// # Errors
+    /// [`XdpError::UnknownJob`], or the kernel's refusal.
+    pub fn set_quota(&mut self, _job: JobId, _quota: Option<Quota>) -> Result<(), XdpError> {
+        match self.0 {}
     }
 
     /// Runs the program on a network interface of this namespace until this object is dropped, or the process dies.
@@ -103,6 +127,22 @@ impl XdpAggregator {
     /// # Errors
     /// The kernel's refusal.
     pub fn counters(&self) -> Result<Vec<(Verdict, u64)>, XdpError> {
+        match self.0 {}
+    }
+
+    /// As [`Self::counters`], of the packets that name one job, and their bytes.
+    ///
+    /// # Errors
+    /// [`XdpError::UnknownJob`], or the kernel's refusal.
+    pub fn job_counters(&self, _job: JobId) -> Result<(Vec<(Verdict, u64)>, u64), XdpError> {
+        match self.0 {}
+    }
+
+    /// Bytes of slot memory that one job has.
+    ///
+    /// # Errors
+    /// [`XdpError::UnknownJob`].
+    pub fn job_memory_bytes(&self, _job: JobId) -> Result<usize, XdpError> {
         match self.0 {}
     }
 

@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 
 use serde_json::Value;
 use support::{Pair, bpf_is_here, joining, setting};
-use wiresum_protocol::Plan;
 use wiresum_protocol::random_traffic::RandomTraffic;
+use wiresum_protocol::{Plan, Verdict};
 use wiresum_wire::{NodeId, Packet};
 use wiresum_xdp::Options;
 
@@ -105,6 +105,26 @@ fn without_locks() {
 fn beside_another_job() {
     let other = Plan::from_json(&star()).expect("a valid plan");
     compare_with(&[(other, NodeId(5))], TREE, 1, &Options::default());
+}
+
+/// A third of the way the job's quota is used up, and both drop what is too long for the rest.
+#[test]
+fn within_a_quota() {
+    if !bpf_is_here() {
+        return;
+    }
+    let plan = Plan::from_json(TREE).expect("a valid plan");
+    let seed = setting("WIRESUM_SEED", 1);
+    println!("replay: WIRESUM_SEED={seed} cargo test -p wiresum-xdp --test differential");
+    let mut traffic = RandomTraffic::new(&plan, NodeId(1), seed);
+    let mut pair = Pair::new(&plan, NodeId(1));
+    pair.join(&joining(&mut traffic));
+    pair.limit(100_000);
+    let verdicts: Vec<_> =
+        traffic.take(1_000).map(|step| pair.feed(step.source, &step.datagram)).collect();
+    let dropped = verdicts.iter().filter(|verdict| **verdict == Verdict::OverQuota).count();
+    assert!((200..900).contains(&dropped), "{dropped} of 1000 were over the quota");
+    pair.check_counters();
 }
 
 /// The golden traces that every data plane replays.

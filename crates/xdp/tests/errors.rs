@@ -35,8 +35,8 @@ fn plans_that_one_program_cannot_carry() {
         plan.job.id = id;
         (plan, NodeId(0))
     };
-    let five: Vec<_> = (0..5).map(with_id).collect();
-    assert!(matches!(load(&five), Err(XdpError::TooMany { have: 5, most: 4, .. })));
+    let seventeen: Vec<_> = (0..17).map(with_id).collect();
+    assert!(matches!(load(&seventeen), Err(XdpError::TooMany { have: 17, most: 16, .. })));
     let twins = [with_id(1), with_id(1)];
     assert!(matches!(load(&twins), Err(XdpError::Plan { job: JobId(1), .. })));
     assert!(matches!(load(&[(plan(), NodeId(9))]), Err(XdpError::Plan { node: NodeId(9), .. })));

@@ -17,7 +17,8 @@ use wiresum_codec::sum_lanes;
 use wiresum_wire::control::status;
 use wiresum_wire::{Contributor, HEADER_LEN, JobId, JobKey, Kind, NodeId, Packet, header_sum};
 
-use crate::Plan;
+use crate::quota::{Budget, Quota};
+use crate::{Plan, Time};
 pub use membership::Membership;
 use place::Place;
 use values::Arrival;
@@ -41,6 +42,9 @@ pub struct Aggregator {
     is_over: bool,
     /// A child, by place, that [`Self::poll_notice`] tells that it is out of the tree.
     notice: Option<(usize, Contributor)>,
+    /// What children may still send; absent without a quota.
+    budget: Option<Budget>,
+    now: Time,
     counters: [u64; Verdict::ALL.len()],
 }
 
@@ -64,8 +68,20 @@ impl Aggregator {
             epoch: 0,
             is_over: false,
             notice: None,
+            budget: None,
+            now: Time(0),
             counters: [0; Verdict::ALL.len()],
         }
+    }
+
+    /// Bounds what children may send in values and probes; `None` for no bound.
+    pub fn set_quota(&mut self, quota: Option<Quota>) {
+        self.budget = quota.map(Budget::new);
+    }
+
+    /// The time at which the next datagrams count against the quota; never goes back. Nothing else here depends on time.
+    pub fn set_time(&mut self, now: Time) {
+        self.now = now;
     }
 
     /// Takes the datagram in `buffer[..len]` and may leave the packet to send in the same buffer, as a switch does.
@@ -108,6 +124,10 @@ impl Aggregator {
         let fits = !kind.carries_values() || payload_len <= self.plan.payload_len();
         ensure(is_ours && fits, Verdict::Foreign)?;
         ensure(place.is_sent_by(&header, kind, source), Verdict::BadContributor)?;
+        if matches!(kind, Kind::Contribution | Kind::Probe) {
+            let fits = self.budget.as_mut().is_none_or(|budget| budget.take(self.now, len));
+            ensure(fits, Verdict::OverQuota)?;
+        }
         ensure(is_whole(), Verdict::Damaged)?;
         let arrival = Arrival { header, source, lane_sum, buffer, payload_len };
         Ok(match kind {

@@ -616,3 +616,15 @@ fn counters_and_memory_are_what_the_plan_and_the_traffic_say() {
     assert_eq!(bench.aggregator.memory_bytes(), before);
     assert_eq!(bench.aggregator.child_count(), 4, "with the substitutes");
 }
+
+#[test]
+fn beyond_its_quota_a_job_is_dropped_until_time_has_passed() {
+    let mut bench = Bench::joined(0);
+    let len = (HEADER_LEN + PAYLOAD) as u64;
+    bench.aggregator.set_quota(Some(Quota::with_burst(len, len)));
+    assert_eq!(bench.contribute(0, 0, 1).verdict, Verdict::First);
+    assert_eq!(bench.contribute(1, 0, 2), Outcome::silent(Verdict::OverQuota));
+    assert_eq!(bench.hello(1, INCARNATION).verdict, Verdict::Control, "who joins needs no quota");
+    bench.aggregator.set_time(Time(1_000_000));
+    assert_eq!(bench.contribute(1, 0, 2).verdict, Verdict::Completed);
+}

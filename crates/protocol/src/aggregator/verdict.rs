@@ -12,6 +12,8 @@ pub enum Verdict {
     Foreign,
     /// A contributor out of range, or not the one that said hello from this address.
     BadContributor,
+    /// More bytes than the job's quota allows.
+    OverQuota,
     /// The check does not match.
     Damaged,
     /// First contribution to its fragment.
@@ -48,10 +50,11 @@ pub enum Verdict {
 
 impl Verdict {
     /// Every verdict, in numeric order.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Malformed,
         Self::Foreign,
         Self::BadContributor,
+        Self::OverQuota,
         Self::Damaged,
         Self::First,
         Self::Added,
@@ -77,6 +80,7 @@ impl Verdict {
             Self::Malformed => "malformed",
             Self::Foreign => "foreign",
             Self::BadContributor => "bad_contributor",
+            Self::OverQuota => "over_quota",
             Self::Damaged => "damaged",
             Self::First => "first",
             Self::Added => "added",

@@ -18,9 +18,10 @@ use std::thread;
 use std::time::Duration;
 
 use wiresum_wire::{JobKey, MAX_CONTRIBUTORS, MAX_PACKET};
+use zerocopy::FromZeros;
 
 use crate::kernel::{self, Kernel, STEER};
-use crate::layout::{Config, Endpoint, Hearing, MAX_ENDPOINTS, MAX_STREAMS, Peer};
+use crate::layout::{Directory, Endpoint, Hearing, MAX_ENDPOINTS, MAX_STREAMS, Peer};
 use crate::streams::limit;
 use crate::{AttachMode, XdpError, peers};
 use socket::Socket;
@@ -107,7 +108,7 @@ impl AfXdp {
             return Err(XdpError::NotPermitted);
         }
         let depth = datagrams.next_power_of_two().clamp(*DEPTHS.start(), *DEPTHS.end()) as u32;
-        let config = listen(addresses)?;
+        let directory = listen(addresses)?;
         let mut this = Self {
             ports: Vec::new(),
             routes: BTreeMap::new(),
@@ -117,20 +118,20 @@ impl AfXdp {
         };
         interfaces
             .iter()
-            .try_for_each(|interface| this.open_interface(interface, &config, depth, mode))?;
+            .try_for_each(|interface| this.open_interface(interface, &directory, depth, mode))?;
         Ok(this)
     }
 
     fn open_interface(
         &mut self,
         interface: &str,
-        config: &Config,
+        directory: &Directory,
         depth: u32,
         mode: AttachMode,
     ) -> Result<(), XdpError> {
         let ifindex = kernel::interface_index(interface)?;
         let queues = queues::receive_queues(interface);
-        let steering = Kernel::load_steering(&STEER, config, queues)?;
+        let steering = Kernel::load_steering(&STEER, directory, queues)?;
         self._links.push(kernel::link(steering.program("steer").as_fd(), interface, mode)?);
         for queue in 0..queues {
             let socket = Socket::open(ifindex, queue, depth)
@@ -237,14 +238,15 @@ impl AfXdp {
     }
 }
 
-/// Constants of the steering program: only where it listens.
-fn listen(addresses: &[SocketAddr]) -> Result<Config, XdpError> {
+/// What the steering program has to know: only where it listens.
+fn listen(addresses: &[SocketAddr]) -> Result<Directory, XdpError> {
     limit("addresses to listen on", addresses.len(), MAX_ENDPOINTS)?;
-    let mut config = Config { endpoint_count: addresses.len() as u32, ..Config::default() };
-    for (endpoint, address) in config.endpoints.iter_mut().zip(addresses) {
+    let mut directory = Directory::new_zeroed();
+    directory.endpoint_count = addresses.len() as u32;
+    for (endpoint, address) in directory.endpoints.iter_mut().zip(addresses) {
         *endpoint = Endpoint::from(*address);
     }
-    Ok(config)
+    Ok(directory)
 }
 
 fn refusal(action: &str, interface: &str, queue: u32, error: &std::io::Error) -> XdpError {

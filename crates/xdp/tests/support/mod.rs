@@ -9,7 +9,7 @@ use std::env;
 use std::net::{IpAddr, SocketAddr};
 
 use wiresum_protocol::random_traffic::RandomTraffic;
-use wiresum_protocol::{Aggregator, Outcome, Plan, Recipients, Verdict};
+use wiresum_protocol::{Aggregator, Outcome, Plan, Quota, Recipients, Verdict};
 use wiresum_wire::{MAX_PACKET, NodeId};
 use wiresum_xdp::frames::{LOCAL_MAC, PEER_MAC, udp_frame};
 use wiresum_xdp::{Options, XdpAggregator};
@@ -67,6 +67,15 @@ impl Pair {
         let xdp = XdpAggregator::load_for_tests(&plans, options);
         let xdp = xdp.unwrap_or_else(|error| panic!("{error}"));
         Self { xdp, reference: Aggregator::new(plan, node), plan: plan.clone(), node, fed: 0 }
+    }
+
+    /// The same quota in both, of which no byte comes back while a test runs.
+    pub fn limit(&mut self, bytes: u64) {
+        const NANOSECONDS_PER_BYTE: u64 = 1 << 33;
+        let quota =
+            Quota { byte_cost: NANOSECONDS_PER_BYTE << 16, burst: bytes * NANOSECONDS_PER_BYTE };
+        self.reference.set_quota(Some(quota));
+        self.xdp.set_quota(self.plan.job_id(), Some(quota)).expect("the job is known");
     }
 
     /// The node's address, or, if that is any, one of the sender's family.

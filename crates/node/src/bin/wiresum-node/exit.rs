@@ -61,9 +61,10 @@ pub fn kernel_failure(error: KernelError) -> Failure {
         XdpError::NotBuilt(_) | XdpError::NotPermitted | XdpError::Kernel { .. } => {
             Failure::Unsupported(message)
         }
-        XdpError::NoInterface(_) | XdpError::TooMany { .. } | XdpError::Plan { .. } => {
-            Failure::Usage(message)
-        }
+        XdpError::NoInterface(_)
+        | XdpError::TooMany { .. }
+        | XdpError::NoMemory { .. }
+        | XdpError::Plan { .. } => Failure::Usage(message),
         XdpError::UnknownJob(_) | XdpError::UnknownPeer { .. } | XdpError::NotHeard(_) => {
             Failure::Runtime(message)
         }
