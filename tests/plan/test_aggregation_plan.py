@@ -33,6 +33,14 @@ def changed(path: str, value: object) -> dict:
     return content
 
 
+def all_engines(engine: str) -> dict:
+    """A good plan all of whose nodes have this engine."""
+    content = tree_plan()
+    for node in content["nodes"]:
+        node["engine"] = engine
+    return content
+
+
 def cycle() -> dict:
     """Two nodes that are each other's parents, which no worker reaches."""
     content = tree_plan()
@@ -69,6 +77,7 @@ GOOD = {
     "no worker address": changed("workers.0.address", None),
     "port 0": changed("nodes.0.address", "10.0.0.1:0"),
     "capitals in the secret": changed("job.secret", "ABCDEFabcdef0123"),
+    "all over TCP": all_engines("tcp"),
     "fixed codec": changed("job.codec", "fixed:1e8"),
     "expected exponents": changed("job.exponents", "expected"),
     "128 workers on 16 bits": crowd(128),
@@ -88,6 +97,7 @@ BAD = {
     "too many values": changed("job.values_per_packet", 744),
     "broken block": changed("job.values_per_packet", 100),
     "unknown lanes": changed("job.lanes", "int8"),
+    "one node over TCP": changed("nodes.0.engine", "tcp"),
     "unknown engine": changed("nodes.0.engine", "fpga"),
     "address without port": changed("nodes.0.address", "10.0.0.1"),
     "port too large": changed("nodes.0.address", "10.0.0.1:65536"),

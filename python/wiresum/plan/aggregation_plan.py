@@ -34,7 +34,7 @@ MAX_U32 = (1 << 32) - 1
 U16 = Annotated[int, Field(ge=0, le=MAX_U16)]
 U32 = Annotated[int, Field(ge=0, le=MAX_U32)]
 Lanes = Literal["int32-le", "int32-be", "int16-le", "int16-be"]
-Engine = Literal["xdp", "af_xdp", "udp"]
+Engine = Literal["xdp", "af_xdp", "udp", "tcp"]
 XDP_ENGINES: Final[frozenset[Engine]] = frozenset({"xdp", "af_xdp"})
 """Those that run a program on each interface, and send past its queueing discipline."""
 Role = Literal["exponents", "values"]
@@ -91,7 +91,8 @@ class PlanNode(Document):
         id: its number in packets.
         name: its name, for people.
         address: where its children send to, `ip:port`.
-        engine: what runs it: the kernel (`xdp`), or user space with AF_XDP sockets (`af_xdp`) or a UDP socket (`udp`).
+        engine: what runs it: the kernel (`xdp`), or user space with AF_XDP sockets (`af_xdp`), a UDP socket (`udp`) or TCP
+            connections (`tcp`).
     """
 
     id: U16
@@ -112,7 +113,7 @@ class PlanNode(Document):
 
     @property
     def port(self) -> int:
-        """The UDP port."""
+        """The port."""
         return parse_socket_address(self.address)[1]
 
 
@@ -223,6 +224,9 @@ class AggregationPlan(FileDocument):
         for index, worker in enumerate(self.workers):
             _require(worker.rank == index, f"workers[{index}].rank", "must equal its index: list workers in rank order")
         _require_distinct([node.id for node in self.nodes], "nodes", "two have the same id: give each its own")
+        over_tcp = sum(node.engine == "tcp" for node in self.nodes)
+        problem = "the engine `tcp` is for all nodes or none, as children speak to every node alike"
+        _require(over_tcp in {0, len(self.nodes)}, "nodes", problem)
         ids = [sub_model.id for sub_model in self.sub_models]
         _require_distinct(ids, "sub_models", "two have the same id: give each its own")
         exponents = [sub_model for sub_model in self.sub_models if sub_model.role == "exponents"]

@@ -18,7 +18,7 @@ class PlanOptions(Document):
 
     Attributes:
         engine: what runs the aggregators.
-        port: their UDP port.
+        port: where they receive.
         k: most children of an aggregator, for planners of k-ary trees; chosen by them where absent.
         evaluation: a measured round of each worker, for planners that put similar workers together.
         time_limit_s: how long a planner that searches may take; it then answers with the best that it has found.

@@ -134,6 +134,8 @@ pub enum Engine {
     /// User space over UDP; needs no privileges.
     #[default]
     Udp,
+    /// User space over TCP connections; all nodes of a plan or none.
+    Tcp,
 }
 
 /// A worker.
@@ -281,6 +283,12 @@ impl Plan {
     #[must_use]
     pub fn payload_len(&self) -> usize {
         usize::from(self.job.values_per_packet) * 4
+    }
+
+    /// Whether packets travel over TCP connections, which is the same at every node.
+    #[must_use]
+    pub fn is_over_tcp(&self) -> bool {
+        self.nodes.iter().any(|node| node.engine == Engine::Tcp)
     }
 
     /// The node with this id.

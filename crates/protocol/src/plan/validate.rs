@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use wiresum_wire::{BLOCK_LEN, LaneType, MAX_CONTRIBUTORS, MAX_PAYLOAD, MIN_VALUES, NodeId};
 
-use super::{Child, Exponents, FORMAT, MAX_SLOTS, Plan, PlanError, Role, SubModel, TreeNode};
+use super::{
+    Child, Engine, Exponents, FORMAT, MAX_SLOTS, Plan, PlanError, Role, SubModel, TreeNode,
+};
 
 impl Plan {
     /// Checks every field.
@@ -24,6 +26,12 @@ impl Plan {
         }
         let apart = all_distinct(self.nodes.iter().map(|n| n.id));
         require(apart, "nodes", "two have the same id: give each its own")?;
+        let uniform = !self.is_over_tcp() || self.nodes.iter().all(|n| n.engine == Engine::Tcp);
+        require(
+            uniform,
+            "nodes",
+            "the engine `tcp` is for all nodes or none, as children speak to every node alike",
+        )?;
         let apart = all_distinct(self.sub_models.iter().map(|s| s.id));
         require(apart, "sub_models", "two have the same id: give each its own")?;
         let exponents = self.sub_models.iter().filter(|s| s.role == Role::Exponents).count();
@@ -197,6 +205,7 @@ mod tests {
             ("/workers", json!([]), "workers"),
             ("/workers/1/rank", json!(0), "workers[1].rank"),
             ("/nodes/1/id", json!(0), "nodes"),
+            ("/nodes/1/engine", json!("tcp"), "nodes"),
             ("/sub_models/1/id", json!(0), "sub_models"),
             ("/sub_models/0/role", json!("values"), "sub_models"),
             ("/sub_models/1/share", json!(0.6), "sub_models"),
