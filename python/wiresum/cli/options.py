@@ -9,10 +9,10 @@ from wiresum.cli.quantities import parse_rate, parse_size
 from wiresum.errors import TopologyError
 from wiresum.plan import PLANNERS, TOPOLOGIES, AggregationPlan, Job, PlanOptions, Topology
 from wiresum.plan import plan as make_plan
-from wiresum.plan.aggregation_plan import Exponents, Lanes, Policy
+from wiresum.plan.aggregation_plan import Engine, Exponents, Lanes, Policy
 from wiresum.plan.job import DEFAULT_GRADIENT_BYTES, DEFAULT_MTU_BYTES, DEFAULT_WINDOW
 
-EngineChoice = Literal["auto", "xdp", "af_xdp", "udp"]
+EngineChoice = Literal["auto", Engine]
 
 TopologyArgument = Annotated[
     str, typer.Argument(metavar="TOPOLOGY", help=f"{', '.join(TOPOLOGIES)}, or a topology file")

@@ -91,8 +91,8 @@ class PlanNode(Document):
         id: its number in packets.
         name: its name, for people.
         address: where its children send to, `ip:port`.
-        engine: what runs it: the kernel (`xdp`), or user space with AF_XDP sockets (`af_xdp`), a UDP socket (`udp`) or TCP
-            connections (`tcp`).
+        engine: what runs it: the kernel (`xdp`), or user space with AF_XDP sockets (`af_xdp`), a UDP socket (`udp`)
+            or TCP connections (`tcp`).
     """
 
     id: U16

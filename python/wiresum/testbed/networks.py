@@ -115,9 +115,10 @@ class LoopbackNetwork:
 
     def adapt(self, plan: AggregationPlan) -> AggregationPlan:
         """Every aggregator in user space on a free port of the loopback interface."""
-        ports = free_ports(len(plan.nodes), socket.SOCK_DGRAM)
+        engine = "tcp" if any(node.engine == "tcp" for node in plan.nodes) else "udp"
+        ports = free_ports(len(plan.nodes), socket.SOCK_STREAM if engine == "tcp" else socket.SOCK_DGRAM)
         nodes = [
-            node.model_copy(update={"address": f"{LOOPBACK}:{port}", "engine": "udp"})
+            node.model_copy(update={"address": f"{LOOPBACK}:{port}", "engine": engine})
             for node, port in zip(plan.nodes, ports, strict=True)
         ]
         workers = [worker.model_copy(update={"address": None}) for worker in plan.workers]

@@ -8,13 +8,22 @@ use wiresum_protocol::Plan;
 use wiresum_protocol::plan::Child;
 
 use super::{JoinError, log};
+use crate::tcp::Dialer;
 use crate::udp::{ReceiveBatch, SendCounters, SendQueue, Socket};
 
 /// A worker's way to its nodes and back: packets in, packets out, in batches, without waiting.
 ///
 /// Its descriptor is readable when [`Self::receive`] has something to do. After a [`Self::flush`] that returned `false` the
 /// owner waits until the descriptor is readable or writable.
-pub struct Transport {
+pub enum Transport {
+    /// Datagrams.
+    Udp(Box<Udp>),
+    /// Connections, for plans whose nodes have the engine `tcp`.
+    Tcp(Dialer),
+}
+
+/// One socket for all nodes.
+pub struct Udp {
     socket: Socket,
     received: ReceiveBatch,
     outgoing: SendQueue,
@@ -29,24 +38,23 @@ impl Transport {
     pub fn bind(plan: &Plan, rank: u32, address: Option<SocketAddr>) -> Result<Self, JoinError> {
         let planned = planned_address(plan, rank)?;
         let address = address.unwrap_or(planned);
-        let windows = plan.sub_models.iter().map(|sub_model| sub_model.window as usize).sum();
-        let socket = Socket::bind(address, windows).map_err(|source| JoinError::Bind {
-            address,
-            rank,
-            source,
-        })?;
-        if let Some(remark) = socket.receive_buffer_remark() {
-            log(&format!("wiresum: rank {rank}: {remark}\n"));
-        }
-        Ok(Self { socket, received: ReceiveBatch::default(), outgoing: SendQueue::default() })
+        let bound = if plan.is_over_tcp() {
+            Dialer::new(address).map(Self::Tcp)
+        } else {
+            Udp::bind(plan, rank, address).map(|udp| Self::Udp(Box::new(udp)))
+        };
+        bound.map_err(|source| JoinError::Bind { address, rank, source })
     }
 
-    /// Where this worker receives.
+    /// Where this worker receives; over TCP the port is 0 unless it was asked for, as each connection has its own.
     ///
     /// # Errors
     /// What the kernel says to `getsockname`.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
-        self.socket.local_address()
+        match self {
+            Self::Udp(udp) => udp.socket.local_address(),
+            Self::Tcp(dialer) => Ok(dialer.local_address()),
+        }
     }
 
     /// Hands a batch of what has arrived to `take`, with its source; `true` if there may be more.
@@ -54,33 +62,59 @@ impl Transport {
     /// # Errors
     /// What the kernel says, if the transport cannot go on.
     pub fn receive(&mut self, mut take: impl FnMut(SocketAddr, &[u8])) -> io::Result<bool> {
-        let more = self.socket.receive(&mut self.received)?;
-        for (source, packet) in self.received.datagrams() {
-            take(source, packet);
+        match self {
+            Self::Udp(udp) => {
+                let more = udp.socket.receive(&mut udp.received)?;
+                udp.received.datagrams().for_each(|(source, packet)| take(source, packet));
+                Ok(more)
+            }
+            Self::Tcp(dialer) => dialer.receive(take),
         }
-        Ok(more)
     }
 
     /// Queues a packet; `true` if the queue is due for [`Self::flush`].
     pub fn push(&mut self, destination: SocketAddr, packet: &[u8]) -> bool {
-        self.outgoing.push(destination, packet)
+        match self {
+            Self::Udp(udp) => udp.outgoing.push(destination, packet),
+            Self::Tcp(dialer) => dialer.push(destination, packet),
+        }
     }
 
     /// Hands what is queued to the kernel; `false` if it cannot take all of it now.
     pub fn flush(&mut self) -> bool {
-        self.outgoing.flush(&self.socket)
+        match self {
+            Self::Udp(udp) => udp.outgoing.flush(&udp.socket),
+            Self::Tcp(dialer) => dialer.flush(),
+        }
     }
 
     /// What has been sent so far.
     #[must_use]
     pub fn sent(&self) -> &SendCounters {
-        &self.outgoing.counters
+        match self {
+            Self::Udp(udp) => &udp.outgoing.counters,
+            Self::Tcp(dialer) => &dialer.counters,
+        }
     }
 }
 
 impl AsFd for Transport {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        match self {
+            Self::Udp(udp) => udp.socket.as_fd(),
+            Self::Tcp(dialer) => dialer.as_fd(),
+        }
+    }
+}
+
+impl Udp {
+    fn bind(plan: &Plan, rank: u32, address: SocketAddr) -> io::Result<Self> {
+        let windows = plan.sub_models.iter().map(|sub_model| sub_model.window as usize).sum();
+        let socket = Socket::bind(address, windows)?;
+        if let Some(remark) = socket.receive_buffer_remark() {
+            log(&format!("wiresum: rank {rank}: {remark}\n"));
+        }
+        Ok(Self { socket, received: ReceiveBatch::default(), outgoing: SendQueue::default() })
     }
 }
 

@@ -20,6 +20,7 @@ use wiresum_xdp::{AfXdp, FrameCounters};
 
 use crate::clock::timespec;
 use crate::kernel::Kernel;
+use crate::tcp::ConnectionCounters;
 use crate::udp::{ReceiveBatch, SendCounters, Socket};
 use adder::Adder;
 pub(crate) use adder::datagrams_under_way;
@@ -104,6 +105,7 @@ impl Server {
             sent: self.adder.outgoing.datagrams.counters.clone(),
             control: self.adder.jobs.control.counters(),
             frames: self.adder.outgoing.frames.as_ref().map(AfXdp::counters).unwrap_or_default(),
+            connections: ConnectionCounters::default(),
         }
     }
 
@@ -181,12 +183,14 @@ pub struct Counters {
     pub control: Vec<(&'static str, u64)>,
     /// What the AF_XDP sockets have done.
     pub frames: FrameCounters,
+    /// What has become of connections, where there are any.
+    pub connections: ConnectionCounters,
 }
 
 impl Counters {
     /// The socket's totals by name.
     pub fn totals(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let (sent, frames) = (&self.sent, &self.frames);
+        let Self { sent, frames, connections, .. } = self;
         [
             ("datagrams_received", self.datagrams_received),
             ("strays", self.strays),
@@ -198,6 +202,10 @@ impl Counters {
             ("frames_sent", frames.sent),
             ("frames_refused", frames.refused),
             ("frames_dropped", frames.dropped),
+            ("connections_accepted", connections.accepted),
+            ("connections_refused", connections.refused),
+            ("connections_garbage", connections.garbage),
+            ("connections_unwelcome", connections.unwelcome),
         ]
         .into_iter()
     }

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod relay;
+
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::ptr::NonNull;
@@ -9,8 +11,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use wiresum_codec::{Element, Operation};
+use wiresum_node::daemon::Daemon;
 use wiresum_node::engine::{CollectiveError, Done, Engine, Options};
-use wiresum_node::server::{Counters, Server};
+use wiresum_node::server::Counters;
 use wiresum_node::tensor::tensor;
 use wiresum_protocol::plan::{
     Child, Engine as NodeEngine, Exponents, FORMAT, Job, Lanes, Node, Policy, Role, SubModel,
@@ -103,6 +106,13 @@ fn tree(shape: Shape, workers: u32) -> Vec<TreeNode> {
     }
 }
 
+/// The same plan over TCP connections.
+pub fn over_tcp(mut plan: Plan) -> Plan {
+    plan.nodes.iter_mut().for_each(|node| node.engine = NodeEngine::Tcp);
+    plan.validate().expect("a valid plan");
+    plan
+}
+
 /// A running aggregator.
 pub struct RunningNode {
     stop: UnixStream,
@@ -112,8 +122,14 @@ pub struct RunningNode {
 impl RunningNode {
     fn start(plan: &Plan, node: NodeId) -> (Self, SocketAddr) {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut server = Server::bind(any, std::slice::from_ref(plan), node, None).expect("a port");
-        let address = server.socket().local_address().expect("bound");
+        Self::start_at(any, plan, node)
+    }
+
+    /// As it was before it was killed: at the same address.
+    pub fn start_at(address: SocketAddr, plan: &Plan, node: NodeId) -> (Self, SocketAddr) {
+        let plans = std::slice::from_ref(plan);
+        let mut server = Daemon::bind(address, plans, node).expect("a port");
+        let address = server.local_address().expect("bound");
         let (stop, stopped) = UnixStream::pair().expect("descriptors");
         let thread = std::thread::spawn(move || {
             server.run(stopped, None, |_| {}).expect("a socket");
@@ -139,6 +155,11 @@ pub struct Cluster {
 impl Cluster {
     pub fn start(plan: Plan) -> Self {
         let (plan, nodes) = start_nodes(plan);
+        Self::join(plan, nodes)
+    }
+
+    /// Workers of a plan whose nodes run already.
+    pub fn join(plan: Plan, nodes: Vec<RunningNode>) -> Self {
         let engines = std::thread::scope(|scope| {
             let join = |rank| {
                 let plan = &plan;
@@ -188,6 +209,23 @@ pub fn start_nodes(mut plan: Plan) -> (Plan, Vec<RunningNode>) {
         nodes.push(node);
     }
     (plan, nodes)
+}
+
+/// As [`start_nodes`], with something between the root and everyone else, which `between` makes from the root's address.
+pub fn start_nodes_behind<T>(
+    mut plan: Plan,
+    between: impl FnOnce(SocketAddr) -> (SocketAddr, T),
+) -> (T, (Plan, Vec<RunningNode>)) {
+    let (root, address) = RunningNode::start(&plan, NodeId(0));
+    let (address, kept) = between(address);
+    plan.nodes[0].address = address;
+    let mut nodes = vec![root];
+    for index in 1..plan.nodes.len() {
+        let (node, address) = RunningNode::start(&plan, NodeId(plan.nodes[index].id));
+        plan.nodes[index].address = address;
+        nodes.push(node);
+    }
+    (kept, (plan, nodes))
 }
 
 /// `values` as a buffer, which must be gone before they are touched again.

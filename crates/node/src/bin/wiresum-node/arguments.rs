@@ -59,6 +59,8 @@ pub enum EngineChoice {
     AfXdp,
     /// User space; needs no privileges.
     Udp,
+    /// User space over TCP connections, if the plan says so.
+    Tcp,
 }
 
 impl Arguments {
@@ -100,6 +102,25 @@ impl Arguments {
                 "the plans give this node different addresses: choose one with --listen".to_owned(),
             )),
         }
+    }
+
+    /// Whether packets come over connections. Children learn from the plan what carries theirs, so the daemon cannot choose.
+    pub fn is_over_tcp(&self, plans: &[Plan]) -> Result<bool, Failure> {
+        let over_tcp = plans.iter().filter(|plan| plan.is_over_tcp()).count();
+        let (all, none) = (over_tcp == plans.len(), over_tcp == 0);
+        match self.engine {
+            EngineChoice::Plan | EngineChoice::Auto | EngineChoice::Tcp if all => Ok(true),
+            EngineChoice::Tcp => Err(()),
+            _ if none => Ok(false),
+            _ => Err(()),
+        }
+        .map_err(|()| {
+            Failure::Usage(format!(
+                "{over_tcp} of {} plans say that packets travel over TCP, and workers do as their plan says: give all plans the \
+                 same engine (`wiresum plan --engine`), and leave --engine out here",
+                plans.len()
+            ))
+        })
     }
 
     /// The engines that run a program on interfaces have to be told on which.

@@ -43,7 +43,7 @@ impl Failure {
 pub fn bind_failure(address: SocketAddr, error: &io::Error) -> Failure {
     match error.kind() {
         ErrorKind::AddrInUse => Failure::Runtime(format!(
-            "{address} is in use: is another wiresum-node running (`ss -ulpn`)? Or choose another with --listen"
+            "{address} is in use: is another wiresum-node running (`ss -tulpn`)? Or choose another with --listen"
         )),
         ErrorKind::AddrNotAvailable => Failure::Usage(format!(
             "{address} is no address of this host: correct it in the plan, or choose another with --listen"

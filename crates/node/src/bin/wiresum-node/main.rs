@@ -11,8 +11,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use wiresum_node::af_xdp;
+use wiresum_node::daemon::Daemon;
 use wiresum_node::kernel::Kernel;
 use wiresum_node::server::Server;
+use wiresum_node::tcp::TcpServer;
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::Engine;
 use wiresum_wire::NodeId;
@@ -45,18 +47,32 @@ fn print(answer: &str) {
 fn serve(arguments: &Arguments) -> Result<(), Failure> {
     let plans = arguments.read_plans()?;
     let stop = signals::stop_on_interrupt()?;
-    let mut server = start(arguments, &plans)?;
-    print(&report::ready(arguments.node, &server));
-    let print_counters = |server: &Server| print(&report::counters(arguments, server));
-    let end = server.run(stop, arguments.stats_interval, print_counters);
-    print_counters(&server);
+    let mut daemon = start(arguments, &plans)?;
+    print(&report::ready(arguments.node, &daemon));
+    let engine = daemon.engine();
+    let print_counters = |counters: &_| print(&report::counters(arguments, engine, counters));
+    let end = daemon.run(stop, arguments.stats_interval, print_counters);
+    print_counters(&daemon.counters());
     end.map_err(|error| Failure::Runtime(format!("the socket failed: {error}")))
 }
 
 /// Everything that can fail at the start, fails here.
-fn start(arguments: &Arguments, plans: &[Plan]) -> Result<Server, Failure> {
+fn start(arguments: &Arguments, plans: &[Plan]) -> Result<Daemon, Failure> {
     let node = NodeId(arguments.node);
     let address = arguments.address(plans)?;
+    if !arguments.is_over_tcp(plans)? {
+        return Ok(start_over_udp(arguments, plans, node, address)?.into());
+    }
+    let server = TcpServer::bind(address, plans, node);
+    Ok(server.map_err(|error| exit::bind_failure(address, &error))?.into())
+}
+
+fn start_over_udp(
+    arguments: &Arguments,
+    plans: &[Plan],
+    node: NodeId,
+    address: SocketAddr,
+) -> Result<Server, Failure> {
     let kernel = start_kernel(arguments, plans)?;
     let frames = start_af_xdp(arguments, plans, address)?;
     let mut server = Server::bind(address, plans, node, kernel)
@@ -81,8 +97,8 @@ fn start_kernel(arguments: &Arguments, plans: &[Plan]) -> Result<Option<Kernel>,
     let planned = plans[0].node(node).map(|node| node.engine);
     let loaded = || Kernel::load(plans, node, &arguments.interfaces, arguments.xdp_options());
     match (arguments.engine, planned) {
-        (EngineChoice::Udp | EngineChoice::AfXdp, _)
-        | (EngineChoice::Plan, Some(Engine::Udp | Engine::AfXdp) | None) => Ok(None),
+        (EngineChoice::Udp | EngineChoice::AfXdp | EngineChoice::Tcp, _)
+        | (EngineChoice::Plan, Some(Engine::Udp | Engine::AfXdp | Engine::Tcp) | None) => Ok(None),
         (EngineChoice::Xdp | EngineChoice::Plan, _) => {
             arguments.require_interfaces("xdp")?;
             Ok(Some(loaded().map_err(exit::kernel_failure)?))

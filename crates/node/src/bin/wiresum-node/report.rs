@@ -1,21 +1,21 @@
 //! What the daemon prints on stdout.
 
 use serde_json::{Map, Value, json};
-use wiresum_node::server::Server;
+use wiresum_node::daemon::Daemon;
+use wiresum_node::server::Counters;
 
 use crate::arguments::Arguments;
 
 /// The line that machines wait for.
-pub fn ready(node: u16, server: &Server) -> String {
-    let listen = server.socket().local_address().map_or_else(|e| e.to_string(), |a| a.to_string());
-    let (engine, jobs) = (server.engine(), server.job_count());
-    let memory = server.memory_bytes();
+pub fn ready(node: u16, daemon: &Daemon) -> String {
+    let listen = daemon.local_address().map_or_else(|e| e.to_string(), |a| a.to_string());
+    let (engine, jobs) = (daemon.engine(), daemon.job_count());
+    let memory = daemon.memory_bytes();
     format!("ready node={node} engine={engine} listen={listen} jobs={jobs} memory_bytes={memory}")
 }
 
 /// Datagrams by verdict, and totals.
-pub fn counters(arguments: &Arguments, server: &Server) -> String {
-    let counts = server.counters();
+pub fn counters(arguments: &Arguments, engine: &str, counts: &Counters) -> String {
     if arguments.json {
         let verdicts: Map<_, _> =
             counts.verdicts.iter().map(|(v, n)| (v.name().to_owned(), Value::from(*n))).collect();
@@ -23,7 +23,7 @@ pub fn counters(arguments: &Arguments, server: &Server) -> String {
             counts.totals().map(|(name, n)| (name.to_owned(), Value::from(n))).collect();
         let control: Map<_, _> =
             counts.control.iter().map(|(name, n)| ((*name).to_owned(), Value::from(*n))).collect();
-        let (node, engine) = (arguments.node, server.engine());
+        let node = arguments.node;
         return json!({ "node": node, "engine": engine, "verdicts": verdicts, "socket": totals, "control": control })
             .to_string();
     }

@@ -1,0 +1,337 @@
+//! The aggregator over TCP: one thread, one listener, every job that this node serves.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll::EventFlags;
+use socket2::{Domain, Protocol, Socket, Type};
+use wiresum_protocol::plan::SubModel;
+use wiresum_protocol::{ControlHalf, Plan};
+use wiresum_wire::{HEADER_LEN, Header, Kind, MAX_PACKET, NodeId};
+use wiresum_xdp::FrameCounters;
+use zerocopy::FromBytes;
+
+use super::peers::Peers;
+use crate::jobs::Jobs;
+use crate::server::Counters;
+
+const LISTENER: usize = 0;
+const STOP: usize = 1;
+const FIRST_PEER: usize = 2;
+
+/// Connections beyond two for each child (its own, and a broken one that has not been noticed yet): children of other jobs and
+/// of wrong plans, who learn from a refusal that they are wrong.
+const STRANGERS: usize = 16;
+/// How long a connection may be silent, or unwelcome, before it is closed.
+const HELLO_PATIENCE: Duration = Duration::from_secs(5);
+/// Pause between looks at connections on which nothing happens.
+const TICK: Duration = Duration::from_millis(500);
+/// Callers who wait to be accepted.
+const BACKLOG: i32 = 128;
+
+/// What has become of connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConnectionCounters {
+    /// Accepted from children, and from strangers.
+    pub accepted: u64,
+    /// Closed at once, as there were too many.
+    pub refused: u64,
+    /// Closed because something came that was no packet, or one of another job than the first.
+    pub garbage: u64,
+    /// Closed because no child of the plan said hello on it.
+    pub unwelcome: u64,
+}
+
+/// An aggregator of one node for one or more jobs.
+pub struct TcpServer {
+    listener: TcpListener,
+    local: SocketAddr,
+    peers: Peers,
+    jobs: Jobs,
+    /// A packet whose answers may be longer than itself.
+    packet: Box<[u8; MAX_PACKET]>,
+    packets: u64,
+    connections: ConnectionCounters,
+    most_children: usize,
+    /// The listener is not watched, as the process has no descriptor left.
+    is_deaf: bool,
+}
+
+impl TcpServer {
+    /// Listens at `address` and allocates the memory of all jobs.
+    ///
+    /// # Errors
+    /// What the kernel says to the address.
+    ///
+    /// # Panics
+    /// If `plans` is empty, or `node` is not in one of them.
+    pub fn bind(address: SocketAddr, plans: &[Plan], node: NodeId) -> io::Result<Self> {
+        let listener = listen(address)?;
+        let local = listener.local_addr()?;
+        let jobs = Jobs::new(plans, node);
+        let calls_from = SocketAddr::new(local.ip(), 0);
+        let peers = Peers::new(FIRST_PEER, calls_from, &ancestors(plans, node), jobs.count())?;
+        peers.poller.add(&listener, LISTENER, EventFlags::IN)?;
+        Ok(Self {
+            listener,
+            local,
+            peers,
+            jobs,
+            packet: Box::new([0; MAX_PACKET]),
+            packets: 0,
+            connections: ConnectionCounters::default(),
+            most_children: 2 * most_children(plans) + STRANGERS,
+            is_deaf: false,
+        })
+    }
+
+    /// Where children connect to.
+    #[must_use]
+    pub fn local_address(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Lets a part that has timers take part in the node's work.
+    pub fn add_control(&mut self, half: Box<dyn ControlHalf>) {
+        self.jobs.control.add(half);
+    }
+
+    /// The jobs served.
+    #[must_use]
+    pub fn jobs(&self) -> &Jobs {
+        &self.jobs
+    }
+
+    /// What has become of every packet and connection so far.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        Counters {
+            verdicts: self.jobs.verdicts().to_vec(),
+            datagrams_received: self.packets,
+            strays: 0,
+            sent: self.peers.counters.clone(),
+            control: self.jobs.control.counters(),
+            frames: FrameCounters::default(),
+            connections: self.connections,
+        }
+    }
+
+    /// Serves until `stop` becomes readable, and calls `report` at every `interval`.
+    ///
+    /// # Errors
+    /// What the kernel says to `epoll_wait`.
+    pub fn run(
+        &mut self,
+        stop: impl AsFd,
+        interval: Option<Duration>,
+        mut report: impl FnMut(&Self),
+    ) -> io::Result<()> {
+        self.peers.poller.add(&stop, STOP, EventFlags::IN)?;
+        let mut next_report = interval.map(|interval| Instant::now() + interval);
+        let mut next_tick = Instant::now() + TICK;
+        loop {
+            let due = next_report.into_iter().chain(self.needs_ticks().then_some(next_tick)).min();
+            let left = due.map(|due| due.saturating_duration_since(Instant::now()));
+            let timeout = left.into_iter().chain(self.jobs.control.idle_time()).min();
+            for (token, happened) in self.peers.poller.wait(timeout)? {
+                match token {
+                    STOP => {
+                        self.peers.poller.remove(&stop);
+                        return Ok(());
+                    }
+                    LISTENER => self.accept(),
+                    token => self.serve(token - FIRST_PEER, happened),
+                }
+            }
+            self.follow_clock();
+            self.settle();
+            let now = Instant::now();
+            if next_tick <= now {
+                self.tick(now);
+                next_tick = now + TICK;
+            }
+            if let (Some(due), Some(interval)) = (next_report, interval)
+                && due <= now
+            {
+                report(self);
+                next_report = Some(now + interval);
+            }
+        }
+    }
+
+    fn needs_ticks(&self) -> bool {
+        self.is_deaf || self.peers.child_count() > 0
+    }
+
+    /// Accepts everyone who waits, up to the bound.
+    fn accept(&mut self) {
+        loop {
+            match self.listener.accept() {
+                Ok(_) if self.peers.child_count() >= self.most_children => {
+                    self.connections.refused += 1;
+                }
+                Ok((socket, address)) => {
+                    self.connections.accepted += 1;
+                    if let Err(error) = self.peers.admit(socket, address) {
+                        eprintln!("wiresum-node: the connection from {address} is closed: {error}");
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // The caller has gone.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(error) => {
+                    eprintln!("wiresum-node: cannot accept connections for a while: {error}");
+                    return self.listen_to_callers(false);
+                }
+            }
+        }
+    }
+
+    /// Watches the listener, or lets callers wait.
+    fn listen_to_callers(&mut self, listens: bool) {
+        self.is_deaf = !listens;
+        let interest = if listens { EventFlags::IN } else { EventFlags::empty() };
+        if let Err(error) = self.peers.poller.modify(&self.listener, LISTENER, interest) {
+            eprintln!("wiresum-node: cannot watch for connections: {error}");
+        }
+    }
+
+    /// Something has happened to a peer.
+    fn serve(&mut self, peer: usize, happened: EventFlags) {
+        if self.peers.read(peer, happened) {
+            self.take_packets(peer);
+        } else {
+            self.peers.close(peer, "the connection has ended");
+        }
+    }
+
+    /// Deals with what a peer has sent, as far as others do not have to be waited for.
+    fn take_packets(&mut self, peer: usize) {
+        let Some(mut inbox) = self.peers.take_inbox(peer) else { return };
+        while self.peers.may_go_on(peer) {
+            let is_packet = match inbox.next_packet() {
+                Ok(Some((memory, len))) => self.handle(peer, memory, len),
+                Ok(None) => return self.peers.put_back(peer, inbox, false),
+                Err(_) => self.count_malformed(peer),
+            };
+            if !is_packet {
+                self.connections.garbage += 1;
+                return self.peers.close(peer, "garbage came");
+            }
+        }
+        self.peers.put_back(peer, inbox, true);
+    }
+
+    /// Gives a packet to its job; `false` if the peer must not send it.
+    fn handle(&mut self, peer: usize, memory: &mut [u8], len: usize) -> bool {
+        let Some(sender) = self.peers.get(peer) else { return false };
+        let job = self.jobs.index_of(&memory[..len]);
+        if *sender.job.get_or_insert(job) != job {
+            return false;
+        }
+        self.packets += 1;
+        let source = sender.address;
+        let Self { jobs, peers, packet, .. } = self;
+        // What carries values is answered in its own length, so it may stay where it is, before the next packet.
+        let memory = if carries_values(&memory[..len]) {
+            memory
+        } else {
+            packet[..len].copy_from_slice(&memory[..len]);
+            &mut packet[..]
+        };
+        let outcome = jobs.handle(job, source, memory, len);
+        let push = |destination, packet: &[u8]| peers.push(job, destination, packet);
+        if jobs.deliver(job, outcome, memory, push) {
+            peers.write_due(Instant::now());
+        }
+        true
+    }
+
+    /// Gives the control halves their turn.
+    fn follow_clock(&mut self) {
+        let Self { jobs, peers, packet, .. } = self;
+        jobs.control.handle_timeouts();
+        while let Some(transmit) = jobs.control.poll_transmit(&mut packet[..]) {
+            let job = jobs.index_of(&packet[..transmit.len]);
+            peers.push(job, transmit.destination, &packet[..transmit.len]);
+        }
+    }
+
+    /// Counts what is no packet where packets are counted, at the job of the connection.
+    fn count_malformed(&mut self, peer: usize) -> bool {
+        let Some(sender) = self.peers.get(peer) else { return false };
+        let (job, source) = (sender.job.unwrap_or(0), sender.address);
+        self.packets += 1;
+        self.jobs.handle(job, source, &mut [0; MAX_PACKET], HEADER_LEN);
+        false
+    }
+
+    /// Sends what waits, and lets those go on who need not wait any more. It ends, as nothing is read meanwhile.
+    fn settle(&mut self) {
+        loop {
+            self.peers.write_all(Instant::now());
+            let released = self.peers.released();
+            if released.is_empty() {
+                return;
+            }
+            released.into_iter().for_each(|peer| self.take_packets(peer));
+        }
+    }
+
+    /// Closes the connections of strangers.
+    fn tick(&mut self, now: Instant) {
+        if self.is_deaf {
+            self.listen_to_callers(true);
+        }
+        let members: BTreeSet<_> = (0..self.jobs.count())
+            .flat_map(|job| self.jobs.membership(job).1.children.into_values())
+            .collect();
+        let is_unwelcome = |peer: &super::peers::Peer| {
+            let is_known = peer.is_parent() || members.contains(&peer.address);
+            !is_known && now >= peer.since + HELLO_PATIENCE
+        };
+        let unwelcome: Vec<_> =
+            self.peers.iter().filter(|(_, peer)| is_unwelcome(peer)).map(|(n, _)| n).collect();
+        for peer in unwelcome {
+            self.connections.unwelcome += 1;
+            self.peers.close(peer, "no hello");
+        }
+    }
+}
+
+fn carries_values(packet: &[u8]) -> bool {
+    let kind = Header::ref_from_prefix(packet).ok().and_then(|(h, _)| Kind::from_wire(h.kind));
+    kind.is_some_and(Kind::carries_values)
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    // A daemon that is started again need not wait for the connections of the one before.
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// The nodes above `node` in each job, each once, with the job's index: its parents, and those that may take their place.
+fn ancestors(plans: &[Plan], node: NodeId) -> Vec<(usize, SocketAddr)> {
+    let of_plan = |(job, plan): (usize, &Plan)| {
+        let above = |sub_model: &SubModel| {
+            let parent = |id: &NodeId| sub_model.place(*id)?.parent.map(NodeId);
+            std::iter::successors(parent(&node), parent).collect::<Vec<_>>()
+        };
+        let ids = plan.sub_models.iter().flat_map(above);
+        let addresses = ids.filter_map(|id| plan.node(id)).map(|node| (job, node.address));
+        addresses.collect::<BTreeSet<_>>()
+    };
+    plans.iter().enumerate().flat_map(of_plan).collect()
+}
+
+/// Most children that may come: those of a node that has gone come to one above it, so it may be everyone in every plan.
+fn most_children(plans: &[Plan]) -> usize {
+    plans.iter().map(|plan| plan.workers.len() + plan.nodes.len()).sum()
+}
