@@ -23,6 +23,7 @@ COMMANDS = [
     ["testbed", "list"],
     ["plan"],
     ["predict"],
+    ["adjust"],
 ]
 COMMANDS += [["topology"], ["topology", "star"], ["topology", "xagg"], ["schema"], ["doctor"], ["version"]]
 RUN = ["testbed", "run", "star", "--workers", "2", "--backend", "gloo", "--loopback"]
@@ -156,6 +157,22 @@ def test_a_plan_is_explained_and_a_job_that_gains_nothing_is_turned_away(tmp_pat
     assert done.returncode == 4
     assert "communication is 5.0% of a round" in done.stderr
     assert not done.stdout
+
+
+def test_an_adjusted_plan_says_what_moved(tmp_path):
+    plan, topology = str(tmp_path / "plan.json"), tmp_path / "now.json"
+    wiresum("plan", "xagg", "-o", plan)
+    now = json.loads(wiresum("topology", "xagg").stdout)
+    topology.write_text(json.dumps(now))
+    same = wiresum("adjust", plan, "-t", str(topology), "--json")
+    assert json.loads(same.stdout) == {"changed": False, "reasons": [], "moves": []}
+    next(node for node in now["nodes"] if node["name"] == "S2")["idle_cores"] = 0
+    topology.write_text(json.dumps(now))
+    done = wiresum("adjust", plan, "-t", str(topology), "--json", "-o", str(tmp_path / "next.json"))
+    found = json.loads(done.stdout)
+    assert found["reasons"] == ["S2 has no idle core; free one"]
+    assert [move["child"] for move in found["moves"]] == ["W4", "W5", "W6"]
+    assert len(AggregationPlan.read(tmp_path / "next.json").nodes) == 2
 
 
 def test_a_prediction_names_the_time_and_the_bottleneck(tmp_path):

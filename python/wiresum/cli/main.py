@@ -10,7 +10,7 @@ import sys
 import typer
 from pydantic import ValidationError
 
-from wiresum.cli import bench, demo, doctor, plan, predict, schema, testbed, topology, version
+from wiresum.cli import adjust, bench, demo, doctor, plan, predict, schema, testbed, topology, version
 from wiresum.cli.console import fail
 from wiresum.errors import NotWorthwhileError, PlanError, SupportError, TopologyError, WiresumError
 from wiresum.plan.document import describe
@@ -33,6 +33,7 @@ app.add_typer(topology.app, name="topology")
 app.add_typer(bench.app, name="bench")
 app.command("demo", epilog="Example: `wiresum demo --workers 4 --rate 250mbit`")(demo.demo)
 app.command("plan")(plan.plan)
+app.command("adjust")(adjust.adjust)
 app.command("predict")(predict.predict)
 app.command("schema")(schema.schema)
 app.command("doctor")(doctor.doctor)

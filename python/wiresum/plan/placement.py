@@ -77,14 +77,15 @@ def assemble(
             little memory for its slots.
     """
     workers = participants(topology, job)
-    orders = [_root_first(shard.parents, workers) for shard in shards]
-    names = list(dict.fromkeys(name for order in orders for name in order))
-    trees = [_tree(shard.parents, order, names, workers) for shard, order in zip(shards, orders, strict=True)]
+    ranks = [worker.name for worker in workers]
+    names = list(dict.fromkeys(name for shard in shards for name in _root_first(shard.parents, ranks)))
+    ids = {name: index for index, name in enumerate(names)}
+    trees = [numbered_tree(shard.parents, ids, ranks) for shard in shards]
     plan = AggregationPlan.build(
         format=FORMAT,
         planner=planner,
         job=_job(job),
-        nodes=[_node(topology.node(name), index, options) for index, name in enumerate(names)],
+        nodes=[plan_node(topology.node(name), index, options) for index, name in enumerate(names)],
         workers=[
             PlanWorker(rank=rank, name=worker.name, address=worker.address) for rank, worker in enumerate(workers)
         ],
@@ -94,10 +95,31 @@ def assemble(
     return plan
 
 
-def _root_first(parents: Parents, workers: Sequence[Node]) -> list[str]:
+def numbered_tree(parents: Parents, ids: Mapping[str, int], workers: Sequence[str]) -> list[TreeNode]:
+    """A tree in numbers, root first.
+
+    Args:
+        parents: the tree by names.
+        ids: of its aggregators.
+        workers: names in rank order.
+
+    Raises:
+        PlanError: it has several roots or none.
+    """
+    order = _root_first(parents, workers)
+    children: dict[str, list[Child]] = {name: [] for name in order}
+    for rank, worker in enumerate(workers):
+        above = parents[worker]
+        if above in children:  # Validation names a worker that hangs on a cycle beside the tree.
+            children[above].append(WorkerChild(worker=rank))
+    for name in order[1:]:
+        children[str(parents[name])].append(NodeChild(node=ids[name]))
+    return [TreeNode(node=ids[name], parent=_id_of(parents[name], ids), children=children[name]) for name in order]
+
+
+def _root_first(parents: Parents, workers: Sequence[str]) -> list[str]:
     """Aggregators, each after its parent."""
-    leaves = {worker.name for worker in workers}
-    aggregators = [name for name in parents if name not in leaves]
+    aggregators = [name for name in parents if name not in workers]
     roots = [name for name in aggregators if parents[name] is None]
     if len(roots) != 1:
         found = f"{', '.join(roots)} are all roots" if roots else f"{', '.join(aggregators)} form a cycle"
@@ -106,19 +128,6 @@ def _root_first(parents: Parents, workers: Sequence[Node]) -> list[str]:
     for name in order:
         order.extend(child for child in aggregators if parents[child] == name)
     return order
-
-
-def _tree(parents: Parents, order: Sequence[str], names: Sequence[str], workers: Sequence[Node]) -> list[TreeNode]:
-    """The tree in numbers; a node's number is its index in `names`, the same in all trees."""
-    ids = {name: index for index, name in enumerate(names)}
-    children: dict[str, list[Child]] = {name: [] for name in order}
-    for rank, worker in enumerate(workers):
-        above = parents[worker.name]
-        if above in children:  # Validation names a worker that hangs on a cycle beside the tree.
-            children[above].append(WorkerChild(worker=rank))
-    for name in order[1:]:
-        children[str(parents[name])].append(NodeChild(node=ids[name]))
-    return [TreeNode(node=ids[name], parent=_id_of(parents[name], ids), children=children[name]) for name in order]
 
 
 def _id_of(name: str | None, ids: Mapping[str, int]) -> int | None:
@@ -136,11 +145,16 @@ def _job(job: Job) -> PlanJob:
     )
 
 
-def _node(node: Node, index: int, options: PlanOptions) -> PlanNode:
+def plan_node(node: Node, number: int, options: PlanOptions) -> PlanNode:
+    """A node of the topology as an aggregator of a plan.
+
+    Raises:
+        PlanError: it has no address.
+    """
     if node.address is None:
         raise PlanError(f"node {node.name} has no address; give it one in the topology")
     address = f"[{node.address}]" if ":" in node.address else node.address
-    return PlanNode(id=index, name=node.name, address=f"{address}:{options.port}", engine=options.engine)
+    return PlanNode(id=number, name=node.name, address=f"{address}:{options.port}", engine=options.engine)
 
 
 def _streams(job: Job, trees: Sequence[list[TreeNode]], shards: Sequence[Shard]) -> list[SubModel]:

@@ -180,6 +180,12 @@ def test_a_start_that_cannot_be_is_refused(starts, message):
         predict(star(2), plan(star(2), Job()), 1000, starts)
 
 
+def test_a_node_that_cannot_add_is_named():
+    network = Topology(name="t", nodes=[Node(name="w", kind="worker"), Node(name="fabric", kind="switch")])
+    with pytest.raises(PlanError, match="fabric adds nothing"):
+        predict_tree(network, {"w": "fabric", "fabric": None}, 1e6)
+
+
 def test_a_plan_of_another_topology_is_refused():
     with pytest.raises(TopologyError, match="has no node"):
         predict(xagg(), plan(star(2), Job()), 1000)

@@ -50,7 +50,7 @@ def predict(
             exponents first; otherwise everyone sends as soon as he can, as in XAgg.
 
     Raises:
-        PlanError: a start of a worker that the plan does not have, or two nodes without a path.
+        PlanError: a start of a worker that the plan does not have, two nodes without a path, or one that cannot add.
         TopologyError: the plan names a node that the topology does not have.
     """
     starts = starts or {}

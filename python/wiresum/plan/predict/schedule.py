@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from wiresum.errors import PlanError
 from wiresum.plan.placement import Parents
 from wiresum.plan.predict.flow import Capacity, Flow
 from wiresum.plan.predict.network import Network
@@ -43,6 +44,9 @@ class Schedule:
             stream: its name.
             lockstep: as under `pool`: all edges have the rate of the slowest and begin with the latest.
             adding_factor: bytes on the wire for each byte of gradient, in which nodes' adding rates are given.
+
+        Raises:
+            PlanError: two nodes without a path, or a node that cannot add.
         """
         self._declare_adding(parents, adding_factor)
         tree = Tree(parents)
@@ -90,6 +94,8 @@ class Schedule:
     def _declare_adding(self, parents: Parents, factor: float) -> None:
         for name in {parent for parent in parents.values() if parent is not None}:
             rate_bps = self.network.topology.node(name).available_rate_bps
+            if not rate_bps:
+                raise PlanError(f"{name} adds nothing: it has no idle core, or no `aggregation_rate_bps`")
             self.capacities[Capacity.of_adding(name)] = rate_bps * factor
 
 

@@ -42,13 +42,6 @@ def server(network: Network, node: Node) -> Server:
     return Server(node.name, bandwidth_bps, node.idle_core_count, free)
 
 
-def fits(node: Node, job: Job) -> bool:
-    """Whether the memory rule holds: in use and ours together are at most 80 % of the server's memory."""
-    if node.memory_bytes is None:
-        return True
-    return node.memory_used_bytes + needed_bytes(job) <= MEMORY_SHARE * node.memory_bytes
-
-
 def candidates(topology: Topology, job: Job, workers: Sequence[Node]) -> list[Server]:
     """The servers that may sum, by bandwidth, then cores, then memory, the largest first.
 
@@ -60,7 +53,7 @@ def candidates(topology: Topology, job: Job, workers: Sequence[Node]) -> list[Se
     network = Network(topology)
     found, excluded = [], []
     for node in topology.summing_nodes:
-        reason = _exclusion(network, node, job, workers)
+        reason = why_not(network, node, needed_bytes(job), [worker.name for worker in workers])
         if reason is None:
             found.append(server(network, node))
         else:
@@ -71,15 +64,24 @@ def candidates(topology: Topology, job: Job, workers: Sequence[Node]) -> list[Se
     return sorted(found, key=lambda one: (-one.bandwidth_bps, -one.idle_cores, -one.free_bytes))
 
 
-def _exclusion(network: Network, node: Node, job: Job, workers: Sequence[Node]) -> str | None:
+def why_not(network: Network, node: Node, needed: int, children: Sequence[str]) -> str | None:
+    """Why a node cannot sum, and what would help; None if it can.
+
+    Args:
+        network: where it is.
+        node: the node.
+        needed: bytes for slots.
+        children: nodes that must reach it.
+    """
     if node.idle_core_count == 0:
         return "has no idle core; free one"
-    if not fits(node, job):
+    used = node.memory_used_bytes + needed
+    if node.memory_bytes is not None and used > MEMORY_SHARE * node.memory_bytes:
         return (
-            f"would use {node.memory_used_bytes + needed_bytes(job)} of {node.memory_bytes} bytes, more than "
-            f"{MEMORY_SHARE:.0%}; free memory, lower `gradient_bytes` or `slots`, or use the policy `pool`"
+            f"would use {used} of {node.memory_bytes} bytes, more than {MEMORY_SHARE:.0%}; "
+            "free memory, lower `gradient_bytes` or `slots`, or use the policy `pool`"
         )
-    cut_off = next((worker.name for worker in workers if not network.reaches(worker.name, node.name)), None)
+    cut_off = next((child for child in children if not network.reaches(child, node.name)), None)
     return None if cut_off is None else f"is not reached by {cut_off}; link them by switches"
 
 

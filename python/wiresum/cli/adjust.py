@@ -1,0 +1,40 @@
+"""`wiresum adjust`: a plan follows the servers' load."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wiresum.cli import options
+from wiresum.cli.console import note, print_json
+from wiresum.cli.options import load_topology
+from wiresum.plan import AggregationPlan
+from wiresum.plan import adjust as adjust_plan
+
+
+def adjust(
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan so far")],
+    topology: Annotated[str, typer.Option("--topology", "-t", help="What there is now: a name or a file")],
+    workers: options.WorkersOption = None,
+    rate: options.RateOption = None,
+    scale: options.ScaleOption = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File [default: standard output]")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what moved as one JSON object, not the plan")] = False,
+) -> None:
+    """Take overloaded servers out of a plan between two rounds, and move as little as possible.
+
+    The topology says how the servers are now: memory in use, idle cores, rates. Workers join again with the new plan.
+
+    Example: `wiresum adjust plan.json --topology now.json -o next.json`
+    """
+    network = load_topology(topology, workers=workers, rate=rate, scale=scale)
+    adjusted = adjust_plan(AggregationPlan.read(plan), network)
+    for line in [*adjusted.reasons, *map(str, adjusted.moves)] or ["nothing moves"]:
+        note(line)
+    if output:
+        adjusted.plan.write(output)
+    if as_json:
+        moves = [{"child": move.child, "before": move.before, "after": move.after} for move in adjusted.moves]
+        print_json({"changed": bool(moves), "reasons": list(adjusted.reasons), "moves": moves})
+    elif not output:
+        print(adjusted.plan.to_json(), end="")
