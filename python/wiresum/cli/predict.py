@@ -27,8 +27,9 @@ def predict(
         bool, typer.Option("--upload-only", help="Until the root has the sum, as XAgg counts")
     ] = False,
     barrier: Annotated[
-        bool, typer.Option("--barrier", help="Values wait for the last start, as workers that agree on exponents do")
-    ] = False,
+        bool | None,
+        typer.Option("--barrier/--no-barrier", help="Values wait for the last start [default: as codec and exponents]"),
+    ] = None,
     workers: options.WorkersOption = None,
     rate: options.RateOption = None,
     scale: options.ScaleOption = None,

@@ -156,13 +156,20 @@ def test_parallel_streams_share_the_links():
     assert predict(network, split, 4 * elements).seconds == pytest.approx(predict(network, whole, 4 * elements).seconds)
 
 
-def test_a_barrier_makes_all_begin_with_the_last():
+WAITING = {("block", "agreed"): True, ("block", "expected"): False, ("fixed:1e6", "agreed"): False}
+
+
+@pytest.mark.parametrize(("choice", "waits"), WAITING.items())
+def test_values_wait_for_the_last_start_where_exponents_are_agreed(choice, waits):
     network = star(2, rate_bps=100e6)
-    made = plan(network, Job(policy="cache"))
-    alone, late = (predict(network, made, 10**6, starts).seconds for starts in (None, {"w1": 2.0}))
-    held = predict(network, made, 10**6, {"w1": 2.0}, barrier=True)
-    assert held.seconds == late == pytest.approx(2 + alone)
-    assert {one.flow.start_seconds for one in held.flows if one.flow.kind == "gradient"} == {2.0}
+    codec, exponents = choice
+    made = plan(network, Job(policy="cache", codec=codec, exponents=exponents))
+    alone = predict(network, made, 10**6).seconds
+    late = predict(network, made, 10**6, {"w1": 2.0})
+    assert late.seconds == pytest.approx(2 + alone)
+    begun = {one.flow.source: one.flow.start_seconds for one in late.flows if one.flow.kind == "gradient"}
+    assert begun == {"w0": 2.0 if waits else 0.0, "w1": 2.0}
+    assert predict(network, made, 10**6, {"w1": 2.0}, barrier=not waits).flows != late.flows
 
 
 def test_paths_do_not_cross_servers():

@@ -32,7 +32,7 @@ def predict(
     starts: Mapping[str, float] | None = None,
     upload_only: bool = False,
     *,
-    barrier: bool = False,
+    barrier: bool | None = None,
 ) -> Prediction:
     """Predicts one all-reduce of a plan.
 
@@ -46,8 +46,8 @@ def predict(
         bytes: float32 bytes of the gradient; headers are added.
         starts: seconds at which workers have their gradients, by name; 0 for those that are not named.
         upload_only: until the root holds the sum, as XAgg counts (§II); otherwise until every worker has it.
-        barrier: values wait for the last worker's start, as Wiresum's own workers do, which agree on shapes and
-            exponents first; otherwise everyone sends as soon as he can, as in XAgg.
+        barrier: whether values wait for the last worker's start, as where exponents are agreed first, or everyone sends
+            as soon as he can, as in XAgg; None: as the plan's codec and `exponents` have it.
 
     Raises:
         PlanError: a start of a worker that the plan does not have, two nodes without a path, or one that cannot add.
@@ -55,7 +55,7 @@ def predict(
     """
     starts = starts or {}
     _check_starts(starts, [worker.name for worker in plan.workers])
-    if barrier:
+    if barrier or (barrier is None and plan.job.codec == "block" and plan.job.exponents == "agreed"):
         starts = {worker.name: max(starts.values(), default=0.0) for worker in plan.workers}
     schedule = Schedule(Network(topology), upload_only)
     total = sum(wire_bytes(plan, sub_model, bytes) for sub_model in plan.sub_models)
