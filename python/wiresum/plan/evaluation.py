@@ -1,4 +1,4 @@
-"""What one measured round says about each worker; `wiresum.torch.evaluate_workers` writes it."""
+"""What one measured round says about each worker; `wiresum.torch.evaluation.evaluate_workers` writes it."""
 
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal, Self
