@@ -114,7 +114,7 @@ def test_every_tree_of_a_plan_is_adjusted():
     assert AggregationPlan.parse(after.to_json()) == after
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from(["S1", "S2", "S3"]),

@@ -206,6 +206,26 @@ class Testbed:
         self.aggregators.clear()
         return counters
 
+    def replace_plan(self, plan: AggregationPlan) -> dict[str, dict[str, Any]]:
+        """Ends the aggregators and starts those of another plan, on the same network; workers then join again.
+
+        The plan's file stays where it is, so a worker finds the new one under the name that it has.
+
+        Args:
+            plan: with the same workers.
+
+        Returns:
+            The last counters of the old plan's aggregators, by node.
+
+        Raises:
+            TestbedError: the network was not made for the plan, or an aggregator does not start.
+        """
+        adapted = self.network.adapt(plan)
+        counters = self.stop_aggregators()
+        self.plan = adapted
+        self._start_aggregators(adapted)
+        return counters
+
     def _start_aggregators(self, plan: AggregationPlan) -> None:
         plan.write(self.plan_file)
         for node in plan.nodes:

@@ -5,6 +5,7 @@ import socket
 import subprocess
 from typing import Protocol
 
+from wiresum.errors import TestbedError
 from wiresum.plan import AggregationPlan, Topology
 from wiresum.plan.aggregation_plan import XDP_ENGINES
 from wiresum.testbed import delivery, namespaces, traffic, xdp_pass
@@ -74,7 +75,13 @@ class NamespaceNetwork:
                     xdp_pass.attach(program, self.layout.far_end(port))
 
     def adapt(self, plan: AggregationPlan) -> AggregationPlan:
-        """Planned for these addresses already."""
+        """Planned for these addresses already; but ports are made for XDP only where the first plan sums with it."""
+        strange = [node.name for node in plan.nodes if node.engine in XDP_ENGINES and node.name not in self._xdp_nodes]
+        if strange:
+            raise TestbedError(
+                f"this testbed was not made for XDP at {strange[0]}; use the engine udp there, or make it with a plan "
+                "that sums at all nodes to come"
+            )
         return plan
 
     def command(self, node: str, command: list[str]) -> list[str]:
