@@ -1,0 +1,31 @@
+"""What a rank of a run is told."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to do.
+
+    Attributes:
+        servers: `address:port` of each.
+        elements: float32 values.
+        runs: all-reduces that count.
+        warmups: all-reduces before.
+        delays_s: by rank; nothing beyond the end.
+        output: file for rank 0's view.
+    """
+
+    servers: list[str]
+    elements: int
+    runs: int
+    warmups: int
+    delays_s: list[float]
+    output: str
+
+    def to_json(self) -> str:
+        """For the command line."""
+        return json.dumps(asdict(self))
