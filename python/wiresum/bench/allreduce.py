@@ -10,6 +10,7 @@ from typing import Any
 
 from wiresum import wire
 from wiresum.bench.allreduce_worker import Task
+from wiresum.bench.baselines import BASELINES
 from wiresum.bench.limit import StarTraffic
 from wiresum.bench.result import Limit, Ratio, Report, Result
 from wiresum.plan import Job, PlanOptions, plan, star
@@ -29,7 +30,7 @@ class Options:
         workers: hosts around one summing switch.
         rate_bps: of each link, each way.
         size_bytes: of the float32 tensor.
-        against: other backends, in the same processes, turn by turn.
+        against: other backends, and rivals of `wiresum.bench.baselines`, in the same processes, turn by turn.
         repeats: measured all-reduces of each backend.
         warmups: all-reduces before that.
         lanes: integers on the wire.
@@ -84,8 +85,9 @@ def measure(options: Options) -> Report:
 def run_workers(bed: Testbed, options: Options) -> dict[str, Any]:
     """Runs one process per worker and returns what rank 0 wrote."""
     output = Path(bed.folder) / "allreduce.json"
-    backends = [PRODUCT, *options.against]
-    task = Task(backends, options.size_bytes // FLOAT32_BYTES, options.repeats, options.warmups, str(output))
+    servers = {name: BASELINES[name].start(bed) for name in options.against if name in BASELINES}
+    backends = [PRODUCT, *(name for name in options.against if name not in BASELINES)]
+    task = Task(backends, options.size_bytes // FLOAT32_BYTES, options.repeats, options.warmups, str(output), servers)
     command = [sys.executable, "-m", "wiresum.bench.allreduce_worker", task.to_json()]
     run_or_fail(bed, command, "the benchmark")
     content: dict[str, Any] = json.loads(output.read_text())

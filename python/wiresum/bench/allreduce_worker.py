@@ -8,24 +8,40 @@ from __future__ import annotations
 import json
 import sys
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch.distributed as dist
 
 import torch
+from wiresum.bench.baselines.push_pull import PushPull
+
+Reduce = Callable[[torch.Tensor], Any]
+"""Replaces a tensor by the sum of all ranks."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What to measure."""
+    """What to measure.
+
+    Attributes:
+        backends: of torch.distributed.
+        elements: of the float32 tensor.
+        repeats: measured all-reduces of each.
+        warmups: all-reduces before that.
+        output: file for rank 0's view.
+        servers: of each rival that sums at servers, where those are.
+    """
 
     backends: list[str]
     elements: int
     repeats: int
     warmups: int
     output: str
+    servers: dict[str, list[str]] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """For the command line."""
@@ -41,28 +57,38 @@ def main() -> None:
     inputs = torch.empty(task.elements).uniform_(-1, 1, generator=torch.Generator().manual_seed(dist.get_rank()))
     expected = inputs.clone()
     dist.all_reduce(expected)
-    seconds: dict[str, list[float]] = {name: [] for name in task.backends}
-    errors = dict.fromkeys(task.backends, 0.0)
+    clients = {name: PushPull(servers) for name, servers in task.servers.items()}
+    reduce: dict[str, Reduce] = {name: partial(dist.all_reduce, group=group) for name, group in groups.items()}
+    reduce |= {name: partial(pull_sums, client) for name, client in clients.items()}
+    seconds: dict[str, list[float]] = {name: [] for name in reduce}
+    errors = dict.fromkeys(reduce, 0.0)
     for repeat in range(task.warmups + task.repeats):
-        for name, group in groups.items():
-            elapsed, error = measure(inputs, expected, group)
+        for name, all_reduce in reduce.items():
+            elapsed, error = measure(inputs, expected, all_reduce)
             errors[name] = max(errors[name], error)
             if repeat >= task.warmups:
                 seconds[name].append(elapsed)
     if dist.get_rank() == 0:
         Path(task.output).write_text(json.dumps({"seconds": seconds, "errors": errors, "report": report(task)}))
+    for client in clients.values():
+        client.close()
     for name, group in groups.items():
         if name != "gloo":
             dist.destroy_process_group(group)
     dist.destroy_process_group()
 
 
-def measure(inputs: torch.Tensor, expected: torch.Tensor, group: Any) -> tuple[float, float]:
+def pull_sums(client: PushPull, tensor: torch.Tensor) -> None:
+    """An all-reduce at servers."""
+    client.all_reduce(tensor.numpy())
+
+
+def measure(inputs: torch.Tensor, expected: torch.Tensor, all_reduce: Reduce) -> tuple[float, float]:
     """Seconds of one all-reduce, the slowest rank counting, and the largest deviation from Gloo's sum."""
     tensor = inputs.clone()
     dist.barrier()
     start = time.perf_counter()
-    dist.all_reduce(tensor, group=group)
+    all_reduce(tensor)
     elapsed = torch.tensor([time.perf_counter() - start, float((tensor - expected).abs().max())], dtype=torch.float64)
     dist.all_reduce(elapsed, op=dist.ReduceOp.MAX)
     return float(elapsed[0]), float(elapsed[1])

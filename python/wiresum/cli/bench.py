@@ -25,7 +25,9 @@ def allreduce(
     workers: Annotated[int, typer.Option("--workers", "-n", min=1, help="Hosts around a switch that sums")] = 4,
     rate: Annotated[str, typer.Option("--rate", help="Of each link, each way: 500mbit, 1gbit")] = "500mbit",
     size: Annotated[str, typer.Option("--size", help="Of the float32 tensor: 25MB, 64KiB")] = "25MB",
-    against: Annotated[list[str] | None, typer.Option("--against", help="Rival backend; repeat for more")] = None,
+    against: Annotated[
+        list[str] | None, typer.Option("--against", help="Rival: a backend, or ps, sharded_ps; repeat for more")
+    ] = None,
     lanes: options.LanesOption = "int32-le",
     policy: options.PolicyOption = "pool",
     engine: Annotated[options.EngineChoice, typer.Option("--engine", help="What sums; auto: XDP if it works")] = "auto",
