@@ -37,7 +37,7 @@ def _built(namespaces):
 
 
 @pytest.mark.parametrize("policy", ["pool", "cache"])
-@pytest.mark.parametrize("engine", ["udp", "xdp", "af_xdp"])
+@pytest.mark.parametrize("engine", ["udp", "tcp", "xdp", "af_xdp"])
 @pytest.mark.parametrize("topology", [star(3), xagg()], ids=["star", "xagg"])
 def test_each_node_sums_its_children_and_each_worker_sends_once(name, topology, engine, policy):
     problem = why_no_xdp() if engine in XDP_ENGINES else ""
