@@ -110,6 +110,43 @@ def codec(runs: RunsOption = 7, as_json: options.JsonOption = False) -> None:
     show(report, as_json)
 
 
+@app.command(epilog="Example: `wiresum bench heterogeneity --late 2 --slow-rate 50mbit`")
+def heterogeneity(
+    rate: Annotated[str, typer.Option("--rate", help="Of every link but W2's")] = "100mbit",
+    slow_rate: Annotated[str, typer.Option("--slow-rate", help="Of W2's link")] = "50mbit",
+    late: Annotated[float, typer.Option("--late", min=0, help="Seconds by which W3 is late")] = 2.0,
+    size: Annotated[str, typer.Option("--size", help="Of the float32 gradient")] = "12.5MB",
+    both_ways: Annotated[
+        bool, typer.Option("--both-ways", help="Limit results too; the paper counts the way up")
+    ] = False,
+    method: Annotated[list[str] | None, typer.Option("--method", help="Repeat for several [default: all]")] = None,
+    engine: Annotated[options.EngineChoice, typer.Option("--engine", help="What sums; auto: XDP if it works")] = "auto",
+    codec: options.CodecOption = "fixed:1e8",
+    runs: RunsOption = 3,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Sum with a slow link and a late worker, by method (XAgg, Fig. 1, at 1:100 by default)."""
+    from wiresum.bench import heterogeneity as benchmark
+
+    rates = [parse_rate(rate), parse_rate(slow_rate)]
+    if None in rates:
+        raise typer.BadParameter("the bounds need rates; give some, as 100mbit", param_hint="--rate")
+    chosen = benchmark.Options(
+        rate_bps=rates[0] or 0,
+        slow_rate_bps=rates[1] or 0,
+        late_s=late,
+        size_bytes=parse_size(size),
+        both_ways=both_ways,
+        methods=tuple(method or ()),
+        repeats=runs,
+        engine=choose_engine(engine, loopback=False),
+        codec=codec,
+    )
+    with err.status("") as status:
+        report = benchmark.measure(chosen, lambda title: status.update(f"{title}, {runs} times"))
+    show(report, as_json)
+
+
 def show(report: Report, as_json: bool) -> None:
     """One JSON object for machines, a table for people."""
     if as_json:

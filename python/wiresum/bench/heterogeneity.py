@@ -1,0 +1,189 @@
+"""`wiresum bench heterogeneity`: what a slow link and a late worker cost, by method (XAgg, Fig. 1)."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from wiresum.bench.late_worker import Task
+from wiresum.bench.result import Ratio, Report, Result
+from wiresum.errors import PlanError
+from wiresum.plan import AggregationPlan, Job, Node, PlanOptions, Topology, plan
+from wiresum.plan.aggregation_plan import Engine
+from wiresum.plan.predict import predict, predict_tree
+from wiresum.plan.topologies import stragglers
+from wiresum.testbed import Testbed, run_or_fail
+
+FLOAT32_BYTES = 4
+PAPER_CODEC = "fixed:1e8"
+"""XAgg's; with it no rank waits for another's exponents."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """The defaults are XAgg's Fig. 1 at 1:100.
+
+    Attributes:
+        rate_bps: of every link but W2's.
+        slow_rate_bps: of W2's.
+        late_s: how much later W3 has its gradient than the others.
+        size_bytes: of the float32 gradient.
+        both_ways: results share the links with gradients; the paper counts the way up only.
+        methods: what to compare; all where empty.
+        repeats: measured all-reduces of each.
+        engine: what sums at servers and switch.
+        codec: how floats become integers.
+    """
+
+    rate_bps: float = 100e6
+    slow_rate_bps: float = 50e6
+    late_s: float = 2.0
+    size_bytes: int = 12_500_000
+    both_ways: bool = False
+    methods: tuple[str, ...] = ()
+    repeats: int = 3
+    engine: Engine = "xdp"
+    codec: str = PAPER_CODEC
+
+    @property
+    def topology(self) -> Topology:
+        """The links."""
+        return stragglers(self.rate_bps, self.slow_rate_bps, both_ways=self.both_ways)
+
+    @property
+    def starts(self) -> dict[str, float]:
+        """When workers have their gradients."""
+        return {"W3": self.late_s}
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to sum.
+
+    Attributes:
+        title: for people.
+        topology: the links, and who sums whose gradients.
+        lockstep: whether the slowest worker clocks all.
+        measure: runs it live: seconds of each repeat, largest error, bound with headers.
+    """
+
+    title: str
+    topology: Callable[[Topology], Topology]
+    lockstep: bool
+    measure: Callable[[Options], tuple[list[float], float, float]]
+
+
+def measure(options: Options, progress: Callable[[str], None] = lambda _method: None) -> Report:
+    """Runs every method on the same links, one after the other.
+
+    Raises:
+        PlanError: a method that does not exist.
+        TestbedError: the links cannot be made, or a worker failed.
+    """
+    unknown = next((name for name in options.methods if name not in METHODS), None)
+    if unknown:
+        raise PlanError(f"there is no method {unknown}; choose from {', '.join(METHODS)}")
+    results, ratios = [], []
+    for name in options.methods or METHODS:
+        method = METHODS[name]
+        progress(method.title)
+        seconds, error, bound = method.measure(options)
+        theory = in_theory(method, options)
+        result = Result(
+            name, "s", seconds, {"theory_s": theory, "bound_s": bound, "largest_deviation_from_gloo": error}
+        )
+        results.append(result)
+        ratios += [Ratio(f"{name} / theory without headers", result.median / theory)]
+        ratios += [Ratio(f"{name} / bound with headers", result.median / bound)]
+    parameters = {
+        "rate_bps": options.rate_bps,
+        "slow_rate_bps": options.slow_rate_bps,
+        "late_s": options.late_s,
+        "size_bytes": options.size_bytes,
+        "both_ways": options.both_ways,
+        "engine": options.engine,
+        "codec": options.codec,
+    }
+    return Report("heterogeneity", parameters, results, ratios, notes=notes(options))
+
+
+def notes(options: Options) -> list[str]:
+    """How to read the figures."""
+    way = (
+        "both directions of each link are limited"
+        if options.both_ways
+        else "results return unhindered, as in the paper"
+    )
+    lines = [f"{METHODS[name].title}: {name}" for name in options.methods or METHODS]
+    return [*lines, f"time from the first worker's start until the last one has the sum; {way}"]
+
+
+def in_theory(method: Method, options: Options) -> float:
+    """Seconds of a fluid without headers: what the paper computes."""
+    topology = method.topology(options.topology)
+    found = predict_tree(
+        topology,
+        {node.name: node.sums_at for node in topology.nodes if node.kind == "worker" or node.sums},
+        options.size_bytes,
+        starts=options.starts,
+        upload_only=not options.both_ways,
+        policy="pool" if method.lockstep else "cache",
+    )
+    return found.seconds
+
+
+def _planned(options: Options, topology: Topology, job: Job) -> tuple[list[float], float, float]:
+    """Runs the topology's own tree through the product."""
+    made = plan(topology, job, PlanOptions(engine=options.engine))
+    bound = predict(topology, made, options.size_bytes, options.starts, upload_only=not options.both_ways).seconds
+    seconds, error = _run(topology, made, "wiresum", options)
+    return seconds, error, bound
+
+
+def _run(topology: Topology, made: AggregationPlan | None, backend: str, options: Options) -> tuple[list[float], float]:
+    with Testbed(topology, made) as bed:
+        output = Path(bed.folder) / "late.json"
+        starts = [options.starts.get(name, 0.0) for name in bed.workers]
+        task = Task(backend, options.size_bytes // FLOAT32_BYTES, starts, options.repeats, str(output))
+        run_or_fail(bed, [sys.executable, "-m", "wiresum.bench.late_worker", task.to_json()], "the benchmark")
+        content = json.loads(output.read_text())
+    return content["seconds"], content["error"]
+
+
+def _xagg(options: Options) -> tuple[list[float], float, float]:
+    job = Job(policy="cache", codec=options.codec, gradient_bytes=options.size_bytes)
+    return _planned(options, options.topology, job)
+
+
+def _pool(options: Options) -> tuple[list[float], float, float]:
+    return _planned(options, _summed_by_the_switch(options.topology), Job(policy="pool", codec=options.codec))
+
+
+def _summed_by_the_switch(topology: Topology) -> Topology:
+    """The same links, with a switch that sums and no servers."""
+
+    def changed(node: Node) -> Node:
+        if node.kind == "switch":
+            return node.model_copy(update={"aggregation_rate_bps": topology.node("PS").aggregation_rate_bps})
+        return node.model_copy(update={"sums_at": "fabric"})
+
+    nodes = [changed(node) for node in topology.nodes if node.kind in {"worker", "switch"}]
+    names = {node.name for node in nodes}
+    links = [link for link in topology.links if {link.source, link.target} <= names]
+    return Topology(name=topology.name, nodes=nodes, links=links)
+
+
+def _unchanged(topology: Topology) -> Topology:
+    return topology
+
+
+METHODS: dict[str, Method] = {
+    "pool": Method(
+        "few slots at the switch, so that the slowest clocks all (SwitchML)", _summed_by_the_switch, True, _pool
+    ),
+    "xagg": Method("servers that hold the whole gradient (XAgg)", _unchanged, False, _xagg),
+}
+"""By the name that a command line takes; each is one line here."""
