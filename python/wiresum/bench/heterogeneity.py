@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,14 +11,21 @@ from pathlib import Path
 
 from wiresum.bench.late_worker import Task
 from wiresum.bench.result import Ratio, Report, Result
-from wiresum.errors import PlanError
+from wiresum.errors import PlanError, TestbedError
 from wiresum.plan import AggregationPlan, Job, Node, PlanOptions, Topology, plan
 from wiresum.plan.aggregation_plan import Engine
 from wiresum.plan.predict import predict, predict_tree
 from wiresum.plan.topologies import stragglers
 from wiresum.testbed import Testbed, run_or_fail
+from wiresum.testbed.shaping import BURST_BYTES, QUEUE_BYTES
 
 FLOAT32_BYTES = 4
+UNHINDERED = "20gbit"
+"""More than these machines carry."""
+QUANTUM_BYTES = 60_000
+"""Of a class of traffic, each turn: the most that htb takes without a warning."""
+TC_TIMEOUT_S = 10.0
+
 PAPER_CODEC = "fixed:1e8"
 """XAgg's; with it no rank waits for another's exponents."""
 
@@ -145,12 +153,39 @@ def _planned(options: Options, topology: Topology, job: Job) -> tuple[list[float
 
 def _run(topology: Topology, made: AggregationPlan | None, backend: str, options: Options) -> tuple[list[float], float]:
     with Testbed(topology, made) as bed:
+        if not options.both_ways:
+            _let_results_pass(bed, options.rate_bps)
         output = Path(bed.folder) / "late.json"
         starts = [options.starts.get(name, 0.0) for name in bed.workers]
         task = Task(backend, options.size_bytes // FLOAT32_BYTES, starts, options.repeats, str(output))
         run_or_fail(bed, [sys.executable, "-m", "wiresum.bench.late_worker", task.to_json()], "the benchmark")
         content = json.loads(output.read_text())
     return content["seconds"], content["error"]
+
+
+def _let_results_pass(bed: Testbed, rate_bps: float) -> None:
+    """Limits what reaches S1 to gradients: results come through the same link, and the paper does not count them.
+
+    The switch's port towards S1 gets two classes in place of its one limit: what workers send, and everything else.
+    """
+    if bed.why_loopback or "S1" not in {node.name for node in bed.topology.nodes}:
+        return
+    number = [link.id for link in bed.topology.links_of("fabric")].index("S1")
+    device = f"dev {bed.network.interfaces('fabric')[number]}"
+    gradients = f"rate {round(rate_bps)}bit burst {BURST_BYTES} cburst {BURST_BYTES} quantum {QUANTUM_BYTES}"
+    lines = [
+        f"qdisc replace {device} root handle 2: htb default 1",
+        f"class add {device} parent 2: classid 2:1 htb rate {UNHINDERED} burst 1mb cburst 1mb quantum {QUANTUM_BYTES}",
+        f"class add {device} parent 2: classid 2:2 htb {gradients}",
+        f"qdisc add {device} parent 2:2 bfifo limit {QUEUE_BYTES}",
+    ]
+    for worker in bed.topology.workers:
+        source = f"match ip src {bed.address(worker.name)}/32"
+        lines.append(f"filter add {device} parent 2: protocol ip u32 {source} flowid 2:2")
+    done = bed.spawn("fabric", ["tc", "-batch", "-"], stdin=subprocess.PIPE)
+    done.communicate("\n".join(lines).encode(), timeout=TC_TIMEOUT_S)
+    if done.returncode:
+        raise TestbedError("tc refuses to tell gradients from results at S1's link; its message is above")
 
 
 def _xagg(options: Options) -> tuple[list[float], float, float]:

@@ -1,0 +1,50 @@
+"""XAgg's motivating example: the paper's times in theory, and a tiny run."""
+
+from __future__ import annotations
+
+import pytest
+
+from wiresum.bench import heterogeneity
+from wiresum.bench.heterogeneity import METHODS, Options, in_theory
+from wiresum.errors import PlanError
+from wiresum.plan import TOPOLOGIES
+from wiresum.testbed.support import why_no_xdp
+
+FIG_1 = Options(rate_bps=10e9, slow_rate_bps=5e9, late_s=2.0, size_bytes=1_250_000_000)
+
+
+@pytest.mark.parametrize(("method", "seconds"), [("pool", 4.0), ("xagg", 3.0)])
+def test_the_papers_times(method: str, seconds: float) -> None:
+    assert in_theory(METHODS[method], FIG_1) == pytest.approx(seconds)
+    assert in_theory(METHODS[method], Options()) == pytest.approx(seconds), "at 1:100"
+
+
+def test_results_on_the_same_links_take_longer() -> None:
+    both = Options(both_ways=True)
+    assert in_theory(METHODS["xagg"], both) > in_theory(METHODS["xagg"], Options())
+
+
+def test_a_method_that_is_not_there() -> None:
+    with pytest.raises(PlanError, match=f"choose from {', '.join(METHODS)}"):
+        heterogeneity.measure(Options(methods=("magic",)))
+
+
+def test_only_ways_up_are_limited() -> None:
+    network = TOPOLOGIES["stragglers"]()
+    for link in network.links:
+        up = link.other_end("fabric")
+        is_worker = network.node(up).kind == "worker"
+        assert (link.bandwidth_from(up) is not None) == is_worker
+        assert (link.bandwidth_from("fabric") is None) == is_worker
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_tiny_run(method: str) -> None:
+    why = why_no_xdp()
+    if why:
+        pytest.skip(why)
+    options = Options(size_bytes=400_000, late_s=0.2, methods=(method,), repeats=1)
+    report = heterogeneity.measure(options)
+    (result,) = report.results
+    assert result.extra["largest_deviation_from_gloo"] < 1e-5
+    assert result.runs[0] > options.late_s, "nobody has the sum before the last worker has come"
