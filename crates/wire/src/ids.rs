@@ -29,6 +29,14 @@ id!(/// Ordinal of the collective that a fragment belongs to.
 id!(/// Child index at the parent, 0..64.
     Contributor(u8));
 
+impl Round {
+    /// Whether this is an earlier round than `other`, in serial-number arithmetic.
+    #[must_use]
+    pub fn is_before(self, other: Self) -> bool {
+        (self.0.wrapping_sub(other.0) as i32) < 0
+    }
+}
+
 impl FragmentId {
     /// The position `count` further on.
     #[must_use]

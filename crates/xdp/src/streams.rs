@@ -180,11 +180,6 @@ impl Streams {
     pub fn index(&self, job: JobId, sub_model: SubModelId) -> Option<usize> {
         self.directory.keys.iter().position(|key| *key == stream_key(job, sub_model))
     }
-
-    /// The stream with this index.
-    pub fn stream(&self, index: usize) -> &Stream {
-        &self.directory.streams[index]
-    }
 }
 
 fn entries_in(bytes: usize) -> u32 {

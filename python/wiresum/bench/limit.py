@@ -29,8 +29,8 @@ class StarTraffic:
 
     @property
     def preamble_fragments(self) -> int:
-        """Packets that carry shapes and exponents: two lanes per rank and one per value fragment."""
-        return math.ceil((2 * self.workers + self.value_fragments) * 4 / self.payload_bytes)
+        """Packets that carry shapes, votes and exponents: three lanes per rank and one per value fragment."""
+        return math.ceil((3 * self.workers + self.value_fragments) * 4 / self.payload_bytes)
 
     @property
     def bytes(self) -> int:

@@ -176,6 +176,9 @@ impl Driver {
         while let Some(event) = self.worker.poll_event() {
             match event {
                 Event::Joined => self.tell_joined(Ok(())),
+                Event::Moved(switch) => {
+                    super::log(&format!("wiresum: {}\n", self.worker.describe(&switch)));
+                }
                 Event::Finished { outcome: Err(failure), .. } if self.joined.is_some() => {
                     let remark = self.remark(&failure);
                     self.tell_joined(Err(JoinError::Protocol { failure, remark }));

@@ -71,13 +71,13 @@ impl Aggregator {
         if header.contributor >= place.fan_in {
             let seat = place.seats[usize::from(header.contributor)];
             let stands_for = Contributor(seat.child.trailing_zeros() as u8);
-            self.notice = place.is_split(stands_for).then_some((index, stands_for));
+            self.notice = Some((index, stands_for));
         }
         self.admit(index, header, source, buffer)
     }
 
-    /// The packet to send besides the answer to the last datagram, if there is one: a child whose own children have begun to
-    /// come here is told to send the others after them. To be called after every datagram of the verdict [`Verdict::Control`].
+    /// The packet to send besides the answer to the last datagram, if there is one: a child whose own children come here is
+    /// told to send the others after them. To be called after every datagram of the verdict [`Verdict::Control`].
     ///
     /// # Panics
     /// If `buffer` is shorter than [`wiresum_wire::MAX_PACKET`] bytes.

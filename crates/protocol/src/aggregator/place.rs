@@ -97,16 +97,6 @@ impl Place {
         left & self.everyone() == self.everyone()
     }
 
-    /// A child some of whose substitutes have said hello and others not: it may be alive, and those others still with it.
-    pub fn is_split(&self, child: Contributor) -> bool {
-        let team = self.seats[usize::from(child.0)].rivals;
-        let is_here = |(index, state): (usize, &ChildState)| {
-            team >> index & 1 == 1 && state.address.is_some()
-        };
-        let here = self.children.iter().enumerate().filter(|entry| is_here(*entry)).count();
-        here > 0 && here < team.count_ones() as usize
-    }
-
     /// Whether the packet names us as a packet of this kind has to.
     pub fn is_addressed_by(&self, header: &Header, kind: Kind, node: NodeId) -> bool {
         match kind {

@@ -7,6 +7,7 @@ mod joining;
 mod large;
 mod link;
 mod random;
+mod removal;
 mod sums;
 mod throughput;
 
@@ -19,6 +20,7 @@ use wiresum_wire::{FragmentId, MAX_PACKET, NodeId, Packet, Round, SubModelId};
 
 use crate::plan::{Child, SubModel};
 use crate::rng::Rng;
+use crate::worker::SwitchOver;
 use crate::{Aggregator, Event, Failure, Outcome, Plan, Recipients, Time, Verdict, Worker};
 use buffer::{IntegerBuffer, Tensor};
 use link::{Conditions, Link};
@@ -41,6 +43,7 @@ struct Host {
     tensors: Vec<Tensor>,
     /// Outcomes, in order, and when they came.
     finished: Vec<(Round, Result<(), Failure>, Time)>,
+    switches: Vec<SwitchOver>,
 }
 
 struct Node {
@@ -119,6 +122,7 @@ impl Cluster {
             has_joined: false,
             tensors: Vec::new(),
             finished: Vec::new(),
+            switches: Vec::new(),
         };
         self.hosts = (0..self.plan.workers.len() as u32).map(host).collect();
     }
@@ -296,6 +300,7 @@ impl Cluster {
         while let Some(event) = host.worker.poll_event() {
             match event {
                 Event::Joined => host.has_joined = true,
+                Event::Moved(switch) => host.switches.push(switch),
                 Event::Finished { round, outcome, .. } => host.finished.push((round, outcome, now)),
             }
         }

@@ -194,6 +194,47 @@ fn survivors_fail_in_time(seed: u64) {
     }
 }
 
+/// Servers die and come back, or are taken for dead, at any time.
+fn removals_are_clean(seed: u64) {
+    let mut rng = Rng::new(seed);
+    let (tree, removable) = match rng.below(2) {
+        0 => (removal::two_servers(), [1, 2]),
+        _ => (Tree::three_levels(), [2, 3]),
+    };
+    let plan = plan_with(&tree, &random_streams(&mut rng), 64, "int32-le");
+    let mut cluster =
+        Cluster::starting_at(plan, random_conditions(&mut rng), seed, FragmentId(u32::MAX - 20));
+    cluster.join_all();
+    while !cluster.hosts.iter().all(|host| host.has_joined) {
+        assert!(cluster.step());
+    }
+    for _ in 0..=rng.below(4) {
+        cluster.submit_all(&random_sizes(&mut rng));
+        cluster.run_until(cluster.now().plus(Duration::from_micros(rng.below(20_000))));
+        let node = removable[rng.below(2) as usize];
+        if rng.below(3) == 0 {
+            let rank = rng.below(cluster.hosts.len() as u64) as usize;
+            cluster.take_for_dead(rank, node);
+        } else {
+            cluster.kill(node);
+            cluster.run_until(cluster.now().plus(Duration::from_micros(rng.below(900_000))));
+            cluster.revive(node);
+        }
+        cluster.run_until(cluster.now().plus(Duration::from_micros(rng.below(2) * 700_000)));
+    }
+    cluster.run();
+    cluster.assert_sums();
+}
+
+#[test]
+fn a_removal_loses_nothing_and_counts_nothing_twice() {
+    run_schedules(
+        "cluster::random::a_removal_loses_nothing_and_counts_nothing_twice",
+        4 << 20,
+        removals_are_clean,
+    );
+}
+
 #[test]
 fn sums_are_exact_whatever_the_network_does() {
     run_schedules("cluster::random::sums_are_exact_whatever_the_network_does", 0, sums_are_exact);

@@ -11,7 +11,7 @@ use crate::Time;
 /// is too short would else discard the very answers that could lengthen it.
 const OPEN_PROBES: usize = 8;
 /// Questions in a row without an answer after which a node counts as silent: two may be lost.
-const SILENT_QUESTIONS: u32 = 3;
+pub(super) const SILENT_QUESTIONS: u32 = 3;
 
 /// A question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -31,13 +31,15 @@ pub(super) struct Record {
     queue: u8,
     /// 1 once a status said that the node holds it.
     pub held: u8,
+    /// 1 while it counts as outstanding.
+    pub is_counted: u8,
     /// 1 while it waits to be sent again.
     pub is_due_again: u8,
     /// 1 once it was sent again.
     pub is_repeated: u8,
     /// Results of it whose check failed.
     pub damaged: u8,
-    padding: [u8; 7],
+    padding: [u8; 6],
 }
 
 /// No record.

@@ -15,6 +15,8 @@ mod flight;
 mod rtt;
 
 use std::collections::VecDeque;
+use std::ops::Range;
+use std::time::Duration;
 
 use wiresum_wire::FragmentId;
 use wiresum_wire::control::{EntryState, double_word, status, word};
@@ -22,8 +24,8 @@ use wiresum_wire::control::{EntryState, double_word, status, word};
 use crate::Time;
 use crate::plan::SubModel;
 use crate::policy::{self, Acknowledgement};
-use asking::Asking;
 pub(crate) use asking::Probe;
+use asking::{Asking, SILENT_QUESTIONS};
 use flight::{Flight, Queue, Record};
 use rtt::Rtt;
 
@@ -33,6 +35,10 @@ const REORDER_FRAGMENTS: u32 = 32;
 /// Fragments, complete at an inner node but without a result, that one status makes a worker send again: each goes all the
 /// way to the root, through links that may be slow rather than lossy, so a worker must not add a window's worth at once.
 const STUCK_TRIALS: u32 = 4;
+
+/// How long a node leaves questions unanswered before it is given up, where there is another way: what a daemon on a busy host may
+/// take to get its turn, and no more than a person notices. Giving up a node that lives costs bandwidth, not sums.
+const SILENCE: Duration = Duration::from_millis(250);
 
 /// What the node said last about the first position asked about: for the error when time runs out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +96,10 @@ pub(crate) struct Recovery {
     alarm: Option<Time>,
     last_heard: Option<Time>,
     last_status: Option<LastStatus>,
+    /// Since when, and how many questions for, nothing has been heard.
+    unheard: Option<(Time, u32)>,
+    /// What was sent to an earlier node and has not been asked about at this one.
+    unconfirmed: Range<FragmentId>,
 }
 
 impl Recovery {
@@ -113,6 +123,8 @@ impl Recovery {
             alarm: None,
             last_heard: None,
             last_status: None,
+            unheard: None,
+            unconfirmed: first..first,
         }
     }
 
@@ -165,13 +177,15 @@ impl Recovery {
 
     /// A position is sent, for the first time or again.
     pub fn note_sent(&mut self, position: FragmentId, now: Time) {
-        let is_new = position.since(self.next) >= 0;
-        self.outstanding += u32::from(is_new);
-        if is_new {
+        if position.since(self.next) >= 0 {
             self.next = position.plus(1);
         }
         self.ordinal = self.ordinal.wrapping_add(1);
         self.flight.note_sent(position, self.ordinal, now);
+        if let Some(record) = self.flight.get(position).filter(|record| record.held == 0) {
+            self.outstanding += u32::from(record.is_counted == 0);
+            record.is_counted = 1;
+        }
         if self.alarm.is_none() {
             self.alarm = Some(now.plus(self.rtt.patience()));
         }
@@ -198,8 +212,7 @@ impl Recovery {
     /// The result of a pending position has come.
     pub fn complete(&mut self, position: FragmentId, now: Time) {
         let Some(record) = self.flight.get(position).copied() else { return };
-        let was_acknowledged = self.acknowledgement == Acknowledgement::Held && record.held != 0;
-        self.outstanding -= u32::from(!was_acknowledged);
+        self.outstanding -= u32::from(record.is_counted);
         let is_unreported = self.flight.queue_of(position) == Some(Queue::Unreported);
         self.note_answer(position, &record, is_unreported);
         self.flight.remove(position);
@@ -210,15 +223,49 @@ impl Recovery {
         self.hear(now);
     }
 
+    /// Another node takes the contributions now. It may or may not hold what is on its way: all is asked about, oldest first.
+    pub fn restart(&mut self, now: Time) {
+        self.again.clear();
+        (self.rtt, self.asking, self.last_status) = (Rtt::default(), Asking::default(), None);
+        let is_acknowledged_anew = self.acknowledgement == Acknowledgement::Held;
+        for index in 0..self.next.since(self.oldest) as u32 {
+            let position = self.oldest.plus(index);
+            let Some(record) = self.flight.get(position) else { continue };
+            (record.held, record.is_due_again) = (0, 0);
+            if is_acknowledged_anew {
+                self.outstanding -= u32::from(std::mem::take(&mut record.is_counted));
+            }
+            self.flight.enqueue(position, Queue::Unreported, self.ordinal);
+        }
+        self.unconfirmed = self.oldest..self.next;
+        self.hear(now);
+    }
+
+    /// Whether everything sent to an earlier node has been asked about at this one.
+    pub fn is_confirmed(&self) -> bool {
+        // Positions wrap, so the range's own idea of being empty is of no use.
+        let Range { start, end } = self.unconfirmed;
+        start == end || self.oldest.since(end) >= 0
+    }
+
+    /// When the node is to be given up if nothing is heard until then; `None` while there is no reason to think so.
+    pub fn silence_ends(&self) -> Option<Time> {
+        let (since, questions) = self.unheard?;
+        // The last question has its time too, which is when the alarm goes.
+        let end = self.alarm?.max(since.plus(SILENCE));
+        (questions >= SILENT_QUESTIONS).then_some(end)
+    }
+
     /// Something came from the node: the alarm starts anew.
     pub fn hear(&mut self, now: Time) {
-        self.last_heard = Some(now);
+        self.note_heard(now);
         self.alarm = self.is_busy().then(|| now.plus(self.rtt.patience()));
     }
 
     /// As [`Self::hear`], but what came is no reason to wait longer.
     pub fn note_heard(&mut self, now: Time) {
         self.last_heard = Some(now);
+        self.unheard = None;
     }
 
     /// The probe to send now, if one is due. `can_send_new`: whether the sender will send new positions without hearing anything.
@@ -227,10 +274,26 @@ impl Recovery {
             return None;
         }
         let doubted = self.asking.is_oldest_doubted.then_some(self.oldest);
-        let first =
-            doubted.or_else(|| self.gap()).or_else(|| self.unacknowledged_group(can_send_new))?;
+        let first = self
+            .first_unconfirmed()
+            .or(doubted)
+            .or_else(|| self.gap())
+            .or_else(|| self.unacknowledged_group(can_send_new))?;
         self.alarm = Some(now.plus(self.rtt.patience()));
+        let (since, questions) = self.unheard.unwrap_or((now, 0));
+        self.unheard = Some((since, questions + 1));
         Some(self.asking.ask(first, self.ordinal, now))
+    }
+
+    /// The first position that was sent to an earlier node and has not been asked about at this one, while the window has room for
+    /// what may have to be sent again.
+    fn first_unconfirmed(&mut self) -> Option<FragmentId> {
+        while !self.is_confirmed() && !self.is_pending(self.unconfirmed.start) {
+            self.unconfirmed.start = self.unconfirmed.start.plus(1);
+        }
+        let has_room = self.acknowledgement == Acknowledgement::Result
+            || self.again.is_empty() && self.outstanding < self.window;
+        (!self.is_confirmed() && has_room).then_some(self.unconfirmed.start)
     }
 
     /// The first position that results have overtaken.
@@ -298,6 +361,10 @@ impl Recovery {
             state: entry_state(word(payload, status::STATE_WORD)),
             contributors: double_word(payload, status::CONTRIBUTORS_WORD),
         });
+        if first == self.unconfirmed.start {
+            let covered = self.group.min(self.unconfirmed.end.since(first).max(0) as u32);
+            self.unconfirmed.start = first.plus(covered);
+        }
         let mut trials = STUCK_TRIALS;
         for index in 0..self.group {
             let position = first.plus(index);
@@ -338,7 +405,9 @@ impl Recovery {
         *trials -= u32::from(is_stuck);
         if is_news {
             self.rtt.reset();
-            self.outstanding -= u32::from(self.acknowledgement == Acknowledgement::Held);
+            if self.acknowledgement == Acknowledgement::Held {
+                self.outstanding -= u32::from(std::mem::take(&mut record.is_counted));
+            }
         }
         if report.is_held {
             self.flight.enqueue(position, Queue::Reported, self.top.0);

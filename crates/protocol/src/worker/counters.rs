@@ -15,6 +15,8 @@ pub(super) struct Counters {
     pub foreign: u64,
     pub damaged: u64,
     pub malformed: u64,
+    pub switch_overs: u64,
+    pub returns: u64,
 }
 
 impl Counters {
@@ -33,6 +35,8 @@ impl Counters {
             ("foreign", self.foreign),
             ("damaged", self.damaged),
             ("malformed", self.malformed),
+            ("switch_overs", self.switch_overs),
+            ("returns", self.returns),
         ]
     }
 }

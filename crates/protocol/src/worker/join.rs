@@ -11,7 +11,7 @@ use crate::Time;
 use crate::compose::hello_payload;
 
 /// Pause between hellos: long beside a round trip, short beside what a person notices.
-const HELLO_INTERVAL: Duration = Duration::from_millis(50);
+pub(super) const HELLO_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Where a worker is between its construction and its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,9 +29,21 @@ pub(super) enum Stage {
 pub(super) struct Seat {
     /// When to say hello next; `None` before joining and once welcome.
     hello_at: Option<Time>,
-    is_welcome: bool,
+    pub is_welcome: bool,
     /// A goodbye waits to be sent.
     owes_goodbye: bool,
+}
+
+impl Seat {
+    /// Another node has to welcome the worker now.
+    pub fn ask_again(&mut self, now: Time) {
+        *self = Self { hello_at: Some(now), ..Self::default() };
+    }
+
+    /// Says hello again, though welcome.
+    pub fn say_hello(&mut self, now: Time) {
+        self.hello_at = Some(now);
+    }
 }
 
 impl Worker {
@@ -48,6 +60,7 @@ impl Worker {
         for seat in &mut self.seats {
             *seat = Seat { owes_goodbye: !was_outside, ..Seat::default() };
         }
+        self.take_leave_at_home();
         self.stage = Stage::Outside;
     }
 
@@ -57,6 +70,12 @@ impl Worker {
             self.seats[index].owes_goodbye = false;
             let len = self.draft(index, Kind::Goodbye).emit(buffer, 0, 0);
             return Some(Transmit { destination: self.streams[index].address, len });
+        }
+        if self.is_away || !self.farewells.is_empty() {
+            let elsewhere = self.transmit_elsewhere(now, buffer);
+            if elsewhere.is_some() {
+                return elsewhere;
+            }
         }
         let is_due = |at: Option<Time>| at.is_some_and(|at| at <= now);
         let index = self.seats.iter().position(|seat| is_due(seat.hello_at))?;
@@ -70,8 +89,12 @@ impl Worker {
 
     /// When [`Self::transmit_membership`] or the deadline is next due.
     pub(super) fn joining_timeout(&self) -> Option<Time> {
-        let Stage::Joining { deadline, .. } = self.stage else { return None };
-        self.seats.iter().filter_map(|seat| seat.hello_at).chain([deadline]).min()
+        let deadline = match self.stage {
+            Stage::Outside => return None,
+            Stage::Joining { deadline, .. } => Some(deadline),
+            Stage::Joined => None,
+        };
+        self.seats.iter().filter_map(|seat| seat.hello_at).chain(deadline).min()
     }
 
     /// The deadline of joining.
@@ -100,20 +123,27 @@ impl Worker {
     }
 
     pub(super) fn handle_welcome(&mut self, index: usize, now: Time) {
-        let Stage::Joining { .. } = self.stage else { return };
+        let was_welcome = self.seats[index].is_welcome;
         self.seats[index] = Seat { is_welcome: true, ..Seat::default() };
-        if self.seats.iter().all(|seat| seat.is_welcome) {
+        if self.stage == Stage::Joined && !was_welcome {
+            self.streams[index].is_open = true;
+            self.streams[index].recovery.restart(now);
+        }
+        if self.stage != Stage::Joined && self.seats.iter().all(|seat| seat.is_welcome) {
             self.stage = Stage::Joined;
             self.streams.iter_mut().for_each(|stream| stream.recovery.note_heard(now));
             self.events.push_back(Event::Joined);
         }
     }
 
-    pub(super) fn handle_refusal(&mut self, index: usize, packet: &Packet) {
-        if self.failed.is_some() || self.seats[index].is_welcome {
+    pub(super) fn handle_refusal(&mut self, index: usize, packet: &Packet, now: Time) {
+        let reason = RefusalReason::from_wire(word(packet.payload, hello::REASON_WORD));
+        if reason == Some(RefusalReason::Detached) {
+            return self.handle_dismissal(index, now);
+        }
+        if self.seats[index].is_welcome {
             return;
         }
-        let reason = RefusalReason::from_wire(word(packet.payload, hello::REASON_WORD));
         let reason = describe(reason).to_owned();
         self.fail(Failure::Refused { node: self.streams[index].node, reason });
     }
@@ -136,9 +166,7 @@ fn describe(reason: Option<RefusalReason>) -> &'static str {
         Some(RefusalReason::NotExpected) => {
             "the plan does not place this worker there: check the node's id and address"
         }
-        Some(RefusalReason::Detached) => {
-            "it is out of the tree, and the plan has no substitute's seat for this worker"
-        }
+        Some(RefusalReason::Detached) => "it is out of the tree for now",
         None => {
             "it gives a reason that this version does not know: run the same version everywhere"
         }

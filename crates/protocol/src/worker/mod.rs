@@ -6,10 +6,12 @@
 //! | `round`, `layout` | what a collective's preamble and fragments hold, and how it ends |
 //! | `forecast` | which values may flow before the agreement on their exponents |
 //! | `stream` | which position may be sent next; what was lost is [`crate::recovery`]'s part |
+//! | `failover` | leaving a node that is gone, and going home |
 //! | `failure`, `blame` | how a round fails, and who is to blame |
 
 mod blame;
 mod counters;
+mod failover;
 mod failure;
 mod forecast;
 mod join;
@@ -22,16 +24,18 @@ mod stream;
 use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
-use wiresum_wire::{FragmentId, JobKey, LaneType, Round};
+use wiresum_wire::{Flags, FragmentId, JobKey, LaneType, Round};
 
 use crate::plan::{Role, SubModel};
 use crate::{Buffer, Plan, Time};
 use counters::Counters;
+use failover::Pending;
+pub use failover::{Departure, SwitchOver};
 pub use failure::Failure;
 use forecast::Forecaster;
 use join::{Seat, Stage};
 use round::{Format, OpenRound, Phase};
-use stream::Stream;
+use stream::{Parent, Stream};
 
 /// One participant of a job.
 ///
@@ -59,6 +63,14 @@ pub struct Worker {
     deadlines: BTreeSet<(Time, Round)>,
     /// Rounds at the front that own positions for their values, or need none.
     placed: usize,
+    /// Rounds at the front whose votes on going home are counted.
+    counted: usize,
+    /// Some stream is not at home.
+    is_away: bool,
+    /// Left nodes whose parents have not sent a result yet.
+    pending_switches: Vec<Pending>,
+    /// Goodbyes to nodes that streams are not at.
+    farewells: VecDeque<(usize, Parent, Flags)>,
     next_round: Round,
     events: VecDeque<Event>,
     /// Why the job is over.
@@ -79,6 +91,8 @@ pub struct Transmit {
 pub enum Event {
     /// Every parent has welcomed this worker.
     Joined,
+    /// This worker contributes to another node from now on.
+    Moved(SwitchOver),
     /// A round is done; rounds finish in order of submission.
     Finished {
         /// The round.
@@ -123,6 +137,10 @@ impl Worker {
             rounds: VecDeque::new(),
             deadlines: BTreeSet::new(),
             placed: 0,
+            counted: 0,
+            is_away: false,
+            pending_switches: Vec::new(),
+            farewells: VecDeque::new(),
             next_round: Round(0),
             events: VecDeque::new(),
             failed: None,
@@ -173,6 +191,7 @@ impl Worker {
             self.fail(self.blame(now));
         }
         if self.stage == Stage::Joined {
+            self.check_silence(now);
             self.streams.iter_mut().for_each(|stream| stream.recovery.handle_timeout(now));
         }
     }
@@ -190,7 +209,7 @@ impl Worker {
         }
         let deadline = self.deadlines.first().map(|(deadline, _)| *deadline);
         let alarms = self.streams.iter().filter_map(|stream| stream.recovery.alarm());
-        alarms.chain(deadline).chain(self.joining_timeout()).min()
+        alarms.chain(deadline).chain(self.joining_timeout()).chain(self.failover_timeout()).min()
     }
 
     /// Counters by name, for people and metrics.
@@ -224,6 +243,7 @@ impl Worker {
             }
             self.placed += 1;
         }
+        self.count_votes();
         while let Some(Phase::Ended(outcome)) = self.rounds.front().map(|r| r.phase.clone()) {
             match outcome {
                 Err(failure) if !failure.spares_the_job() => return self.fail(failure),
@@ -261,6 +281,7 @@ impl Worker {
     fn finish(&mut self, outcome: Result<(), Failure>) {
         let Some(mut open) = self.rounds.pop_front() else { return };
         self.placed = self.placed.saturating_sub(1);
+        self.counted = self.counted.saturating_sub(1);
         self.deadlines.remove(&(open.deadline, open.round));
         self.streams.iter_mut().for_each(|stream| stream.release(open.round));
         open.teach(&mut self.forecaster);

@@ -25,7 +25,7 @@ impl Worker {
             return;
         };
         let Some(index) = self.addressee(&packet, source) else {
-            self.counters.foreign += 1;
+            self.counters.foreign += u64::from(!self.hear_elsewhere(&packet, source, now));
             return;
         };
         let check = header_sum(packet.header).wrapping_add(packet.lane_sum());
@@ -38,7 +38,7 @@ impl Worker {
             Kind::Result => self.handle_result(index, &packet, now),
             Kind::Status => self.handle_status(index, &packet, now),
             Kind::Welcome => self.handle_welcome(index, now),
-            _ => self.handle_refusal(index, &packet),
+            _ => self.handle_refusal(index, &packet, now),
         }
     }
 
@@ -75,6 +75,9 @@ impl Worker {
             return;
         }
         self.counters.results += 1;
+        if !self.pending_switches.is_empty() {
+            self.note_result_of(index, now);
+        }
         self.streams[index].recovery.complete(position, now);
         self.advance();
     }

@@ -90,7 +90,7 @@ impl OpenRound {
         now: Time,
     ) -> Self {
         let layout = Layout::new(buffer.len(), format.values_per_fragment);
-        let used = 2 * format.workers + layout.fragments() as usize;
+        let used = 3 * format.workers + layout.fragments() as usize;
         let preamble_left = used.div_ceil(format.preamble_lanes) as u32;
         let mut lanes = vec![UNSET; preamble_left as usize * format.preamble_lanes];
         lanes[format.rank] = i32::try_from(buffer.len()).unwrap_or(i32::MAX);
@@ -145,7 +145,7 @@ impl OpenRound {
 
     /// The agreed exponents by value fragment, once there is agreement.
     fn agreed(&self) -> &[i32] {
-        let first = 2 * self.format.workers;
+        let first = 3 * self.format.workers;
         &self.lanes[first..first + self.layout.fragments() as usize]
     }
 
@@ -154,10 +154,10 @@ impl OpenRound {
         (self.lanes.len() / self.format.preamble_lanes) as u32
     }
 
-    /// Writes a preamble fragment's lanes and returns their sum.
-    pub fn encode_preamble(&mut self, fragment: u32, payload: &mut [u8]) -> u32 {
+    /// Writes a preamble fragment's lanes and returns their sum. What is voted counts the first time only.
+    pub fn encode_preamble(&mut self, fragment: u32, vote: i32, payload: &mut [u8]) -> u32 {
         while self.prepared <= fragment {
-            self.prepare(self.prepared);
+            self.prepare(self.prepared, vote);
             self.prepared += 1;
         }
         let lanes = &self.lanes[self.preamble_range(fragment)];
@@ -167,10 +167,25 @@ impl OpenRound {
         self.format.preamble_type.sum(payload)
     }
 
-    /// Proposes the exponents of the value fragments that a preamble fragment covers.
-    fn prepare(&mut self, fragment: u32) {
-        let first = 2 * self.format.workers;
+    /// Whether this worker's vote is cast: it stays what it is when the preamble is sent again.
+    pub fn has_voted(&self) -> bool {
+        let own = 2 * self.format.workers + self.format.rank;
+        self.prepared as usize * self.format.preamble_lanes > own
+    }
+
+    /// The ranks' votes on going home, once the preamble is complete.
+    pub fn votes(&self) -> &[i32] {
+        &self.lanes[2 * self.format.workers..3 * self.format.workers]
+    }
+
+    /// Casts the vote, and proposes the exponents of the value fragments that a preamble fragment covers.
+    fn prepare(&mut self, fragment: u32, vote: i32) {
+        let first = 3 * self.format.workers;
         let covered = self.preamble_range(fragment);
+        let own = 2 * self.format.workers + self.format.rank;
+        if covered.contains(&own) {
+            self.lanes[own] = vote;
+        }
         for lane in
             covered.start.max(first)..covered.end.min(first + self.layout.fragments() as usize)
         {

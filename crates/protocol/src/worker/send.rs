@@ -4,7 +4,7 @@ use wiresum_wire::control::{set_word, status};
 use wiresum_wire::{BLOCK_LEN, Flags, FragmentId, HEADER_LEN, Kind};
 
 use super::join::Stage;
-use super::stream::Action;
+use super::stream::{Action, Parent};
 use super::{Transmit, Worker};
 use crate::Time;
 use crate::compose::Draft;
@@ -18,6 +18,9 @@ impl Worker {
         }
         if self.failed.is_some() || self.stage != Stage::Joined {
             return None;
+        }
+        if self.is_away {
+            self.govern_absences(now);
         }
         self.transmit_of(0, now, buffer).or_else(|| self.transmit_values(now, buffer))
     }
@@ -37,7 +40,7 @@ impl Worker {
             Action::Contribute { position, is_repetition } => {
                 self.counters.contributions += 1;
                 self.counters.repetitions += u64::from(is_repetition);
-                self.write_contribution(index, position, is_repetition, buffer)?
+                self.write_contribution(index, position, is_repetition, now, buffer)?
             }
         };
         Some(Transmit { destination: self.streams[index].address, len })
@@ -58,6 +61,7 @@ impl Worker {
         index: usize,
         position: FragmentId,
         is_repetition: bool,
+        now: Time,
         buffer: &mut [u8],
     ) -> Option<usize> {
         let (round, fragment) = self.streams[index].locate(position)?;
@@ -68,6 +72,7 @@ impl Worker {
             flags: self.format_flags(index).with(flags),
             ..self.draft(index, Kind::Contribution)
         };
+        let vote = if self.is_away { self.vote(round, now) } else { 0 };
         let first = self.rounds.front()?.round;
         let open = self.rounds.get_mut(round.0.wrapping_sub(first.0) as usize)?;
         let payload_len = if index == 0 {
@@ -78,7 +83,7 @@ impl Worker {
         };
         let payload = &mut buffer[HEADER_LEN..][..payload_len];
         let lane_sum = if index == 0 {
-            open.encode_preamble(fragment, payload)
+            open.encode_preamble(fragment, vote, payload)
         } else {
             draft.exponent = open.exponent(fragment);
             open.buffer.encode(open.layout.range(fragment), draft.exponent, payload)
@@ -96,15 +101,19 @@ impl Worker {
     }
 
     pub(super) fn draft(&self, index: usize, kind: Kind) -> Draft {
-        let stream = &self.streams[index];
+        self.draft_to(index, self.streams[index].parent(), kind)
+    }
+
+    /// A packet of a stream for a node that may be another than the one that it contributes to.
+    pub(super) fn draft_to(&self, index: usize, parent: Parent, kind: Kind) -> Draft {
         Draft {
             kind,
             job: self.plan.job_id(),
-            node: stream.node,
+            node: parent.node,
             key: self.key,
-            sub_model: stream.sub_model,
-            contributor: stream.contributor.0,
-            expected: stream.fan_in,
+            sub_model: self.streams[index].sub_model,
+            contributor: parent.contributor.0,
+            expected: parent.fan_in,
             ..Draft::default()
         }
     }

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use wiresum_wire::{Contributor, FragmentId, NodeId, Round, SubModelId};
 
+use super::failover::Absence;
 use crate::plan::{Child, SubModel};
 use crate::recovery::{Probe, Recovery};
 use crate::{Plan, Time};
@@ -18,6 +19,24 @@ pub(super) struct Segment {
     pub start: FragmentId,
     /// What the round calls them.
     pub fragments: Range<u32>,
+}
+
+/// A node as one of its children sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Parent {
+    pub node: NodeId,
+    pub address: SocketAddr,
+    /// The child's index there, and the node's fan-in.
+    pub contributor: Contributor,
+    pub fan_in: u8,
+}
+
+impl Parent {
+    fn of(plan: &Plan, sub_model: &SubModel, seat: (NodeId, Contributor)) -> Option<Self> {
+        let (node, contributor) = seat;
+        let fan_in = sub_model.place(node)?.children.len() as u8;
+        Some(Self { node, address: plan.node(node)?.address, contributor, fan_in })
+    }
 }
 
 /// What a stream sends next.
@@ -42,25 +61,80 @@ pub(super) struct Stream {
     /// End of the positions that rounds own.
     limit: FragmentId,
     segments: VecDeque<Segment>,
+    /// The node whose child the worker is by the plan.
+    pub home: Parent,
+    /// Where it goes when that is gone.
+    pub refuge: Option<Parent>,
+    /// The home's children, this worker among them.
+    pub siblings: Vec<u32>,
+    /// While it is not at home.
+    pub absence: Option<Absence>,
+    /// Nothing of this round and later ones is sent.
+    pub held_from: Option<Round>,
+    /// The node has welcomed the worker.
+    pub is_open: bool,
+    /// When to take leave of the refuge again, if that has not heard it.
+    pub farewell_at: Time,
     pub recovery: Recovery,
 }
 
 impl Stream {
     /// The stream of worker `rank`, whose first position is `first`.
     pub fn new(plan: &Plan, sub_model: &SubModel, rank: u32, first: FragmentId) -> Option<Self> {
-        let (node, contributor) = sub_model.parent_of(Child::Worker(rank))?;
+        let home = Parent::of(plan, sub_model, sub_model.parent_of(Child::Worker(rank))?)?;
+        let refuge = sub_model.substitute_seat(rank);
         Some(Self {
             sub_model: sub_model.id(),
-            node,
-            address: plan.node(node)?.address,
-            contributor,
-            fan_in: sub_model.place(node)?.children.len() as u8,
+            node: home.node,
+            address: home.address,
+            contributor: home.contributor,
+            fan_in: home.fan_in,
+            home,
+            refuge: refuge.and_then(|seat| Parent::of(plan, sub_model, seat)),
+            siblings: sub_model.siblings(rank),
+            absence: None,
+            held_from: None,
+            is_open: true,
+            farewell_at: Time::default(),
             slots: sub_model.slots,
             window: sub_model.window,
             limit: first,
             segments: VecDeque::new(),
             recovery: Recovery::new(sub_model, first),
         })
+    }
+
+    /// The node that contributions go to.
+    pub fn parent(&self) -> Parent {
+        let Self { node, address, contributor, fan_in, .. } = *self;
+        Parent { node, address, contributor, fan_in }
+    }
+
+    /// From now on contributions go to this node.
+    pub fn settle(&mut self, parent: Parent) {
+        let Parent { node, address, contributor, fan_in } = parent;
+        (self.node, self.address, self.contributor, self.fan_in) =
+            (node, address, contributor, fan_in);
+    }
+
+    /// Whether contributions go where the plan says.
+    pub fn is_home(&self) -> bool {
+        self.absence.is_none()
+    }
+
+    /// When the node is given up unless something is heard; `None` if nothing is wrong, or nothing can be done.
+    pub fn silence_ends(&self) -> Option<Time> {
+        self.recovery.silence_ends().filter(|_| self.refuge.is_some() && self.is_home())
+    }
+
+    /// The round of the next position; `None` if no round has one.
+    pub fn next_round(&self) -> Option<Round> {
+        self.locate(self.recovery.next()).map(|(round, _)| round)
+    }
+
+    /// The round of the last position that was sent, unless that is over.
+    pub fn last_round(&self) -> Option<Round> {
+        self.locate(self.recovery.next().plus(u32::MAX)).map(|(round, _)| round)
     }
 
     /// Gives a round the next positions of the stream, one for each of `fragments`.
@@ -89,6 +163,9 @@ impl Stream {
 
     /// What to send next: what was lost, then a question that is due, then new positions as the invariant and the window allow.
     pub fn next_action(&mut self, now: Time) -> Option<Action> {
+        if !self.is_open {
+            return None;
+        }
         if let Some(position) = self.recovery.next_again() {
             self.recovery.note_sent(position, now);
             return Some(Action::Contribute { position, is_repetition: true });
@@ -109,7 +186,12 @@ impl Stream {
         let (oldest, next) = (self.recovery.oldest(), self.recovery.next());
         // All before `next - slots` are done, as each was the condition of one that has been sent.
         let is_invariant_kept = (next.since(oldest) as u32) < self.slots;
-        next != self.limit && is_invariant_kept && self.recovery.outstanding() < self.window
+        let is_held = |from| self.next_round().is_none_or(|round: Round| !round.is_before(from));
+        next != self.limit
+            && is_invariant_kept
+            && self.recovery.outstanding() < self.window
+            && self.recovery.is_confirmed()
+            && !self.held_from.is_some_and(is_held)
     }
 }
 

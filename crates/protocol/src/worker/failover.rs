@@ -1,0 +1,322 @@
+//! Leaving a node that is gone for its parent, and going home when it is back: "Removal of a node" in `spec/aggregation.md`.
+//!
+//! Leaving needs no one's consent: the parent takes each fragment from the node or from its children, never both. Going home does,
+//! as a fragment half of whose contributions are at either place would be complete at neither. So every child votes in the
+//! preambles of its rounds, which all ranks see alike.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use wiresum_wire::{Flags, HEADER_LEN, Kind, NodeId, Packet, Round, header_sum};
+
+use super::join::{HELLO_INTERVAL, Stage};
+use super::round::Phase;
+use super::stream::{Parent, Stream};
+use super::{Event, Transmit, Worker};
+use crate::Time;
+use crate::compose::{Draft, hello_payload};
+
+/// Pause between hellos to the node that a worker has left: a fraction of the second or so that a daemon takes to start, and
+/// long beside a round trip.
+const VISIT_INTERVAL: Duration = Duration::from_millis(200);
+/// For how long its welcome shows that it is back: two of the hellos and their answers may be lost.
+const WELCOME_LIFETIME: Duration = VISIT_INTERVAL.saturating_mul(3);
+/// Rounds from a vote to the first one that goes home. No more rounds than these are begun while a vote is on its way, so more
+/// of them hold up less, and take longer to go home.
+const ROUNDS_AHEAD: u32 = 8;
+
+/// Why a worker leaves a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Departure {
+    /// It leaves question after question unanswered.
+    Silent,
+    /// Nothing listens at its address any more.
+    Unreachable,
+    /// Other children have left it, as its parent says.
+    Detached,
+}
+
+/// A worker's change from a node to another, in every sub-model where it was that node's child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SwitchOver {
+    /// The node that it leaves.
+    pub from: NodeId,
+    /// The node that it goes to.
+    pub to: NodeId,
+    /// Why; `None` if it goes home.
+    pub reason: Option<Departure>,
+    /// The oldest round that was open.
+    pub round: Round,
+    /// From the last sign of life of the one to the first result from the other; zero where it goes home.
+    pub pause: Duration,
+}
+
+/// The time that a stream spends away from its node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Absence {
+    /// The first round of which nothing was sent, not even a vote, when it began.
+    since: Round,
+    /// When to say hello at home next.
+    visit_at: Time,
+    /// When home has welcomed this worker last.
+    welcomed: Option<Time>,
+    /// Results that had come at the last visit.
+    results: u64,
+    /// The first round that goes home, once all children of the node have voted for it.
+    returns_at: Option<Round>,
+}
+
+/// What has begun and is to be reported when the first result comes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pending {
+    switch: SwitchOver,
+    last_heard: Time,
+}
+
+impl Worker {
+    /// A line for people about a switch-over of this worker.
+    #[must_use]
+    pub fn describe(&self, switch: &SwitchOver) -> String {
+        let name = |node| self.plan.node(node).map_or("?", |node| node.name.as_str());
+        let (from, to, round) = (name(switch.from), name(switch.to), switch.round);
+        let rank = self.format.rank;
+        let why = match switch.reason {
+            None => return format!("rank {rank}: back at node {to} in collective {round}"),
+            Some(Departure::Silent) => "it is silent",
+            Some(Departure::Unreachable) => "nothing listens there",
+            Some(Departure::Detached) => "its other children have left it",
+        };
+        let pause_ms = switch.pause.as_millis();
+        format!(
+            "rank {rank}: left node {from} for {to} in collective {round}, as {why}; pause {pause_ms} ms"
+        )
+    }
+
+    /// Leaves nodes that have been silent for too long.
+    pub(super) fn check_silence(&mut self, now: Time) {
+        let is_over = |stream: &&Stream| stream.silence_ends().is_some_and(|end| end <= now);
+        if let Some(node) = self.streams.iter().find(is_over).map(|stream| stream.node) {
+            self.leave_node(node, Departure::Silent, now);
+        }
+    }
+
+    /// The host of a node says that nothing listens at this address.
+    pub fn handle_unreachable(&mut self, address: SocketAddr, now: Time) {
+        let at = self.streams.iter().find(|stream| stream.address == address);
+        if let Some(node) = at.map(|stream| stream.node) {
+            self.leave_node(node, Departure::Unreachable, now);
+        }
+    }
+
+    /// A node that has lost children to its parent sends the others after them. Who is joining joins first.
+    pub(super) fn handle_dismissal(&mut self, index: usize, now: Time) {
+        if self.seats[index].is_welcome {
+            self.leave_node(self.streams[index].node, Departure::Detached, now);
+        }
+    }
+
+    /// Goes to the parent of a node in every sub-model where that has a seat for this worker.
+    fn leave_node(&mut self, node: NodeId, reason: Departure, now: Time) {
+        if self.stage != Stage::Joined || self.failed.is_some() {
+            return;
+        }
+        let since = self.first_free_round();
+        let results = self.counters.results;
+        let mut refuge = None;
+        let mut last_heard = Time(0);
+        for (stream, seat) in self.streams.iter_mut().zip(&mut self.seats) {
+            let Some(parent) = stream.refuge.filter(|_| stream.node == node && stream.is_home())
+            else {
+                continue;
+            };
+            last_heard = last_heard.max(stream.recovery.last_heard().unwrap_or(now));
+            refuge = Some(parent.node);
+            stream.absence =
+                Some(Absence { since, visit_at: now, welcomed: None, results, returns_at: None });
+            stream.is_open = false;
+            stream.settle(parent);
+            seat.ask_again(now);
+        }
+        let Some(to) = refuge else { return };
+        self.is_away = true;
+        let round = self.rounds.front().map_or(self.next_round, |open| open.round);
+        let pause = Duration::ZERO;
+        let switch = SwitchOver { from: node, to, reason: Some(reason), round, pause };
+        self.pending_switches.push(Pending { switch, last_heard });
+        self.counters.switch_overs += 1;
+    }
+
+    /// The first result from a new node ends the pause.
+    pub(super) fn note_result_of(&mut self, index: usize, now: Time) {
+        let home = self.streams[index].home.node;
+        let of_node = |pending: &Pending| pending.switch.from == home;
+        if let Some(at) = self.pending_switches.iter().position(of_node) {
+            let Pending { switch, last_heard } = self.pending_switches.remove(at);
+            let pause = now.since(last_heard);
+            self.events.push_back(Event::Moved(SwitchOver { pause, ..switch }));
+        }
+    }
+
+    /// The first round without a vote of this worker, and of which it has sent nothing.
+    fn first_free_round(&self) -> Round {
+        let voted = self.rounds.iter().filter(|open| open.has_voted()).map(|open| open.round);
+        let sent = self.streams.iter().filter_map(Stream::last_round);
+        let last = voted.chain(sent).reduce(|a, b| if a.is_before(b) { b } else { a });
+        let first = self.rounds.front().map_or(self.next_round, |open| open.round);
+        last.map_or(first, |last| Round(last.0.wrapping_add(1)))
+    }
+
+    /// This worker's vote in a round: bit i says that it is away in stream i and could go home.
+    pub(super) fn vote(&self, round: Round, now: Time) -> i32 {
+        let is_back = |stream: &Stream| {
+            stream.absence.is_some_and(|absence| {
+                let is_welcome = |at| now.since(at) <= WELCOME_LIFETIME;
+                !round.is_before(absence.since)
+                    && absence.returns_at.is_none()
+                    && absence.welcomed.is_some_and(is_welcome)
+            })
+        };
+        let streams = self.streams.iter().take(VOTES).enumerate();
+        streams.filter(|(_, stream)| is_back(stream)).map(|(index, _)| 1 << index).sum()
+    }
+
+    /// Counts the votes of every round whose preamble is complete, in order.
+    pub(super) fn count_votes(&mut self) {
+        while let Some(open) = self.rounds.get(self.counted) {
+            if open.phase == Phase::Preamble {
+                return;
+            }
+            for (index, stream) in self.streams.iter_mut().take(VOTES).enumerate() {
+                let is_for = |rank: &u32| open.votes()[*rank as usize] >> index & 1 == 1;
+                let Some(absence) = &mut stream.absence else { continue };
+                let counts = !open.round.is_before(absence.since) && absence.returns_at.is_none();
+                if counts && stream.siblings.iter().all(is_for) {
+                    absence.returns_at = Some(Round(open.round.0.wrapping_add(ROUNDS_AHEAD)));
+                }
+            }
+            self.counted += 1;
+        }
+    }
+
+    /// Keeps streams that are away within the rounds that they may begin, and sends home those whose time has come.
+    pub(super) fn govern_absences(&mut self, now: Time) {
+        let uncounted = self.rounds.get(self.counted).map_or(self.next_round, |open| open.round);
+        let ahead = Round(uncounted.0.wrapping_add(ROUNDS_AHEAD));
+        let unplaced = self.rounds.get(self.placed).map_or(self.next_round, |open| open.round);
+        for index in 0..self.streams.len() {
+            let allotted = if index == 0 { self.next_round } else { unplaced };
+            let stream = &mut self.streams[index];
+            stream.held_from = stream.absence.map(|absence| absence.returns_at.unwrap_or(ahead));
+            let is_due = stream.absence.and_then(|a| a.returns_at).is_some_and(|round| {
+                let next = stream.next_round().unwrap_or(allotted);
+                stream.is_open && !stream.recovery.is_busy() && !next.is_before(round)
+            });
+            if is_due {
+                self.go_home(index, now);
+            }
+        }
+    }
+
+    fn go_home(&mut self, index: usize, now: Time) {
+        let stream = &mut self.streams[index];
+        let (from, home) = (stream.parent(), stream.home);
+        (stream.absence, stream.held_from) = (None, None);
+        stream.settle(home);
+        stream.recovery.restart(now);
+        self.farewells.push_back((index, from, Flags::HOME));
+        self.is_away = self.streams.iter().any(|stream| !stream.is_home());
+        if !self.streams.iter().any(|stream| stream.home.node == home.node && !stream.is_home()) {
+            let round = self.rounds.front().map_or(self.next_round, |open| open.round);
+            let (to, pause) = (home.node, Duration::ZERO);
+            let switch = SwitchOver { from: from.node, to, reason: None, round, pause };
+            self.events.push_back(Event::Moved(switch));
+            self.counters.returns += 1;
+        }
+    }
+
+    /// A packet from the node that a stream is away from, or from the one that it has left for home. Returns whether it is one.
+    pub(super) fn hear_elsewhere(
+        &mut self,
+        packet: &Packet,
+        source: SocketAddr,
+        now: Time,
+    ) -> bool {
+        let header = packet.header;
+        let is_ours = header.job.get() == self.plan.job.id
+            && header.job_key.get() == self.key.0
+            && header.check.get() == header_sum(header).wrapping_add(packet.lane_sum());
+        let sub_model = header.sub_model.get();
+        let streams = self.streams.iter_mut().enumerate();
+        let mut streams = streams.filter(|(_, stream)| is_ours && stream.sub_model.0 == sub_model);
+        let Some((index, stream)) = streams.next() else { return false };
+        let is_from = |parent: Parent| {
+            parent.node.0 == header.node.get()
+                && parent.contributor.0 == header.contributor
+                && parent.address == source
+        };
+        match (&mut stream.absence, stream.refuge) {
+            (Some(absence), _) if is_from(stream.home) => match packet.kind {
+                Kind::Welcome => absence.welcomed = Some(now),
+                Kind::Refusal => absence.welcomed = None,
+                _ => return false,
+            },
+            (None, Some(refuge)) if is_from(refuge) && packet.kind == Kind::Result => {
+                // The goodbye was lost, and every result comes twice.
+                if stream.farewell_at <= now {
+                    stream.farewell_at = now.plus(HELLO_INTERVAL);
+                    self.farewells.push_back((index, refuge, Flags::HOME));
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// The next goodbye to a node where this worker had a seat, or hello to one where it will.
+    pub(super) fn transmit_elsewhere(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
+        if let Some((index, parent, flags)) = self.farewells.pop_front() {
+            let draft = Draft { flags, ..self.draft_to(index, parent, Kind::Goodbye) };
+            return Some(Transmit { destination: parent.address, len: draft.emit(buffer, 0, 0) });
+        }
+        let is_due = |stream: &Stream| stream.absence.is_some_and(|a| a.visit_at <= now);
+        let index = self.streams.iter().position(is_due).filter(|_| self.is_away)?;
+        let (stream, results) = (&mut self.streams[index], self.counters.results);
+        let absence = stream.absence.as_mut()?;
+        absence.visit_at = now.plus(VISIT_INTERVAL);
+        // If nothing comes, others may still be with the node that this worker has left, and its parent has to tell it again.
+        if std::mem::replace(&mut absence.results, results) == results && stream.recovery.is_busy()
+        {
+            self.seats[index].say_hello(now);
+        }
+        let home = stream.home;
+        self.counters.hellos += 1;
+        let payload = hello_payload(&self.plan, self.incarnation);
+        buffer[HEADER_LEN..][..payload.len()].copy_from_slice(&payload);
+        let draft = self.draft_to(index, home, Kind::Hello);
+        let len = draft.emit_summed(buffer, payload.len());
+        Some(Transmit { destination: home.address, len })
+    }
+
+    /// Says goodbye at home too, where home is back.
+    pub(super) fn take_leave_at_home(&mut self) {
+        for (index, stream) in self.streams.iter_mut().enumerate() {
+            if stream.absence.take().is_some_and(|absence| absence.welcomed.is_some()) {
+                self.farewells.push_back((index, stream.home, Flags(0)));
+            }
+        }
+        self.is_away = false;
+    }
+
+    /// When something here is next due.
+    pub(super) fn failover_timeout(&self) -> Option<Time> {
+        if self.stage != Stage::Joined {
+            return None;
+        }
+        let silences = self.streams.iter().filter_map(Stream::silence_ends);
+        let visits = self.streams.iter().filter_map(|stream| Some(stream.absence?.visit_at));
+        silences.chain(visits).min()
+    }
+}
+
+/// Streams that can be voted on: the bits of a lane without its sign.
+const VOTES: usize = 31;
