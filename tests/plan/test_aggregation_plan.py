@@ -73,6 +73,8 @@ GOOD = {
     "one worker": json.loads(plan(star(1), Job()).to_json()),
     "64 workers": json.loads(plan(star(64), Job()).to_json()),
     "IPv6": changed("nodes.0.address", "[fd00::1]:5747"),
+    "bandwidths": changed("nodes.0", tree_plan()["nodes"][0] | {"ingress_bps": 2**53, "egress_bps": 1}),
+    "bandwidth of a worker": changed("workers.0.egress_bps", 10**9),
     "whole number as share": changed("sub_models.1.share", 1),
     "no worker address": changed("workers.0.address", None),
     "port 0": changed("nodes.0.address", "10.0.0.1:0"),
@@ -86,6 +88,9 @@ GOOD = {
 BAD = {
     "format": changed("format", "wiresum-plan/2"),
     "unknown field": changed("job.speed", 1),
+    "no bandwidth": changed("nodes.0.ingress_bps", 0),
+    "bandwidth too large": changed("nodes.0.egress_bps", 2**53 + 1),
+    "bandwidth as fraction": changed("workers.0.egress_bps", 0.5),
     "id too large": changed("job.id", 65536),
     "negative id": changed("job.id", -1),
     "id as text": changed("job.id", "1"),

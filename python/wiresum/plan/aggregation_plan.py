@@ -28,11 +28,14 @@ FACTORS = (1e-30, 1e30)
 """Bounds of the factor of `fixed`."""
 MIN_VALUE_BITS = 8
 """Bits of a lane that must be left to a value when as many carries as workers are set aside."""
+MAX_BPS = 1 << 53
+"""bit/s; the largest whole number that every reader of JSON keeps exactly."""
 MAX_U16 = (1 << 16) - 1
 MAX_U32 = (1 << 32) - 1
 
 U16 = Annotated[int, Field(ge=0, le=MAX_U16)]
 U32 = Annotated[int, Field(ge=0, le=MAX_U32)]
+Bandwidth = Annotated[int, Field(ge=1, le=MAX_BPS)]
 Lanes = Literal["int32-le", "int32-be", "int16-le", "int16-be"]
 Engine = Literal["xdp", "af_xdp", "udp", "tcp"]
 XDP_ENGINES: Final[frozenset[Engine]] = frozenset({"xdp", "af_xdp"})
@@ -93,12 +96,16 @@ class PlanNode(Document):
         address: where its children send to, `ip:port`.
         engine: what runs it: the kernel (`xdp`), or user space with AF_XDP sockets (`af_xdp`), a UDP socket (`udp`)
             or TCP connections (`tcp`).
+        ingress_bps: what its links bring to it, in bit/s on the wire; absent where nothing bounds all children at once.
+        egress_bps: what its links take from it, in bit/s on the wire.
     """
 
     id: U16
     name: str
     address: str
     engine: Engine = "udp"
+    ingress_bps: Bandwidth | None = None
+    egress_bps: Bandwidth | None = None
 
     @field_validator("address")
     @classmethod
@@ -124,11 +131,13 @@ class PlanWorker(Document):
         rank: its rank in the process group.
         name: its name, for people.
         address: where it sends from; any address where absent.
+        egress_bps: most that it can send, in bit/s on the wire; unlimited where absent.
     """
 
     rank: U32
     name: str
     address: str | None = None
+    egress_bps: Bandwidth | None = None
 
     @field_validator("address")
     @classmethod

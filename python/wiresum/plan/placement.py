@@ -18,6 +18,7 @@ from wiresum.plan.aggregation_plan import (
     TreeNode,
     WorkerChild,
 )
+from wiresum.plan.bandwidth import bandwidths
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.plan.topology import Node, Topology
@@ -85,9 +86,12 @@ def assemble(
         format=FORMAT,
         planner=planner,
         job=_job(job),
-        nodes=[plan_node(topology.node(name), index, options) for index, name in enumerate(names)],
+        nodes=[plan_node(topology, topology.node(name), index, options) for index, name in enumerate(names)],
         workers=[
-            PlanWorker(rank=rank, name=worker.name, address=worker.address) for rank, worker in enumerate(workers)
+            PlanWorker(
+                rank=rank, name=worker.name, address=worker.address, egress_bps=bandwidths(topology, worker.name).egress
+            )
+            for rank, worker in enumerate(workers)
         ],
         sub_models=_streams(job, trees, shards),
     )
@@ -145,7 +149,7 @@ def _job(job: Job) -> PlanJob:
     )
 
 
-def plan_node(node: Node, number: int, options: PlanOptions) -> PlanNode:
+def plan_node(topology: Topology, node: Node, number: int, options: PlanOptions) -> PlanNode:
     """A node of the topology as an aggregator of a plan.
 
     Raises:
@@ -154,7 +158,11 @@ def plan_node(node: Node, number: int, options: PlanOptions) -> PlanNode:
     if node.address is None:
         raise PlanError(f"node {node.name} has no address; give it one in the topology")
     address = f"[{node.address}]" if ":" in node.address else node.address
-    return PlanNode(id=number, name=node.name, address=f"{address}:{options.port}", engine=options.engine)
+    bandwidth = bandwidths(topology, node.name)
+    return PlanNode(
+        id=number, name=node.name, address=f"{address}:{options.port}", engine=options.engine,
+        ingress_bps=bandwidth.ingress, egress_bps=bandwidth.egress,
+    )  # fmt: skip
 
 
 def _streams(job: Job, trees: Sequence[list[TreeNode]], shards: Sequence[Shard]) -> list[SubModel]:

@@ -119,9 +119,21 @@ fn star(values_per_packet: u16, workers: u32) -> Plan {
             codec: "block".to_owned(),
             exponents: Exponents::Agreed,
         },
-        nodes: vec![Node { id: 0, name: "node".to_owned(), address, engine: NodeEngine::Udp }],
+        nodes: vec![Node {
+            id: 0,
+            name: "node".to_owned(),
+            address,
+            engine: NodeEngine::Udp,
+            ingress_bps: None,
+            egress_bps: None,
+        }],
         workers: (0..workers)
-            .map(|rank| Worker { rank, name: format!("w{rank}"), address: Some(address.ip()) })
+            .map(|rank| Worker {
+                rank,
+                name: format!("w{rank}"),
+                address: Some(address.ip()),
+                egress_bps: None,
+            })
             .collect(),
         sub_models: vec![
             sub_model(0, "exponents", Role::Exponents, 0.0),

@@ -58,10 +58,17 @@ pub fn plan(shape: Shape, workers: u32, lanes: Lanes, policy: Policy) -> Plan {
                 name: format!("n{id}"),
                 address: unbound,
                 engine: NodeEngine::Udp,
+                ingress_bps: None,
+                egress_bps: None,
             })
             .collect(),
         workers: (0..workers)
-            .map(|rank| Worker { rank, name: format!("w{rank}"), address: Some(unbound.ip()) })
+            .map(|rank| Worker {
+                rank,
+                name: format!("w{rank}"),
+                address: Some(unbound.ip()),
+                egress_bps: None,
+            })
             .collect(),
         sub_models: vec![
             sub_model(0, Role::Exponents, Policy::Pool, shape, workers),

@@ -15,6 +15,8 @@ pub use substitutes::{Seat, Substitute};
 
 /// Value of [`Plan::format`].
 pub const FORMAT: &str = "wiresum-plan/1";
+/// Largest bandwidth, in bit/s: the largest whole number that every reader of JSON keeps exactly.
+pub const MAX_BPS: u64 = 1 << 53;
 /// Most slots of one sub-model: 2²² fragments of 2944 bytes are 12 GB of gradient.
 pub const MAX_SLOTS: u32 = 1 << 22;
 
@@ -121,6 +123,12 @@ pub struct Node {
     /// What runs it.
     #[serde(default)]
     pub engine: Engine,
+    /// What its links bring to it, in bit/s on the wire; absent where nothing bounds all of its children together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ingress_bps: Option<u64>,
+    /// What its links take from it, in bit/s on the wire.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub egress_bps: Option<u64>,
 }
 
 /// Implementations of the aggregator.
@@ -149,6 +157,9 @@ pub struct Worker {
     /// Address that it sends from; any where absent.
     #[serde(default)]
     pub address: Option<IpAddr>,
+    /// Most that it can send, in bit/s on the wire; unlimited where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub egress_bps: Option<u64>,
 }
 
 /// A stream of fragments with a tree and slots of its own.
@@ -325,6 +336,18 @@ impl SubModel {
             let node = NodeId(t.node);
             self.position(node, child).map(|contributor| (node, contributor))
         })
+    }
+
+    /// Whether its children ask for rates: a bandwidth is known at one of its nodes.
+    /// Exponents are few and never ask; TCP has a congestion control of its own.
+    #[must_use]
+    pub fn is_negotiated(&self, plan: &Plan) -> bool {
+        let is_bounded = |place: &TreeNode| {
+            let node = plan.node(NodeId(place.node));
+            node.is_some_and(|node| node.ingress_bps.is_some() || node.egress_bps.is_some())
+        };
+        let is_ours = self.role == Role::Values && !plan.is_over_tcp();
+        is_ours && self.tree.iter().any(is_bounded)
     }
 
     /// Fragments that one probe of this stream is about: no more than a window, or a probe would describe fragments

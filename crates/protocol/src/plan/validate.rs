@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use wiresum_wire::{BLOCK_LEN, LaneType, MAX_CONTRIBUTORS, MAX_PAYLOAD, MIN_VALUES, NodeId};
 
 use super::{
-    Child, Engine, Exponents, FORMAT, MAX_SLOTS, Plan, PlanError, Role, SubModel, TreeNode,
+    Child, Engine, Exponents, FORMAT, MAX_BPS, MAX_SLOTS, Plan, PlanError, Role, SubModel, TreeNode,
 };
 
 impl Plan {
@@ -24,6 +24,7 @@ impl Plan {
                 "must equal its index: list workers in rank order",
             )?;
         }
+        self.validate_bandwidths()?;
         let apart = all_distinct(self.nodes.iter().map(|n| n.id));
         require(apart, "nodes", "two have the same id: give each its own")?;
         let uniform = !self.is_over_tcp() || self.nodes.iter().all(|n| n.engine == Engine::Tcp);
@@ -47,6 +48,19 @@ impl Plan {
             .iter()
             .enumerate()
             .try_for_each(|(index, s)| self.validate_sub_model(index, s))
+    }
+
+    fn validate_bandwidths(&self) -> Result<(), PlanError> {
+        let is_fit = |bps: Option<u64>| bps.is_none_or(|bps| (1..=MAX_BPS).contains(&bps));
+        let problem = "must be a whole number of bit/s, 1 to 2^53";
+        for (index, node) in self.nodes.iter().enumerate() {
+            require(is_fit(node.ingress_bps), &format!("nodes[{index}].ingress_bps"), problem)?;
+            require(is_fit(node.egress_bps), &format!("nodes[{index}].egress_bps"), problem)?;
+        }
+        for (index, worker) in self.workers.iter().enumerate() {
+            require(is_fit(worker.egress_bps), &format!("workers[{index}].egress_bps"), problem)?;
+        }
+        Ok(())
     }
 
     fn validate_job(&self) -> Result<(), PlanError> {
@@ -217,6 +231,24 @@ mod tests {
         ] {
             let complaint = complaint(pointer, value);
             assert!(complaint.starts_with(&format!("{field}: ")), "{pointer}: {complaint}");
+        }
+    }
+
+    #[test]
+    fn bandwidths_are_whole_and_within_bounds() {
+        for (list, field) in
+            [("nodes", "ingress_bps"), ("nodes", "egress_bps"), ("workers", "egress_bps")]
+        {
+            let with = |bps: u64| {
+                let mut plan: Value = serde_json::from_str(TREE).expect("JSON");
+                plan[list][0][field] = bps.into();
+                Plan::from_json(&plan.to_string())
+            };
+            with(MAX_BPS).expect("within bounds");
+            for bps in [0, MAX_BPS + 1] {
+                let problem = with(bps).expect_err("out of bounds").to_string();
+                assert!(problem.contains(&format!("{list}[0].{field}")), "{problem}");
+            }
         }
     }
 

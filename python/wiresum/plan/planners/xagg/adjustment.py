@@ -226,7 +226,9 @@ def _with_parents(place: _Place, parents: Parents) -> AggregationPlan:
     old = next(node for node in plan.nodes if node.name == place.name)
     like_old = PlanOptions(engine=old.engine, port=old.port)
     number = max(node.id for node in plan.nodes) + 1
-    added = [plan_node(place.topology.node(name), number, like_old) for name in parents if name not in known]
+    added = [
+        plan_node(place.topology, place.topology.node(name), number, like_old) for name in parents if name not in known
+    ]
     nodes = [*plan.nodes, *added]
     tree = numbered_tree(parents, {node.name: node.id for node in nodes}, ranks)
     streams = [
