@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch.distributed as dist
 from aggregator import Aggregator
+from torch.nn.parallel import DistributedDataParallel
 from world import Failure, World, create_group
 
 import torch
@@ -122,6 +123,28 @@ def sum_of_ones() -> float:
     tensor = torch.ones(10_000)
     dist.all_reduce(tensor)
     return tensor[-1].item()
+
+
+def trained() -> tuple[Reason, float]:
+    """How a step's gradient was summed, and how far it is from the mean over the ranks."""
+    model = DistributedDataParallel(torch.nn.Linear(3000, 20))
+    inputs = [torch.full((4, 3000), float(rank + 1)) for rank in range(dist.get_world_size())]
+    model(inputs[dist.get_rank()]).sum().backward()
+    mean = torch.stack(inputs).mean(dim=0).sum(dim=0).expand(20, -1)
+    gradient = model.module.weight.grad
+    assert gradient is not None
+    tensor = torch.ones(5000)
+    work = dist.all_reduce(tensor, async_op=True)
+    work.wait()
+    return explain(work), float((gradient - mean).abs().max())
+
+
+def test_training_over_tcp(tmp_path: Path) -> None:
+    pytest.importorskip("wiresum._native", reason="wiresum._native is not built: run `make build`")
+    with Aggregator(tmp_path, 2, engine="tcp") as node, pair(node) as world:
+        for reason, error in world.run(trained):
+            assert reason == Reason.SUMMED
+            assert error < 1e-4
 
 
 def growing() -> list[Reason]:
