@@ -236,3 +236,11 @@ def test_a_solver_that_does_not_end_is_ended_and_its_last_line_counts(monkeypatc
 def test_without_time_there_is_a_forest_and_no_claim():
     made = plan(xagg(), Job(), PlanOptions(time_limit_s=1e-6), planner="forest")
     assert "no bound proven in time" in made.planner
+
+
+def test_trees_too_many_or_too_small_are_left_out_and_counted():
+    trees = [Tree([0], [[1]])] * 40
+    many = Forest(trees, [1.0] * 40, bound=40.0).trimmed()
+    assert (len(many.trees), many.rate, many.left_out, many.gap) == (31, 31.0, 9.0, 1 - 31 / 40)
+    small = Forest(trees[:2], [1.0, 0.001], bound=None).trimmed()
+    assert (small.rates, small.left_out, small.gap) == ([1.0], 0.001, None)

@@ -26,10 +26,6 @@ SEARCH_SHARE = 0.5
 """Of the time limit, after which only exact pricing is done, so that there is a bound in the end."""
 MAX_ROUNDS = 10_000
 """Of pricing; each adds a tree that was not there before, so it ends by itself, but far beyond any use."""
-MAX_TREES = 24
-"""Trees of a plan. The XDP program has room for 32 streams of all its jobs."""
-MIN_SHARE = 1 / 500
-"""A smaller share is left out: 17 packets of a 25 MB bucket, which a stream of its own would only delay."""
 
 
 class Generation:
@@ -127,10 +123,9 @@ class Generation:
         """The trees that reach the best rate with the least traffic, without those that are too many or too small."""
         best = self._master()
         traffic = np.array([uses.sum() for uses in self._uses])
-        lean = self._forest(self._master(-traffic, best.value * (1 - GAP)))
-        rates = [rate for rate in lean.rates[:MAX_TREES] if rate >= MIN_SHARE * lean.rate]
+        lean = self._forest(self._master(-traffic, best.value * (1 - GAP))).trimmed()
         self._trees, self._uses = [], []
-        self._add(lean.trees[: len(rates)])
+        self._add(lean.trees)
         kept = self._master()
         lost = best.value - kept.value
         return self._forest(kept, left_out=lost if lost > GAP * best.value else 0.0)

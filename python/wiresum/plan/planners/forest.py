@@ -46,7 +46,11 @@ class Grown:
         if self.bound_bps is None or self.forest.gap is None:
             return f"{what}, no bound proven in time"
         proof = "optimal" if self.optimal else f"bound {self.bound_bps / 1e6:.6g} Mbit/s, gap {self.forest.gap:.2%}"
-        left = f", {self.forest.left_out / self.forest.rate:.2%} left out as too small" if self.forest.left_out else ""
+        left = (
+            f", {self.forest.left_out / self.forest.rate:.2%} left out in trees too many or too small"
+            if self.forest.left_out
+            else ""
+        )
         return f"{what}, {proof}{left}"
 
 
@@ -73,7 +77,11 @@ def forest(topology: Topology, job: Job, options: PlanOptions) -> AggregationPla
         >>> [sub_model.share for sub_model in made.sub_models]
         [0.0, 0.5, 0.5]
     """
-    grown = grow(topology, job, options.time_limit_s)
+    return place(grow(topology, job, options.time_limit_s), topology, job, options)
+
+
+def place(grown: Grown, topology: Topology, job: Job, options: PlanOptions) -> AggregationPlan:
+    """The plan of a forest."""
     cap = grown.network.instance.rate_cap or grown.forest.rate
     shards = [
         Shard(grown.network.parents(tree), rate / grown.forest.rate, max(MIN_WINDOW, round(job.window * rate / cap)))
