@@ -28,3 +28,7 @@ measure allreduce-4-cache allreduce --workers 4 --rate 500mbit --size 25MB --pol
 measure allreduce-4-udp allreduce --workers 4 --rate 500mbit --size 25MB --engine udp --against gloo
 measure aggregator aggregator
 measure codec codec
+measure forest forest --workers 4 --rate 200mbit --size 10MB --runs 3
+measure forest-solver forest --solver-only
+measure compare compare
+measure compare-late compare --start W3=0.2

@@ -9,6 +9,7 @@ from wiresum.bench.result import Report
 from wiresum.bench.table import render
 from wiresum.cli import options
 from wiresum.cli.console import err, note, out, print_json
+from wiresum.cli.predict import parse_starts
 from wiresum.cli.quantities import parse_numbers, parse_rate, parse_size
 from wiresum.cli.testbed import choose_engine
 
@@ -17,6 +18,7 @@ app = typer.Typer(help="Measure the product beside its rivals.", no_args_is_help
 LIVE_VALUES = "64,128,256,512,736"
 LIVE_RATES = "25000,50000,100000,200000,400000"
 
+PlotOption = Annotated[Path | None, typer.Option("--plot", help="Draw the result into this file, as .png or .svg")]
 RunsOption = Annotated[int, typer.Option("--runs", min=1, help="Measured runs of each case")]
 
 
@@ -39,12 +41,9 @@ def allreduce(
     """Time all-reduces through torch.distributed on shaped links, conversion included."""
     from wiresum.bench import allreduce as benchmark
 
-    rate_bps = parse_rate(rate)
-    if rate_bps is None:
-        raise typer.BadParameter("the wire limit needs a rate; give one, as 500mbit", param_hint="--rate")
     chosen = benchmark.Options(
         workers=workers,
-        rate_bps=rate_bps,
+        rate_bps=limited(rate),
         size_bytes=parse_size(size),
         against=tuple(against or ["gloo"]),
         repeats=runs,
@@ -145,6 +144,105 @@ def heterogeneity(
     with err.status("") as status:
         report = benchmark.measure(chosen, lambda title: status.update(f"{title}, {runs} times"))
     show(report, as_json)
+
+
+@app.command(epilog="Example: `wiresum bench forest --workers 4 --rate 200mbit --size 10MB --plot forest.png`")
+def forest(
+    workers: Annotated[int, typer.Option("--workers", "-n", min=1, help="Hosts that train; 1 to as many sum")] = 4,
+    rate: Annotated[str, typer.Option("--rate", help="Of each link, each way: 200mbit, 1gbit")] = "200mbit",
+    size: Annotated[str, typer.Option("--size", help="Of the float32 tensor: 10MB, 64KiB")] = "10MB",
+    policy: options.PolicyOption = "pool",
+    engine: Annotated[options.EngineChoice, typer.Option("--engine", help="What sums; auto: XDP if it works")] = "auto",
+    solver_only: Annotated[
+        bool, typer.Option("--solver-only", help="Only plan, on growing networks: seconds, gap, trees")
+    ] = False,
+    time_limit: Annotated[float, typer.Option("--time-limit", help="Seconds for each plan of --solver-only")] = 30.0,
+    plot: PlotOption = None,
+    runs: RunsOption = 5,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Time all-reduces over one to n servers with the workers' links, beside the bound and Gloo's ring."""
+    from wiresum.bench import forest as benchmark
+    from wiresum.bench import forest_solver
+
+    if solver_only:
+        show(forest_solver.measure(time_limit, note), as_json)
+        return
+    chosen = benchmark.Options(
+        workers=workers,
+        rate_bps=limited(rate),
+        size_bytes=parse_size(size),
+        repeats=runs,
+        policy=policy,
+        engine=choose_engine(engine, loopback=False),
+    )
+    report = benchmark.measure(chosen, note)
+    if plot:
+        benchmark.draw(report, plot)
+        note(f"{plot}: times by number of servers")
+    show(report, as_json)
+
+
+@app.command(epilog="Example: `wiresum bench compare --method xagg --method gloo --start W3=0.2 --plot compare.png`")
+def compare(
+    method: Annotated[
+        list[str] | None, typer.Option("--method", "-m", help="One of them; repeat for more [default: all]")
+    ] = None,
+    model: Annotated[
+        list[str] | None, typer.Option("--model", help="NAME=SIZE; repeat for more [default: the paper's five]")
+    ] = None,
+    scale: Annotated[float, typer.Option("--scale", help="Factor on the paper's rates")] = 0.01,
+    model_scale: Annotated[float, typer.Option("--model-scale", help="Factor on the models' sizes")] = 0.01,
+    start: Annotated[
+        list[str] | None, typer.Option("--start", help="WORKER=SECONDS until it has its gradient; repeatable")
+    ] = None,
+    engine: Annotated[options.EngineChoice, typer.Option("--engine", help="What sums; auto: XDP if it works")] = "auto",
+    plot: PlotOption = None,
+    runs: RunsOption = 3,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Time methods beside each other on XAgg's test bed (Fig. 12 and 13), turn by turn, with each one's bound."""
+    from wiresum.bench import compare as benchmark
+    from wiresum.bench.compare_methods import METHODS
+
+    chosen = benchmark.Options(
+        methods=tuple(method or METHODS),
+        models=parse_models(model or []) or benchmark.MODELS,
+        scale=scale,
+        model_scale=model_scale,
+        starts=parse_starts(start or []),
+        repeats=runs,
+        engine=choose_engine(engine, loopback=False),
+    )
+    report = benchmark.measure(chosen, note)
+    if plot:
+        benchmark.draw(report, plot)
+        note(f"{plot}: times by model")
+    if as_json:
+        print_json(report.to_json())
+    else:
+        out.print(benchmark.table(report))
+
+
+def parse_models(given: list[str]) -> dict[str, int]:
+    """Bytes by name from `ResNet50=97MB`.
+
+    Raises:
+        typer.BadParameter: it has another form.
+    """
+    pairs = [text.partition("=") for text in given]
+    nameless = next((name for name, _, size in pairs if not (name and size)), None)
+    if nameless is not None:
+        raise typer.BadParameter(f"{nameless} is not a model; give NAME=SIZE, as ResNet50=97MB", param_hint="--model")
+    return {name: parse_size(size) for name, _, size in pairs}
+
+
+def limited(rate: str) -> float:
+    """bit/s of links that have to have a rate, as a bound is computed from it."""
+    rate_bps = parse_rate(rate)
+    if rate_bps is None:
+        raise typer.BadParameter("the bound needs a rate; give one, as 500mbit", param_hint="--rate")
+    return rate_bps
 
 
 def show(report: Report, as_json: bool) -> None:

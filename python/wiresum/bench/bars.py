@@ -1,0 +1,55 @@
+"""Results side by side, as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from wiresum.errors import SupportError
+
+DPI = 150
+GROUP_WIDTH = 0.84
+"""Of the distance between two groups of bars."""
+
+
+def draw(
+    path: Path,
+    groups: Sequence[str],
+    bars: Mapping[str, Sequence[float]],
+    bounds: Mapping[str, Sequence[float]],
+    ylabel: str,
+) -> None:
+    """Draws a group of bars for each case, and a mark at each bar's bound.
+
+    Args:
+        path: of the picture; the ending chooses the format, as .png or .svg.
+        groups: names of the cases.
+        bars: for each method, its value in each case.
+        bounds: for some methods, the least possible value in each case.
+        ylabel: what the values are.
+
+    Raises:
+        SupportError: matplotlib is not installed.
+    """
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        raise SupportError("drawing needs matplotlib; install it with `pip install matplotlib`") from None
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    width = GROUP_WIDTH / len(bars)
+    figure, axes = plt.subplots(figsize=(max(6.0, 1.6 * len(groups) + 2), 3.6))
+    for index, (name, values) in enumerate(bars.items()):
+        centres = [group + (index - (len(bars) - 1) / 2) * width for group in range(len(groups))]
+        axes.bar(centres, values, width * 0.92, label=name)
+        if name in bounds:
+            axes.hlines(
+                bounds[name], [c - width / 2 for c in centres], [c + width / 2 for c in centres], colors="black"
+            )
+    axes.set(ylabel=ylabel, xticks=range(len(groups)), xticklabels=groups, ylim=(0, None))
+    axes.legend(frameon=False, fontsize=8, ncols=min(4, len(bars)))
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.tight_layout()
+    figure.savefig(path, dpi=DPI)
+    plt.close(figure)
