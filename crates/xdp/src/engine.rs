@@ -328,6 +328,12 @@ impl XdpAggregator {
         &self.kernel
     }
 
+    /// A descriptor of one of the object's programs, for test-runs on several CPUs at once.
+    #[doc(hidden)]
+    pub fn program(&self, name: &'static str) -> std::io::Result<OwnedFd> {
+        self.kernel.program(name).as_fd().try_clone_to_owned()
+    }
+
     /// Runs one of the object's programs on a frame in the kernel, without a network. For tests and benchmarks.
     #[doc(hidden)]
     pub fn test_run(

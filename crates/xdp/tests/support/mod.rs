@@ -78,6 +78,11 @@ impl Pair {
         self.xdp.set_quota(self.plan.job_id(), Some(quota)).expect("the job is known");
     }
 
+    /// A descriptor of one of the kernel's programs.
+    pub fn program(&self, name: &'static str) -> std::os::fd::OwnedFd {
+        self.xdp.program(name).expect("a descriptor")
+    }
+
     /// The node's address, or, if that is any, one of the sender's family.
     fn address(&self, peer: SocketAddr) -> SocketAddr {
         let address = self.plan.node(self.node).expect("in the plan").address;

@@ -1,0 +1,175 @@
+//! Contributions to the same fragments on several CPUs at once, as the receive queues of a network card bring them: every sum
+//! is exact, whoever comes first.
+#![cfg(wiresum_bpf)]
+
+mod support;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use support::{Pair, XDP_DROP, XDP_REDIRECT, bpf_is_here, joining, setting};
+use wiresum_protocol::Plan;
+use wiresum_protocol::random_traffic::{FIRST_WORKER_PORT, INCARNATION, RandomTraffic};
+use wiresum_wire::{Flags, Header, Kind, LaneType, MAGIC, NodeId, Packet, VERSION, seal};
+use wiresum_xdp::Options;
+use wiresum_xdp::frames::udp_frame;
+use zerocopy::IntoBytes;
+
+const CHILDREN: u8 = 8;
+const VALUES: usize = 256;
+const POSITIONS: u64 = 2000;
+const SLOTS: u32 = 4096;
+const CHILD_IP: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
+const FRAME_HEADERS: usize = 42;
+
+fn plan() -> Plan {
+    let workers = (0..CHILDREN)
+        .map(|r| format!(r#"{{"rank":{r},"name":"w{r}","address":"{CHILD_IP}"}}"#))
+        .collect::<Vec<_>>()
+        .join(",");
+    let children = (0..CHILDREN).map(|r| format!(r#"{{"worker":{r}}}"#)).collect::<Vec<_>>();
+    let stream = |id: u8, role: &str| {
+        format!(
+            r#"{{"id":{id},"name":"{role}","role":"{role}","share":{id},"policy":"pool","slots":{SLOTS},"window":1,
+            "tree":[{{"node":0,"children":[{}]}}]}}"#,
+            children.join(",")
+        )
+    };
+    let text = format!(
+        r#"{{"format":"wiresum-plan/1","job":{{"id":1,"secret":"0123456789abcdef","values_per_packet":{VALUES}}},
+        "nodes":[{{"id":0,"name":"n","address":"10.0.0.1:5747"}}],"workers":[{workers}],
+        "sub_models":[{},{}]}}"#,
+        stream(0, "exponents"),
+        stream(1, "values")
+    );
+    Plan::from_json(&text).expect("a valid plan")
+}
+
+fn lane(child: u8, position: u32, index: u32) -> u32 {
+    (u32::from(child) + 1).wrapping_mul(position.wrapping_mul(0x9e37_79b9) ^ index)
+}
+
+fn frame(plan: &Plan, child: u8, position: u32) -> Vec<u8> {
+    let payload: Vec<u8> =
+        (0..VALUES as u32).flat_map(|i| lane(child, position, i).to_le_bytes()).collect();
+    let mut header = Header {
+        magic: MAGIC.into(),
+        version: VERSION,
+        kind: Kind::Contribution as u8,
+        job: 1.into(),
+        node: 0.into(),
+        job_key: plan.job_key(INCARNATION).0.into(),
+        round: 0.into(),
+        fragment: position.into(),
+        sub_model: 1.into(),
+        value_count: (VALUES as u16).into(),
+        contributor: child,
+        expected: CHILDREN,
+        exponent: 0,
+        priority: 0,
+        flags: Flags::LITTLE_ENDIAN.0.into(),
+        check: 0.into(),
+    };
+    seal(&mut header, LaneType::I32Le.sum(&payload));
+    let source = SocketAddr::new(CHILD_IP, FIRST_WORKER_PORT + u16::from(child));
+    let node = plan.node(NodeId(0)).expect("in the plan").address;
+    udp_frame(source, node, &[header.as_bytes(), &payload].concat())
+}
+
+/// Runs the program on one frame on the calling thread's CPU; its action, and the frame as it left it.
+fn run(program: &OwnedFd, frame: &[u8]) -> (u32, Vec<u8>) {
+    let mut out = vec![0; frame.len()];
+    let mut options = libbpf_sys::bpf_test_run_opts {
+        sz: size_of::<libbpf_sys::bpf_test_run_opts>() as libbpf_sys::size_t,
+        data_in: frame.as_ptr().cast(),
+        data_size_in: frame.len() as u32,
+        data_out: out.as_mut_ptr().cast(),
+        data_size_out: out.len() as u32,
+        repeat: 1,
+        ..Default::default()
+    };
+    // SAFETY: the descriptor is open, and both frames outlive the call.
+    let status =
+        unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &raw mut options) };
+    assert_eq!(status, 0, "test-run: {}", std::io::Error::from_raw_os_error(-status));
+    (options.retval, out)
+}
+
+fn check_sum(result: &[u8], position: u32) {
+    let packet = Packet::parse(&result[FRAME_HEADERS..]).expect("a result whose check matches");
+    let sums = packet.payload.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]));
+    for (index, sum) in sums.enumerate() {
+        let lanes = (0..CHILDREN).map(|child| lane(child, position, index as u32));
+        assert_eq!(sum, lanes.fold(0, u32::wrapping_add), "position {position}, lane {index}");
+    }
+}
+
+fn pin(cpu: usize) {
+    // SAFETY: zero is a value of the set; the set outlives the call. A CPU that is not there leaves the thread where it is.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        libc::sched_setaffinity(0, size_of_val(&set), &raw const set);
+    }
+}
+
+/// One CPU's share: the contributions of every `cpus`-th child. All CPUs are at the same position at the same time.
+fn contribute(
+    plan: &Plan,
+    program: &OwnedFd,
+    cpu: usize,
+    cpus: usize,
+    at: &AtomicUsize,
+    positions: u32,
+) -> usize {
+    pin(cpu);
+    let mut completed = 0;
+    for position in 0..positions {
+        let mine = (0..CHILDREN).filter(|child| usize::from(*child) % cpus == cpu);
+        let frames: Vec<_> = mine.map(|child| frame(plan, child, position)).collect();
+        at.fetch_add(1, Ordering::AcqRel);
+        while at.load(Ordering::Acquire) < cpus * (position as usize + 1) {
+            thread::yield_now();
+        }
+        for frame in frames {
+            let (action, out) = run(program, &frame);
+            match action {
+                XDP_DROP => {}
+                XDP_REDIRECT => {
+                    check_sum(&out, position);
+                    completed += 1;
+                }
+                other => panic!("position {position}: action {other}"),
+            }
+        }
+    }
+    completed
+}
+
+#[test]
+fn sums_are_exact_on_all_cpus_at_once() {
+    if !bpf_is_here() {
+        return;
+    }
+    let positions = setting("WIRESUM_PACKETS", POSITIONS) as u32;
+    let plan = plan();
+    let mut pair = Pair::with_options(&plan, NodeId(0), &Options::default());
+    pair.join(&joining(&mut RandomTraffic::new(&plan, NodeId(0), 0)));
+    let program = pair.program("aggregate");
+    let cpus = thread::available_parallelism().map_or(2, usize::from).clamp(2, CHILDREN.into());
+    let at = AtomicUsize::new(0);
+    let completed: usize = thread::scope(|scope| {
+        let share = |cpu| {
+            let (plan, program, at) = (&plan, &program, &at);
+            scope.spawn(move || contribute(plan, program, cpu, cpus, at, positions))
+        };
+        let threads: Vec<_> = (0..cpus).map(share).collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .sum()
+    });
+    assert_eq!(completed, positions as usize, "every position is completed once");
+}
