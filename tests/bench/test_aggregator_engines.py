@@ -80,7 +80,7 @@ def test_every_engine_is_measured_live():
         aggregators.find_binary()
     except SupportError as missing:
         pytest.skip(str(missing))
-    engines = ("xdp", "af_xdp", "udp")
+    engines = ("xdp", "af_xdp", "udp", "tcp")
     try:
         report = measure(Options(engines, values=(64,), load_values=64, rates=(4e3,), seconds=0.05, runs=1))
     except SupportError as missing:

@@ -20,6 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from wiresum import wire
 from wiresum.errors import SupportError, TestbedError
 from wiresum.plan import AggregationPlan
 from wiresum.testbed import aggregators, xdp_pass
@@ -34,6 +35,9 @@ LOAD_PORT_PRIORITY = 11
 NODE_ADDRESS, LOAD_ADDRESS = "10.98.0.1", "10.98.0.2"
 PREFIX = 24
 MTU_BYTES = 3200
+"""At first; then that of one packet."""
+TCP_IPV4_BYTES = 52
+"""Headers with time stamps; UDP's are shorter."""
 NO_MERGING_BYTES = 64
 """A limit on merged packets that is below any packet of ours."""
 OFFLOADS = ("gso", "tso", "tx-udp-segmentation", "sg")
@@ -121,6 +125,7 @@ class TwoHosts:
             The generator's figures, with `cpu_s` of the aggregator's side, `core_busy_s` of its core whoever used it,
             and the aggregator's `counters`.
         """
+        self._set_mtu(4 * plan.job.values_per_packet + wire.HEADER_LEN + TCP_IPV4_BYTES)
         daemon = self._start(plan, folder)
         try:
             threads = [*napi_threads(self.node_port), *tasks(daemon.process.pid)]
@@ -133,6 +138,11 @@ class TwoHosts:
             counters = daemon.stop()
         served["counters"] = counters
         return served
+
+    def _set_mtu(self, mtu_bytes: int) -> None:
+        """One packet fills one frame, or TCP would send several small ones in one segment."""
+        for namespace, port, _ in self._ends():
+            run(["ip", "-n", namespace, "link", "set", port, "mtu", str(mtu_bytes)])
 
     def _start(self, plan: AggregationPlan, folder: Path) -> Aggregator:
         file, log = folder / "plan.json", folder / "aggregator.log"
