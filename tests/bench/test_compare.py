@@ -21,11 +21,11 @@ def test_every_method_has_a_plan_or_needs_none_and_a_bound(name):
     if name == "forest":
         pytest.importorskip("highspy", reason="the solver is not installed: `make build`")
     case = METHODS[name].prepare(SETTING)
-    assert (case.plan is not None) == (case.backend == "wiresum")
+    assert (case.plan is None) == (name in {"gloo", "ps", "sharded-ps"})
     assert len(case.topology.workers) == 7
     # The slowest workers have 400 Mbit/s, and nothing sums at more.
     assert case.bound(5_000_000, {}) >= 5_000_000 * 8 / 400e6
-    assert case.bound(5_000_000, {"W3": 1.0}) > 1.0
+    assert case.bound(5_000_000, {"W3": 1.0}) >= 1.0
 
 
 def test_the_tree_of_the_paper_is_bounded_by_its_servers():

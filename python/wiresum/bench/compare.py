@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,12 +9,11 @@ from pathlib import Path
 from rich.table import Table
 
 from wiresum.bench import bars
-from wiresum.bench.compare_methods import METHODS, Case, Setting
-from wiresum.bench.compare_worker import Turn
+from wiresum.bench.compare_methods import FLOAT32_BYTES, METHODS, Case, Setting
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.errors import PlanError
 from wiresum.plan.aggregation_plan import Engine
-from wiresum.testbed import Testbed, run_or_fail
+from wiresum.testbed import Testbed
 
 MODELS = {
     "Inception-V3": 25_000_000,
@@ -26,7 +23,6 @@ MODELS = {
     "BERT-BiLSTM-CRF": 542_000_000,
 }
 """Bytes of the paper's five models (§VI-C)."""
-FLOAT32_BYTES = 4
 REFERENCE = "xagg"
 """What the others' times are divided by, if it is measured."""
 
@@ -108,12 +104,8 @@ def _turn(one: Measured, options: Options) -> None:
     """Every model once."""
     with Testbed(one.case.topology, one.case.plan, loopback=False) as bed:
         starts_s = [options.starts.get(worker, 0.0) for worker in bed.workers]
-        output = bed.folder / "compare.json"
-        turn = Turn(one.case.backend, list(options.elements.values()), starts_s, str(output))
-        command = [sys.executable, "-m", "wiresum.bench.compare_worker", turn.to_json()]
-        run_or_fail(bed, command, f"the turn of {one.case.backend}")
-        view = json.loads(output.read_text())
-    for model, seconds, deviation in zip(options.models, view["seconds"], view["deviations"], strict=True):
+        samples = one.case.turn(bed, list(options.elements.values()), starts_s)
+    for model, (seconds, deviation) in zip(options.models, samples, strict=True):
         one.seconds[model].append(seconds)
         one.deviations[model] = max(deviation, one.deviations.get(model, 0.0))
 

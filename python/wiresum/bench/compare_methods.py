@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from wiresum.bench.baselines import Baseline
+from wiresum.bench.baselines.ps import PS
+from wiresum.bench.baselines.sharded_ps import SHARDED_PS
+from wiresum.bench.compare_worker import Task
 from wiresum.plan import AggregationPlan, Job, PlanOptions, Topology, plan, xagg
 from wiresum.plan.aggregation_plan import Engine, Policy
 from wiresum.plan.predict import predict, predict_ring
+from wiresum.testbed import Testbed, run_or_fail
 
 Bound = Callable[[int, Mapping[str, float]], float]
 """Least seconds for so many bytes of float32 when workers start at these times."""
+Sample = tuple[float, float]
+"""Seconds from the first worker's start to the last one's end, and the largest deviation from Gloo's sums."""
+Turn = Callable[[Testbed, Sequence[int], Sequence[float]], list[Sample]]
+"""One turn on a testbed that is up: every number of values once, with the ranks' starts in seconds."""
+FLOAT32_BYTES = 4
 SWITCH_ADDING_BPS = 8e9
 """Of the switch that sums in place of a programmable one: more than all links of the test bed at 1:100 together."""
 SWITCH_WINDOW = 256
@@ -39,13 +51,13 @@ class Case:
     Attributes:
         topology: the links.
         plan: what aggregators do; None where there are none.
-        backend: of torch.distributed.
-        bound: what the fluid model says.
+        turn: measures it.
+        bound: no run is faster.
     """
 
     topology: Topology
     plan: AggregationPlan | None
-    backend: str
+    turn: Turn
     bound: Bound
 
 
@@ -89,7 +101,7 @@ def summed(
         def bound(gradient_bytes: int, starts: Mapping[str, float]) -> float:
             return predict(network, made, gradient_bytes, starts).seconds
 
-        return Case(network, made, "wiresum", bound)
+        return Case(network, made, through("wiresum"), bound)
 
     return prepare
 
@@ -113,7 +125,39 @@ def ring(setting: Setting) -> Case:
     def bound(gradient_bytes: int, starts: Mapping[str, float]) -> float:
         return predict_ring(network, gradient_bytes, starts=starts).seconds
 
-    return Case(network, None, "gloo", bound)
+    return Case(network, None, through("gloo"), bound)
+
+
+def served(baseline: Baseline) -> Callable[[Setting], Case]:
+    """A method whose servers take gradients and give sums back over TCP."""
+
+    def prepare(setting: Setting) -> Case:
+        network = xagg(setting.scale)
+
+        def turn(bed: Testbed, elements: Sequence[int], starts_s: Sequence[float]) -> list[Sample]:
+            runs = [baseline.run(bed, count, 1, starts_s)[0] for count in elements]
+            return [(run.seconds, run.largest_deviation) for run in runs]
+
+        def bound(gradient_bytes: int, starts: Mapping[str, float]) -> float:
+            # A late worker may send while the others wait; all that is certain is that it starts late.
+            return max(baseline.bound_s(network, gradient_bytes // FLOAT32_BYTES), max(starts.values(), default=0.0))
+
+        return Case(network, None, turn, bound)
+
+    return prepare
+
+
+def through(backend: str) -> Turn:
+    """A turn through a backend of torch.distributed, one process per worker."""
+
+    def turn(bed: Testbed, elements: Sequence[int], starts_s: Sequence[float]) -> list[Sample]:
+        output = bed.folder / "compare.json"
+        task = Task(backend, list(elements), list(starts_s), str(output))
+        run_or_fail(bed, [sys.executable, "-m", "wiresum.bench.compare_worker", task.to_json()], backend)
+        view = json.loads(output.read_text())
+        return list(zip(view["seconds"], view["deviations"], strict=True))
+
+    return turn
 
 
 METHODS: dict[str, Method] = {
@@ -126,5 +170,7 @@ METHODS: dict[str, Method] = {
         "few slots at a switch that sums (as SwitchML)", summed("direct", "pool", topology=with_summing_switch)
     ),
     "gloo": Method("ring of the workers", ring),
+    "ps": Method("a parameter server (PS alone)", served(PS)),
+    "sharded-ps": Method("a third of the gradient at each of S1, S2 and PS (as BytePS)", served(SHARDED_PS)),
 }
 """By the name that a command line takes, in the order of the table."""

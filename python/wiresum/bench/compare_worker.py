@@ -18,7 +18,7 @@ import torch
 
 
 @dataclass(frozen=True)
-class Turn:
+class Task:
     """What to measure.
 
     Attributes:
@@ -40,16 +40,16 @@ class Turn:
 
 def main() -> None:
     """Measures, compares the sums with Gloo's, and writes seconds and deviations by model to a file."""
-    turn = Turn(**json.loads(sys.argv[1]))
+    task = Task(**json.loads(sys.argv[1]))
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
-    group = dist.group.WORLD if turn.backend == "gloo" else dist.new_group(backend=turn.backend)
-    start_s = turn.starts_s[dist.get_rank()]
-    measured = [measure(elements, group, start_s) for elements in turn.elements]
+    group = dist.group.WORLD if task.backend == "gloo" else dist.new_group(backend=task.backend)
+    start_s = task.starts_s[dist.get_rank()]
+    measured = [measure(elements, group, start_s) for elements in task.elements]
     if dist.get_rank() == 0:
         seconds, deviations = zip(*measured, strict=True)
-        Path(turn.output).write_text(json.dumps({"seconds": seconds, "deviations": deviations}))
-    if turn.backend != "gloo":
+        Path(task.output).write_text(json.dumps({"seconds": seconds, "deviations": deviations}))
+    if task.backend != "gloo":
         dist.destroy_process_group(group)
     dist.destroy_process_group()
 
