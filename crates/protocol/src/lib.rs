@@ -16,6 +16,7 @@ pub mod random_traffic;
 mod recovery;
 mod rng;
 pub mod time;
+pub mod transmitter;
 pub mod worker;
 
 pub use aggregator::{Aggregator, Outcome, Recipients, Verdict};
@@ -24,4 +25,5 @@ pub use control::ControlHalf;
 pub use plan::Plan;
 pub use quota::Quota;
 pub use time::Time;
+pub use transmitter::Transmitter;
 pub use worker::{Event, Failure, Transmit, Worker};

@@ -5,6 +5,7 @@
 mod lanes;
 mod membership;
 mod place;
+mod plane;
 mod slots;
 #[cfg(test)]
 mod tests;
@@ -135,7 +136,7 @@ impl Aggregator {
             Kind::Result => place.result(self.node, self.epoch, arrival),
             Kind::Probe => place.probe(self.epoch, arrival),
             Kind::Goodbye => self.goodbye(index, header, arrival.buffer),
-            Kind::Ready | Kind::Rate => Outcome::to_control_half(len),
+            Kind::Status | Kind::Ready | Kind::Rate => Outcome::to_control_half(len),
             _ => self.verdict_of_parent(index, kind, header, arrival.buffer),
         })
     }
@@ -147,6 +148,12 @@ impl Aggregator {
         self.epoch += 1;
         self.is_over = false;
         self.places.iter_mut().for_each(Place::reset);
+    }
+
+    /// Key of the running incarnation; `None` before the first and after the end of one.
+    #[must_use]
+    pub fn running_key(&self) -> Option<JobKey> {
+        self.is_running().then_some(self.key)
     }
 
     fn is_running(&self) -> bool {

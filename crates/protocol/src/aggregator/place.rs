@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use wiresum_wire::{Contributor, Flags, FragmentId, Header, Kind, NodeId, SubModelId};
 
+use super::plane::CheckQueue;
 use super::slots::SlotMemory;
 use crate::Plan;
 use crate::plan::{Child, Seat, SubModel};
@@ -51,6 +52,7 @@ pub(super) struct Place {
     pub parent: Option<Parent>,
     pub policy: &'static dyn SlotPolicy,
     pub slots: SlotMemory,
+    pub checks: CheckQueue,
     slot_count: u32,
 }
 
@@ -67,6 +69,7 @@ impl Place {
             parent: parent(plan, sub_model, node),
             policy: policy::of(sub_model.policy),
             slots: SlotMemory::new(sub_model.slots, plan.payload_len()),
+            checks: CheckQueue::new(sub_model.check_interval()),
             slot_count: sub_model.slots,
         })
     }
@@ -103,16 +106,19 @@ impl Place {
             Kind::Contribution | Kind::Probe | Kind::Goodbye | Kind::Hello | Kind::Ready => {
                 header.node.get() == node.0
             }
-            Kind::Result | Kind::Welcome | Kind::Refusal | Kind::Rate => {
+            Kind::Result | Kind::Status | Kind::Welcome | Kind::Refusal | Kind::Rate => {
                 self.parent.is_some_and(|parent| header.node.get() == parent.node.0)
             }
-            Kind::Status => false,
         }
     }
 
     /// Whether `source` is who the packet says it comes from.
     pub fn is_sent_by(&self, header: &Header, kind: Kind, source: SocketAddr) -> bool {
-        if matches!(kind, Kind::Result | Kind::Welcome | Kind::Refusal | Kind::Rate) {
+        let is_downward = matches!(
+            kind,
+            Kind::Result | Kind::Status | Kind::Welcome | Kind::Refusal | Kind::Rate
+        );
+        if is_downward {
             let is_parent =
                 |p: Parent| p.address == source && p.contributor.0 == header.contributor;
             return self.parent.is_some_and(is_parent);

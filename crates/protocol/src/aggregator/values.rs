@@ -90,6 +90,7 @@ impl Place {
         }
         if !is_root {
             entry.state = EntryState::Forwarded as u8;
+            self.checks.note(arrival.position());
             return self.send_up(index, arrival, Verdict::Forwarded);
         }
         entry.state = EntryState::Final as u8;
@@ -147,6 +148,7 @@ impl Place {
             _ => return Outcome::silent(Verdict::ResultStale),
         }
         entry.state = EntryState::Final as u8;
+        self.checks.note(arrival.position());
         entry.lane_sum = arrival.lane_sum;
         values[..arrival.payload_len].copy_from_slice(arrival.payload());
         let flags = Flags(entry.flags);

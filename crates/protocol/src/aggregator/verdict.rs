@@ -110,7 +110,8 @@ pub enum Recipients {
     One(SocketAddr),
     /// To every child that has said hello: for each, take the bytes from [`super::Aggregator::address_to_child`].
     Children,
-    /// To the node's [`ControlHalf`](crate::ControlHalf): the buffer holds the packet as it arrived.
+    /// To the node's [`ControlHalf`](crate::ControlHalf) and [`Transmitter`](crate::Transmitter): the buffer holds the packet as it
+    /// arrived.
     ControlHalf,
 }
 

@@ -21,7 +21,9 @@ use wiresum_wire::{FragmentId, MAX_PACKET, NodeId, Packet, Round, SubModelId};
 use crate::plan::{Child, SubModel};
 use crate::rng::Rng;
 use crate::worker::SwitchOver;
-use crate::{Aggregator, Event, Failure, Outcome, Plan, Recipients, Time, Verdict, Worker};
+use crate::{
+    Aggregator, Event, Failure, Outcome, Plan, Recipients, Time, Transmitter, Verdict, Worker,
+};
 use buffer::{IntegerBuffer, Tensor};
 use link::{Conditions, Link};
 
@@ -50,7 +52,21 @@ struct Node {
     id: NodeId,
     address: SocketAddr,
     aggregator: Aggregator,
+    transmitter: Transmitter,
     is_dead: bool,
+}
+
+/// Whose time has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Alarm {
+    Worker(usize),
+    Node(usize),
+}
+
+fn transmitter(plan: &Plan, node: NodeId, first: FragmentId) -> Transmitter {
+    let mut transmitter = Transmitter::new(plan, node);
+    transmitter.start_at(first);
+    transmitter
 }
 
 /// A datagram on its way.
@@ -70,6 +86,8 @@ struct Cluster {
     hosts: Vec<Host>,
     nodes: Vec<Node>,
     conditions: Conditions,
+    /// Of the links between nodes, where they differ.
+    inner_conditions: Option<Conditions>,
     links: BTreeMap<(SocketAddr, SocketAddr), Link>,
     flying: BinaryHeap<Reverse<Flying>>,
     rng: Rng,
@@ -91,6 +109,7 @@ impl Cluster {
             id: NodeId(n.id),
             address: n.address,
             aggregator: Aggregator::new(&plan, NodeId(n.id)),
+            transmitter: transmitter(&plan, NodeId(n.id), first),
             is_dead: false,
         };
         let nodes = plan.nodes.iter().map(node).collect();
@@ -98,6 +117,7 @@ impl Cluster {
             hosts: Vec::new(),
             nodes,
             conditions,
+            inner_conditions: None,
             links: BTreeMap::new(),
             flying: BinaryHeap::new(),
             rng: Rng::new(seed),
@@ -195,9 +215,14 @@ impl Cluster {
         format!("{:?} at {:?}", self.hosts.iter().map(progress).collect::<Vec<_>>(), self.now())
     }
 
-    fn next_alarm(&self) -> Option<(Time, usize)> {
-        let alive = self.hosts.iter().enumerate().filter(|(_, host)| !host.is_dead);
-        alive.filter_map(|(rank, host)| Some((host.worker.poll_timeout()?, rank))).min()
+    fn next_alarm(&self) -> Option<(Time, Alarm)> {
+        let hosts = self.hosts.iter().enumerate().filter(|(_, host)| !host.is_dead);
+        let workers =
+            hosts.filter_map(|(rank, h)| Some((h.worker.poll_timeout()?, Alarm::Worker(rank))));
+        let nodes = self.nodes.iter().enumerate().filter(|(_, node)| !node.is_dead);
+        let nodes =
+            nodes.filter_map(|(i, n)| Some((n.transmitter.poll_timeout()?, Alarm::Node(i))));
+        workers.chain(nodes).min()
     }
 
     fn next_event_ns(&self) -> Option<u64> {
@@ -212,13 +237,11 @@ impl Cluster {
         assert!(self.events < MAX_EVENTS, "live-lock: {}", self.describe());
         let flying = self.flying.peek().map(|Reverse(next)| next.at_ns);
         match self.next_alarm() {
-            Some((at, rank)) if flying.is_none_or(|flying| at.0 * 1000 <= flying) => {
+            Some((at, alarm)) if flying.is_none_or(|flying| at.0 * 1000 <= flying) => {
                 self.now_ns = self.now_ns.max(at.0 * 1000);
                 let now = self.now();
-                self.hosts[rank].worker.handle_timeout(now);
-                self.drive(rank);
-                let next = self.hosts[rank].worker.poll_timeout();
-                assert!(next.is_none_or(|next| next > now), "worker {rank} is due again at once");
+                let next = self.ring(alarm);
+                assert!(next.is_none_or(|next| next > now), "{alarm:?} is due again at once");
             }
             _ => {
                 let Some(Reverse(datagram)) = self.flying.pop() else { return false };
@@ -227,6 +250,22 @@ impl Cluster {
             }
         }
         true
+    }
+
+    /// Lets the owner of an alarm act. When it wants to act next.
+    fn ring(&mut self, alarm: Alarm) -> Option<Time> {
+        match alarm {
+            Alarm::Worker(rank) => {
+                let now = self.now();
+                self.hosts[rank].worker.handle_timeout(now);
+                self.drive(rank);
+                self.hosts[rank].worker.poll_timeout()
+            }
+            Alarm::Node(index) => {
+                self.drive_node(index);
+                self.nodes[index].transmitter.poll_timeout()
+            }
+        }
     }
 
     fn deliver(&mut self, datagram: Flying) {
@@ -250,8 +289,13 @@ impl Cluster {
         self.check_invariant(id, outcome, &datagram.bytes);
         let packet = &mut buffer[..outcome.len];
         match outcome.recipients {
-            Recipients::None | Recipients::ControlHalf => {}
+            Recipients::None => {}
             Recipients::One(to) => self.send(address, to, packet),
+            Recipients::ControlHalf => {
+                let now = self.now();
+                let node = &mut self.nodes[index];
+                node.transmitter.handle_status(packet, &mut node.aggregator, now);
+            }
             Recipients::Children => {
                 for child in 0..self.nodes[index].aggregator.child_count() {
                     let to = self.nodes[index].aggregator.address_to_child(child, packet);
@@ -262,6 +306,22 @@ impl Cluster {
         while let Some((to, len)) = self.nodes[index].aggregator.poll_notice(&mut buffer) {
             self.send(address, to, &buffer[..len]);
         }
+        self.drive_node(index);
+    }
+
+    /// Lets a node's transmitter do what is due.
+    fn drive_node(&mut self, index: usize) {
+        let mut buffer = [0; MAX_PACKET];
+        let now = self.now();
+        let Node { aggregator, transmitter, address, .. } = &mut self.nodes[index];
+        transmitter.follow(aggregator.running_key());
+        transmitter.advance(aggregator, now);
+        let mut packets = Vec::new();
+        while let Some(transmit) = transmitter.poll_transmit(aggregator, now, &mut buffer) {
+            packets.push((transmit.destination, buffer[..transmit.len].to_vec()));
+        }
+        let address = *address;
+        packets.into_iter().for_each(|(to, packet)| self.send(address, to, &packet));
     }
 
     /// The invariant: when a position takes an entry, no one needs the one that was there.
@@ -309,7 +369,10 @@ impl Cluster {
     /// Gives a datagram to the network, which does to it what the conditions say.
     fn send(&mut self, source: SocketAddr, destination: SocketAddr, bytes: &[u8]) {
         let link = self.links.entry((source, destination)).or_default();
-        let arrivals = link.carry(&self.conditions, self.now_ns, bytes, &mut self.rng);
+        let is_node = |address| self.nodes.iter().any(|node| node.address == address);
+        let inner = self.inner_conditions.filter(|_| is_node(source) && is_node(destination));
+        let conditions = inner.unwrap_or(self.conditions);
+        let arrivals = link.carry(&conditions, self.now_ns, bytes, &mut self.rng);
         for (at_ns, bytes) in arrivals {
             self.sent += 1;
             let ordinal = self.sent;

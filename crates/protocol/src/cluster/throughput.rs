@@ -20,24 +20,55 @@ const ELEMENTS: usize = 400_000;
 const LOSSES: [f64; 4] = [0.0, 0.001, 0.01, 0.05];
 const WINDOWS: [u32; 4] = [8, 32, 128, 512];
 
+/// Where a table's losses are.
+#[derive(Clone, Copy)]
+enum Lossy {
+    /// On every link of a star of four workers.
+    Star,
+    /// On every link of a tree of three levels.
+    Tree,
+    /// On the links between the nodes of that tree.
+    InnerLinks,
+}
+
+impl Lossy {
+    fn title(self) -> &'static str {
+        match self {
+            Self::Star => "star, 4 workers",
+            Self::Tree => "tree of 3 levels, 6 workers, loss on every link",
+            Self::InnerLinks => "tree of 3 levels, 6 workers, loss on the links between nodes only",
+        }
+    }
+
+    fn tree(self) -> Tree {
+        match self {
+            Self::Star => Tree::star(4),
+            Self::Tree | Self::InnerLinks => Tree::three_levels(),
+        }
+    }
+}
+
 fn conditions(loss: f64) -> Conditions {
     Conditions { bits_per_second: RATE, queue_bytes: 16 << 20, ..Conditions::lossy(loss) }
 }
 
 /// Time that the packets of one worker take on its link, over the time that the collective took.
-fn share(policy: &'static str, window: u32, loss: f64) -> f64 {
+fn share(lossy: Lossy, policy: &'static str, window: u32, loss: f64) -> f64 {
     // Where there is luck, a median of it.
     let seeds = if loss == 0.0 { 1..2 } else { 1..4 };
-    let mut shares: Vec<f64> = seeds.map(|seed| share_once(policy, window, loss, seed)).collect();
+    let mut shares: Vec<f64> =
+        seeds.map(|seed| share_once(lossy, policy, window, loss, seed)).collect();
     shares.sort_by(f64::total_cmp);
     shares[shares.len() / 2]
 }
 
-fn share_once(policy: &'static str, window: u32, loss: f64, seed: u64) -> f64 {
+fn share_once(lossy: Lossy, policy: &'static str, window: u32, loss: f64, seed: u64) -> f64 {
     let slots = if policy == "pool" { 4 * window.next_power_of_two() } else { 2048 };
     let stream = Values { share: 1.0, policy, slots, window };
-    let plan = plan_with(&Tree::star(4), &[stream], 736, "int32-le");
-    let mut cluster = Cluster::new(plan, conditions(loss), seed);
+    let plan = plan_with(&lossy.tree(), &[stream], 736, "int32-le");
+    let at_edge = if matches!(lossy, Lossy::InnerLinks) { 0.0 } else { loss };
+    let mut cluster = Cluster::new(plan, conditions(at_edge), seed);
+    cluster.inner_conditions = Some(conditions(loss));
     cluster.join_all();
     cluster.run_until(Time(1_000_000));
     let began = cluster.now();
@@ -52,18 +83,22 @@ fn share_once(policy: &'static str, window: u32, loss: f64, seed: u64) -> f64 {
 
 fn table() -> String {
     let mut table = String::from(
-        "Share of the link used by an all-reduce of 1.6 MB: 4 workers, star, 500 Mbit/s, 50 us each way, 736 values per packet.\n",
+        "Share of the link used by an all-reduce of 1.6 MB: 500 Mbit/s, 50 us each way, 736 values per packet.\n",
     );
-    for policy in ["pool", "cache"] {
-        write!(table, "\n{policy:<6} window").expect("a string grows");
-        WINDOWS.iter().for_each(|window| write!(table, "{window:>8}").expect("a string grows"));
-        for loss in LOSSES {
-            write!(table, "\n  loss {:>5} %", 100.0 * loss).expect("a string grows");
-            for window in WINDOWS {
-                write!(table, "{:>8.3}", share(policy, window, loss)).expect("a string grows");
+    for lossy in [Lossy::Star, Lossy::Tree, Lossy::InnerLinks] {
+        write!(table, "\n{}\n", lossy.title()).expect("a string grows");
+        for policy in ["pool", "cache"] {
+            write!(table, "{policy:<6} window").expect("a string grows");
+            WINDOWS.iter().for_each(|window| write!(table, "{window:>8}").expect("a string grows"));
+            for loss in LOSSES {
+                write!(table, "\n  loss {:>5} %", 100.0 * loss).expect("a string grows");
+                for window in WINDOWS {
+                    let share = share(lossy, policy, window, loss);
+                    write!(table, "{share:>8.3}").expect("a string grows");
+                }
             }
+            table.push('\n');
         }
-        table.push('\n');
     }
     table
 }

@@ -19,6 +19,8 @@ pub const FORMAT: &str = "wiresum-plan/1";
 pub const MAX_BPS: u64 = 1 << 53;
 /// Most slots of one sub-model: 2²² fragments of 2944 bytes are 12 GB of gradient.
 pub const MAX_SLOTS: u32 = 1 << 22;
+/// Fewest positions between two notes on a check queue.
+const MIN_CHECK_FRAGMENTS: u32 = 16;
 
 /// Where each fragment of one job is summed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -355,5 +357,14 @@ impl SubModel {
     #[must_use]
     pub fn group_fragments(&self) -> u32 {
         self.window.min(GROUP_FRAGMENTS as u32)
+    }
+
+    /// Fragments between two notes on an inner node's check queue; a power of two. Half a window, so that the other half keeps
+    /// the links busy while a loss is being found, but at most a group, and not so few that notes cost more than what they
+    /// are about.
+    #[must_use]
+    pub fn check_interval(&self) -> u32 {
+        let half = (self.window / 2).clamp(MIN_CHECK_FRAGMENTS, GROUP_FRAGMENTS as u32);
+        1 << half.ilog2()
     }
 }

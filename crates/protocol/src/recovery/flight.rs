@@ -7,8 +7,6 @@
 use wiresum_wire::FragmentId;
 use zerocopy::{FromBytes, FromZeros, Immutable};
 
-use crate::Time;
-
 /// Which queue a record is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Queue {
@@ -22,8 +20,6 @@ pub(super) enum Queue {
 #[derive(Clone, Copy, Debug, FromBytes, Immutable)]
 #[repr(C)]
 pub(super) struct Record {
-    /// When it was last sent, in microseconds.
-    pub sent_at: u64,
     /// Unreported: the ordinal of its last transmission. Reported: the newest position with a result at that time.
     pub mark: u32,
     previous: u32,
@@ -39,7 +35,7 @@ pub(super) struct Record {
     pub is_repeated: u8,
     /// Results of it whose check failed.
     pub damaged: u8,
-    padding: [u8; 6],
+    padding: [u8; 2],
 }
 
 /// No record.
@@ -121,12 +117,11 @@ impl Flight {
     }
 
     /// Notes a transmission; the first of a position starts its record.
-    pub fn note_sent(&mut self, position: FragmentId, ordinal: u32, now: Time) {
+    pub fn note_sent(&mut self, position: FragmentId, ordinal: u32) {
         let is_repeated = !self.is_done(position);
         self.enqueue(position, Queue::Unreported, ordinal);
         let index = self.index(position) as usize;
         let record = &mut self.records[index];
-        record.sent_at = now.0;
         record.is_due_again = 0;
         record.is_repeated = is_repeated.into();
     }
@@ -158,7 +153,7 @@ mod tests {
 
     fn sent(count: u32) -> Flight {
         let mut flight = Flight::new(8);
-        (0..count).for_each(|i| flight.note_sent(OLDEST.plus(i), i, Time(i.into())));
+        (0..count).for_each(|i| flight.note_sent(OLDEST.plus(i), i));
         flight
     }
 
@@ -171,7 +166,7 @@ mod tests {
         let mut flight = sent(5);
         assert_eq!(head(&flight, Queue::Unreported), Some(0));
         flight.remove(OLDEST);
-        flight.note_sent(OLDEST.plus(1), 5, Time(5));
+        flight.note_sent(OLDEST.plus(1), 5);
         assert_eq!(head(&flight, Queue::Unreported), Some(2));
         assert_eq!(flight.get(OLDEST.plus(1)).map(|r| r.is_repeated), Some(1));
     }

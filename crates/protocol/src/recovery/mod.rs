@@ -32,9 +32,6 @@ use rtt::Rtt;
 /// Positions by which packets may overtake each other before a missing one counts as lost: more than the queues of a
 /// host reorder, and less than the windows in use, or losses would be noticed only by silence.
 const REORDER_FRAGMENTS: u32 = 32;
-/// Fragments, complete at an inner node but without a result, that one status makes a worker send again: each goes all the
-/// way to the root, through links that may be slow rather than lossy, so a worker must not add a window's worth at once.
-const STUCK_TRIALS: u32 = 4;
 
 /// How long a node leaves questions unanswered before it is given up, where there is another way: what a daemon on a busy host may
 /// take to get its turn, and no more than a person notices. Giving up a node that lives costs bandwidth, not sums.
@@ -52,7 +49,6 @@ pub(crate) struct LastStatus {
 #[derive(Clone, Copy, Debug)]
 struct Report {
     is_held: bool,
-    is_complete: bool,
     is_final: bool,
 }
 
@@ -60,11 +56,7 @@ impl Report {
     fn of(payload: &[u8], index: u32) -> Self {
         let bit =
             |bitmap: usize| word(payload, bitmap + index as usize / 32) >> (index % 32) & 1 != 0;
-        Self {
-            is_held: bit(status::HELD_WORD),
-            is_complete: bit(status::COMPLETE_WORD),
-            is_final: bit(status::FINAL_WORD),
-        }
+        Self { is_held: bit(status::HELD_WORD), is_final: bit(status::FINAL_WORD) }
     }
 }
 
@@ -82,12 +74,11 @@ pub(crate) struct Recovery {
     outstanding: u32,
     flight: Flight,
     again: VecDeque<FragmentId>,
+    lost: u64,
     /// Transmissions so far.
     ordinal: u32,
     /// Highest ordinal of a transmission whose result has come.
     answered_ordinal: u32,
-    /// When that was sent.
-    answered_sent_at: Time,
     /// Highest position whose result has come.
     top: FragmentId,
     rtt: Rtt,
@@ -114,9 +105,9 @@ impl Recovery {
             outstanding: 0,
             flight: Flight::new(sub_model.slots),
             again: VecDeque::new(),
+            lost: 0,
             ordinal: 0,
             answered_ordinal: 0,
-            answered_sent_at: Time(0),
             top: first.plus(u32::MAX),
             rtt: Rtt::default(),
             asking: Asking::default(),
@@ -175,13 +166,16 @@ impl Recovery {
         self.asking.is_ignored()
     }
 
-    /// A position is sent, for the first time or again.
+    /// A position is sent, for the first time or again: in any order, but all that are not done within one slot count.
     pub fn note_sent(&mut self, position: FragmentId, now: Time) {
+        if !self.is_busy() || position.since(self.oldest) < 0 {
+            self.oldest = position;
+        }
         if position.since(self.next) >= 0 {
             self.next = position.plus(1);
         }
         self.ordinal = self.ordinal.wrapping_add(1);
-        self.flight.note_sent(position, self.ordinal, now);
+        self.flight.note_sent(position, self.ordinal);
         if let Some(record) = self.flight.get(position).filter(|record| record.held == 0) {
             self.outstanding += u32::from(record.is_counted == 0);
             record.is_counted = 1;
@@ -189,6 +183,16 @@ impl Recovery {
         if self.alarm.is_none() {
             self.alarm = Some(now.plus(self.rtt.patience()));
         }
+    }
+
+    /// Positions that statuses have shown to be lost, one way or the other.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Whether nothing new has come for longer than a timeout.
+    pub fn is_backing_off(&self) -> bool {
+        self.rtt.is_backing_off()
     }
 
     /// A position to be sent again.
@@ -328,7 +332,6 @@ impl Recovery {
         if position.since(self.top) > 0 {
             self.top = position;
         }
-        self.answered_sent_at = self.answered_sent_at.max(Time(record.sent_at));
         if !is_unreported {
             return;
         }
@@ -365,44 +368,25 @@ impl Recovery {
             let covered = self.group.min(self.unconfirmed.end.since(first).max(0) as u32);
             self.unconfirmed.start = first.plus(covered);
         }
-        let mut trials = STUCK_TRIALS;
         for index in 0..self.group {
             let position = first.plus(index);
             if self.is_pending(position) {
-                self.handle_report(position, Report::of(payload, index), &probe, &mut trials, now);
+                self.handle_report(position, Report::of(payload, index), &probe);
             }
         }
         self.hear(now);
         true
     }
 
-    fn handle_report(
-        &mut self,
-        position: FragmentId,
-        report: Report,
-        probe: &Probe,
-        trials: &mut u32,
-        now: Time,
-    ) {
+    fn handle_report(&mut self, position: FragmentId, report: Report, probe: &Probe) {
         let is_unreported = self.flight.queue_of(position) == Some(Queue::Unreported);
         let Some(record) = self.flight.get(position) else { return };
         let was_sent_later = is_unreported && probe.ordinal.wrapping_sub(record.mark) as i32 <= -1;
         if was_sent_later || record.is_due_again != 0 {
             return;
         }
-        let sent_at = Time(record.sent_at);
         let is_news = report.is_held && record.held == 0;
         record.held |= u8::from(report.is_held);
-        // Below an inner node the sum or its result may be lost, or others may be late, or a slow link is still working through
-        // what piled up before it. The first fragment is enough to find out which; some more follow only when results of what
-        // was sent a timeout later have come.
-        let timeout = self.rtt.timeout();
-        let is_stuck = report.is_complete
-            && !report.is_final
-            && *trials > 0
-            && now.since(sent_at) >= timeout
-            && (position == probe.first || self.answered_sent_at > sent_at.plus(timeout));
-        *trials -= u32::from(is_stuck);
         if is_news {
             self.rtt.reset();
             if self.acknowledgement == Acknowledgement::Held {
@@ -412,7 +396,7 @@ impl Recovery {
         if report.is_held {
             self.flight.enqueue(position, Queue::Reported, self.top.0);
         }
-        if !report.is_held || report.is_final || is_stuck {
+        if !report.is_held || report.is_final {
             self.send_again(position);
         }
     }
@@ -420,6 +404,7 @@ impl Recovery {
     fn send_again(&mut self, position: FragmentId) {
         if let Some(record) = self.flight.get(position) {
             record.is_due_again = 1;
+            self.lost += 1;
             self.again.push_back(position);
         }
     }

@@ -48,6 +48,11 @@ impl Rtt {
         self.backoff = (self.backoff + 1).min(7);
     }
 
+    /// Whether nothing new has been heard for a timeout.
+    pub fn is_backing_off(&self) -> bool {
+        self.backoff > 0
+    }
+
     /// Something new was heard.
     pub fn reset(&mut self) {
         self.backoff = 0;
