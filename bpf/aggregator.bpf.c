@@ -4,7 +4,7 @@
 #include "contribution.h"
 #include "control.h"
 #include "egress.h"
-#include "probe.h"
+#include "survey.h"
 
 static __always_inline enum verdict handle(struct xdp_md *ctx, struct arrival *arrival) {
     switch (arrival->packet.header->kind) {
@@ -15,11 +15,11 @@ static __always_inline enum verdict handle(struct xdp_md *ctx, struct arrival *a
     case WIRESUM_KIND_PROBE:
         return answer_probe(arrival);
     case WIRESUM_KIND_STATUS:
-        return FOREIGN;
+        return pass_up(arrival, 1, WIRESUM_STATUS_WORDS);
     case WIRESUM_KIND_READY:
-        return pass_up(arrival, 0);
+        return pass_up(arrival, 0, WIRESUM_READY_WORDS);
     case WIRESUM_KIND_RATE:
-        return pass_up(arrival, 1);
+        return pass_up(arrival, 1, WIRESUM_RATE_WORDS);
     default:
         return hear(ctx, arrival);
     }
@@ -38,6 +38,8 @@ static __always_inline int aggregate_packet(struct xdp_md *ctx) {
 }
 
 SEC("xdp") int aggregate(struct xdp_md *ctx) { return aggregate_packet(ctx); }
+
+SEC("xdp") int survey(struct xdp_md *ctx) { return survey_group(ctx); }
 
 SEC("xdp/devmap") int send_copy(struct xdp_md *ctx) { return address_copy(ctx, ctx->egress_ifindex); }
 

@@ -173,6 +173,22 @@ static __always_inline void rewrite_header(const struct arrival *arrival, const 
     seal(header, deposit->format & NARROW_LANES ? lane_sum & 0xffff : lane_sum);
 }
 
+/* Notes on the check queue that a sum has gone up or a result has come down, where an interval ends, or when the
+ * daemon waits for anything to move. */
+static __always_inline void note_check(const struct arrival *arrival, __u32 position) {
+    __u32 stream = arrival->stream_index, *is_armed = bpf_map_lookup_elem(&armed, &stream);
+    __u32 rest = (1U << (arrival->stream->check_shift % 32)) - 1;
+    if (!is_armed || (!*is_armed && (position & rest) != rest))
+        return;
+    *is_armed = 0;
+    struct check *check = bpf_ringbuf_reserve(&checks, sizeof(*check), 0);
+    if (!check)
+        return;
+    check->stream = stream;
+    check->position = position;
+    bpf_ringbuf_submit(check, 0);
+}
+
 static __always_inline enum verdict contribute(struct arrival *arrival) {
     struct deposit deposit;
     if (!is_of_ours(arrival, 0))
@@ -194,6 +210,8 @@ static __always_inline enum verdict contribute(struct arrival *arrival) {
     unlock(deposit.entry);
     if (sends_the_entry(verdict))
         rewrite_header(arrival, &deposit, verdict, lane_sum);
+    if (verdict == FORWARDED)
+        note_check(arrival, deposit.position);
     return verdict;
 }
 
@@ -226,8 +244,10 @@ static __always_inline enum verdict store_result(struct arrival *arrival) {
         deposit.entry->state = WIRESUM_ENTRY_STATE_FINAL;
     }
     unlock(deposit.entry);
-    if (verdict == RESULT_STORED)
+    if (verdict == RESULT_STORED) {
         rewrite_header(arrival, &deposit, COMPLETED, deposit.promised);
+        note_check(arrival, deposit.position);
+    }
     return verdict;
 }
 

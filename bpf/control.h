@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* What needs judgement or a clock goes to the daemon, at a bounded rate. Of hellos and their like by those
  * who know the job's secret the program notes how to answer: strangers cannot fill its memory, nor keep
- * others from joining. Readies and rates pass the gate first. */
+ * others from joining. Readies, rates and statuses pass the gate first. */
 #ifndef WIRESUM_CONTROL_H
 #define WIRESUM_CONTROL_H
 
@@ -57,16 +57,14 @@ static __always_inline int is_control_damaged(const struct arrival *arrival, con
     return fold_sums(&sums, 0) != promised_sum(arrival);
 }
 
-static __always_inline enum verdict pass_up(struct arrival *arrival, int downward) {
+static __always_inline enum verdict pass_up(struct arrival *arrival, int downward, const __u32 words) {
     if (!is_of_ours(arrival, downward))
         return FOREIGN;
     if (!(downward ? comes_from_parent(arrival) : comes_from_child(arrival)))
         return BAD_CONTRIBUTOR;
     if (is_over_budget(CONTROL_BUDGET(arrival->job_index), WIRESUM_HEADER_LEN + arrival->packet.payload_len))
         return OVER_QUOTA;
-    return is_control_damaged(arrival, 4 * WIRESUM_READY_WORDS) ? DAMAGED : CONTROL;
+    return is_control_damaged(arrival, 4 * words) ? DAMAGED : CONTROL;
 }
-
-_Static_assert(WIRESUM_READY_WORDS == WIRESUM_RATE_WORDS, "one length serves both");
 
 #endif

@@ -24,6 +24,8 @@
 #define MAX_ENDPOINTS 4
 /* Hellos and welcomes whose port the daemon has not asked for yet. */
 #define MAX_HEARD 1024
+/* A page, the least there is: 256 notes. */
+#define CHECK_QUEUE_BYTES 4096
 #define V4_FRAME_LEN (sizeof(struct ethhdr) + sizeof(struct iphdr) + sizeof(struct udphdr))
 #define V6_FRAME_LEN (sizeof(struct ethhdr) + sizeof(struct ipv6hdr) + sizeof(struct udphdr))
 
@@ -49,8 +51,9 @@ struct stream {
     __u8 is_root;
     __u8 own_index; /* as a contributor at the parent */
     __u8 parent_children;
-    __u8 seat_count; /* with substitutes */
-    __u8 reserved[4];
+    __u8 seat_count;  /* with substitutes */
+    __u8 check_shift; /* log2 of the positions between two notes on the check queue */
+    __u8 reserved[3];
 };
 
 struct config {
@@ -222,6 +225,26 @@ struct tally {
 
 /* Of each job, and of what names none. */
 #define NO_JOB MAX_JOBS
+
+/* The check queue: something has moved at a position of a stream. A note that finds no room is not needed: the
+ * daemon looks at the slots when it takes those before it. */
+struct check {
+    __u32 stream;
+    __u32 position;
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_RINGBUF);
+    __uint(max_entries, CHECK_QUEUE_BYTES);
+} checks SEC(".maps");
+
+/* Of a stream: not 0, if the daemon wants a note of the very next position that moves. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, MAX_STREAMS);
+    __type(key, __u32);
+    __type(value, __u32);
+} armed SEC(".maps");
 
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

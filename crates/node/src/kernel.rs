@@ -1,12 +1,13 @@
 //! The aggregator in the kernel beside the daemon's socket: the XDP program sums, and learns from here who takes part.
 
 use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
 
 use thiserror::Error;
 use wiresum_protocol::aggregator::Membership;
 use wiresum_protocol::{Plan, Verdict};
 use wiresum_wire::{Contributor, JobId, NodeId, SubModelId};
-use wiresum_xdp::{Options, XdpAggregator, XdpError};
+use wiresum_xdp::{Options, Slots, XdpAggregator, XdpError};
 
 /// A loaded and attached XDP program, and what it has been told.
 pub struct Kernel {
@@ -96,6 +97,18 @@ impl Kernel {
     /// The kernel's refusal.
     pub fn counters(&self) -> Result<Vec<(Verdict, u64)>, KernelError> {
         self.xdp.counters().map_err(failed("the program's counters cannot be read"))
+    }
+
+    /// The slots of a job, for its transmitter.
+    #[must_use]
+    pub fn slots(&self, job: JobId) -> Slots<'_> {
+        self.xdp.slots(job)
+    }
+
+    /// Readable while the program has noted something for a transmitter.
+    #[must_use]
+    pub fn check_descriptor(&self) -> BorrowedFd<'_> {
+        self.xdp.check_descriptor()
     }
 
     /// Bytes of slot memory in the kernel.

@@ -13,4 +13,5 @@ pub mod kernel;
 pub mod server;
 pub mod tcp;
 pub mod tensor;
+pub mod transmitters;
 pub mod udp;

@@ -174,14 +174,18 @@ impl RandomTraffic {
         }
     }
 
-    /// A ready from a child, or a rate from the parent, with any content: data planes do not look at it.
+    /// A ready from a child, or a rate or status from the parent, with any content: data planes do not look at it.
     fn control(&mut self, sub_model: &SubModel, contributor: u8) -> (SocketAddr, Draft, Vec<u8>) {
         let mut payload = vec![0; 4 * ready::WORDS];
         self.rng.fill(&mut payload);
         match self.parent(sub_model) {
             Some((node, address, index)) if self.rng.chance(0.5) => {
-                let rate = self.draft(Kind::Rate, sub_model);
-                (address, Draft { node, contributor: index, ..rate }, payload)
+                let kind = if self.rng.chance(0.5) { Kind::Rate } else { Kind::Status };
+                if kind == Kind::Status {
+                    payload.resize(4 * status::WORDS, 0);
+                }
+                let draft = self.draft(kind, sub_model);
+                (address, Draft { node, contributor: index, ..draft }, payload)
             }
             _ => {
                 let ready = Draft { contributor, ..self.draft(Kind::Ready, sub_model) };

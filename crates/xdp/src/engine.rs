@@ -14,6 +14,7 @@ use crate::layout::{
     STRANGERS_BUDGET, Tally, control_budget, values_budget,
 };
 use crate::peers;
+use crate::slots::CheckQueue;
 use crate::streams::Streams;
 use crate::{AttachMode, Options, XdpError};
 
@@ -31,6 +32,7 @@ pub struct XdpAggregator {
     links: Vec<OwnedFd>,
     /// What jobs counted that are served no more.
     retired: Tally,
+    checks: CheckQueue,
 }
 
 /// The admitted children of a stream: the port of each, and the devmap that results are broadcast through.
@@ -72,8 +74,10 @@ impl XdpAggregator {
         let streams = Streams::for_plans(plans, options)?;
         let max_payload = streams.pool.payload_len() as u32;
         let config = Config { max_payload, lock_entries: options.lock_entries.into() };
+        let kernel = Kernel::load(image, &streams.pool, &config)?;
         let mut aggregator = Self {
-            kernel: Kernel::load(image, &streams.pool, &config)?,
+            checks: CheckQueue::of(&kernel)?,
+            kernel,
             streams,
             keys: [JobKey(0); MAX_JOBS],
             groups: (0..MAX_STREAMS).map(|_| None).collect(),
@@ -332,6 +336,19 @@ impl XdpAggregator {
     #[doc(hidden)]
     pub fn program(&self, name: &'static str) -> std::io::Result<OwnedFd> {
         self.kernel.program(name).as_fd().try_clone_to_owned()
+    }
+
+    pub(crate) fn streams(&self) -> &Streams {
+        &self.streams
+    }
+
+    pub(crate) fn checks(&self) -> &CheckQueue {
+        &self.checks
+    }
+
+    /// Key of the incarnation that was last started.
+    pub(crate) fn running_key(&self, job: JobId) -> Option<JobKey> {
+        self.streams.job_index(job).map(|index| self.keys[index])
     }
 
     /// Runs one of the object's programs on a frame in the kernel, without a network. For tests and benchmarks.

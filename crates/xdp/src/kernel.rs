@@ -85,7 +85,8 @@ impl Kernel {
         Ok(Self { object: load(open)? })
     }
 
-    fn map(&self, name: &'static str) -> libbpf_rs::Map<'_> {
+    /// A map by name.
+    pub fn map(&self, name: &'static str) -> libbpf_rs::Map<'_> {
         let mut maps = self.object.maps();
         maps.find(|map| map.name() == OsStr::new(name)).expect("the program has this map")
     }
@@ -116,6 +117,17 @@ impl Kernel {
         let read = self.map(map).lookup(key.as_bytes(), MapFlags::ANY);
         let bytes = read.map_err(|error| refused(format!("reading the map `{map}`"), &error))?;
         Ok(bytes.map(|bytes| V::read_from_bytes(&bytes).expect("sizes were compared at load")))
+    }
+
+    /// Reads the bytes of an array's element.
+    pub fn read(
+        &self,
+        map: &'static str,
+        index: u32,
+        flags: MapFlags,
+    ) -> Result<Option<Vec<u8>>, XdpError> {
+        let read = self.map(map).lookup(index.as_bytes(), flags);
+        read.map_err(|error| refused(format!("reading the map `{map}`"), &error))
     }
 
     /// Removes an element; it need not be there.

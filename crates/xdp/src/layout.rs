@@ -59,7 +59,8 @@ pub struct Stream {
     pub own_index: u8,
     pub parent_children: u8,
     pub seat_count: u8,
-    pub reserved: [u8; 4],
+    pub check_shift: u8,
+    pub reserved: [u8; 3],
 }
 
 /// Key of a stream in use; that of a free one is 0.
@@ -185,7 +186,7 @@ pub struct DevmapValue {
     pub program: i32,
 }
 
-/// A slot's entry; only its size matters here.
+/// A slot's entry.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Entry {
@@ -213,4 +214,24 @@ pub struct Feed {
     pub frame: [u8; V4_FRAME_LEN],
     pub header: [u8; wiresum_wire::HEADER_LEN],
     pub padding: [u8; 2],
+}
+
+/// A note on the check queue.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Check {
+    pub stream: u32,
+    pub position: u32,
+}
+
+/// The frame that the program `survey` fills.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct SurveyFrame {
+    pub stream: u32,
+    pub job_key: u32,
+    pub first: u32,
+    pub reserved: u32,
+    pub forwarded: [u32; wiresum_wire::BITMAP_WORDS],
+    pub finals: [u32; wiresum_wire::BITMAP_WORDS],
 }

@@ -33,6 +33,8 @@ mod peers;
 #[cfg(wiresum_bpf)]
 mod pool;
 #[cfg(wiresum_bpf)]
+mod slots;
+#[cfg(wiresum_bpf)]
 mod streams;
 
 #[cfg(not(wiresum_bpf))]
@@ -40,6 +42,10 @@ mod streams;
 mod engine;
 
 pub use af_xdp::{AfXdp, Arrival, FrameCounters, Sending};
+#[cfg(not(wiresum_bpf))]
+pub use engine::Slots;
 pub use engine::{XdpAggregator, attach_pass_program};
 pub use error::XdpError;
 pub use options::{AttachMode, Options};
+#[cfg(wiresum_bpf)]
+pub use slots::Slots;

@@ -180,6 +180,17 @@ impl Streams {
     pub fn index(&self, job: JobId, sub_model: SubModelId) -> Option<usize> {
         self.directory.keys.iter().position(|key| *key == stream_key(job, sub_model))
     }
+
+    /// The job and sub-model of a stream; `None` if it is free.
+    pub fn owner(&self, index: usize) -> Option<(JobId, SubModelId)> {
+        let key = *self.directory.keys.get(index)?;
+        (key != 0).then_some((JobId((key >> 16) as u16), SubModelId(key as u16)))
+    }
+
+    /// The stream with this index.
+    pub fn stream(&self, index: usize) -> &Stream {
+        &self.directory.streams[index]
+    }
 }
 
 fn entries_in(bytes: usize) -> u32 {
@@ -230,7 +241,8 @@ fn stream(
         own_index: parent.map_or(0, |(_, index)| index.0),
         parent_children: siblings.unwrap_or(0) as u8,
         seat_count: sub_model.seats(node).len() as u8,
-        reserved: [0; 4],
+        check_shift: sub_model.check_interval().ilog2() as u8,
+        reserved: [0; 3],
     }
 }
 

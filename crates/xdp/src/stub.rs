@@ -2,9 +2,11 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 
+use wiresum_protocol::transmitter::{DataPlane, Sum, Survey};
 use wiresum_protocol::{Plan, Quota, Verdict};
-use wiresum_wire::{Contributor, JobId, JobKey, NodeId, SubModelId};
+use wiresum_wire::{Contributor, FragmentId, JobId, JobKey, NodeId, SubModelId};
 
 use crate::{Options, XdpError};
 
@@ -150,6 +152,39 @@ impl XdpAggregator {
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         match self.0 {}
+    }
+
+    /// The slots of a job, for its transmitter.
+    #[must_use]
+    pub fn slots(&self, _job: JobId) -> Slots<'_> {
+        match self.0 {}
+    }
+
+    /// Readable while the program has noted something for a transmitter.
+    #[must_use]
+    pub fn check_descriptor(&self) -> BorrowedFd<'_> {
+        match self.0 {}
+    }
+}
+
+/// The slots of one job; cannot exist in this build.
+pub struct Slots<'a>(&'a Infallible);
+
+impl DataPlane for Slots<'_> {
+    fn next_check(&mut self) -> Option<(SubModelId, FragmentId)> {
+        match *self.0 {}
+    }
+
+    fn arm(&mut self, _sub_model: SubModelId) {
+        match *self.0 {}
+    }
+
+    fn survey(&mut self, _sub_model: SubModelId, _first: FragmentId) -> Survey {
+        match *self.0 {}
+    }
+
+    fn sum(&mut self, _: SubModelId, _: FragmentId, _payload: &mut [u8]) -> Option<Sum> {
+        match *self.0 {}
     }
 }
 

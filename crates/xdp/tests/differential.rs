@@ -9,11 +9,15 @@ use serde_json::Value;
 use support::{Pair, bpf_is_here, joining, setting};
 use wiresum_protocol::random_traffic::RandomTraffic;
 use wiresum_protocol::{Plan, Verdict};
-use wiresum_wire::{NodeId, Packet};
+use wiresum_wire::{FragmentId, NodeId, Packet};
 use wiresum_xdp::Options;
 
 /// Packets for each plan and node; WIRESUM_PACKETS asks for another number.
 const PACKETS: u64 = 10_000;
+/// Packets between two comparisons of the slots.
+const SURVEY_INTERVAL: u64 = 500;
+/// Positions before that of a packet from which the slots are compared.
+const BEHIND: u32 = 100;
 
 fn compare(text: &str, node: u16) {
     compare_with(&[], text, node, &Options::default());
@@ -32,8 +36,13 @@ fn compare_with(others: &[(Plan, NodeId)], text: &str, node: u16, options: &Opti
     let mut traffic = RandomTraffic::new(&plan, NodeId(node), seed);
     let mut pair = Pair::beside(others, &plan, NodeId(node), options);
     pair.join(&joining(&mut traffic));
+    let mut fed = 0;
     for step in traffic.take(packets as usize) {
         pair.feed(step.source, &step.datagram);
+        fed += 1;
+        if let (true, Ok(packet)) = (fed % SURVEY_INTERVAL == 0, Packet::parse(&step.datagram)) {
+            pair.check_slots(FragmentId(packet.header.fragment.get()).plus(BEHIND.wrapping_neg()));
+        }
     }
     pair.check_counters();
 }

@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use wiresum_protocol::{Plan, Recipients, Verdict};
+use wiresum_protocol::transmitter::DataPlane;
+use wiresum_protocol::{Plan, Recipients, Transmit, Verdict};
 use wiresum_wire::{Header, Kind, MAX_PACKET, NodeId};
 use wiresum_xdp::{AfXdp, Arrival};
 use zerocopy::FromBytes;
@@ -13,7 +14,8 @@ use crate::af_xdp::{FRAMES_PER_TURN, Outgoing, is_from_a_member};
 use crate::clock::timespec;
 use crate::jobs::Jobs;
 use crate::kernel::Kernel;
-use crate::udp::Socket;
+use crate::transmitters::Transmitters;
+use crate::udp::{SendQueue, Socket};
 
 /// How long the whole aggregator waits for a full link before it drops what it cannot send: longer than a full send
 /// buffer takes at 1 Gbit/s, shorter than a worker takes to probe for what is lost.
@@ -22,6 +24,7 @@ const SEND_PATIENCE: Duration = Duration::from_millis(20);
 /// The jobs, and what they have to send.
 pub(super) struct Adder {
     pub jobs: Jobs,
+    pub transmitters: Transmitters,
     pub kernel: Option<Kernel>,
     /// Datagrams that the kernel should have dealt with.
     pub strays: u64,
@@ -34,6 +37,7 @@ impl Adder {
     pub fn new(plans: &[Plan], node: NodeId, kernel: Option<Kernel>) -> Self {
         Self {
             jobs: Jobs::new(plans, node),
+            transmitters: Transmitters::new(plans, node),
             kernel,
             strays: 0,
             packet: Box::new([0; MAX_PACKET]),
@@ -101,7 +105,7 @@ impl Adder {
         len: usize,
         arrival: Option<&Arrival>,
     ) {
-        let Self { jobs, kernel, packet, outgoing, .. } = self;
+        let Self { jobs, transmitters, kernel, packet, outgoing, .. } = self;
         let index = jobs.index_of(&packet[..len]);
         let outcome = jobs.handle(index, source, &mut packet[..], len);
         if let (Some(arrival), Some(frames)) = (arrival, &mut outgoing.frames)
@@ -109,6 +113,10 @@ impl Adder {
         {
             frames.learn(arrival);
         }
+        transmitters.follow(index, outcome, jobs.aggregator(index).running_key());
+        with_plane(jobs, kernel.as_ref(), index, |plane| {
+            transmitters.hear(index, outcome, &packet[..], plane);
+        });
         if outcome.verdict == Verdict::Control
             && outcome.recipients != Recipients::ControlHalf
             && let Some(kernel) = kernel
@@ -126,8 +134,16 @@ impl Adder {
         }
     }
 
-    /// Gives the control halves their turn.
+    /// When the clock next calls for something.
+    pub fn idle_time(&self) -> Option<Duration> {
+        [self.jobs.control.idle_time(), self.transmitters.idle_time()].into_iter().flatten().min()
+    }
+
+    /// Gives the transmitters and the control halves their turn.
     pub fn follow_clock(&mut self, socket: &Socket) {
+        for index in 0..self.jobs.count() {
+            self.advance_transmitter(socket, index);
+        }
         self.jobs.control.handle_timeouts();
         while let Some(transmit) = self.jobs.control.poll_transmit(&mut self.packet[..]) {
             if self.outgoing.datagrams.push(transmit.destination, &self.packet[..transmit.len]) {
@@ -136,14 +152,44 @@ impl Adder {
         }
     }
 
-    /// Sends what waits, and waits for a full link a little; what is left then is lost, and asked for again.
-    pub fn flush(&mut self, socket: &Socket) {
-        while !self.outgoing.datagrams.flush(socket) {
-            let mut fds = [PollFd::new(socket, PollFlags::OUT)];
-            if poll(&mut fds, Some(&timespec(SEND_PATIENCE))).is_ok_and(|ready| ready == 0) {
-                self.outgoing.datagrams.discard();
+    fn advance_transmitter(&mut self, socket: &Socket, index: usize) {
+        let Self { jobs, transmitters, kernel, packet, outgoing, .. } = self;
+        let push = |transmit: Transmit, datagram: &[u8]| {
+            if outgoing.datagrams.push(transmit.destination, datagram) {
+                flush(&mut outgoing.datagrams, socket);
             }
+        };
+        with_plane(jobs, kernel.as_ref(), index, |plane| {
+            transmitters.advance(index, plane, &mut packet[..], push);
+        });
+    }
+
+    /// Sends what waits.
+    pub fn flush(&mut self, socket: &Socket) {
+        flush(&mut self.outgoing.datagrams, socket);
+    }
+}
+
+/// Sends what waits, and waits for a full link a little; what is left then is lost, and asked for again.
+fn flush(datagrams: &mut SendQueue, socket: &Socket) {
+    while !datagrams.flush(socket) {
+        let mut fds = [PollFd::new(socket, PollFlags::OUT)];
+        if poll(&mut fds, Some(&timespec(SEND_PATIENCE))).is_ok_and(|ready| ready == 0) {
+            datagrams.discard();
         }
+    }
+}
+
+/// The slots of a job, wherever they are.
+fn with_plane(
+    jobs: &mut Jobs,
+    kernel: Option<&Kernel>,
+    index: usize,
+    use_plane: impl FnOnce(&mut dyn DataPlane),
+) {
+    match kernel {
+        Some(kernel) => use_plane(&mut kernel.slots(jobs.id(index))),
+        None => use_plane(jobs.aggregator(index)),
     }
 }
 

@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use wiresum_protocol::{ControlHalf, Plan, Verdict};
+use wiresum_protocol::{ControlHalf, Plan, Verdict, transmitter};
 use wiresum_wire::NodeId;
 use wiresum_xdp::{AfXdp, FrameCounters};
 
@@ -104,6 +104,7 @@ impl Server {
             strays: self.adder.strays,
             sent: self.adder.outgoing.datagrams.counters.clone(),
             control: self.adder.jobs.control.counters(),
+            transmitters: self.adder.transmitters.counters(),
             frames: self.adder.outgoing.frames.as_ref().map(AfXdp::counters).unwrap_or_default(),
             connections: ConnectionCounters::default(),
         }
@@ -136,7 +137,7 @@ impl Server {
     /// How long to wait for a datagram: until the next thing that the clock calls for.
     fn patience(&self, more: bool, next_report: Option<Instant>) -> Option<Duration> {
         let at_once = more.then_some(Duration::ZERO);
-        let due = [at_once, until(next_report), self.adder.jobs.control.idle_time()];
+        let due = [at_once, until(next_report), self.adder.idle_time()];
         due.into_iter().flatten().min()
     }
 
@@ -148,6 +149,8 @@ impl Server {
         ];
         let frames = self.adder.outgoing.frames.iter().flat_map(AfXdp::descriptors);
         fds.extend(frames.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        let checks = self.adder.kernel.as_ref().map(Kernel::check_descriptor);
+        fds.extend(checks.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         match poll(&mut fds, timeout.map(timespec).as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(fds[1].revents().is_empty()),
             Err(error) => Err(error.into()),
@@ -181,6 +184,8 @@ pub struct Counters {
     pub sent: SendCounters,
     /// What the control halves count, by name.
     pub control: Vec<(&'static str, u64)>,
+    /// What the transmitters have done.
+    pub transmitters: transmitter::Counters,
     /// What the AF_XDP sockets have done.
     pub frames: FrameCounters,
     /// What has become of connections, where there are any.

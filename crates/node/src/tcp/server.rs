@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::event::epoll::EventFlags;
 use socket2::{Domain, Protocol, Socket, Type};
 use wiresum_protocol::plan::SubModel;
-use wiresum_protocol::{ControlHalf, Plan};
+use wiresum_protocol::{ControlHalf, Plan, Transmit};
 use wiresum_wire::{HEADER_LEN, Header, Kind, MAX_PACKET, NodeId};
 use wiresum_xdp::FrameCounters;
 use zerocopy::FromBytes;
@@ -17,6 +17,7 @@ use zerocopy::FromBytes;
 use super::peers::Peers;
 use crate::jobs::Jobs;
 use crate::server::Counters;
+use crate::transmitters::Transmitters;
 
 const LISTENER: usize = 0;
 const STOP: usize = 1;
@@ -51,6 +52,8 @@ pub struct TcpServer {
     local: SocketAddr,
     peers: Peers,
     jobs: Jobs,
+    /// For what a broken connection has lost.
+    transmitters: Transmitters,
     /// A packet whose answers may be longer than itself.
     packet: Box<[u8; MAX_PACKET]>,
     packets: u64,
@@ -80,6 +83,7 @@ impl TcpServer {
             local,
             peers,
             jobs,
+            transmitters: Transmitters::new(plans, node),
             packet: Box::new([0; MAX_PACKET]),
             packets: 0,
             connections: ConnectionCounters::default(),
@@ -114,6 +118,7 @@ impl TcpServer {
             strays: 0,
             sent: self.peers.counters.clone(),
             control: self.jobs.control.counters(),
+            transmitters: self.transmitters.counters(),
             frames: FrameCounters::default(),
             connections: self.connections,
         }
@@ -135,7 +140,8 @@ impl TcpServer {
         loop {
             let due = next_report.into_iter().chain(self.needs_ticks().then_some(next_tick)).min();
             let left = due.map(|due| due.saturating_duration_since(Instant::now()));
-            let timeout = left.into_iter().chain(self.jobs.control.idle_time()).min();
+            let timeout = left.into_iter().chain(self.jobs.control.idle_time());
+            let timeout = timeout.chain(self.transmitters.idle_time()).min();
             for (token, happened) in self.peers.poller.wait(timeout)? {
                 match token {
                     STOP => {
@@ -234,7 +240,7 @@ impl TcpServer {
         }
         self.packets += 1;
         let source = sender.address;
-        let Self { jobs, peers, packet, .. } = self;
+        let Self { jobs, transmitters, peers, packet, .. } = self;
         // What carries values is answered in its own length, so it may stay where it is, before the next packet.
         let memory = if carries_values(&memory[..len]) {
             memory
@@ -243,6 +249,7 @@ impl TcpServer {
             &mut packet[..]
         };
         let outcome = jobs.handle(job, source, memory, len);
+        transmitters.observe(job, outcome, memory, jobs.aggregator(job));
         let push = |destination, packet: &[u8]| peers.push(job, destination, packet);
         if jobs.deliver(job, outcome, memory, push) {
             peers.write_due(Instant::now());
@@ -250,9 +257,15 @@ impl TcpServer {
         true
     }
 
-    /// Gives the control halves their turn.
+    /// Gives the transmitters and the control halves their turn.
     fn follow_clock(&mut self) {
-        let Self { jobs, peers, packet, .. } = self;
+        let Self { jobs, transmitters, peers, packet, .. } = self;
+        for job in 0..jobs.count() {
+            let push = |transmit: Transmit, packet: &[u8]| {
+                peers.push(job, transmit.destination, packet);
+            };
+            transmitters.advance(job, jobs.aggregator(job), &mut packet[..], push);
+        }
         jobs.control.handle_timeouts();
         while let Some(transmit) = jobs.control.poll_transmit(&mut packet[..]) {
             let job = jobs.index_of(&packet[..transmit.len]);

@@ -19,6 +19,9 @@ const RATE: u64 = 500_000_000;
 const ELEMENTS: usize = 400_000;
 const LOSSES: [f64; 4] = [0.0, 0.001, 0.01, 0.05];
 const WINDOWS: [u32; 4] = [8, 32, 128, 512];
+/// In the trees: enough to see that loss inside costs no more than at the edge.
+const TREE_LOSSES: [f64; 2] = [0.0, 0.01];
+const TREE_WINDOWS: [u32; 2] = [32, 128];
 
 /// Where a table's losses are.
 #[derive(Clone, Copy)]
@@ -38,6 +41,14 @@ impl Lossy {
             Self::Tree => "tree of 3 levels, 6 workers, loss on every link",
             Self::InnerLinks => "tree of 3 levels, 6 workers, loss on the links between nodes only",
         }
+    }
+
+    fn losses(self) -> &'static [f64] {
+        if matches!(self, Self::Star) { &LOSSES } else { &TREE_LOSSES }
+    }
+
+    fn windows(self) -> &'static [u32] {
+        if matches!(self, Self::Star) { &WINDOWS } else { &TREE_WINDOWS }
     }
 
     fn tree(self) -> Tree {
@@ -89,11 +100,13 @@ fn table() -> String {
         write!(table, "\n{}\n", lossy.title()).expect("a string grows");
         for policy in ["pool", "cache"] {
             write!(table, "{policy:<6} window").expect("a string grows");
-            WINDOWS.iter().for_each(|window| write!(table, "{window:>8}").expect("a string grows"));
-            for loss in LOSSES {
+            for window in lossy.windows() {
+                write!(table, "{window:>8}").expect("a string grows");
+            }
+            for loss in lossy.losses() {
                 write!(table, "\n  loss {:>5} %", 100.0 * loss).expect("a string grows");
-                for window in WINDOWS {
-                    let share = share(lossy, policy, window, loss);
+                for window in lossy.windows() {
+                    let share = share(lossy, policy, *window, *loss);
                     write!(table, "{share:>8.3}").expect("a string grows");
                 }
             }

@@ -67,7 +67,7 @@ impl Transmitter {
     }
 
     /// Takes in what the data plane has noted, and does what is due.
-    pub fn advance(&mut self, plane: &mut impl DataPlane, now: Time) {
+    pub fn advance(&mut self, plane: &mut dyn DataPlane, now: Time) {
         while let Some((sub_model, position)) = plane.next_check() {
             self.counters.checks += 1;
             if let Some(uplink) = self.uplinks.iter_mut().find(|u| u.sub_model == sub_model) {
@@ -81,9 +81,13 @@ impl Transmitter {
         }
     }
 
-    /// A status from a parent, which has passed the node's gate.
-    pub fn handle_status(&mut self, datagram: &[u8], plane: &mut impl DataPlane, now: Time) {
-        let Ok(packet) = Packet::parse_unchecked(datagram) else { return };
+    /// A status from a parent, which has passed the node's gate; packets of other kinds are left alone.
+    pub fn handle_status(&mut self, datagram: &[u8], plane: &mut dyn DataPlane, now: Time) {
+        let Some(packet) =
+            Packet::parse_unchecked(datagram).ok().filter(|p| p.kind == Kind::Status)
+        else {
+            return;
+        };
         let sub_model = packet.header.sub_model.get();
         if let Some(uplink) = self.uplinks.iter_mut().find(|u| u.sub_model.0 == sub_model) {
             uplink.handle_status(&packet, plane, &mut self.counters, now);
@@ -100,7 +104,7 @@ impl Transmitter {
     /// Writes the next datagram to `buffer` (at least [`wiresum_wire::MAX_PACKET`] bytes).
     pub fn poll_transmit(
         &mut self,
-        plane: &mut impl DataPlane,
+        plane: &mut dyn DataPlane,
         now: Time,
         buffer: &mut [u8],
     ) -> Option<Transmit> {

@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 
-use wiresum_wire::control::status;
 use wiresum_wire::{Contributor, FragmentId, Kind, NodeId, Packet, SubModelId};
 
 use super::marks::Marks;
@@ -106,7 +105,7 @@ impl Uplink {
     }
 
     /// Looks at the slots if something has moved or is overdue.
-    pub fn advance(&mut self, plane: &mut impl DataPlane, counters: &mut Counters, now: Time) {
+    pub fn advance(&mut self, plane: &mut dyn DataPlane, counters: &mut Counters, now: Time) {
         let is_due = self.recovery.alarm().is_some_and(|alarm| alarm <= now);
         if self.is_awake || is_due {
             self.look(plane, counters, now);
@@ -119,7 +118,7 @@ impl Uplink {
     }
 
     /// Where nothing is on its way, or nothing moves, the data plane is asked to note what does next.
-    fn rest(&mut self, plane: &mut impl DataPlane, counters: &mut Counters, now: Time) {
+    fn rest(&mut self, plane: &mut dyn DataPlane, counters: &mut Counters, now: Time) {
         let is_idle = !self.recovery.is_busy() || self.recovery.is_backing_off();
         if is_idle && !self.is_armed {
             self.is_armed = true;
@@ -130,7 +129,7 @@ impl Uplink {
     }
 
     /// Takes in what the slots say.
-    fn look(&mut self, plane: &mut impl DataPlane, counters: &mut Counters, now: Time) {
+    fn look(&mut self, plane: &mut dyn DataPlane, counters: &mut Counters, now: Time) {
         self.is_awake = false;
         self.is_moving = false;
         let mut first = self.base;
@@ -199,13 +198,10 @@ impl Uplink {
     pub fn handle_status(
         &mut self,
         packet: &Packet,
-        plane: &mut impl DataPlane,
+        plane: &mut dyn DataPlane,
         counters: &mut Counters,
         now: Time,
     ) {
-        if packet.payload.len() != 4 * status::WORDS {
-            return;
-        }
         // Results that came before the status are not lost.
         self.look(plane, counters, now);
         let first = FragmentId(packet.header.fragment.get());

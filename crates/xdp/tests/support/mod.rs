@@ -9,8 +9,9 @@ use std::env;
 use std::net::{IpAddr, SocketAddr};
 
 use wiresum_protocol::random_traffic::RandomTraffic;
+use wiresum_protocol::transmitter::{DataPlane, Survey};
 use wiresum_protocol::{Aggregator, Outcome, Plan, Quota, Recipients, Verdict};
-use wiresum_wire::{MAX_PACKET, NodeId};
+use wiresum_wire::{FragmentId, MAX_PACKET, NodeId};
 use wiresum_xdp::frames::{LOCAL_MAC, PEER_MAC, udp_frame};
 use wiresum_xdp::{Options, XdpAggregator};
 
@@ -210,6 +211,22 @@ impl Pair {
         let counters = self.xdp.counters().expect("counters can be read");
         let seen = counters.iter().filter(|(_, count)| *count > 0);
         seen.map(|(verdict, count)| format!("{} {count} ", verdict.name())).collect()
+    }
+
+    /// Panics unless both tell a transmitter the same about the slots of every sub-model, from position `first` on.
+    pub fn check_slots(&mut self, first: FragmentId) {
+        let mut slots = self.xdp.slots(self.plan.job_id());
+        let payload = &mut [[0; MAX_PACKET]; 2];
+        for sub_model in self.plan.sub_models.iter().map(|sub_model| sub_model.id()) {
+            let expected = self.reference.survey(sub_model, first);
+            assert_eq!(slots.survey(sub_model, first), expected, "{sub_model} from {first}");
+            for position in (0..Survey::POSITIONS).map(|index| first.plus(index)) {
+                let expected = self.reference.sum(sub_model, position, &mut payload[0]);
+                assert_eq!(slots.sum(sub_model, position, &mut payload[1]), expected);
+                let len = expected.map_or(0, |sum| sum.payload_len);
+                assert_eq!(payload[0][..len], payload[1][..len], "{sub_model}, {position}");
+            }
+        }
     }
 
     /// Panics unless both have counted the same (the reference counts joining packets too).

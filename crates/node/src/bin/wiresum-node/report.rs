@@ -23,14 +23,22 @@ pub fn counters(arguments: &Arguments, engine: &str, counts: &Counters) -> Strin
             counts.totals().map(|(name, n)| (name.to_owned(), Value::from(n))).collect();
         let control: Map<_, _> =
             counts.control.iter().map(|(name, n)| ((*name).to_owned(), Value::from(*n))).collect();
+        let transmitter: Map<_, _> = counts
+            .transmitters
+            .list()
+            .map(|(name, n)| (name.to_owned(), Value::from(n)))
+            .into_iter()
+            .collect();
         let node = arguments.node;
-        return json!({ "node": node, "engine": engine, "verdicts": verdicts, "socket": totals, "control": control })
+        return json!({ "node": node, "engine": engine, "verdicts": verdicts, "socket": totals, "control": control,
+            "transmitter": transmitter })
             .to_string();
     }
     let verdicts = counts.verdicts.iter().map(|(verdict, n)| (verdict.name(), *n));
     let rows = verdicts
         .chain(counts.totals())
         .chain(counts.control.iter().copied())
+        .chain(counts.transmitters.list())
         .filter(|(_, n)| *n > 0);
     let rows = rows.map(|(name, n)| format!("{name:<20} {n:>14}"));
     let head = format!("{:<20} {:>14}", "verdict", "datagrams");
