@@ -28,6 +28,7 @@ measure allreduce-4-cache allreduce --workers 4 --rate 500mbit --size 25MB --pol
 measure allreduce-4-udp allreduce --workers 4 --rate 500mbit --size 25MB --engine udp --against gloo
 measure aggregator aggregator
 measure aggregator-engines aggregator --engines xdp,af_xdp,udp,tcp --runs 3 --plot build/bench
+measure loss loss --losses 0,1%,5% --size 4MB --runs 3
 measure codec codec
 measure forest forest --workers 4 --rate 200mbit --size 10MB --runs 3
 measure forest-solver forest --solver-only

@@ -1,7 +1,7 @@
 """`wiresum bench`: every figure that the documentation claims, with its rival in the same run."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -10,11 +10,17 @@ from wiresum.bench.table import render
 from wiresum.cli import options
 from wiresum.cli.console import err, note, out, print_json
 from wiresum.cli.predict import parse_starts
-from wiresum.cli.quantities import parse_numbers, parse_rate, parse_size
+from wiresum.cli.quantities import parse_fraction, parse_numbers, parse_rate, parse_size
 from wiresum.cli.testbed import choose_engine
+from wiresum.plan.aggregation_plan import Engine, Policy
+
+T = TypeVar("T")
 
 app = typer.Typer(help="Measure the product beside its rivals.", no_args_is_help=True)
 
+LOSSES = "0,0.01%,0.1%,1%,2%,5%"
+ENGINES: tuple[Engine, ...] = ("xdp", "udp")
+POLICIES: tuple[Policy, ...] = ("pool", "cache")
 LIVE_VALUES = "64,128,256,512,736"
 LIVE_RATES = "25000,50000,100000,200000,400000"
 
@@ -243,6 +249,42 @@ def limited(rate: str) -> float:
     if rate_bps is None:
         raise typer.BadParameter("the bound needs a rate; give one, as 500mbit", param_hint="--rate")
     return rate_bps
+
+
+@app.command(epilog="Example: `wiresum bench loss --losses 0,1% --topologies star --engines xdp --policies pool`")
+def loss(
+    losses: Annotated[str, typer.Option("--losses", help="Of packets on every link, each way")] = LOSSES,
+    topologies: Annotated[str, typer.Option("--topologies", help="Any of star,xagg")] = "star,xagg",
+    engines: Annotated[str, typer.Option("--engines", help="Any of xdp,udp")] = "xdp,udp",
+    policies: Annotated[str, typer.Option("--policies", help="Any of pool,cache")] = "pool,cache",
+    size: Annotated[str, typer.Option("--size", help="Of the float32 tensor")] = "8MB",
+    plot: Annotated[Path | None, typer.Option("--plot", help="Folder for a picture")] = None,
+    runs: RunsOption = 3,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Time all-reduces over links that lose packets, beside Gloo's ring over TCP; every sum is checked."""
+    from wiresum.bench import loss as benchmark
+
+    chosen = benchmark.Options(
+        losses=tuple(parse_fraction(text) for text in losses.split(",")),
+        topologies=tuple(_one_of(name, ("star", "xagg"), "--topologies") for name in topologies.split(",")),
+        engines=tuple(_one_of(name, ENGINES, "--engines") for name in engines.split(",")),
+        policies=tuple(_one_of(name, POLICIES, "--policies") for name in policies.split(",")),
+        size_bytes=parse_size(size),
+        repeats=runs,
+    )
+    with err.status("lossy links") as status:
+        report = benchmark.measure(chosen, status.update)
+    if plot:
+        note(f"drew {benchmark.draw(report, plot)}")
+    show(report, as_json)
+
+
+def _one_of(name: str, known: tuple[T, ...], option: str) -> T:
+    found = next((candidate for candidate in known if candidate == name), None)
+    if found is None:
+        raise typer.BadParameter(f"{name} is not one of {', '.join(map(str, known))}", param_hint=option)
+    return found
 
 
 def show(report: Report, as_json: bool) -> None:

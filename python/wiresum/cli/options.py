@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from wiresum.cli.quantities import parse_rate, parse_size
+from wiresum.cli.quantities import parse_fraction, parse_rate, parse_size
 from wiresum.errors import TopologyError
 from wiresum.plan import PLANNERS, TOPOLOGIES, AggregationPlan, Job, PlanOptions, Topology
 from wiresum.plan import plan as make_plan
@@ -31,6 +31,11 @@ ColocatedOption = Annotated[
     bool | None, typer.Option("--colocated", help="Servers run on the workers' hosts and share their links")
 ]
 ScaleOption = Annotated[float | None, typer.Option("--scale", help="Scale of xagg's rates [default: 0.01]")]
+LossOption = Annotated[
+    str | None,
+    typer.Option("--loss", help="Lost on every link, each way, at random: 1% or 0.01 [default: as in the topology]"),
+]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Chooses the packets that lossy links lose")]
 PolicyOption = Annotated[Policy, typer.Option("--policy", help="Slot policy of the values")]
 LanesOption = Annotated[Lanes, typer.Option("--lanes", help="Integers on the wire; 16 bits halve the bytes")]
 ExponentsOption = Annotated[
@@ -57,17 +62,22 @@ DEFAULT_GRADIENT = f"{DEFAULT_GRADIENT_BYTES // 10**6}MB"
 __all__ = ["DEFAULT_MTU_BYTES", "DEFAULT_WINDOW"]
 
 
-def load_topology(name: str, **given: Any) -> Topology:
+def load_topology(name: str, loss: str | None = None, **given: Any) -> Topology:
     """A generated topology by its name, or one from a file.
 
     Args:
         name: of a generator, or path of a file.
+        loss: on every link, instead of the topology's own.
         given: the generator's options; None stands for its default.
 
     Raises:
         TopologyError: no such name or file, or an option that it does not take.
     """
-    options = {key: value for key, value in given.items() if value is not None}
+    made = _make_topology(name, {key: value for key, value in given.items() if value is not None})
+    return made if loss is None else made.with_loss(parse_fraction(loss))
+
+
+def _make_topology(name: str, options: dict[str, Any]) -> Topology:
     if name not in TOPOLOGIES:
         _refuse_options(name, options, "a topology file")
         if not Path(name).exists():

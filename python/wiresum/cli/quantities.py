@@ -30,6 +30,21 @@ def parse_size(text: str) -> int:
     return round(_parse(text, SIZE_UNITS, "a size, as 25MB or 64KiB"))
 
 
+def parse_fraction(text: str) -> float:
+    """0.01 from `1%` or `0.01`.
+
+    Raises:
+        typer.BadParameter: it is neither, or not from 0 to below 1.
+    """
+    try:
+        fraction = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        fraction = -1.0
+    if not 0 <= fraction < 1:
+        raise typer.BadParameter(f"{text!r} is not a fraction; give one from 0 to below 1, as 1% or 0.01")
+    return fraction
+
+
 def parse_numbers(text: str) -> list[float]:
     """Positive numbers from `64,256` or `25e3`.
 

@@ -15,6 +15,7 @@ from wiresum.plan.aggregation_plan import Engine
 from wiresum.testbed import Testbed, records, support
 from wiresum.testbed import run as run_at_workers
 from wiresum.testbed.environment import BACKEND_VARIABLE
+from wiresum.testbed.networks import DEFAULT_LOSS_SEED
 
 app = typer.Typer(help="Build networks of namespaces on this machine and run commands in them.", no_args_is_help=True)
 
@@ -39,6 +40,8 @@ def run(
     server_rate: options.ServerRateOption = None,
     colocated: options.ColocatedOption = None,
     scale: options.ScaleOption = None,
+    loss: options.LossOption = None,
+    seed: options.SeedOption = DEFAULT_LOSS_SEED,
     backend: BackendOption = "wiresum",
     policy: options.PolicyOption = "pool",
     lanes: options.LanesOption = "int32-le",
@@ -61,14 +64,21 @@ def run(
     training script runs as it is. Output is shown by rank; the first failure ends the run, with its exit code.
     """
     network = load_topology(
-        topology, workers=workers, rate=rate, scale=scale, servers=servers, server_rate=server_rate, colocated=colocated
+        topology,
+        loss=loss,
+        workers=workers,
+        rate=rate,
+        scale=scale,
+        servers=servers,
+        server_rate=server_rate,
+        colocated=colocated,
     )
     made = _plan(
         network, plan, backend, engine, loopback, planner, gradient,
         policy=policy, lanes=lanes, codec=codec, exponents=exponents, window=window, slots=slots, mtu_bytes=mtu,
     )  # fmt: skip
     sink = sys.stderr if as_json else sys.stdout
-    with Testbed(network, made, name=name, mtu_bytes=mtu, loopback=loopback or None) as bed:
+    with Testbed(network, made, name=name, mtu_bytes=mtu, loopback=loopback or None, loss_seed=seed) as bed:
         _announce(bed)
 
         def show(rank: int, is_error: bool, line: str) -> None:
@@ -94,6 +104,8 @@ def up(
     server_rate: options.ServerRateOption = None,
     colocated: options.ColocatedOption = None,
     scale: options.ScaleOption = None,
+    loss: options.LossOption = None,
+    seed: options.SeedOption = DEFAULT_LOSS_SEED,
     backend: BackendOption = "wiresum",
     policy: options.PolicyOption = "pool",
     mtu: options.MtuOption = options.DEFAULT_MTU_BYTES,
@@ -104,12 +116,19 @@ def up(
 ) -> None:
     """Build a testbed and leave it up, to look around in it with `ip netns exec`."""
     network = load_topology(
-        topology, workers=workers, rate=rate, scale=scale, servers=servers, server_rate=server_rate, colocated=colocated
+        topology,
+        loss=loss,
+        workers=workers,
+        rate=rate,
+        scale=scale,
+        servers=servers,
+        server_rate=server_rate,
+        colocated=colocated,
     )
     made = _plan(
         network, plan, backend, engine, False, "direct", options.DEFAULT_GRADIENT, policy=policy, mtu_bytes=mtu
     )
-    bed = Testbed(network, made, name=name or network.name, mtu_bytes=mtu, loopback=False)
+    bed = Testbed(network, made, name=name or network.name, mtu_bytes=mtu, loopback=False, loss_seed=seed)
     bed.up()
     bed.keep()
     if as_json:

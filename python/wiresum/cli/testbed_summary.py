@@ -18,6 +18,7 @@ def summarize(bed: Testbed, backend: str, outcome: Outcome, counters: dict[str, 
         "first_failure": outcome.first_failure,
         "duration_s": outcome.duration_s,
         "links": {link: asdict(seen) for link, seen in outcome.traffic.items()},
+        "losses": {link: [asdict(count) if count else None for count in both] for link, both in outcome.losses.items()},
         "aggregators": counters,
         "left_out": bed.left_out,
     }

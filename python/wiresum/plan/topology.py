@@ -91,6 +91,8 @@ class Link(Document):
         reverse_bandwidth_bps: bit/s from target to source; as `bandwidth_bps` where absent.
         delay_s: propagation delay from source to target.
         reverse_delay_s: propagation delay from target to source; as `delay_s` where absent.
+        loss: fraction of the packets that are lost from source to target, chosen at random.
+        reverse_loss: from target to source; as `loss` where absent.
     """
 
     id: Name
@@ -100,6 +102,8 @@ class Link(Document):
     reverse_bandwidth_bps: Annotated[float, Field(gt=0)] | None = None
     delay_s: Annotated[float, Field(ge=0)] = 0.0
     reverse_delay_s: Annotated[float, Field(ge=0)] | None = None
+    loss: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    reverse_loss: Annotated[float, Field(ge=0, lt=1)] | None = None
 
     def bandwidth_from(self, node: str) -> float | None:
         """bit/s in the direction that leaves `node`."""
@@ -110,6 +114,11 @@ class Link(Document):
         """Seconds in the direction that leaves `node`."""
         backward = node == self.target and self.reverse_delay_s is not None
         return self.reverse_delay_s or 0.0 if backward else self.delay_s
+
+    def loss_from(self, node: str) -> float:
+        """Fraction of the packets that are lost in the direction that leaves `node`."""
+        backward = node == self.target and self.reverse_loss is not None
+        return self.reverse_loss or 0.0 if backward else self.loss
 
     def other_end(self, node: str) -> str:
         """The node at the end that is not `node`."""
@@ -193,6 +202,11 @@ class Topology(FileDocument):
                 if neighbour not in seen:
                     seen.add(neighbour)
                     queue.append(self.node(neighbour))
+
+    def with_loss(self, fraction: float) -> "Topology":
+        """The topology with this loss in both directions of every link."""
+        update = {"loss": fraction, "reverse_loss": None}
+        return self.model_copy(update={"links": [link.model_copy(update=update) for link in self.links]})
 
     def with_addresses(self) -> "Topology":
         """The topology with an address at every worker and every summing node that had none."""

@@ -16,7 +16,8 @@ from wiresum.plan.job import DEFAULT_MTU_BYTES
 from wiresum.testbed import aggregators, processes, records
 from wiresum.testbed.aggregators import Aggregator
 from wiresum.testbed.environment import worker_environment
-from wiresum.testbed.networks import LoopbackNetwork, NamespaceNetwork, Network, why_no_namespaces
+from wiresum.testbed.loss import LossCount
+from wiresum.testbed.networks import DEFAULT_LOSS_SEED, LoopbackNetwork, NamespaceNetwork, Network, why_no_namespaces
 from wiresum.testbed.traffic import LinkTraffic
 
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
@@ -35,6 +36,7 @@ class Testbed:
         name: distinguishes testbeds that run at the same time; by default made from topology and process.
         mtu_bytes: of every interface.
         loopback: True: never use namespaces; False: always; None: if this process may.
+        loss_seed: chooses the packets that lossy links lose.
 
     Example:
         >>> with Testbed(star(workers=2)) as bed:  # doctest: +SKIP
@@ -52,6 +54,7 @@ class Testbed:
         name: str | None = None,
         mtu_bytes: int = DEFAULT_MTU_BYTES,
         loopback: bool | None = None,
+        loss_seed: int = DEFAULT_LOSS_SEED,
     ) -> None:
         self.topology = topology.with_addresses()
         self.name = name or f"{topology.name[:12].lower()}-{os.getpid()}"
@@ -59,7 +62,7 @@ class Testbed:
         self.network: Network = (
             LoopbackNetwork(self.topology)
             if self.why_loopback
-            else NamespaceNetwork(self.name, self.topology, plan, mtu_bytes)
+            else NamespaceNetwork(self.name, self.topology, plan, mtu_bytes, loss_seed)
         )
         self.plan = plan and self.network.adapt(plan)
         self.aggregators: list[Aggregator] = []
@@ -191,6 +194,10 @@ class Testbed:
         """What has crossed each link since the testbed came up, by link id; empty on loopback."""
         return self.network.traffic()
 
+    def link_losses(self) -> dict[str, tuple[LossCount | None, LossCount | None]]:
+        """What was lost on purpose, by lossy link: from source to target, and back."""
+        return self.network.losses()
+
     def link_bytes(self) -> dict[str, tuple[int, int]]:
         """Bytes on each link, from source to target and back, Ethernet headers included."""
         return {link: (seen.forward.bytes, seen.backward.bytes) for link, seen in self.link_traffic().items()}
@@ -257,6 +264,7 @@ class Testbed:
         """Gives back what `up` took from this process."""
         for child in self._children:
             child.poll()
+        self.network.close()
         atexit.unregister(self.down)
         for number, handler in self._previous_handlers.items():
             signal.signal(number, handler)

@@ -10,12 +10,15 @@ from wiresum.plan import AggregationPlan, Topology
 from wiresum.plan.aggregation_plan import XDP_ENGINES
 from wiresum.testbed import delivery, namespaces, traffic, xdp_pass
 from wiresum.testbed.layout import lay_out
+from wiresum.testbed.loss import LossCount, LossyLinks
 from wiresum.testbed.traffic import LinkTraffic
 
 LOOPBACK = "127.0.0.1"
 MASTER_PORT = 29500
 """PyTorch's default; a namespace has every port to itself."""
 PROBE_TIMEOUT_S = 5
+DEFAULT_LOSS_SEED = 1
+"""So that two runs lose the same packets unless another seed is asked for."""
 
 
 class Network(Protocol):
@@ -50,16 +53,31 @@ class Network(Protocol):
     def traffic(self) -> dict[str, LinkTraffic]:
         """What has crossed each link."""
 
+    def losses(self) -> dict[str, tuple[LossCount | None, LossCount | None]]:
+        """What was lost on purpose, by lossy link and direction."""
+
+    def close(self) -> None:
+        """Ends what counts."""
+
 
 class NamespaceNetwork:
     """Namespaces, veth pairs, bridges and shapers."""
 
-    def __init__(self, name: str, topology: Topology, plan: AggregationPlan | None, mtu_bytes: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        topology: Topology,
+        plan: AggregationPlan | None,
+        mtu_bytes: int,
+        loss_seed: int = DEFAULT_LOSS_SEED,
+    ) -> None:
         nodes = plan.nodes if plan else []
         self._xdp_nodes = {node.name for node in nodes if node.engine in XDP_ENGINES}
         self.layout = lay_out(name, topology, mtu_bytes, self._xdp_nodes)
         self.namespaces = self.layout.namespaces
         self.left_out: list[str] = []
+        self._loss_seed = loss_seed
+        self._lossy = LossyLinks()
 
     def create(self) -> None:
         """Makes namespaces, links and shapers; puts a passing program opposite every port that will sum."""
@@ -67,6 +85,7 @@ class NamespaceNetwork:
         if self._xdp_nodes:
             self._attach_pass_programs()
         delivery.check(self.layout)
+        self._lossy.apply(self.layout, self._loss_seed)
 
     def _attach_pass_programs(self) -> None:
         with xdp_pass.loaded() as program:
@@ -104,6 +123,14 @@ class NamespaceNetwork:
         """Read at the shapers."""
         return traffic.read(self.layout)
 
+    def losses(self) -> dict[str, tuple[LossCount | None, LossCount | None]]:
+        """Read from the programs."""
+        return self._lossy.counts()
+
+    def close(self) -> None:
+        """Ends the counting of losses."""
+        self._lossy.close()
+
 
 class LoopbackNetwork:
     """Processes of this host; aggregators in user space; nothing is shaped or counted."""
@@ -116,6 +143,8 @@ class LoopbackNetwork:
             "gradients are summed in user space, not by XDP",
             "no traffic is counted",
         ]
+        if any(link.loss or link.reverse_loss for link in topology.links):
+            self.left_out.append("nothing is lost: links have no `loss`")
 
     def create(self) -> None:
         """Nothing to make."""
@@ -153,6 +182,13 @@ class LoopbackNetwork:
     def traffic(self) -> dict[str, LinkTraffic]:
         """Nothing is counted."""
         return {}
+
+    def losses(self) -> dict[str, tuple[LossCount | None, LossCount | None]]:
+        """Nothing is lost on purpose."""
+        return {}
+
+    def close(self) -> None:
+        """Nothing counts."""
 
 
 def free_ports(count: int, kind: socket.SocketKind) -> list[int]:

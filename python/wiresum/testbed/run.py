@@ -14,6 +14,7 @@ from typing import IO, Any
 from wiresum.errors import TestbedError
 from wiresum.testbed import processes
 from wiresum.testbed.bed import Testbed
+from wiresum.testbed.loss import LossCount
 from wiresum.testbed.traffic import LinkTraffic
 
 READ_BYTES = 64 * 1024
@@ -40,12 +41,14 @@ class Outcome:
         first_failure: rank of the worker that failed first; None if none did.
         duration_s: from the first start to the last end.
         traffic: what crossed each link during the run.
+        losses: what lossy links have lost on purpose since the testbed came up, from source to target, and back.
     """
 
     exit_codes: list[int]
     first_failure: int | None
     duration_s: float
     traffic: dict[str, LinkTraffic] = field(default_factory=dict)
+    losses: dict[str, tuple[LossCount | None, LossCount | None]] = field(default_factory=dict)
 
     @property
     def exit_code(self) -> int:
@@ -76,7 +79,7 @@ def run(bed: Testbed, command: Sequence[str], sink: Sink, environment: Mapping[s
         workers.wait()
     duration_s = time.monotonic() - started
     traffic = {link: seen.since(before[link]) for link, seen in bed.link_traffic().items()}
-    return Outcome(workers.exit_codes(), workers.first_failure, duration_s, traffic)
+    return Outcome(workers.exit_codes(), workers.first_failure, duration_s, traffic, bed.link_losses())
 
 
 def run_or_fail(

@@ -6,26 +6,21 @@ The program has two instructions, so it needs no compiler: it is loaded with bpf
 stays until its interface goes.
 """
 
-import ctypes
 import os
-import platform
 import socket
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from wiresum.errors import SupportError, TestbedError
+from wiresum.errors import TestbedError
+from wiresum.testbed import bpf
 from wiresum.testbed.layout import Port
 from wiresum.testbed.namespaces import inside
 
-BPF_SYSCALL = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "ppc64le": 361, "s390x": 351}
-"""Number of bpf(2)."""
-BPF_PROG_LOAD = 5
 BPF_PROG_TYPE_XDP = 6
 XDP_PASS = 2
-MOV64_R0 = struct.pack("=BBhi", 0xB7, 0, 0, XDP_PASS)
-EXIT = struct.pack("=BBhi", 0x95, 0, 0, 0)
-LICENSE = b"Dual BSD/GPL\0"
+MOV64_R0 = 0xB7
+EXIT = 0x95
 
 RTM_SETLINK = 19
 NLM_F_REQUEST_ACK = 0x05
@@ -47,19 +42,8 @@ def loaded() -> Iterator[int]:
     Raises:
         SupportError: no privilege, or a machine without BPF.
     """
-    instructions = ctypes.create_string_buffer(MOV64_R0 + EXIT, 16)
-    license_name = ctypes.create_string_buffer(LICENSE)
-    attributes = struct.pack(
-        "=IIQQ", BPF_PROG_TYPE_XDP, 2, ctypes.addressof(instructions), ctypes.addressof(license_name)
-    )
-    number = BPF_SYSCALL.get(platform.machine())
-    if number is None:
-        raise SupportError(f"XDP is not known to work on {platform.machine()}; use the engine `udp`")
-    libc = ctypes.CDLL(None, use_errno=True)
-    descriptor = int(libc.syscall(number, BPF_PROG_LOAD, ctypes.c_char_p(attributes), len(attributes)))
-    if descriptor < 0:
-        reason = os.strerror(ctypes.get_errno())
-        raise SupportError(f"the kernel refused an XDP program ({reason}); run as root, or use the engine `udp`")
+    program = bpf.instruction(MOV64_R0, value=XDP_PASS) + bpf.instruction(EXIT)
+    descriptor = bpf.load(BPF_PROG_TYPE_XDP, program, "an XDP program (the engine `udp` needs none)")
     try:
         yield descriptor
     finally:

@@ -51,6 +51,8 @@ pub(super) struct Uplink {
     /// The last look found sums that are new.
     is_moving: bool,
     is_armed: bool,
+    /// Nothing has moved yet in this incarnation.
+    is_fresh: bool,
 }
 
 impl Uplink {
@@ -72,6 +74,7 @@ impl Uplink {
             is_awake: false,
             is_moving: false,
             is_armed: false,
+            is_fresh: true,
             plan: sub_model.clone(),
         })
     }
@@ -90,12 +93,19 @@ impl Uplink {
         self.top = self.first.plus(u32::MAX);
         self.finals.clear();
         (self.is_awake, self.is_moving, self.is_armed) = (false, false, false);
+        self.is_fresh = true;
     }
 
     /// The data plane has noted that something moved at a position.
     pub fn wake(&mut self, position: FragmentId, now: Time) {
         self.is_awake = true;
         self.is_armed = false;
+        // A node that has come back in the middle of an incarnation has nothing from before, however far that is.
+        let is_beyond = position.since(self.base) as u32 >= self.plan.slots;
+        if std::mem::take(&mut self.is_fresh) && is_beyond {
+            self.base = position.plus((self.plan.slots - 1).wrapping_neg());
+            self.top = position;
+        }
         self.reach(position, now);
     }
 

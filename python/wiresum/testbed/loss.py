@@ -1,0 +1,225 @@
+"""Loses packets of a link at random, the same ones in each run with the same seed.
+
+A program of some twenty instructions at the end of the link whose packets cross the ordinary stack (where the link is
+shaped, for the same reason): XDP sends past queueing disciplines, and this end sees what any engine at the other one
+sends and receives. It runs before the shaper, so a lost packet takes no time on the link.
+
+Which packet is lost depends on its number and the seed alone: a packet is lost if the number, mixed as in SplitMix64
+(Steele, Lea and Flood, OOPSLA 2014), falls below the fraction. ARP is spared: a lost request would stop a flow for a
+second, which is a fault of the neighbour cache and none of the link.
+"""
+
+import ctypes
+import fcntl
+import os
+import socket
+import struct
+from dataclasses import dataclass
+
+from wiresum.testbed import bpf
+from wiresum.testbed.layout import Layout, Port
+from wiresum.testbed.namespaces import inside
+
+BPF_PROG_TYPE_SCHED_CLS = 3
+BPF_TCX_INGRESS = 46
+BPF_TCX_EGRESS = 47
+TCX_NEXT = -1
+TCX_DROP = 2
+PROTOCOL_OFFSET = 16
+"""Of `protocol` in the context."""
+ETHERTYPE_ARP = 0x0806
+PSEUDO_MAP_VALUE = 2
+ADDRESS = 0x18
+"""Opcode of the load of 64 bits, in two instructions."""
+LOAD_WORD, ADD_ATOMICALLY, EXIT = 0x61, 0xDB, 0x95
+MOVE, MOVE_VALUE, ADD, MULTIPLY, XOR, SHIFT_RIGHT = 0xBF, 0xB7, 0x0F, 0x2F, 0xAF, 0x77
+JUMP_IF_EQUAL, JUMP_IF_LESS = 0x15, 0xAD
+FETCH = 0x01
+GOLDEN = 0x9E3779B97F4A7C15
+MIX_1 = 0xBF58476D1CE4E5B9
+MIX_2 = 0x94D049BB133111EB
+WORD = 1 << 32
+COUNTS = struct.Struct("=QQ")
+SIOCETHTOOL = 0x8946
+IFREQ_BYTES = 40
+ETHTOOL_VALUE_BYTES = 8
+OFFLOADS = {"tso": 0x1F, "gso": 0x24, "gro": 0x2C}
+"""Commands that switch them: a packet of TCP on a lossy link has to be a packet, not a bundle of forty."""
+
+
+@dataclass(frozen=True)
+class LossCount:
+    """One direction of a lossy link.
+
+    Attributes:
+        packets: that reached the program, ARP left out.
+        lost: those that it dropped.
+    """
+
+    packets: int
+    lost: int
+
+
+class LossyDirection:
+    """The program of one direction of a link, attached until the interface goes.
+
+    Args:
+        port: the end at which it runs.
+        inward: whether it drops what arrives there, else what leaves.
+        fraction: of the packets, from 0 to 1.
+        seed: chooses them.
+
+    Raises:
+        SupportError: the kernel refused; it has to be 6.6 or newer.
+    """
+
+    def __init__(self, port: Port, inward: bool, fraction: float, seed: int) -> None:
+        self._what = f"losing packets at {port.interface} in {port.namespace} (needs Linux 6.6)"
+        self._map = bpf.create_array(COUNTS.size, self._what)
+        program = bpf.load(BPF_PROG_TYPE_SCHED_CLS, losing_program(self._map, fraction, seed), self._what)
+        try:
+            kind = BPF_TCX_INGRESS if inward else BPF_TCX_EGRESS
+            inside(port.namespace, lambda: bpf.attach(program, socket.if_nametoindex(port.interface), kind, self._what))
+        finally:
+            os.close(program)
+
+    def count(self) -> LossCount:
+        """What it has seen and dropped so far."""
+        return LossCount(*COUNTS.unpack(bpf.read_array(self._map, COUNTS.size, self._what)))
+
+    def close(self) -> None:
+        """Ends the counting; the program stays."""
+        os.close(self._map)
+
+
+class LossyLinks:
+    """Every lossy link of a layout."""
+
+    def __init__(self) -> None:
+        self._directions: dict[str, tuple[LossyDirection | None, LossyDirection | None]] = {}
+
+    def apply(self, layout: Layout, seed: int) -> None:
+        """Makes the links lossy that the topology says.
+
+        Args:
+            layout: whose namespaces exist.
+            seed: of the testbed; each direction of each link has its own, made from it.
+
+        Raises:
+            SupportError: as `LossyDirection`.
+        """
+        for index, wire in enumerate(layout.wires):
+            outward = wire.link.loss_from(wire.shaped_at.node)
+            inward = wire.link.loss_from(wire.link.other_end(wire.shaped_at.node))
+            if not outward and not inward:
+                continue
+            for port in (wire.source, wire.target):
+                _switch_offloads_off(port)
+            out = self._direction(wire.shaped_at, False, outward, direction_seed(seed, index, False))
+            back = self._direction(wire.shaped_at, True, inward, direction_seed(seed, index, True))
+            self._directions[wire.link.id] = (out, back) if wire.shaped_at == wire.source else (back, out)
+
+    @staticmethod
+    def _direction(port: Port, inward: bool, fraction: float, seed: int) -> LossyDirection | None:
+        return LossyDirection(port, inward, fraction, seed) if fraction else None
+
+    def counts(self) -> dict[str, tuple[LossCount | None, LossCount | None]]:
+        """By link: from source to target, and back; None where nothing is lost."""
+        return {
+            link: (forward.count() if forward else None, backward.count() if backward else None)
+            for link, (forward, backward) in self._directions.items()
+        }
+
+    def close(self) -> None:
+        """Ends the counting."""
+        for direction in (direction for pair in self._directions.values() for direction in pair if direction):
+            direction.close()
+        self._directions.clear()
+
+
+def mixed(number: int) -> int:
+    """The number's 64 bits well mixed, as the program does."""
+    number = number * GOLDEN % 2**64
+    number = (number ^ number >> 30) * MIX_1 % 2**64
+    number = (number ^ number >> 27) * MIX_2 % 2**64
+    return number ^ number >> 31
+
+
+def direction_seed(seed: int, link: int, inward: bool) -> int:
+    """Each direction of each link, by its place in the layout, loses packets of its own."""
+    return mixed(seed + 2 * link + inward)
+
+
+def is_lost(number: int, fraction: float, seed: int) -> bool:
+    """Whether the packet with this number, from 0, is lost."""
+    return mixed((number + seed) % 2**64) >> 32 < round(fraction * WORD)
+
+
+def losing_program(counts: int, fraction: float, seed: int) -> bytes:
+    """The program's instructions.
+
+    Args:
+        counts: a map of one value: packets, and lost ones.
+        fraction: of the packets that are lost.
+        seed: which of them.
+
+    Example:
+        >>> len(losing_program(3, 0.01, 1)) % bpf.INSTRUCTION_BYTES
+        0
+    """
+    arp = socket.htons(ETHERTYPE_ARP)
+    body = b"".join([
+        _load(6, counts, PSEUDO_MAP_VALUE),  # r6: the counts
+        bpf.instruction(MOVE_VALUE, 2, value=1),
+        bpf.instruction(ADD_ATOMICALLY, 6, 2, value=FETCH),  # r2: the packet's number
+        _load(3, seed),
+        bpf.instruction(ADD, 2, 3),
+        _load(3, GOLDEN),
+        bpf.instruction(MULTIPLY, 2, 3),
+        _mix(30, MIX_1),
+        _mix(27, MIX_2),
+        bpf.instruction(MOVE, 4, 2),
+        bpf.instruction(SHIFT_RIGHT, 4, value=31),
+        bpf.instruction(XOR, 2, 4),
+        bpf.instruction(SHIFT_RIGHT, 2, value=32),
+        _load(3, round(fraction * WORD)),
+    ])  # fmt: skip
+    drop = b"".join([
+        bpf.instruction(MOVE_VALUE, 2, value=1),
+        bpf.instruction(ADD_ATOMICALLY, 6, 2, offset=8),
+        bpf.instruction(MOVE_VALUE, 0, value=TCX_DROP),
+        bpf.instruction(EXIT),
+    ])  # fmt: skip
+    keep = bpf.instruction(MOVE_VALUE, 0, value=TCX_NEXT) + bpf.instruction(EXIT)
+    compare = bpf.instruction(JUMP_IF_LESS, 2, 3, offset=2)
+    spare = bpf.instruction(JUMP_IF_EQUAL, 5, offset=len(body + compare) // bpf.INSTRUCTION_BYTES, value=arp)
+    load_protocol = bpf.instruction(LOAD_WORD, 5, 1, offset=PROTOCOL_OFFSET)
+    return load_protocol + spare + body + compare + keep + drop
+
+
+def _mix(shift: int, factor: int) -> bytes:
+    """r2 = (r2 ^ r2 >> shift) * factor."""
+    return b"".join([
+        bpf.instruction(MOVE, 4, 2),
+        bpf.instruction(SHIFT_RIGHT, 4, value=shift),
+        bpf.instruction(XOR, 2, 4),
+        _load(3, factor),
+        bpf.instruction(MULTIPLY, 2, 3),
+    ])  # fmt: skip
+
+
+def _load(register: int, value: int, kind: int = 0) -> bytes:
+    """A register = 64 bits, or the address of a map's value."""
+    low, high = struct.unpack("=ii", struct.pack("=Q", value))
+    return bpf.instruction(ADDRESS, register, kind, value=low) + bpf.instruction(0, value=high)
+
+
+def _switch_offloads_off(port: Port) -> None:
+    def switch() -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
+            for command in OFFLOADS.values():
+                setting = ctypes.create_string_buffer(struct.pack("=II", command, 0), ETHTOOL_VALUE_BYTES)
+                request = struct.pack("16sQ", port.interface.encode(), ctypes.addressof(setting))
+                fcntl.ioctl(handle, SIOCETHTOOL, request.ljust(IFREQ_BYTES, b"\0"))
+
+    inside(port.namespace, switch)
