@@ -173,8 +173,8 @@ static __always_inline void rewrite_header(const struct arrival *arrival, const 
     seal(header, deposit->format & NARROW_LANES ? lane_sum & 0xffff : lane_sum);
 }
 
-/* Notes on the check queue that a sum has gone up or a result has come down, where an interval ends, or when the
- * daemon waits for anything to move. */
+/* Notes on the check queue that a sum has gone up or a result has come down, where an interval ends, or when
+ * the daemon waits for anything to move. */
 static __always_inline void note_check(const struct arrival *arrival, __u32 position) {
     __u32 stream = arrival->stream_index, *is_armed = bpf_map_lookup_elem(&armed, &stream);
     __u32 rest = (1U << (arrival->stream->check_shift % 32)) - 1;

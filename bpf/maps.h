@@ -226,8 +226,8 @@ struct tally {
 /* Of each job, and of what names none. */
 #define NO_JOB MAX_JOBS
 
-/* The check queue: something has moved at a position of a stream. A note that finds no room is not needed: the
- * daemon looks at the slots when it takes those before it. */
+/* The check queue: something has moved at a position of a stream. A note that finds no room is not needed:
+ * the daemon looks at the slots when it takes those before it. */
 struct check {
     __u32 stream;
     __u32 position;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What the daemon's transmitter wants to know of the slots. It never sees a packet: the daemon runs it through the
- * kernel's test-run, on a frame that is the question and becomes the answer. */
+/* What the daemon's transmitter wants to know of the slots. It never sees a packet: the daemon runs it
+ * through the kernel's test-run, on a frame that is the question and becomes the answer. */
 #ifndef WIRESUM_SURVEY_H
 #define WIRESUM_SURVEY_H
 
