@@ -31,6 +31,10 @@ class SupportError(WiresumError, OSError):
     """This machine lacks a privilege, a program or a kernel feature; the message says how to get it."""
 
 
+class ControlError(WiresumError, RuntimeError):
+    """A running aggregator refuses what it was asked for, or does not answer; the message says why, with numbers."""
+
+
 class SettingError(WiresumError, ValueError):
     """An environment variable has a value that makes no sense; the message names it and what it may be."""
 

@@ -4,15 +4,32 @@
 use std::net::SocketAddr;
 
 use wiresum_protocol::aggregator::Membership;
-use wiresum_protocol::{Aggregator, Outcome, Plan, Recipients, Verdict};
+use wiresum_protocol::{Aggregator, Outcome, Plan, Recipients, Time, Verdict};
 use wiresum_wire::{Header, JobId, NodeId};
 use zerocopy::FromBytes;
 
 use crate::control::Control;
+use crate::service::{JobQuota, Load};
 
-/// One aggregator for each job, in the order of their plans, and what acts by the clock beside them.
+/// A job, its aggregator, and what it may use.
+pub struct Served {
+    /// Its number.
+    pub job: JobId,
+    /// Its state machine.
+    pub aggregator: Aggregator,
+    /// Its bounds.
+    pub quota: JobQuota,
+    /// Bytes of slot memory that it has, wherever it is summed.
+    pub memory_bytes: u64,
+    /// Bytes of the packets that named it.
+    pub bytes: u64,
+}
+
+/// One aggregator for each job, and what acts by the clock beside them.
 pub struct Jobs {
-    aggregators: Vec<(JobId, Aggregator)>,
+    served: Vec<Served>,
+    /// What jobs counted that are served no more, and what came while there were none.
+    retired: [u64; Verdict::ALL.len()],
     /// The node's control halves. A server gives them their turn ([`Control::handle_timeouts`], then
     /// [`Control::poll_transmit`] until it is exhausted) after each batch of packets and after [`Control::idle_time`].
     pub control: Control,
@@ -22,35 +39,104 @@ impl Jobs {
     /// Allocates the memory of all jobs.
     ///
     /// # Panics
-    /// If `plans` is empty, or `node` is not in one of them.
+    /// If `node` is not in one of the plans.
     #[must_use]
     pub fn new(plans: &[Plan], node: NodeId) -> Self {
-        assert!(!plans.is_empty(), "an aggregator serves at least one job");
-        let aggregator = |plan: &Plan| (plan.job_id(), Aggregator::new(plan, node));
-        Self { aggregators: plans.iter().map(aggregator).collect(), control: Control::default() }
+        let mut jobs = Self {
+            served: Vec::new(),
+            retired: [0; Verdict::ALL.len()],
+            control: Control::default(),
+        };
+        for plan in plans {
+            let aggregator = Aggregator::new(plan, node);
+            let memory_bytes = aggregator.memory_bytes() as u64;
+            jobs.add(plan.job_id(), aggregator, JobQuota::default(), memory_bytes);
+        }
+        jobs
+    }
+
+    /// Serves one more job.
+    pub fn add(
+        &mut self,
+        job: JobId,
+        mut aggregator: Aggregator,
+        quota: JobQuota,
+        memory_bytes: u64,
+    ) {
+        aggregator.set_quota(quota.rate());
+        self.served.push(Served { job, aggregator, quota, memory_bytes, bytes: 0 });
+    }
+
+    /// Serves a job no more; `None` if it was not served.
+    pub fn remove(&mut self, job: JobId) -> Option<()> {
+        let served = self.served.remove(self.index_of_job(job)?);
+        for (verdict, count) in served.aggregator.counters() {
+            self.retired[verdict as usize] += count;
+        }
+        self.control.handle_membership(job, &Membership::default());
+        Some(())
+    }
+
+    /// Bounds a job anew.
+    pub fn set_quota(&mut self, index: usize, quota: JobQuota) {
+        self.served[index].quota = quota;
+        self.served[index].aggregator.set_quota(quota.rate());
+    }
+
+    /// Tells the jobs that have quotas the time.
+    pub fn set_time(&mut self, now: Time) {
+        let limited = self.served.iter_mut().filter(|job| job.quota.bytes_per_second.is_some());
+        limited.for_each(|job| job.aggregator.set_time(now));
+    }
+
+    /// A job and what is known of it.
+    #[must_use]
+    pub fn served(&self, index: usize) -> &Served {
+        &self.served[index]
+    }
+
+    /// What all jobs take.
+    #[must_use]
+    pub fn load(&self) -> Load {
+        Load {
+            jobs: self.served.len(),
+            memory_bytes: self.served.iter().map(|job| job.memory_bytes).sum(),
+            bytes_per_second: (0..self.served.len()).map(|index| self.rate_of(index)).sum(),
+        }
+    }
+
+    /// Bytes per second of a job's quota; 0 without one.
+    #[must_use]
+    pub fn rate_of(&self, index: usize) -> u64 {
+        self.served[index].quota.bytes_per_second.unwrap_or(0)
+    }
+
+    /// The index of a job.
+    #[must_use]
+    pub fn index_of_job(&self, job: JobId) -> Option<usize> {
+        self.served.iter().position(|served| served.job == job)
     }
 
     /// Jobs served.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.aggregators.len()
+        self.served.len()
     }
 
-    /// Bytes of slot memory of all jobs; fixed.
+    /// Bytes of slot memory of all jobs.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.aggregators.iter().map(|(_, aggregator)| aggregator.memory_bytes()).sum()
+        self.served.iter().map(|job| job.aggregator.memory_bytes()).sum()
     }
 
     /// Packets by verdict, of all jobs.
     #[must_use]
     pub fn verdicts(&self) -> [(Verdict, u64); Verdict::ALL.len()] {
         let mut verdicts = Verdict::ALL.map(|verdict| (verdict, 0));
-        for (verdict, count) in
-            self.aggregators.iter().flat_map(|(_, aggregator)| aggregator.counters())
-        {
+        for (verdict, count) in self.served.iter().flat_map(|job| job.aggregator.counters()) {
             verdicts[verdict as usize].1 += count;
         }
+        verdicts.iter_mut().zip(self.retired).for_each(|(sum, count)| sum.1 += count);
         verdicts
     }
 
@@ -59,14 +145,14 @@ impl Jobs {
     pub fn index_of(&self, packet: &[u8]) -> usize {
         let header = Header::ref_from_prefix(packet);
         let id = header.map_or(JobId(0), |(header, _)| JobId(header.job.get()));
-        self.aggregators.iter().position(|(job, _)| *job == id).unwrap_or(0)
+        self.index_of_job(id).unwrap_or(0)
     }
 
     /// The id of a job, and who takes part in it now.
     #[must_use]
     pub fn membership(&self, index: usize) -> (JobId, Membership) {
-        let (job, aggregator) = &self.aggregators[index];
-        (*job, aggregator.membership())
+        let served = &self.served[index];
+        (served.job, served.aggregator.membership())
     }
 
     /// The aggregator of a job.
@@ -92,7 +178,11 @@ impl Jobs {
         buffer: &mut [u8],
         len: usize,
     ) -> Outcome {
-        let (job, aggregator) = &mut self.aggregators[index];
+        let Some(Served { job, aggregator, bytes, .. }) = self.served.get_mut(index) else {
+            self.retired[Verdict::Foreign as usize] += 1;
+            return Outcome { verdict: Verdict::Foreign, recipients: Recipients::None, len: 0 };
+        };
+        *bytes += len as u64;
         let outcome = aggregator.handle_datagram(source, buffer, len);
         if outcome.recipients == Recipients::ControlHalf {
             self.control.handle_packet(source, &buffer[..outcome.len]);
@@ -111,7 +201,7 @@ impl Jobs {
         buffer: &mut [u8],
         mut push: impl FnMut(SocketAddr, &[u8]) -> bool,
     ) -> bool {
-        let aggregator = &mut self.aggregators[index].1;
+        let Some(Served { aggregator, .. }) = self.served.get_mut(index) else { return false };
         let packet = &mut buffer[..outcome.len];
         let due = match outcome.recipients {
             Recipients::None | Recipients::ControlHalf => false,

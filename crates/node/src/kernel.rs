@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 
 use thiserror::Error;
 use wiresum_protocol::aggregator::Membership;
-use wiresum_protocol::{Plan, Verdict};
+use wiresum_protocol::{Plan, Quota, Verdict};
 use wiresum_wire::{Contributor, JobId, NodeId, SubModelId};
 use wiresum_xdp::{Options, Slots, XdpAggregator, XdpError};
 
@@ -89,6 +89,52 @@ impl Kernel {
             }
         }
         Ok(())
+    }
+
+    /// Serves one more job, within its quota.
+    ///
+    /// # Errors
+    /// What the plan or the slot memory lacks; then nothing has changed.
+    pub fn add_job(
+        &mut self,
+        plan: &Plan,
+        node: NodeId,
+        quota: Option<Quota>,
+    ) -> Result<(), KernelError> {
+        let job = plan.job_id();
+        self.xdp.add_job(plan, node).map_err(failed(format!("job {job} cannot be added")))?;
+        self.set_quota(job, quota)
+    }
+
+    /// Serves a job no more.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn remove_job(&mut self, job: JobId) -> Result<(), KernelError> {
+        self.told.remove(&job);
+        self.xdp.remove_job(job).map_err(failed(format!("job {job} cannot be removed")))
+    }
+
+    /// Bounds what the children of a job may send.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn set_quota(&mut self, job: JobId, quota: Option<Quota>) -> Result<(), KernelError> {
+        self.xdp.set_quota(job, quota).map_err(failed(format!("quota of job {job}")))
+    }
+
+    /// Bytes of slot memory that a job takes here.
+    #[must_use]
+    pub fn memory_for(&self, plan: &Plan, node: NodeId) -> usize {
+        self.xdp.memory_for(plan, node)
+    }
+
+    /// Packets that named a job by verdict, and their bytes.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn job_counters(&self, job: JobId) -> Result<(Vec<(Verdict, u64)>, u64), KernelError> {
+        self.xdp.job_counters(job).map_err(failed("the program's counters cannot be read"))
     }
 
     /// Packets by verdict that the program has dealt with.

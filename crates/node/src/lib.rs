@@ -11,6 +11,7 @@ pub mod engine;
 pub mod jobs;
 pub mod kernel;
 pub mod server;
+pub mod service;
 pub mod tcp;
 pub mod tensor;
 pub mod transmitters;

@@ -95,7 +95,7 @@ impl XdpAggregator {
     /// # Errors
     /// [`XdpError`] says what the pool or the plan lacks; then nothing has changed.
     pub fn add_job(&mut self, plan: &Plan, node: NodeId) -> Result<(), XdpError> {
-        let index = self.streams.add(plan, node, None)?;
+        let index = self.streams.add(plan, node)?;
         let added = self.publish_job(index);
         if added.is_err() {
             self.withdraw_job(index)?;
@@ -319,13 +319,10 @@ impl XdpAggregator {
         self.streams.pool.usage().total
     }
 
-    /// Bytes of slot memory that one job has.
-    ///
-    /// # Errors
-    /// [`XdpError::UnknownJob`].
-    pub fn job_memory_bytes(&self, job: JobId) -> Result<usize, XdpError> {
-        let entries = self.streams.entries(self.job_index(job)?).unwrap_or_default();
-        Ok(self.streams.pool.bytes(entries.len() as u32))
+    /// Bytes of slot memory that a job takes here: slots are as long as the longest of any job.
+    #[must_use]
+    pub fn memory_for(&self, plan: &Plan, node: NodeId) -> usize {
+        self.streams.bytes_for(plan, node)
     }
 
     pub(crate) fn kernel(&self) -> &Kernel {

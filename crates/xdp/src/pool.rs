@@ -53,16 +53,6 @@ impl Pool {
         Some(range)
     }
 
-    /// Takes this very range, which a former daemon had given; `false` if it is not free.
-    pub fn take_at(&mut self, range: &Range<u32>) -> bool {
-        let fits = self.gaps().any(|gap| gap.start <= range.start && range.end <= gap.end);
-        if fits {
-            let place = self.taken.partition_point(|other| other.start < range.start);
-            self.taken.insert(place, range.clone());
-        }
-        fits
-    }
-
     /// Gives a range back.
     pub fn give_back(&mut self, range: &Range<u32>) {
         self.taken.retain(|other| other != range);
@@ -110,15 +100,5 @@ mod tests {
         pool.give_back(&ranges[0]);
         let expected = PoolUse { total: 100 * ENTRY, free: 40 * ENTRY, largest: 30 * ENTRY };
         assert_eq!(pool.usage(), expected);
-    }
-
-    #[test]
-    fn a_range_can_be_taken_where_it_was() {
-        let mut pool = Pool::new(100, 256);
-        assert!(pool.take_at(&(20..60)));
-        assert!(!pool.take_at(&(59..70)));
-        assert!(!pool.take_at(&(90..101)));
-        assert_eq!(pool.take(30), Some(60..90));
-        assert_eq!(pool.take(20), Some(0..20));
     }
 }

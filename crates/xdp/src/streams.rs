@@ -52,14 +52,9 @@ impl Streams {
         }
     }
 
-    /// Places a job at a node, in a range of the pool that is free, or in the one that it had; returns its index. After an error
+    /// Places a job at a node, in a free range of the pool; returns its index. After an error
     /// everything is as it was.
-    pub fn add(
-        &mut self,
-        plan: &Plan,
-        node: NodeId,
-        range: Option<Range<u32>>,
-    ) -> Result<usize, XdpError> {
+    pub fn add(&mut self, plan: &Plan, node: NodeId) -> Result<usize, XdpError> {
         let job = plan.job_id();
         let refuse = |problem| XdpError::Plan { job, node, problem };
         let place = plan.node(node).ok_or_else(|| refuse("the plan has no such node"))?;
@@ -78,7 +73,7 @@ impl Streams {
         limit("sub-models of all jobs", MAX_STREAMS - free + sub_models().count(), MAX_STREAMS)?;
         let endpoint = Endpoint::from(place.address);
         let listening = self.endpoint_index(endpoint)?;
-        let entries = self.take_entries(plan, node, range)?;
+        let entries = self.take_entries(plan, node)?;
         let index = self.jobs.iter().position(Option::is_none).expect("counted before");
         self.directory.endpoints[listening] = endpoint;
         self.directory.endpoint_count = self.directory.endpoint_count.max(listening as u32 + 1);
@@ -138,17 +133,9 @@ impl Streams {
         })
     }
 
-    fn take_entries(
-        &mut self,
-        plan: &Plan,
-        node: NodeId,
-        range: Option<Range<u32>>,
-    ) -> Result<Range<u32>, XdpError> {
+    fn take_entries(&mut self, plan: &Plan, node: NodeId) -> Result<Range<u32>, XdpError> {
         let entries = entries_of(plan, node)?;
-        let taken = match range {
-            Some(range) => self.pool.take_at(&range).then_some(range),
-            None => self.pool.take(entries),
-        };
+        let taken = self.pool.take(entries);
         let (usage, needed) = (self.pool.usage(), self.pool.bytes(entries));
         taken.ok_or(XdpError::NoMemory {
             job: plan.job_id(),
@@ -158,6 +145,11 @@ impl Streams {
             largest: usage.largest,
             total: usage.total,
         })
+    }
+
+    /// Bytes of slot memory that a job takes; too many to be had if its entries cannot be counted.
+    pub fn bytes_for(&self, plan: &Plan, node: NodeId) -> usize {
+        entries_of(plan, node).map_or(usize::MAX, |entries| self.pool.bytes(entries))
     }
 
     /// The index of a job.

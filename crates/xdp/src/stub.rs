@@ -140,11 +140,9 @@ impl XdpAggregator {
         match self.0 {}
     }
 
-    /// Bytes of slot memory that one job has.
-    ///
-    /// # Errors
-    /// [`XdpError::UnknownJob`].
-    pub fn job_memory_bytes(&self, _job: JobId) -> Result<usize, XdpError> {
+    /// Bytes of slot memory that a job takes here.
+    #[must_use]
+    pub fn memory_for(&self, _plan: &Plan, _node: NodeId) -> usize {
         match self.0 {}
     }
 

@@ -10,7 +10,7 @@ import sys
 import typer
 from pydantic import ValidationError
 
-from wiresum.cli import adjust, bench, demo, doctor, plan, predict, schema, testbed, topology, version
+from wiresum.cli import adjust, bench, demo, doctor, node, plan, predict, schema, testbed, topology, version
 from wiresum.cli.console import fail
 from wiresum.errors import NotWorthwhileError, PlanError, SupportError, TopologyError, WiresumError
 from wiresum.plan.document import describe
@@ -31,6 +31,7 @@ app = typer.Typer(
 app.add_typer(testbed.app, name="testbed")
 app.add_typer(topology.app, name="topology")
 app.add_typer(bench.app, name="bench")
+app.add_typer(node.app, name="node")
 app.command("demo", epilog="Example: `wiresum demo --workers 4 --rate 250mbit`")(demo.demo)
 app.command("plan")(plan.plan)
 app.command("adjust")(adjust.adjust)

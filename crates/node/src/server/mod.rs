@@ -7,6 +7,7 @@
 //! frames, and the socket gets the rest.
 
 mod adder;
+mod manage;
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,8 +19,9 @@ use wiresum_protocol::{ControlHalf, Plan, Verdict, transmitter};
 use wiresum_wire::NodeId;
 use wiresum_xdp::{AfXdp, FrameCounters};
 
-use crate::clock::timespec;
+use crate::clock::{Clock, timespec};
 use crate::kernel::Kernel;
+use crate::service::{Limits, Orders};
 use crate::tcp::ConnectionCounters;
 use crate::udp::{ReceiveBatch, SendCounters, Socket};
 use adder::Adder;
@@ -31,6 +33,12 @@ pub struct Server {
     received: ReceiveBatch,
     datagrams: u64,
     adder: Adder,
+    node: NodeId,
+    clock: Clock,
+    limits: Limits,
+    /// Where plans have to put this node; absent: anywhere.
+    address: Option<SocketAddr>,
+    orders: Option<Orders>,
 }
 
 impl Server {
@@ -40,7 +48,7 @@ impl Server {
     /// What the kernel says to the address.
     ///
     /// # Panics
-    /// If `plans` is empty, or `node` is not in one of them.
+    /// If `node` is not in one of the plans.
     pub fn bind(
         address: SocketAddr,
         plans: &[Plan],
@@ -50,7 +58,23 @@ impl Server {
         let under_way = if kernel.is_some() { 0 } else { datagrams_under_way(plans, node) };
         let adder = Adder::new(plans, node, kernel);
         let socket = Socket::bind(address, under_way)?;
-        Ok(Self { socket, received: ReceiveBatch::default(), datagrams: 0, adder })
+        Ok(Self {
+            socket,
+            received: ReceiveBatch::default(),
+            datagrams: 0,
+            adder,
+            node,
+            clock: Clock::default(),
+            limits: Limits::default(),
+            address: None,
+            orders: None,
+        })
+    }
+
+    /// Lets jobs come and go: takes orders, admits what the limits allow, and only plans that put this node at `address`, if
+    /// one is given.
+    pub fn take_orders(&mut self, orders: Orders, limits: Limits, address: Option<SocketAddr>) {
+        (self.orders, self.limits, self.address) = (Some(orders), limits, address);
     }
 
     /// Takes what is to be summed from AF_XDP sockets, too.
@@ -147,6 +171,7 @@ impl Server {
             PollFd::new(&self.socket, PollFlags::IN),
             PollFd::from_borrowed_fd(stop, PollFlags::IN),
         ];
+        fds.extend(self.orders.iter().map(|orders| PollFd::new(orders, PollFlags::IN)));
         let frames = self.adder.outgoing.frames.iter().flat_map(AfXdp::descriptors);
         fds.extend(frames.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         let checks = self.adder.kernel.as_ref().map(Kernel::check_descriptor);
@@ -159,6 +184,8 @@ impl Server {
 
     /// Deals with one batch of datagrams and one of frames from each queue, and with what has become due; `true` if there may be more.
     fn turn(&mut self) -> io::Result<bool> {
+        self.answer_orders();
+        self.adder.jobs.set_time(self.clock.now());
         let more_frames = self.adder.handle_frames(&self.socket);
         let more = self.socket.receive(&mut self.received)? || more_frames;
         for (source, datagram) in self.received.datagrams() {

@@ -170,6 +170,12 @@ impl Aggregator {
         self.places.iter().map(|place| place.children.len()).max().unwrap_or(0)
     }
 
+    /// Children of all sub-models together, without substitutes: that many say hello before a round can end.
+    #[must_use]
+    pub fn expected_members(&self) -> usize {
+        self.places.iter().map(|place| place.everyone().count_ones() as usize).sum()
+    }
+
     /// Datagrams by verdict.
     #[must_use]
     pub fn counters(&self) -> Vec<(Verdict, u64)> {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
+use wiresum_node::service::{Limits, MAX_JOBS, parse_rate, parse_size};
 use wiresum_protocol::Plan;
 use wiresum_wire::NodeId;
 use wiresum_xdp::{AttachMode, Options};
@@ -18,8 +19,9 @@ use crate::exit::{EXIT_CODES, Failure};
 #[derive(Debug, Parser)]
 #[command(version, after_help = EXIT_CODES)]
 pub struct Arguments {
-    /// Plan of a job to serve; may be given more than once.
-    #[arg(long = "plan", value_name = "FILE", required = true)]
+    /// Plan of a job to serve; may be given more than once, and left out if jobs are to come later (--control, --listen, and
+    /// for the engine xdp --memory).
+    #[arg(long = "plan", value_name = "FILE", required_unless_present = "control")]
     plans: Vec<PathBuf>,
     /// Which node of the plans this is, by its id.
     #[arg(long, value_name = "ID")]
@@ -39,6 +41,22 @@ pub struct Arguments {
     /// Print the counters every so many seconds.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub stats_interval: Option<Duration>,
+    /// Let jobs come and go: listen for `wiresum node` on this socket [default without a path: /run/wiresum/node-ID.sock for
+    /// root, else $XDG_RUNTIME_DIR/wiresum/node-ID.sock].
+    #[arg(long, value_name = "SOCKET", num_args = 0..=1, default_missing_value = "")]
+    control: Option<PathBuf>,
+    /// Serve metrics for Prometheus at http://ADDRESS:PORT/metrics.
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "control")]
+    pub metrics: Option<SocketAddr>,
+    /// Slot memory of all jobs: 2GiB, 64MB. The engine xdp allocates it at once [default: what the plans need].
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    memory: Option<u64>,
+    /// Most jobs.
+    #[arg(long, value_name = "NUMBER", default_value_t = MAX_JOBS, value_parser = job_count)]
+    max_jobs: usize,
+    /// Rate that the quotas of all jobs share: 10gbit. Then each job needs a quota with a rate.
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    rate: Option<u64>,
     /// Print counters as one JSON object per line.
     #[arg(long)]
     pub json: bool,
@@ -98,6 +116,9 @@ impl Arguments {
         match (self.listen, first) {
             (Some(listen), _) => Ok(listen),
             (None, Some(first)) if planned.all(|address| address == first) => Ok(first),
+            (None, None) => Err(Failure::Usage(
+                "without a --plan, say where to receive: --listen ADDRESS:PORT".to_owned(),
+            )),
             _ => Err(Failure::Usage(
                 "the plans give this node different addresses: choose one with --listen".to_owned(),
             )),
@@ -107,7 +128,7 @@ impl Arguments {
     /// Whether packets come over connections. Children learn from the plan what carries theirs, so the daemon cannot choose.
     pub fn is_over_tcp(&self, plans: &[Plan]) -> Result<bool, Failure> {
         let over_tcp = plans.iter().filter(|plan| plan.is_over_tcp()).count();
-        let (all, none) = (over_tcp == plans.len(), over_tcp == 0);
+        let (all, none) = (over_tcp > 0 && over_tcp == plans.len(), over_tcp == 0);
         match self.engine {
             EngineChoice::Plan | EngineChoice::Auto | EngineChoice::Tcp if all => Ok(true),
             EngineChoice::Tcp => Err(()),
@@ -136,8 +157,40 @@ impl Arguments {
 
     pub fn xdp_options(&self) -> Options {
         let mode = if self.generic { AttachMode::Generic } else { AttachMode::Native };
-        Options { mode, ..Options::default() }
+        Options { mode, memory: self.memory.map(|bytes| bytes as usize), ..Options::default() }
     }
+
+    /// What the daemon takes on.
+    pub fn limits(&self) -> Limits {
+        Limits { jobs: self.max_jobs, memory_bytes: self.memory, bytes_per_second: self.rate }
+    }
+
+    /// Where plans that come later have to put this node: where the first ones do, unless --listen overrides them all.
+    pub fn planned_address(&self, address: SocketAddr) -> Option<SocketAddr> {
+        self.listen.is_none().then_some(address)
+    }
+
+    /// The control socket, if there is to be one.
+    pub fn control_path(&self) -> Result<Option<PathBuf>, Failure> {
+        let Some(path) = &self.control else { return Ok(None) };
+        if !path.as_os_str().is_empty() {
+            return Ok(Some(path.clone()));
+        }
+        let folder = if rustix::process::geteuid().is_root() {
+            PathBuf::from("/run")
+        } else {
+            let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+            let problem =
+                "XDG_RUNTIME_DIR is not set: name the control socket, as --control /tmp/node.sock";
+            runtime.ok_or_else(|| Failure::Usage(problem.to_owned()))?
+        };
+        Ok(Some(folder.join(format!("wiresum/node-{}.sock", self.node))))
+    }
+}
+
+fn job_count(text: &str) -> Result<usize, String> {
+    let count = text.parse().ok().filter(|count| (1..=MAX_JOBS).contains(count));
+    count.ok_or_else(|| format!("must be a number from 1 to {MAX_JOBS}"))
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

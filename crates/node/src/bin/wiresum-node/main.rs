@@ -14,6 +14,7 @@ use wiresum_node::af_xdp;
 use wiresum_node::daemon::Daemon;
 use wiresum_node::kernel::Kernel;
 use wiresum_node::server::Server;
+use wiresum_node::service;
 use wiresum_node::tcp::TcpServer;
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::Engine;
@@ -48,6 +49,7 @@ fn serve(arguments: &Arguments) -> Result<(), Failure> {
     let plans = arguments.read_plans()?;
     let stop = signals::stop_on_interrupt()?;
     let mut daemon = start(arguments, &plans)?;
+    service::notify_ready();
     print(&report::ready(arguments.node, &daemon));
     let engine = daemon.engine();
     let print_counters = |counters: &_| print(&report::counters(arguments, engine, counters));
@@ -56,12 +58,37 @@ fn serve(arguments: &Arguments) -> Result<(), Failure> {
     end.map_err(|error| Failure::Runtime(format!("the socket failed: {error}")))
 }
 
+/// Lets jobs come and go, if the user wants it.
+fn open_service(
+    arguments: &Arguments,
+    address: SocketAddr,
+    server: &mut Server,
+) -> Result<(), Failure> {
+    let Some(path) = arguments.control_path()? else { return Ok(()) };
+    let failure = |error: std::io::Error| {
+        let metrics = arguments.metrics.map_or(String::new(), |at| format!(", or metrics at {at}"));
+        Failure::Runtime(format!("no control socket {}{metrics}: {error}", path.display()))
+    };
+    let orders = service::open(&path, arguments.metrics).map_err(failure)?;
+    log(&format!("control socket {}", path.display()));
+    if let Some(address) = orders.metrics_address() {
+        log(&format!("metrics at http://{address}/metrics"));
+    }
+    server.take_orders(orders, arguments.limits(), arguments.planned_address(address));
+    Ok(())
+}
+
 /// Everything that can fail at the start, fails here.
 fn start(arguments: &Arguments, plans: &[Plan]) -> Result<Daemon, Failure> {
     let node = NodeId(arguments.node);
     let address = arguments.address(plans)?;
     if !arguments.is_over_tcp(plans)? {
         return Ok(start_over_udp(arguments, plans, node, address)?.into());
+    }
+    if arguments.control_path()?.is_some() {
+        let problem =
+            "the engine `tcp` serves the jobs that it is started with: leave --control out";
+        return Err(Failure::Usage(problem.to_owned()));
     }
     let server = TcpServer::bind(address, plans, node);
     Ok(server.map_err(|error| exit::bind_failure(address, &error))?.into())
@@ -85,6 +112,7 @@ fn start_over_udp(
         ));
         server = server.with_frames(frames);
     }
+    open_service(arguments, address, &mut server)?;
     if let Some(remark) = server.socket().receive_buffer_remark() {
         log(&remark);
     }
@@ -94,7 +122,7 @@ fn start_over_udp(
 /// The aggregator in the kernel, if it is asked for and, with `auto`, if it can be had.
 fn start_kernel(arguments: &Arguments, plans: &[Plan]) -> Result<Option<Kernel>, Failure> {
     let node = NodeId(arguments.node);
-    let planned = plans[0].node(node).map(|node| node.engine);
+    let planned = plans.first().and_then(|plan| plan.node(node)).map(|node| node.engine);
     let loaded = || Kernel::load(plans, node, &arguments.interfaces, arguments.xdp_options());
     match (arguments.engine, planned) {
         (EngineChoice::Udp | EngineChoice::AfXdp | EngineChoice::Tcp, _)
@@ -120,7 +148,7 @@ fn start_af_xdp(
     address: SocketAddr,
 ) -> Result<Option<AfXdp>, Failure> {
     let node = NodeId(arguments.node);
-    let planned = plans[0].node(node).map(|node| node.engine);
+    let planned = plans.first().and_then(|plan| plan.node(node)).map(|node| node.engine);
     match (arguments.engine, planned) {
         (EngineChoice::AfXdp, _) | (EngineChoice::Plan, Some(Engine::AfXdp)) => {
             arguments.require_interfaces("af_xdp")?;

@@ -1,0 +1,141 @@
+//! The threads that speak with clients: a control socket, and metrics over plain HTTP.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Desk, Request, VERSION};
+
+/// Owner and group may give orders.
+const SOCKET_MODE: u32 = 0o660;
+/// Longest request in bytes: a plan of some ten thousand workers.
+const MAX_REQUEST: u64 = 4 << 20;
+/// Longest head of an HTTP request in bytes.
+const MAX_HEAD: u64 = 8 << 10;
+/// How long a client may take to say or read something. Clients are served one after the other, so a slow one delays others by
+/// this, and never the sums.
+const CLIENT_PATIENCE: Duration = Duration::from_secs(2);
+/// How long the server may take: removing a job waits for the kernel, twice for each of its streams.
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Pause after a failed `accept`, so that a lack of descriptors does not become a busy loop.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The control socket; its file goes with this.
+pub(super) struct ControlSocket {
+    path: PathBuf,
+}
+
+impl ControlSocket {
+    /// Listens at `path`, whose folder is made if it is missing. A file that a dead daemon left is replaced.
+    pub(super) fn open(path: &Path, desk: Desk) -> io::Result<Self> {
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        if UnixStream::connect(path).is_ok() {
+            return Err(io::Error::new(io::ErrorKind::AddrInUse, "another daemon answers there"));
+        }
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let listener = UnixListener::bind(path)?;
+        let socket = Self { path: path.to_owned() };
+        fs::set_permissions(path, fs::Permissions::from_mode(SOCKET_MODE))?;
+        thread::Builder::new().name("control".to_owned()).spawn(move || {
+            for client in listener.incoming() {
+                match client {
+                    Ok(client) => drop(serve(&client, &desk)),
+                    Err(_) => thread::sleep(ACCEPT_PAUSE),
+                }
+            }
+        })?;
+        Ok(socket)
+    }
+}
+
+impl Drop for ControlSocket {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Answers the requests of one client, until it has no more or takes too long.
+fn serve(client: &UnixStream, desk: &Desk) -> io::Result<()> {
+    client.set_read_timeout(Some(CLIENT_PATIENCE))?;
+    client.set_write_timeout(Some(CLIENT_PATIENCE))?;
+    let mut reader = BufReader::new(client);
+    loop {
+        let mut line = String::new();
+        let len = reader.by_ref().take(MAX_REQUEST).read_line(&mut line)?;
+        if len == 0 {
+            return Ok(());
+        }
+        let is_whole = line.ends_with('\n');
+        let answer = if is_whole { answer(&line, desk) } else { refuse("the request is too long") };
+        writeln!(&*client, "{answer}")?;
+        if !is_whole {
+            return Ok(());
+        }
+    }
+}
+
+fn answer(line: &str, desk: &Desk) -> Value {
+    match Request::parse(line) {
+        Err(problem) => refuse(&problem),
+        Ok(request) => desk.ask(request).unwrap_or_else(|| refuse("the daemon does not answer")),
+    }
+}
+
+fn refuse(problem: &str) -> Value {
+    json!({ "version": VERSION, "ok": false, "error": problem })
+}
+
+/// Metrics for Prometheus at `http://ADDRESS/metrics`.
+pub(super) struct MetricsEndpoint {
+    /// Where it listens.
+    pub address: SocketAddr,
+}
+
+impl MetricsEndpoint {
+    pub(super) fn open(address: SocketAddr, desk: Desk) -> io::Result<Self> {
+        let listener = TcpListener::bind(address)?;
+        let address = listener.local_addr()?;
+        thread::Builder::new().name("metrics".to_owned()).spawn(move || {
+            for client in listener.incoming() {
+                match client {
+                    Ok(client) => drop(serve_http(&client, &desk)),
+                    Err(_) => thread::sleep(ACCEPT_PAUSE),
+                }
+            }
+        })?;
+        Ok(Self { address })
+    }
+}
+
+fn serve_http(client: &TcpStream, desk: &Desk) -> io::Result<()> {
+    client.set_read_timeout(Some(CLIENT_PATIENCE))?;
+    client.set_write_timeout(Some(CLIENT_PATIENCE))?;
+    let mut head = BufReader::new(client).take(MAX_HEAD);
+    let mut first = String::new();
+    head.read_line(&mut first)?;
+    let mut line = first.clone();
+    while !line.trim_end().is_empty() {
+        line.clear();
+        head.read_line(&mut line)?;
+    }
+    let text = first.starts_with("GET /metrics ").then(|| desk.ask(Request::Metrics)).flatten();
+    let text = text.as_ref().and_then(|answer| answer["text"].as_str());
+    let (status, body) = text.map_or(("404 Not Found", "see /metrics\n"), |text| ("200 OK", text));
+    write!(
+        &*client,
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    )
+}

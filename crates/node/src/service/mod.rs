@@ -1,0 +1,111 @@
+//! The daemon as a service: jobs come and go, are watched and bounded, over a Unix socket.
+//!
+//! One thread of its own speaks with clients and hands each request to the server's thread, which deals with it between two
+//! batches of datagrams: so no client, however slow, makes a datagram wait, and nothing of the server needs a lock.
+//! `docs/operating.md` describes the protocol.
+
+mod limits;
+mod listener;
+mod metrics;
+mod notify;
+mod quantity;
+mod request;
+
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use serde_json::Value;
+
+use listener::{ControlSocket, MetricsEndpoint};
+
+pub use limits::{Limits, Load, MAX_JOBS, Refusal};
+pub use metrics::exposition;
+pub use notify::notify_ready;
+pub use quantity::{parse_rate, parse_size};
+pub use request::{JobQuota, Request};
+
+/// Version of the protocol; in every request and answer.
+pub const VERSION: u64 = 1;
+
+/// A request on its way to the server's thread.
+pub struct Order {
+    /// What is wanted.
+    pub request: Request,
+    answer: Sender<Value>,
+}
+
+impl Order {
+    /// Answers the client. One that has gone away is no matter.
+    pub fn answer(self, value: Value) {
+        let _ = self.answer.send(value);
+    }
+}
+
+/// The server's end: orders, and a descriptor that becomes readable when there are some.
+pub struct Orders {
+    queue: Receiver<Order>,
+    wake: UnixStream,
+    /// Its file goes with the server.
+    _socket: ControlSocket,
+    metrics: Option<MetricsEndpoint>,
+}
+
+impl Orders {
+    /// The next order, if there is one.
+    pub fn take(&mut self) -> Option<Order> {
+        // Emptied before the queue is looked at, so that no order is overlooked.
+        let mut bytes = [0; 64];
+        while self.wake.read(&mut bytes).is_ok_and(|len| len == bytes.len()) {}
+        self.queue.try_recv().ok()
+    }
+
+    /// Where metrics are served.
+    #[must_use]
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref().map(|metrics| metrics.address)
+    }
+}
+
+impl AsFd for Orders {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+}
+
+/// The clients' end.
+#[derive(Clone)]
+struct Desk {
+    queue: Sender<Order>,
+    wake: Arc<UnixStream>,
+}
+
+/// Opens the control socket, and the metrics' if an address is given.
+///
+/// # Errors
+/// Why one of them cannot be opened.
+pub fn open(control: &Path, metrics: Option<SocketAddr>) -> io::Result<Orders> {
+    let (sender, queue) = channel();
+    let (wake, woken) = UnixStream::pair()?;
+    wake.set_nonblocking(true)?;
+    woken.set_nonblocking(true)?;
+    let desk = Desk { queue: sender, wake: Arc::new(wake) };
+    let socket = ControlSocket::open(control, desk.clone())?;
+    let metrics = metrics.map(|address| MetricsEndpoint::open(address, desk)).transpose()?;
+    Ok(Orders { queue, wake: woken, _socket: socket, metrics })
+}
+
+impl Desk {
+    /// The server's answer; `None` if it has ended.
+    fn ask(&self, request: Request) -> Option<Value> {
+        let (answer, received) = channel();
+        self.queue.send(Order { request, answer }).ok()?;
+        // A full pipe has woken the server already.
+        let _ = (&*self.wake).write(&[1]);
+        received.recv_timeout(listener::ANSWER_TIMEOUT).ok()
+    }
+}

@@ -1,0 +1,105 @@
+//! What clients ask for: one JSON object on a line.
+
+use serde::Deserialize;
+use serde_json::Value;
+use wiresum_protocol::Quota;
+
+use super::VERSION;
+
+/// What a client wants.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(tag = "request", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Request {
+    /// Serve one more job.
+    Add {
+        /// The plan itself.
+        plan: Value,
+        /// Its bounds.
+        #[serde(default)]
+        quota: JobQuota,
+    },
+    /// Serve a job no more.
+    Remove {
+        /// Its number.
+        job: u16,
+    },
+    /// Change a job's bounds.
+    Quota {
+        /// Its number.
+        job: u16,
+        /// The new ones; those left out are lifted.
+        #[serde(default)]
+        quota: JobQuota,
+    },
+    /// Jobs, members, memory, counters.
+    Status,
+    /// The same for Prometheus.
+    Metrics,
+}
+
+/// Bounds of one job; absent ones do not bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JobQuota {
+    /// Most bytes of slot memory.
+    #[serde(default)]
+    pub memory_bytes: Option<u64>,
+    /// Most bytes per second that its children send together.
+    #[serde(default)]
+    pub bytes_per_second: Option<u64>,
+}
+
+impl JobQuota {
+    /// The bound on the rate.
+    #[must_use]
+    pub fn rate(&self) -> Option<Quota> {
+        self.bytes_per_second.map(Quota::bytes_per_second)
+    }
+}
+
+impl Request {
+    /// Reads a line.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(line: &str) -> Result<Self, String> {
+        let mut value: Value =
+            serde_json::from_str(line).map_err(|error| format!("not JSON: {error}"))?;
+        let version = value.as_object_mut().and_then(|fields| fields.remove("version"));
+        if version != Some(VERSION.into()) {
+            return Err(format!(
+                "this daemon speaks version {VERSION}: say `\"version\": {VERSION}`"
+            ));
+        }
+        serde_json::from_value(value)
+            .map_err(|error| format!("no request of this version: {error}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_read() {
+        let quota = r#"{"version":1,"request":"quota","job":7,"quota":{"bytes_per_second":5}}"#;
+        let limited = JobQuota { memory_bytes: None, bytes_per_second: Some(5) };
+        assert_eq!(Request::parse(quota), Ok(Request::Quota { job: 7, quota: limited }));
+        assert_eq!(Request::parse(r#"{"version":1,"request":"status"}"#), Ok(Request::Status));
+    }
+
+    #[test]
+    fn anything_else_is_refused_with_a_reason() {
+        for (line, reason) in [
+            ("hello", "not JSON"),
+            (r#"{"request":"status"}"#, "version 1"),
+            (r#"{"version":2,"request":"status"}"#, "version 1"),
+            (r#"{"version":1,"request":"dance"}"#, "dance"),
+            (r#"{"version":1,"request":"remove"}"#, "job"),
+            (r#"{"version":1,"request":"quota","job":1,"quota":{"speed":1}}"#, "speed"),
+        ] {
+            let error = Request::parse(line).expect_err(line);
+            assert!(error.contains(reason), "{line}: {error}");
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! The daemon as a service: jobs come and go over its control socket, and what does not fit is refused.
+
+mod cluster;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::ptr::NonNull;
+use std::time::Duration;
+
+use cluster::{Shape, plan};
+use serde_json::{Value, json};
+use wiresum_codec::{ElementType, Operation};
+use wiresum_node::engine::{Engine, JoinError, Options};
+use wiresum_node::tensor::tensor;
+use wiresum_protocol::Plan;
+use wiresum_protocol::plan::{Lanes, Policy};
+
+/// More than a busy machine takes to start a daemon or to sum a few values.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A daemon without jobs, killed with the test.
+struct Daemon {
+    child: Child,
+    socket: PathBuf,
+    address: SocketAddr,
+}
+
+impl Daemon {
+    fn start(name: &str, arguments: &[&str]) -> Self {
+        let file = format!("wiresum-{}-{name}.sock", std::process::id());
+        let socket = std::env::temp_dir().join(file);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wiresum-node"));
+        command.args(["--node", "0", "--engine", "udp", "--listen", "127.0.0.1:0", "--control"]);
+        command.arg(&socket).args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("a process");
+        let mut ready = String::new();
+        BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut ready).expect("text");
+        let address = ready.split("listen=").nth(1).and_then(|rest| rest.split(' ').next());
+        let address = address.and_then(|a| a.parse().ok()).unwrap_or_else(|| panic!("{ready}"));
+        Self { child, socket, address }
+    }
+
+    fn ask(&self, line: &str) -> Value {
+        let mut client = UnixStream::connect(&self.socket).expect("the socket is there");
+        client.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        writeln!(client, "{line}").expect("the daemon listens");
+        let mut answer = String::new();
+        BufReader::new(client).read_line(&mut answer).expect("an answer");
+        serde_json::from_str(&answer).unwrap_or_else(|_| panic!("no JSON: {answer}"))
+    }
+
+    fn add(&self, plan: &Plan, quota: &Value) -> Value {
+        let request = json!({ "version": 1, "request": "add", "plan": plan, "quota": quota });
+        self.ask(&request.to_string())
+    }
+
+    fn request(&self, request: &str, job: u16) -> Value {
+        self.ask(&json!({ "version": 1, "request": request, "job": job }).to_string())
+    }
+
+    fn status(&self) -> Value {
+        self.ask(r#"{"version":1,"request":"status"}"#)
+    }
+
+    /// A star of one worker at this daemon.
+    fn plan(&self, job: u16) -> Plan {
+        let mut plan = plan(Shape::Star, 1, Lanes::Int32Le, Policy::Pool);
+        plan.job.id = job;
+        plan.nodes[0].address = self.address;
+        plan
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_file(&self.socket);
+    }
+}
+
+fn join(plan: &Plan, incarnation: u64) -> Result<Engine, JoinError> {
+    Engine::join(plan, 0, incarnation, Options { timeout: PATIENCE, ..Options::default() })
+}
+
+/// Sums a tensor of ones with itself alone, and returns its last value.
+fn reduce(plan: &Plan, incarnation: u64) -> f32 {
+    let engine = join(plan, incarnation).expect("the job is served");
+    let mut values = vec![1f32; 10_000];
+    let data = NonNull::from(&mut *values).cast();
+    let (element, operation) = (ElementType::Float32, Operation::Sum);
+    // SAFETY: `all_reduce` returns when the engine has dropped the buffer, and `values` lives longer.
+    let buffer = unsafe { tensor(data, values.len(), element, operation, engine.format()) };
+    engine.all_reduce(buffer, PATIENCE).expect("a sum");
+    values[values.len() - 1]
+}
+
+#[test]
+fn jobs_come_are_summed_and_go() {
+    let daemon = Daemon::start("jobs", &[]);
+    let (first, second) = (daemon.plan(7), daemon.plan(8));
+    assert_eq!(daemon.add(&first, &json!({}))["ok"], true);
+    assert_eq!(daemon.add(&second, &json!({}))["ok"], true);
+    assert_eq!((reduce(&first, 1), reduce(&second, 1)), (1.0, 1.0));
+    let status = daemon.status();
+    assert_eq!(status["jobs"][1]["job"], 8);
+    assert!(status["jobs"][1]["verdicts"]["completed"].as_u64() > Some(0), "{status}");
+    assert!(status["jobs"][1]["bytes"].as_u64() > Some(10_000), "{status}");
+    assert_eq!(daemon.request("remove", 7)["ok"], true);
+    assert_eq!(daemon.status()["jobs"].as_array().map(Vec::len), Some(1));
+    let refusal = join(&first, 2).err().expect("the job is gone").to_string();
+    assert!(refusal.contains("no plan"), "{refusal}");
+    assert_eq!(reduce(&second, 2), 1.0, "the other job goes on");
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_numbers() {
+    let daemon = Daemon::start("limits", &["--memory", "2MB", "--max-jobs", "1"]);
+    let mut large = daemon.plan(7);
+    large.sub_models.iter_mut().for_each(|sub_model| sub_model.slots = 4096);
+    let says = |answer: Value, words: &str| {
+        let error = answer["error"].as_str().unwrap_or_default().to_owned();
+        assert!(answer["ok"] == false && error.contains(words), "{words}: {answer}");
+    };
+    says(daemon.add(&large, &json!({})), "2000000 are free");
+    let small = daemon.plan(7);
+    says(daemon.add(&small, &json!({ "memory_bytes": 10 })), "the job's quota is 10");
+    assert_eq!(daemon.add(&small, &json!({}))["ok"], true);
+    says(daemon.add(&small, &json!({})), "served already");
+    says(daemon.add(&daemon.plan(8), &json!({})), "--max-jobs");
+    says(daemon.request("remove", 9), "not served");
+    let mut elsewhere = daemon.plan(8);
+    elsewhere.nodes[0].id = 4;
+    says(daemon.add(&elsewhere, &json!({})), "sub_models");
+    says(daemon.ask("nonsense"), "not JSON");
+}
+
+#[test]
+fn a_quota_bounds_a_job_and_can_be_lifted() {
+    let daemon = Daemon::start("quota", &["--rate", "1gbit"]);
+    let plan = daemon.plan(7);
+    let refused = daemon.add(&plan, &json!({}));
+    assert!(refused["error"].as_str().is_some_and(|error| error.contains("quota with a rate")));
+    assert_eq!(daemon.add(&plan, &json!({ "bytes_per_second": 125_000_000 }))["ok"], true);
+    assert_eq!(reduce(&plan, 1), 1.0);
+    let more = json!({ "version": 1, "request": "quota", "job": 7, "quota": { "bytes_per_second": 125_000_001 } });
+    assert!(
+        daemon.ask(&more.to_string())["error"].as_str().is_some_and(|e| e.contains("125000000"))
+    );
+    let less = json!({ "version": 1, "request": "quota", "job": 7, "quota": { "bytes_per_second": 60_000 } });
+    assert_eq!(daemon.ask(&less.to_string())["ok"], true);
+    assert_eq!(daemon.status()["jobs"][0]["quota"]["bytes_per_second"], 60_000);
+}
+
+#[test]
+fn metrics_are_served_over_http() {
+    let mut daemon = Daemon::start("metrics", &["--metrics", "127.0.0.1:0"]);
+    assert_eq!(daemon.add(&daemon.plan(7), &json!({}))["ok"], true);
+    let mut errors = BufReader::new(daemon.child.stderr.take().expect("a pipe"));
+    let address = loop {
+        let mut line = String::new();
+        assert!(errors.read_line(&mut line).expect("text") > 0, "no address");
+        if let Some(rest) = line.trim().split("metrics at http://").nth(1) {
+            break rest.trim_end_matches("/metrics").to_owned();
+        }
+    };
+    let get = |path: &str| {
+        let mut client = TcpStream::connect(&address).expect("it listens");
+        client.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        write!(client, "GET {path} HTTP/1.1\r\nHost: node\r\n\r\n").expect("sent");
+        let mut text = String::new();
+        client.read_to_string(&mut text).expect("an answer");
+        text
+    };
+    let text = get("/metrics");
+    assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+    assert!(text.contains("wiresum_memory_bytes{node=\"0\",job=\"7\"}"), "{text}");
+    assert!(get("/").starts_with("HTTP/1.1 404"));
+}
+
+/// The engine `udp` with no user id of its own and no capabilities.
+#[test]
+fn the_daemon_needs_no_root() {
+    let socket = std::env::temp_dir().join(format!("wiresum-{}-nobody.sock", std::process::id()));
+    let daemon = env!("CARGO_BIN_EXE_wiresum-node");
+    let arguments = ["--node", "0", "--engine", "udp", "--listen", "127.0.0.1:0", "--control"];
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"]);
+    command.args(["--bounding-set=-all", "--inh-caps=-all", daemon]).args(arguments);
+    command.arg(&socket).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let is_root = rustix::process::geteuid().is_root();
+    let Some(mut child) = is_root.then(|| command.spawn().ok()).flatten() else {
+        eprintln!("SKIPPED: an unprivileged daemon: needs root and setpriv to begin with");
+        return;
+    };
+    let mut ready = String::new();
+    BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut ready).expect("text");
+    let _ = child.kill();
+    let output = child.wait_with_output().expect("an end");
+    let _ = std::fs::remove_file(&socket);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    if errors.contains("Permission denied") && errors.contains("exec") {
+        eprintln!("SKIPPED: an unprivileged daemon: nobody may not read this folder");
+        return;
+    }
+    assert!(ready.contains("engine=udp"), "{ready}{errors}");
+}

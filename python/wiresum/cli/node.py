@@ -1,0 +1,137 @@
+"""`wiresum node`: jobs of a running aggregator."""
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from wiresum.cli.console import note, out, print_json
+from wiresum.cli.options import JsonOption
+from wiresum.cli.quantities import parse_rate, parse_size
+from wiresum.errors import ControlError
+from wiresum.testbed import control
+
+BITS_PER_BYTE = 8
+
+app = typer.Typer(help="Jobs of a running aggregator: add, remove, bound, watch.", no_args_is_help=True)
+
+NodeOption = Annotated[int, typer.Option("--node", help="Which daemon of this machine, by its node's id")]
+SocketOption = Annotated[
+    Path | None, typer.Option("--socket", help="Its control socket [default: /run/wiresum/node-ID.sock]")
+]
+MemoryOption = Annotated[str | None, typer.Option("--memory", help="Most slot memory of the job, as 64MB")]
+RateOption = Annotated[str | None, typer.Option("--rate", help="Most that its workers send together, as 2gbit")]
+JobArgument = Annotated[int, typer.Argument(metavar="JOB", help="The job's number")]
+
+
+@app.command(epilog="Example: `wiresum node add plan.json --rate 2gbit`")
+def add(
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The job's plan file")],
+    memory: MemoryOption = None,
+    rate: RateOption = None,
+    node: NodeOption = 0,
+    socket: SocketOption = None,
+) -> None:
+    """Serve one more job, if it fits."""
+    try:
+        content = json.loads(plan.read_text())
+    except (OSError, ValueError) as error:
+        raise ControlError(f"plan {plan} cannot be read: {error}") from error
+    answer = control.ask(_path(socket, node), "add", plan=content, quota=quota(memory, rate))
+    note(f"job {answer['job']} is served, with {answer['memory_bytes']} bytes of slot memory")
+
+
+@app.command(epilog="Example: `wiresum node remove 7`")
+def remove(job: JobArgument, node: NodeOption = 0, socket: SocketOption = None) -> None:
+    """Serve a job no more; its workers get errors."""
+    control.ask(_path(socket, node), "remove", job=job)
+    note(f"job {job} is served no more")
+
+
+@app.command("quota", epilog="Example: `wiresum node quota 7 --rate 2gbit`")
+def set_quota(
+    job: JobArgument,
+    memory: MemoryOption = None,
+    rate: RateOption = None,
+    node: NodeOption = 0,
+    socket: SocketOption = None,
+) -> None:
+    """Bound a job anew; what is left out is lifted."""
+    control.ask(_path(socket, node), "quota", job=job, quota=quota(memory, rate))
+
+
+@app.command("list", epilog="Example: `wiresum node list`")
+def list_jobs(node: NodeOption = 0, socket: SocketOption = None) -> None:
+    """Numbers of the jobs that are served, one on a line."""
+    for job in control.ask(_path(socket, node), "status")["jobs"]:
+        print(job["job"])
+
+
+@app.command(epilog="Example: `wiresum node status --interval 2`")
+def status(
+    node: NodeOption = 0,
+    socket: SocketOption = None,
+    interval: Annotated[float, typer.Option("--interval", min=0.1, help="Seconds over which rates are taken")] = 1.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Jobs, members, memory, rates and what became of packets."""
+    path = _path(socket, node)
+    first = control.ask(path, "status")
+    if as_json:
+        print_json(first)
+        return
+    time.sleep(interval)
+    out.print(table(first, control.ask(path, "status")))
+
+
+@app.command(epilog="Example: `wiresum node metrics`")
+def metrics(node: NodeOption = 0, socket: SocketOption = None) -> None:
+    """The counters as Prometheus reads them."""
+    print(control.ask(_path(socket, node), "metrics")["text"], end="")
+
+
+def quota(memory: str | None, rate: str | None) -> dict[str, int]:
+    """The fields of a quota; what is not bounded is left out."""
+    bounds = {}
+    if memory is not None:
+        bounds["memory_bytes"] = parse_size(memory)
+    rate_bps = parse_rate(rate) if rate is not None else None
+    if rate_bps is not None:
+        bounds["bytes_per_second"] = round(rate_bps / BITS_PER_BYTE)
+    return bounds
+
+
+def table(before: dict[str, Any], after: dict[str, Any]) -> Table:
+    """One row for each job, with rates from two statuses."""
+    seconds = max(after["uptime_s"] - before["uptime_s"], 1e-6)
+    former = {job["job"]: job for job in before["jobs"]}
+    rows = Table(box=None, title=f"node {after['node']}, {after['engine']} at {after['listen']}", title_justify="left")
+    for heading in ("job", "members", "memory", "rate", "quota", "summed", "over quota", "dropped"):
+        rows.add_column(heading, justify="right")
+    for job in after["jobs"]:
+        moved = job["bytes"] - former.get(job["job"], job)["bytes"]
+        allowed = job["quota"]["bytes_per_second"]
+        verdicts = job["verdicts"]
+        rows.add_row(
+            str(job["job"]),
+            f"{job['members']} of {job['expected_members']}",
+            f"{job['memory_bytes'] / 1e6:.1f} MB",
+            megabits(moved / seconds),
+            "none" if allowed is None else megabits(allowed),
+            str(verdicts["completed"] + verdicts["forwarded"]),
+            str(verdicts["over_quota"]),
+            str(sum(verdicts[name] for name in ("malformed", "foreign", "bad_contributor", "damaged", "mismatch"))),
+        )
+    return rows
+
+
+def megabits(bytes_per_second: float) -> str:
+    """A rate for people."""
+    return f"{bytes_per_second * BITS_PER_BYTE / 1e6:.1f} Mbit/s"
+
+
+def _path(socket: Path | None, node: int) -> Path:
+    return socket or control.default_socket(node)

@@ -1,0 +1,85 @@
+"""`wiresum node` against a running daemon."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from wiresum.cli.main import app
+from wiresum.cli.node import quota, table
+from wiresum.errors import ControlError
+from wiresum.plan import Job, PlanOptions, plan, star
+from wiresum.testbed import control
+from wiresum.testbed.aggregators import find_binary
+
+ADDRESS = "127.0.0.1:0"
+
+
+@pytest.fixture
+def daemon(tmp_path: Path):
+    socket = tmp_path / "node.sock"
+    line = [find_binary(), "--node", "0", "--engine", "udp", "--listen", ADDRESS, "--memory", "16MB"]
+    process = subprocess.Popen([*line, "--control", str(socket)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith(b"ready ")
+    yield socket
+    process.terminate()
+    assert process.wait(timeout=10) == 0
+    assert not socket.exists(), "the socket's file goes with the daemon"
+
+
+@pytest.fixture
+def plan_file(tmp_path: Path) -> Path:
+    path = tmp_path / "plan.json"
+    made = plan(star(2), Job(id=7), PlanOptions(engine="udp"))
+    made.write(path)
+    return path
+
+
+def run(*arguments: str):
+    return CliRunner().invoke(app, ["node", *arguments])
+
+
+def test_a_job_comes_is_watched_and_goes(daemon: Path, plan_file: Path):
+    assert run("add", str(plan_file), "--rate", "2gbit", "--socket", str(daemon)).exit_code == 0
+    assert run("list", "--socket", str(daemon)).stdout == "7\n"
+    seen = json.loads(run("status", "--json", "--socket", str(daemon)).stdout)
+    assert seen["jobs"][0]["quota"]["bytes_per_second"] == 250_000_000
+    assert "2000.0" in run("status", "--interval", "0.1", "--socket", str(daemon)).stdout
+    assert 'wiresum_members{node="0",job="7"} 0' in run("metrics", "--socket", str(daemon)).stdout
+    assert run("remove", "7", "--socket", str(daemon)).exit_code == 0
+    assert run("list", "--socket", str(daemon)).stdout == ""
+
+
+def test_a_refusal_says_why(daemon: Path, plan_file: Path):
+    refused = run("add", str(plan_file), "--memory", "1kb", "--socket", str(daemon))
+    assert isinstance(refused.exception, ControlError)
+    assert "the job's quota is 1000" in str(refused.exception)
+
+
+def test_a_missing_daemon_is_named(tmp_path: Path):
+    with pytest.raises(ControlError, match="is the daemon running"):
+        control.ask(tmp_path / "nobody.sock", "status")
+
+
+def test_quotas_are_bytes():
+    assert quota("64MB", "8mbit") == {"memory_bytes": 64_000_000, "bytes_per_second": 1_000_000}
+    assert quota(None, None) == {}
+
+
+def test_rates_are_differences():
+    verdicts = dict.fromkeys(
+        ["completed", "forwarded", "over_quota", "malformed", "foreign", "bad_contributor", "damaged", "mismatch"], 0
+    )
+    job = {"job": 7, "members": 2, "expected_members": 4, "memory_bytes": 10, "verdicts": verdicts}
+    before, after = (
+        {"node": 0, "engine": "xdp", "listen": "a", "uptime_s": at,
+         "jobs": [{**job, "bytes": count, "quota": {"bytes_per_second": None}}]}
+        for at, count in ((1.0, 500_000), (3.0, 2_500_000))
+    )  # fmt: skip
+    rows = table(before, after)
+    assert [list(column.cells)[0] for column in rows.columns][:5] == ["7", "2 of 4", "0.0 MB", "8.0 Mbit/s", "none"]
