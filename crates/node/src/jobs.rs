@@ -157,13 +157,13 @@ impl Jobs {
 
     /// The aggregator of a job.
     pub fn aggregator(&mut self, index: usize) -> &mut Aggregator {
-        &mut self.aggregators[index].1
+        &mut self.served[index].aggregator
     }
 
     /// The id of a job.
     #[must_use]
     pub fn id(&self, index: usize) -> JobId {
-        self.aggregators[index].0
+        self.served[index].job
     }
 
     /// Gives the packet in `buffer[..len]` to a job's aggregator, which may leave another in its place. The control halves learn
