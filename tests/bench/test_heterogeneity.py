@@ -13,7 +13,7 @@ from wiresum.testbed.support import why_no_xdp
 FIG_1 = Options(rate_bps=10e9, slow_rate_bps=5e9, late_s=2.0, size_bytes=1_250_000_000)
 
 
-@pytest.mark.parametrize(("method", "seconds"), [("pool", 4.0), ("xagg", 3.0)])
+@pytest.mark.parametrize(("method", "seconds"), [("ps", 4.0), ("pool", 4.0), ("xagg", 3.0)])
 def test_the_papers_times(method: str, seconds: float) -> None:
     assert in_theory(METHODS[method], FIG_1) == pytest.approx(seconds)
     assert in_theory(METHODS[method], Options()) == pytest.approx(seconds), "at 1:100"

@@ -9,12 +9,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from wiresum import wire
+from wiresum.bench.baselines import BASELINES
 from wiresum.bench.late_worker import Task
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.errors import PlanError, TestbedError
 from wiresum.plan import AggregationPlan, Job, Node, PlanOptions, Topology, plan
 from wiresum.plan.aggregation_plan import Engine
-from wiresum.plan.predict import predict, predict_tree
+from wiresum.plan.job import DEFAULT_MTU_BYTES
+from wiresum.plan.predict import Prediction, predict, predict_tree
 from wiresum.plan.topologies import stragglers
 from wiresum.testbed import Testbed, run_or_fail
 from wiresum.testbed.shaping import BURST_BYTES, QUEUE_BYTES
@@ -25,6 +28,9 @@ UNHINDERED = "20gbit"
 QUANTUM_BYTES = 60_000
 """Of a class of traffic, each turn: the most that htb takes without a warning."""
 TC_TIMEOUT_S = 10.0
+
+TCP_HEADER_BYTES = 32
+"""With time stamps, which Linux sends by default."""
 
 PAPER_CODEC = "fixed:1e8"
 """XAgg's; with it no rank waits for another's exponents."""
@@ -131,16 +137,20 @@ def notes(options: Options) -> list[str]:
 
 def in_theory(method: Method, options: Options) -> float:
     """Seconds of a fluid without headers: what the paper computes."""
+    return fluid(method, options, options.size_bytes).seconds
+
+
+def fluid(method: Method, options: Options, wire_bytes: float) -> Prediction:
+    """So many bytes from each worker, through the tree that the method's topology names."""
     topology = method.topology(options.topology)
-    found = predict_tree(
+    return predict_tree(
         topology,
         {node.name: node.sums_at for node in topology.nodes if node.kind == "worker" or node.sums},
-        options.size_bytes,
+        wire_bytes,
         starts=options.starts,
         upload_only=not options.both_ways,
         policy="pool" if method.lockstep else "cache",
     )
-    return found.seconds
 
 
 def _planned(options: Options, topology: Topology, job: Job) -> tuple[list[float], float, float]:
@@ -197,6 +207,37 @@ def _pool(options: Options) -> tuple[list[float], float, float]:
     return _planned(options, _summed_by_the_switch(options.topology), Job(policy="pool", codec=options.codec))
 
 
+def _ps(options: Options) -> tuple[list[float], float, float]:
+    """Over TCP. On the way up only, the time at which the server has summed everything is what counts."""
+    method = METHODS["ps"]
+    with Testbed(method.topology(options.topology), None) as bed:
+        delays_s = [options.starts.get(name, 0.0) for name in bed.workers]
+        runs = BASELINES["ps"].run(bed, options.size_bytes // FLOAT32_BYTES, options.repeats, delays_s)
+    seconds = [run.seconds if options.both_ways else run.summed_seconds for run in runs]
+    bound = fluid(method, options, options.size_bytes * tcp_overhead(DEFAULT_MTU_BYTES)).seconds
+    return seconds, max(run.largest_deviation for run in runs), bound
+
+
+def tcp_overhead(mtu_bytes: int) -> float:
+    """Bytes on a link for each byte in full TCP segments, counted as Linux does.
+
+    Example:
+        >>> round(tcp_overhead(1500), 3)
+        1.046
+    """
+    return (wire.ETHERNET_LEN + mtu_bytes) / (mtu_bytes - wire.IPV4_LEN - TCP_HEADER_BYTES)
+
+
+def _summed_at_one_server(topology: Topology) -> Topology:
+    """The same links, with the parameter server alone."""
+    nodes = [
+        node.model_copy(update={"sums_at": "PS"}) if node.kind == "worker" else node
+        for node in topology.nodes
+        if node.kind != "aggregator"
+    ]
+    return _between(topology, nodes)
+
+
 def _summed_by_the_switch(topology: Topology) -> Topology:
     """The same links, with a switch that sums and no servers."""
 
@@ -205,7 +246,11 @@ def _summed_by_the_switch(topology: Topology) -> Topology:
             return node.model_copy(update={"aggregation_rate_bps": topology.node("PS").aggregation_rate_bps})
         return node.model_copy(update={"sums_at": "fabric"})
 
-    nodes = [changed(node) for node in topology.nodes if node.kind in {"worker", "switch"}]
+    return _between(topology, [changed(node) for node in topology.nodes if node.kind in {"worker", "switch"}])
+
+
+def _between(topology: Topology, nodes: list[Node]) -> Topology:
+    """These nodes, and the links among them."""
     names = {node.name for node in nodes}
     links = [link for link in topology.links if {link.source, link.target} <= names]
     return Topology(name=topology.name, nodes=nodes, links=links)
@@ -216,6 +261,7 @@ def _unchanged(topology: Topology) -> Topology:
 
 
 METHODS: dict[str, Method] = {
+    "ps": Method("a parameter server over TCP, without sums in the network", _summed_at_one_server, False, _ps),
     "pool": Method(
         "few slots at the switch, so that the slowest clocks all (SwitchML)", _summed_by_the_switch, True, _pool
     ),
