@@ -32,7 +32,8 @@ ALLOWED_PACKAGES = {
     "testbed": {"errors", "wire", "plan", "_native"},
     "bench": {"errors", "wire", "plan", "testbed", "torch", "_native"},
     "demo": {"errors", "wire", "plan", "testbed", "torch", "bench", "_native"},
-    "cli": {"errors", "wire", "plan", "testbed", "torch", "bench", "demo", "_native"},
+    "reproduce": {"errors", "wire", "plan", "testbed", "torch", "bench", "demo", "_native"},
+    "cli": {"errors", "wire", "plan", "testbed", "torch", "bench", "demo", "reproduce", "_native"},
 }
 
 

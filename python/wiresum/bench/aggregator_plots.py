@@ -8,8 +8,14 @@ from pathlib import Path
 from wiresum.bench.result import Report, Result
 from wiresum.errors import SupportError
 
+VALUE_BITS = 32
+
 PICTURES: dict[str, tuple[str, str, str, str, Callable[[Result], float | None]]] = {
     "rate-by-values": ("rate", "values", "int32 values in a packet", "packets/s of one core", lambda r: r.median),
+    "throughput-by-values": (
+        "rate", "values", "int32 values in a packet", "Gbit/s of gradient, one core",
+        lambda r: r.median * r.extra["values"] * VALUE_BITS / 1e9,
+    ),
     "cpu-by-load": ("load", "offered_packets_per_s", "packets/s offered", "% of a core", lambda r: r.median),
     "latency-by-load": (
         "load", "offered_packets_per_s", "packets/s offered", "added round trip, µs",
@@ -28,14 +34,12 @@ def draw(report: Report, folder: Path) -> list[Path]:
     Raises:
         SupportError: matplotlib is not installed.
     """
-    try:
-        import matplotlib as mpl
-    except ImportError:
-        raise SupportError("drawing needs matplotlib; install it with `pip install matplotlib`") from None
-    mpl.use("agg")
     folder.mkdir(parents=True, exist_ok=True)
     kinds = {result.extra["kind"] for result in report.results}
-    return [_draw(report, name, folder) for name, (kind, *_) in PICTURES.items() if kind in kinds]
+    paths = {name: folder / f"aggregator-{name}.png" for name, (kind, *_) in PICTURES.items() if kind in kinds}
+    for name, path in paths.items():
+        draw_one(report, name, path)
+    return list(paths.values())
 
 
 def curves(report: Report, name: str) -> dict[str, list[tuple[float, float]]]:
@@ -49,7 +53,17 @@ def curves(report: Report, name: str) -> dict[str, list[tuple[float, float]]]:
     return {engine: sorted(points) for engine, points in lines.items()}
 
 
-def _draw(report: Report, name: str, folder: Path) -> Path:
+def draw_one(report: Report, name: str, path: Path) -> None:
+    """Draws one of `PICTURES` into a file.
+
+    Raises:
+        SupportError: matplotlib is not installed.
+    """
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        raise SupportError("drawing needs matplotlib; install it with `pip install matplotlib`") from None
+    mpl.use("agg")
     import matplotlib.pyplot as plt
 
     _, _, x_label, y_label, _ = PICTURES[name]
@@ -60,7 +74,5 @@ def _draw(report: Report, name: str, folder: Path) -> Path:
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
     axes.legend()
-    path = folder / f"aggregator-{name}.png"
     figure.savefig(path, dpi=DOTS_PER_INCH)
     plt.close(figure)
-    return path

@@ -10,7 +10,7 @@ import sys
 import typer
 from pydantic import ValidationError
 
-from wiresum.cli import adjust, bench, demo, doctor, node, plan, predict, schema, testbed, topology, version
+from wiresum.cli import adjust, bench, demo, doctor, node, plan, predict, reproduce, schema, testbed, topology, version
 from wiresum.cli.console import fail
 from wiresum.errors import NotWorthwhileError, PlanError, SupportError, TopologyError, WiresumError
 from wiresum.plan.document import describe
@@ -36,6 +36,7 @@ app.command("demo", epilog="Example: `wiresum demo --workers 4 --rate 250mbit`")
 app.command("plan")(plan.plan)
 app.command("adjust")(adjust.adjust)
 app.command("predict")(predict.predict)
+app.command("reproduce")(reproduce.reproduce)
 app.command("schema")(schema.schema)
 app.command("doctor")(doctor.doctor)
 app.command("version")(version.version)

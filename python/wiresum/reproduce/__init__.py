@@ -1,0 +1,10 @@
+"""Papers, statement by statement: as printed, computed again, and measured again with the product."""
+
+from wiresum.reproduce.row import CLASSES, Benchmark, Figure, Finding, Paper, Row
+from wiresum.reproduce.session import Session
+from wiresum.reproduce.xagg import PAPER as XAGG
+
+PAPERS: dict[str, Paper] = {"xagg": XAGG}
+"""By the name that a command line takes; each is a package here and one line."""
+
+__all__ = ["CLASSES", "PAPERS", "Benchmark", "Figure", "Finding", "Paper", "Row", "Session"]

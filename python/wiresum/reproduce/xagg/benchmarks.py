@@ -1,0 +1,40 @@
+"""The product's benchmarks with this paper's parameters, at 1:100 where the paper has a network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from wiresum.bench import aggregator, compare, heterogeneity
+from wiresum.bench.result import Report
+from wiresum.reproduce.row import Benchmark
+from wiresum.reproduce.xagg.training import RIVALS
+
+Progress = Callable[[str], None]
+
+QUICK_MODELS = {"ResNet50": compare.MODELS["ResNet50"]}
+COMPARED = ("xagg", *RIVALS.values())
+
+
+def _heterogeneity(quick: bool, progress: Progress) -> Report:
+    full = heterogeneity.Options()
+    short = heterogeneity.Options(size_bytes=full.size_bytes // 20, late_s=full.late_s / 20, repeats=1)
+    return heterogeneity.measure(short if quick else full, progress)
+
+
+def _aggregator(quick: bool, progress: Progress) -> Report:
+    full = aggregator.Options(seconds=0.5)
+    short = aggregator.Options(engines=("xdp", "tcp"), values=(64, 256, 736), rates=(25e3, 100e3), seconds=0.2, runs=1)
+    return aggregator.measure(short if quick else full, progress)
+
+
+def _compare(quick: bool, progress: Progress) -> Report:
+    full = compare.Options(methods=COMPARED)
+    short = compare.Options(methods=COMPARED, models=QUICK_MODELS, repeats=1)
+    return compare.measure(short if quick else full, progress)
+
+
+BENCHMARKS = {
+    "heterogeneity": Benchmark("wiresum bench heterogeneity", 70, 25, _heterogeneity),
+    "aggregator": Benchmark("wiresum bench aggregator --engines xdp,af_xdp,udp,tcp", 240, 20, _aggregator),
+    "compare": Benchmark("wiresum bench compare", 180, 50, _compare),
+}

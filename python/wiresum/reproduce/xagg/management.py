@@ -1,0 +1,69 @@
+"""§V and §VI-C: rates, deployment, trees."""
+
+from __future__ import annotations
+
+from wiresum.plan import Job, PlanOptions, plan
+from wiresum.plan.placement import parents_of
+from wiresum.plan.planners.xagg.ktree import height
+from wiresum.plan.planners.xagg.selection import MEMORY_SHARE
+from wiresum.plan.predict import predict_tree
+from wiresum.plan.topologies.xagg import SERVER_MEMORY_BYTES, xagg
+from wiresum.reproduce.row import Row
+from wiresum.reproduce.words import listed, percent
+from wiresum.reproduce.xagg import arithmetic, printed
+from wiresum.reproduce.xagg.training import PAPER_SCALE, RESNET50_BYTES
+
+PAPER_KS = range(2, 6)
+
+
+def trees() -> str:
+    """The planner's answers on the paper's test bed, by k and by itself."""
+    network, job = xagg(PAPER_SCALE), Job(policy="cache", gradient_bytes=RESNET50_BYTES)
+    seconds = {}
+    for k in PAPER_KS:
+        made = plan(network, job, PlanOptions(k=k), "xagg")
+        parents = parents_of(made, made.sub_models[-1])
+        seconds[f"k = {k}"] = f"{1e3 * predict_tree(network, parents, RESNET50_BYTES).seconds:.1f} ms"
+    chosen = plan(network, job, PlanOptions(), "xagg").planner.removeprefix("xagg: ").split(",")[0]
+    memory = MEMORY_SHARE * SERVER_MEMORY_BYTES / 1e9
+    return (
+        f"planner `xagg` on Fig. 12, ResNet50, fluid: {listed(seconds)}; it takes {chosen}; "
+        f"height(7, 3) = {height(7, 3)}; {percent(MEMORY_SHARE, 0)} of 128 GB = {memory:.1f} GB; "
+        "measured rates of servers in place of 10 Gbit/s a core"
+    )
+
+
+def _negotiation() -> str:
+    initial = arithmetic.mean_over_nodes(printed.INITIALIZATION_MS)
+    update = arithmetic.mean_over_nodes(printed.UPDATE_MS)
+    return f"means over 7 workers, 2 servers, 1 PS: {initial:.1f} and {update:.1f} ms, with 1 ms for the PS's update"
+
+
+def _not_yet() -> str:
+    return "this command does not measure it yet"
+
+
+ROWS = (
+    Row(
+        "X9", "delay of rate negotiation: initialization, update", "L", "§IV-D, §VI-C",
+        "9.6 and 1.7 ms; by role 12, 5, 2 ms (worker, server, PS) and 2, 1 ms (worker, server)",
+        recomputed=_negotiation, computed=_not_yet,
+    ),
+    Row(
+        "X15", "deployment of an aggregator, compiled before or at the node", "L", "§VI-C", "0.34 s and 0.68 s",
+        computed=_not_yet,
+    ),
+    Row(
+        "X16", "sending rate when a receiver's bandwidth falls from 60 to 20 Gbit/s", "L", "Fig. 21",
+        "smooth; TCP falls to almost 0 and starts slowly", computed=_not_yet,
+    ),
+    Row(
+        "X17", "79 % communication (DeepLight, 100 Gbit/s); 60 % idle CPU, 35 % idle memory; Wedge 22 MB, BERT 1274 MB",
+        "-", "§I", "cited from other publications", computed=lambda: "not repeated",
+    ),
+    Row(
+        "X18", "rules for trees: memory, cores, children of a node", "A", "§V",
+        "use at most 80 % of memory, 10 Gbit/s a core, k from 2 to 5, height ⌈1 + log_k w⌉",
+        computed=trees,
+    ),
+)  # fmt: skip
