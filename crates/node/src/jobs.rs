@@ -67,14 +67,15 @@ impl Jobs {
         self.served.push(Served { job, aggregator, quota, memory_bytes, bytes: 0 });
     }
 
-    /// Serves a job no more; `None` if it was not served.
-    pub fn remove(&mut self, job: JobId) -> Option<()> {
-        let served = self.served.remove(self.index_of_job(job)?);
+    /// Serves a job no more, and says which it was; those behind it move up. `None` if it was not served.
+    pub fn remove(&mut self, job: JobId) -> Option<usize> {
+        let index = self.index_of_job(job)?;
+        let served = self.served.remove(index);
         for (verdict, count) in served.aggregator.counters() {
             self.retired[verdict as usize] += count;
         }
         self.control.handle_membership(job, &Membership::default());
-        Some(())
+        Some(index)
     }
 
     /// Bounds a job anew.
@@ -148,6 +149,11 @@ impl Jobs {
         self.index_of_job(id).unwrap_or(0)
     }
 
+    /// Counts a packet that came while no job was served.
+    pub fn count_unclaimed(&mut self) {
+        self.retired[Verdict::Foreign as usize] += 1;
+    }
+
     /// The id of a job, and who takes part in it now.
     #[must_use]
     pub fn membership(&self, index: usize) -> (JobId, Membership) {
@@ -178,10 +184,7 @@ impl Jobs {
         buffer: &mut [u8],
         len: usize,
     ) -> Outcome {
-        let Some(Served { job, aggregator, bytes, .. }) = self.served.get_mut(index) else {
-            self.retired[Verdict::Foreign as usize] += 1;
-            return Outcome { verdict: Verdict::Foreign, recipients: Recipients::None, len: 0 };
-        };
+        let Served { job, aggregator, bytes, .. } = &mut self.served[index];
         *bytes += len as u64;
         let outcome = aggregator.handle_datagram(source, buffer, len);
         if outcome.recipients == Recipients::ControlHalf {
@@ -201,7 +204,7 @@ impl Jobs {
         buffer: &mut [u8],
         mut push: impl FnMut(SocketAddr, &[u8]) -> bool,
     ) -> bool {
-        let Some(Served { aggregator, .. }) = self.served.get_mut(index) else { return false };
+        let aggregator = &mut self.served[index].aggregator;
         let packet = &mut buffer[..outcome.len];
         let due = match outcome.recipients {
             Recipients::None | Recipients::ControlHalf => false,

@@ -22,6 +22,16 @@ impl Transmitters {
         Self { clock: Clock::default(), by_job }
     }
 
+    /// Serves one more job, the last.
+    pub fn add(&mut self, plan: &Plan, node: NodeId) {
+        self.by_job.push(Transmitter::new(plan, node));
+    }
+
+    /// Serves a job no more; those behind it move up.
+    pub fn remove(&mut self, index: usize) {
+        self.by_job.remove(index);
+    }
+
     /// A job's aggregator, which sums itself, has left a packet with this outcome.
     pub fn observe(
         &mut self,

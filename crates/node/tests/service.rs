@@ -101,6 +101,8 @@ fn reduce(plan: &Plan, incarnation: u64) -> f32 {
 #[test]
 fn jobs_come_are_summed_and_go() {
     let daemon = Daemon::start("jobs", &[]);
+    let stranger = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+    stranger.send_to(b"before there is a job", daemon.address).expect("sent");
     let (first, second) = (daemon.plan(7), daemon.plan(8));
     assert_eq!(daemon.add(&first, &json!({}))["ok"], true);
     assert_eq!(daemon.add(&second, &json!({}))["ok"], true);

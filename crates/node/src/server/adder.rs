@@ -106,6 +106,9 @@ impl Adder {
         arrival: Option<&Arrival>,
     ) {
         let Self { jobs, transmitters, kernel, packet, outgoing, .. } = self;
+        if jobs.count() == 0 {
+            return jobs.count_unclaimed();
+        }
         let index = jobs.index_of(&packet[..len]);
         let outcome = jobs.handle(index, source, &mut packet[..], len);
         if let (Some(arrival), Some(frames)) = (arrival, &mut outgoing.frames)

@@ -79,11 +79,13 @@ impl Server {
             kernel.add_job(plan, node, quota.rate()).map_err(|error| error.to_string())?;
         }
         self.adder.jobs.add(job, aggregator, quota, needed);
+        self.adder.transmitters.add(plan, node);
         Ok(json!({ "job": job.0, "memory_bytes": needed }))
     }
 
     fn remove_job(&mut self, job: JobId) -> Result<Value, String> {
-        self.adder.jobs.remove(job).ok_or_else(|| unknown(job))?;
+        let index = self.adder.jobs.remove(job).ok_or_else(|| unknown(job))?;
+        self.adder.transmitters.remove(index);
         if let Some(kernel) = &mut self.adder.kernel {
             kernel.remove_job(job).map_err(|error| error.to_string())?;
         }
