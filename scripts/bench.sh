@@ -32,5 +32,6 @@ measure loss loss --losses 0,1%,5% --size 4MB --runs 3
 measure codec codec
 measure forest forest --workers 4 --rate 200mbit --size 10MB --runs 3
 measure forest-solver forest --solver-only
+measure heterogeneity heterogeneity --plot build/bench/heterogeneity.png
 measure compare compare
 measure compare-late compare --start W3=0.2

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from wiresum.bench import heterogeneity
-from wiresum.bench.heterogeneity import METHODS, Options, in_theory
+from wiresum.bench.heterogeneity import METHODS, Options, in_theory, predicted_rates
+from wiresum.bench.heterogeneity_plot import draw
 from wiresum.errors import PlanError
 from wiresum.plan import TOPOLOGIES
 from wiresum.testbed.support import why_no_xdp
@@ -39,12 +42,25 @@ def test_only_ways_up_are_limited() -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_tiny_run(method: str) -> None:
+def test_a_tiny_run(method: str, tmp_path: Path) -> None:
     why = why_no_xdp()
     if why:
         pytest.skip(why)
-    options = Options(size_bytes=400_000, late_s=0.2, methods=(method,), repeats=1)
+    options = Options(size_bytes=1_000_000, late_s=0.3, methods=(method,), repeats=1, rates=True)
     report = heterogeneity.measure(options)
     (result,) = report.results
     assert result.extra["largest_deviation_from_gloo"] < 1e-5
     assert result.runs[0] > options.late_s, "nobody has the sum before the last worker has come"
+    sent = {host: sum(rate for _, rate in points) for host, points in result.extra["measured_bps"].items()}
+    assert set(sent) == set(result.extra["predicted_bps"]) == {"W1", "W2", "W3", "W4"}
+    assert all(total > 0 for total in sent.values()), "every worker was seen to send"
+    pytest.importorskip("matplotlib")
+    draw(report, tmp_path / "rates.png")
+    assert (tmp_path / "rates.png").stat().st_size > 0
+
+
+def test_predicted_rates_are_the_papers() -> None:
+    """§II-A: W3 alone has the whole link at the end."""
+    spans = predicted_rates(METHODS["ps"], FIG_1)
+    assert spans["W1"] == [pytest.approx((0.0, 2.0, 10e9 / 3)), pytest.approx((2.0, 10 / 3, 2.5e9))]
+    assert spans["W3"] == [pytest.approx((2.0, 10 / 3, 2.5e9)), pytest.approx((10 / 3, 4.0, 10e9))]

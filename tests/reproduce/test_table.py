@@ -37,7 +37,9 @@ def compared(method, model, seconds):
 
 MADE_UP = {
     "heterogeneity": Report(
-        "heterogeneity", {}, [Result(name, "s", [t], {"bound_s": 0.95 * t, "theory_s": t}) for name, t in
+        "heterogeneity", {}, [Result(name, "s", [t],
+                               {"bound_s": 0.95 * t, "predicted_bps": {"W1": [(0.0, t, 1e8)]},
+                                "measured_bps": {"W1": [(0.5, 9e7), (1.0, 9.5e7)]}}) for name, t in
                               {"ps": 4.0, "pool": 4.0, "xagg": 3.0}.items()],
     ),
     "aggregator": Report(
@@ -92,7 +94,7 @@ def test_without_measurements_all_is_computed():
 
 def test_figures_come_from_the_reports(made_up):
     ours = {name: finding.ours for name, finding in by_id(row.evaluate(made_up) for row in XAGG.rows).items()}
-    assert "XAgg 3.00 s (1.053 × its bound with headers)" in ours["X1"]
+    assert "XAgg 3.00 s (1.053 × the fluid with headers)" in ours["X1"]
     assert "time about 333 + 2.60 n ns" in ours["X3"], "500 ns with 64 values, 1000 ns with 256"
     assert "xdp (256 values) 1000 ns a packet = 8.19 Gbit/s" in ours["X4"]
     assert "2.00 to 2.50 × (64 values 2.00, 256 values 2.50)" in ours["X5"]

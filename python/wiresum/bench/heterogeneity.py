@@ -6,15 +6,18 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from wiresum import wire
 from wiresum.bench.baselines import BASELINES
 from wiresum.bench.late_worker import Task
 from wiresum.bench.result import Ratio, Report, Result
+from wiresum.bench.sending_rates import SendingRates
 from wiresum.errors import PlanError, TestbedError
-from wiresum.plan import AggregationPlan, Job, Node, PlanOptions, Topology, plan
+from wiresum.plan import Job, Node, PlanOptions, Topology, plan
 from wiresum.plan.aggregation_plan import Engine
 from wiresum.plan.job import DEFAULT_MTU_BYTES
 from wiresum.plan.predict import Prediction, predict, predict_tree
@@ -50,6 +53,7 @@ class Options:
         repeats: measured all-reduces of each.
         engine: what sums at servers and switch.
         codec: how floats become integers.
+        rates: record how fast each worker sends in the last run, for a picture.
     """
 
     rate_bps: float = 100e6
@@ -61,6 +65,7 @@ class Options:
     repeats: int = 3
     engine: Engine = "xdp"
     codec: str = PAPER_CODEC
+    rates: bool = False
 
     @property
     def topology(self) -> Topology:
@@ -74,6 +79,23 @@ class Options:
 
 
 @dataclass(frozen=True)
+class Measured:
+    """A method's all-reduces.
+
+    Attributes:
+        seconds: of each.
+        deviation: largest one from Gloo's sums.
+        bound_s: of the fluid, with headers.
+        rates: by worker, bit/s over seconds of the last all-reduce, if asked for.
+    """
+
+    seconds: list[float]
+    deviation: float
+    bound_s: float
+    rates: dict[str, list[tuple[float, float]]]
+
+
+@dataclass(frozen=True)
 class Method:
     """A way to sum.
 
@@ -81,13 +103,13 @@ class Method:
         title: for people.
         topology: the links, and who sums whose gradients.
         lockstep: whether the slowest worker clocks all.
-        measure: runs it live: seconds of each repeat, largest error, bound with headers.
+        measure: runs it live.
     """
 
     title: str
     topology: Callable[[Topology], Topology]
     lockstep: bool
-    measure: Callable[[Options], tuple[list[float], float, float]]
+    measure: Callable[[Options], Measured]
 
 
 def measure(options: Options, progress: Callable[[str], None] = lambda _method: None) -> Report:
@@ -104,14 +126,10 @@ def measure(options: Options, progress: Callable[[str], None] = lambda _method: 
     for name in options.methods or METHODS:
         method = METHODS[name]
         progress(method.title)
-        seconds, error, bound = method.measure(options)
-        theory = in_theory(method, options)
-        result = Result(
-            name, "s", seconds, {"theory_s": theory, "bound_s": bound, "largest_deviation_from_gloo": error}
-        )
+        result = to_result(name, options, method.measure(options))
         results.append(result)
-        ratios += [Ratio(f"{name} / theory without headers", result.median / theory)]
-        ratios += [Ratio(f"{name} / bound with headers", result.median / bound)]
+        ratios += [Ratio(f"{name} / theory without headers", result.median / result.extra["theory_s"])]
+        ratios += [Ratio(f"{name} / bound with headers", result.median / result.extra["bound_s"])]
     parameters = {
         "rate_bps": options.rate_bps,
         "slow_rate_bps": options.slow_rate_bps,
@@ -124,6 +142,29 @@ def measure(options: Options, progress: Callable[[str], None] = lambda _method: 
     return Report("heterogeneity", parameters, results, ratios, notes=notes(options))
 
 
+def to_result(name: str, options: Options, measured: Measured) -> Result:
+    """Seconds beside theory and bound, and rates over time if they were asked for."""
+    method = METHODS[name]
+    extra: dict[str, Any] = {
+        "theory_s": in_theory(method, options),
+        "bound_s": measured.bound_s,
+        "largest_deviation_from_gloo": measured.deviation,
+    }
+    if options.rates:
+        extra |= {"predicted_bps": predicted_rates(method, options), "measured_bps": measured.rates}
+    return Result(name, "s", measured.seconds, extra)
+
+
+def predicted_rates(method: Method, options: Options) -> dict[str, list[tuple[float, float, float]]]:
+    """By worker, from when to when it sends at which rate, in s and bit/s."""
+    workers = {worker.name for worker in options.topology.workers}
+    return {
+        one.flow.source: [(span.begin_seconds, span.end_seconds, span.rate_bps) for span in one.spans]
+        for one in fluid(method, options, options.size_bytes).flows
+        if one.flow.source in workers
+    }
+
+
 def notes(options: Options) -> list[str]:
     """How to read the figures."""
     way = (
@@ -132,6 +173,8 @@ def notes(options: Options) -> list[str]:
         else "results return unhindered, as in the paper"
     )
     lines = [f"{METHODS[name].title}: {name}" for name in options.methods or METHODS]
+    if "pool" in (options.methods or METHODS):
+        lines.append("pool may be below its bound, a fluid, by the window that workers send before the last one comes")
     return [*lines, f"time from the first worker's start until the last one has the sum; {way}"]
 
 
@@ -153,24 +196,29 @@ def fluid(method: Method, options: Options, wire_bytes: float) -> Prediction:
     )
 
 
-def _planned(options: Options, topology: Topology, job: Job) -> tuple[list[float], float, float]:
+def _planned(options: Options, topology: Topology, job: Job) -> Measured:
     """Runs the topology's own tree through the product."""
     made = plan(topology, job, PlanOptions(engine=options.engine))
-    bound = predict(topology, made, options.size_bytes, options.starts, upload_only=not options.both_ways).seconds
-    seconds, error = _run(topology, made, "wiresum", options)
-    return seconds, error, bound
-
-
-def _run(topology: Topology, made: AggregationPlan | None, backend: str, options: Options) -> tuple[list[float], float]:
+    bound_s = predict(topology, made, options.size_bytes, options.starts, upload_only=not options.both_ways).seconds
     with Testbed(topology, made) as bed:
         if not options.both_ways:
             _let_results_pass(bed, options.rate_bps)
         output = Path(bed.folder) / "late.json"
         starts = [options.starts.get(name, 0.0) for name in bed.workers]
-        task = Task(backend, options.size_bytes // FLOAT32_BYTES, starts, options.repeats, str(output))
-        run_or_fail(bed, [sys.executable, "-m", "wiresum.bench.late_worker", task.to_json()], "the benchmark")
+        task = Task("wiresum", options.size_bytes // FLOAT32_BYTES, starts, options.repeats, str(output))
+        with _sending(bed, options) as rates:
+            run_or_fail(bed, [sys.executable, "-m", "wiresum.bench.late_worker", task.to_json()], "the benchmark")
         content = json.loads(output.read_text())
-    return content["seconds"], content["error"]
+    seconds: list[float] = content["seconds"]
+    return Measured(
+        seconds, content["error"], bound_s, rates.since(content["begins"][-1], seconds[-1]) if rates else {}
+    )
+
+
+def _sending(bed: Testbed, options: Options) -> AbstractContextManager[SendingRates | None]:
+    """Records the rates of all workers, if that is asked for and possible; servers also send results."""
+    hosts = [worker.name for worker in bed.topology.workers]
+    return nullcontext() if bed.why_loopback or not options.rates else SendingRates(bed, hosts)
 
 
 def _let_results_pass(bed: Testbed, rate_bps: float) -> None:
@@ -198,24 +246,26 @@ def _let_results_pass(bed: Testbed, rate_bps: float) -> None:
         raise TestbedError("tc refuses to tell gradients from results at S1's link; its message is above")
 
 
-def _xagg(options: Options) -> tuple[list[float], float, float]:
+def _xagg(options: Options) -> Measured:
     job = Job(policy="cache", codec=options.codec, gradient_bytes=options.size_bytes)
     return _planned(options, options.topology, job)
 
 
-def _pool(options: Options) -> tuple[list[float], float, float]:
+def _pool(options: Options) -> Measured:
     return _planned(options, _summed_by_the_switch(options.topology), Job(policy="pool", codec=options.codec))
 
 
-def _ps(options: Options) -> tuple[list[float], float, float]:
+def _ps(options: Options) -> Measured:
     """Over TCP. On the way up only, the time at which the server has summed everything is what counts."""
     method = METHODS["ps"]
     with Testbed(method.topology(options.topology), None) as bed:
         delays_s = [options.starts.get(name, 0.0) for name in bed.workers]
-        runs = BASELINES["ps"].run(bed, options.size_bytes // FLOAT32_BYTES, options.repeats, delays_s)
+        with _sending(bed, options) as rates:
+            runs = BASELINES["ps"].run(bed, options.size_bytes // FLOAT32_BYTES, options.repeats, delays_s)
     seconds = [run.seconds if options.both_ways else run.summed_seconds for run in runs]
-    bound = fluid(method, options, options.size_bytes * tcp_overhead(DEFAULT_MTU_BYTES)).seconds
-    return seconds, max(run.largest_deviation for run in runs), bound
+    bound_s = fluid(method, options, options.size_bytes * tcp_overhead(DEFAULT_MTU_BYTES)).seconds
+    deviation = max(run.largest_deviation for run in runs)
+    return Measured(seconds, deviation, bound_s, rates.since(runs[-1].began, seconds[-1]) if rates else {})
 
 
 def tcp_overhead(mtu_bytes: int) -> float:

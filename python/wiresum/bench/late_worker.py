@@ -55,20 +55,21 @@ def main() -> None:
     expected = inputs.clone()
     dist.all_reduce(expected)
     measure(inputs, group, 0.0)
-    seconds, error = [], 0.0
+    seconds, begins, error = [], [], 0.0
     for _ in range(task.repeats):
-        elapsed, result = measure(inputs, group, task.starts[rank])
+        begin, elapsed, result = measure(inputs, group, task.starts[rank])
         seconds.append(elapsed)
+        begins.append(begin)
         error = max(error, float((result - expected).abs().max()))
     if rank == 0:
-        Path(task.output).write_text(json.dumps({"seconds": seconds, "error": error}))
+        Path(task.output).write_text(json.dumps({"seconds": seconds, "begins": begins, "error": error}))
     if task.backend != "gloo":
         dist.destroy_process_group(group)
     dist.destroy_process_group()
 
 
-def measure(inputs: torch.Tensor, group: Any, start_s: float) -> tuple[float, torch.Tensor]:
-    """Seconds from the common start until the last rank has the sum, and the sum."""
+def measure(inputs: torch.Tensor, group: Any, start_s: float) -> tuple[float, float, torch.Tensor]:
+    """The common start on the monotonic clock, seconds from it until the last rank has the sum, and the sum."""
     tensor = inputs.clone()
     begin = torch.tensor([time.monotonic() + HEAD_START_S], dtype=torch.float64)
     dist.all_reduce(begin, op=dist.ReduceOp.MAX)
@@ -76,7 +77,7 @@ def measure(inputs: torch.Tensor, group: Any, start_s: float) -> tuple[float, to
     dist.all_reduce(tensor, group=group)
     end = torch.tensor([time.monotonic()], dtype=torch.float64)
     dist.all_reduce(end, op=dist.ReduceOp.MAX)
-    return float(end - begin), tensor
+    return float(begin), float(end - begin), tensor
 
 
 if __name__ == "__main__":

@@ -127,6 +127,7 @@ def heterogeneity(
     method: Annotated[list[str] | None, typer.Option("--method", help="Repeat for several [default: all]")] = None,
     engine: Annotated[options.EngineChoice, typer.Option("--engine", help="What sums; auto: XDP if it works")] = "auto",
     codec: options.CodecOption = "fixed:1e8",
+    plot: PlotOption = None,
     runs: RunsOption = 3,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -146,9 +147,15 @@ def heterogeneity(
         repeats=runs,
         engine=choose_engine(engine, loopback=False),
         codec=codec,
+        rates=plot is not None,
     )
     with err.status("") as status:
         report = benchmark.measure(chosen, lambda title: status.update(f"{title}, {runs} times"))
+    if plot:
+        from wiresum.bench.heterogeneity_plot import draw
+
+        draw(report, plot)
+        note(f"{plot}: rates over time, predicted and measured")
     show(report, as_json)
 
 

@@ -36,11 +36,13 @@ class Run:
         seconds: until the last worker had the sums.
         summed_seconds: until the servers had added everything.
         largest_deviation: from Gloo's sums, of any element on any worker.
+        began: the first worker's start, on the machine's monotonic clock.
     """
 
     seconds: float
     summed_seconds: float
     largest_deviation: float
+    began: float
 
 
 @dataclass(frozen=True)

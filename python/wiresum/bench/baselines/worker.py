@@ -42,7 +42,8 @@ def main() -> None:
         seen = torch.cat([times, deviation])
         dist.all_reduce(seen, op=dist.ReduceOp.MAX)
         start, end, summed, largest = -float(seen[0]), float(seen[1]), float(seen[2]), float(seen[3])
-        runs.append({"seconds": end - start, "summed_seconds": summed - start, "largest_deviation": largest})
+        times_s = {"seconds": end - start, "summed_seconds": summed - start, "began": start}
+        runs.append({**times_s, "largest_deviation": largest})
     if rank == 0:
         Path(task.output).write_text(json.dumps(runs[task.warmups :]))
     client.close()

@@ -16,8 +16,8 @@ COMPARED = ("xagg", *RIVALS.values())
 
 
 def _heterogeneity(quick: bool, progress: Progress) -> Report:
-    full = heterogeneity.Options()
-    short = heterogeneity.Options(size_bytes=full.size_bytes // 20, late_s=full.late_s / 20, repeats=1)
+    full = heterogeneity.Options(rates=True)
+    short = heterogeneity.Options(size_bytes=full.size_bytes // 20, late_s=full.late_s / 20, repeats=1, rates=True)
     return heterogeneity.measure(short if quick else full, progress)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from wiresum.bench import aggregator_plots, compare
+from wiresum.bench import aggregator_plots, compare, heterogeneity_plot
 from wiresum.bench.result import Report
 from wiresum.reproduce.row import Figure
 
@@ -15,6 +15,7 @@ def _of_aggregator(picture: str) -> Callable[[Report, Path], None]:
 
 
 FIGURES = (
+    Figure("Fig. 1", "fig-01-heterogeneity.png", "heterogeneity", heterogeneity_plot.draw),
     Figure("Fig. 6", "fig-06-packet-rate.png", "aggregator", _of_aggregator("rate-by-values")),
     Figure("Fig. 7", "fig-07-throughput.png", "aggregator", _of_aggregator("throughput-by-values")),
     Figure("Fig. 9", "fig-09-cpu.png", "aggregator", _of_aggregator("cpu-by-load")),

@@ -24,7 +24,7 @@ def measured(reports: Reports) -> str:
     report = reports.report("heterogeneity")
     found = {
         NAMES.get(result.name, result.name): f"{result.median:.2f} s ({result.median / result.extra['bound_s']:.3f} × "
-        "its bound with headers)"
+        "the fluid with headers)"
         for result in report.results
     }
     return f"live at 1:100: {listed(found)}"
