@@ -294,6 +294,34 @@ def _one_of(name: str, known: tuple[T, ...], option: str) -> T:
     return found
 
 
+@app.command(epilog="Example: `wiresum bench kills --kills 20 --engine udp`")
+def kills(
+    count: Annotated[int, typer.Option("--kills", min=1, help="Servers killed, one after the other")] = 100,
+    scale: Annotated[float, typer.Option("--scale", help="Of xagg's rates")] = 0.01,
+    down: Annotated[float, typer.Option("--down", min=0, help="Seconds until a killed server is started again")] = 0.5,
+    seed: Annotated[int, typer.Option("--seed", help="Of victims and moments")] = 1,
+    policy: options.PolicyOption = "pool",
+    engine: Annotated[options.EngineChoice, typer.Option("--engine", help="What sums; auto: XDP if it works")] = "auto",
+    as_json: options.JsonOption = False,
+) -> None:
+    """Kill aggregation servers (SIGKILL) at random moments of training on xagg, and check every step."""
+    from wiresum.bench import kills as benchmark
+    from wiresum.cli.demo import progress_bar
+
+    chosen = benchmark.Options(
+        kills=count,
+        scale=scale,
+        engine=choose_engine(engine, loopback=False),
+        policy=policy,
+        down_s=down,
+        seed=seed,
+    )
+    with progress_bar() as bar:
+        task = bar.add_task("kills", total=count)
+        report = benchmark.measure(chosen, lambda done, _all: bar.update(task, completed=done))
+    show(report, as_json)
+
+
 def show(report: Report, as_json: bool) -> None:
     """One JSON object for machines, a table for people."""
     if as_json:

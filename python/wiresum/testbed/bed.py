@@ -12,6 +12,7 @@ from typing import Any, NoReturn, Self
 
 from wiresum.errors import TestbedError
 from wiresum.plan import AggregationPlan, Topology
+from wiresum.plan.aggregation_plan import PlanNode
 from wiresum.plan.job import DEFAULT_MTU_BYTES
 from wiresum.testbed import aggregators, processes, records
 from wiresum.testbed.aggregators import Aggregator
@@ -207,6 +208,25 @@ class Testbed:
         dead = (aggregator for aggregator in self.aggregators if aggregator.process.poll() is not None)
         return {aggregator.node.name: aggregator.last_words() for aggregator in dead}
 
+    def kill_aggregator(self, name: str) -> None:
+        """Ends an aggregator with SIGKILL, as a crash would."""
+        aggregator = self._aggregator(name)
+        aggregator.process.kill()
+        aggregator.process.wait()
+
+    def revive_aggregator(self, name: str) -> None:
+        """Starts an aggregator that has ended again, as a service manager would, and waits until it takes packets."""
+        ended = self._aggregator(name)
+        started = self._start_aggregator(ended.node)
+        self.aggregators[self.aggregators.index(ended)] = started
+        started.wait_until_ready()
+
+    def _aggregator(self, name: str) -> Aggregator:
+        found = next((aggregator for aggregator in self.aggregators if aggregator.node.name == name), None)
+        if found is None:
+            raise TestbedError(f"testbed {self.name} has no aggregator {name}")
+        return found
+
     def stop_aggregators(self) -> dict[str, dict[str, Any]]:
         """Ends the aggregators and returns their last counters by node: `verdicts` of packets and `socket` totals."""
         counters = {aggregator.node.name: aggregator.stop() for aggregator in self.aggregators}
@@ -235,14 +255,16 @@ class Testbed:
 
     def _start_aggregators(self, plan: AggregationPlan) -> None:
         plan.write(self.plan_file)
-        for node in plan.nodes:
-            log = self.folder / f"{node.name}.log"
-            line = aggregators.command(node, self.plan_file, self.network.interfaces(node.name))
-            with log.open("wb") as output:
-                daemon = self.spawn(node.name, line, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
-            self.aggregators.append(Aggregator(node, daemon, log))
+        self.aggregators += [self._start_aggregator(node) for node in plan.nodes]
         for aggregator in self.aggregators:
             aggregator.wait_until_ready()
+
+    def _start_aggregator(self, node: PlanNode) -> Aggregator:
+        log = self.folder / f"{node.name}.log"
+        line = aggregators.command(node, self.plan_file, self.network.interfaces(node.name))
+        with log.open("wb") as output:
+            daemon = self.spawn(node.name, line, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        return Aggregator(node, daemon, log)
 
     def _handle_signals(self) -> None:
         """Turns signals that would end this process into an exception, unless the caller handles them itself."""
