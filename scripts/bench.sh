@@ -35,3 +35,4 @@ measure forest-solver forest --solver-only
 measure heterogeneity heterogeneity --plot build/bench/heterogeneity.png
 measure compare compare
 measure compare-late compare --start W3=0.2
+measure kills kills --kills 10

@@ -22,6 +22,8 @@ from wiresum.plan.aggregation_plan import Engine, Policy, WorkerChild
 from wiresum.testbed import Testbed, run
 from wiresum.testbed.run import Outcome
 
+START_S = 300.0
+"""For the first steps: a busy machine takes a minute to import PyTorch seven times."""
 RECOVERY_S = 60.0
 """Within this time after a kill all ranks have gone on and the server's children are back; else the run has failed."""
 WARMUP_STEPS = 5
@@ -188,7 +190,7 @@ class Killer:
 
     def _kill_all(self) -> None:
         chance = random.Random(self.options.seed)
-        self._wait_until(lambda: len(self.watch.steps) > WARMUP_STEPS, "the first steps of training")
+        self._wait_until(lambda: len(self.watch.steps) > WARMUP_STEPS, "the first steps of training", START_S)
         for done in range(self.options.kills):
             self.progress(done, self.options.kills)
             time.sleep(chance.uniform(FEWEST_PAUSE_S, MOST_PAUSE_S))
@@ -205,12 +207,12 @@ class Killer:
         self._wait_until(lambda: home <= set(self.watch.returns[returned:]), f"the return of {server}'s children")
         self.kills.append(Kill(server, at, time.monotonic()))
 
-    def _wait_until(self, condition: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + RECOVERY_S
+    def _wait_until(self, condition: Callable[[], bool], what: str, within_s: float = RECOVERY_S) -> None:
+        deadline = time.monotonic() + within_s
         while not condition():
             if self.watch.is_over or time.monotonic() > deadline:
                 last_words = " | ".join(self.watch.errors[-5:])
-                raise TestbedError(f"{what} did not come within {RECOVERY_S:.0f} s: {last_words}")
+                raise TestbedError(f"{what} did not come within {within_s:.0f} s: {last_words}")
             time.sleep(POLL_S)
 
 

@@ -32,7 +32,7 @@ class Task:
 
     Attributes:
         steps: at most.
-        stop_file: train until this file is there.
+        stop_file: train until this file is there; empty: all steps.
     """
 
     steps: int
@@ -79,7 +79,7 @@ def endless_batches(images: data.Images, rank: int) -> Iterator[tuple[torch.Tens
 
 def is_over(task: Task) -> bool:
     """Whether any rank has seen the stop file: all have to agree on the last step."""
-    seen = torch.tensor([int(Path(task.stop_file).exists())])
+    seen = torch.tensor([int(bool(task.stop_file) and Path(task.stop_file).exists())])
     dist.all_reduce(seen, op=dist.ReduceOp.MAX)
     return bool(seen.item())
 

@@ -144,11 +144,15 @@ impl Driver {
     /// Takes a batch of what has arrived; `true` if there may be more.
     fn receive(&mut self) -> io::Result<bool> {
         let now = self.clock.now();
-        self.transport.receive(|source, packet| {
+        let more = self.transport.receive(|source, packet| {
             self.statistics.datagrams_received += 1;
             self.statistics.bytes_received += packet.len() as u64;
             self.worker.handle_datagram(source, packet, now);
-        })
+        })?;
+        while let Some(address) = self.transport.next_refused() {
+            self.worker.handle_unreachable(address, now);
+        }
+        Ok(more)
     }
 
     /// Sends all that the protocol has to send; `false` if the socket cannot take it now.

@@ -27,6 +27,7 @@ pub struct Udp {
     socket: Socket,
     received: ReceiveBatch,
     outgoing: SendQueue,
+    has_errors: bool,
 }
 
 impl Transport {
@@ -72,6 +73,20 @@ impl Transport {
         }
     }
 
+    /// The next destination that has turned out to have no one listening.
+    pub fn next_refused(&mut self) -> Option<SocketAddr> {
+        match self {
+            Self::Udp(udp) => {
+                udp.has_errors |= udp.socket.has_errors();
+                let refused = if udp.has_errors { udp.socket.next_refused() } else { None };
+                udp.has_errors = refused.is_some();
+                refused
+            }
+            // Connections are opened again and again; a node that stays away is silent.
+            Self::Tcp(_) => None,
+        }
+    }
+
     /// Queues a packet; `true` if the queue is due for [`Self::flush`].
     pub fn push(&mut self, destination: SocketAddr, packet: &[u8]) -> bool {
         match self {
@@ -114,7 +129,9 @@ impl Udp {
         if let Some(remark) = socket.receive_buffer_remark() {
             log(&format!("wiresum: rank {rank}: {remark}\n"));
         }
-        Ok(Self { socket, received: ReceiveBatch::default(), outgoing: SendQueue::default() })
+        socket.report_errors();
+        let (received, outgoing) = (ReceiveBatch::default(), SendQueue::default());
+        Ok(Self { socket, received, outgoing, has_errors: false })
     }
 }
 

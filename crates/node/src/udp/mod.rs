@@ -6,7 +6,9 @@
 
 mod queue;
 mod receive;
+mod unreachable;
 
+use std::cell::Cell;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::ops::RangeInclusive;
@@ -29,6 +31,8 @@ pub struct Socket {
     io: UdpSocket,
     state: UdpSocketState,
     receive_buffer_wanted: usize,
+    /// A call has returned an error that is about an earlier datagram.
+    errors: Cell<bool>,
 }
 
 /// What became of a batch that was offered to the kernel.
@@ -64,7 +68,7 @@ impl Socket {
         let io = UdpSocket::from(socket);
         let state = UdpSocketState::new(UdpSockRef::from(&io))?;
         decline_metadata(&io);
-        Ok(Self { io, state, receive_buffer_wanted: wanted })
+        Ok(Self { io, state, receive_buffer_wanted: wanted, errors: Cell::new(false) })
     }
 
     /// Where the socket is bound.
@@ -98,6 +102,10 @@ impl Socket {
         match filled {
             Ok(filled) => Ok(filled == BATCH_SIZE),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                self.errors.set(true);
+                Ok(false)
+            }
             Err(error) => Err(error),
         }
     }
@@ -106,7 +114,13 @@ impl Socket {
         let segment_size = (bytes.len() > segment).then_some(segment);
         let transmit =
             Transmit { destination, ecn: None, contents: bytes, segment_size, src_ip: None };
-        match self.state.try_send(UdpSockRef::from(&self.io), &transmit) {
+        let mut sent = self.state.try_send(UdpSockRef::from(&self.io), &transmit);
+        if sent.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
+            // It is about an earlier datagram, and told only once.
+            self.errors.set(true);
+            sent = self.state.try_send(UdpSockRef::from(&self.io), &transmit);
+        }
+        match sent {
             Ok(()) => Sent::Taken,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Sent::Full,
             Err(error) => Sent::Refused(error),

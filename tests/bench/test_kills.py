@@ -1,0 +1,69 @@
+"""What the benchmark of kills makes of what the workers say."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from wiresum.bench import kills
+from wiresum.bench.kills import Kill, Watch
+from wiresum.errors import TestbedError
+from wiresum.plan import Job, plan, star, xagg
+
+
+def watch(*steps: dict[int, int]) -> Watch:
+    """Of ranks that ended each step a second after the one before, with these checksums."""
+    made = Watch()
+    for number, checksums in enumerate(steps):
+        for rank, checksum in checksums.items():
+            seen = {"rank": rank, "step": number, "checksum": checksum, "at": float(number)}
+            made.take(rank, False, json.dumps(seen))
+    return made
+
+
+def test_only_servers_with_nothing_but_workers_below_are_killed():
+    assert kills.removable(plan(xagg(), Job())) == {"S1": [0, 1, 2], "S2": [3, 4, 5]}
+    with pytest.raises(TestbedError, match="can be removed"):
+        kills.removable(plan(star(2), Job()))
+
+
+def test_the_workers_log_is_understood():
+    seen = Watch()
+    left = "wiresum: rank 1: left node S1 for PS in collective 7, as it is silent; pause 280 ms"
+    for line in (left, "wiresum: rank 1: back at node S1 in collective 9", "Traceback"):
+        seen.take(1, True, line)
+    assert (seen.pauses_ms, seen.returns, seen.errors) == ([280.0], [(1, "S1")], ["Traceback"])
+
+
+def test_a_gap_counts_where_it_overlaps_a_kill():
+    seen = Watch()
+    seen.times[0] = [0.0, 1.0, 5.0, 6.0]
+    seen.times[1] = [0.0, 2.0, 4.5, 6.5]
+    assert seen.longest_gap_s(1.5, 2.0) == 4.0
+    assert seen.longest_gap_s(5.5, 5.6) == 2.0
+
+
+@pytest.mark.parametrize(
+    ("killed", "problem"),
+    [
+        ([{0: 1, 1: 1}, {0: 2, 1: 3}], "step 1 differs"),
+        ([{0: 1, 1: 1}, {0: 3, 1: 3}], "step 1 differs"),
+        ([{0: 1, 1: 1}, {0: 2}], "step 1 is missing on 1 ranks"),
+        ([{0: 1, 1: 1}], "step 1 is missing on 2 ranks"),
+    ],
+)
+def test_a_lost_or_wrong_step_fails_the_benchmark(killed: list[dict[int, int]], problem: str):
+    calm = watch({0: 1, 1: 1}, {0: 2, 1: 2})
+    kills.compare(calm, calm, workers=2)
+    with pytest.raises(TestbedError, match=problem):
+        kills.compare(watch(*killed), calm, workers=2)
+
+
+def test_the_report_lists_every_kill():
+    calm = watch(*({0: n, 1: n} for n in range(6)))
+    report = kills.to_report(kills.Options(kills=2), [Kill("S1", 1.2, 2.5), Kill("S2", 3.1, 4.9)], calm, calm)
+    gap, back, _, step = report.results
+    assert (gap.runs, step.median) == ([1.0, 1.0], 1.0)
+    assert back.runs == pytest.approx([1.3, 1.8])
+    assert gap.extra["kills"] == [{"server": "S1", "at": 0.0}, {"server": "S2", "at": 1.9}]
