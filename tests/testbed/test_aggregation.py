@@ -85,3 +85,20 @@ def test_each_server_of_a_forest_sums_its_share(name, colocated, engine, policy)
     assert len(completed) == 3
     # A third each, and the few of the exponents at one of them.
     assert all(fragments // 3 <= count <= fragments // 3 + 3 for count in completed.values()), completed
+
+
+@pytest.mark.parametrize("engine", ["udp", "xdp"])
+def test_sums_are_exact_and_nodes_recover_their_own_losses_in_a_lossy_tree(name, engine):
+    problem = why_no_xdp() if engine in XDP_ENGINES else ""
+    if problem:
+        pytest.skip(problem)
+    topology = xagg().with_loss(0.02)
+    placed = plan(topology, Job(gradient_bytes=4 * ELEMENTS), PlanOptions(engine=engine))
+    output: list[str] = []
+    with Testbed(topology, placed, name=name, mtu_bytes=3200) as bed:
+        outcome = run(bed, [sys.executable, "-c", WORKER], lambda rank, is_error, line: output.append(line))
+        counters = bed.stop_aggregators()
+    assert outcome.exit_codes == [0] * 7, "\n".join(output)
+    again = {node: counters[node]["transmitter"]["sent_again"] for node in ("S1", "S2", "PS")}
+    assert again["S1"] > 0, "280 sums, each up and down a link that loses one in fifty"
+    assert again["PS"] == 0, "the root has no parent"
