@@ -58,6 +58,14 @@ def test_x10_reductions_of_communication():
     assert {rival: round(value, 3) for rival, value in found.items()} == expected
 
 
+def test_x10_times_as_a_fluid():
+    """PS takes in three gradients at 100 Gbit/s while S1's children send at 25; W1's link; seven gradients at PS."""
+    gradient_ms = 1e3 * 8 * training.RESNET50_BYTES / 1e9
+    xagg_ms, switch_ms, ps_ms = gradient_ms / 25, gradient_ms / 40, 7 * gradient_ms / 100
+    text = training.fluid_times()
+    assert f"XAgg {xagg_ms:.1f} ms, summing switch {switch_ms:.1f} ms, parameter server {ps_ms:.1f} ms" in text
+
+
 def test_x11_peak_rates_as_a_fluid():
     """PS takes in 100 Gbit/s: half of it W7's while S1 and S2 bring a quarter each; a seventh without servers."""
     assert training.peaks() == "fluid, fastest worker: XAgg 50.0 Gbit/s, parameter server 14.3 Gbit/s: 3.50 ×"

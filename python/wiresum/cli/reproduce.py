@@ -39,10 +39,11 @@ def reproduce(
     """
     chosen = chosen_paper(paper)
     asked = chosen_rows(chosen, rows)
-    session = Session(chosen.benchmarks, quick, note)
-    if live:
-        note(f"measurements take about {session.expected_seconds(asked) / 60:.0f} minutes on two idle cores")
-    findings = [row.evaluate(session if live else None) for row in asked]
+    with err.status("") as status:
+        session = Session(chosen.benchmarks, quick, status.update)
+        if live:
+            note(f"measurements take about {session.expected_seconds(asked) / 60:.0f} minutes on two idle cores")
+        findings = [row.evaluate(session if live else None) for row in asked]
     show(chosen, findings, session, markdown=markdown, as_json=as_json)
     draw(chosen, session, figures or Path("build/reproduce") / paper)
     failed = [finding.id for finding in findings if finding.failed]

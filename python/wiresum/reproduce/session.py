@@ -41,7 +41,9 @@ class Session:
         if name not in self.reports:
             benchmark = self._benchmarks[name]
             try:
-                self.reports[name] = benchmark.measure(self._quick, self._progress)
+                self.reports[name] = benchmark.measure(
+                    self._quick, lambda line: self._progress(f"{benchmark.command}: {line}")
+                )
             except FAILURES as error:
                 self._failures[name] = WiresumError(f"`{benchmark.command}`: {error}")
                 raise self._failures[name] from error

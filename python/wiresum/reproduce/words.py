@@ -15,6 +15,16 @@ def percent(fraction: float, digits: int = 1) -> str:
     return f"{100 * fraction:.{digits}f} %"
 
 
+def less(reduction: float, digits: int = 1) -> str:
+    """A change by its reduction.
+
+    Example:
+        >>> less(0.4918), less(-0.25, 0)
+        ('−49.2 %', '+25 %')
+    """
+    return f"{-100 * reduction:+.{digits}f} %".replace("-", "−")
+
+
 def times(ratio: float) -> str:
     """A ratio.
 

@@ -36,5 +36,5 @@ def _compare(quick: bool, progress: Progress) -> Report:
 BENCHMARKS = {
     "heterogeneity": Benchmark("wiresum bench heterogeneity", 70, 25, _heterogeneity),
     "aggregator": Benchmark("wiresum bench aggregator --engines xdp,af_xdp,udp,tcp", 240, 20, _aggregator),
-    "compare": Benchmark("wiresum bench compare", 180, 50, _compare),
+    "compare": Benchmark("wiresum bench compare", 300, 60, _compare),
 }
