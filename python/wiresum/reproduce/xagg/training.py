@@ -62,7 +62,7 @@ def resnet50(reports: Reports) -> str:
     )
     saved = {rival: less(1 - 1 / ratio) for rival, ratio in communication_ratios(reports, "ResNet50").items()}
     bound = ours.median / ours.extra["bound_s"]
-    return f"live at 1:100: XAgg {1e3 * ours.median:.0f} ms an all-reduce ({bound:.2f} × its bound); {listed(saved)}"
+    return f"live at 1:100: XAgg {1e3 * ours.median:.0f} ms an all-reduce ({bound:.2f} × its bound); against {listed(saved)}"
 
 
 def peaks() -> str:
@@ -120,7 +120,7 @@ def bert(reports: Reports) -> str:
     """Reductions of a training."""
     projected = _projected(reports, "BERT-BiLSTM-CRF", printed.BERT_REDUCTION)
     reductions = {rival: less(reduction, 0) for rival, reduction in projected.items()}
-    return f"model with our communication, nobody late: {listed(reductions)}"
+    return f"model with our communication, nobody late: against {listed(reductions)}"
 
 
 def _projected(reports: Reports, model: str, epoch_reductions: Mapping[str, float]) -> dict[str, float]:
