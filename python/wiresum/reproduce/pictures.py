@@ -36,8 +36,9 @@ def draw(paper: Paper, reports: Mapping[str, Report], folder: Path) -> Iterator[
 def provenance(paper: Paper, benchmark: str) -> str:
     """How a figure was obtained."""
     host = machine()
-    command = paper.benchmarks[benchmark].command
-    return f"Ours, by `{command}`; {paper.conditions}; {host['cores']} cores, {host['cpu']}, Linux {host['kernel']}."
+    by = paper.benchmarks[benchmark]
+    machinery = f"{host['cores']} cores, {host['cpu']}, Linux {host['kernel']}"
+    return f"Ours, by `{by.command}`; {paper.conditions}, {by.network}; {machinery}."
 
 
 def stamp(path: Path, text: str) -> None:

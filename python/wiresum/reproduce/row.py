@@ -112,12 +112,14 @@ class Benchmark:
         seconds: about how long it takes on two idle cores.
         quick_seconds: the same with `quick`.
         measure: runs it; takes `quick` and a listener to its progress.
+        network: on which, for captions.
     """
 
     command: str
     seconds: float
     quick_seconds: float
     measure: Callable[[bool, Callable[[str], None]], Report]
+    network: str = ""
 
 
 @dataclass(frozen=True)

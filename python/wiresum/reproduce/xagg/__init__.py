@@ -10,7 +10,7 @@ ROWS = (*motivation.ROWS, *microbenchmark.ROWS, *training.ROWS, *management.ROWS
 PAPER = Paper(
     title="Zhang et al., “XAgg: Accelerating Heterogeneous Distributed Training Through XDP-Based Gradient "
     "Aggregation”, IEEE/ACM Transactions on Networking, 2023",
-    conditions="emulation: network namespaces on one machine, links shaped to the paper's rates at 1:100",
+    conditions="emulation: network namespaces on one machine",
     rows=sorted(ROWS, key=lambda row: int(row.id.removeprefix("X"))),
     benchmarks=BENCHMARKS,
     figures=FIGURES,

@@ -33,8 +33,10 @@ def _compare(quick: bool, progress: Progress) -> Report:
     return compare.measure(short if quick else full, progress)
 
 
+SCALED = "links shaped to the paper's rates at 1:100"
+UNSHAPED = "a veth pair without a limit between two hosts with a core each"
 BENCHMARKS = {
-    "heterogeneity": Benchmark("wiresum bench heterogeneity", 70, 25, _heterogeneity),
-    "aggregator": Benchmark("wiresum bench aggregator --engines xdp,af_xdp,udp,tcp", 240, 20, _aggregator),
-    "compare": Benchmark("wiresum bench compare", 300, 60, _compare),
+    "heterogeneity": Benchmark("wiresum bench heterogeneity", 70, 25, _heterogeneity, SCALED),
+    "aggregator": Benchmark("wiresum bench aggregator --engines xdp,af_xdp,udp,tcp", 240, 20, _aggregator, UNSHAPED),
+    "compare": Benchmark("wiresum bench compare", 300, 60, _compare, SCALED),
 }
