@@ -50,6 +50,23 @@ def test_ratios_compare_equal_packets():
     assert ratio.value == pytest.approx(4)
 
 
+def test_xdp_on_frames_is_compared_with_what_others_are_fed():
+    cases = [
+        Case(engine, 256, feed=feed, runs=[run(1000, seconds)])
+        for engine, feed, seconds in [
+            ("xdp", "skb", 0.2), ("xdp", "frames", 0.1), ("tcp", "skb", 0.4),
+            ("af_xdp", "skb", 0.3), ("af_xdp", "frames", 0.2),
+        ]
+    ]  # fmt: skip
+    found = {ratio.name: ratio.value for ratio in ratios([rate_result(case) for case in cases])}
+    assert found == {
+        "xdp, 256 values / af_xdp, 256 values": pytest.approx(1.5),
+        "xdp, 256 values / tcp, 256 values": pytest.approx(2),
+        "xdp on frames, 256 values / af_xdp on frames, 256 values": pytest.approx(2),
+        "xdp on frames, 256 values / tcp, 256 values": pytest.approx(4),
+    }
+
+
 def test_pictures_have_a_curve_for_each_engine(tmp_path):
     rates = [rate_result(Case(e, v, runs=[run(1000, 0.5)])) for e in ("xdp", "udp") for v in (256, 64)]
     loads = [load_result(Case("xdp", 256, rate=r, runs=[run(1000, 0.5, [9.0])]), 5.0) for r in (2e3, 1e3)]
@@ -85,8 +102,8 @@ def test_every_engine_is_measured_live():
         report = measure(Options(engines, values=(64,), load_values=64, rates=(4e3,), seconds=0.05, runs=1))
     except SupportError as missing:
         pytest.skip(str(missing))
-    rates = {r.extra["engine"]: r.median for r in report.results if r.extra["kind"] == "rate"}
-    assert set(rates) == set(engines)
+    rates = {(r.extra["engine"], r.extra["feed"]): r.median for r in report.results if r.extra["kind"] == "rate"}
+    assert set(rates) == {(engine, "skb") for engine in engines} | {("xdp", "frames"), ("af_xdp", "frames")}
     assert all(rate > 0 for rate in rates.values())
     loads = {r.extra["engine"]: r for r in report.results if r.extra["kind"] == "load"}
     assert all(load.extra["loss"] < 1 for load in loads.values())

@@ -3,12 +3,16 @@
 Method. One generator is every child of a star; the aggregator sums, and sends each child its result, so one packet
 leaves for each that comes. *Rate*: a window of packets keeps the aggregator busy without loss; contributions divided by
 the CPU time of the threads that receive and sum are packets per second of one core, even where the generator is the
-slower one. *Load*: the generator sends at a pace, whatever comes back; CPU use, loss and round trips follow.
-(XAgg, Figs. 6, 7, 9, 10 and 11, compare the same engines.)
+slower one. XDP and AF_XDP are measured twice: on socket buffers, of which a veth makes frames on the measured core, and
+on frames, which a network card's driver would hand them (`aggregator_relay`). UDP and TCP get socket buffers,
+ready-made and with checksums that nobody computes, on which a driver would spend time. *Load*: the generator sends at a
+pace, whatever comes back; CPU use, loss and round trips follow. (XAgg, Figs. 6, 7, 9, 10 and 11, compare the same
+engines.)
 """
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import tempfile
 from collections.abc import Callable, Iterator
@@ -17,7 +21,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from wiresum import wire
-from wiresum.bench.aggregator_network import LOAD_ADDRESS, NODE_ADDRESS, TwoHosts
+from wiresum.bench.aggregator_network import LOAD_ADDRESS, NODE_ADDRESS, Feed, TwoHosts
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.errors import SupportError
 from wiresum.plan import AggregationPlan
@@ -26,11 +30,13 @@ from wiresum.plan.aggregation_plan import Engine
 PORT = 5747
 SLOTS = 1024
 """So many that a paced load, which does not wait for results, is long past a slot when it comes back to it."""
-WINDOW = 32
-"""Positions in flight: with a few children, less than the 256 packets that a veth interface queues."""
+IN_FLIGHT = 240
+"""Packets of all children in flight: less than the 256 that a veth interface queues."""
 RATE_UNIT = "packets/s of one core"
 LOAD_UNIT = "% of a core"
 PERCENTILE = 99
+FRAME_ENGINES = {"xdp", "af_xdp"}
+"""Those that take frames from a driver."""
 
 
 @dataclass(frozen=True)
@@ -65,13 +71,15 @@ class Case:
     engine: str
     values: int
     rate: float | None = None
+    feed: Feed = "skb"
     runs: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def name(self) -> str:
         """For people."""
         load = "" if self.rate is None else f", {self.rate:,.0f} packets/s offered"
-        return f"{self.engine}, {self.values} values{load}"
+        fed = " on frames" if self.feed == "frames" else ""
+        return f"{self.engine}{fed}, {self.values} values{load}"
 
 
 def measure(options: Options, progress: Callable[[str], None] = lambda line: None) -> Report:
@@ -91,15 +99,24 @@ def measure(options: Options, progress: Callable[[str], None] = lambda line: Non
     ]
     if not engines:
         raise SupportError(f"no engine to measure; choose from {', '.join(get_args(Engine))}")
-    cases = [Case(engine, values) for values in options.values for engine in engines]
+    cases = [
+        Case(engine, values, feed=feed) for values in options.values for engine in engines for feed in feeds(engine)
+    ]
     loads = [Case(engine, options.load_values, rate) for rate in options.rates for engine in engines]
-    with TwoHosts(options.offloads) as hosts, tempfile.TemporaryDirectory() as folder:
-        direct_us = hosts.direct_round_trip_us(4 * options.load_values + wire.HEADER_LEN)
+    window = IN_FLIGHT // options.children
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        needed = {case.feed for case in [*cases, *loads]} | {"skb"}
+        hosts = {
+            feed: stack.enter_context(TwoHosts(options.offloads, feed)) for feed in get_args(Feed) if feed in needed
+        }
+        direct_us = hosts["skb"].direct_round_trip_us(4 * options.load_values + wire.HEADER_LEN)
         for turn in range(options.runs):
             for case in [*cases, *loads]:
                 progress(f"run {turn + 1} of {options.runs}: {case.name}")
-                task = {"window": WINDOW, "rate": case.rate, "seconds": options.seconds}
-                case.runs.append(hosts.measure(star(case.engine, case.values, options.children), Path(folder), task))
+                task = {"window": window, "rate": case.rate, "seconds": options.seconds}
+                plan = star(case.engine, case.values, options.children)
+                case.runs.append(hosts[case.feed].measure(plan, Path(folder), task))
     notes.append(
         f"direct round trip, an echo between the two kernels: {direct_us:.1f} µs; subtracted in added_latency_us"
     )
@@ -108,11 +125,16 @@ def measure(options: Options, progress: Callable[[str], None] = lambda line: Non
         "children": options.children,
         "seconds": options.seconds,
         "runs": options.runs,
-        "window": WINDOW,
+        "window": window,
         "offloads": options.offloads,
         "network": "veth, the aggregator and the generator on a core each",
     }
     return Report("aggregator engines", parameters, results, ratios(results), notes=notes)
+
+
+def feeds(engine: str) -> tuple[Feed, ...]:
+    """What an engine's rate is measured on."""
+    return ("skb", "frames") if engine in FRAME_ENGINES else ("skb",)
 
 
 def star(engine: str, values: int, children: int) -> AggregationPlan:
@@ -120,7 +142,7 @@ def star(engine: str, values: int, children: int) -> AggregationPlan:
     tree = [{"node": 0, "children": [{"worker": rank} for rank in range(children)]}]
 
     def stream(index: int, role: str) -> dict[str, Any]:
-        sizes = {"policy": "pool", "slots": SLOTS, "window": WINDOW}
+        sizes = {"policy": "pool", "slots": SLOTS, "window": IN_FLIGHT // children}
         return {"id": index, "name": role, "role": role, "share": float(role == "values"), "tree": tree, **sizes}
 
     return AggregationPlan.model_validate(
@@ -151,6 +173,7 @@ def rate_result(case: Case) -> Result:
         {
             "kind": "rate",
             "engine": case.engine,
+            "feed": case.feed,
             "values": case.values,
             "nanoseconds": 1e9 / statistics.median(runs),
             "reached_packets_per_s": statistics.median(summed(run) / run["seconds"] for run in case.runs),
@@ -188,13 +211,19 @@ def loss(run: dict[str, Any]) -> float:
 
 
 def ratios(results: list[Result]) -> list[Ratio]:
-    """XDP's rate over each other engine's, for each packet size."""
-    rates = {(r.extra["values"], r.extra["engine"]): r for r in results if r.extra["kind"] == "rate"}
+    """XDP's rate, on socket buffers and on frames, over each other engine's, for each packet size."""
+    rates = [result for result in results if result.extra["kind"] == "rate"]
 
     def pairs() -> Iterator[tuple[Result, Result]]:
-        for (values, engine), result in rates.items():
-            xdp = rates.get((values, "xdp"))
-            if xdp and engine != "xdp":
-                yield xdp, result
+        for xdp in (rate for rate in rates if rate.extra["engine"] == "xdp"):
+            for other in rates:
+                if other.extra["engine"] != "xdp" and are_comparable(xdp, other):
+                    yield xdp, other
 
     return [Ratio(f"{xdp.name} / {other.name}", xdp.median / other.median) for xdp, other in pairs()]
+
+
+def are_comparable(one: Result, other: Result) -> bool:
+    """Packets of equal size, and the same feed, where the other engine has a choice."""
+    has_choice = other.extra["engine"] in FRAME_ENGINES
+    return one.extra["values"] == other.extra["values"] and (not has_choice or one.extra["feed"] == other.extra["feed"])

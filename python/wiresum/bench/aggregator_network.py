@@ -1,9 +1,9 @@
-"""Two hosts, one veth pair, one core each: where `wiresum bench aggregator --engines` measures.
+"""Two hosts, joined by veth, one core each: where `wiresum bench aggregator --engines` measures.
 
 The aggregator's host is all on core 0: its interface receives in a kernel thread of its own (threaded NAPI) that is
-pinned there, and so is the daemon. The generator's host is on core 1. All these threads are at real-time priority, so
-that neighbours hardly count, and the scheduler's own account of them, in nanoseconds, is the CPU time that a packet
-costs.
+pinned there, and so is the daemon. The generator's host is on core 1, and so is the relay, if there is one. All these
+threads are at real-time priority, so that neighbours hardly count, and the scheduler's own account of them, in
+nanoseconds, is the CPU time that a packet costs.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from wiresum import wire
+from wiresum.bench import aggregator_relay
 from wiresum.errors import SupportError, TestbedError
 from wiresum.plan import AggregationPlan
 from wiresum.testbed import aggregators, xdp_pass
@@ -32,6 +33,11 @@ PRIORITY = 10
 """Real-time, round robin: the receiving thread and the daemon take turns as they sleep, or after 100 ms."""
 LOAD_PORT_PRIORITY = 11
 """Above the generator's, which must not keep results waiting until the ring of its interface is full."""
+RELAY_PRIORITY = 9
+"""Below the generator's, so that a window is passed on at once and not packet by packet."""
+Feed = Literal["skb", "frames"]
+"""What the aggregator's port is given: socket buffers, as veth has it, or frames, as a network card's driver has them
+(see `aggregator_relay`)."""
 NODE_ADDRESS, LOAD_ADDRESS = "10.98.0.1", "10.98.0.2"
 PREFIX = 24
 MTU_BYTES = 3200
@@ -53,13 +59,16 @@ class TwoHosts:
 
     Args:
         offloads: leave segmentation and merging on, as hosts have them; otherwise every engine sees wire packets.
+        feed: what the aggregator's port is given; frames are for programs of XDP, AF_XDP's included.
     """
 
-    def __init__(self, offloads: bool = False) -> None:
+    def __init__(self, offloads: bool = False, feed: Feed = "skb") -> None:
         self._offloads = offloads
-        token = os.getpid() % 10**6
-        self.node, self.load = f"ws-bench{token}-node", f"ws-bench{token}-load"
+        self._has_relay = feed == "frames"
+        token = f"{os.getpid() % 10**6}{feed[0]}"
+        self.node, self.relay, self.load = (f"ws-bench{token}-{host}" for host in ("node", "relay", "load"))
         self.node_port, self.load_port = f"wsn{token}", f"wsl{token}"
+        self.relay_ports = f"wsrn{token}", f"wsrl{token}"
 
     def __enter__(self) -> Self:
         if (os.cpu_count() or 1) <= max(NODE_CORE, LOAD_CORE):
@@ -80,25 +89,37 @@ class TwoHosts:
         self._remove()
 
     def _build(self) -> None:
-        for namespace in (self.node, self.load):
+        for namespace in self._namespaces():
             run(["ip", "netns", "add", namespace])
-        pair = ["type", "veth", "peer", "name", self.load_port, "mtu", str(MTU_BYTES), "netns", self.load]
-        run(["ip", "-n", self.node, "link", "add", self.node_port, "mtu", str(MTU_BYTES), *pair])
+        if self._has_relay:
+            to_node, to_load = self.relay_ports
+            pair((self.node, self.node_port), (self.relay, to_node))
+            pair((self.relay, to_load), (self.load, self.load_port))
+            aggregator_relay.connect(self.relay, to_node, to_load)
+        else:
+            pair((self.node, self.node_port), (self.load, self.load_port))
         for namespace, port, address in self._ends():
             run(["ip", "-n", namespace, "addr", "add", f"{address}/{PREFIX}", "dev", port])
             self._set_offloads(namespace, port)
-            run(["ip", "-n", namespace, "link", "set", port, "up"])
-            inside(namespace, f"echo 1 > /sys/class/net/{port}/threaded")
         with xdp_pass.loaded() as program:
             xdp_pass.attach(program, Port("load", self.load, self.load_port, 0))
         pin(napi_threads(self.load_port), LOAD_CORE, LOAD_PORT_PRIORITY)
+        if self._has_relay:
+            pin([thread for port in self.relay_ports for thread in napi_threads(port)], LOAD_CORE, RELAY_PRIORITY)
+
+    def _namespaces(self) -> list[str]:
+        return [self.node, self.load, *([self.relay] if self._has_relay else [])]
 
     def _ends(self) -> list[tuple[str, str, str]]:
         return [(self.node, self.node_port, NODE_ADDRESS), (self.load, self.load_port, LOAD_ADDRESS)]
 
     def _set_offloads(self, namespace: str, port: str) -> None:
-        """Merging stays on in name, as a veth needs it for a kernel thread, but nothing is small enough for it."""
-        run(["ip", "netns", "exec", namespace, "ethtool", "-K", port, "gro", "on"])
+        """Merging stays on in name (see `pair`), but nothing is small enough for it.
+
+        A frame has no room for the note that its checksum is still to be made, as hellos' are.
+        """
+        if self._has_relay:
+            run(["ip", "netns", "exec", namespace, "ethtool", "-K", port, "tx", "off"])
         if self._offloads:
             return
         for feature in OFFLOADS:
@@ -108,7 +129,7 @@ class TwoHosts:
             run(["ip", "-n", namespace, "link", "set", port, "gro_max_size", limit])
 
     def _remove(self) -> None:
-        for namespace in (self.node, self.load):
+        for namespace in self._namespaces():
             subprocess.run(
                 ["ip", "netns", "del", namespace], capture_output=True, check=False, timeout=COMMAND_TIMEOUT_S
             )
@@ -185,6 +206,20 @@ class TwoHosts:
         if not times:
             raise TestbedError(f"no echo came back: {output.strip()[-200:]}")
         return statistics.median(times)
+
+
+def pair(one: tuple[str, str], other: tuple[str, str]) -> None:
+    """Joins two namespaces by a veth; each end is a namespace and a name.
+
+    Both ends come up, and receive in a kernel thread of their own, for which a veth needs merging on.
+    """
+    (near, near_port), (far, far_port) = one, other
+    ends = ["type", "veth", "peer", "name", far_port, "mtu", str(MTU_BYTES), "netns", far]
+    run(["ip", "-n", near, "link", "add", near_port, "mtu", str(MTU_BYTES), *ends])
+    for namespace, port in (one, other):
+        run(["ip", "-n", namespace, "link", "set", port, "up"])
+        run(["ip", "netns", "exec", namespace, "ethtool", "-K", port, "gro", "on"])
+        inside(namespace, f"echo 1 > /sys/class/net/{port}/threaded")
 
 
 def run(command: list[str]) -> str:

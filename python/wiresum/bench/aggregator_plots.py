@@ -43,13 +43,14 @@ def draw(report: Report, folder: Path) -> list[Path]:
 
 
 def curves(report: Report, name: str) -> dict[str, list[tuple[float, float]]]:
-    """The points of a picture by engine, along the x axis."""
+    """The points of a picture by engine and what it was fed, along the x axis."""
     kind, quantity, _, _, y = PICTURES[name]
     lines: dict[str, list[tuple[float, float]]] = {}
     for result in report.results:
         value = y(result) if result.extra["kind"] == kind else None
         if value is not None:
-            lines.setdefault(str(result.extra["engine"]), []).append((float(result.extra[quantity]), value))
+            fed = " on frames" if result.extra.get("feed") == "frames" else ""
+            lines.setdefault(f"{result.extra['engine']}{fed}", []).append((float(result.extra[quantity]), value))
     return {engine: sorted(points) for engine, points in lines.items()}
 
 

@@ -2,7 +2,7 @@
 
 A veth interface without a program silently drops what its peer sends with `XDP_TX` or `XDP_REDIRECT`.
 
-The program has two instructions, so it needs no compiler: it is loaded with bpf(2) and attached over rtnetlink. It
+A program of a few instructions needs no compiler: it is loaded with bpf(2) and attached over rtnetlink. It
 stays until its interface goes.
 """
 
@@ -19,8 +19,9 @@ from wiresum.testbed.namespaces import inside
 
 BPF_PROG_TYPE_XDP = 6
 XDP_PASS = 2
-MOV64_R0 = 0xB7
-EXIT = 0x95
+MOV64, CALL, EXIT = 0xB7, 0x85, 0x95
+FUNC_REDIRECT = 23
+PASS = bpf.instruction(MOV64, value=XDP_PASS) + bpf.instruction(EXIT)
 
 RTM_SETLINK = 19
 NLM_F_REQUEST_ACK = 0x05
@@ -35,14 +36,22 @@ NETLINK_HEADER = struct.Struct("=IHHII")
 REPLY_BYTES = 4096
 
 
+def redirect(ifindex: int) -> bytes:
+    """A program that sends every packet out by an interface of the same namespace."""
+    arguments = bpf.instruction(MOV64, 1, value=ifindex) + bpf.instruction(MOV64, 2, value=0)
+    return arguments + bpf.instruction(CALL, value=FUNC_REDIRECT) + bpf.instruction(EXIT)
+
+
 @contextmanager
-def loaded() -> Iterator[int]:
-    """Loads the program; the descriptor is for `attach` and lasts for the `with` block.
+def loaded(program: bytes = PASS) -> Iterator[int]:
+    """Loads a program; the descriptor is for `attach` and lasts for the `with` block.
+
+    Args:
+        program: its instructions.
 
     Raises:
         SupportError: no privilege, or a machine without BPF.
     """
-    program = bpf.instruction(MOV64_R0, value=XDP_PASS) + bpf.instruction(EXIT)
     descriptor = bpf.load(BPF_PROG_TYPE_XDP, program, "an XDP program (the engine `udp` needs none)")
     try:
         yield descriptor
