@@ -37,6 +37,6 @@ SCALED = "links shaped to the paper's rates at 1:100"
 UNSHAPED = "a veth pair without a limit between two hosts with a core each"
 BENCHMARKS = {
     "heterogeneity": Benchmark("wiresum bench heterogeneity", 70, 25, _heterogeneity, SCALED),
-    "aggregator": Benchmark("wiresum bench aggregator --engines xdp,af_xdp,udp,tcp", 240, 20, _aggregator, UNSHAPED),
+    "aggregator": Benchmark("wiresum bench aggregator --engines xdp,af_xdp,udp,tcp", 300, 30, _aggregator, UNSHAPED),
     "compare": Benchmark("wiresum bench compare", 300, 60, _compare, SCALED),
 }

@@ -14,6 +14,8 @@ FRAME_CHECK_BYTES = 4
 """The paper counts it as part of a frame."""
 G, M = 1e9, 1e6
 LINE_BPS = 100e9
+XDP = ("xdp", "xdp on frames")
+"""On socket buffers, and as a network card's driver feeds it."""
 LITTLE_LOSS = 0.01
 """Where more is lost, round trips are those of the packets that did not queue."""
 
@@ -29,11 +31,12 @@ def own_goodput() -> str:
 
 
 def rates(reports: Reports) -> dict[str, dict[int, Result]]:
-    """Packets per second of one core, by engine and values in a packet."""
+    """Packets per second of one core, by engine, with what it is fed if that is frames, and values in a packet."""
     found: dict[str, dict[int, Result]] = {}
     for result in reports.report("aggregator").results:
         if result.extra["kind"] == "rate":
-            found.setdefault(str(result.extra["engine"]), {})[int(result.extra["values"])] = result
+            fed = " on frames" if result.extra.get("feed") == "frames" else ""
+            found.setdefault(f"{result.extra['engine']}{fed}", {})[int(result.extra["values"])] = result
     return found
 
 
@@ -74,13 +77,14 @@ def core_throughputs(reports: Reports) -> str:
 def xdp_over_tcp(reports: Reports) -> str:
     """The ratio at every packet size that was measured."""
     engines = rates(reports)
-    ratios = {
-        values: result.median / engines["tcp"][values].median
-        for values, result in sorted(engines["xdp"].items())
-        if values in engines.get("tcp", {})
-    }
+    shown = [_ratios(xdp, engines["tcp"], name) for name, xdp in engines.items() if name in XDP]
+    return f"live, over TCP: {'; '.join(shown)}"
+
+
+def _ratios(xdp: dict[int, Result], tcp: dict[int, Result], name: str) -> str:
+    ratios = {values: xdp[values].median / tcp[values].median for values in sorted(xdp) if values in tcp}
     each = listed({f"{values} values": f"{ratio:.2f}" for values, ratio in ratios.items()})
-    return f"live, XDP over TCP: {spread(list(ratios.values()))} ({each})"
+    return f"{name} {spread(list(ratios.values()))} ({each})"
 
 
 def cores_for_the_line(reports: Reports) -> str:
@@ -89,7 +93,7 @@ def cores_for_the_line(reports: Reports) -> str:
         engine: f"{LINE_BPS / gradient_bps(result.median, values):.1f}"
         for engine, by_values in rates(reports).items()
         for values, result in by_values.items()
-        if engine in {"xdp", "tcp"} and values == min(by_values, key=lambda n: abs(n - printed.BEST_VALUES))
+        if engine in {*XDP, "tcp"} and values == min(by_values, key=lambda n: abs(n - printed.BEST_VALUES))
     }
     return f"cores for 100 Gbit/s if they scaled linearly, from one core's rate: {listed(shown)}; scaling not measured"
 
