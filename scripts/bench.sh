@@ -36,3 +36,5 @@ measure heterogeneity heterogeneity --plot build/bench/heterogeneity.png
 measure compare compare
 measure compare-late compare --start W3=0.2
 measure kills kills --kills 10
+measure isolation isolation --runs 3
+measure deploy deploy --runs 5

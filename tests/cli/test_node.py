@@ -82,4 +82,4 @@ def test_rates_are_differences():
         for at, count in ((1.0, 500_000), (3.0, 2_500_000))
     )  # fmt: skip
     rows = table(before, after)
-    assert [list(column.cells)[0] for column in rows.columns][:5] == ["7", "2 of 4", "0.0 MB", "8.0 Mbit/s", "none"]
+    assert [next(iter(column.cells)) for column in rows.columns][:5] == ["7", "2 of 4", "0.0 MB", "8.0 Mbit/s", "none"]

@@ -1,7 +1,7 @@
 """`wiresum bench`: every figure that the documentation claims, with its rival in the same run."""
 
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, TypeVar, cast
 
 import typer
 
@@ -319,6 +319,38 @@ def kills(
     with progress_bar() as bar:
         task = bar.add_task("kills", total=count)
         report = benchmark.measure(chosen, lambda done, _all: bar.update(task, completed=done))
+    show(report, as_json)
+
+
+@app.command(epilog="Example: `wiresum bench isolation --engines xdp --rate 500mbit`")
+def isolation(
+    engines: Annotated[str, typer.Option("--engines", help="That sum, with commas between")] = "xdp,udp",
+    rate: Annotated[str, typer.Option("--rate", help="Of each link: 500mbit, none")] = "500mbit",
+    quota: Annotated[str, typer.Option("--quota", help="Of the greedy job, where it has one")] = "50mbit",
+    seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="Of each run")] = 1.0,
+    runs: RunsOption = 3,
+    as_json: options.JsonOption = False,
+) -> None:
+    """What floods at one host cost another host's job at the same server, with and without quotas."""
+    from wiresum.bench import isolation as benchmark
+
+    quota_bps = parse_rate(quota)
+    if quota_bps is None:
+        raise typer.BadParameter("a quota is a rate, as 50mbit", param_hint="--quota")
+    names = cast(tuple[Engine, ...], tuple(engines.split(",")))
+    chosen = benchmark.Options(names, parse_rate(rate), quota_bps, seconds, runs)
+    with err.status("two hosts around a server") as status:
+        report = benchmark.measure(chosen, status.update)
+    show(report, as_json)
+
+
+@app.command(epilog="Example: `wiresum bench deploy --json`")
+def deploy(runs: RunsOption = 7, as_json: options.JsonOption = False) -> None:
+    """Time from the start of an aggregator to ready to sum, beside XAgg's figures."""
+    from wiresum.bench import deploy as benchmark
+
+    with err.status("a server with two ports") as status:
+        report = benchmark.measure(runs, status.update)
     show(report, as_json)
 
 

@@ -1,0 +1,40 @@
+"""Benchmarks of the daemon as a service: their arithmetic, their packets, and one tiny run."""
+
+from __future__ import annotations
+
+import pytest
+
+from wiresum.bench import deploy, isolation, service_load
+from wiresum.bench.result import Result
+from wiresum.testbed.networks import why_no_namespaces
+from wiresum.testbed.support import why_no_xdp
+
+
+def test_ratios_are_those_of_the_same_engine():
+    def result(engine: str, flood: str, value: float) -> Result:
+        return Result(f"{engine} {flood}", "sums/s", [value], {"engine": engine, "flood": flood})
+
+    rows = [result("xdp", "alone", 200), result("udp", "alone", 100), result("xdp", "hellos", 190)]
+    assert [(r.name, r.value) for r in isolation.ratios(rows)] == [("xdp hellos / alone", 0.95)]
+    assert [r.value for r in deploy.ratios([Result("xdp, compiled", "s", [0.34]), Result("udp", "s", [1])])] == [0.5]
+
+
+def test_floods_are_what_they_are_called():
+    assert service_load.packets("malformed", 1)[:2] == b"\0\0"
+    hello, foreign = service_load.packets("hellos", 1), service_load.packets("foreign", 1)
+    assert (len(hello), len(foreign)) == (34 + 32, 34 + 2944)
+    words = [int.from_bytes(foreign[at : at + 4]) for at in range(0, 28, 4)]
+    assert int.from_bytes(foreign[30:34]) == (sum(words) + 1) % 2**32, "the check is right"
+    with pytest.raises(ValueError, match="no flood of cats"):
+        service_load.packets("cats", 1)
+
+
+@pytest.mark.skipif(bool(why_no_namespaces()), reason="needs network namespaces")
+def test_a_greedy_job_is_held_to_its_quota():
+    engine = "udp" if why_no_xdp() else "xdp"
+    report = isolation.measure(isolation.Options(engines=(engine,), seconds=0.2, runs=1, quota_bps=5e6))
+    found = {result.extra["flood"]: result for result in report.results}
+    assert set(found) == set(isolation.FLOODS)
+    assert found["greedy job, quota"].extra["over_quota"] > 0
+    assert found["greedy job"].extra["over_quota"] == 0
+    assert all(result.median > 0 for result in report.results), "the other job goes on"
