@@ -149,9 +149,9 @@ impl Jobs {
         self.index_of_job(id).unwrap_or(0)
     }
 
-    /// Counts a packet that came while no job was served.
-    pub fn count_unclaimed(&mut self) {
-        self.retired[Verdict::Foreign as usize] += 1;
+    /// Counts a packet that is no job's matter.
+    pub fn count_unclaimed(&mut self, verdict: Verdict) {
+        self.retired[verdict as usize] += 1;
     }
 
     /// The id of a job, and who takes part in it now.

@@ -17,6 +17,8 @@ use wiresum_node::engine::{Engine, JoinError, Options};
 use wiresum_node::tensor::tensor;
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::{Lanes, Policy};
+use wiresum_protocol::random_traffic::RandomTraffic;
+use wiresum_wire::NodeId;
 
 /// More than a busy machine takes to start a daemon or to sum a few values.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -155,6 +157,23 @@ fn a_quota_bounds_a_job_and_can_be_lifted() {
     let less = json!({ "version": 1, "request": "quota", "job": 7, "quota": { "bytes_per_second": 60_000 } });
     assert_eq!(daemon.ask(&less.to_string())["ok"], true);
     assert_eq!(daemon.status()["jobs"][0]["quota"]["bytes_per_second"], 60_000);
+}
+
+/// Thousands of hellos of a job that is not served: some are refused, and those that follow at once are not even answered.
+#[test]
+fn a_flood_of_hellos_is_not_answered_for_long() {
+    let daemon = Daemon::start("flood", &[]);
+    assert_eq!(daemon.add(&daemon.plan(7), &json!({}))["ok"], true);
+    let hello = RandomTraffic::new(&daemon.plan(9), NodeId(0), 1).joining().remove(0).datagram;
+    let stranger = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+    for _ in 0..20_000 {
+        stranger.send_to(&hello, daemon.address).expect("sent");
+    }
+    // Answered in order, so everything before has been dealt with.
+    assert_eq!(reduce(&daemon.plan(7), 1), 1.0);
+    let verdicts = daemon.status()["verdicts"].clone();
+    let count = |verdict: &str| verdicts[verdict].as_u64().expect("a number");
+    assert!(count("control") > count("over_quota") && count("over_quota") > 0, "{verdicts}");
 }
 
 #[test]

@@ -4,14 +4,15 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
+use wiresum_protocol::quota::Budget;
 use wiresum_protocol::transmitter::DataPlane;
-use wiresum_protocol::{Plan, Recipients, Transmit, Verdict};
+use wiresum_protocol::{Outcome, Plan, Quota, Recipients, Transmit, Verdict};
 use wiresum_wire::{Header, Kind, MAX_PACKET, NodeId};
 use wiresum_xdp::{AfXdp, Arrival};
 use zerocopy::FromBytes;
 
 use crate::af_xdp::{FRAMES_PER_TURN, Outgoing, is_from_a_member};
-use crate::clock::timespec;
+use crate::clock::{Clock, timespec};
 use crate::jobs::Jobs;
 use crate::kernel::Kernel;
 use crate::transmitters::Transmitters;
@@ -30,6 +31,9 @@ pub(super) struct Adder {
     pub strays: u64,
     packet: Box<[u8; MAX_PACKET]>,
     pub outgoing: Outgoing,
+    /// Refusals that may still be sent: the answers to a flood of hellos must not fill the link that sums share.
+    refusals: Budget,
+    clock: Clock,
 }
 
 impl Adder {
@@ -42,6 +46,8 @@ impl Adder {
             strays: 0,
             packet: Box::new([0; MAX_PACKET]),
             outgoing: Outgoing::default(),
+            refusals: Budget::new(Quota::strangers()),
+            clock: Clock::default(),
         }
     }
 
@@ -107,7 +113,7 @@ impl Adder {
     ) {
         let Self { jobs, transmitters, kernel, packet, outgoing, .. } = self;
         if jobs.count() == 0 {
-            return jobs.count_unclaimed();
+            return jobs.count_unclaimed(Verdict::Foreign);
         }
         let index = jobs.index_of(&packet[..len]);
         let outcome = jobs.handle(index, source, &mut packet[..], len);
@@ -130,6 +136,9 @@ impl Adder {
                 eprintln!("wiresum-node: {error}");
                 return;
             }
+        }
+        if is_refusal(outcome, &packet[..]) && !self.refusals.take(self.clock.now(), outcome.len) {
+            return jobs.count_unclaimed(Verdict::OverQuota);
         }
         let push = |destination, packet: &[u8]| outgoing.push(destination, packet);
         if jobs.deliver(index, outcome, &mut packet[..], push) {
@@ -201,6 +210,12 @@ pub(crate) fn datagrams_under_way(plans: &[Plan], node: NodeId) -> usize {
     let sub_models = plans.iter().flat_map(|plan| &plan.sub_models);
     let placed = sub_models.filter_map(|s| s.place(node).map(|place| (s, place)));
     placed.map(|(s, place)| (place.children.len() + 1) * s.window as usize).sum()
+}
+
+/// Whether the packet that was left is a refusal of this node's own, not one that it passes down.
+fn is_refusal(outcome: Outcome, packet: &[u8]) -> bool {
+    matches!(outcome.recipients, Recipients::One(_))
+        && Header::ref_from_prefix(packet).is_ok_and(|(h, _)| h.kind == Kind::Refusal as u8)
 }
 
 /// Whether a datagram is of a kind that the XDP program deals with.
