@@ -30,8 +30,9 @@ ALLOWED_PACKAGES = {
     "plan": {"errors", "wire", "_native"},
     "torch": {"errors", "wire", "plan", "_native"},
     "testbed": {"errors", "wire", "plan", "_native"},
-    "bench": {"errors", "wire", "plan", "testbed", "torch", "_native"},
-    "demo": {"errors", "wire", "plan", "testbed", "torch", "bench", "_native"},
+    "training": {"errors"},
+    "bench": {"training", "errors", "wire", "plan", "testbed", "torch", "_native"},
+    "demo": {"training", "errors", "wire", "plan", "testbed", "torch", "bench", "_native"},
     "reproduce": {"errors", "wire", "plan", "testbed", "torch", "bench", "demo", "_native"},
     "cli": {"errors", "wire", "plan", "testbed", "torch", "bench", "demo", "reproduce", "_native"},
 }

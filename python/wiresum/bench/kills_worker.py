@@ -18,8 +18,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 import torch
 from torch import nn
-from wiresum.demo import data
-from wiresum.demo.train import step
+from wiresum.training import data
+from wiresum.training.step import step
 
 HIDDEN = 512
 """Width of the dense layers: 0.5 million parameters, little to compute and a few hundred packets to sum."""

@@ -21,7 +21,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 import torch
 from torch import nn
-from wiresum.demo import data
+from wiresum.training import data
+from wiresum.training.step import step
 
 ALL_REDUCE_REPEATS = 5
 """All-reduces of the whole gradient that are timed after training, when nothing overlaps them."""
@@ -105,15 +106,6 @@ def train(model: nn.Module, images: data.Images, options: argparse.Namespace) ->
         "images_per_second": images_per_step * (len(ends) - 1) / seconds if seconds else 0.0,
         "losses": losses,
     }
-
-
-def step(model: nn.Module, optimizer: torch.optim.Optimizer, images: torch.Tensor, labels: torch.Tensor) -> float:
-    """One optimisation step; returns this rank's loss."""
-    optimizer.zero_grad(set_to_none=True)
-    loss = nn.functional.cross_entropy(model(images), labels)
-    torch.autograd.backward(loss)
-    optimizer.step()
-    return float(loss.detach())
 
 
 def accuracy(model: nn.Module, images: data.Images) -> float:

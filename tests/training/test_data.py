@@ -11,7 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from wiresum.demo import data  # noqa: E402
+from wiresum.training import data  # noqa: E402
 
 IMAGES_PER_BATCH = 3
 

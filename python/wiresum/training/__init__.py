@@ -1,0 +1,1 @@
+"""What the demo and benchmarks train: images, and a step of it."""
