@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use wiresum_protocol::aggregator::Membership;
-use wiresum_protocol::{ControlHalf, Transmit};
+use wiresum_protocol::{ControlHalf, Plan, Transmit};
 use wiresum_wire::{JobId, Packet};
 
 use crate::clock::Clock;
@@ -26,6 +26,11 @@ impl Control {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.halves.is_empty()
+    }
+
+    /// Tells everyone that the node serves one more job.
+    pub fn handle_job(&mut self, plan: &Plan) {
+        self.halves.iter_mut().for_each(|half| half.handle_job(plan));
     }
 
     /// Tells everyone who takes part in a job now.

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use wiresum_wire::{JobId, Packet};
 
 use crate::aggregator::Membership;
-use crate::{Time, Transmit};
+use crate::{Plan, Time, Transmit};
 
 /// A part of a node that has timers.
 ///
@@ -16,6 +16,9 @@ use crate::{Time, Transmit};
 /// [`handle_timeout`](Self::handle_timeout). *Outputs*: [`poll_transmit`](Self::poll_transmit) until it is exhausted, after any
 /// input; then [`poll_timeout`](Self::poll_timeout).
 pub trait ControlHalf: Send {
+    /// The node serves one more job, or another plan of one. By default of no interest.
+    fn handle_job(&mut self, _plan: &Plan) {}
+
     /// Someone has joined or left a job of this node: who takes part now.
     fn handle_membership(&mut self, job: JobId, membership: &Membership, now: Time);
 

@@ -13,6 +13,7 @@ pub mod plan;
 pub mod policy;
 pub mod quota;
 pub mod random_traffic;
+pub mod rates;
 mod recovery;
 mod rng;
 pub mod time;

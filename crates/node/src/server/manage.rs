@@ -79,6 +79,7 @@ impl Server {
             kernel.add_job(plan, node, quota.rate()).map_err(|error| error.to_string())?;
         }
         self.adder.jobs.add(job, aggregator, quota, needed);
+        self.adder.jobs.control.handle_job(plan);
         self.adder.transmitters.add(plan, node);
         Ok(json!({ "job": job.0, "memory_bytes": needed }))
     }

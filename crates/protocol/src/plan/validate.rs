@@ -219,7 +219,11 @@ mod tests {
             ("/workers", json!([]), "workers"),
             ("/workers/1/rank", json!(0), "workers[1].rank"),
             ("/nodes/1/id", json!(0), "nodes"),
-            ("/nodes/1/engine", json!("tcp"), "nodes"),
+            (
+                "/nodes/1",
+                json!({ "id": 1, "name": "left", "address": "10.0.0.2:5747", "engine": "tcp" }),
+                "nodes",
+            ),
             ("/sub_models/1/id", json!(0), "sub_models"),
             ("/sub_models/0/role", json!("values"), "sub_models"),
             ("/sub_models/1/share", json!(0.6), "sub_models"),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum};
 use wiresum_node::service::{Limits, MAX_JOBS, parse_rate, parse_size};
 use wiresum_protocol::Plan;
+use wiresum_protocol::plan::MAX_BPS;
 use wiresum_wire::NodeId;
 use wiresum_xdp::{AttachMode, Options};
 
@@ -38,6 +39,13 @@ pub struct Arguments {
     /// Address to receive on, instead of the plan's address of the node.
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
+    /// What the node's links bring to it, in bit/s on the wire, instead of the plan's `ingress_bps`. Rates are negotiated only
+    /// where the plan has a bandwidth at some node of the tree.
+    #[arg(long, value_name = "BIT/S", value_parser = clap::value_parser!(u64).range(1..=MAX_BPS))]
+    pub ingress_bps: Option<u64>,
+    /// What its links take from it, instead of the plan's `egress_bps`.
+    #[arg(long, value_name = "BIT/S", value_parser = clap::value_parser!(u64).range(1..=MAX_BPS))]
+    pub egress_bps: Option<u64>,
     /// Print the counters every so many seconds.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub stats_interval: Option<Duration>,

@@ -16,8 +16,9 @@ use wiresum_node::kernel::Kernel;
 use wiresum_node::server::Server;
 use wiresum_node::service;
 use wiresum_node::tcp::TcpServer;
-use wiresum_protocol::Plan;
 use wiresum_protocol::plan::Engine;
+use wiresum_protocol::rates::{Bounds, Negotiator, Results, usable_bps};
+use wiresum_protocol::{ControlHalf, Plan};
 use wiresum_wire::NodeId;
 use wiresum_xdp::AfXdp;
 
@@ -49,6 +50,7 @@ fn serve(arguments: &Arguments) -> Result<(), Failure> {
     let plans = arguments.read_plans()?;
     let stop = signals::stop_on_interrupt()?;
     let mut daemon = start(arguments, &plans)?;
+    daemon.add_control(Box::new(negotiator(arguments, &plans)));
     service::notify_ready();
     print(&report::ready(arguments.node, &daemon));
     let engine = daemon.engine();
@@ -76,6 +78,18 @@ fn open_service(
     }
     server.take_orders(orders, arguments.limits(), arguments.planned_address(address));
     Ok(())
+}
+
+/// Who shares the node's links among the children of all jobs.
+fn negotiator(arguments: &Arguments, plans: &[Plan]) -> Negotiator {
+    let bounds = Bounds {
+        ingress_bps: arguments.ingress_bps.map(usable_bps),
+        egress_bps: arguments.egress_bps.map(usable_bps),
+        results: Results::Here,
+    };
+    let mut negotiator = Negotiator::new(NodeId(arguments.node), bounds);
+    plans.iter().for_each(|plan| negotiator.handle_job(plan));
+    negotiator
 }
 
 /// Everything that can fail at the start, fails here.
