@@ -7,6 +7,7 @@ mod joining;
 mod large;
 mod link;
 mod random;
+mod rates;
 mod removal;
 mod sums;
 mod throughput;
@@ -19,10 +20,12 @@ use std::time::Duration;
 use wiresum_wire::{FragmentId, MAX_PACKET, NodeId, Packet, Round, SubModelId};
 
 use crate::plan::{Child, SubModel};
+use crate::rates::{Bounds, Negotiator, Results};
 use crate::rng::Rng;
 use crate::worker::SwitchOver;
 use crate::{
-    Aggregator, Event, Failure, Outcome, Plan, Recipients, Time, Transmitter, Verdict, Worker,
+    Aggregator, ControlHalf, Event, Failure, Outcome, Plan, Recipients, Time, Transmitter, Verdict,
+    Worker,
 };
 use buffer::{IntegerBuffer, Tensor};
 use link::{Conditions, Link};
@@ -53,6 +56,7 @@ struct Node {
     address: SocketAddr,
     aggregator: Aggregator,
     transmitter: Transmitter,
+    negotiator: Negotiator,
     is_dead: bool,
 }
 
@@ -110,6 +114,7 @@ impl Cluster {
             address: n.address,
             aggregator: Aggregator::new(&plan, NodeId(n.id)),
             transmitter: transmitter(&plan, NodeId(n.id), first),
+            negotiator: negotiator(&plan, n),
             is_dead: false,
         };
         let nodes = plan.nodes.iter().map(node).collect();
@@ -222,7 +227,10 @@ impl Cluster {
         let nodes = self.nodes.iter().enumerate().filter(|(_, node)| !node.is_dead);
         let nodes =
             nodes.filter_map(|(i, n)| Some((n.transmitter.poll_timeout()?, Alarm::Node(i))));
-        workers.chain(nodes).min()
+        let daemons = self.nodes.iter().enumerate().filter(|(_, node)| !node.is_dead);
+        let daemons =
+            daemons.filter_map(|(i, n)| Some((n.negotiator.poll_timeout()?, Alarm::Node(i))));
+        workers.chain(nodes).chain(daemons).min()
     }
 
     fn next_event_ns(&self) -> Option<u64> {
@@ -262,8 +270,12 @@ impl Cluster {
                 self.hosts[rank].worker.poll_timeout()
             }
             Alarm::Node(index) => {
+                let now = self.now();
+                self.nodes[index].negotiator.handle_timeout(now);
                 self.drive_node(index);
-                self.nodes[index].transmitter.poll_timeout()
+                let node = &self.nodes[index];
+                let due = [node.transmitter.poll_timeout(), node.negotiator.poll_timeout()];
+                due.into_iter().flatten().min()
             }
         }
     }
@@ -287,6 +299,7 @@ impl Cluster {
         let outcome = node.aggregator.handle_datagram(datagram.source, &mut buffer, len);
         let (address, id) = (node.address, node.id);
         self.check_invariant(id, outcome, &datagram.bytes);
+        self.tell_negotiator(index, outcome, datagram);
         let packet = &mut buffer[..outcome.len];
         match outcome.recipients {
             Recipients::None => {}
@@ -309,7 +322,7 @@ impl Cluster {
         self.drive_node(index);
     }
 
-    /// Lets a node's transmitter do what is due.
+    /// Lets a node's transmitter and negotiator do what is due.
     fn drive_node(&mut self, index: usize) {
         let mut buffer = [0; MAX_PACKET];
         let now = self.now();
@@ -321,7 +334,22 @@ impl Cluster {
             packets.push((transmit.destination, buffer[..transmit.len].to_vec()));
         }
         let address = *address;
+        while let Some(transmit) = self.nodes[index].negotiator.poll_transmit(now, &mut buffer) {
+            packets.push((transmit.destination, buffer[..transmit.len].to_vec()));
+        }
         packets.into_iter().for_each(|(to, packet)| self.send(address, to, &packet));
+    }
+
+    /// Gives a node's negotiator what concerns it, as the daemon does.
+    fn tell_negotiator(&mut self, index: usize, outcome: Outcome, datagram: &Flying) {
+        let now = self.now();
+        let Node { aggregator, negotiator, .. } = &mut self.nodes[index];
+        if outcome.recipients == Recipients::ControlHalf {
+            let packet = Packet::parse(&datagram.bytes).expect("it has passed the gate");
+            negotiator.handle_packet(datagram.source, &packet, now);
+        } else if outcome.verdict == Verdict::Control {
+            negotiator.handle_membership(self.plan.job_id(), &aggregator.membership(), now);
+        }
     }
 
     /// The invariant: when a position takes an entry, no one needs the one that was there.
@@ -407,6 +435,18 @@ impl Cluster {
         let counters = self.hosts[rank].worker.counters();
         counters.into_iter().find(|(n, _)| *n == name).expect("a counter").1
     }
+}
+
+/// Shares what the plan says of a node's links.
+fn negotiator(plan: &Plan, node: &crate::plan::Node) -> Negotiator {
+    let bounds = Bounds {
+        ingress_bps: node.ingress_bps,
+        egress_bps: node.egress_bps,
+        results: Results::Here,
+    };
+    let mut negotiator = Negotiator::new(NodeId(node.id), bounds);
+    negotiator.handle_job(plan);
+    negotiator
 }
 
 /// A tree for plans: nodes with their children.

@@ -195,6 +195,11 @@ impl Recovery {
         self.rtt.is_backing_off()
     }
 
+    /// Whether something is to be sent again.
+    pub fn owes_again(&self) -> bool {
+        !self.again.is_empty()
+    }
+
     /// A position to be sent again.
     pub fn next_again(&mut self) -> Option<FragmentId> {
         while let Some(position) = self.again.pop_front() {

@@ -5,6 +5,7 @@
 //! | `join` | when this worker is a child of its nodes |
 //! | `round`, `layout` | what a collective's preamble and fragments hold, and how it ends |
 //! | `forecast` | which values may flow before the agreement on their exponents |
+//! | `pacing` | how fast values are sent |
 //! | `stream` | which position may be sent next; what was lost is [`crate::recovery`]'s part |
 //! | `failover` | leaving a node that is gone, and going home |
 //! | `failure`, `blame` | how a round fails, and who is to blame |
@@ -16,6 +17,7 @@ mod failure;
 mod forecast;
 mod join;
 mod layout;
+mod pacing;
 mod receive;
 mod round;
 mod send;
@@ -26,6 +28,7 @@ use std::net::SocketAddr;
 
 use wiresum_wire::{Flags, FragmentId, JobKey, LaneType, Round};
 
+use crate::compose::Draft;
 use crate::plan::{Role, SubModel};
 use crate::{Buffer, Plan, Time};
 use counters::Counters;
@@ -193,6 +196,7 @@ impl Worker {
         if self.stage == Stage::Joined {
             self.check_silence(now);
             self.streams.iter_mut().for_each(|stream| stream.recovery.handle_timeout(now));
+            self.handle_rate_timeouts(now);
         }
     }
 
@@ -209,13 +213,16 @@ impl Worker {
         }
         let deadline = self.deadlines.first().map(|(deadline, _)| *deadline);
         let alarms = self.streams.iter().filter_map(|stream| stream.recovery.alarm());
-        alarms.chain(deadline).chain(self.joining_timeout()).chain(self.failover_timeout()).min()
+        let paces = self.pace_timeout().filter(|_| self.stage == Stage::Joined);
+        let others = [deadline, self.joining_timeout(), self.failover_timeout(), paces];
+        alarms.chain(others.into_iter().flatten()).min()
     }
 
     /// Counters by name, for people and metrics.
     #[must_use]
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
-        self.counters.list()
+        let counters = self.counters.list().into_iter();
+        counters.chain(self.rate_counters()).collect()
     }
 
     /// Whether the result of a position has not come yet.

@@ -38,6 +38,7 @@ impl Worker {
             Kind::Result => self.handle_result(index, &packet, now),
             Kind::Status => self.handle_status(index, &packet, now),
             Kind::Welcome => self.handle_welcome(index, now),
+            Kind::Rate => self.handle_rate(index, &packet, now),
             _ => self.handle_refusal(index, &packet, now),
         }
     }
@@ -58,6 +59,7 @@ impl Worker {
             Kind::Status => {
                 self.stage == Stage::Joined && packet.payload.len() == 4 * status::WORDS
             }
+            Kind::Rate => self.stage == Stage::Joined,
             Kind::Welcome | Kind::Refusal => packet.payload.len() == 4 * hello::WORDS,
             _ => false,
         };
@@ -115,6 +117,12 @@ impl Worker {
             self.counters.statuses += 1;
         } else {
             self.counters.late_statuses += 1;
+        }
+    }
+
+    fn handle_rate(&mut self, index: usize, packet: &Packet, now: Time) {
+        if let Some(pace) = &mut self.streams[index].pace {
+            pace.request.handle_rate(packet.payload, now);
         }
     }
 

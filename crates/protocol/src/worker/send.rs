@@ -22,7 +22,9 @@ impl Worker {
         if self.is_away {
             self.govern_absences(now);
         }
-        self.transmit_of(0, now, buffer).or_else(|| self.transmit_values(now, buffer))
+        let first = self.transmit_of(0, now, buffer);
+        let values = first.or_else(|| self.transmit_values(now, buffer));
+        values.or_else(|| self.transmit_ready(now, buffer))
     }
 
     /// Streams of values take turns, packet by packet.
@@ -35,12 +37,15 @@ impl Worker {
     }
 
     fn transmit_of(&mut self, index: usize, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
-        let len = match self.streams[index].next_action(now)? {
+        let may_contribute = self.may_contribute(index, now);
+        let len = match self.streams[index].next_action(may_contribute, now)? {
             Action::Ask(probe) => self.write_probe(index, &probe, buffer),
             Action::Contribute { position, is_repetition } => {
                 self.counters.contributions += 1;
                 self.counters.repetitions += u64::from(is_repetition);
-                self.write_contribution(index, position, is_repetition, now, buffer)?
+                let len = self.write_contribution(index, position, is_repetition, now, buffer)?;
+                self.note_pace(index, len, is_repetition, now);
+                len
             }
         };
         Some(Transmit { destination: self.streams[index].address, len })

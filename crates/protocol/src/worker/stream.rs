@@ -7,6 +7,7 @@ use std::ops::Range;
 use wiresum_wire::{Contributor, FragmentId, NodeId, Round, SubModelId};
 
 use super::failover::Absence;
+use super::pacing::Pace;
 use crate::plan::{Child, SubModel};
 use crate::recovery::{Probe, Recovery};
 use crate::{Plan, Time};
@@ -76,6 +77,8 @@ pub(super) struct Stream {
     /// When to take leave of the refuge again, if that has not heard it.
     pub farewell_at: Time,
     pub recovery: Recovery,
+    /// Where rates are negotiated.
+    pub pace: Option<Pace>,
 }
 
 impl Stream {
@@ -101,6 +104,7 @@ impl Stream {
             limit: first,
             segments: VecDeque::new(),
             recovery: Recovery::new(sub_model, first),
+            pace: Pace::of(plan, sub_model, rank),
         })
     }
 
@@ -162,11 +166,13 @@ impl Stream {
     }
 
     /// What to send next: what was lost, then a question that is due, then new positions as the invariant and the window allow.
-    pub fn next_action(&mut self, now: Time) -> Option<Action> {
+    /// `may_contribute`: whether values may be sent at all.
+    pub fn next_action(&mut self, may_contribute: bool, now: Time) -> Option<Action> {
         if !self.is_open {
             return None;
         }
-        if let Some(position) = self.recovery.next_again() {
+        let again = if may_contribute { self.recovery.next_again() } else { None };
+        if let Some(position) = again {
             self.recovery.note_sent(position, now);
             return Some(Action::Contribute { position, is_repetition: true });
         }
@@ -174,11 +180,21 @@ impl Stream {
         if let Some(probe) = self.recovery.next_probe(can_send_new, now) {
             return Some(Action::Ask(probe));
         }
-        can_send_new.then(|| {
+        (may_contribute && can_send_new).then(|| {
             let position = self.recovery.next();
             self.recovery.note_sent(position, now);
             Action::Contribute { position, is_repetition: false }
         })
+    }
+
+    /// Positions of rounds that have not been sent.
+    pub fn unsent(&self) -> u32 {
+        self.limit.since(self.recovery.next()) as u32
+    }
+
+    /// Whether there is something to send, at the latest when the pace allows.
+    pub fn has_contributions(&self) -> bool {
+        self.is_open && (self.recovery.owes_again() || self.can_send_new())
     }
 
     /// Whether the invariant and the window allow another position, and a round has one.
@@ -210,7 +226,7 @@ mod tests {
 
     fn sent(stream: &mut Stream) -> Vec<u32> {
         let mut positions = Vec::new();
-        while let Some(action) = stream.next_action(NOW) {
+        while let Some(action) = stream.next_action(true, NOW) {
             if let Action::Contribute { position, .. } = action {
                 positions.push(position.0);
             }
