@@ -154,7 +154,12 @@ fn the_traces_show_every_verdict() {
     let traces = TRACES.map(|(name, ..)| read(name));
     let seen: Vec<&String> =
         traces.iter().flat_map(|t| t.steps.iter().map(|s| &s.verdict)).collect();
-    let unseen: Vec<_> =
-        Verdict::ALL.iter().filter(|v| !seen.contains(&&v.name().to_owned())).collect();
+    // A quota is a matter of the clock, which traces do not have; `aggregator` and `crates/xdp` test it on their own.
+    let has_no_clock = |verdict: &&Verdict| **verdict != Verdict::OverQuota;
+    let unseen: Vec<_> = Verdict::ALL
+        .iter()
+        .filter(has_no_clock)
+        .filter(|v| !seen.contains(&&v.name().to_owned()))
+        .collect();
     assert!(unseen.is_empty(), "no trace shows {unseen:?}");
 }

@@ -12,6 +12,8 @@ from wiresum.cli.options import (
     WorkersOption,
     load_topology,
 )
+from wiresum.cli.quantities import parse_rate
+from wiresum.plan import TOPOLOGIES
 
 app = typer.Typer(help="Print a topology, to change it and use it as a file.", no_args_is_help=True)
 
@@ -41,3 +43,16 @@ def servers(
         "servers", workers=workers, rate=rate, servers=servers, server_rate=server_rate, colocated=colocated
     )
     print(made.to_json(), end="")
+
+
+@app.command(epilog="Example: `wiresum topology stragglers --slow-rate 25mbit > stragglers.json`")
+def stragglers(
+    rate: Annotated[str, typer.Option("--rate", help="Of every link but W2's")] = "100mbit",
+    slow_rate: Annotated[str, typer.Option("--slow-rate", help="Of W2's link")] = "50mbit",
+    both_ways: Annotated[bool, typer.Option("--both-ways", help="Limit results too, not only gradients")] = False,
+) -> None:
+    """XAgg's example of what unequal workers cost (Fig. 1): four workers, a server, a parameter server."""
+    rates = {"rate_bps": parse_rate(rate), "slow_rate_bps": parse_rate(slow_rate)}
+    if None in rates.values():
+        raise typer.BadParameter("every link of this topology has a rate; give one, as 100mbit", param_hint="--rate")
+    print(TOPOLOGIES["stragglers"](**rates, both_ways=both_ways).to_json(), end="")
