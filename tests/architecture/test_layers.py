@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -114,3 +116,9 @@ def test_no_file_is_a_giant():
         if p.suffix != ".md" and (n := p.read_text().count("\n")) > 600
     }
     assert not giants, f"split these, one thing each: {giants}"
+
+
+def test_the_command_line_starts_without_pytorch():
+    # It takes seconds to import, and most commands do not need it.
+    check = "import sys, wiresum.cli.main; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", check], check=False, timeout=60).returncode == 0
