@@ -17,7 +17,7 @@ from wiresum.bench.late_worker import Task
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.bench.sending_rates import SendingRates
 from wiresum.errors import PlanError, TestbedError
-from wiresum.plan import Job, Node, PlanOptions, Topology, plan
+from wiresum.plan import AggregationPlan, Job, Node, PlanOptions, Topology, plan
 from wiresum.plan.aggregation_plan import Engine
 from wiresum.plan.job import DEFAULT_MTU_BYTES
 from wiresum.plan.predict import Prediction, predict, predict_tree
@@ -199,6 +199,8 @@ def fluid(method: Method, options: Options, wire_bytes: float) -> Prediction:
 def _planned(options: Options, topology: Topology, job: Job) -> Measured:
     """Runs the topology's own tree through the product."""
     made = plan(topology, job, PlanOptions(engine=options.engine))
+    if not options.both_ways:
+        made = _without_negotiation(made)
     bound_s = predict(topology, made, options.size_bytes, options.starts, upload_only=not options.both_ways).seconds
     with Testbed(topology, made) as bed:
         if not options.both_ways:
@@ -213,6 +215,12 @@ def _planned(options: Options, topology: Topology, job: Job) -> Measured:
     return Measured(
         seconds, content["error"], bound_s, rates.since(content["begins"][-1], seconds[-1]) if rates else {}
     )
+
+
+def _without_negotiation(made: AggregationPlan) -> AggregationPlan:
+    """Negotiated rates leave room for results, which here have links of their own."""
+    nodes = [node.model_copy(update={"ingress_bps": None, "egress_bps": None}) for node in made.nodes]
+    return made.model_copy(update={"nodes": nodes})
 
 
 def _sending(bed: Testbed, options: Options) -> AbstractContextManager[SendingRates | None]:
