@@ -18,6 +18,8 @@
 /* Bytes of the header. With 42 bytes of Ethernet, IPv4 and UDP before it, the lanes are 4-byte aligned in
  * a frame. */
 #define WIRESUM_HEADER_LEN 34
+/* Bytes of the switch header, where there is one: it keeps the lanes aligned too. */
+#define WIRESUM_SWITCH_HEADER_LEN 12
 /* Payload granularity in bytes: a payload is a whole number of these, so that every engine may add in
  * blocks. */
 #define WIRESUM_BLOCK_LEN 32
@@ -88,6 +90,12 @@
 #define WIRESUM_FLAG_COLLISION 0x80
 /* In a goodbye: the sender leaves a substitute's seat for its own place, not the job. */
 #define WIRESUM_FLAG_HOME 0x100
+/* In a contribution to a segment: its sender lacks the result of an older fragment in the same slot. */
+#define WIRESUM_FLAG_EARLY 0x200
+/* In a result: no result, but the recipient's own contribution refused, which is to be sent again. */
+#define WIRESUM_FLAG_REFUSED 0x400
+/* A switch header follows this one (see spec/switch.md). */
+#define WIRESUM_FLAG_SWITCHED 0x800
 /* The flags that decide how lanes are read and combined. */
 #define WIRESUM_FLAG_FORMAT 0x7
 
@@ -112,8 +120,8 @@
 #define WIRESUM_REFUSAL_REASON_SUPERSEDED 4
 /* The plan does not place this child here. */
 #define WIRESUM_REFUSAL_REASON_NOT_EXPECTED 5
-/* The node is out of the tree for now, as one of its children has gone to its parent: the others go there
- * too. */
+/* A node is out of the tree for now, as it is silent, or as a worker below it has gone to its parent: the
+ * others go there too. */
 #define WIRESUM_REFUSAL_REASON_DETACHED 6
 
 /* Whether a child wants a share of its parent's links. */
@@ -149,6 +157,9 @@
 #define WIRESUM_HELLO_PLAN_DIGEST_WORD 4
 /* In a refusal: one of the refusal reasons. */
 #define WIRESUM_HELLO_REASON_WORD 6
+/* In a refusal whose reason is detached: the node that is out of the tree, the sender's child or one above
+ * it. */
+#define WIRESUM_HELLO_REMOVED_NODE_WORD 7
 /* Words in the payload. */
 #define WIRESUM_HELLO_WORDS 8
 
@@ -230,5 +241,18 @@ _Static_assert(__builtin_offsetof(struct wiresum_header, exponent) == 26, "place
 _Static_assert(__builtin_offsetof(struct wiresum_header, priority) == 27, "place of priority");
 _Static_assert(__builtin_offsetof(struct wiresum_header, flags) == 28, "place of flags");
 _Static_assert(__builtin_offsetof(struct wiresum_header, check) == 30, "place of check");
+
+/* What follows it where the flag SWITCHED is set; big-endian. */
+struct wiresum_switch_header {
+    /* Upwards: workers of the job whose values are in the packet. Downwards: those to whom it goes. Bit w
+     * is worker w. */
+    __be64 contributors;
+    /* The sender's choice of a slot, where the policy leaves it to the sender; else 0. */
+    __be32 slot;
+} __attribute__((packed));
+
+_Static_assert(sizeof(struct wiresum_switch_header) == 12, "length of the header");
+_Static_assert(__builtin_offsetof(struct wiresum_switch_header, contributors) == 0, "place of contributors");
+_Static_assert(__builtin_offsetof(struct wiresum_switch_header, slot) == 8, "place of slot");
 
 #endif

@@ -18,6 +18,8 @@ DEFAULT_PORT: Final = 5747
 # Bytes of the header. With 42 bytes of Ethernet, IPv4 and UDP before it, the lanes are
 # 4-byte aligned in a frame.
 HEADER_LEN: Final = 34
+# Bytes of the switch header, where there is one: it keeps the lanes aligned too.
+SWITCH_HEADER_LEN: Final = 12
 # Payload granularity in bytes: a payload is a whole number of these, so that every
 # engine may add in blocks.
 BLOCK_LEN: Final = 32
@@ -78,6 +80,9 @@ HELLO_INCARNATION_WORD: Final = 2
 HELLO_PLAN_DIGEST_WORD: Final = 4
 # In a refusal: one of the refusal reasons.
 HELLO_REASON_WORD: Final = 6
+# In a refusal whose reason is detached: the node that is out of the tree, the sender's
+# child or one above it.
+HELLO_REMOVED_NODE_WORD: Final = 7
 # Words in the payload.
 HELLO_WORDS: Final = 8
 
@@ -150,6 +155,19 @@ HEADER_FIELDS: Final = (
     "check",
 )
 
+# The switch header.
+
+# Its layout, for ``struct.unpack``.
+SWITCH_HEADER_FORMAT: Final = ">QI"
+# Its fields, in the order of that layout.
+SWITCH_HEADER_FIELDS: Final = (
+    # Upwards: workers of the job whose values are in the packet. Downwards: those to
+    # whom it goes. Bit w is worker w.
+    "contributors",
+    # The sender's choice of a slot, where the policy leaves it to the sender; else 0.
+    "slot",
+)
+
 
 class Kind(IntEnum):
     """What a packet is for."""
@@ -199,6 +217,14 @@ class Flag(IntFlag):
     # In a goodbye: the sender leaves a substitute's seat for its own place, not the
     # job.
     HOME = 256
+    # In a contribution to a segment: its sender lacks the result of an older fragment
+    # in the same slot.
+    EARLY = 512
+    # In a result: no result, but the recipient's own contribution refused, which is to
+    # be sent again.
+    REFUSED = 1024
+    # A switch header follows this one (see spec/switch.md).
+    SWITCHED = 2048
 
 
 class EntryState(IntEnum):
@@ -227,8 +253,8 @@ class RefusalReason(IntEnum):
     SUPERSEDED = 4
     # The plan does not place this child here.
     NOT_EXPECTED = 5
-    # The node is out of the tree for now, as one of its children has gone to its
-    # parent: the others go there too.
+    # A node is out of the tree for now, as it is silent, or as a worker below it has
+    # gone to its parent: the others go there too.
     DETACHED = 6
 
 

@@ -64,6 +64,8 @@ pub mod hello {
         pub const PLAN_DIGEST_WORD: usize = 4;
         /// In a refusal: one of the refusal reasons.
         pub const REASON_WORD: usize = 6;
+        /// In a refusal whose reason is detached: the node that is out of the tree, the sender's child or one above it.
+        pub const REMOVED_NODE_WORD: usize = 7;
         /// Words in the payload.
         pub const WORDS: usize = 8;
     }
@@ -82,7 +84,7 @@ numbers! {
         Superseded = 4,
         /// The plan does not place this child here.
         NotExpected = 5,
-        /// The node is out of the tree for now, as one of its children has gone to its parent: the others go there too.
+        /// A node is out of the tree for now, as it is silent, or as a worker below it has gone to its parent: the others go there too.
         Detached = 6,
     }
 }

@@ -139,6 +139,12 @@ flags! {
     COLLISION = 7;
     /// In a goodbye: the sender leaves a substitute's seat for its own place, not the job.
     HOME = 8;
+    /// In a contribution to a segment: its sender lacks the result of an older fragment in the same slot.
+    EARLY = 9;
+    /// In a result: no result, but the recipient's own contribution refused, which is to be sent again.
+    REFUSED = 10;
+    /// A switch header follows this one (see `spec/switch.md`).
+    SWITCHED = 11;
 }
 
 impl Flags {

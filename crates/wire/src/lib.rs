@@ -14,6 +14,7 @@ mod limits;
 mod packet;
 pub mod schema;
 mod sizes;
+mod switch;
 
 pub use header::{Flags, Header, Kind};
 pub use ids::{Contributor, FragmentId, JobId, JobKey, NodeId, Round, SubModelId};
@@ -21,7 +22,8 @@ pub use lanes::{LaneType, NOT_FINITE, UNUSED_LANE};
 pub use limits::{
     BITMAP_WORDS, BLOCK_LEN, DEFAULT_PORT, ETHERNET_CABLE_LEN, ETHERNET_LEN, GROUP_FRAGMENTS,
     HEADER_LEN, IPV4_LEN, IPV6_LEN, MAGIC, MAX_CONTRIBUTORS, MAX_PACKET, MAX_PAYLOAD, MAX_VALUES,
-    MIN_VALUES, UDP_LEN, VERSION,
+    MIN_VALUES, SWITCH_HEADER_LEN, UDP_LEN, VERSION,
 };
 pub use packet::{Packet, ParseError, header_sum, seal};
 pub use sizes::{IpVersion, cable_len, values_for_mtu};
+pub use switch::{SwitchHeader, SwitchPacket, seal_switched};

@@ -11,6 +11,8 @@ constants! {
     pub const DEFAULT_PORT: u16 = 5747;
     /// Bytes of the header. With 42 bytes of Ethernet, IPv4 and UDP before it, the lanes are 4-byte aligned in a frame.
     pub const HEADER_LEN: usize = 34;
+    /// Bytes of the switch header, where there is one: it keeps the lanes aligned too.
+    pub const SWITCH_HEADER_LEN: usize = 12;
     /// Payload granularity in bytes: a payload is a whole number of these, so that every engine may add in blocks.
     pub const BLOCK_LEN: usize = 32;
     /// Fewest int32 lanes that a job may choose for its packets.

@@ -3,7 +3,10 @@
 use thiserror::Error;
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::{BLOCK_LEN, Flags, HEADER_LEN, Header, Kind, LaneType, MAGIC, MAX_PAYLOAD, VERSION};
+use crate::{
+    BLOCK_LEN, Flags, HEADER_LEN, Header, Kind, LaneType, MAGIC, MAX_CONTRIBUTORS, MAX_PAYLOAD,
+    VERSION,
+};
 
 /// A datagram whose form is right: known kind, exact length, matching check. Whether it belongs here is for the protocol.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +53,14 @@ pub enum ParseError {
     /// [`BLOCK_LEN`], or above [`MAX_PAYLOAD`].
     #[error("a payload of {0} bytes is not allowed")]
     PayloadLength(usize),
+    /// Among switches: the second header is missing.
+    #[error(
+        "no switch header: the sender takes this node for an aggregation server; give it a plan for switches"
+    )]
+    NotSwitched,
+    /// Among switches: no worker of a job has this number.
+    #[error("worker {0} of at most {MAX_CONTRIBUTORS}")]
+    Contributor(u8),
     /// The check does not match: damaged on the way.
     #[error("check {have:#010x} does not match {want:#010x}: the packet was damaged on the way")]
     Check {
@@ -71,6 +82,8 @@ impl ParseError {
             Self::Version(_) => "version",
             Self::Kind(_) => "kind",
             Self::PayloadLength(_) => "payload_length",
+            Self::NotSwitched => "not_switched",
+            Self::Contributor(_) => "contributor",
             Self::Check { .. } => "check",
         }
     }
@@ -93,27 +106,15 @@ impl<'a> Packet<'a> {
     /// # Errors
     /// As [`Self::parse`], except [`ParseError::Check`].
     pub fn parse_unchecked(bytes: &'a [u8]) -> Result<Self, ParseError> {
-        let (header, payload) = Header::ref_from_prefix(bytes)
-            .map_err(|_| ParseError::Truncated { have: bytes.len(), need: HEADER_LEN })?;
-        if header.magic.get() != MAGIC {
-            return Err(ParseError::Magic(header.magic.get()));
-        }
-        if header.version != VERSION {
-            return Err(ParseError::Version(header.version));
-        }
-        let kind = Kind::from_wire(header.kind).ok_or(ParseError::Kind(header.kind))?;
+        let (header, kind, payload) = parse_header(bytes)?;
         let flags = Flags(header.flags.get());
         let width = if kind.carries_values() { LaneType::of(flags).width() } else { 4 };
         let payload_len = usize::from(header.value_count.get()) * width;
         if !is_payload_len(kind, payload_len) {
             return Err(ParseError::PayloadLength(payload_len));
         }
-        let (have, need) = (bytes.len(), HEADER_LEN + payload_len);
-        match have.cmp(&need) {
-            std::cmp::Ordering::Less => Err(ParseError::Truncated { have, need }),
-            std::cmp::Ordering::Greater => Err(ParseError::TrailingBytes { have, need }),
-            std::cmp::Ordering::Equal => Ok(Self { header, kind, flags, payload }),
-        }
+        expect_len(bytes.len(), HEADER_LEN + payload_len)?;
+        Ok(Self { header, kind, flags, payload })
     }
 
     /// The sum of the payload as the check counts it.
@@ -129,7 +130,29 @@ impl<'a> Packet<'a> {
     }
 }
 
-fn is_payload_len(kind: Kind, len: usize) -> bool {
+/// The header, its kind, and what follows.
+pub(crate) fn parse_header(bytes: &[u8]) -> Result<(&Header, Kind, &[u8]), ParseError> {
+    let (header, rest) = Header::ref_from_prefix(bytes)
+        .map_err(|_| ParseError::Truncated { have: bytes.len(), need: HEADER_LEN })?;
+    if header.magic.get() != MAGIC {
+        return Err(ParseError::Magic(header.magic.get()));
+    }
+    if header.version != VERSION {
+        return Err(ParseError::Version(header.version));
+    }
+    let kind = Kind::from_wire(header.kind).ok_or(ParseError::Kind(header.kind))?;
+    Ok((header, kind, rest))
+}
+
+pub(crate) fn expect_len(have: usize, need: usize) -> Result<(), ParseError> {
+    match have.cmp(&need) {
+        std::cmp::Ordering::Less => Err(ParseError::Truncated { have, need }),
+        std::cmp::Ordering::Greater => Err(ParseError::TrailingBytes { have, need }),
+        std::cmp::Ordering::Equal => Ok(()),
+    }
+}
+
+pub(crate) fn is_payload_len(kind: Kind, len: usize) -> bool {
     match kind.control_words() {
         Some(words) => len == 4 * words,
         None => (1..=MAX_PAYLOAD).contains(&len) && len.is_multiple_of(BLOCK_LEN),

@@ -1,6 +1,6 @@
 //! The one table behind the Rust, C and Python definitions: what is declared through these macros exists in all three.
 
-use zerocopy::byteorder::network_endian::{U16, U32};
+use zerocopy::byteorder::network_endian::{U16, U32, U64};
 
 /// A named number, as other languages see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +52,7 @@ field_types! {
     i8: "__s8", 'b';
     U16: "__be16", 'H';
     U32: "__be32", 'I';
+    U64: "__be64", 'Q';
 }
 
 /// Declares a packed struct and the table of its fields.

@@ -3,9 +3,8 @@
 use std::fmt::Write;
 
 use super::{ENUMS, Group, LIMITS, PAYLOADS, REGENERATE, prefix, screaming, wrap};
-use crate::{Flags, HEADER_LEN, Header};
-
-const STRUCT: &str = "wiresum_header";
+use crate::schema::Field;
+use crate::{Flags, HEADER_LEN, Header, SWITCH_HEADER_LEN, SwitchHeader};
 
 /// The whole file.
 pub(super) fn header() -> String {
@@ -23,7 +22,16 @@ pub(super) fn header() -> String {
     for group in &PAYLOADS {
         defines(&mut out, group);
     }
-    structure(&mut out);
+    structure(
+        &mut out,
+        "wiresum_header",
+        "What every packet starts with",
+        &Header::FIELDS,
+        HEADER_LEN,
+    );
+    let about = "What follows it where the flag SWITCHED is set";
+    let fields = &SwitchHeader::FIELDS;
+    structure(&mut out, "wiresum_switch_header", about, fields, SWITCH_HEADER_LEN);
     out.push_str("\n#endif\n");
     out
 }
@@ -54,22 +62,20 @@ fn comment(out: &mut String, indent: &str, doc: &str) {
     let _ = writeln!(out, "{indent}/* {text} */");
 }
 
-fn structure(out: &mut String) {
-    let _ = write!(out, "\n/* What every packet starts with; big-endian. */\nstruct {STRUCT} {{\n");
-    for field in &Header::FIELDS {
+fn structure(out: &mut String, name: &str, about: &str, fields: &[Field], len: usize) {
+    let _ = write!(out, "\n/* {about}; big-endian. */\nstruct {name} {{\n");
+    for field in fields {
         comment(out, "    ", field.doc);
         let _ = writeln!(out, "    {} {};", field.c_type, field.name);
     }
     let _ = writeln!(out, "}} __attribute__((packed));\n");
-    let _ = writeln!(
-        out,
-        "_Static_assert(sizeof(struct {STRUCT}) == {HEADER_LEN}, \"length of the header\");"
-    );
-    for field in &Header::FIELDS {
-        let (name, offset) = (field.name, field.offset);
+    let _ =
+        writeln!(out, "_Static_assert(sizeof(struct {name}) == {len}, \"length of the header\");");
+    for field in fields {
+        let (field, offset) = (field.name, field.offset);
         let _ = writeln!(
             out,
-            "_Static_assert(__builtin_offsetof(struct {STRUCT}, {name}) == {offset}, \"place of {name}\");"
+            "_Static_assert(__builtin_offsetof(struct {name}, {field}) == {offset}, \"place of {field}\");"
         );
     }
 }

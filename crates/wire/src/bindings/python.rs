@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use super::{ENUMS, Group, LIMITS, PAYLOADS, REGENERATE, prefix, screaming, wrap};
-use crate::Header;
+use crate::schema::Field;
+use crate::{Header, SwitchHeader};
 
 /// The whole file.
 pub(super) fn module() -> String {
@@ -17,7 +18,8 @@ pub(super) fn module() -> String {
     for group in &PAYLOADS {
         variables(&mut out, group);
     }
-    header(&mut out);
+    header(&mut out, "The header", "HEADER", &Header::FIELDS);
+    header(&mut out, "The switch header", "SWITCH_HEADER", &SwitchHeader::FIELDS);
     for group in &ENUMS {
         class(&mut out, group);
     }
@@ -33,15 +35,15 @@ fn variables(out: &mut String, group: &Group) {
     }
 }
 
-fn header(out: &mut String) {
-    let codes: String = Header::FIELDS.iter().map(|field| field.struct_code).collect();
+fn header(out: &mut String, title: &str, prefix: &str, fields: &[Field]) {
+    let codes: String = fields.iter().map(|field| field.struct_code).collect();
     let _ = write!(
         out,
-        "\n# The header.\n\n# Its layout, for ``struct.unpack``.\n\
-         HEADER_FORMAT: Final = \">{codes}\"\n# Its fields, in the order of that layout.\n\
-         HEADER_FIELDS: Final = (\n"
+        "\n# {title}.\n\n# Its layout, for ``struct.unpack``.\n\
+         {prefix}_FORMAT: Final = \">{codes}\"\n# Its fields, in the order of that layout.\n\
+         {prefix}_FIELDS: Final = (\n"
     );
-    for field in &Header::FIELDS {
+    for field in fields {
         comment(out, "    ", field.doc);
         let _ = writeln!(out, "    \"{}\",", field.name);
     }
