@@ -7,20 +7,25 @@
 SEC("xdp") int test_copy(struct xdp_md *ctx) { return address_copy(ctx, ctx->ingress_ifindex); }
 
 // A repeated test-run gives a program the same memory again and again, as it was left the time before. So the
-// benchmark's program first turns that memory into the next packet of a job: the next contributor's, or,
-// after the last one's, the first one's to the next position. It then does all that the aggregator does with
-// a packet from the network. Its own share is measured by feeding alone, and is part of every figure.
+// benchmark's program first turns that memory into the next packet of a job: to the next position, as a
+// network card hands over what one sender has sent in a row, or the next contributor's to the same ones. It
+// then does all that the aggregator does with a packet from the network. Its own share is measured by feeding
+// alone, and is part of every figure. Each CPU has a feed of its own, which says which contributors' packets
+// to which positions come in there.
 struct feed {
     __u32 contributor;
-    __u32 child_count;
+    __u32 first_child;
+    __u32 end_child;
     __u32 position;
+    __u32 batch;      /* positions, a power of two, that one contributor sends before the next one does */
+    __u32 skip;       /* positions of other CPUs that come after those of a batch */
     __u16 first_port; /* of contributor 0; the others follow */
     __u8 frame[V4_FRAME_LEN];
     __u8 header[WIRESUM_HEADER_LEN];
 };
 
 struct {
-    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
     __uint(max_entries, 1);
     __type(key, __u32);
     __type(value, struct feed);
@@ -34,6 +39,17 @@ static __always_inline void restore(void *frame, struct wiresum_header *header, 
     seal(header, lane_sum);
 }
 
+static __always_inline void advance(struct feed *feed) {
+    if (++feed->position & (feed->batch - 1))
+        return;
+    if (++feed->contributor < feed->end_child) {
+        feed->position -= feed->batch;
+        return;
+    }
+    feed->contributor = feed->first_child;
+    feed->position += feed->skip;
+}
+
 static __always_inline int make_next_packet(struct xdp_md *ctx) {
     void *data = (void *)(long)ctx->data;
     struct udphdr *udp = data + V4_FRAME_LEN - sizeof(*udp);
@@ -44,10 +60,7 @@ static __always_inline int make_next_packet(struct xdp_md *ctx) {
         return -1;
     if (header->kind != WIRESUM_KIND_CONTRIBUTION)
         restore(data, header, feed);
-    if (++feed->contributor >= feed->child_count) {
-        feed->contributor = 0;
-        feed->position++;
-    }
+    advance(feed);
     /* The check is linear, so it changes by as much as the header's words do. */
     __u32 change = feed->position - get32(&header->fragment);
     change += (feed->contributor - header->contributor) << 24;

@@ -6,6 +6,7 @@
 
 #include "gate.h"
 #include "lanes.h"
+#include "lock.h"
 
 /* An entry and a packet for it. */
 struct deposit {
@@ -47,16 +48,6 @@ static __always_inline int find_entry(const struct arrival *arrival, struct depo
     deposit->format = arrival->packet.flags & WIRESUM_FLAG_FORMAT;
     deposit->exponent = header->exponent;
     return 0;
-}
-
-static __always_inline void lock(struct entry *entry) {
-    if (config.lock_entries)
-        bpf_spin_lock(&entry->lock);
-}
-
-static __always_inline void unlock(struct entry *entry) {
-    if (config.lock_entries)
-        bpf_spin_unlock(&entry->lock);
 }
 
 /* Hides which verdict it is from the verifier. */
@@ -199,7 +190,8 @@ static __always_inline enum verdict contribute(struct arrival *arrival) {
         return OVER_QUOTA;
     if (find_entry(arrival, &deposit))
         return MALFORMED;
-    lock(deposit.entry);
+    if (lock(deposit.entry))
+        return OVER_QUOTA;
     enum verdict verdict = hide_verdict(judge(deposit.entry, &deposit, arrival->sender), &deposit);
     verdict = hide_verdict(apply(&deposit, verdict), &deposit);
     if (verdict == FIRST || verdict == ADDED)
@@ -235,7 +227,8 @@ static __always_inline enum verdict store_result(struct arrival *arrival) {
         return BAD_CONTRIBUTOR;
     if (find_entry(arrival, &deposit))
         return MALFORMED;
-    lock(deposit.entry);
+    if (lock(deposit.entry))
+        return OVER_QUOTA;
     enum verdict verdict =
         sum(&deposit) != deposit.promised ? DAMAGED : judge_result(deposit.entry, &deposit);
     if (verdict == RESULT_STORED) {

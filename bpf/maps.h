@@ -109,7 +109,7 @@ struct hearing {
 };
 
 struct entry {
-    struct bpf_spin_lock lock;
+    __u32 lock; /* 1: taken; see lock.h */
     __u32 job_key;
     __u64 contributors;
     __u32 position;

@@ -37,7 +37,8 @@ __attribute__((noinline)) int describe(__u32 stream_index, __u32 job_key, __u32 
         struct entry *entry = bpf_map_lookup_elem(&entries, &index);
         if (!entry)
             return -1;
-        lock(entry);
+        if (lock(entry))
+            continue;
         __u64 contributors = entry->contributors;
         __u32 state = entry->state;
         int here =

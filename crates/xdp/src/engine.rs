@@ -8,7 +8,7 @@ use wiresum_protocol::{Plan, Quota, Verdict};
 use wiresum_wire::{Contributor, JobId, JobKey, MAX_CONTRIBUTORS, NodeId, SubModelId};
 use zerocopy::{FromZeros, IntoBytes};
 
-use crate::kernel::{self, AGGREGATOR, BENCH, Image, Kernel, PASS, TestRun};
+use crate::kernel::{self, AGGREGATOR, BENCH, Image, Kernel, PASS};
 use crate::layout::{
     Budget, Config, DevmapValue, Endpoint, Hearing, Job, MAX_JOBS, MAX_STREAMS, NO_JOB, Peer, Port,
     STRANGERS_BUDGET, Tally, control_budget, values_budget,
@@ -16,6 +16,7 @@ use crate::layout::{
 use crate::peers;
 use crate::slots::CheckQueue;
 use crate::streams::Streams;
+use crate::test_run::TestRun;
 use crate::{AttachMode, Options, XdpError};
 
 /// The map that holds the directory.
@@ -23,22 +24,22 @@ const DIRECTORY: &str = ".data.directory";
 
 /// The aggregator in the kernel. Its programs run until it is dropped, or the process dies.
 pub struct XdpAggregator {
-    kernel: Kernel,
-    streams: Streams,
-    keys: [JobKey; MAX_JOBS],
+    pub(crate) kernel: Kernel,
+    pub(crate) streams: Streams,
+    pub(crate) keys: [JobKey; MAX_JOBS],
     /// By stream.
-    groups: Vec<Option<Group>>,
-    mode: AttachMode,
-    links: Vec<OwnedFd>,
+    pub(crate) groups: Vec<Option<Group>>,
+    pub(crate) mode: AttachMode,
+    pub(crate) links: Vec<OwnedFd>,
     /// What jobs counted that are served no more.
-    retired: Tally,
-    checks: CheckQueue,
+    pub(crate) retired: Tally,
+    pub(crate) checks: CheckQueue,
 }
 
 /// The admitted children of a stream: the port of each, and the devmap that results are broadcast through.
-struct Group {
-    ports: [Option<u32>; MAX_CONTRIBUTORS],
-    devmap: MapHandle,
+pub(crate) struct Group {
+    pub ports: [Option<u32>; MAX_CONTRIBUTORS],
+    pub devmap: MapHandle,
 }
 
 impl XdpAggregator {
@@ -131,12 +132,13 @@ impl XdpAggregator {
         let streams = self.streams.of_job(index);
         let Some(entries) = self.streams.remove(index) else { return Ok(()) };
         self.kernel.put(DIRECTORY, &0u32, &self.streams.directory)?;
-        for stream in streams {
+        for &stream in &streams {
             self.groups[stream] = None;
             // The kernel comes back from a change to a map of maps when no program runs any more that had begun before it, so
             // nobody uses the job's entries after this.
             self.kernel.remove("broadcasts", &(stream as u32))?;
         }
+        self.checks.forget(&streams);
         self.retired.add(&self.kernel.tally(index)?);
         self.kernel.clear_tally(index)?;
         self.streams.release(&entries);
@@ -158,7 +160,16 @@ impl XdpAggregator {
     /// # Errors
     /// [`XdpError::NoInterface`], or the kernel's refusal.
     pub fn attach(&mut self, interface: &str) -> Result<(), XdpError> {
-        let link = kernel::link(self.kernel.program("aggregate").as_fd(), interface, self.mode)?;
+        self.attach_program("aggregate", interface)
+    }
+
+    /// As [`Self::attach`], with one of the programs for tests and benchmarks.
+    pub(crate) fn attach_program(
+        &mut self,
+        program: &'static str,
+        interface: &str,
+    ) -> Result<(), XdpError> {
+        let link = kernel::link(self.kernel.program(program).as_fd(), interface, self.mode)?;
         self.links.push(link);
         Ok(())
     }
@@ -367,7 +378,7 @@ impl Group {
         ports.filter(|(_, port)| **port == Some(ifindex)).map(|(child, _)| 1 << child).sum()
     }
 
-    fn put(&self, child: usize, ifindex: u32, program: i32) -> Result<(), XdpError> {
+    pub fn put(&self, child: usize, ifindex: u32, program: i32) -> Result<(), XdpError> {
         let value = DevmapValue { ifindex, program };
         let put = self.devmap.update((child as u32).as_bytes(), value.as_bytes(), MapFlags::ANY);
         put.map_err(|error| kernel::refused("adding a port to the broadcast".to_owned(), &error))
@@ -385,7 +396,7 @@ fn by_verdict(tally: &Tally) -> Vec<(Verdict, u64)> {
     Verdict::ALL.into_iter().map(|verdict| (verdict, tally.verdicts[verdict as usize])).collect()
 }
 
-fn child_index(stream: usize, child: usize) -> u32 {
+pub(crate) fn child_index(stream: usize, child: usize) -> u32 {
     (stream * MAX_CONTRIBUTORS + child) as u32
 }
 

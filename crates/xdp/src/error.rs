@@ -64,6 +64,11 @@ pub enum XdpError {
         /// Bytes in all.
         total: usize,
     },
+    /// The maps of another process are not this program's.
+    #[error(
+        "the running daemon's maps cannot be taken over ({0}): restart it instead, between two jobs"
+    )]
+    Layout(String),
     /// No plan has this job.
     #[error("no plan that this program was loaded with has job {0}")]
     UnknownJob(JobId),

@@ -7,17 +7,15 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use libbpf_rs::{
     ErrorKind, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject, Program,
-    ProgramInput,
 };
 use wiresum_wire::MAX_CONTRIBUTORS;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::layout::{Budget, Config, DevmapValue, Directory, Entry, Hearing, Job, Peer, Tally};
 use crate::pool::Pool;
+use crate::test_run::{self, TestRun};
 use crate::{AttachMode, XdpError};
 
-/// Largest frame that the kernel's test-run takes: a page less its headroom and tailroom.
-const MAX_TEST_FRAME: usize = 3520;
 /// Entries that one system call empties: 160 kB of zeros.
 const CLEAR_BATCH: u32 = 4096;
 
@@ -34,20 +32,9 @@ pub const PASS: Image = Image(include_bytes!(concat!(env!("OUT_DIR"), "/pass.bpf
 /// Hands data packets to AF_XDP sockets.
 pub const STEER: Image = Image(include_bytes!(concat!(env!("OUT_DIR"), "/steer.bpf.o")));
 
-/// What a test-run of a program gave.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TestRun {
-    /// An XDP action.
-    pub action: u32,
-    /// The frame as the program left it.
-    pub frame: Vec<u8>,
-    /// Mean time of one repetition in nanoseconds, by the kernel's clock.
-    pub nanoseconds: u64,
-}
-
 /// A loaded object.
 pub struct Kernel {
-    object: Object,
+    pub(crate) object: Object,
 }
 
 impl Kernel {
@@ -55,7 +42,7 @@ impl Kernel {
     pub fn load(image: &Image, pool: &Pool, config: &Config) -> Result<Self, XdpError> {
         let mut open = open(image)?;
         size_maps(&mut open, pool, config)?;
-        check_sizes(&open);
+        compare_sizes(&open).expect("layout.rs and maps.h agree");
         Ok(Self { object: load(open)? })
     }
 
@@ -157,12 +144,21 @@ impl Kernel {
 
     /// Sets the counters of the job with this index to zero.
     pub fn clear_tally(&self, job: usize) -> Result<(), XdpError> {
+        self.put_by_cpu("tallies", &(job as u32), |_| Tally::default())
+    }
+
+    /// Writes an element of a map that has one for each CPU.
+    pub fn put_by_cpu<V: IntoBytes + Immutable>(
+        &self,
+        map: &'static str,
+        key: &u32,
+        value: impl Fn(usize) -> V,
+    ) -> Result<(), XdpError> {
         let cpus = libbpf_rs::num_possible_cpus()
             .map_err(|error| refused("counting CPUs".to_owned(), &error))?;
-        let zeros = vec![vec![0; size_of::<Tally>()]; cpus];
-        let map = self.map("tallies");
-        let cleared = map.update_percpu((job as u32).as_bytes(), &zeros, MapFlags::ANY);
-        cleared.map_err(|error| refused("clearing the counters".to_owned(), &error))
+        let values: Vec<_> = (0..cpus).map(|cpu| value(cpu).as_bytes().to_vec()).collect();
+        let written = self.map(map).update_percpu(key.as_bytes(), &values, MapFlags::ANY);
+        written.map_err(|error| refused(format!("writing to the map `{map}`"), &error))
     }
 
     /// Empties entries that no program uses.
@@ -179,8 +175,38 @@ impl Kernel {
         Ok(())
     }
 
+    /// Entries of a range, each as some packet has left it.
+    pub fn read_entries(&self, range: Range<u32>) -> Result<Vec<Entry>, XdpError> {
+        let read = |index| self.read("entries", index, MapFlags::ANY);
+        let parse = |bytes: Vec<u8>| Entry::read_from_bytes(&bytes).expect("sizes were compared");
+        range.filter_map(|index| read(index).transpose()).map(|bytes| bytes.map(parse)).collect()
+    }
+
+    /// Slot memory as the maps have it, all of it free.
+    pub fn pool(&self) -> Pool {
+        let payload_len = self.map("values").value_size() as usize;
+        Pool::new(self.map("entries").max_entries(), payload_len)
+    }
+
+    /// Every map with its name.
+    pub fn maps(&self) -> Vec<(String, BorrowedFd<'_>)> {
+        let named = |map: libbpf_rs::Map<'_>| {
+            // SAFETY: the descriptor is the object's own, which lives as long as what is returned.
+            let descriptor = unsafe { BorrowedFd::borrow_raw(map.as_fd().as_raw_fd()) };
+            (map.name().to_string_lossy().into_owned(), descriptor)
+        };
+        self.object.maps().map(named).collect()
+    }
+
     /// A new, empty broadcast group for a stream.
     pub fn make_broadcast(&self, stream: u32) -> Result<MapHandle, XdpError> {
+        let group = self.new_broadcast()?;
+        self.put("broadcasts", &stream, &group.as_fd().as_raw_fd())?;
+        Ok(group)
+    }
+
+    /// A new, empty broadcast group that no stream has yet.
+    pub fn new_broadcast(&self) -> Result<MapHandle, XdpError> {
         let options = libbpf_sys::bpf_map_create_opts {
             sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
             ..Default::default()
@@ -189,9 +215,7 @@ impl Kernel {
         let most = MAX_CONTRIBUTORS as u32;
         let made =
             MapHandle::create(MapType::Devmap, Some("broadcast"), key, value, most, &options);
-        let group = made.map_err(|error| refused("creating a devmap".to_owned(), &error))?;
-        self.put("broadcasts", &stream, &group.as_fd().as_raw_fd())?;
-        Ok(group)
+        made.map_err(|error| refused("creating a devmap".to_owned(), &error))
     }
 
     /// Runs a program on a frame, `repeat` times in a row on the same memory.
@@ -201,30 +225,19 @@ impl Kernel {
         frame: &[u8],
         repeat: u32,
     ) -> Result<TestRun, XdpError> {
-        let mut out = vec![0; MAX_TEST_FRAME];
-        let input = ProgramInput {
-            data_in: Some(frame),
-            data_out: Some(&mut out),
-            repeat,
-            ..ProgramInput::default()
-        };
-        let mut programs = self.object.progs_mut();
-        let tested = programs.find(|p| p.name() == OsStr::new(program));
-        let run = tested.expect("the object has this program").test_run(input);
-        let run = run.map_err(|error| refused(format!("test-run of `{program}`"), &error))?;
-        let frame = run.data.map_or_else(Vec::new, |data| data.to_vec());
-        Ok(TestRun { action: run.return_value, frame, nanoseconds: run.duration.as_nanos() as u64 })
+        test_run::run(self.program(program).as_fd(), frame, repeat)
+            .map_err(|cause| test_run::refused(program, &cause))
     }
 }
 
-fn open(image: &Image) -> Result<OpenObject, XdpError> {
+pub fn open(image: &Image) -> Result<OpenObject, XdpError> {
     // The verifier's log of a failed load is in the error; libbpf's own remarks would go to standard error.
     libbpf_rs::set_print(None);
     let opened = ObjectBuilder::default().open_memory(image.0);
     opened.map_err(|error| refused("opening the BPF object".to_owned(), &error))
 }
 
-fn load(open: OpenObject) -> Result<Object, XdpError> {
+pub fn load(open: OpenObject) -> Result<Object, XdpError> {
     open.load().map_err(|error| refused("loading the BPF programs".to_owned(), &error))
 }
 
@@ -245,9 +258,8 @@ fn size_maps(open: &mut OpenObject, pool: &Pool, config: &Config) -> Result<(), 
     Ok(())
 }
 
-/// # Panics
-/// If a struct here differs in size from the one in C: an error in this crate, which any test would show.
-fn check_sizes(open: &OpenObject) {
+/// Whether the structs here are as long as the maps' values. If the maps are this crate's own, any test would show it.
+pub fn compare_sizes(open: &OpenObject) -> Result<(), String> {
     let expected = [
         (".rodata.config", size_of::<Config>()),
         (".data.directory", size_of::<Directory>()),
@@ -262,8 +274,11 @@ fn check_sizes(open: &OpenObject) {
     for (name, size) in expected {
         let map = open.maps().find(|map| map.name() == OsStr::new(name));
         let have = map.map(|map| map.value_size() as usize);
-        assert_eq!(have, Some(size), "layout.rs and maps.h differ about `{name}`");
+        if have != Some(size) {
+            return Err(format!("`{name}` has values of {have:?} bytes, and not of {size}"));
+        }
     }
+    Ok(())
 }
 
 /// An error of the kernel in the crate's own words. Capabilities were checked before, so a lack of permission is the
@@ -309,6 +324,19 @@ pub fn link(
     }
     // SAFETY: the kernel has just given us this descriptor.
     Ok(unsafe { OwnedFd::from_raw_fd(link) })
+}
+
+/// Puts another program on a link; the kernel does it between two packets.
+pub fn update_link(link: BorrowedFd<'_>, program: BorrowedFd<'_>) -> Result<(), XdpError> {
+    // SAFETY: the descriptors are open; no options are given.
+    let status = unsafe {
+        libbpf_sys::bpf_link_update(link.as_raw_fd(), program.as_raw_fd(), std::ptr::null())
+    };
+    if status == 0 {
+        return Ok(());
+    }
+    let cause = std::io::Error::from_raw_os_error(-status).to_string();
+    Err(XdpError::Kernel { action: "putting the XDP program on a link".to_owned(), cause })
 }
 
 /// Attaches a program until the interface is gone.

@@ -4,8 +4,10 @@ use std::net::{IpAddr, SocketAddr};
 
 use wiresum_protocol::Quota;
 use wiresum_wire::{JobId, SubModelId};
-use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+/// Changes with the meaning of anything in a map: two programs share maps only if they agree on it. Sizes are compared besides.
+pub const LAYOUT_VERSION: u32 = 1;
 /// Jobs of one program.
 pub const MAX_JOBS: usize = 16;
 /// Sub-models of all jobs at their nodes.
@@ -137,7 +139,7 @@ pub struct Job {
 }
 
 /// A child or a parent: where packets come from, and what goes before a packet to it.
-#[derive(Clone, Copy, Debug, FromZeros, IntoBytes, Immutable)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Peer {
     pub source: Endpoint,
@@ -187,7 +189,7 @@ pub struct DevmapValue {
 }
 
 /// A slot's entry.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Entry {
     pub lock: u32,
@@ -208,8 +210,11 @@ pub struct Entry {
 #[repr(C)]
 pub struct Feed {
     pub contributor: u32,
-    pub child_count: u32,
+    pub first_child: u32,
+    pub end_child: u32,
     pub position: u32,
+    pub batch: u32,
+    pub skip: u32,
     pub first_port: u16,
     pub frame: [u8; V4_FRAME_LEN],
     pub header: [u8; wiresum_wire::HEADER_LEN],

@@ -36,6 +36,11 @@ mod pool;
 mod slots;
 #[cfg(wiresum_bpf)]
 mod streams;
+#[cfg(wiresum_bpf)]
+mod takeover;
+#[cfg(wiresum_bpf)]
+#[doc(hidden)]
+pub mod test_run;
 
 #[cfg(not(wiresum_bpf))]
 #[path = "stub.rs"]
@@ -43,9 +48,13 @@ mod engine;
 
 pub use af_xdp::{AfXdp, Arrival, FrameCounters, Sending};
 #[cfg(not(wiresum_bpf))]
+pub use engine::LAYOUT_VERSION;
+#[cfg(not(wiresum_bpf))]
 pub use engine::Slots;
 pub use engine::{XdpAggregator, attach_pass_program};
 pub use error::XdpError;
-pub use options::{AttachMode, Options};
+#[cfg(wiresum_bpf)]
+pub use layout::LAYOUT_VERSION;
+pub use options::{AttachMode, Estate, Options};
 #[cfg(wiresum_bpf)]
 pub use slots::Slots;

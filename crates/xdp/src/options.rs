@@ -1,5 +1,7 @@
 //! How the aggregator is loaded.
 
+use std::os::fd::OwnedFd;
+
 /// Where in a device's receive path the program runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AttachMode {
@@ -8,6 +10,17 @@ pub enum AttachMode {
     Native,
     /// After it: slower, but any driver will do.
     Generic,
+}
+
+/// What an aggregator in the kernel leaves to the process that takes over from its own.
+#[derive(Debug, Default)]
+pub struct Estate {
+    /// The program's maps by name.
+    pub maps: Vec<(String, OwnedFd)>,
+    /// Its links to interfaces.
+    pub links: Vec<OwnedFd>,
+    /// Packets by verdict of jobs that are gone.
+    pub retired: Vec<u64>,
 }
 
 /// Load-time choices; the defaults are right for most machines.

@@ -53,6 +53,16 @@ impl Pool {
         Some(range)
     }
 
+    /// Takes this very range, if it is free.
+    pub fn take_range(&mut self, range: &Range<u32>) -> bool {
+        let is_free = self.gaps().any(|gap| gap.start <= range.start && range.end <= gap.end);
+        if is_free {
+            let place = self.taken.partition_point(|other| other.start < range.start);
+            self.taken.insert(place, range.clone());
+        }
+        is_free
+    }
+
     /// Gives a range back.
     pub fn give_back(&mut self, range: &Range<u32>) {
         self.taken.retain(|other| other != range);
@@ -90,7 +100,10 @@ mod tests {
         pool.give_back(&b);
         assert_eq!(pool.take(31), None);
         assert_eq!(pool.take(20), Some(40..60));
-        assert_eq!(pool.take(10), Some(60..70));
+        assert!(!pool.take_range(&(55..65)));
+        assert!(pool.take_range(&(65..70)));
+        assert_eq!(pool.take(10), None);
+        assert_eq!(pool.take(5), Some(60..65));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The slots in the kernel, as a node's transmitter sees them.
 
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use libbpf_rs::{MapFlags, RingBuffer, RingBufferBuilder};
 use wiresum_protocol::transmitter::{DataPlane, Sum, Survey};
@@ -45,13 +45,28 @@ impl CheckQueue {
         unsafe { BorrowedFd::borrow_raw(self.ring.epoll_fd()) }
     }
 
-    /// The next note about one of the streams that `is_wanted` says.
-    fn take(&self, is_wanted: impl Fn(u32) -> bool) -> Option<Check> {
+    /// Adds a note, as the program would.
+    pub fn note(&self, check: Check) {
+        self.notes().push(check);
+    }
+
+    /// The notes so far.
+    fn notes(&self) -> MutexGuard<'_, Vec<Check>> {
         // A failure leaves the notes where they are; the transmitter's alarms do without.
         let _ = self.ring.consume_raw();
-        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next note about one of the streams that `is_wanted` says.
+    fn take(&self, is_wanted: impl Fn(u32) -> bool) -> Option<Check> {
+        let mut notes = self.notes();
         let index = notes.iter().position(|check| is_wanted(check.stream))?;
         Some(notes.swap_remove(index))
+    }
+
+    /// Drops the notes about streams that are gone: nobody would take them, and a stream that comes in their place is another.
+    pub(crate) fn forget(&self, streams: &[usize]) {
+        self.notes().retain(|check| !streams.contains(&(check.stream as usize)));
     }
 }
 
@@ -95,12 +110,13 @@ impl Slots<'_> {
         Some(Survey { forwarded: answer.forwarded, finals: answer.finals })
     }
 
-    /// The entry of a position that waits for its result.
+    /// The entry of a position that waits for its result, if no CPU is at it.
     fn entry(&self, index: u32, position: FragmentId) -> Option<Entry> {
         let key = self.aggregator.running_key(self.job)?;
-        let bytes = self.aggregator.kernel().read("entries", index, MapFlags::LOCK).ok()??;
+        let bytes = self.aggregator.kernel().read("entries", index, MapFlags::ANY).ok()??;
         let entry = Entry::read_from_bytes(&bytes).ok()?;
-        let waits = entry.state == EntryState::Forwarded as u8
+        let waits = entry.lock == 0
+            && entry.state == EntryState::Forwarded as u8
             && entry.position == position.0
             && entry.job_key == key.0;
         waits.then_some(entry)
@@ -138,8 +154,8 @@ impl DataPlane for Slots<'_> {
         let payload_len = usize::from(entry.value_count) * LaneType::of(format).width();
         let values = self.aggregator.kernel().read("values", index, MapFlags::ANY).ok()??;
         payload.get_mut(..payload_len)?.copy_from_slice(values.get(..payload_len)?);
-        // Values change only together with the state: what still waits was not changed while it was read.
-        self.entry(index, position)?;
+        // Whatever changes values, or an entry, leaves another state behind: what is as it was, was not changed meanwhile.
+        self.entry(index, position).filter(|again| *again == entry)?;
         let lane_mask = if format.contains(Flags::LANES16) { 0xffff } else { u32::MAX };
         let (round, exponent, lane_sum) = (entry.round, entry.exponent, entry.lane_sum & lane_mask);
         Some(Sum { round, exponent, format, payload_len, lane_sum })

@@ -52,6 +52,41 @@ impl Streams {
         }
     }
 
+    /// Those of another process, which serves these plans in this directory.
+    pub fn inherit(
+        directory: Directory,
+        pool: Pool,
+        plans: &[(Plan, NodeId)],
+    ) -> Result<Self, XdpError> {
+        let mut streams = Self { directory, ..Self::with_pool(pool) };
+        for (plan, node) in plans {
+            let misplaced = || {
+                let problem = format!("its directory has job {} elsewhere", plan.job_id());
+                XdpError::Layout(problem)
+            };
+            streams.inherit_job(plan, *node).ok_or_else(misplaced)?;
+        }
+        Ok(streams)
+    }
+
+    fn inherit_job(&mut self, plan: &Plan, node: NodeId) -> Option<()> {
+        let endpoint = Endpoint::from(plan.node(node)?.address);
+        let (mut first, mut end) = (u32::MAX, 0);
+        let mut index = None;
+        for sub_model in plan.sub_models.iter().filter(|s| s.place(node).is_some()) {
+            let at = self.index(plan.job_id(), sub_model.id())?;
+            let stream = self.directory.streams[at];
+            first = first.min(stream.first_entry);
+            end = end.max(stream.first_entry + stream.entry_mask + 1);
+            index = Some(usize::from(stream.job_index));
+            self.seats[at] = sub_model.seats(node);
+        }
+        let entries = first..end;
+        let seat = self.jobs.get_mut(index?)?;
+        *seat = Some(Placed { job: plan.job_id(), entries: entries.clone(), endpoint });
+        self.pool.take_range(&entries).then_some(())
+    }
+
     /// Places a job at a node, in a free range of the pool; returns its index. After an error
     /// everything is as it was.
     pub fn add(&mut self, plan: &Plan, node: NodeId) -> Result<usize, XdpError> {

@@ -8,7 +8,10 @@ use wiresum_protocol::transmitter::{DataPlane, Sum, Survey};
 use wiresum_protocol::{Plan, Quota, Verdict};
 use wiresum_wire::{Contributor, FragmentId, JobId, JobKey, NodeId, SubModelId};
 
-use crate::{Options, XdpError};
+use crate::{Estate, Options, XdpError};
+
+/// No maps, no layout.
+pub const LAYOUT_VERSION: u32 = 0;
 
 const REMEDY: XdpError = XdpError::NotBuilt(
     "this build has no XDP aggregator: build on Linux with clang (Debian: apt-get install clang-19 libelf-dev zlib1g-dev)",
@@ -32,6 +35,38 @@ impl XdpAggregator {
     /// [`XdpError`] says what the kernel or the plans lack.
     pub fn load(_plans: &[(Plan, NodeId)], _options: &Options) -> Result<Self, XdpError> {
         Err(REMEDY)
+    }
+
+    /// Goes on with what another process has begun.
+    ///
+    /// # Errors
+    /// [`XdpError`] says why not.
+    pub fn take_over(
+        _plans: &[(Plan, NodeId)],
+        _estate: Estate,
+        _options: &Options,
+    ) -> Result<Self, XdpError> {
+        Err(REMEDY)
+    }
+
+    /// Names and descriptors of maps, and links, for a successor.
+    #[must_use]
+    pub fn descriptors(&self) -> (Vec<(String, BorrowedFd<'_>)>, Vec<BorrowedFd<'_>>) {
+        match self.0 {}
+    }
+
+    /// Packets by verdict of jobs that are gone.
+    #[must_use]
+    pub fn retired(&self) -> Vec<u64> {
+        match self.0 {}
+    }
+
+    /// Takes everything back that a successor which has failed may have changed.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn reattach(&self) -> Result<(), XdpError> {
+        match self.0 {}
     }
 
     /// Serves one more job, while the program runs.

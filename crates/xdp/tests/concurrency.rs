@@ -5,7 +5,7 @@
 mod support;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -15,6 +15,7 @@ use wiresum_protocol::random_traffic::{FIRST_WORKER_PORT, INCARNATION, RandomTra
 use wiresum_wire::{Flags, Header, Kind, LaneType, MAGIC, NodeId, Packet, VERSION, seal};
 use wiresum_xdp::Options;
 use wiresum_xdp::frames::udp_frame;
+use wiresum_xdp::test_run;
 use zerocopy::IntoBytes;
 
 const CHILDREN: u8 = 8;
@@ -78,40 +79,12 @@ fn frame(plan: &Plan, child: u8, position: u32) -> Vec<u8> {
     udp_frame(source, node, &[header.as_bytes(), &payload].concat())
 }
 
-/// Runs the program on one frame on the calling thread's CPU; its action, and the frame as it left it.
-fn run(program: &OwnedFd, frame: &[u8]) -> (u32, Vec<u8>) {
-    let mut out = vec![0; frame.len()];
-    let mut options = libbpf_sys::bpf_test_run_opts {
-        sz: size_of::<libbpf_sys::bpf_test_run_opts>() as libbpf_sys::size_t,
-        data_in: frame.as_ptr().cast(),
-        data_size_in: frame.len() as u32,
-        data_out: out.as_mut_ptr().cast(),
-        data_size_out: out.len() as u32,
-        repeat: 1,
-        ..Default::default()
-    };
-    // SAFETY: the descriptor is open, and both frames outlive the call.
-    let status =
-        unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &raw mut options) };
-    assert_eq!(status, 0, "test-run: {}", std::io::Error::from_raw_os_error(-status));
-    (options.retval, out)
-}
-
 fn check_sum(result: &[u8], position: u32) {
     let packet = Packet::parse(&result[FRAME_HEADERS..]).expect("a result whose check matches");
     let sums = packet.payload.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]));
     for (index, sum) in sums.enumerate() {
         let lanes = (0..CHILDREN).map(|child| lane(child, position, index as u32));
         assert_eq!(sum, lanes.fold(0, u32::wrapping_add), "position {position}, lane {index}");
-    }
-}
-
-fn pin(cpu: usize) {
-    // SAFETY: zero is a value of the set; the set outlives the call. A CPU that is not there leaves the thread where it is.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpu, &mut set);
-        libc::sched_setaffinity(0, size_of_val(&set), &raw const set);
     }
 }
 
@@ -124,7 +97,7 @@ fn contribute(
     at: &AtomicUsize,
     positions: u32,
 ) -> usize {
-    pin(cpu);
+    test_run::stay_on(cpu);
     let mut completed = 0;
     for position in 0..positions {
         let mine = (0..CHILDREN).filter(|child| usize::from(*child) % cpus == cpu);
@@ -134,11 +107,11 @@ fn contribute(
             thread::yield_now();
         }
         for frame in frames {
-            let (action, out) = run(program, &frame);
-            match action {
+            let run = test_run::run(program.as_fd(), &frame, 1).expect("test-run");
+            match run.action {
                 XDP_DROP => {}
                 XDP_REDIRECT => {
-                    check_sum(&out, position);
+                    check_sum(&run.frame, position);
                     completed += 1;
                 }
                 other => panic!("position {position}: action {other}"),

@@ -1,14 +1,19 @@
 //! One point of the benchmark: a job with one stream, and a packet of it that becomes the next one again and again.
 
+use std::fs::File;
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::panic::resume_unwind;
+use std::thread;
 use std::time::Instant;
 
 use wiresum_protocol::random_traffic::{FIRST_WORKER_PORT, INCARNATION, RandomTraffic};
 use wiresum_protocol::{Aggregator, Plan, Verdict};
 use wiresum_wire::{
     BLOCK_LEN, Flags, HEADER_LEN, Header, Kind, LaneType, MAGIC, MAX_PACKET, MIN_VALUES, NodeId,
-    VERSION, header_sum, seal,
+    SubModelId, VERSION, header_sum, seal,
 };
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -16,6 +21,7 @@ use super::Engine;
 use crate::engine::XdpAggregator;
 use crate::frames::udp_frame;
 use crate::layout::{Feed, V4_FRAME_LEN};
+use crate::test_run::{self, cpus, stay_on};
 use crate::{Options, XdpError};
 
 const NODE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 5747);
@@ -37,6 +43,16 @@ pub struct Job {
     last: (u8, u32),
     memory: Vec<u32>,
     next_slot: usize,
+}
+
+/// The packets that come in on a CPU.
+pub struct Share {
+    pub children: Range<u32>,
+    /// The first position.
+    pub first: u32,
+    /// Positions, a power of two, that one child sends in a row; `skip` positions that come in elsewhere follow them.
+    pub batch: u32,
+    pub skip: u32,
 }
 
 impl Job {
@@ -62,8 +78,13 @@ impl Job {
         };
         job.join()?;
         job.fill_packet();
-        job.xdp.kernel().put("feeds", &0u32, &job.feed())?;
+        job.share_out(|_| Share { children: 0..children as u32, first: 0, batch: 1, skip: 0 })?;
         Ok(job)
+    }
+
+    /// Says which packets come in on each CPU.
+    pub fn share_out(&self, share: impl Fn(usize) -> Share) -> Result<(), XdpError> {
+        self.xdp.kernel().put_by_cpu("feeds", &0, |cpu| self.feed(&share(cpu)))
     }
 
     fn join(&mut self) -> Result<(), XdpError> {
@@ -110,17 +131,27 @@ impl Job {
         self.packet[HEADER_LEN..][..payload.len()].copy_from_slice(&payload);
     }
 
-    fn frame(&self) -> Vec<u8> {
+    /// Entries of the slots that are measured: two for each.
+    pub fn entry_count(&self) -> u32 {
+        let stream = self.xdp.streams().index(self.plan.job_id(), SubModelId(STREAM));
+        self.xdp.streams().stream(stream.expect("the plan has it")).entry_mask + 1
+    }
+
+    /// What a run begins with.
+    pub fn frame(&self) -> Vec<u8> {
         let source = SocketAddr::new(CHILDREN, FIRST_WORKER_PORT);
         udp_frame(source, NODE, &self.packet[..HEADER_LEN + self.payload_len])
     }
 
-    /// What `bpf/bench.bpf.c` makes packets from.
-    fn feed(&self) -> Feed {
+    /// What `bpf/bench.bpf.c` makes packets from; one step before the first of them.
+    fn feed(&self, share: &Share) -> Feed {
         let mut feed = Feed {
-            contributor: u32::MAX - 1,
-            child_count: self.children.into(),
-            position: 0,
+            contributor: share.children.end - 1,
+            first_child: share.children.start,
+            end_child: share.children.end,
+            position: share.first.wrapping_sub(1 + share.skip),
+            batch: share.batch,
+            skip: share.skip,
             first_port: FIRST_WORKER_PORT,
             frame: [0; V4_FRAME_LEN],
             header: [0; HEADER_LEN],
@@ -142,14 +173,30 @@ impl Job {
         }
     }
 
+    /// Attaches one of the benchmark's programs to the loopback interface of an empty network namespace, to which it moves the calling
+    /// thread, and which lives as long as what is returned. A test-run first makes a program known to the kernel's
+    /// dispatcher, and waits for all CPUs meanwhile, unless it is known already; several would not start at once.
+    pub fn keep_ready(&mut self, program: &'static str) -> Result<File, XdpError> {
+        let network = test_run::enter_empty_network()?;
+        self.xdp.attach_program(program, "lo")?;
+        Ok(network)
+    }
+
+    /// Contributions that have gone into a sum.
+    pub fn summed(&self) -> Result<u64, XdpError> {
+        let verdicts = [Verdict::First, Verdict::Added, Verdict::Completed];
+        verdicts.into_iter().map(|verdict| self.xdp.counter(verdict)).sum()
+    }
+
+    /// A descriptor of one of the benchmark's programs.
+    pub fn program(&self, name: &'static str) -> std::io::Result<OwnedFd> {
+        self.xdp.program(name)
+    }
+
     fn run_program(&self, program: &'static str, packets: u32) -> Result<f64, XdpError> {
-        let summed = || -> Result<u64, XdpError> {
-            let verdicts = [Verdict::First, Verdict::Added, Verdict::Completed];
-            verdicts.into_iter().map(|verdict| self.xdp.counter(verdict)).sum()
-        };
-        let before = summed()?;
+        let before = self.summed()?;
         let run = self.xdp.test_run(program, &self.frame(), packets)?;
-        let aggregated = summed()? - before;
+        let aggregated = self.summed()? - before;
         let expected = if program == "feed_and_aggregate" { u64::from(packets) } else { 0 };
         assert_eq!(aggregated, expected, "every packet of the benchmark is summed");
         Ok(run.nanoseconds as f64)
@@ -191,6 +238,16 @@ impl Job {
     }
 }
 
+/// Does the work on one CPU, as each CPU has a feed of its own.
+pub fn on_one_cpu<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    let pinned = || {
+        stay_on(cpus()[0]);
+        work()
+    };
+    let done = thread::scope(|scope| scope.spawn(pinned).join());
+    done.unwrap_or_else(|panic| resume_unwind(panic))
+}
+
 fn mean(packets: u32, mut work: impl FnMut()) -> f64 {
     let start = Instant::now();
     (0..packets).for_each(|_| work());
@@ -219,4 +276,39 @@ fn plan(values: usize, working_set: usize, children: usize) -> Plan {
         stream(STREAM, "values", 1, slots)
     );
     Plan::from_json(&text).expect("a plan with sound numbers is valid")
+}
+
+#[cfg(test)]
+mod tests {
+    use zerocopy::FromZeros;
+
+    use super::*;
+    use crate::layout::Entry;
+
+    fn take_all_locks(job: &Job, lock: u32) {
+        let entries = job.xdp.streams().pool.entry_count();
+        for index in 0..entries {
+            let entry = Entry { lock, ..Entry::new_zeroed() };
+            job.xdp.kernel().put("entries", &index, &entry).expect("an entry");
+        }
+    }
+
+    #[test]
+    fn a_lock_that_is_never_released_costs_the_packet_and_nothing_else() {
+        if let Err(missing) = XdpAggregator::check_support() {
+            eprintln!("SKIPPED: {missing}");
+            return;
+        }
+        on_one_cpu(|| {
+            let job = Job::new(64, 0, 2, &Options::default()).expect("a job");
+            let run = || job.xdp.test_run("feed_and_aggregate", &job.frame(), 1).expect("a run");
+            take_all_locks(&job, 1);
+            run();
+            assert_eq!(job.summed().expect("counters"), 0);
+            assert_eq!(job.xdp.counter(Verdict::OverQuota).expect("counters"), 1);
+            take_all_locks(&job, 0);
+            run();
+            assert_eq!(job.summed().expect("counters"), 1);
+        });
+    }
 }

@@ -11,6 +11,7 @@ mod job;
 #[cfg(not(wiresum_bpf))]
 #[path = "stub.rs"]
 mod job;
+pub mod scaling;
 
 use crate::{Options, XdpError};
 use job::Job;
@@ -101,6 +102,10 @@ pub struct Measurement {
 /// # Panics
 /// If a number of values is not one that packets can have.
 pub fn measure(parameters: &Parameters) -> Result<Vec<Measurement>, XdpError> {
+    job::on_one_cpu(|| measure_all(parameters))
+}
+
+fn measure_all(parameters: &Parameters) -> Result<Vec<Measurement>, XdpError> {
     let mut measurements = Vec::new();
     for &working_set in &parameters.working_sets {
         for &values in &parameters.values {

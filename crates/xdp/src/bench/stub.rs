@@ -19,3 +19,8 @@ impl Job {
         match self.0 {}
     }
 }
+
+/// Does the work, which will fail.
+pub fn on_one_cpu<T>(work: impl FnOnce() -> T) -> T {
+    work()
+}

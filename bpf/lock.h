@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* One CPU at a time at an entry.
+ *
+ * The kernel's own lock for programs, bpf_spin_lock, disables interrupts, which takes longer than all else
+ * that it does. Nothing here runs in one: frames are taken in softirqs, of which a CPU runs one at a time,
+ * and test-runs keep those off. Where that does not hold (PREEMPT_RT, kernels whose test-runs do not), a CPU
+ * could wait for itself; so waiting has an end, and the packet is dropped as if the network had done it. */
+#ifndef WIRESUM_LOCK_H
+#define WIRESUM_LOCK_H
+
+#include "maps.h"
+
+/* Looks at a lock that is taken; a millisecond or so, against less than one microsecond that it is held. */
+#define MAX_LOOKS (1 << 16)
+
+struct wait {
+    struct entry *entry;
+    int has_lock;
+};
+
+/* Writes only when there is something to gain: the line stays with the CPU that holds the lock. */
+static long look_again(__u64 look __attribute__((unused)), struct wait *wait) {
+    __u32 *lock = &wait->entry->lock;
+    wait->has_lock = !*(volatile __u32 *)lock && !__sync_lock_test_and_set(lock, 1);
+    return wait->has_lock;
+}
+
+/* Whether the lock was not to be had. */
+static __always_inline int lock(struct entry *entry) {
+    if (!config.lock_entries || !__sync_lock_test_and_set(&entry->lock, 1))
+        return 0;
+    struct wait wait = {.entry = entry};
+    bpf_loop(MAX_LOOKS, look_again, &wait, 0);
+    return !wait.has_lock;
+}
+
+/* An exchange, as it orders what was written before it on every processor; a store would not. */
+static __always_inline void unlock(struct entry *entry) {
+    if (config.lock_entries)
+        __sync_lock_test_and_set(&entry->lock, 0);
+}
+
+#endif

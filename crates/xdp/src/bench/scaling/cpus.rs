@@ -1,0 +1,132 @@
+//! Test-runs of one job, or of several, on several CPUs at once.
+
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Barrier;
+use std::thread;
+
+use super::super::job::{Job, Share};
+use super::{Parameters, Placement};
+use crate::XdpError;
+use crate::test_run::{self, stay_on};
+
+/// What runs on each CPU.
+const PROGRAM: &str = "feed_and_aggregate";
+
+/// See the module.
+pub struct Cpus {
+    cpus: Vec<usize>,
+    /// One for all CPUs, or one for each.
+    jobs: Vec<Job>,
+    /// Of each CPU.
+    programs: Vec<OwnedFd>,
+    /// Of one CPU in one pass.
+    packets: u32,
+    /// Where the programs are attached.
+    _networks: Vec<File>,
+}
+
+impl Cpus {
+    /// On at most `most` of the CPUs that this process may use.
+    pub fn new(
+        parameters: &Parameters,
+        values: usize,
+        batch: u32,
+        placement: Placement,
+        most: usize,
+    ) -> Result<Self, XdpError> {
+        let Parameters { working_set, children, ref options, .. } = *parameters;
+        let cpus: Vec<usize> = test_run::cpus().into_iter().take(most).collect();
+        let job_count = if placement == Placement::Apart { cpus.len() } else { 1 };
+        let new_job = |_| Job::new(values, working_set, children, options);
+        let mut jobs = (0..job_count).map(new_job).collect::<Result<Vec<_>, _>>()?;
+        for job in &jobs {
+            let index = |cpu| cpus.iter().position(|used| *used == cpu).unwrap_or(0);
+            let all =
+                Sharing { placement, cpus: cpus.len() as u32, children: children as u32, batch };
+            job.share_out(|cpu| all.share(index(cpu) as u32))?;
+        }
+        let networks =
+            jobs.iter_mut().map(|job| job.keep_ready(PROGRAM)).collect::<Result<_, _>>()?;
+        let program = |index: usize| jobs[index % job_count].program(PROGRAM);
+        let programs = (0..cpus.len()).map(program).collect::<Result<_, _>>();
+        let programs = programs.map_err(|cause| test_run::refused(PROGRAM, &cause))?;
+        let packets = jobs[0].entry_count() * children as u32 / cpus.len() as u32;
+        Ok(Self { cpus, jobs, programs, packets, _networks: networks })
+    }
+
+    /// How many CPUs there are.
+    pub fn count(&self) -> usize {
+        self.cpus.len()
+    }
+
+    /// Packets per second of all CPUs together.
+    pub fn run(&self, passes: usize) -> Result<f64, XdpError> {
+        let before = self.summed()?;
+        let seconds = (0..passes).map(|_| self.pass()).sum::<Result<f64, _>>()?;
+        let packets = passes as u64 * self.cpus.len() as u64 * u64::from(self.packets);
+        assert_eq!(self.summed()? - before, packets, "every packet of the benchmark is summed");
+        Ok(packets as f64 / seconds)
+    }
+
+    fn summed(&self) -> Result<u64, XdpError> {
+        self.jobs.iter().map(Job::summed).sum()
+    }
+
+    /// Seconds of the slowest CPU.
+    fn pass(&self) -> Result<f64, XdpError> {
+        let start = &Barrier::new(self.cpus.len());
+        let (frame, packets) = (&self.jobs[0].frame(), self.packets);
+        thread::scope(|scope| {
+            let run =
+                |(cpu, program)| scope.spawn(move || run_on(cpu, program, frame, packets, start));
+            let threads: Vec<_> = self.cpus.iter().zip(&self.programs).map(run).collect();
+            threads.into_iter().try_fold(0.0, |slowest, thread| {
+                let ended = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                ended.map(|seconds| f64::max(slowest, seconds))
+            })
+        })
+    }
+}
+
+/// Seconds that the packets take on one CPU, which starts when all do.
+fn run_on(
+    cpu: &usize,
+    program: &OwnedFd,
+    frame: &[u8],
+    packets: u32,
+    start: &Barrier,
+) -> Result<f64, XdpError> {
+    stay_on(*cpu);
+    start.wait();
+    let run = test_run::run(program.as_fd(), frame, packets);
+    let run = run.map_err(|cause| test_run::refused(PROGRAM, &cause))?;
+    Ok(run.nanoseconds as f64 * f64::from(packets) * 1e-9)
+}
+
+/// Who gets which packets.
+struct Sharing {
+    placement: Placement,
+    cpus: u32,
+    children: u32,
+    batch: u32,
+}
+
+impl Sharing {
+    /// What comes in on the CPU with this index.
+    fn share(&self, index: u32) -> Share {
+        let batch = self.batch;
+        let first_child = |index| index * self.children / self.cpus;
+        match self.placement {
+            Placement::Apart => Share { children: 0..self.children, first: 0, batch, skip: 0 },
+            Placement::Own => {
+                let (first, skip) = (index * batch, (self.cpus - 1) * batch);
+                Share { children: 0..self.children, first, batch, skip }
+            }
+            Placement::Shared => {
+                let children = first_child(index)..first_child(index + 1);
+                Share { children, first: 0, batch, skip: 0 }
+            }
+        }
+    }
+}
