@@ -1,14 +1,18 @@
-//! The one source of chance in this crate: a generator that its caller seeds, for tests and for [`crate::random_traffic`].
+//! The one source of chance in the core: a generator that its caller seeds, for tests, simulations and [`crate::random_traffic`].
 
 /// SplitMix64 (Steele, Lea, Flood, 2014).
 #[derive(Clone, Debug)]
-pub(crate) struct Rng(u64);
+pub struct Rng(u64);
 
 impl Rng {
+    /// Equal seeds give equal numbers.
+    #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
+    /// The next number.
+    #[expect(clippy::should_implement_trait, reason = "numbers never end")]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut x = self.0;
@@ -27,6 +31,7 @@ impl Rng {
         ((self.next() >> 11) as f64) < probability * (1u64 << 53) as f64
     }
 
+    /// Random bytes.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
             let random = self.next().to_le_bytes();

@@ -5,13 +5,14 @@ use std::net::SocketAddr;
 
 use wiresum_wire::control::{RefusalReason, double_word, hello, set_word, word};
 use wiresum_wire::{
-    Contributor, Flags, HEADER_LEN, Header, JobKey, Kind, LaneType, SubModelId, seal,
+    Contributor, Flags, HEADER_LEN, Header, JobKey, Kind, LaneType, NodeId, SubModelId, seal,
 };
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::place::{ChildState, Place};
 use super::{Aggregator, Outcome, Verdict};
 use crate::compose::{Draft, hello_payload};
+use crate::plan::{Child, SubModel};
 
 /// Who takes part in a job at a node: what a data plane has to know that sums in the node's place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -85,8 +86,53 @@ impl Aggregator {
         let (index, child) = self.notice.take()?;
         let place = &self.places[index];
         let address = place.children[usize::from(child.0)].address?;
-        let mut payload = hello_payload(&self.plan, self.incarnation?);
+        let tree = self.tree(index).place(self.node)?;
+        let Child::Node(removed) = tree.children[usize::from(child.0)] else { return None };
+        Some((address, self.write_detachment(index, child, NodeId(removed), buffer)))
+    }
+
+    /// The parent in a sub-model is silent, as the node's transmitter says: leaves what tells the children that it is out of the
+    /// tree, as its own parent would.
+    ///
+    /// # Panics
+    /// If `buffer` is shorter than [`wiresum_wire::MAX_PACKET`] bytes.
+    pub fn lose_parent(&mut self, sub_model: SubModelId, buffer: &mut [u8]) -> Outcome {
+        let index = self.place_index(sub_model.0).filter(|_| self.is_running());
+        let lost = index.and_then(|index| Some((index, self.places[index].parent?.node)));
+        let Some((index, removed)) = lost else { return Outcome::silent(Verdict::Control) };
+        self.detach(index, removed);
+        self.write_detachment(index, Contributor(0), removed, buffer);
+        Outcome::to_children(Verdict::Control, HELLO_LEN)
+    }
+
+    /// This node, or one above, is out of the tree: whoever has a seat at its parent goes there. One above has to learn of this node
+    /// again when it is back.
+    fn detach(&mut self, index: usize, removed: NodeId) {
+        let is_removable = self.tree(index).is_removable(removed);
+        let place = &mut self.places[index];
+        place.children.iter_mut().for_each(|child| child.is_dismissed |= is_removable);
+        if let Some(parent) = &mut place.parent {
+            parent.has_welcomed &= removed == self.node;
+        }
+    }
+
+    fn tree(&self, index: usize) -> &SubModel {
+        let id = self.places[index].sub_model;
+        self.plan.sub_models.iter().find(|s| s.id() == id).expect("its place is there")
+    }
+
+    /// Writes the refusal that tells a child that a node is out of the tree; its length.
+    fn write_detachment(
+        &self,
+        index: usize,
+        child: Contributor,
+        removed: NodeId,
+        buffer: &mut [u8],
+    ) -> usize {
+        let place = &self.places[index];
+        let mut payload = hello_payload(&self.plan, self.incarnation.unwrap_or_default());
         set_word(&mut payload, hello::REASON_WORD, RefusalReason::Detached as u32);
+        set_word(&mut payload, hello::REMOVED_NODE_WORD, u32::from(removed.0));
         buffer[HEADER_LEN..][..payload.len()].copy_from_slice(&payload);
         let draft = Draft {
             kind: Kind::Refusal,
@@ -98,7 +144,7 @@ impl Aggregator {
             expected: place.fan_in,
             ..Draft::default()
         };
-        Some((address, draft.emit_summed(buffer, payload.len())))
+        draft.emit_summed(buffer, payload.len())
     }
 
     fn reason_to_refuse(&self, header: &Header, payload: &[u8]) -> Option<RefusalReason> {
@@ -154,17 +200,17 @@ impl Aggregator {
         mut header: Header,
         buffer: &mut [u8],
     ) -> Outcome {
-        let place = &mut self.places[index];
-        if let Some(parent) = &mut place.parent {
+        if let Some(parent) = &mut self.places[index].parent {
             parent.has_welcomed |= kind == Kind::Welcome;
         }
         let reason = RefusalReason::from_wire(word(&buffer[HEADER_LEN..], hello::REASON_WORD));
         if kind == Kind::Refusal && reason == Some(RefusalReason::Detached) {
-            place.children.iter_mut().for_each(|child| child.is_dismissed = true);
+            let removed = word(&buffer[HEADER_LEN..], hello::REMOVED_NODE_WORD);
+            self.detach(index, NodeId(removed as u16));
         }
         header.node.set(self.node.0);
         header.contributor = 0;
-        header.expected = place.fan_in;
+        header.expected = self.places[index].fan_in;
         emit(header, buffer);
         Outcome::to_children(Verdict::Control, HELLO_LEN)
     }

@@ -7,6 +7,7 @@ mod membership;
 mod place;
 mod plane;
 mod slots;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -22,6 +23,7 @@ use crate::quota::{Budget, Quota};
 use crate::{Plan, Time};
 pub use membership::Membership;
 use place::Place;
+pub use snapshot::{SNAPSHOT_VERSION, Snapshot, Unfit};
 use values::Arrival;
 pub use verdict::{Outcome, Recipients, Verdict};
 
@@ -73,6 +75,12 @@ impl Aggregator {
             now: Time(0),
             counters: [0; Verdict::ALL.len()],
         }
+    }
+
+    /// The plan that it was made for.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.plan
     }
 
     /// Bounds what children may send in values and probes; `None` for no bound.

@@ -31,6 +31,11 @@ impl CheckQueue {
         }
         self.is_armed = false;
     }
+
+    /// A predecessor had this position.
+    pub fn remember(&mut self, position: FragmentId) {
+        self.noted = Some(position);
+    }
 }
 
 impl Place {

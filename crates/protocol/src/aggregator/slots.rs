@@ -2,7 +2,7 @@
 
 use wiresum_wire::control::EntryState;
 use wiresum_wire::{Contributor, Flags, FragmentId, Header};
-use zerocopy::{FromBytes, FromZeros, Immutable};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 
 use super::Verdict;
 use crate::plan::Seat;
@@ -10,7 +10,7 @@ use crate::policy::{SlotPolicy, Taken};
 
 /// What a node knows about the fragment in one entry. All bytes zero is an entry of no incarnation, so memory comes
 /// zeroed from the kernel and a large cache costs only the pages that are used.
-#[derive(Clone, Copy, Debug, FromBytes, Immutable)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub(super) struct Entry {
     /// Bit i: contributor i is in; of a child, also when all its substitutes are.
@@ -144,8 +144,17 @@ impl SlotMemory {
         size_of_val(self.entries.as_slice()) + self.values.len()
     }
 
+    /// Entries.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     pub fn entry(&self, index: usize) -> &Entry {
         &self.entries[index]
+    }
+
+    pub fn values(&self, index: usize) -> &[u8] {
+        &self.values[index * self.payload_len..][..self.payload_len]
     }
 
     /// An entry and its values.

@@ -7,7 +7,9 @@ mod joining;
 
 use std::net::SocketAddr;
 
-use wiresum_wire::control::{EntryState, RefusalReason, double_word, hello, status, word};
+use wiresum_wire::control::{
+    EntryState, RefusalReason, double_word, hello, set_word, status, word,
+};
 use wiresum_wire::{Flags, HEADER_LEN, Header, Kind, LaneType, MAX_PACKET, NodeId, Packet};
 
 use super::*;

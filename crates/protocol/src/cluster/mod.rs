@@ -337,6 +337,15 @@ impl Cluster {
         while let Some(transmit) = self.nodes[index].negotiator.poll_transmit(now, &mut buffer) {
             packets.push((transmit.destination, buffer[..transmit.len].to_vec()));
         }
+        let Node { aggregator, transmitter, .. } = &mut self.nodes[index];
+        while let Some(sub_model) = transmitter.next_orphan() {
+            let outcome = aggregator.lose_parent(sub_model, &mut buffer);
+            for child in 0..aggregator.child_count() {
+                let packet = &mut buffer[..outcome.len];
+                let to = aggregator.address_to_child(child, packet);
+                packets.extend(to.map(|to| (to, packet.to_vec())));
+            }
+        }
         packets.into_iter().for_each(|(to, packet)| self.send(address, to, &packet));
     }
 

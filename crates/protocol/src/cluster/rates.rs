@@ -1,14 +1,18 @@
 //! Whole jobs whose workers send at negotiated rates.
 
+use super::removal::two_servers;
 use super::*;
 
 const INGRESS_BPS: u64 = 200_000_000;
 
 /// Every node's link carries 200 Mbit/s each way.
 fn bounded(tree: &Tree, streams: &[Values]) -> Plan {
-    let mut plan = plan(tree, streams);
+    with_links(plan(tree, streams), INGRESS_BPS)
+}
+
+fn with_links(mut plan: Plan, bps: u64) -> Plan {
     for node in &mut plan.nodes {
-        (node.ingress_bps, node.egress_bps) = (Some(INGRESS_BPS), Some(INGRESS_BPS));
+        (node.ingress_bps, node.egress_bps) = (Some(bps), Some(bps));
     }
     plan
 }
@@ -46,6 +50,142 @@ fn sums_are_exact_at_negotiated_rates_whatever_the_network_does() {
         println!("replay: seed {seed}");
         let conditions = Conditions { loss: 0.03, duplication: 0.02, ..Conditions::PERFECT };
         run(bounded(&Tree::three_levels(), &[values]), conditions, seed);
+    }
+}
+
+#[test]
+fn what_was_sent_elsewhere_is_not_made_up_for_at_home() {
+    for stream in [POOL, CACHE] {
+        let mut cluster = Cluster::new(bounded(&two_servers(), &[stream]), Conditions::PERFECT, 3);
+        cluster.join_all();
+        cluster.submit_all(&[40_000]);
+        cluster.run_until(cluster.now().plus(Duration::from_millis(2)));
+        cluster.kill(1);
+        cluster.run();
+        cluster.submit_all(&[400_000]);
+        cluster.run();
+        cluster.revive(1);
+        cluster.run_until_home(&[0, 1]);
+        let before = cluster.now();
+        cluster.submit_all(&[640]);
+        cluster.run();
+        cluster.assert_sums();
+        let took = cluster.now().since(before);
+        assert!(took < Duration::from_millis(200), "{took:?} for ten packets");
+    }
+}
+
+/// Of a node's link in the jobs below, in frames as full as can be.
+const WIDE_BPS: u64 = 800_000_000;
+const SHARE_BPS: f64 = WIDE_BPS as f64 / 4.0;
+const FRAME_BYTES: u64 = MAX_PACKET as u64 + link::OVERHEAD_BYTES;
+/// Of each worker's part of a queue of 1.5 MiB.
+const QUEUE_BYTES: u64 = 384 << 10;
+const TICK: Duration = Duration::from_millis(10);
+
+/// What a job sends each 10 ms, in bit/s and per worker, while every link's rate follows `schedule` (from when, bit/s).
+fn sent_over_time(cluster: &mut Cluster, schedule: &[(Time, f64)], until: Time) -> Vec<Vec<f64>> {
+    let workers = cluster.hosts.len();
+    let sent = |c: &Cluster| (0..workers).map(|r| c.worker_count(r, "contributions")).collect();
+    let mut before: Vec<u64> = sent(cluster);
+    let mut rates = Vec::new();
+    while cluster.now() < until {
+        let now = cluster.now();
+        let bps = schedule.iter().rev().find(|(from, _)| *from <= now).expect("it begins at 0").1;
+        cluster.conditions.bits_per_second = bps as u64;
+        cluster.run_until(now.plus(TICK));
+        let after = sent(cluster);
+        let bits = |(after, before): (&u64, &u64)| ((after - before) * FRAME_BYTES * 8) as f64;
+        rates.push(after.iter().zip(&before).map(|p| bits(p) / TICK.as_secs_f64()).collect());
+        before = after;
+    }
+    rates
+}
+
+fn long_job(seed: u64, values: Values) -> Cluster {
+    let conditions = Conditions { queue_bytes: QUEUE_BYTES, ..Conditions::PERFECT };
+    let mut plan = with_links(plan_with(&Tree::star(4), &[values], 736, "int32-le"), WIDE_BPS);
+    plan.workers.iter_mut().for_each(|worker| worker.egress_bps = Some(SHARE_BPS as u64));
+    let mut cluster = Cluster::new(plan, conditions, seed);
+    cluster.join_all();
+    cluster
+}
+
+const DEEP: Values = Values { share: 1.0, policy: "cache", slots: 16_384, window: 4096 };
+
+/// XAgg Fig. 21: the link falls to a third, and later is as before.
+#[test]
+fn rates_follow_a_link_that_slows_down_and_recovers() {
+    let mut cluster = long_job(1, DEEP);
+    cluster.submit_all(&[8_000_000]);
+    let (falls, rises, end) = (Time(200_000), Time(700_000), Time(1_800_000));
+    let (wide, narrow) = (1.1 * SHARE_BPS, SHARE_BPS / 3.0);
+    let schedule = [(Time(0), wide), (falls, narrow), (rises, wide)];
+    let rates = sent_over_time(&mut cluster, &schedule, end);
+    for rank in 0..4 {
+        let mean = |from: usize, to: usize| {
+            let sum: f64 = rates[from..to].iter().map(|of_workers| of_workers[rank]).sum();
+            sum / (to - from) as f64
+        };
+        assert!(mean(10, 20) > 0.9 * SHARE_BPS);
+        for tick in 20..69 {
+            let (one, part) = (mean(tick, tick + 1), mean(tick, tick + 1) / narrow);
+            assert!(one > narrow / 2.0, "{part} of the link at {tick} ticks");
+        }
+        for tick in 30..60 {
+            let part = mean(tick, tick + 10) / narrow;
+            assert!((0.95..1.05).contains(&part), "{part} of the link from {tick} ticks on");
+        }
+        assert!(mean(170, 180) > 0.95 * SHARE_BPS, "worker {rank} does not come back");
+        assert_eq!(cluster.worker_count(rank, "repetitions"), 0, "the queue overflowed");
+        let lowered = cluster.worker_count(rank, "rates_lowered");
+        assert!((1..5).contains(&lowered), "worker {rank} lowered its rate {lowered} times");
+    }
+    cluster.run();
+    cluster.assert_sums();
+}
+
+/// Nobody's link is slow: those who wait for worker 3 must not think so.
+#[test]
+fn a_late_worker_lowers_no_ones_rate() {
+    for values in [POOL, CACHE, DEEP] {
+        let mut cluster = long_job(2, values);
+        cluster.conditions.bits_per_second = (1.1 * SHARE_BPS) as u64;
+        for late in [0, 300_000] {
+            for rank in 0..3 {
+                let tensor =
+                    Tensor::of(&cluster.plan, rank, cluster.hosts[rank].tensors.len(), 1_000_000);
+                cluster.submit(rank, tensor);
+            }
+            let now = cluster.now();
+            cluster.run_until(Time(now.0 + late));
+            let tensor = Tensor::of(&cluster.plan, 3, cluster.hosts[3].tensors.len(), 1_000_000);
+            cluster.submit(3, tensor);
+            cluster.run();
+        }
+        cluster.assert_sums();
+        for rank in 0..4 {
+            assert_eq!(cluster.worker_count(rank, "rates_lowered"), 0, "worker {rank}");
+            assert!(cluster.worker_count(rank, "pulses") > 0);
+        }
+    }
+}
+
+/// A link that loses packets at any rate is not made better by silence.
+#[test]
+fn loss_that_a_lower_rate_does_not_cure_is_lived_with() {
+    for loss in [0.02, 0.05] {
+        let mut cluster = long_job(4, DEEP);
+        cluster.conditions.bits_per_second = (1.1 * SHARE_BPS) as u64;
+        cluster.conditions.loss = loss;
+        cluster.submit_all(&[8_000_000]);
+        let began = cluster.now();
+        cluster.run();
+        cluster.assert_sums();
+        let frames = 8_000_000.0 / wiresum_wire::MAX_VALUES as f64;
+        let least = frames * (FRAME_BYTES * 8) as f64 / SHARE_BPS;
+        let part = least / cluster.now().since(began).as_secs_f64();
+        assert!(part > 0.75, "{part} of the granted rate is of use at a loss of {loss}");
     }
 }
 

@@ -13,9 +13,20 @@ pub(super) fn two_servers() -> Tree {
     ])
 }
 
-/// The children of node 3 are workers at the third level.
+/// Node 1 has a worker and node 3 below, and that two more workers.
 fn deep() -> Tree {
     Tree::three_levels()
+}
+
+/// Four levels: nodes 0, 1, 2, 3 in a row, each with workers.
+fn chain() -> Tree {
+    use Child::{Node, Worker};
+    Tree(vec![
+        (0, None, vec![Node(1), Worker(0)]),
+        (1, Some(0), vec![Worker(1), Node(2)]),
+        (2, Some(1), vec![Node(3), Worker(2), Worker(3)]),
+        (3, Some(2), vec![Worker(4), Worker(5)]),
+    ])
 }
 
 impl Cluster {
@@ -35,8 +46,9 @@ impl Cluster {
     /// A process that knows nothing takes the node's place.
     pub(super) fn revive(&mut self, node: u16) {
         let aggregator = Aggregator::new(&self.plan, NodeId(node));
+        let transmitter = transmitter(&self.plan, NodeId(node), self.first);
         let node = &mut self.nodes[usize::from(node)];
-        (node.aggregator, node.is_dead) = (aggregator, false);
+        (node.aggregator, node.transmitter, node.is_dead) = (aggregator, transmitter, false);
     }
 
     /// A worker leaves a node that lives.
@@ -51,7 +63,7 @@ impl Cluster {
     }
 
     /// Rounds of the same sizes, one after the other, until all workers are at home, or too many.
-    fn run_until_home(&mut self, ranks: &[usize]) -> usize {
+    pub(super) fn run_until_home(&mut self, ranks: &[usize]) -> usize {
         for round in 0..200 {
             let is_home = |rank: &usize| self.reasons(*rank).last() == Some(&None);
             if ranks.iter().all(is_home) {
@@ -96,6 +108,106 @@ fn a_server_may_die_at_any_point_of_a_job() {
 fn a_server_of_the_third_level_may_die_at_any_point_of_a_job() {
     let points = (0..).step_by(5).take_while(|steps| kill_after(*steps, &deep(), POOL, 3));
     assert!(points.count() > 60, "a job of some hundred packets");
+}
+
+#[test]
+fn a_server_with_servers_below_may_die_at_any_point_of_a_job() {
+    for stream in [|| POOL, || CACHE] {
+        let points = (0..).step_by(5).take_while(|steps| kill_after(*steps, &deep(), stream(), 1));
+        assert!(points.count() > 60, "a job of some hundred packets");
+    }
+}
+
+#[test]
+fn whoever_is_below_a_silent_node_learns_it_from_the_node_between() {
+    let mut cluster = Cluster::joined(&deep(), POOL, Conditions::PERFECT, 5);
+    cluster.submit_all(&[100_000]);
+    cluster.run_until(cluster.now().plus(Duration::from_millis(1)));
+    cluster.kill(1);
+    cluster.run();
+    cluster.assert_sums();
+    assert_eq!(cluster.reasons(1), [Some(Departure::Silent)]);
+    for rank in [4, 5] {
+        assert_eq!(cluster.reasons(rank), [Some(Departure::Detached)]);
+        let switch = cluster.hosts[rank].switches[0];
+        assert_eq!((switch.from, switch.to), (NodeId(1), NodeId(0)));
+    }
+    cluster.revive(1);
+    cluster.run_until_home(&[1, 4, 5]);
+    let before = cluster.nodes[3].aggregator.counters();
+    cluster.submit_all(&[640]);
+    cluster.run();
+    cluster.assert_sums();
+    assert_ne!(cluster.nodes[3].aggregator.counters(), before, "it sums again");
+}
+
+/// Kills nodes of a tree, in this order, so long after each other, and revives them later.
+fn kill_and_revive(tree: &Tree, victims: &[u16], pause: Duration, stream: Values) {
+    let mut cluster = Cluster::joined(tree, stream, Conditions::lossy(0.01), 11);
+    cluster.submit_all(&[40_000, 40_000]);
+    cluster.run_until(cluster.now().plus(Duration::from_micros(700)));
+    for victim in victims {
+        cluster.kill(*victim);
+        cluster.run_until(cluster.now().plus(pause));
+    }
+    cluster.run();
+    victims.iter().for_each(|victim| cluster.revive(*victim));
+    let has_left = |rank: &usize| !cluster.hosts[*rank].switches.is_empty();
+    let away: Vec<_> = (0..cluster.hosts.len()).filter(has_left).collect();
+    assert!(!away.is_empty());
+    cluster.run_until_home(&away);
+    cluster.assert_sums();
+}
+
+#[test]
+fn two_servers_of_one_path_may_die_in_any_order_and_at_once() {
+    for pause_ms in [0, 100, 300, 1000] {
+        for victims in [[1, 3], [3, 1]] {
+            kill_and_revive(&deep(), &victims, Duration::from_millis(pause_ms), POOL);
+            kill_and_revive(&deep(), &victims, Duration::from_millis(pause_ms), CACHE);
+        }
+    }
+}
+
+#[test]
+fn every_server_but_the_root_may_be_dead_at_once() {
+    for victims in [[1, 2, 3], [3, 2, 1], [2, 3, 1]] {
+        kill_and_revive(&chain(), &victims, Duration::from_millis(50), POOL);
+    }
+}
+
+/// A job of many rounds in which nodes die and come back at random, or are only taken for dead; every sum is exact.
+fn random_kills(tree: &Tree, victims: &[u16], stream: Values, seed: u64) {
+    let mut cluster = Cluster::joined(tree, stream, Conditions::lossy(0.01), seed);
+    let mut chance = Rng::new(seed);
+    for _ in 0..12 {
+        cluster.submit_all(&[6_400, 640]);
+        let ahead = Duration::from_micros(chance.below(3_000));
+        cluster.run_until(cluster.now().plus(ahead));
+        let victim = victims[chance.below(victims.len() as u64) as usize];
+        match chance.below(3) {
+            0 => cluster.kill(victim),
+            1 => cluster.revive(victim),
+            _ => {
+                let rank = chance.below(cluster.hosts.len() as u64) as usize;
+                cluster.take_for_dead(rank, victim);
+            }
+        }
+        if chance.below(2) == 0 {
+            cluster.run();
+        }
+    }
+    cluster.run();
+    cluster.assert_sums();
+}
+
+#[test]
+fn servers_may_die_and_come_back_at_random() {
+    for seed in 0..40 {
+        println!("seed {seed}");
+        random_kills(&deep(), &[1, 2, 3], if seed % 2 == 0 { POOL } else { CACHE }, seed);
+        random_kills(&chain(), &[1, 2, 3], if seed % 2 == 0 { CACHE } else { POOL }, seed);
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use wiresum_wire::{Contributor, GROUP_FRAGMENTS, JobId, LaneType, NodeId, SubModelId};
 
-pub use substitutes::{Seat, Substitute};
+pub use substitutes::{Refuge, Seat, Substitute};
 
 /// Value of [`Plan::format`].
 pub const FORMAT: &str = "wiresum-plan/1";
@@ -31,6 +31,9 @@ pub struct Plan {
     /// Who made it, for people.
     #[serde(default)]
     pub planner: String,
+    /// How good it is, and how it was found; for people and their tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub solution: Option<Solution>,
     /// What all participants agree on.
     pub job: Job,
     /// Aggregators.
@@ -39,6 +42,46 @@ pub struct Plan {
     pub workers: Vec<Worker>,
     /// Streams. Exactly one has the role [`Role::Exponents`]; the shares of the others add up to 1.
     pub sub_models: Vec<SubModel>,
+}
+
+/// How good a planner's answer is. The data plane keeps it and does not read it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Solution {
+    /// What found it.
+    pub solver: String,
+    /// What is proven.
+    pub status: SolutionStatus,
+    /// What was minimised, with its unit.
+    pub objective: String,
+    /// Of this answer.
+    pub value: f64,
+    /// No answer is below.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound: Option<f64>,
+    /// (value − bound) / value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap: Option<f64>,
+    /// Of random choices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u32>,
+    /// That the planner took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+}
+
+/// What a planner has proven of its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SolutionStatus {
+    /// No answer is better.
+    Optimal,
+    /// A better one may exist, by the gap at most if there is a bound.
+    Feasible,
+    /// Likewise, and more time may find it.
+    TimeLimit,
+    /// Nothing is proven.
+    Heuristic,
 }
 
 /// Parameters that every participant of a job shares.

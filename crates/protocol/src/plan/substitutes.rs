@@ -1,6 +1,6 @@
-//! Who may stand in for an aggregator that is gone: its children, at its parent.
+//! Who may stand in for an aggregator that is gone: the workers below it, at its parent.
 //!
-//! A node whose children are all workers can be removed from a tree in the middle of a round. Each of its children then has a
+//! Every node but the root can be removed from a tree in the middle of a round. Each worker below it, however far, then has a
 //! *substitute seat* at its parent: a contributor number beyond those of the parent's children. The numbers follow from the plan
 //! alone, so nothing has to be agreed when a node dies.
 
@@ -8,13 +8,26 @@ use wiresum_wire::{Contributor, MAX_CONTRIBUTORS, NodeId};
 
 use super::{Child, SubModel};
 
-/// A child of a child: a contributor when the node between is gone.
+/// A worker below a child: a contributor when that child is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Substitute {
     /// Whose place it takes, in part: a child that is a node.
     pub stands_for: Contributor,
     /// Rank of the worker.
     pub rank: u32,
+}
+
+/// Where a worker goes when a node above it is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refuge {
+    /// The node that is gone.
+    pub removed: NodeId,
+    /// Its parent, where the worker has a seat.
+    pub node: NodeId,
+    /// The worker's number there.
+    pub contributor: Contributor,
+    /// Everyone who goes there with it.
+    pub team: Vec<u32>,
 }
 
 /// What a contributor's bit means beside those of the others; bitmaps of contributors.
@@ -57,7 +70,7 @@ impl SubModel {
 
     /// The substitutes at a node; the first has the contributor number after the last child's, and so on.
     ///
-    /// In the order of children and their children. A child whose substitutes would not fit below [`MAX_CONTRIBUTORS`] has none.
+    /// In the order of children and of the workers below them. A child whose substitutes would not fit below [`MAX_CONTRIBUTORS`] has none.
     #[must_use]
     pub fn substitutes(&self, node: NodeId) -> Vec<Substitute> {
         let children = self.place(node).map_or(&[][..], |place| &place.children);
@@ -72,34 +85,42 @@ impl SubModel {
         substitutes
     }
 
-    /// Where a worker goes when its parent is gone: the grandparent, and its contributor number there. `None` if it has no
-    /// grandparent, or no seat there: then the death of its parent ends the job.
+    /// Where a worker goes when a node above it is gone, one refuge for each of them that can be removed, from its parent upwards.
     #[must_use]
-    pub fn substitute_seat(&self, rank: u32) -> Option<(NodeId, Contributor)> {
-        let (parent, _) = self.parent_of(Child::Worker(rank))?;
-        let (grandparent, _) = self.parent_of(Child::Node(parent.0))?;
-        let before = self.place(grandparent)?.children.len();
-        let substitutes = self.substitutes(grandparent);
-        let index = substitutes.iter().position(|substitute| substitute.rank == rank)?;
-        Some((grandparent, Contributor((before + index) as u8)))
+    pub fn refuges(&self, rank: u32) -> Vec<Refuge> {
+        let parent = |node: &NodeId| self.parent_of(Child::Node(node.0)).map(|(above, _)| above);
+        let home = self.parent_of(Child::Worker(rank)).map(|(node, _)| node);
+        let above = std::iter::successors(home, parent);
+        above.filter_map(|node| self.refuge(rank, node)).collect()
     }
 
-    /// The workers that are children of the same node as `rank`, itself among them.
-    #[must_use]
-    pub fn siblings(&self, rank: u32) -> Vec<u32> {
-        let parent = self.parent_of(Child::Worker(rank));
-        parent.map_or_else(Vec::new, |(node, _)| self.ranks_below(Child::Node(node.0)))
+    fn refuge(&self, rank: u32, removed: NodeId) -> Option<Refuge> {
+        let (node, child) = self.parent_of(Child::Node(removed.0))?;
+        let before = self.place(node)?.children.len();
+        let is_own = |s: &Substitute| s.rank == rank && s.stands_for == child;
+        let index = self.substitutes(node).iter().position(is_own)?;
+        let contributor = Contributor((before + index) as u8);
+        let team = self.ranks_below(Child::Node(removed.0));
+        Some(Refuge { removed, node, contributor, team })
     }
 
-    /// The children of a child that is a node, if they are all workers; none otherwise: a node below a dead one could not tell.
+    /// Whether the workers below a node have somewhere to go when it is gone.
+    #[must_use]
+    pub fn is_removable(&self, node: NodeId) -> bool {
+        self.parent_of(Child::Node(node.0)).is_some_and(|(parent, child)| {
+            self.substitutes(parent).iter().any(|s| s.stands_for == child)
+        })
+    }
+
+    /// The workers below a child that is a node, in the order of the tree.
     fn ranks_below(&self, child: Child) -> Vec<u32> {
         let Child::Node(node) = child else { return Vec::new() };
         let children = self.place(NodeId(node)).map_or(&[][..], |place| &place.children);
-        let rank = |child: &Child| match child {
-            Child::Worker(rank) => Some(*rank),
-            Child::Node(_) => None,
+        let ranks = |child: &Child| match child {
+            Child::Worker(rank) => vec![*rank],
+            Child::Node(_) => self.ranks_below(*child),
         };
-        children.iter().map(rank).collect::<Option<_>>().unwrap_or_default()
+        children.iter().flat_map(ranks).collect()
     }
 }
 
@@ -121,6 +142,12 @@ mod tests {
         ranks.map(Child::Worker).collect()
     }
 
+    /// Removed nodes, where the worker goes, and its number there.
+    fn refuges(tree: &SubModel, rank: u32) -> Vec<(u16, u16, u8)> {
+        let refuges = tree.refuges(rank).into_iter();
+        refuges.map(|refuge| (refuge.removed.0, refuge.node.0, refuge.contributor.0)).collect()
+    }
+
     #[test]
     fn substitutes_are_numbered_after_the_children_in_their_order() {
         let root = vec![Child::Node(1), Child::Worker(0), Child::Node(2)];
@@ -137,21 +164,25 @@ mod tests {
         let children = [(1, 1, 0b01_1000), (2, 2, 0), (4, 4, 0b10_0000)];
         let substitutes = [(1, 0b01_1000, 0), (1, 0b01_1000, 0), (4, 0b10_0000, 0)];
         assert_eq!(seats, [children, substitutes].concat());
-        assert_eq!(tree.substitute_seat(2), Some((NodeId(0), Contributor(4))));
-        assert_eq!(tree.substitute_seat(0), None, "its parent is the root");
-        assert_eq!(tree.siblings(2), [1, 2]);
+        assert_eq!(refuges(&tree, 2), [(1, 0, 4)]);
+        assert_eq!(tree.refuges(2)[0].team, [1, 2]);
+        assert_eq!(refuges(&tree, 0), [], "its parent is the root");
     }
 
     #[test]
-    fn a_node_with_nodes_below_has_no_substitutes() {
+    fn all_workers_below_a_node_are_its_substitutes() {
         let tree = sub_model(vec![
             place(0, None, vec![Child::Node(1)]),
             place(1, Some(0), vec![Child::Worker(0), Child::Node(2)]),
             place(2, Some(1), workers(1..3)),
         ]);
-        assert_eq!(tree.substitutes(NodeId(0)), []);
-        assert_eq!(tree.substitute_seat(0), None);
-        assert_eq!(tree.substitute_seat(1), Some((NodeId(1), Contributor(2))));
+        let ranks: Vec<_> = tree.substitutes(NodeId(0)).iter().map(|s| s.rank).collect();
+        assert_eq!(ranks, [0, 1, 2]);
+        assert_eq!(refuges(&tree, 0), [(1, 0, 1)]);
+        assert_eq!(refuges(&tree, 1), [(2, 1, 2), (1, 0, 2)]);
+        let teams: Vec<_> = tree.refuges(1).into_iter().map(|refuge| refuge.team).collect();
+        assert_eq!(teams, [vec![1, 2], vec![0, 1, 2]]);
+        assert_eq!([0, 1, 2].map(|node| tree.is_removable(NodeId(node))), [false, true, true]);
     }
 
     #[test]
@@ -163,8 +194,9 @@ mod tests {
             place(3, Some(0), workers(80..101)),
         ]);
         assert_eq!(tree.substitutes(NodeId(0)).len(), 40 + 21);
-        assert_eq!(tree.substitute_seat(39), Some((NodeId(0), Contributor(42))));
-        assert_eq!(tree.substitute_seat(40), None);
-        assert_eq!(tree.substitute_seat(100), Some((NodeId(0), Contributor(63))));
+        assert_eq!(refuges(&tree, 39), [(1, 0, 42)]);
+        assert_eq!(refuges(&tree, 40), []);
+        assert_eq!(refuges(&tree, 100), [(3, 0, 63)]);
+        assert!(!tree.is_removable(NodeId(2)));
     }
 }

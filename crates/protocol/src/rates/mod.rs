@@ -6,8 +6,12 @@
 //! | `allocation` | who may send how fast, given who sends |
 //! | `request` | what a child tells its parent, and until when |
 //! | `negotiator` | a node between its children and its parents |
+//! | `delivery` | what of a child's values the network delivers, and how long they wait |
+//! | `ceiling` | what a child lowers its own rate to |
 
 mod allocation;
+mod ceiling;
+mod delivery;
 mod negotiator;
 mod request;
 #[cfg(test)]
@@ -16,8 +20,10 @@ mod tests;
 mod virtual_time;
 
 pub use allocation::{Bounds, Demands, Results, allocate, sum_rate};
+pub(crate) use ceiling::Ceiling;
+pub(crate) use delivery::{Delivery, PULSE, Sign};
 pub use negotiator::Negotiator;
-pub use request::{Congestion, Notice, Request};
+pub use request::{Congestion, Latencies, Notice, Request};
 
 /// Part of a link that is left to what is not paced: exponents, questions, and their answers.
 const HEADROOM: f64 = 0.01;

@@ -8,7 +8,7 @@ use wiresum_wire::{
 };
 
 use super::allocation::{Bounds, Demands, allocate, sum_rate};
-use super::request::{Notice, Request};
+use super::request::{Latencies, Notice, Period, Request};
 use super::usable_bps;
 use crate::aggregator::Membership;
 use crate::compose::Draft;
@@ -30,8 +30,9 @@ struct ChildState {
     /// What it was told last.
     told_bps: Option<u64>,
     rate_sequence: u32,
-    /// It has asked, and waits.
+    /// It has asked, and waits for this.
     awaits_answer: bool,
+    asked: Option<(Time, Period)>,
     /// A rate waits to be sent.
     owed: bool,
 }
@@ -75,6 +76,8 @@ struct Counters {
     congestions: u64,
     rates_sent: u64,
     allocations: u64,
+    /// From a child's notification to the answer.
+    latencies: Latencies,
 }
 
 impl Negotiator {
@@ -101,7 +104,7 @@ impl Negotiator {
         self.trees.iter_mut().find(is_named)
     }
 
-    fn handle_ready(&mut self, packet: &Packet) {
+    fn handle_ready(&mut self, packet: &Packet, now: Time) {
         let contributor = usize::from(packet.header.contributor);
         let Some(child) = self.tree(packet).and_then(|tree| tree.children.get_mut(contributor))
         else {
@@ -116,8 +119,11 @@ impl Negotiator {
         child.awaits_answer = true;
         if child.sequence != sequence {
             let demand = Demand::from_wire(word(packet.payload, ready::DEMAND_WORD));
+            let was_sending = child.is_sending;
             child.sequence = sequence;
             child.is_sending = demand == Some(Demand::Sending);
+            let period = if was_sending { Period::Update } else { Period::Initialization };
+            child.asked = child.is_sending.then_some((now, period));
             child.round = Round(packet.header.round.get());
             child.most_bps = double_word(packet.payload, ready::MOST_BPS_WORD);
             let is_congested = double_word(packet.payload, ready::DELIVERED_BPS_WORD) > 0;
@@ -144,13 +150,16 @@ impl Negotiator {
         }
     }
 
-    fn write_rate(&mut self, buffer: &mut [u8]) -> Option<Transmit> {
+    fn write_rate(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
         let tree = self.trees.iter_mut().find(|tree| tree.children.iter().any(|c| c.owed))?;
         let key = tree.key?;
         let index = tree.children.iter().position(|child| child.owed)?;
         let fan_in = tree.children.len() as u8;
         let child = &mut tree.children[index];
         child.owed = false;
+        if let Some((since, period)) = child.asked.take_if(|_| !child.awaits_answer) {
+            self.counters.latencies.note(period, now.since(since));
+        }
         child.rate_sequence = child.rate_sequence.wrapping_add(1);
         let payload = &mut buffer[HEADER_LEN..][..4 * rate::WORDS];
         payload.fill(0);
@@ -196,7 +205,7 @@ impl ControlHalf for Negotiator {
 
     fn handle_packet(&mut self, _source: SocketAddr, packet: &Packet, now: Time) {
         match packet.kind {
-            Kind::Ready => self.handle_ready(packet),
+            Kind::Ready => self.handle_ready(packet, now),
             Kind::Rate => {
                 if let Some(upward) = self.tree(packet).and_then(|tree| tree.upward.as_mut()) {
                     upward.request.handle_rate(packet.payload, now);
@@ -223,13 +232,13 @@ impl ControlHalf for Negotiator {
             self.negotiate(now);
         }
         let asked = self.trees.iter_mut().find_map(|tree| tree.write_ready(now, buffer));
-        asked.or_else(|| self.write_rate(buffer))
+        asked.or_else(|| self.write_rate(now, buffer))
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
         let requests = || self.trees.iter().filter_map(|tree| tree.upward.as_ref());
         let counted = &self.counters;
-        vec![
+        let mut counters = vec![
             ("readies", counted.readies),
             ("late_readies", counted.late_readies),
             ("congestions", counted.congestions),
@@ -237,7 +246,9 @@ impl ControlHalf for Negotiator {
             ("rates_sent", counted.rates_sent),
             ("rates_received", requests().map(|upward| upward.request.rates).sum()),
             ("rates_unanswered", requests().map(|upward| upward.request.unanswered).sum()),
-        ]
+        ];
+        counters.extend(counted.latencies.counters());
+        counters
     }
 }
 

@@ -38,6 +38,56 @@ pub struct Congestion {
     pub loss_ppm: u32,
 }
 
+/// The two periods of a negotiation (XAgg §IV-C).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Period {
+    /// A child begins to send: rate initialization.
+    Initialization,
+    /// It says something else while it sends: rate update.
+    Update,
+}
+
+/// Answers and the time that they took, in all.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Latencies {
+    initializations: u64,
+    initialization_us: u64,
+    updates: u64,
+    update_us: u64,
+}
+
+impl Latencies {
+    pub(super) fn note(&mut self, period: Period, latency: Duration) {
+        let (count, sum_us) = match period {
+            Period::Initialization => (&mut self.initializations, &mut self.initialization_us),
+            Period::Update => (&mut self.updates, &mut self.update_us),
+        };
+        *count += 1;
+        *sum_us += latency.as_micros() as u64;
+    }
+
+    /// Together with those of another tree.
+    #[must_use]
+    pub fn plus(mut self, other: Self) -> Self {
+        self.initializations += other.initializations;
+        self.initialization_us += other.initialization_us;
+        self.updates += other.updates;
+        self.update_us += other.update_us;
+        self
+    }
+
+    /// Counters by name: how many, and microseconds of all together.
+    #[must_use]
+    pub fn counters(&self) -> [(&'static str, u64); 4] {
+        [
+            ("rate_initializations", self.initializations),
+            ("rate_initialization_us", self.initialization_us),
+            ("rate_updates", self.updates),
+            ("rate_update_us", self.update_us),
+        ]
+    }
+}
+
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
@@ -54,6 +104,10 @@ pub struct Request {
     waiting_since: Option<Time>,
     granted_bps: Option<u64>,
     rate_sequence: Option<u32>,
+    /// When the latest notification was due first, and what it is part of, until it is acknowledged.
+    asked: Option<(Time, Period)>,
+    /// How long answers took.
+    pub latencies: Latencies,
     /// Answers that took their bound.
     pub unanswered: u64,
     /// Rates taken over.
@@ -63,8 +117,16 @@ pub struct Request {
 impl Request {
     /// Forgets what was said and granted, but not what was counted.
     pub fn restart(&mut self) {
-        let Self { unanswered, rates, .. } = *self;
-        *self = Self { unanswered, rates, ..Self::default() };
+        let Self { unanswered, rates, latencies, .. } = *self;
+        *self = Self { unanswered, rates, latencies, ..Self::default() };
+    }
+
+    /// Forgets what was granted, as another process may answer now, which counts its rates anew. The parent may be the old one, so
+    /// notifications are counted on.
+    pub fn meet_anew(&mut self) {
+        let sequence = self.sequence;
+        self.restart();
+        self.sequence = sequence;
     }
 
     /// Says something new; what is said already is not repeated.
@@ -84,7 +146,9 @@ impl Request {
         (self.notice, self.congestion) = (Some(notice), congestion);
         self.sequence = self.sequence.wrapping_add(1).max(1);
         (self.send_at, self.pause, self.is_acknowledged) = (Some(now), REPEAT_AFTER, false);
-        if self.is_sending() && !was_sending {
+        let period = if was_sending { Period::Update } else { Period::Initialization };
+        self.asked = self.is_sending().then_some((now, period));
+        if period == Period::Initialization && self.is_sending() {
             self.waiting_since = Some(now);
         }
     }
@@ -160,6 +224,9 @@ impl Request {
         if word(payload, rate::ACKNOWLEDGED_WORD) == self.sequence {
             self.is_acknowledged = true;
             self.waiting_since = None;
+            if let Some((since, period)) = self.asked.take() {
+                self.latencies.note(period, now.since(since));
+            }
             self.send_at = self.is_sending().then(|| now.plus(REFRESH_AFTER));
         }
         self.granted_bps = Some(double_word(payload, rate::GRANTED_BPS_WORD));

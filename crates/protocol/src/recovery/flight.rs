@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable};
 
 /// Which queue a record is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Queue {
+pub enum Queue {
     /// No status has said that the node holds it since it was last sent.
     Unreported = 1,
     /// The node holds it.
@@ -19,7 +19,7 @@ pub(super) enum Queue {
 /// What is known of one position; all bytes zero means that it is done or was never sent.
 #[derive(Clone, Copy, Debug, FromBytes, Immutable)]
 #[repr(C)]
-pub(super) struct Record {
+pub struct Record {
     /// Unreported: the ordinal of its last transmission. Reported: the newest position with a result at that time.
     pub mark: u32,
     previous: u32,
@@ -31,11 +31,12 @@ pub(super) struct Record {
     pub is_counted: u8,
     /// 1 while it waits to be sent again.
     pub is_due_again: u8,
-    /// 1 once it was sent again.
-    pub is_repeated: u8,
+    /// Times that it was sent again, up to the most that fit.
+    pub repetitions: u8,
     /// Results of it whose check failed.
     pub damaged: u8,
-    padding: [u8; 2],
+    /// The latest question about it since it was last sent or reported.
+    pub asked: u16,
 }
 
 /// No record.
@@ -48,7 +49,7 @@ struct Ends {
 }
 
 /// See the module.
-pub(super) struct Flight {
+pub struct Flight {
     records: Vec<Record>,
     queues: [Ends; 2],
 }
@@ -88,9 +89,23 @@ impl Flight {
 
     /// The first position of a queue, given any position `oldest` that none on its way is older than.
     pub fn first(&self, queue: Queue, oldest: FragmentId) -> Option<(FragmentId, Record)> {
-        let head = self.queues[queue as usize - 1].head;
-        let ahead = head.wrapping_sub(oldest.0) & (self.records.len() as u32 - 1);
-        (head != NIL).then(|| (oldest.plus(ahead), self.records[head as usize]))
+        self.iter(queue, oldest).next()
+    }
+
+    /// The positions of a queue from its head on, given `oldest` as for [`Self::first`].
+    pub fn iter(
+        &self,
+        queue: Queue,
+        oldest: FragmentId,
+    ) -> impl Iterator<Item = (FragmentId, Record)> + '_ {
+        let mask = self.records.len() as u32 - 1;
+        let mut index = self.queues[queue as usize - 1].head;
+        std::iter::from_fn(move || {
+            let record = *self.records.get(index as usize)?;
+            let position = oldest.plus(index.wrapping_sub(oldest.0) & mask);
+            index = record.next;
+            Some((position, record))
+        })
     }
 
     /// Moves a position to the end of a queue, from wherever it is.
@@ -107,6 +122,7 @@ impl Flight {
         let record = &mut self.records[index as usize];
         (record.queue, record.mark, record.previous, record.next) =
             (queue as u8, mark, previous, NIL);
+        record.asked = 0;
     }
 
     /// The position has its result.
@@ -116,14 +132,15 @@ impl Flight {
         self.records[index as usize] = Record::new_zeroed();
     }
 
-    /// Notes a transmission; the first of a position starts its record.
-    pub fn note_sent(&mut self, position: FragmentId, ordinal: u32) {
+    /// Notes a transmission; the first of a position starts its record. Returns how often it was sent again.
+    pub fn note_sent(&mut self, position: FragmentId, ordinal: u32) -> u8 {
         let is_repeated = !self.is_done(position);
         self.enqueue(position, Queue::Unreported, ordinal);
         let index = self.index(position) as usize;
         let record = &mut self.records[index];
         record.is_due_again = 0;
-        record.is_repeated = is_repeated.into();
+        record.repetitions = record.repetitions.saturating_add(is_repeated.into());
+        record.repetitions
     }
 
     fn unlink(&mut self, index: u32) {
@@ -153,7 +170,9 @@ mod tests {
 
     fn sent(count: u32) -> Flight {
         let mut flight = Flight::new(8);
-        (0..count).for_each(|i| flight.note_sent(OLDEST.plus(i), i));
+        for index in 0..count {
+            flight.note_sent(OLDEST.plus(index), index);
+        }
         flight
     }
 
@@ -168,7 +187,7 @@ mod tests {
         flight.remove(OLDEST);
         flight.note_sent(OLDEST.plus(1), 5);
         assert_eq!(head(&flight, Queue::Unreported), Some(2));
-        assert_eq!(flight.get(OLDEST.plus(1)).map(|r| r.is_repeated), Some(1));
+        assert_eq!(flight.get(OLDEST.plus(1)).map(|r| r.repetitions), Some(1));
     }
 
     #[test]

@@ -26,16 +26,23 @@ use crate::plan::SubModel;
 use crate::policy::{self, Acknowledgement};
 pub(crate) use asking::Probe;
 use asking::{Asking, SILENT_QUESTIONS};
-use flight::{Flight, Queue, Record};
-use rtt::Rtt;
+pub use flight::{Flight, Queue, Record};
+pub use rtt::{MAX_TIMEOUT, Rtt};
 
 /// Positions by which packets may overtake each other before a missing one counts as lost: more than the queues of a
 /// host reorder, and less than the windows in use, or losses would be noticed only by silence.
 const REORDER_FRAGMENTS: u32 = 32;
 
+/// Repetitions of a position that a question follows at once: enough for any loss that a link in use has. What is still missing
+/// then is refused rather than lost, and is asked about only when something else is a reason to.
+const FOLLOWED_REPETITIONS: u8 = 4;
+
+/// Overtaken positions that are looked at for one that no question under way is about; the others are due a moment later.
+const LOOKED_AT: usize = 64;
+
 /// How long a node leaves questions unanswered before it is given up, where there is another way: what a daemon on a busy host may
 /// take to get its turn, and no more than a person notices. Giving up a node that lives costs bandwidth, not sums.
-const SILENCE: Duration = Duration::from_millis(250);
+pub(crate) const SILENCE: Duration = Duration::from_millis(250);
 
 /// What the node said last about the first position asked about: for the error when time runs out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +98,8 @@ pub(crate) struct Recovery {
     unheard: Option<(Time, u32)>,
     /// What was sent to an earlier node and has not been asked about at this one.
     unconfirmed: Range<FragmentId>,
+    /// Lowest position that was sent again since the last question.
+    unasked_repetition: Option<FragmentId>,
 }
 
 impl Recovery {
@@ -116,6 +125,7 @@ impl Recovery {
             last_status: None,
             unheard: None,
             unconfirmed: first..first,
+            unasked_repetition: None,
         }
     }
 
@@ -131,7 +141,7 @@ impl Recovery {
 
     /// When [`Self::handle_timeout`] is due.
     pub fn alarm(&self) -> Option<Time> {
-        self.alarm
+        self.alarm.into_iter().chain(self.asking.lost_at(self.rtt.timeout())).min()
     }
 
     /// When something last came from the node.
@@ -175,7 +185,11 @@ impl Recovery {
             self.next = position.plus(1);
         }
         self.ordinal = self.ordinal.wrapping_add(1);
-        self.flight.note_sent(position, self.ordinal);
+        let repetitions = self.flight.note_sent(position, self.ordinal);
+        if (1..=FOLLOWED_REPETITIONS).contains(&repetitions) {
+            let first = self.unasked_repetition.filter(|first| position.since(*first) >= 0);
+            self.unasked_repetition = first.or(Some(position));
+        }
         if let Some(record) = self.flight.get(position).filter(|record| record.held == 0) {
             self.outstanding += u32::from(record.is_counted == 0);
             record.is_counted = 1;
@@ -235,12 +249,13 @@ impl Recovery {
     /// Another node takes the contributions now. It may or may not hold what is on its way: all is asked about, oldest first.
     pub fn restart(&mut self, now: Time) {
         self.again.clear();
+        self.unasked_repetition = None;
         (self.rtt, self.asking, self.last_status) = (Rtt::default(), Asking::default(), None);
         let is_acknowledged_anew = self.acknowledgement == Acknowledgement::Held;
         for index in 0..self.next.since(self.oldest) as u32 {
             let position = self.oldest.plus(index);
             let Some(record) = self.flight.get(position) else { continue };
-            (record.held, record.is_due_again) = (0, 0);
+            (record.held, record.is_due_again, record.repetitions) = (0, 0, 0);
             if is_acknowledged_anew {
                 self.outstanding -= u32::from(std::mem::take(&mut record.is_counted));
             }
@@ -260,7 +275,7 @@ impl Recovery {
     /// When the node is to be given up if nothing is heard until then; `None` while there is no reason to think so.
     pub fn silence_ends(&self) -> Option<Time> {
         let (since, questions) = self.unheard?;
-        // The last question has its time too, which is when the alarm goes.
+        // The alarm gives the questions their time.
         let end = self.alarm?.max(since.plus(SILENCE));
         (questions >= SILENT_QUESTIONS).then_some(end)
     }
@@ -279,19 +294,36 @@ impl Recovery {
 
     /// The probe to send now, if one is due. `can_send_new`: whether the sender will send new positions without hearing anything.
     pub fn next_probe(&mut self, can_send_new: bool, now: Time) -> Option<Probe> {
-        if !self.is_busy() || self.asking.is_waiting(self.rtt.timeout(), now) {
+        if !self.is_busy() || !self.asking.has_room() {
             return None;
         }
         let doubted = self.asking.is_oldest_doubted.then_some(self.oldest);
         let first = self
             .first_unconfirmed()
             .or(doubted)
-            .or_else(|| self.gap())
+            .or_else(|| self.repetition())
+            .or_else(|| self.gap(can_send_new))
             .or_else(|| self.unacknowledged_group(can_send_new))?;
-        self.alarm = Some(now.plus(self.rtt.patience()));
+        Some(self.ask(first, now))
+    }
+
+    fn ask(&mut self, first: FragmentId, now: Time) -> Probe {
+        if self.unheard.is_none() {
+            // Later ones without an answer between do not delay it, or it would never come.
+            self.alarm = Some(now.plus(self.rtt.patience()));
+        }
         let (since, questions) = self.unheard.unwrap_or((now, 0));
         self.unheard = Some((since, questions + 1));
-        Some(self.asking.ask(first, self.ordinal, now))
+        let probe = self.asking.ask(first, self.next, self.ordinal, now);
+        for index in 0..self.group {
+            let position = first.plus(index);
+            if self.is_pending(position)
+                && let Some(record) = self.flight.get(position)
+            {
+                record.asked = self.asking.tag();
+            }
+        }
+        probe
     }
 
     /// The first position that was sent to an earlier node and has not been asked about at this one, while the window has room for
@@ -302,12 +334,26 @@ impl Recovery {
         }
         let has_room = self.acknowledgement == Acknowledgement::Result
             || self.again.is_empty() && self.outstanding < self.window;
-        (!self.is_confirmed() && has_room).then_some(self.unconfirmed.start)
+        let is_due = !self.is_confirmed() && has_room && !self.asking.is_waiting();
+        is_due.then_some(self.unconfirmed.start)
     }
 
-    /// The first position that results have overtaken.
-    fn gap(&self) -> Option<FragmentId> {
-        let tolerance = REORDER_FRAGMENTS.min(self.window / 4).max(1) as i32;
+    /// The lowest position that was sent again, once all are: the question behind them finds what is lost once more.
+    fn repetition(&mut self) -> Option<FragmentId> {
+        let position = self.unasked_repetition.filter(|_| self.again.is_empty())?;
+        self.unasked_repetition = None;
+        self.is_pending(position).then_some(position)
+    }
+
+    /// Positions by which results overtake one that is taken as lost.
+    fn tolerance(&self) -> i32 {
+        REORDER_FRAGMENTS.min(self.window / 4).max(1) as i32
+    }
+
+    /// The first position that results have overtaken and no question under way is about. Where nothing more can be sent, one result
+    /// is enough, as not many may come.
+    fn gap(&self, can_send_new: bool) -> Option<FragmentId> {
+        let tolerance = if can_send_new { self.tolerance() } else { 1 };
         let is_overtaken = |(_, record): &(FragmentId, Record)| {
             self.answered_ordinal.wrapping_sub(record.mark) as i32 >= tolerance
         };
@@ -315,21 +361,30 @@ impl Recovery {
             self.top.since(FragmentId(record.mark)) >= tolerance
                 && self.top.since(*position) >= tolerance
         };
-        let unreported = self.flight.first(Queue::Unreported, self.oldest).filter(is_overtaken);
-        let reported = || self.flight.first(Queue::Reported, self.oldest).filter(is_passed);
+        let is_unasked =
+            |(_, record): &(FragmentId, Record)| !self.asking.is_under_way(record.asked);
+        let queue = |queue| self.flight.iter(queue, self.oldest).take(LOOKED_AT);
+        let unreported = queue(Queue::Unreported).take_while(is_overtaken).find(is_unasked);
+        let reported = || queue(Queue::Reported).take_while(is_passed).find(is_unasked);
         unreported.or_else(reported).map(|(position, _)| position)
     }
 
-    /// Where a status is the acknowledgement: the first position without one, once a group's worth is out, or half a window, so
-    /// that the other half keeps the link busy, or nothing more can be sent.
+    /// Where a status is the acknowledgement: the first position without one that no question under way is about, once a group's
+    /// worth is out since the last question, or half a window, so that the other half keeps the link busy (while another question is
+    /// under way, three quarters), or nothing more can be sent.
     fn unacknowledged_group(&self, can_send_new: bool) -> Option<FragmentId> {
         if self.acknowledgement != Acknowledgement::Held {
             return None;
         }
-        let (position, _) = self.flight.first(Queue::Unreported, self.oldest)?;
+        let (first, _) = self.flight.first(Queue::Unreported, self.oldest)?;
+        let is_waiting = self.asking.is_waiting();
+        let position = if is_waiting { self.asking.next } else { first };
         let sent_since = self.ordinal.wrapping_sub(self.asking.ordinal);
-        let is_due = sent_since >= self.group.min(self.window.div_ceil(2));
-        (is_due || sent_since > 0 && !can_send_new).then_some(position)
+        let enough =
+            if is_waiting { self.window - self.window / 4 } else { self.window.div_ceil(2) };
+        let is_due = sent_since >= self.group.min(enough);
+        let is_last = sent_since > 0 && !can_send_new && !is_waiting;
+        (is_last || is_due && position != self.next).then_some(position)
     }
 
     /// Evidence about losses from a result that has come.
@@ -343,19 +398,19 @@ impl Recovery {
         if record.mark.wrapping_sub(self.answered_ordinal) as i32 > 0 {
             self.answered_ordinal = record.mark;
         }
-        // Too little was sent after this repetition for results to overtake what is still missing: ask at once.
-        let sent_since = self.ordinal.wrapping_sub(record.mark);
-        self.asking.is_oldest_doubted |= record.is_repeated != 0 && sent_since < REORDER_FRAGMENTS;
+        let tolerance = self.tolerance() as u32;
+        self.asking.give_up_overtaken(self.answered_ordinal.wrapping_sub(tolerance));
     }
 
-    /// Asks if nothing was heard for too long.
+    /// Asks if nothing was heard for too long, and again if a question is lost.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.alarm.is_some_and(|alarm| alarm <= now) {
             self.rtt.back_off();
             self.alarm = self.is_busy().then(|| now.plus(self.rtt.patience()));
-            self.asking.waiting_since = None;
+            self.asking.give_up_all();
             self.asking.is_oldest_doubted = true;
         }
+        self.asking.is_oldest_doubted |= self.asking.give_up_late(self.rtt.timeout(), now);
     }
 
     /// The node's answer. Returns whether it answers a question of ours that is not too old.

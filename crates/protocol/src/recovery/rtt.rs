@@ -5,23 +5,37 @@
 
 use std::time::Duration;
 
-/// Before the first sample.
-const INITIAL_TIMEOUT: Duration = Duration::from_millis(20);
+/// Before the first sample: longer than most paths take, and no more than what a first packet that is lost may cost.
+const INITIAL_TIMEOUT: Duration = Duration::from_millis(5);
 /// A probe is small and changes nothing, so it may be sent early; below this the scheduler of a busy host is what is measured.
 const MIN_TIMEOUT: Duration = Duration::from_millis(2);
 /// Longest pause between probes: what a lost packet may cost after a long wait for a late worker.
-pub(super) const MAX_TIMEOUT: Duration = Duration::from_millis(200);
+pub const MAX_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// A smoothed round-trip time.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Rtt {
+#[derive(Clone, Debug)]
+pub struct Rtt {
+    /// Shortest timeout.
+    least: Duration,
     /// Mean and mean deviation.
     estimate: Option<(Duration, Duration)>,
     /// Doublings since something new was heard.
     backoff: u32,
 }
 
+impl Default for Rtt {
+    fn default() -> Self {
+        Self { least: MIN_TIMEOUT, estimate: None, backoff: 0 }
+    }
+}
+
 impl Rtt {
+    /// Of a sender that cannot measure round trips: `timeout`, at most [`MAX_TIMEOUT`], is the first of a row.
+    #[must_use]
+    pub fn fixed(timeout: Duration) -> Self {
+        Self { least: timeout, estimate: Some((timeout, Duration::ZERO)), backoff: 0 }
+    }
+
     /// A probe was answered after this time.
     pub fn sample(&mut self, rtt: Duration) {
         self.estimate = Some(match self.estimate {
@@ -34,7 +48,7 @@ impl Rtt {
     pub fn timeout(&self) -> Duration {
         let timeout =
             self.estimate.map_or(INITIAL_TIMEOUT, |(mean, deviation)| mean + 2 * deviation);
-        timeout.clamp(MIN_TIMEOUT, MAX_TIMEOUT)
+        timeout.clamp(self.least.min(MAX_TIMEOUT), MAX_TIMEOUT)
     }
 
     /// [`Self::timeout`], doubled for each repetition.
@@ -44,8 +58,8 @@ impl Rtt {
 
     /// Nothing new was heard for [`Self::patience`].
     pub fn back_off(&mut self) {
-        // 2 ms doubled 7 times is beyond the longest pause.
-        self.backoff = (self.backoff + 1).min(7);
+        // 2 µs doubled 17 times is beyond the longest pause.
+        self.backoff = (self.backoff + 1).min(17);
     }
 
     /// Whether nothing new has been heard for a timeout.

@@ -23,7 +23,7 @@ mod plane;
 mod uplink;
 
 use wiresum_wire::control::{set_word, status};
-use wiresum_wire::{Flags, HEADER_LEN, JobId, JobKey, Kind, NodeId, Packet};
+use wiresum_wire::{Flags, HEADER_LEN, JobId, JobKey, Kind, NodeId, Packet, SubModelId};
 
 use crate::compose::Draft;
 use crate::{Plan, Time, Transmit};
@@ -130,6 +130,14 @@ impl Transmitter {
             }
         }
         None
+    }
+
+    /// The next sub-model whose parent is silent: once for each time that nothing is heard for a timeout. The aggregator beside this
+    /// transmitter tells its children ([`Aggregator::lose_parent`](crate::Aggregator::lose_parent)).
+    pub fn next_orphan(&mut self) -> Option<SubModelId> {
+        let orphan = self.uplinks.iter_mut().find(|uplink| uplink.is_orphaned)?;
+        orphan.is_orphaned = false;
+        Some(orphan.sub_model)
     }
 
     /// What it has done since it was made.

@@ -53,6 +53,8 @@ pub(super) struct Uplink {
     is_armed: bool,
     /// Nothing has moved yet in this incarnation.
     is_fresh: bool,
+    /// The parent leaves question after question unanswered, and no one has been told since the last one.
+    pub is_orphaned: bool,
 }
 
 impl Uplink {
@@ -75,6 +77,7 @@ impl Uplink {
             is_moving: false,
             is_armed: false,
             is_fresh: true,
+            is_orphaned: false,
             plan: sub_model.clone(),
         })
     }
@@ -93,7 +96,7 @@ impl Uplink {
         self.top = self.first.plus(u32::MAX);
         self.finals.clear();
         (self.is_awake, self.is_moving, self.is_armed) = (false, false, false);
-        self.is_fresh = true;
+        (self.is_fresh, self.is_orphaned) = (true, false);
     }
 
     /// The data plane has noted that something moved at a position.
@@ -122,6 +125,7 @@ impl Uplink {
         }
         if self.recovery.alarm().is_some_and(|alarm| alarm <= now) {
             counters.tail_checks += 1;
+            self.is_orphaned |= self.recovery.silence_ends().is_some_and(|end| end <= now);
             self.recovery.handle_timeout(now);
         }
         self.rest(plane, counters, now);

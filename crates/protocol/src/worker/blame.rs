@@ -1,5 +1,7 @@
 //! Why a round is late: what the last statuses say, in names of the plan.
 
+use std::time::Duration;
+
 use wiresum_wire::NodeId;
 use wiresum_wire::control::EntryState;
 
@@ -52,10 +54,19 @@ impl Worker {
                 let missing = self.missing(sub_model, node, status.contributors);
                 return Failure::Missing { round: round_number, fragment, node, missing, waited };
             }
-            (EntryState::Forwarded, Some(sub_model)) => self.beyond(sub_model, node),
+            (EntryState::Forwarded, Some(sub_model)) => match stream.silent_above {
+                Some((above, since)) => return self.silence_above(round, above, now.since(since)),
+                None => self.beyond(sub_model, node),
+            },
             _ => vec![self.name(Child::Node(node.0))],
         };
         Failure::NoResult { round: round_number, fragment, node, suspects, waited }
+    }
+
+    /// A node that is not this worker's own, as that has found out.
+    fn silence_above(&self, round: &OpenRound, node: NodeId, silent: Duration) -> Failure {
+        let address = self.plan.node(node).map_or(self.streams[0].address, |n| n.address);
+        Failure::Silent { round: round.round, node, address, silent }
     }
 
     fn missing(&self, sub_model: &SubModel, node: NodeId, contributors: u64) -> Vec<String> {

@@ -1,8 +1,8 @@
-//! Leaving a node that is gone for its parent, and going home when it is back: "Removal of a node" in `spec/aggregation.md`.
+//! Leaving a node above that is gone for its parent, and going home when it is back: "Removal of a node" in `spec/aggregation.md`.
 //!
 //! Leaving needs no one's consent: the parent takes each fragment from the node or from its children, never both. Going home does,
-//! as a fragment half of whose contributions are at either place would be complete at neither. So every child votes in the
-//! preambles of its rounds, which all ranks see alike.
+//! as a fragment half of whose contributions are at either place would be complete at neither. So every worker that was below
+//! the node votes in the preambles of its rounds, which all ranks see alike.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use std::time::Duration;
 use wiresum_wire::{Flags, HEADER_LEN, Kind, NodeId, Packet, Round, header_sum};
 
 use super::join::{HELLO_INTERVAL, Stage};
+use super::pacing::Pace;
 use super::round::Phase;
 use super::stream::{Parent, Stream};
 use super::{Event, Transmit, Worker};
@@ -32,11 +33,11 @@ pub enum Departure {
     Silent,
     /// Nothing listens at its address any more.
     Unreachable,
-    /// Other children have left it, as its parent says.
+    /// Its children cannot reach it, or others have left it: so their node, or its parent, says.
     Detached,
 }
 
-/// A worker's change from a node to another, in every sub-model where it was that node's child.
+/// A worker's change from a node to another, in every sub-model where it was below that node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwitchOver {
     /// The node that it leaves.
@@ -54,6 +55,10 @@ pub struct SwitchOver {
 /// The time that a stream spends away from its node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Absence {
+    /// Which of the stream's refuges it is spent at.
+    pub refuge: usize,
+    /// When it began.
+    pub began: Time,
     /// The first round of which nothing was sent, not even a vote, when it began.
     since: Round,
     /// When to say hello at home next.
@@ -84,7 +89,7 @@ impl Worker {
             None => return format!("rank {rank}: back at node {to} in collective {round}"),
             Some(Departure::Silent) => "it is silent",
             Some(Departure::Unreachable) => "nothing listens there",
-            Some(Departure::Detached) => "its other children have left it",
+            Some(Departure::Detached) => "it is out of the tree",
         };
         let pause_ms = switch.pause.as_millis();
         format!(
@@ -95,9 +100,8 @@ impl Worker {
     /// Leaves nodes that have been silent for too long.
     pub(super) fn check_silence(&mut self, now: Time) {
         let is_over = |stream: &&Stream| stream.silence_ends().is_some_and(|end| end <= now);
-        if let Some(node) = self.streams.iter().find(is_over).map(|stream| stream.node) {
-            self.leave_node(node, Departure::Silent, now);
-        }
+        let over: Vec<_> = self.streams.iter().filter(is_over).map(|stream| stream.node).collect();
+        over.into_iter().for_each(|node| self.leave_node(node, Departure::Silent, now));
     }
 
     /// The host of a node says that nothing listens at this address.
@@ -108,48 +112,51 @@ impl Worker {
         }
     }
 
-    /// A node that has lost children to its parent sends the others after them. Who is joining joins first.
-    pub(super) fn handle_dismissal(&mut self, index: usize, now: Time) {
-        if self.seats[index].is_welcome {
-            self.leave_node(self.streams[index].node, Departure::Detached, now);
+    /// A node above is out of the tree: it is silent, or workers below it have gone to its parent. Who is joining joins first.
+    pub(super) fn handle_dismissal(&mut self, index: usize, removed: NodeId, now: Time) {
+        let stream = &mut self.streams[index];
+        if stream.refuges.iter().all(|refuge| refuge.removed != removed) {
+            stream.silent_above.get_or_insert((removed, now));
+        } else if self.seats[index].is_welcome {
+            self.leave_node(removed, Departure::Detached, now);
         }
     }
 
-    /// Goes to the parent of a node in every sub-model where that has a seat for this worker.
+    /// Goes to the parent of a node above in every sub-model where that has a seat for this worker, unless it is beyond already.
     fn leave_node(&mut self, node: NodeId, reason: Departure, now: Time) {
         if self.stage != Stage::Joined || self.failed.is_some() {
             return;
         }
         let since = self.first_free_round();
         let results = self.counters.results;
-        let mut refuge = None;
+        let mut to = None;
         let mut last_heard = Time(0);
         for (stream, seat) in self.streams.iter_mut().zip(&mut self.seats) {
-            let Some(parent) = stream.refuge.filter(|_| stream.node == node && stream.is_home())
-            else {
-                continue;
-            };
+            let Some(refuge) = stream.refuge_from(node) else { continue };
+            let parent = stream.refuges[refuge].parent;
             last_heard = last_heard.max(stream.recovery.last_heard().unwrap_or(now));
-            refuge = Some(parent.node);
+            to = Some(parent.node);
+            let (began, visit_at, welcomed, returns_at) = (now, now, None, None);
             stream.absence =
-                Some(Absence { since, visit_at: now, welcomed: None, results, returns_at: None });
-            stream.is_open = false;
+                Some(Absence { refuge, began, since, visit_at, welcomed, results, returns_at });
+            (stream.is_open, stream.silent_above) = (false, None);
             stream.settle(parent);
             seat.ask_again(now);
         }
-        let Some(to) = refuge else { return };
+        let Some(to) = to else { return };
         self.is_away = true;
         let round = self.rounds.front().map_or(self.next_round, |open| open.round);
         let pause = Duration::ZERO;
         let switch = SwitchOver { from: node, to, reason: Some(reason), round, pause };
+        self.pending_switches.retain(|pending| pending.switch.to != node);
         self.pending_switches.push(Pending { switch, last_heard });
         self.counters.switch_overs += 1;
     }
 
     /// The first result from a new node ends the pause.
     pub(super) fn note_result_of(&mut self, index: usize, now: Time) {
-        let home = self.streams[index].home.node;
-        let of_node = |pending: &Pending| pending.switch.from == home;
+        let node = self.streams[index].node;
+        let of_node = |pending: &Pending| pending.switch.to == node;
         if let Some(at) = self.pending_switches.iter().position(of_node) {
             let Pending { switch, last_heard } = self.pending_switches.remove(at);
             let pause = now.since(last_heard);
@@ -190,7 +197,7 @@ impl Worker {
                 let is_for = |rank: &u32| open.votes()[*rank as usize] >> index & 1 == 1;
                 let Some(absence) = &mut stream.absence else { continue };
                 let counts = !open.round.is_before(absence.since) && absence.returns_at.is_none();
-                if counts && stream.siblings.iter().all(is_for) {
+                if counts && stream.refuges[absence.refuge].team.iter().all(is_for) {
                     absence.returns_at = Some(Round(open.round.0.wrapping_add(ROUNDS_AHEAD)));
                 }
             }
@@ -223,6 +230,7 @@ impl Worker {
         (stream.absence, stream.held_from) = (None, None);
         stream.settle(home);
         stream.recovery.restart(now);
+        stream.pace.iter_mut().for_each(Pace::begin_anew);
         self.farewells.push_back((index, from, Flags::HOME));
         self.is_away = self.streams.iter().any(|stream| !stream.is_home());
         if !self.streams.iter().any(|stream| stream.home.node == home.node && !stream.is_home()) {
@@ -254,13 +262,14 @@ impl Worker {
                 && parent.contributor.0 == header.contributor
                 && parent.address == source
         };
-        match (&mut stream.absence, stream.refuge) {
+        let refuge = stream.refuges.iter().map(|refuge| refuge.parent).find(|at| is_from(*at));
+        match (&mut stream.absence, refuge) {
             (Some(absence), _) if is_from(stream.home) => match packet.kind {
                 Kind::Welcome => absence.welcomed = Some(now),
                 Kind::Refusal => absence.welcomed = None,
                 _ => return false,
             },
-            (None, Some(refuge)) if is_from(refuge) && packet.kind == Kind::Result => {
+            (None, Some(refuge)) if packet.kind == Kind::Result => {
                 // The goodbye was lost, and every result comes twice.
                 if stream.farewell_at <= now {
                     stream.farewell_at = now.plus(HELLO_INTERVAL);

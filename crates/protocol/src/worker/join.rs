@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use wiresum_wire::control::{RefusalReason, hello, word};
-use wiresum_wire::{HEADER_LEN, Kind, Packet};
+use wiresum_wire::{HEADER_LEN, Kind, NodeId, Packet};
 
 use super::failure::Failure;
 use super::{Event, Transmit, Worker};
@@ -139,7 +139,8 @@ impl Worker {
     pub(super) fn handle_refusal(&mut self, index: usize, packet: &Packet, now: Time) {
         let reason = RefusalReason::from_wire(word(packet.payload, hello::REASON_WORD));
         if reason == Some(RefusalReason::Detached) {
-            return self.handle_dismissal(index, now);
+            let removed = word(packet.payload, hello::REMOVED_NODE_WORD);
+            return self.handle_dismissal(index, NodeId(removed as u16), now);
         }
         if self.seats[index].is_welcome {
             return;

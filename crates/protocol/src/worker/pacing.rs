@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use wiresum_wire::control::{Demand, ready};
-use wiresum_wire::{HEADER_LEN, IpVersion, Kind, Round, cable_len};
+use wiresum_wire::control::{Demand, ready, status};
+use wiresum_wire::{HEADER_LEN, Kind, Round, cable_len};
 
 use super::{Transmit, Worker};
 use crate::Time;
 use crate::plan::SubModel;
-use crate::rates::{Congestion, Notice, Request, UNLIMITED_BPS};
+use crate::rates::{
+    Ceiling, Congestion, Delivery, Latencies, Notice, PULSE, Request, Sign, UNLIMITED_BPS,
+};
 
 /// A bucket's worth of time: the most that is sent at once, and what a late wake-up may cost without loss of rate. Sending resumes at
 /// half of it, so that a wake-up (60 µs on a busy host) is worth a millisecond of packets and the engine never spins.
@@ -20,13 +22,14 @@ const LOSS_THRESHOLD: f64 = 0.01;
 /// Time, and transmissions, over which loss is counted: enough packets that one of them is not yet beyond the threshold.
 const PERIOD: Duration = Duration::from_millis(20);
 const PERIOD_PACKETS: u32 = 200;
-/// Part of what was delivered at which a stream goes on, so that the queue that overflowed drains.
-const DRAIN: f64 = 0.95;
-/// Least part of the granted rate that loss leaves: a link that loses packets at any rate is not made better by silence.
-const LEAST_PART: f64 = 0.25;
-/// Part of the granted rate by which a stream that has lost tries more, after each pause without loss.
-const PROBE_STEP: f64 = 0.05;
-const PROBE_PAUSE: Duration = Duration::from_millis(100);
+/// Silence that is not a rate but the want of something to send.
+const PAUSE: Duration = Duration::from_millis(5);
+/// Periods after the rate was lowered in which what is sent again was mostly lost before.
+const PERIODS_OF_AFTERMATH: u32 = 4;
+/// Periods over which loss is averaged: a few hundred packets say little about two of a hundred.
+const AVERAGED_PERIODS: f64 = 4.0;
+/// How much more than the loss that no lower rate cures is taken for chance.
+const CHANCE: f64 = 2.0;
 
 /// Lets bytes through at a rate.
 #[derive(Clone, Debug, Default)]
@@ -55,9 +58,59 @@ impl Bucket {
 /// Transmissions since a moment.
 #[derive(Clone, Debug, Default)]
 struct Period {
+    /// Later by the pauses since.
     began: Time,
+    latest: Time,
     sent: u32,
     repeated: u32,
+}
+
+/// What is known about loss from having lowered the rate.
+#[derive(Clone, Copy, Debug, Default)]
+struct Losses {
+    /// Part of the packets that is lost, over some periods.
+    mean: f64,
+    /// Part of the packets that is lost at any rate.
+    incurable: f64,
+    /// For what loss the rate was lowered, and periods since.
+    treated: Option<(f64, u32)>,
+}
+
+/// What a period's loss says about the rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Judgement {
+    /// Nothing new.
+    Acceptable,
+    /// It is too high.
+    TooHigh,
+    /// To lower it was of no use.
+    LoweredInVain,
+}
+
+impl Losses {
+    fn judge(&mut self, latest: f64) -> Judgement {
+        self.mean += (latest - self.mean) / AVERAGED_PERIODS;
+        let loss = self.mean;
+        if loss <= LOSS_THRESHOLD {
+            *self = Self { mean: loss, ..Self::default() };
+            return Judgement::Acceptable;
+        }
+        match &mut self.treated {
+            _ if loss <= CHANCE * self.incurable => Judgement::Acceptable,
+            Some((_, periods)) if *periods < PERIODS_OF_AFTERMATH => {
+                *periods += 1;
+                Judgement::Acceptable
+            }
+            Some((before, _)) if loss > *before / CHANCE => {
+                *self = Self { incurable: loss.max(*before), treated: None, mean: loss };
+                Judgement::LoweredInVain
+            }
+            _ => {
+                self.treated = Some((loss, 0));
+                Judgement::TooHigh
+            }
+        }
+    }
 }
 
 /// The pace of one negotiated stream.
@@ -67,9 +120,11 @@ pub(super) struct Pace {
     bucket: Bucket,
     /// Most that the worker can send in this stream.
     most_bps: u64,
-    /// What loss has lowered the rate to, and when it may be tried to raise that.
-    ceiling: Option<(u64, Time)>,
+    /// What congestion has lowered the rate to.
+    ceiling: Option<Ceiling>,
+    delivery: Delivery,
     period: Period,
+    losses: Losses,
     /// Times that the rate was lowered.
     pub congestions: u64,
 }
@@ -84,16 +139,35 @@ impl Pace {
             bucket: Bucket::default(),
             most_bps,
             ceiling: None,
+            delivery: Delivery::default(),
             period: Period::default(),
+            losses: Losses::default(),
             congestions: 0,
         })
     }
 
+    /// The worker is home again: what was measured and granted before says nothing.
+    pub fn begin_anew(&mut self) {
+        self.request.meet_anew();
+        (self.bucket, self.ceiling) = (Bucket::default(), None);
+        (self.delivery, self.period) = (Delivery::default(), Period::default());
+        self.losses = Losses::default();
+    }
+
     /// What it sends at now; `None` without a limit.
-    pub fn rate_bps(&self) -> Option<u64> {
-        let granted = self.request.granted_bps().filter(|bps| (1..UNLIMITED_BPS).contains(bps));
-        let ceiling = self.ceiling.map(|(bps, _)| bps);
-        granted.into_iter().chain(ceiling).min()
+    fn rate_bps(&self, now: Time) -> Option<u64> {
+        let ceiling = self.ceiling.map(|ceiling| ceiling.rate_bps(now));
+        self.granted_bps().into_iter().chain(ceiling).min()
+    }
+
+    /// [`Self::rate_bps`] when nothing has to wait.
+    fn limit_bps(&self) -> Option<u64> {
+        let ceiling = self.ceiling.map(|ceiling| ceiling.bps);
+        self.granted_bps().into_iter().chain(ceiling).min()
+    }
+
+    fn granted_bps(&self) -> Option<u64> {
+        self.request.granted_bps().filter(|bps| (1..UNLIMITED_BPS).contains(bps))
     }
 
     /// When values may be sent; `None` if now.
@@ -101,7 +175,7 @@ impl Pace {
         if self.request.is_waiting() {
             return self.request.poll_timeout();
         }
-        self.rate_bps().and_then(|_| self.bucket.resumes_at(now))
+        self.limit_bps().and_then(|_| self.bucket.resumes_at(now))
     }
 
     fn demand(&mut self, unsent: u32, round: Round, now: Time) {
@@ -115,45 +189,78 @@ impl Pace {
     }
 
     fn most(&self) -> u64 {
-        self.ceiling.map_or(self.most_bps, |(bps, _)| bps.min(self.most_bps))
+        self.ceiling.map_or(self.most_bps, |ceiling| ceiling.bps.min(self.most_bps))
+    }
+
+    /// Takes bytes out of the bucket. Whether there is a limit.
+    fn take(&mut self, bytes: usize, now: Time) -> bool {
+        let rate = self.rate_bps(now);
+        rate.into_iter().for_each(|bps| self.bucket.take(bytes, bps, now));
+        rate.is_some()
     }
 
     fn note_sent(&mut self, bytes: usize, is_repetition: bool, now: Time) {
-        if let Some(rate) = self.rate_bps() {
-            self.bucket.take(bytes, rate, now);
+        if self.take(bytes, now) {
+            self.delivery.note_sent(bytes);
         }
+        let pause = now.since(self.period.latest);
+        if pause > PAUSE {
+            self.period.began = self.period.began.plus(pause);
+        }
+        self.period.latest = now;
         self.period.sent += 1;
         self.period.repeated += u32::from(is_repetition);
         if self.period.sent >= PERIOD_PACKETS && now.since(self.period.began) >= PERIOD {
             self.judge(bytes, now);
-            self.period = Period { began: now, ..Period::default() };
+            self.period = Period { began: now, latest: now, ..Period::default() };
         }
     }
 
-    /// Lowers the rate after a period with loss; raises it again after a pause without.
+    /// Lowers the rate after a period with loss; where that is of no use, it is as before.
     fn judge(&mut self, bytes: usize, now: Time) {
         let loss = f64::from(self.period.repeated) / f64::from(self.period.sent);
+        match self.losses.judge(loss) {
+            Judgement::Acceptable => {}
+            Judgement::LoweredInVain => self.ceiling = None,
+            Judgement::TooHigh => self.lower(loss, bytes, now),
+        }
+    }
+
+    fn lower(&mut self, loss: f64, bytes: usize, now: Time) {
         let seconds = now.since(self.period.began).as_secs_f64();
         let sent_bps = f64::from(self.period.sent) * bytes as f64 * 8.0 / seconds;
-        let granted = self.request.granted_bps().unwrap_or(self.most_bps).min(self.most_bps) as f64;
-        if loss > LOSS_THRESHOLD {
-            let delivered = sent_bps * (1.0 - loss);
-            let bps =
-                (DRAIN * delivered).clamp(LEAST_PART * granted.min(delivered), granted.max(1.0));
-            self.ceiling = Some((bps as u64, now.plus(PROBE_PAUSE)));
-            self.congestions += 1;
-            let congestion =
-                Congestion { delivered_bps: delivered as u64, loss_ppm: (loss * 1e6) as u32 };
-            self.report(congestion, now);
-        } else if let Some((bps, _)) = self.ceiling.filter(|(_, at)| *at <= now) {
-            let raised = bps as f64 + PROBE_STEP * granted;
-            let is_moot = raised >= self.most_bps as f64;
-            self.ceiling = (!is_moot).then(|| (raised as u64, now.plus(PROBE_PAUSE)));
-            self.report(Congestion::default(), now);
+        let granted = self.request.granted_bps().unwrap_or(self.most_bps).min(self.most_bps);
+        let delivered = sent_bps * (1.0 - loss);
+        self.ceiling = Some(Ceiling::after_loss(delivered, granted as f64, now));
+        let loss_ppm = (loss * 1e6) as u32;
+        self.report(Congestion { delivered_bps: delivered as u64, loss_ppm }, now);
+    }
+
+    /// Lowers the rate when a queue builds up, and raises it again when nothing waits.
+    fn handle_answer(&mut self, echo: u32, now: Time) {
+        match (self.delivery.handle_answer(echo, now), &mut self.ceiling) {
+            (Some(Sign::Backlog { bps, waiting, is_new }), ceiling) => {
+                *ceiling = Some(Ceiling::after_backlog(bps, waiting, now));
+                // What is lost now is lost to this queue.
+                self.losses.treated = None;
+                if is_new {
+                    self.report(Congestion { delivered_bps: bps, loss_ppm: 0 }, now);
+                }
+            }
+            (Some(Sign::Unclear { waiting }), Some(ceiling)) => ceiling.note_waiting(waiting),
+            (Some(Sign::Clear { delivered_bps }), Some(ceiling)) => {
+                delivered_bps.into_iter().for_each(|bps| ceiling.note_delivered(bps));
+                let has_risen = ceiling.try_more(now);
+                if has_risen && ceiling.bps >= self.most_bps {
+                    self.ceiling = None;
+                }
+            }
+            _ => {}
         }
     }
 
     fn report(&mut self, congestion: Congestion, now: Time) {
+        self.congestions += 1;
         if let Some(notice) = self.request.notice() {
             self.request.report(Notice { most_bps: self.most(), ..notice }, congestion, now);
         }
@@ -185,11 +292,38 @@ impl Worker {
     }
 
     pub(super) fn note_pace(&mut self, index: usize, len: usize, is_repetition: bool, now: Time) {
-        let version =
-            if self.streams[index].address.is_ipv4() { IpVersion::V4 } else { IpVersion::V6 };
-        if let Some(pace) = &mut self.streams[index].pace {
+        let stream = &mut self.streams[index];
+        let (version, is_home) = (stream.ip_version(), stream.is_home());
+        // What is sent elsewhere is nothing that would have to be made up for at home.
+        if let Some(pace) = stream.pace.as_mut().filter(|_| is_home) {
             pace.note_sent(cable_len(len - HEADER_LEN, version), is_repetition, now);
         }
+    }
+
+    /// Writes the pulse of a stream if one is due.
+    pub(super) fn transmit_pulse(
+        &mut self,
+        index: usize,
+        now: Time,
+        buffer: &mut [u8],
+    ) -> Option<Transmit> {
+        let version = self.streams[index].ip_version();
+        let stream = &mut self.streams[index];
+        let pace = stream.pace.as_mut().filter(|_| stream.absence.is_none())?;
+        let echo = pace.delivery.poll_pulse(now)?;
+        pace.take(cable_len(4 * status::WORDS, version), now);
+        let (first, destination) = (stream.recovery.oldest(), stream.address);
+        self.counters.pulses += 1;
+        Some(Transmit { destination, len: self.write_question(index, first, echo, buffer) })
+    }
+
+    /// Takes the answer to a pulse. Whether it was one.
+    pub(super) fn handle_pulse_answer(&mut self, index: usize, echo: u32, now: Time) -> bool {
+        let is_pulse = echo & PULSE != 0;
+        if let Some(pace) = self.streams[index].pace.as_mut().filter(|_| is_pulse) {
+            pace.handle_answer(echo, now);
+        }
+        is_pulse
     }
 
     /// The next ready that is due.
@@ -216,7 +350,7 @@ impl Worker {
     pub(super) fn pace_timeout(&self) -> Option<Time> {
         let of_stream = |stream: &super::Stream| {
             let pace = stream.pace.as_ref().filter(|_| stream.is_home())?;
-            let may_resume = pace.rate_bps().is_some() && !pace.request.is_waiting();
+            let may_resume = pace.limit_bps().is_some() && !pace.request.is_waiting();
             let resumes_at = pace
                 .bucket
                 .resumes_at(Time(0))
@@ -227,13 +361,16 @@ impl Worker {
     }
 
     /// What was negotiated, for people and metrics; rates are the sum over the streams.
-    pub(super) fn rate_counters(&self) -> [(&'static str, u64); 4] {
+    pub(super) fn rate_counters(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let paces = || self.streams.iter().filter_map(|stream| stream.pace.as_ref());
-        [
-            ("rate_bps", paces().filter_map(Pace::rate_bps).sum()),
+        let latencies = paces().map(|pace| pace.request.latencies);
+        let latencies = latencies.reduce(Latencies::plus).unwrap_or_default();
+        let rates = [
+            ("rate_bps", paces().filter_map(Pace::limit_bps).sum()),
             ("rates_received", paces().map(|pace| pace.request.rates).sum()),
             ("rates_unanswered", paces().map(|pace| pace.request.unanswered).sum()),
             ("rates_lowered", paces().map(|pace| pace.congestions).sum()),
-        ]
+        ];
+        rates.into_iter().chain(latencies.counters())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use wiresum_wire::control::{hello, status};
+use wiresum_wire::control::{hello, status, word};
 use wiresum_wire::{BLOCK_LEN, Flags, FragmentId, Kind, Packet, header_sum};
 
 use super::Worker;
@@ -72,11 +72,13 @@ impl Worker {
             self.counters.surplus_results += 1;
             return self.streams[index].recovery.hear(now);
         }
-        if self.take_result(index, position, packet).is_none() {
-            self.counters.mismatches += 1;
-            return;
+        match self.take_result(index, position, packet) {
+            Some(true) => {}
+            Some(false) => return self.counters.results_without_room += 1,
+            None => return self.counters.mismatches += 1,
         }
         self.counters.results += 1;
+        self.streams[index].silent_above = None;
         if !self.pending_switches.is_empty() {
             self.note_result_of(index, now);
         }
@@ -84,8 +86,9 @@ impl Worker {
         self.advance();
     }
 
-    /// Decodes a result into its round; `None` if it is not what this worker's contribution calls for.
-    fn take_result(&mut self, index: usize, position: FragmentId, packet: &Packet) -> Option<()> {
+    /// Decodes a result into its round, or keeps it until its exponents are agreed: whether there was room for it. `None` if it is
+    /// not what this worker's contribution calls for.
+    fn take_result(&mut self, index: usize, position: FragmentId, packet: &Packet) -> Option<bool> {
         let format = Flags(packet.header.flags.get()).only(Flags::FORMAT);
         let (round, fragment) = self.streams[index].locate(position)?;
         let (lane_type, is_preamble) = (self.lane_type, index == 0);
@@ -105,13 +108,16 @@ impl Worker {
         }
         if is_preamble {
             open.decode_preamble(fragment, packet.payload);
-            Some(())
+            Some(true)
         } else {
-            open.decode_values(fragment, packet.payload)
+            Some(open.decode_values(fragment, packet.payload))
         }
     }
 
     fn handle_status(&mut self, index: usize, packet: &Packet, now: Time) {
+        if self.handle_pulse_answer(index, word(packet.payload, status::ECHO_WORD), now) {
+            return;
+        }
         let first = FragmentId(packet.header.fragment.get());
         if self.streams[index].recovery.handle_status(first, packet.payload, now) {
             self.counters.statuses += 1;

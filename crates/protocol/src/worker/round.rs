@@ -275,17 +275,19 @@ impl OpenRound {
         }
     }
 
-    /// The summed values of a fragment have come. `None` if they cannot be taken before the agreement.
-    pub fn decode_values(&mut self, fragment: u32, payload: &[u8]) -> Option<()> {
+    /// The summed values of a fragment have come. Whether there was room for them, where they have to wait for the agreement.
+    pub fn decode_values(&mut self, fragment: u32, payload: &[u8]) -> bool {
         if self.phase == Phase::Preamble {
-            let has_room = self.stash.len() < MAX_STASHED;
-            has_room.then(|| self.stash.push((fragment, payload.to_vec())))?;
+            if self.stash.len() >= MAX_STASHED {
+                return false;
+            }
+            self.stash.push((fragment, payload.to_vec()));
         } else {
             self.decode(fragment, payload);
         }
         self.values_left -= 1;
         self.end_if_complete();
-        Some(())
+        true
     }
 
     /// Decodes a fragment, unless the buffer has to stay as it is.

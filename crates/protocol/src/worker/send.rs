@@ -37,6 +37,9 @@ impl Worker {
     }
 
     fn transmit_of(&mut self, index: usize, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
+        if let Some(pulse) = self.transmit_pulse(index, now, buffer) {
+            return Some(pulse);
+        }
         let may_contribute = self.may_contribute(index, now);
         let len = match self.streams[index].next_action(may_contribute, now)? {
             Action::Ask(probe) => self.write_probe(index, &probe, buffer),
@@ -53,11 +56,22 @@ impl Worker {
 
     fn write_probe(&mut self, index: usize, probe: &Probe, buffer: &mut [u8]) -> usize {
         self.counters.probes += 1;
+        self.write_question(index, probe.first, probe.echo, buffer)
+    }
+
+    /// Asks about the group that begins at `first`; `echo` comes back.
+    pub(super) fn write_question(
+        &self,
+        index: usize,
+        first: FragmentId,
+        echo: u32,
+        buffer: &mut [u8],
+    ) -> usize {
         let payload = &mut buffer[HEADER_LEN..][..4 * status::WORDS];
         payload.fill(0);
-        set_word(payload, status::ECHO_WORD, probe.echo);
-        let draft = Draft { fragment: probe.first.0, ..self.draft(index, Kind::Probe) };
-        draft.emit(buffer, 4 * status::WORDS, probe.echo)
+        set_word(payload, status::ECHO_WORD, echo);
+        let draft = Draft { fragment: first.0, ..self.draft(index, Kind::Probe) };
+        draft.emit(buffer, 4 * status::WORDS, echo)
     }
 
     /// Encodes a position's lanes straight from the collective's buffer into the packet.

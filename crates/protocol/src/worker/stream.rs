@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::ops::Range;
 
-use wiresum_wire::{Contributor, FragmentId, NodeId, Round, SubModelId};
+use wiresum_wire::{Contributor, FragmentId, IpVersion, NodeId, Round, SubModelId};
 
 use super::failover::Absence;
 use super::pacing::Pace;
 use crate::plan::{Child, SubModel};
-use crate::recovery::{Probe, Recovery};
+use crate::recovery::{Probe, Recovery, SILENCE};
 use crate::{Plan, Time};
 
 /// The fragments of one round in a stream.
@@ -40,6 +40,28 @@ impl Parent {
     }
 }
 
+/// Where the worker goes when a node above it is gone.
+#[derive(Clone, Debug)]
+pub(super) struct Refuge {
+    /// The node that is gone.
+    pub removed: NodeId,
+    /// Its parent.
+    pub parent: Parent,
+    /// Who goes there, this worker among them.
+    pub team: Vec<u32>,
+}
+
+impl Refuge {
+    fn all(plan: &Plan, sub_model: &SubModel, rank: u32) -> Vec<Self> {
+        let refuges = sub_model.refuges(rank).into_iter();
+        let refuge = |r: crate::plan::Refuge| {
+            let parent = Parent::of(plan, sub_model, (r.node, r.contributor))?;
+            Some(Self { removed: r.removed, parent, team: r.team })
+        };
+        refuges.filter_map(refuge).collect()
+    }
+}
+
 /// What a stream sends next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
@@ -64,12 +86,12 @@ pub(super) struct Stream {
     segments: VecDeque<Segment>,
     /// The node whose child the worker is by the plan.
     pub home: Parent,
-    /// Where it goes when that is gone.
-    pub refuge: Option<Parent>,
-    /// The home's children, this worker among them.
-    pub siblings: Vec<u32>,
+    /// Where it goes when that, or a node above, is gone; from the home upwards.
+    pub refuges: Vec<Refuge>,
     /// While it is not at home.
     pub absence: Option<Absence>,
+    /// A node above that cannot be removed is silent, as its node says, and since when.
+    pub silent_above: Option<(NodeId, Time)>,
     /// Nothing of this round and later ones is sent.
     pub held_from: Option<Round>,
     /// The node has welcomed the worker.
@@ -85,7 +107,6 @@ impl Stream {
     /// The stream of worker `rank`, whose first position is `first`.
     pub fn new(plan: &Plan, sub_model: &SubModel, rank: u32, first: FragmentId) -> Option<Self> {
         let home = Parent::of(plan, sub_model, sub_model.parent_of(Child::Worker(rank))?)?;
-        let refuge = sub_model.substitute_seat(rank);
         Some(Self {
             sub_model: sub_model.id(),
             node: home.node,
@@ -93,9 +114,9 @@ impl Stream {
             contributor: home.contributor,
             fan_in: home.fan_in,
             home,
-            refuge: refuge.and_then(|seat| Parent::of(plan, sub_model, seat)),
-            siblings: sub_model.siblings(rank),
+            refuges: Refuge::all(plan, sub_model, rank),
             absence: None,
+            silent_above: None,
             held_from: None,
             is_open: true,
             farewell_at: Time::default(),
@@ -121,6 +142,11 @@ impl Stream {
             (node, address, contributor, fan_in);
     }
 
+    /// Of the packets to its node.
+    pub fn ip_version(&self) -> IpVersion {
+        if self.address.is_ipv4() { IpVersion::V4 } else { IpVersion::V6 }
+    }
+
     /// Whether contributions go where the plan says.
     pub fn is_home(&self) -> bool {
         self.absence.is_none()
@@ -128,7 +154,16 @@ impl Stream {
 
     /// When the node is given up unless something is heard; `None` if nothing is wrong, or nothing can be done.
     pub fn silence_ends(&self) -> Option<Time> {
-        self.recovery.silence_ends().filter(|_| self.refuge.is_some() && self.is_home())
+        let unwelcome = self.absence.filter(|_| !self.is_open).map(|a| a.began.plus(SILENCE));
+        let end = unwelcome.or_else(|| self.recovery.silence_ends());
+        end.filter(|_| self.refuge_from(self.node).is_some())
+    }
+
+    /// The refuge, if there is one, for when this node is gone: beyond the one where the worker is.
+    pub fn refuge_from(&self, removed: NodeId) -> Option<usize> {
+        let first = self.absence.map_or(0, |absence| absence.refuge + 1);
+        let index = self.refuges.iter().position(|refuge| refuge.removed == removed)?;
+        (index >= first).then_some(index)
     }
 
     /// The round of the next position; `None` if no round has one.

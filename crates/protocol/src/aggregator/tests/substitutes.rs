@@ -85,14 +85,7 @@ fn a_child_is_told_whenever_one_of_its_children_says_hello_here() {
 #[test]
 fn a_node_that_is_out_of_the_tree_dismisses_its_children_until_they_come_back() {
     let mut bench = Bench::joined(1);
-    let mut payload = hello_payload(&bench.plan, INCARNATION);
-    wiresum_wire::control::set_word(
-        &mut payload,
-        hello::REASON_WORD,
-        RefusalReason::Detached as u32,
-    );
-    let draft = Draft { node: NodeId(0), contributor: 1, ..bench.draft(Kind::Refusal) };
-    let outcome = bench.feed(parent_address(), &draft.datagram(&payload));
+    let outcome = detach(&mut bench, NodeId(1));
     assert_eq!(outcome.recipients, Recipients::Children);
     let to = bench.aggregator.address_to_child(1, &mut bench.buffer);
     assert_eq!(to, Some(address(1)), "who is dismissed learns it");
@@ -102,6 +95,44 @@ fn a_node_that_is_out_of_the_tree_dismisses_its_children_until_they_come_back() 
     assert_eq!(bench.reply(outcome).0.kind, Kind::Welcome as u8, "the parent still knows the node");
     assert_eq!(bench.contribute(0, 0, 1).verdict, Verdict::First);
     assert_eq!(bench.contribute(1, 0, 1).verdict, Verdict::BadContributor, "it has not come back");
+}
+
+/// The parent says that a node is out of the tree.
+fn detach(bench: &mut Bench, removed: NodeId) -> Outcome {
+    let mut payload = hello_payload(&bench.plan, INCARNATION);
+    set_word(&mut payload, hello::REASON_WORD, RefusalReason::Detached as u32);
+    set_word(&mut payload, hello::REMOVED_NODE_WORD, u32::from(removed.0));
+    let draft = Draft { node: NodeId(0), contributor: 1, ..bench.draft(Kind::Refusal) };
+    bench.feed(parent_address(), &draft.datagram(&payload))
+}
+
+fn removed_node(bench: &Bench, outcome: Outcome) -> u32 {
+    let packet = Packet::parse(&bench.buffer[..outcome.len]).expect("a valid packet goes out");
+    assert_eq!(packet.kind, Kind::Refusal);
+    word(packet.payload, hello::REMOVED_NODE_WORD)
+}
+
+#[test]
+fn children_stay_at_a_node_below_a_root_that_is_gone_and_learn_its_name() {
+    let mut bench = Bench::joined(1);
+    let sub_model = bench.draft(Kind::Hello).sub_model;
+    let outcome = bench.aggregator.lose_parent(sub_model, &mut bench.buffer);
+    assert_eq!(outcome.recipients, Recipients::Children);
+    assert_eq!(removed_node(&bench, outcome), 0);
+    assert_eq!(bench.contribute(0, 0, 1).verdict, Verdict::First, "it has nowhere to go");
+    let outcome = bench.hello(0, INCARNATION);
+    assert_eq!(
+        bench.reply(outcome).0.kind,
+        Kind::Hello as u8,
+        "the parent has to welcome it again"
+    );
+}
+
+#[test]
+fn what_the_parent_says_of_a_node_above_goes_down_as_it_is() {
+    let mut bench = Bench::joined(1);
+    let outcome = detach(&mut bench, NodeId(0));
+    assert_eq!(removed_node(&bench, outcome), 0);
 }
 
 #[test]
