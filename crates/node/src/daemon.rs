@@ -43,6 +43,15 @@ impl Daemon {
         }
     }
 
+    /// Whether another process serves this node now.
+    #[must_use]
+    pub fn is_handed_over(&self) -> bool {
+        match self {
+            Self::Datagrams(server) => server.is_handed_over(),
+            Self::Connections(_) => false,
+        }
+    }
+
     /// What sums here, as in a plan.
     #[must_use]
     pub fn engine(&self) -> &'static str {

@@ -3,13 +3,14 @@
 
 use std::net::SocketAddr;
 
-use wiresum_protocol::aggregator::Membership;
+use wiresum_protocol::aggregator::{Membership, Unfit};
 use wiresum_protocol::{Aggregator, Outcome, Plan, Recipients, Time, Verdict};
-use wiresum_wire::{Header, JobId, NodeId};
+use wiresum_wire::{Header, JobId, NodeId, SubModelId};
 use zerocopy::FromBytes;
 
 use crate::control::Control;
 use crate::service::{JobQuota, Load};
+use crate::takeover::JobState;
 
 /// A job, its aggregator, and what it may use.
 pub struct Served {
@@ -65,6 +66,41 @@ impl Jobs {
     ) {
         aggregator.set_quota(quota.rate());
         self.served.push(Served { job, aggregator, quota, memory_bytes, bytes: 0 });
+    }
+
+    /// Goes on with a job of another process.
+    ///
+    /// # Errors
+    /// [`Unfit`].
+    pub fn inherit(&mut self, state: &JobState, node: NodeId) -> Result<(), Unfit> {
+        let mut aggregator = Aggregator::new(&state.plan, node);
+        aggregator.restore(&state.snapshot)?;
+        self.add(state.plan.job_id(), aggregator, state.quota, state.memory_bytes);
+        self.served.last_mut().expect("just added").bytes = state.bytes;
+        Ok(())
+    }
+
+    /// Tells the control halves who takes part.
+    pub fn announce(&mut self) {
+        for Served { job, aggregator, .. } in &self.served {
+            self.control.handle_membership(*job, &aggregator.membership());
+        }
+    }
+
+    /// What was counted by jobs that are gone, in the order of [`Verdict::ALL`].
+    #[must_use]
+    pub fn retired(&self) -> &[u64] {
+        &self.retired
+    }
+
+    /// Goes on counting where another process has stopped.
+    pub fn set_retired(&mut self, counts: &[u64]) {
+        self.retired.iter_mut().zip(counts).for_each(|(sum, count)| *sum = *count);
+    }
+
+    /// All jobs, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Served> {
+        self.served.iter()
     }
 
     /// Serves a job no more, and says which it was; those behind it move up. `None` if it was not served.
@@ -192,6 +228,22 @@ impl Jobs {
         } else if outcome.verdict == Verdict::Control && !self.control.is_empty() {
             self.control.handle_membership(*job, &aggregator.membership());
         }
+        outcome
+    }
+
+    /// A job's parent in a sub-model is silent: what tells the children is left in `buffer`.
+    ///
+    /// # Panics
+    /// If `buffer` is shorter than [`wiresum_wire::MAX_PACKET`] bytes.
+    pub fn lose_parent(
+        &mut self,
+        index: usize,
+        sub_model: SubModelId,
+        buffer: &mut [u8],
+    ) -> Outcome {
+        let Served { job, aggregator, .. } = &mut self.served[index];
+        let outcome = aggregator.lose_parent(sub_model, buffer);
+        self.control.handle_membership(*job, &aggregator.membership());
         outcome
     }
 

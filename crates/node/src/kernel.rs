@@ -7,7 +7,7 @@ use thiserror::Error;
 use wiresum_protocol::aggregator::Membership;
 use wiresum_protocol::{Plan, Quota, Verdict};
 use wiresum_wire::{Contributor, JobId, NodeId, SubModelId};
-use wiresum_xdp::{Options, Slots, XdpAggregator, XdpError};
+use wiresum_xdp::{Estate, Options, Slots, XdpAggregator, XdpError};
 
 /// A loaded and attached XDP program, and what it has been told.
 pub struct Kernel {
@@ -50,6 +50,47 @@ impl Kernel {
             xdp.attach(interface).map_err(failed(action))?;
         }
         Ok(Self { xdp, told: BTreeMap::new() })
+    }
+
+    /// Goes on with what another process has begun, on the interfaces where that has put the program.
+    ///
+    /// # Errors
+    /// [`KernelError`] with the remedy.
+    pub fn take_over(
+        plans: &[Plan],
+        node: NodeId,
+        estate: Estate,
+        options: Options,
+    ) -> Result<Self, KernelError> {
+        let placed: Vec<_> = plans.iter().map(|plan| (plan.clone(), node)).collect();
+        let xdp = XdpAggregator::take_over(&placed, estate, &options)
+            .map_err(failed("the XDP program cannot be taken over"))?;
+        Ok(Self { xdp, told: BTreeMap::new() })
+    }
+
+    /// The program knows this of a job already, from the process before this one.
+    pub fn remember(&mut self, job: JobId, membership: Membership) {
+        self.told.insert(job, membership);
+    }
+
+    /// Takes back what a successor that has failed may have changed.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn reattach(&self) -> Result<(), KernelError> {
+        self.xdp.reattach().map_err(failed("the XDP program cannot be put back"))
+    }
+
+    /// Names and descriptors of maps, and links, for a successor.
+    #[must_use]
+    pub fn descriptors(&self) -> (Vec<(String, BorrowedFd<'_>)>, Vec<BorrowedFd<'_>>) {
+        self.xdp.descriptors()
+    }
+
+    /// Packets by verdict of jobs that are gone.
+    #[must_use]
+    pub fn retired(&self) -> Vec<u64> {
+        self.xdp.retired()
     }
 
     /// Tells the program what has changed in a job. What it has been told already is not repeated.

@@ -12,6 +12,7 @@ pub mod jobs;
 pub mod kernel;
 pub mod server;
 pub mod service;
+pub mod takeover;
 pub mod tcp;
 pub mod tensor;
 pub mod transmitters;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use wiresum_protocol::transmitter::{Counters, DataPlane};
 use wiresum_protocol::{Aggregator, Outcome, Plan, Recipients, Transmit, Transmitter, Verdict};
-use wiresum_wire::{JobKey, NodeId};
+use wiresum_wire::{JobKey, NodeId, SubModelId};
 
 use crate::clock::Clock;
 
@@ -44,6 +44,11 @@ impl Transmitters {
         self.hear(index, outcome, packet, aggregator);
     }
 
+    /// A job's incarnation has begun in another process.
+    pub fn resume(&mut self, index: usize, key: Option<JobKey>) {
+        self.by_job[index].follow(key);
+    }
+
     /// The running incarnation of a job may have changed.
     pub fn follow(&mut self, index: usize, outcome: Outcome, key: Option<JobKey>) {
         if outcome.verdict == Verdict::Control {
@@ -79,6 +84,11 @@ impl Transmitters {
         while let Some(transmit) = transmitter.poll_transmit(plane, now, buffer) {
             push(transmit, &buffer[..transmit.len]);
         }
+    }
+
+    /// The next sub-model of a job whose parent is silent.
+    pub fn next_orphan(&mut self, index: usize) -> Option<SubModelId> {
+        self.by_job[index].next_orphan()
     }
 
     /// How long none of them has anything to do; `None` until something moves.

@@ -159,6 +159,28 @@ fn a_quota_bounds_a_job_and_can_be_lifted() {
     assert_eq!(daemon.status()["jobs"][0]["quota"]["bytes_per_second"], 60_000);
 }
 
+/// Jobs of the command line have quotas from the start; one for a job that is not there is a mistake.
+#[test]
+fn a_quota_can_be_given_at_the_start() {
+    let plan = plan(Shape::Star, 1, Lanes::Int32Le, Policy::Pool);
+    let file = std::env::temp_dir().join(format!("wiresum-{}-quota.json", std::process::id()));
+    std::fs::write(&file, serde_json::to_string(&plan).expect("JSON")).expect("a file");
+    let path = file.to_str().expect("UTF-8");
+    let daemon = Daemon::start("start", &["--plan", path, "--quota", "7=80mbit"]);
+    assert_eq!(daemon.status()["jobs"][0]["quota"]["bytes_per_second"], 10_000_000);
+    for (wrong, reason) in
+        [("8=80mbit", "job 8 is not served"), ("80mbit", "7=2gbit"), ("7=fast", "not a rate")]
+    {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wiresum-node"));
+        command.args(["--node", "0", "--listen", "127.0.0.1:0", "--plan", path, "--quota", wrong]);
+        let output = command.output().expect("an end");
+        assert_eq!(output.status.code(), Some(2));
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(errors.contains(reason), "{wrong}: {errors}");
+    }
+    let _ = std::fs::remove_file(&file);
+}
+
 /// Thousands of hellos of a job that is not served: some are refused, and those that follow at once are not even answered.
 #[test]
 fn a_flood_of_hellos_is_not_answered_for_long() {

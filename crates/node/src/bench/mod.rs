@@ -111,6 +111,7 @@ fn star(values_per_packet: u16, workers: u32) -> Plan {
     Plan {
         format: FORMAT.to_owned(),
         planner: "bench".to_owned(),
+        solution: None,
         job: Job {
             id: 1,
             secret: "0000000000000001".to_owned(),

@@ -4,10 +4,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
+use wiresum_protocol::aggregator::{Membership, Unfit};
 use wiresum_protocol::quota::Budget;
 use wiresum_protocol::transmitter::DataPlane;
 use wiresum_protocol::{Outcome, Plan, Quota, Recipients, Transmit, Verdict};
-use wiresum_wire::{Header, Kind, MAX_PACKET, NodeId};
+use wiresum_wire::{Header, JobId, Kind, MAX_PACKET, NodeId, SubModelId};
 use wiresum_xdp::{AfXdp, Arrival};
 use zerocopy::FromBytes;
 
@@ -15,6 +16,7 @@ use crate::af_xdp::{FRAMES_PER_TURN, Outgoing, is_from_a_member};
 use crate::clock::{Clock, timespec};
 use crate::jobs::Jobs;
 use crate::kernel::Kernel;
+use crate::takeover::JobState;
 use crate::transmitters::Transmitters;
 use crate::udp::{SendQueue, Socket};
 
@@ -49,6 +51,19 @@ impl Adder {
             refusals: Budget::new(Quota::strangers()),
             clock: Clock::default(),
         }
+    }
+
+    /// Goes on with a job of another process; its transmitter starts anew, and looks where that one was.
+    pub fn inherit(&mut self, state: &JobState, node: NodeId) -> Result<(), Unfit> {
+        self.jobs.inherit(state, node)?;
+        let (index, job) = (self.jobs.count() - 1, state.plan.job_id());
+        self.transmitters.add(&state.plan, node);
+        let aggregator = self.jobs.aggregator(index);
+        self.transmitters.resume(index, aggregator.running_key());
+        if let Some(kernel) = &mut self.kernel {
+            kernel.remember(job, aggregator.membership());
+        }
+        Ok(())
     }
 
     /// Packets by verdict, wherever they were dealt with.
@@ -126,16 +141,11 @@ impl Adder {
         with_plane(jobs, kernel.as_ref(), index, |plane| {
             transmitters.hear(index, outcome, &packet[..], plane);
         });
-        if outcome.verdict == Verdict::Control
-            && outcome.recipients != Recipients::ControlHalf
-            && let Some(kernel) = kernel
-        {
-            let (job, membership) = jobs.membership(index);
-            if let Err(error) = kernel.tell(job, &membership) {
-                // Without an answer the child asks again, and the program is told again.
-                eprintln!("wiresum-node: {error}");
-                return;
-            }
+        let may_concern_members =
+            outcome.verdict == Verdict::Control && outcome.recipients != Recipients::ControlHalf;
+        // Without an answer the child asks again, and the program is told again.
+        if may_concern_members && !tell(kernel.as_mut(), jobs.membership(index)) {
+            return;
         }
         if is_refusal(outcome, &packet[..]) && !self.refusals.take(self.clock.now(), outcome.len) {
             return jobs.count_unclaimed(Verdict::OverQuota);
@@ -155,12 +165,27 @@ impl Adder {
     pub fn follow_clock(&mut self, socket: &Socket) {
         for index in 0..self.jobs.count() {
             self.advance_transmitter(socket, index);
+            while let Some(sub_model) = self.transmitters.next_orphan(index) {
+                self.lose_parent(socket, index, sub_model);
+            }
         }
         self.jobs.control.handle_timeouts();
         while let Some(transmit) = self.jobs.control.poll_transmit(&mut self.packet[..]) {
             if self.outgoing.datagrams.push(transmit.destination, &self.packet[..transmit.len]) {
                 self.flush(socket);
             }
+        }
+    }
+
+    /// A job's parent in a sub-model is silent: its children learn it, and so does the program.
+    fn lose_parent(&mut self, socket: &Socket, index: usize, sub_model: SubModelId) {
+        let Self { jobs, kernel, packet, outgoing, .. } = self;
+        let outcome = jobs.lose_parent(index, sub_model, &mut packet[..]);
+        // What the program refuses it is told again with the next change.
+        tell(kernel.as_mut(), jobs.membership(index));
+        let push = |destination, packet: &[u8]| outgoing.push(destination, packet);
+        if jobs.deliver(index, outcome, &mut packet[..], push) {
+            self.flush(socket);
         }
     }
 
@@ -190,6 +215,12 @@ fn flush(datagrams: &mut SendQueue, socket: &Socket) {
             datagrams.discard();
         }
     }
+}
+
+/// Tells the program, where one runs, who takes part in a job; `false`, and a line in the log, if it cannot serve someone.
+fn tell(kernel: Option<&mut Kernel>, (job, membership): (JobId, Membership)) -> bool {
+    let told = kernel.map_or(Ok(()), |kernel| kernel.tell(job, &membership));
+    told.inspect_err(|error| eprintln!("wiresum-node: {error}")).is_ok()
 }
 
 /// The slots of a job, wherever they are.

@@ -1,5 +1,7 @@
 //! What clients of the control socket ask for, done between two batches of datagrams.
 
+use std::time::Instant;
+
 use serde_json::{Map, Value, json};
 use wiresum_protocol::aggregator::Membership;
 use wiresum_protocol::{Aggregator, Plan, Verdict};
@@ -7,14 +9,51 @@ use wiresum_wire::JobId;
 
 use super::Server;
 use crate::engine::format_of;
-use crate::service::{JobQuota, Request, VERSION, exposition};
+use crate::service::{JobQuota, Orders, Request, VERSION, exposition};
+use crate::takeover::{Failed, Successor, Upgrade};
 
 impl Server {
     pub(super) fn answer_orders(&mut self) {
-        while let Some(order) = self.orders.as_mut().and_then(|orders| orders.take()) {
-            let answer = self.carry_out(&order.request);
+        while let Some(mut order) = self.orders.as_mut().and_then(|orders| orders.take()) {
+            let answer = match order.successor.take() {
+                Some(successor) => self.hand_over(successor),
+                None => self.carry_out(&order.request),
+            };
+            if self.is_handed_over {
+                // The successor answers the next client: the listener's thread waits for this answer until the process ends.
+                std::mem::forget(order);
+                return;
+            }
             order.answer(answer);
         }
+    }
+
+    /// Null if the successor has been told already.
+    fn hand_over(&mut self, mut successor: Successor) -> Value {
+        let start = Instant::now();
+        match successor.offer(self) {
+            Ok(()) => {
+                let pause_ms = start.elapsed().as_secs_f64() * 1e3;
+                eprintln!(
+                    "wiresum-node: another process has taken over; its socket waited {pause_ms:.1} ms"
+                );
+                self.is_handed_over = true;
+                self.orders.iter_mut().for_each(Orders::let_go);
+                Value::Null
+            }
+            Err(Failed::Refused(error)) => {
+                json!({ "version": VERSION, "ok": false, "error": error })
+            }
+            Err(Failed::Broken(error)) => {
+                eprintln!("wiresum-node: {error}");
+                Value::Null
+            }
+        }
+    }
+
+    fn upgrade(&self) -> Result<Value, String> {
+        let upgrade = self.upgrade.as_ref().ok_or("this daemon cannot start a successor")?;
+        upgrade.start().map(|process| json!({ "process": process }))
     }
 
     fn carry_out(&mut self, request: &Request) -> Value {
@@ -22,6 +61,8 @@ impl Server {
             Request::Add { plan, quota } => self.add_from_json(plan, *quota),
             Request::Remove { job } => self.remove_job(JobId(*job)),
             Request::Quota { job, quota } => self.change_quota(JobId(*job), *quota),
+            Request::Upgrade => self.upgrade(),
+            Request::TakeOver { .. } => Err("a successor needs a connection of its own".to_owned()),
             Request::Status => Ok(self.status()),
             Request::Metrics => Ok(json!({ "text": exposition(&self.status()) })),
         };
@@ -93,7 +134,11 @@ impl Server {
         Ok(json!({ "job": job.0 }))
     }
 
-    fn change_quota(&mut self, job: JobId, quota: JobQuota) -> Result<Value, String> {
+    /// Bounds a job anew, if the limits allow it.
+    ///
+    /// # Errors
+    /// Why not, with numbers and what to do.
+    pub fn change_quota(&mut self, job: JobId, quota: JobQuota) -> Result<Value, String> {
         let index = self.adder.jobs.index_of_job(job).ok_or_else(|| unknown(job))?;
         let others = self.adder.jobs.load().bytes_per_second - self.adder.jobs.rate_of(index);
         self.limits.admit_rate(others, quota).map_err(|refusal| refusal.to_string())?;
@@ -117,6 +162,7 @@ impl Server {
             "listen": self.socket.local_address().ok(),
             "uptime_s": self.clock.now().0 as f64 / 1e6,
             "process": std::process::id(),
+            "upgrade": self.upgrade.as_ref().map(Upgrade::status),
             "memory_bytes": self.memory_bytes(),
             "limits": {
                 "jobs": self.limits.jobs,

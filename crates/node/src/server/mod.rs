@@ -10,7 +10,7 @@ mod adder;
 mod manage;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
@@ -20,8 +20,10 @@ use wiresum_wire::NodeId;
 use wiresum_xdp::{AfXdp, FrameCounters};
 
 use crate::clock::{Clock, timespec};
+use crate::jobs::Jobs;
 use crate::kernel::Kernel;
 use crate::service::{Limits, Orders};
+use crate::takeover::{JobState, Upgrade};
 use crate::tcp::ConnectionCounters;
 use crate::udp::{ReceiveBatch, SendCounters, Socket};
 use adder::Adder;
@@ -39,6 +41,9 @@ pub struct Server {
     /// Where plans have to put this node; absent: anywhere.
     address: Option<SocketAddr>,
     orders: Option<Orders>,
+    upgrade: Option<Upgrade>,
+    /// Another process serves the node: this one is not to touch anything any more.
+    is_handed_over: bool,
 }
 
 impl Server {
@@ -58,7 +63,28 @@ impl Server {
         let under_way = if kernel.is_some() { 0 } else { datagrams_under_way(plans, node) };
         let adder = Adder::new(plans, node, kernel);
         let socket = Socket::bind(address, under_way)?;
-        Ok(Self {
+        Ok(Self::new(socket, adder, node))
+    }
+
+    /// Goes on where another process has stopped, with its jobs as they are.
+    ///
+    /// # Errors
+    /// What the kernel says to the socket, or that the jobs' states do not fit their plans.
+    pub fn inherit(
+        socket: UdpSocket,
+        jobs: &[JobState],
+        retired: &[u64],
+        node: NodeId,
+        kernel: Option<Kernel>,
+    ) -> io::Result<Self> {
+        let mut adder = Adder::new(&[], node, kernel);
+        jobs.iter().try_for_each(|job| adder.inherit(job, node)).map_err(io::Error::other)?;
+        adder.jobs.set_retired(retired);
+        Ok(Self::new(Socket::inherit(socket)?, adder, node))
+    }
+
+    fn new(socket: Socket, adder: Adder, node: NodeId) -> Self {
+        Self {
             socket,
             received: ReceiveBatch::default(),
             datagrams: 0,
@@ -68,7 +94,9 @@ impl Server {
             limits: Limits::default(),
             address: None,
             orders: None,
-        })
+            upgrade: None,
+            is_handed_over: false,
+        }
     }
 
     /// Lets jobs come and go: takes orders, admits what the limits allow, and only plans that put this node at `address`, if
@@ -84,15 +112,50 @@ impl Server {
         self
     }
 
-    /// Lets a part that has timers take part in the node's work.
+    /// Lets a part that has timers take part in the node's work. It learns who takes part already.
     pub fn add_control(&mut self, half: Box<dyn ControlHalf>) {
         self.adder.jobs.control.add(half);
+        self.adder.jobs.announce();
     }
 
     /// The socket, for its address and remarks.
     #[must_use]
     pub fn socket(&self) -> &Socket {
         &self.socket
+    }
+
+    /// Lets clients of the control socket start a successor.
+    pub fn allow_upgrades(&mut self, upgrade: Upgrade) {
+        self.upgrade = Some(upgrade);
+    }
+
+    /// Whether another process serves this node now.
+    #[must_use]
+    pub fn is_handed_over(&self) -> bool {
+        self.is_handed_over
+    }
+
+    pub(crate) fn orders(&self) -> Option<&Orders> {
+        self.orders.as_ref()
+    }
+
+    pub(crate) fn kernel(&self) -> Option<&Kernel> {
+        self.adder.kernel.as_ref()
+    }
+
+    pub(crate) fn jobs(&self) -> &Jobs {
+        &self.adder.jobs
+    }
+
+    pub(crate) fn node(&self) -> NodeId {
+        self.node
+    }
+
+    /// Takes back what a successor that has failed may have changed.
+    pub(crate) fn reclaim(&self) {
+        if let Some(Err(error)) = self.kernel().map(Kernel::reattach) {
+            eprintln!("wiresum-node: {error}");
+        }
     }
 
     /// What sums here: `xdp`, `af_xdp` or `udp`.
@@ -148,6 +211,9 @@ impl Server {
         let mut more = false;
         while self.sleep(stop.as_fd(), self.patience(more, next_report))? {
             more = self.turn()?;
+            if self.is_handed_over {
+                return Ok(());
+            }
             if let (Some(due), Some(interval)) = (next_report, interval)
                 && due <= Instant::now()
             {
@@ -185,6 +251,9 @@ impl Server {
     /// Deals with one batch of datagrams and one of frames from each queue, and with what has become due; `true` if there may be more.
     fn turn(&mut self) -> io::Result<bool> {
         self.answer_orders();
+        if self.is_handed_over {
+            return Ok(false);
+        }
         self.adder.jobs.set_time(self.clock.now());
         let more_frames = self.adder.handle_frames(&self.socket);
         let more = self.socket.receive(&mut self.received)? || more_frames;

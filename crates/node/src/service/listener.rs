@@ -12,6 +12,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{Desk, Request, VERSION};
+use crate::takeover::Successor;
 
 /// Owner and group may give orders.
 const SOCKET_MODE: u32 = 0o660;
@@ -30,24 +31,35 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// The control socket; its file goes with this.
 pub(super) struct ControlSocket {
     path: PathBuf,
+    pub listener: UnixListener,
+    /// No other process has taken it over.
+    pub is_ours: bool,
+}
+
+/// Listens at `path`, whose folder is made if it is missing. A file that a dead daemon left is replaced.
+pub(super) fn listen(path: &Path) -> io::Result<UnixListener> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    if UnixStream::connect(path).is_ok() {
+        return Err(io::Error::new(
+            io::ErrorKind::AddrInUse,
+            "another daemon answers there; --take-over goes on with its jobs",
+        ));
+    }
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(SOCKET_MODE))?;
+    Ok(listener)
 }
 
 impl ControlSocket {
-    /// Listens at `path`, whose folder is made if it is missing. A file that a dead daemon left is replaced.
-    pub(super) fn open(path: &Path, desk: Desk) -> io::Result<Self> {
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)?;
-        }
-        if UnixStream::connect(path).is_ok() {
-            return Err(io::Error::new(io::ErrorKind::AddrInUse, "another daemon answers there"));
-        }
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let listener = UnixListener::bind(path)?;
-        let socket = Self { path: path.to_owned() };
-        fs::set_permissions(path, fs::Permissions::from_mode(SOCKET_MODE))?;
+    /// Answers whoever connects to the listener at `path`.
+    pub(super) fn serve(listener: UnixListener, path: &Path, desk: Desk) -> io::Result<Self> {
+        let socket = Self { path: path.to_owned(), listener: listener.try_clone()?, is_ours: true };
         thread::Builder::new().name("control".to_owned()).spawn(move || {
             for client in listener.incoming() {
                 match client {
@@ -62,7 +74,9 @@ impl ControlSocket {
 
 impl Drop for ControlSocket {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        if self.is_ours {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -78,7 +92,11 @@ fn serve(client: &UnixStream, desk: &Desk) -> io::Result<()> {
             return Ok(());
         }
         let is_whole = line.ends_with('\n');
-        let answer = if is_whole { answer(&line, desk) } else { refuse("the request is too long") };
+        let answer =
+            if is_whole { answer(&line, client, desk) } else { refuse("the request is too long") };
+        if answer.is_null() {
+            return Ok(());
+        }
         writeln!(&*client, "{answer}")?;
         if !is_whole {
             return Ok(());
@@ -86,11 +104,17 @@ fn serve(client: &UnixStream, desk: &Desk) -> io::Result<()> {
     }
 }
 
-fn answer(line: &str, desk: &Desk) -> Value {
-    match Request::parse(line) {
-        Err(problem) => refuse(&problem),
-        Ok(request) => desk.ask(request).unwrap_or_else(|| refuse("the daemon does not answer")),
-    }
+/// Null if the client has got its answer already.
+fn answer(line: &str, client: &UnixStream, desk: &Desk) -> Value {
+    let answered = match Request::parse(line) {
+        Err(problem) => return refuse(&problem),
+        Ok(request @ Request::TakeOver { versions }) => match Successor::new(client, versions) {
+            Err(error) => return refuse(&error.to_string()),
+            Ok(successor) => desk.ask_for(request, Some(successor)),
+        },
+        Ok(request) => desk.ask(request),
+    };
+    answered.unwrap_or_else(|| refuse("the daemon does not answer"))
 }
 
 fn refuse(problem: &str) -> Value {
@@ -101,12 +125,12 @@ fn refuse(problem: &str) -> Value {
 pub(super) struct MetricsEndpoint {
     /// Where it listens.
     pub address: SocketAddr,
+    pub listener: TcpListener,
 }
 
 impl MetricsEndpoint {
-    pub(super) fn open(address: SocketAddr, desk: Desk) -> io::Result<Self> {
-        let listener = TcpListener::bind(address)?;
-        let address = listener.local_addr()?;
+    pub(super) fn serve(listener: TcpListener, desk: Desk) -> io::Result<Self> {
+        let endpoint = Self { address: listener.local_addr()?, listener: listener.try_clone()? };
         thread::Builder::new().name("metrics".to_owned()).spawn(move || {
             for client in listener.incoming() {
                 match client {
@@ -115,7 +139,7 @@ impl MetricsEndpoint {
                 }
             }
         })?;
-        Ok(Self { address })
+        Ok(endpoint)
     }
 }
 

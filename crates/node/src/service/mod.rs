@@ -12,15 +12,16 @@ mod quantity;
 mod request;
 
 use std::io::{self, Read, Write};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use serde_json::Value;
 
+use crate::takeover::Successor;
 use listener::{ControlSocket, MetricsEndpoint};
 
 pub use limits::{Limits, Load, MAX_JOBS, Refusal};
@@ -36,6 +37,8 @@ pub const VERSION: u64 = 1;
 pub struct Order {
     /// What is wanted.
     pub request: Request,
+    /// Who wants everything, with [`Request::TakeOver`].
+    pub successor: Option<Successor>,
     answer: Sender<Value>,
 }
 
@@ -51,7 +54,7 @@ pub struct Orders {
     queue: Receiver<Order>,
     wake: UnixStream,
     /// Its file goes with the server.
-    _socket: ControlSocket,
+    socket: ControlSocket,
     metrics: Option<MetricsEndpoint>,
 }
 
@@ -62,6 +65,23 @@ impl Orders {
         let mut bytes = [0; 64];
         while self.wake.read(&mut bytes).is_ok_and(|len| len == bytes.len()) {}
         self.queue.try_recv().ok()
+    }
+
+    /// What clients of the control socket connect to, for a successor.
+    #[must_use]
+    pub fn listener(&self) -> &UnixListener {
+        &self.socket.listener
+    }
+
+    /// What readers of metrics connect to, for a successor.
+    #[must_use]
+    pub fn metrics_listener(&self) -> Option<&TcpListener> {
+        self.metrics.as_ref().map(|metrics| &metrics.listener)
+    }
+
+    /// The control socket's file is a successor's from now on.
+    pub fn let_go(&mut self) {
+        self.socket.is_ours = false;
     }
 
     /// Where metrics are served.
@@ -89,21 +109,39 @@ struct Desk {
 /// # Errors
 /// Why one of them cannot be opened.
 pub fn open(control: &Path, metrics: Option<SocketAddr>) -> io::Result<Orders> {
+    let metrics = metrics.map(TcpListener::bind).transpose()?;
+    serve(listener::listen(control)?, control, metrics)
+}
+
+/// As [`open`], on sockets that another process has opened.
+///
+/// # Errors
+/// What the kernel says to threads and descriptors.
+pub fn serve(
+    control: UnixListener,
+    path: &Path,
+    metrics: Option<TcpListener>,
+) -> io::Result<Orders> {
     let (sender, queue) = channel();
     let (wake, woken) = UnixStream::pair()?;
     wake.set_nonblocking(true)?;
     woken.set_nonblocking(true)?;
     let desk = Desk { queue: sender, wake: Arc::new(wake) };
-    let socket = ControlSocket::open(control, desk.clone())?;
-    let metrics = metrics.map(|address| MetricsEndpoint::open(address, desk)).transpose()?;
-    Ok(Orders { queue, wake: woken, _socket: socket, metrics })
+    let socket = ControlSocket::serve(control, path, desk.clone())?;
+    let metrics = metrics.map(|listener| MetricsEndpoint::serve(listener, desk)).transpose()?;
+    Ok(Orders { queue, wake: woken, socket, metrics })
 }
 
 impl Desk {
     /// The server's answer; `None` if it has ended.
     fn ask(&self, request: Request) -> Option<Value> {
+        self.ask_for(request, None)
+    }
+
+    /// As [`Self::ask`], for a client that may get more than an answer.
+    fn ask_for(&self, request: Request, successor: Option<Successor>) -> Option<Value> {
         let (answer, received) = channel();
-        self.queue.send(Order { request, answer }).ok()?;
+        self.queue.send(Order { request, successor, answer }).ok()?;
         // A full pipe has woken the server already.
         let _ = (&*self.wake).write(&[1]);
         received.recv_timeout(listener::ANSWER_TIMEOUT).ok()

@@ -1,10 +1,11 @@
 //! What clients ask for: one JSON object on a line.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use wiresum_protocol::Quota;
 
 use super::VERSION;
+use crate::takeover::Versions;
 
 /// What a client wants.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -31,6 +32,13 @@ pub enum Request {
         #[serde(default)]
         quota: JobQuota,
     },
+    /// Start the binary that is there now, and let it take over.
+    Upgrade,
+    /// Hand everything over to the process that asks.
+    TakeOver {
+        /// What it has to agree on with this one.
+        versions: Versions,
+    },
     /// Jobs, members, memory, counters.
     Status,
     /// The same for Prometheus.
@@ -38,7 +46,7 @@ pub enum Request {
 }
 
 /// Bounds of one job; absent ones do not bound.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobQuota {
     /// Most bytes of slot memory.

@@ -265,6 +265,11 @@ impl TcpServer {
                 peers.push(job, transmit.destination, packet);
             };
             transmitters.advance(job, jobs.aggregator(job), &mut packet[..], push);
+            while let Some(sub_model) = transmitters.next_orphan(job) {
+                let outcome = jobs.lose_parent(job, sub_model, &mut packet[..]);
+                let push = |destination, packet: &[u8]| peers.push(job, destination, packet);
+                jobs.deliver(job, outcome, &mut packet[..], push);
+            }
         }
         jobs.control.handle_timeouts();
         while let Some(transmit) = jobs.control.poll_transmit(&mut packet[..]) {

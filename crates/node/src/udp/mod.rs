@@ -65,7 +65,19 @@ impl Socket {
             socket.set_send_buffer_size(SEND_BUFFER_LEN)?;
         }
         socket.bind(&address.into())?;
-        let io = UdpSocket::from(socket);
+        Self::adopt(socket.into(), wanted)
+    }
+
+    /// A socket of another process, with all that has come to it and was not read.
+    ///
+    /// # Errors
+    /// What the kernel says to options.
+    pub fn inherit(io: UdpSocket) -> io::Result<Self> {
+        let granted = sockopt::socket_recv_buffer_size(&io)? / 2;
+        Self::adopt(io, granted)
+    }
+
+    fn adopt(io: UdpSocket, wanted: usize) -> io::Result<Self> {
         let state = UdpSocketState::new(UdpSockRef::from(&io))?;
         decline_metadata(&io);
         Ok(Self { io, state, receive_buffer_wanted: wanted, errors: Cell::new(false) })

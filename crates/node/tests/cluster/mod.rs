@@ -44,6 +44,7 @@ pub fn plan(shape: Shape, workers: u32, lanes: Lanes, policy: Policy) -> Plan {
     let plan = Plan {
         format: FORMAT.to_owned(),
         planner: "test".to_owned(),
+        solution: None,
         job: Job {
             id: 7,
             secret: "0123456789abcdef".to_owned(),

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use wiresum_node::service::{Limits, MAX_JOBS, parse_rate, parse_size};
+use wiresum_node::service::{JobQuota, Limits, MAX_JOBS, parse_rate, parse_size};
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::MAX_BPS;
-use wiresum_wire::NodeId;
+use wiresum_wire::{JobId, NodeId};
 use wiresum_xdp::{AttachMode, Options};
 
 use crate::exit::{EXIT_CODES, Failure};
@@ -51,14 +51,21 @@ pub struct Arguments {
     pub stats_interval: Option<Duration>,
     /// Let jobs come and go: listen for `wiresum node` on this socket [default without a path: /run/wiresum/node-ID.sock for
     /// root, else $XDG_RUNTIME_DIR/wiresum/node-ID.sock].
-    #[arg(long, value_name = "SOCKET", num_args = 0..=1, default_missing_value = "")]
-    control: Option<PathBuf>,
+    #[arg(long, value_name = "SOCKET", num_args = 0..=1)]
+    control: Option<Option<PathBuf>>,
+    /// Take over from the daemon that runs with this --control, with its jobs as they are and without losing a packet. Jobs,
+    /// interfaces, addresses and slot memory are that one's. If this fails, that one goes on.
+    #[arg(long, requires = "control")]
+    pub take_over: bool,
     /// Serve metrics for Prometheus at http://ADDRESS:PORT/metrics.
     #[arg(long, value_name = "ADDRESS:PORT", requires = "control")]
     pub metrics: Option<SocketAddr>,
     /// Slot memory of all jobs: 2GiB, 64MB. The engine xdp allocates it at once [default: what the plans need].
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: Option<u64>,
+    /// Bound what the children of a job of --plan send together, as 7=2gbit; once for each job.
+    #[arg(long = "quota", value_name = "JOB=RATE", value_parser = job_rate)]
+    pub quotas: Vec<(JobId, JobQuota)>,
     /// Most jobs.
     #[arg(long, value_name = "NUMBER", default_value_t = MAX_JOBS, value_parser = job_count)]
     max_jobs: usize,
@@ -180,9 +187,9 @@ impl Arguments {
 
     /// The control socket, if there is to be one.
     pub fn control_path(&self) -> Result<Option<PathBuf>, Failure> {
-        let Some(path) = &self.control else { return Ok(None) };
-        if !path.as_os_str().is_empty() {
-            return Ok(Some(path.clone()));
+        let Some(given) = &self.control else { return Ok(None) };
+        if given.is_some() {
+            return Ok(given.clone());
         }
         let folder = if rustix::process::geteuid().is_root() {
             PathBuf::from("/run")
@@ -196,6 +203,13 @@ impl Arguments {
     }
 }
 
+fn job_rate(text: &str) -> Result<(JobId, JobQuota), String> {
+    let (job, rate) = text.split_once('=').ok_or("must be a job and its rate, as 7=2gbit")?;
+    let job = job.parse().map_err(|_| format!("`{job}` is not the number of a job"))?;
+    let quota = JobQuota { bytes_per_second: Some(parse_rate(rate)?), ..JobQuota::default() };
+    Ok((JobId(job), quota))
+}
+
 fn job_count(text: &str) -> Result<usize, String> {
     let count = text.parse().ok().filter(|count| (1..=MAX_JOBS).contains(count));
     count.ok_or_else(|| format!("must be a number from 1 to {MAX_JOBS}"))
@@ -204,4 +218,30 @@ fn job_count(text: &str) -> Result<usize, String> {
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().and_then(|s| Duration::try_from_secs_f64(s).ok());
     seconds.filter(|s| !s.is_zero()).ok_or_else(|| "must be a number of seconds above 0".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::Arguments;
+
+    fn control_path(more: &[&str]) -> Option<String> {
+        let line = ["wiresum-node", "--node", "3", "--plan", "plan.json"];
+        let arguments = Arguments::try_parse_from(line.iter().chain(more)).expect("options");
+        match arguments.control_path() {
+            Ok(path) => path.map(|path| path.display().to_string()),
+            Err(failure) => Some(failure.to_string()),
+        }
+    }
+
+    #[test]
+    fn the_control_socket_may_be_named_or_not() {
+        assert_eq!(control_path(&[]), None);
+        assert_eq!(control_path(&["--control", "/tmp/a.sock"]).as_deref(), Some("/tmp/a.sock"));
+        let by_default = control_path(&["--control"]).expect("a socket");
+        let is_known =
+            by_default.ends_with("wiresum/node-3.sock") || by_default.contains("XDG_RUNTIME_DIR");
+        assert!(is_known, "{by_default}");
+    }
 }

@@ -58,9 +58,10 @@ pub fn bind_failure(address: SocketAddr, error: &io::Error) -> Failure {
 pub fn kernel_failure(error: KernelError) -> Failure {
     let message = error.to_string();
     match error.cause {
-        XdpError::NotBuilt(_) | XdpError::NotPermitted | XdpError::Kernel { .. } => {
-            Failure::Unsupported(message)
-        }
+        XdpError::NotBuilt(_)
+        | XdpError::NotPermitted
+        | XdpError::Kernel { .. }
+        | XdpError::Layout(_) => Failure::Unsupported(message),
         XdpError::NoInterface(_)
         | XdpError::TooMany { .. }
         | XdpError::NoMemory { .. }

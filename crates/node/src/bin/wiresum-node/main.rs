@@ -4,6 +4,7 @@ mod arguments;
 mod exit;
 mod report;
 mod signals;
+mod successor;
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -14,7 +15,8 @@ use wiresum_node::af_xdp;
 use wiresum_node::daemon::Daemon;
 use wiresum_node::kernel::Kernel;
 use wiresum_node::server::Server;
-use wiresum_node::service;
+use wiresum_node::service::{self, Orders};
+use wiresum_node::takeover::Upgrade;
 use wiresum_node::tcp::TcpServer;
 use wiresum_protocol::plan::Engine;
 use wiresum_protocol::rates::{Bounds, Negotiator, Results, usable_bps};
@@ -47,16 +49,23 @@ fn print(answer: &str) {
 }
 
 fn serve(arguments: &Arguments) -> Result<(), Failure> {
-    let plans = arguments.read_plans()?;
     let stop = signals::stop_on_interrupt()?;
-    let mut daemon = start(arguments, &plans)?;
-    daemon.add_control(Box::new(negotiator(arguments, &plans)));
+    let mut daemon = if arguments.take_over {
+        successor::start(arguments)?
+    } else {
+        let plans = arguments.read_plans()?;
+        let mut daemon = start(arguments, &plans)?;
+        daemon.add_control(Box::new(negotiator(arguments, &plans)));
+        daemon
+    };
     service::notify_ready();
     print(&report::ready(arguments.node, &daemon));
     let engine = daemon.engine();
     let print_counters = |counters: &_| print(&report::counters(arguments, engine, counters));
     let end = daemon.run(stop, arguments.stats_interval, print_counters);
-    print_counters(&daemon.counters());
+    if !daemon.is_handed_over() {
+        print_counters(&daemon.counters());
+    }
     end.map_err(|error| Failure::Runtime(format!("the socket failed: {error}")))
 }
 
@@ -76,7 +85,21 @@ fn open_service(
     if let Some(address) = orders.metrics_address() {
         log(&format!("metrics at http://{address}/metrics"));
     }
+    serve_orders(arguments, orders, address, server)
+}
+
+/// Has the server answer clients, and start its successor when they or SIGHUP want it.
+fn serve_orders(
+    arguments: &Arguments,
+    orders: Orders,
+    address: SocketAddr,
+    server: &mut Server,
+) -> Result<(), Failure> {
     server.take_orders(orders, arguments.limits(), arguments.planned_address(address));
+    let upgrade = Upgrade::of_this_process()
+        .map_err(|error| Failure::Runtime(format!("no upgrades: {error}")))?;
+    signals::upgrade_on_hangup(upgrade.clone())?;
+    server.allow_upgrades(upgrade);
     Ok(())
 }
 
@@ -104,6 +127,10 @@ fn start(arguments: &Arguments, plans: &[Plan]) -> Result<Daemon, Failure> {
             "the engine `tcp` serves the jobs that it is started with: leave --control out";
         return Err(Failure::Usage(problem.to_owned()));
     }
+    if !arguments.quotas.is_empty() {
+        let problem = "the engine `tcp` has no quotas: connections are slowed down by who reads them; leave --quota out";
+        return Err(Failure::Usage(problem.to_owned()));
+    }
     let server = TcpServer::bind(address, plans, node);
     Ok(server.map_err(|error| exit::bind_failure(address, &error))?.into())
 }
@@ -127,6 +154,10 @@ fn start_over_udp(
         server = server.with_frames(frames);
     }
     open_service(arguments, address, &mut server)?;
+    for (job, quota) in &arguments.quotas {
+        let set = server.change_quota(*job, *quota);
+        set.map_err(|error| Failure::Usage(format!("--quota {job}: {error}")))?;
+    }
     if let Some(remark) = server.socket().receive_buffer_remark() {
         log(&remark);
     }

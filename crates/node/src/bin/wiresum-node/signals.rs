@@ -1,10 +1,14 @@
-//! SIGINT and SIGTERM as a readable descriptor.
+//! SIGINT and SIGTERM as a readable descriptor; SIGHUP as an upgrade.
 
+use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::thread;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
+
+use wiresum_node::takeover::Upgrade;
 
 use crate::exit::Failure;
 
@@ -17,6 +21,24 @@ pub fn stop_on_interrupt() -> Result<Stop, Failure> {
         pipe::register(signal, written.try_clone().map_err(failure)?).map_err(failure)?;
     }
     Ok(Stop(stop))
+}
+
+/// Starts a successor at each SIGHUP, as service managers ask for a reload.
+pub fn upgrade_on_hangup(upgrade: Upgrade) -> Result<(), Failure> {
+    let failure =
+        |error: std::io::Error| Failure::Runtime(format!("cannot watch for SIGHUP: {error}"));
+    let (mut hangups, written) = UnixStream::pair().map_err(failure)?;
+    pipe::register(SIGHUP, written).map_err(failure)?;
+    thread::spawn(move || {
+        let mut byte = [0];
+        while hangups.read_exact(&mut byte).is_ok() {
+            match upgrade.start() {
+                Ok(process) => crate::log(&format!("upgrade to process {process}")),
+                Err(error) => crate::log(&format!("no upgrade: {error}")),
+            }
+        }
+    });
+    Ok(())
 }
 
 /// See [`stop_on_interrupt`].

@@ -1,0 +1,144 @@
+//! The successor's side.
+
+use std::fmt::Display;
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::json;
+use thiserror::Error;
+use wiresum_protocol::Plan;
+use wiresum_wire::NodeId;
+use wiresum_xdp::Estate;
+
+use super::descriptors::receive;
+use super::{Head, JobState, MAX_HEAD_BYTES, READY, Versions, YOURS};
+use crate::service::VERSION;
+
+/// How long the running daemon may take to make its offer: it finishes a batch, and copies its slots.
+const OFFER_PATIENCE: Duration = Duration::from_secs(20);
+
+/// Why a daemon could not be taken over. It goes on.
+#[derive(Debug, Error)]
+#[error("no take-over: {0}; the running daemon goes on")]
+pub struct TakeoverError(String);
+
+fn failed<E: Display>(what: &str) -> impl FnOnce(E) -> TakeoverError {
+    move |error| TakeoverError(format!("{what}: {error}"))
+}
+
+/// What a running daemon has offered. It waits for [`Self::accept`], and goes on if this is dropped instead.
+pub struct Inheritance {
+    /// What children and the parent send to.
+    pub socket: UdpSocket,
+    /// Where clients ask.
+    pub control: UnixListener,
+    /// Where metrics are served.
+    pub metrics: Option<TcpListener>,
+    /// The kernel's part, if the program sums.
+    pub estate: Option<Estate>,
+    /// The jobs, in order.
+    pub jobs: Vec<JobState>,
+    /// Packets by verdict of jobs that are gone.
+    pub retired: Vec<u64>,
+    /// Where the offer came from, and the answer goes to.
+    connection: UnixStream,
+}
+
+/// Asks the daemon at a control socket for everything that it has.
+///
+/// # Errors
+/// Its refusal, or what is wrong with the offer.
+pub fn take_over(control: &Path, node: NodeId) -> Result<Inheritance, TakeoverError> {
+    let connection = UnixStream::connect(control)
+        .map_err(failed(&format!("nobody answers at {}", control.display())))?;
+    let (descriptors, bytes) =
+        ask(&connection).map_err(failed("the running daemon makes no offer"))?;
+    let (head, slots) = split(&bytes).map_err(failed("the offer cannot be read"))?;
+    if head.node != node.0 {
+        return Err(TakeoverError(format!("the daemon there is node {}, not {node}", head.node)));
+    }
+    Inheritance::new(connection, descriptors, head, slots)
+        .ok_or_else(|| TakeoverError("the offer lacks descriptors or slots".to_owned()))
+}
+
+fn ask(connection: &UnixStream) -> io::Result<(Vec<OwnedFd>, Vec<u8>)> {
+    connection.set_read_timeout(Some(OFFER_PATIENCE))?;
+    connection.set_write_timeout(Some(OFFER_PATIENCE))?;
+    let request = json!({ "version": VERSION, "request": "take_over", "versions": Versions::OURS });
+    let mut writer = connection;
+    writeln!(writer, "{request}")?;
+    receive(connection, MAX_HEAD_BYTES)
+}
+
+/// The head, which is one line, and what comes after it.
+fn split(bytes: &[u8]) -> Result<(Head, &[u8]), serde_json::Error> {
+    let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
+    Ok((serde_json::from_slice(&bytes[..end])?, bytes.get(end + 1..).unwrap_or_default()))
+}
+
+impl Inheritance {
+    fn new(
+        connection: UnixStream,
+        descriptors: Vec<OwnedFd>,
+        head: Head,
+        mut slots: &[u8],
+    ) -> Option<Self> {
+        let mut descriptors = descriptors.into_iter();
+        let socket = descriptors.next()?.into();
+        let control = descriptors.next()?.into();
+        let metrics =
+            if head.has_metrics { Some(TcpListener::from(descriptors.next()?)) } else { None };
+        let estate = match head.kernel {
+            None => None,
+            Some(kernel) => {
+                let maps: Vec<_> = kernel.maps.into_iter().zip(descriptors.by_ref()).collect();
+                let links: Vec<_> = descriptors.collect();
+                let is_whole = links.len() == kernel.links;
+                is_whole.then_some(())?;
+                Some(Estate { maps, links, retired: kernel.retired })
+            }
+        };
+        let mut jobs = head.jobs;
+        for job in &mut jobs {
+            let of_job;
+            (of_job, slots) = slots.split_at_checked(job.snapshot.memory_len())?;
+            job.snapshot.memory = of_job.to_vec();
+        }
+        Some(Self { socket, control, metrics, estate, jobs, retired: head.retired, connection })
+    }
+
+    /// The plans of the jobs.
+    #[must_use]
+    pub fn plans(&self) -> Vec<Plan> {
+        self.jobs.iter().map(|job| job.plan.clone()).collect()
+    }
+
+    /// The connection on which to accept, once everything is in place.
+    ///
+    /// # Errors
+    /// What the kernel says to another descriptor.
+    pub fn acceptance(&self) -> io::Result<Acceptance> {
+        self.connection.try_clone().map(Acceptance)
+    }
+}
+
+/// The last word of a take-over.
+pub struct Acceptance(UnixStream);
+
+impl Acceptance {
+    /// Tells the running daemon that this one can go on, and returns when that has let go.
+    ///
+    /// # Errors
+    /// If it does not let go: then it goes on itself.
+    pub fn accept(self) -> Result<(), TakeoverError> {
+        let mut connection = self.0;
+        let mut answer = [0; YOURS.len()];
+        let said = connection.write_all(READY).and_then(|()| connection.read_exact(&mut answer));
+        said.map_err(failed("the running daemon has not let go"))?;
+        if answer == YOURS { Ok(()) } else { Err(TakeoverError("it has not let go".to_owned())) }
+    }
+}
