@@ -1,0 +1,67 @@
+//! Aggregation programs for switches with little memory, over a model of an RMT pipeline. `spec/switch.md` is the prose of this crate.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`rmt`] | the resource model: stages, register arrays, one access per array and pass |
+//! | [`policy`] | one file per policy: its switch program and its sender's rules |
+//! | [`Switch`] | a program, its memory and its table of streams |
+//! | [`Worker`] | a sender: window, addressing, recovery |
+//! | [`ParameterServer`] | completes what switches did not sum |
+//! | [`wire`] | packets as datagrams |
+//! | [`random_traffic`] | packets that meet every row of every table, for differential tests |
+//!
+//! Everything is sans-IO: packets, the time and commands go in; packets, the next deadline and counts come out. Packets are
+//! generic over their [`Payload`]: exact lanes where sums matter, nothing where a simulation counts packets only.
+//!
+//! Two workers, a switch with room for four fragments, and a parameter server:
+//!
+//! ```
+//! use wiresum_protocol::Time;
+//! use wiresum_switch::{policy::PolicyName, rmt::Profile, *};
+//! use wiresum_wire::{JobId, NodeId, SubModelId};
+//!
+//! let (job, sub_model, members) = (JobId(1), SubModelId(0), Contributors::first(2));
+//! let mut switch: Switch<Values> = Switch::new(NodeId(1), PolicyName::Hash, 4, 8, &Profile::TOFINO_1)?;
+//! let parent = Some(NodeId(9));
+//! switch.install(Place { job, sub_model, members, parent, base: 0, slots: 4, window: 4 })?;
+//! let mut server = ParameterServer::default();
+//! server.serve(Serving { job, sub_model, members, window: 4 });
+//!
+//! let mut sums = Vec::new();
+//! for worker in 0..2 {
+//!     let policy = PolicyName::Hash;
+//!     let sending = Sending { policy, job, sub_model, worker, workers: 2, window: 4, slots: 4, ..Sending::default() };
+//!     let mut sender = Worker::new(sending);
+//!     sender.begin(1);
+//!     while let Some(packet) = sender.poll_transmit(Time(0)) {
+//!         let mut packet = packet.carrying(vec![10, 20 + i32::from(worker)]);
+//!         if switch.handle(&mut packet).egress == Egress::Up && server.handle(&mut packet).egress == Egress::Down {
+//!             sums.push(packet.values);
+//!         }
+//!     }
+//! }
+//! assert_eq!(sums, [[20, 41]]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod contributors;
+mod packet;
+mod payload;
+pub mod policy;
+pub mod random_traffic;
+pub mod rmt;
+mod server;
+mod switch;
+mod verdict;
+pub mod wire;
+mod worker;
+
+pub use contributors::Contributors;
+pub use packet::{ANY_NODE, Packet};
+pub use payload::{Payload, Values};
+pub use server::{ParameterServer, Serving};
+pub use switch::{MAX_STREAMS, MAX_WINDOW, Place, PlaceError, Switch};
+pub use verdict::{Counters, Egress, Outcome, Verdict};
+pub use worker::{Addressing, Received, Rules, Sending, Window, Worker, WorkerCounters};

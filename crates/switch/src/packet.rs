@@ -1,0 +1,83 @@
+//! A packet of a switch network, as programs see it. On the wire it is a header, a switch header and lanes: see [`crate::wire`].
+
+use wiresum_wire::{Flags, FragmentId, JobId, Kind, NodeId, Round, SubModelId};
+
+use crate::Contributors;
+
+/// Addresses every switch on the way that sums for the packet's stream.
+pub const ANY_NODE: NodeId = NodeId(u16::MAX);
+
+/// A contribution on its way up, or a result on its way down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packet<V> {
+    /// Upwards: whose values are summed in it. Downwards: to whom it is to go.
+    pub contributors: Contributors,
+    /// Position in the stream; never restarts within an incarnation.
+    pub fragment: FragmentId,
+    /// Ordinal of the collective; switches do not look at it.
+    pub round: Round,
+    /// Index into the switch's memory where the sender chooses it, else 0.
+    pub slot: u32,
+    /// The job.
+    pub job: JobId,
+    /// The stream.
+    pub sub_model: SubModelId,
+    /// The switch that is to sum it, the parameter server, or [`ANY_NODE`].
+    pub node: NodeId,
+    /// Format of the lanes, and what has befallen it.
+    pub flags: Flags,
+    /// [`Kind::Contribution`] or [`Kind::Result`].
+    pub kind: Kind,
+    /// Worker that sent it, or whose packet made a switch send it; whom an answer goes to.
+    pub worker: u8,
+    /// Upwards: workers that the stream's sum needs. Downwards: workers summed in it.
+    pub expected: u8,
+    /// Urgency, where the policy preempts.
+    pub priority: u8,
+    /// Block exponent of the lanes, on which workers have agreed; switches do not look at it.
+    pub exponent: i8,
+    /// The values.
+    pub values: V,
+}
+
+impl<V> Packet<V> {
+    /// The same packet with other values.
+    #[must_use]
+    pub fn carrying<W>(self, values: W) -> Packet<W> {
+        Packet {
+            contributors: self.contributors,
+            fragment: self.fragment,
+            round: self.round,
+            slot: self.slot,
+            job: self.job,
+            sub_model: self.sub_model,
+            node: self.node,
+            flags: self.flags,
+            kind: self.kind,
+            worker: self.worker,
+            expected: self.expected,
+            priority: self.priority,
+            exponent: self.exponent,
+            values,
+        }
+    }
+
+    /// Whether it was sent before.
+    #[must_use]
+    pub fn is_resent(&self) -> bool {
+        self.flags.contains(Flags::RETRANSMISSION)
+    }
+
+    /// Sets flags.
+    pub fn mark(&mut self, flags: Flags) {
+        self.flags = self.flags.with(flags);
+    }
+
+    /// Turns it into a result for `recipients`; flags other than the lanes' format and `ECN` go.
+    pub(crate) fn turn_down(&mut self, recipients: Contributors, summed: Contributors) {
+        self.kind = Kind::Result;
+        self.contributors = recipients;
+        self.expected = summed.count();
+        self.flags = self.flags.only(Flags::FORMAT.with(Flags::ECN));
+    }
+}

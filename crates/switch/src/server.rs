@@ -1,0 +1,180 @@
+//! The parameter server: completes what switches did not sum.
+
+use std::collections::BTreeMap;
+
+use wiresum_wire::{Flags, FragmentId, JobId, Round, SubModelId};
+
+use crate::{Contributors, Counters, MAX_WINDOW, Outcome, Packet, Payload, Verdict};
+
+/// A stream that a server completes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Serving {
+    /// The job.
+    pub job: JobId,
+    /// The stream.
+    pub sub_model: SubModelId,
+    /// Workers of which a result is the sum.
+    pub members: Contributors,
+    /// A worker sends position p only after it has the result of p − window.
+    pub window: u32,
+}
+
+/// What a server holds of a fragment.
+#[derive(Clone, Debug)]
+struct Entry<V> {
+    fragment: FragmentId,
+    round: Round,
+    exponent: i8,
+    merged: Contributors,
+    /// The sender's slot, by which switches free it.
+    slot: u32,
+    /// What befell the contributions.
+    flags: Flags,
+    values: V,
+}
+
+#[derive(Clone, Debug)]
+struct Stream<V> {
+    members: Contributors,
+    /// Two windows: a worker may be one behind another. Empty until used.
+    entries: Vec<Option<Entry<V>>>,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct ParameterServer<V> {
+    streams: BTreeMap<(JobId, SubModelId), Stream<V>>,
+    counters: Counters,
+}
+
+impl<V> Default for ParameterServer<V> {
+    fn default() -> Self {
+        Self { streams: BTreeMap::new(), counters: Counters::default() }
+    }
+}
+
+impl<V: Payload> ParameterServer<V> {
+    /// Completes a stream from now on; from its first position if it was served before.
+    ///
+    /// # Panics
+    /// If the window is 0 or above [`MAX_WINDOW`].
+    pub fn serve(&mut self, serving: Serving) {
+        assert!((1..=MAX_WINDOW).contains(&serving.window), "a window of {}", serving.window);
+        let length = 2 * serving.window.next_power_of_two() as usize;
+        let entries = std::iter::repeat_with(|| None).take(length).collect();
+        let stream = Stream { members: serving.members, entries };
+        self.streams.insert((serving.job, serving.sub_model), stream);
+    }
+
+    /// Forgets a job.
+    pub fn remove(&mut self, job: JobId) {
+        self.streams.retain(|(of, _), _| *of != job);
+    }
+
+    /// How many packets met which fate.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Deals with a contribution, in place: afterwards it is the result, if the outcome says that one leaves.
+    pub fn handle(&mut self, packet: &mut Packet<V>) -> Outcome {
+        let outcome = match self.streams.get_mut(&(packet.job, packet.sub_model)) {
+            Some(stream) if stream.members.holds_some(packet.contributors) => stream.handle(packet),
+            _ => Outcome::absorbed(Verdict::Foreign),
+        };
+        self.counters.count(outcome.verdict);
+        outcome
+    }
+}
+
+/// Flags of contributions that their result tells.
+const TOLD: Flags = Flags(Flags::ECN.0 | Flags::COLLISION.0 | Flags::OVERFLOW.0);
+
+impl<V: Payload> Stream<V> {
+    fn handle(&mut self, packet: &mut Packet<V>) -> Outcome {
+        let index = packet.fragment.0 as usize & (self.entries.len() - 1);
+        let place = &mut self.entries[index];
+        let ahead = place.as_ref().map_or(1, |entry| packet.fragment.since(entry.fragment));
+        if ahead < 0 {
+            return Outcome::absorbed(Verdict::Stale);
+        }
+        if ahead > 0 {
+            let entry = place.insert(Entry::of(packet));
+            return conclude(entry, self.members, packet, Verdict::First);
+        }
+        let entry = place.as_mut().expect("a position ahead by 0 has an entry");
+        if entry.merged == self.members {
+            return answer(entry, packet);
+        }
+        let verdict = entry.merge(packet);
+        if matches!(verdict, Verdict::Duplicate | Verdict::Overlap) {
+            return Outcome::absorbed(verdict);
+        }
+        conclude(entry, self.members, packet, verdict)
+    }
+}
+
+impl<V: Payload> Entry<V> {
+    fn of(packet: &mut Packet<V>) -> Self {
+        Self {
+            fragment: packet.fragment,
+            round: packet.round,
+            exponent: packet.exponent,
+            merged: packet.contributors,
+            slot: packet.slot,
+            flags: packet.flags.only(TOLD),
+            values: std::mem::take(&mut packet.values),
+        }
+    }
+
+    /// Adds what is new; a superset of what is here takes its place.
+    fn merge(&mut self, packet: &mut Packet<V>) -> Verdict {
+        let arriving = packet.contributors;
+        self.flags = self.flags.with(packet.flags.only(TOLD));
+        if !self.merged.overlaps(arriving) {
+            self.values.add(&packet.values);
+            self.merged = self.merged.with(arriving);
+            Verdict::Added
+        } else if self.merged.contains(arriving) {
+            Verdict::Duplicate
+        } else if arriving.contains(self.merged) {
+            self.values = std::mem::take(&mut packet.values);
+            self.merged = arriving;
+            Verdict::Superseded
+        } else {
+            Verdict::Overlap
+        }
+    }
+
+    fn write_result(&self, packet: &mut Packet<V>, recipients: Contributors) {
+        packet.turn_down(recipients, self.merged);
+        packet.mark(self.flags);
+        packet.slot = self.slot;
+        (packet.round, packet.exponent) = (self.round, self.exponent);
+        packet.values.clone_from(&self.values);
+    }
+}
+
+/// The packet is in: the result follows if it was the last.
+fn conclude<V: Payload>(
+    entry: &mut Entry<V>,
+    members: Contributors,
+    packet: &mut Packet<V>,
+    verdict: Verdict,
+) -> Outcome {
+    if entry.merged != members {
+        return Outcome::absorbed(verdict);
+    }
+    entry.write_result(packet, members);
+    Outcome::down(Verdict::Completed)
+}
+
+/// The result is there already: whoever sends again lacks it.
+fn answer<V: Payload>(entry: &Entry<V>, packet: &mut Packet<V>) -> Outcome {
+    if !packet.is_resent() {
+        return Outcome::absorbed(Verdict::Duplicate);
+    }
+    entry.write_result(packet, Contributors::one(packet.worker));
+    Outcome::down(Verdict::Answered)
+}

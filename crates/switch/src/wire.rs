@@ -1,0 +1,80 @@
+//! Packets as datagrams: a header, a switch header, lanes (see `spec/switch.md`).
+
+use wiresum_wire::{
+    Flags, FragmentId, Header, JobId, JobKey, LaneType, MAGIC, NodeId, ParseError, Round,
+    SubModelId, SwitchHeader, SwitchPacket, VERSION, seal_switched,
+};
+use zerocopy::IntoBytes;
+
+use crate::{Contributors, Packet, Values};
+
+/// The packet in a datagram, and the incarnation that it belongs to. Lanes are 32 bits wide, in the byte order that the flags say.
+///
+/// # Errors
+/// As [`SwitchPacket::parse`]; lanes of 16 bits are [`ParseError::PayloadLength`], as this reference does not sum them.
+pub fn parse(datagram: &[u8]) -> Result<(JobKey, Packet<Values>), ParseError> {
+    let SwitchPacket { header, switch, kind, flags, payload } = SwitchPacket::parse(datagram)?;
+    let packet = Packet {
+        contributors: Contributors(switch.contributors.get()),
+        fragment: FragmentId(header.fragment.get()),
+        round: Round(header.round.get()),
+        slot: switch.slot.get(),
+        job: JobId(header.job.get()),
+        sub_model: SubModelId(header.sub_model.get()),
+        node: NodeId(header.node.get()),
+        flags,
+        kind,
+        worker: header.contributor,
+        expected: header.expected,
+        priority: header.priority,
+        exponent: header.exponent,
+        values: lanes(payload, flags)?,
+    };
+    Ok((JobKey(header.job_key.get()), packet))
+}
+
+fn lanes(payload: &[u8], flags: Flags) -> Result<Values, ParseError> {
+    let words = payload.chunks_exact(4).map(|b| [b[0], b[1], b[2], b[3]]);
+    match LaneType::of(flags) {
+        LaneType::I32Le => Ok(words.map(i32::from_le_bytes).collect()),
+        LaneType::I32Be => Ok(words.map(i32::from_be_bytes).collect()),
+        LaneType::I16Le | LaneType::I16Be => Err(ParseError::PayloadLength(payload.len())),
+    }
+}
+
+/// The datagram of a packet whose values are a whole number of blocks of lanes, or, in a refusal, none.
+#[must_use]
+pub fn emit(packet: &Packet<Values>, key: JobKey) -> Vec<u8> {
+    let flags = packet.flags.with(Flags::SWITCHED);
+    let is_little_endian = flags.contains(Flags::LITTLE_ENDIAN);
+    let bytes = |lane: &i32| {
+        if is_little_endian { lane.to_le_bytes() } else { lane.to_be_bytes() }
+    };
+    let payload: Vec<u8> = packet.values.iter().flat_map(bytes).collect();
+    let switch =
+        SwitchHeader { contributors: packet.contributors.0.into(), slot: packet.slot.into() };
+    let mut header = header(packet, key, flags);
+    seal_switched(&mut header, &switch, &payload);
+    [header.as_bytes(), switch.as_bytes(), &payload].concat()
+}
+
+fn header(packet: &Packet<Values>, key: JobKey, flags: Flags) -> Header {
+    Header {
+        magic: MAGIC.into(),
+        version: VERSION,
+        kind: packet.kind as u8,
+        job: packet.job.0.into(),
+        node: packet.node.0.into(),
+        job_key: key.0.into(),
+        round: packet.round.0.into(),
+        fragment: packet.fragment.0.into(),
+        sub_model: packet.sub_model.0.into(),
+        value_count: (packet.values.len() as u16).into(),
+        contributor: packet.worker,
+        expected: packet.expected,
+        exponent: packet.exponent,
+        priority: packet.priority,
+        flags: flags.0.into(),
+        check: 0.into(),
+    }
+}

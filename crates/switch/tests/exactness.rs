@@ -1,0 +1,115 @@
+//! Random networks, memories and misfortunes: every sum is exact, and no one waits for ever.
+//!
+//! `SEED=… cargo test -p wiresum-switch --test exactness` replays one.
+
+mod network;
+
+use network::{Faults, Graph, Network, Scenario, StreamPlan};
+use wiresum_protocol::rng::Rng;
+use wiresum_switch::policy::PolicyName;
+
+/// Random scenarios for each policy.
+const SEEDS: u64 = 150;
+
+fn scenario(policy: PolicyName, seed: u64) -> Scenario {
+    let mut rng = Rng::new(seed ^ 0x5eed);
+    let workers = 1 + rng.below(6) as u8;
+    let has_server = policy.needs_server() || policy == PolicyName::Segment && rng.below(2) == 0;
+    let is_single = policy == PolicyName::Segment && !has_server;
+    let graph = match rng.below(2) {
+        _ if is_single => Graph::star(workers),
+        0 => Graph::star(workers),
+        _ => Graph::tree(workers, 1 + rng.below(2).min(u64::from(workers) - 1) as u16),
+    };
+    let streams = 1 + rng.below(3) as u16;
+    let memory = 1 << rng.below(5);
+    let streams = (0..streams).map(|i| stream(policy, &graph, memory, i, &mut rng));
+    let streams: Vec<_> = streams.collect();
+    let memory = streams.iter().map(|s| s.base + s.slots).max().unwrap_or(1);
+    let level = [0.0, 0.01, 0.1, 0.3][rng.below(4) as usize];
+    let faults = Faults {
+        loss: level,
+        duplication: level,
+        jitter_us: if rng.below(2) == 0 { 0 } else { 200 },
+        marking: level,
+    };
+    // A third of the streams pass the end of the numbers.
+    let first = if rng.below(3) == 0 { u32::MAX - rng.below(60) as u32 } else { 0 };
+    let starts_us = (0..workers).map(|_| rng.below(3) * rng.below(5000)).collect();
+    Scenario { policy, graph, has_server, streams, memory, starts_us, faults, first, seed }
+}
+
+fn stream(policy: PolicyName, graph: &Graph, memory: u32, index: u16, rng: &mut Rng) -> StreamPlan {
+    let window = match policy {
+        PolicyName::Pool | PolicyName::Cache => 1 + rng.below(u64::from(memory)) as u32,
+        _ => 1 + rng.below(24) as u32,
+    };
+    let is_addressed = policy.is_addressed();
+    StreamPlan {
+        job: 1 + index % 2,
+        sub_model: index,
+        node: is_addressed.then(|| rng.below(u64::from(graph.switches)) as u16),
+        fragments: 1 + rng.below(30) as u32,
+        rounds: 1 + rng.below(3) as u32,
+        window,
+        // Memory that only `hash` and `preempt` share between streams.
+        base: if policy.shares_slots() { 0 } else { u32::from(index) * memory },
+        slots: memory,
+        priority: rng.below(256) as u8,
+    }
+}
+
+fn check(policy: PolicyName) {
+    let only = seed_from_environment();
+    for seed in only.map_or(0..SEEDS, |seed| seed..seed + 1) {
+        let run = || {
+            let scenario = scenario(policy, seed);
+            let fragments: u32 = scenario.streams.iter().map(|s| s.fragments * s.rounds).sum();
+            let ingress = Network::new(scenario.clone()).run().server_ingress();
+            // Conservation: the server cannot know a sum of which nothing came.
+            assert!(!scenario.has_server || ingress >= u64::from(fragments), "{ingress} came in");
+        };
+        let result = std::panic::catch_unwind(run);
+        assert!(result.is_ok(), "{} fails: SEED={seed}", policy.name());
+    }
+}
+
+#[test]
+fn pool() {
+    check(PolicyName::Pool);
+}
+
+#[test]
+fn hash() {
+    check(PolicyName::Hash);
+}
+
+#[test]
+fn preempt() {
+    check(PolicyName::Preempt);
+}
+
+#[test]
+fn exclusive() {
+    check(PolicyName::Exclusive);
+}
+
+#[test]
+fn register() {
+    check(PolicyName::Register);
+}
+
+#[test]
+fn segment() {
+    check(PolicyName::Segment);
+}
+
+#[test]
+fn cache() {
+    check(PolicyName::Cache);
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place where these tests read their seed")]
+fn seed_from_environment() -> Option<u64> {
+    std::env::var("SEED").ok().and_then(|seed| seed.parse().ok())
+}

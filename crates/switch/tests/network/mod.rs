@@ -1,0 +1,376 @@
+//! A small network in virtual time: workers, switches and a parameter server, with every misfortune that a seed brings.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+mod graph;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use wiresum_protocol::Time;
+use wiresum_protocol::rng::Rng;
+use wiresum_switch::policy::PolicyName;
+use wiresum_switch::rmt::Profile;
+use wiresum_switch::{
+    ANY_NODE, Contributors, Egress, Packet, ParameterServer, Place, Received, Sending, Serving,
+    Switch, Values, Worker,
+};
+use wiresum_wire::{Flags, FragmentId, JobId, NodeId, SubModelId};
+
+pub use graph::{Graph, Site};
+
+/// What links do to packets.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Faults {
+    pub loss: f64,
+    pub duplication: f64,
+    /// Most that a packet takes longer than others.
+    pub jitter_us: u64,
+    /// Chance that a link marks a contribution as having met congestion.
+    pub marking: f64,
+}
+
+/// A stream of a job, and where it is summed.
+#[derive(Clone, Debug)]
+pub struct StreamPlan {
+    pub job: u16,
+    pub sub_model: u16,
+    /// The switch that workers address; `None` for every one on the way.
+    pub node: Option<u16>,
+    pub fragments: u32,
+    pub rounds: u32,
+    pub window: u32,
+    pub base: u32,
+    pub slots: u32,
+    pub priority: u8,
+}
+
+/// Everything that a run depends on.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    pub policy: PolicyName,
+    pub graph: Graph,
+    /// Whether a parameter server completes the sums; otherwise the topmost switch has them.
+    pub has_server: bool,
+    pub streams: Vec<StreamPlan>,
+    /// Slots of each switch.
+    pub memory: u32,
+    /// When each worker begins.
+    pub starts_us: Vec<u64>,
+    pub faults: Faults,
+    /// The position that all streams begin with.
+    pub first: u32,
+    pub seed: u64,
+}
+
+/// Lanes of a fragment: enough to see which values were summed.
+const LANES: u32 = 3;
+const DELAY_US: u64 = 10;
+/// One packet after another on a link.
+const SPACING_US: u64 = 1;
+/// Virtual time after which a run counts as hung.
+const DEADLINE_US: u64 = 600_000_000;
+
+struct Event {
+    at: Site,
+    packet: Packet<Values>,
+}
+
+/// See the module.
+pub struct Network {
+    scenario: Scenario,
+    rng: Rng,
+    now_us: u64,
+    events: BTreeMap<(u64, u64), Event>,
+    serial: u64,
+    pub workers: Vec<Vec<Worker>>,
+    pub switches: Vec<Switch<Values>>,
+    pub server: ParameterServer<Values>,
+    begun: Vec<bool>,
+    free_at_us: BTreeMap<(Site, Site), u64>,
+    /// Contributions that each link took.
+    pub upward: BTreeMap<(Site, Site), u64>,
+    into_server: BTreeMap<u16, u64>,
+    /// Results that were wrong: stream, position, worker.
+    pub wrong: Vec<(usize, u32, u8)>,
+}
+
+/// What a worker contributes.
+pub fn value(stream: usize, worker: u8, position: u32, lane: u32) -> i32 {
+    let seed = (stream as u64) << 56 | u64::from(worker) << 48 | u64::from(position) << 8;
+    Rng::new(seed | u64::from(lane)).next() as i32
+}
+
+fn values(stream: usize, worker: u8, position: u32) -> Values {
+    (0..LANES).map(|lane| value(stream, worker, position, lane)).collect()
+}
+
+impl Network {
+    pub fn new(scenario: Scenario) -> Self {
+        let workers = (0..scenario.graph.workers).map(|w| senders(&scenario, w)).collect();
+        let switches = (0..scenario.graph.switches).map(|s| switch(&scenario, s)).collect();
+        let mut server = ParameterServer::default();
+        for stream in &scenario.streams {
+            server.serve(Serving {
+                job: JobId(stream.job),
+                sub_model: SubModelId(stream.sub_model),
+                members: Contributors::first(scenario.graph.workers),
+                window: stream.window,
+            });
+        }
+        Self {
+            rng: Rng::new(scenario.seed),
+            begun: vec![false; usize::from(scenario.graph.workers)],
+            scenario,
+            now_us: 0,
+            events: BTreeMap::new(),
+            serial: 0,
+            workers,
+            switches,
+            server,
+            free_at_us: BTreeMap::new(),
+            upward: BTreeMap::new(),
+            into_server: BTreeMap::new(),
+            wrong: Vec::new(),
+        }
+    }
+
+    /// Runs until every worker has every result, and all of them are right.
+    pub fn run(self) -> Self {
+        let run = self.run_for(DEADLINE_US);
+        assert!(run.is_done(), "hangs: {}", run.complaint());
+        assert!(run.wrong.is_empty(), "wrong sums {:?} in {:?}", run.wrong, run.scenario);
+        run
+    }
+
+    /// Runs for so long at most, whatever comes of it.
+    pub fn run_for(mut self, limit_us: u64) -> Self {
+        while let Some(next_us) = self.next_event_us().filter(|&next| next < limit_us) {
+            self.now_us = next_us;
+            self.start_workers();
+            self.deliver();
+            self.expire();
+            if self.is_done() {
+                break;
+            }
+        }
+        self
+    }
+
+    /// Whether every worker has every result.
+    pub fn is_done(&self) -> bool {
+        self.begun.iter().all(|&begun| begun) && self.workers.iter().flatten().all(Worker::is_done)
+    }
+
+    /// Contributions that the server received.
+    pub fn server_ingress(&self) -> u64 {
+        let into = self.upward.iter().filter(|((_, to), _)| *to == Site::Server);
+        into.map(|(_, count)| count).sum()
+    }
+
+    /// … by job.
+    pub fn server_ingress_by_job(&self) -> BTreeMap<u16, u64> {
+        self.into_server.clone()
+    }
+
+    /// Contributions that a switch sent.
+    pub fn switch_output(&self, switch: u16) -> u64 {
+        let out = self.upward.iter().filter(|((from, _), _)| *from == Site::Switch(switch));
+        out.map(|(_, count)| count).sum()
+    }
+
+    fn complaint(&self) -> String {
+        let oldest: Vec<_> = self.workers.iter().flatten().map(Worker::oldest).collect();
+        format!("at {} µs workers wait for {oldest:?} in {:?}", self.now_us, self.scenario)
+    }
+
+    fn next_event_us(&self) -> Option<u64> {
+        let arrival = self.events.keys().next().map(|&(at, _)| at);
+        let alarm =
+            self.workers.iter().flatten().filter_map(Worker::poll_timeout).map(|t| t.0).min();
+        let waiting = self.scenario.starts_us.iter().zip(&self.begun).filter(|(_, begun)| !**begun);
+        let start = waiting.map(|(&start, _)| start).min();
+        [arrival, alarm, start].into_iter().flatten().min().map(|t| t.max(self.now_us))
+    }
+
+    fn start_workers(&mut self) {
+        for worker in 0..self.scenario.graph.workers {
+            let index = usize::from(worker);
+            if !self.begun[index] && self.scenario.starts_us[index] <= self.now_us {
+                self.begun[index] = true;
+                for (sender, stream) in self.workers[index].iter_mut().zip(&self.scenario.streams) {
+                    (0..stream.rounds).for_each(|_| sender.begin(stream.fragments));
+                }
+                self.transmit(worker);
+            }
+        }
+    }
+
+    fn transmit(&mut self, worker: u8) {
+        for stream in 0..self.scenario.streams.len() {
+            let now = Time(self.now_us);
+            while let Some(packet) = self.workers[usize::from(worker)][stream].poll_transmit(now) {
+                let position = packet.fragment.0;
+                let packet = packet.carrying(values(stream, worker, position));
+                self.send_up(Site::Worker(worker), packet);
+            }
+        }
+    }
+
+    fn expire(&mut self) {
+        for worker in 0..self.scenario.graph.workers {
+            let now = Time(self.now_us);
+            for sender in &mut self.workers[usize::from(worker)] {
+                sender.handle_timeout(now);
+            }
+            self.transmit(worker);
+        }
+    }
+
+    fn deliver(&mut self) {
+        while let Some(entry) = self.events.first_entry().filter(|e| e.key().0 <= self.now_us) {
+            let Event { at, mut packet } = entry.remove();
+            match at {
+                Site::Worker(worker) => self.receive(worker, &packet),
+                Site::Switch(index) => {
+                    let outcome = self.switches[usize::from(index)].handle(&mut packet);
+                    self.act(at, outcome.egress, packet);
+                }
+                Site::Server => {
+                    let outcome = self.server.handle(&mut packet);
+                    self.act(at, outcome.egress, packet);
+                }
+            }
+        }
+    }
+
+    fn receive(&mut self, worker: u8, packet: &Packet<Values>) {
+        let is_its = |s: &StreamPlan| (s.job, s.sub_model) == (packet.job.0, packet.sub_model.0);
+        let stream = self.scenario.streams.iter().position(is_its).expect("a known stream");
+        let now = Time(self.now_us);
+        let received = self.workers[usize::from(worker)][stream].handle(packet, now);
+        if received == Received::Fresh {
+            self.check(stream, worker, packet);
+        }
+        self.transmit(worker);
+    }
+
+    fn check(&mut self, stream: usize, worker: u8, packet: &Packet<Values>) {
+        let position = packet.fragment.0;
+        let mut sum = vec![0i32; LANES as usize];
+        for other in 0..self.scenario.graph.workers {
+            for (lane, value) in sum.iter_mut().zip(values(stream, other, position)) {
+                *lane = lane.wrapping_add(value);
+            }
+        }
+        if packet.values != sum {
+            self.wrong.push((stream, position, worker));
+        }
+    }
+
+    fn act(&mut self, at: Site, egress: Egress, packet: Packet<Values>) {
+        match egress {
+            Egress::Absorbed => {}
+            Egress::Up => self.send_up(at, packet),
+            Egress::Down => self.send_down(at, packet),
+        }
+    }
+
+    fn send_up(&mut self, at: Site, packet: Packet<Values>) {
+        let target = match packet.node {
+            ANY_NODE => self.scenario.graph.root(self.scenario.has_server),
+            node => self.scenario.graph.site(node),
+        };
+        let next = self.scenario.graph.next_hop(at, target);
+        *self.upward.entry((at, next)).or_default() += 1;
+        if next == Site::Server {
+            *self.into_server.entry(packet.job.0).or_default() += 1;
+        }
+        self.carry(at, next, packet);
+    }
+
+    fn send_down(&mut self, at: Site, packet: Packet<Values>) {
+        let mut copies: BTreeMap<Site, Contributors> = BTreeMap::new();
+        for worker in packet.contributors.iter() {
+            let next = self.scenario.graph.next_hop(at, Site::Worker(worker));
+            let copy = copies.entry(next).or_default();
+            *copy = copy.with(Contributors::one(worker));
+        }
+        for (next, contributors) in copies {
+            self.carry(at, next, Packet { contributors, ..packet.clone() });
+        }
+    }
+
+    fn carry(&mut self, from: Site, to: Site, mut packet: Packet<Values>) {
+        let faults = self.scenario.faults;
+        let free_at = self.free_at_us.entry((from, to)).or_default();
+        *free_at = (*free_at).max(self.now_us) + SPACING_US;
+        let at_us = *free_at + DELAY_US;
+        if self.rng.chance(faults.loss) {
+            return;
+        }
+        if self.rng.chance(faults.marking) {
+            packet.mark(Flags::ECN);
+        }
+        let copies = 1 + u64::from(self.rng.chance(faults.duplication));
+        for copy in 0..copies {
+            // A second copy may come long after: when its fragment is done everywhere.
+            let late = self.rng.below((faults.jitter_us + 1) * (1 + 20 * copy));
+            self.serial += 1;
+            let event = Event { at: to, packet: packet.clone() };
+            self.events.insert((at_us + late, self.serial), event);
+        }
+    }
+}
+
+fn senders(scenario: &Scenario, worker: u8) -> Vec<Worker> {
+    let sender = |stream: &StreamPlan| {
+        let sending = Sending {
+            policy: scenario.policy,
+            job: JobId(stream.job),
+            sub_model: SubModelId(stream.sub_model),
+            worker,
+            workers: scenario.graph.workers,
+            node: stream.node.map_or(ANY_NODE, NodeId),
+            window: stream.window,
+            initial_window: stream.window,
+            base: stream.base,
+            slots: stream.slots,
+            priority: stream.priority,
+            timeout: Duration::from_millis(1),
+        };
+        Worker::starting_at(sending, FragmentId(scenario.first))
+    };
+    scenario.streams.iter().map(sender).collect()
+}
+
+fn switch(scenario: &Scenario, index: u16) -> Switch<Values> {
+    let node = NodeId(index);
+    let profile = Profile::UNLIMITED;
+    let mut switch = Switch::new(node, scenario.policy, scenario.memory, LANES, &profile)
+        .expect("an unlimited switch has room");
+    let graph = &scenario.graph;
+    for stream in &scenario.streams {
+        // A segment is only at the workers' own switch: one layer, as in the paper.
+        let is_beyond = scenario.policy == PolicyName::Segment && !graph.is_leaf(index);
+        if is_beyond || stream.node.is_some_and(|node| node != index) {
+            continue;
+        }
+        let is_root = graph.root(scenario.has_server) == Site::Switch(index);
+        let place = Place {
+            job: JobId(stream.job),
+            sub_model: SubModelId(stream.sub_model),
+            members: if stream.node.is_some() {
+                Contributors::first(graph.workers)
+            } else {
+                graph.below(index, scenario.has_server)
+            },
+            parent: (!is_root).then_some(graph.server_node()),
+            base: stream.base,
+            slots: stream.slots,
+            window: stream.window,
+        };
+        switch.install(place).expect("the scenario's streams fit");
+    }
+    switch
+}

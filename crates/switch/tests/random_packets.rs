@@ -1,0 +1,77 @@
+//! Any sequence of packets, sensible or not: what leaves a switch is the sum of those whose names it bears, and no program breaks a
+//! rule of the pipeline.
+
+use wiresum_switch::policy::PolicyName;
+use wiresum_switch::random_traffic::RandomTraffic;
+use wiresum_switch::{Contributors, Egress, Packet, Values, Verdict};
+use wiresum_wire::{Flags, Kind};
+
+/// Random packets for each policy and role.
+const PACKETS: usize = 50_000;
+
+/// Every exact policy, as an inner switch and, where there is such a thing, as the root.
+fn roles() -> Vec<(PolicyName, bool)> {
+    let exact = PolicyName::ALL.into_iter().filter(|policy| policy.is_exact());
+    exact
+        .flat_map(|policy| roles_of(policy).iter().map(move |&is_root| (policy, is_root)))
+        .collect()
+}
+
+fn roles_of(policy: PolicyName) -> &'static [bool] {
+    if policy.needs_server() { &[false] } else { &[false, true] }
+}
+
+/// Whose values have to be in what leaves.
+fn summed(packet: &Packet<Values>, arrived: &Packet<Values>, verdict: Verdict) -> Contributors {
+    match (packet.kind, verdict) {
+        (Kind::Contribution, _) => packet.contributors,
+        // A result from above that was sent or kept: of all four workers.
+        (Kind::Result, _) if arrived.kind == Kind::Result => Contributors::first(4),
+        (Kind::Result, _) => Contributors::first(packet.expected),
+        _ => unreachable!("{:?}", packet.kind),
+    }
+}
+
+#[test]
+fn what_leaves_is_the_sum_of_those_whose_names_it_bears() {
+    for (policy, is_root) in roles() {
+        let mut traffic = RandomTraffic::new(policy, is_root, 11);
+        let mut switch = traffic.switch();
+        for step in 0..PACKETS {
+            let arrived = traffic.next_packet();
+            let mut packet = arrived.clone();
+            let outcome = switch.handle(&mut packet);
+            // An inner switch that has stored a result answers with it.
+            let is_stored = outcome.verdict == Verdict::Answered && !is_root;
+            let is_refused = packet.flags.contains(Flags::REFUSED);
+            if outcome.egress == Egress::Absorbed || is_refused || arrived.job.0 == 9 {
+                continue;
+            }
+            let whose = if is_stored {
+                Contributors::first(4)
+            } else {
+                summed(&packet, &arrived, outcome.verdict)
+            };
+            let right = RandomTraffic::sum(&packet, whose);
+            let name = policy.name();
+            assert_eq!(packet.values, right, "{name}, root {is_root}, step {step}: {outcome:?}");
+        }
+        assert_eq!(switch.counters().total(), PACKETS as u64);
+    }
+}
+
+#[test]
+fn every_verdict_of_a_switch_is_met() {
+    let mut unmet: Vec<Verdict> = Verdict::ALL.to_vec();
+    // These are a server's.
+    unmet.retain(|verdict| !matches!(verdict, Verdict::Superseded | Verdict::Foreign));
+    for (policy, is_root) in roles() {
+        let mut traffic = RandomTraffic::new(policy, is_root, 12);
+        let mut switch = traffic.switch();
+        for _ in 0..PACKETS {
+            switch.handle(&mut traffic.next_packet());
+        }
+        unmet.retain(|&verdict| switch.counters().get(verdict) == 0);
+    }
+    assert_eq!(unmet, []);
+}

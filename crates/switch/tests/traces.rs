@@ -1,0 +1,227 @@
+//! Golden traces: `spec/vectors/switch/*.json` hold datagrams for one switch with the verdict and the datagram that must follow, and what
+//! the registers hold in the end. The reference makes them; every data plane replays them.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use wiresum_switch::policy::PolicyName;
+use wiresum_switch::random_traffic::RandomTraffic;
+use wiresum_switch::rmt::Profile;
+use wiresum_switch::{Contributors, Egress, Place, Switch, Values, Verdict, wire};
+use wiresum_wire::{JobId, JobKey, NodeId, SubModelId};
+
+/// Steps of a trace; some tens of kilobytes.
+const STEPS: usize = 140;
+const KEY: JobKey = JobKey(0x0123_4567);
+const FORMAT: &str = "wiresum-switch-trace/1";
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Trace {
+    format: String,
+    policy: String,
+    /// The switch's number.
+    node: u16,
+    slots: u32,
+    values_per_packet: u32,
+    places: Vec<TracePlace>,
+    steps: Vec<Step>,
+    /// By name: what each cell holds in the end.
+    registers: Vec<(String, Vec<u64>)>,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct TracePlace {
+    job: u16,
+    sub_model: u16,
+    members: u64,
+    parent: Option<u16>,
+    base: u32,
+    slots: u32,
+    window: u32,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Step {
+    /// In hexadecimal.
+    arrives: String,
+    verdict: String,
+    /// `up`, `down`, or nothing.
+    egress: Option<String>,
+    /// In hexadecimal.
+    leaves: Option<String>,
+}
+
+impl From<&Place> for TracePlace {
+    fn from(place: &Place) -> Self {
+        Self {
+            job: place.job.0,
+            sub_model: place.sub_model.0,
+            members: place.members.0,
+            parent: place.parent.map(|node| node.0),
+            base: place.base,
+            slots: place.slots,
+            window: place.window,
+        }
+    }
+}
+
+impl From<&TracePlace> for Place {
+    fn from(place: &TracePlace) -> Self {
+        Self {
+            job: JobId(place.job),
+            sub_model: SubModelId(place.sub_model),
+            members: Contributors(place.members),
+            parent: place.parent.map(NodeId),
+            base: place.base,
+            slots: place.slots,
+            window: place.window,
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn bytes(hex: &str) -> Vec<u8> {
+    let byte = |i| u8::from_str_radix(&hex[i..i + 2], 16).expect("hexadecimal digits");
+    (0..hex.len()).step_by(2).map(byte).collect()
+}
+
+fn step(switch: &mut Switch<Values>, datagram: &[u8]) -> Step {
+    let (key, mut packet) = wire::parse(datagram).expect("a golden packet is well-formed");
+    let outcome = switch.handle(&mut packet);
+    let egress = match outcome.egress {
+        Egress::Absorbed => None,
+        Egress::Up => Some("up".to_owned()),
+        Egress::Down => Some("down".to_owned()),
+    };
+    Step {
+        arrives: hex(datagram),
+        verdict: outcome.verdict.name().to_owned(),
+        leaves: egress.is_some().then(|| hex(&wire::emit(&packet, key))),
+        egress,
+    }
+}
+
+fn registers(switch: &Switch<Values>) -> Vec<(String, Vec<u64>)> {
+    switch.memory().arrays().map(|(name, cells)| (name.to_owned(), cells.to_vec())).collect()
+}
+
+fn generate(policy: PolicyName, is_root: bool, seed: u64) -> Trace {
+    let mut traffic = RandomTraffic::new(policy, is_root, seed);
+    let mut switch = traffic.switch();
+    let mut next = || step(&mut switch, &wire::emit(&traffic.next_packet(), KEY));
+    let steps = (0..STEPS).map(|_| next()).collect();
+    Trace {
+        format: FORMAT.to_owned(),
+        policy: policy.name().to_owned(),
+        node: switch.node().0,
+        slots: traffic.slots(),
+        values_per_packet: 8,
+        steps,
+        places: traffic.places().iter().map(TracePlace::from).collect(),
+        registers: registers(&switch),
+    }
+}
+
+/// What a switch that knows nothing of the generator makes of a trace's datagrams.
+fn replay(trace: &Trace) -> (Vec<Step>, Vec<(String, Vec<u64>)>) {
+    let policy = PolicyName::from_name(&trace.policy).expect("a policy's name");
+    let (slots, values) = (trace.slots, trace.values_per_packet);
+    let profile = Profile::TOFINO_1;
+    let mut switch: Switch<Values> =
+        Switch::new(NodeId(trace.node), policy, slots, values, &profile).expect("few slots");
+    for place in &trace.places {
+        switch.install(place.into()).expect("a place of the trace");
+    }
+    let steps = trace.steps.iter().map(|s| step(&mut switch, &bytes(&s.arrives))).collect();
+    (steps, registers(&switch))
+}
+
+/// Name, policy and role of each trace.
+fn traces() -> Vec<(String, PolicyName, bool)> {
+    let mut traces = Vec::new();
+    for policy in PolicyName::ALL {
+        traces.push((policy.name().to_owned(), policy, false));
+        if !policy.needs_server() {
+            traces.push((format!("{}-root", policy.name()), policy, true));
+        }
+    }
+    traces
+}
+
+fn path(name: &str) -> PathBuf {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../spec/vectors/switch");
+    PathBuf::from(folder).join(format!("{name}.json"))
+}
+
+/// Every step on a line of its own, so that a difference can be read.
+fn print(trace: &Trace) -> String {
+    let head = [
+        ("format", json(&trace.format)),
+        ("policy", json(&trace.policy)),
+        ("node", json(&trace.node)),
+        ("slots", json(&trace.slots)),
+        ("values_per_packet", json(&trace.values_per_packet)),
+        ("places", json(&trace.places)),
+        ("registers", json(&trace.registers)),
+    ];
+    let head: Vec<String> =
+        head.iter().map(|(key, value)| format!("  \"{key}\": {value}")).collect();
+    let steps: Vec<String> = trace.steps.iter().map(|step| format!("    {}", json(step))).collect();
+    format!("{{\n{},\n  \"steps\": [\n{}\n  ]\n}}\n", head.join(",\n"), steps.join(",\n"))
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("plain data serialises")
+}
+
+#[expect(clippy::disallowed_methods, reason = "golden traces are files")]
+fn read(name: &str) -> Trace {
+    let text = fs::read_to_string(path(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    serde_json::from_str(&text).expect("a trace")
+}
+
+#[test]
+fn the_reference_replays_every_trace() {
+    for (name, ..) in traces() {
+        let trace = read(&name);
+        assert_eq!(trace.format, FORMAT);
+        let (steps, registers) = replay(&trace);
+        for (index, (golden, replayed)) in trace.steps.iter().zip(&steps).enumerate() {
+            assert_eq!(golden, replayed, "trace {name}, step {index}");
+        }
+        assert_eq!(trace.registers, registers, "trace {name}, registers in the end");
+    }
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "new traces are asked for from outside")]
+fn the_traces_are_those_of_their_seeds() {
+    for (seed, (name, policy, is_root)) in (1..).zip(traces()) {
+        let trace = generate(policy, is_root, seed);
+        if std::env::var("WIRESUM_BLESS").is_ok() {
+            fs::write(path(&name), print(&trace)).expect("the trace can be written");
+        }
+        assert!(
+            read(&name) == trace,
+            "trace {name} has changed: WIRESUM_BLESS=1 cargo test -p wiresum-switch --test traces writes it anew"
+        );
+    }
+}
+
+#[test]
+fn the_traces_show_every_verdict_of_a_switch() {
+    let traces: Vec<Trace> = traces().iter().map(|(name, ..)| read(name)).collect();
+    let seen: Vec<&String> =
+        traces.iter().flat_map(|trace| trace.steps.iter().map(|step| &step.verdict)).collect();
+    let servers = [Verdict::Superseded, Verdict::Foreign];
+    let unseen: Vec<_> = Verdict::ALL
+        .into_iter()
+        .filter(|verdict| !servers.contains(verdict))
+        .filter(|verdict| !seen.contains(&&verdict.name().to_owned()))
+        .collect();
+    assert!(unseen.is_empty(), "no trace shows {unseen:?}");
+}
