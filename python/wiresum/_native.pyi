@@ -1,5 +1,6 @@
 """The native part of Wiresum: the worker's engine and the plan's validator."""
 
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Literal, Self, final
 
@@ -19,6 +20,18 @@ def plan_digest(json: str) -> int:
 
     Raises:
         wiresum.errors.PlanError: As `validate_plan`.
+    """
+
+def simulate(scenario_json: str, report: Callable[[str], object]) -> None:
+    """Simulate a resolved scenario. Python's lock is released meanwhile.
+
+    Args:
+        scenario_json: What `wiresum.sim.resolve` makes of a scenario.
+        report: Takes each record as it comes, one line of JSON; what it raises ends the run.
+
+    Raises:
+        wiresum.errors.PlanError: A plan is wrong.
+        wiresum.errors.SimulationError: No progress, or something that the fidelity does not know.
     """
 
 def bench_codec(runs: int = 7) -> list[dict[str, Any]]:
@@ -62,6 +75,23 @@ def bench_xdp(runs: int = 7) -> list[dict[str, Any]]:
         Rows as of `bench_aggregator`. `engine` is `xdp`; `feed` and `empty`, its parts that are the making of packets
         and the test-run itself; `protocol`, the reference in user space without a socket; `memory`, a plain addition.
         `working_set` 0 is one slot.
+
+    Raises:
+        ValueError: There are no runs.
+        wiresum.errors.SupportError: The program cannot be loaded here; the message has the remedy.
+    """
+
+def bench_scaling(runs: int = 7) -> list[dict[str, Any]]:
+    """Measure how many packets the XDP aggregator sums in the kernel's test-run on one CPU, and on all at once.
+
+    Args:
+        runs: Measurements of each case.
+
+    Returns:
+        One row for each case: `name` for people; `placement` (`apart`: a program with memory of its own on each CPU,
+        the most that they can do; `own`: each position on one CPU; `shared`: each child on one CPU, so every position
+        on all), `values` in a packet, `batch`: positions that one child sends in a row; `cpus` at once; `unit`, which
+        is packets/s, of all CPUs together; `runs`, in order.
 
     Raises:
         ValueError: There are no runs.

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use wiresum_codec::bench::{self, IN_CACHE, OUT_OF_CACHE};
 use wiresum_node::bench::{Load, generate, udp_aggregator};
-use wiresum_xdp::bench::{Parameters, measure};
+use wiresum_xdp::bench::{Parameters, measure, scaling};
 
 use crate::errors::support_error;
 
@@ -75,6 +75,32 @@ pub fn bench_xdp(py: Python<'_>, runs: usize) -> PyResult<Bound<'_, PyList>> {
             m.children,
             m.nanoseconds,
         )?;
+        rows.append(row)?;
+    }
+    Ok(rows)
+}
+
+/// How many packets the XDP aggregator sums in the kernel's test-run on one CPU, and on all at once.
+#[pyfunction]
+#[pyo3(signature = (runs = 7))]
+pub fn bench_scaling(py: Python<'_>, runs: usize) -> PyResult<Bound<'_, PyList>> {
+    require_runs(runs)?;
+    let parameters = scaling::Parameters { runs, ..scaling::Parameters::default() };
+    let measured = py.detach(|| scaling::measure(&parameters)).map_err(|e| support_error(&e))?;
+    let rows = PyList::empty(py);
+    for m in &measured {
+        let (placement, values, batch, cpus) = (m.placement.name(), m.values, m.batch, m.cpus);
+        let row = PyDict::new(py);
+        row.set_item(
+            "name",
+            format!("{placement}, {values} values, batches of {batch}, {cpus} CPUs"),
+        )?;
+        row.set_item("placement", placement)?;
+        row.set_item("values", values)?;
+        row.set_item("batch", batch)?;
+        row.set_item("cpus", cpus)?;
+        row.set_item("unit", "packets/s")?;
+        row.set_item("runs", &m.packets_per_second)?;
         rows.append(row)?;
     }
     Ok(rows)

@@ -13,6 +13,7 @@ mod python {
 
     import_exception!(wiresum.errors, PlanError);
     import_exception!(wiresum.errors, JoinError);
+    import_exception!(wiresum.errors, SimulationError);
     import_exception!(wiresum.errors, CollectiveError);
     import_exception!(wiresum.errors, NotFiniteError);
     import_exception!(wiresum.errors, UnforeseenError);
@@ -29,6 +30,15 @@ pub fn support_error(error: &XdpError) -> PyErr {
 
 pub fn plan_error(error: PlanError) -> PyErr {
     python::PlanError::new_err(error.to_string())
+}
+
+/// A scenario that Python resolved wrongly.
+pub fn scenario_error(error: serde_json::Error) -> PyErr {
+    python::SimulationError::new_err(format!("the resolved scenario cannot be read: {error}"))
+}
+
+pub fn simulation_error(error: &wiresum_sim::SimulationError) -> PyErr {
+    python::SimulationError::new_err(error.to_string())
 }
 
 pub fn format_error(error: FormatError) -> PyErr {

@@ -4,6 +4,7 @@ mod array;
 mod bench;
 mod engine;
 mod errors;
+mod simulate;
 
 use pyo3::prelude::*;
 use wiresum_node::engine::format_of;
@@ -15,9 +16,11 @@ mod _native {
     use super::{Bound, PyModule, PyModuleMethods, PyResult};
 
     #[pymodule_export]
-    use super::bench::{bench_aggregator, bench_codec, bench_load, bench_xdp};
+    use super::bench::{bench_aggregator, bench_codec, bench_load, bench_scaling, bench_xdp};
     #[pymodule_export]
     use super::engine::PyEngine;
+    #[pymodule_export]
+    use super::simulate::simulate;
     #[pymodule_export]
     use super::{plan_digest, validate_plan};
 

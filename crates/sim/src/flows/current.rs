@@ -1,0 +1,190 @@
+//! What flows: one edge of a tree, or a whole tree whose edges move in step.
+
+use crate::SimulationError;
+use crate::network::Network;
+use crate::scenario::{Job, Scenario, Stream};
+
+/// Whose collective has ended when a current has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Brings {
+    /// Nobody's.
+    Nothing,
+    /// This worker's.
+    Rank(u32),
+    /// Everyone's.
+    All,
+}
+
+/// When a current may begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Begins {
+    /// When this worker has its gradients.
+    Rank(u32),
+    /// When all have.
+    Last,
+    /// When what feeds it has.
+    Fed,
+}
+
+/// A current as every round has it. Currents are numbered within their job's round.
+#[derive(Clone, Debug)]
+pub(super) struct Template {
+    /// Capacities that it crosses, each once, and how often.
+    pub uses: Vec<(u32, u32)>,
+    pub wire_bytes: f64,
+    pub begins: Begins,
+    pub brings: Brings,
+    /// Currents that bring what this one sends on, and those that send on what this one brings.
+    pub feeds: Vec<u32>,
+    pub fed: Vec<u32>,
+    /// For messages: who sends to whom.
+    pub source: usize,
+    pub target: usize,
+}
+
+/// A job's round.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pattern {
+    pub currents: Vec<Template>,
+    /// Currents that have to end before a worker has everything.
+    pub needed: u32,
+}
+
+/// Makes the pattern of a job.
+pub(super) struct Weaver<'a> {
+    pub scenario: &'a Scenario,
+    pub network: &'a mut Network,
+    /// By site: the capacity that is its adding.
+    pub adders: &'a [Option<u32>],
+}
+
+impl Weaver<'_> {
+    pub fn pattern(&mut self, job: &Job) -> Result<Pattern, SimulationError> {
+        let mut pattern = Pattern::default();
+        for stream in &job.streams {
+            if stream.lockstep {
+                self.weave_whole(job, stream, &mut pattern)?;
+            } else {
+                self.weave_edges(job, stream, &mut pattern)?;
+            }
+            pattern.needed += 1;
+        }
+        for index in 0..pattern.currents.len() {
+            for feed in pattern.currents[index].feeds.clone() {
+                pattern.currents[feed as usize].fed.push(index as u32);
+            }
+        }
+        Ok(pattern)
+    }
+
+    /// One current for all edges.
+    fn weave_whole(
+        &mut self,
+        job: &Job,
+        stream: &Stream,
+        pattern: &mut Pattern,
+    ) -> Result<(), SimulationError> {
+        let mut crossed = Vec::new();
+        for &(child, parent) in &stream.edges {
+            crossed.extend(self.up(child, parent)?);
+            if !job.upload_only {
+                crossed.extend(self.network.path(parent, child)?);
+            }
+        }
+        let (source, target) = stream.edges.first().copied().unwrap_or_default();
+        pattern.currents.push(Template {
+            uses: counted(crossed),
+            wire_bytes: stream.wire_bytes,
+            begins: Begins::Last,
+            brings: Brings::All,
+            feeds: Vec::new(),
+            fed: Vec::new(),
+            source,
+            target,
+        });
+        Ok(())
+    }
+
+    /// A current for each edge and way. Those of the way up come first, children before their parents.
+    fn weave_edges(
+        &mut self,
+        job: &Job,
+        stream: &Stream,
+        pattern: &mut Pattern,
+    ) -> Result<(), SimulationError> {
+        let first = pattern.currents.len();
+        let edges: Vec<_> = stream.edges.iter().rev().copied().collect();
+        for &(child, parent) in &edges {
+            let uses = counted(self.up(child, parent)?);
+            let below = |(_, (_, to)): &(usize, &(usize, usize))| *to == child;
+            let feeds = edges.iter().enumerate().filter(below).map(|(i, _)| (first + i) as u32);
+            let begins = match self.rank(job, child) {
+                Some(_) if job.barrier => Begins::Last,
+                Some(rank) => Begins::Rank(rank),
+                None => Begins::Fed,
+            };
+            pattern.currents.push(Template {
+                uses,
+                wire_bytes: stream.wire_bytes,
+                begins,
+                brings: Brings::Nothing,
+                feeds: feeds.collect(),
+                fed: Vec::new(),
+                source: child,
+                target: parent,
+            });
+        }
+        let is_root = |site: usize| edges.iter().all(|(child, _)| *child != site);
+        if job.upload_only {
+            end_at_root(first, pattern, is_root);
+            return Ok(());
+        }
+        let mut results: Vec<(usize, u32)> = Vec::new();
+        for &(child, parent) in &stream.edges {
+            let into = |(_, (_, to)): &(usize, &(usize, usize))| *to == parent;
+            let feeds = match results.iter().find(|(site, _)| *site == parent) {
+                Some((_, result)) => vec![*result],
+                None => {
+                    edges.iter().enumerate().filter(into).map(|(i, _)| (first + i) as u32).collect()
+                }
+            };
+            results.push((child, pattern.currents.len() as u32));
+            pattern.currents.push(Template {
+                uses: counted(self.network.path(parent, child)?),
+                wire_bytes: stream.wire_bytes,
+                begins: Begins::Fed,
+                brings: self.rank(job, child).map_or(Brings::Nothing, Brings::Rank),
+                feeds,
+                fed: Vec::new(),
+                source: parent,
+                target: child,
+            });
+        }
+        Ok(())
+    }
+
+    fn up(&mut self, child: usize, parent: usize) -> Result<Vec<u32>, SimulationError> {
+        let mut path = self.network.path(child, parent)?;
+        path.extend(self.adders[parent]);
+        Ok(path)
+    }
+
+    fn rank(&self, job: &Job, site: usize) -> Option<u32> {
+        let name = &self.scenario.sites[site].name;
+        job.plan.workers.iter().find(|worker| worker.name == *name).map(|worker| worker.rank)
+    }
+}
+
+/// Workers are done when the root has everything: the caller counts one of the currents that end there.
+fn end_at_root(first: usize, pattern: &mut Pattern, is_root: impl Fn(usize) -> bool) {
+    let last = pattern.currents[first..].iter_mut().filter(|current| is_root(current.target));
+    let count = last.map(|current| current.brings = Brings::All).count() as u32;
+    pattern.needed += count.saturating_sub(1);
+}
+
+/// Each capacity once, and how often it was there.
+fn counted(mut crossed: Vec<u32>) -> Vec<(u32, u32)> {
+    crossed.sort_unstable();
+    let runs = crossed.chunk_by(|a, b| a == b);
+    runs.map(|run| (run[0], run.len() as u32)).collect()
+}

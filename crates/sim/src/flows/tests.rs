@@ -1,0 +1,181 @@
+//! Exact answers: what can be computed by hand.
+
+use crate::scenario::{Background, Broken, Direction, Failure, Fidelity};
+use crate::testing::{GIGABIT, Tree, constant, records, rounds, scenario, trace};
+use crate::{Record, Scenario, SimulationError};
+
+const BYTES: u64 = 125_000_000;
+
+fn flows(tree: &Tree, policy: &str) -> Scenario {
+    let mut made = scenario(tree, policy, BYTES, GIGABIT);
+    made.fidelity = Fidelity::Flows;
+    for stream in &mut made.jobs[0].streams {
+        stream.wire_bytes = BYTES as f64;
+    }
+    made
+}
+
+fn first_round(scenario: &Scenario) -> f64 {
+    rounds(&records(scenario).expect("it ends"))[0]
+}
+
+fn assert_takes(scenario: &Scenario, expected_s: f64) {
+    let found_s = first_round(scenario);
+    assert!((found_s - expected_s).abs() < 1e-9, "{found_s} s instead of {expected_s} s");
+}
+
+#[test]
+fn a_star_takes_as_long_as_one_link() {
+    for policy in ["pool", "cache"] {
+        assert_takes(&flows(&Tree::star(4), policy), 1.0);
+        assert_takes(&flows(&Tree::two_levels(), policy), 1.0);
+    }
+}
+
+#[test]
+fn a_node_that_adds_slowly_takes_all_children_together() {
+    for policy in ["pool", "cache"] {
+        let mut scenario = flows(&Tree::star(4), policy);
+        scenario.sites[0].adding_bps = Some(1e9);
+        assert_takes(&scenario, 4.0);
+    }
+}
+
+#[test]
+fn a_late_worker_costs_what_it_has_to() {
+    let mut scenario = flows(&Tree::star(3), "cache");
+    scenario.jobs[0].barrier = false;
+    scenario.jobs[0].workers[1].start = constant(0.25);
+    // It sends alone in the end; results flow behind it.
+    assert_takes(&scenario, 1.25);
+}
+
+/// XAgg (IEEE/ACM Transactions on Networking, 2023, §II-A, Fig. 1): 1.25 GB, links of 10 Gbit/s, W2's half as fast, W3 2 s late.
+fn fig1(edges: &[(usize, usize)], is_in_step: bool) -> Scenario {
+    const PS: usize = 0;
+    const S1: usize = 1;
+    let mut made = flows(&Tree::two_levels(), "cache");
+    let rate = |bps| Direction { rate_bps: Some(bps), delay_s: 0.0, ..GIGABIT };
+    // Every site at one switch that only forwards.
+    let mut fabric = made.sites[0].clone();
+    fabric.name = "switch".into();
+    fabric.forwards = true;
+    let switch = made.sites.len();
+    made.sites.push(fabric);
+    made.links.clear();
+    for site in (0..switch).filter(|site| *site != 2) {
+        let bps = if site == 4 { 5e9 } else { 10e9 };
+        let backward = Direction { rate_bps: Some(1e15), ..rate(1e15) };
+        let (forward, backward) =
+            if site == PS || site == S1 { (rate(10e9), rate(10e9)) } else { (rate(bps), backward) };
+        made.links.push(crate::scenario::Link {
+            id: format!("l{site}"),
+            source: site,
+            target: switch,
+            forward,
+            backward,
+        });
+    }
+    let job = &mut made.jobs[0];
+    job.rounds = 1;
+    job.barrier = false;
+    job.upload_only = true;
+    job.workers[2].start = constant(2.0);
+    job.streams[0].edges = edges.to_vec();
+    job.streams[0].wire_bytes = 1.25e9;
+    job.streams[0].lockstep = is_in_step;
+    made
+}
+
+#[test]
+fn xagg_figure_1_takes_4_and_4_and_3_seconds() {
+    // Sites: PS 0, S1 1, workers from 3.
+    let parameter_server = fig1(&[(3, 0), (4, 0), (5, 0), (6, 0)], false);
+    assert_takes(&parameter_server, 4.0);
+    let with_aggregator = [(1, 0), (6, 0), (3, 1), (4, 1), (5, 1)];
+    assert_takes(&fig1(&with_aggregator, false), 3.0);
+    // A switch without memory sends on what it can sum at once: all of it in step with the slowest, from the latest on.
+    let mut in_step = fig1(&with_aggregator, true);
+    in_step.links[1].forward.rate_bps = Some(1e15);
+    in_step.links[1].backward.rate_bps = Some(1e15);
+    assert_takes(&in_step, 4.0);
+}
+
+#[test]
+fn jobs_share_what_they_both_cross() {
+    let mut scenario = flows(&Tree::star(2), "pool");
+    let second = scenario.jobs[0].clone();
+    scenario.jobs.push(second);
+    assert_takes(&scenario, 2.0);
+}
+
+#[test]
+fn others_take_their_rate_away() {
+    let mut scenario = flows(&Tree::star(2), "pool");
+    let (source, target) = (scenario.links[0].source, scenario.links[0].target);
+    scenario.background = vec![Background {
+        source,
+        target,
+        rate_bps: 5e8,
+        packet_bytes: 1500,
+        from_s: 0.0,
+        until_s: 1.0,
+    }];
+    assert_takes(&scenario, 1.5);
+}
+
+#[test]
+fn a_link_that_is_down_for_a_while_costs_that_while() {
+    let mut scenario = flows(&Tree::star(2), "cache");
+    scenario.failures = vec![Failure { what: Broken::Link(0), at_s: 0.5, until_s: Some(0.75) }];
+    assert_takes(&scenario, 1.25);
+}
+
+#[test]
+fn who_waits_at_a_broken_link_says_so() {
+    let mut scenario = flows(&Tree::star(2), "cache");
+    scenario.failures = vec![Failure { what: Broken::Link(0), at_s: 0.5, until_s: None }];
+    match records(&scenario) {
+        Err(SimulationError::Stuck { at_s, waits }) => {
+            assert!(at_s >= 0.5);
+            assert!(waits[0].contains("n0 has") && waits[0].contains("from w0"), "{waits:?}");
+        }
+        other => panic!("{other:?} instead of no progress"),
+    }
+}
+
+#[test]
+fn failures_of_sites_are_for_packets() {
+    let mut scenario = flows(&Tree::star(2), "cache");
+    scenario.failures = vec![Failure { what: Broken::Site(0), at_s: 0.5, until_s: None }];
+    assert!(matches!(records(&scenario), Err(SimulationError::Unsupported(_))));
+}
+
+#[test]
+fn every_byte_of_every_edge_is_counted() {
+    let records = records(&flows(&Tree::two_levels(), "cache")).expect("it ends");
+    for record in &records {
+        if let Record::Link { wire_bytes, .. } = record {
+            assert_eq!(*wire_bytes, 2.0 * BYTES as f64);
+        }
+    }
+}
+
+#[test]
+fn the_same_scenario_gives_the_same_trace() {
+    let run = || trace(&records(&flows(&Tree::two_levels(), "cache")).expect("it ends"));
+    assert_eq!(run(), run());
+}
+
+#[test]
+fn packets_and_flows_agree() {
+    for (tree, policy) in [(Tree::star(4), "pool"), (Tree::two_levels(), "cache")] {
+        let mut scenario = scenario(&tree, policy, 4_000_000, GIGABIT);
+        scenario.check_sums = false;
+        let packets = first_round(&scenario);
+        scenario.fidelity = Fidelity::Flows;
+        let flows = first_round(&scenario);
+        // Delay, preamble and the first packet's way are not in the flows.
+        assert!((1.0..1.03).contains(&(packets / flows)), "{packets} s beside {flows} s");
+    }
+}

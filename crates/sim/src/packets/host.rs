@@ -1,0 +1,110 @@
+//! A worker and its collectives.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use wiresum_protocol::{Buffer, Event, Failure, Plan, Time, Worker};
+
+use super::buffer::{Exact, Findings, Zeros};
+use crate::scenario::Job;
+
+/// The only incarnation of a simulated job.
+const INCARNATION: u64 = 1;
+/// Bytes of an element.
+const ELEMENT_BYTES: u64 = 4;
+
+/// See the module.
+pub(super) struct Host<'a> {
+    pub job: usize,
+    pub rank: usize,
+    pub site: usize,
+    pub address: SocketAddr,
+    plan: &'a Plan,
+    elements: usize,
+    worker: Worker,
+    /// Collectives submitted.
+    pub round: u32,
+    pub is_dead: bool,
+    /// When its next alarm is in the queue.
+    pub alarm: Option<Time>,
+}
+
+/// What a worker's owner learns.
+pub(super) enum News {
+    Joined,
+    Finished(Result<(), Failure>),
+}
+
+impl<'a> Host<'a> {
+    pub fn new(index: usize, job: &'a Job, rank: usize, site: usize, address: SocketAddr) -> Self {
+        Self {
+            job: index,
+            rank,
+            site,
+            address,
+            plan: &job.plan,
+            elements: (job.bytes / ELEMENT_BYTES) as usize,
+            worker: Worker::new(&job.plan, rank as u32, INCARNATION),
+            round: 0,
+            is_dead: false,
+            alarm: None,
+        }
+    }
+
+    pub fn join(&mut self, patience: Duration, now: Time) {
+        self.worker.join(now.plus(patience), now);
+    }
+
+    /// Passes the next collective; its values are checked if there are findings to note.
+    pub fn submit(&mut self, findings: Option<&Arc<Findings>>, patience: Duration, now: Time) {
+        let buffer: Box<dyn Buffer> = match findings {
+            None => Box::new(Zeros(self.elements)),
+            Some(findings) => Box::new(Exact {
+                len: self.elements,
+                ranks: self.plan.workers.len(),
+                rank: self.rank,
+                round: self.round,
+                lanes: self.plan.job.lanes.into(),
+                findings: Arc::clone(findings),
+            }),
+        };
+        self.worker.submit(buffer, now.plus(patience), now);
+        self.round += 1;
+    }
+
+    pub fn handle(&mut self, source: SocketAddr, datagram: &[u8], now: Time) {
+        self.worker.handle_datagram(source, datagram, now);
+    }
+
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.worker.handle_timeout(now);
+    }
+
+    /// The next datagram: where it goes, and its bytes in `buffer`.
+    pub fn poll_transmit(&mut self, now: Time, buffer: &mut [u8]) -> Option<(SocketAddr, usize)> {
+        self.worker.poll_transmit(now, buffer).map(|transmit| (transmit.destination, transmit.len))
+    }
+
+    pub fn poll_news(&mut self) -> Option<News> {
+        loop {
+            match self.worker.poll_event()? {
+                Event::Joined => return Some(News::Joined),
+                Event::Finished { outcome, .. } => return Some(News::Finished(outcome)),
+                Event::Moved(_) => {}
+            }
+        }
+    }
+
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.worker.poll_timeout()
+    }
+
+    pub fn name(&self) -> &str {
+        &self.plan.workers[self.rank].name
+    }
+
+    pub fn counters(&self) -> Vec<(&'static str, u64)> {
+        self.worker.counters()
+    }
+}

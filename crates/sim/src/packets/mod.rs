@@ -1,0 +1,29 @@
+//! Every datagram, by the state machines that run live: [`Worker`](wiresum_protocol::Worker),
+//! [`Aggregator`](wiresum_protocol::Aggregator), [`Transmitter`](wiresum_protocol::Transmitter) and
+//! [`Negotiator`](wiresum_protocol::rates::Negotiator).
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `world` | the loop of events, and how packets get from place to place |
+//! | `host` | a worker and its collectives |
+//! | `daemon` | a summing node |
+//! | `buffer` | the values |
+//! | `checks` | what must be true in the end |
+
+mod buffer;
+mod checks;
+mod daemon;
+mod host;
+#[cfg(test)]
+mod tests;
+mod world;
+
+use crate::{Scenario, SimulationError, Sink};
+
+/// Simulates a scenario packet by packet.
+///
+/// # Errors
+/// [`SimulationError`] says what stopped it.
+pub fn run(scenario: &Scenario, sink: &mut Sink) -> Result<(), SimulationError> {
+    world::World::new(scenario)?.run(sink)
+}

@@ -1,0 +1,167 @@
+//! Jobs over simulated links. Every run compares every value with its sum and checks the links' books; these tests are about the rest.
+
+use crate::scenario::{Background, Broken, Direction, Distribution, Failure};
+use crate::testing::{GIGABIT, Tree, constant, records, rounds, scenario, trace};
+use crate::{Record, Scenario, SimulationError};
+
+const BYTES: u64 = 200_000;
+/// A packet of 256 values: its bytes on the wire.
+const PACKET_BYTES: f64 = 14.0 + 20.0 + 8.0 + 34.0 + 1024.0;
+
+fn harmful() -> Direction {
+    Direction { loss: 0.02, duplication: 0.02, reordering: 0.05, jitter_s: 100e-6, ..GIGABIT }
+}
+
+fn link_bytes(records: &[Record], from: &str) -> f64 {
+    let of = |record: &Record| match record {
+        Record::Link { source, wire_bytes, .. } if source == from => Some(*wire_bytes),
+        _ => None,
+    };
+    records.iter().filter_map(of).sum()
+}
+
+#[test]
+fn sums_are_exact_whatever_links_do() {
+    for tree in [Tree::star(3), Tree::two_levels()] {
+        for policy in ["pool", "cache"] {
+            for direction in [GIGABIT, harmful()] {
+                let scenario = scenario(&tree, policy, BYTES, direction);
+                let records = records(&scenario).expect("exact sums");
+                let Some(Record::End { checked_values, .. }) = records.last() else { panic!() };
+                let ranks = scenario.jobs[0].workers.len() as u64;
+                assert_eq!(*checked_values, 2 * ranks * BYTES / 4);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_trace_and_another_one_does_not() {
+    let run = |seed| {
+        let mut scenario = scenario(&Tree::two_levels(), "cache", BYTES, harmful());
+        scenario.seed = seed;
+        trace(&records(&scenario).expect("exact sums"))
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2));
+}
+
+#[test]
+fn a_star_takes_as_long_as_its_links() {
+    // A window of 64 packets covers the round trip, so the links never idle but at the ends.
+    let records = records(&scenario(&Tree::star(4), "pool", 2_000_000, GIGABIT)).expect("sums");
+    let packets = (2_000_000.0f64 / 1024.0).ceil();
+    let limit_s = packets * PACKET_BYTES * 8.0 / 1e9;
+    for seconds in rounds(&records) {
+        assert!(seconds > limit_s && seconds < 1.03 * limit_s, "{seconds} s beside {limit_s} s");
+    }
+}
+
+#[test]
+fn without_loss_a_worker_sends_its_gradient_once() {
+    let records = records(&scenario(&Tree::star(2), "pool", BYTES, GIGABIT)).expect("sums");
+    let values = BYTES as f64 + 76.0 * (BYTES as f64 / 1024.0).ceil();
+    let beside = link_bytes(&records, "w0") / 2.0 - values;
+    // Hello, and a preamble: two lanes for each rank and one for each packet, of 256.
+    assert!((0.0..4.0 * PACKET_BYTES).contains(&beside), "{beside} bytes beside the values");
+}
+
+#[test]
+fn a_late_worker_is_waited_for() {
+    let mut scenario = scenario(&Tree::star(3), "cache", BYTES, GIGABIT);
+    scenario.jobs[0].workers[1].start = constant(0.5);
+    let late = rounds(&records(&scenario).expect("sums"));
+    assert!(late[0] > 0.5 && late[1] < 0.1, "{late:?}");
+}
+
+#[test]
+fn computing_times_differ_by_worker_and_round() {
+    let mut scenario = scenario(&Tree::star(2), "pool", BYTES, GIGABIT);
+    for worker in &mut scenario.jobs[0].workers {
+        worker.compute = Distribution::Uniform { least_s: 0.1, most_s: 0.2 };
+    }
+    let records = records(&scenario).expect("sums");
+    let of = |record: &Record| match record {
+        Record::Worker { compute_s, begin_s, .. } => Some(begin_s - compute_s),
+        _ => None,
+    };
+    let mut times: Vec<f64> = records.iter().filter_map(of).collect();
+    times.sort_by(f64::total_cmp);
+    times.dedup();
+    assert_eq!(times.len(), 4);
+    assert!(times.iter().all(|time| (0.1..=0.2).contains(time)), "{times:?}");
+}
+
+fn fail_with(scenario: &Scenario) -> String {
+    match records(scenario) {
+        Err(SimulationError::Stuck { waits, .. }) => waits.join("\n"),
+        other => panic!("{other:?} instead of no progress"),
+    }
+}
+
+#[test]
+fn who_waits_for_a_dead_worker_says_so() {
+    let mut scenario = scenario(&Tree::star(3), "pool", 5_000_000, GIGABIT);
+    let dead = scenario.sites.iter().position(|site| site.name == "w1").expect("w1");
+    scenario.failures = vec![Failure { what: Broken::Site(dead), at_s: 0.01, until_s: None }];
+    let waits = fail_with(&scenario);
+    assert!(waits.contains("no contribution") && waits.contains("w1"), "{waits}");
+}
+
+#[test]
+fn a_link_that_is_down_for_a_while_costs_that_while() {
+    let mut scenario = scenario(&Tree::star(3), "pool", 5_000_000, GIGABIT);
+    let undisturbed = rounds(&records(&scenario).expect("sums"))[0];
+    scenario.failures = vec![Failure { what: Broken::Link(1), at_s: 0.01, until_s: Some(0.31) }];
+    let disturbed = rounds(&records(&scenario).expect("sums"))[0];
+    assert!(disturbed > undisturbed + 0.25, "{disturbed} s beside {undisturbed} s");
+}
+
+#[test]
+fn traffic_of_others_takes_its_part_of_a_link() {
+    let mut scenario = scenario(&Tree::star(2), "pool", 5_000_000, GIGABIT);
+    let alone = rounds(&records(&scenario).expect("sums"))[0];
+    let (source, target) = (scenario.links[0].source, scenario.links[0].target);
+    scenario.background = vec![Background {
+        source,
+        target,
+        rate_bps: 5e8,
+        packet_bytes: 1500,
+        from_s: 0.0,
+        until_s: 1.0,
+    }];
+    let shared = rounds(&records(&scenario).expect("sums"))[0];
+    assert!((1.9..2.2).contains(&(shared / alone)), "{shared} s beside {alone} s alone");
+}
+
+#[test]
+fn what_a_switch_has_no_room_for_is_lost_and_found_again() {
+    // The root forwards, so its ports are a switch's; a window of results does not fit into the slow one.
+    let mut scenario = scenario(&Tree::star(3), "pool", 2_000_000, GIGABIT);
+    scenario.sites[0].forwards = true;
+    let slow = &mut scenario.links[0].backward;
+    *slow =
+        Direction { rate_bps: Some(3e8), queue_bytes: 20_000, ecn_bytes: Some(10_000), ..GIGABIT };
+    let records = records(&scenario).expect("sums");
+    let dropped = records.iter().any(|record| {
+        matches!(record, Record::Link { source, target, dropped_bytes, marked_packets, .. }
+            if source == "n0" && target == "w0" && *dropped_bytes > 0 && *marked_packets > 0)
+    });
+    assert!(dropped, "{records:?}");
+}
+
+#[test]
+fn adding_takes_time() {
+    let mut scenario = scenario(&Tree::star(4), "pool", 2_000_000, GIGABIT);
+    let alone = rounds(&records(&scenario).expect("sums"))[0];
+    scenario.sites[0].adding_bps = Some(2e9);
+    let bound = rounds(&records(&scenario).expect("sums"))[0];
+    assert!((1.9..2.2).contains(&(bound / alone)), "{bound} s beside {alone} s");
+}
+
+#[test]
+fn a_caller_can_stop_a_run() {
+    let scenario = scenario(&Tree::star(2), "pool", BYTES, GIGABIT);
+    let stopped = crate::simulate(&scenario, &mut |_| false);
+    assert_eq!(stopped, Err(SimulationError::Stopped));
+}

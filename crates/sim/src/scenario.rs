@@ -1,0 +1,264 @@
+//! What is simulated, resolved: no generators, planners or defaults are left. `python/wiresum/sim/resolve.py` writes it.
+
+use serde::Deserialize;
+use wiresum_protocol::Plan;
+
+/// Everything that a run depends on.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// How much is simulated.
+    pub fidelity: Fidelity,
+    /// Of every random choice.
+    pub seed: u64,
+    /// Virtual seconds that a round may take before it counts as stuck.
+    pub patience_s: f64,
+    /// Whether every value of every result is compared with the exact sum.
+    pub check_sums: bool,
+    /// Who there is.
+    pub sites: Vec<Site>,
+    /// What joins them.
+    pub links: Vec<Link>,
+    /// What they do.
+    pub jobs: Vec<Job>,
+    /// What they do where switches run programs; trains only.
+    #[serde(default)]
+    pub programs: Vec<Program>,
+    /// Packets of a train at most; trains only.
+    #[serde(default = "longest_train")]
+    pub train: usize,
+    /// What else is on the links.
+    #[serde(default)]
+    pub background: Vec<Background>,
+    /// What breaks, and when.
+    #[serde(default)]
+    pub failures: Vec<Failure>,
+}
+
+/// How much is simulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fidelity {
+    /// Every datagram, by the state machines that run live.
+    Packets,
+    /// Packets of switch programs, some of them in one event.
+    Trains,
+    /// Rates, from one change to the next.
+    Flows,
+}
+
+fn longest_train() -> usize {
+    64
+}
+
+/// Collectives over switches that run a program.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Program {
+    /// For people.
+    pub name: String,
+    /// Name of the policy.
+    pub policy: String,
+    /// By worker: the sites that its contributions pass in this order, from the worker to the root.
+    pub waypoints: Vec<Vec<usize>>,
+    /// Sites of switches that sum it.
+    pub switches: Vec<usize>,
+    /// The site that is addressed, where the policy addresses one.
+    pub node: Option<usize>,
+    /// Slots of each switch, in fragments, and those of the job among them.
+    pub memory_slots: u32,
+    /// First slot of the job.
+    pub base: u32,
+    /// Slots of the job.
+    pub slots: u32,
+    /// Fragments in flight.
+    pub window: u32,
+    /// Urgency, where the policy preempts.
+    pub priority: u8,
+    /// Fragments of a collective.
+    pub fragments: u32,
+    /// Bytes of a packet on the wire.
+    pub packet_bytes: u32,
+    /// How long nothing is heard before the oldest position is sent again.
+    pub timeout_s: f64,
+    /// Collectives, one after another.
+    pub rounds: u32,
+    /// In rank order.
+    pub workers: Vec<WorkerTimes>,
+}
+
+/// A machine.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Site {
+    /// Its name in the topology.
+    pub name: String,
+    /// Whether paths lead through it.
+    pub forwards: bool,
+    /// bit/s on the wire that it can add, all children together; nothing bounds it where absent.
+    pub adding_bps: Option<f64>,
+}
+
+/// Two directions between two sites.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Link {
+    /// Its name in the topology.
+    pub id: String,
+    /// Index of the site at one end.
+    pub source: usize,
+    /// Index of the site at the other.
+    pub target: usize,
+    /// From source to target.
+    pub forward: Direction,
+    /// From target to source.
+    pub backward: Direction,
+}
+
+/// One direction of a link.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Direction {
+    /// Unlimited where absent.
+    pub rate_bps: Option<f64>,
+    /// Propagation delay.
+    pub delay_s: f64,
+    /// Bytes that wait at most.
+    pub queue_bytes: u64,
+    /// Bytes that wait when a packet that joins them is marked; none is where absent.
+    pub ecn_bytes: Option<u64>,
+    /// Chance that a packet is lost.
+    pub loss: f64,
+    /// Chance that it comes twice.
+    pub duplication: f64,
+    /// Chance that it is up to `jitter_s` late, behind those sent after it.
+    pub reordering: f64,
+    /// Longest that a packet which is out of order, or a second copy, is late.
+    pub jitter_s: f64,
+}
+
+/// Collectives of a group of workers.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// For people.
+    pub name: String,
+    /// Who sums what.
+    pub plan: Plan,
+    /// float32 bytes of each collective.
+    pub bytes: u64,
+    /// Collectives, one after another.
+    pub rounds: u32,
+    /// In rank order.
+    pub workers: Vec<WorkerTimes>,
+    /// The plan as flows.
+    pub streams: Vec<Stream>,
+    /// Whether values wait for the last worker's start, as where exponents are agreed first.
+    pub barrier: bool,
+    /// Whether a round ends where the roots have the sum.
+    #[serde(default)]
+    pub upload_only: bool,
+}
+
+/// When a worker has its gradients.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkerTimes {
+    /// Seconds from the moment at which everyone has joined until it begins.
+    pub start: Distribution,
+    /// Seconds of computing before each collective.
+    pub compute: Distribution,
+}
+
+/// A random number of seconds, never below 0.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Distribution {
+    /// Always the same.
+    Constant {
+        /// The same.
+        seconds: f64,
+    },
+    /// Equally likely between two bounds.
+    Uniform {
+        /// Shortest.
+        least_s: f64,
+        /// Longest.
+        most_s: f64,
+    },
+    /// Normal; what would be below 0 is 0.
+    Normal {
+        /// Mean.
+        mean_s: f64,
+        /// Standard deviation.
+        deviation_s: f64,
+    },
+    /// Exponential, after a constant.
+    Exponential {
+        /// The constant.
+        least_s: f64,
+        /// Mean of what comes on top.
+        mean_s: f64,
+    },
+    /// Log-normal.
+    Lognormal {
+        /// Median.
+        median_s: f64,
+        /// Standard deviation of the logarithm.
+        sigma: f64,
+    },
+}
+
+/// Flows of one tree.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stream {
+    /// For people.
+    pub name: String,
+    /// Child and parent, sites by index, each child after its parent.
+    pub edges: Vec<(usize, usize)>,
+    /// On each edge, each way, headers included.
+    pub wire_bytes: f64,
+    /// Whether all edges move in step, as under `pool`.
+    pub lockstep: bool,
+}
+
+/// Traffic of others at a constant rate.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Background {
+    /// Index of the site that sends.
+    pub source: usize,
+    /// Index of the site that receives.
+    pub target: usize,
+    /// bit/s on the wire.
+    pub rate_bps: f64,
+    /// Bytes of a packet on the wire.
+    pub packet_bytes: u64,
+    /// When it begins.
+    pub from_s: f64,
+    /// When it ends.
+    pub until_s: f64,
+}
+
+/// Something breaks, and may come back.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Failure {
+    /// What.
+    pub what: Broken,
+    /// When.
+    pub at_s: f64,
+    /// When it is back, having forgotten everything; never where absent.
+    pub until_s: Option<f64>,
+}
+
+/// What breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Broken {
+    /// Both directions of the link of this index.
+    Link(usize),
+    /// Whatever runs at the site of this index.
+    Site(usize),
+}

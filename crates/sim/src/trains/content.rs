@@ -1,0 +1,46 @@
+//! What packets carry: values that are checked, or nothing.
+
+use wiresum_protocol::rng::Rng;
+use wiresum_switch::{Payload, Values};
+
+/// Lanes of a checked fragment: enough to see whose values were summed.
+const LANES: u64 = 2;
+
+/// A payload of which a simulation knows the sums.
+pub(super) trait Content: Payload {
+    /// Whether sums mean anything.
+    const IS_CHECKED: bool;
+
+    /// What a worker contributes.
+    fn of(job: usize, worker: u8, position: u32) -> Self;
+
+    /// Whether it is what all workers contribute, summed.
+    fn is_sum(&self, job: usize, workers: u8, position: u32) -> bool;
+}
+
+impl Content for () {
+    const IS_CHECKED: bool = false;
+
+    fn of(_: usize, _: u8, _: u32) -> Self {}
+
+    fn is_sum(&self, _: usize, _: u8, _: u32) -> bool {
+        true
+    }
+}
+
+impl Content for Values {
+    const IS_CHECKED: bool = true;
+
+    fn of(job: usize, worker: u8, position: u32) -> Self {
+        let seed = (job as u64) << 56 ^ u64::from(worker) << 40 ^ u64::from(position) << 4;
+        (0..LANES).map(|lane| Rng::new(seed ^ lane).next() as i32).collect()
+    }
+
+    fn is_sum(&self, job: usize, workers: u8, position: u32) -> bool {
+        let mut sum = Self::new();
+        for worker in 0..workers {
+            sum.add(&Self::of(job, worker, position));
+        }
+        *self == sum
+    }
+}

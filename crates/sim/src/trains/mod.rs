@@ -1,0 +1,33 @@
+//! Switch programs, a train of packets in one event: [`Switch`](wiresum_switch::Switch), [`Worker`](wiresum_switch::Worker) and
+//! [`ParameterServer`](wiresum_switch::ParameterServer), packet by packet, over links that carry trains.
+//!
+//! A train is stored and forwarded whole, and what befalls it befalls all of it; trains of one packet are packets. Contributions take the
+//! way that the scenario gives to their worker, results the same way back, so they pass the switches that hold their slots.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `job` | a job's workers and ways |
+//! | `yard` | the loop of events |
+//! | `content` | what packets carry |
+
+mod content;
+mod job;
+#[cfg(test)]
+mod tests;
+mod yard;
+
+use wiresum_switch::Values;
+
+use crate::{Scenario, SimulationError, Sink};
+
+/// Simulates a scenario's switch programs; with `check_sums` packets carry values, else nothing.
+///
+/// # Errors
+/// [`SimulationError`] says what stopped it.
+pub fn run(scenario: &Scenario, sink: &mut Sink) -> Result<(), SimulationError> {
+    if scenario.check_sums {
+        yard::Yard::<Values>::new(scenario)?.run(sink)
+    } else {
+        yard::Yard::<()>::new(scenario)?.run(sink)
+    }
+}

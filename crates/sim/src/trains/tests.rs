@@ -1,0 +1,167 @@
+//! Switch programs over simulated links. With values every result is compared with its sum; these tests are about the rest.
+
+use crate::scenario::{Direction, Fidelity, Program, WorkerTimes};
+use crate::testing::{GIGABIT, Tree, constant, records, rounds, scenario, trace};
+use crate::{Record, Scenario, SimulationError};
+
+const FRAGMENTS: u32 = 2000;
+const PACKET_BYTES: u32 = 1100;
+const EXACT: [&str; 5] = ["pool", "hash", "exclusive", "preempt", "cache"];
+
+/// Two switches with two workers each below one that has the server: sites n0 (server), n1 and n2 of the tree, and a switch in between.
+fn program(policy: &str, slots: u32) -> Scenario {
+    let mut made = scenario(&Tree::two_levels(), "pool", 4, GIGABIT);
+    made.fidelity = Fidelity::Trains;
+    made.jobs.clear();
+    let top = made.sites.len();
+    let mut switch = made.sites[0].clone();
+    switch.name = "top".into();
+    made.sites.push(switch);
+    for site in [1, 2, top] {
+        made.sites[site].forwards = true;
+    }
+    for link in made.links.iter_mut().filter(|link| link.target == 0) {
+        link.target = top;
+    }
+    let mut up = made.links[0].clone();
+    (up.id, up.source, up.target) = ("up".into(), top, 0);
+    made.links.push(up);
+    let ends_at_switch = ["pool", "cache"].contains(&policy);
+    let is_addressed = policy == "exclusive";
+    let way = |rank: usize| {
+        let root = if ends_at_switch { top } else { 0 };
+        if is_addressed { vec![3 + rank, top, root] } else { vec![3 + rank, root] }
+    };
+    let window = 256;
+    made.programs = vec![Program {
+        name: "job".into(),
+        policy: policy.into(),
+        waypoints: (0..4).map(way).collect(),
+        switches: vec![1, 2, top],
+        node: is_addressed.then_some(top),
+        memory_slots: slots,
+        base: 0,
+        slots,
+        window,
+        priority: 1,
+        fragments: FRAGMENTS,
+        packet_bytes: PACKET_BYTES,
+        timeout_s: 5e-3,
+        rounds: 2,
+        workers: vec![WorkerTimes { start: constant(0.0), compute: constant(0.0) }; 4],
+    }];
+    made
+}
+
+fn count(records: &[Record], at: &str, counter: &str) -> u64 {
+    let of = |record: &Record| match record {
+        Record::Counter { site, name, count, .. } if site == at && name == counter => Some(*count),
+        _ => None,
+    };
+    records.iter().filter_map(of).sum()
+}
+
+fn packets_into_server(records: &[Record]) -> u64 {
+    let of = |record: &Record| match record {
+        Record::Link { target, wire_bytes, .. } if target == "n0" => Some(*wire_bytes as u64),
+        _ => None,
+    };
+    records.iter().filter_map(of).sum::<u64>() / u64::from(PACKET_BYTES)
+}
+
+#[test]
+fn every_policy_sums_exactly_whatever_links_do() {
+    for policy in EXACT {
+        for loss in [0.0, 0.02] {
+            for train in [1, 16] {
+                let mut scenario = program(policy, 1024);
+                scenario.train = train;
+                for link in &mut scenario.links {
+                    link.forward = Direction { loss, ..link.forward };
+                    link.backward = Direction { loss, ..link.backward };
+                }
+                let run = records(&scenario);
+                let records = run.unwrap_or_else(|e| panic!("{policy}, {loss}, {train}: {e}"));
+                let Some(Record::End { checked_values, .. }) = records.last() else { panic!() };
+                assert_eq!(*checked_values, 2 * 4 * u64::from(FRAGMENTS), "{policy}, {loss}");
+            }
+        }
+    }
+}
+
+#[test]
+fn trains_take_as_long_as_packets() {
+    for policy in ["pool", "hash"] {
+        let time = |train| {
+            let mut scenario = program(policy, 1024);
+            scenario.train = train;
+            rounds(&records(&scenario).expect("it ends"))[0]
+        };
+        let (packets, trains) = (time(1), time(16));
+        // A train is stored whole at each of three hops, both ways.
+        assert!((trains / packets - 1.0).abs() < 0.1, "{policy}: {trains} s beside {packets} s");
+    }
+}
+
+#[test]
+fn values_do_not_change_what_happens() {
+    let with = |check| {
+        let mut scenario = program("hash", 64);
+        scenario.check_sums = check;
+        trace(&records(&scenario).expect("it ends"))
+    };
+    assert_eq!(with(true), with(false));
+}
+
+#[test]
+fn with_room_the_server_gets_each_fragment_once() {
+    for policy in ["hash", "exclusive"] {
+        let records = records(&program(policy, 4096)).expect("it ends");
+        assert_eq!(packets_into_server(&records), 2 * u64::from(FRAGMENTS), "{policy}");
+    }
+}
+
+#[test]
+fn without_room_the_server_gets_what_switches_do_not_sum() {
+    let records = records(&program("hash", 16)).expect("it ends");
+    let packets = packets_into_server(&records);
+    assert!(packets > 2 * u64::from(FRAGMENTS) && packets <= 8 * u64::from(FRAGMENTS), "{packets}");
+    assert!(count(&records, "top", "collision") + count(&records, "n1", "collision") > 0);
+}
+
+#[test]
+fn a_job_that_does_not_fit_is_refused() {
+    let mut scenario = program("pool", 1024);
+    scenario.programs[0].memory_slots = 512;
+    match records(&scenario) {
+        Err(SimulationError::Job { problem, .. }) => assert!(problem.contains("512"), "{problem}"),
+        other => panic!("{other:?} instead of a refusal"),
+    }
+}
+
+#[test]
+fn a_severed_worker_is_named() {
+    let mut scenario = program("pool", 1024);
+    scenario.patience_s = 0.5;
+    let severed = scenario.links.iter_mut().find(|link| link.source == 4).expect("w1's link");
+    severed.forward.loss = 1.0;
+    match records(&scenario) {
+        Err(SimulationError::Stuck { waits, .. }) => {
+            assert!(waits.iter().any(|wait| wait.contains("w0") && wait.contains("position 0")));
+        }
+        other => panic!("{other:?} instead of no progress"),
+    }
+}
+
+#[test]
+fn a_node_off_the_way_to_the_server_is_refused() {
+    let mut scenario = program("exclusive", 1024);
+    scenario.programs[0].node = Some(1);
+    scenario.programs[0].waypoints = (0..4).map(|rank| vec![3 + rank, 1, 0]).collect();
+    match records(&scenario) {
+        Err(SimulationError::Job { problem, .. }) => {
+            assert!(problem.contains("twice"), "{problem}")
+        }
+        other => panic!("{other:?} instead of a refusal"),
+    }
+}

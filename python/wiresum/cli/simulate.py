@@ -1,0 +1,158 @@
+"""`wiresum simulate`: a scenario file becomes times, loads and pictures."""
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from wiresum.cli import options
+from wiresum.cli.console import err, note, out, print_json
+from wiresum.plan import Topology
+from wiresum.sim import Outcome, ScenarioFile, run
+from wiresum.sim.outcome import Record
+from wiresum.sim.sweep import Sweep
+
+SHOWN_LINKS = 8
+"""Busiest directions in the table."""
+
+
+def load(name: str) -> Topology:
+    """A topology as `--topology` takes it; a function of a module, so that other processes can call it."""
+    return options.load_topology(name)
+
+
+def simulate(
+    scenario: Annotated[Path, typer.Argument(metavar="SCENARIO", help="A TOML file; docs/simulator.md has its fields")],
+    change: Annotated[
+        list[str] | None, typer.Option("--set", help="Another value for a field, as links.loss=0.01; repeat for more")
+    ] = None,
+    sweep: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--sweep", help="Several values for a field, as job.*.bytes=1000000,4000000; repeat for all pairs"
+        ),
+    ] = None,
+    store: Annotated[
+        Path | None, typer.Option("--store", help="File for a sweep's results; those in it are not computed again")
+    ] = None,
+    jsonl: Annotated[Path | None, typer.Option("--jsonl", help="Write records into this file as they come")] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw workers and links, as .png or .svg")] = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Simulate jobs in virtual time, packet by packet with the code that runs live, or as flows.
+
+    Example: `wiresum simulate docs/examples/star.toml --plot star.png`
+    """
+    changes = dict(_split(text, "--set") for text in change or [])
+    changes = {place: _value(text) for place, text in changes.items()}
+    if sweep:
+        values = {
+            place: [_value(one) for one in text.split(",")] for place, text in (_split(s, "--sweep") for s in sweep)
+        }
+        _sweep(
+            Sweep(scenario, load, {**{place: [value] for place, value in changes.items()}, **values}, store), as_json
+        )
+        return
+    outcome = _run(ScenarioFile.read(scenario, changes), jsonl)
+    if plot:
+        from wiresum.sim.plot import draw
+
+        draw(outcome, plot)
+        note(f"{plot}: workers and links")
+    if as_json:
+        print_json(outcome.to_json())
+    else:
+        show(outcome)
+
+
+def _run(file: ScenarioFile, jsonl: Path | None) -> Outcome:
+    with ExitStack() as stack:
+        lines = stack.enter_context(jsonl.open("w", encoding="utf-8")) if jsonl else None
+        columns = (TextColumn("{task.fields[at]}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        progress = stack.enter_context(Progress(*columns, console=err, transient=True))
+        total = sum(job.rounds for job in file.scenario.job)
+        task = progress.add_task("rounds", total=total, at="0 s")
+
+        def heard(record: Record) -> None:
+            if lines and record["record"] != "progress":
+                lines.write(json.dumps(record) + "\n")
+                lines.flush()
+            if record["record"] == "progress":
+                progress.update(task, completed=record["rounds"], at=f"{record['at_s']:.3f} s")
+
+        return run(file, load, heard)
+
+
+def show(outcome: Outcome) -> None:
+    """Times of each job, the busiest links, and what was checked."""
+    table = Table()
+    for column in ("job", "rounds", "mean s", "median s", "max s"):
+        table.add_column(column, justify="left" if column == "job" else "right")
+    for name, job in outcome.summary()["jobs"].items():
+        table.add_row(name, str(job["rounds"]), *(f"{job[key]:.6f}" for key in ("mean_s", "median_s", "max_s")))
+    out.print(table)
+    links = Table()
+    for column in ("link", "Mbit/s", "MB", "busy", "dropped", "lost", "queue kB"):
+        links.add_column(column, justify="left" if column == "link" else "right")
+    for link in outcome.busiest(SHOWN_LINKS):
+        rate = f"{link['rate_bps'] / 1e6:,.0f}" if link["rate_bps"] else "unlimited"
+        busy = outcome.utilisation_of(link)
+        links.add_row(
+            f"{link['source']} → {link['target']}", rate, f"{link['wire_bytes'] / 1e6:,.2f}",
+            f"{100 * busy:.0f} %" if busy is not None else "", f"{link['dropped_bytes'] / 1e6:,.2f}",
+            f"{link['lost_bytes'] / 1e6:,.2f}", f"{link['queue_bytes_max'] / 1e3:,.0f}",
+        )  # fmt: skip
+    out.print(links)
+    end = outcome.end
+    checked = f", {end['checked_values']:,} sums compared" if end["checked_values"] else ""
+    out.print(f"{end['events']:,} events{checked}; trace {end['trace']}")
+
+
+def _sweep(sweep: Sweep, as_json: bool) -> None:
+    results: list[dict[str, Any]] = []
+    with Progress(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=err, transient=True) as progress:
+        task = progress.add_task("points", total=len(sweep.points))
+        for result in sweep.results():
+            results.append(result)
+            progress.advance(task)
+            if as_json:
+                print(json.dumps(result), flush=True)
+    if not as_json:
+        _show_sweep(sweep, results)
+
+
+def _show_sweep(sweep: Sweep, results: list[dict[str, Any]]) -> None:
+    """A row for each point and job, in the order of the points."""
+    table = Table()
+    for place in sweep.values:
+        table.add_column(place)
+    for column in ("job", "mean s", "median s", "max s"):
+        table.add_column(column, justify="left" if column == "job" else "right")
+    order = sweep.points
+    for result in sorted(results, key=lambda result: order.index(result["point"])):
+        point = [str(value) for value in result["point"].values()]
+        if "error" in result:
+            table.add_row(*point, result["error"])
+            continue
+        for name, job in result["summary"]["jobs"].items():
+            table.add_row(*point, name, *(f"{job[key]:.6f}" for key in ("mean_s", "median_s", "max_s")))
+    out.print(table)
+
+
+def _split(text: str, option: str) -> tuple[str, str]:
+    place, equals, value = text.partition("=")
+    if not equals or not place:
+        raise typer.BadParameter(f"{option} {text}: give a field and a value, as links.loss=0.01")
+    return place, value
+
+
+def _value(text: str) -> Any:
+    """A number, a truth value, or text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

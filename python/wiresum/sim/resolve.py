@@ -1,0 +1,245 @@
+"""From a scenario to what the simulator runs: generators, planners and defaults are gone."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from wiresum.errors import PlanError, TopologyError
+from wiresum.plan import AggregationPlan, Job, PlanOptions, Topology
+from wiresum.plan import plan as make_plan
+from wiresum.plan.document import Location
+from wiresum.plan.predict import streams
+from wiresum.plan.predict.schedule import Tree
+from wiresum.plan.topology import Link
+from wiresum.sim.programs import Programs
+from wiresum.sim.scenario import DEFAULT_QUEUE_BYTES, LinkConditions, ScenarioJob
+from wiresum.sim.source import ScenarioFile
+
+LoadTopology = Callable[[str], Topology]
+"""A topology by its name or path, as the command line knows them."""
+
+
+def resolve(file: ScenarioFile, load: LoadTopology) -> str:
+    """What `wiresum._native.simulate` takes.
+
+    Raises:
+        ScenarioError: something that the scenario names does not exist, or a plan cannot be made; with its line.
+    """
+    return _Resolver(file, _topology(file, load)).resolve()
+
+
+def _topology(file: ScenarioFile, load: LoadTopology) -> Topology:
+    beside = file.path.parent / file.scenario.topology
+    try:
+        return load(str(beside) if beside.exists() else file.scenario.topology).with_addresses()
+    except TopologyError as bad:
+        raise file.error(("topology",), f"topology: {bad}") from None
+
+
+class _Resolver:
+    """One scenario over one topology."""
+
+    def __init__(self, file: ScenarioFile, topology: Topology) -> None:
+        self.file = file
+        self.scenario = file.scenario
+        self.topology = topology
+        self.sites = {node.name: index for index, node in enumerate(topology.nodes)}
+        self.links = {link.id: index for index, link in enumerate(topology.links)}
+
+    def resolve(self) -> str:
+        self._check_links()
+        self._require_names()
+        if self.scenario.fidelity == "trains":
+            self._refuse_disturbances()
+            programs = Programs(self.file, self.topology, self.sites)
+            return self._content(None, [], programs.resolve())
+        plans = [self._plan(index, job) for index, job in enumerate(self.scenario.job)]
+        self._require_distinct_jobs(plans)
+        jobs = [
+            self._job(index, job, plan) for index, (job, plan) in enumerate(zip(self.scenario.job, plans, strict=True))
+        ]
+        return self._content(plans[0], jobs, [])
+
+    def _content(self, plan: AggregationPlan | None, jobs: list[dict[str, Any]], programs: list[dict[str, Any]]) -> str:
+        scenario = self.scenario
+        return json.dumps({
+            "fidelity": scenario.fidelity,
+            "seed": scenario.seed,
+            "patience_s": scenario.patience_s,
+            "check_sums": scenario.check_sums,
+            "train": scenario.train,
+            "sites": self._sites(plan, scenario.job[0].bytes),
+            "links": [self._link(link) for link in self.topology.links],
+            "jobs": jobs,
+            "programs": programs,
+            "background": [self._background(index) for index in range(len(scenario.background))],
+            "failures": [self._failure(index) for index in range(len(scenario.failure))],
+        })  # fmt: skip
+
+    def _plan(self, index: int, job: ScenarioJob) -> AggregationPlan:
+        place: Location = ("job", index)
+        try:
+            plan = self._read_or_make(index, job)
+        except (PlanError, TopologyError) as bad:
+            raise self.file.error((*place, "plan" if job.plan else "planner"), f"job {job.name}: {bad}") from None
+        except ValueError as bad:
+            raise self.file.error(place, f"job {job.name}: {bad}") from None
+        for name in [*(node.name for node in plan.nodes), *(worker.name for worker in plan.workers)]:
+            self._site(name, (*place, "plan"), f"the plan of job {job.name} names")
+        self._require_addresses(plan, place)
+        return plan
+
+    def _read_or_make(self, index: int, job: ScenarioJob) -> AggregationPlan:
+        if job.plan is not None:
+            return AggregationPlan.read(self.file.path.parent / job.plan)
+        described = Job(
+            id=index + 1, secret=f"{index + 1:016x}", workers=job.workers, policy=job.policy, codec=job.codec,
+            exponents=job.exponents, lanes=job.lanes, window=job.window, slots=job.slots, mtu_bytes=job.mtu_bytes,
+            gradient_bytes=job.bytes,
+        )  # fmt: skip
+        return make_plan(self.topology, described, PlanOptions(engine="udp"), job.planner)
+
+    def _require_addresses(self, plan: AggregationPlan, place: Location) -> None:
+        """Two plans must agree on who has an address."""
+        for node in plan.nodes:
+            ours = self.topology.node(node.name).address
+            if ours is not None and node.ip != type(node.ip)(ours):
+                problem = f"the plan has {node.name} at {node.ip}, the topology at {ours}: it is for another topology"
+                raise self.file.error((*place, "plan"), problem)
+
+    def _require_distinct_jobs(self, plans: list[AggregationPlan]) -> None:
+        ids = [plan.job.id for plan in plans]
+        for index in range(1, len(plans)):
+            if ids[index] in ids[:index]:
+                raise self.file.error(("job", index), f"two jobs have the id {ids[index]}; give each plan its own")
+
+    def _require_names(self) -> None:
+        names = [job.name for job in self.scenario.job]
+        for index, job in enumerate(self.scenario.job):
+            if (job.program is not None) != (self.scenario.fidelity == "trains"):
+                problem = "trains are of jobs with a `program`, other fidelities of jobs without; change one of them"
+                raise self.file.error(("job", index, "program"), f"job {job.name}: {problem}")
+            if names[index] in names[:index]:
+                raise self.file.error(("job", index, "name"), f"two jobs are called {names[index]}; rename one")
+
+    def _sites(self, plan: AggregationPlan | None, gradient_bytes: int) -> list[dict[str, Any]]:
+        """Nodes; what they add is given in bytes of gradient, and counted in bytes on the wire."""
+        wire_bytes = sum(size for *_, size in streams(plan, gradient_bytes)) if plan else 0
+        factor = wire_bytes / gradient_bytes
+        return [
+            {
+                "name": node.name,
+                "forwards": node.kind == "switch",
+                "adding_bps": node.available_rate_bps * factor or None,
+            }
+            for node in self.topology.nodes
+        ]
+
+    def _link(self, link: Link) -> dict[str, Any]:
+        changes = [change for change in self.scenario.link if change.id == link.id]
+        given = [*changes, self.scenario.links]
+        return {
+            "id": link.id,
+            "source": self.sites[link.source],
+            "target": self.sites[link.target],
+            "forward": self._direction(link, link.source, given),
+            "backward": self._direction(link, link.target, given),
+        }
+
+    def _direction(self, link: Link, node: str, given: list[LinkConditions]) -> dict[str, Any]:
+        def first(field: str, default: Any) -> Any:
+            values = [getattr(conditions, field) for conditions in given]
+            return next((value for value in values if value is not None), default)
+
+        return {
+            "rate_bps": link.bandwidth_from(node),
+            "delay_s": link.delay_from(node),
+            "queue_bytes": first("queue_bytes", DEFAULT_QUEUE_BYTES),
+            "ecn_bytes": first("ecn_bytes", None),
+            "loss": first("loss", link.loss_from(node)),
+            "duplication": first("duplication", 0.0),
+            "reordering": first("reordering", 0.0),
+            "jitter_s": first("jitter_s", 0.0),
+        }
+
+    def _job(self, index: int, job: ScenarioJob, plan: AggregationPlan) -> dict[str, Any]:
+        names = [worker.name for worker in plan.workers]
+        for field in ("starts", "computes"):
+            for name in getattr(job, field):
+                if name not in names:
+                    problem = f"job {job.name}: there is no worker {name}; it has {', '.join(names[:8])}"
+                    raise self.file.error(("job", index, field, name), problem)
+        if job.upload_only and self.scenario.fidelity != "flows":
+            raise self.file.error(
+                ("job", index, "upload_only"), "upload_only: packets bring results down; use the fidelity `flows`"
+            )
+        return {
+            "name": job.name,
+            "plan": plan.model_dump(mode="json", exclude_none=True, exclude={"solution"}),
+            "bytes": job.bytes,
+            "rounds": job.rounds,
+            "workers": [
+                {
+                    "start": job.starts.get(name, job.start).model_dump(),
+                    "compute": job.computes.get(name, job.compute).model_dump(),
+                }
+                for name in names
+            ],
+            "streams": [
+                {
+                    "name": name,
+                    "edges": [[self.sites[child], self.sites[parent]] for child, parent in Tree(parents).edges],
+                    "wire_bytes": float(size),
+                    "lockstep": lockstep,
+                }
+                for name, parents, lockstep, size in streams(plan, job.bytes)
+            ],
+            "barrier": plan.job.codec == "block" and plan.job.exponents == "agreed",
+            "upload_only": job.upload_only,
+        }  # fmt: skip
+
+    def _refuse_disturbances(self) -> None:
+        """Trains have no one who sends besides the jobs, and links that do not fail."""
+        for field in ("background", "failure"):
+            if getattr(self.scenario, field):
+                problem = f"{field}: trains leave it out; remove it, or use the fidelity `packets`"
+                raise self.file.error((field, 0), problem)
+
+    def _background(self, index: int) -> dict[str, Any]:
+        traffic = self.scenario.background[index]
+        place: Location = ("background", index)
+        content = traffic.model_dump(exclude={"source", "target"})
+        content["source"] = self._site(traffic.source, (*place, "source"), "source:")
+        content["target"] = self._site(traffic.target, (*place, "target"), "target:")
+        if traffic.target not in {node.name for node in self.topology.by_distance(traffic.source)}:
+            problem = f"target: {traffic.source} does not reach {traffic.target}; link them, or name another node"
+            raise self.file.error((*place, "target"), problem)
+        return content
+
+    def _failure(self, index: int) -> dict[str, Any]:
+        failure = self.scenario.failure[index]
+        place: Location = ("failure", index)
+        if (failure.link is None) == (failure.node is None):
+            raise self.file.error(place, "a failure is that of a `link` or of a `node`; give one of them")
+        what: dict[str, int]
+        if failure.link is not None:
+            if failure.link not in self.links:
+                known = ", ".join(list(self.links)[:8])
+                raise self.file.error((*place, "link"), f"link: there is no link {failure.link}; there are {known} …")
+            what = {"link": self.links[failure.link]}
+        else:
+            what = {"site": self._site(str(failure.node), (*place, "node"), "node:")}
+        return {"what": what, "at_s": failure.at_s, "until_s": failure.until_s}
+
+    def _site(self, name: str, place: Location, who: str) -> int:
+        if name not in self.sites:
+            known = ", ".join(list(self.sites)[:8])
+            raise self.file.error(place, f"{who} {name}, which the topology does not have; it has {known} …")
+        return self.sites[name]
+
+    def _check_links(self) -> None:
+        """Every link that differs is one of the topology's."""
+        for index, change in enumerate(self.scenario.link):
+            if change.id not in self.links:
+                known = ", ".join(list(self.links)[:8])
+                raise self.file.error(("link", index, "id"), f"id: there is no link {change.id}; there are {known} …")

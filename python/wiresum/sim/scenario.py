@@ -1,0 +1,268 @@
+"""What is to be simulated, as people write it. `docs/simulator.md` documents every field."""
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from wiresum.errors import ScenarioError, WiresumError
+from wiresum.plan.aggregation_plan import Exponents, Lanes, Policy
+from wiresum.plan.document import Document, FileDocument
+from wiresum.plan.job import DEFAULT_MTU_BYTES, DEFAULT_WINDOW
+from wiresum.plan.topology import Name
+
+Fidelity = Literal["packets", "trains", "flows"]
+SwitchPolicy = Literal["pool", "hash", "preempt", "exclusive", "register", "register-counter", "segment", "cache"]
+"""Programs of `crates/switch`."""
+
+DEFAULT_QUEUE_BYTES = 1 << 20
+"""A megabyte a port: what shallow-buffered switches have."""
+DEFAULT_PATIENCE_S = 60.0
+"""Virtual seconds: longer than any recovery, and than most late workers."""
+
+Probability = Annotated[float, Field(ge=0, lt=1)]
+Seconds = Annotated[float, Field(ge=0)]
+
+
+class Constant(Document):
+    """Always the same.
+
+    Attributes:
+        kind: `constant`.
+        seconds: how long.
+    """
+
+    kind: Literal["constant"] = "constant"
+    seconds: Seconds = 0.0
+
+
+class Uniform(Document):
+    """Equally likely between two bounds.
+
+    Attributes:
+        kind: `uniform`.
+        least_s: shortest.
+        most_s: longest.
+    """
+
+    kind: Literal["uniform"]
+    least_s: Seconds
+    most_s: Seconds
+
+
+class Normal(Document):
+    """Normal; what would be below 0 is 0.
+
+    Attributes:
+        kind: `normal`.
+        mean_s: mean.
+        deviation_s: standard deviation.
+    """
+
+    kind: Literal["normal"]
+    mean_s: Seconds
+    deviation_s: Seconds
+
+
+class Exponential(Document):
+    """Exponential, after a constant.
+
+    Attributes:
+        kind: `exponential`.
+        least_s: the constant.
+        mean_s: mean of what comes on top.
+    """
+
+    kind: Literal["exponential"]
+    least_s: Seconds = 0.0
+    mean_s: Seconds
+
+
+class Lognormal(Document):
+    """Log-normal.
+
+    Attributes:
+        kind: `lognormal`.
+        median_s: median.
+        sigma: standard deviation of the logarithm.
+    """
+
+    kind: Literal["lognormal"]
+    median_s: Seconds
+    sigma: Annotated[float, Field(ge=0)]
+
+
+Times = Annotated[Constant | Uniform | Normal | Exponential | Lognormal, Field(discriminator="kind")]
+"""A random number of seconds."""
+NO_TIME = Constant()
+
+
+class LinkConditions(Document):
+    """What links do beyond their rate and delay, each direction alike.
+
+    Attributes:
+        queue_bytes: bytes that wait at most; what comes then is dropped.
+        ecn_bytes: bytes that wait when a packet that joins them is marked; none is where absent.
+        loss: chance that a packet is lost; the topology's where absent.
+        duplication: chance that it comes twice.
+        reordering: chance that it comes up to `jitter_s` late.
+        jitter_s: longest that such a packet, or a second copy, is late.
+    """
+
+    queue_bytes: Annotated[int, Field(gt=0)] | None = None
+    ecn_bytes: Annotated[int, Field(ge=0)] | None = None
+    loss: Probability | None = None
+    duplication: Probability | None = None
+    reordering: Probability | None = None
+    jitter_s: Seconds | None = None
+
+
+class LinkChange(LinkConditions):
+    """One link that differs from the others.
+
+    Attributes:
+        id: the link's, in the topology.
+    """
+
+    id: Name
+
+
+class SwitchProgram(Document):
+    """How switches with little memory sum a job; every switch of the topology that sums runs it.
+
+    Attributes:
+        policy: of its switches, one of `crates/switch`.
+        server: the parameter server that completes sums, or, for `pool`, `cache` and `segment`, the switch at the top.
+        node: the switch that is addressed, for policies that address one; on the way to the server.
+        slots: fragments that each switch holds of the job.
+        base: first slot of the job.
+        memory_slots: fragments that each switch holds of all jobs; as many as this job needs where absent.
+        priority: urgency, for `preempt`.
+        timeout_s: how long nothing is heard before the oldest fragment is sent again.
+    """
+
+    policy: SwitchPolicy
+    server: Name
+    node: Name | None = None
+    slots: Annotated[int, Field(gt=0, lt=1 << 32)]
+    base: Annotated[int, Field(ge=0, lt=1 << 32)] = 0
+    memory_slots: Annotated[int, Field(gt=0, lt=1 << 32)] | None = None
+    priority: Annotated[int, Field(ge=0, le=255)] = 0
+    timeout_s: Annotated[float, Field(gt=0)] = 0.01
+
+
+class ScenarioJob(Document):
+    """Collectives of a group of workers.
+
+    Attributes:
+        name: for people; unique.
+        plan: file of its plan, beside the scenario; made by `planner` where absent.
+        planner: who makes the plan.
+        bytes: float32 bytes of each collective.
+        rounds: collectives, one after another.
+        policy: slot policy of the values.
+        codec: `block` or `fixed:<factor>`.
+        exponents: `agreed` or `expected`.
+        lanes: width and byte order on the wire.
+        window: fragments in flight at each worker.
+        slots: slots at each node; by policy where absent.
+        mtu_bytes: of the largest IP packet.
+        workers: names in rank order; all of the topology where absent.
+        start: when workers begin, after all have joined.
+        compute: how long they compute before each collective.
+        starts: workers whose start is another, by name.
+        computes: workers whose computing is another, by name.
+        program: how switches sum it, with the fidelity `trains`.
+        upload_only: a round ends where the roots have the sum, as in XAgg's example; flows only.
+    """
+
+    name: Name = "job"
+    plan: str | None = None
+    planner: str = "direct"
+    bytes: Annotated[int, Field(ge=4)]
+    rounds: Annotated[int, Field(ge=1)] = 1
+    policy: Policy = "pool"
+    codec: str = "block"
+    exponents: Exponents = "agreed"
+    lanes: Lanes = "int32-le"
+    window: Annotated[int, Field(ge=1)] = DEFAULT_WINDOW
+    slots: Annotated[int, Field(ge=1)] | None = None
+    mtu_bytes: int = DEFAULT_MTU_BYTES
+    workers: list[str] | None = None
+    start: Times = NO_TIME
+    compute: Times = NO_TIME
+    starts: dict[str, Times] = Field(default_factory=dict)
+    computes: dict[str, Times] = Field(default_factory=dict)
+    program: SwitchProgram | None = None
+    upload_only: bool = False
+
+
+class BackgroundTraffic(Document):
+    """Traffic of others, at a constant rate, that heeds nobody.
+
+    Attributes:
+        source: name of the node that sends.
+        target: name of the node that receives.
+        rate_bps: bit/s on the wire.
+        packet_bytes: bytes of a packet on the wire.
+        from_s: when it begins.
+        until_s: when it ends.
+    """
+
+    source: Name
+    target: Name
+    rate_bps: Annotated[float, Field(gt=0)]
+    packet_bytes: Annotated[int, Field(ge=64, le=65535)] = 1514
+    from_s: Seconds = 0.0
+    until_s: Annotated[float, Field(gt=0)]
+
+
+class Failure(Document):
+    """Something breaks; exactly one of `link` and `node`.
+
+    Attributes:
+        link: id of a link.
+        node: name of a node: what runs there stops, and has forgotten everything when it is back.
+        at_s: when.
+        until_s: when it is back; never where absent.
+    """
+
+    link: Name | None = None
+    node: Name | None = None
+    at_s: Seconds
+    until_s: Seconds | None = None
+
+
+class Scenario(FileDocument):
+    """A simulation.
+
+    Attributes:
+        format: `wiresum-scenario/1`.
+        topology: a generator with its options, as `star:workers=8,rate=1gbit`, or a file beside the scenario.
+        fidelity: `packets`: every datagram, by the state machines that run live; `trains`: packets of switch programs,
+            several in one event; `flows`: rates only.
+        train: packets of a train at most.
+        seed: of every random choice.
+        patience_s: virtual seconds that a round may take.
+        check_sums: compare every value of every result with the exact sum; packets only.
+        links: what all links do.
+        link: links that differ.
+        job: what is trained.
+        background: what else is on the links.
+        failure: what breaks.
+    """
+
+    error: ClassVar[type[WiresumError]] = ScenarioError
+    what: ClassVar[str] = "scenario"
+
+    format: Literal["wiresum-scenario/1"]
+    topology: str
+    fidelity: Fidelity = "packets"
+    train: Annotated[int, Field(ge=1, le=64)] = 64
+    seed: Annotated[int, Field(ge=0, lt=1 << 64)] = 1
+    patience_s: Annotated[float, Field(gt=0)] = DEFAULT_PATIENCE_S
+    check_sums: bool = False
+    links: LinkConditions = LinkConditions()
+    link: list[LinkChange] = Field(default_factory=list)
+    job: Annotated[list[ScenarioJob], Field(min_length=1)]
+    background: list[BackgroundTraffic] = Field(default_factory=list)
+    failure: list[Failure] = Field(default_factory=list)

@@ -1,0 +1,95 @@
+"""One scenario with many values: on all cores, and from where it stopped."""
+
+import hashlib
+import itertools
+import json
+import multiprocessing
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wiresum.errors import ScenarioError, SimulationError
+from wiresum.sim.resolve import LoadTopology
+from wiresum.sim.run import run
+from wiresum.sim.source import ScenarioFile
+
+Point = dict[str, Any]
+"""Values of the fields that vary, by place."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What varies.
+
+    Attributes:
+        path: of the scenario.
+        load: finds topologies; a function of a module, as other processes call it.
+        values: of each field, by place as `links.loss`.
+        store: file with a line for each result; those that are there are not computed again.
+    """
+
+    path: Path
+    load: LoadTopology
+    values: Mapping[str, Sequence[Any]]
+    store: Path | None = None
+
+    @property
+    def points(self) -> list[Point]:
+        """Every combination, the last field varying fastest."""
+        return [
+            dict(zip(self.values, combination, strict=True)) for combination in itertools.product(*self.values.values())
+        ]
+
+    def results(self) -> Iterator[dict[str, Any]]:
+        """Each result as it comes: `point`, and `summary` or `error`; known ones first.
+
+        Raises:
+            ScenarioError: the scenario is wrong at some point.
+        """
+        text = self.path.read_text(encoding="utf-8")
+        known = self._known()
+        keys = {key_of(text, point): point for point in self.points}
+        yield from (known[key] for key in keys if key in known)
+        missing = {key: point for key, point in keys.items() if key not in known}
+        for _, point in missing.items():
+            ScenarioFile.read(self.path, point)
+        context = multiprocessing.get_context("spawn")
+        workers = min(len(missing), os.cpu_count() or 1)
+        if not missing:
+            return
+        with ProcessPoolExecutor(workers, mp_context=context) as pool:
+            futures = {pool.submit(simulate_point, self.path, self.load, point): key for key, point in missing.items()}
+            yield from self._collect(futures)
+
+    def _collect(self, futures: Mapping[Future[dict[str, Any]], str]) -> Iterator[dict[str, Any]]:
+        for future in as_completed(futures):
+            result = {"key": futures[future], **future.result()}
+            if self.store:
+                with self.store.open("a", encoding="utf-8") as store:
+                    store.write(json.dumps(result) + "\n")
+            yield result
+
+    def _known(self) -> dict[str, dict[str, Any]]:
+        if self.store is None or not self.store.exists():
+            return {}
+        try:
+            lines = [json.loads(line) for line in self.store.read_text(encoding="utf-8").splitlines() if line]
+        except ValueError as bad:
+            raise ScenarioError(f"{self.store}: not results of a sweep ({bad}); give another file") from None
+        return {line["key"]: line for line in lines}
+
+
+def key_of(text: str, point: Point) -> str:
+    """What tells a result from others: the scenario's text and the values."""
+    return hashlib.sha256(json.dumps([text, point], sort_keys=True).encode()).hexdigest()[:16]
+
+
+def simulate_point(path: Path, load: LoadTopology, point: Point) -> dict[str, Any]:
+    """One point, in a process of its own."""
+    try:
+        return {"point": point, "summary": run(ScenarioFile.read(path, point), load).summary()}
+    except SimulationError as failed:
+        return {"point": point, "error": str(failed)}

@@ -1,0 +1,126 @@
+"""Runs from a file: the same answers at both fidelities, the same trace from the same seed, sweeps that go on."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from wiresum.cli.main import app
+from wiresum.cli.simulate import load
+from wiresum.errors import SimulationError
+from wiresum.plan import Job, plan
+from wiresum.plan.predict import predict
+from wiresum.sim import ScenarioFile, run
+from wiresum.sim.sweep import Sweep
+
+BYTES = 4_000_000
+TEXT = f"""
+format = "wiresum-scenario/1"
+topology = "star:workers=4,rate=1gbit"
+[[job]]
+bytes = {BYTES}
+rounds = 2
+"""
+TOPOLOGIES = {"star": "star:workers=4,rate=1gbit", "servers": "servers:workers=4,servers=1,rate=1gbit", "xagg": "xagg"}
+TOLERANCE = 0.04
+"""What flows leave out: delay, the preamble's round trip, the first packet's way."""
+
+
+@pytest.fixture
+def scenario(tmp_path):
+    path = tmp_path / "it.toml"
+    path.write_text(TEXT)
+    return path
+
+
+def simulated(path, **changes):
+    return run(ScenarioFile.read(path, changes), load)
+
+
+@pytest.mark.parametrize("policy", ["pool", "cache"])
+@pytest.mark.parametrize("topology", TOPOLOGIES.values(), ids=TOPOLOGIES)
+def test_packets_flows_and_the_prediction_agree(scenario, topology, policy):
+    changes = {"topology": topology, "job.0.policy": policy, "job.0.bytes": 4 * BYTES}
+    packets = simulated(scenario, **changes).seconds_of("job")[-1]
+    flows = simulated(scenario, fidelity="flows", **changes).seconds_of("job")[-1]
+    network = load(topology)
+    predicted = predict(network, plan(network, Job(policy=policy)), 4 * BYTES).seconds
+    assert flows == pytest.approx(predicted, rel=1e-6)
+    assert flows <= packets * 1.001
+    assert packets == pytest.approx(flows, rel=TOLERANCE)
+
+
+def test_sums_are_compared(scenario):
+    outcome = simulated(scenario, **{"check_sums": True, "links.loss": 0.01, "links.duplication": 0.01})
+    assert outcome.end["checked_values"] == 2 * 4 * BYTES // 4
+    assert outcome.count("added") > 0
+
+
+def test_the_seed_is_all_that_a_run_depends_on(scenario):
+    traces = [simulated(scenario, **{"links.loss": 0.01, "seed": seed}).end["trace"] for seed in (1, 1, 2)]
+    assert traces[0] == traces[1] != traces[2]
+
+
+def test_the_root_gets_each_workers_gradient(scenario):
+    outcome = simulated(scenario)
+    into = sum(link["wire_bytes"] for link in outcome.links if link["target"] == "switch")
+    assert 2 * 4 * BYTES < into < 1.05 * 2 * 4 * BYTES
+
+
+def test_a_job_that_cannot_go_on_names_who_is_missing(scenario):
+    with scenario.open("a") as text:
+        text.write('[[failure]]\nnode = "w2"\nat_s = 0.01\n')
+    with pytest.raises(SimulationError, match=r"no progress since .*no contribution .*w2"):
+        simulated(scenario, patience_s=1.0)
+
+
+def test_a_sweep_goes_on_where_it_stopped(scenario, tmp_path):
+    store = tmp_path / "results.jsonl"
+    values = {"job.0.bytes": [400_000, 800_000], "fidelity": ["flows"]}
+    first = Sweep(scenario, load, {**values, "job.0.bytes": [400_000]}, store)
+    assert len(list(first.results())) == 1
+    begun = store.read_text()
+    results = list(Sweep(scenario, load, values, store).results())
+    assert store.read_text().startswith(begun)
+    assert len(store.read_text().splitlines()) == 2
+    means = [result["summary"]["jobs"]["job"]["mean_s"] for result in results]
+    assert means[1] == pytest.approx(2 * means[0], rel=0.01)
+
+
+def test_the_command_prints_json_lines_and_pictures(scenario, tmp_path):
+    lines, picture = tmp_path / "out.jsonl", tmp_path / "out.png"
+    arguments = ["simulate", str(scenario), "--json", "--jsonl", str(lines), "--plot", str(picture)]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert len(json.loads(result.stdout)["round"]) == 2
+    records = [json.loads(line)["record"] for line in lines.read_text().splitlines()]
+    assert records[-1] == "end"
+    assert picture.stat().st_size > 0
+
+
+def test_the_command_shows_tables(scenario):
+    result = CliRunner().invoke(app, ["simulate", str(scenario), "--set", "fidelity=flows"])
+    assert result.exit_code == 0, result.output
+    assert "w0 → switch" in result.stdout
+
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+
+
+@pytest.mark.parametrize("policy", ["hash", "preempt", "exclusive", "register", "pool", "cache"])
+def test_switch_programs_sum_exactly(policy):
+    changes = {"job.0.program.policy": policy, "job.0.bytes": 400_000, "job.0.rounds": 2, "check_sums": True}
+    if policy in {"exclusive", "register"}:
+        changes["job.0.program.node"] = "leaf1"
+    if policy in {"pool", "cache"}:
+        changes["job.0.program.server"] = "spine0"
+    outcome = run(ScenarioFile.read(EXAMPLES / "asynchrony.toml", changes), load)
+    fragments = -(-400_000 // 1408)  # 352 values fill 1500 bytes
+    assert outcome.end["checked_values"] == 2 * 9 * fragments
+    assert outcome.count("added") > 0
+
+
+def test_the_examples_can_be_simulated():
+    for path in EXAMPLES.glob("*.toml"):
+        assert run(ScenarioFile.read(path, {"job.0.bytes": 100_000}), load).rounds
