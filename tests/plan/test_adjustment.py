@@ -89,6 +89,13 @@ def test_the_root_is_replaced_by_a_free_server():
     assert {str(move) for move in after.moves} == {f"{name} moves from PS to S3" for name in ("S1", "S2", "W7")}
 
 
+def test_rates_are_negotiated_within_what_other_work_leaves():
+    loads = {"S1": WITHOUT_MEMORY, "S2": Load(bandwidth_bps=0.9e9)}
+    after = adjust(plan(xagg(), Job()), xagg(), loads).plan
+    left = {node.name: (node.ingress_bps, node.egress_bps) for node in after.nodes}
+    assert left == {"PS": (10**9, 10**9), "S2": (900_000_000, 900_000_000)}
+
+
 def test_a_root_that_none_can_replace_is_an_error():
     with pytest.raises(PlanError, match="PS has no idle core; free one; or add a free server"):
         adjust(plan(xagg(), Job()), xagg(), {"PS": Load(idle_cores=0)})

@@ -67,6 +67,11 @@ def crowd(workers: int) -> dict:
     return content
 
 
+SOLUTION = {
+    "solver": "highs", "status": "optimal", "objective": "link bytes", "value": 25000, "bound": 24999.5, "gap": 2e-5,
+    "seed": 7, "seconds": 0.5,
+}  # fmt: skip
+
 GOOD = {
     "example": json.loads(EXAMPLE.read_text()),
     "tree": tree_plan(),
@@ -80,6 +85,9 @@ GOOD = {
     "port 0": changed("nodes.0.address", "10.0.0.1:0"),
     "capitals in the secret": changed("job.secret", "ABCDEFabcdef0123"),
     "all over TCP": all_engines("tcp"),
+    "a proven solution": changed("solution", SOLUTION),
+    "a bare solution": changed("solution", {key: SOLUTION[key] for key in ("solver", "status", "objective", "value")}),
+    "no solution": changed("solution", None),
     "fixed codec": changed("job.codec", "fixed:1e8"),
     "expected exponents": changed("job.exponents", "expected"),
     "128 workers on 16 bits": crowd(128),
@@ -88,6 +96,11 @@ GOOD = {
 BAD = {
     "format": changed("format", "wiresum-plan/2"),
     "unknown field": changed("job.speed", 1),
+    "unknown status": changed("solution", SOLUTION | {"status": "good"}),
+    "solution with more": changed("solution", SOLUTION | {"cost": 1}),
+    "solution without a value": changed("solution", {key: SOLUTION[key] for key in SOLUTION if key != "value"}),
+    "negative seed": changed("solution", SOLUTION | {"seed": -1}),
+    "gap as text": changed("solution", SOLUTION | {"gap": "1 %"}),
     "no bandwidth": changed("nodes.0.ingress_bps", 0),
     "bandwidth too large": changed("nodes.0.egress_bps", 2**53 + 1),
     "bandwidth as fraction": changed("workers.0.egress_bps", 0.5),

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from wiresum.plan import AggregationPlan, Evaluation, Link, Node, Topology
-from wiresum.plan.aggregation_plan import PlanJob, PlanNode, PlanWorker, SubModel, TreeNode
+from wiresum.plan.aggregation_plan import PlanJob, PlanNode, PlanWorker, Solution, SubModel, TreeNode
 from wiresum.plan.evaluation import WorkerEvaluation
+from wiresum.sim.scenario import BackgroundTraffic, Failure, LinkConditions, Scenario, ScenarioJob, SwitchProgram
 
 SPEC = Path(__file__).parents[2] / "spec"
 SECTIONS = {
@@ -16,6 +17,7 @@ SECTIONS = {
     ("topology.md", "Node"): Node,
     ("topology.md", "Link"): Link,
     ("plan.md", "Plan"): AggregationPlan,
+    ("plan.md", "Solution"): Solution,
     ("plan.md", "Job"): PlanJob,
     ("plan.md", "Node"): PlanNode,
     ("plan.md", "Worker"): PlanWorker,
@@ -23,6 +25,12 @@ SECTIONS = {
     ("plan.md", "Tree node"): TreeNode,
     ("plan.md", "Evaluation"): Evaluation,
     ("plan.md", "Evaluated worker"): WorkerEvaluation,
+    ("../docs/simulator.md", "Scenario"): Scenario,
+    ("../docs/simulator.md", "Link conditions"): LinkConditions,
+    ("../docs/simulator.md", "Scenario job"): ScenarioJob,
+    ("../docs/simulator.md", "Switch program"): SwitchProgram,
+    ("../docs/simulator.md", "Background traffic"): BackgroundTraffic,
+    ("../docs/simulator.md", "Failure"): Failure,
 }
 
 

@@ -20,7 +20,7 @@ from wiresum.plan.forest.solver import solve
 pytest.importorskip("highspy", reason="the solver is not installed: `make build`")
 
 from wiresum.plan.forest.generation import Generation
-from wiresum.plan.forest.highs import INFINITY, Programme
+from wiresum.plan.optimisation.programme import INFINITY, Programme
 
 RATE = 200e6
 LIMIT_S = 60.0
@@ -226,10 +226,10 @@ def test_a_solver_that_does_not_end_is_ended_and_its_last_line_counts(monkeypatc
     deaf = f"print({forest.to_json()!r}, flush=True); print('{{', end='', flush=True); import time; time.sleep(600)"
     popen = subprocess.Popen
     monkeypatch.setattr(
-        "wiresum.plan.forest.solver.subprocess.Popen",
+        "wiresum.plan.optimisation.process.subprocess.Popen",
         lambda _, **options: popen([sys.executable, "-c", deaf], **options),
     )
-    monkeypatch.setattr("wiresum.plan.forest.solver.GRACE_S", 1.0)
+    monkeypatch.setattr("wiresum.plan.optimisation.process.GRACE_S", 1.0)
     assert solve(instance, 0.5).to_json() == forest.to_json()
 
 

@@ -7,6 +7,9 @@ from wiresum import wire
 from wiresum.errors import PlanError
 from wiresum.plan import PLANNERS, AggregationPlan, Job, Link, Node, PlanOptions, Topology, plan, star, xagg
 from wiresum.plan.job import IP_UDP_BYTES, values_for_mtu
+from wiresum.plan.models import equal_parts
+from wiresum.plan.planners import SWITCH_PLANNERS
+from wiresum.plan.topologies import goat, ingo
 
 
 def children(made: AggregationPlan, node: str) -> list[str]:
@@ -20,13 +23,26 @@ def children(made: AggregationPlan, node: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("planner", PLANNERS)
+NEED_SERVERS = {"byteps"}
+"""Tested in `test_rivals`."""
+
+
+@pytest.mark.parametrize("planner", sorted(PLANNERS.keys() - SWITCH_PLANNERS.keys() - NEED_SERVERS))
 @pytest.mark.parametrize("policy", ["pool", "cache"])
 @pytest.mark.parametrize("topology", [star(1), star(4), star(64), xagg()], ids=["star1", "star4", "star64", "xagg"])
 def test_every_planner_makes_a_valid_plan(planner, policy, topology):
     made = plan(topology, Job(policy=policy), planner=planner)
     assert AggregationPlan.parse(made.to_json()) == made
     assert [worker.name for worker in made.workers] == [worker.name for worker in topology.workers]
+
+
+@pytest.mark.parametrize("planner", SWITCH_PLANNERS)
+@pytest.mark.parametrize("topology", [goat(), ingo(), xagg()], ids=["goat", "ingo", "xagg"])
+def test_every_planner_of_switch_networks_makes_a_valid_plan(planner, topology):
+    made = plan(topology, Job(sub_models=equal_parts("model", 8_000_000, 3)), planner=planner)
+    assert AggregationPlan.parse(made.to_json()) == made
+    assert made.solution is not None
+    assert made.node(made.sub_models[1].tree[0].node).name in {"ps", "PS"}
 
 
 def test_a_star_sums_at_its_switch():

@@ -43,6 +43,7 @@ XDP_ENGINES: Final[frozenset[Engine]] = frozenset({"xdp", "af_xdp"})
 Role = Literal["exponents", "values"]
 Policy = Literal["pool", "cache"]
 Exponents = Literal["agreed", "expected"]
+SolutionStatus = Literal["optimal", "feasible", "time_limit", "heuristic"]
 
 
 class PlanJob(Document):
@@ -215,6 +216,36 @@ class SubModel(Document):
         return self.slots * SLOT_VERSIONS * payload_bytes
 
 
+class Solution(Document):
+    """How good a planner's answer is, and how it was found.
+
+    Attributes:
+        solver: what found it.
+        status: `optimal`: no answer is better; `feasible`: a better one may exist, by `gap` at most if there is a
+            bound; `time_limit`: likewise, and more time may find it; `heuristic`: nothing is proven.
+        objective: what was minimised, with its unit.
+        value: of this answer.
+        bound: no answer is below.
+        gap: (value − bound) / value.
+        seed: of random choices.
+        seconds: that the planner took.
+    """
+
+    solver: str
+    status: SolutionStatus
+    objective: str
+    value: float
+    bound: float | None = None
+    gap: float | None = None
+    seed: U32 | None = None
+    seconds: float | None = None
+
+    def __str__(self) -> str:
+        """For people."""
+        proof = "" if self.gap is None else f", gap {self.gap:.2%}"
+        return f"{self.solver}: {self.status}, {self.objective} {self.value:.6g}{proof}"
+
+
 class AggregationPlan(FileDocument):
     """Where each fragment of one job is summed."""
 
@@ -223,6 +254,7 @@ class AggregationPlan(FileDocument):
 
     format: Literal["wiresum-plan/1"]
     planner: str = ""
+    solution: Solution | None = None
     job: PlanJob
     nodes: list[PlanNode]
     workers: Annotated[list[PlanWorker], Field(min_length=1)]

@@ -1,6 +1,7 @@
 """Files that people write by hand: strict models, and errors that name the field and the remedy."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -70,10 +71,19 @@ class FileDocument(Document):
         Path(path).write_text(self.to_json(), encoding="utf-8")
 
 
-def describe(invalid: ValidationError) -> str:
-    """One line for each bad field: its place, what is wrong, and what to do."""
+Location = tuple[int | str, ...]
+"""Where in a document: names of fields, and indices into lists."""
+
+
+def describe(invalid: ValidationError, place: Callable[[Location], str] = lambda _: "") -> str:
+    """One line for each bad field: its place, what is wrong, and what to do.
+
+    Args:
+        invalid: what is wrong.
+        place: what comes before a field's name, such as its line in a file.
+    """
     errors = invalid.errors(include_url=False)
-    lines = [_describe_one(error) for error in errors[:MAX_REPORTED_ERRORS]]
+    lines = [place(error["loc"]) + _describe_one(error) for error in errors[:MAX_REPORTED_ERRORS]]
     if len(errors) > len(lines):
         lines.append(f"… and {len(errors) - len(lines)} more")
     return lines[0] if len(lines) == 1 else "".join(f"\n  {line}" for line in lines)
@@ -92,7 +102,7 @@ def _describe_one(error: ErrorDetails) -> str:
     return f"{field}: {message[0].lower()}{message[1:]}, not {json.dumps(error['input'], default=str)[:60]}"
 
 
-def _field(location: tuple[int | str, ...]) -> str:
+def _field(location: Location) -> str:
     parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in location]
     return "".join(parts).removeprefix(".")
 

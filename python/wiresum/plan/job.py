@@ -20,6 +20,18 @@ DEFAULT_GRADIENT_BYTES = 64 * 10**6
 """Largest collective that `cache` holds whole, unless the job says otherwise: DDP's buckets are 25 MiB."""
 
 
+class JobSubModel(Document):
+    """A part of the gradient that planners may place by itself, such as a layer.
+
+    Attributes:
+        name: of the layer, or of the layers that were put together.
+        bytes: of its gradient, as float32.
+    """
+
+    name: str
+    bytes: Annotated[int, Field(gt=0)]
+
+
 class Job(Document):
     """A job as its user describes it.
 
@@ -37,6 +49,7 @@ class Job(Document):
         window: most fragments that a worker has sent without an acknowledgement.
         slots: slots of the values at each node; chosen from policy, window and gradient where absent.
         gradient_bytes: bytes of float32 in the largest collective; under `cache` it fits the slots whole.
+        sub_models: what planners of switch networks place one by one; the gradient as one where absent.
     """
 
     id: U16 = 1
@@ -51,6 +64,7 @@ class Job(Document):
     window: Annotated[int, Field(ge=1, le=MAX_SLOTS)] = DEFAULT_WINDOW
     slots: Annotated[int, Field(ge=1, le=MAX_SLOTS)] | None = None
     gradient_bytes: Annotated[int, Field(gt=0)] = DEFAULT_GRADIENT_BYTES
+    sub_models: Annotated[list[JobSubModel], Field(min_length=1)] | None = None
 
     @model_validator(mode="after")
     def _gradient_fits(self) -> Self:
@@ -59,6 +73,11 @@ class Job(Document):
                 f"gradient_bytes: {self.fragments} fragments exceed {MAX_SLOTS} slots; use the policy `pool`"
             )
         return self
+
+    @property
+    def parts(self) -> list[JobSubModel]:
+        """The sub-models, at least one."""
+        return self.sub_models or [JobSubModel(name="model", bytes=self.gradient_bytes)]
 
     @property
     def packet_values(self) -> int:

@@ -4,13 +4,16 @@ from typing import Annotated
 
 from pydantic import Field
 
-from wiresum.plan.aggregation_plan import MAX_U16, Engine
+from wiresum.plan.aggregation_plan import MAX_U16, U32, Engine
 from wiresum.plan.document import Document
 from wiresum.plan.evaluation import Evaluation
 from wiresum.wire import DEFAULT_PORT, MAX_CONTRIBUTORS
 
 DEFAULT_TIME_LIMIT_S = 30.0
 """Testbeds take a second; 64 workers and 16 servers some."""
+
+MAX_TRIES = 1000
+"""More seeds than that find nothing better on any network here."""
 
 
 class PlanOptions(Document):
@@ -21,6 +24,8 @@ class PlanOptions(Document):
         port: where they receive.
         k: most children of an aggregator, for planners of k-ary trees; chosen by them where absent.
         evaluation: a measured round of each worker, for planners that put similar workers together.
+        seed: of planners that choose at random.
+        tries: how often these choose, with seeds from `seed` on; the best counts.
         time_limit_s: how long a planner that searches may take; it then answers with the best that it has found.
     """
 
@@ -28,4 +33,6 @@ class PlanOptions(Document):
     port: Annotated[int, Field(ge=1, le=MAX_U16)] = DEFAULT_PORT
     k: Annotated[int, Field(ge=2, le=MAX_CONTRIBUTORS)] | None = None
     evaluation: Evaluation | None = None
+    seed: U32 = 0
+    tries: Annotated[int, Field(ge=1, le=MAX_TRIES)] = 1
     time_limit_s: Annotated[float, Field(gt=0)] = DEFAULT_TIME_LIMIT_S

@@ -14,6 +14,7 @@ from wiresum.plan.aggregation_plan import (
     PlanJob,
     PlanNode,
     PlanWorker,
+    Solution,
     SubModel,
     TreeNode,
     WorkerChild,
@@ -62,7 +63,13 @@ def participants(topology: Topology, job: Job) -> list[Node]:
 
 
 def assemble(
-    planner: str, topology: Topology, job: Job, options: PlanOptions, shards: Sequence[Shard]
+    planner: str,
+    topology: Topology,
+    job: Job,
+    options: PlanOptions,
+    shards: Sequence[Shard],
+    *,
+    solution: Solution | None = None,
 ) -> AggregationPlan:
     """A plan with one stream of values for each shard; the exponents take the tree of the first.
 
@@ -72,6 +79,7 @@ def assemble(
         job: what is placed.
         options: the operator's choices.
         shards: at least one; in each tree every worker has a parent.
+        solution: how good the planner's answer is, where that is known.
 
     Raises:
         PlanError: a tree has several roots or a cycle, the plan breaks a rule of `spec/plan.md`, or a node has too
@@ -85,6 +93,7 @@ def assemble(
     plan = AggregationPlan.build(
         format=FORMAT,
         planner=planner,
+        solution=solution,
         job=_job(job),
         nodes=[plan_node(topology, topology.node(name), index, options) for index, name in enumerate(names)],
         workers=[

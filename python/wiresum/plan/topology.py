@@ -1,8 +1,9 @@
 """A network: nodes and the links between them. `spec/topology.md` documents every field."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from ipaddress import IPv4Network, ip_address
+from itertools import chain
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -13,7 +14,8 @@ from wiresum.plan.document import Document, FileDocument
 DEFAULT_SUBNET = IPv4Network("10.99.0.0/16")
 """Addresses of nodes that a topology gives none: hosts from below, summing switches from .0.254 down."""
 MAX_HOSTS = 200
-"""Hosts that get an address by default; above them are the switches' addresses."""
+"""Hosts of a testbed, whose addresses end in 1 to 200; above them are the switches' addresses. In larger networks,
+hosts go on at the next 256 addresses, and switches from the subnet's end down."""
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,31}$")]
 """Names become parts of namespace and file names."""
@@ -211,8 +213,9 @@ class Topology(FileDocument):
     def with_addresses(self) -> "Topology":
         """The topology with an address at every worker and every summing node that had none."""
         taken = {node.address for node in self.nodes}
-        below = (DEFAULT_SUBNET[n] for n in range(1, MAX_HOSTS + 1))
-        above = (DEFAULT_SUBNET[n] for n in range(254, MAX_HOSTS, -1))
+        middle, end = DEFAULT_SUBNET.num_addresses // 2, DEFAULT_SUBNET.num_addresses - 2
+        below = (DEFAULT_SUBNET[n] for n in chain(range(1, MAX_HOSTS + 1), range(256, middle)))
+        above = (DEFAULT_SUBNET[n] for n in chain(range(254, MAX_HOSTS, -1), range(end, middle, -1)))
         free_host = (str(address) for address in below if str(address) not in taken)
         free_switch = (str(address) for address in above if str(address) not in taken)
 
@@ -235,5 +238,5 @@ def _require(condition: bool, field: str, problem: str) -> None:
 
 
 def _require_unique(where: str, field: str, values: list[str]) -> None:
-    repeated = next((value for value in values if values.count(value) > 1), None)
+    repeated = next((value for value, count in Counter(values).items() if count > 1), None)
     _require(repeated is None, where, f"two have the {field} {repeated}; each needs its own")

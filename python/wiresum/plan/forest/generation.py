@@ -15,10 +15,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from wiresum.plan.forest.highs import INFINITY, Outcome, Programme
 from wiresum.plan.forest.instance import Instance, Tree, Vector
 from wiresum.plan.forest.pricing import Prices, cheapest, search
 from wiresum.plan.forest.solution import Forest
+from wiresum.plan.optimisation.programme import INFINITY, Outcome, Programme
 
 GAP = 1e-6
 """Between rate and bound, relative: less is optimal. In the end rates are shares of some thousand packets."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from wiresum.plan.forest.highs import Programme
 from wiresum.plan.forest.instance import ABSENT, Instance, Tree, Uses, Vector
+from wiresum.plan.optimisation.programme import Programme
 
 TIDINESS = 1e-9
 """Price of a server beside everything else, so that a tree has none that is merely free. Subtracted from the bound."""

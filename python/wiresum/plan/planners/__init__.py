@@ -1,26 +1,60 @@
 """Planners: one file each, and one line here.
 
-A planner is a function `(topology, job, options) -> AggregationPlan`. It is judged by the plan's own validation and
-by what the runners measure, never by itself.
+There are two kinds. A planner of trees is a function `(topology, job, options) -> AggregationPlan`. A planner of switch
+networks is a function `(instance, options) -> Assignment`, for networks of thousands of nodes too; `PLANNERS` has it as
+the former. They are judged by the plan's own validation and by what the runners measure, never by themselves.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from wiresum.errors import PlanError
 from wiresum.plan.aggregation_plan import AggregationPlan
+from wiresum.plan.assignment import Assignment, Instance, as_plan, validate
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
+from wiresum.plan.planners.byteps import byteps
 from wiresum.plan.planners.direct import direct
 from wiresum.plan.planners.forest import forest
+from wiresum.plan.planners.goat import goat, krgs, krgs_paper
+from wiresum.plan.planners.grid import grid
+from wiresum.plan.planners.ingo import ingo
+from wiresum.plan.planners.on_the_way import atp, atp_static, esa, geryon, switchml
+from wiresum.plan.planners.ps import ps
+from wiresum.plan.planners.r_ingo import r_ingo
 from wiresum.plan.planners.xagg import xagg
 from wiresum.plan.topology import Topology
 
 Planner = Callable[[Topology, Job, PlanOptions], AggregationPlan]
+SwitchPlanner = Callable[[Instance, PlanOptions], Assignment]
+
+SWITCH_PLANNERS: dict[str, SwitchPlanner] = {
+    "goat": goat,
+    "krgs": krgs,
+    "krgs_paper": krgs_paper,
+    "ps": ps,
+    "ingo": ingo,
+    "r-ingo": r_ingo,
+    "grid": grid,
+    "atp": atp,
+    "atp_static": atp_static,
+    "switchml": switchml,
+    "esa": esa,
+    "geryon": geryon,
+}
+"""By the name that a command line takes."""
+
+
+def _plan_switches(name: str, topology: Topology, job: Job, options: PlanOptions) -> AggregationPlan:
+    return as_plan(name, SWITCH_PLANNERS[name](Instance.of(topology, job), options), options)
+
 
 PLANNERS: dict[str, Planner] = {
     "direct": direct,
     "xagg": xagg,
     "forest": forest,
+    "byteps": byteps,
+    **{name: partial(_plan_switches, name) for name in SWITCH_PLANNERS},
 }
 """By the name that a command line takes."""
 
@@ -34,3 +68,14 @@ def plan(topology: Topology, job: Job, options: PlanOptions | None = None, plann
     if planner not in PLANNERS:
         raise PlanError(f"there is no planner {planner}; choose from {', '.join(PLANNERS)}")
     return PLANNERS[planner](topology.with_addresses(), job, options or PlanOptions())
+
+
+def assign(topology: Topology, job: Job, options: PlanOptions | None = None, planner: str = "ps") -> Assignment:
+    """Places a job on a switch network of any size.
+
+    Raises:
+        PlanError: no such planner of switch networks, or it found no place for the job; the message says why.
+    """
+    if planner not in SWITCH_PLANNERS:
+        raise PlanError(f"{planner} is no planner of switch networks; choose from {', '.join(SWITCH_PLANNERS)}")
+    return validate(SWITCH_PLANNERS[planner](Instance.of(topology, job), options or PlanOptions()))

@@ -9,20 +9,30 @@ Example:
     0.411
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from wiresum.errors import PlanError
 from wiresum.plan.aggregation_plan import AggregationPlan, Policy
 from wiresum.plan.placement import Parents, parents_of
 from wiresum.plan.predict.fluid import simulate
 from wiresum.plan.predict.framing import wire_bytes
-from wiresum.plan.predict.network import Network
+from wiresum.plan.predict.network import Network, Routes
 from wiresum.plan.predict.prediction import FlowRates, LinkLoad, Prediction
 from wiresum.plan.predict.ring import predict_ring
 from wiresum.plan.predict.schedule import Schedule
 from wiresum.plan.topology import Topology
 
-__all__ = ["FlowRates", "LinkLoad", "Network", "Prediction", "bound_tree", "predict", "predict_ring", "predict_tree"]
+__all__ = [
+    "FlowRates",
+    "LinkLoad",
+    "Network",
+    "Prediction",
+    "bound_tree",
+    "predict",
+    "predict_ring",
+    "predict_tree",
+    "predict_trees",
+]
 
 
 def predict(
@@ -59,7 +69,7 @@ def predict(
         starts = {worker.name: max(starts.values(), default=0.0) for worker in plan.workers}
     schedule = Schedule(Network(topology), upload_only)
     total = sum(wire_bytes(plan, sub_model, bytes) for sub_model in plan.sub_models)
-    for names, parents, lockstep, size in _streams(plan, bytes):
+    for names, parents, lockstep, size in streams(plan, bytes):
         schedule.add_tree(parents, size, starts=starts, stream=names, lockstep=lockstep, adding_factor=total / bytes)
     return _run(schedule)
 
@@ -83,10 +93,28 @@ def predict_tree(
         >>> predict_tree(star(2), tree, 62.5e6).seconds
         1.0
     """
+    return predict_trees(topology, [(parents, bytes)], starts=starts, upload_only=upload_only, policy=policy)
+
+
+def predict_trees(
+    topology: Topology,
+    trees: Sequence[tuple[Parents, float]],
+    *,
+    starts: Mapping[str, float] | None = None,
+    upload_only: bool = False,
+    policy: Policy = "cache",
+    routes: Routes | None = None,
+) -> Prediction:
+    """Predicts trees that are summed at the same time, each with its bytes, over `routes` where there are some.
+
+    Otherwise as `predict_tree`.
+    """
     starts = starts or {}
-    _check_starts(starts, [name for name in parents if name not in parents.values()])
-    schedule = Schedule(Network(topology), upload_only)
-    schedule.add_tree(parents, bytes, starts=starts, lockstep=policy == "pool")
+    network = Network(topology, routes)
+    schedule = Schedule(network, upload_only)
+    for number, (parents, bytes) in enumerate(trees):
+        _check_starts(starts, [name for name in parents if name not in parents.values()])
+        schedule.add_tree(parents, bytes, starts=starts, stream=f"values{number}", lockstep=policy == "pool")
     return _run(schedule)
 
 
@@ -97,8 +125,12 @@ def bound_tree(topology: Topology, parents: Parents, bytes: float) -> float:
     return schedule.bound_seconds()
 
 
-def _streams(plan: AggregationPlan, gradient_bytes: int) -> list[tuple[str, Parents, bool, int]]:
-    """Sub-models with the same tree as one: names, tree, lockstep, bytes on the wire."""
+def streams(plan: AggregationPlan, gradient_bytes: int) -> list[tuple[str, Parents, bool, int]]:
+    """The flows of a plan: sub-models with the same tree as one.
+
+    Returns:
+        For each tree the names of its sub-models, the tree, whether its edges move in step, and bytes on the wire.
+    """
     groups: dict[str, list[int]] = {}
     for index, sub_model in enumerate(plan.sub_models):
         groups.setdefault(str(sub_model.tree), []).append(index)

@@ -1,6 +1,7 @@
 """Paths through a topology, and what they share."""
 
 from collections import deque
+from collections.abc import Mapping
 
 from wiresum.errors import PlanError
 from wiresum.plan.predict.flow import Capacity
@@ -10,15 +11,24 @@ UNLIMITED_BPS = 1e15
 """Stands for a link without a bandwidth: faster than any that has one."""
 
 
+Routes = Mapping[tuple[str, str], tuple[Capacity, ...]]
+"""By source and target: the directions of links between them."""
+
+
 class Network:
     """A topology as a planner sees it: the way from one node to another, and how much each direction carries.
+
+    Args:
+        topology: nodes and links.
+        routes: ways that were chosen; between other nodes it is the shortest.
 
     Attributes:
         capacities: bit/s of each direction of each link, Ethernet headers included.
     """
 
-    def __init__(self, topology: Topology) -> None:
+    def __init__(self, topology: Topology, routes: Routes | None = None) -> None:
         self.topology = topology
+        self._routes = routes or {}
         self.capacities = {
             Capacity(link.id, end, link.other_end(end)): link.bandwidth_from(end) or UNLIMITED_BPS
             for link in topology.links
@@ -32,13 +42,15 @@ class Network:
         self._trees: dict[str, dict[str, Capacity]] = {}
 
     def path(self, source: str, target: str) -> tuple[Capacity, ...]:
-        """The directions of links from one node to another: the fewest, the topology's first among equals.
+        """The directions of links from one node to another: as chosen, or the fewest, the first among equals.
 
         Workers and servers do not forward.
 
         Raises:
             PlanError: there is no way.
         """
+        if (source, target) in self._routes:
+            return self._routes[source, target]
         arrivals = self._arrivals(source)
         if target not in arrivals:
             raise PlanError(f"{source} does not reach {target} in topology {self.topology.name}; link them by switches")

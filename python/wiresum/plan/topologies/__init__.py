@@ -2,6 +2,10 @@
 
 from collections.abc import Callable
 
+from wiresum.plan.topologies.fat_tree import fat_tree
+from wiresum.plan.topologies.goat import goat
+from wiresum.plan.topologies.ingo import ingo
+from wiresum.plan.topologies.leaf_spine import leaf_spine
 from wiresum.plan.topologies.servers import servers
 from wiresum.plan.topologies.star import star
 from wiresum.plan.topologies.stragglers import stragglers
@@ -9,6 +13,10 @@ from wiresum.plan.topologies.xagg import xagg
 from wiresum.plan.topology import Topology
 
 TOPOLOGIES: dict[str, Callable[..., Topology]] = {
+    "fat-tree": fat_tree,
+    "goat": goat,
+    "ingo": ingo,
+    "leaf-spine": leaf_spine,
     "servers": servers,
     "star": star,
     "stragglers": stragglers,
@@ -16,4 +24,4 @@ TOPOLOGIES: dict[str, Callable[..., Topology]] = {
 }
 """By the name that a command line takes."""
 
-__all__ = ["TOPOLOGIES", "servers", "star", "stragglers", "xagg"]
+__all__ = ["TOPOLOGIES", "fat_tree", "goat", "ingo", "leaf_spine", "servers", "star", "stragglers", "xagg"]

@@ -9,7 +9,8 @@ from pydantic import Field
 
 from wiresum import wire
 from wiresum.errors import PlanError
-from wiresum.plan.aggregation_plan import AggregationPlan, SubModel, TreeNode
+from wiresum.plan.aggregation_plan import AggregationPlan, PlanNode, SubModel, TreeNode
+from wiresum.plan.bandwidth import bandwidths
 from wiresum.plan.document import Document
 from wiresum.plan.options import PlanOptions
 from wiresum.plan.placement import Parents, numbered_tree, parents_of, plan_node
@@ -96,7 +97,8 @@ def adjust(plan: AggregationPlan, topology: Topology, loads: Mapping[str, Load] 
     if not reasons:
         return Adjustment(plan)
     note = f"{plan.planner}; adjusted: " + "; ".join(reason.split(";")[0] for reason in reasons)
-    return Adjustment(changed.model_copy(update={"planner": note}), reasons, _moves(plan, changed))
+    nodes = [_with_bandwidths(node, now) for node in changed.nodes]
+    return Adjustment(changed.model_copy(update={"planner": note, "nodes": nodes}), reasons, _moves(plan, changed))
 
 
 def with_loads(topology: Topology, loads: Mapping[str, Load]) -> Topology:
@@ -125,6 +127,12 @@ def _loaded_node(node: Node, load: Load) -> Node:
 def _loaded_link(link: Link, left_bps: float) -> Link:
     there, back = (min(link.bandwidth_from(end) or left_bps, left_bps) for end in (link.source, link.target))
     return link.model_copy(update={"bandwidth_bps": there, "reverse_bandwidth_bps": back})
+
+
+def _with_bandwidths(node: PlanNode, topology: Topology) -> PlanNode:
+    """What other work leaves to a server, so that rates are negotiated within it."""
+    left = bandwidths(topology, node.name)
+    return node.model_copy(update={"ingress_bps": left.ingress, "egress_bps": left.egress})
 
 
 @dataclass(frozen=True)

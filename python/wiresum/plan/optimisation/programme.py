@@ -7,20 +7,23 @@ from dataclasses import dataclass, field
 
 import highspy
 import numpy as np
+from numpy.typing import NDArray
 
-from wiresum.plan.forest.instance import Vector
-
+Vector = NDArray[np.float64]
+Indices = NDArray[np.int64]
 INFINITY = highspy.kHighsInf
+NONE: Vector = np.zeros(0)
+"""What rows are joined to, so that there may be none."""
 MIP_GAP = 1e-7
-"""Relative; of one pricing problem. The bound that is reported takes what is left into account."""
+"""Relative; of one integer programme. The bound that is reported takes what is left into account."""
 
 
 @dataclass
 class Programme:
-    """Maximise costs · x subject to 0 ≤ x ≤ upper and rows, which are added one by one.
+    """Maximise costs · x subject to 0 ≤ x ≤ upper and rows, which are added one by one or many at once.
 
     Attributes:
-        costs: of each column.
+        costs: of each column; negative ones make it a minimisation.
         upper: of each column.
         integral: which columns take whole numbers only; none where empty.
     """
@@ -28,28 +31,47 @@ class Programme:
     costs: Vector
     upper: Vector
     integral: Sequence[bool] = ()
-    _columns: list[int] = field(default_factory=list)
-    _values: list[float] = field(default_factory=list)
-    _starts: list[int] = field(default_factory=lambda: [0])
-    _low: list[float] = field(default_factory=list)
-    _high: list[float] = field(default_factory=list)
+    _columns: list[Indices] = field(default_factory=list)
+    _values: list[Vector] = field(default_factory=list)
+    _lengths: list[Indices] = field(default_factory=list)
+    _low: list[Vector] = field(default_factory=list)
+    _high: list[Vector] = field(default_factory=list)
 
     def row(self, terms: Sequence[tuple[int, float]], low: float = -INFINITY, high: float = INFINITY) -> None:
         """Adds low ≤ Σ value · x[column] ≤ high."""
-        self._columns += [column for column, _ in terms]
-        self._values += [value for _, value in terms]
-        self._starts.append(len(self._columns))
+        columns = np.array([column for column, _ in terms], dtype=np.int64)
+        values = np.array([value for _, value in terms], dtype=np.float64)
+        self.rows(np.array([len(terms)]), columns, values, np.array([low]), np.array([high]))
+
+    def rows(self, lengths: Indices, columns: Indices, values: Vector, low: Vector, high: Vector) -> None:
+        """Adds rows, one after the other.
+
+        Args:
+            lengths: (rows,) terms of each.
+            columns: (terms,) of all of them.
+            values: (terms,) likewise.
+            low: (rows,) least value of each.
+            high: (rows,) greatest value of each.
+        """
+        self._lengths.append(lengths)
+        self._columns.append(columns)
+        self._values.append(values)
         self._low.append(low)
         self._high.append(high)
 
-    def solve(self, time_limit_s: float) -> Outcome:
-        """Solves on one thread, so that the answer is the same every time."""
+    def solve(self, time_limit_s: float, gap: float = MIP_GAP) -> Outcome:
+        """Solves on one thread, so that the answer is the same every time.
+
+        Args:
+            time_limit_s: that HiGHS is asked to keep.
+            gap: relative, at which an integer programme is done.
+        """
         solver = highspy.Highs()  # type: ignore[no-untyped-call]
         for option, value in (
             ("output_flag", False),
             ("threads", 1),
             ("random_seed", 0),
-            ("mip_rel_gap", MIP_GAP),
+            ("mip_rel_gap", gap),
             ("time_limit", max(time_limit_s, 0.0)),
         ):
             solver.setOptionValue(option, value)
@@ -67,16 +89,18 @@ class Programme:
 
     def _model(self) -> highspy.HighsLp:
         model = highspy.HighsLp()
-        model.num_col_, model.num_row_ = len(self.costs), len(self._low)
+        lengths = np.concatenate([np.zeros(0, dtype=np.int64), *self._lengths])
+        model.num_col_, model.num_row_ = len(self.costs), len(lengths)
         model.sense_ = highspy.ObjSense.kMaximize
         model.col_cost_, model.col_lower_, model.col_upper_ = self.costs, np.zeros(len(self.costs)), self.upper
-        model.row_lower_, model.row_upper_ = np.array(self._low), np.array(self._high)
+        model.row_lower_, model.row_upper_ = np.concatenate([NONE, *self._low]), np.concatenate([NONE, *self._high])
         matrix = model.a_matrix_
         matrix.format_ = highspy.MatrixFormat.kRowwise
-        matrix.start_, matrix.index_ = np.array(self._starts), np.array(self._columns, dtype=np.int32)
-        matrix.value_ = np.array(self._values, dtype=np.float64)
+        matrix.start_ = np.concatenate([[0], np.cumsum(lengths)])
+        matrix.index_ = np.concatenate([np.zeros(0, dtype=np.int64), *self._columns]).astype(np.int32)
+        matrix.value_ = np.concatenate([NONE, *self._values])
         kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
-        model.integrality_ = [kinds[whole] for whole in self.integral]
+        model.integrality_ = [kinds[bool(whole)] for whole in self.integral]
         return model
 
 

@@ -1,0 +1,180 @@
+"""What an assignment costs the network: one function for every planner, so that they can be compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from wiresum.plan.aggregation_plan import AggregationPlan, Policy
+from wiresum.plan.assignment.answer import Assignment
+from wiresum.plan.assignment.routes import directions, reverse
+from wiresum.plan.assignment.traffic import Traffic, traffic_of, traffic_of_plan
+from wiresum.plan.assignment.trees import trees_of
+from wiresum.plan.fabric import Fabric
+from wiresum.plan.predict import predict as predict_plan
+from wiresum.plan.predict import predict_trees
+from wiresum.plan.predict.flow import Capacity
+from wiresum.plan.topology import Topology
+
+BITS_PER_ELEMENT = 32
+MAX_FLUID_FLOWS = 600
+"""Gradients and results together. The fluid follows every flow from event to event, so its time grows with the square
+of their number: some seconds for this many. Above, the busiest link's time alone is given."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cost:
+    """One round, in gradient bytes (no headers) and seconds.
+
+    Attributes:
+        traffic: from node to node, and on each link.
+        total_bytes: Σ over links on the way up (GOAT §VII-A, communication overhead; the value of Eq. 1).
+        server_ingress_bytes: what arrives at the parameter server (PS overhead).
+        in_network_bytes: of all workers' gradients, what does not arrive there (in-network aggregation amount).
+        memory_share: most of an aggregator's memory that its sub-models take with slots of their own; above 1 the limit
+            is broken; None where slots are shared, or nothing limits them.
+        sending_rate_bps: bit/s of gradient at which all workers can send at once, on the way up (InGo's f).
+        summed_elements_per_second: float32 values that nodes below the root add at that rate (InGo's ATEs).
+        bound_seconds: what the busiest link or node needs on its own, results included; no round is quicker over paths
+            that share evenly.
+        predicted_seconds: by the fluid of `wiresum predict`, over the chosen paths or the first of equal ones; None if
+            too large for it.
+    """
+
+    traffic: Traffic
+    total_bytes: float
+    server_ingress_bytes: float
+    in_network_bytes: float
+    memory_share: float | None
+    sending_rate_bps: float
+    summed_elements_per_second: float
+    bound_seconds: float
+    predicted_seconds: float | None
+
+    @property
+    def max_link_bytes(self) -> float:
+        """Gradient bytes on the most loaded link, in one direction."""
+        return float(self.traffic.arc_bytes.max(initial=0.0))
+
+    @property
+    def in_network_share(self) -> float:
+        """Of all workers' gradients, the part that never arrives at the parameter server as such."""
+        return self.in_network_bytes / (self.in_network_bytes + self.server_ingress_bytes)
+
+    @property
+    def bottleneck(self) -> str:
+        """The busiest link, by its ends."""
+        return self.traffic.fabric.arc_name(int(self.traffic.busy_seconds.argmax()))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "total_bytes": self.total_bytes,
+            "server_ingress_bytes": self.server_ingress_bytes,
+            "in_network_bytes": self.in_network_bytes,
+            "in_network_share": self.in_network_share,
+            "max_link_bytes": self.max_link_bytes,
+            "sending_rate_bps": self.sending_rate_bps,
+            "summed_elements_per_second": self.summed_elements_per_second,
+            "bottleneck": self.bottleneck,
+            "bound_seconds": self.bound_seconds,
+            "predicted_seconds": self.predicted_seconds,
+            "memory_share": self.memory_share,
+        }
+
+
+def cost_of(assignment: Assignment, *, predict: bool = True) -> Cost:
+    """The cost of an assignment.
+
+    Args:
+        assignment: whose; it may break memory limits.
+        predict: whether to run the fluid too, where it is small enough.
+    """
+    instance, traffic = assignment.instance, traffic_of(assignment)
+    ingress, rate_bps = traffic.root_ingress_bytes, sending_rate_bps(traffic, instance.model_bytes)
+    return Cost(
+        traffic=traffic,
+        total_bytes=traffic.total_bytes,
+        server_ingress_bytes=ingress,
+        in_network_bytes=float(len(instance.workers) * instance.model_bytes - ingress),
+        memory_share=_memory_share(assignment),
+        sending_rate_bps=rate_bps,
+        summed_elements_per_second=rate_bps / BITS_PER_ELEMENT * summed_gradients(traffic, instance.model_bytes),
+        bound_seconds=bound_seconds(traffic),
+        predicted_seconds=_predicted(assignment) if predict else None,
+    )
+
+
+def cost_of_plan(topology: Topology, plan: AggregationPlan, gradient_bytes: int) -> Cost:
+    """The cost of any plan, with the root in place of the parameter server; the prediction counts headers.
+
+    Args:
+        topology: the plan's.
+        plan: of any planner.
+        gradient_bytes: of one worker.
+    """
+    traffic = traffic_of_plan(Fabric.of(topology), plan, gradient_bytes)
+    ingress, rate_bps = traffic.root_ingress_bytes, sending_rate_bps(traffic, gradient_bytes)
+    return Cost(
+        traffic=traffic,
+        total_bytes=traffic.total_bytes,
+        server_ingress_bytes=ingress,
+        in_network_bytes=float(len(plan.workers) * gradient_bytes - ingress),
+        memory_share=None,
+        sending_rate_bps=rate_bps,
+        summed_elements_per_second=rate_bps / BITS_PER_ELEMENT * summed_gradients(traffic, gradient_bytes),
+        bound_seconds=bound_seconds(traffic),
+        predicted_seconds=predict_plan(topology, plan, gradient_bytes).seconds,
+    )
+
+
+def _memory_share(assignment: Assignment) -> float | None:
+    held, memory = assignment.memory_bytes[1:], assignment.instance.memory_bytes[1:]
+    limited = np.isfinite(memory) & (memory > 0)
+    if assignment.allocation == "shared" or not limited.any():
+        return None
+    return float((held[limited] / memory[limited]).max())
+
+
+def sending_rate_bps(traffic: Traffic, gradient_bytes: float) -> float:
+    """The highest rate at which no link and no adder is beyond its capacity (InGo, Eqs. 39 to 41); results apart."""
+    loads = np.concatenate([traffic.arc_bytes, traffic.ingress_bytes]) / gradient_bytes
+    capacity = np.concatenate([traffic.fabric.bandwidth_bps, traffic.fabric.adding_bps])
+    used = loads > 0
+    return float((capacity[used] / loads[used]).min())
+
+
+def summed_gradients(traffic: Traffic, gradient_bytes: float) -> float:
+    """Gradients, or sums of some, that arrive at nodes below the root; parts of one count as parts."""
+    return float(traffic.ingress_bytes.sum() - traffic.root_ingress_bytes) / gradient_bytes
+
+
+def bound_seconds(traffic: Traffic) -> float:
+    """What the busiest link, or the busiest adder, needs for its bytes."""
+    fabric = traffic.fabric
+    adders = np.flatnonzero(traffic.ingress_bytes)
+    adding = traffic.ingress_bytes[adders] * 8 / fabric.adding_bps[adders]
+    return float(max(traffic.busy_seconds.max(initial=0.0), adding.max(initial=0.0)))
+
+
+def _predicted(assignment: Assignment) -> float | None:
+    trees = trees_of(assignment)
+    if 2 * sum(len(tree.parents) for tree in trees) > MAX_FLUID_FLOWS:
+        return None
+    streams = [(tree.parents, float(tree.bytes)) for tree in trees]
+    policy: Policy = "cache" if assignment.allocation == "exclusive" else "pool"
+    routes = _routes(assignment) if assignment.routes else None
+    return predict_trees(assignment.instance.topology, streams, policy=policy, routes=routes).seconds
+
+
+def _routes(assignment: Assignment) -> dict[tuple[str, str], tuple[Capacity, ...]]:
+    """Gradients' and sums' ways, and the results' back."""
+    traffic, topology = traffic_of(assignment), assignment.instance.topology
+    names, routes = traffic.fabric.names, {}
+    for path in traffic.paths or ():
+        source, target = names[traffic.fabric.source[path[0]]], names[traffic.fabric.target[path[-1]]]
+        routes[source, target] = directions(topology, traffic.fabric, path)
+        routes[target, source] = directions(topology, traffic.fabric, reverse(path))
+    return routes

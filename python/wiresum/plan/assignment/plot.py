@@ -1,0 +1,104 @@
+"""A network as a picture: how loaded its links are, and what is summed where."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wiresum.errors import SupportError
+from wiresum.plan.assignment.traffic import Traffic
+from wiresum.plan.fabric import UNREACHABLE, Fabric, Floats
+
+MAX_NODES = 600
+"""A picture with more nodes shows nothing."""
+MAX_LABELS = 60
+"""Names and sums are written beside so many nodes at most; those that sum come first."""
+DPI = 150
+SIZE_INCHES = (12, 6)
+ARC_POINTS = 33
+ARC_HEIGHT = 0.25
+"""Of a link between nodes of one row, over its length."""
+
+
+def draw(traffic: Traffic, title: str, path: Path) -> None:
+    """Draws hosts below, and switches above them by their distance from the hosts; the root is marked.
+
+    A link is the darker and the wider the more bytes it carries on the way up. A node that sums has the bytes that it
+    adds beside it.
+
+    Raises:
+        SupportError: the network is too large, matplotlib is not installed, or the file cannot be written.
+    """
+    fabric = traffic.fabric
+    if fabric.node_count > MAX_NODES:
+        raise SupportError(
+            f"{fabric.node_count} nodes are more than a picture shows ({MAX_NODES}); draw a smaller network"
+        )
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        raise SupportError("drawing needs matplotlib; install it with `pip install matplotlib`") from None
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=SIZE_INCHES)
+    places = _places(fabric)
+    _draw_links(axes, traffic, places)
+    _draw_nodes(axes, traffic, places)
+    axes.set_axis_off()
+    axes.set_title(title, fontsize=10)
+    figure.tight_layout()
+    try:
+        figure.savefig(path, dpi=DPI)
+    except (OSError, ValueError) as refused:
+        raise SupportError(f"{path} cannot be drawn ({refused}); give a path that ends in .png or .svg") from None
+    finally:
+        plt.close(figure)
+
+
+def _places(fabric: Fabric) -> Floats:
+    """(nodes, 2) coordinates: a row for each distance from the nearest host, in the topology's order."""
+    hosts = np.flatnonzero(~fabric.forwards)
+    tier = fabric.hops_to(hosts).min(axis=0) if len(hosts) else np.zeros(fabric.node_count)
+    tier = np.where(tier == UNREACHABLE, 1, tier)
+    places = np.zeros((fabric.node_count, 2))
+    for level in np.unique(tier):
+        members = np.flatnonzero(tier == level)
+        places[members, 0] = (np.arange(len(members)) + 0.5) / len(members)
+        places[members, 1] = level
+    return places
+
+
+def _draw_links(axes: Any, traffic: Traffic, places: Floats) -> None:
+    up = traffic.arc_bytes.reshape(-1, 2).sum(axis=1)
+    share = up / max(float(up.max(initial=0.0)), 1.0)
+    for link in np.argsort(share):
+        load = share[link]
+        ends = places[[traffic.fabric.source[2 * link], traffic.fabric.target[2 * link]]]
+        axes.plot(*_line(ends).T, color=str(0.9 - 0.9 * load), linewidth=0.4 + 4 * load, zorder=1)
+
+
+def _line(ends: Floats) -> Floats:
+    """(points, 2) of a link: straight, or an arc within a row, as a straight one would run through those between."""
+    (begin, end), along = ends, np.linspace(0, 1, ARC_POINTS)[:, np.newaxis]
+    height = ARC_HEIGHT * abs(end[0] - begin[0]) if begin[1] == end[1] else 0.0
+    line: Floats = begin + along * (end - begin) + along * (1 - along) * np.array([0.0, 4 * height])
+    return line
+
+
+def _draw_nodes(axes: Any, traffic: Traffic, places: Floats) -> None:
+    fabric, adds = traffic.fabric, traffic.ingress_bytes
+    senders = np.unique(traffic.source)
+    kinds = [("idle, or forwards", np.arange(fabric.node_count), "lightgrey", 15), ("sends", senders, "tab:blue", 20)]
+    kinds += [("sums", np.flatnonzero(adds), "tab:orange", 60), ("root", np.array([traffic.root]), "tab:red", 90)]
+    for label, members, colour, size in kinds:
+        axes.scatter(*places[members].T, s=size, color=colour, label=label, zorder=2)
+    for node in np.argsort(-adds)[:MAX_LABELS]:
+        if adds[node]:
+            text = f"{fabric.names[node]}\n{adds[node] / 1e6:,.0f} MB"
+            box = {"boxstyle": "round,pad=0.1", "color": "white", "alpha": 0.7}
+            beside = {"textcoords": "offset points", "xytext": (0, 8), "ha": "center", "fontsize": 6, "bbox": box}
+            axes.annotate(text, places[node], **beside)
+    axes.legend(frameon=False, fontsize=7, loc="upper right")

@@ -1,0 +1,49 @@
+"""Which way gradients and sums take, where a planner decides that too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from wiresum.plan.fabric import Fabric
+from wiresum.plan.predict.flow import Capacity
+from wiresum.plan.topology import Topology
+
+Path = tuple[int, ...]
+"""Arcs, from the first node to the last."""
+
+
+@dataclass(frozen=True, eq=False)
+class Routes:
+    """One path for each worker, and one for each aggregator that sums.
+
+    Attributes:
+        of_workers: (workers,) to the worker's aggregator.
+        of_aggregators: by aggregator, to the parameter server.
+    """
+
+    of_workers: Sequence[Path]
+    of_aggregators: Mapping[int, Path]
+
+
+def is_path(fabric: Fabric, path: Path, source: int, target: int) -> bool:
+    """Whether a path leads from one node to another through nodes that forward, and visits none twice."""
+    if not path:
+        return False
+    nodes = [int(fabric.source[path[0]]), *(int(fabric.target[arc]) for arc in path)]
+    joined = all(fabric.source[arc] == node for arc, node in zip(path, nodes, strict=False))
+    passes = all(fabric.forwards[node] for node in nodes[1:-1])
+    return joined and passes and len(set(nodes)) == len(nodes) and (nodes[0], nodes[-1]) == (source, target)
+
+
+def directions(topology: Topology, fabric: Fabric, path: Path) -> tuple[Capacity, ...]:
+    """A path as predictions know it."""
+    return tuple(
+        Capacity(topology.links[arc // 2].id, fabric.names[fabric.source[arc]], fabric.names[fabric.target[arc]])
+        for arc in path
+    )
+
+
+def reverse(path: Path) -> Path:
+    """The same links the other way round."""
+    return tuple(arc ^ 1 for arc in reversed(path))

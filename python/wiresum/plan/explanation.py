@@ -1,0 +1,80 @@
+"""A plan in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from wiresum.plan.aggregation_plan import AggregationPlan, Solution, SubModel
+from wiresum.plan.placement import parents_of
+
+MAX_NAMES = 6
+"""Of a list that is written out; of longer ones, the first and the number of the others."""
+STATUS = {
+    "optimal": "No answer is better",
+    "feasible": "A better answer may exist",
+    "time_limit": "The time limit ended the search",
+    "heuristic": "Nothing is proven",
+}
+
+
+def explain(plan: AggregationPlan) -> str:
+    """Who sums what for whom, what a worker sends, and how good the planner says that is.
+
+    Example:
+        >>> from wiresum.plan import Job, plan, star
+        >>> print(explain(plan(star(2), Job())))
+        2 workers (w0, w1) sum their gradients at 1 node, `switch` (xdp).
+        The whole gradient:
+          switch is the root and adds w0 and w1.
+        Packets carry 736 values of 32 bits, with block exponents; a worker has 192 in flight.
+        Planned by: direct.
+    """
+    return "\n".join(_lines(plan))
+
+
+def _lines(plan: AggregationPlan) -> Iterator[str]:
+    count, nodes = len(plan.workers), len(plan.nodes)
+    names = _listed([f"`{node.name}`" for node in plan.nodes])
+    engines = ", ".join(sorted({node.engine for node in plan.nodes}))
+    yield (
+        f"{_counted(count, 'worker')} ({_listed([worker.name for worker in plan.workers])}) sum their gradients at "
+        f"{_counted(nodes, 'node')}, {names} ({engines})."
+    )
+    streams = [one for one in plan.sub_models if one.role == "values"]
+    for stream in streams:
+        yield "The whole gradient:" if len(streams) == 1 else f"{100 * stream.share:.4g} % of it, as `{stream.name}`:"
+        yield from _tree(plan, stream)
+    bits = plan.job.lanes.removeprefix("int")[:2]
+    codec = "block exponents" if plan.job.codec == "block" else f"the factor {plan.job.codec.removeprefix('fixed:')}"
+    window = sum(stream.window for stream in streams)
+    values = plan.job.values_per_packet * (32 // int(bits))
+    yield f"Packets carry {values} values of {bits} bits, with {codec}; a worker has {window} in flight."
+    yield f"Planned by: {plan.planner}."
+    if plan.solution is not None:
+        yield _proof(plan.solution)
+
+
+def _tree(plan: AggregationPlan, stream: SubModel) -> Iterator[str]:
+    parents = parents_of(plan, stream)
+    for place in stream.tree:
+        name = plan.node(place.node).name
+        children = [child for child, parent in parents.items() if parent == name]
+        role = "is the root and adds" if place.parent is None else "adds"
+        up = "" if place.parent is None else f", and sends the sum to {plan.node(place.parent).name}"
+        yield f"  {name} {role} {_listed(children)}{up}."
+
+
+def _proof(solution: Solution) -> str:
+    what = f"It minimised {solution.objective}, by {solution.solver}: {solution.value:.6g}."
+    bound = "" if solution.bound is None else f", and none is below {solution.bound:.6g} (gap {solution.gap or 0:.2%})"
+    return f"{what} {STATUS[solution.status]}{bound}."
+
+
+def _listed(names: list[str]) -> str:
+    if len(names) > MAX_NAMES:
+        return f"{', '.join(names[:MAX_NAMES])} and {len(names) - MAX_NAMES} more"
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
