@@ -35,6 +35,12 @@ def compared(method, model, seconds):
     return Result(f"{method}, {model}", "s", [seconds], {"method": method, "model": model, "bound_s": seconds / 1.1})
 
 
+def stepped(engine, milliseconds, settled):
+    extra = {"engine": engine, "settled": settled, "within_5_percent_after_100ms": 0.9,
+             "lowest_50ms_mean_over_bound": 0.6, "sent_bps": {"all": [(0.1, 6e8), (0.2, 2e8)]}}  # fmt: skip
+    return Result(f"settling, {engine}", "ms", [milliseconds], extra)
+
+
 MADE_UP = {
     "heterogeneity": Report(
         "heterogeneity", {}, [Result(name, "s", [t],
@@ -53,6 +59,12 @@ MADE_UP = {
         [compared(method, model, factor * 0.1) for model in ("ResNet50", "AlexNet", "VGG16", "BERT-BiLSTM-CRF")
          for method, factor in {"xagg": 1, "tcp-agg": 2, "switch": 4, "gloo": 2, "ps": 3}.items()],
     ),
+    "rates": Report(
+        "rates", {"falls_s": 0.1, "lasts_s": 0.1, "wide_bps": 6e8, "narrow_bps": 2e8},
+        [Result("worker, update", "ms", [0.5, 1.5], {"role": "worker", "period": "update", "p99": 1.5}),
+         stepped("xdp", 80.0, True), stepped("tcp", 1000.0, False)],
+    ),
+    "deploy": Report("deploy", {}, [Result("xdp, precompiled", "s", [0.17]), Result("udp", "s", [0.01])]),
 }  # fmt: skip
 
 

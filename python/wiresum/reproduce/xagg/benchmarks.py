@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from wiresum.bench import aggregator, compare, heterogeneity
+from wiresum.bench import aggregator, compare, deploy, heterogeneity, rates
 from wiresum.bench.result import Report
 from wiresum.reproduce.row import Benchmark
 from wiresum.reproduce.xagg.training import RIVALS
@@ -33,10 +33,21 @@ def _compare(quick: bool, progress: Progress) -> Report:
     return compare.measure(short if quick else full, progress)
 
 
+def _rates(quick: bool, progress: Progress) -> Report:
+    full = rates.Options()
+    return rates.measure(rates.Options(rounds=5) if quick else full, progress)
+
+
+def _deploy(quick: bool, progress: Progress) -> Report:
+    return deploy.measure(1 if quick else 5, progress)
+
+
 SCALED = "links shaped to the paper's rates at 1:100"
 UNSHAPED = "a veth pair without a limit between two hosts with a core each"
 BENCHMARKS = {
     "heterogeneity": Benchmark("wiresum bench heterogeneity", 70, 25, _heterogeneity, SCALED),
     "aggregator": Benchmark("wiresum bench aggregator --engines xdp,af_xdp,udp,tcp", 300, 30, _aggregator, UNSHAPED),
     "compare": Benchmark("wiresum bench compare", 300, 60, _compare, SCALED),
+    "rates": Benchmark("wiresum bench rates", 45, 35, _rates, SCALED),
+    "deploy": Benchmark("wiresum bench deploy", 20, 5, _deploy, "a server with two ports"),
 }

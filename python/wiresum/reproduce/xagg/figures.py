@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from wiresum.bench import aggregator_plots, compare, heterogeneity_plot
+from wiresum.bench import aggregator_plots, compare, heterogeneity_plot, rates_plot
 from wiresum.bench.result import Report
 from wiresum.reproduce.row import Figure
 
@@ -22,4 +22,5 @@ FIGURES = (
     Figure("Fig. 10", "fig-10-latency.png", "aggregator", _of_aggregator("latency-by-load")),
     Figure("Fig. 11", "fig-11-loss.png", "aggregator", _of_aggregator("loss-by-load")),
     Figure("Fig. 13", "fig-13-communication.png", "compare", compare.draw),
+    Figure("Fig. 21", "fig-21-bandwidth-decrease.png", "rates", rates_plot.draw),
 )
