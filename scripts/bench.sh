@@ -38,3 +38,4 @@ measure compare-late compare --start W3=0.2
 measure kills kills --kills 10
 measure isolation isolation --runs 3
 measure deploy deploy --runs 5
+measure rates rates --plot build/bench/rates.png

@@ -18,6 +18,7 @@ readonly PACKAGES=(
     "g++:g++"                                 # the PyTorch backend
     "iproute2:ip"                             # the testbed
     "ethtool:ethtool"                         # the testbed
+    "iputils-ping:ping"                       # latency of one hop, in wiresum bench aggregator
 )
 
 say() { printf '\033[1m%s\033[0m\n' "$*"; }

@@ -22,8 +22,12 @@ def watch(*steps: dict[int, int]) -> Watch:
     return made
 
 
-def test_only_servers_with_nothing_but_workers_below_are_killed():
-    assert kills.removable(plan(xagg(), Job())) == {"S1": [0, 1, 2], "S2": [3, 4, 5]}
+def test_all_servers_but_the_root_are_killed():
+    below_s1, below_s2 = {(rank, "S1") for rank in range(3)}, {(rank, "S2") for rank in range(3, 6)}
+    planned = plan(xagg(), Job())
+    assert kills.removable(planned) == {"S1": below_s1, "S2": below_s2}
+    deep = kills.put_below(planned, "S1", "S2")
+    assert kills.removable(deep) == {"S1": below_s1, "S2": below_s1 | below_s2}
     with pytest.raises(TestbedError, match="can be removed"):
         kills.removable(plan(star(2), Job()))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wiresum.bench import deploy, isolation, service_load
+from wiresum.bench import coexistence, deploy, isolation, service_load
 from wiresum.bench.result import Result
 from wiresum.testbed.networks import why_no_namespaces
 from wiresum.testbed.support import why_no_xdp
@@ -38,3 +38,23 @@ def test_a_greedy_job_is_held_to_its_quota():
     assert found["greedy job, quota"].extra["over_quota"] > 0
     assert found["greedy job"].extra["over_quota"] == 0
     assert all(result.median > 0 for result in report.results), "the other job goes on"
+
+
+@pytest.mark.skipif(bool(why_no_namespaces()), reason="needs network namespaces")
+def test_a_job_and_tcp_go_on_beside_each_other():
+    engine = "udp" if why_no_xdp() else "xdp"
+    report = coexistence.measure(coexistence.Options((engine,), 500e6, (2000.0,), seconds=0.3, runs=1))
+    figures = {result.extra["figure"] for result in report.results}
+    assert figures == {"TCP flow", "TCP request p50", "TCP request p99", "job alone", "job beside bulk",
+                       "job beside requests"}  # fmt: skip
+    assert all(result.median > 0 for result in report.results)
+    assert len(report.ratios) == 2 * (3 + 2)
+
+
+def test_what_is_left_is_over_the_same_without_the_other():
+    def result(figure: str, load: str, value: float) -> Result:
+        return Result(figure, "", [value], {"engine": "xdp", "figure": figure, "load": load})
+
+    rows = [result("TCP flow", "no job", 400), result("TCP flow", "full load", 100)]
+    rows += [result("job alone", "full load", 10), result("job beside bulk", "full load", 5)]
+    assert [ratio.value for ratio in coexistence.ratios(rows)] == [0.25, 0.5]

@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
+from wiresum.bench import native
+from wiresum.bench.result import Result
 from wiresum.errors import SupportError
 
 _native = pytest.importorskip("wiresum._native", reason="wiresum._native is not built: run `make build`")
@@ -34,7 +36,29 @@ def test_xdp_aggregator_is_measured_hot_and_cold() -> None:
     assert all(len(row["runs"]) == 1 and row["runs"][0] > 0 for row in rows)
 
 
-@pytest.mark.parametrize("bench", [_native.bench_codec, _native.bench_aggregator, _native.bench_xdp])
+def test_scaling_is_measured_beside_its_ceiling() -> None:
+    try:
+        rows = _native.bench_scaling(runs=1)
+    except SupportError as missing:
+        pytest.skip(str(missing))
+    assert {row["placement"] for row in rows} == {"apart", "own", "shared"}
+    assert {row["batch"] for row in rows} == {1, 8}
+    assert 1 in {row["cpus"] for row in rows}
+    assert all(len(row["runs"]) == 1 and row["runs"][0] > 0 and row["unit"] == "packets/s" for row in rows)
+
+
+def test_ratios_compare_cpus_at_equal_placement() -> None:
+    def row(placement: str, cpus: int, rate: float) -> Result:
+        place = {"placement": placement, "values": 256, "batch": 8, "cpus": cpus}
+        return Result(f"{placement}, {cpus} CPUs", "packets/s", [rate], place)
+
+    ratios = native.scaling_ratios([row("own", 1, 2.0), row("own", 2, 3.0), row("shared", 2, 1.0)])
+    assert [(ratio.name, ratio.value) for ratio in ratios] == [("own, 2 CPUs / 1 CPU", 1.5)]
+
+
+@pytest.mark.parametrize(
+    "bench", [_native.bench_codec, _native.bench_aggregator, _native.bench_xdp, _native.bench_scaling]
+)
 def test_no_runs_are_no_measurement(bench: Callable[..., object]) -> None:
     with pytest.raises(ValueError, match="at least one"):
         bench(runs=0)

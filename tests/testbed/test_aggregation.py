@@ -12,6 +12,7 @@ from wiresum.testbed import Testbed, aggregators, run
 from wiresum.testbed.support import why_no_xdp
 
 ELEMENTS = 200_000
+LOSSY_ROUNDS = 8
 WORKER = f"""
 import os
 import numpy as np
@@ -19,9 +20,10 @@ from wiresum import _native
 rank, workers = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 with open(os.environ["WIRESUM_PLAN"]) as file:
     engine = _native.Engine(file.read(), rank, 1)
-array = np.full({ELEMENTS}, rank + 1, dtype=np.float32)
-engine.all_reduce(array, timeout_s=30)
-assert (array == workers * (workers + 1) / 2).all(), array
+for _ in range(int(os.environ.get("ROUNDS", "1"))):
+    array = np.full({ELEMENTS}, rank + 1, dtype=np.float32)
+    engine.all_reduce(array, timeout_s=30)
+    assert (array == workers * (workers + 1) / 2).all(), array
 engine.close()
 """
 

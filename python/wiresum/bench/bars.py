@@ -48,7 +48,8 @@ def draw(
                 bounds[name], [c - width / 2 for c in centres], [c + width / 2 for c in centres], colors="black"
             )
     axes.set(ylabel=ylabel, xticks=range(len(groups)), xticklabels=groups, ylim=(0, None))
-    axes.legend(frameon=False, fontsize=8, ncols=min(4, len(bars)))
+    # Above the axes, where no bar is.
+    axes.legend(frameon=False, fontsize=8, ncols=min(4, len(bars)), loc="lower center", bbox_to_anchor=(0.5, 1.0))
     axes.spines[["top", "right"]].set_visible(False)
     figure.tight_layout()
     figure.savefig(path, dpi=DPI)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from wiresum.bench import late_worker
 from wiresum.bench.baselines import Baseline
 from wiresum.bench.baselines.ps import PS
 from wiresum.bench.baselines.sharded_ps import SHARDED_PS
-from wiresum.bench.compare_worker import Task
 from wiresum.plan import AggregationPlan, Job, PlanOptions, Topology, plan, xagg
 from wiresum.plan.aggregation_plan import Engine, Policy
 from wiresum.plan.predict import predict, predict_ring
@@ -152,10 +151,9 @@ def through(backend: str) -> Turn:
 
     def turn(bed: Testbed, elements: Sequence[int], starts_s: Sequence[float]) -> list[Sample]:
         output = bed.folder / "compare.json"
-        task = Task(backend, list(elements), list(starts_s), str(output))
-        run_or_fail(bed, [sys.executable, "-m", "wiresum.bench.compare_worker", task.to_json()], backend)
-        view = json.loads(output.read_text())
-        return list(zip(view["seconds"], view["deviations"], strict=True))
+        task = late_worker.Task(backend, list(elements), list(starts_s), 1, str(output))
+        run_or_fail(bed, [sys.executable, "-m", late_worker.__name__, task.to_json()], backend)
+        return [(one.seconds[0], one.deviation) for one in late_worker.read(output)]
 
     return turn
 

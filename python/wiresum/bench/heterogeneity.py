@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from wiresum import wire
+from wiresum.bench import late_worker
 from wiresum.bench.baselines import BASELINES
-from wiresum.bench.late_worker import Task
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.bench.sending_rates import SendingRates
 from wiresum.errors import PlanError, TestbedError
@@ -207,14 +206,13 @@ def _planned(options: Options, topology: Topology, job: Job) -> Measured:
             _let_results_pass(bed, options.rate_bps)
         output = Path(bed.folder) / "late.json"
         starts = [options.starts.get(name, 0.0) for name in bed.workers]
-        task = Task("wiresum", options.size_bytes // FLOAT32_BYTES, starts, options.repeats, str(output))
+        elements = [options.size_bytes // FLOAT32_BYTES]
+        task = late_worker.Task("wiresum", elements, starts, options.repeats, str(output))
         with _sending(bed, options) as rates:
-            run_or_fail(bed, [sys.executable, "-m", "wiresum.bench.late_worker", task.to_json()], "the benchmark")
-        content = json.loads(output.read_text())
-    seconds: list[float] = content["seconds"]
-    return Measured(
-        seconds, content["error"], bound_s, rates.since(content["begins"][-1], seconds[-1]) if rates else {}
-    )
+            run_or_fail(bed, [sys.executable, "-m", late_worker.__name__, task.to_json()], "the benchmark")
+        [outcome] = late_worker.read(output)
+    sent = rates.since(outcome.begins[-1], outcome.seconds[-1]) if rates else {}
+    return Measured(outcome.seconds, outcome.deviation, bound_s, sent)
 
 
 def _without_negotiation(made: AggregationPlan) -> AggregationPlan:

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,18 +18,18 @@ from wiresum.bench.kills_worker import Task
 from wiresum.bench.result import Report, Result
 from wiresum.errors import TestbedError
 from wiresum.plan import AggregationPlan, Job, PlanOptions, plan, xagg
-from wiresum.plan.aggregation_plan import Engine, Policy, WorkerChild
+from wiresum.plan.aggregation_plan import Child, Engine, NodeChild, Policy, TreeNode, WorkerChild
 from wiresum.testbed import Testbed, run
 from wiresum.testbed.run import Outcome
 
 START_S = 300.0
 """For the first steps: a busy machine takes a minute to import PyTorch seven times."""
 RECOVERY_S = 60.0
-"""Within this time after a kill all ranks have gone on and the server's children are back; else the run has failed."""
+"""Within this time after a kill all ranks have gone on and the server's workers are back; else the run has failed."""
 WARMUP_STEPS = 5
 """Before the first kill: DDP arranges its buckets in the first step."""
 FEWEST_PAUSE_S, MOST_PAUSE_S = 0.1, 0.6
-"""From the return of a server's children to the next kill, drawn evenly."""
+"""From the return of a server's workers to the next kill, drawn evenly."""
 MAX_STEPS = 1_000_000
 """Of a run that ends when the kills are over."""
 POLL_S = 0.01
@@ -49,6 +49,7 @@ class Options:
         scale: of xagg's rates.
         engine: what sums.
         policy: slot policy.
+        deep: S1 is S2's child, so that one of the servers that die has a server below it.
         down_s: from a kill to the start of a new daemon, as a service manager would.
         seed: of moments and victims.
     """
@@ -57,6 +58,7 @@ class Options:
     scale: float = 1 / 100
     engine: Engine = "xdp"
     policy: Policy = "pool"
+    deep: bool = False
     down_s: float = 0.5
     seed: int = 1
 
@@ -103,7 +105,7 @@ class Watch:
 
 @dataclass(frozen=True)
 class Kill:
-    """One kill: which server, when, and when its children were back (monotonic seconds)."""
+    """One kill: which server, when, and when its workers were back (monotonic seconds)."""
 
     server: str
     at: float
@@ -114,11 +116,13 @@ def measure(options: Options, progress: Progress = lambda _done, _all: None) -> 
     """Trains with kills, then as many steps without, and compares every step.
 
     Raises:
-        TestbedError: a worker failed, a server's children did not come back, or a step differs.
+        TestbedError: a worker failed, a server's workers did not come back, or a step differs.
     """
     topology = xagg(options.scale)
     job = Job(policy=options.policy)
     planned = plan(topology, job, PlanOptions(engine=options.engine))
+    if options.deep:
+        planned = put_below(planned, "S1", "S2")
     with Testbed(topology, planned) as bed:
         killed = Watch()
         killer = Killer(bed, removable(planned), options, killed, progress)
@@ -130,18 +134,46 @@ def measure(options: Options, progress: Progress = lambda _done, _all: None) -> 
     return to_report(options, killer.kills, killed, calm)
 
 
-def removable(planned: AggregationPlan) -> dict[str, list[int]]:
-    """Servers that may die, by name, and the ranks that are their children: not the root, and only workers below."""
+Homes = dict[str, set[tuple[int, str]]]
+"""By server: the workers below it, each with the name of its own server."""
+
+
+def removable(planned: AggregationPlan) -> Homes:
+    """Servers that may die: all but the root."""
     names = {node.id: node.name for node in planned.nodes}
-    inner = [place for place in planned.sub_models[-1].tree if place.parent is not None]
-    ranks = {
-        names[place.node]: [child.worker for child in place.children if isinstance(child, WorkerChild)]
-        for place in inner
-        if all(isinstance(child, WorkerChild) for child in place.children)
-    }
-    if not ranks:
-        raise TestbedError("no server of this plan can be removed: each is the root, or has servers below it")
-    return ranks
+    tree = planned.sub_models[-1].tree
+    inner = [place.node for place in tree if place.parent is not None]
+    if not inner:
+        raise TestbedError("no server of this plan can be removed: the only one is the root")
+    return {names[node]: set(_homes_below(node, tree, names)) for node in inner}
+
+
+def _homes_below(node: int, tree: list[TreeNode], names: dict[int, str]) -> Iterator[tuple[int, str]]:
+    place = next(place for place in tree if place.node == node)
+    for child in place.children:
+        if isinstance(child, WorkerChild):
+            yield child.worker, names[node]
+        else:
+            yield from _homes_below(child.node, tree, names)
+
+
+def put_below(planned: AggregationPlan, server: str, above: str) -> AggregationPlan:
+    """The plan with a server that has only workers below as the child of another one, in every tree."""
+    ids = {node.name: node.id for node in planned.nodes}
+    trees = [_moved(sub_model.tree, NodeChild(node=ids[server]), ids[above]) for sub_model in planned.sub_models]
+    moved = [s.model_copy(update={"tree": tree}) for s, tree in zip(planned.sub_models, trees, strict=True)]
+    return planned.model_copy(update={"sub_models": moved})
+
+
+def _moved(tree: list[TreeNode], child: NodeChild, above: int) -> list[TreeNode]:
+    def children(place: TreeNode) -> list[Child]:
+        others = [other for other in place.children if other != child]
+        return [*others, child] if place.node == above else others
+
+    own = next(place for place in tree if place.node == child.node)
+    others = [place.model_copy(update={"children": children(place)}) for place in tree if place is not own]
+    # Last, as parents come before their children.
+    return [*others, own.model_copy(update={"parent": above})]
 
 
 def command(task: Task) -> list[str]:
@@ -154,7 +186,7 @@ class Killer:
     """Kills servers of a testbed while its workers train."""
 
     bed: Testbed
-    servers: dict[str, list[int]]
+    servers: Homes
     options: Options
     watch: Watch
     progress: Progress
@@ -165,7 +197,7 @@ class Killer:
         """Trains until all kills are done.
 
         Raises:
-            TestbedError: a worker failed, or a server's children did not come back.
+            TestbedError: a worker failed, or a server's workers did not come back.
         """
         thread = threading.Thread(target=self._kill_and_stop, daemon=True)
         thread.start()
@@ -198,13 +230,13 @@ class Killer:
         self.progress(self.options.kills, self.options.kills)
 
     def _kill(self, server: str) -> None:
-        """Kills a server, starts it again, and waits until its children are back."""
+        """Kills a server, starts it again, and waits until its workers are back."""
         returned, at = len(self.watch.returns), time.monotonic()
         self.bed.kill_aggregator(server)
         time.sleep(self.options.down_s)
         self.bed.revive_aggregator(server)
-        home = {(rank, server) for rank in self.servers[server]}
-        self._wait_until(lambda: home <= set(self.watch.returns[returned:]), f"the return of {server}'s children")
+        homes = self.servers[server]
+        self._wait_until(lambda: homes <= set(self.watch.returns[returned:]), f"the return of {server}'s workers")
         self.kills.append(Kill(server, at, time.monotonic()))
 
     def _wait_until(self, condition: Callable[[], bool], what: str, within_s: float = RECOVERY_S) -> None:
@@ -243,13 +275,13 @@ def to_report(options: Options, kills: list[Kill], killed: Watch, calm: Watch) -
     listed = [{"server": kill.server, "at": round(kill.at - kills[0].at, 3)} for kill in kills]
     results = [
         Result("longest gap between steps, by kill", "s", pauses, {"kills": listed}),
-        Result("from a kill to its server's children being back", "s", [kill.back_at - kill.at for kill in kills]),
+        Result("from a kill to its server's workers being back", "s", [kill.back_at - kill.at for kill in kills]),
         Result("pause in a worker's log", "s", [pause / 1000 for pause in killed.pauses_ms] or [0.0]),
         Result("step without kills", "s", calm_steps),
     ]
     parameters = {
         "kills": len(kills),
-        "topology": "xagg",
+        "topology": "xagg, S1 below S2" if options.deep else "xagg",
         "scale": options.scale,
         "engine": options.engine,
         "policy": options.policy,

@@ -27,14 +27,14 @@ class Task:
 
     Attributes:
         backend: of the group that sums.
-        elements: float32 values.
+        elements: float32 values, by size to measure.
         starts: seconds at which each rank has its gradient.
-        repeats: measured all-reduces.
+        repeats: measured all-reduces of each size.
         output: file for rank 0's view.
     """
 
     backend: str
-    elements: int
+    elements: list[int]
     starts: list[float]
     repeats: int
     output: str
@@ -44,31 +44,57 @@ class Task:
         return json.dumps(asdict(self))
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """All-reduces of one size.
+
+    Attributes:
+        seconds: from the common start until the last rank has the sum, of each.
+        begins: the common starts, on the machine's monotonic clock.
+        deviation: largest one from Gloo's sum at rank 0.
+    """
+
+    seconds: list[float]
+    begins: list[float]
+    deviation: float
+
+
+def read(output: Path) -> list[Outcome]:
+    """What rank 0 wrote: one for each size."""
+    return [Outcome(**one) for one in json.loads(output.read_text())]
+
+
 def main() -> None:
-    """Sums once without anyone late, so that memory is in place, then measures."""
+    """Measures size after size."""
     task = Task(**json.loads(sys.argv[1]))
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     group = dist.group.WORLD if task.backend == "gloo" else dist.new_group(backend=task.backend)
-    rank = dist.get_rank()
-    inputs = torch.empty(task.elements).uniform_(-1, 1, generator=torch.Generator().manual_seed(rank))
-    expected = inputs.clone()
-    dist.all_reduce(expected)
-    measure(inputs, group, 0.0)
-    seconds, begins, error = [], [], 0.0
-    for _ in range(task.repeats):
-        begin, elapsed, result = measure(inputs, group, task.starts[rank])
-        seconds.append(elapsed)
-        begins.append(begin)
-        error = max(error, float((result - expected).abs().max()))
-    if rank == 0:
-        Path(task.output).write_text(json.dumps({"seconds": seconds, "begins": begins, "error": error}))
+    outcomes = [measure(elements, task, group) for elements in task.elements]
+    if dist.get_rank() == 0:
+        Path(task.output).write_text(json.dumps([asdict(outcome) for outcome in outcomes]))
     if task.backend != "gloo":
         dist.destroy_process_group(group)
     dist.destroy_process_group()
 
 
-def measure(inputs: torch.Tensor, group: Any, start_s: float) -> tuple[float, float, torch.Tensor]:
+def measure(elements: int, task: Task, group: Any) -> Outcome:
+    """Sums once without anyone late, so that memory is in place, then as often as was asked for."""
+    rank = dist.get_rank()
+    inputs = torch.empty(elements).uniform_(-1, 1, generator=torch.Generator().manual_seed(rank))
+    expected = inputs.clone()
+    dist.all_reduce(expected)
+    all_reduce(inputs, group, 0.0)
+    seconds, begins, deviation = [], [], 0.0
+    for _ in range(task.repeats):
+        begin, elapsed, result = all_reduce(inputs, group, task.starts[rank])
+        seconds.append(elapsed)
+        begins.append(begin)
+        deviation = max(deviation, float((result - expected).abs().max()))
+    return Outcome(seconds, begins, deviation)
+
+
+def all_reduce(inputs: torch.Tensor, group: Any, start_s: float) -> tuple[float, float, torch.Tensor]:
     """The common start on the monotonic clock, seconds from it until the last rank has the sum, and the sum."""
     tensor = inputs.clone()
     begin = torch.tensor([time.monotonic() + HEAD_START_S], dtype=torch.float64)

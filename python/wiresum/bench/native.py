@@ -26,20 +26,19 @@ def codec(runs: int) -> Report:
 
 
 def aggregator(runs: int) -> Report:
-    """One packet through each implementation of the aggregator, over packet sizes, hot and cold.
+    """One packet through each implementation of the aggregator, hot and cold; and XDP on several CPUs at once.
 
     Args:
         runs: of each case.
     """
     rows, notes = _native.bench_aggregator(runs), []
     try:
-        rows = _native.bench_xdp(runs) + rows
+        rows = _native.bench_xdp(runs) + rows + _native.bench_scaling(runs)
     except SupportError as missing:
         notes.append(f"the kernel was not measured: {missing}")
     results = [to_result(row) for row in rows]
-    return Report(
-        "aggregator", {"runs": runs, "aim_ns": AGGREGATOR_AIM_NS}, results, aggregator_ratios(results), notes=notes
-    )
+    ratios = aggregator_ratios(results) + scaling_ratios(results)
+    return Report("aggregator", {"runs": runs, "aim_ns": AGGREGATOR_AIM_NS}, results, ratios, notes=notes)
 
 
 def to_result(row: dict[str, Any]) -> Result:
@@ -71,3 +70,11 @@ def aggregator_ratios(results: Iterable[Result]) -> list[Ratio]:
         if xdp and engine != "xdp":
             ratios.append(Ratio(f"{row.name} / {xdp.name}", row.median / xdp.median))
     return ratios
+
+
+def scaling_ratios(results: Iterable[Result]) -> list[Ratio]:
+    """The rate of several CPUs over that of one, for each placement, packet size and batch."""
+    rows = [r for r in results if "placement" in r.extra]
+    places = {tuple(r.extra[name] for name in ("cpus", "placement", "values", "batch")): r for r in rows}
+    pairs = [(row, places.get((1, *place))) for (cpus, *place), row in places.items() if cpus > 1]
+    return [Ratio(f"{row.name} / 1 CPU", row.median / one.median) for row, one in pairs if one]

@@ -31,11 +31,13 @@ class SendingRates:
     Args:
         bed: a testbed with namespaces that is up.
         hosts: whose rates.
+        period_s: between two readings.
     """
 
-    def __init__(self, bed: Testbed, hosts: Sequence[str]) -> None:
+    def __init__(self, bed: Testbed, hosts: Sequence[str], period_s: float = PERIOD_S) -> None:
         self._bed = bed
         self._hosts = hosts
+        self._period_s = period_s
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._read_all, daemon=True)
         self._stack = ExitStack()
@@ -68,7 +70,7 @@ class SendingRates:
         return found
 
     def _read_all(self) -> None:
-        while not self._end.wait(PERIOD_S):
+        while not self._end.wait(self._period_s):
             self._seen.append((time.monotonic(), {host: _sent_bytes(file) for host, file in self._counters.items()}))
 
 

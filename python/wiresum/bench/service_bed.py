@@ -102,9 +102,27 @@ class ServiceBed:
             control.ask(self.socket, "remove", job=number)
         control.ask(self.socket, "add", plan=json.loads(job_plan.to_json()), quota=quota)
 
-    def begin(self, host: int, task: dict[str, Any]) -> subprocess.Popen[bytes]:
+    def serve_tcp(self) -> subprocess.Popen[bytes]:
+        """Starts the server of `coexistence_load` beside the daemon; it ends with the bed, or when it is terminated."""
+        command = [
+            sys.executable,
+            "-m",
+            "wiresum.bench.coexistence_load",
+            "serve",
+            self._bed.address(SERVER),
+            str(PORT),
+        ]
+        server = self._bed.spawn(SERVER, command, stdout=subprocess.PIPE)
+        assert server.stdout is not None, "it was started with a pipe"
+        if server.stdout.readline().strip() != b"ready":
+            raise TestbedError(f"nothing listens for TCP at {self._bed.address(SERVER)}:{PORT}")
+        return server
+
+    def begin(
+        self, host: int, task: dict[str, Any], module: str = "wiresum.bench.service_load"
+    ) -> subprocess.Popen[bytes]:
         """Starts a load at a host; `finish` waits for what came of it."""
-        command = [sys.executable, "-m", "wiresum.bench.service_load"]
+        command = [sys.executable, "-m", module]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         load = self._bed.spawn(f"w{host}", command, **pipes)
         assert load.stdin is not None, "it was started with a pipe"

@@ -25,7 +25,7 @@ def main() -> None:
     """Does what the task says."""
     task = json.load(sys.stdin)
     if task["kind"] == "job":
-        result = _native.bench_load(task["plan"], task["window"], None, task["seconds"])
+        result = _native.bench_load(task["plan"], task["window"], task.get("rate"), task["seconds"])
     else:
         packet = packets(task["kind"], task["job"])
         result = {"datagrams": flood((task["address"], task["port"]), packet, task["seconds"])}

@@ -1,6 +1,7 @@
 """The `wiresum-node` processes of a testbed."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from wiresum.testbed import processes
 BINARY = "wiresum-node"
 READY_LINE = "ready"
 """First word of the line that the daemon prints once it takes packets."""
+WAITED = re.compile(r"has taken over; its socket waited ([\d.]+) ms")
 START_S = 15.0
 """The verifier takes a second or two on a busy machine."""
 POLL_S = 0.01
@@ -53,6 +55,22 @@ class Aggregator:
                 )
             time.sleep(POLL_S)
 
+    def take_over(self, successor: "Aggregator") -> float:
+        """Waits until another daemon serves the node and this one has ended.
+
+        Returns:
+            Seconds for which packets of the node's socket have waited; those that the kernel sums do not wait.
+
+        Raises:
+            TestbedError: it does not take over; then this one goes on.
+        """
+        successor.wait_until_ready()
+        self.process.wait(timeout=START_S)
+        waited = re.search(WAITED, "\n".join(self._lines()))
+        if waited is None:
+            raise TestbedError(f"{BINARY} at {self.node.name} has not handed over: {self.last_words()}")
+        return float(waited[1]) / 1000
+
     def stop(self) -> dict[str, Any]:
         """Ends the daemon and returns the counters that it prints as its last line; empty if it died before."""
         processes.end([processes.identify(self.process.pid)])
@@ -69,13 +87,15 @@ class Aggregator:
         return self.log.read_text(errors="replace").splitlines()
 
 
-def command(node: PlanNode, plan: Path, interfaces: list[str]) -> list[str]:
+def command(node: PlanNode, plan: Path, interfaces: list[str], socket: Path | None = None) -> list[str]:
     """The daemon's command line.
 
     Raises:
         SupportError: it is not built.
     """
     line = [find_binary(), "--plan", str(plan), "--node", str(node.id), "--engine", node.engine, "--json"]
+    if socket:
+        line += ["--control", str(socket)]
     if node.engine in XDP_ENGINES:
         line += [part for interface in interfaces for part in ("--interface", interface)]
     return line

@@ -70,6 +70,7 @@ class Testbed:
         self._children: list[subprocess.Popen[bytes]] = []
         self._claim: records.Claim | None = None
         self._master_port = 0
+        self._starts = 0
         self._record = records.Record(self.name, topology=topology.name, namespaces=dict(self.network.namespaces))
         self._previous_handlers: dict[signal.Signals, Any] = {}
 
@@ -221,6 +222,21 @@ class Testbed:
         self.aggregators[self.aggregators.index(ended)] = started
         started.wait_until_ready()
 
+    def upgrade_aggregator(self, name: str) -> float:
+        """Has a new process take over an aggregator in the middle of whatever it does.
+
+        Returns:
+            Seconds for which packets of the node's socket have waited.
+
+        Raises:
+            TestbedError: there is no such aggregator, or the new process does not take over.
+        """
+        running = self._aggregator(name)
+        successor = self._start_aggregator(running.node, "--take-over")
+        waited = running.take_over(successor)
+        self.aggregators[self.aggregators.index(running)] = successor
+        return waited
+
     def _aggregator(self, name: str) -> Aggregator:
         found = next((aggregator for aggregator in self.aggregators if aggregator.node.name == name), None)
         if found is None:
@@ -259,9 +275,12 @@ class Testbed:
         for aggregator in self.aggregators:
             aggregator.wait_until_ready()
 
-    def _start_aggregator(self, node: PlanNode) -> Aggregator:
-        log = self.folder / f"{node.name}.log"
-        line = aggregators.command(node, self.plan_file, self.network.interfaces(node.name))
+    def _start_aggregator(self, node: PlanNode, *options: str) -> Aggregator:
+        self._starts += 1
+        log = self.folder / (f"{node.name}-{self._starts}.log" if options else f"{node.name}.log")
+        # The engine `tcp` serves the jobs that it is started with, and takes no orders.
+        socket = None if node.engine == "tcp" else self.folder / f"{node.name}.sock"
+        line = aggregators.command(node, self.plan_file, self.network.interfaces(node.name), socket) + list(options)
         with log.open("wb") as output:
             daemon = self.spawn(node.name, line, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
         return Aggregator(node, daemon, log)

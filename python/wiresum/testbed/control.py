@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,9 @@ from wiresum.errors import ControlError
 VERSION = 1
 TIMEOUT_S = 40.0
 """Longer than the daemon takes to answer, which waits for the kernel when a job goes."""
+UPGRADE_S = 60.0
+"""From the start of a successor until it serves: the verifier takes seconds on a busy machine."""
+UPGRADE_POLL_S = 0.05
 MAX_ANSWER_BYTES = 16 << 20
 """A status of the most jobs is some ten kilobytes."""
 
@@ -50,3 +54,35 @@ def ask(path: Path, request: str, **fields: Any) -> dict[str, Any]:
         raise ControlError(str(answer.get("error", "the daemon refuses without a reason")))
     content: dict[str, Any] = answer
     return content
+
+
+def upgrade(path: Path) -> int:
+    """Has the daemon start its successor, and waits until that serves.
+
+    Args:
+        path: of the control socket.
+
+    Returns:
+        The process of the successor.
+
+    Raises:
+        ControlError: the successor did not take over; the former daemon goes on.
+    """
+    successor = int(ask(path, "upgrade")["process"])
+    deadline = time.monotonic() + UPGRADE_S
+    while time.monotonic() < deadline:
+        seen = _status_or_none(path)
+        if seen and seen["process"] == successor:
+            return successor
+        if seen and "error" in (seen["upgrade"] or {}):
+            raise ControlError(str(seen["upgrade"]["error"]))
+        time.sleep(UPGRADE_POLL_S)
+    raise ControlError(f"the new daemon, process {successor}, does not serve after {UPGRADE_S:.0f} s; its log says why")
+
+
+def _status_or_none(path: Path) -> dict[str, Any] | None:
+    """None if the daemon that was asked has just handed over, so that nobody answers."""
+    try:
+        return ask(path, "status")
+    except ControlError:
+        return None

@@ -11,6 +11,7 @@ from wiresum.plan.aggregation_plan import XDP_ENGINES
 from wiresum.testbed import delivery, namespaces, traffic, xdp_pass
 from wiresum.testbed.layout import lay_out
 from wiresum.testbed.loss import LossCount, LossyLinks
+from wiresum.testbed.shaping import ifb_name
 from wiresum.testbed.traffic import LinkTraffic
 
 LOOPBACK = "127.0.0.1"
@@ -43,6 +44,13 @@ class Network(Protocol):
 
     def interfaces(self, node: str) -> list[str]:
         """Names of the node's interfaces."""
+
+    def shaper(self, link: str, towards: str) -> tuple[str, str]:
+        """Node and interface whose root qdisc limits a link's direction towards one of its ends.
+
+        Raises:
+            TestbedError: nothing does.
+        """
 
     def address(self, node: str) -> str:
         """Address of a host."""
@@ -111,6 +119,12 @@ class NamespaceNetwork:
         """Its ports."""
         return [port.interface for port in self.layout.ports(node)]
 
+    def shaper(self, link: str, towards: str) -> tuple[str, str]:
+        """The end at which the link is limited: its port, or the device that arrivals pass."""
+        wire = next(wire for wire in self.layout.wires if wire.link.id == link)
+        end = wire.shaped_at
+        return end.node, ifb_name(end.interface) if end.node == towards else end.interface
+
     def address(self, node: str) -> str:
         """As in the topology."""
         return self.layout.topology.node(node).address or ""
@@ -169,6 +183,10 @@ class LoopbackNetwork:
         """The loopback interface."""
         self._topology.node(node)
         return ["lo"]
+
+    def shaper(self, link: str, towards: str) -> tuple[str, str]:
+        """There is none."""
+        raise TestbedError(f"link {link} towards {towards} has no limit on loopback; run as root, in namespaces")
 
     def address(self, node: str) -> str:
         """The loopback address."""

@@ -1,0 +1,102 @@
+"""One rank of `wiresum bench rates`: all-reduces of one size, and what the engine counted in each of them.
+
+The benchmark starts it with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and a JSON object on its command line. All
+ranks have to be on one machine: they agree on a moment of its monotonic clock.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch.distributed as dist
+
+import torch
+import wiresum.torch
+
+HEAD_START_S = 0.1
+"""From the agreement on a start to the start: longer than the agreement takes to reach everyone."""
+ROUNDING = 1e-4
+"""Of a sum of a few values below 1, in a float32 and in lanes of 32 bits."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to do.
+
+    Attributes:
+        elements: float32 values of a tensor.
+        warmup_elements: of the first one, which no one measures.
+        together: tensors in flight at once.
+        rounds: measured, one after the other.
+        started: file for the start of each round on the monotonic clock, a line each.
+        output: file for rank 0's view: by round and rank, what the counters grew by; and seconds of each round.
+    """
+
+    elements: int
+    warmup_elements: int
+    together: int
+    rounds: int
+    started: str
+    output: str
+
+    def to_json(self) -> str:
+        """For the command line."""
+        return json.dumps(asdict(self))
+
+
+def main() -> None:
+    """Sums once so that memory is in place, then as often as it is told."""
+    task = Task(**json.loads(sys.argv[1]))
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    group = dist.new_group(backend="wiresum")
+    if not isinstance(group, dist.ProcessGroup):
+        raise SystemExit("this process is not in the group")
+    rank, size = dist.get_rank(), dist.get_world_size()
+    dist.all_reduce(torch.ones(task.warmup_elements), group=group)
+    growths, seconds = [], []
+    for _ in range(task.rounds):
+        tensors = [torch.full((task.elements,), float(rank + 1)) for _ in range(task.together)]
+        start(task, rank)
+        before, began = counters(), time.monotonic()
+        for work in [dist.all_reduce(tensor, group=group, async_op=True) for tensor in tensors]:
+            if work:
+                work.wait()
+        seconds.append(time.monotonic() - began)
+        growth = counters()
+        growth.subtract(before)
+        growths.append(dict(growth))
+        expected = size * (size + 1) / 2
+        if not all(torch.allclose(tensor, torch.tensor(expected), rtol=ROUNDING) for tensor in tensors):
+            raise SystemExit(f"rank {rank} got a wrong sum; please report this")
+    everyone: list[list[dict[str, int]]] = [[] for _ in range(size)]
+    dist.all_gather_object(everyone, growths)
+    if rank == 0:
+        Path(task.output).write_text(json.dumps({"growths": everyone, "seconds": seconds}))
+    dist.destroy_process_group(group)
+    dist.destroy_process_group()
+
+
+def start(task: Task, rank: int) -> None:
+    """Waits for the moment on which all ranks agree; rank 0 writes it down before it has come."""
+    begin = torch.tensor([time.monotonic() + HEAD_START_S], dtype=torch.float64)
+    dist.all_reduce(begin, op=dist.ReduceOp.MAX)
+    if rank == 0:
+        with open(task.started, "a", encoding="ascii") as lines:
+            lines.write(f"{float(begin)}\n")
+    time.sleep(max(0.0, float(begin) - time.monotonic()))
+
+
+def counters() -> Counter[str]:
+    """Whole numbers that the engine counts."""
+    engines = [group.engine for group in wiresum.torch.report().groups if group.engine]
+    return Counter({name: value for name, value in engines[0].items() if isinstance(value, int)})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""The benchmark's own arithmetic, and the rival as a second opinion on the exact planner."""
+
+import pytest
+
+from wiresum.bench import planners
+from wiresum.bench.cbc import solve_as_printed
+from wiresum.bench.planners import Case, Options, measure
+from wiresum.plan.topologies import leaf_spine
+
+pytest.importorskip("highspy", reason="the solver is not installed: `make build`")
+
+SMALL = Case("small", lambda: leaf_spine(3, 2, 3, programmable=0.6, memory_bytes=90_000), 6, 5, 200_000)
+
+
+def test_the_rival_agrees_and_roundings_are_never_below(monkeypatch):
+    pytest.importorskip("pulp", reason="the rival is not installed: `make build`")
+    monkeypatch.setattr(planners, "PAPER", (SMALL,))
+    monkeypatch.setattr(planners, "LARGE", SMALL)
+    report = measure(Options(seeds=3, rival_limit_s=30.0))
+    large, exact, krgs, printed, rival = report.results
+    assert exact.extra["status"] == large.extra["status"] == "optimal"
+    assert large.extra["peak_bytes"] > 0
+    assert rival.extra["proven"]
+    assert rival.extra["over_goat"] == pytest.approx(1.0)
+    assert min(krgs.runs) >= 1
+    assert len(printed.runs) == 3
+    assert report.ratios[0].value == pytest.approx(rival.median / exact.median)
+    assert "Theorem 5 allows" in report.notes[0]
+
+
+def test_a_rival_without_time_has_nothing():
+    pytest.importorskip("pulp", reason="the rival is not installed: `make build`")
+    rival = solve_as_printed(SMALL.instance(), limit_s=1e-6)
+    assert (rival.value, rival.proven) == (None, False)
+
+
+def test_a_rival_that_does_not_end_is_ended(monkeypatch):
+    pytest.importorskip("pulp", reason="the rival is not installed: `make build`")
+    monkeypatch.setattr("wiresum.bench.cbc.GRACE_S", 0.0)
+    rival = solve_as_printed(SMALL.instance(), limit_s=1e-3)
+    assert (rival.value, rival.proven) == (None, False)

@@ -1,0 +1,33 @@
+"""Daemons are taken over in the middle of training: no step is lost, none differs."""
+
+from __future__ import annotations
+
+import pytest
+
+from wiresum.bench import upgrade
+from wiresum.bench.kills import Watch
+from wiresum.bench.upgrade import Options, Upgrade
+from wiresum.plan import star
+from wiresum.plan.aggregation_plan import Engine
+from wiresum.testbed.networks import why_no_namespaces
+from wiresum.testbed.support import why_no_xdp
+
+UPGRADES = 3
+
+
+@pytest.mark.skipif(bool(why_no_namespaces()), reason="needs network namespaces")
+@pytest.mark.parametrize("engine", ["xdp", "udp"])
+def test_training_does_not_notice(engine: Engine):
+    if engine == "xdp" and (missing := why_no_xdp()):
+        pytest.skip(missing)
+    report = upgrade.measure(Options(upgrades=UPGRADES, topology=star(2, 500e6), engine=engine))
+    assert report.parameters["upgrades"] == UPGRADES
+    assert "none lost" in report.notes[0]
+
+
+def test_a_pause_is_the_one_around_its_upgrade():
+    upgraded, calm = Watch(), Watch()
+    upgraded.times[0], calm.times[0] = [0.0, 1.0, 4.0, 5.0], [0.0, 1.0, 2.0]
+    done = [Upgrade("PS", 2.0, 2.5, 0.01), Upgrade("PS", 4.2, 4.3, 0.02)]
+    report = upgrade.to_report(Options(), "star", done, upgraded, calm)
+    assert [result.runs for result in report.results[::2]] == [[0.01, 0.02], [3.0, 1.0]]
