@@ -21,6 +21,14 @@ class TopologyError(WiresumError, ValueError):
     """A topology has a field that cannot be; the message names the field."""
 
 
+class ScenarioError(WiresumError, ValueError):
+    """A scenario has a field that cannot be; the message names file, line and field."""
+
+
+class SimulationError(WiresumError, RuntimeError):
+    """A simulation made no progress, or broke a rule; the message says which worker waits for what."""
+
+
 class TestbedError(WiresumError, RuntimeError):
     """A testbed could not be set up, does not deliver, or a process in it could not be started."""
 

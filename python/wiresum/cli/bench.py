@@ -196,6 +196,43 @@ def forest(
     show(report, as_json)
 
 
+@app.command(epilog="Example: `wiresum bench planners --seeds 30 --rival-limit 300`")
+def planners(
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Of the roundings")] = 30,
+    time_limit: options.TimeLimitOption = options.DEFAULT_TIME_LIMIT_S,
+    rival: Annotated[
+        bool, typer.Option("--rival/--no-rival", help="PuLP and CBC on the formulation as printed")
+    ] = True,
+    rival_limit: Annotated[float, typer.Option("--rival-limit", help="Seconds of the rival for each network")] = 120.0,
+    large: Annotated[bool, typer.Option("--large/--no-large", help="A fat-tree of 1,280 switches too")] = True,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Plan GOAT's networks, and a large one: optimality gap, feasibility and seconds, beside PuLP and CBC."""
+    from wiresum.bench import planners as benchmark
+
+    chosen = benchmark.Options(seeds, time_limit, rival_limit if rival else 0.0, large)
+    show(benchmark.measure(chosen, note), as_json)
+
+
+@app.command(epilog="Example: `wiresum bench routing --workers 50 --seeds 1 --plot rates.png`")
+def routing(
+    workers: Annotated[str, typer.Option("--workers", help="Numbers of workers in the fat-tree")] = "10,30,50",
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Networks and places of workers, for each number")] = 3,
+    time_limit: options.TimeLimitOption = options.DEFAULT_TIME_LIMIT_S,
+    plot: PlotOption = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Plan InGo's networks: the rate that each planner leaves to a worker, beside the proven bound."""
+    from wiresum.bench import routing as benchmark
+
+    numbers = [int(number) for number in parse_numbers(workers)]
+    report = benchmark.measure(benchmark.Options(numbers, seeds, time_limit), note)
+    if plot:
+        benchmark.draw(report, "mean_gbps", "fat-tree", plot)
+        note(f"{plot}: rates by number of workers")
+    show(report, as_json)
+
+
 @app.command(epilog="Example: `wiresum bench compare --method xagg --method gloo --start W3=0.2 --plot compare.png`")
 def compare(
     method: Annotated[
@@ -204,7 +241,7 @@ def compare(
     model: Annotated[
         list[str] | None, typer.Option("--model", help="NAME=SIZE; repeat for more [default: the paper's five]")
     ] = None,
-    scale: Annotated[float, typer.Option("--scale", help="Factor on the paper's rates")] = 0.01,
+    scale: Annotated[float, typer.Option("--scale", help="Factor on the paper's rates")] = 0.002,
     model_scale: Annotated[float, typer.Option("--model-scale", help="Factor on the models' sizes")] = 0.01,
     start: Annotated[
         list[str] | None, typer.Option("--start", help="WORKER=SECONDS until it has its gradient; repeatable")
@@ -302,6 +339,7 @@ def kills(
     seed: Annotated[int, typer.Option("--seed", help="Of victims and moments")] = 1,
     policy: options.PolicyOption = "pool",
     engine: Annotated[options.EngineChoice, typer.Option("--engine", help="What sums; auto: XDP if it works")] = "auto",
+    deep: Annotated[bool, typer.Option("--deep", help="Put S1 below S2, so that servers have servers below")] = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """Kill aggregation servers (SIGKILL) at random moments of training on xagg, and check every step."""
@@ -313,6 +351,7 @@ def kills(
         scale=scale,
         engine=choose_engine(engine, loopback=False),
         policy=policy,
+        deep=deep,
         down_s=down,
         seed=seed,
     )
@@ -344,6 +383,34 @@ def isolation(
     show(report, as_json)
 
 
+@app.command(epilog="Example: `wiresum bench rates --rounds 100 --plot rates.png`")
+def rates(
+    engine: Annotated[options.EngineChoice, typer.Option("--engine", help="What sums; auto: XDP if it works")] = "auto",
+    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Of negotiation, for its latency")] = 50,
+    rate: Annotated[str, typer.Option("--rate", help="Of every link at first")] = "600mbit",
+    slow_rate: Annotated[str, typer.Option("--slow-rate", help="That the server's falls to")] = "200mbit",
+    plot: PlotOption = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    """How long rate negotiation takes, and how rates follow a link that slows down (XAgg, Fig. 21, at 1:100)."""
+    from wiresum.bench import rates as benchmark
+    from wiresum.bench.rates_step import Step
+
+    wide, narrow = parse_rate(rate), parse_rate(slow_rate)
+    if wide is None or narrow is None:
+        raise typer.BadParameter("links need rates; give some, as 600mbit", param_hint="--rate")
+    step = Step(wide_bps=wide, narrow_bps=narrow)
+    chosen = benchmark.Options(choose_engine(engine, loopback=False), rounds, step=step)
+    with err.status("") as status:
+        report = benchmark.measure(chosen, status.update)
+    if plot:
+        from wiresum.bench.rates_plot import draw
+
+        draw(report, plot)
+        note(f"{plot}: what workers send while the link slows down")
+    show(report, as_json)
+
+
 @app.command(epilog="Example: `wiresum bench deploy --json`")
 def deploy(runs: RunsOption = 7, as_json: options.JsonOption = False) -> None:
     """Time from the start of an aggregator to ready to sum, beside XAgg's figures."""
@@ -351,6 +418,44 @@ def deploy(runs: RunsOption = 7, as_json: options.JsonOption = False) -> None:
 
     with err.status("a server with two ports") as status:
         report = benchmark.measure(runs, status.update)
+    show(report, as_json)
+
+
+@app.command(epilog="Example: `wiresum bench coexistence --engines xdp --seconds 1`")
+def coexistence(
+    engines: Annotated[str, typer.Option("--engines", help="That sum, with commas between")] = "xdp,udp",
+    rate: Annotated[str, typer.Option("--rate", help="Of each link: 500mbit, none")] = "500mbit",
+    loads: Annotated[str, typer.Option("--loads", help="Contributions per second of the job")] = "5000,15000",
+    seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="Of each run")] = 2.0,
+    runs: RunsOption = 3,
+    as_json: options.JsonOption = False,
+) -> None:
+    """What a job and the TCP traffic of the same host and port cost each other."""
+    from wiresum.bench import coexistence as benchmark
+
+    names = cast(tuple[Engine, ...], tuple(engines.split(",")))
+    chosen = benchmark.Options(names, parse_rate(rate), tuple(map(float, parse_numbers(loads))), seconds, runs)
+    with err.status("a host and a server") as status:
+        report = benchmark.measure(chosen, status.update)
+    show(report, as_json)
+
+
+@app.command(epilog="Example: `wiresum bench upgrade --upgrades 10 --engine udp`")
+def upgrade(
+    count: Annotated[int, typer.Option("--upgrades", min=1, help="Daemons taken over, one after the other")] = 20,
+    seed: Annotated[int, typer.Option("--seed", help="Of daemons and moments")] = 1,
+    policy: options.PolicyOption = "pool",
+    engine: Annotated[options.EngineChoice, typer.Option("--engine", help="What sums; auto: XDP if it works")] = "auto",
+    as_json: options.JsonOption = False,
+) -> None:
+    """Have new daemons take over from running ones at random moments of training on xagg, and check every step."""
+    from wiresum.bench import upgrade as benchmark
+    from wiresum.cli.demo import progress_bar
+
+    chosen = benchmark.Options(upgrades=count, engine=choose_engine(engine, loopback=False), policy=policy, seed=seed)
+    with progress_bar() as bar:
+        task = bar.add_task("upgrades", total=count)
+        report = benchmark.measure(chosen, lambda done, _all: bar.update(task, completed=done))
     show(report, as_json)
 
 

@@ -10,6 +10,7 @@ from importlib import metadata
 import typer
 from rich.table import Table
 
+from wiresum.cli import doctor_service
 from wiresum.cli.console import out, print_json
 from wiresum.cli.options import JsonOption
 from wiresum.errors import SupportError
@@ -31,11 +32,13 @@ class Finding:
         name: what.
         needed_for: what does not work without it.
         problem: what is wrong and what to do; empty if nothing is.
+        optional: a machine that is no server of its own does without.
     """
 
     name: str
     needed_for: str
     problem: str
+    optional: bool = False
 
     @property
     def fine(self) -> bool:
@@ -44,16 +47,17 @@ class Finding:
 
 
 def doctor(as_json: JsonOption = False) -> None:
-    """Try what Wiresum needs, and say what to do about what is missing. Ends with 3 if something is.
+    """Try what Wiresum needs, and say what to do about what is missing. Ends with 3 if something is, the service apart.
 
     Example: `wiresum doctor`
     """
     findings = [Finding(name, needed_for, check()) for name, needed_for, check in CHECKS]
+    findings += [Finding(name, needed_for, check(), optional=True) for name, needed_for, check in SERVICE_CHECKS]
     if as_json:
         print_json({"findings": [{**asdict(finding), "fine": finding.fine} for finding in findings]})
     else:
         out.print(_table(findings))
-    if not all(finding.fine for finding in findings):
+    if not all(finding.fine or finding.optional for finding in findings):
         raise typer.Exit(UNSUPPORTED)
 
 
@@ -125,3 +129,11 @@ CHECKS: list[tuple[str, str, Callable[[], str]]] = [
     ("torch", "the PyTorch backend", _why_no_torch),
 ]
 """What is tried, in order."""
+
+SERVICE_CHECKS: list[tuple[str, str, Callable[[], str]]] = [
+    ("capabilities", "the engines xdp and af_xdp", doctor_service.why_no_capabilities),
+    ("locked memory", "the engine af_xdp", doctor_service.why_too_little_locked_memory),
+    ("systemd unit", "an aggregator as a service", doctor_service.why_no_unit),
+    ("running aggregator", "wiresum node", doctor_service.why_no_running_daemon),
+]
+"""What only a server needs."""

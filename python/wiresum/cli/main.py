@@ -10,9 +10,25 @@ import sys
 import typer
 from pydantic import ValidationError
 
-from wiresum.cli import adjust, bench, demo, doctor, node, plan, predict, reproduce, schema, testbed, topology, version
+from wiresum.cli import (
+    adjust,
+    bench,
+    compare,
+    demo,
+    doctor,
+    explain,
+    node,
+    plan,
+    predict,
+    reproduce,
+    schema,
+    simulate,
+    testbed,
+    topology,
+    version,
+)
 from wiresum.cli.console import fail
-from wiresum.errors import NotWorthwhileError, PlanError, SupportError, TopologyError, WiresumError
+from wiresum.errors import NotWorthwhileError, PlanError, ScenarioError, SupportError, TopologyError, WiresumError
 from wiresum.plan.document import describe
 
 FAILURE = 1
@@ -34,9 +50,12 @@ app.add_typer(bench.app, name="bench")
 app.add_typer(node.app, name="node")
 app.command("demo", epilog="Example: `wiresum demo --workers 4 --rate 250mbit`")(demo.demo)
 app.command("plan")(plan.plan)
+app.command("compare")(compare.compare)
+app.command("explain")(explain.explain)
 app.command("adjust")(adjust.adjust)
 app.command("predict")(predict.predict)
 app.command("reproduce")(reproduce.reproduce)
+app.command("simulate")(simulate.simulate)
 app.command("schema")(schema.schema)
 app.command("doctor")(doctor.doctor)
 app.command("version")(version.version)
@@ -48,7 +67,7 @@ def main() -> None:
         app()
     except NotWorthwhileError as answer:
         sys.exit(fail(str(answer), NOT_WORTHWHILE))
-    except (PlanError, TopologyError) as refused:
+    except (PlanError, ScenarioError, TopologyError) as refused:
         sys.exit(fail(str(refused), USAGE))
     except ValidationError as invalid:
         sys.exit(fail(describe(invalid), USAGE))

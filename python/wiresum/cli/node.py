@@ -63,6 +63,13 @@ def set_quota(
     control.ask(_path(socket, node), "quota", job=job, quota=quota(memory, rate))
 
 
+@app.command(epilog="Example: `wiresum node upgrade`")
+def upgrade(node: NodeOption = 0, socket: SocketOption = None) -> None:
+    """Have the binary that is installed now take over from the running daemon; no round is lost."""
+    process = control.upgrade(_path(socket, node))
+    note(f"process {process} serves node {node} now")
+
+
 @app.command("list", epilog="Example: `wiresum node list`")
 def list_jobs(node: NodeOption = 0, socket: SocketOption = None) -> None:
     """Numbers of the jobs that are served, one on a line."""

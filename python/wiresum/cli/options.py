@@ -5,12 +5,15 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from wiresum.cli.quantities import parse_fraction, parse_rate, parse_size
+from wiresum.cli.generators import generate, split_spec
+from wiresum.cli.quantities import parse_fraction, parse_size
 from wiresum.errors import TopologyError
 from wiresum.plan import PLANNERS, TOPOLOGIES, AggregationPlan, Job, PlanOptions, Topology
 from wiresum.plan import plan as make_plan
 from wiresum.plan.aggregation_plan import Engine, Exponents, Lanes, Policy
-from wiresum.plan.job import DEFAULT_GRADIENT_BYTES, DEFAULT_MTU_BYTES, DEFAULT_WINDOW
+from wiresum.plan.job import DEFAULT_GRADIENT_BYTES, DEFAULT_MTU_BYTES, DEFAULT_WINDOW, JobSubModel
+from wiresum.plan.models import MODELS, equal_parts, sub_models
+from wiresum.plan.options import DEFAULT_TIME_LIMIT_S
 
 EngineChoice = Literal["auto", Engine]
 
@@ -56,17 +59,29 @@ EvaluationOption = Annotated[
     Path | None, typer.Option("--evaluation", help="Measured rounds, for the planner xagg: similar workers together")
 ]
 PlannerOption = Annotated[str, typer.Option("--planner", help=f"One of: {', '.join(PLANNERS)}")]
+ModelOption = Annotated[
+    str, typer.Option("--model", help=f"What is trained: a size, as 221MB, or one of {', '.join(MODELS)}")
+]
+PartsOption = Annotated[
+    int | None, typer.Option("--parts", min=1, help="Equal sub-models [default: a named model's layers, a size as one]")
+]
+SplitOption = Annotated[str | None, typer.Option("--split", help="Layers above this are split, as 16MB")]
+GroupOption = Annotated[str, typer.Option("--group", help="Neighbouring layers up to this are one, as 1MB")]
+PlannerSeedOption = Annotated[int, typer.Option("--seed", min=0, help="Of planners that choose at random")]
+TriesOption = Annotated[int, typer.Option("--tries", min=1, help="Seeds that these try; the best counts")]
+TimeLimitOption = Annotated[float, typer.Option("--time-limit", help="Seconds of a planner that searches")]
 JsonOption = Annotated[bool, typer.Option("--json", help="For machines: one JSON object on standard output")]
 
 DEFAULT_GRADIENT = f"{DEFAULT_GRADIENT_BYTES // 10**6}MB"
-__all__ = ["DEFAULT_MTU_BYTES", "DEFAULT_WINDOW"]
+NO_GROUP = "none"
+__all__ = ["DEFAULT_MTU_BYTES", "DEFAULT_TIME_LIMIT_S", "DEFAULT_WINDOW"]
 
 
 def load_topology(name: str, loss: str | None = None, **given: Any) -> Topology:
     """A generated topology by its name, or one from a file.
 
     Args:
-        name: of a generator, or path of a file.
+        name: of a generator, alone or with options as `fat-tree:k=8,seed=1`, or path of a file.
         loss: on every link, instead of the topology's own.
         given: the generator's options; None stands for its default.
 
@@ -77,31 +92,35 @@ def load_topology(name: str, loss: str | None = None, **given: Any) -> Topology:
     return made if loss is None else made.with_loss(parse_fraction(loss))
 
 
-def _make_topology(name: str, options: dict[str, Any]) -> Topology:
-    if name not in TOPOLOGIES:
-        _refuse_options(name, options, "a topology file")
-        if not Path(name).exists():
-            raise TopologyError(f"there is no topology {name}; give a file, or one of {', '.join(TOPOLOGIES)}")
-        return Topology.read(name)
-    accepted = TOPOLOGY_OPTIONS[name]
-    _refuse_options(name, {key: options[key] for key in options if key not in accepted}, f"the topology {name}")
-    for rate in ("rate", "server_rate"):
-        if rate in options:
-            options[f"{rate}_bps"] = parse_rate(options.pop(rate))
-    return TOPOLOGIES[name](**options)
-
-
-TOPOLOGY_OPTIONS = {
-    "servers": {"workers", "servers", "rate", "server_rate", "colocated"},
-    "star": {"workers", "rate"},
-    "xagg": {"scale"},
-}
-"""Options that each generator takes."""
-
-
-def _refuse_options(name: str, options: dict[str, Any], what: str) -> None:
+def _make_topology(text: str, options: dict[str, Any]) -> Topology:
+    name, written = split_spec(text)
+    if name in TOPOLOGIES:
+        return generate(name, {**written, **options})
     if options:
-        raise TopologyError(f"{what} takes no --{next(iter(options))}; leave it out (topology {name})")
+        raise TopologyError(f"a topology file takes no --{next(iter(options))}; leave it out (topology {text})")
+    if not Path(text).exists():
+        raise TopologyError(f"there is no topology {text}; give a file, or one of {', '.join(TOPOLOGIES)}")
+    return Topology.read(text)
+
+
+def model_parts(model: str, parts: int | None, split: str | None, group: str) -> list[JobSubModel]:
+    """Sub-models of a named model or of a size.
+
+    Raises:
+        typer.BadParameter: it is neither.
+        PlanError: it cannot be divided so.
+    """
+    if model in MODELS:
+        parameters = MODELS[model]()
+        total_bytes = sum(parameter.bytes for parameter in parameters)
+        if parts is None:
+            limits = (parse_size(split) if split else None, 0 if group == NO_GROUP else parse_size(group))
+            return sub_models(parameters, *limits)
+    else:
+        total_bytes = parse_size(model)
+    if parts is None:
+        parts = -(-total_bytes // parse_size(split)) if split else 1
+    return equal_parts(model if model in MODELS else "model", total_bytes, parts)
 
 
 def place_job(topology: Topology, planner: str, choices: PlanOptions, gradient: str, **job: Any) -> AggregationPlan:

@@ -7,7 +7,7 @@ import typer
 
 from wiresum.cli import options
 from wiresum.cli.console import note
-from wiresum.cli.options import load_topology, place_job
+from wiresum.cli.options import load_topology, model_parts, place_job
 from wiresum.cli.quantities import parse_size
 from wiresum.plan import AggregationPlan, Evaluation, PlanOptions, Topology
 from wiresum.plan.aggregation_plan import Engine
@@ -32,6 +32,13 @@ def plan(
     gradient: options.GradientOption = options.DEFAULT_GRADIENT,
     mtu: options.MtuOption = options.DEFAULT_MTU_BYTES,
     planner: options.PlannerOption = "direct",
+    model: Annotated[str | None, typer.Option("--model", help="Sub-models to place: a size, or a model's name")] = None,
+    parts: options.PartsOption = None,
+    split: options.SplitOption = None,
+    group: options.GroupOption = options.NO_GROUP,
+    seed: options.PlannerSeedOption = 0,
+    tries: options.TriesOption = 1,
+    time_limit: options.TimeLimitOption = options.DEFAULT_TIME_LIMIT_S,
     k: options.KOption = None,
     evaluation: options.EvaluationOption = None,
     engine: Annotated[Engine, typer.Option(help="What runs the aggregators")] = "xdp",
@@ -48,8 +55,9 @@ def plan(
         topology, workers=workers, rate=rate, scale=scale, servers=servers, server_rate=server_rate, colocated=colocated
     )
     rounds = Evaluation.read(evaluation) if evaluation else None
+    choices = PlanOptions(engine=engine, k=k, evaluation=rounds, seed=seed, tries=tries, time_limit_s=time_limit)
     made = place_job(
-        network, planner, PlanOptions(engine=engine, k=k, evaluation=rounds), gradient,
+        network, planner, choices, gradient, sub_models=model_parts(model, parts, split, group) if model else None,
         id=job_id, policy=policy, lanes=lanes, codec=codec, exponents=exponents, window=window, slots=slots,
         mtu_bytes=mtu,
     )  # fmt: skip

@@ -9,7 +9,7 @@ from wiresum.cli import options
 
 
 def reproduce(
-    paper: Annotated[str, typer.Argument(metavar="PAPER", help="xagg")],
+    paper: Annotated[str, typer.Argument(metavar="PAPER", help="goat, ingo or xagg")],
     rows: Annotated[str | None, typer.Option("--rows", help="Only these, as X1,X9; only they are measured")] = None,
     live: Annotated[bool, typer.Option("--live/--no-live", help="Measure here, or only compute")] = True,
     quick: Annotated[bool, typer.Option("--quick", help="Short measurements, for a first look")] = False,

@@ -8,6 +8,7 @@ import typer
 from wiresum.cli.console import print_json
 from wiresum.plan import AggregationPlan, Evaluation, Topology
 from wiresum.plan.document import FileDocument
+from wiresum.sim import Scenario
 
 
 class Format(StrEnum):
@@ -16,16 +17,20 @@ class Format(StrEnum):
     PLAN = "plan"
     TOPOLOGY = "topology"
     EVALUATION = "evaluation"
+    SCENARIO = "scenario"
 
 
 MODELS: dict[Format, type[FileDocument]] = {
     Format.PLAN: AggregationPlan,
     Format.TOPOLOGY: Topology,
     Format.EVALUATION: Evaluation,
+    Format.SCENARIO: Scenario,
 }
 
 
-def schema(which: Annotated[Format, typer.Argument(metavar="FORMAT", help="plan, topology or evaluation")]) -> None:
+def schema(
+    which: Annotated[Format, typer.Argument(metavar="FORMAT", help="plan, topology, evaluation or scenario")],
+) -> None:
     """Print the JSON schema of a file format.
 
     Example: `wiresum schema plan > plan.schema.json`

@@ -1,58 +1,72 @@
 """`wiresum topology`: prints topologies, to be changed and used as files."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from wiresum.cli.options import (
-    ColocatedOption,
-    RateOption,
-    ServerRateOption,
-    ServersOption,
-    WorkersOption,
-    load_topology,
-)
-from wiresum.cli.quantities import parse_rate
-from wiresum.plan import TOPOLOGIES
+from wiresum.cli.generators import command
+from wiresum.cli.options import load_topology
+from wiresum.cli.quantities import parse_size
+from wiresum.errors import TopologyError
+from wiresum.plan import TOPOLOGIES, Topology
+from wiresum.plan.interchange import EXPORTERS, IMPORTERS
+from wiresum.plan.topologies.programmable import Programmable, with_roles
 
 app = typer.Typer(help="Print a topology, to change it and use it as a file.", no_args_is_help=True)
 
-
-@app.command(epilog="Example: `wiresum topology star --workers 8 --rate 250mbit > star8.json`")
-def star(workers: WorkersOption = None, rate: RateOption = None) -> None:
-    """Workers around one switch that sums."""
-    print(load_topology("star", workers=workers, rate=rate).to_json(), end="")
-
-
-@app.command(epilog="Example: `wiresum topology xagg --scale 0.005 > xagg.json`")
-def xagg(scale: Annotated[float, typer.Option(help="Factor on every rate of the paper")] = 0.01) -> None:
-    """The test bed of XAgg (Fig. 12): seven workers with unequal links, two servers, a parameter server."""
-    print(load_topology("xagg", scale=scale).to_json(), end="")
+EXAMPLES = {
+    "star": "--workers 8 --rate 250mbit > star8.json",
+    "xagg": "--scale 0.005 > xagg.json",
+    "servers": "--workers 8 --servers 4 --rate 250mbit > servers.json",
+    "stragglers": "--slow-rate 25mbit > stragglers.json",
+    "fat-tree": "--k 8 --hosts-per-edge 6 --programmable 0.2 --seed 1 > fat-tree.json",
+}
 
 
-@app.command(epilog="Example: `wiresum topology servers --workers 8 --servers 4 --rate 250mbit > servers.json`")
-def servers(
-    workers: WorkersOption = None,
-    rate: RateOption = None,
-    servers: ServersOption = None,
-    server_rate: ServerRateOption = None,
-    colocated: ColocatedOption = None,
+def show(topology: Topology) -> None:
+    """On standard output."""
+    print(topology.to_json(), end="")
+
+
+for name in TOPOLOGIES:
+    example = EXAMPLES.get(name, f"> {name}.json")
+    app.command(name, epilog=f"Example: `wiresum topology {name} {example}`")(command(name, show))
+
+
+@app.command("import", epilog="Example: `wiresum topology import fabric.txt --format hpcc --server n9 > fabric.json`")
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE")],
+    form: Annotated[str, typer.Option("--format", "-f", help=f"One of: {', '.join(IMPORTERS)}")],
+    server: Annotated[str | None, typer.Option("--server", help="The host that is the parameter server")] = None,
+    programmable: Annotated[
+        float | None, typer.Option("--programmable", help="Fraction of the switches that sum [default: as in the file]")
+    ] = None,
+    memory: Annotated[str, typer.Option("--memory", help="Of each of them")] = "64MB",
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the choice of switches")] = 0,
 ) -> None:
-    """Workers and aggregation servers with equal links around a switch that only forwards."""
-    made = load_topology(
-        "servers", workers=workers, rate=rate, servers=servers, server_rate=server_rate, colocated=colocated
-    )
-    print(made.to_json(), end="")
+    """Read a topology in another tool's format, and give nodes their roles."""
+    read = IMPORTERS.get(form)
+    if read is None:
+        raise TopologyError(f"there is no importer {form}; choose from {', '.join(IMPORTERS)}")
+    chosen = None if programmable is None else Programmable(programmable, parse_size(memory), seed)
+    show(with_roles(read(_text(file), file.stem[:32]), server, chosen))
 
 
-@app.command(epilog="Example: `wiresum topology stragglers --slow-rate 25mbit > stragglers.json`")
-def stragglers(
-    rate: Annotated[str, typer.Option("--rate", help="Of every link but W2's")] = "100mbit",
-    slow_rate: Annotated[str, typer.Option("--slow-rate", help="Of W2's link")] = "50mbit",
-    both_ways: Annotated[bool, typer.Option("--both-ways", help="Limit results too, not only gradients")] = False,
+@app.command(epilog="Example: `wiresum topology export fat-tree:k=4 --format containerlab > fat-tree.clab.yml`")
+def export(
+    topology: Annotated[str, typer.Argument(metavar="TOPOLOGY", help="A name, as fat-tree:k=4, or a file")],
+    form: Annotated[str, typer.Option("--format", "-f", help=f"One of: {', '.join(EXPORTERS)}")],
 ) -> None:
-    """XAgg's example of what unequal workers cost (Fig. 1): four workers, a server, a parameter server."""
-    rates = {"rate_bps": parse_rate(rate), "slow_rate_bps": parse_rate(slow_rate)}
-    if None in rates.values():
-        raise typer.BadParameter("every link of this topology has a rate; give one, as 100mbit", param_hint="--rate")
-    print(TOPOLOGIES["stragglers"](**rates, both_ways=both_ways).to_json(), end="")
+    """Write a topology in another tool's format."""
+    write = EXPORTERS.get(form)
+    if write is None:
+        raise TopologyError(f"there is no exporter {form}; choose from {', '.join(EXPORTERS)}")
+    print(write(load_topology(topology)), end="")
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as unreadable:
+        raise TopologyError(f"{file} cannot be read ({unreadable}); check the path") from None

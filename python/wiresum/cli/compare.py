@@ -1,0 +1,109 @@
+"""`wiresum compare`: planners side by side on one network and model."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from wiresum.cli import options
+from wiresum.cli.console import note, out, print_json
+from wiresum.cli.options import load_topology, model_parts
+from wiresum.plan import PLANNERS, Job, PlanOptions
+from wiresum.plan.comparison import Candidate, sample_workers
+from wiresum.plan.comparison import compare as ask
+
+NARROWEST = 100
+"""Columns of the table where standard output is no terminal, or a narrow one."""
+UNITS = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1))
+COLUMNS = ("planner", "on links", "busiest", "server", "in net", "memory", "time", "gap", "took")
+"""Gradient bytes on all links, on the most loaded one, and into the parameter server; the part of them that is summed
+before; most of a switch's memory; a round's predicted time; the proven gap; and the planner's own time."""
+
+
+def compare(
+    planners: Annotated[str, typer.Option("--planners", "-p", help=f"Separated by commas, of {', '.join(PLANNERS)}")],
+    topology: Annotated[str, typer.Option("--topology", "-t", help="A name, as fat-tree:k=8,seed=1, or a file")],
+    model: options.ModelOption = "resnet50",
+    parts: options.PartsOption = None,
+    split: options.SplitOption = None,
+    group: options.GroupOption = options.NO_GROUP,
+    workers: Annotated[
+        int | None, typer.Option("--workers", "-n", min=1, help="How many, chosen by --seed [default: all]")
+    ] = None,
+    seed: options.PlannerSeedOption = 0,
+    tries: options.TriesOption = 1,
+    time_limit: options.TimeLimitOption = options.DEFAULT_TIME_LIMIT_S,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="Draw each network with its loads: FILE.png becomes FILE-PLANNER.png")
+    ] = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Compare planners: bytes on links, at the server and in memory, predicted time, and what is proven.
+
+    Example: `wiresum compare --planners ps,krgs,goat --topology leaf-spine --model alexnet --parts 16 --workers 35`
+    """
+    network = load_topology(topology)
+    chosen = None if workers is None else sample_workers(network, workers, seed)
+    sub_models = model_parts(model, parts, split, group)
+    job = Job(workers=chosen, sub_models=sub_models, gradient_bytes=sum(part.bytes for part in sub_models))
+    choices = PlanOptions(seed=seed, tries=tries, time_limit_s=time_limit)
+    made = []
+    for candidate in ask(network, job, choices, planners.split(",")):
+        made.append(candidate)
+        if plot and candidate.cost:
+            _plot(candidate, plot)
+    if as_json:
+        print_json([candidate.to_json() for candidate in made])
+    else:
+        _show(made)
+
+
+def _plot(candidate: Candidate, path: Path) -> None:
+    from wiresum.plan.assignment.plot import draw
+
+    assert candidate.cost is not None
+    file = path.with_stem(f"{path.stem}-{candidate.planner}")
+    title = f"{candidate.planner}: {candidate.cost.total_bytes / 1e9:,.2f} GB on links"
+    draw(candidate.cost.traffic, title, file)
+    note(f"{file}: link loads and sums")
+
+
+def _show(made: list[Candidate]) -> None:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for column in COLUMNS:
+        table.add_column(column, justify="left" if column == "planner" else "right", no_wrap=True)
+    for candidate in made:
+        if candidate.cost:
+            table.add_row(*_cells(candidate))
+    Console(highlight=False, width=max(out.width, NARROWEST)).print(table)
+    for candidate in made:
+        if candidate.refusal:
+            out.print(f"{candidate.planner}: {candidate.refusal}", markup=False)
+
+
+def _cells(candidate: Candidate) -> list[str]:
+    cost, solution = candidate.cost, candidate.solution
+    assert cost is not None
+    share = "–" if cost.memory_share is None else f"{100 * cost.memory_share:.0f} %"
+    # Without a fluid, what the busiest link needs is a bound.
+    seconds = f"≥ {cost.bound_seconds:.4g} s" if cost.predicted_seconds is None else f"{cost.predicted_seconds:.4g} s"
+    gap = "–" if solution is None or solution.gap is None else f"{100 * solution.gap:.2f} %"
+    return [
+        candidate.planner,
+        _size(cost.total_bytes),
+        _size(cost.max_link_bytes),
+        _size(cost.server_ingress_bytes),
+        f"{100 * cost.in_network_share:.0f} %",
+        share,
+        seconds,
+        gap,
+        f"{candidate.seconds:.1f} s",
+    ]
+
+
+def _size(amount: float) -> str:
+    unit, factor = next((unit, factor) for unit, factor in UNITS if amount >= factor or factor == 1)
+    return f"{amount / factor:.4g} {unit}"
