@@ -97,10 +97,11 @@ def test_sums_are_exact_and_nodes_recover_their_own_losses_in_a_lossy_tree(name,
     topology = xagg().with_loss(0.02)
     placed = plan(topology, Job(gradient_bytes=4 * ELEMENTS), PlanOptions(engine=engine))
     output: list[str] = []
+    rounds = {"ROUNDS": str(LOSSY_ROUNDS)}
     with Testbed(topology, placed, name=name, mtu_bytes=3200) as bed:
-        outcome = run(bed, [sys.executable, "-c", WORKER], lambda rank, is_error, line: output.append(line))
+        outcome = run(bed, [sys.executable, "-c", WORKER], lambda rank, is_error, line: output.append(line), rounds)
         counters = bed.stop_aggregators()
     assert outcome.exit_codes == [0] * 7, "\n".join(output)
     again = {node: counters[node]["transmitter"]["sent_again"] for node in ("S1", "S2", "PS")}
-    assert again["S1"] > 0, "280 sums, each up and down a link that loses one in fifty"
+    assert again["S1"] > 0, "280 sums a round, each up and down a link that loses one in fifty"
     assert again["PS"] == 0, "the root has no parent"
