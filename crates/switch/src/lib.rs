@@ -7,6 +7,7 @@
 //! | [`Switch`] | a program, its memory and its table of streams |
 //! | [`Worker`] | a sender: window, addressing, recovery |
 //! | [`ParameterServer`] | completes what switches did not sum |
+//! | [`Forwarding`] | where packets go next, by a plan's [`Ways`] |
 //! | [`wire`] | packets as datagrams |
 //! | [`random_traffic`] | packets that meet every row of every table, for differential tests |
 //!
@@ -47,6 +48,7 @@
 #![forbid(unsafe_code)]
 
 mod contributors;
+mod forwarding;
 mod packet;
 mod payload;
 pub mod policy;
@@ -55,13 +57,16 @@ pub mod rmt;
 mod server;
 mod switch;
 mod verdict;
+mod ways;
 pub mod wire;
 mod worker;
 
 pub use contributors::Contributors;
+pub use forwarding::{Forwarding, Neighbour, UpKey};
 pub use packet::{ANY_NODE, Packet};
 pub use payload::{Payload, Values};
 pub use server::{ParameterServer, Serving};
 pub use switch::{MAX_STREAMS, MAX_WINDOW, Place, PlaceError, Switch};
 pub use verdict::{Counters, Egress, Outcome, Verdict};
+pub use ways::{Hop, Leg, MAX_WORKERS, Site, Way, WayError, Ways};
 pub use worker::{Addressing, Received, Rules, Sending, Window, Worker, WorkerCounters};

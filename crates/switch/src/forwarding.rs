@@ -1,0 +1,151 @@
+//! Where a site's packets go next: one table up and one down, made from a plan's ways.
+//!
+//! **Up**, a packet goes by job, stream, address and worker, so that two sums with one address may take ways of their own; where all
+//! workers' next hop is the same, one entry stands for any worker. **Down**, each neighbour has the set of workers behind it, and a result makes one copy for each
+//! neighbour whose set meets the packet's. Every worker is behind one neighbour of a site at most, so it gets one copy.
+//!
+//! The tables hold no packets and make no decisions of their own: other data planes load the same entries ([`Forwarding::ups`],
+//! [`Forwarding::downs`]) into theirs.
+
+use std::collections::BTreeMap;
+
+use wiresum_wire::{JobId, NodeId, SubModelId};
+
+use crate::ways::{Hop, Site, WayError, Ways};
+use crate::{Contributors, Packet};
+
+/// Over which link a packet leaves, and who is at its other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Neighbour {
+    /// Who.
+    pub site: Site,
+    /// Which of the links to it.
+    pub link: u16,
+}
+
+impl Neighbour {
+    fn of(hop: Hop) -> Self {
+        Self { site: hop.to, link: hop.link }
+    }
+}
+
+/// What decides where a packet goes that is on its way up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UpKey {
+    /// The job.
+    pub job: JobId,
+    /// The stream.
+    pub sub_model: SubModelId,
+    /// What it is addressed to.
+    pub node: NodeId,
+    /// Who sent it, or caused it; `None` is anyone of whom the table knows nothing else.
+    pub worker: Option<u8>,
+}
+
+type Stream = (JobId, SubModelId);
+
+/// See the module.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Forwarding {
+    up: BTreeMap<UpKey, Neighbour>,
+    down: BTreeMap<Stream, Vec<(Neighbour, Contributors)>>,
+}
+
+impl Forwarding {
+    /// The tables of one site for some streams.
+    ///
+    /// # Errors
+    /// As [`Ways::validate`].
+    pub fn of(site: Site, streams: &[Ways]) -> Result<Self, WayError> {
+        let mut tables = Self::default();
+        streams.iter().try_for_each(|ways| tables.install(site, ways))?;
+        Ok(tables)
+    }
+
+    /// Adds a stream's ways.
+    ///
+    /// # Errors
+    /// As [`Ways::validate`]; then nothing is added.
+    pub fn install(&mut self, site: Site, ways: &Ways) -> Result<(), WayError> {
+        ways.validate()?;
+        self.install_up(site, ways);
+        self.install_down(site, ways);
+        Ok(())
+    }
+
+    /// Forgets a job.
+    pub fn remove(&mut self, job: JobId) {
+        self.up.retain(|key, _| key.job != job);
+        self.down.retain(|(of, _), _| *of != job);
+    }
+
+    fn install_up(&mut self, site: Site, ways: &Ways) {
+        let mut by_node: BTreeMap<NodeId, Vec<(u8, Neighbour)>> = BTreeMap::new();
+        for way in &ways.of {
+            for leg in &way.legs {
+                let next =
+                    leg.hops.iter().filter(|hop| hop.from == site).map(|hop| Neighbour::of(*hop));
+                by_node.entry(leg.node).or_default().extend(next.map(|next| (way.worker, next)));
+            }
+        }
+        for (node, nexts) in by_node {
+            let is_one = nexts.windows(2).all(|pair| pair[0].1 == pair[1].1);
+            for (worker, next) in nexts {
+                let worker = (!is_one).then_some(worker);
+                let (job, sub_model) = (ways.job, ways.sub_model);
+                self.up.insert(UpKey { job, sub_model, node, worker }, next);
+            }
+        }
+    }
+
+    fn install_down(&mut self, site: Site, ways: &Ways) {
+        let mut behind: BTreeMap<Neighbour, Contributors> = BTreeMap::new();
+        for way in &ways.of {
+            if let Some(hop) = way.down().into_iter().find(|hop| hop.from == site) {
+                let set = behind.entry(Neighbour::of(hop)).or_default();
+                *set = set.with(Contributors::one(way.worker));
+            }
+        }
+        if !behind.is_empty() {
+            self.down.insert((ways.job, ways.sub_model), behind.into_iter().collect());
+        }
+    }
+
+    /// Where a packet on its way up goes next; `None` if no way of its stream with its address leads on from here.
+    #[must_use]
+    pub fn up<V>(&self, packet: &Packet<V>) -> Option<Neighbour> {
+        let Packet { job, sub_model, node, worker, .. } = *packet;
+        let key = |worker| UpKey { job, sub_model, node, worker };
+        self.up.get(&key(Some(worker))).or_else(|| self.up.get(&key(None))).copied()
+    }
+
+    /// The copies of a packet on its way down: to whom each goes next, and for which workers.
+    pub fn down<V>(&self, packet: &Packet<V>) -> impl Iterator<Item = (Neighbour, Contributors)> {
+        let recipients = packet.contributors;
+        let ports = self.down.get(&(packet.job, packet.sub_model)).map_or(&[][..], Vec::as_slice);
+        let copies = ports.iter().map(move |(next, behind)| (*next, behind.only(recipients)));
+        copies.filter(|(_, recipients)| !recipients.is_empty())
+    }
+
+    /// Every entry of the table up, in order.
+    pub fn ups(&self) -> impl Iterator<Item = (UpKey, Neighbour)> {
+        self.up.iter().map(|(key, next)| (*key, *next))
+    }
+
+    /// Every entry of the table down, in order: stream, neighbour, and the workers behind it.
+    pub fn downs(&self) -> impl Iterator<Item = (JobId, SubModelId, Neighbour, Contributors)> {
+        let ports = |((job, sub_model), ports): (&Stream, &'_ Vec<_>)| {
+            let (job, sub_model) = (*job, *sub_model);
+            let entry =
+                move |(next, behind): (Neighbour, Contributors)| (job, sub_model, next, behind);
+            ports.clone().into_iter().map(entry)
+        };
+        self.down.iter().flat_map(ports)
+    }
+
+    /// Every neighbour that packets may go to.
+    pub fn neighbours(&self) -> impl Iterator<Item = Neighbour> {
+        let down = self.down.values().flatten().map(|(next, _)| *next);
+        self.up.values().copied().chain(down)
+    }
+}

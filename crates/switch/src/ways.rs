@@ -1,0 +1,182 @@
+//! Ways through a network of switches, as a plan has them: which links each worker's contributions take, and the sums that they end in.
+
+use std::collections::BTreeSet;
+
+use thiserror::Error;
+use wiresum_wire::{JobId, NodeId, SubModelId};
+
+use crate::ANY_NODE;
+
+/// Workers of a job at most: the bits of a contributor set.
+pub const MAX_WORKERS: u8 = 64;
+
+/// Where packets are sent from, handled and taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Site {
+    /// A worker of the job.
+    Worker(u8),
+    /// A switch or server, by its number in plans.
+    Node(NodeId),
+}
+
+/// One link in one direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Hop {
+    /// Whence.
+    pub from: Site,
+    /// Where to.
+    pub to: Site,
+    /// Which of the links of these two.
+    pub link: u16,
+}
+
+impl Hop {
+    /// The same link the other way round.
+    #[must_use]
+    pub fn back(self) -> Self {
+        Self { from: self.to, to: self.from, link: self.link }
+    }
+}
+
+/// A part of a worker's way, on which its packets have one address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leg {
+    /// What packets are addressed to: the node where it ends, or [`ANY_NODE`].
+    pub node: NodeId,
+    /// From its first site to the last.
+    pub hops: Vec<Hop>,
+}
+
+/// The way of one worker's values: to the first node that sums them, from there as part of a sum to the next, up to the root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// Whose.
+    pub worker: u8,
+    /// In order; the first begins at the worker.
+    pub legs: Vec<Leg>,
+}
+
+/// The ways of one stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ways {
+    /// The job.
+    pub job: JobId,
+    /// The stream.
+    pub sub_model: SubModelId,
+    /// Of each worker.
+    pub of: Vec<Way>,
+}
+
+/// Why a way leads nowhere.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("the way of worker {worker} {problem}")]
+pub struct WayError {
+    /// Whose way.
+    pub worker: u8,
+    /// What is wrong, and what to do.
+    pub problem: &'static str,
+}
+
+impl Way {
+    /// Where the sum is complete; `None` of a way without legs.
+    #[must_use]
+    pub fn root(&self) -> Option<Site> {
+        self.legs.last().and_then(|leg| leg.hops.last()).map(|hop| hop.to)
+    }
+
+    /// Whether it leads from its worker to its root.
+    ///
+    /// # Errors
+    /// The first [`WayError`].
+    pub fn validate(&self) -> Result<(), WayError> {
+        let problem = self.problem();
+        problem.map_or(Ok(()), |problem| Err(WayError { worker: self.worker, problem }))
+    }
+
+    fn problem(&self) -> Option<&'static str> {
+        if self.worker >= MAX_WORKERS {
+            return Some("is of worker 64 or above: sum some of them on a server first");
+        }
+        let mut at = Site::Worker(self.worker);
+        for leg in &self.legs {
+            if let Some(problem) = leg.problem(at) {
+                return Some(problem);
+            }
+            at = leg.hops.last().map_or(at, |hop| hop.to);
+        }
+        if self.legs.is_empty() {
+            return Some("has no legs: give it one to the root");
+        }
+        let is_open = self.legs.len() > 1 && self.legs.iter().any(|leg| leg.node == ANY_NODE);
+        is_open.then_some("has several legs, one without an address: address each to its end")
+    }
+
+    /// The way of results, from the root to the worker: back, without what leads in a circle.
+    #[must_use]
+    pub fn down(&self) -> Vec<Hop> {
+        let mut kept: Vec<Hop> = Vec::new();
+        for hop in self.legs.iter().flat_map(|leg| &leg.hops) {
+            let before = kept.iter().position(|earlier| earlier.from == hop.to);
+            match before {
+                Some(index) => kept.truncate(index),
+                None => kept.push(*hop),
+            }
+        }
+        kept.into_iter().rev().map(Hop::back).collect()
+    }
+
+    /// Nodes that results do not pass although contributions do, as the way leads to them and back.
+    pub fn detours(&self) -> impl Iterator<Item = Site> {
+        let passed: BTreeSet<Site> = self.down().iter().map(|hop| hop.from).collect();
+        let hops = self.legs.iter().flat_map(|leg| &leg.hops);
+        hops.map(|hop| hop.to).filter(move |site| !passed.contains(site))
+    }
+}
+
+impl Leg {
+    fn problem(&self, begin: Site) -> Option<&'static str> {
+        let mut visited = BTreeSet::from([begin]);
+        let mut at = begin;
+        for hop in &self.hops {
+            if hop.from != at {
+                return Some("is broken: each hop begins where the one before ends");
+            }
+            if matches!(hop.to, Site::Worker(_)) {
+                return Some(
+                    "leads over a worker, and workers do not forward: choose a path over switches",
+                );
+            }
+            if !visited.insert(hop.to) {
+                return Some("passes a node twice with one address: choose a path without circles");
+            }
+            at = hop.to;
+        }
+        if self.hops.is_empty() {
+            return Some("has a leg without hops: leave it out");
+        }
+        let is_there = self.node == ANY_NODE || at == Site::Node(self.node);
+        (!is_there).then_some("has a leg that ends at another node than its address")
+    }
+}
+
+impl Ways {
+    /// Whether every way leads to one root, and each worker has one.
+    ///
+    /// # Errors
+    /// The first [`WayError`].
+    pub fn validate(&self) -> Result<(), WayError> {
+        let root = self.of.first().and_then(Way::root);
+        let mut seen = BTreeSet::new();
+        for way in &self.of {
+            way.validate()?;
+            let error = |problem| Err(WayError { worker: way.worker, problem });
+            if way.root() != root {
+                return error("ends at another root than the others': sums must meet");
+            }
+            if !seen.insert(way.worker) {
+                return error("is there twice: give it one");
+            }
+        }
+        Ok(())
+    }
+}
