@@ -1,12 +1,15 @@
-"""The forest's process: reads an instance, prints ever better forests."""
+"""The forest's solver: from an instance to ever better forests."""
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Iterator
 
 from wiresum.plan.forest.instance import Instance
 from wiresum.plan.forest.solution import Forest
 from wiresum.plan.optimisation.process import last_answer
+
+WEIGHT = 10
+"""Of its columns: programmes over trees are hard for their size, and there are many of them."""
 
 
 def solve(instance: Instance, time_limit_s: float) -> Forest:
@@ -16,17 +19,13 @@ def solve(instance: Instance, time_limit_s: float) -> Forest:
         SupportError: HiGHS is not installed.
         PlanError: not even one tree was found in time.
     """
-    return Forest.parse(last_answer(__name__, instance.to_json(), time_limit_s, "forest")).trimmed()
+    columns = WEIGHT * len(instance.servers) * (len(instance.servers) + len(instance.groups))
+    return Forest.parse(last_answer(__name__, instance.to_json(), time_limit_s, "forest", columns)).trimmed()
 
 
-def main() -> None:
-    """The solver's process."""
+def answers(question: str, time_limit_s: float) -> Iterator[str]:
+    """The solver; `optimisation.process` says where it runs."""
     from wiresum.plan.forest.generation import Generation
 
-    instance = Instance.parse(sys.stdin.read())
-    for forest in Generation(instance, float(sys.argv[1])).forests():
-        print(forest.to_json(), flush=True)
-
-
-if __name__ == "__main__":
-    main()
+    for forest in Generation(Instance.parse(question), time_limit_s).forests():
+        yield forest.to_json()

@@ -1,32 +1,47 @@
-"""A solver in a process of its own: it can be ended if it does not end by itself, and shares no symbols with others.
+"""Solvers within a time limit: small programmes in this process, others in one of their own.
 
-The process is a module with `main()`: `python -m MODULE SECONDS` reads a question from standard input and prints an
-answer on each line, ever better ones; the last is the answer. HiGHS is asked to keep the time limit, and a clock
-outside of it sees to it.
+A solver is a module with `answers(question, seconds)`, which yields ever better answers as lines; the last is the
+answer. HiGHS is asked to keep the time limit. With few columns it does: no step of it takes long. For larger programmes
+a clock outside of it sees to it, so they are solved by a process that can be ended: `python -m` this module, which
+reads the question from standard input and prints a line for each answer. Its start takes longer than most small
+programmes.
 """
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from typing import Protocol, cast
 
 from wiresum.errors import PlanError, SupportError
 
 GRACE_S = 15.0
 """Beyond the time limit, for start and last step on a busy machine; then the process is ended, and its last line
 counts."""
+SMALL_COLUMNS = 5_000
+"""Of a programme that is solved in this process: HiGHS looks at its clock many times a second."""
 
 
-def last_answer(module: str, question: str, time_limit_s: float, planner: str) -> str:
-    """The best answer that a solver's process has found in time.
+class Solver(Protocol):
+    """What a solver's module offers."""
+
+    def answers(self, question: str, time_limit_s: float) -> Iterator[str]:
+        """Ever better answers, each in one line."""
+
+
+def last_answer(module: str, question: str, time_limit_s: float, planner: str, columns: int | None = None) -> str:
+    """The best answer that a solver has found in time.
 
     Args:
-        module: to run.
-        question: for its standard input.
+        module: of the solver.
+        question: in its own form.
         time_limit_s: that it is asked to keep.
         planner: for whom, for messages.
+        columns: of its largest programme, about; many where absent.
 
     Raises:
         SupportError: HiGHS is not installed.
@@ -34,8 +49,20 @@ def last_answer(module: str, question: str, time_limit_s: float, planner: str) -
     """
     if importlib.util.find_spec("highspy") is None:
         raise SupportError(f"the planner `{planner}` needs the solver HiGHS; install the Python package highspy")
+    if columns is not None and columns <= SMALL_COLUMNS:
+        lines, errors = list(_solver(module).answers(question, time_limit_s)), ""
+    else:
+        lines, errors = _by_process(module, question, time_limit_s)
+    if not lines:
+        reason = errors.strip() or "allow more time"
+        raise PlanError(f"the planner `{planner}` found nothing within {time_limit_s:g} s: {reason}")
+    return lines[-1]
+
+
+def _by_process(module: str, question: str, time_limit_s: float) -> tuple[list[str], str]:
+    """Whole lines that a process has printed until it ended or was ended, and what it complained of."""
     with subprocess.Popen(
-        [sys.executable, "-m", module, str(time_limit_s)],
+        [sys.executable, "-m", __name__, module, str(time_limit_s)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -49,8 +76,19 @@ def last_answer(module: str, question: str, time_limit_s: float, planner: str) -
             watchdog.cancel()
             process.kill()
     # A process that was ended in the middle of a line leaves a part of it.
-    lines = [line for line in output.splitlines(keepends=True) if line.endswith("\n")]
-    if not lines:
-        reason = errors.strip() or "allow more time"
-        raise PlanError(f"the planner `{planner}` found nothing within {time_limit_s:g} s: {reason}")
-    return lines[-1]
+    return [line for line in output.splitlines(keepends=True) if line.endswith("\n")], errors
+
+
+def _solver(module: str) -> Solver:
+    return cast(Solver, importlib.import_module(module))
+
+
+def main() -> None:
+    """The solver's process."""
+    module, seconds = sys.argv[1:]
+    for line in _solver(module).answers(sys.stdin.read(), float(seconds)):
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,12 +1,11 @@
 """The best rate there is: bisection over the candidates, with an integer programme at each.
 
-`highest_rate` runs it in a process of its own, which prints what is known after every step.
+What is known is an answer after every step.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +20,8 @@ from wiresum.plan.routing.choices import Way
 from wiresum.plan.routing.flows import FlowModel, FlowNetwork
 from wiresum.plan.routing.selection import Selection
 
+WEIGHT = 10
+"""Of its columns, which are whole flows: with some hundred of them a step of the solver may take seconds."""
 ANY_SOLUTION = 1.0
 """Relative gap at which an integer programme is done: what is asked is whether there is a solution."""
 
@@ -70,15 +71,16 @@ def highest_rate(instance: Instance, time_limit_s: float, planner: str, *, bound
         PlanError: there was not even a bound in time.
     """
     question = json.dumps([bound_only, FlowNetwork.of(instance).to_json()])
-    return Answer.parse(last_answer(__name__, question, time_limit_s, planner))
+    columns = 2 * (instance.fabric.arc_count + len(instance.aggregators))
+    return Answer.parse(last_answer(__name__, question, time_limit_s, planner, WEIGHT * columns))
 
 
-def main() -> None:
-    """The solver's process."""
-    bound_only, network = json.loads(sys.stdin.read())
-    search = _Search(FlowNetwork.parse(network), float(sys.argv[1]))
+def answers(question: str, time_limit_s: float) -> Iterator[str]:
+    """The solver; `optimisation.process` says where it runs."""
+    bound_only, network = json.loads(question)
+    search = _Search(FlowNetwork.parse(network), time_limit_s)
     for answer in search.bounds() if bound_only else search.answers():
-        print(answer.to_json(), flush=True)
+        yield answer.to_json()
 
 
 class _Search:
@@ -121,7 +123,3 @@ class _Search:
         programme = self._model.programme(rate, integral)
         outcome = programme.solve(self._ends_s - time.monotonic(), ANY_SOLUTION)
         return outcome.x if outcome.optimal or (integral and outcome.x is not None) else None
-
-
-if __name__ == "__main__":
-    main()

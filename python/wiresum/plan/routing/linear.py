@@ -1,9 +1,8 @@
-"""The process that solves InGo's linear programmes; `relaxation` says what they are."""
+"""The solver of InGo's linear programmes; `relaxation` says what they are."""
 
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Iterator
 
@@ -22,13 +21,13 @@ Row = tuple[list[tuple[int, float]], float, float]
 """Terms, and what their sum is at least and at most."""
 
 
-def main() -> None:
-    """Reads which programme and the choices, prints ever better relaxations."""
-    bound, choices = json.loads(sys.stdin.read())
-    programmes = _Programmes(Choices.parse(choices), float(sys.argv[1]))
+def answers(question: str, time_limit_s: float) -> Iterator[str]:
+    """Ever better relaxations, of the programme and the choices that are asked for."""
+    bound, choices = json.loads(question)
+    programmes = _Programmes(Choices.parse(choices), time_limit_s)
     for relaxation in programmes.papers() if bound is None else programmes.tightened(bound):
         shares = [[row.tolist() for row in side] for side in (relaxation.of_workers, relaxation.of_aggregators)]
-        print(json.dumps([relaxation.rate, *shares]), flush=True)
+        yield json.dumps([relaxation.rate, *shares])
 
 
 class _Programmes:
@@ -136,7 +135,3 @@ class _Programmes:
 
     def _of(self, side: int) -> range:
         return range(int(self._starts[side]), int(self._starts[side + 1]))
-
-
-if __name__ == "__main__":
-    main()

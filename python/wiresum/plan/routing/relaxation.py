@@ -7,7 +7,7 @@ few aggregators, and rounding loses less.
 Tightened, the programme asks whether there are shares at a rate f when every capacity holds ⌊capacity / f⌋ flows, as it
 does for whole flows, and a switch's sum has to be as large as what its links bring. Its shares are nearly whole.
 
-`linear` is the solver's process.
+`linear` is the solver.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from wiresum.plan.fabric import Floats
 from wiresum.plan.optimisation.process import last_answer
 from wiresum.plan.routing.choices import Choices
 
-PROCESS = "wiresum.plan.routing.linear"
+SOLVER = "wiresum.plan.routing.linear"
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ class Relaxation:
 
 
 def relax(choices: Choices, time_limit_s: float, planner: str, bound: float | None = None) -> Relaxation:
-    """Solves the relaxation in a process of its own.
+    """Solves the relaxation.
 
     Args:
         choices: the ways.
@@ -54,5 +54,6 @@ def relax(choices: Choices, time_limit_s: float, planner: str, bound: float | No
         PlanError: there was no answer in time.
     """
     question = json.dumps([bound, choices.to_json()])
-    rate, workers, aggregators = json.loads(last_answer(PROCESS, question, time_limit_s, planner))
+    columns = sum(len(ways) for ways in (*choices.of_workers, *choices.of_aggregators))
+    rate, workers, aggregators = json.loads(last_answer(SOLVER, question, time_limit_s, planner, columns))
     return Relaxation(rate, [np.array(row) for row in workers], [np.array(row) for row in aggregators])

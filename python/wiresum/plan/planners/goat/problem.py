@@ -68,6 +68,12 @@ class Problem:
         opened[PS] = True
         return opened
 
+    @property
+    def columns(self) -> int:
+        """Of its integer programme, at most: a switch and as many balls as there are groups and radii."""
+        radii = int(self.hops[:, PS].max(initial=0))
+        return len(self.sizes) * (len(self.climb) + len(self.hops) * radii)
+
     @cached_property
     def useful(self) -> Ints:
         """(groups, aggregators) hops, or `UNREACHABLE` where the parameter server is nearer."""

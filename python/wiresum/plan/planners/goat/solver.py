@@ -1,9 +1,8 @@
-"""GOAT's process: reads a problem and what is wanted of it, prints ever better answers."""
+"""GOAT's solver: from a problem and what is wanted of it to ever better answers."""
 
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -62,22 +61,21 @@ class Answer:
 
 
 def solve(problem: Problem, wanted: Wanted, time_limit_s: float, planner: str) -> Answer:
-    """Solves in a process of its own.
+    """Solves, in a process of its own unless it is small.
 
     Raises:
         SupportError: HiGHS is not installed.
         PlanError: nothing was found in time.
     """
     question = json.dumps({"wanted": wanted, "problem": problem.to_json()})
-    return Answer.parse(last_answer(__name__, question, time_limit_s, planner))
+    return Answer.parse(last_answer(__name__, question, time_limit_s, planner, problem.columns))
 
 
-def main() -> None:
-    """The solver's process."""
-    question = json.loads(sys.stdin.read())
-    clock = Clock(float(sys.argv[1]))
-    for answer in SOLVERS[question["wanted"]](Problem.parse(question["problem"]), clock):
-        print(answer.to_json(), flush=True)
+def answers(question: str, time_limit_s: float) -> Iterator[str]:
+    """The solver; `optimisation.process` says where it runs."""
+    asked, clock = json.loads(question), Clock(time_limit_s)
+    for answer in SOLVERS[asked["wanted"]](Problem.parse(asked["problem"]), clock):
+        yield answer.to_json()
 
 
 class Clock:
@@ -188,6 +186,3 @@ SOLVERS: dict[Wanted, Callable[[Problem, Clock], Iterator[Answer]]] = {
     "relaxed": relaxed,
     "as_printed": as_printed,
 }
-
-if __name__ == "__main__":
-    main()

@@ -13,7 +13,7 @@ from wiresum.plan.fabric import Floats
 from wiresum.plan.optimisation.process import last_answer
 from wiresum.plan.options import PlanOptions
 
-PROCESS = "wiresum.plan.planners.grid.linear"
+SOLVER = "wiresum.plan.planners.grid.linear"
 
 
 def grid(instance: Instance, options: PlanOptions) -> Assignment:
@@ -53,5 +53,5 @@ def _rates(instance: Instance, time_limit_s: float) -> tuple[float, Floats]:
         "hops_to_server": instance.hops_to_server.tolist(),
         "adding_bps": instance.fabric.adding_bps[instance.aggregators].tolist(),
     }
-    rate_bps, rates = json.loads(last_answer(PROCESS, json.dumps(question), time_limit_s, "grid"))
+    rate_bps, rates = json.loads(last_answer(SOLVER, json.dumps(question), time_limit_s, "grid", groups.hops.size))
     return rate_bps, np.array(rates)

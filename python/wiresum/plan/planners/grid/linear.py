@@ -1,4 +1,4 @@
-"""GRID's linear programme, in a process of its own.
+"""GRID's linear programme.
 
 For groups g of n_g workers, aggregators s and the server d:
 
@@ -10,7 +10,7 @@ where r are rates, y_s the rate of a switch's sum, C what a switch and N what th
 from __future__ import annotations
 
 import json
-import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -24,17 +24,17 @@ SLACK = 1e-6
 """Relative, of λ while links are minimised."""
 
 
-def main() -> None:
-    """Reads the question, prints λ and r: first of any optimum, then of the one over the fewest links."""
-    columns = _Columns(json.loads(sys.stdin.read()))
-    limit_s = float(sys.argv[1]) / 2
+def answers(question: str, time_limit_s: float) -> Iterator[str]:
+    """λ and r: first of any optimum, then of the one over the fewest links."""
+    columns = _Columns(json.loads(question))
+    limit_s = time_limit_s / 2
     fastest = columns.solve(limit_s, 0.0)
     if fastest.x is None:
         return
-    print(columns.answer(fastest.x), flush=True)
+    yield columns.answer(fastest.x)
     leanest = columns.solve(limit_s, float(fastest.x[0]) * (1 - SLACK))
     if leanest.x is not None:
-        print(columns.answer(leanest.x), flush=True)
+        yield columns.answer(leanest.x)
 
 
 class _Columns:
@@ -75,7 +75,3 @@ class _Columns:
         """One line."""
         rates = x[1 + self._aggregators :].reshape(self._groups, self._aggregators)
         return json.dumps([float(x[0]) * UNIT_BPS, rates.tolist()])
-
-
-if __name__ == "__main__":
-    main()
