@@ -14,7 +14,10 @@ from wiresum.plan.assignment import Assignment, Cost, cost_of, cost_of_plan
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.plan.planners import PLANNERS, SWITCH_PLANNERS, assign, plan
+from wiresum.plan.planners.joint import Routed, route
 from wiresum.plan.topology import Topology
+
+Answer = Assignment | AggregationPlan | Routed
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,14 +28,14 @@ class Candidate:
         planner: its name.
         seconds: until it answered, the start of solvers included.
         cost: of the answer; None if there is none.
-        answer: an assignment, or a plan of a planner of trees.
+        answer: an assignment, a plan of a planner of trees, or trees with ways of their own.
         refusal: why there is no answer.
     """
 
     planner: str
     seconds: float
     cost: Cost | None = None
-    answer: Assignment | AggregationPlan | None = None
+    answer: Answer | None = None
     refusal: str | None = None
 
     @property
@@ -63,15 +66,22 @@ def compare(topology: Topology, job: Job, options: PlanOptions, planners: Sequen
     for name in planners:
         began_s = time.monotonic()
         try:
-            asked = assign if name in SWITCH_PLANNERS else plan
-            answer = asked(topology, job, options, name)
+            answer = _ask(topology, job, options, name)
         except WiresumError as refused:
             yield Candidate(name, time.monotonic() - began_s, refusal=str(refused))
             continue
         yield Candidate(name, time.monotonic() - began_s, _cost(topology, job, answer), answer)
 
 
-def _cost(topology: Topology, job: Job, answer: Assignment | AggregationPlan) -> Cost:
+def _ask(topology: Topology, job: Job, options: PlanOptions, name: str) -> Answer:
+    if name == "joint":  # With the ways that it chooses; its plan has the network's.
+        return route(topology, job, options)
+    return (assign if name in SWITCH_PLANNERS else plan)(topology, job, options, name)
+
+
+def _cost(topology: Topology, job: Job, answer: Answer) -> Cost:
+    if isinstance(answer, Routed):
+        return answer.cost
     if isinstance(answer, Assignment):
         return cost_of(answer)
     return cost_of_plan(topology, answer, sum(part.bytes for part in job.parts))

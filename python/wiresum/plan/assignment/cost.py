@@ -15,7 +15,7 @@ from wiresum.plan.assignment.trees import trees_of
 from wiresum.plan.fabric import Fabric
 from wiresum.plan.predict import predict as predict_plan
 from wiresum.plan.predict import predict_trees
-from wiresum.plan.predict.flow import Capacity
+from wiresum.plan.predict.network import Routes
 from wiresum.plan.topology import Topology
 
 BITS_PER_ELEMENT = 32
@@ -116,18 +116,39 @@ def cost_of_plan(topology: Topology, plan: AggregationPlan, gradient_bytes: int)
         gradient_bytes: of one worker.
     """
     traffic = traffic_of_plan(Fabric.of(topology), plan, gradient_bytes)
+    flows = 2 * len(traffic.bytes)
+    predicted = predict_plan(topology, plan, gradient_bytes).seconds if flows <= MAX_FLUID_FLOWS else None
+    memory = _plan_memory_share(topology, plan)
+    return cost_of_traffic(traffic, len(plan.workers), gradient_bytes, predicted, memory)
+
+
+def cost_of_traffic(
+    traffic: Traffic, workers: int, gradient_bytes: int, predicted: float | None, memory_share: float | None = None
+) -> Cost:
+    """The cost of flows; arguments as the fields of `Cost`."""
     ingress, rate_bps = traffic.root_ingress_bytes, sending_rate_bps(traffic, gradient_bytes)
     return Cost(
         traffic=traffic,
         total_bytes=traffic.total_bytes,
         server_ingress_bytes=ingress,
-        in_network_bytes=float(len(plan.workers) * gradient_bytes - ingress),
-        memory_share=None,
+        in_network_bytes=float(workers * gradient_bytes - ingress),
+        memory_share=memory_share,
         sending_rate_bps=rate_bps,
         summed_elements_per_second=rate_bps / BITS_PER_ELEMENT * summed_gradients(traffic, gradient_bytes),
         bound_seconds=bound_seconds(traffic),
-        predicted_seconds=predict_plan(topology, plan, gradient_bytes).seconds,
+        predicted_seconds=predicted,
     )
+
+
+def _plan_memory_share(topology: Topology, plan: AggregationPlan) -> float | None:
+    """Of the fullest node, what the plan's slots take of its free memory."""
+    shares = []
+    for node in plan.nodes:
+        placed = [one for one in plan.sub_models if one.place(node.id)]
+        held, server = sum(one.slot_bytes(plan.job.payload_bytes) for one in placed), topology.node(node.name)
+        if server.memory_bytes is not None and server.memory_bytes > server.memory_used_bytes:
+            shares.append(held / (server.memory_bytes - server.memory_used_bytes))
+    return max(shares, default=None)
 
 
 def _memory_share(assignment: Assignment) -> float | None:
@@ -165,13 +186,12 @@ def _predicted(assignment: Assignment) -> float | None:
         return None
     streams = [(tree.parents, float(tree.bytes)) for tree in trees]
     policy: Policy = "cache" if assignment.allocation == "exclusive" else "pool"
-    routes = _routes(assignment) if assignment.routes else None
+    routes = routes_of(assignment.instance.topology, traffic_of(assignment)) if assignment.routes else None
     return predict_trees(assignment.instance.topology, streams, policy=policy, routes=routes).seconds
 
 
-def _routes(assignment: Assignment) -> dict[tuple[str, str], tuple[Capacity, ...]]:
-    """Gradients' and sums' ways, and the results' back."""
-    traffic, topology = traffic_of(assignment), assignment.instance.topology
+def routes_of(topology: Topology, traffic: Traffic) -> Routes:
+    """Gradients' and sums' ways, and the results' back; of flows between the same two nodes, those of the last."""
     names, routes = traffic.fabric.names, {}
     for path in traffic.paths or ():
         source, target = names[traffic.fabric.source[path[0]]], names[traffic.fabric.target[path[-1]]]

@@ -62,20 +62,38 @@ class Generation:
         yield self._tidy()
 
     def _first(self) -> list[Tree]:
-        """Trees to begin with: good ones when every resource's price is one over its capacity."""
+        """Trees to begin with: good ones when the price of every resource is as one over its capacity."""
         free = np.zeros(len(self._instance.servers))
-        prices = self._prices(1 / np.array(self._instance.capacities), free, 0.0)
-        found = search(self._instance, prices)
+        scarcity = 1 / np.array(self._instance.capacities)
+        prices = self._prices(scarcity / max(1.0, scarcity.sum()), free, 0.0)
+        found = self._search(prices)
         if found:
             return found
         tree, _ = cheapest(self._instance, prices, self._left_s())
-        return [tree] if tree else []
+        return [self._routed(tree, prices)] if tree and self._is_possible(prices.of_tree(tree)) else []
 
     def _left_s(self) -> float:
         return self._time_limit_s - (time.monotonic() - self._started_s)
 
     def _prices(self, resources: Vector, memory: Vector, rate: float) -> Prices:
         return Prices.of(self._instance, resources, memory, rate)
+
+    def _search(self, prices: Prices) -> list[Tree]:
+        """Good trees, found quickly."""
+        return search(self._instance, prices)
+
+    def _routed(self, tree: Tree, prices: Prices) -> Tree:
+        """The tree with the ways that these prices are of; here they are the network's."""
+        return tree
+
+    def _is_possible(self, cost: float) -> bool:
+        """Whether a tree of this cost only has edges that exist."""
+        return True
+
+    def _least(self, prices: Prices) -> float:
+        """A cost below which there is no tree, found without a search."""
+        sizes = np.array([group.size for group in self._instance.groups])
+        return float(sizes @ prices.worker.min(axis=1)) + prices.constant
 
     def _add(self, trees: Sequence[Tree]) -> None:
         self._trees += trees
@@ -86,13 +104,20 @@ class Generation:
         resources, memory, rate = np.split(master.prices, self._row_ends())
         prices = self._prices(resources, memory, float(rate.sum()))
         if self._left_s() > (1 - SEARCH_SHARE) * self._time_limit_s:
-            found = [tree for tree in search(self._instance, prices) if prices.of_tree(tree) < 1 - GAP]
+            found = [tree for tree in self._search(prices) if prices.of_tree(tree) < 1 - GAP]
             if found:
                 return found
+        self._prove(master, self._least(prices))
+        if self._bound <= master.value * (1 + GAP):
+            return []
         tree, least = cheapest(self._instance, prices, self._left_s())
+        self._prove(master, least)
+        return [self._routed(tree, prices)] if tree and prices.of_tree(tree) < 1 - GAP / 10 else []
+
+    def _prove(self, master: Outcome, least: float) -> None:
+        """Farley's bound, of a cost below which there is no tree."""
         if least > 0:
             self._bound = min(self._bound, master.value / least)
-        return [tree] if tree and prices.of_tree(tree) < 1 - GAP / 10 else []
 
     def _row_ends(self) -> list[int]:
         resources = len(self._instance.capacities)

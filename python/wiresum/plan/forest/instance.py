@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,7 +118,7 @@ class Instance:
         return json.dumps(asdict(self))
 
     @classmethod
-    def parse(cls, text: str) -> Instance:
+    def parse(cls, text: str) -> Self:
         """What `to_json` has written."""
         content: dict[str, Any] = json.loads(text)
         groups = [Group(**group) for group in content.pop("groups")]

@@ -70,7 +70,7 @@ def network(topology: Topology, workers: Sequence[Node], job: Job) -> Network:
         rate_cap=None if builder.rate_cap_bps is None else builder.rate_cap_bps / unit_bps,
         groups=[Group(len(names), uses) for uses, names in grouped.items()],
         between=between,
-        room=[_room(server, job) for server in servers],
+        room=[room_share(server, job) for server in servers],
     )
     return Network(instance, unit_bps, [s.name for s in servers], list(grouped.values()))
 
@@ -80,7 +80,7 @@ def _joined(routes: Routes, worker: Node, server: Node) -> bool:
     return all(routes.between(*ends) is not None for ends in both)
 
 
-def _room(server: Node, job: Job) -> float:
+def room_share(server: Node, job: Job) -> float:
     """Share of the gradient that the server's memory holds; 1 if its slots are not those of a gradient."""
     if server.memory_bytes is None or job.policy == "pool" or job.slots is not None:
         return 1.0

@@ -53,8 +53,8 @@ class Forest:
         return json.dumps(asdict(self))
 
     @classmethod
-    def parse(cls, line: str) -> Forest:
-        """What `to_json` has written."""
+    def parse(cls, line: str, kind: type[Tree] = Tree) -> Forest:
+        """What `to_json` has written, with trees of this kind."""
         content = json.loads(line)
-        trees = [Tree(**tree) for tree in content.pop("trees")]
+        trees = [kind(**tree) for tree in content.pop("trees")]
         return cls(trees=trees, **content)

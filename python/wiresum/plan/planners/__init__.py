@@ -13,12 +13,14 @@ from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.assignment import Assignment, Instance, as_plan, validate
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
+from wiresum.plan.planners.auto import auto
 from wiresum.plan.planners.byteps import byteps
 from wiresum.plan.planners.direct import direct
 from wiresum.plan.planners.forest import forest
 from wiresum.plan.planners.goat import goat, krgs, krgs_paper
 from wiresum.plan.planners.grid import grid
 from wiresum.plan.planners.ingo import ingo
+from wiresum.plan.planners.joint import joint
 from wiresum.plan.planners.on_the_way import atp, atp_static, esa, geryon, switchml
 from wiresum.plan.planners.ps import ps
 from wiresum.plan.planners.r_ingo import r_ingo
@@ -54,9 +56,11 @@ PLANNERS: dict[str, Planner] = {
     "xagg": xagg,
     "forest": forest,
     "byteps": byteps,
+    "joint": joint,
     **{name: partial(_plan_switches, name) for name in SWITCH_PLANNERS},
 }
 """By the name that a command line takes."""
+PLANNERS["auto"] = partial(auto, PLANNERS)
 
 
 def plan(topology: Topology, job: Job, options: PlanOptions | None = None, planner: str = "direct") -> AggregationPlan:

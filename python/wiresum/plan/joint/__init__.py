@@ -1,0 +1,1 @@
+"""Trees over servers and switches, their ways and their shares, decided together."""
