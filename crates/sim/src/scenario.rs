@@ -59,24 +59,12 @@ pub struct Program {
     pub name: String,
     /// Name of the policy.
     pub policy: String,
-    /// By worker: the sites that its contributions pass in this order, from the worker to the root.
-    pub waypoints: Vec<Vec<usize>>,
-    /// Sites of switches that sum it.
-    pub switches: Vec<usize>,
-    /// The site that is addressed, where the policy addresses one.
-    pub node: Option<usize>,
-    /// Slots of each switch, in fragments, and those of the job among them.
+    /// What is summed in places of its own, one or more.
+    pub streams: Vec<ProgramStream>,
+    /// Slots of each switch, in fragments, those of all jobs together.
     pub memory_slots: u32,
-    /// First slot of the job.
-    pub base: u32,
-    /// Slots of the job.
-    pub slots: u32,
-    /// Fragments in flight.
-    pub window: u32,
     /// Urgency, where the policy preempts.
     pub priority: u8,
-    /// Fragments of a collective.
-    pub fragments: u32,
     /// Bytes of a packet on the wire.
     pub packet_bytes: u32,
     /// How long nothing is heard before the oldest position is sent again.
@@ -85,6 +73,40 @@ pub struct Program {
     pub rounds: u32,
     /// In rank order.
     pub workers: Vec<WorkerTimes>,
+}
+
+/// A part of a program's collectives that is summed in places of its own.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProgramStream {
+    /// By worker: the sites that its contributions pass in this order, from the worker to the root. Where the policy addresses
+    /// switches, those between are addressed, one after another.
+    pub waypoints: Vec<Vec<usize>>,
+    /// Ways between two of them that are not the shortest.
+    #[serde(default)]
+    pub ways: Vec<Way>,
+    /// Sites of switches that sum it, and the first of its slots there.
+    pub switches: Vec<(usize, u32)>,
+    /// First slot that workers choose, where they choose slots.
+    pub base: u32,
+    /// Slots.
+    pub slots: u32,
+    /// Fragments in flight.
+    pub window: u32,
+    /// Fragments of a collective.
+    pub fragments: u32,
+}
+
+/// A way that someone chose.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Way {
+    /// The site where it begins.
+    pub from: usize,
+    /// The site where it ends.
+    pub to: usize,
+    /// What it crosses: link i is 2i from its source, 2i + 1 towards it.
+    pub directions: Vec<u32>,
 }
 
 /// A machine.
@@ -221,6 +243,9 @@ pub struct Stream {
     pub wire_bytes: f64,
     /// Whether all edges move in step, as under `pool`.
     pub lockstep: bool,
+    /// Ways from a child to its parent that are not the shortest; results take them back.
+    #[serde(default)]
+    pub ways: Vec<Way>,
 }
 
 /// Traffic of others at a constant rate.

@@ -107,8 +107,13 @@ pub fn scenario(tree: &Tree, policy: &str, bytes: u64, direction: Direction) -> 
     });
     made.jobs = vec![serde_json::from_value(job).expect("a valid job")];
     let wire_bytes = bytes as f64 * (1.0 + 76.0 / 1024.0);
-    made.jobs[0].streams =
-        vec![Stream { name: "values".into(), edges, wire_bytes, lockstep: policy == "pool" }];
+    made.jobs[0].streams = vec![Stream {
+        name: "values".into(),
+        edges,
+        wire_bytes,
+        lockstep: policy == "pool",
+        ways: Vec::new(),
+    }];
     made
 }
 

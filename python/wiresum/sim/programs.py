@@ -5,12 +5,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from wiresum import wire
-from wiresum.errors import ScenarioError
-from wiresum.plan import Topology
+from wiresum.errors import PlanError, ScenarioError, TopologyError
+from wiresum.plan import AggregationPlan, Topology
 from wiresum.plan.aggregation_plan import LANE_BYTES
 from wiresum.plan.document import Location
 from wiresum.plan.job import values_for_mtu
-from wiresum.sim.scenario import ScenarioJob, SwitchProgram
+from wiresum.plan.planners import SWITCH_PLANNERS
+from wiresum.sim.planned import Planned, is_planned, streams
+from wiresum.sim.scenario import ScenarioJob, SwitchPolicy, SwitchProgram
 from wiresum.sim.source import ScenarioFile
 
 ADDRESSED = ("exclusive", "register", "register-counter")
@@ -40,31 +42,20 @@ class Programs:
         """What the simulator takes.
 
         Raises:
-            ScenarioError: a node does not exist, or is of the wrong kind; with its line.
+            ScenarioError: a node does not exist, or is of the wrong kind, or a planner finds no place; with its line.
         """
-        pairs = [(job, job.program) for job in self.file.scenario.job if job.program]
-        return [self._program(index, job, program) for index, (job, program) in enumerate(pairs)]
+        return [self._program(index, job) for index, job in enumerate(self.file.scenario.job)]
 
-    def _program(self, index: int, job: ScenarioJob, program: SwitchProgram) -> dict[str, Any]:
-        place: Location = ("job", index, "program")
-        self._check(place, program)
-        node = [] if program.node is None else [self._site(program.node, (*place, "node"))]
-        server = self._site(program.server, (*place, "server"))
-        names = job.workers or [worker.name for worker in self.topology.workers]
-        workers = [self._site(name, ("job", index, "workers")) for name in names]
+    def _program(self, index: int, job: ScenarioJob) -> dict[str, Any]:
+        program = job.program or SwitchProgram()
         values = values_for_mtu(job.mtu_bytes - wire.SWITCH_HEADER_LEN)
+        made = self._planned(index, job, values) if is_planned(job) else self._named(index, job, program, values)
         return {
             "name": job.name,
-            "policy": program.policy,
-            "waypoints": [list(dict.fromkeys([worker, *node, server])) for worker in workers],
-            "switches": self.switches,
-            "node": node[0] if node else None,
-            "memory_slots": program.memory_slots or program.base + program.slots,
-            "base": program.base,
-            "slots": program.slots,
-            "window": job.window,
+            "policy": made.policy,
+            "streams": made.streams,
+            "memory_slots": program.memory_slots or made.slots,
             "priority": program.priority,
-            "fragments": math.ceil(job.bytes / LANE_BYTES / values),
             "packet_bytes": PACKET_OVERHEAD + LANE_BYTES * values,
             "timeout_s": program.timeout_s,
             "rounds": job.rounds,
@@ -73,26 +64,65 @@ class Programs:
                     "start": job.starts.get(name, job.start).model_dump(),
                     "compute": job.computes.get(name, job.compute).model_dump(),
                 }
-                for name in names
+                for name in made.workers
             ],
         }
 
-    def _check(self, place: Location, program: SwitchProgram) -> None:
+    def _planned(self, index: int, job: ScenarioJob, values: int) -> Planned:
+        """As a planner or a plan has it."""
+        place: Location = ("job", index)
+        for field in ("server", "node"):
+            if job.program and getattr(job.program, field) is not None:
+                who = "its plan" if job.plan else f"the planner {job.planner}"
+                raise self.file.error((*place, "program", field), f"{field}: {who} says where it is summed; remove it")
+        try:
+            plan = AggregationPlan.read(self.file.path.parent / job.plan) if job.plan else None
+            return streams(self.topology, job, plan, values, self.sites)
+        except (PlanError, TopologyError) as bad:
+            raise self.file.error((*place, "plan" if job.plan else "planner"), f"job {job.name}: {bad}") from None
+        except KeyError as stranger:
+            problem = f"the plan names {stranger.args[0]}, which the topology does not have"
+            raise self.file.error((*place, "plan"), f"job {job.name}: {problem}") from None
+
+    def _named(self, index: int, job: ScenarioJob, program: SwitchProgram, values: int) -> Planned:
+        """One stream, at the switches that the scenario names."""
+        place: Location = ("job", index, "program")
+        policy, server, slots = self._required(place, program)
+        self._check(place, policy, server, program.node)
+        node = [] if program.node is None else [self._site(program.node, (*place, "node"))]
+        names = job.workers or [worker.name for worker in self.topology.workers]
+        workers = [self._site(name, ("job", index, "workers")) for name in names]
+        stream = {
+            "waypoints": [list(dict.fromkeys([worker, *node, self.sites[server]])) for worker in workers],
+            "switches": [[site, program.base] for site in (node or self.switches)],
+            "base": program.base,
+            "slots": slots,
+            "window": job.window,
+            "fragments": math.ceil(job.bytes / LANE_BYTES / values),
+        }
+        return Planned(policy, names, program.base + slots, [stream])
+
+    def _required(self, place: Location, program: SwitchProgram) -> tuple[SwitchPolicy, str, int]:
+        """What a planner would say."""
+        if program.policy is None or program.server is None or program.slots is None:
+            absent = next(field for field in ("policy", "server", "slots") if getattr(program, field) is None)
+            planners = ", ".join(SWITCH_PLANNERS)
+            problem = f"{absent}: is missing; add it, or give the job one of the planners {planners}"
+            raise self.file.error(place, problem)
+        return program.policy, program.server, program.slots
+
+    def _check(self, place: Location, policy: SwitchPolicy, server: str, node: str | None) -> None:
         if not self.switches:
             raise self.file.error(place, "no switch of the topology sums: give one an `aggregation_rate_bps`")
-        if (program.node is not None) != (program.policy in ADDRESSED):
+        if (node is not None) != (policy in ADDRESSED):
             needs = f"the policies {', '.join(ADDRESSED)} need a `node`, others have none"
-            raise self.file.error((*place, "policy"), f"policy {program.policy}: {needs}")
-        self._site(program.server, (*place, "server"))
-        is_switch = self.topology.node(program.server).kind == "switch"
-        if program.policy in SUMMED_AT_THE_TOP and not is_switch:
-            raise self.file.error(
-                (*place, "server"), f"server: {program.policy} sums at switches; name the topmost one"
-            )
-        if program.policy not in (*SUMMED_AT_THE_TOP, "segment") and is_switch:
-            raise self.file.error(
-                (*place, "server"), f"server: {program.policy} needs a parameter server, not a switch"
-            )
+            raise self.file.error((*place, "policy"), f"policy {policy}: {needs}")
+        self._site(server, (*place, "server"))
+        is_switch = self.topology.node(server).kind == "switch"
+        if policy in SUMMED_AT_THE_TOP and not is_switch:
+            raise self.file.error((*place, "server"), f"server: {policy} sums at switches; name the topmost one")
+        if policy not in (*SUMMED_AT_THE_TOP, "segment") and is_switch:
+            raise self.file.error((*place, "server"), f"server: {policy} needs a parameter server, not a switch")
 
     def _site(self, name: str, place: Location) -> int:
         if name not in self.sites:

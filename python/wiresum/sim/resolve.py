@@ -5,15 +5,19 @@ from collections.abc import Callable
 from typing import Any
 
 from wiresum.errors import PlanError, TopologyError
-from wiresum.plan import AggregationPlan, Job, PlanOptions, Topology
+from wiresum.plan import AggregationPlan, Topology
 from wiresum.plan import plan as make_plan
+from wiresum.plan.assignment import as_plan
 from wiresum.plan.document import Location
+from wiresum.plan.planners import SWITCH_PLANNERS, assign
 from wiresum.plan.predict import streams
 from wiresum.plan.predict.schedule import Tree
 from wiresum.plan.topology import Link
+from wiresum.sim.planned import choices, described, is_planned
 from wiresum.sim.programs import Programs
 from wiresum.sim.scenario import DEFAULT_QUEUE_BYTES, LinkConditions, ScenarioJob
 from wiresum.sim.source import ScenarioFile
+from wiresum.sim.trees import Ways, resolved_ways, ways_of
 
 LoadTopology = Callable[[str], Topology]
 """A topology by its name or path, as the command line knows them."""
@@ -45,6 +49,8 @@ class _Resolver:
         self.topology = topology
         self.sites = {node.name: index for index, node in enumerate(topology.nodes)}
         self.links = {link.id: index for index, link in enumerate(topology.links)}
+        self.ways: dict[int, Ways] = {}
+        """By job: those that its planner chose."""
 
     def resolve(self) -> str:
         self._check_links()
@@ -92,12 +98,11 @@ class _Resolver:
     def _read_or_make(self, index: int, job: ScenarioJob) -> AggregationPlan:
         if job.plan is not None:
             return AggregationPlan.read(self.file.path.parent / job.plan)
-        described = Job(
-            id=index + 1, secret=f"{index + 1:016x}", workers=job.workers, policy=job.policy, codec=job.codec,
-            exponents=job.exponents, lanes=job.lanes, window=job.window, slots=job.slots, mtu_bytes=job.mtu_bytes,
-            gradient_bytes=job.bytes,
-        )  # fmt: skip
-        return make_plan(self.topology, described, PlanOptions(engine="udp"), job.planner)
+        if job.planner not in SWITCH_PLANNERS:
+            return make_plan(self.topology, described(job, index + 1), choices(job), job.planner)
+        assignment = assign(self.topology, described(job, index + 1), choices(job), job.planner)
+        self.ways[index] = ways_of(assignment)
+        return as_plan(job.planner, assignment, choices(job))
 
     def _require_addresses(self, plan: AggregationPlan, place: Location) -> None:
         """Two plans must agree on who has an address."""
@@ -116,11 +121,17 @@ class _Resolver:
     def _require_names(self) -> None:
         names = [job.name for job in self.scenario.job]
         for index, job in enumerate(self.scenario.job):
-            if (job.program is not None) != (self.scenario.fidelity == "trains"):
+            if not self._has_program(job):
                 problem = "trains are of jobs with a `program`, other fidelities of jobs without; change one of them"
                 raise self.file.error(("job", index, "program"), f"job {job.name}: {problem}")
             if names[index] in names[:index]:
                 raise self.file.error(("job", index, "name"), f"two jobs are called {names[index]}; rename one")
+
+    def _has_program(self, job: ScenarioJob) -> bool:
+        """Whether trains, and only trains, know what switches do; flows take a planner's trees as they are."""
+        if self.scenario.fidelity == "trains":
+            return job.program is not None or job.planner in SWITCH_PLANNERS
+        return job.program is None or (self.scenario.fidelity == "flows" and is_planned(job))
 
     def _sites(self, plan: AggregationPlan | None, gradient_bytes: int) -> list[dict[str, Any]]:
         """Nodes; what they add is given in bytes of gradient, and counted in bytes on the wire."""
@@ -191,6 +202,7 @@ class _Resolver:
                     "edges": [[self.sites[child], self.sites[parent]] for child, parent in Tree(parents).edges],
                     "wire_bytes": float(size),
                     "lockstep": lockstep,
+                    "ways": resolved_ways(self.ways.get(index, {}), self.sites),
                 }
                 for name, parents, lockstep, size in streams(plan, job.bytes)
             ],

@@ -8,6 +8,7 @@ from wiresum.errors import ScenarioError, WiresumError
 from wiresum.plan.aggregation_plan import Exponents, Lanes, Policy
 from wiresum.plan.document import Document, FileDocument
 from wiresum.plan.job import DEFAULT_MTU_BYTES, DEFAULT_WINDOW
+from wiresum.plan.options import DEFAULT_TIME_LIMIT_S, MAX_TRIES
 from wiresum.plan.topology import Name
 
 Fidelity = Literal["packets", "trains", "flows"]
@@ -127,27 +128,46 @@ class LinkChange(LinkConditions):
 
 
 class SwitchProgram(Document):
-    """How switches with little memory sum a job; every switch of the topology that sums runs it.
+    """How switches with little memory sum a job: those that its planner or its plan names, else all that sum.
 
     Attributes:
-        policy: of its switches, one of `crates/switch`.
-        server: the parameter server that completes sums, or, for `pool`, `cache` and `segment`, the switch at the top.
-        node: the switch that is addressed, for policies that address one; on the way to the server.
-        slots: fragments that each switch holds of the job.
+        policy: of its switches, one of `crates/switch`; by planner where absent.
+        server: the parameter server that completes sums, or, for `pool`, `cache` and `segment`, the switch at the top;
+            where planner and plan name none.
+        node: the switch that is addressed, for policies that address one; where planner and plan name none.
+        slots: fragments that each switch holds of the job; by the planner's memory where absent.
         base: first slot of the job.
         memory_slots: fragments that each switch holds of all jobs; as many as this job needs where absent.
         priority: urgency, for `preempt`.
         timeout_s: how long nothing is heard before the oldest fragment is sent again.
+        once: whether contributions are summed once, at the first switch of the planner's tree, and then by the server.
+        bypass: workers that no switch sums, as GOAT's evaluation has the late ones of ATP.
     """
 
-    policy: SwitchPolicy
-    server: Name
+    policy: SwitchPolicy | None = None
+    server: Name | None = None
     node: Name | None = None
-    slots: Annotated[int, Field(gt=0, lt=1 << 32)]
+    slots: Annotated[int, Field(gt=0, lt=1 << 32)] | None = None
     base: Annotated[int, Field(ge=0, lt=1 << 32)] = 0
     memory_slots: Annotated[int, Field(gt=0, lt=1 << 32)] | None = None
     priority: Annotated[int, Field(ge=0, le=255)] = 0
     timeout_s: Annotated[float, Field(gt=0)] = 0.01
+    once: bool = False
+    bypass: list[Name] = Field(default_factory=list)
+
+
+class PlannerChoices(Document):
+    """What a planner is told.
+
+    Attributes:
+        seed: of planners that choose at random.
+        tries: how often these choose; the best counts.
+        time_limit_s: of planners that search.
+    """
+
+    seed: Annotated[int, Field(ge=0, lt=1 << 32)] = 0
+    tries: Annotated[int, Field(ge=1, le=MAX_TRIES)] = 1
+    time_limit_s: Annotated[float, Field(gt=0)] = DEFAULT_TIME_LIMIT_S
 
 
 class ScenarioJob(Document):
@@ -157,6 +177,10 @@ class ScenarioJob(Document):
         name: for people; unique.
         plan: file of its plan, beside the scenario; made by `planner` where absent.
         planner: who makes the plan.
+        options: what the planner is told.
+        model: what planners of switch networks place, by name; `bytes` of one part where absent. Its size and the
+            switches' memory are scaled to `bytes` together.
+        parts: equal sub-models of it; layers of a model where absent.
         bytes: float32 bytes of each collective.
         rounds: collectives, one after another.
         policy: slot policy of the values.
@@ -178,6 +202,9 @@ class ScenarioJob(Document):
     name: Name = "job"
     plan: str | None = None
     planner: str = "direct"
+    options: PlannerChoices = PlannerChoices()
+    model: str | None = None
+    parts: Annotated[int, Field(ge=1)] | None = None
     bytes: Annotated[int, Field(ge=4)]
     rounds: Annotated[int, Field(ge=1)] = 1
     policy: Policy = "pool"

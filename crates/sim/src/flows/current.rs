@@ -86,9 +86,9 @@ impl Weaver<'_> {
     ) -> Result<(), SimulationError> {
         let mut crossed = Vec::new();
         for &(child, parent) in &stream.edges {
-            crossed.extend(self.up(child, parent)?);
+            crossed.extend(self.up(stream, child, parent)?);
             if !job.upload_only {
-                crossed.extend(self.network.path(parent, child)?);
+                crossed.extend(self.down(stream, parent, child)?);
             }
         }
         let (source, target) = stream.edges.first().copied().unwrap_or_default();
@@ -115,7 +115,7 @@ impl Weaver<'_> {
         let first = pattern.currents.len();
         let edges: Vec<_> = stream.edges.iter().rev().copied().collect();
         for &(child, parent) in &edges {
-            let uses = counted(self.up(child, parent)?);
+            let uses = counted(self.up(stream, child, parent)?);
             let below = |(_, (_, to)): &(usize, &(usize, usize))| *to == child;
             let feeds = edges.iter().enumerate().filter(below).map(|(i, _)| (first + i) as u32);
             let begins = match self.rank(job, child) {
@@ -150,7 +150,7 @@ impl Weaver<'_> {
             };
             results.push((child, pattern.currents.len() as u32));
             pattern.currents.push(Template {
-                uses: counted(self.network.path(parent, child)?),
+                uses: counted(self.down(stream, parent, child)?),
                 wire_bytes: stream.wire_bytes,
                 begins: Begins::Fed,
                 brings: self.rank(job, child).map_or(Brings::Nothing, Brings::Rank),
@@ -163,16 +163,43 @@ impl Weaver<'_> {
         Ok(())
     }
 
-    fn up(&mut self, child: usize, parent: usize) -> Result<Vec<u32>, SimulationError> {
-        let mut path = self.network.path(child, parent)?;
+    fn up(
+        &mut self,
+        stream: &Stream,
+        child: usize,
+        parent: usize,
+    ) -> Result<Vec<u32>, SimulationError> {
+        let mut path = match chosen(stream, child, parent) {
+            Some(way) => way.to_vec(),
+            None => self.network.path(child, parent)?,
+        };
         path.extend(self.adders[parent]);
         Ok(path)
+    }
+
+    /// Results of a way that someone chose take it back.
+    fn down(
+        &mut self,
+        stream: &Stream,
+        parent: usize,
+        child: usize,
+    ) -> Result<Vec<u32>, SimulationError> {
+        match chosen(stream, child, parent) {
+            Some(way) => Ok(way.iter().rev().map(|direction| direction ^ 1).collect()),
+            None => self.network.path(parent, child),
+        }
     }
 
     fn rank(&self, job: &Job, site: usize) -> Option<u32> {
         let name = &self.scenario.sites[site].name;
         job.plan.workers.iter().find(|worker| worker.name == *name).map(|worker| worker.rank)
     }
+}
+
+/// The way from a child to its parent, if someone chose it.
+fn chosen(stream: &Stream, child: usize, parent: usize) -> Option<&[u32]> {
+    let way = stream.ways.iter().find(|way| (way.from, way.to) == (child, parent));
+    way.map(|way| way.directions.as_slice())
 }
 
 /// Workers are done when the root has everything: the caller counts one of the currents that end there.

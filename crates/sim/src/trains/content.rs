@@ -11,19 +11,19 @@ pub(super) trait Content: Payload {
     /// Whether sums mean anything.
     const IS_CHECKED: bool;
 
-    /// What a worker contributes.
-    fn of(job: usize, worker: u8, position: u32) -> Self;
+    /// What a worker contributes to a stream of a job, both by number.
+    fn of(stream: (usize, usize), worker: u8, position: u32) -> Self;
 
     /// Whether it is what all workers contribute, summed.
-    fn is_sum(&self, job: usize, workers: u8, position: u32) -> bool;
+    fn is_sum(&self, stream: (usize, usize), workers: u8, position: u32) -> bool;
 }
 
 impl Content for () {
     const IS_CHECKED: bool = false;
 
-    fn of(_: usize, _: u8, _: u32) -> Self {}
+    fn of(_: (usize, usize), _: u8, _: u32) -> Self {}
 
-    fn is_sum(&self, _: usize, _: u8, _: u32) -> bool {
+    fn is_sum(&self, _: (usize, usize), _: u8, _: u32) -> bool {
         true
     }
 }
@@ -31,15 +31,17 @@ impl Content for () {
 impl Content for Values {
     const IS_CHECKED: bool = true;
 
-    fn of(job: usize, worker: u8, position: u32) -> Self {
-        let seed = (job as u64) << 56 ^ u64::from(worker) << 40 ^ u64::from(position) << 4;
+    fn of(stream: (usize, usize), worker: u8, position: u32) -> Self {
+        let (job, stream) = stream;
+        let seed = (job as u64) << 56 ^ (stream as u64) << 48 ^ u64::from(worker) << 40;
+        let seed = seed ^ u64::from(position) << 4;
         (0..LANES).map(|lane| Rng::new(seed ^ lane).next() as i32).collect()
     }
 
-    fn is_sum(&self, job: usize, workers: u8, position: u32) -> bool {
+    fn is_sum(&self, stream: (usize, usize), workers: u8, position: u32) -> bool {
         let mut sum = Self::new();
         for worker in 0..workers {
-            sum.add(&Self::of(job, worker, position));
+            sum.add(&Self::of(stream, worker, position));
         }
         *self == sum
     }

@@ -1,4 +1,4 @@
-//! A job's workers and ways.
+//! A job's workers and streams.
 
 use std::time::Duration;
 
@@ -7,18 +7,18 @@ use wiresum_switch::policy::PolicyName;
 use wiresum_switch::{ANY_NODE, Contributors, Place, Sending, Serving, Worker};
 use wiresum_wire::{JobId, NodeId, SubModelId};
 
+use super::ways::Ways;
 use crate::network::Network;
-use crate::scenario::Program;
+use crate::scenario::{Program, ProgramStream};
 use crate::{Scenario, SimulationError};
 
 /// Workers of a job at most: the bits of a contributor set.
 const MAX_WORKERS: usize = 64;
-/// A job has one stream.
-const STREAM: SubModelId = SubModelId(0);
 
 /// A worker of a job.
 pub(super) struct Host {
-    pub worker: Worker,
+    /// By stream.
+    pub workers: Vec<Worker>,
     pub site: usize,
     pub round: u32,
     /// It has a collective that has not ended.
@@ -26,17 +26,25 @@ pub(super) struct Host {
     pub alarm: Option<Time>,
 }
 
+impl Host {
+    pub fn is_done(&self) -> bool {
+        self.workers.iter().all(Worker::is_done)
+    }
+
+    /// When its first stream may have something to do.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.workers.iter().filter_map(Worker::poll_timeout).min()
+    }
+}
+
 /// See the module.
 pub(super) struct Job {
     pub name: String,
+    pub policy: PolicyName,
     pub packet_bytes: u64,
-    pub fragments: u32,
     pub hosts: Vec<Host>,
-    pub root: usize,
-    /// By site: the direction in which contributions go on.
-    up: Vec<Option<u32>>,
-    /// By site: directions in which results go on, and to whom they lead.
-    ports: Vec<Vec<(u32, Contributors)>>,
+    /// By stream.
+    pub ways: Vec<Ways>,
 }
 
 impl Job {
@@ -46,126 +54,104 @@ impl Job {
         scenario: &Scenario,
         network: &mut Network,
     ) -> Result<Self, SimulationError> {
-        let wrong = |problem: &str| SimulationError::Job {
-            job: program.name.clone(),
-            problem: problem.into(),
-        };
+        let wrong = |problem: String| SimulationError::Job { job: program.name.clone(), problem };
         let policy = PolicyName::from_name(&program.policy);
-        let policy = policy.ok_or_else(|| wrong("there is no policy of that name"))?;
-        if program.waypoints.is_empty() || program.waypoints.len() > MAX_WORKERS {
-            return Err(wrong("it has 1 to 64 workers; split it"));
+        let policy = policy.ok_or_else(|| wrong("there is no policy of that name".into()))?;
+        let count = program.workers.len();
+        if !(1..=MAX_WORKERS).contains(&count) {
+            return Err(wrong(format!(
+                "it has {count} workers, and switches name {MAX_WORKERS} in a packet: give it fewer, or simulate it with \
+                 the fidelity `flows`"
+            )));
         }
-        let root = program.waypoints[0].last().copied();
-        let mut job = Self {
-            name: program.name.clone(),
-            packet_bytes: program.packet_bytes.into(),
-            fragments: program.fragments,
-            hosts: Vec::new(),
-            root: root.ok_or_else(|| wrong("a worker has no way"))?,
-            up: vec![None; scenario.sites.len()],
-            ports: vec![Vec::new(); scenario.sites.len()],
+        if program.streams.is_empty() || program.streams.iter().any(|s| s.waypoints.len() != count)
+        {
+            return Err(wrong("it has a stream or more, and each a way for each worker".into()));
+        }
+        let streams = program.streams.iter();
+        let ways: Result<Vec<_>, _> =
+            streams.map(|s| Ways::new(s, policy.is_addressed(), scenario, network)).collect();
+        let host = |rank: usize| Host {
+            workers: sub_models(program)
+                .map(|(id, stream)| {
+                    Worker::new(sending(number, rank, policy, program, (id, stream)))
+                })
+                .collect(),
+            site: program.streams[0].waypoints[rank][0],
+            round: 0,
+            is_busy: false,
+            alarm: None,
         };
-        for (rank, waypoints) in program.waypoints.iter().enumerate() {
-            let site = waypoints[0];
-            if scenario.sites[site].forwards || waypoints.last() != Some(&job.root) {
-                return Err(wrong("its ways lead from workers to one root"));
-            }
-            for pair in waypoints.windows(2) {
-                job.lay(rank as u8, pair[0], pair[1], network)?;
-            }
-            let worker = Worker::new(sending(number, rank as u8, policy, program));
-            job.hosts.push(Host { worker, site, round: 0, is_busy: false, alarm: None });
-        }
-        Ok(job)
+        Ok(Self {
+            name: program.name.clone(),
+            policy,
+            packet_bytes: program.packet_bytes.into(),
+            ways: ways.map_err(wrong)?,
+            hosts: (0..count).map(host).collect(),
+        })
     }
 
-    /// A part of a worker's way, and the way back.
-    fn lay(
-        &mut self,
-        rank: u8,
-        from: usize,
-        to: usize,
-        network: &mut Network,
-    ) -> Result<(), SimulationError> {
-        let mut at = from;
-        let mut passed = vec![false; self.up.len()];
-        while at != to {
-            if std::mem::replace(&mut passed[at], true) {
-                return Err(SimulationError::Job {
-                    job: self.name.clone(),
-                    problem: "its ways pass a site twice: choose a node on the way to the server"
-                        .into(),
-                });
-            }
-            // Everyone's contributions take the same way from a site on: sums must meet.
-            let direction = self.up[at].or_else(|| network.routes.next(at, to, to as u32));
-            let Some(direction) = direction else { return network.path(at, to).map(drop) };
-            self.up[at] = Some(direction);
-            at = network.links.end(direction);
-            let ports = &mut self.ports[at];
-            match ports.iter_mut().find(|(back, _)| *back == direction ^ 1) {
-                Some((_, behind)) => *behind = behind.with(Contributors::one(rank)),
-                None => ports.push((direction ^ 1, Contributors::one(rank))),
-            }
-        }
-        Ok(())
-    }
-
-    /// Where contributions go on.
+    /// The ways of a packet's stream.
     #[inline]
-    pub fn up(&self, site: usize) -> Option<u32> {
-        self.up[site]
+    pub fn ways_of(&self, sub_model: SubModelId) -> &Ways {
+        &self.ways[usize::from(sub_model.0)]
     }
 
-    /// Directions in which results go on, and to whom they lead.
-    #[inline]
-    pub fn ports(&self, site: usize) -> &[(u32, Contributors)] {
-        &self.ports[site]
-    }
-
-    /// Workers whose way leads over a site.
-    pub fn members(&self, site: usize) -> Contributors {
-        let behind = self.ports[site].iter().map(|(_, behind)| *behind);
-        behind.fold(Contributors::NONE, Contributors::with)
-    }
-
-    /// A switch's place in the job; `None` if nobody's way leads over it.
-    pub fn place(&self, number: usize, site: usize, program: &Program) -> Option<Place> {
-        let members = self.members(site);
+    /// A switch's place in a stream, from a slot on; `None` if nobody's way leads over it.
+    pub fn place(
+        &self,
+        number: usize,
+        (id, stream): (SubModelId, &ProgramStream),
+        (site, base): (usize, u32),
+    ) -> Option<Place> {
+        let ways = self.ways_of(id);
+        let parent = ways.parents[site].unwrap_or(ways.root);
         let place = Place {
             job: JobId(number as u16),
-            sub_model: STREAM,
-            members,
-            parent: (site != self.root).then_some(NodeId(self.root as u16)),
-            base: program.base,
-            slots: program.slots,
-            window: program.window,
+            sub_model: id,
+            members: ways.members[site],
+            parent: (site != ways.root).then_some(NodeId(parent as u16)),
+            base,
+            slots: stream.slots,
+            window: stream.window,
         };
-        (!members.is_empty()).then_some(place)
+        (!place.members.is_empty()).then_some(place)
     }
 
-    pub fn serving(&self, number: usize, program: &Program) -> Serving {
+    pub fn serving(&self, number: usize, (id, stream): (SubModelId, &ProgramStream)) -> Serving {
         Serving {
             job: JobId(number as u16),
-            sub_model: STREAM,
+            sub_model: id,
             members: Contributors::first(self.hosts.len() as u8),
-            window: program.window,
+            window: stream.window,
         }
     }
 }
 
-fn sending(number: usize, rank: u8, policy: PolicyName, program: &Program) -> Sending {
+/// The streams of a program, with their numbers in packets.
+pub(super) fn sub_models(program: &Program) -> impl Iterator<Item = (SubModelId, &ProgramStream)> {
+    program.streams.iter().enumerate().map(|(index, stream)| (SubModelId(index as u16), stream))
+}
+
+fn sending(
+    number: usize,
+    rank: usize,
+    policy: PolicyName,
+    program: &Program,
+    (id, stream): (SubModelId, &ProgramStream),
+) -> Sending {
+    let addressed = NodeId(stream.waypoints[rank].get(1).copied().unwrap_or_default() as u16);
     Sending {
         policy,
         job: JobId(number as u16),
-        sub_model: STREAM,
-        worker: rank,
-        workers: program.waypoints.len() as u8,
-        node: program.node.map_or(ANY_NODE, |site| NodeId(site as u16)),
-        window: program.window,
-        initial_window: program.window,
-        base: program.base,
-        slots: program.slots,
+        sub_model: id,
+        worker: rank as u8,
+        workers: program.workers.len() as u8,
+        node: if policy.is_addressed() { addressed } else { ANY_NODE },
+        window: stream.window,
+        initial_window: stream.window,
+        base: stream.base,
+        slots: stream.slots,
         priority: program.priority,
         timeout: Duration::from_secs_f64(program.timeout_s),
     }

@@ -2,11 +2,12 @@
 //! [`ParameterServer`](wiresum_switch::ParameterServer), packet by packet, over links that carry trains.
 //!
 //! A train is stored and forwarded whole, and what befalls it befalls all of it; trains of one packet are packets. Contributions take the
-//! way that the scenario gives to their worker, results the same way back, so they pass the switches that hold their slots.
+//! way that the scenario gives to their worker and stream, results the same way back, so they pass the switches that hold their slots.
 //!
 //! | file | what it holds |
 //! | --- | --- |
-//! | `job` | a job's workers and ways |
+//! | `job` | a job's workers and streams |
+//! | `ways` | where a stream's packets go |
 //! | `yard` | the loop of events |
 //! | `content` | what packets carry |
 
@@ -14,6 +15,7 @@ mod content;
 mod job;
 #[cfg(test)]
 mod tests;
+mod ways;
 mod yard;
 
 use wiresum_switch::Values;

@@ -1,6 +1,6 @@
 //! Switch programs over simulated links. With values every result is compared with its sum; these tests are about the rest.
 
-use crate::scenario::{Direction, Fidelity, Program, WorkerTimes};
+use crate::scenario::{Direction, Fidelity, Program, ProgramStream, Way, WorkerTimes};
 use crate::testing::{GIGABIT, Tree, constant, records, rounds, scenario, trace};
 use crate::{Record, Scenario, SimulationError};
 
@@ -36,15 +36,17 @@ fn program(policy: &str, slots: u32) -> Scenario {
     made.programs = vec![Program {
         name: "job".into(),
         policy: policy.into(),
-        waypoints: (0..4).map(way).collect(),
-        switches: vec![1, 2, top],
-        node: is_addressed.then_some(top),
+        streams: vec![ProgramStream {
+            waypoints: (0..4).map(way).collect(),
+            ways: Vec::new(),
+            switches: if is_addressed { vec![(top, 0)] } else { vec![(1, 0), (2, 0), (top, 0)] },
+            base: 0,
+            slots,
+            window,
+            fragments: FRAGMENTS,
+        }],
         memory_slots: slots,
-        base: 0,
-        slots,
-        window,
         priority: 1,
-        fragments: FRAGMENTS,
         packet_bytes: PACKET_BYTES,
         timeout_s: 5e-3,
         rounds: 2,
@@ -153,14 +155,82 @@ fn a_severed_worker_is_named() {
     }
 }
 
-#[test]
-fn a_node_off_the_way_to_the_server_is_refused() {
+/// `exclusive` at n1, off the way of the workers at n2.
+fn off_the_way() -> Scenario {
     let mut scenario = program("exclusive", 1024);
-    scenario.programs[0].node = Some(1);
-    scenario.programs[0].waypoints = (0..4).map(|rank| vec![3 + rank, 1, 0]).collect();
+    // Above what the queues at the detour take, so that nothing is sent twice.
+    scenario.programs[0].timeout_s = 0.1;
+    let stream = &mut scenario.programs[0].streams[0];
+    stream.switches = vec![(1, 0)];
+    stream.waypoints = (0..4).map(|rank| vec![3 + rank, 1, 0]).collect();
+    scenario
+}
+
+#[test]
+fn a_node_off_the_way_sums_for_those_who_make_a_detour() {
+    let records = records(&off_the_way()).expect("it ends");
+    assert_eq!(packets_into_server(&records), 2 * u64::from(FRAGMENTS));
+    assert_eq!(count(&records, "n1", "forwarded"), 2 * u64::from(FRAGMENTS));
+    assert_eq!(count(&records, "n1", "added"), 2 * 2 * u64::from(FRAGMENTS));
+}
+
+#[test]
+fn streams_of_a_job_are_summed_each_in_its_place() {
+    let mut scenario = off_the_way();
+    let mut second = program("exclusive", 1024).programs[0].streams[0].clone();
+    second.fragments = 100;
+    scenario.programs[0].streams.push(second);
+    scenario.programs[0].memory_slots = 1024;
+    let records = records(&scenario).expect("it ends");
+    assert_eq!(packets_into_server(&records), 2 * u64::from(FRAGMENTS + 100));
+    assert_eq!(count(&records, "n1", "forwarded"), 2 * u64::from(FRAGMENTS));
+    assert_eq!(count(&records, "top", "forwarded"), 2 * 100);
+    assert_eq!(rounds(&records).len(), 2, "a round ends when all of its streams have");
+}
+
+#[test]
+fn a_way_that_someone_chose_is_taken() {
+    let mut scenario = off_the_way();
+    // A second link between n2 and the top, which routes would not choose for all.
+    let mut other = scenario.links.iter().find(|link| link.source == 2).expect("n2's link").clone();
+    other.id = "other".into();
+    let number = 2 * scenario.links.len() as u32;
+    scenario.links.push(other);
+    let leaf = scenario.links.iter().position(|link| link.source == 5).expect("w2's link") as u32;
+    let top = scenario.links.iter().position(|link| link.source == 1).expect("n1's link") as u32;
+    let way = |from, leaf| Way { from, to: 1, directions: vec![2 * leaf, number, 2 * top + 1] };
+    scenario.programs[0].streams[0].ways = vec![way(5, leaf), way(6, leaf + 1)];
+    let records = records(&scenario).expect("it ends");
+    let of = |record: &Record| match record {
+        Record::Link { link, wire_bytes, .. } if link == "other" => Some(*wire_bytes as u64),
+        _ => None,
+    };
+    let crossed: Vec<u64> = records.iter().filter_map(of).collect();
+    let contributions = 2 * 2 * u64::from(FRAGMENTS * PACKET_BYTES);
+    assert_eq!(crossed, [contributions, contributions / 2], "up, and one copy of each result down");
+}
+
+#[test]
+fn more_workers_than_a_packet_names_are_refused() {
+    let mut scenario = program("pool", 1024);
+    let times = scenario.programs[0].workers[0];
+    scenario.programs[0].workers = vec![times; 65];
     match records(&scenario) {
         Err(SimulationError::Job { problem, .. }) => {
-            assert!(problem.contains("twice"), "{problem}")
+            assert!(problem.contains("65 workers") && problem.contains("64"), "{problem}");
+        }
+        other => panic!("{other:?} instead of a refusal"),
+    }
+}
+
+#[test]
+fn a_switch_with_two_parents_is_refused() {
+    let mut scenario = off_the_way();
+    let top = scenario.sites.len() - 1;
+    scenario.programs[0].streams[0].waypoints[0] = vec![3, 1, top, 0];
+    match records(&scenario) {
+        Err(SimulationError::Job { problem, .. }) => {
+            assert!(problem.contains("one parent"), "{problem}");
         }
         other => panic!("{other:?} instead of a refusal"),
     }

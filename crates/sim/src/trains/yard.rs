@@ -1,17 +1,17 @@
 //! The loop of events.
 
 use wiresum_protocol::Time;
-use wiresum_switch::policy::PolicyName;
 use wiresum_switch::rmt::Profile;
-use wiresum_switch::{Egress, Packet, ParameterServer, Received, Switch, Verdict};
-use wiresum_wire::{Flags, NodeId};
+use wiresum_switch::{Egress, Packet, ParameterServer, Place, Received, Switch, Verdict};
+use wiresum_wire::{Flags, Kind, NodeId, SubModelId};
 
 use super::content::Content;
-use super::job::Job;
+use super::job::{Job, sub_models};
 use crate::network::{Network, picoseconds, seconds};
 use crate::queue::Queue;
 use crate::record::{tell, tell_links};
 use crate::rounds::Rounds;
+use crate::scenario::ProgramStream;
 use crate::slab::Slab;
 use crate::trace::Trace;
 use crate::{Record, Scenario, SimulationError, Sink};
@@ -134,36 +134,46 @@ impl<'a, V: Content> Yard<'a, V> {
     /// Puts programs into switches, and servers where roots are no switches.
     fn install(&mut self) -> Result<(), SimulationError> {
         for (number, program) in self.scenario.programs.iter().enumerate() {
-            let wrong =
-                |problem: String| SimulationError::Job { job: program.name.clone(), problem };
-            let job = &self.jobs[number];
-            let policy = PolicyName::from_name(&program.policy).unwrap_or(PolicyName::Pool);
-            let addressed = |site: &&usize| program.node.is_none_or(|node| node == **site);
-            for &site in program.switches.iter().filter(addressed) {
-                let Some(place) = job.place(number, site, program) else { continue };
-                if matches!(self.summers[site], Summer::Nobody) {
-                    let slots = program.memory_slots;
-                    let node = NodeId(site as u16);
-                    let made = Switch::new(node, policy, slots, LANES, &Profile::UNLIMITED);
-                    let made = made.map_err(|misfit| wrong(misfit.to_string()))?;
-                    self.summers[site] = Summer::Switch(Box::new(made));
+            for stream in sub_models(program) {
+                for &(site, base) in &stream.1.switches {
+                    if let Some(place) = self.jobs[number].place(number, stream, (site, base)) {
+                        self.place(number, site, place)?;
+                    }
                 }
-                if let Summer::Switch(switch) = &mut self.summers[site] {
-                    switch.install(place).map_err(|error| wrong(error.to_string()))?;
-                }
-            }
-            if !self.scenario.sites[job.root].forwards {
-                let serving = job.serving(number, program);
-                if let Summer::Server(server) = &mut self.summers[job.root] {
-                    server.serve(serving);
-                } else {
-                    let mut server = ParameterServer::default();
-                    server.serve(serving);
-                    self.summers[job.root] = Summer::Server(server);
-                }
+                self.serve(number, stream);
             }
         }
         Ok(())
+    }
+
+    /// A stream at a switch.
+    fn place(&mut self, number: usize, site: usize, place: Place) -> Result<(), SimulationError> {
+        let program = &self.scenario.programs[number];
+        let wrong = |problem: String| SimulationError::Job { job: program.name.clone(), problem };
+        if matches!(self.summers[site], Summer::Nobody) {
+            let (node, policy) = (NodeId(site as u16), self.jobs[number].policy);
+            let made = Switch::new(node, policy, program.memory_slots, LANES, &Profile::UNLIMITED);
+            let made = made.map_err(|misfit| wrong(misfit.to_string()))?;
+            self.summers[site] = Summer::Switch(Box::new(made));
+        }
+        if let Summer::Switch(switch) = &mut self.summers[site] {
+            switch.install(place).map_err(|error| wrong(error.to_string()))?;
+        }
+        Ok(())
+    }
+
+    /// A stream at its root, if that is no switch.
+    fn serve(&mut self, number: usize, stream: (SubModelId, &ProgramStream)) {
+        let root = self.jobs[number].ways_of(stream.0).root;
+        if self.scenario.sites[root].forwards {
+            return;
+        }
+        if !matches!(self.summers[root], Summer::Server(_)) {
+            self.summers[root] = Summer::Server(ParameterServer::default());
+        }
+        if let Summer::Server(server) = &mut self.summers[root] {
+            server.serve(self.jobs[number].serving(number, stream));
+        }
     }
 
     fn now(&self) -> Time {
@@ -181,11 +191,11 @@ impl<'a, V: Content> Yard<'a, V> {
         let mut packets = std::mem::take(&mut self.trains.get_mut(train).packets);
         self.trace.note(self.now_ps);
         self.trace.note(u64::from(train) << 32 | packets.len() as u64);
-        let is_down = packets.first().is_some_and(|p| p.kind == wiresum_wire::Kind::Result);
+        let is_down = packets.first().is_some_and(|p| p.kind == Kind::Result);
         let rank = if is_down { self.rank_at(job, site) } else { None };
         match rank {
             Some(rank) => self.receive(job, rank, &mut packets, sink)?,
-            None => self.pass(job, site, &mut packets),
+            None => self.pass(job, site, direction, &mut packets),
         }
         packets.clear();
         self.trains.get_mut(train).packets = packets;
@@ -201,12 +211,16 @@ impl<'a, V: Content> Yard<'a, V> {
     }
 
     /// Packets at a switch or a server.
-    fn pass(&mut self, job: usize, site: usize, packets: &mut Vec<Packet<V>>) {
+    fn pass(&mut self, job: usize, site: usize, came: u32, packets: &mut Vec<Packet<V>>) {
         for mut packet in packets.drain(..) {
+            let was_result = packet.kind == Kind::Result;
             let outcome = match &mut self.summers[site] {
                 Summer::Nobody => {
-                    let is_up = packet.kind == wiresum_wire::Kind::Contribution;
-                    if is_up { Egress::Up } else { Egress::Down }
+                    if was_result {
+                        Egress::Down
+                    } else {
+                        Egress::Up
+                    }
                 }
                 Summer::Switch(switch) => {
                     self.handled += 1;
@@ -220,20 +234,22 @@ impl<'a, V: Content> Yard<'a, V> {
             match outcome {
                 Egress::Absorbed => {}
                 Egress::Up => {
-                    if let Some(direction) = self.jobs[job].up(site) {
+                    let ways = self.jobs[job].ways_of(packet.sub_model);
+                    if let Some(direction) = ways.up(site, packet.node, packet.worker) {
                         self.couple(direction, packet);
                     }
                 }
-                Egress::Down => self.copy_down(job, site, &packet),
+                Egress::Down => self.copy_down(job, site, was_result.then_some(came), &packet),
             }
         }
         self.depart(job);
     }
 
     /// Results are copied where the ways of those that they are for part.
-    fn copy_down(&mut self, job: usize, site: usize, packet: &Packet<V>) {
-        for port in 0..self.jobs[job].ports(site).len() {
-            let (direction, behind) = self.jobs[job].ports(site)[port];
+    fn copy_down(&mut self, job: usize, site: usize, came: Option<u32>, packet: &Packet<V>) {
+        let stream = packet.sub_model;
+        for port in 0..self.jobs[job].ways_of(stream).down(site, came).len() {
+            let (direction, behind) = self.jobs[job].ways_of(stream).down(site, came)[port];
             let contributors = behind.only(packet.contributors);
             if !contributors.is_empty() {
                 self.couple(direction, Packet { contributors, ..packet.clone() });
@@ -290,17 +306,18 @@ impl<'a, V: Content> Yard<'a, V> {
         let workers = self.jobs[job].hosts.len() as u8;
         for packet in packets.drain(..) {
             let host = &mut self.jobs[job].hosts[rank];
-            if host.worker.handle(&packet, now) == Received::Fresh {
+            let stream = usize::from(packet.sub_model.0);
+            if host.workers[stream].handle(&packet, now) == Received::Fresh {
                 self.progress_ps = self.now_ps;
                 if V::IS_CHECKED {
                     self.checked += 1;
-                    let is_right = packet.values.is_sum(job, workers, packet.fragment.0);
+                    let is_right = packet.values.is_sum((job, stream), workers, packet.fragment.0);
                     self.wrong += u64::from(!is_right);
                 }
             }
         }
         let host = &mut self.jobs[job].hosts[rank];
-        if host.is_busy && host.worker.is_done() {
+        if host.is_busy && host.is_done() {
             host.is_busy = false;
             let round = host.round - 1;
             if self.rounds.finish(job, rank, round, self.now_ps, sink)?.is_some() {
@@ -318,13 +335,14 @@ impl<'a, V: Content> Yard<'a, V> {
     }
 
     fn begin(&mut self, job: usize, rank: usize) {
-        let fragments = self.jobs[job].fragments;
         let host = &mut self.jobs[job].hosts[rank];
         self.rounds.begin(job, host.round, self.now_ps);
         self.progress_ps = self.now_ps;
         host.round += 1;
         host.is_busy = true;
-        host.worker.begin(fragments);
+        let streams = &self.scenario.programs[job].streams;
+        let begun = host.workers.iter_mut().zip(streams);
+        begun.for_each(|(worker, stream)| worker.begin(stream.fragments));
         self.transmit(job, rank);
     }
 
@@ -332,7 +350,7 @@ impl<'a, V: Content> Yard<'a, V> {
         let now = self.now();
         let host = &mut self.jobs[job].hosts[rank];
         if host.alarm.take_if(|at| *at <= now).is_some() {
-            host.worker.handle_timeout(now);
+            host.workers.iter_mut().for_each(|worker| worker.handle_timeout(now));
             self.transmit(job, rank);
         }
     }
@@ -341,21 +359,20 @@ impl<'a, V: Content> Yard<'a, V> {
     fn transmit(&mut self, job: usize, rank: usize) {
         let now = self.now();
         let site = self.jobs[job].hosts[rank].site;
-        let Some(direction) = self.jobs[job].up(site) else { return };
-        let mut packets = std::mem::take(&mut self.departing[direction as usize]);
-        while let Some(packet) = self.jobs[job].hosts[rank].worker.poll_transmit(now) {
-            let values = V::of(job, rank as u8, packet.fragment.0);
-            packets.push(packet.carrying(values));
-            if packets.len() == self.scenario.train {
-                self.send(job, direction, &mut packets);
+        for stream in 0..self.jobs[job].ways.len() {
+            while let Some(packet) = self.jobs[job].hosts[rank].workers[stream].poll_transmit(now) {
+                let ways = &self.jobs[job].ways[stream];
+                let Some(direction) = ways.up(site, packet.node, packet.worker) else { continue };
+                let values = V::of((job, stream), rank as u8, packet.fragment.0);
+                self.couple(direction, packet.carrying(values));
+                if self.departing[direction as usize].len() == self.scenario.train {
+                    self.depart(job);
+                }
             }
         }
-        if !packets.is_empty() {
-            self.send(job, direction, &mut packets);
-        }
-        self.departing[direction as usize] = packets;
+        self.depart(job);
         let host = &mut self.jobs[job].hosts[rank];
-        let due = host.worker.poll_timeout();
+        let due = host.poll_timeout();
         if let Some(due) = due.filter(|due| host.alarm.is_none_or(|at| at > *due)) {
             host.alarm = Some(due);
             let at_ps = (due.0 * PS_PER_US).max(self.now_ps);
@@ -376,7 +393,9 @@ impl<'a, V: Content> Yard<'a, V> {
         let mut waits = Vec::new();
         for job in &self.jobs {
             for (rank, host) in job.hosts.iter().enumerate().filter(|(_, host)| host.is_busy) {
-                let (round, position) = (host.round - 1, host.worker.oldest().0);
+                let waiting = host.workers.iter().find(|worker| !worker.is_done());
+                let oldest = waiting.map_or(0, |worker| worker.oldest().0);
+                let (round, position) = (host.round - 1, oldest);
                 let name = &self.scenario.sites[host.site].name;
                 waits.push(format!(
                     "{name} (rank {rank} of {}) waits in round {round} for the result of position {position}",

@@ -1,0 +1,236 @@
+"""Jobs of planners of switch networks: their trees as the streams of a simulated switch program."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from wiresum.errors import PlanError
+from wiresum.plan import AggregationPlan, Job, PlanOptions, Topology
+from wiresum.plan.aggregation_plan import LANE_BYTES
+from wiresum.plan.assignment import Assignment
+from wiresum.plan.assignment.conversion import MIN_WINDOW
+from wiresum.plan.job import JobSubModel
+from wiresum.plan.models import MODELS, equal_parts, sub_models
+from wiresum.plan.planners import SWITCH_PLANNERS, assign
+from wiresum.sim.scenario import ScenarioJob, SwitchPolicy, SwitchProgram
+from wiresum.sim.trees import Tree, of_assignment, of_plan, resolved_ways
+
+POLICIES: dict[str, SwitchPolicy] = {
+    "goat": "exclusive", "krgs": "exclusive", "krgs_paper": "exclusive", "atp_static": "exclusive", "ps": "exclusive",
+    "geryon": "exclusive", "ingo": "register", "r-ingo": "register", "grid": "register", "atp": "hash",
+    "esa": "preempt", "switchml": "pool",
+}  # fmt: skip
+"""What the switches of each planner's paper do; `ps` and `geryon` have none that sum."""
+SHARED_SLOTS = ("hash", "preempt")
+"""Policies under which streams choose among the same slots."""
+POWERS_OF_TWO = ("pool", "cache")
+"""Policies that need windows within slots, and slots that are a power of two."""
+
+
+class Planned(NamedTuple):
+    """A job's program.
+
+    Attributes:
+        policy: of its switches.
+        workers: names, in rank order.
+        slots: in use at the fullest switch.
+        streams: as the simulator takes them.
+    """
+
+    policy: SwitchPolicy
+    workers: Sequence[str]
+    slots: int
+    streams: Sequence[dict[str, Any]]
+
+
+def is_planned(job: ScenarioJob) -> bool:
+    """Whether a planner of switch networks, or a plan, says where the job is summed."""
+    return job.plan is not None or job.planner in SWITCH_PLANNERS
+
+
+def described(job: ScenarioJob, number: int = 1) -> Job:
+    """The job as planners know it, at the size of its model.
+
+    Raises:
+        PlanError: there is no such model, or it cannot be divided so.
+    """
+    parts = _sub_models(job)
+    return Job(
+        id=number, secret=f"{number:016x}", workers=job.workers, policy=job.policy, codec=job.codec,
+        exponents=job.exponents, lanes=job.lanes, window=job.window, slots=job.slots, mtu_bytes=job.mtu_bytes,
+        gradient_bytes=sum(part.bytes for part in parts) if parts and job.policy != "cache" else job.bytes,
+        sub_models=parts,
+    )  # fmt: skip
+
+
+def _sub_models(job: ScenarioJob) -> list[JobSubModel] | None:
+    if job.model is None:
+        return None if job.parts is None else equal_parts("part", job.bytes, job.parts)
+    if job.model not in MODELS:
+        raise PlanError(f"there is no model {job.model}; choose from {', '.join(MODELS)}")
+    parameters = MODELS[job.model]()
+    if job.parts is None:
+        return sub_models(parameters)
+    return equal_parts(job.model, sum(parameter.bytes for parameter in parameters), job.parts)
+
+
+def choices(job: ScenarioJob) -> PlanOptions:
+    """What its planner is told."""
+    return PlanOptions(engine="udp", **job.options.model_dump())
+
+
+def assigned(topology: Topology, job: ScenarioJob) -> Assignment:
+    """What a planner of switch networks says.
+
+    Raises:
+        PlanError: it found no place for the job.
+    """
+    return assign(topology, described(job), choices(job), job.planner)
+
+
+def streams(
+    topology: Topology, job: ScenarioJob, plan: AggregationPlan | None, values: int, sites: Mapping[str, int]
+) -> Planned:
+    """A job's switch program.
+
+    Args:
+        topology: where it runs.
+        job: with a planner of switch networks, or with a plan.
+        plan: that plan.
+        values: of a packet.
+        sites: index of each node.
+
+    Raises:
+        PlanError: it found no place for the job, or the job does not fit.
+    """
+    program = job.program or SwitchProgram()
+    if plan is not None:
+        trees, memory, is_held = of_plan(plan), None, False
+    else:
+        assignment = assigned(topology, job)
+        trees, memory = of_assignment(assignment), _memory_slots(assignment, job, values)
+        is_held = assignment.allocation != "shared"
+    policy = program.policy or POLICIES.get(job.planner)
+    if policy is None:
+        raise PlanError("a plan does not say what switches do with it; give the program a `policy`")
+    fragments = math.ceil(job.bytes / LANE_BYTES / values)
+    shaped = [_shaped(tree, policy, program) for tree in trees]
+    windows = [_window(tree, job.window) for tree in shaped]
+    # Only an offset of a planned stream can be the same in every round; others choose among what there is.
+    places = Places(policy, program, memory or sum(windows), is_held and policy == "exclusive")
+    return Planned(policy, shaped[0].workers, *places.streams(shaped, windows, fragments, sites))
+
+
+def _memory_slots(assignment: Assignment, job: ScenarioJob, values: int) -> int | None:
+    """Fragments that the smallest memory in use holds, scaled as the model; None where none is limited."""
+    used = assignment.summed_at[1:].any(axis=1)
+    memory = assignment.instance.memory_bytes[1:][used]
+    least = float(memory.min(initial=math.inf))
+    scale = job.bytes / assignment.instance.model_bytes
+    return None if math.isinf(least) else max(1, int(least * scale / (LANE_BYTES * values)))
+
+
+def _shaped(tree: Tree, policy: SwitchPolicy, program: SwitchProgram) -> Tree:
+    """The tree as the policy and the scenario want it."""
+    parents = dict(tree.parents)
+    strangers = [name for name in program.bypass if name not in parents]
+    if strangers:
+        raise PlanError(f"bypass: there is no worker {strangers[0]} in the job")
+    parents |= dict.fromkeys(program.bypass, tree.root)
+    if program.once:
+        above = set(parents.values())
+        parents |= {name: tree.root for name, parent in parents.items() if name in above and parent is not None}
+    shaped = _pruned(replace(tree, parents=parents))
+    if policy not in POWERS_OF_TWO:
+        return shaped
+    if (top := shaped.without_root()) is shaped:
+        raise PlanError(f"{policy} has no server: its tree needs one switch at the top, below {tree.root}")
+    return top
+
+
+def _pruned(tree: Tree) -> Tree:
+    """Without nodes that nobody sends to any more."""
+    workers = tree.workers
+    while True:
+        idle = [n for n in tree.parents if n not in tree.parents.values() and n not in workers]
+        if not idle:
+            return tree
+        tree = replace(tree, parents={name: above for name, above in tree.parents.items() if name not in idle})
+
+
+def _window(tree: Tree, window: int) -> int:
+    return max(min(MIN_WINDOW, window), round(tree.share * window))
+
+
+class Places:
+    """Which slots streams have.
+
+    Args:
+        policy: of the switches.
+        program: with the scenario's slots.
+        memory: fragments that a switch holds, where the scenario does not say.
+        is_held: whether the planner gave each stream memory of its own.
+    """
+
+    def __init__(self, policy: SwitchPolicy, program: SwitchProgram, memory: int, is_held: bool) -> None:
+        self.policy = policy
+        self.program = program
+        self.slots = program.slots or memory
+        self.is_held = is_held
+        self.used: dict[str, int] = {}
+
+    def streams(
+        self, trees: Sequence[Tree], windows: Sequence[int], fragments: int, sites: Mapping[str, int]
+    ) -> tuple[int, list[dict[str, Any]]]:
+        """Slots in use at the fullest switch, and the streams."""
+        ends = _cut(trees, fragments)
+        made = [
+            self._stream(tree, window, count, sites) for tree, window, count in zip(trees, windows, ends, strict=True)
+        ]
+        return max(self.used.values(), default=1), made
+
+    def _stream(self, tree: Tree, window: int, fragments: int, sites: Mapping[str, int]) -> dict[str, Any]:
+        slots = self._slots(tree, window, fragments)
+        top = [tree.root] if self.policy in POWERS_OF_TWO else []
+        bases = self._take([*tree.summing, *top], slots)
+        return {
+            "waypoints": [[sites[name] for name in tree.above(worker)] for worker in tree.workers],
+            "ways": resolved_ways(tree.ways, sites),
+            "switches": [[sites[name], base] for name, base in bases.items()],
+            "base": max(bases.values(), default=self.program.base),
+            "slots": slots,
+            "window": min(window, slots) if self.policy in POWERS_OF_TWO else window,
+            "fragments": fragments,
+        }
+
+    def _slots(self, tree: Tree, window: int, fragments: int) -> int:
+        """Of a stream: its own window's under `exclusive`, a part of the job's, or all of them."""
+        if self.is_held:
+            return min(window, max(1, fragments))
+        if self.policy in SHARED_SLOTS:
+            return self.slots
+        share = max(1, int(tree.share * self.slots))
+        return 1 << (share.bit_length() - 1) if self.policy in POWERS_OF_TWO else share
+
+    def _take(self, switches: Sequence[str], slots: int) -> dict[str, int]:
+        """The first of a stream's slots at each of its switches; the same everywhere where workers choose slots."""
+        begins = {switch: self.used.get(switch, self.program.base) for switch in switches}
+        if self.policy in SHARED_SLOTS:
+            begins = dict.fromkeys(switches, self.program.base)
+        elif not self.is_held:
+            begins = dict.fromkeys(switches, max(self.used.values(), default=self.program.base))
+        self.used |= {switch: begin + slots for switch, begin in begins.items()}
+        return begins
+
+
+def _cut(trees: Sequence[Tree], fragments: int) -> list[int]:
+    """Fragments of each tree, which add up; one at least."""
+    ends, passed = [0], 0.0
+    for tree in trees:
+        passed += tree.share
+        ends.append(max(ends[-1] + 1, round(passed * fragments)))
+    return [end - begin for begin, end in pairwise(ends)]
