@@ -190,7 +190,7 @@ static __always_inline enum verdict contribute(struct arrival *arrival) {
         return OVER_QUOTA;
     if (find_entry(arrival, &deposit))
         return MALFORMED;
-    if (lock(deposit.entry))
+    if (lock(&deposit.entry->lock))
         return OVER_QUOTA;
     enum verdict verdict = hide_verdict(judge(deposit.entry, &deposit, arrival->sender), &deposit);
     verdict = hide_verdict(apply(&deposit, verdict), &deposit);
@@ -199,7 +199,7 @@ static __always_inline enum verdict contribute(struct arrival *arrival) {
     if (sends_the_entry(verdict))
         give_payload(deposit.payload, deposit.end, deposit.total, deposit.zero);
     __u32 lane_sum = deposit.entry->lane_sum;
-    unlock(deposit.entry);
+    unlock(&deposit.entry->lock);
     if (sends_the_entry(verdict))
         rewrite_header(arrival, &deposit, verdict, lane_sum);
     if (verdict == FORWARDED)
@@ -227,7 +227,7 @@ static __always_inline enum verdict store_result(struct arrival *arrival) {
         return BAD_CONTRIBUTOR;
     if (find_entry(arrival, &deposit))
         return MALFORMED;
-    if (lock(deposit.entry))
+    if (lock(&deposit.entry->lock))
         return OVER_QUOTA;
     enum verdict verdict =
         sum(&deposit) != deposit.promised ? DAMAGED : judge_result(deposit.entry, &deposit);
@@ -236,7 +236,7 @@ static __always_inline enum verdict store_result(struct arrival *arrival) {
         deposit.entry->lane_sum = deposit.promised;
         deposit.entry->state = WIRESUM_ENTRY_STATE_FINAL;
     }
-    unlock(deposit.entry);
+    unlock(&deposit.entry->lock);
     if (verdict == RESULT_STORED) {
         rewrite_header(arrival, &deposit, COMPLETED, deposit.promised);
         note_check(arrival, deposit.position);

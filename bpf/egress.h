@@ -7,6 +7,7 @@
 #ifndef WIRESUM_EGRESS_H
 #define WIRESUM_EGRESS_H
 
+#include "bits.h"
 #include "frame.h"
 
 /* Children behind a port that still wait for their copy of the broadcast that is leaving. */
@@ -22,18 +23,6 @@ struct {
     __type(key, __u32);
     __type(value, struct cursor);
 } cursors SEC(".maps");
-
-static __always_inline __u32 lowest_bit(__u64 set) {
-    __u32 index = 0;
-#pragma unroll
-    for (int half = 32; half > 0; half /= 2) {
-        if (!(set & ((1ULL << half) - 1))) {
-            set >>= half;
-            index += half;
-        }
-    }
-    return index & (WIRESUM_MAX_CONTRIBUTORS - 1);
-}
 
 /* The child of `stream` that this copy is for, or a number too large if none is left. */
 static __always_inline __u32 next_child(const struct broadcast *broadcast, __u32 stream, __u32 ifindex) {

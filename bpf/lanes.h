@@ -4,7 +4,7 @@
 #ifndef WIRESUM_LANES_H
 #define WIRESUM_LANES_H
 
-#include "packet.h"
+#include "config.h"
 
 #define LITTLE_ENDIAN_LANES WIRESUM_FLAG_LITTLE_ENDIAN
 #define NARROW_LANES WIRESUM_FLAG_LANES16

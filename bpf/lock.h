@@ -8,36 +8,35 @@
 #ifndef WIRESUM_LOCK_H
 #define WIRESUM_LOCK_H
 
-#include "maps.h"
+#include "config.h"
 
 /* Looks at a lock that is taken; a millisecond or so, against less than one microsecond that it is held. */
 #define MAX_LOOKS (1 << 16)
 
 struct wait {
-    struct entry *entry;
+    __u32 *word;
     int has_lock;
 };
 
 /* Writes only when there is something to gain: the line stays with the CPU that holds the lock. */
 static long look_again(__u64 look __attribute__((unused)), struct wait *wait) {
-    __u32 *lock = &wait->entry->lock;
-    wait->has_lock = !*(volatile __u32 *)lock && !__sync_lock_test_and_set(lock, 1);
+    wait->has_lock = !*(volatile __u32 *)wait->word && !__sync_lock_test_and_set(wait->word, 1);
     return wait->has_lock;
 }
 
 /* Whether the lock was not to be had. */
-static __always_inline int lock(struct entry *entry) {
-    if (!config.lock_entries || !__sync_lock_test_and_set(&entry->lock, 1))
+static __always_inline int lock(__u32 *word) {
+    if (!config.lock_entries || !__sync_lock_test_and_set(word, 1))
         return 0;
-    struct wait wait = {.entry = entry};
+    struct wait wait = {.word = word};
     bpf_loop(MAX_LOOKS, look_again, &wait, 0);
     return !wait.has_lock;
 }
 
 /* An exchange, as it orders what was written before it on every processor; a store would not. */
-static __always_inline void unlock(struct entry *entry) {
+static __always_inline void unlock(__u32 *word) {
     if (config.lock_entries)
-        __sync_lock_test_and_set(&entry->lock, 0);
+        __sync_lock_test_and_set(word, 0);
 }
 
 #endif

@@ -4,38 +4,17 @@
 #ifndef WIRESUM_MAPS_H
 #define WIRESUM_MAPS_H
 
-#include <linux/bpf.h>
-#include <linux/if_ether.h>
-#include <linux/in.h>
-#include <linux/ip.h>
-#include <linux/ipv6.h>
-#include <linux/udp.h>
-
-#include <bpf/bpf_endian.h>
-#include <bpf/bpf_helpers.h>
-
-#include "wiresum_wire.h"
+#include "config.h"
+#include "datagram.h"
 
 /* Jobs of one program, and the sub-models of all of them at their nodes: small enough to be searched
  * linearly. */
 #define MAX_JOBS 16
 #define MAX_STREAMS 64
-/* Addresses on which the nodes of these jobs listen. */
-#define MAX_ENDPOINTS 4
 /* Hellos and welcomes whose port the daemon has not asked for yet. */
 #define MAX_HEARD 1024
 /* A page, the least there is: 256 notes. */
 #define CHECK_QUEUE_BYTES 4096
-#define V4_FRAME_LEN (sizeof(struct ethhdr) + sizeof(struct iphdr) + sizeof(struct udphdr))
-#define V6_FRAME_LEN (sizeof(struct ethhdr) + sizeof(struct ipv6hdr) + sizeof(struct udphdr))
-
-/* One side of a UDP flow; IPv4 addresses are mapped into IPv6. */
-struct endpoint {
-    __u64 address[2]; /* in network order */
-    __be16 port;
-    __u16 any_address; /* in the configuration: whatever the packet's destination address */
-    __u32 reserved;
-};
 
 /* A sub-model at this node, as the plan says. */
 struct stream {
@@ -55,13 +34,6 @@ struct stream {
     __u8 check_shift; /* log2 of the positions between two notes on the check queue */
     __u8 reserved[3];
 };
-
-struct config {
-    __u32 max_payload; /* bytes that an entry has room for */
-    __u32 lock_entries;
-};
-
-const volatile struct config config SEC(".rodata.config");
 
 /* Key of a stream in use: that of a free one, 0, matches no packet. */
 #define STREAM_KEY(job, sub_model) (1ULL << 32 | (__u32)(job) << 16 | (sub_model))

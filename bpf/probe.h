@@ -37,13 +37,13 @@ __attribute__((noinline)) int describe(__u32 stream_index, __u32 job_key, __u32 
         struct entry *entry = bpf_map_lookup_elem(&entries, &index);
         if (!entry)
             return -1;
-        if (lock(entry))
+        if (lock(&entry->lock))
             continue;
         __u64 contributors = entry->contributors;
         __u32 state = entry->state;
         int here =
             state != WIRESUM_ENTRY_STATE_EMPTY && entry->job_key == job_key && entry->position == first + i;
-        unlock(entry);
+        unlock(&entry->lock);
         if (!here)
             continue;
         words->held |= (__u32)((contributors & held_by) != 0) << i;
