@@ -4,6 +4,9 @@
 pub trait Payload: Clone + Default {
     /// Adds another fragment's values, lane by lane, modulo 2³²: the order of additions leaves no trace.
     fn add(&mut self, other: &Self);
+
+    /// How many there are.
+    fn lanes(&self) -> usize;
 }
 
 /// Exact int32 lanes. No lanes are zeros.
@@ -18,9 +21,18 @@ impl Payload for Values {
             *lane = lane.wrapping_add(value);
         }
     }
+
+    fn lanes(&self) -> usize {
+        self.len()
+    }
 }
 
 impl Payload for () {
     #[inline]
     fn add(&mut self, (): &Self) {}
+
+    #[inline]
+    fn lanes(&self) -> usize {
+        0
+    }
 }

@@ -1,0 +1,171 @@
+//! The streams that a switch sums, by number: what the control plane installs, whatever runs the program.
+
+use std::collections::BTreeMap;
+
+use thiserror::Error;
+use wiresum_wire::{JobId, NodeId, SubModelId};
+
+use crate::Contributors;
+
+/// Most streams in a switch's table: what its memory knows them by has 16 bits, of which 0 means that a slot is free.
+pub const MAX_STREAMS: usize = u16::MAX as usize;
+
+/// Largest window in fragments: positions are compared modulo 2³², and two windows have to lie on one side.
+pub const MAX_WINDOW: u32 = 1 << 30;
+
+/// What a switch knows of a stream that it sums: an entry of its table, written by the control plane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The job.
+    pub job: JobId,
+    /// The stream.
+    pub sub_model: SubModelId,
+    /// Workers whose sum is complete here.
+    pub members: Contributors,
+    /// Where that sum goes; `None` if it is the result.
+    pub parent: Option<NodeId>,
+    /// First slot that the stream may use.
+    pub base: u32,
+    /// Slots that it may use.
+    pub slots: u32,
+    /// A worker sends position p only after it has the result of p − window.
+    pub window: u32,
+}
+
+/// Why a stream cannot be summed here.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum PlaceError {
+    /// Its slots end beyond the memory.
+    #[error(
+        "job {job}, sub-model {sub_model}: slots end at {end}, the switch has {have}: plan fewer, or give it more memory"
+    )]
+    Memory {
+        /// The job.
+        job: JobId,
+        /// The stream.
+        sub_model: SubModelId,
+        /// End of its slots.
+        end: u64,
+        /// Slots that there are.
+        have: u32,
+    },
+    /// The policy cannot work with its slots and window.
+    #[error("job {job}, sub-model {sub_model}: {reason}")]
+    Unsuited {
+        /// The job.
+        job: JobId,
+        /// The stream.
+        sub_model: SubModelId,
+        /// What the policy needs.
+        reason: &'static str,
+    },
+    /// It is in the table already.
+    #[error("job {job}, sub-model {sub_model} is summed here already: remove the job first")]
+    Taken {
+        /// The job.
+        job: JobId,
+        /// The stream.
+        sub_model: SubModelId,
+    },
+    /// The table is full.
+    #[error("this switch sums at most {most} streams: remove a job first")]
+    Full {
+        /// Streams that there may be.
+        most: usize,
+    },
+}
+
+/// The table of a switch. A stream's number is its place in it, from 1.
+pub struct Table {
+    /// Slots of the switch.
+    slots: u32,
+    /// Most streams.
+    most: usize,
+    /// By number − 1; `None` where a job has left.
+    places: Vec<Option<Place>>,
+    numbers: BTreeMap<(JobId, SubModelId), u16>,
+}
+
+impl Table {
+    /// An empty table of a switch with so many slots, for at most so many streams (and at most [`MAX_STREAMS`]).
+    #[must_use]
+    pub fn new(slots: u32, most: usize) -> Self {
+        Self { slots, most: most.min(MAX_STREAMS), places: Vec::new(), numbers: BTreeMap::new() }
+    }
+
+    /// Gives a stream the first free number; `unsuited` is why the policy cannot serve it, if it cannot.
+    ///
+    /// # Errors
+    /// One [`PlaceError`] per reason why not.
+    pub fn install(
+        &mut self,
+        place: Place,
+        unsuited: Option<&'static str>,
+    ) -> Result<u16, PlaceError> {
+        self.check(&place, unsuited)?;
+        let free = self.places.iter().position(Option::is_none).unwrap_or(self.places.len());
+        if free == self.most {
+            return Err(PlaceError::Full { most: self.most });
+        }
+        self.places.resize(self.places.len().max(free + 1), None);
+        self.places[free] = Some(place);
+        let number = free as u16 + 1;
+        self.numbers.insert((place.job, place.sub_model), number);
+        Ok(number)
+    }
+
+    fn check(&self, place: &Place, unfit: Option<&'static str>) -> Result<(), PlaceError> {
+        let Place { job, sub_model, .. } = *place;
+        let (end, have) = (u64::from(place.base) + u64::from(place.slots), self.slots);
+        if end > u64::from(have) {
+            return Err(PlaceError::Memory { job, sub_model, end, have });
+        }
+        if let Some(reason) = unsuited(place).or(unfit) {
+            return Err(PlaceError::Unsuited { job, sub_model, reason });
+        }
+        if self.numbers.contains_key(&(job, sub_model)) {
+            return Err(PlaceError::Taken { job, sub_model });
+        }
+        Ok(())
+    }
+
+    /// Forgets the streams of a job, and says which they were.
+    pub fn remove(&mut self, job: JobId) -> Vec<(u16, Place)> {
+        let mut removed = Vec::new();
+        let Self { numbers, places, .. } = self;
+        numbers.retain(|(of, _), number| {
+            if *of == job
+                && let Some(place) = places[usize::from(*number) - 1].take()
+            {
+                removed.push((*number, place));
+            }
+            *of != job
+        });
+        removed
+    }
+
+    /// A stream's number and what is known of it.
+    #[must_use]
+    pub fn find(&self, job: JobId, sub_model: SubModelId) -> Option<(u16, &Place)> {
+        let &number = self.numbers.get(&(job, sub_model))?;
+        Some((number, self.places[usize::from(number) - 1].as_ref()?))
+    }
+
+    /// By number − 1; `None` where a job has left.
+    #[must_use]
+    pub fn places(&self) -> &[Option<Place>] {
+        &self.places
+    }
+}
+
+fn unsuited(place: &Place) -> Option<&'static str> {
+    if place.members.is_empty() {
+        Some("no worker is summed here")
+    } else if place.slots == 0 {
+        Some("it needs a slot")
+    } else if place.window == 0 || place.window > MAX_WINDOW {
+        Some("the window is from 1 to 2³⁰ fragments")
+    } else {
+        None
+    }
+}
