@@ -8,6 +8,16 @@ use std::process::Command;
 const CLANGS: [&str; 7] =
     ["clang-21", "clang-20", "clang-19", "clang-18", "clang-17", "clang-16", "clang"];
 const PROGRAMS: [&str; 4] = ["aggregator", "bench", "pass", "steer"];
+/// The switch's policies, each a header in `bpf/switch` and an object of its own, and what it needs of the rest.
+const POLICIES: [(&str, &[&str]); 7] = [
+    ("versions", &[]),
+    ("hash", &[]),
+    ("preempt", &["-DEVICTS"]),
+    ("exclusive", &[]),
+    ("register", &[]),
+    ("counter", &[]),
+    ("segment", &["-DHAS_SHADOW"]),
+];
 
 fn main() {
     println!("cargo:rerun-if-changed=../../bpf");
@@ -23,7 +33,12 @@ fn main() {
         return;
     };
     for program in PROGRAMS {
-        compile(&clang, program);
+        compile(&clang, &format!("{program}.bpf.c"), program, &[]);
+    }
+    for (policy, needs) in POLICIES {
+        let header = format!("-DPOLICY=\"policy_{policy}.h\"");
+        let defines = [&[header.as_str()], needs].concat();
+        compile(&clang, "switch/program.bpf.c", &format!("switch-{policy}"), &defines);
     }
     println!("cargo:rustc-cfg=wiresum_bpf");
 }
@@ -37,16 +52,17 @@ fn find_clang() -> Option<String> {
     })
 }
 
-fn compile(clang: &str, program: &str) {
-    let source = PathBuf::from("../../bpf").join(format!("{program}.bpf.c"));
+fn compile(clang: &str, source: &str, object: &str, defines: &[&str]) {
+    let source = PathBuf::from("../../bpf").join(source);
     let object =
-        PathBuf::from(env::var("OUT_DIR").expect("set by cargo")).join(format!("{program}.bpf.o"));
+        PathBuf::from(env::var("OUT_DIR").expect("set by cargo")).join(format!("{object}.bpf.o"));
     let libbpf = env::var("DEP_BPF_INCLUDE").expect("libbpf-sys says where its headers are");
     let big_endian = env::var("CARGO_CFG_TARGET_ENDIAN").as_deref() == Ok("big");
     let mut command = Command::new(clang);
     command
         .args(["-O2", "-g", "-mcpu=v3", "-Wall", "-Wextra", "-Werror"])
         .args(["-target", if big_endian { "bpfeb" } else { "bpfel" }])
+        .args(defines)
         .arg(format!("-I{libbpf}"))
         .args(architecture_headers().map(|path| format!("-idirafter{}", path.display())))
         .args([Path::new("-c"), &source, Path::new("-o"), &object]);

@@ -19,7 +19,7 @@ ALLOWED_CRATES = {
     "protocol": {"wire", "codec"},
     "switch": {"wire", "codec", "protocol"},
     "sim": {"wire", "codec", "protocol", "switch"},
-    "xdp": {"wire", "protocol"},
+    "xdp": {"wire", "protocol", "switch"},
     "node": {"wire", "codec", "protocol", "xdp"},
     "python": {"wire", "codec", "protocol", "sim", "xdp", "node"},
 }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use thiserror::Error;
+use wiresum_switch::PlaceError;
 use wiresum_wire::{Contributor, JobId, NodeId, SubModelId};
 
 /// Why the kernel's aggregator could not do something.
@@ -87,6 +88,12 @@ pub enum XdpError {
         "no packet from {0} has passed the XDP program: is the program attached to the interface that it arrives on?"
     )]
     NotHeard(SocketAddr),
+    /// A switch cannot sum this stream.
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+    /// A slot's lock was held all the time.
+    #[error("a slot of job {0} was not to be had while the job was removed: restart the switch")]
+    SlotBusy(JobId),
     /// No such interface.
     #[error("there is no network interface `{0}` in this network namespace; `ip link` lists them")]
     NoInterface(String),

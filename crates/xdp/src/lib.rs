@@ -8,6 +8,8 @@
 //! [`AfXdp`] is the other way past the kernel's network stack: packets come to user space as frames, and are summed there by
 //! the reference [`wiresum_protocol::Aggregator`].
 //!
+//! [`SwitchProgram`] is a switch with little memory in the kernel: the policies of `wiresum-switch`, one program for each.
+//!
 //! Where there is no Linux, or no clang at build time, the same interface returns [`XdpError::NotBuilt`].
 
 #[cfg(wiresum_bpf)]
@@ -42,9 +44,15 @@ mod takeover;
 #[doc(hidden)]
 pub mod test_run;
 
+#[cfg(wiresum_bpf)]
+mod switch;
+
 #[cfg(not(wiresum_bpf))]
 #[path = "stub.rs"]
 mod engine;
+#[cfg(not(wiresum_bpf))]
+#[path = "switch/stub.rs"]
+mod switch;
 
 pub use af_xdp::{AfXdp, Arrival, FrameCounters, Sending};
 #[cfg(not(wiresum_bpf))]
@@ -55,6 +63,9 @@ pub use engine::{XdpAggregator, attach_pass_program};
 pub use error::XdpError;
 #[cfg(wiresum_bpf)]
 pub use layout::LAYOUT_VERSION;
-pub use options::{AttachMode, Estate, Options};
+pub use options::{AttachMode, Estate, Options, SwitchOptions};
 #[cfg(wiresum_bpf)]
 pub use slots::Slots;
+pub use switch::SwitchProgram;
+#[cfg(wiresum_bpf)]
+pub use switch::{Fate, Judgement};

@@ -1,6 +1,10 @@
-//! How the aggregator is loaded.
+//! How the programs are loaded.
 
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+
+use wiresum_switch::policy::PolicyName;
+use wiresum_wire::NodeId;
 
 /// Where in a device's receive path the program runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,4 +43,21 @@ impl Default for Options {
     fn default() -> Self {
         Self { lock_entries: true, mode: AttachMode::default(), memory: None }
     }
+}
+
+/// What a switch has, and where it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SwitchOptions {
+    /// Its number in plans and packets.
+    pub node: NodeId,
+    /// What it does with a fragment.
+    pub policy: PolicyName,
+    /// Fragments that its memory has room for.
+    pub slots: u32,
+    /// Values of the longest packet that it sums.
+    pub values_per_packet: usize,
+    /// Where packets for it arrive.
+    pub address: SocketAddr,
+    /// Take a lock for each slot; see [`Options::lock_entries`].
+    pub lock_slots: bool,
 }

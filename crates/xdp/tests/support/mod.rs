@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 pub mod namespaces;
+pub mod switches;
 
 use std::env;
 use std::net::{IpAddr, SocketAddr};

@@ -65,9 +65,11 @@ pub fn kernel_failure(error: KernelError) -> Failure {
         XdpError::NoInterface(_)
         | XdpError::TooMany { .. }
         | XdpError::NoMemory { .. }
-        | XdpError::Plan { .. } => Failure::Usage(message),
-        XdpError::UnknownJob(_) | XdpError::UnknownPeer { .. } | XdpError::NotHeard(_) => {
-            Failure::Runtime(message)
-        }
+        | XdpError::Plan { .. }
+        | XdpError::Place(_) => Failure::Usage(message),
+        XdpError::UnknownJob(_)
+        | XdpError::UnknownPeer { .. }
+        | XdpError::NotHeard(_)
+        | XdpError::SlotBusy(_) => Failure::Runtime(message),
     }
 }

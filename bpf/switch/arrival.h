@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* From a frame to a packet of a switch network, and to the place that it belongs to. */
+#ifndef WIRESUM_SWITCH_ARRIVAL_H
+#define WIRESUM_SWITCH_ARRIVAL_H
+
+#include "maps.h"
+
+/* Addresses every switch on the way that sums for the packet's stream. */
+#define ANY_NODE 0xffff
+
+/* The rows of spec/switch.md, in the order of wiresum_switch::Verdict, then those of packets that are none,
+ * or that the network might as well have lost. */
+enum verdict {
+    PASSED,
+    FIRST,
+    ADDED,
+    COMPLETED,
+    FORWARDED,
+    DUPLICATE,
+    REFORWARDED,
+    ANSWERED,
+    COLLIDED,
+    EVICTED,
+    RELEASED,
+    BYPASSED,
+    OVERLAP,
+    STALE,
+    REFUSED,
+    FREED,
+    STORED,
+    SUPERSEDED, /* a server's, as is the next one */
+    FOREIGN,
+    MALFORMED,
+    DAMAGED, /* the check does not match */
+    LOST,    /* the slot's lock was not to be had, or the frame could not be made longer */
+    VERDICTS
+};
+
+_Static_assert(VERDICTS <= VERDICT_RANGE, "every verdict has a counter");
+
+enum egress { ABSORBED, UP, DOWN };
+
+/* A packet, and what becomes of its header. */
+struct arrival {
+    struct packet packet;
+    const struct place *place;
+    __u64 key; /* what a slot that holds its fragment says */
+    __u64 contributors;
+    __u32 promised; /* sum of lanes, by the packet's check */
+    __u32 fragment;
+    __u32 slot;
+    __u16 flags;
+    __u16 node;
+    __u8 kind;
+    __u8 worker;
+    __u8 expected;
+    __u8 priority;
+};
+
+static __always_inline struct wiresum_switch_header *switch_header(const struct wiresum_header *header) {
+    return (void *)(header + 1);
+}
+
+static __always_inline __u64 get_contributors(const struct wiresum_header *header) {
+    const void *at = &switch_header(header)->contributors;
+    return (__u64)get32(at) << 32 | get32(at + 4);
+}
+
+/* The share of both headers in the check. */
+static __always_inline __u32 sum_headers(const struct wiresum_header *header) {
+    const void *at = switch_header(header);
+    return sum_header(header) + get32(at) + get32(at + 4) + get32(at + 8);
+}
+
+/* A result that refuses may have no values. */
+static __always_inline int has_fitting_values(const struct packet *packet) {
+    __u8 kind = packet->header->kind;
+    if (packet->flags & WIRESUM_FLAG_LANES16)
+        return 0;
+    if (packet->payload_len == 0)
+        return kind == WIRESUM_KIND_RESULT && (packet->flags & WIRESUM_FLAG_REFUSED);
+    return packet->payload_len % WIRESUM_BLOCK_LEN == 0 && packet->payload_len <= WIRESUM_MAX_PAYLOAD;
+}
+
+static __always_inline int is_well_formed(struct packet *packet, __u32 datagram_len) {
+    struct wiresum_header *header = packet->header;
+    if (get16(&header->magic) != WIRESUM_MAGIC || header->version != WIRESUM_VERSION ||
+        (header->kind != WIRESUM_KIND_CONTRIBUTION && header->kind != WIRESUM_KIND_RESULT))
+        return 0;
+    packet->flags = get16(&header->flags);
+    packet->payload_len = get16(&header->value_count) * 4;
+    return (packet->flags & WIRESUM_FLAG_SWITCHED) && header->contributor < WIRESUM_MAX_CONTRIBUTORS &&
+           has_fitting_values(packet) &&
+           datagram_len == WIRESUM_HEADER_LEN + WIRESUM_SWITCH_HEADER_LEN + packet->payload_len;
+}
+
+/* Fills `packet`, unless the frame is not for this switch. */
+static __always_inline enum parsed parse(struct xdp_md *ctx, struct packet *packet) {
+    struct udphdr *udp = find_udp(ctx, packet);
+    if (!udp)
+        return NOT_OURS;
+    packet->source.port = udp->source;
+    packet->local.port = udp->dest;
+    if (!is_listening(table.endpoints, table.endpoint_count, &packet->local))
+        return NOT_OURS;
+    packet->header = (void *)(udp + 1);
+    packet->payload = switch_header(packet->header) + 1;
+    __u32 datagram_len = bpf_ntohs(udp->len) - sizeof(*udp);
+    if (packet->payload > packet->end || !is_well_formed(packet, datagram_len))
+        return ILL_FORMED;
+    /* The least packet is longer than Ethernet's least frame, so nothing may follow it. */
+    void *payload_end = packet->payload + packet->payload_len;
+    packet->zero = hidden_zero(packet->header);
+    return payload_end > packet->end || payload_end < packet->end ? ILL_FORMED : WELL_FORMED;
+}
+
+/* What policies look at. */
+static __always_inline void read_fields(struct arrival *arrival) {
+    const struct wiresum_header *header = arrival->packet.header;
+    arrival->flags = arrival->packet.flags;
+    arrival->promised = get32(&header->check) - sum_headers(header);
+    arrival->contributors = get_contributors(header);
+    arrival->fragment = get32(&header->fragment);
+    arrival->slot = get32(&switch_header(header)->slot);
+    arrival->node = get16(&header->node);
+    arrival->kind = header->kind;
+    arrival->worker = header->contributor;
+    arrival->expected = header->expected;
+    arrival->priority = header->priority;
+}
+
+/* Finds the stream that a packet names; fails if it is not summed here. */
+static __always_inline int find_place(struct arrival *arrival) {
+    const struct wiresum_header *header = arrival->packet.header;
+    __u64 key = PLACE_KEY(get16(&header->job), get16(&header->sub_model));
+    const __u64 *keys = pinned(table.keys);
+    __u32 index = MAX_PLACES;
+    for (__u32 i = 0; i < MAX_PLACES && i < table.place_count; i++) {
+        if (keys[i] == key) {
+            index = i;
+            break;
+        }
+    }
+    if (index == MAX_PLACES)
+        return -1;
+    index = hide(index, arrival->packet.zero) % MAX_PLACES;
+    arrival->place = pinned((void *)&table.places[index]);
+    arrival->key = (__u64)(index + 1) << 32 | arrival->fragment;
+    return 0;
+}
+
+/* Whether a packet has to do with what is summed here; else it passes. */
+static __always_inline int is_concerned(const struct arrival *arrival) {
+    if (arrival->packet.payload_len > switch_config.payload_len)
+        return 0;
+    if (arrival->kind == WIRESUM_KIND_RESULT)
+        return !(arrival->flags & WIRESUM_FLAG_REFUSED);
+    return (arrival->node == ANY_NODE || arrival->node == switch_config.node) && arrival->contributors &&
+           !(arrival->contributors & ~arrival->place->members);
+}
+
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* What a switch knows: the table of the streams that it sums, its slots, its counters.
+ * crates/xdp/src/switch/layout.rs mirrors every struct here; the loader compares their sizes. */
+#ifndef WIRESUM_SWITCH_MAPS_H
+#define WIRESUM_SWITCH_MAPS_H
+
+#include "../config.h"
+
+/* Streams of one switch: few enough to be searched linearly. */
+#define MAX_PLACES 64
+
+struct switch_config {
+    __u32 payload_len; /* of the longest packet that is summed here */
+    __u16 node;
+    __u16 reserved;
+};
+
+const volatile struct switch_config switch_config SEC(".rodata.switch");
+
+/* A stream that is summed here. Its number is its index in the table, from 1. */
+struct place {
+    __u64 members;
+    __u32 base;   /* its first slot */
+    __u32 slots;  /* that it may use */
+    __u32 window; /* a worker sends position p only after it has the result of p − window */
+    __u16 job;
+    __u16 sub_model;
+    __u16 parent; /* where the sum goes; void at the root */
+    __u8 is_root;
+    __u8 member_count;
+    __u32 number_sum; /* of the members' numbers, from 1 */
+};
+
+/* Key of a place in use: that of a free one, 0, matches no packet. */
+#define PLACE_KEY(job, sub_model) (1ULL << 32 | (__u32)(job) << 16 | (sub_model))
+
+struct table {
+    __u32 place_count; /* one more than the last in use */
+    __u32 endpoint_count;
+    struct endpoint endpoints[MAX_ENDPOINTS];
+    __u64 keys[MAX_PLACES];
+    struct place places[MAX_PLACES];
+};
+
+struct table table SEC(".data.table");
+
+/* The registers of spec/switch.md, those of all policies, in one cache line, and what is known of the values.
+ * Values beyond their length are zero. */
+struct slot {
+    __u32 lock;     /* 1: taken; see lock.h */
+    __u32 lane_sum; /* of the values, or what it would be had every addition been right */
+    __u64 key;
+    __u64 contributors;
+    __u64 shadow_key;
+    __u64 scale; /* round << 8 | exponent */
+    __u32 count;
+    __u32 shadow_lane_sum;
+    __u32 job_key; /* of the fragment, for whoever sends it on in another's packet */
+    __u16 payload_len;
+    __u16 shadow_len;
+    __u8 congestion;
+    __u8 is_final;
+    __u8 bank; /* of the two: that of the values; the other one is the shadow's */
+    __u8 reserved[5];
+};
+
+_Static_assert(sizeof(struct slot) == 64, "one cache line");
+
+/* Sizes given here are the least; the loader sets those of the plan. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct slot);
+} slots SEC(".maps");
+
+/* In this machine's byte order; one bank of config.max_payload bytes, or two. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __uint(key_size, sizeof(__u32));
+    __uint(value_size, 2 * WIRESUM_MAX_PAYLOAD);
+} values SEC(".maps");
+
+/* Verdicts, rounded up to a power of two, so that the verifier knows an index to be in bounds. */
+#define VERDICT_RANGE 32
+
+struct tally {
+    __u64 verdicts[VERDICT_RANGE];
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct tally);
+} tallies SEC(".maps");
+
+#endif

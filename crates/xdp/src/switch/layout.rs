@@ -1,0 +1,122 @@
+//! The structs of `bpf/switch/maps.h`, in Rust.
+
+use wiresum_switch::Place;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::layout::{Endpoint, MAX_ENDPOINTS};
+
+/// Streams of one switch.
+pub const MAX_PLACES: usize = 64;
+/// Counters of one CPU.
+pub const VERDICT_RANGE: usize = 32;
+
+/// Constants of the program.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct SwitchConfig {
+    pub payload_len: u32,
+    pub node: u16,
+    pub reserved: u16,
+}
+
+/// A stream that is summed here.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct PlaceEntry {
+    pub members: u64,
+    pub base: u32,
+    pub slots: u32,
+    pub window: u32,
+    pub job: u16,
+    pub sub_model: u16,
+    pub parent: u16,
+    pub is_root: u8,
+    pub member_count: u8,
+    pub number_sum: u32,
+}
+
+impl From<&Place> for PlaceEntry {
+    fn from(place: &Place) -> Self {
+        Self {
+            members: place.members.0,
+            base: place.base,
+            slots: place.slots,
+            window: place.window,
+            job: place.job.0,
+            sub_model: place.sub_model.0,
+            parent: place.parent.map_or(0, |node| node.0),
+            is_root: place.parent.is_none().into(),
+            member_count: place.members.count(),
+            number_sum: place.members.iter().map(|worker| u32::from(worker) + 1).sum(),
+        }
+    }
+}
+
+/// The table of streams.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct TableEntry {
+    pub place_count: u32,
+    pub endpoint_count: u32,
+    pub endpoints: [Endpoint; MAX_ENDPOINTS],
+    pub keys: [u64; MAX_PLACES],
+    pub places: [PlaceEntry; MAX_PLACES],
+}
+
+/// A slot's registers.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Slot {
+    pub lock: u32,
+    pub lane_sum: u32,
+    pub key: u64,
+    pub contributors: u64,
+    pub shadow_key: u64,
+    pub scale: u64,
+    pub count: u32,
+    pub shadow_lane_sum: u32,
+    pub job_key: u32,
+    pub payload_len: u16,
+    pub shadow_len: u16,
+    pub congestion: u8,
+    pub is_final: u8,
+    pub bank: u8,
+    pub reserved: [u8; 5],
+}
+
+impl Slot {
+    /// A register, by the name that the reference's layout gives its array.
+    ///
+    /// # Panics
+    /// If no array has this name.
+    pub fn register(&self, array: &str) -> u64 {
+        match array {
+            "key" => self.key,
+            "contributors" => self.contributors,
+            "congestion" => self.congestion.into(),
+            "final" => self.is_final.into(),
+            "round, exponent" => self.scale,
+            "count" => self.count.into(),
+            "shadow key" => self.shadow_key,
+            _ => panic!("no policy in the kernel has an array {array}"),
+        }
+    }
+}
+
+/// The frame that tells the program `forget` which slots to free.
+#[derive(Clone, Copy, Debug, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Forgetting {
+    /// 0: whatever they hold.
+    pub number: u32,
+    pub first: u32,
+    pub end: u32,
+    pub reserved: u32,
+}
+
+/// What has become of packets, on one CPU.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Tally {
+    pub verdicts: [u64; VERDICT_RANGE],
+}

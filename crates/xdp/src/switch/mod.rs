@@ -1,0 +1,233 @@
+//! A switch in the kernel: one of the policies of `crates/switch`, in `bpf/switch`, which is compiled once for each.
+
+mod fate;
+mod layout;
+
+use libbpf_rs::{MapCore, MapFlags};
+use wiresum_switch::policy::{self, PolicyName};
+use wiresum_switch::{Place, Table};
+use wiresum_wire::{BLOCK_LEN, JobId, MAX_VALUES};
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
+
+use crate::engine::XdpAggregator;
+use crate::kernel::{self, Image, Kernel};
+use crate::layout::{Config, Endpoint, MAX_ENDPOINTS, stream_key};
+use crate::test_run::TestRun;
+use crate::{SwitchOptions, XdpError};
+use layout::{Forgetting, MAX_PLACES, PlaceEntry, Slot, SwitchConfig, TableEntry, Tally};
+
+pub use fate::{Fate, Judgement};
+
+/// The map that holds the table.
+const TABLE: &str = ".data.table";
+/// Values that a slot's memory has room for at least: the loops over values go in strides of four blocks.
+const MIN_ROOM_LEN: usize = 4 * BLOCK_LEN;
+/// Slots that one system call empties.
+const CLEAR_BATCH: u32 = 1024;
+
+/// The object of each policy; `pool` and `cache` have the same rows.
+macro_rules! image {
+    ($policy:literal) => {
+        Image(include_bytes!(concat!(env!("OUT_DIR"), "/switch-", $policy, ".bpf.o")))
+    };
+}
+
+fn image(policy: PolicyName) -> Image {
+    match policy {
+        PolicyName::Pool | PolicyName::Cache => image!("versions"),
+        PolicyName::Hash => image!("hash"),
+        PolicyName::Preempt => image!("preempt"),
+        PolicyName::Exclusive => image!("exclusive"),
+        PolicyName::Register => image!("register"),
+        PolicyName::RegisterCounter => image!("counter"),
+        PolicyName::Segment => image!("segment"),
+    }
+}
+
+/// A loaded switch, with all the memory that it will ever have.
+pub struct SwitchProgram {
+    kernel: Kernel,
+    options: SwitchOptions,
+    streams: Table,
+    table: TableEntry,
+}
+
+impl SwitchProgram {
+    /// Loads the policy's program, and allocates its slots.
+    ///
+    /// # Errors
+    /// [`XdpError`] says what the kernel lacks.
+    ///
+    /// # Panics
+    /// If there are more values in a packet than the format allows.
+    pub fn load(options: SwitchOptions) -> Result<Self, XdpError> {
+        assert!(
+            (1..=MAX_VALUES).contains(&options.values_per_packet),
+            "a packet that there can be"
+        );
+        XdpAggregator::check_support()?;
+        let mut table = TableEntry::new_zeroed();
+        (table.endpoint_count, table.endpoints[0]) = (1, Endpoint::from(options.address));
+        const { assert!(MAX_ENDPOINTS >= 1) };
+        let kernel = load(&options, &table)?;
+        let streams = Table::new(options.slots, MAX_PLACES);
+        Ok(Self { kernel, options, streams, table })
+    }
+
+    /// Sums a stream from now on.
+    ///
+    /// # Errors
+    /// [`XdpError::Place`] says why it cannot; else the kernel's refusal.
+    pub fn install(&mut self, place: &Place) -> Result<(), XdpError> {
+        let unsuited = policy::program::<()>(self.options.policy).unsuited(place);
+        let index = usize::from(self.streams.install(*place, unsuited)?) - 1;
+        self.table.places[index] = PlaceEntry::from(place);
+        // The key comes last, so that no packet finds half a place.
+        self.publish()?;
+        self.table.keys[index] = stream_key(place.job, place.sub_model);
+        self.table.place_count = self.table.place_count.max(index as u32 + 1);
+        self.publish()
+    }
+
+    /// Forgets a job, and frees the slots that it holds.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn remove(&mut self, job: JobId) -> Result<(), XdpError> {
+        let removed = self.streams.remove(job);
+        for (number, _) in &removed {
+            self.table.keys[usize::from(*number) - 1] = 0;
+        }
+        self.publish()?;
+        removed.iter().try_for_each(|(number, place)| self.forget(*number, place))
+    }
+
+    fn publish(&self) -> Result<(), XdpError> {
+        self.kernel.put(TABLE, &0u32, &self.table)
+    }
+
+    fn forget(&self, number: u16, place: &Place) -> Result<(), XdpError> {
+        let (first, end) = (place.base, place.base + place.slots);
+        let per_slot = self.entry_count() / self.options.slots;
+        // Without keys, all that a register tells is whose range it is in.
+        let has_keys = self.options.policy != PolicyName::RegisterCounter;
+        let frame = Forgetting {
+            number: if has_keys { number.into() } else { 0 },
+            first: per_slot * first,
+            end: per_slot * end,
+            reserved: 0,
+        };
+        let run = self.kernel.test_run("forget", frame.as_bytes(), 1)?;
+        if run.action == frame.end - frame.first {
+            Ok(())
+        } else {
+            Err(XdpError::SlotBusy(place.job))
+        }
+    }
+
+    /// Entries of each register array.
+    fn entry_count(&self) -> u32 {
+        entry_count(&self.options)
+    }
+
+    /// Bytes of slot memory.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let entry_len = size_of::<Slot>() + self.kernel.map("values").value_size() as usize;
+        self.entry_count() as usize * entry_len
+    }
+
+    /// What the register arrays hold, by name, in the order of the reference's layout.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn registers(&self) -> Result<Vec<(&'static str, Vec<u64>)>, XdpError> {
+        let slots: Result<Vec<Slot>, _> = (0..self.entry_count()).map(|i| self.slot(i)).collect();
+        let (slots, values) = (slots?, self.options.values_per_packet as u32);
+        let layout = policy::program::<()>(self.options.policy).layout(self.options.slots, values);
+        let cells = |name| slots.iter().map(|slot| slot.register(name)).collect();
+        Ok(layout.arrays.iter().map(|array| (array.name, cells(array.name))).collect())
+    }
+
+    fn slot(&self, index: u32) -> Result<Slot, XdpError> {
+        Ok(self.kernel.get("slots", &index)?.expect("an index within the map"))
+    }
+
+    /// Packets with this fate.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn counter(&self, fate: Fate) -> Result<u64, XdpError> {
+        let read = self.kernel.map("tallies").lookup_percpu(0u32.as_bytes(), MapFlags::ANY);
+        let cpus =
+            read.map_err(|error| kernel::refused("reading the counters".to_owned(), &error))?;
+        let of = |cpu: &Vec<u8>| Tally::read_from_bytes(cpu).expect("sizes were compared at load");
+        Ok(cpus.iter().flatten().map(|cpu| of(cpu).verdicts[fate.index()]).sum())
+    }
+
+    /// Runs the program on a frame; `None` if that is not for this switch.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    #[doc(hidden)]
+    pub fn judge(&self, frame: &[u8]) -> Result<Option<Judgement>, XdpError> {
+        let TestRun { action, frame, .. } = self.kernel.test_run("judge", frame, 1)?;
+        let judged = fate::decode(action);
+        Ok(judged.map(|(fate, egress)| Judgement { fate, egress, frame }))
+    }
+
+    /// Sets all slots to zero, as they were at first.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    #[doc(hidden)]
+    pub fn reset(&self) -> Result<(), XdpError> {
+        for map in ["slots", "values"] {
+            let map = self.kernel.map(map);
+            for start in (0..self.entry_count()).step_by(CLEAR_BATCH as usize) {
+                let count = CLEAR_BATCH.min(self.entry_count() - start);
+                let keys: Vec<u32> = (start..start + count).collect();
+                let zeros = vec![0; count as usize * map.value_size() as usize];
+                map.update_batch(keys.as_bytes(), &zeros, count, MapFlags::ANY, MapFlags::ANY)
+                    .map_err(|error| kernel::refused("clearing slots".to_owned(), &error))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn entry_count(options: &SwitchOptions) -> u32 {
+    let values = options.values_per_packet as u32;
+    policy::program::<()>(options.policy).layout(options.slots, values).arrays[0].length
+}
+
+fn load(options: &SwitchOptions, table: &TableEntry) -> Result<Kernel, XdpError> {
+    let mut open = kernel::open(&image(options.policy))?;
+    let payload_len = (4 * options.values_per_packet).next_multiple_of(BLOCK_LEN);
+    let room = payload_len.max(MIN_ROOM_LEN) as u32;
+    let banks = policy::program::<()>(options.policy).layout(1, 1).banks.len() as u32;
+    let lock_entries = options.lock_slots.into();
+    let config = Config { max_payload: room, lock_entries };
+    let switch_config =
+        SwitchConfig { payload_len: payload_len as u32, node: options.node.0, reserved: 0 };
+    for mut map in open.maps_mut() {
+        let sized = match map.name().to_str() {
+            Some("slots") => map.set_max_entries(entry_count(options)),
+            Some("values") => map
+                .set_max_entries(entry_count(options))
+                .and_then(|()| map.set_value_size(banks * room)),
+            Some(".rodata.config") => map.set_initial_value(config.as_bytes()),
+            Some(".rodata.switch") => map.set_initial_value(switch_config.as_bytes()),
+            Some(".data.table") => map.set_initial_value(table.as_bytes()),
+            _ => Ok(()),
+        };
+        let name = map.name().to_string_lossy().into_owned();
+        sized.map_err(|error| kernel::refused(format!("sizing the map `{name}`"), &error))?;
+    }
+    let sizes = [("slots", size_of::<Slot>()), ("tallies", size_of::<Tally>())];
+    for (name, size) in sizes {
+        let map = open.maps().find(|map| map.name() == name).expect("the program has this map");
+        assert_eq!(map.value_size() as usize, size, "layout.rs and maps.h agree about `{name}`");
+    }
+    Ok(Kernel { object: kernel::load(open)? })
+}

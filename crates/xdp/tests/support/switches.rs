@@ -1,0 +1,252 @@
+//! The kernel's switch and the reference, side by side, and packets that meet every row of both, and every refusal.
+
+use std::net::SocketAddr;
+
+use wiresum_protocol::rng::Rng;
+use wiresum_switch::policy::PolicyName;
+use wiresum_switch::random_traffic::RandomTraffic;
+use wiresum_switch::rmt::Profile;
+use wiresum_switch::{Egress, Packet, Place, Switch, Values, wire};
+use wiresum_wire::{
+    Flags, HEADER_LEN, Header, JobId, JobKey, NodeId, ParseError, SwitchHeader, seal_switched,
+};
+use wiresum_xdp::frames::udp_frame;
+use wiresum_xdp::{Fate, Judgement, SwitchOptions, SwitchProgram};
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Bytes of Ethernet, IPv4 and UDP headers.
+const FRAME_LEN: usize = 42;
+/// Lanes that a slot has room for; random traffic has 8 in a packet.
+const ROOM: usize = 16;
+/// The incarnation's bytes in a header.
+const JOB_KEY: std::ops::Range<usize> = 8..12;
+
+/// Where the switch listens, and who sends.
+pub fn addresses() -> (SocketAddr, SocketAddr) {
+    let address = |text: &str| text.parse().expect("an address");
+    (address("10.0.0.1:5747"), address("10.0.0.2:4000"))
+}
+
+/// The incarnation of a job, where there is but one.
+fn key_of(job: JobId) -> JobKey {
+    JobKey(0x1000 + u32::from(job.0))
+}
+
+/// A kernel's switch with these streams.
+pub fn load(
+    node: NodeId,
+    policy: PolicyName,
+    slots: u32,
+    values_per_packet: usize,
+    places: &[Place],
+) -> SwitchProgram {
+    let address = addresses().0;
+    let options =
+        SwitchOptions { node, policy, slots, values_per_packet, address, lock_slots: true };
+    let mut program = SwitchProgram::load(options).unwrap_or_else(|error| panic!("{error}"));
+    places.iter().for_each(|place| program.install(place).expect("a place of its own"));
+    program
+}
+
+/// Both switches.
+pub struct Pair {
+    xdp: SwitchProgram,
+    reference: Switch<Values>,
+    node: NodeId,
+    policy: PolicyName,
+    slots: u32,
+    places: Vec<Place>,
+    fed: usize,
+}
+
+impl Pair {
+    /// Those that random traffic is for.
+    pub fn of_random_traffic(policy: PolicyName, is_root: bool) -> Self {
+        let traffic = RandomTraffic::new(policy, is_root, 0);
+        let (node, slots) = (traffic.switch().node(), traffic.slots());
+        let places = traffic.places().to_vec();
+        let xdp = load(node, policy, slots, ROOM, &places);
+        let reference = reference(node, policy, slots, &places);
+        Self { xdp, reference, node, policy, slots, places, fed: 0 }
+    }
+
+    /// Empty slots on both sides.
+    pub fn begin_anew(&mut self) {
+        self.xdp.reset().expect("slots can be cleared");
+        self.reference = reference(self.node, self.policy, self.slots, &self.places);
+        self.fed = 0;
+    }
+
+    /// A job leaves both.
+    pub fn remove(&mut self, job: JobId) {
+        self.xdp.remove(job).expect("nothing is in the way");
+        self.reference.remove(job);
+        self.places.retain(|place| place.job != job);
+    }
+
+    /// A stream comes to both.
+    pub fn install(&mut self, place: Place) {
+        self.xdp.install(&place).expect("as before");
+        self.reference.install(place).expect("as before");
+        self.places.push(place);
+    }
+
+    /// Feeds a datagram to both, and panics unless fate, egress and bytes agree.
+    pub fn feed(&mut self, datagram: &[u8]) -> Fate {
+        let (address, source) = addresses();
+        let frame = udp_frame(source, address, datagram);
+        let judged = self.xdp.judge(&frame).unwrap_or_else(|error| panic!("{error}"));
+        let judged = judged.expect("the frame is for the switch");
+        let expected = ask(&mut self.reference, datagram);
+        let at = format!("packet {} of {}: {}", self.fed, self.policy.name(), hex(datagram));
+        self.fed += 1;
+        compare_judgement(&judged, &expected, &at);
+        judged.fate
+    }
+
+    /// Panics unless every register of both holds the same.
+    pub fn compare_registers(&self) {
+        let ours = self.xdp.registers().expect("slots can be read");
+        let theirs: Vec<_> =
+            self.reference.memory().arrays().map(|(name, cells)| (name, cells.to_vec())).collect();
+        assert_eq!(ours, theirs, "registers of {}", self.policy.name());
+    }
+
+    /// The streams of both.
+    pub fn places(&self) -> &[Place] {
+        &self.places
+    }
+
+    /// Packets that the kernel's switch has met with this fate.
+    pub fn counter(&self, fate: Fate) -> u64 {
+        self.xdp.counter(fate).expect("counters can be read")
+    }
+}
+
+fn reference(node: NodeId, policy: PolicyName, slots: u32, places: &[Place]) -> Switch<Values> {
+    let profile = Profile::UNLIMITED;
+    let mut switch =
+        Switch::new(node, policy, slots, ROOM as u32, &profile).expect("an unlimited switch");
+    places.iter().for_each(|place| switch.install(*place).expect("a place of its own"));
+    switch
+}
+
+/// Panics unless the kernel did what the reference says.
+pub fn compare_judgement(judged: &Judgement, expected: &(Fate, Egress, Vec<u8>), at: &str) {
+    assert_eq!((judged.fate, judged.egress), (expected.0, expected.1), "{at}");
+    if judged.egress != Egress::Absorbed {
+        let datagram = &judged.frame[FRAME_LEN..];
+        let (xdp, reference) = (hex(datagram), hex(&expected.2));
+        assert!(datagram == expected.2, "{at}: bytes differ\n xdp {xdp}\n ref {reference}");
+    }
+}
+
+/// What the reference makes of a datagram.
+fn ask(switch: &mut Switch<Values>, datagram: &[u8]) -> (Fate, Egress, Vec<u8>) {
+    let (key, mut packet) = match wire::parse(datagram) {
+        Ok(parsed) => parsed,
+        Err(error) => return (refusal(error, datagram), Egress::Absorbed, Vec::new()),
+    };
+    let job = packet.job;
+    let outcome = switch.handle(&mut packet);
+    let key = if packet.job == job { key } else { key_of(packet.job) };
+    (Fate::Handled(outcome.verdict), outcome.egress, wire::emit(&packet, key))
+}
+
+/// The program looks at the lanes' width before their sum, the reference after it.
+fn refusal(error: ParseError, datagram: &[u8]) -> Fate {
+    let header = Header::read_from_prefix(datagram).map(|(header, _)| header);
+    let is_narrow = header.is_ok_and(|h| Flags(h.flags.get()).contains(Flags::LANES16));
+    match error {
+        ParseError::Check { .. } if !is_narrow => Fate::Damaged,
+        _ => Fate::Malformed,
+    }
+}
+
+/// Random traffic in both byte orders, of several lengths, across the wrap of positions, and at times damaged.
+pub struct Wild {
+    traffic: RandomTraffic,
+    rng: Rng,
+    /// Added to every position.
+    offset: u32,
+}
+
+impl Wild {
+    pub fn new(policy: PolicyName, is_root: bool, seed: u64) -> Self {
+        let mut rng = Rng::new(!seed);
+        let offset = if rng.chance(0.5) { 0 } else { (rng.below(16) as u32 * 4).wrapping_neg() };
+        Self { traffic: RandomTraffic::new(policy, is_root, seed), rng, offset }
+    }
+
+    fn vary(&mut self, packet: &mut Packet<Values>) {
+        packet.fragment = packet.fragment.plus(self.offset);
+        if self.rng.chance(0.3) {
+            packet.flags = Flags(packet.flags.0 & !Flags::LITTLE_ENDIAN.0);
+        }
+        if self.rng.chance(0.02) {
+            packet.mark(Flags::MAXIMUM);
+        }
+        if self.rng.chance(0.05) {
+            packet.worker = self.rng.below(64) as u8;
+        }
+        if self.rng.chance(0.15) && !packet.flags.contains(Flags::REFUSED) {
+            // Twice what is usual, and now and then more than a slot has room for.
+            let lanes = if self.rng.chance(0.8) { ROOM } else { ROOM + 8 };
+            packet.values.resize_with(lanes, || self.rng.next() as i32);
+        }
+    }
+
+    fn harm(&mut self, datagram: &mut Vec<u8>) {
+        match self.rng.below(40) {
+            0 => self.change_bytes(datagram),
+            1 => {
+                self.change_bytes(datagram);
+                reseal(datagram);
+            }
+            2 if self.rng.chance(0.3) => {
+                datagram.truncate(self.rng.below(datagram.len() as u64) as usize);
+            }
+            _ => {}
+        }
+    }
+
+    fn change_bytes(&mut self, datagram: &mut [u8]) {
+        for _ in 0..=self.rng.below(2) {
+            let index = self.rng.below(datagram.len() as u64) as usize;
+            // A slot keeps its fragment's incarnation, and two changes may leave the check as it was.
+            if !JOB_KEY.contains(&index) {
+                datagram[index] ^= 1 << self.rng.below(8);
+            }
+        }
+    }
+}
+
+impl Iterator for Wild {
+    type Item = Vec<u8>;
+
+    fn next(&mut self) -> Option<Vec<u8>> {
+        let mut packet = self.traffic.next_packet();
+        self.vary(&mut packet);
+        let mut datagram = wire::emit(&packet, key_of(packet.job));
+        self.harm(&mut datagram);
+        Some(datagram)
+    }
+}
+
+/// Makes the check match what the packet has become.
+fn reseal(datagram: &mut [u8]) {
+    let (mut header, rest) = Header::read_from_prefix(datagram).expect("whole");
+    let (switch, payload) = SwitchHeader::read_from_prefix(rest).expect("whole");
+    let flags = Flags(header.flags.get());
+    if flags.contains(Flags::LANES16) && !payload.len().is_multiple_of(2) {
+        return;
+    }
+    // There is but one incarnation of each job.
+    header.job_key = key_of(JobId(header.job.get())).0.into();
+    seal_switched(&mut header, &switch, payload);
+    datagram[..HEADER_LEN].copy_from_slice(header.as_bytes());
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

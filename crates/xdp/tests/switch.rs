@@ -1,0 +1,234 @@
+//! The kernel's switch against the reference of `crates/switch`: verdicts, bytes and registers for the same packets, through the
+//! kernel's test-run.
+#![cfg(wiresum_bpf)]
+
+mod support;
+
+use serde_json::Value;
+use support::bpf_is_here;
+use support::switches::{Pair, Wild, compare_judgement, load};
+use wiresum_switch::policy::PolicyName;
+use wiresum_switch::{Contributors, Egress, Place, PlaceError, Verdict};
+use wiresum_wire::{JobId, NodeId, SubModelId};
+use wiresum_xdp::frames::udp_frame;
+use wiresum_xdp::{Fate, XdpError};
+
+/// Random sequences for each policy and role; WIRESUM_SEQUENCES asks for another number.
+const SEQUENCES: u64 = 80;
+/// Packets of a sequence, which begins with empty slots.
+const PACKETS: usize = 100;
+
+/// Random sequences to both. All of 10⁵: `WIRESUM_SEQUENCES=100000 cargo test --release -p wiresum-xdp --test switch`.
+fn compare(policy: PolicyName, is_root: bool) {
+    if !bpf_is_here() {
+        return;
+    }
+    let first = support::setting("WIRESUM_SEED", 1);
+    let sequences = support::setting("WIRESUM_SEQUENCES", SEQUENCES);
+    let mut pair = Pair::of_random_traffic(policy, is_root);
+    for seed in first..first + sequences {
+        println!(
+            "replay: WIRESUM_SEED={seed} WIRESUM_SEQUENCES=1 cargo test -p wiresum-xdp --test switch"
+        );
+        pair.begin_anew();
+        for datagram in Wild::new(policy, is_root, seed).take(PACKETS) {
+            pair.feed(&datagram);
+        }
+        pair.compare_registers();
+    }
+}
+
+/// Policy and role of each test, named so that one can be asked for.
+macro_rules! compare_policies {
+    ($($name:ident: $policy:ident, $is_root:literal;)*) => {$(
+        #[test]
+        fn $name() {
+            compare(PolicyName::$policy, $is_root);
+        }
+    )*};
+}
+
+compare_policies! {
+    hash: Hash, false;
+    preempt: Preempt, false;
+    exclusive: Exclusive, false;
+    register: Register, false;
+    register_counter: RegisterCounter, false;
+    segment: Segment, false;
+    segment_at_the_root: Segment, true;
+    pool: Pool, false;
+    pool_at_the_root: Pool, true;
+    cache: Cache, false;
+    cache_at_the_root: Cache, true;
+}
+
+/// The golden traces that every data plane replays.
+#[test]
+fn golden_traces() {
+    if !bpf_is_here() {
+        return;
+    }
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../spec/vectors/switch");
+    let mut replayed = 0;
+    for file in std::fs::read_dir(folder).expect("the traces are in the repository") {
+        let path = file.expect("a readable folder").path();
+        let text = std::fs::read_to_string(&path).expect("a readable trace");
+        replay(&serde_json::from_str(&text).expect("a trace is JSON"), &path.display().to_string());
+        replayed += 1;
+    }
+    assert!(replayed > 0, "no traces in {folder}");
+}
+
+fn replay(trace: &Value, name: &str) {
+    let number = |field: &str| trace[field].as_u64().expect("a number");
+    let policy = PolicyName::from_name(trace["policy"].as_str().expect("a name")).expect("known");
+    let places: Vec<_> = list(&trace["places"]).iter().map(place).collect();
+    let values = number("values_per_packet") as usize;
+    let program =
+        load(NodeId(number("node") as u16), policy, number("slots") as u32, values, &places);
+    let (address, source) = support::switches::addresses();
+    for (index, step) in list(&trace["steps"]).iter().enumerate() {
+        let frame = udp_frame(source, address, &bytes(&step["arrives"]));
+        let judged = program.judge(&frame).expect("a test-run").expect("for the switch");
+        compare_judgement(&judged, &expectation(step), &format!("{name}, step {index}"));
+    }
+    let registers = program.registers().expect("slots can be read");
+    assert_eq!(serde_json::json!(registers), trace["registers"], "{name}");
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().expect("a list")
+}
+
+fn place(value: &Value) -> Place {
+    let number = |field: &str| value[field].as_u64();
+    let required = |field: &str| number(field).expect("a number");
+    Place {
+        job: JobId(required("job") as u16),
+        sub_model: SubModelId(required("sub_model") as u16),
+        members: Contributors(required("members")),
+        parent: number("parent").map(|node| NodeId(node as u16)),
+        base: required("base") as u32,
+        slots: required("slots") as u32,
+        window: required("window") as u32,
+    }
+}
+
+fn bytes(hex: &Value) -> Vec<u8> {
+    let hex = hex.as_str().unwrap_or_default();
+    let byte = |i| u8::from_str_radix(&hex[i..i + 2], 16).expect("hexadecimal digits");
+    (0..hex.len()).step_by(2).map(byte).collect()
+}
+
+fn expectation(step: &Value) -> (Fate, Egress, Vec<u8>) {
+    let name = step["verdict"].as_str().expect("a name");
+    let verdict = Verdict::ALL.into_iter().find(|verdict| verdict.name() == name).expect("known");
+    let egress = match step["egress"].as_str() {
+        None => Egress::Absorbed,
+        Some("up") => Egress::Up,
+        Some(_) => Egress::Down,
+    };
+    (Fate::Handled(verdict), egress, bytes(&step["leaves"]))
+}
+
+#[test]
+fn every_fate_is_met_and_counted() {
+    if !bpf_is_here() {
+        return;
+    }
+    // No one holds a lock, and a server's verdicts are not a switch's.
+    let servers = [Verdict::Superseded, Verdict::Foreign].map(Fate::Handled);
+    let mut unmet: Vec<_> =
+        Fate::all().filter(|f| *f != Fate::Lost && !servers.contains(f)).collect();
+    for (policy, is_root) in [
+        (PolicyName::Preempt, false),
+        (PolicyName::Exclusive, false),
+        (PolicyName::Pool, false),
+        (PolicyName::Segment, true),
+    ] {
+        let mut pair = Pair::of_random_traffic(policy, is_root);
+        let fates: Vec<_> = Wild::new(policy, is_root, 5)
+            .take(3_000)
+            .map(|datagram| pair.feed(&datagram))
+            .collect();
+        for fate in Fate::all() {
+            let met = fates.iter().filter(|met| **met == fate).count();
+            assert_eq!(pair.counter(fate), met as u64, "{}", fate.name());
+        }
+        unmet.retain(|fate| !fates.contains(fate));
+    }
+    assert_eq!(unmet, []);
+}
+
+/// Streams leave, and others come in their place, while packets of both come.
+#[test]
+fn jobs_that_come_and_go() {
+    if !bpf_is_here() {
+        return;
+    }
+    for policy in PolicyName::ALL {
+        let mut pair = Pair::of_random_traffic(policy, false);
+        let places = pair.places().to_vec();
+        for (round, datagrams) in
+            Wild::new(policy, false, 3).take(900).collect::<Vec<_>>().chunks(90).enumerate()
+        {
+            for datagram in datagrams {
+                pair.feed(datagram);
+            }
+            let place = places[round / 2 % places.len()];
+            if round % 2 == 0 {
+                pair.remove(place.job)
+            } else {
+                pair.install(place)
+            }
+            pair.compare_registers();
+        }
+    }
+}
+
+#[test]
+fn streams_that_cannot_be_summed_here() {
+    if !bpf_is_here() {
+        return;
+    }
+    let mut program = load(NodeId(1), PolicyName::Hash, 8, 32, &[]);
+    let place = |job: u16| Place {
+        job: JobId(job),
+        sub_model: SubModelId(0),
+        members: Contributors::first(2),
+        parent: None,
+        base: 0,
+        slots: 8,
+        window: 4,
+    };
+    let beyond = program.install(&Place { base: 1, ..place(1) });
+    assert!(matches!(beyond, Err(XdpError::Place(PlaceError::Memory { end: 9, have: 8, .. }))));
+    (1..=64).for_each(|job| program.install(&place(job)).expect("room for 64 streams"));
+    let full = program.install(&place(65));
+    assert!(matches!(full, Err(XdpError::Place(PlaceError::Full { most: 64 }))), "{full:?}");
+}
+
+#[test]
+fn memory_is_taken_once() {
+    if !bpf_is_here() {
+        return;
+    }
+    let bytes = |policy| load(NodeId(1), policy, 100, 256, &[]).memory_bytes();
+    assert_eq!(bytes(PolicyName::Hash), 100 * (64 + 1024));
+    // Two versions of a slot; a sum and a shadow in each.
+    assert_eq!(bytes(PolicyName::Pool), 200 * (64 + 1024));
+    assert_eq!(bytes(PolicyName::Segment), 100 * (64 + 2048));
+}
+
+#[test]
+fn frames_for_others_are_left_alone() {
+    if !bpf_is_here() {
+        return;
+    }
+    let program = load(NodeId(1), PolicyName::Hash, 8, 32, &[]);
+    let (address, source) = support::switches::addresses();
+    let datagram = Wild::new(PolicyName::Hash, false, 1).next().expect("packets never end");
+    let other_port = std::net::SocketAddr::new(address.ip(), 53);
+    let frame = udp_frame(source, other_port, &datagram);
+    assert_eq!(program.judge(&frame).expect("a test-run"), None);
+}
