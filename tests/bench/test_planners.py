@@ -9,6 +9,7 @@ from wiresum.plan.topologies import leaf_spine
 
 pytest.importorskip("highspy", reason="the solver is not installed: `make build`")
 
+FAILURES = ("a switch fails", "a link fails", "a switch loses half of its memory")
 SMALL = Case("small", lambda: leaf_spine(3, 2, 3, programmable=0.6, memory_bytes=90_000), 6, 5, 200_000)
 
 
@@ -17,7 +18,10 @@ def test_the_rival_agrees_and_roundings_are_never_below(monkeypatch):
     monkeypatch.setattr(planners, "PAPER", (SMALL,))
     monkeypatch.setattr(planners, "LARGE", SMALL)
     report = measure(Options(seeds=3, rival_limit_s=30.0))
-    large, exact, krgs, printed, rival = report.results
+    large, *kept, exact, krgs, printed, rival = report.results
+    assert [one.name for one in kept] == [f"small: {what}" for what in FAILURES]
+    assert all(0 <= one.extra["moved_share"] <= 1 and one.extra["cost_over_before"] > 0 for one in kept)
+    assert kept[0].extra["moved_share"] > 0
     assert exact.extra["status"] == large.extra["status"] == "optimal"
     assert large.extra["peak_bytes"] > 0
     assert rival.extra["proven"]

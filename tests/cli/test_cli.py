@@ -233,6 +233,12 @@ def test_an_adjusted_plan_says_what_moved(tmp_path):
     assert found["reasons"] == ["S2 has no idle core; free one"]
     assert [move["child"] for move in found["moves"]] == ["W4", "W5", "W6"]
     assert len(AggregationPlan.read(tmp_path / "next.json").nodes) == 2
+    now["nodes"] = [{**node, "sums_at": None} for node in now["nodes"] if node["name"] != "S1"]
+    now["links"] = [link for link in now["links"] if "S1" not in (link["source"], link["target"])]
+    topology.write_text(json.dumps(now))
+    done = wiresum("adjust", plan, "-t", str(topology), "--json", "--against", "xagg")
+    assert json.loads(done.stdout)["reasons"] == ["S1 is gone", "S2 has no idle core; free one"]
+    assert "adjusted: 5.753 s for 100 MB, 6 moves; anew by xagg: 5.753 s, 6 moves" in done.stderr
 
 
 def test_a_prediction_names_the_time_and_the_bottleneck(tmp_path):

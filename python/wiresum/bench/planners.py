@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from wiresum.bench import replanning
 from wiresum.bench.cbc import Rival, solve_as_printed
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.plan import Job, PlanOptions, Topology
@@ -92,7 +93,7 @@ def measure(options: Options, progress: Progress = lambda line: None) -> Report:
     ratios: list[Ratio] = []
     notes: list[str] = []
     if options.large:  # First, so that the peak of memory is its own.
-        results.append(_large(options, progress))
+        results += _large(options, progress)
     for case in PAPER:
         for result, ratio in _paper(case, options, progress, notes):
             results.append(result)
@@ -103,13 +104,17 @@ def measure(options: Options, progress: Progress = lambda line: None) -> Report:
     return Report("planners", parameters, results, ratios, notes=notes)
 
 
-def _large(options: Options, progress: Progress) -> Result:
+def _large(options: Options, progress: Progress) -> Iterator[Result]:
     instance = LARGE.instance()
-    result = _timed(LARGE, instance, "goat", options)[1]
+    found, result = _timed(LARGE, instance, "goat", options)
     peak_kib = sum(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     measured = Result(result.name, "s", result.runs, {**result.extra, "peak_bytes": peak_kib * KIB})
     progress(f"{measured.name}: {_shown(measured)}, peak {peak_kib * KIB / 1e9:.1f} GB")
-    return measured
+    yield measured
+    for what, topology in replanning.failures(found):
+        kept = replanning.measure(f"{LARGE.name}: {what}", found, topology)
+        progress(f"{kept.name}: {kept.median:.2f} s, {kept.extra['moved_share']:.2%} moved")
+        yield kept
 
 
 def _paper(

@@ -1,4 +1,4 @@
-"""`wiresum adjust`: a plan follows the servers' load."""
+"""`wiresum adjust`: a plan follows failures and load."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,8 +8,9 @@ import typer
 from wiresum.cli import options
 from wiresum.cli.console import note, print_json
 from wiresum.cli.options import load_topology
-from wiresum.plan import AggregationPlan
+from wiresum.plan import Adjustment, AggregationPlan, Topology
 from wiresum.plan import adjust as adjust_plan
+from wiresum.plan.replanning.anew import anew
 
 
 def adjust(
@@ -18,19 +19,26 @@ def adjust(
     workers: options.WorkersOption = None,
     rate: options.RateOption = None,
     scale: options.ScaleOption = None,
+    against: Annotated[
+        str | None, typer.Option("--against", help="A planner: say what planning anew with it would gain, and move")
+    ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File [default: standard output]")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what moved as one JSON object, not the plan")] = False,
 ) -> None:
-    """Take overloaded servers out of a plan between two rounds, and move as little as possible.
+    """Take failed and overloaded servers out of a plan between two rounds, and move as little as possible.
 
-    The topology says how the servers are now: memory in use, idle cores, rates. Workers join again with the new plan.
+    The topology says how the network is now: which nodes and links are left, memory in use, idle cores, rates. Workers
+    join again with the new plan.
 
-    Example: `wiresum adjust plan.json --topology now.json -o next.json`
+    Example: `wiresum adjust plan.json --topology now.json --against auto -o next.json`
     """
     network = load_topology(topology, workers=workers, rate=rate, scale=scale)
-    adjusted = adjust_plan(AggregationPlan.read(plan), network)
+    before = AggregationPlan.read(plan)
+    adjusted = adjust_plan(before, network)
     for line in [*adjusted.reasons, *map(str, adjusted.moves)] or ["nothing moves"]:
         note(line)
+    if against:
+        note(_against(against, network, before, adjusted))
     if output:
         adjusted.plan.write(output)
     if as_json:
@@ -38,3 +46,12 @@ def adjust(
         print_json({"changed": bool(moves), "reasons": list(adjusted.reasons), "moves": moves})
     elif not output:
         print(adjusted.plan.to_json(), end="")
+
+
+def _against(planner: str, network: Topology, before: AggregationPlan, adjusted: Adjustment) -> str:
+    """The adjusted plan beside a new one."""
+    other = anew(before, adjusted, network, planner)
+    return (
+        f"adjusted: {other.kept_seconds:.4g} s for 100 MB, {len(adjusted.moves)} moves; "
+        f"anew by {planner}: {other.new_seconds:.4g} s, {other.new_moves} moves"
+    )

@@ -53,7 +53,9 @@ def participants(topology: Topology, job: Job) -> list[Node]:
     Raises:
         PlanError: there are none, or one of the job's is not a worker.
     """
-    chosen = topology.workers if job.workers is None else [topology.node(name) for name in job.workers]
+    known = {node.name: node for node in topology.nodes}
+    named = None if job.workers is None else [known.get(name) or topology.node(name) for name in job.workers]
+    chosen = topology.workers if named is None else named
     stranger = next((node.name for node in chosen if node.kind != "worker"), None)
     if stranger is not None:
         raise PlanError(f"job.workers: {stranger} is not a worker of topology {topology.name}; name workers only")

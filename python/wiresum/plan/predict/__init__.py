@@ -27,6 +27,7 @@ __all__ = [
     "LinkLoad",
     "Network",
     "Prediction",
+    "bound",
     "bound_tree",
     "predict",
     "predict_ring",
@@ -116,6 +117,15 @@ def predict_trees(
         _check_starts(starts, [name for name in parents if name not in parents.values()])
         schedule.add_tree(parents, bytes, starts=starts, stream=f"values{number}", lockstep=policy == "pool")
     return _run(schedule)
+
+
+def bound(topology: Topology, plan: AggregationPlan, bytes: int) -> float:
+    """Seconds that the busiest link of a plan needs on its own: never more than `predict` says, and quicker."""
+    schedule = Schedule(Network(topology))
+    total = sum(wire_bytes(plan, sub_model, bytes) for sub_model in plan.sub_models)
+    for names, parents, lockstep, size in streams(plan, bytes):
+        schedule.add_tree(parents, size, starts={}, stream=names, lockstep=lockstep, adding_factor=total / bytes)
+    return schedule.bound_seconds()
 
 
 def bound_tree(topology: Topology, parents: Parents, bytes: float) -> float:

@@ -10,12 +10,15 @@ from pydantic import Field
 from wiresum import wire
 from wiresum.errors import PlanError
 from wiresum.plan.aggregation_plan import AggregationPlan, PlanNode, SubModel, TreeNode
+from wiresum.plan.assignment.cost import MAX_FLUID_FLOWS
 from wiresum.plan.bandwidth import bandwidths
 from wiresum.plan.document import Document
-from wiresum.plan.options import PlanOptions
-from wiresum.plan.placement import Parents, numbered_tree, parents_of, plan_node
+from wiresum.plan.placement import Parents, parents_of
 from wiresum.plan.planners.xagg.selection import server, why_not
-from wiresum.plan.predict import Network, predict
+from wiresum.plan.predict import Network, bound, predict
+from wiresum.plan.replanning.bottleneck import relieved_seconds
+from wiresum.plan.replanning.mending import mend
+from wiresum.plan.replanning.trees import with_tree
 from wiresum.plan.topology import Link, Node, Topology
 
 WORTHWHILE_GAIN = 0.10
@@ -68,8 +71,9 @@ class Adjustment:
 
 
 def adjust(plan: AggregationPlan, topology: Topology, loads: Mapping[str, Load] | None = None) -> Adjustment:
-    """Takes out servers that cannot go on, or that slow the job down; everyone else stays where he is.
+    """Takes out servers that are gone, cannot go on, or slow the job down; everyone else stays where he is.
 
+    What a failed server or link leaves without a parent is hung up again first (`replanning.mending`).
     A server that breaks the memory rule or has no idle core is left. One whose loss makes the predicted all-reduce at
     least 10 % quicker is left, too. Its children go to its parent, or all to a free server, whichever is predicted to
     be quicker; the root can only be replaced.
@@ -87,13 +91,18 @@ def adjust(plan: AggregationPlan, topology: Topology, loads: Mapping[str, Load] 
         TopologyError: a load or the plan names a node that the topology does not have.
     """
     now = with_loads(topology.with_addresses(), loads or {})
-    changed, reasons = plan, []
-    problems = {node.name: _problem(plan, now, node.name) for node in plan.nodes}
-    for name in sorted(problems, key=lambda name: problems[name] is None):  # what must go, before times are compared
-        found = _without_if_better(changed, now, name, problems[name])
-        if found is not None:
-            changed, reason = found
-            reasons.append(f"{name} {reason}")
+    changed, reasons = mend(plan, now)
+    problems = {node.name: _problem(changed, now, node.name) for node in changed.nodes}
+    must = [name for name, problem in problems.items() if problem]
+    for name in must:  # before times are compared
+        changed, reason = _without(changed, now, name, str(problems[name]))
+        reasons.append(f"{name} {reason}")
+    for name in _suspects(changed, now):
+        if name in {node.name for node in changed.nodes}:
+            found = _without_if_better(changed, now, name)
+            if found is not None:
+                changed, reason = found
+                reasons.append(f"{name} {reason}")
     if not reasons:
         return Adjustment(plan)
     note = f"{plan.planner}; adjusted: " + "; ".join(reason.split(";")[0] for reason in reasons)
@@ -161,24 +170,39 @@ def _problem(plan: AggregationPlan, topology: Topology, name: str) -> str | None
     return why_not(Network(topology), topology.node(name), needed, []) if placed else None
 
 
-def _without_if_better(
-    plan: AggregationPlan, topology: Topology, name: str, problem: str | None
-) -> tuple[AggregationPlan, str] | None:
-    """The plan without a server, and why; None if it stays."""
-    before = _seconds(plan, topology)
+def _without(plan: AggregationPlan, topology: Topology, name: str, problem: str) -> tuple[AggregationPlan, str]:
+    """The plan without a server that cannot stay, and why."""
     changed = plan
     for tree in _trees_with(plan, name):
         options = list(_options(_Place(changed, topology, tree, name)))
-        best = min(options, key=lambda option: _seconds(option, topology), default=None)
-        if best is None and problem:
+        if not options:
             raise PlanError(f"{name} {problem}; or add a free server, as none can take its place")
-        if best is not None and (problem or _seconds(best, topology) < (1 - WORTHWHILE_GAIN) * before):
-            changed = best
+        changed = min(options, key=lambda option: _seconds(option, topology))
+    return changed, problem
+
+
+def _suspects(plan: AggregationPlan, topology: Topology) -> list[str]:
+    """Servers without which the rest of the plan might be worth a move."""
+    before = _seconds(plan, topology)
+    least = relieved_seconds(plan, topology, REFERENCE_BYTES)
+    return [name for name, seconds in least.items() if seconds < (1 - WORTHWHILE_GAIN) * before]
+
+
+def _without_if_better(plan: AggregationPlan, topology: Topology, name: str) -> tuple[AggregationPlan, str] | None:
+    """The plan without a server, and why; None if it stays."""
+    before = _seconds(plan, topology)
+    changed, after = plan, before
+    for tree in _trees_with(plan, name):
+        for option in _options(_Place(changed, topology, tree, name)):
+            # The busiest link rules most out, and is quicker to say than the predicted time.
+            if _bound_seconds(option, topology) < min(after, (1 - WORTHWHILE_GAIN) * before):
+                seconds = _seconds(option, topology)
+                if seconds < min(after, (1 - WORTHWHILE_GAIN) * before):
+                    changed, after = option, seconds
     if changed is plan:
         return None
-    after = _seconds(changed, topology)
     size = f"{REFERENCE_BYTES / 1e6:g} MB"
-    return changed, problem or f"slows an all-reduce of {size} down: {before:.4g} s with it, {after:.4g} s without"
+    return changed, f"slows an all-reduce of {size} down: {before:.4g} s with it, {after:.4g} s without"
 
 
 def _trees_with(plan: AggregationPlan, name: str) -> list[list[TreeNode]]:
@@ -191,10 +215,20 @@ def _trees_with(plan: AggregationPlan, name: str) -> list[list[TreeNode]]:
 
 
 def _seconds(plan: AggregationPlan, topology: Topology) -> float:
-    """Predicted time; infinite with a server that cannot add at all."""
+    """Predicted time, of large plans the busiest link's; infinite with a server that cannot add at all."""
     if not all(topology.node(node.name).available_rate_bps for node in plan.nodes):
         return inf
+    edges = sum(len(place.children) for sub_model in plan.sub_models for place in sub_model.tree)
+    if 2 * edges > MAX_FLUID_FLOWS:
+        return bound(topology, plan, REFERENCE_BYTES)
     return predict(topology, plan, REFERENCE_BYTES).seconds
+
+
+def _bound_seconds(plan: AggregationPlan, topology: Topology) -> float:
+    """What the busiest link needs on its own: quicker to say, and never more than the predicted time."""
+    if not all(topology.node(node.name).available_rate_bps for node in plan.nodes):
+        return inf
+    return bound(topology, plan, REFERENCE_BYTES)
 
 
 def _options(place: _Place) -> Iterator[AggregationPlan]:
@@ -205,12 +239,12 @@ def _options(place: _Place) -> Iterator[AggregationPlan]:
     if above is not None:
         siblings = [child for child in parents if parents[child] == above and child != name]
         if len(siblings) + len(children) <= wire.MAX_CONTRIBUTORS:
-            yield _with_parents(place, {child: above if parent == name else parent
+            yield with_tree(place.plan, place.topology, place.tree, {child: above if parent == name else parent
                                         for child, parent in parents.items() if child != name})  # fmt: skip
     for other in _free_servers(place, children if above is None else [*children, above]):
         renamed = {other if child == name else child: other if parent == name else parent
                    for child, parent in parents.items()}  # fmt: skip
-        yield _with_parents(place, renamed)
+        yield with_tree(place.plan, place.topology, place.tree, renamed)
 
 
 def _free_servers(place: _Place, neighbours: Sequence[str]) -> list[str]:
@@ -224,28 +258,6 @@ def _free_servers(place: _Place, neighbours: Sequence[str]) -> list[str]:
         if node.name not in taken and why_not(network, node, needed, neighbours) is None
     ]
     return [one.name for one in sorted(free, key=lambda one: -one.bandwidth_bps)[:MAX_REPLACEMENTS]]
-
-
-def _with_parents(place: _Place, parents: Parents) -> AggregationPlan:
-    """The plan with another tree for these streams; nodes keep their numbers, and those without a place go."""
-    plan = place.plan
-    ranks = [worker.name for worker in plan.workers]
-    known = {node.name for node in plan.nodes}.union(ranks)
-    old = next(node for node in plan.nodes if node.name == place.name)
-    like_old = PlanOptions(engine=old.engine, port=old.port)
-    number = max(node.id for node in plan.nodes) + 1
-    added = [
-        plan_node(place.topology, place.topology.node(name), number, like_old) for name in parents if name not in known
-    ]
-    nodes = [*plan.nodes, *added]
-    tree = numbered_tree(parents, {node.name: node.id for node in nodes}, ranks)
-    streams = [
-        sub_model.model_copy(update={"tree": tree}) if sub_model.tree == place.tree else sub_model
-        for sub_model in plan.sub_models
-    ]
-    used = {entry.node for stream in streams for entry in stream.tree}
-    kept = [node for node in nodes if node.id in used]
-    return AggregationPlan.build(**{**dict(plan), "nodes": kept, "sub_models": streams})
 
 
 def _moves(before: AggregationPlan, after: AggregationPlan) -> list[Move]:
