@@ -26,6 +26,7 @@ pub mod scenario;
 mod slab;
 #[cfg(test)]
 mod testing;
+mod timeline;
 mod trace;
 pub mod trains;
 

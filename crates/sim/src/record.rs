@@ -69,16 +69,29 @@ pub enum Record {
         /// Most bytes that waited.
         queue_bytes_max: u64,
     },
-    /// What crossed a direction in a slice of time.
+    /// What one of the busiest directions sent in a slice of time; only where a timeline was asked for.
     Slice {
         /// The link's name.
         link: String,
         /// The site that sends.
         source: String,
+        /// The site that receives.
+        target: String,
         /// Begin of the slice.
         at_s: f64,
+        /// Its end.
+        until_s: f64,
         /// Bytes on the wire.
         wire_bytes: f64,
+    },
+    /// Fragments that a switch was summing at a moment; only where a timeline was asked for.
+    Slots {
+        /// The switch.
+        site: String,
+        /// The moment.
+        at_s: f64,
+        /// Slots with a sum of some of their workers, but not of all.
+        held: u32,
     },
     /// A counter of a summing node or a worker.
     Counter {

@@ -15,6 +15,9 @@ pub struct Scenario {
     pub patience_s: f64,
     /// Whether every value of every result is compared with the exact sum.
     pub check_sums: bool,
+    /// Whether loads and slots over time are told at the end.
+    #[serde(default)]
+    pub timeline: bool,
     /// Who there is.
     pub sites: Vec<Site>,
     /// What joins them.

@@ -148,3 +148,29 @@ pub fn trace(records: &[Record]) -> String {
 pub fn constant(seconds: f64) -> Distribution {
     Distribution::Constant { seconds }
 }
+
+/// Slices of every direction that has some add up to its bytes.
+pub fn assert_slices_add_up(records: &[Record]) {
+    let mut compared = 0;
+    for record in records {
+        let Record::Link { link, source, wire_bytes, dropped_bytes: 0, lost_bytes: 0, .. } = record
+        else {
+            continue;
+        };
+        let of_link = |other: &Record| match other {
+            Record::Slice { link: of, source: from, wire_bytes, .. }
+                if of == link && from == source =>
+            {
+                Some(*wire_bytes)
+            }
+            _ => None,
+        };
+        let sliced: f64 = records.iter().filter_map(of_link).sum();
+        assert!(
+            (sliced - wire_bytes).abs() <= 1e-6 * wire_bytes,
+            "{link}: {sliced} of {wire_bytes}"
+        );
+        compared += usize::from(sliced > 0.0);
+    }
+    assert!(compared > 0, "there are no slices");
+}

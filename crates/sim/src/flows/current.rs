@@ -37,6 +37,8 @@ pub(super) struct Template {
     /// Currents that bring what this one sends on, and those that send on what this one brings.
     pub feeds: Vec<u32>,
     pub fed: Vec<u32>,
+    /// Whether the target is the root of its tree, and the current goes up.
+    pub into_root: bool,
     /// For messages: who sends to whom.
     pub source: usize,
     pub target: usize,
@@ -99,6 +101,7 @@ impl Weaver<'_> {
             brings: Brings::All,
             feeds: Vec::new(),
             fed: Vec::new(),
+            into_root: true,
             source,
             target,
         });
@@ -114,6 +117,7 @@ impl Weaver<'_> {
     ) -> Result<(), SimulationError> {
         let first = pattern.currents.len();
         let edges: Vec<_> = stream.edges.iter().rev().copied().collect();
+        let is_root = |site: usize| edges.iter().all(|(child, _)| *child != site);
         for &(child, parent) in &edges {
             let uses = counted(self.up(stream, child, parent)?);
             let below = |(_, (_, to)): &(usize, &(usize, usize))| *to == child;
@@ -130,11 +134,11 @@ impl Weaver<'_> {
                 brings: Brings::Nothing,
                 feeds: feeds.collect(),
                 fed: Vec::new(),
+                into_root: is_root(parent),
                 source: child,
                 target: parent,
             });
         }
-        let is_root = |site: usize| edges.iter().all(|(child, _)| *child != site);
         if job.upload_only {
             end_at_root(first, pattern, is_root);
             return Ok(());
@@ -156,6 +160,7 @@ impl Weaver<'_> {
                 brings: self.rank(job, child).map_or(Brings::Nothing, Brings::Rank),
                 feeds,
                 fed: Vec::new(),
+                into_root: false,
                 source: parent,
                 target: child,
             });

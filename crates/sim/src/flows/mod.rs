@@ -4,16 +4,24 @@
 //! | --- | --- |
 //! | `sharing` | who gets how much of what |
 //! | `current` | what flows: one edge of a tree, or a whole tree whose edges move in step |
+//! | `leftover` | what links leave to the jobs |
 //! | `fluid` | the loop of events |
+//! | `timers` | what happens at times that are known beforehand |
+//! | `work` | what begins and ends |
+//! | `report` | what is checked, and what a run says |
 //!
 //! The same model as `python/wiresum/plan/predict`, over many jobs and rounds: between events rates are constant; events are that something
 //! begins, ends, or catches up with what feeds it, from where on it can be no faster. Delay and loss are not counted.
 
 mod current;
 mod fluid;
+mod leftover;
+mod report;
 mod sharing;
 #[cfg(test)]
 mod tests;
+mod timers;
+mod work;
 
 use crate::{Scenario, SimulationError, Sink};
 

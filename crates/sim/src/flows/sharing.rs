@@ -33,6 +33,9 @@ pub struct Sharing {
     rates_bps: Vec<f64>,
     /// By current: the computation in which it last got a rate.
     settled: Vec<u64>,
+    /// Currents that take part, and those of them without a rate yet.
+    active: usize,
+    unsettled: usize,
     computation: u64,
     queue: BinaryHeap<Reverse<(u64, u32)>>,
     waiting: Vec<u32>,
@@ -72,6 +75,8 @@ impl Sharing {
             self.rates_bps.resize(index + 1, 0.0);
             self.settled.resize(index + 1, 0);
         }
+        self.active -= usize::from(!self.uses[index].is_empty());
+        self.active += usize::from(!uses.is_empty());
         self.uses[index].clear();
         self.uses[index].extend_from_slice(uses);
         for &(number, times) in uses {
@@ -88,6 +93,7 @@ impl Sharing {
     /// Takes a current away; its rate is 0 from now on.
     pub fn leave(&mut self, current: u32) {
         let uses = std::mem::take(&mut self.uses[current as usize]);
+        self.active -= usize::from(!uses.is_empty());
         self.rates_bps[current as usize] = 0.0;
         for &(number, times) in &uses {
             let capacity = &mut self.capacities[number as usize];
@@ -117,6 +123,7 @@ impl Sharing {
     /// those in `stopped` get nothing.
     pub fn compute(&mut self, stopped: &[u32], mut followers: impl FnMut(u32, &mut Vec<u32>)) {
         self.computation += 1;
+        self.unsettled = self.active;
         for &number in &self.busy {
             let capacity = &mut self.capacities[number as usize];
             capacity.left_bps = capacity.rate_bps;
@@ -132,7 +139,9 @@ impl Sharing {
         });
         queue.extend(levels);
         self.queue = BinaryHeap::from(queue);
-        while let Some(Reverse((queued, number))) = self.queue.pop() {
+        while self.unsettled > 0
+            && let Some(Reverse((queued, number))) = self.queue.pop()
+        {
             self.fill(number, f64::from_bits(queued), &mut followers);
         }
     }
@@ -172,6 +181,7 @@ impl Sharing {
             }
             if takes_part {
                 self.settled[index] = self.computation;
+                self.unsettled -= 1;
                 self.rates_bps[index] = rate_bps;
                 for &(number, times) in &self.uses[index] {
                     let capacity = &mut self.capacities[number as usize];
@@ -229,6 +239,16 @@ mod tests {
         sharing.enter(1, &[(1, 1)]);
         sharing.compute(&[], none);
         assert_eq!((sharing.rate_bps(0), sharing.rate_bps(1)), (4.0, 96.0));
+    }
+
+    #[test]
+    fn a_capacity_that_gives_more_than_it_has_is_seen() {
+        let mut sharing = Sharing::new(&[10.0, 2.0]);
+        sharing.enter(0, &[(0, 1)]);
+        sharing.compute(&[], none);
+        assert_eq!(sharing.overloaded(), None);
+        sharing.capacities[0].left_bps -= 1.0;
+        assert_eq!(sharing.overloaded(), Some(0));
     }
 
     #[test]

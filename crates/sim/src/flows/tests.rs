@@ -1,5 +1,6 @@
 //! Exact answers: what can be computed by hand.
 
+use super::fluid::Fluid;
 use crate::scenario::{Background, Broken, Direction, Failure, Fidelity};
 use crate::testing::{GIGABIT, Tree, constant, records, rounds, scenario, trace};
 use crate::{Record, Scenario, SimulationError};
@@ -124,6 +125,45 @@ fn others_take_their_rate_away() {
     assert_takes(&scenario, 1.5);
 }
 
+/// Others from host 0 towards the star's middle.
+fn others(scenario: &Scenario, rate_bps: f64, from_s: f64, until_s: f64) -> Background {
+    let (source, target) = (scenario.links[0].source, scenario.links[0].target);
+    Background { source, target, rate_bps, packet_bytes: 1500, from_s, until_s }
+}
+
+#[test]
+fn others_that_overlap_give_back_what_each_took() {
+    let mut scenario = flows(&Tree::star(2), "cache");
+    // Together more than the link has: a thousandth is left for a second, then 0.4 of it.
+    scenario.background = vec![
+        others(&scenario, 6e8, 0.0, 2.0),
+        others(&scenario, 6e8, 1.0, 3.0),
+        others(&scenario, 0.0, 0.0, 4.0),
+    ];
+    // 0.4 in the first second, 0.001 in the second one, 0.4 in the third, the rest alone.
+    assert_takes(&scenario, 3.0 + (1.0 - 0.4 - 0.001 - 0.4));
+}
+
+#[test]
+fn a_link_that_is_back_is_still_shared_with_others() {
+    let mut scenario = flows(&Tree::star(2), "cache");
+    scenario.background = vec![others(&scenario, 5e8, 0.0, 10.0)];
+    scenario.failures = vec![Failure { what: Broken::Link(0), at_s: 0.5, until_s: Some(1.0) }];
+    assert_takes(&scenario, 2.5);
+}
+
+#[test]
+fn others_that_go_do_not_mend_a_broken_link() {
+    let mut scenario = flows(&Tree::star(2), "cache");
+    scenario.background = vec![others(&scenario, 5e8, 0.0, 0.5)];
+    scenario.failures = vec![
+        Failure { what: Broken::Link(0), at_s: 0.25, until_s: Some(1.0) },
+        Failure { what: Broken::Link(0), at_s: 0.5, until_s: Some(2.0) },
+    ];
+    // An eighth in the first quarter; both failures have to end.
+    assert_takes(&scenario, 2.0 + 0.875);
+}
+
 #[test]
 fn a_link_that_is_down_for_a_while_costs_that_while() {
     let mut scenario = flows(&Tree::star(2), "cache");
@@ -178,4 +218,61 @@ fn packets_and_flows_agree() {
         // Delay, preamble and the first packet's way are not in the flows.
         assert!((1.0..1.03).contains(&(packets / flows)), "{packets} s beside {flows} s");
     }
+}
+
+/// The rule that a run broke after someone changed a current in it: when so many events are over, and how.
+fn broken_rule(change: impl Fn(&mut Fluid)) -> String {
+    let scenario = flows(&Tree::two_levels(), "cache");
+    let mut fluid = Fluid::new(&scenario).expect("a valid scenario");
+    let mut heard = |_: &Record| true;
+    fluid.step(&mut heard).expect("workers begin");
+    change(&mut fluid);
+    match fluid.run(&mut heard) {
+        Err(SimulationError::Invariant(what)) => what,
+        other => panic!("{other:?} instead of a broken rule"),
+    }
+}
+
+#[test]
+fn bytes_from_nowhere_are_seen() {
+    let what = broken_rule(|fluid| {
+        let first = fluid.open[0] as usize;
+        fluid.currents[first].sent_bytes = 2.0 * BYTES as f64;
+    });
+    assert!(what.contains("of 125000000 bytes, or more"), "{what}");
+}
+
+#[test]
+fn a_link_that_was_too_fast_is_seen() {
+    let what = broken_rule(|fluid| {
+        for current in &mut fluid.currents {
+            current.sent_bytes = 0.9 * BYTES as f64;
+        }
+    });
+    assert!(what.contains("bytes in time for"), "{what}");
+}
+
+#[test]
+fn a_result_that_is_ahead_of_its_sum_is_seen() {
+    let what = broken_rule(|fluid| {
+        let last = fluid.currents.len() - 1;
+        fluid.currents[last].sent_bytes = BYTES as f64;
+    });
+    assert!(what.contains("more than its feeds"), "{what}");
+}
+
+#[test]
+fn a_root_that_got_too_little_is_seen() {
+    let scenario = flows(&Tree::two_levels(), "cache");
+    let fluid = Fluid::new(&scenario).expect("a valid scenario");
+    assert!(
+        matches!(fluid.check(), Err(SimulationError::Invariant(what)) if what.contains("root got 0 bytes"))
+    );
+}
+
+#[test]
+fn loads_over_time_add_up_to_what_crossed() {
+    let mut scenario = flows(&Tree::two_levels(), "cache");
+    scenario.timeline = true;
+    crate::testing::assert_slices_add_up(&records(&scenario).expect("it ends"));
 }

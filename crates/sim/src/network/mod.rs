@@ -1,9 +1,11 @@
 //! Who can reach whom, and what links do to packets.
 
 mod links;
+mod paths;
 mod routes;
 
 pub use links::{Carried, Links, Load};
+pub use paths::Paths;
 pub use routes::Routes;
 
 use crate::SimulationError;

@@ -61,7 +61,7 @@ impl Routes {
         (source as u32).wrapping_mul(0x9e37_79b1) ^ (target as u32).wrapping_mul(0x85eb_ca77)
     }
 
-    pub(super) fn unreachable(&self, source: usize, target: usize) -> SimulationError {
+    pub(crate) fn unreachable(&self, source: usize, target: usize) -> SimulationError {
         SimulationError::Unreachable {
             source_name: self.names[source].clone(),
             target: self.names[target].clone(),

@@ -4,7 +4,12 @@
 //!
 //! | file | what it holds |
 //! | --- | --- |
-//! | `world` | the loop of events, and how packets get from place to place |
+//! | `world` | the loop of events |
+//! | `passage` | how packets get from place to place |
+//! | `peers` | whom a sender sends to, and what it sends at once |
+//! | `work` | what workers do, and when |
+//! | `disturbances` | what breaks, and what else is on the links |
+//! | `report` | what a run says |
 //! | `host` | a worker and its collectives |
 //! | `daemon` | a summing node |
 //! | `buffer` | the values |
@@ -13,9 +18,14 @@
 mod buffer;
 mod checks;
 mod daemon;
+mod disturbances;
 mod host;
+mod passage;
+mod peers;
+mod report;
 #[cfg(test)]
 mod tests;
+mod work;
 mod world;
 
 use crate::{Scenario, SimulationError, Sink};

@@ -1,5 +1,6 @@
 //! Jobs over simulated links. Every run compares every value with its sum and checks the links' books; these tests are about the rest.
 
+use super::world::World;
 use crate::scenario::{Background, Broken, Direction, Distribution, Failure};
 use crate::testing::{GIGABIT, Tree, constant, records, rounds, scenario, trace};
 use crate::{Record, Scenario, SimulationError};
@@ -164,4 +165,47 @@ fn a_caller_can_stop_a_run() {
     let scenario = scenario(&Tree::star(2), "pool", BYTES, GIGABIT);
     let stopped = crate::simulate(&scenario, &mut |_| false);
     assert_eq!(stopped, Err(SimulationError::Stopped));
+}
+
+/// The rule that a run broke after someone changed something in it.
+fn broken_rule(change: impl Fn(&mut World)) -> String {
+    let scenario = scenario(&Tree::two_levels(), "pool", BYTES, GIGABIT);
+    let mut world = World::new(&scenario).expect("a valid scenario");
+    change(&mut world);
+    match world.run(&mut |_| true) {
+        Err(SimulationError::Invariant(what)) => what,
+        other => panic!("{other:?} instead of a broken rule"),
+    }
+}
+
+#[test]
+fn a_wrong_sum_is_seen() {
+    // A worker that sends another one's values.
+    let what = broken_rule(|world| world.hosts[1].rank = 0);
+    assert!(what.contains("of them wrong") && !what.contains(" 0 of them"), "{what}");
+}
+
+#[test]
+fn a_byte_that_nobody_sent_is_seen() {
+    let what = broken_rule(|world| world.network.links.arrive(0, 1));
+    assert!(what.contains("direction 0:") && what.contains("bytes arrived of"), "{what}");
+}
+
+#[test]
+fn a_root_that_got_too_little_is_seen() {
+    let mut scenario = scenario(&Tree::two_levels(), "pool", BYTES, GIGABIT);
+    scenario.check_sums = false;
+    let world = World::new(&scenario).expect("a valid scenario");
+    let found = world.check();
+    assert!(
+        matches!(&found, Err(SimulationError::Invariant(what)) if what.contains("got 0 bytes")),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn loads_over_time_add_up_to_what_crossed() {
+    let mut scenario = scenario(&Tree::two_levels(), "pool", BYTES, GIGABIT);
+    scenario.timeline = true;
+    crate::testing::assert_slices_add_up(&records(&scenario).expect("sums"));
 }

@@ -3,8 +3,8 @@
 use wiresum_protocol::rng::Rng;
 use wiresum_switch::{Payload, Values};
 
-/// Lanes of a checked fragment: enough to see whose values were summed.
-const LANES: u64 = 2;
+/// Lanes of a fragment, as far as memory is concerned, and of a checked one: enough to see whose values were summed.
+pub(super) const LANES: u32 = 2;
 
 /// A payload of which a simulation knows the sums.
 pub(super) trait Content: Payload {
@@ -35,7 +35,7 @@ impl Content for Values {
         let (job, stream) = stream;
         let seed = (job as u64) << 56 ^ (stream as u64) << 48 ^ u64::from(worker) << 40;
         let seed = seed ^ u64::from(position) << 4;
-        (0..LANES).map(|lane| Rng::new(seed ^ lane).next() as i32).collect()
+        (0..u64::from(LANES)).map(|lane| Rng::new(seed ^ lane).next() as i32).collect()
     }
 
     fn is_sum(&self, stream: (usize, usize), workers: u8, position: u32) -> bool {

@@ -14,6 +14,8 @@ use crate::{Scenario, SimulationError};
 
 /// Workers of a job at most: the bits of a contributor set.
 const MAX_WORKERS: usize = 64;
+/// Stands for a site without a worker of the job.
+const NOBODY: u8 = u8::MAX;
 
 /// A worker of a job.
 pub(super) struct Host {
@@ -45,6 +47,10 @@ pub(super) struct Job {
     pub hosts: Vec<Host>,
     /// By stream.
     pub ways: Vec<Ways>,
+    /// By site: whose it is, whether one of the job's switches is there, and whether a stream ends there.
+    ranks: Vec<u8>,
+    switches: Vec<bool>,
+    roots: Vec<bool>,
 }
 
 impl Job {
@@ -82,13 +88,54 @@ impl Job {
             is_busy: false,
             alarm: None,
         };
-        Ok(Self {
+        let mut job = Self {
             name: program.name.clone(),
             policy,
             packet_bytes: program.packet_bytes.into(),
             ways: ways.map_err(wrong)?,
             hosts: (0..count).map(host).collect(),
-        })
+            ranks: vec![NOBODY; scenario.sites.len()],
+            switches: vec![false; scenario.sites.len()],
+            roots: vec![false; scenario.sites.len()],
+        };
+        job.note_sites(program);
+        Ok(job)
+    }
+
+    fn note_sites(&mut self, program: &Program) {
+        for (rank, host) in self.hosts.iter().enumerate() {
+            self.ranks[host.site] = rank as u8;
+        }
+        for (stream, ways) in program.streams.iter().zip(&self.ways) {
+            self.roots[ways.root] = true;
+            for &(site, _) in &stream.switches {
+                self.switches[site] |= !ways.members[site].is_empty();
+            }
+        }
+    }
+
+    /// The rank of the worker at a site.
+    #[inline]
+    pub fn rank_at(&self, site: usize) -> Option<usize> {
+        Some(self.ranks[site]).filter(|rank| *rank != NOBODY).map(usize::from)
+    }
+
+    /// Whether a switch at this site runs the job's program.
+    #[inline]
+    pub fn is_switch(&self, site: usize) -> bool {
+        self.switches[site]
+    }
+
+    /// Whether a stream of the job ends at a site.
+    #[inline]
+    pub fn is_root(&self, site: usize) -> bool {
+        self.roots[site]
+    }
+
+    /// Whether contributions of the job are added at a site.
+    #[inline]
+    pub fn sums_at(&self, site: usize) -> bool {
+        self.switches[site] || self.roots[site]
     }
 
     /// The ways of a packet's stream.

@@ -9,13 +9,23 @@
 //! | `job` | a job's workers and streams |
 //! | `ways` | where a stream's packets go |
 //! | `yard` | the loop of events |
+//! | `passage` | how trains get from place to place |
+//! | `summer` | what sums at a site |
+//! | `work` | what workers do, and when |
+//! | `disturbances` | what breaks, and what else is on the links |
+//! | `report` | what is checked, and what a run says |
 //! | `content` | what packets carry |
 
 mod content;
+mod disturbances;
 mod job;
+mod passage;
+mod report;
+mod summer;
 #[cfg(test)]
 mod tests;
 mod ways;
+mod work;
 mod yard;
 
 use wiresum_switch::Values;

@@ -1,6 +1,12 @@
 //! Switch programs over simulated links. With values every result is compared with its sum; these tests are about the rest.
 
-use crate::scenario::{Direction, Fidelity, Program, ProgramStream, Way, WorkerTimes};
+use wiresum_switch::{Payload, Values};
+
+use super::content::Content;
+use super::yard::Yard;
+use crate::scenario::{
+    Background, Broken, Direction, Failure, Fidelity, Program, ProgramStream, Way, WorkerTimes,
+};
 use crate::testing::{GIGABIT, Tree, constant, records, rounds, scenario, trace};
 use crate::{Record, Scenario, SimulationError};
 
@@ -234,4 +240,153 @@ fn a_switch_with_two_parents_is_refused() {
         }
         other => panic!("{other:?} instead of a refusal"),
     }
+}
+
+#[test]
+fn traffic_of_others_takes_its_part_of_a_link() {
+    for train in [1, 16] {
+        let mut scenario = program("hash", 1024);
+        scenario.train = train;
+        let alone = rounds(&records(&scenario).expect("it ends"))[0];
+        let link = scenario.links.iter().find(|link| link.source == 3).expect("w0's link");
+        scenario.background = vec![Background {
+            source: link.source,
+            target: link.target,
+            rate_bps: 5e8,
+            packet_bytes: 1500,
+            from_s: 0.0,
+            until_s: 10.0,
+        }];
+        let shared = rounds(&records(&scenario).expect("it ends"))[0];
+        // The first window of the job's packets is ahead of the others.
+        assert!((1.6..2.1).contains(&(shared / alone)), "{shared} s beside {alone} s alone");
+    }
+}
+
+#[test]
+fn a_link_that_is_down_for_a_while_costs_that_while() {
+    for policy in EXACT {
+        let mut scenario = program(policy, 1024);
+        let undisturbed = rounds(&records(&scenario).expect("it ends"))[0];
+        let link = scenario.links.iter().position(|link| link.source == 3).expect("w0's link");
+        let failure = Failure { what: Broken::Link(link), at_s: 0.005, until_s: Some(0.055) };
+        scenario.failures = vec![failure];
+        let disturbed = rounds(&records(&scenario).expect("exact sums"))[0];
+        assert!(disturbed > undisturbed + 0.045, "{policy}: {disturbed} s beside {undisturbed} s");
+    }
+}
+
+#[test]
+fn a_switch_that_forgets_everything_leaves_its_sums_to_the_server() {
+    for policy in ["hash", "preempt", "exclusive"] {
+        let mut scenario = program(policy, 1024);
+        let top = scenario.sites.len() - 1;
+        scenario.failures = [1, top]
+            .map(|site| Failure { what: Broken::Site(site), at_s: 0.004, until_s: Some(0.008) })
+            .to_vec();
+        let records = records(&scenario).unwrap_or_else(|e| panic!("{policy}: {e}"));
+        let Some(Record::End { checked_values, .. }) = records.last() else { panic!() };
+        assert_eq!(*checked_values, 2 * 4 * u64::from(FRAGMENTS), "{policy}");
+    }
+}
+
+#[test]
+fn who_waits_for_a_dead_worker_says_so() {
+    let mut scenario = program("hash", 1024);
+    scenario.patience_s = 0.5;
+    scenario.failures = vec![Failure { what: Broken::Site(4), at_s: 0.004, until_s: Some(0.008) }];
+    match records(&scenario) {
+        Err(SimulationError::Stuck { waits, .. }) => {
+            assert!(waits.iter().any(|wait| wait.contains("w1")), "{waits:?}");
+        }
+        other => panic!("{other:?} instead of no progress"),
+    }
+}
+
+#[test]
+fn adding_takes_time() {
+    let mut scenario = program("hash", 4096);
+    let alone = rounds(&records(&scenario).expect("it ends"))[0];
+    // Two sums of two workers each, of 1 Gbit/s, come to the topmost switch.
+    scenario.sites.last_mut().expect("the switch").adding_bps = Some(1e9);
+    let bound = rounds(&records(&scenario).expect("it ends"))[0];
+    assert!((1.9..2.2).contains(&(bound / alone)), "{bound} s beside {alone} s");
+    scenario.sites.last_mut().expect("the switch").adding_bps = Some(4e9);
+    let fast = rounds(&records(&scenario).expect("it ends"))[0];
+    assert!((fast - alone).abs() < 1e-9, "{fast} s beside {alone} s");
+}
+
+#[test]
+fn loads_and_slots_over_time_are_told() {
+    let mut scenario = program("hash", 1024);
+    scenario.timeline = true;
+    let records = records(&scenario).expect("it ends");
+    crate::testing::assert_slices_add_up(&records);
+    let held = records.iter().filter_map(|record| match record {
+        Record::Slots { held, .. } => Some(*held),
+        _ => None,
+    });
+    let most = held.max().expect("samples");
+    assert!((1..=1024).contains(&most), "{most} slots");
+}
+
+/// Values of which an addition now and then is forgotten.
+#[derive(Clone, Default)]
+struct Forgetful(Values);
+
+impl Payload for Forgetful {
+    fn lanes(&self) -> usize {
+        self.0.lanes()
+    }
+
+    fn add(&mut self, other: &Self) {
+        if self.0[0] % 64 != 0 {
+            self.0.add(&other.0);
+        }
+    }
+}
+
+impl Content for Forgetful {
+    const IS_CHECKED: bool = true;
+
+    fn of(stream: (usize, usize), worker: u8, position: u32) -> Self {
+        Self(Values::of(stream, worker, position))
+    }
+
+    fn is_sum(&self, stream: (usize, usize), workers: u8, position: u32) -> bool {
+        self.0.is_sum(stream, workers, position)
+    }
+}
+
+/// The rule that a run broke after someone changed something in it.
+fn broken_rule<V: Content>(change: impl Fn(&mut Yard<V>)) -> String {
+    let scenario = program("hash", 1024);
+    let mut yard = Yard::<V>::new(&scenario).expect("a valid scenario");
+    change(&mut yard);
+    match yard.run(&mut |_| true) {
+        Err(SimulationError::Invariant(what)) => what,
+        other => panic!("{other:?} instead of a broken rule"),
+    }
+}
+
+#[test]
+fn a_wrong_sum_is_seen() {
+    let what = broken_rule::<Forgetful>(|_| {});
+    assert!(what.contains("sums were wrong"), "{what}");
+}
+
+#[test]
+fn a_byte_that_nobody_sent_is_seen() {
+    let what = broken_rule::<()>(|yard| yard.network.links.arrive(0, 1));
+    assert!(what.contains("direction 0:") && what.contains("bytes arrived of"), "{what}");
+}
+
+#[test]
+fn a_root_that_got_too_little_is_seen() {
+    let scenario = program("hash", 1024);
+    let found = Yard::<()>::new(&scenario).expect("a valid scenario").check();
+    assert!(
+        matches!(&found, Err(SimulationError::Invariant(what)) if what.contains("got 0 fragments")),
+        "{found:?}"
+    );
 }

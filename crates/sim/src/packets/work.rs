@@ -1,0 +1,87 @@
+//! What workers do, and when.
+
+use wiresum_wire::MAX_PACKET;
+
+use super::host::{Host, News};
+use super::peers::{Parcel, Sender};
+use super::world::{Event, World, is_due, schedule};
+use crate::{SimulationError, Sink};
+
+impl World<'_> {
+    /// Lets a host do what is due, and sends what it has to send.
+    pub(super) fn drive(&mut self, host: usize, sink: &mut Sink) -> Result<(), SimulationError> {
+        let now = self.now();
+        let mut buffer = [0; MAX_PACKET];
+        loop {
+            while let Some((to, len)) = self.hosts[host].poll_transmit(now, &mut buffer) {
+                let job = self.hosts[host].job;
+                self.send(Sender::Host(host), job, to, Parcel::of(&buffer[..len]));
+            }
+            let Some(news) = self.hosts[host].poll_news() else { break };
+            match news {
+                News::Joined => self.join(host),
+                News::Finished(Ok(())) => self.finish(host, sink)?,
+                News::Finished(Err(failure)) => {
+                    let name = self.hosts[host].name();
+                    self.complaints.push(format!("{name}: {failure}"));
+                }
+            }
+        }
+        let due = self.hosts[host].poll_timeout();
+        if let Some(at_ps) = schedule(&mut self.hosts[host].alarm, due, self.now_ps) {
+            self.queue.push(at_ps, Event::HostAlarm(host as u32));
+        }
+        Ok(())
+    }
+
+    /// When the last of a job's workers has joined, all of them start.
+    pub(super) fn join(&mut self, host: usize) {
+        let job = self.hosts[host].job;
+        self.outside[job] -= 1;
+        if self.outside[job] == 0 {
+            for other in 0..self.hosts.len() {
+                if self.hosts[other].job == job {
+                    self.schedule_round(other, 0);
+                }
+            }
+        }
+    }
+
+    pub(super) fn schedule_round(&mut self, host: usize, round: u32) {
+        let Host { job, rank, .. } = self.hosts[host];
+        let at_ps = self.rounds.schedule(job, rank, round, self.now_ps);
+        self.queue.push(at_ps, Event::Begin(host as u32));
+    }
+
+    pub(super) fn begin(&mut self, host: usize, sink: &mut Sink) -> Result<(), SimulationError> {
+        if self.hosts[host].is_dead {
+            return Ok(());
+        }
+        let now = self.now();
+        self.rounds.begin(self.hosts[host].job, self.hosts[host].round, self.now_ps);
+        self.hosts[host].submit(self.findings.as_ref(), self.patience, now);
+        self.drive(host, sink)
+    }
+
+    pub(super) fn finish(&mut self, host: usize, sink: &mut Sink) -> Result<(), SimulationError> {
+        let Host { job, rank, round, .. } = self.hosts[host];
+        let next = self.rounds.finish(job, rank, round - 1, self.now_ps, sink)?;
+        if let Some(next) = next {
+            self.schedule_round(host, next);
+        }
+        Ok(())
+    }
+
+    pub(super) fn ring_host(
+        &mut self,
+        host: usize,
+        sink: &mut Sink,
+    ) -> Result<(), SimulationError> {
+        let now = self.now();
+        if !is_due(&mut self.hosts[host].alarm, now) || self.hosts[host].is_dead {
+            return Ok(());
+        }
+        self.hosts[host].handle_timeout(now);
+        self.drive(host, sink)
+    }
+}

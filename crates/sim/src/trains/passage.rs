@@ -1,0 +1,176 @@
+//! How trains get from place to place.
+
+use wiresum_switch::{Egress, Packet};
+use wiresum_wire::{Flags, Kind};
+
+use super::content::Content;
+use super::summer::Summer;
+use super::yard::{Event, Train, Yard};
+use crate::{SimulationError, Sink};
+
+impl<V: Content> Yard<'_, V> {
+    pub(super) fn arrive(
+        &mut self,
+        train: u32,
+        direction: u32,
+        sink: &mut Sink,
+    ) -> Result<(), SimulationError> {
+        self.note_arrival(train, direction);
+        let site = self.network.links.end(direction);
+        let Train { job, ref packets, .. } = *self.trains.get(train);
+        let (job, count) = (job as usize, packets.len());
+        self.trace.note(self.now_ps);
+        self.trace.note(u64::from(train) << 32 | count as u64);
+        let is_up = packets.first().is_some_and(|packet| packet.kind == Kind::Contribution);
+        if is_up && self.jobs[job].is_root(site) {
+            let ends = |packet: &&Packet<V>| self.jobs[job].ways_of(packet.sub_model).root == site;
+            self.ingress[job] += packets.iter().filter(ends).count() as u64;
+        }
+        if let Some(rank) = self.jobs[job].rank_at(site).filter(|_| !is_up) {
+            return self.come_home(train, job, rank, sink);
+        }
+        match self.adders[site].filter(|_| self.jobs[job].sums_at(site)) {
+            Some(adder) => self.queue_up(train, adder, is_up),
+            None => self.pass(train, site),
+        }
+        Ok(())
+    }
+
+    /// A train waits for its turn to be added. Results take no time, but overtake nothing.
+    fn queue_up(&mut self, train: u32, adder: u32, is_up: bool) {
+        let bytes = if is_up { self.bytes(train) } else { 0 };
+        match self.network.links.carry(adder, self.now_ps, bytes).at_ps {
+            Some(at_ps) => self.queue.push(at_ps, Event::Added { train, direction: adder }),
+            None => self.trains.give_back(train),
+        }
+    }
+
+    /// A node has added a train.
+    pub(super) fn add(&mut self, train: u32, adder: u32) {
+        self.note_arrival(train, adder);
+        self.pass(train, self.network.links.end(adder));
+    }
+
+    fn bytes(&self, train: u32) -> u64 {
+        let Train { job, packets, .. } = self.trains.get(train);
+        self.jobs[*job as usize].packet_bytes * packets.len() as u64
+    }
+
+    /// A train has come to the end of a direction.
+    fn note_arrival(&mut self, train: u32, direction: u32) {
+        let is_inner = direction as usize >= 2 * self.scenario.links.len();
+        let first = self.trains.get(train).packets.first();
+        let is_free = is_inner && first.is_some_and(|packet| packet.kind == Kind::Result);
+        let bytes = if is_free { 0 } else { self.bytes(train) };
+        self.network.links.arrive(direction, bytes);
+    }
+
+    /// Lets everything that is still on its way arrive, unheard.
+    pub(super) fn drain(&mut self) {
+        while let Some((_, event)) = self.queue.pop() {
+            match event {
+                Event::Arrive { train, direction } | Event::Added { train, direction } => {
+                    self.note_arrival(train, direction);
+                }
+                Event::Stray { index, hop } => {
+                    let direction = self.ways[index as usize][hop as usize - 1];
+                    self.network.links.arrive(direction, self.stray_bytes(index));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Results at the worker that they are for.
+    fn come_home(
+        &mut self,
+        train: u32,
+        job: usize,
+        rank: usize,
+        sink: &mut Sink,
+    ) -> Result<(), SimulationError> {
+        let mut packets = std::mem::take(&mut self.trains.get_mut(train).packets);
+        if !self.is_broken(self.jobs[job].hosts[rank].site) {
+            self.receive(job, rank, &packets, sink)?;
+        }
+        packets.clear();
+        self.trains.get_mut(train).packets = packets;
+        self.trains.give_back(train);
+        Ok(())
+    }
+
+    /// Packets at a switch or a server.
+    fn pass(&mut self, train: u32, site: usize) {
+        let Train { job, direction: came, ref mut packets } = *self.trains.get_mut(train);
+        let (job, mut packets) = (job as usize, std::mem::take(packets));
+        let is_gone = self.is_broken(site) && !self.scenario.sites[site].forwards;
+        let mut summer = std::mem::replace(&mut self.summers[site], Summer::Nobody);
+        self.handled += if matches!(summer, Summer::Nobody) { 0 } else { packets.len() as u64 };
+        for packet in packets.iter_mut().filter(|_| !is_gone) {
+            let was_result = packet.kind == Kind::Result;
+            match summer.handle(packet) {
+                Egress::Absorbed => {}
+                Egress::Up => {
+                    let ways = self.jobs[job].ways_of(packet.sub_model);
+                    if let Some(direction) = ways.up(site, packet.node, packet.worker) {
+                        self.couple(direction, packet.clone());
+                    }
+                }
+                Egress::Down => self.copy_down(job, site, was_result.then_some(came), packet),
+            }
+        }
+        self.summers[site] = summer;
+        packets.clear();
+        self.trains.get_mut(train).packets = packets;
+        self.trains.give_back(train);
+        self.depart(job);
+    }
+
+    /// Results are copied where the ways of those that they are for part.
+    fn copy_down(&mut self, job: usize, site: usize, came: Option<u32>, packet: &Packet<V>) {
+        let stream = packet.sub_model;
+        for port in 0..self.jobs[job].ways_of(stream).down(site, came).len() {
+            let (direction, behind) = self.jobs[job].ways_of(stream).down(site, came)[port];
+            let contributors = behind.only(packet.contributors);
+            if !contributors.is_empty() {
+                self.couple(direction, Packet { contributors, ..packet.clone() });
+            }
+        }
+    }
+
+    /// Adds a packet to the train that leaves in a direction.
+    pub(super) fn couple(&mut self, direction: u32, packet: Packet<V>) {
+        let train = &mut self.departing[direction as usize];
+        if train.is_empty() {
+            self.touched.push(direction);
+        }
+        train.push(packet);
+    }
+
+    /// Sends what has been put together.
+    pub(super) fn depart(&mut self, job: usize) {
+        while let Some(direction) = self.touched.pop() {
+            let mut packets = std::mem::take(&mut self.departing[direction as usize]);
+            self.send(job, direction, &mut packets);
+            self.departing[direction as usize] = packets;
+        }
+    }
+
+    pub(super) fn send(&mut self, job: usize, direction: u32, packets: &mut Vec<Packet<V>>) {
+        let bytes = self.jobs[job].packet_bytes * packets.len() as u64;
+        self.hops += packets.len() as u64;
+        let carried = self.network.links.carry(direction, self.now_ps, bytes);
+        if carried.is_marked {
+            packets.iter_mut().for_each(|packet| packet.mark(Flags::ECN));
+        }
+        for at_ps in [carried.again_ps, carried.at_ps].into_iter().flatten() {
+            let (number, train) = self.trains.take();
+            train.job = job as u32;
+            train.direction = direction;
+            train.packets.clear();
+            train.packets.extend_from_slice(packets);
+            self.queue.push(at_ps, Event::Arrive { train: number, direction });
+        }
+        packets.clear();
+    }
+}

@@ -1,0 +1,101 @@
+//! What workers do, and when.
+
+use wiresum_switch::{Packet, Received};
+
+use super::content::Content;
+use super::yard::{Event, PS_PER_US, Yard};
+use crate::{SimulationError, Sink};
+
+impl<V: Content> Yard<'_, V> {
+    /// Results at a worker.
+    pub(super) fn receive(
+        &mut self,
+        job: usize,
+        rank: usize,
+        packets: &[Packet<V>],
+        sink: &mut Sink,
+    ) -> Result<(), SimulationError> {
+        let now = self.now();
+        let workers = self.jobs[job].hosts.len() as u8;
+        for packet in packets {
+            let host = &mut self.jobs[job].hosts[rank];
+            let stream = usize::from(packet.sub_model.0);
+            if host.workers[stream].handle(packet, now) == Received::Fresh {
+                self.progress_ps = self.now_ps;
+                if V::IS_CHECKED {
+                    self.checked += 1;
+                    let is_right = packet.values.is_sum((job, stream), workers, packet.fragment.0);
+                    self.wrong += u64::from(!is_right);
+                }
+            }
+        }
+        let host = &mut self.jobs[job].hosts[rank];
+        if host.is_busy && host.is_done() {
+            host.is_busy = false;
+            let round = host.round - 1;
+            if self.rounds.finish(job, rank, round, self.now_ps, sink)?.is_some() {
+                self.schedule(job, rank);
+            }
+        }
+        self.transmit(job, rank);
+        Ok(())
+    }
+
+    pub(super) fn schedule(&mut self, job: usize, rank: usize) {
+        let round = self.jobs[job].hosts[rank].round;
+        let at_ps = self.rounds.schedule(job, rank, round, self.now_ps);
+        self.queue.push(at_ps, Event::Begin { job: job as u32, rank: rank as u32 });
+    }
+
+    pub(super) fn begin(&mut self, job: usize, rank: usize) {
+        if self.is_broken(self.jobs[job].hosts[rank].site) {
+            return;
+        }
+        let host = &mut self.jobs[job].hosts[rank];
+        self.rounds.begin(job, host.round, self.now_ps);
+        self.progress_ps = self.now_ps;
+        host.round += 1;
+        host.is_busy = true;
+        let streams = &self.scenario.programs[job].streams;
+        let begun = host.workers.iter_mut().zip(streams);
+        begun.for_each(|(worker, stream)| worker.begin(stream.fragments));
+        self.transmit(job, rank);
+    }
+
+    pub(super) fn ring(&mut self, job: usize, rank: usize) {
+        if self.is_broken(self.jobs[job].hosts[rank].site) {
+            return;
+        }
+        let now = self.now();
+        let host = &mut self.jobs[job].hosts[rank];
+        if host.alarm.take_if(|at| *at <= now).is_some() {
+            host.workers.iter_mut().for_each(|worker| worker.handle_timeout(now));
+            self.transmit(job, rank);
+        }
+    }
+
+    /// Sends what a worker may send, in trains.
+    pub(super) fn transmit(&mut self, job: usize, rank: usize) {
+        let now = self.now();
+        let site = self.jobs[job].hosts[rank].site;
+        for stream in 0..self.jobs[job].ways.len() {
+            while let Some(packet) = self.jobs[job].hosts[rank].workers[stream].poll_transmit(now) {
+                let ways = &self.jobs[job].ways[stream];
+                let Some(direction) = ways.up(site, packet.node, packet.worker) else { continue };
+                let values = V::of((job, stream), rank as u8, packet.fragment.0);
+                self.couple(direction, packet.carrying(values));
+                if self.departing[direction as usize].len() == self.scenario.train {
+                    self.depart(job);
+                }
+            }
+        }
+        self.depart(job);
+        let host = &mut self.jobs[job].hosts[rank];
+        let due = host.poll_timeout();
+        if let Some(due) = due.filter(|due| host.alarm.is_none_or(|at| at > *due)) {
+            host.alarm = Some(due);
+            let at_ps = (due.0 * PS_PER_US).max(self.now_ps);
+            self.queue.push(at_ps, Event::Alarm { job: job as u32, rank: rank as u32 });
+        }
+    }
+}
