@@ -115,7 +115,7 @@ static __always_inline void count(__u32 verdict) {
 #define NOT_TAKEN 0xffff
 
 /* Deals with a packet, and says in place of an action what the verdict was and where the packet goes. */
-SEC("xdp") int judge(struct xdp_md *ctx) {
+static __always_inline int judge_packet(struct xdp_md *ctx) {
     struct arrival arrival = {};
     enum parsed form = parse(ctx, &arrival.packet);
     if (form == NOT_OURS)
@@ -124,6 +124,8 @@ SEC("xdp") int judge(struct xdp_md *ctx) {
     count(fate.verdict);
     return fate.egress << 8 | fate.verdict;
 }
+
+SEC("xdp") int judge(struct xdp_md *ctx) { return judge_packet(ctx); }
 
 SEC("xdp") int forget(struct xdp_md *ctx) { return forget_place(ctx); }
 

@@ -39,6 +39,7 @@ fn main() {
         let header = format!("-DPOLICY=\"policy_{policy}.h\"");
         let defines = [&[header.as_str()], needs].concat();
         compile(&clang, "switch/program.bpf.c", &format!("switch-{policy}"), &defines);
+        compile(&clang, "switch/bench.bpf.c", &format!("switch-bench-{policy}"), &defines);
     }
     println!("cargo:rustc-cfg=wiresum_bpf");
 }

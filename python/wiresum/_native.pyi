@@ -81,6 +81,22 @@ def bench_xdp(runs: int = 7) -> list[dict[str, Any]]:
         wiresum.errors.SupportError: The program cannot be loaded here; the message has the remedy.
     """
 
+def bench_switch(runs: int = 7) -> list[dict[str, Any]]:
+    """Measure what one contribution costs the kernel's switch under each slot policy, in the kernel's test-run.
+
+    Args:
+        runs: Measurements of each case.
+
+    Returns:
+        One row for each case: `name` for people; `policy`, among them `feed`, the making of packets, which is part of
+        every policy's figure, and `aggregator`, the program of aggregation servers; `values` in a packet, `workers`;
+        `unit`, which is ns; `runs`, in order.
+
+    Raises:
+        ValueError: There are no runs.
+        wiresum.errors.SupportError: The program cannot be loaded here; the message has the remedy.
+    """
+
 def bench_scaling(runs: int = 7) -> list[dict[str, Any]]:
     """Measure how many packets the XDP aggregator sums in the kernel's test-run on one CPU, and on all at once.
 

@@ -36,6 +36,25 @@ def test_xdp_aggregator_is_measured_hot_and_cold() -> None:
     assert all(len(row["runs"]) == 1 and row["runs"][0] > 0 for row in rows)
 
 
+def test_switch_policies_are_measured_in_one_run() -> None:
+    try:
+        rows = _native.bench_switch(runs=1)
+    except SupportError as missing:
+        pytest.skip(str(missing))
+    policies = {"pool", "hash", "preempt", "exclusive", "register", "register-counter", "segment", "cache"}
+    assert {row["policy"] for row in rows} == policies | {"feed", "aggregator"}
+    assert {row["values"] for row in rows} == {32, 256, 736}
+    assert all(len(row["runs"]) == 1 and row["runs"][0] > 0 and row["unit"] == "ns" for row in rows)
+
+
+def test_switch_policies_are_compared_without_the_making_of_packets() -> None:
+    def row(policy: str, time: float) -> Result:
+        return Result(policy, "ns", [time], {"policy": policy, "values": 256, "workers": 4})
+
+    ratios = native.switch_ratios([row("feed", 40), row("hash", 160), row("cache", 140), row("aggregator", 130)])
+    assert [(ratio.name, ratio.value) for ratio in ratios] == [("hash / cache", 1.2)]
+
+
 def test_scaling_is_measured_beside_its_ceiling() -> None:
     try:
         rows = _native.bench_scaling(runs=1)
@@ -57,7 +76,14 @@ def test_ratios_compare_cpus_at_equal_placement() -> None:
 
 
 @pytest.mark.parametrize(
-    "bench", [_native.bench_codec, _native.bench_aggregator, _native.bench_xdp, _native.bench_scaling]
+    "bench",
+    [
+        _native.bench_codec,
+        _native.bench_aggregator,
+        _native.bench_xdp,
+        _native.bench_switch,
+        _native.bench_scaling,
+    ],
 )
 def test_no_runs_are_no_measurement(bench: Callable[..., object]) -> None:
     with pytest.raises(ValueError, match="at least one"):

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use wiresum_codec::bench::{self, IN_CACHE, OUT_OF_CACHE};
 use wiresum_node::bench::{Load, generate, udp_aggregator};
-use wiresum_xdp::bench::{Parameters, measure, scaling};
+use wiresum_xdp::bench::{Parameters, measure, scaling, switch};
 
 use crate::errors::support_error;
 
@@ -75,6 +75,28 @@ pub fn bench_xdp(py: Python<'_>, runs: usize) -> PyResult<Bound<'_, PyList>> {
             m.children,
             m.nanoseconds,
         )?;
+        rows.append(row)?;
+    }
+    Ok(rows)
+}
+
+/// What one contribution costs the kernel's switch under each policy, in the kernel's test-run.
+#[pyfunction]
+#[pyo3(signature = (runs = 7))]
+pub fn bench_switch(py: Python<'_>, runs: usize) -> PyResult<Bound<'_, PyList>> {
+    require_runs(runs)?;
+    let parameters = switch::Parameters { runs, ..switch::Parameters::default() };
+    let measured = py.detach(|| switch::measure(&parameters)).map_err(|e| support_error(&e))?;
+    let rows = PyList::empty(py);
+    for m in &measured {
+        let (policy, values, workers) = (m.subject.name(), m.values, m.workers);
+        let row = PyDict::new(py);
+        row.set_item("name", format!("{policy}, {values} values, {workers} workers"))?;
+        row.set_item("policy", policy)?;
+        row.set_item("values", values)?;
+        row.set_item("workers", workers)?;
+        row.set_item("unit", "ns")?;
+        row.set_item("runs", &m.nanoseconds)?;
         rows.append(row)?;
     }
     Ok(rows)

@@ -16,7 +16,9 @@ mod _native {
     use super::{Bound, PyModule, PyModuleMethods, PyResult};
 
     #[pymodule_export]
-    use super::bench::{bench_aggregator, bench_codec, bench_load, bench_scaling, bench_xdp};
+    use super::bench::{
+        bench_aggregator, bench_codec, bench_load, bench_scaling, bench_switch, bench_xdp,
+    };
     #[pymodule_export]
     use super::engine::PyEngine;
     #[pymodule_export]

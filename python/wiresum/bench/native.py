@@ -11,6 +11,8 @@ from wiresum.errors import SupportError
 
 AGGREGATOR_AIM_NS = 120
 """XDP, 256 values, hot slot: parse, duplicate test, add and write-back."""
+SWITCH_AIM_RATIO = 1.3
+"""A switch policy's time over that of `cache`."""
 CODEC_AIM_GBPS = 8
 """float32 per core, each way, in cache."""
 
@@ -39,6 +41,32 @@ def aggregator(runs: int) -> Report:
     results = [to_result(row) for row in rows]
     ratios = aggregator_ratios(results) + scaling_ratios(results)
     return Report("aggregator", {"runs": runs, "aim_ns": AGGREGATOR_AIM_NS}, results, ratios, notes=notes)
+
+
+def switch(runs: int) -> Report:
+    """One contribution through the kernel's switch under each policy, beside `cache` in the same run.
+
+    Args:
+        runs: of each case.
+
+    Raises:
+        SupportError: the kernel's programs were not built, or may not be loaded.
+    """
+    results = [to_result(row) for row in _native.bench_switch(runs)]
+    parameters = {"runs": runs, "aim_over_cache": SWITCH_AIM_RATIO}
+    notes = ["`feed` is the making of packets, a part of every policy's figure"]
+    return Report("switch", parameters, results, switch_ratios(results), notes=notes)
+
+
+def switch_ratios(results: Iterable[Result]) -> list[Ratio]:
+    """Every policy's time over that of `cache`, both without the making of packets, at equal packets and workers."""
+    places = {tuple(r.extra[name] for name in ("policy", "values", "workers")): r for r in results}
+    ratios = []
+    for (policy, *place), row in places.items():
+        feed, cache = places["feed", *place].median, places["cache", *place].median
+        if policy not in {"feed", "cache", "aggregator"}:
+            ratios.append(Ratio(f"{row.name} / cache", (row.median - feed) / (cache - feed)))
+    return ratios
 
 
 def to_result(row: dict[str, Any]) -> Result:

@@ -105,6 +105,15 @@ def aggregator(
     show(report, as_json)
 
 
+@app.command(epilog="Example: `wiresum bench switch --runs 5`")
+def switch(runs: RunsOption = 7, as_json: options.JsonOption = False) -> None:
+    """Time one packet through the kernel's switch under each slot policy, in the kernel's test-run."""
+    from wiresum.bench import native
+
+    with err.status("packets through the kernel's test-run"):
+        show(native.switch(runs), as_json)
+
+
 @app.command(epilog="Example: `wiresum bench codec --json`")
 def codec(runs: RunsOption = 7, as_json: options.JsonOption = False) -> None:
     """Time the conversion of floats to integers and back, in cache and out of it."""

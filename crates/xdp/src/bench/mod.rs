@@ -12,6 +12,7 @@ mod job;
 #[path = "stub.rs"]
 mod job;
 pub mod scaling;
+pub mod switch;
 
 use crate::{Options, XdpError};
 use job::Job;

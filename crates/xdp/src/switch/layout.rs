@@ -1,6 +1,7 @@
 //! The structs of `bpf/switch/maps.h`, in Rust.
 
 use wiresum_switch::Place;
+use wiresum_wire::{HEADER_LEN, SWITCH_HEADER_LEN};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::layout::{Endpoint, MAX_ENDPOINTS};
@@ -119,4 +120,17 @@ pub struct Forgetting {
 #[repr(C)]
 pub struct Tally {
     pub verdicts: [u64; VERDICT_RANGE],
+}
+
+/// What the benchmark's program makes packets from.
+#[derive(Clone, Copy, Debug, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Feed {
+    /// Of the packet before the first.
+    pub worker: u32,
+    pub workers: u32,
+    pub position: u32,
+    pub slot_mask: u32,
+    pub header: [u8; HEADER_LEN + SWITCH_HEADER_LEN],
+    pub reserved: [u8; 2],
 }

@@ -17,6 +17,7 @@ use crate::{SwitchOptions, XdpError};
 use layout::{Forgetting, MAX_PLACES, PlaceEntry, Slot, SwitchConfig, TableEntry, Tally};
 
 pub use fate::{Fate, Judgement};
+pub(crate) use layout::Feed;
 
 /// The map that holds the table.
 const TABLE: &str = ".data.table";
@@ -25,23 +26,22 @@ const MIN_ROOM_LEN: usize = 4 * BLOCK_LEN;
 /// Slots that one system call empties.
 const CLEAR_BATCH: u32 = 1024;
 
-/// The object of each policy; `pool` and `cache` have the same rows.
+/// The objects of a policy; `pool` and `cache` have the same rows.
 macro_rules! image {
-    ($policy:literal) => {
-        Image(include_bytes!(concat!(env!("OUT_DIR"), "/switch-", $policy, ".bpf.o")))
+    ($prefix:literal, $policy:expr) => {
+        match $policy {
+            PolicyName::Pool | PolicyName::Cache => image!(@ $prefix, "versions"),
+            PolicyName::Hash => image!(@ $prefix, "hash"),
+            PolicyName::Preempt => image!(@ $prefix, "preempt"),
+            PolicyName::Exclusive => image!(@ $prefix, "exclusive"),
+            PolicyName::Register => image!(@ $prefix, "register"),
+            PolicyName::RegisterCounter => image!(@ $prefix, "counter"),
+            PolicyName::Segment => image!(@ $prefix, "segment"),
+        }
     };
-}
-
-fn image(policy: PolicyName) -> Image {
-    match policy {
-        PolicyName::Pool | PolicyName::Cache => image!("versions"),
-        PolicyName::Hash => image!("hash"),
-        PolicyName::Preempt => image!("preempt"),
-        PolicyName::Exclusive => image!("exclusive"),
-        PolicyName::Register => image!("register"),
-        PolicyName::RegisterCounter => image!("counter"),
-        PolicyName::Segment => image!("segment"),
-    }
+    (@ $prefix:literal, $policy:literal) => {
+        Image(include_bytes!(concat!(env!("OUT_DIR"), "/", $prefix, $policy, ".bpf.o")))
+    };
 }
 
 /// A loaded switch, with all the memory that it will ever have.
@@ -61,6 +61,15 @@ impl SwitchProgram {
     /// # Panics
     /// If there are more values in a packet than the format allows.
     pub fn load(options: SwitchOptions) -> Result<Self, XdpError> {
+        Self::load_image(&image!("switch-", options.policy), options)
+    }
+
+    /// As [`Self::load`], with the programs that the benchmark needs.
+    pub(crate) fn load_for_bench(options: SwitchOptions) -> Result<Self, XdpError> {
+        Self::load_image(&image!("switch-bench-", options.policy), options)
+    }
+
+    fn load_image(image: &Image, options: SwitchOptions) -> Result<Self, XdpError> {
         assert!(
             (1..=MAX_VALUES).contains(&options.values_per_packet),
             "a packet that there can be"
@@ -69,7 +78,7 @@ impl SwitchProgram {
         let mut table = TableEntry::new_zeroed();
         (table.endpoint_count, table.endpoints[0]) = (1, Endpoint::from(options.address));
         const { assert!(MAX_ENDPOINTS >= 1) };
-        let kernel = load(&options, &table)?;
+        let kernel = load(image, &options, &table)?;
         let streams = Table::new(options.slots, MAX_PLACES);
         Ok(Self { kernel, options, streams, table })
     }
@@ -165,6 +174,11 @@ impl SwitchProgram {
         Ok(cpus.iter().flatten().map(|cpu| of(cpu).verdicts[fate.index()]).sum())
     }
 
+    /// The loaded object.
+    pub(crate) fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
     /// Runs the program on a frame; `None` if that is not for this switch.
     ///
     /// # Errors
@@ -201,8 +215,8 @@ fn entry_count(options: &SwitchOptions) -> u32 {
     policy::program::<()>(options.policy).layout(options.slots, values).arrays[0].length
 }
 
-fn load(options: &SwitchOptions, table: &TableEntry) -> Result<Kernel, XdpError> {
-    let mut open = kernel::open(&image(options.policy))?;
+fn load(image: &Image, options: &SwitchOptions, table: &TableEntry) -> Result<Kernel, XdpError> {
+    let mut open = kernel::open(image)?;
     let payload_len = (4 * options.values_per_packet).next_multiple_of(BLOCK_LEN);
     let room = payload_len.max(MIN_ROOM_LEN) as u32;
     let banks = policy::program::<()>(options.policy).layout(1, 1).banks.len() as u32;
