@@ -11,10 +11,11 @@ from wiresum.cli.simulate import load
 from wiresum.errors import SimulationError
 from wiresum.plan import Job, plan
 from wiresum.plan.predict import predict
-from wiresum.sim import ScenarioFile, run
+from wiresum.sim import ScenarioFile, plot, run
 from wiresum.sim.sweep import Sweep
 
 BYTES = 4_000_000
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 TEXT = f"""
 format = "wiresum-scenario/1"
 topology = "star:workers=4,rate=1gbit"
@@ -99,13 +100,43 @@ def test_the_command_prints_json_lines_and_pictures(scenario, tmp_path):
     assert picture.stat().st_size > 0
 
 
+def test_a_timeline_has_what_crossed_each_link(scenario):
+    outcome = run(ScenarioFile.read(scenario), load, timeline=True)
+    crossed = {(link["link"], link["source"]): link["wire_bytes"] for link in outcome.links}
+    sliced = dict.fromkeys(crossed, 0.0)
+    for part in outcome.slices:
+        sliced[part["link"], part["source"]] += part["wire_bytes"]
+    assert sliced == pytest.approx(crossed, rel=1e-6)
+    assert not run(ScenarioFile.read(scenario), load).slices
+
+
+def test_a_picture_has_workers_links_and_slots(tmp_path):
+    changes = {"job.0.bytes": 400_000, "job.0.rounds": 2}
+    outcome = run(ScenarioFile.read(EXAMPLES / "asynchrony.toml", changes), load, timeline=True)
+    assert max(record["held"] for record in outcome.slots) > 0
+    titles = [axes_title(panel) for _, panel in plot._panels(outcome)]
+    assert [title.split(":")[0] for title in titles] == ["workers", "busiest links", "slots with unfinished sums"]
+    plot.draw(outcome, tmp_path / "it.svg")
+    assert "leaf0" in (tmp_path / "it.svg").read_text()
+
+
+def axes_title(panel):
+    """What a part of the picture says it is."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots()
+    panel(axes)
+    plt.close(figure)
+    return axes.get_title()
+
+
 def test_the_command_shows_tables(scenario):
     result = CliRunner().invoke(app, ["simulate", str(scenario), "--set", "fidelity=flows"])
     assert result.exit_code == 0, result.output
     assert "w0 → switch" in result.stdout
-
-
-EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 
 @pytest.mark.parametrize("policy", ["hash", "preempt", "exclusive", "register", "pool", "cache"])

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from wiresum import wire
 from wiresum.errors import ScenarioError, TopologyError
 from wiresum.plan import TOPOLOGIES, AggregationPlan, Job, Node, plan, star
 from wiresum.sim import ScenarioFile
@@ -67,15 +68,6 @@ BAD = {
         HEAD.replace("star", "islands") + JOB
         + '[[background]]\nsource = "w0"\ntarget = "s9"\nrate_bps = 1e6\nuntil_s = 1.0\n',
         ":7: target: w0 does not reach s9",
-    ),
-    "background of trains": (
-        TRAINS + 'policy = "hash"\nserver = "w3"\n'
-        + '[[background]]\nsource = "w0"\ntarget = "w1"\nrate_bps = 1e6\nuntil_s = 1.0\n',
-        ":11: background: trains leave it out",
-    ),
-    "failure of trains": (
-        TRAINS + 'policy = "hash"\nserver = "w3"\n[[failure]]\nnode = "w1"\nat_s = 1.0\n',
-        ":11: failure: trains leave it out",
     ),
     "program without trains": (
         HEAD + JOB + '[job.program]\npolicy = "pool"\nserver = "switch"\nslots = 64\n',
@@ -144,3 +136,20 @@ def test_lines_of_nested_tables():
     assert lines["job", 0, "starts", "w0"] == 5
     assert lines["job", 1, "starts", "w1"] == 8
     assert lines["a",] == 1
+
+
+def test_trains_know_disturbances_and_how_fast_nodes_add(tmp_path):
+    disturbed = (
+        TRAINS + 'policy = "hash"\nserver = "w3"\n'
+        + '[[background]]\nsource = "w0"\ntarget = "w1"\nrate_bps = 1e6\nuntil_s = 1.0\n'
+        + '[[failure]]\nnode = "switch"\nat_s = 1.0\n'
+    )  # fmt: skip
+    found = resolved(tmp_path, disturbed)
+    assert found["background"][0]["rate_bps"] == 1e6
+    assert len(found["failures"]) == 1
+    program = found["programs"][0]
+    rate_bps = star().node("switch").available_rate_bps
+    adding_bps = next(site["adding_bps"] for site in found["sites"] if site["name"] == "switch")
+    # What they add is bytes of gradient; a packet's headers come on top.
+    headers = wire.ETHERNET_LEN + wire.IPV4_LEN + wire.UDP_LEN + wire.HEADER_LEN + wire.SWITCH_HEADER_LEN
+    assert adding_bps == pytest.approx(rate_bps * program["packet_bytes"] / (program["packet_bytes"] - headers))

@@ -20,6 +20,8 @@ class Outcome:
         workers: each worker's part of each collective.
         links: what crossed each direction of each link.
         counters: of summing nodes and workers.
+        slices: what the busiest directions sent in each slice of time; only where a timeline was asked for.
+        slots: fragments that switches were summing at some moments; likewise, and of switch programs only.
         end: events, trace and when the last collective ended; empty while the run goes on.
     """
 
@@ -27,6 +29,8 @@ class Outcome:
     workers: list[Record] = field(default_factory=list)
     links: list[Record] = field(default_factory=list)
     counters: list[Record] = field(default_factory=list)
+    slices: list[Record] = field(default_factory=list)
+    slots: list[Record] = field(default_factory=list)
     end: Record = field(default_factory=dict)
 
     def take(self, record: Record) -> None:
@@ -40,6 +44,10 @@ class Outcome:
                 self.links.append(record)
             case "counter":
                 self.counters.append(record)
+            case "slice":
+                self.slices.append(record)
+            case "slots":
+                self.slots.append(record)
             case "end":
                 self.end = record
 

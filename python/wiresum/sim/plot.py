@@ -1,22 +1,35 @@
-"""A run as a picture: who computed and communicated when, and how busy links were."""
+"""A run as a picture over time: who computed and communicated, how busy links were, and what switches held."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wiresum.errors import SupportError
 from wiresum.sim.outcome import Outcome, Record
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 MOST_LINKS = 20
-"""More bars than that cannot be read."""
+"""More rows than that cannot be read."""
 MOST_WORKERS = 64
+MOST_SWITCHES = 8
 DPI = 150
-COMPUTING, COMMUNICATING, LINK = "#c8c8c8", "#3b6fb6", "#5a9e6f"
+WIDTH_INCHES = 9
+ROW_INCHES, HEAD_INCHES, SLOTS_INCHES = 0.25, 0.7, 1.8
+COMPUTING, COMMUNICATING = "#c8c8c8", "#3b6fb6"
+LOADS = "YlGnBu"
+"""Pale where a link is idle, dark where it is full."""
 
 
 def draw(outcome: Outcome, path: Path) -> None:
-    """Draws the workers' timeline and the busiest links.
+    """Draws the timelines of workers, of the busiest links and of the slots of switches, above each other.
 
     Args:
-        outcome: what to draw.
+        outcome: of a run with a timeline.
         path: of the picture; the ending chooses the format, as .png or .svg.
 
     Raises:
@@ -29,24 +42,17 @@ def draw(outcome: Outcome, path: Path) -> None:
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    rows = _rows(outcome)
-    links = outcome.busiest(MOST_LINKS)
-    heights = [0.25 * len(rows) + 0.6, 0.25 * len(links) + 0.6]
-    figure, (above, below) = plt.subplots(2, 1, figsize=(9, sum(heights) + 1), height_ratios=heights)
-    for row, (_, parts) in enumerate(rows):
-        for part in parts:
-            above.broken_barh([_span(part, "compute_s", "begin_s")], (row - 0.4, 0.8), color=COMPUTING)
-            above.broken_barh([_span(part, "begin_s", "end_s")], (row - 0.4, 0.8), color=COMMUNICATING)
-    above.set(yticks=range(len(rows)), yticklabels=[name for name, _ in rows], xlabel="time (s)")
-    above.set_title("workers: computing (grey), communicating (blue)", fontsize=9)
-    below.barh(range(len(links)), [100 * (outcome.utilisation_of(link) or 0) for link in links], color=LINK)
-    names = [f"{link['source']} → {link['target']}" for link in links]
-    below.set(yticks=range(len(links)), yticklabels=names, xlabel="busy (% of the run)", xlim=(0, 100))
-    for axes in (above, below):
-        axes.invert_yaxis()
+    panels = _panels(outcome)
+    heights = [height for height, _ in panels]
+    size = (WIDTH_INCHES, sum(heights))
+    figure, rows = plt.subplots(
+        len(panels), 1, figsize=size, height_ratios=heights, sharex=True, squeeze=False, layout="constrained"
+    )
+    for axes, (_, panel) in zip(rows[:, 0], panels, strict=True):
+        panel(axes)
         axes.tick_params(labelsize=7)
         axes.spines[["top", "right"]].set_visible(False)
-    figure.tight_layout()
+    rows[-1, 0].set(xlabel="time (s)", xlim=(0, outcome.end["at_s"] or None))
     try:
         figure.savefig(path, dpi=DPI)
     except (OSError, ValueError) as refused:
@@ -55,12 +61,77 @@ def draw(outcome: Outcome, path: Path) -> None:
         plt.close(figure)
 
 
-def _rows(outcome: Outcome) -> list[tuple[str, list[Record]]]:
+def _panels(outcome: Outcome) -> list[tuple[float, Callable[[Axes], None]]]:
+    """Inches and drawer of each part that there is something for."""
+    workers, links = _by_worker(outcome), _by_link(outcome)
+    panels: list[tuple[float, Callable[[Axes], None]]] = [
+        (HEAD_INCHES + ROW_INCHES * len(workers), lambda axes: _draw_workers(axes, workers))
+    ]
+    if links:
+        panels.append((HEAD_INCHES + ROW_INCHES * len(links), lambda axes: _draw_links(axes, outcome, links)))
+    if any(record["held"] for record in outcome.slots):
+        panels.append((SLOTS_INCHES, lambda axes: _draw_slots(axes, outcome)))
+    return panels
+
+
+def _draw_workers(axes: Axes, rows: list[tuple[str, list[Record]]]) -> None:
+    for row, (_, parts) in enumerate(rows):
+        for part in parts:
+            axes.broken_barh([_span(part, "compute_s", "begin_s")], (row - 0.4, 0.8), color=COMPUTING)
+            axes.broken_barh([_span(part, "begin_s", "end_s")], (row - 0.4, 0.8), color=COMMUNICATING)
+    axes.set(yticks=range(len(rows)), yticklabels=[name for name, _ in rows])
+    axes.set_title("workers: computing (grey), communicating (blue)", fontsize=9)
+    axes.invert_yaxis()
+
+
+def _draw_links(axes: Axes, outcome: Outcome, rows: list[tuple[Record, list[Record]]]) -> None:
+    """A row for each direction, its colour the load in each slice of time."""
+    from matplotlib import colormaps
+
+    colours = colormaps[LOADS]
+    for row, (link, slices) in enumerate(rows):
+        spans = [_span(part, "at_s", "until_s") for part in slices]
+        loads = [_load(part, link["rate_bps"], outcome.end["at_s"]) for part in slices]
+        axes.broken_barh(spans, (row - 0.4, 0.8), facecolors=[colours(load) for load in loads])
+    names = [f"{link['source']} → {link['target']}" for link, _ in rows]
+    axes.set(yticks=range(len(rows)), yticklabels=names)
+    axes.set_title("busiest links: pale when idle, dark when full", fontsize=9)
+    axes.invert_yaxis()
+
+
+def _draw_slots(axes: Axes, outcome: Outcome) -> None:
+    by_switch: dict[str, list[Record]] = {}
+    for record in outcome.slots:
+        by_switch.setdefault(record["site"], []).append(record)
+    fullest = sorted(by_switch, key=lambda site: -max(record["held"] for record in by_switch[site]))
+    for site in fullest[:MOST_SWITCHES]:
+        records = by_switch[site]
+        axes.step([r["at_s"] for r in records], [r["held"] for r in records], where="post", label=site, linewidth=0.9)
+    axes.set_title("slots with unfinished sums", fontsize=9)
+    axes.set_ylim(bottom=0)
+    axes.legend(fontsize=7, loc="upper right", ncols=4)
+
+
+def _by_worker(outcome: Outcome) -> list[tuple[str, list[Record]]]:
     """By worker: its name and its parts of collectives."""
     workers: dict[tuple[str, int], list[Record]] = {}
     for record in outcome.workers:
         workers.setdefault((record["job"], record["rank"]), []).append(record)
     return [(f"{job} {rank}", parts) for (job, rank), parts in sorted(workers.items())][:MOST_WORKERS]
+
+
+def _by_link(outcome: Outcome) -> list[tuple[Record, list[Record]]]:
+    """The busiest directions that have a rate, each with its slices."""
+    slices = {key: list(group) for key, group in groupby(outcome.slices, lambda part: (part["link"], part["source"]))}
+    with_slices = [link for link in outcome.busiest(len(outcome.links)) if (link["link"], link["source"]) in slices]
+    limited = [link for link in with_slices if link["rate_bps"]][:MOST_LINKS]
+    return [(link, slices[link["link"], link["source"]]) for link in limited]
+
+
+def _load(part: Record, rate_bps: float, end_s: float) -> float:
+    """Fraction of a slice, as far as the run goes, in which the direction was busy."""
+    seconds = min(part["until_s"], end_s) - part["at_s"]
+    return min(8 * part["wire_bytes"] / (rate_bps * seconds), 1.0) if seconds > 0 else 0.0
 
 
 def _span(part: Record, begin: str, end: str) -> tuple[float, float]:

@@ -38,6 +38,12 @@ class Programs:
         self.sites = sites
         self.switches = [sites[node.name] for node in topology.summing_nodes if node.kind == "switch"]
 
+    @property
+    def wire_factor(self) -> float:
+        """Bytes on the wire for each byte of gradient, by the first job's packets."""
+        gradient_bytes = LANE_BYTES * _values(self.file.scenario.job[0])
+        return (PACKET_OVERHEAD + gradient_bytes) / gradient_bytes
+
     def resolve(self) -> list[dict[str, Any]]:
         """What the simulator takes.
 
@@ -48,7 +54,7 @@ class Programs:
 
     def _program(self, index: int, job: ScenarioJob) -> dict[str, Any]:
         program = job.program or SwitchProgram()
-        values = values_for_mtu(job.mtu_bytes - wire.SWITCH_HEADER_LEN)
+        values = _values(job)
         made = self._planned(index, job, values) if is_planned(job) else self._named(index, job, program, values)
         return {
             "name": job.name,
@@ -132,3 +138,8 @@ class Programs:
     def _unknown(self, name: str, place: Location) -> ScenarioError:
         known = ", ".join(list(self.sites)[:8])
         return self.file.error(place, f"{name} is not in the topology; it has {known} …")
+
+
+def _values(job: ScenarioJob) -> int:
+    """Of a packet of a job."""
+    return values_for_mtu(job.mtu_bytes - wire.SWITCH_HEADER_LEN)

@@ -23,13 +23,18 @@ LoadTopology = Callable[[str], Topology]
 """A topology by its name or path, as the command line knows them."""
 
 
-def resolve(file: ScenarioFile, load: LoadTopology) -> str:
+def resolve(file: ScenarioFile, load: LoadTopology, timeline: bool = False) -> str:
     """What `wiresum._native.simulate` takes.
+
+    Args:
+        file: the scenario.
+        load: finds topologies.
+        timeline: whether loads and slots over time are told.
 
     Raises:
         ScenarioError: something that the scenario names does not exist, or a plan cannot be made; with its line.
     """
-    return _Resolver(file, _topology(file, load)).resolve()
+    return _Resolver(file, _topology(file, load), timeline).resolve()
 
 
 def _topology(file: ScenarioFile, load: LoadTopology) -> Topology:
@@ -43,8 +48,9 @@ def _topology(file: ScenarioFile, load: LoadTopology) -> Topology:
 class _Resolver:
     """One scenario over one topology."""
 
-    def __init__(self, file: ScenarioFile, topology: Topology) -> None:
+    def __init__(self, file: ScenarioFile, topology: Topology, timeline: bool) -> None:
         self.file = file
+        self.timeline = timeline
         self.scenario = file.scenario
         self.topology = topology
         self.sites = {node.name: index for index, node in enumerate(topology.nodes)}
@@ -56,17 +62,17 @@ class _Resolver:
         self._check_links()
         self._require_names()
         if self.scenario.fidelity == "trains":
-            self._refuse_disturbances()
             programs = Programs(self.file, self.topology, self.sites)
-            return self._content(None, [], programs.resolve())
+            return self._content(programs.wire_factor, [], programs.resolve())
         plans = [self._plan(index, job) for index, job in enumerate(self.scenario.job)]
         self._require_distinct_jobs(plans)
         jobs = [
             self._job(index, job, plan) for index, (job, plan) in enumerate(zip(self.scenario.job, plans, strict=True))
         ]
-        return self._content(plans[0], jobs, [])
+        wire_bytes = sum(size for *_, size in streams(plans[0], self.scenario.job[0].bytes))
+        return self._content(wire_bytes / self.scenario.job[0].bytes, jobs, [])
 
-    def _content(self, plan: AggregationPlan | None, jobs: list[dict[str, Any]], programs: list[dict[str, Any]]) -> str:
+    def _content(self, wire_factor: float, jobs: list[dict[str, Any]], programs: list[dict[str, Any]]) -> str:
         scenario = self.scenario
         return json.dumps({
             "fidelity": scenario.fidelity,
@@ -74,7 +80,8 @@ class _Resolver:
             "patience_s": scenario.patience_s,
             "check_sums": scenario.check_sums,
             "train": scenario.train,
-            "sites": self._sites(plan, scenario.job[0].bytes),
+            "timeline": self.timeline,
+            "sites": self._sites(wire_factor),
             "links": [self._link(link) for link in self.topology.links],
             "jobs": jobs,
             "programs": programs,
@@ -133,15 +140,13 @@ class _Resolver:
             return job.program is not None or job.planner in SWITCH_PLANNERS
         return job.program is None or (self.scenario.fidelity == "flows" and is_planned(job))
 
-    def _sites(self, plan: AggregationPlan | None, gradient_bytes: int) -> list[dict[str, Any]]:
+    def _sites(self, wire_factor: float) -> list[dict[str, Any]]:
         """Nodes; what they add is given in bytes of gradient, and counted in bytes on the wire."""
-        wire_bytes = sum(size for *_, size in streams(plan, gradient_bytes)) if plan else 0
-        factor = wire_bytes / gradient_bytes
         return [
             {
                 "name": node.name,
                 "forwards": node.kind == "switch",
-                "adding_bps": node.available_rate_bps * factor or None,
+                "adding_bps": node.available_rate_bps * wire_factor or None,
             }
             for node in self.topology.nodes
         ]
@@ -209,13 +214,6 @@ class _Resolver:
             "barrier": plan.job.codec == "block" and plan.job.exponents == "agreed",
             "upload_only": job.upload_only,
         }  # fmt: skip
-
-    def _refuse_disturbances(self) -> None:
-        """Trains have no one who sends besides the jobs, and links that do not fail."""
-        for field in ("background", "failure"):
-            if getattr(self.scenario, field):
-                problem = f"{field}: trains leave it out; remove it, or use the fidelity `packets`"
-                raise self.file.error((field, 0), problem)
 
     def _background(self, index: int) -> dict[str, Any]:
         traffic = self.scenario.background[index]
