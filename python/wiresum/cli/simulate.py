@@ -39,8 +39,14 @@ def simulate(
     store: Annotated[
         Path | None, typer.Option("--store", help="File for a sweep's results; those in it are not computed again")
     ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option("--ray", help="Run a sweep on the Ray cluster at this address, as auto or ray://HOST:PORT"),
+    ] = None,
     jsonl: Annotated[Path | None, typer.Option("--jsonl", help="Write records into this file as they come")] = None,
-    plot: Annotated[Path | None, typer.Option("--plot", help="Draw workers and links, as .png or .svg")] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="Draw workers, links and slots over time, as .png or .svg")
+    ] = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Simulate jobs in virtual time, packet by packet with the code that runs live, or as flows.
@@ -49,27 +55,30 @@ def simulate(
     """
     changes = dict(_split(text, "--set") for text in change or [])
     changes = {place: _value(text) for place, text in changes.items()}
+    if ray and not sweep:
+        raise typer.BadParameter("a cluster is for sweeps; give several values by --sweep", param_hint="--ray")
     if sweep:
         values = {
             place: [_value(one) for one in text.split(",")] for place, text in (_split(s, "--sweep") for s in sweep)
         }
         _sweep(
-            Sweep(scenario, load, {**{place: [value] for place, value in changes.items()}, **values}, store), as_json
+            Sweep(scenario, load, {**{place: [value] for place, value in changes.items()}, **values}, store, ray),
+            as_json,
         )
         return
-    outcome = _run(ScenarioFile.read(scenario, changes), jsonl)
+    outcome = _run(ScenarioFile.read(scenario, changes), jsonl, timeline=plot is not None)
     if plot:
         from wiresum.sim.plot import draw
 
         draw(outcome, plot)
-        note(f"{plot}: workers and links")
+        note(f"{plot}: workers, links and slots over time")
     if as_json:
         print_json(outcome.to_json())
     else:
         show(outcome)
 
 
-def _run(file: ScenarioFile, jsonl: Path | None) -> Outcome:
+def _run(file: ScenarioFile, jsonl: Path | None, timeline: bool) -> Outcome:
     with ExitStack() as stack:
         lines = stack.enter_context(jsonl.open("w", encoding="utf-8")) if jsonl else None
         columns = (TextColumn("{task.fields[at]}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -84,7 +93,7 @@ def _run(file: ScenarioFile, jsonl: Path | None) -> Outcome:
             if record["record"] == "progress":
                 progress.update(task, completed=record["rounds"], at=f"{record['at_s']:.3f} s")
 
-        return run(file, load, heard)
+        return run(file, load, heard, timeline)
 
 
 def show(outcome: Outcome) -> None:

@@ -1,4 +1,4 @@
-"""One scenario with many values: on all cores, and from where it stopped."""
+"""One scenario with many values: on all cores or a Ray cluster, and from where it stopped."""
 
 import hashlib
 import itertools
@@ -6,14 +6,15 @@ import json
 import multiprocessing
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from wiresum.errors import ScenarioError, SimulationError
-from wiresum.sim.resolve import LoadTopology
-from wiresum.sim.run import run
+from wiresum.sim.cluster import on_ray
+from wiresum.sim.resolve import LoadTopology, resolve
+from wiresum.sim.run import run, run_resolved
 from wiresum.sim.source import ScenarioFile
 
 Point = dict[str, Any]
@@ -29,12 +30,14 @@ class Sweep:
         load: finds topologies; a function of a module, as other processes call it.
         values: of each field, by place as `links.loss`.
         store: file with a line for each result; those that are there are not computed again.
+        ray: address of a Ray cluster that computes, as `auto` or `ray://head:10001`; the machine's cores where absent.
     """
 
     path: Path
     load: LoadTopology
     values: Mapping[str, Sequence[Any]]
     store: Path | None = None
+    ray: str | None = None
 
     @property
     def points(self) -> list[Point]:
@@ -48,6 +51,7 @@ class Sweep:
 
         Raises:
             ScenarioError: the scenario is wrong at some point.
+            SupportError: there is no Ray, or no cluster at the address.
         """
         text = self.path.read_text(encoding="utf-8")
         known = self._known()
@@ -56,21 +60,30 @@ class Sweep:
         missing = {key: point for key, point in keys.items() if key not in known}
         for _, point in missing.items():
             ScenarioFile.read(self.path, point)
-        context = multiprocessing.get_context("spawn")
-        workers = min(len(missing), os.cpu_count() or 1)
         if not missing:
             return
-        with ProcessPoolExecutor(workers, mp_context=context) as pool:
-            futures = {pool.submit(simulate_point, self.path, self.load, point): key for key, point in missing.items()}
-            yield from self._collect(futures)
-
-    def _collect(self, futures: Mapping[Future[dict[str, Any]], str]) -> Iterator[dict[str, Any]]:
-        for future in as_completed(futures):
-            result = {"key": futures[future], **future.result()}
+        found = self._on_cores(missing) if self.ray is None else self._on_ray(self.ray, missing)
+        for key, answer in found:
+            result = {"key": key, **answer}
             if self.store:
                 with self.store.open("a", encoding="utf-8") as store:
                     store.write(json.dumps(result) + "\n")
             yield result
+
+    def _on_cores(self, missing: Mapping[str, Point]) -> Iterator[tuple[str, dict[str, Any]]]:
+        context = multiprocessing.get_context("spawn")
+        workers = min(len(missing), os.cpu_count() or 1)
+        with ProcessPoolExecutor(workers, mp_context=context) as pool:
+            futures = {pool.submit(simulate_point, self.path, self.load, point): key for key, point in missing.items()}
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+
+    def _on_ray(self, address: str, missing: Mapping[str, Point]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Scenarios are resolved here, so that the cluster needs the package, but none of the files."""
+        resolved = (
+            (key, (point, resolve(ScenarioFile.read(self.path, point), self.load))) for key, point in missing.items()
+        )
+        return on_ray(address, simulate_resolved, resolved)
 
     def _known(self) -> dict[str, dict[str, Any]]:
         if self.store is None or not self.store.exists():
@@ -85,6 +98,14 @@ class Sweep:
 def key_of(text: str, point: Point) -> str:
     """What tells a result from others: the scenario's text and the values."""
     return hashlib.sha256(json.dumps([text, point], sort_keys=True).encode()).hexdigest()[:16]
+
+
+def simulate_resolved(point: Point, resolved: str) -> dict[str, Any]:
+    """One point, on any machine that has the package."""
+    try:
+        return {"point": point, "summary": run_resolved(resolved).summary()}
+    except SimulationError as failed:
+        return {"point": point, "error": str(failed)}
 
 
 def simulate_point(path: Path, load: LoadTopology, point: Point) -> dict[str, Any]:
