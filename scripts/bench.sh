@@ -38,4 +38,5 @@ measure compare-late compare --start W3=0.2
 measure kills kills --kills 10
 measure isolation isolation --runs 3
 measure deploy deploy --runs 5
+measure sim sim
 measure rates rates --plot build/bench/rates.png

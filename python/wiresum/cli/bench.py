@@ -21,6 +21,7 @@ app = typer.Typer(help="Measure the product beside its rivals.", no_args_is_help
 LOSSES = "0,0.01%,0.1%,1%,2%,5%"
 ENGINES: tuple[Engine, ...] = ("xdp", "udp")
 POLICIES: tuple[Policy, ...] = ("pool", "cache")
+SIM_CASES = "trains,packets,flows,memory"
 LIVE_VALUES = "64,128,256,512,736"
 LIVE_RATES = "25000,50000,100000,200000,400000"
 
@@ -446,6 +447,28 @@ def coexistence(
     chosen = benchmark.Options(names, parse_rate(rate), tuple(map(float, parse_numbers(loads))), seconds, runs)
     with err.status("a host and a server") as status:
         report = benchmark.measure(chosen, status.update)
+    show(report, as_json)
+
+
+@app.command(epilog="Example: `wiresum bench sim --fidelities trains,flows --runs 1`")
+def sim(
+    fidelities: Annotated[str, typer.Option("--fidelities", help="Any of trains,packets,flows,memory")] = SIM_CASES,
+    scale: Annotated[float, typer.Option("--scale", min=0.0001, help="Factor on what is sent")] = 1.0,
+    htsim: Annotated[
+        Path | None, typer.Option("--htsim", help="csg-htsim's htsim_ndp, to run beside packets, turn by turn")
+    ] = None,
+    keep: Annotated[Path | None, typer.Option("--keep", help="Folder for the resolved scenarios")] = None,
+    runs: RunsOption = 3,
+    as_json: options.JsonOption = False,
+) -> None:
+    """How fast the simulator is at each fidelity, per second of CPU time, and what memory it takes."""
+    from wiresum.bench import sim as benchmark
+    from wiresum.cli.simulate import load
+
+    names = tuple(_one_of(name, tuple(SIM_CASES.split(",")), "--fidelities") for name in fidelities.split(","))
+    chosen = benchmark.Options(names, runs, scale, htsim, keep)
+    with err.status("virtual time") as status:
+        report = benchmark.measure(chosen, load, status.update)
     show(report, as_json)
 
 
