@@ -1,4 +1,4 @@
-//! The one table behind the Rust, C and Python definitions: what is declared through these macros exists in all three.
+//! The one table behind the Rust, C, P4 and Python definitions: what is declared through these macros exists in each.
 
 use zerocopy::byteorder::network_endian::{U16, U32, U64};
 

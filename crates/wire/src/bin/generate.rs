@@ -1,4 +1,4 @@
-//! Writes the C and Python definitions of the packet format; with `--check`, says which are out of date.
+//! Writes the C, P4 and Python definitions of the packet format; with `--check`, says which are out of date.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,6 +1,7 @@
 //! The definitions of this crate in other languages, written by `cargo run -p wiresum-wire --bin generate`.
 
 mod c;
+mod p4;
 mod python;
 
 use crate::control::{Demand, EntryState, RefusalReason, hello, rate, ready, status};
@@ -19,8 +20,9 @@ pub struct Output {
 }
 
 /// Every generated file.
-pub const OUTPUTS: [Output; 2] = [
+pub const OUTPUTS: [Output; 3] = [
     Output { path: "bpf/wiresum_wire.h", contents: c::header },
+    Output { path: "p4/include/wiresum_wire.p4", contents: p4::header },
     Output { path: "python/wiresum/wire.py", contents: python::module },
 ];
 
