@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The form of a packet, and its check (spec/wire.md).
+ *
+ * The check is linear: that of the headers' words, the flags, and the lane sum. The lane sum that the sender claims is therefore
+ * summed in the slots as one lane more, and what leaves is sealed with it: no lane is added up twice, and a receiver's test
+ * covers what happened in the switch. */
+#ifndef WIRESUM_CHECK_P4
+#define WIRESUM_CHECK_P4
+
+#include "headers.p4"
+#include "work.p4"
+
+/* Everything in the check but the lanes. */
+control HeaderSum(in wiresum_header_h h, in wiresum_switch_header_h s, out bit<32> sum) {
+    apply {
+        sum = h.magic ++ h.version ++ h.kind;
+        sum = sum + (h.job ++ h.node);
+        sum = sum + h.job_key;
+        sum = sum + h.round;
+        sum = sum + h.fragment;
+        sum = sum + (h.sub_model ++ h.value_count);
+        sum = sum + (h.contributor ++ h.expected ++ h.exponent ++ h.priority);
+        sum = sum + (bit<32>)h.flags;
+        sum = sum + s.contributors[63:32];
+        sum = sum + s.contributors[31:0];
+        sum = sum + s.slot;
+    }
+}
+
+/* The claimed lane sum of an arriving packet. */
+control Unseal(in headers_t hdr, inout work_t w) {
+    HeaderSum() header_sum;
+    bit<32> sum;
+    apply {
+        header_sum.apply(hdr.wiresum, hdr.switched, sum);
+        w.lane_sum = hdr.wiresum.check - sum;
+    }
+}
+
+/* The check of a packet that leaves. */
+control Seal(inout headers_t hdr, in bit<32> lane_sum) {
+    HeaderSum() header_sum;
+    bit<32> sum;
+    apply {
+        header_sum.apply(hdr.wiresum, hdr.switched, sum);
+        hdr.wiresum.check = sum + lane_sum;
+    }
+}
+
+/* Whether a datagram for our port has the form that spec/wire.md wants, its check apart. */
+control Form(in headers_t hdr, out bool is_good) {
+    bit<16> payload;
+    bool is_refusal;
+    apply {
+        is_good = hdr.wiresum.isValid() && hdr.switched.isValid();
+        is_good = is_good && hdr.wiresum.magic == WIRESUM_MAGIC && hdr.wiresum.version == WIRESUM_VERSION;
+        is_good = is_good && hdr.wiresum.flags & WIRESUM_FLAG_SWITCHED != 0;
+        is_good = is_good && hdr.wiresum.contributor < WIRESUM_MAX_CONTRIBUTORS;
+        is_good = is_good && hdr.wiresum.flags & WIRESUM_FLAG_LANES16 == 0;
+        is_good = is_good && hdr.wiresum.value_count <= WIRESUM_MAX_VALUES;
+        is_good = is_good && hdr.wiresum.value_count[2:0] == 0;
+        payload = hdr.wiresum.value_count << 2;
+        is_good = is_good && hdr.udp.length == UDP_OVERHEAD + payload;
+        is_good = is_good && hdr.ipv4.total_length == IPV4_OVERHEAD + payload;
+        is_refusal = hdr.wiresum.kind == WIRESUM_KIND_RESULT && hdr.wiresum.flags & WIRESUM_FLAG_REFUSED != 0;
+        if (hdr.wiresum.kind != WIRESUM_KIND_CONTRIBUTION && hdr.wiresum.kind != WIRESUM_KIND_RESULT) {
+            is_good = false;
+        }
+        if (payload == 0 && !is_refusal) {
+            is_good = false;
+        }
+    }
+}
+
+/* The sum of the lanes themselves. */
+#define ADD_LANE(i) sum = sum + lanes.v##i;
+control LaneSum(in lanes_h lanes, out bit<32> sum) {
+    apply {
+        sum = 0;
+        if (lanes.isValid()) {
+            FOR_EACH_LANE(ADD_LANE)
+        }
+    }
+}
+
+/* Little-endian lanes as numbers, or back. */
+#define SWAP_LANE(i) lanes.v##i = lanes.v##i[7:0] ++ lanes.v##i[15:8] ++ lanes.v##i[23:16] ++ lanes.v##i[31:24];
+control ByteOrder(inout lanes_h lanes, in bit<16> flags) {
+    apply {
+        if (lanes.isValid() && flags & WIRESUM_FLAG_LITTLE_ENDIAN != 0) {
+            FOR_EACH_LANE(SWAP_LANE)
+        }
+    }
+}
+
+#endif
