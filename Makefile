@@ -10,7 +10,7 @@ WIRESUM := $(VENV)/bin/wiresum
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export CARGO_TERM_PROGRESS_WHEN ?= auto
 
-.PHONY: help build demo test test-rust test-python lint format bench doctor generate requirements clean
+.PHONY: help build demo test test-rust test-python lint format bench doctor p4 generate requirements clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,7 +44,11 @@ bench: build ## Every benchmark with its rival in the same run (tables, JSON und
 doctor: build ## What this machine can do, and what to install for the rest
 	$(WIRESUM) doctor
 
-generate: ## Regenerate the C and Python definitions from crates/wire
+p4: $(VENV)/.installed ## Compile the P4 programs and replay the golden traces where p4c and BMv2 are; say what was checked where not
+	cargo run --quiet --locked -p wiresum-wire --bin generate -- --check
+	P4_LANES_32=1 $(PYTHON) -m pytest -v -rs tests/p4
+
+generate: ## Regenerate the C, P4 and Python definitions from crates/wire
 	cargo run --quiet --locked -p wiresum-wire --bin generate
 
 requirements: ## Pin the Python packages of requirements/dev.in anew

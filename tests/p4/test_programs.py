@@ -1,0 +1,117 @@
+"""The P4 programs against the golden traces of `spec/switch.md`, through BMv2; and what can be seen without it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from functools import cache
+
+import pytest
+from tests.p4 import tools
+from tests.p4.replay import CELLS, verdict_names
+from tests.p4.scenes import SCENES
+
+TRACE_LENGTH = 1024
+# A replay takes two to five seconds on an idle machine.
+SCENE_TIMEOUT_S = 120
+INSTEAD = "that is checked instead: headers against crates/wire, verdicts against the traces, one access to each array"
+
+
+@pytest.fixture(scope="session")
+def compiler():
+    found = tools.find()
+    if not found.compiler:
+        pytest.skip(f"no P4 compiler here: {tools.DEFAULTS['P4C']} (or P4C=…); {INSTEAD}")
+    return found
+
+
+@pytest.fixture(scope="session")
+def program(compiler, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("p4")
+
+    @cache
+    def of(policy: str, slots: int, lanes: int):
+        to = folder / f"{policy}-{slots}-{lanes}.json"
+        return tools.compile_program(compiler, policy, to, SLOTS=slots, LANES=lanes, TRACE=TRACE_LENGTH)
+
+    return of
+
+
+@pytest.fixture(scope="session")
+def bmv2(namespaces):
+    missing = tools.find().missing()
+    if missing:
+        pytest.skip(f"nothing runs a P4 program here: no {missing}; {INSTEAD}")
+
+
+def run_alone(*arguments: str) -> None:
+    """Runs a module of this folder in a network namespace of its own, which ends with it."""
+    command = ["unshare", "--net", "--pid", "--fork", "--kill-child", sys.executable, "-m", *arguments]
+    done = subprocess.run(command, cwd=tools.ROOT, capture_output=True, text=True, timeout=SCENE_TIMEOUT_S, check=False)
+    assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("name", tools.trace_names())
+def test_bmv2_replays_the_golden_traces(bmv2, program, name):
+    trace = tools.trace(name)
+    policy = trace["policy"].replace("-", "_")
+    path = program(policy, trace["slots"], trace["values_per_packet"])
+    run_alone("tests.p4.replay", name, str(path))
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_bmv2_beyond_the_traces(bmv2, program, scene):
+    run_alone("tests.p4.scenes", scene, str(program("hash", 8, 8)), "8")
+
+
+@pytest.mark.skipif(
+    "P4_LANES_32" not in os.environ, reason="P4_LANES_32=1 (make p4) compiles programs for 32 values too"
+)
+def test_bmv2_sums_32_values(bmv2, program):
+    run_alone("tests.p4.scenes", "sums", str(program("hash", 8192, 32)), "32")
+
+
+@pytest.mark.skipif(
+    "P4_LANES_32" not in os.environ, reason="P4_LANES_32=1 (make p4) compiles programs for 32 values too"
+)
+@pytest.mark.parametrize("policy", tools.POLICIES)
+def test_programs_compile_for_32_values(program, policy):
+    assert program(policy, 8192, 32).exists()
+
+
+def test_every_policy_of_the_reference_has_a_program():
+    policies = {tools.trace(name)["policy"].replace("-", "_") for name in tools.trace_names()}
+    assert policies == set(tools.POLICIES)
+
+
+def test_every_golden_verdict_has_a_number():
+    seen = {step["verdict"] for name in tools.trace_names() for step in tools.trace(name)["steps"]}
+    assert seen | {"malformed"} == set(verdict_names().values())
+    text = (tools.PROGRAMS / "include" / "verdicts.p4").read_text()
+    assert int(re.search(r"#define VERDICTS (\d+)", text)[1]) == len(verdict_names())
+
+
+# What the pipeline's rules let only an instance of these touch.
+ARRAYS = ("KeyCell", "ContributorsCell", "FlagCell", "ScaleCell", "CountCell", "Bank")
+
+
+def controls(text: str) -> dict[str, str]:
+    """Bodies by name."""
+    return dict(re.findall(r"^control (\w+)\(.*?\{(.*?)^\}", text, re.M | re.S))
+
+
+@pytest.mark.parametrize("policy", tools.POLICIES)
+def test_each_array_is_accessed_in_one_place(policy):
+    text = tools.preprocessed(policy, "v1model")
+    found = set()
+    for name, body in controls(text).items():
+        own = re.findall(rf"^    (?:{'|'.join(ARRAYS)})\(\) (\w+);", body, re.M)
+        for instance in own:
+            assert len(re.findall(rf"\b{instance}\.apply\(", body)) == 1, f"{policy}: {instance} is accessed twice"
+        # A second instance of what has arrays would have arrays of its own.
+        assert not own or len(re.findall(rf"^    {name}\(\) \w+;", text, re.M)) == 1, name
+        found |= {f"{instance}.cells" for instance in own}
+    golden = tools.trace(policy.replace("_", "-"))["registers"]
+    assert {CELLS[name] for name, _ in golden} <= found
