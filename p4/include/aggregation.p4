@@ -86,13 +86,10 @@ control Place(in headers_t hdr, inout work_t w) {
     }
 }
 
-/* Where a stream's sums go: after an eviction that of another one than came. */
-control Owner(inout headers_t hdr, inout work_t w, out bit<16> parent, out bit<9> port) {
-    action owner(bit<16> job, bit<16> sub_model, bit<16> node, bit<9> uplink, bit<48> mac, bit<32> address) {
+/* Whose packet leaves, and for which node its sums are: after an eviction of another stream than came. */
+control Owner(inout headers_t hdr, inout work_t w, out bit<16> parent) {
+    action owner(bit<16> job, bit<16> sub_model, bit<16> node) {
         parent = node;
-        port = uplink;
-        hdr.ethernet.destination = mac;
-        hdr.ipv4.destination = address;
         hdr.wiresum.job = job;
         hdr.wiresum.sub_model = sub_model;
     }
@@ -105,22 +102,20 @@ control Owner(inout headers_t hdr, inout work_t w, out bit<16> parent, out bit<9
 
     apply {
         parent = 0;
-        port = 0;
         if (w.egress != EGRESS_NOWHERE) {
             owners.apply();
         }
     }
 }
 
-/* One packet of a stream, from its lookup to its seal; `port` is where it goes if it goes up from here. */
-control Aggregation(inout headers_t hdr, inout work_t w, out bit<9> port) {
+/* One packet of a stream, from its lookup to its seal. */
+control Aggregation(inout headers_t hdr, inout work_t w) {
     Place() place;
     Policy() policy;
     Owner() owner;
     Seal() seal;
     bit<16> parent;
     apply {
-        port = 0;
         w.is_result = hdr.wiresum.kind == WIRESUM_KIND_RESULT ? 1w1 : 0;
         w.is_resent = hdr.wiresum.flags[3:3];
         w.is_evicted = 0;
@@ -132,7 +127,7 @@ control Aggregation(inout headers_t hdr, inout work_t w, out bit<9> port) {
             bit<1> was_result = w.is_result;
             policy.apply(hdr, w);
             if (was_result == 0) {
-                owner.apply(hdr, w, parent, port);
+                owner.apply(hdr, w, parent);
                 /* What was addressed to this switch, or to the one whose fragment left instead, is for the place's parent. */
                 if (w.place.has_parent == 1 && w.egress != EGRESS_NOWHERE
                     && (hdr.wiresum.node == w.place.node || (w.is_evicted == 1 && hdr.wiresum.node != ANY_NODE))) {

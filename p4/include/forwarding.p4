@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How packets that the policy does not steer find their way, and where the ways of a result's copies part. */
+/* Where packets go: up by the ways of the plan, down in copies, and others by their destination. */
 #ifndef WIRESUM_FORWARDING_P4
 #define WIRESUM_FORWARDING_P4
 
@@ -7,11 +7,43 @@
 #include "headers.p4"
 #include "work.p4"
 
-/* Most hosts that are routed to, and most copies of results of all streams. */
+/* Most hosts that are routed to, most ways up, and most copies of results of all streams. */
 #define ROUTES 1024
+#define WAYS 4096
 #define COPIES 4096
 
-/* By the destination's address: other traffic, and of ours what is not summed here. */
+/* Up: by stream, address and, where two sums with one address part, by worker. */
+control Ways(inout headers_t hdr, out bit<9> port, out bit<1> is_known) {
+    action way(bit<9> to, bit<48> mac, bit<32> address) {
+        port = to;
+        hdr.ethernet.destination = mac;
+        hdr.ipv4.destination = address;
+        is_known = 1;
+    }
+
+    action unknown() {
+        port = 0;
+        is_known = 0;
+    }
+
+    table ways {
+        key = {
+            hdr.wiresum.job: exact;
+            hdr.wiresum.sub_model: exact;
+            hdr.wiresum.node: exact;
+            hdr.wiresum.contributor: ternary;
+        }
+        actions = { way; unknown; }
+        const default_action = unknown();
+        size = WAYS;
+    }
+
+    apply {
+        ways.apply();
+    }
+}
+
+/* By the destination's address: other traffic, and of ours what has no way in the tables. */
 control Routes(inout headers_t hdr, out bit<9> port, out bit<1> is_routed) {
     action route(bit<9> to, bit<48> mac) {
         port = to;

@@ -37,11 +37,13 @@ control SwitchIngress(inout headers_t hdr, inout work_t w, in ingress_intrinsic_
     Form() form;
     Unseal() unseal;
     Aggregation() aggregation;
+    Ways() ways;
     Routes() routes;
     Counter<bit<32>, bit<8>>(VERDICTS, CounterType_t.PACKETS) verdicts;
     bool is_good;
     bool is_ours;
     bit<9> port;
+    bit<1> is_steered;
     bit<1> is_routed;
 
     action drop() {
@@ -51,6 +53,7 @@ control SwitchIngress(inout headers_t hdr, inout work_t w, in ingress_intrinsic_
     apply {
         is_good = true;
         port = 0;
+        is_steered = 0;
         w.is_second = intrinsic.ingress_port == RECIRCULATION_PORT ? 1w1 : 0;
         w.goes_again = 0;
         w.egress = EGRESS_UP;
@@ -64,11 +67,14 @@ control SwitchIngress(inout headers_t hdr, inout work_t w, in ingress_intrinsic_
             w.verdict = VERDICT_MALFORMED;
             if (is_good) {
                 unseal.apply(hdr, w);
-                aggregation.apply(hdr, w, port);
+                aggregation.apply(hdr, w);
             }
             if (w.is_second == 0) {
                 verdicts.count(w.verdict);
             }
+        }
+        if (is_ours && is_good && w.egress == EGRESS_UP) {
+            ways.apply(hdr, port, is_steered);
         }
         if (!is_good || !hdr.ipv4.isValid() || w.egress == EGRESS_NOWHERE) {
             drop();
@@ -76,7 +82,7 @@ control SwitchIngress(inout headers_t hdr, inout work_t w, in ingress_intrinsic_
             traffic_manager.ucast_egress_port = RECIRCULATION_PORT;
         } else if (w.egress == EGRESS_DOWN && w.is_known == 1) {
             traffic_manager.mcast_grp_a = w.place.number;
-        } else if (w.is_concerned == 1 && w.is_result == 0) {
+        } else if (is_steered == 1) {
             traffic_manager.ucast_egress_port = port;
         } else {
             routes.apply(hdr, port, is_routed);

@@ -39,6 +39,7 @@ control SwitchIngress(inout headers_t hdr, inout work_t w, inout standard_metada
     ByteOrder() from_wire;
     ByteOrder() to_wire;
     Aggregation() aggregation;
+    Ways() ways;
     Routes() routes;
     counter<bit<32>>(VERDICTS, CounterType.packets) verdicts;
 #ifdef TRACE
@@ -59,6 +60,7 @@ control SwitchIngress(inout headers_t hdr, inout work_t w, inout standard_metada
     bool is_good;
     bit<32> sum;
     bit<9> port;
+    bit<1> is_steered;
     bit<1> is_routed;
 
     action drop() {
@@ -70,6 +72,7 @@ control SwitchIngress(inout headers_t hdr, inout work_t w, inout standard_metada
             is_good = true;
             port = 0;
             is_routed = 1;
+            is_steered = 0;
             w.is_second = standard.instance_type == RECIRCULATED ? 1w1 : 0;
             w.goes_again = 0;
             w.egress = EGRESS_UP;
@@ -88,7 +91,7 @@ control SwitchIngress(inout headers_t hdr, inout work_t w, inout standard_metada
                     }
                 }
                 if (is_good) {
-                    aggregation.apply(hdr, w, port);
+                    aggregation.apply(hdr, w);
                     to_wire.apply(hdr.lanes, hdr.wiresum.flags);
                 } else {
                     w.verdict = VERDICT_MALFORMED;
@@ -97,14 +100,16 @@ control SwitchIngress(inout headers_t hdr, inout work_t w, inout standard_metada
                     count();
                 }
             }
-            bool steered = is_ours && w.is_concerned == 1 && w.is_result == 0 && w.egress == EGRESS_UP;
+            if (is_ours && is_good && w.egress == EGRESS_UP) {
+                ways.apply(hdr, port, is_steered);
+            }
             if (!is_good || !hdr.ipv4.isValid() || w.egress == EGRESS_NOWHERE) {
                 drop();
             } else if (w.goes_again == 1) {
                 standard.egress_spec = RECIRCULATION_PORT;
             } else if (w.egress == EGRESS_DOWN && w.is_known == 1) {
                 standard.mcast_grp = w.place.number;
-            } else if (steered) {
+            } else if (is_steered == 1) {
                 standard.egress_spec = port;
             } else {
                 routes.apply(hdr, port, is_routed);

@@ -1,7 +1,7 @@
 """A BMv2 switch with three ports, in the network namespace that this process is in.
 
-Port 1 leads to all workers, port 2 up, port 3 to worker 0 alone: what goes down leaves by port 1, and by port 3 for worker
-0 only.
+Port 1 leads to all workers, port 2 up, port 3 to worker 0 alone: what goes down leaves by port 1, and by port 3
+for worker 0 only.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ START_TIMEOUT_S = 30.0
 # A packet takes about a millisecond; a busy machine may take its time.
 PACKET_TIMEOUT_S = 20.0
 COMMAND_TIMEOUT_S = 60
-# BMv2 reads one packet each time that a port becomes readable, and looks again after a tenth of a second: of two that come
-# at once, the second waits for that.
+# BMv2 reads one packet each time that a port becomes readable, and looks again after a tenth of a second: of two that
+# come at once, the second waits for that.
 READING_S = 0.003
 ALL_ETHERTYPES = 3
+ANY_NODE = 0xFFFF
 MARK = b"not one of ours"
 # Of frames that a packet socket sees, those that it sent itself.
 PACKET_OUTGOING = 4
@@ -148,10 +149,12 @@ def entries(node: int, number: int, place: dict) -> list[str]:
     # The traces' other jobs' sums have the same parent: its number is all that a packet shows of it.
     sums = f"{number} {members} {members.bit_count()} {node} {int(parent is not None)}"
     memory = f"{place['base']} {place['slots']} {place['window']}"
+    nodes = [ANY_NODE, *([] if parent is None else [parent])]
     below = [f"{BELOW} => {EVERYONE}", f"{BESIDE} => {WORKER_0}"]
     return [
         f"table_add places sum {job} {sub_model} => {sums} {memory}",
-        f"table_add owners owner {number} => {job} {sub_model} {parent or 0} {ABOVE} {MAC} {SERVER}",
+        f"table_add owners owner {number} => {job} {sub_model} {parent or 0}",
+        *(f"table_add ways way {job} {sub_model} {to} 0&&&0 => {ABOVE} {MAC} {SERVER} 1" for to in nodes),
         f"mc_mgrp_create {number}",
         f"mc_node_create 1 {BELOW} {BESIDE}",
         f"mc_node_associate {number} {number - 1}",

@@ -1,7 +1,7 @@
 """Datagrams beyond the golden traces, for a running switch: ill-formed ones, other traffic, packets of another size.
 
-python -m tests.p4.scenes SCENE PROGRAM LANES, in a network namespace of its own; exits with what differs. The program is
-one of `hash`.
+python -m tests.p4.scenes SCENE PROGRAM LANES, in a network namespace of its own; exits with what differs. The
+program is one of `hash`.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import sys
 from pathlib import Path
 
 from tests.p4 import tools
-from tests.p4.bmv2 import ABOVE, BELOW, SERVER, WORKER, Switch
+from tests.p4.bmv2 import ABOVE, ANY_NODE, BELOW, SERVER, WORKER, Switch
 from tests.p4.frames import CHECK, CHECK_OFFSET, CONTRIBUTORS
 from tests.p4.replay import verdict_names
 
 from wiresum import wire
 
 PLACE = {"job": 1, "sub_model": 3, "members": 7, "parent": 2, "base": 0, "slots": 4, "window": 4}
-NODE, ANY_NODE = 1, 0xFFFF
+NODE = 1
 HEADER = struct.Struct(wire.HEADER_FORMAT)
 SWITCH_HEADER = struct.Struct(wire.SWITCH_HEADER_FORMAT)
 
