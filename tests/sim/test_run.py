@@ -23,7 +23,12 @@ topology = "star:workers=4,rate=1gbit"
 bytes = {BYTES}
 rounds = 2
 """
-TOPOLOGIES = {"star": "star:workers=4,rate=1gbit", "servers": "servers:workers=4,servers=1,rate=1gbit", "xagg": "xagg"}
+TOPOLOGIES = {
+    "star": "star:workers=4,rate=1gbit",
+    "servers": "servers:workers=4,servers=1,rate=1gbit",
+    "xagg": "xagg",
+    "stragglers": "stragglers",
+}
 TOLERANCE = 0.04
 """What flows leave out: delay, the preamble's round trip, the first packet's way."""
 

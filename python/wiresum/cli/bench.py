@@ -8,6 +8,7 @@ import typer
 from wiresum.bench.result import Report
 from wiresum.bench.table import render
 from wiresum.cli import options
+from wiresum.cli.asynchrony import EXAMPLE, asynchrony
 from wiresum.cli.console import err, note, out, print_json
 from wiresum.cli.predict import parse_starts
 from wiresum.cli.quantities import parse_fraction, parse_numbers, parse_rate, parse_size
@@ -17,6 +18,7 @@ from wiresum.plan.aggregation_plan import Engine, Policy
 T = TypeVar("T")
 
 app = typer.Typer(help="Measure the product beside its rivals.", no_args_is_help=True)
+app.command(epilog=EXAMPLE)(asynchrony)
 
 LOSSES = "0,0.01%,0.1%,1%,2%,5%"
 ENGINES: tuple[Engine, ...] = ("xdp", "udp")

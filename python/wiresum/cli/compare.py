@@ -1,4 +1,4 @@
-"""`wiresum compare`: planners side by side on one network and model."""
+"""`wiresum compare`: planners side by side on one network and model; or answers side by side for one scenario."""
 
 from pathlib import Path
 from typing import Annotated
@@ -24,8 +24,16 @@ before; most of a switch's memory; a round's predicted time; the proven gap; and
 
 
 def compare(
-    planners: Annotated[str, typer.Option("--planners", "-p", help=f"Separated by commas, of {', '.join(PLANNERS)}")],
-    topology: Annotated[str, typer.Option("--topology", "-t", help="A name, as fat-tree:k=8,seed=1, or a file")],
+    scenario: Annotated[
+        Path | None,
+        typer.Argument(metavar="[SCENARIO]", help="A TOML file: flows, packets and a live run of it, side by side"),
+    ] = None,
+    planners: Annotated[
+        str | None, typer.Option("--planners", "-p", help=f"Separated by commas, of {', '.join(PLANNERS)}")
+    ] = None,
+    topology: Annotated[
+        str | None, typer.Option("--topology", "-t", help="A name, as fat-tree:k=8,seed=1, or a file")
+    ] = None,
     model: options.ModelOption = "resnet50",
     parts: options.PartsOption = None,
     split: options.SplitOption = None,
@@ -39,12 +47,28 @@ def compare(
     plot: Annotated[
         Path | None, typer.Option("--plot", help="Draw each network with its loads: FILE.png becomes FILE-PLANNER.png")
     ] = None,
+    change: Annotated[
+        list[str] | None, typer.Option("--set", help="Another value for a field of the scenario; repeat for more")
+    ] = None,
+    live: Annotated[bool, typer.Option("--live/--no-live", help="Run the scenario on a testbed too")] = True,
+    engine: Annotated[options.EngineChoice, typer.Option("--engine", help="What sums live")] = "auto",
     as_json: options.JsonOption = False,
 ) -> None:
-    """Compare planners: bytes on links, at the server and in memory, predicted time, and what is proven.
+    """Compare planners by bytes, memory, time and proofs; or what simulations and a live run say of one scenario.
 
     Example: `wiresum compare --planners ps,krgs,goat --topology leaf-spine --model alexnet --parts 16 --workers 35`
+
+    Example: `wiresum compare docs/examples/star.toml --set job.0.bytes=4000000`
     """
+    if scenario is not None:
+        if planners is not None or topology is not None:
+            raise typer.BadParameter("a scenario names its own planner and topology; leave out --planners, --topology")
+        from wiresum.cli.answers import compare_answers
+
+        compare_answers(scenario, change or [], live=live, engine=engine, as_json=as_json)
+        return
+    if planners is None or topology is None:
+        raise typer.BadParameter("give a scenario file, or --planners and --topology")
     network = load_topology(topology)
     chosen = None if workers is None else sample_workers(network, workers, seed)
     sub_models = model_parts(model, parts, split, group)

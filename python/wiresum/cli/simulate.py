@@ -1,6 +1,7 @@
 """`wiresum simulate`: a scenario file becomes times, loads and pictures."""
 
 import json
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
@@ -53,8 +54,7 @@ def simulate(
 
     Example: `wiresum simulate docs/examples/star.toml --plot star.png`
     """
-    changes = dict(_split(text, "--set") for text in change or [])
-    changes = {place: _value(text) for place, text in changes.items()}
+    changes = parse_changes(change or [])
     if ray and not sweep:
         raise typer.BadParameter("a cluster is for sweeps; give several values by --sweep", param_hint="--ray")
     if sweep:
@@ -150,6 +150,11 @@ def _show_sweep(sweep: Sweep, results: list[dict[str, Any]]) -> None:
         for name, job in result["summary"]["jobs"].items():
             table.add_row(*point, name, *(f"{job[key]:.6f}" for key in ("mean_s", "median_s", "max_s")))
     out.print(table)
+
+
+def parse_changes(given: Sequence[str]) -> dict[str, Any]:
+    """Values of `--set`, by field."""
+    return {place: _value(text) for place, text in (_split(one, "--set") for one in given)}
 
 
 def _split(text: str, option: str) -> tuple[str, str]:

@@ -144,7 +144,7 @@ def _shaped(tree: Tree, policy: SwitchPolicy, program: SwitchProgram) -> Tree:
     if program.once:
         above = set(parents.values())
         parents |= {name: tree.root for name, parent in parents.items() if name in above and parent is not None}
-    shaped = _pruned(replace(tree, parents=parents))
+    shaped = _pruned(replace(tree, parents=parents), tree.workers)
     if policy not in POWERS_OF_TWO:
         return shaped
     if (top := shaped.without_root()) is shaped:
@@ -152,11 +152,11 @@ def _shaped(tree: Tree, policy: SwitchPolicy, program: SwitchProgram) -> Tree:
     return top
 
 
-def _pruned(tree: Tree) -> Tree:
+def _pruned(tree: Tree, workers: Sequence[str]) -> Tree:
     """Without nodes that nobody sends to any more."""
-    workers = tree.workers
     while True:
-        idle = [n for n in tree.parents if n not in tree.parents.values() and n not in workers]
+        ends = [*workers, tree.root]
+        idle = [name for name in tree.parents if name not in tree.parents.values() and name not in ends]
         if not idle:
             return tree
         tree = replace(tree, parents={name: above for name, above in tree.parents.items() if name not in idle})

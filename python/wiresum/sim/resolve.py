@@ -37,6 +37,16 @@ def resolve(file: ScenarioFile, load: LoadTopology, timeline: bool = False) -> s
     return _Resolver(file, _topology(file, load), timeline).resolve()
 
 
+def topology_and_plans(file: ScenarioFile, load: LoadTopology) -> tuple[Topology, list[AggregationPlan]]:
+    """What the jobs of a scenario without switch programs would run live.
+
+    Raises:
+        ScenarioError: as for `resolve`.
+    """
+    resolver = _Resolver(file, _topology(file, load), timeline=False)
+    return resolver.topology, [resolver.plan(index, job) for index, job in enumerate(file.scenario.job)]
+
+
 def _topology(file: ScenarioFile, load: LoadTopology) -> Topology:
     beside = file.path.parent / file.scenario.topology
     try:
@@ -64,7 +74,7 @@ class _Resolver:
         if self.scenario.fidelity == "trains":
             programs = Programs(self.file, self.topology, self.sites)
             return self._content(programs.wire_factor, [], programs.resolve())
-        plans = [self._plan(index, job) for index, job in enumerate(self.scenario.job)]
+        plans = [self.plan(index, job) for index, job in enumerate(self.scenario.job)]
         self._require_distinct_jobs(plans)
         jobs = [
             self._job(index, job, plan) for index, (job, plan) in enumerate(zip(self.scenario.job, plans, strict=True))
@@ -89,7 +99,8 @@ class _Resolver:
             "failures": [self._failure(index) for index in range(len(scenario.failure))],
         })  # fmt: skip
 
-    def _plan(self, index: int, job: ScenarioJob) -> AggregationPlan:
+    def plan(self, index: int, job: ScenarioJob) -> AggregationPlan:
+        """A job's own, or its planner's."""
         place: Location = ("job", index)
         try:
             plan = self._read_or_make(index, job)

@@ -5,7 +5,7 @@ import itertools
 import json
 import multiprocessing
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +13,14 @@ from typing import Any
 
 from wiresum.errors import ScenarioError, SimulationError
 from wiresum.sim.cluster import on_ray
+from wiresum.sim.outcome import Outcome
 from wiresum.sim.resolve import LoadTopology, resolve
 from wiresum.sim.run import run, run_resolved
 from wiresum.sim.source import ScenarioFile
 
 Point = dict[str, Any]
 """Values of the fields that vary, by place."""
+Measure = Callable[[Outcome], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ class Sweep:
         values: of each field, by place as `links.loss`.
         store: file with a line for each result; those that are there are not computed again.
         ray: address of a Ray cluster that computes, as `auto` or `ray://head:10001`; the machine's cores where absent.
+        given: points, instead of every combination.
+        measure: what a result says of a run, on the machine's cores; a function of a module likewise.
     """
 
     path: Path
@@ -38,10 +42,14 @@ class Sweep:
     values: Mapping[str, Sequence[Any]]
     store: Path | None = None
     ray: str | None = None
+    given: Sequence[Point] | None = None
+    measure: Measure = Outcome.summary
 
     @property
     def points(self) -> list[Point]:
         """Every combination, the last field varying fastest."""
+        if self.given is not None:
+            return list(self.given)
         return [
             dict(zip(self.values, combination, strict=True)) for combination in itertools.product(*self.values.values())
         ]
@@ -74,7 +82,10 @@ class Sweep:
         context = multiprocessing.get_context("spawn")
         workers = min(len(missing), os.cpu_count() or 1)
         with ProcessPoolExecutor(workers, mp_context=context) as pool:
-            futures = {pool.submit(simulate_point, self.path, self.load, point): key for key, point in missing.items()}
+            futures = {
+                pool.submit(simulate_point, self.path, self.load, point, self.measure): key
+                for key, point in missing.items()
+            }
             for future in as_completed(futures):
                 yield futures[future], future.result()
 
@@ -108,9 +119,9 @@ def simulate_resolved(point: Point, resolved: str) -> dict[str, Any]:
         return {"point": point, "error": str(failed)}
 
 
-def simulate_point(path: Path, load: LoadTopology, point: Point) -> dict[str, Any]:
+def simulate_point(path: Path, load: LoadTopology, point: Point, measure: Measure = Outcome.summary) -> dict[str, Any]:
     """One point, in a process of its own."""
     try:
-        return {"point": point, "summary": run(ScenarioFile.read(path, point), load).summary()}
+        return {"point": point, "summary": measure(run(ScenarioFile.read(path, point), load))}
     except SimulationError as failed:
         return {"point": point, "error": str(failed)}

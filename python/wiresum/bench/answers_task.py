@@ -1,0 +1,28 @@
+"""What ranks of a scenario that runs live are told; apart from them, as they need PyTorch."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+TOLERANCE = 1e-3
+"""Relative to the largest sum: block exponents leave some 20 bits, fixed factors say themselves what they leave."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to do.
+
+    Attributes:
+        elements: of each collective.
+        waits_s: by rank: seconds of computing before each round.
+        output: file for rank 0.
+    """
+
+    elements: int
+    waits_s: list[list[float]]
+    output: str
+
+    def to_json(self) -> str:
+        """For the command line."""
+        return json.dumps(asdict(self))

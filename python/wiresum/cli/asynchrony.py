@@ -1,0 +1,103 @@
+"""`wiresum bench asynchrony`: methods while workers get out of step; a table, JSON and a picture from one call."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+from rich.table import Table
+
+from wiresum.bench.result import Report
+from wiresum.cli import options
+from wiresum.cli.console import err, note, out, print_json
+from wiresum.cli.quantities import parse_size
+
+NARROWEST = 170
+"""Columns of the tables where standard output is no terminal, or a narrow one."""
+EXAMPLE = "Example: `wiresum bench asynchrony --seeds 5 --plot asynchrony.png --store asynchrony.jsonl`"
+
+
+def asynchrony(
+    methods: Annotated[str | None, typer.Option("--methods", help="Separated by commas [default: all]")] = None,
+    deviations: Annotated[
+        str, typer.Option("--deviations", help="Of computing times, over their mean")
+    ] = "0,0.1,0.2,0.3,0.4,0.5,0.6",
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Networks and computing times for each point")] = 5,
+    workers: Annotated[int, typer.Option("--workers", "-n", min=2, max=49, help="Of all jobs together")] = 35,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, max=8, help="At the same time, on the same switches")] = 1,
+    size: Annotated[str, typer.Option("--size", help="Of the gradient")] = "8MB",
+    memory: Annotated[str, typer.Option("--memory", help="Of each switch that sums, for all jobs")] = "2MB",
+    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Of each job")] = 5,
+    store: Annotated[
+        Path | None, typer.Option("--store", help="File for results; those in it are not simulated again")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw curves into this file, as .png or .svg")] = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Simulate every method's switches while workers get out of step (GOAT, Fig. 16), beside ring and BytePS."""
+    from wiresum.bench import asynchrony as benchmark
+
+    chosen = benchmark.Options(
+        methods=_methods(methods, tuple(benchmark.METHODS)), deviations=_deviations(deviations), seeds=seeds,
+        workers=workers, jobs=jobs, size_bytes=parse_size(size), memory_bytes=parse_size(memory), rounds=rounds,
+    )  # fmt: skip
+    with Progress(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=err, transient=True) as bar:
+        task = bar.add_task("runs", total=None)
+        report = benchmark.measure(chosen, store, lambda done, of: bar.update(task, completed=done, total=of))
+    if plot:
+        from wiresum.bench.asynchrony_plot import draw
+
+        draw(report, plot)
+        note(f"{plot}: methods by deviation")
+    if as_json:
+        print_json(report.to_json())
+    else:
+        show(report, benchmark.QUANTITIES)
+
+
+def _deviations(given: str) -> tuple[float, ...]:
+    try:
+        chosen = tuple(float(text) for text in given.split(","))
+    except ValueError:
+        chosen = ()
+    if not chosen or not all(0 <= one <= 1 for one in chosen):
+        raise typer.BadParameter(
+            f"{given}: give fractions of the mean from 0 to 1, as 0,0.2", param_hint="--deviations"
+        )
+    return chosen
+
+
+def _methods(given: str | None, known: tuple[str, ...]) -> tuple[str, ...]:
+    chosen = known if given is None else tuple(given.split(","))
+    stranger = next((name for name in chosen if name not in known), None)
+    if stranger is not None:
+        raise typer.BadParameter(
+            f"there is no method {stranger}; choose from {', '.join(known)}", param_hint="--methods"
+        )
+    return chosen
+
+
+def show(report: Report, quantities: dict[str, str]) -> None:
+    """A table for each quantity: methods down, deviations across; the median, and the range where there is one."""
+    console = Console(highlight=False, width=max(out.width, NARROWEST))
+    for quantity, words in quantities.items():
+        found = [result for result in report.results if result.extra["quantity"] == quantity]
+        sigmas = list(dict.fromkeys(result.extra["deviation"] for result in found))
+        table = Table(title=f"{words}: median (least–most)", title_justify="left", box=box.SIMPLE_HEAD)
+        table.add_column("σ", no_wrap=True)
+        for sigma in sigmas:
+            table.add_column(f"{sigma:g}", justify="right", no_wrap=True)
+        for method in dict.fromkeys(result.extra["method"] for result in found):
+            own = [result for result in found if result.extra["method"] == method]
+            cells = [_cell(result.median, min(result.runs), max(result.runs)) for result in own]
+            table.add_row(method, *cells)
+        console.print(table)
+    for line in report.notes:
+        out.print(line, markup=False)
+
+
+def _cell(median: float, least: float, most: float) -> str:
+    shown = [f"{round(value, 2):.3g}" for value in (median, least, most)]
+    return shown[0] if shown[1] == shown[2] else f"{shown[0]} ({shown[1]}–{shown[2]})"
