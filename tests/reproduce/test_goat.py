@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from wiresum.bench.asynchrony import LINKS, SERVER
+from wiresum.bench.result import Report, Result
 from wiresum.reproduce import CLASSES, PAPERS
 from wiresum.reproduce.goat import placement
+from wiresum.reproduce.goat.simulation import METHODS
 
 pytest.importorskip("highspy", reason="the solver is not installed: `make build`")
 
@@ -17,6 +20,7 @@ def test_every_row_says_something_and_has_its_classes():
     for row in GOAT.rows:
         assert set(row.classes) <= set(CLASSES)
         assert row.computed or row.recomputed
+        assert set(row.needs) <= set(GOAT.benchmarks)
         assert row.recomputed is None or row.recomputed()
     assert len(ROWS) == len(GOAT.rows)
 
@@ -45,3 +49,35 @@ def test_simulated_networks_keep_the_models_bytes(monkeypatch):
     assert 240 <= ours.server < without.server
     assert ours.server + ours.in_network == pytest.approx(8400)
     assert ours.total < without.total
+
+
+def test_simulated_rows_read_their_reports():
+    """With the figures of another run: what rows say is what reports have."""
+    quantities = {SERVER: 2.0, LINKS: 100.0}
+    results = [
+        Result(
+            "", "", [value + deviation], {"method": method, "quantity": quantity, "deviation": deviation, "workers": 35}
+        )
+        for method in METHODS.values()
+        for quantity, value in quantities.items()
+        for deviation in (0.0, 10.0)
+    ]
+
+    class Reports:
+        def report(self, name):
+            assert name in GOAT.benchmarks
+            return Report("asynchrony", {}, results)
+
+    assert "GOAT 100 → 110" in ROWS["G7b"].evaluate(Reports()).ours
+    assert "GOAT 0.48 GB" in ROWS["G6a"].measured(Reports())
+    assert "ATP 24.00 GB" in ROWS["G7a"].measured(Reports())
+
+
+def test_the_figures_are_drawn(tmp_path):
+    extra = {"method": "atp", "quantity": LINKS, "deviation": 0.0, "workers": 35}
+    report = Report(
+        "asynchrony", {}, [Result("", "", [1.0, 2.0], extra), Result("", "", [1.0], {**extra, "quantity": SERVER})]
+    )
+    for figure in GOAT.figures:
+        figure.draw(report, tmp_path / figure.file)
+        assert (tmp_path / figure.file).stat().st_size > 0

@@ -18,8 +18,9 @@ PANELS = {
     ROUNDS: "rounds a second",
 }
 MARKERS = "osD^vPX*<>"
-DODGE = 0.005
-"""Between one curve and the next: some methods lie on each other."""
+DODGE = 0.008
+"""Between one curve and the next, of the axis: some methods lie on each other."""
+DEVIATION = ("deviation", "standard deviation of computing times (of their mean)")
 DPI = 150
 
 
@@ -33,6 +34,33 @@ def draw(report: Report, path: Path) -> None:
     Raises:
         SupportError: matplotlib is not installed, or the file cannot be written.
     """
+    plt = _pyplot()
+    figure, grid = plt.subplots(2, 3, figsize=(11.5, 6.4), layout="constrained")
+    *panels, legend = grid.ravel()
+    for axes, quantity in zip(panels, PANELS, strict=True):
+        _panel(axes, report, quantity, DEVIATION)
+    legend.axis("off")
+    handles, labels = panels[-1].get_legend_handles_labels()
+    legend.legend(handles, labels, loc="center", frameon=False, fontsize=9)
+    _save(figure, path)
+
+
+def draw_one(report: Report, path: Path, quantity: str, across: tuple[str, str]) -> None:
+    """Draws one quantity, over what results have in `extra`; errors as for `draw`.
+
+    Args:
+        report: whose results have that.
+        path: of the picture.
+        quantity: of `PANELS`.
+        across: the key in `extra`, and words for the axis.
+    """
+    figure, axes = _pyplot().subplots(figsize=(7.2, 4.2), layout="constrained")
+    _panel(axes, report, quantity, across)
+    figure.legend(loc="outside right center", frameon=False, fontsize=8)
+    _save(figure, path)
+
+
+def _pyplot() -> Any:
     try:
         import matplotlib as mpl
     except ImportError:
@@ -40,36 +68,39 @@ def draw(report: Report, path: Path) -> None:
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, grid = plt.subplots(2, 3, figsize=(11.5, 6.4), layout="constrained")
-    *panels, legend = grid.ravel()
-    for axes, (quantity, label) in zip(panels, PANELS.items(), strict=True):
-        _curves(axes, [result for result in report.results if result.extra["quantity"] == quantity])
-        axes.set_ylabel(label, fontsize=9)
-        axes.set_xlabel("standard deviation of computing times (of their mean)", fontsize=8)
-        axes.set_ylim(bottom=0)
-        axes.tick_params(labelsize=8)
-        axes.spines[["top", "right"]].set_visible(False)
-    legend.axis("off")
-    handles, labels = panels[-1].get_legend_handles_labels()
-    legend.legend(handles, labels, loc="center", frameon=False, fontsize=9)
+    return plt
+
+
+def _save(figure: Any, path: Path) -> None:
     try:
         figure.savefig(path, dpi=DPI)
     except (OSError, ValueError) as refused:
         raise SupportError(f"{path} cannot be drawn ({refused}); give a path that ends in .png or .svg") from None
     finally:
-        plt.close(figure)
+        _pyplot().close(figure)
 
 
-def _curves(axes: Any, results: Sequence[Result]) -> None:
+def _panel(axes: Any, report: Report, quantity: str, across: tuple[str, str]) -> None:
+    key, label = across
+    _curves(axes, [result for result in report.results if result.extra["quantity"] == quantity], key)
+    axes.set_ylabel(PANELS[quantity], fontsize=9)
+    axes.set_xlabel(label, fontsize=8)
+    axes.set_ylim(bottom=0)
+    axes.tick_params(labelsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _curves(axes: Any, results: Sequence[Result], key: str) -> None:
     methods = list(dict.fromkeys(result.extra["method"] for result in results))
     for index, method in enumerate(methods):
         own = [result for result in results if result.extra["method"] == method]
-        sigmas = [result.extra["deviation"] + DODGE * (index - len(methods) / 2) for result in own]
+        dodge = DODGE * (index - len(methods) / 2) * (max(one.extra[key] for one in results) or 1)
+        places = [result.extra[key] + dodge for result in own]
         is_computed = method in CLOSED_FORMS
         (line,) = axes.plot(
-            sigmas, [result.median for result in own], marker=MARKERS[index % len(MARKERS)], markersize=4,
+            places, [result.median for result in own], marker=MARKERS[index % len(MARKERS)], markersize=4,
             linewidth=1.2, linestyle="--" if is_computed else "-",
             label=f"{method} (closed form)" if is_computed else method,
         )  # fmt: skip
         least, most = [min(result.runs) for result in own], [max(result.runs) for result in own]
-        axes.fill_between(sigmas, least, most, color=line.get_color(), alpha=0.12, linewidth=0)
+        axes.fill_between(places, least, most, color=line.get_color(), alpha=0.12, linewidth=0)

@@ -1,13 +1,13 @@
 """GOAT: sub-models placed on switches (IEEE/ACM Transactions on Networking, 2024)."""
 
-from wiresum.reproduce.goat import placement, testbed
+from wiresum.reproduce.goat import placement, simulation, testbed
 from wiresum.reproduce.row import Paper
 
 PAPER = Paper(
     title="Fang et al., “Accelerating Distributed Training With Collaborative In-Network Aggregation”, IEEE/ACM "
     "Transactions on Networking, 2024",
-    conditions="planned: bytes on links over shortest paths",
-    rows=sorted((*placement.ROWS, *testbed.ROWS), key=lambda row: row.id),
-    benchmarks={},
-    figures=(),
+    conditions="planned: bytes on links over shortest paths; simulated: switch programs, trains of 16 packets",
+    rows=sorted((*placement.ROWS, *simulation.ROWS, *testbed.ROWS), key=lambda row: row.id),
+    benchmarks=simulation.BENCHMARKS,
+    figures=simulation.FIGURES,
 )
