@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ import torch.distributed as dist
 
 import torch
 from wiresum.bench.baselines.push_pull import PushPull
+
+PATIENCE = timedelta(seconds=120)
+"""For each collective, an order of magnitude beyond the slowest that was seen: a benchmark ends with an error rather than never."""
 
 Reduce = Callable[[torch.Tensor], Any]
 """Replaces a tensor by the sum of all ranks."""
@@ -52,8 +56,11 @@ def main() -> None:
     """Measures, checks the sums, and writes rank 0's view to a file."""
     task = Task(**json.loads(sys.argv[1]))
     torch.set_num_threads(1)
-    dist.init_process_group("gloo")
-    groups = {name: dist.group.WORLD if name == "gloo" else dist.new_group(backend=name) for name in task.backends}
+    dist.init_process_group("gloo", timeout=PATIENCE)
+    groups = {
+        name: dist.group.WORLD if name == "gloo" else dist.new_group(backend=name, timeout=PATIENCE)
+        for name in task.backends
+    }
     inputs = torch.empty(task.elements).uniform_(-1, 1, generator=torch.Generator().manual_seed(dist.get_rank()))
     expected = inputs.clone()
     dist.all_reduce(expected)

@@ -202,3 +202,51 @@ fn a_node_that_does_not_negotiate_costs_a_bounded_wait() {
     assert_eq!(cluster.worker_count(0, "rates_unanswered"), 1);
     assert_eq!(cluster.worker_count(0, "rate_bps"), 0, "no limit");
 }
+
+/// XAgg's test bed (Fig. 12) at 1:100, every packet crossing two lossy links.
+fn test_bed(loss: f64, values: Values, seed: u64) -> Cluster {
+    let of = |ranks: std::ops::Range<u32>| ranks.map(Child::Worker);
+    let tree = Tree(vec![
+        (0, None, of(6..7).chain([Child::Node(1), Child::Node(2)]).collect()),
+        (1, Some(0), of(0..3).collect()),
+        (2, Some(0), of(3..6).collect()),
+    ]);
+    let conditions = Conditions {
+        queue_bytes: 1 << 20,
+        bits_per_second: 1_000_000_000,
+        ..Conditions::lossy(1.0 - (1.0 - loss) * (1.0 - loss))
+    };
+    let mut plan = with_links(plan_with(&tree, &[values], 736, "int32-le"), 1_000_000_000);
+    for (rank, worker) in plan.workers.iter_mut().enumerate() {
+        worker.egress_bps = Some(if rank < 3 { 400_000_000 } else { 1_000_000_000 });
+    }
+    let mut cluster = Cluster::new(plan, conditions, seed);
+    cluster.join_all();
+    cluster
+}
+
+/// What is lost shows late, and all at once where nothing new can be sent; none of that is a slower link.
+#[test]
+fn no_loss_stops_a_tree_of_servers() {
+    /// Each server sends a sum up and three results down.
+    const BOUND_BPS: f64 = 0.99 * 1e9 / 4.0;
+    const ELEMENTS: usize = 2_000_000;
+    let least_s = 32.0 * ELEMENTS as f64 / BOUND_BPS;
+    for (policy, slots) in [("pool", 512), ("cache", 4096)] {
+        for (loss, part) in [(0.0, 0.95), (0.01, 0.6), (0.05, 0.45)] {
+            for seed in 0..2 {
+                println!("replay: {policy}, loss {loss}, seed {seed}");
+                let values = Values { share: 1.0, policy, slots, window: 192 };
+                let mut cluster = test_bed(loss, values, seed);
+                for _ in 0..2 {
+                    let began = cluster.now();
+                    cluster.submit_all(&[ELEMENTS]);
+                    cluster.run();
+                    let took_s = cluster.now().since(began).as_secs_f64();
+                    assert!(took_s < least_s / part, "{took_s} s, the least is {least_s} s");
+                }
+                cluster.assert_sums();
+            }
+        }
+    }
+}

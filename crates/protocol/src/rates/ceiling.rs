@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::delivery::CLEAR;
+use super::delivery::{CLEAR, PULSE_BYTES};
 use crate::Time;
 
 /// Part of what is delivered at which a flow goes on, so that a queue that nothing else empties does not stand.
@@ -18,6 +18,8 @@ const INTOLERABLE: Duration = Duration::from_millis(25);
 const FIRST_STEP: f64 = 0.02;
 const LARGEST_STEP: f64 = 0.5;
 const PAUSE: Duration = Duration::from_millis(100);
+/// Lowest ceiling: below it, a flow would not send so much as one pulse's worth in a pause, and would not find out that it may send more.
+const LEAST_BPS: f64 = 8.0 * PULSE_BYTES as f64 / 0.1;
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,7 +48,8 @@ impl Ceiling {
 
     fn new(bps: f64, now: Time) -> Self {
         let (drains_until, waiting) = (now, Duration::ZERO);
-        Self { bps: bps as u64, step: FIRST_STEP, raise_at: now.plus(PAUSE), drains_until, waiting }
+        let bps = bps.max(LEAST_BPS) as u64;
+        Self { bps, step: FIRST_STEP, raise_at: now.plus(PAUSE), drains_until, waiting }
     }
 
     /// What to send at now, in bit/s: less than the ceiling while something waits.

@@ -13,7 +13,7 @@ use crate::Time;
 /// Bit of a question's echo that tells pulses from what recovery asks.
 pub(crate) const PULSE: u32 = 1 << 31;
 /// Bytes between two pulses: often enough to see a queue before it overflows, and less than 1 % of what is sent.
-const PULSE_BYTES: u64 = 64 << 10;
+pub(super) const PULSE_BYTES: u64 = 64 << 10;
 /// Least time between two pulses: that of a burst, within which nothing new is to be seen.
 const PULSE_PAUSE: Duration = Duration::from_millis(1);
 /// Pulses that may still be answered: those of 4 MiB, more than a flow keeps in a queue.
@@ -36,6 +36,8 @@ struct Pulse {
     at: Time,
     /// Sent before it.
     bytes: u64,
+    /// For how long, before it, nothing was sent.
+    paused: Duration,
 }
 
 /// A moment at which so much had been delivered, after this delay.
@@ -43,6 +45,7 @@ struct Pulse {
 struct Delivered {
     at: Time,
     bytes: u64,
+    paused: Duration,
     delay: Duration,
 }
 
@@ -84,6 +87,8 @@ pub(crate) enum Sign {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Delivery {
     sent_bytes: u64,
+    /// For how long there was nothing to send, in all.
+    paused: Duration,
     asked: u32,
     last: Option<Pulse>,
     open: VecDeque<Pulse>,
@@ -101,6 +106,11 @@ impl Delivery {
         self.sent_bytes += bytes as u64;
     }
 
+    /// There was nothing to send for so long: no link is slow for that.
+    pub fn note_pause(&mut self, pause: Duration) {
+        self.paused += pause;
+    }
+
     /// The echo of the pulse to send now, if one is due.
     pub fn poll_pulse(&mut self, now: Time) -> Option<u32> {
         let is_recent = |last: &Pulse| {
@@ -110,7 +120,8 @@ impl Delivery {
             return None;
         }
         self.asked = self.asked.wrapping_add(1) | PULSE;
-        let pulse = Pulse { echo: self.asked, at: now, bytes: self.sent_bytes };
+        let (bytes, paused) = (self.sent_bytes, self.paused);
+        let pulse = Pulse { echo: self.asked, at: now, bytes, paused };
         if self.open.len() == OPEN_PULSES {
             self.open.pop_front();
         }
@@ -125,7 +136,8 @@ impl Delivery {
         let pulse = self.open.drain(..=index).next_back()?;
         let round_trip = now.since(pulse.at);
         let delay = round_trip.saturating_sub(self.least(round_trip, now));
-        Some(self.judge(Delivered { at: now, bytes: pulse.bytes, delay }))
+        let Pulse { bytes, paused, .. } = pulse;
+        Some(self.judge(Delivered { at: now, bytes, paused, delay }))
     }
 
     /// The least round trip of late, this one included.
@@ -164,7 +176,7 @@ impl Delivery {
 impl Backlog {
     /// Delivery rate since the backlog began, or of late if it lasts.
     fn measure(&mut self, now: Delivered) {
-        let span = now.at.since(self.since.at);
+        let span = self.since.span_to(now);
         if self.bps == 0 || span >= LEAST_SPAN {
             self.bps = rate(self.since, now);
         }
@@ -174,10 +186,17 @@ impl Backlog {
     }
 }
 
+impl Delivered {
+    /// Time up to a later moment in which there was something to deliver.
+    fn span_to(self, to: Self) -> Duration {
+        to.at.since(self.at).saturating_sub(to.paused - self.paused)
+    }
+}
+
 /// What was delivered between two moments, in bit/s.
 fn rate(from: Delivered, to: Delivered) -> u64 {
     let bits = (to.bytes - from.bytes) as f64 * 8.0;
-    (bits / to.at.since(from.at).as_secs_f64().max(1e-6)) as u64
+    (bits / from.span_to(to).as_secs_f64().max(1e-6)) as u64
 }
 
 #[cfg(test)]
@@ -232,6 +251,24 @@ mod tests {
             let is_backlog = |(_, sign): &(Time, Sign)| matches!(sign, Sign::Backlog { .. });
             assert!(!signs.iter().any(is_backlog), "{stop_ms} ms: {signs:?}");
         }
+    }
+
+    /// Two answers that were late, and between them a second with nothing to send.
+    #[test]
+    fn a_pause_is_no_slower_link() {
+        let mut delivery = Delivery::default();
+        let mut answer = |pause_us: u64, sent_at: u64, delay_us: u64| {
+            delivery.note_pause(Duration::from_micros(pause_us));
+            delivery.note_sent(PULSE_BYTES as usize);
+            let echo = delivery.poll_pulse(Time(sent_at)).expect("due");
+            delivery.handle_answer(echo, Time(sent_at + 100 + delay_us))
+        };
+        assert_eq!(answer(0, 0, 0), Some(Sign::Clear { delivered_bps: None }));
+        answer(0, 10_000, 4_000);
+        let Some(Sign::Backlog { bps, .. }) = answer(1_000_000, 1_020_000, 6_000) else {
+            panic!("two in a row come later each");
+        };
+        assert!((4e7..5e7).contains(&(bps as f64)), "64 KiB in 12 ms, not in a second: {bps}");
     }
 
     #[test]

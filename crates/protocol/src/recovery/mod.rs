@@ -67,6 +67,15 @@ impl Report {
     }
 }
 
+/// Contributions of which it is known what became of them. Results that were lost do not count: they say nothing about the way up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// Positions that the node has, each counted once.
+    pub arrived: u64,
+    /// Transmissions that, as statuses have shown, it has not got.
+    pub lost: u64,
+}
+
 /// What a sender knows of what it has sent to one node in one sub-model.
 pub(crate) struct Recovery {
     window: u32,
@@ -82,6 +91,7 @@ pub(crate) struct Recovery {
     flight: Flight,
     again: VecDeque<FragmentId>,
     lost: u64,
+    tally: Tally,
     /// Transmissions so far.
     ordinal: u32,
     /// Highest ordinal of a transmission whose result has come.
@@ -115,6 +125,7 @@ impl Recovery {
             flight: Flight::new(sub_model.slots),
             again: VecDeque::new(),
             lost: 0,
+            tally: Tally::default(),
             ordinal: 0,
             answered_ordinal: 0,
             top: first.plus(u32::MAX),
@@ -204,6 +215,11 @@ impl Recovery {
         self.lost
     }
 
+    /// What became of what was sent, as far as it is known.
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+
     /// Whether nothing new has come for longer than a timeout.
     pub fn is_backing_off(&self) -> bool {
         self.rtt.is_backing_off()
@@ -236,6 +252,7 @@ impl Recovery {
     pub fn complete(&mut self, position: FragmentId, now: Time) {
         let Some(record) = self.flight.get(position).copied() else { return };
         self.outstanding -= u32::from(record.is_counted);
+        self.tally.arrived += u64::from(record.held == 0);
         let is_unreported = self.flight.queue_of(position) == Some(Queue::Unreported);
         self.note_answer(position, &record, is_unreported);
         self.flight.remove(position);
@@ -448,6 +465,7 @@ impl Recovery {
         let is_news = report.is_held && record.held == 0;
         record.held |= u8::from(report.is_held);
         if is_news {
+            self.tally.arrived += 1;
             self.rtt.reset();
             if self.acknowledgement == Acknowledgement::Held {
                 self.outstanding -= u32::from(std::mem::take(&mut record.is_counted));
@@ -456,6 +474,7 @@ impl Recovery {
         if report.is_held {
             self.flight.enqueue(position, Queue::Reported, self.top.0);
         }
+        self.tally.lost += u64::from(!report.is_held);
         if !report.is_held || report.is_final {
             self.send_again(position);
         }

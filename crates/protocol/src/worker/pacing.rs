@@ -11,6 +11,7 @@ use crate::plan::SubModel;
 use crate::rates::{
     Ceiling, Congestion, Delivery, Latencies, Notice, PULSE, Request, Sign, UNLIMITED_BPS,
 };
+use crate::recovery::Tally;
 
 /// A bucket's worth of time: the most that is sent at once, and what a late wake-up may cost without loss of rate. Sending resumes at
 /// half of it, so that a wake-up (60 µs on a busy host) is worth a millisecond of packets and the engine never spins.
@@ -19,15 +20,18 @@ const BURST: Duration = Duration::from_millis(2);
 const WORTH_ASKING: u32 = 64;
 /// Loss beyond which a rate is too high (XAgg §IV-C: "such as 1 %").
 const LOSS_THRESHOLD: f64 = 0.01;
-/// Time, and transmissions, over which loss is counted: enough packets that one of them is not yet beyond the threshold.
+/// Time, and packets whose fate has become known, over which loss is counted: enough that one of them is not yet beyond the threshold.
 const PERIOD: Duration = Duration::from_millis(20);
-const PERIOD_PACKETS: u32 = 200;
+const PERIOD_PACKETS: u64 = 200;
 /// Silence that is not a rate but the want of something to send.
 const PAUSE: Duration = Duration::from_millis(5);
 /// Periods after the rate was lowered in which what is sent again was mostly lost before.
 const PERIODS_OF_AFTERMATH: u32 = 4;
 /// Periods over which loss is averaged: a few hundred packets say little about two of a hundred.
 const AVERAGED_PERIODS: f64 = 4.0;
+/// Part of what was sent that counts as delivered at least: a rate falls by no more than half at once, as a node that has lost its
+/// memory looks like a link that loses everything.
+const LEAST_DELIVERED: f64 = 0.5;
 /// How much more than the loss that no lower rate cures is taken for chance.
 const CHANCE: f64 = 2.0;
 
@@ -55,14 +59,23 @@ impl Bucket {
     }
 }
 
-/// Transmissions since a moment.
+/// What was sent since a moment, and what has become known since. Repetitions are no measure of loss: at the end of a round, nothing
+/// else is sent.
 #[derive(Clone, Debug, Default)]
 struct Period {
     /// Later by the pauses since.
     began: Time,
-    latest: Time,
-    sent: u32,
-    repeated: u32,
+    sent_bytes: u64,
+    before: Tally,
+}
+
+impl Period {
+    /// What has become of how many packets, and the part of them that was lost.
+    fn outcome(&self, now: Tally) -> (u64, f64) {
+        let lost = now.lost - self.before.lost;
+        let known = lost + now.arrived - self.before.arrived;
+        (known, lost as f64 / known.max(1) as f64)
+    }
 }
 
 /// What is known about loss from having lowered the rate.
@@ -123,6 +136,8 @@ pub(super) struct Pace {
     /// What congestion has lowered the rate to.
     ceiling: Option<Ceiling>,
     delivery: Delivery,
+    /// When something was sent last.
+    latest: Time,
     period: Period,
     losses: Losses,
     /// Times that the rate was lowered.
@@ -140,6 +155,7 @@ impl Pace {
             most_bps,
             ceiling: None,
             delivery: Delivery::default(),
+            latest: Time::default(),
             period: Period::default(),
             losses: Losses::default(),
             congestions: 0,
@@ -199,38 +215,43 @@ impl Pace {
         rate.is_some()
     }
 
-    fn note_sent(&mut self, bytes: usize, is_repetition: bool, now: Time) {
+    fn note_sent(&mut self, bytes: usize, tally: Tally, now: Time) {
+        let pause = self.pause(now);
+        self.period.began = self.period.began.plus(pause);
+        self.delivery.note_pause(pause);
+        self.latest = now;
         if self.take(bytes, now) {
             self.delivery.note_sent(bytes);
         }
-        let pause = now.since(self.period.latest);
-        if pause > PAUSE {
-            self.period.began = self.period.began.plus(pause);
+        self.period.sent_bytes += bytes as u64;
+        let (known, loss) = self.period.outcome(tally);
+        if known >= PERIOD_PACKETS && now.since(self.period.began) >= PERIOD {
+            self.judge(loss, now);
+            self.period = Period { began: now, sent_bytes: 0, before: tally };
         }
-        self.period.latest = now;
-        self.period.sent += 1;
-        self.period.repeated += u32::from(is_repetition);
-        if self.period.sent >= PERIOD_PACKETS && now.since(self.period.began) >= PERIOD {
-            self.judge(bytes, now);
-            self.period = Period { began: now, latest: now, ..Period::default() };
-        }
+    }
+
+    /// How long nothing has been sent for want of something to send; what the rate had forbidden is no pause.
+    fn pause(&self, now: Time) -> Duration {
+        let might_have = self.latest.max(Time(self.bucket.full_at_ns / 1000));
+        let pause = now.since(might_have.min(now));
+        if pause > PAUSE { pause } else { Duration::ZERO }
     }
 
     /// Lowers the rate after a period with loss; where that is of no use, it is as before.
-    fn judge(&mut self, bytes: usize, now: Time) {
-        let loss = f64::from(self.period.repeated) / f64::from(self.period.sent);
+    fn judge(&mut self, loss: f64, now: Time) {
         match self.losses.judge(loss) {
             Judgement::Acceptable => {}
             Judgement::LoweredInVain => self.ceiling = None,
-            Judgement::TooHigh => self.lower(loss, bytes, now),
+            Judgement::TooHigh => self.lower(loss, now),
         }
     }
 
-    fn lower(&mut self, loss: f64, bytes: usize, now: Time) {
+    fn lower(&mut self, loss: f64, now: Time) {
         let seconds = now.since(self.period.began).as_secs_f64();
-        let sent_bps = f64::from(self.period.sent) * bytes as f64 * 8.0 / seconds;
+        let sent_bps = self.period.sent_bytes as f64 * 8.0 / seconds;
         let granted = self.request.granted_bps().unwrap_or(self.most_bps).min(self.most_bps);
-        let delivered = sent_bps * (1.0 - loss);
+        let delivered = sent_bps * (1.0 - loss).max(LEAST_DELIVERED);
         self.ceiling = Some(Ceiling::after_loss(delivered, granted as f64, now));
         let loss_ppm = (loss * 1e6) as u32;
         self.report(Congestion { delivered_bps: delivered as u64, loss_ppm }, now);
@@ -291,12 +312,13 @@ impl Worker {
         (stream.unsent().saturating_add(count), round.unwrap_or(self.next_round))
     }
 
-    pub(super) fn note_pace(&mut self, index: usize, len: usize, is_repetition: bool, now: Time) {
+    pub(super) fn note_pace(&mut self, index: usize, len: usize, now: Time) {
         let stream = &mut self.streams[index];
         let (version, is_home) = (stream.ip_version(), stream.is_home());
+        let tally = stream.recovery.tally();
         // What is sent elsewhere is nothing that would have to be made up for at home.
         if let Some(pace) = stream.pace.as_mut().filter(|_| is_home) {
-            pace.note_sent(cable_len(len - HEADER_LEN, version), is_repetition, now);
+            pace.note_sent(cable_len(len - HEADER_LEN, version), tally, now);
         }
     }
 

@@ -47,7 +47,7 @@ impl Worker {
                 self.counters.contributions += 1;
                 self.counters.repetitions += u64::from(is_repetition);
                 let len = self.write_contribution(index, position, is_repetition, now, buffer)?;
-                self.note_pace(index, len, is_repetition, now);
+                self.note_pace(index, len, now);
                 len
             }
         };
