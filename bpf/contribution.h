@@ -191,7 +191,7 @@ static __always_inline enum verdict contribute(struct arrival *arrival) {
     if (find_entry(arrival, &deposit))
         return MALFORMED;
     if (lock(&deposit.entry->lock))
-        return OVER_QUOTA;
+        return CONTENDED;
     enum verdict verdict = hide_verdict(judge(deposit.entry, &deposit, arrival->sender), &deposit);
     verdict = hide_verdict(apply(&deposit, verdict), &deposit);
     if (verdict == FIRST || verdict == ADDED)
@@ -228,7 +228,7 @@ static __always_inline enum verdict store_result(struct arrival *arrival) {
     if (find_entry(arrival, &deposit))
         return MALFORMED;
     if (lock(&deposit.entry->lock))
-        return OVER_QUOTA;
+        return CONTENDED;
     enum verdict verdict =
         sum(&deposit) != deposit.promised ? DAMAGED : judge_result(deposit.entry, &deposit);
     if (verdict == RESULT_STORED) {

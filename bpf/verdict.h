@@ -11,6 +11,7 @@ enum verdict {
     FOREIGN,
     BAD_CONTRIBUTOR,
     OVER_QUOTA,
+    CONTENDED,
     DAMAGED,
     FIRST,
     ADDED,

@@ -14,6 +14,8 @@ pub enum Verdict {
     BadContributor,
     /// More bytes than the job's quota allows.
     OverQuota,
+    /// Another CPU was at the packet's entry for too long.
+    Contended,
     /// The check does not match.
     Damaged,
     /// First contribution to its fragment.
@@ -50,11 +52,12 @@ pub enum Verdict {
 
 impl Verdict {
     /// Every verdict, in numeric order.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Malformed,
         Self::Foreign,
         Self::BadContributor,
         Self::OverQuota,
+        Self::Contended,
         Self::Damaged,
         Self::First,
         Self::Added,
@@ -81,6 +84,7 @@ impl Verdict {
             Self::Foreign => "foreign",
             Self::BadContributor => "bad_contributor",
             Self::OverQuota => "over_quota",
+            Self::Contended => "contended",
             Self::Damaged => "damaged",
             Self::First => "first",
             Self::Added => "added",

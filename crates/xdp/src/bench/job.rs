@@ -305,7 +305,7 @@ mod tests {
             take_all_locks(&job, 1);
             run();
             assert_eq!(job.summed().expect("counters"), 0);
-            assert_eq!(job.xdp.counter(Verdict::OverQuota).expect("counters"), 1);
+            assert_eq!(job.xdp.counter(Verdict::Contended).expect("counters"), 1);
             take_all_locks(&job, 0);
             run();
             assert_eq!(job.summed().expect("counters"), 1);
