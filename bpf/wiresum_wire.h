@@ -174,6 +174,9 @@
 #define WIRESUM_READY_DELIVERED_BPS_WORD 4
 /* Packets lost in that period, in parts per million of those sent; else 0. */
 #define WIRESUM_READY_LOSS_PPM_WORD 6
+/* When the child began, in sixteenths of a second since 1970; numbers of an earlier epoch are late (serial
+ * arithmetic). */
+#define WIRESUM_READY_EPOCH_WORD 7
 /* Words in the payload. */
 #define WIRESUM_READY_WORDS 8
 
@@ -184,6 +187,9 @@
 #define WIRESUM_RATE_SEQUENCE_WORD 1
 /* What the child may send at, in bit/s on the wire, high word first. */
 #define WIRESUM_RATE_GRANTED_BPS_WORD 2
+/* When the node began, in sixteenths of a second since 1970; numbers of an earlier epoch are late (serial
+ * arithmetic). */
+#define WIRESUM_RATE_EPOCH_WORD 4
 /* Words in the payload. */
 #define WIRESUM_RATE_WORDS 8
 

@@ -99,6 +99,9 @@ READY_MOST_BPS_WORD: Final = 2
 READY_DELIVERED_BPS_WORD: Final = 4
 # Packets lost in that period, in parts per million of those sent; else 0.
 READY_LOSS_PPM_WORD: Final = 6
+# When the child began, in sixteenths of a second since 1970; numbers of an earlier
+# epoch are late (serial arithmetic).
+READY_EPOCH_WORD: Final = 7
 # Words in the payload.
 READY_WORDS: Final = 8
 
@@ -110,6 +113,9 @@ RATE_ACKNOWLEDGED_WORD: Final = 0
 RATE_SEQUENCE_WORD: Final = 1
 # What the child may send at, in bit/s on the wire, high word first.
 RATE_GRANTED_BPS_WORD: Final = 2
+# When the node began, in sixteenths of a second since 1970; numbers of an earlier epoch
+# are late (serial arithmetic).
+RATE_EPOCH_WORD: Final = 4
 # Words in the payload.
 RATE_WORDS: Final = 8
 

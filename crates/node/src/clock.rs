@@ -1,6 +1,6 @@
-//! The only clock: monotonic, in the protocol's unit.
+//! The only clock: monotonic, in the protocol's unit. The wall's only tells lives of a process apart.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::time::Timespec;
 use wiresum_protocol::Time;
@@ -21,6 +21,12 @@ impl Clock {
     pub fn now(&self) -> Time {
         Time(u64::try_from(self.0.elapsed().as_micros()).unwrap_or(u64::MAX))
     }
+}
+
+/// Time since 1970; nothing on a machine whose clock is before that.
+#[must_use]
+pub fn unix_time() -> Duration {
+    SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default()
 }
 
 /// CPU time that the calling thread has used.

@@ -105,6 +105,8 @@ pub mod ready {
         pub const DELIVERED_BPS_WORD: usize = 4;
         /// Packets lost in that period, in parts per million of those sent; else 0.
         pub const LOSS_PPM_WORD: usize = 6;
+        /// When the child began, in sixteenths of a second since 1970; numbers of an earlier epoch are late (serial arithmetic).
+        pub const EPOCH_WORD: usize = 7;
         /// Words in the payload.
         pub const WORDS: usize = 8;
     }
@@ -131,6 +133,8 @@ pub mod rate {
         pub const SEQUENCE_WORD: usize = 1;
         /// What the child may send at, in bit/s on the wire, high word first.
         pub const GRANTED_BPS_WORD: usize = 2;
+        /// When the node began, in sixteenths of a second since 1970; numbers of an earlier epoch are late (serial arithmetic).
+        pub const EPOCH_WORD: usize = 4;
         /// Words in the payload.
         pub const WORDS: usize = 8;
     }

@@ -20,7 +20,7 @@ use std::time::Duration;
 use wiresum_wire::{FragmentId, MAX_PACKET, NodeId, Packet, Round, SubModelId};
 
 use crate::plan::{Child, SubModel};
-use crate::rates::{Bounds, Negotiator, Results};
+use crate::rates::{Bounds, Epoch, Negotiator, Results};
 use crate::rng::Rng;
 use crate::worker::SwitchOver;
 use crate::{
@@ -114,7 +114,7 @@ impl Cluster {
             address: n.address,
             aggregator: Aggregator::new(&plan, NodeId(n.id)),
             transmitter: transmitter(&plan, NodeId(n.id), first),
-            negotiator: negotiator(&plan, n),
+            negotiator: negotiator(&plan, n, Epoch::default()),
             is_dead: false,
         };
         let nodes = plan.nodes.iter().map(node).collect();
@@ -447,13 +447,13 @@ impl Cluster {
 }
 
 /// Shares what the plan says of a node's links.
-fn negotiator(plan: &Plan, node: &crate::plan::Node) -> Negotiator {
+fn negotiator(plan: &Plan, node: &crate::plan::Node, epoch: Epoch) -> Negotiator {
     let bounds = Bounds {
         ingress_bps: node.ingress_bps,
         egress_bps: node.egress_bps,
         results: Results::Here,
     };
-    let mut negotiator = Negotiator::new(NodeId(node.id), bounds);
+    let mut negotiator = Negotiator::new(NodeId(node.id), bounds).begun_at(epoch);
     negotiator.handle_job(plan);
     negotiator
 }

@@ -47,8 +47,12 @@ impl Cluster {
     pub(super) fn revive(&mut self, node: u16) {
         let aggregator = Aggregator::new(&self.plan, NodeId(node));
         let transmitter = transmitter(&self.plan, NodeId(node), self.first);
+        let epoch = Epoch::at(Duration::from_micros(self.now().0));
+        let planned = self.plan.node(NodeId(node)).expect("a node of the plan");
+        let negotiator = negotiator(&self.plan, planned, epoch);
         let node = &mut self.nodes[usize::from(node)];
         (node.aggregator, node.transmitter, node.is_dead) = (aggregator, transmitter, false);
+        node.negotiator = negotiator;
     }
 
     /// A worker leaves a node that lives.

@@ -4,6 +4,7 @@
 //! | file | what it decides |
 //! | --- | --- |
 //! | `allocation` | who may send how fast, given who sends |
+//! | `latest` | which of two notifications counts |
 //! | `request` | what a child tells its parent, and until when |
 //! | `negotiator` | a node between its children and its parents |
 //! | `delivery` | what of a child's values the network delivers, and how long they wait |
@@ -12,6 +13,7 @@
 mod allocation;
 mod ceiling;
 mod delivery;
+mod latest;
 mod negotiator;
 mod request;
 #[cfg(test)]
@@ -22,6 +24,7 @@ mod virtual_time;
 pub use allocation::{Bounds, Demands, Results, allocate, sum_rate};
 pub(crate) use ceiling::Ceiling;
 pub(crate) use delivery::{Delivery, PULSE, Sign};
+pub use latest::Epoch;
 pub use negotiator::Negotiator;
 pub use request::{Congestion, Latencies, Notice, Request};
 

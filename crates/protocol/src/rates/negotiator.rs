@@ -8,6 +8,7 @@ use wiresum_wire::{
 };
 
 use super::allocation::{Bounds, Demands, allocate, sum_rate};
+use super::latest::{Epoch, Latest, Novelty};
 use super::request::{Latencies, Notice, Period, Request};
 use super::usable_bps;
 use crate::aggregator::Membership;
@@ -22,8 +23,7 @@ const WORTH_TELLING: u64 = 64;
 #[derive(Clone, Debug, Default)]
 struct ChildState {
     address: Option<SocketAddr>,
-    /// Of its latest notification; 0 before the first.
-    sequence: u32,
+    latest: Latest,
     is_sending: bool,
     round: Round,
     most_bps: u64,
@@ -59,6 +59,7 @@ struct Tree {
 /// See the module.
 pub struct Negotiator {
     node: NodeId,
+    epoch: Epoch,
     /// What the operator says of the node's links.
     given: Bounds,
     /// What is shared: as given, else the narrowest that a plan says.
@@ -86,12 +87,19 @@ impl Negotiator {
     pub fn new(node: NodeId, given: Bounds) -> Self {
         Self {
             node,
+            epoch: Epoch::default(),
             given,
             bounds: given,
             trees: Vec::new(),
             is_stale: false,
             counters: Counters::default(),
         }
+    }
+
+    /// The node has begun at `epoch`. To be said before any job is.
+    #[must_use]
+    pub fn begun_at(self, epoch: Epoch) -> Self {
+        Self { epoch, ..self }
     }
 
     fn tree(&mut self, packet: &Packet) -> Option<&mut Tree> {
@@ -111,16 +119,16 @@ impl Negotiator {
             return;
         };
         let sequence = word(packet.payload, ready::SEQUENCE_WORD);
-        let age = child.sequence.wrapping_sub(sequence) as i32;
-        if child.sequence != 0 && age > 0 {
+        let epoch = Epoch(word(packet.payload, ready::EPOCH_WORD));
+        let novelty = child.latest.take(epoch, sequence, now);
+        if novelty == Novelty::Late {
             self.counters.late_readies += 1;
             return;
         }
         child.awaits_answer = true;
-        if child.sequence != sequence {
+        if novelty == Novelty::New {
             let demand = Demand::from_wire(word(packet.payload, ready::DEMAND_WORD));
             let was_sending = child.is_sending;
-            child.sequence = sequence;
             child.is_sending = demand == Some(Demand::Sending);
             let period = if was_sending { Period::Update } else { Period::Initialization };
             child.asked = child.is_sending.then_some((now, period));
@@ -163,7 +171,8 @@ impl Negotiator {
         child.rate_sequence = child.rate_sequence.wrapping_add(1);
         let payload = &mut buffer[HEADER_LEN..][..4 * rate::WORDS];
         payload.fill(0);
-        set_word(payload, rate::ACKNOWLEDGED_WORD, child.sequence);
+        set_word(payload, rate::EPOCH_WORD, self.epoch.0);
+        set_word(payload, rate::ACKNOWLEDGED_WORD, child.latest.sequence());
         set_word(payload, rate::SEQUENCE_WORD, child.rate_sequence);
         set_double_word(payload, rate::GRANTED_BPS_WORD, child.told_bps.unwrap_or(0));
         let draft = Draft {
@@ -188,12 +197,12 @@ impl ControlHalf for Negotiator {
         let narrowest = |given: Option<u64>, now: Option<u64>, planned: Option<u64>| {
             given.or_else(|| now.into_iter().chain(planned.map(usable_bps)).min())
         };
-        let Self { node, given, bounds, trees, .. } = self;
+        let Self { node, epoch, given, bounds, trees, .. } = self;
         bounds.ingress_bps = narrowest(given.ingress_bps, bounds.ingress_bps, here.ingress_bps);
         bounds.egress_bps = narrowest(given.egress_bps, bounds.egress_bps, here.egress_bps);
         trees.retain(|tree| tree.job != plan.job_id());
         let negotiated = plan.sub_models.iter().filter(|s| s.is_negotiated(plan));
-        trees.extend(negotiated.filter_map(|s| Tree::new(plan, s, *node)));
+        trees.extend(negotiated.filter_map(|s| Tree::new(plan, s, *node, *epoch)));
     }
 
     fn handle_membership(&mut self, job: JobId, membership: &Membership, _now: Time) {
@@ -253,11 +262,11 @@ impl ControlHalf for Negotiator {
 }
 
 impl Tree {
-    fn new(plan: &Plan, sub_model: &SubModel, node: NodeId) -> Option<Self> {
+    fn new(plan: &Plan, sub_model: &SubModel, node: NodeId, epoch: Epoch) -> Option<Self> {
         let place = sub_model.place(node)?;
         let upward = sub_model.parent_of(Child::Node(node.0)).and_then(|(above, contributor)| {
             let address = plan.node(above)?.address;
-            Some(Upward { node: above, address, contributor, request: Request::default() })
+            Some(Upward { node: above, address, contributor, request: Request::of(epoch) })
         });
         Some(Self {
             job: plan.job_id(),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use wiresum_wire::Round;
 use wiresum_wire::control::{Demand, double_word, rate, ready, set_double_word, set_word, word};
 
+use super::latest::{Epoch, Latest, Novelty};
 use crate::Time;
 
 /// First pause before a notification is repeated: several round trips of a data centre, and beyond what a busy host's scheduler takes.
@@ -93,6 +94,7 @@ impl Latencies {
 pub struct Request {
     notice: Option<Notice>,
     congestion: Congestion,
+    epoch: Epoch,
     /// Of the latest notification; 0 before the first.
     sequence: u32,
     /// When to say it (again).
@@ -103,7 +105,7 @@ pub struct Request {
     /// When the child began to send without a rate.
     waiting_since: Option<Time>,
     granted_bps: Option<u64>,
-    rate_sequence: Option<u32>,
+    latest_rate: Latest,
     /// When the latest notification was due first, and what it is part of, until it is acknowledged.
     asked: Option<(Time, Period)>,
     /// How long answers took.
@@ -115,18 +117,16 @@ pub struct Request {
 }
 
 impl Request {
-    /// Forgets what was said and granted, but not what was counted.
-    pub fn restart(&mut self) {
-        let Self { unanswered, rates, latencies, .. } = *self;
-        *self = Self { unanswered, rates, latencies, ..Self::default() };
+    /// Of a child that has begun at `epoch`.
+    #[must_use]
+    pub fn of(epoch: Epoch) -> Self {
+        Self { epoch, ..Self::default() }
     }
 
-    /// Forgets what was granted, as another process may answer now, which counts its rates anew. The parent may be the old one, so
-    /// notifications are counted on.
-    pub fn meet_anew(&mut self) {
-        let sequence = self.sequence;
-        self.restart();
-        self.sequence = sequence;
+    /// Forgets what was said and granted. What was counted stays, and notifications are counted on, as the parent may remember them.
+    pub fn restart(&mut self) {
+        let Self { unanswered, rates, latencies, epoch, sequence, .. } = *self;
+        *self = Self { unanswered, rates, latencies, epoch, sequence, ..Self::default() };
     }
 
     /// Says something new; what is said already is not repeated.
@@ -209,17 +209,17 @@ impl Request {
         set_double_word(payload, ready::MOST_BPS_WORD, notice.most_bps);
         set_double_word(payload, ready::DELIVERED_BPS_WORD, self.congestion.delivered_bps);
         set_word(payload, ready::LOSS_PPM_WORD, self.congestion.loss_ppm);
+        set_word(payload, ready::EPOCH_WORD, self.epoch.0);
         Some(notice.round)
     }
 
     /// Takes a rate over, unless a later one is here.
     pub fn handle_rate(&mut self, payload: &[u8], now: Time) {
         let sequence = word(payload, rate::SEQUENCE_WORD);
-        let is_late = |last: u32| (sequence.wrapping_sub(last) as i32) < 0;
-        if self.rate_sequence.is_some_and(is_late) {
+        let epoch = Epoch(word(payload, rate::EPOCH_WORD));
+        if self.latest_rate.take(epoch, sequence, now) == Novelty::Late {
             return;
         }
-        self.rate_sequence = Some(sequence);
         self.rates += 1;
         if word(payload, rate::ACKNOWLEDGED_WORD) == self.sequence {
             self.is_acknowledged = true;

@@ -164,7 +164,7 @@ impl Pace {
 
     /// The worker is home again: what was measured and granted before says nothing.
     pub fn begin_anew(&mut self) {
-        self.request.meet_anew();
+        self.request.restart();
         (self.bucket, self.ceiling) = (Bucket::default(), None);
         (self.delivery, self.period) = (Delivery::default(), Period::default());
         self.losses = Losses::default();

@@ -12,6 +12,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use wiresum_node::af_xdp;
+use wiresum_node::clock::unix_time;
 use wiresum_node::daemon::Daemon;
 use wiresum_node::kernel::Kernel;
 use wiresum_node::server::Server;
@@ -19,7 +20,7 @@ use wiresum_node::service::{self, Orders};
 use wiresum_node::takeover::Upgrade;
 use wiresum_node::tcp::TcpServer;
 use wiresum_protocol::plan::Engine;
-use wiresum_protocol::rates::{Bounds, Negotiator, Results, usable_bps};
+use wiresum_protocol::rates::{Bounds, Epoch, Negotiator, Results, usable_bps};
 use wiresum_protocol::{ControlHalf, Plan};
 use wiresum_wire::NodeId;
 use wiresum_xdp::AfXdp;
@@ -110,7 +111,8 @@ fn negotiator(arguments: &Arguments, plans: &[Plan]) -> Negotiator {
         egress_bps: arguments.egress_bps.map(usable_bps),
         results: Results::Here,
     };
-    let mut negotiator = Negotiator::new(NodeId(arguments.node), bounds);
+    let negotiator = Negotiator::new(NodeId(arguments.node), bounds);
+    let mut negotiator = negotiator.begun_at(Epoch::at(unix_time()));
     plans.iter().for_each(|plan| negotiator.handle_job(plan));
     negotiator
 }
