@@ -31,14 +31,15 @@ PRIVATE_DEPENDENCIES = {"pyo3": "python", "libbpf-rs": "xdp", "libbpf-sys": "xdp
 ALLOWED_PACKAGES = {
     "errors": set(),
     "wire": set(),
-    "plan": {"errors", "wire", "_native"},
+    "picture": {"errors"},
+    "plan": {"picture", "errors", "wire", "_native"},
     "torch": {"errors", "wire", "plan", "_native"},
     "testbed": {"errors", "wire", "plan", "_native"},
-    "sim": {"errors", "wire", "plan", "_native"},
+    "sim": {"picture", "errors", "wire", "plan", "_native"},
     "training": {"errors"},
-    "bench": {"training", "errors", "wire", "plan", "sim", "testbed", "torch", "_native"},
-    "demo": {"training", "errors", "wire", "plan", "testbed", "torch", "bench", "_native"},
-    "reproduce": {"errors", "wire", "plan", "testbed", "torch", "bench", "demo", "_native"},
+    "bench": {"picture", "training", "errors", "wire", "plan", "sim", "testbed", "torch", "_native"},
+    "demo": {"picture", "training", "errors", "wire", "plan", "testbed", "torch", "bench", "_native"},
+    "reproduce": {"picture", "errors", "wire", "plan", "testbed", "torch", "bench", "demo", "_native"},
     "cli": {"errors", "wire", "plan", "sim", "testbed", "torch", "bench", "demo", "reproduce", "_native"},
 }
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from wiresum.bench.result import Report, Result
-from wiresum.errors import SupportError
+from wiresum.picture import picture
 
 VALUE_BITS = 32
 
@@ -25,7 +25,6 @@ PICTURES: dict[str, tuple[str, str, str, str, Callable[[Result], float | None]]]
 }  # fmt: skip
 """By file name: kind of result, quantity on the x axis, both labels, and the y value."""
 SIZE_INCHES = (6, 4)
-DOTS_PER_INCH = 120
 
 
 def draw(report: Report, folder: Path) -> list[Path]:
@@ -60,20 +59,11 @@ def draw_one(report: Report, name: str, path: Path) -> None:
     Raises:
         SupportError: matplotlib is not installed.
     """
-    try:
-        import matplotlib as mpl
-    except ImportError:
-        raise SupportError("drawing needs matplotlib; install it with `pip install matplotlib`") from None
-    mpl.use("agg")
-    import matplotlib.pyplot as plt
-
     _, _, x_label, y_label, _ = PICTURES[name]
-    figure, axes = plt.subplots(figsize=SIZE_INCHES, layout="constrained")
-    for engine, points in curves(report, name).items():
-        axes.plot([x for x, _ in points], [y for _, y in points], marker="o", label=engine)
-    axes.set(xlabel=x_label, ylabel=y_label)
-    axes.set_ylim(bottom=0)
-    axes.grid(alpha=0.3)
-    axes.legend()
-    figure.savefig(path, dpi=DOTS_PER_INCH)
-    plt.close(figure)
+    with picture(path, figsize=SIZE_INCHES) as (_, axes):
+        for engine, points in curves(report, name).items():
+            axes.plot([x for x, _ in points], [y for _, y in points], marker="o", label=engine)
+        axes.set(xlabel=x_label, ylabel=y_label)
+        axes.set_ylim(bottom=0)
+        axes.grid(alpha=0.3)
+        axes.legend()

@@ -21,7 +21,7 @@ import torch
 from wiresum.bench.baselines.push_pull import PushPull
 
 PATIENCE = timedelta(seconds=120)
-"""For each collective, an order of magnitude beyond the slowest that was seen: a benchmark ends with an error rather than never."""
+"""For each collective: an order of magnitude beyond the slowest that was seen. A benchmark ends with an error then."""
 
 Reduce = Callable[[torch.Tensor], Any]
 """Replaces a tensor by the sum of all ranks."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from wiresum.errors import SupportError
+from wiresum.picture import picture
 
-DPI = 150
 GROUP_WIDTH = 0.84
 """Of the distance between two groups of bars."""
 
@@ -31,26 +30,17 @@ def draw(
     Raises:
         SupportError: matplotlib is not installed.
     """
-    try:
-        import matplotlib as mpl
-    except ImportError:
-        raise SupportError("drawing needs matplotlib; install it with `pip install matplotlib`") from None
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
     width = GROUP_WIDTH / len(bars)
-    figure, axes = plt.subplots(figsize=(max(6.0, 1.6 * len(groups) + 2), 3.6))
-    for index, (name, values) in enumerate(bars.items()):
-        centres = [group + (index - (len(bars) - 1) / 2) * width for group in range(len(groups))]
-        axes.bar(centres, values, width * 0.92, label=name)
-        if name in bounds:
-            axes.hlines(
-                bounds[name], [c - width / 2 for c in centres], [c + width / 2 for c in centres], colors="black"
-            )
-    axes.set(ylabel=ylabel, xticks=range(len(groups)), xticklabels=groups, ylim=(0, None))
-    # Above the axes, where no bar is.
-    axes.legend(frameon=False, fontsize=8, ncols=min(4, len(bars)), loc="lower center", bbox_to_anchor=(0.5, 1.0))
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.tight_layout()
-    figure.savefig(path, dpi=DPI)
-    plt.close(figure)
+    size = (max(6.0, 1.6 * len(groups) + 2), 3.6)
+    with picture(path, figsize=size) as (_, axes):
+        for index, (name, values) in enumerate(bars.items()):
+            centres = [group + (index - (len(bars) - 1) / 2) * width for group in range(len(groups))]
+            axes.bar(centres, values, width * 0.92, label=name)
+            if name in bounds:
+                axes.hlines(
+                    bounds[name], [c - width / 2 for c in centres], [c + width / 2 for c in centres], colors="black"
+                )
+        axes.set(ylabel=ylabel, xticks=range(len(groups)), xticklabels=groups, ylim=(0, None))
+        # Above the axes, where no bar is.
+        axes.legend(frameon=False, fontsize=8, ncols=min(4, len(bars)), loc="lower center", bbox_to_anchor=(0.5, 1.0))
+        axes.spines[["top", "right"]].set_visible(False)

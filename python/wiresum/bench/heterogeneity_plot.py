@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from wiresum.bench.result import Report
-from wiresum.errors import SupportError
+from wiresum.picture import picture
 
 COLUMN_INCHES, ROW_INCHES = 4.2, 2.6
-DPI = 120
 MEGA = 1e6
 
 
@@ -23,27 +22,18 @@ def draw(report: Report, path: Path) -> None:
     Raises:
         SupportError: matplotlib is not installed.
     """
-    try:
-        import matplotlib as mpl
-    except ImportError:
-        raise SupportError("drawing needs matplotlib; install it with `pip install matplotlib`") from None
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
     count = len(report.results)
     size = (COLUMN_INCHES * count, 2 * ROW_INCHES)
-    figure, axes = plt.subplots(2, count, figsize=size, sharex=True, sharey=True, squeeze=False, layout="constrained")
-    for column, result in enumerate(report.results):
-        above, below = axes[0][column], axes[1][column]
-        _lines(above, {host: _corners(spans) for host, spans in result.extra["predicted_bps"].items()})
-        _lines(below, result.extra["measured_bps"])
-        above.set(title=f"{result.name}: predicted {result.extra['bound_s']:.2f} s")
-        below.set(title=f"measured {result.runs[-1]:.2f} s", xlabel="time (s)")
-    for row in axes:
-        row[0].set(ylabel="sends (Mbit/s)", xlim=(0, None), ylim=(0, None))
-    axes[0][-1].legend(fontsize=7, frameon=False)
-    figure.savefig(path, dpi=DPI)
-    plt.close(figure)
+    with picture(path, 2, count, figsize=size, sharex=True, sharey=True, squeeze=False) as (_, axes):
+        for column, result in enumerate(report.results):
+            above, below = axes[0][column], axes[1][column]
+            _lines(above, {host: _corners(spans) for host, spans in result.extra["predicted_bps"].items()})
+            _lines(below, result.extra["measured_bps"])
+            above.set(title=f"{result.name}: predicted {result.extra['bound_s']:.2f} s")
+            below.set(title=f"measured {result.runs[-1]:.2f} s", xlabel="time (s)")
+        for row in axes:
+            row[0].set(ylabel="sends (Mbit/s)", xlim=(0, None), ylim=(0, None))
+        axes[0][-1].legend(fontsize=7, frameon=False)
 
 
 def _lines(axes: Any, points: dict[str, list[tuple[float, float]]]) -> None:

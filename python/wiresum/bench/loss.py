@@ -16,7 +16,8 @@ from typing import Any
 
 from wiresum.bench.allreduce_worker import Task
 from wiresum.bench.result import Ratio, Report, Result
-from wiresum.errors import SupportError, TestbedError
+from wiresum.errors import TestbedError
+from wiresum.picture import picture
 from wiresum.plan import Job, PlanOptions, Topology, plan, star, xagg
 from wiresum.plan.aggregation_plan import Engine, Policy
 from wiresum.testbed import Testbed, run_or_fail
@@ -169,27 +170,17 @@ def draw(report: Report, folder: Path) -> Path:
     Raises:
         SupportError: matplotlib is not installed.
     """
-    try:
-        import matplotlib as mpl
-    except ImportError:
-        raise SupportError("drawing needs matplotlib; install it with `pip install matplotlib`") from None
-    mpl.use("agg")
-    import matplotlib.pyplot as plt
-
-    folder.mkdir(parents=True, exist_ok=True)
     names = list(dict.fromkeys(str(result.extra["topology"]) for result in report.results))
-    figure, pictures = plt.subplots(1, len(names), squeeze=False, layout="constrained", figsize=(5 * len(names), 4))
-    for axes, name in zip(pictures[0], names, strict=True):
-        lines: dict[str, list[tuple[float, float]]] = {}
-        for result in (result for result in report.results if result.extra["topology"] == name):
-            lines.setdefault(str(result.extra["line"]), []).append((100 * result.extra["loss"], result.median))
-        for line, points in lines.items():
-            axes.plot([x for x, _ in points], [y for _, y in points], marker="o", label=line)
-        axes.set(title=name, xlabel="% lost on each link", ylabel="Mbit/s of gradient")
-        axes.set_xscale("symlog", linthresh=1e-2)
-        axes.set_ylim(bottom=0)
-        axes.legend()
     path = folder / PICTURE
-    figure.savefig(path)
-    plt.close(figure)
+    with picture(path, 1, len(names), squeeze=False, figsize=(5 * len(names), 4)) as (_, pictures):
+        for axes, name in zip(pictures[0], names, strict=True):
+            lines: dict[str, list[tuple[float, float]]] = {}
+            for result in (result for result in report.results if result.extra["topology"] == name):
+                lines.setdefault(str(result.extra["line"]), []).append((100 * result.extra["loss"], result.median))
+            for line, points in lines.items():
+                axes.plot([x for x, _ in points], [y for _, y in points], marker="o", label=line)
+            axes.set(title=name, xlabel="% lost on each link", ylabel="Mbit/s of gradient")
+            axes.set_xscale("symlog", linthresh=1e-2)
+            axes.set_ylim(bottom=0)
+            axes.legend()
     return path

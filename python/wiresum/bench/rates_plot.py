@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from wiresum.bench.result import Report
-from wiresum.errors import SupportError
+from wiresum.picture import picture
 
 SIZE_INCHES = (6, 4)
-DOTS_PER_INCH = 120
 MEGA = 1e6
 
 
@@ -22,33 +21,24 @@ def draw(report: Report, path: Path) -> None:
     Raises:
         SupportError: matplotlib is not installed.
     """
-    try:
-        import matplotlib as mpl
-    except ImportError:
-        raise SupportError("drawing needs matplotlib; install it with `pip install matplotlib`") from None
-    mpl.use("agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=SIZE_INCHES, layout="constrained")
-    end_s = 0.0
-    for result in (result for result in report.results if "sent_bps" in result.extra):
-        samples = result.extra["sent_bps"]["all"]
-        label = "kernel TCP" if result.extra["engine"] == "tcp" else f"Wiresum ({result.extra['engine']})"
-        axes.plot([at for at, _ in samples], [bps / MEGA for _, bps in samples], label=label, linewidth=1)
-        end_s = max(end_s, samples[-1][0])
-    falls_s = report.parameters["falls_s"]
-    rises_s = falls_s + report.parameters["lasts_s"]
-    wide, narrow = report.parameters["wide_bps"] / MEGA, report.parameters["narrow_bps"] / MEGA
-    link = [
-        (0.0, wide),
-        (falls_s, wide),
-        (falls_s, narrow),
-        (rises_s, narrow),
-        (rises_s, wide),
-        (max(end_s, rises_s), wide),
-    ]
-    axes.plot(*zip(*link, strict=True), label="the server's link", color="black", linestyle="dashed", linewidth=1)
-    axes.set(xlabel="time (s)", ylabel="all workers send (Mbit/s)", xlim=(0, None), ylim=(0, None))
-    axes.legend(frameon=False)
-    figure.savefig(path, dpi=DOTS_PER_INCH)
-    plt.close(figure)
+    with picture(path, figsize=SIZE_INCHES) as (_, axes):
+        end_s = 0.0
+        for result in (result for result in report.results if "sent_bps" in result.extra):
+            samples = result.extra["sent_bps"]["all"]
+            label = "kernel TCP" if result.extra["engine"] == "tcp" else f"Wiresum ({result.extra['engine']})"
+            axes.plot([at for at, _ in samples], [bps / MEGA for _, bps in samples], label=label, linewidth=1)
+            end_s = max(end_s, samples[-1][0])
+        falls_s = report.parameters["falls_s"]
+        rises_s = falls_s + report.parameters["lasts_s"]
+        wide, narrow = report.parameters["wide_bps"] / MEGA, report.parameters["narrow_bps"] / MEGA
+        link = [
+            (0.0, wide),
+            (falls_s, wide),
+            (falls_s, narrow),
+            (rises_s, narrow),
+            (rises_s, wide),
+            (max(end_s, rises_s), wide),
+        ]
+        axes.plot(*zip(*link, strict=True), label="the server's link", color="black", linestyle="dashed", linewidth=1)
+        axes.set(xlabel="time (s)", ylabel="all workers send (Mbit/s)", xlim=(0, None), ylim=(0, None))
+        axes.legend(frameon=False)

@@ -10,6 +10,8 @@ from typing import Any
 
 from rich.table import Table
 
+from wiresum.picture import picture
+
 COLOURS = {"wiresum": "#0b7285", "gloo": "#e8590c"}
 
 
@@ -76,37 +78,30 @@ class Outcome:
 
     def draw(self, path: Path) -> None:
         """Loss over time and the time of an all-reduce, as a picture."""
-        import matplotlib as mpl
-
-        mpl.use("Agg")
-        import matplotlib.pyplot as plt
-
-        figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), width_ratios=[2, 1], layout="constrained")
-        for training in self.trainings:
-            seconds = list(itertools.accumulate(training.step_seconds, initial=0.0))
-            left.plot(seconds, smooth(training.losses), label=training.backend, color=colour(training), linewidth=2)
-        left.set(
-            xlabel="training time (s)",
-            ylabel="loss (mean of 5 steps)",
-            yscale="log",
-            title="The same training, step for step",
-        )
-        left.legend(frameon=False)
-        names = [t.backend for t in self.trainings]
-        values = [1e3 * t.all_reduce_seconds for t in self.trainings]
-        bars = right.bar(names, values, color=[colour(t) for t in self.trainings], width=0.6)
-        right.bar_label(bars, fmt="%.0f ms")
-        right.set(ylabel="all-reduce of the gradient (ms)", title="Time on the wire")
-        if self.limit_seconds:
-            right.axhline(1e3 * self.limit_seconds, color="black", linestyle="--", linewidth=1)
-            box = {"facecolor": "white", "edgecolor": "none", "pad": 2}
-            place = (0.5, 1e3 * self.limit_seconds)
-            right.text(*place, "wire limit", ha="center", va="center", bbox=box, fontsize=9)
-        for axes in (left, right):
-            axes.spines[["top", "right"]].set_visible(False)
-        figure.suptitle(f"{self.trainings[0].workers} workers, {self.how}", fontsize=10)
-        figure.savefig(path, dpi=150)
-        plt.close(figure)
+        with picture(path, 1, 2, figsize=(10, 4), width_ratios=[2, 1]) as (figure, (left, right)):
+            for training in self.trainings:
+                seconds = list(itertools.accumulate(training.step_seconds, initial=0.0))
+                left.plot(seconds, smooth(training.losses), label=training.backend, color=colour(training), linewidth=2)
+            left.set(
+                xlabel="training time (s)",
+                ylabel="loss (mean of 5 steps)",
+                yscale="log",
+                title="The same training, step for step",
+            )
+            left.legend(frameon=False)
+            names = [t.backend for t in self.trainings]
+            values = [1e3 * t.all_reduce_seconds for t in self.trainings]
+            bars = right.bar(names, values, color=[colour(t) for t in self.trainings], width=0.6)
+            right.bar_label(bars, fmt="%.0f ms")
+            right.set(ylabel="all-reduce of the gradient (ms)", title="Time on the wire")
+            if self.limit_seconds:
+                right.axhline(1e3 * self.limit_seconds, color="black", linestyle="--", linewidth=1)
+                box = {"facecolor": "white", "edgecolor": "none", "pad": 2}
+                place = (0.5, 1e3 * self.limit_seconds)
+                right.text(*place, "wire limit", ha="center", va="center", bbox=box, fontsize=9)
+            for axes in (left, right):
+                axes.spines[["top", "right"]].set_visible(False)
+            figure.suptitle(f"{self.trainings[0].workers} workers, {self.how}", fontsize=10)
 
 
 def colour(training: Training) -> str:

@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wiresum.errors import SupportError
+from wiresum.picture import picture
 from wiresum.sim.outcome import Outcome, Record
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ MOST_LINKS = 20
 """More rows than that cannot be read."""
 MOST_WORKERS = 64
 MOST_SWITCHES = 8
-DPI = 150
 WIDTH_INCHES = 9
 ROW_INCHES, HEAD_INCHES, SLOTS_INCHES = 0.25, 0.7, 1.8
 COMPUTING, COMMUNICATING = "#c8c8c8", "#3b6fb6"
@@ -35,30 +34,15 @@ def draw(outcome: Outcome, path: Path) -> None:
     Raises:
         SupportError: matplotlib is not installed, or the file cannot be written.
     """
-    try:
-        import matplotlib as mpl
-    except ImportError:
-        raise SupportError("drawing needs matplotlib; install it with `pip install matplotlib`") from None
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
     panels = _panels(outcome)
     heights = [height for height, _ in panels]
     size = (WIDTH_INCHES, sum(heights))
-    figure, rows = plt.subplots(
-        len(panels), 1, figsize=size, height_ratios=heights, sharex=True, squeeze=False, layout="constrained"
-    )
-    for axes, (_, panel) in zip(rows[:, 0], panels, strict=True):
-        panel(axes)
-        axes.tick_params(labelsize=7)
-        axes.spines[["top", "right"]].set_visible(False)
-    rows[-1, 0].set(xlabel="time (s)", xlim=(0, outcome.end["at_s"] or None))
-    try:
-        figure.savefig(path, dpi=DPI)
-    except (OSError, ValueError) as refused:
-        raise SupportError(f"{path} cannot be drawn ({refused}); give a path that ends in .png or .svg") from None
-    finally:
-        plt.close(figure)
+    with picture(path, len(panels), figsize=size, height_ratios=heights, sharex=True, squeeze=False) as (_, rows):
+        for axes, (_, panel) in zip(rows[:, 0], panels, strict=True):
+            panel(axes)
+            axes.tick_params(labelsize=7)
+            axes.spines[["top", "right"]].set_visible(False)
+        rows[-1, 0].set(xlabel="time (s)", xlim=(0, outcome.end["at_s"] or None))
 
 
 def _panels(outcome: Outcome) -> list[tuple[float, Callable[[Axes], None]]]:

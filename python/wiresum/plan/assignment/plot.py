@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from wiresum.errors import SupportError
+from wiresum.picture import picture
 from wiresum.plan.assignment.traffic import Traffic
 from wiresum.plan.fabric import UNREACHABLE, Fabric, Floats
 
@@ -15,7 +16,6 @@ MAX_NODES = 600
 """A picture with more nodes shows nothing."""
 MAX_LABELS = 60
 """Names and sums are written beside so many nodes at most; those that sum come first."""
-DPI = 150
 SIZE_INCHES = (12, 6)
 ARC_POINTS = 33
 ARC_HEIGHT = 0.25
@@ -36,26 +36,12 @@ def draw(traffic: Traffic, title: str, path: Path) -> None:
         raise SupportError(
             f"{fabric.node_count} nodes are more than a picture shows ({MAX_NODES}); draw a smaller network"
         )
-    try:
-        import matplotlib as mpl
-    except ImportError:
-        raise SupportError("drawing needs matplotlib; install it with `pip install matplotlib`") from None
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=SIZE_INCHES)
-    places = _places(fabric)
-    _draw_links(axes, traffic, places)
-    _draw_nodes(axes, traffic, places)
-    axes.set_axis_off()
-    axes.set_title(title, fontsize=10)
-    figure.tight_layout()
-    try:
-        figure.savefig(path, dpi=DPI)
-    except (OSError, ValueError) as refused:
-        raise SupportError(f"{path} cannot be drawn ({refused}); give a path that ends in .png or .svg") from None
-    finally:
-        plt.close(figure)
+    with picture(path, figsize=SIZE_INCHES) as (_, axes):
+        places = _places(fabric)
+        _draw_links(axes, traffic, places)
+        _draw_nodes(axes, traffic, places)
+        axes.set_axis_off()
+        axes.set_title(title, fontsize=10)
 
 
 def _places(fabric: Fabric) -> Floats:
