@@ -19,6 +19,7 @@ import torch.distributed as dist
 
 import torch
 from wiresum.bench.baselines.push_pull import PushPull
+from wiresum.bench.start import Starts
 
 PATIENCE = timedelta(seconds=120)
 """For each collective: an order of magnitude beyond the slowest that was seen. A benchmark ends with an error then."""
@@ -67,11 +68,12 @@ def main() -> None:
     clients = {name: PushPull(servers) for name, servers in task.servers.items()}
     reduce: dict[str, Reduce] = {name: partial(dist.all_reduce, group=group) for name, group in groups.items()}
     reduce |= {name: partial(pull_sums, client) for name, client in clients.items()}
+    starts = Starts(Path(task.output).with_suffix(".starts"), dist.get_rank(), dist.get_world_size(), dist.barrier)
     seconds: dict[str, list[float]] = {name: [] for name in reduce}
     errors = dict.fromkeys(reduce, 0.0)
     for repeat in range(task.warmups + task.repeats):
         for name, all_reduce in reduce.items():
-            elapsed, error = measure(inputs, expected, all_reduce)
+            elapsed, error = measure(inputs, expected, all_reduce, starts)
             errors[name] = max(errors[name], error)
             if repeat >= task.warmups:
                 seconds[name].append(elapsed)
@@ -90,13 +92,12 @@ def pull_sums(client: PushPull, tensor: torch.Tensor) -> None:
     client.all_reduce(tensor.numpy())
 
 
-def measure(inputs: torch.Tensor, expected: torch.Tensor, all_reduce: Reduce) -> tuple[float, float]:
-    """Seconds of one all-reduce, the slowest rank counting, and the largest deviation from Gloo's sum."""
+def measure(inputs: torch.Tensor, expected: torch.Tensor, all_reduce: Reduce, starts: Starts) -> tuple[float, float]:
+    """Seconds from the common start until the slowest rank has the sum, and the largest deviation from Gloo's sum."""
     tensor = inputs.clone()
-    dist.barrier()
-    start = time.perf_counter()
+    start = starts.wait()
     all_reduce(tensor)
-    elapsed = torch.tensor([time.perf_counter() - start, float((tensor - expected).abs().max())], dtype=torch.float64)
+    elapsed = torch.tensor([time.monotonic() - start, float((tensor - expected).abs().max())], dtype=torch.float64)
     dist.all_reduce(elapsed, op=dist.ReduceOp.MAX)
     return float(elapsed[0]), float(elapsed[1])
 

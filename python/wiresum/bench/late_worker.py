@@ -1,7 +1,7 @@
 """One rank of a benchmark whose ranks have their gradients at different times.
 
 The benchmark starts it with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and a JSON object on its command line. All
-ranks have to be on one machine: they agree on a moment of its monotonic clock.
+ranks have to be on one machine (see `wiresum.bench.start`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ from typing import Any
 import torch.distributed as dist
 
 import torch
-
-HEAD_START_S = 0.1
-"""From the agreement on a start to the start: longer than the agreement takes to reach everyone."""
+from wiresum.bench.start import Starts
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,8 @@ def main() -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     group = dist.group.WORLD if task.backend == "gloo" else dist.new_group(backend=task.backend)
-    outcomes = [measure(elements, task, group) for elements in task.elements]
+    starts = Starts(Path(task.output).with_suffix(".starts"), dist.get_rank(), dist.get_world_size(), dist.barrier)
+    outcomes = [measure(elements, task, group, starts) for elements in task.elements]
     if dist.get_rank() == 0:
         Path(task.output).write_text(json.dumps([asdict(outcome) for outcome in outcomes]))
     if task.backend != "gloo":
@@ -78,32 +77,30 @@ def main() -> None:
     dist.destroy_process_group()
 
 
-def measure(elements: int, task: Task, group: Any) -> Outcome:
+def measure(elements: int, task: Task, group: Any, starts: Starts) -> Outcome:
     """Sums once without anyone late, so that memory is in place, then as often as was asked for."""
     rank = dist.get_rank()
     inputs = torch.empty(elements).uniform_(-1, 1, generator=torch.Generator().manual_seed(rank))
     expected = inputs.clone()
     dist.all_reduce(expected)
-    all_reduce(inputs, group, 0.0)
+    all_reduce(inputs, group, starts, 0.0)
     seconds, begins, deviation = [], [], 0.0
     for _ in range(task.repeats):
-        begin, elapsed, result = all_reduce(inputs, group, task.starts[rank])
+        begin, elapsed, result = all_reduce(inputs, group, starts, task.starts[rank])
         seconds.append(elapsed)
         begins.append(begin)
         deviation = max(deviation, float((result - expected).abs().max()))
     return Outcome(seconds, begins, deviation)
 
 
-def all_reduce(inputs: torch.Tensor, group: Any, start_s: float) -> tuple[float, float, torch.Tensor]:
+def all_reduce(inputs: torch.Tensor, group: Any, starts: Starts, late_s: float) -> tuple[float, float, torch.Tensor]:
     """The common start on the monotonic clock, seconds from it until the last rank has the sum, and the sum."""
     tensor = inputs.clone()
-    begin = torch.tensor([time.monotonic() + HEAD_START_S], dtype=torch.float64)
-    dist.all_reduce(begin, op=dist.ReduceOp.MAX)
-    time.sleep(max(0.0, float(begin) + start_s - time.monotonic()))
+    begin = starts.wait(late_s)
     dist.all_reduce(tensor, group=group)
     end = torch.tensor([time.monotonic()], dtype=torch.float64)
     dist.all_reduce(end, op=dist.ReduceOp.MAX)
-    return float(begin), float(end - begin), tensor
+    return begin, float(end) - begin, tensor
 
 
 if __name__ == "__main__":

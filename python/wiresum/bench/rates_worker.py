@@ -1,7 +1,7 @@
 """One rank of `wiresum bench rates`: all-reduces of one size, and what the engine counted in each of them.
 
 The benchmark starts it with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and a JSON object on its command line. All
-ranks have to be on one machine: they agree on a moment of its monotonic clock.
+ranks have to be on one machine (see `wiresum.bench.start`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ import torch.distributed as dist
 
 import torch
 import wiresum.torch
+from wiresum.bench.start import Starts
 
-HEAD_START_S = 0.1
-"""From the agreement on a start to the start: longer than the agreement takes to reach everyone."""
 ROUNDING = 1e-4
 """Of a sum of a few values below 1, in a float32 and in lanes of 32 bits."""
 
@@ -59,10 +58,11 @@ def main() -> None:
         raise SystemExit("this process is not in the group")
     rank, size = dist.get_rank(), dist.get_world_size()
     dist.all_reduce(torch.ones(task.warmup_elements), group=group)
+    starts = Starts(Path(task.output).with_suffix(".starts"), rank, size, dist.barrier)
     growths, seconds = [], []
     for _ in range(task.rounds):
         tensors = [torch.full((task.elements,), float(rank + 1)) for _ in range(task.together)]
-        start(task, rank)
+        start(task, rank, starts)
         before, began = counters(), time.monotonic()
         for work in [dist.all_reduce(tensor, group=group, async_op=True) for tensor in tensors]:
             if work:
@@ -82,14 +82,13 @@ def main() -> None:
     dist.destroy_process_group()
 
 
-def start(task: Task, rank: int) -> None:
+def start(task: Task, rank: int, starts: Starts) -> None:
     """Waits for the moment on which all ranks agree; rank 0 writes it down before it has come."""
-    begin = torch.tensor([time.monotonic() + HEAD_START_S], dtype=torch.float64)
-    dist.all_reduce(begin, op=dist.ReduceOp.MAX)
+    begin = starts.next()
     if rank == 0:
         with open(task.started, "a", encoding="ascii") as lines:
-            lines.write(f"{float(begin)}\n")
-    time.sleep(max(0.0, float(begin) - time.monotonic()))
+            lines.write(f"{begin}\n")
+    time.sleep(max(0.0, begin - time.monotonic()))
 
 
 def counters() -> Counter[str]:
