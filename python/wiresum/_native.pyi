@@ -175,6 +175,12 @@ class Engine:
     def abi(self) -> CapsuleType:
         """Return the C interface of `engine_abi.h` as a capsule, which keeps the engine alive."""
 
+    def await_children(self, k: int) -> None:
+        """From now on take at least `k` of the children of this worker's node into each sum, at most all of them.
+
+        Nothing happens where the plan lets no round go on without late workers.
+        """
+
     def statistics(self) -> dict[str, int | float]:
         """Return counters since the engine joined: collectives by outcome, datagrams, bytes, seconds."""
 

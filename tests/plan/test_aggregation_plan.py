@@ -72,7 +72,20 @@ SOLUTION = {
     "seed": 7, "seconds": 0.5,
 }  # fmt: skip
 
+ROUNDS = {"counts": [{"node": 0, "k": 3}, {"node": 1, "k": 1}], "most_missed": 16}
+
+
+def partial(rounds: dict | None = None, **job: object) -> dict:
+    """A plan whose rounds go on without late workers; node 0 has three children, node 1 too."""
+    content = tree_plan()
+    content["job"] |= {"rounds": ROUNDS | (rounds or {}), **job}
+    return content
+
+
 GOOD = {
+    "partial rounds": partial(),
+    "partial rounds without counts": partial({"counts": [], "most_missed": 1024}),
+    "whole rounds": changed("job.rounds", None),
     "example": json.loads(EXAMPLE.read_text()),
     "tree": tree_plan(),
     "one worker": json.loads(plan(star(1), Job()).to_json()),
@@ -94,6 +107,16 @@ GOOD = {
 }
 
 BAD = {
+    "partial rounds with a fixed codec": partial(codec="fixed:1e8"),
+    "partial rounds that are forecast": partial(exponents="expected"),
+    "no missed round": partial({"most_missed": 0}),
+    "too many missed rounds": partial({"most_missed": 1025}),
+    "rounds of nobody": partial({"counts": [{"node": 0, "k": 0}]}),
+    "rounds of more than there are": partial({"counts": [{"node": 0, "k": 4}]}),
+    "rounds at an unknown node": partial({"counts": [{"node": 9, "k": 1}]}),
+    "two counts of a node": partial({"counts": [{"node": 0, "k": 1}, {"node": 0, "k": 1}]}),
+    "rounds with more": partial({"late": "drop"}),
+    "rounds without counts": changed("job.rounds", {"most_missed": 1}),
     "format": changed("format", "wiresum-plan/2"),
     "unknown field": changed("job.speed", 1),
     "unknown status": changed("solution", SOLUTION | {"status": "good"}),

@@ -12,9 +12,9 @@ import torch.distributed as dist
 
 import torch
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 CAPSULE_NAME = b"wiresum._native.engine_abi"
-OK, NOT_FINITE, MISMATCH, TIMED_OUT, FAILED = range(5)
+OK, NOT_FINITE, MISMATCH, TIMED_OUT, FAILED, UNFORESEEN, MISSED = range(7)
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 AVERAGE = 1
 

@@ -95,6 +95,8 @@ pub struct Format {
     codec: Codec,
     lanes: LaneType,
     workers: u32,
+    /// Workers whose values are in the sums that are decoded.
+    participants: u32,
 }
 
 /// Calls a function with the lane's type as its second type argument.
@@ -119,10 +121,16 @@ impl Format {
         let bits = 8 * lanes.width() as u32;
         let most = 1 << (bits - 1 - MIN_VALUE_BITS);
         if (1..=most).contains(&workers) {
-            Ok(Self { codec, lanes, workers })
+            Ok(Self { codec, lanes, workers, participants: workers })
         } else {
             Err(FormatError::Workers { workers, bits, most })
         }
+    }
+
+    /// The format for sums of some of the workers, at least one: they are decoded as if the others' values were their mean.
+    #[must_use]
+    pub fn of_participants(self, participants: u32) -> Self {
+        Self { participants: participants.clamp(1, self.workers), ..self }
     }
 
     /// Width and byte order of the lanes.
@@ -242,8 +250,8 @@ impl Format {
 
     fn divisor(&self, operation: Operation) -> f64 {
         match operation {
-            Operation::Sum => 1.0,
-            Operation::Average => self.workers.into(),
+            Operation::Sum => f64::from(self.participants) / f64::from(self.workers),
+            Operation::Average => self.participants.into(),
         }
     }
 

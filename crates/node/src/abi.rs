@@ -5,13 +5,13 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 use wiresum_codec::{ElementType, Operation};
-use wiresum_protocol::Failure;
+use wiresum_protocol::{Failure, Participation};
 
 use crate::engine::{CollectiveError, Engine};
 use crate::tensor::tensor;
 
 /// `WIRESUM_ENGINE_ABI_VERSION`.
-pub const ABI_VERSION: u32 = 1;
+pub const ABI_VERSION: u32 = 2;
 /// `WIRESUM_ENGINE_CAPSULE`.
 pub const CAPSULE_NAME: &std::ffi::CStr = c"wiresum._native.engine_abi";
 
@@ -31,14 +31,17 @@ pub enum Outcome {
     Failed = 4,
     /// `WIRESUM_UNFORESEEN`.
     Unforeseen = 5,
+    /// `WIRESUM_MISSED`.
+    Missed = 6,
 }
 
 impl Outcome {
     /// The class of an outcome.
     #[must_use]
-    pub fn of(outcome: &Result<(), CollectiveError>) -> Self {
+    pub fn of(outcome: &Result<Participation, CollectiveError>) -> Self {
         match outcome {
-            Ok(()) => Self::Summed,
+            Ok(participation) if participation.is_own_in => Self::Summed,
+            Ok(_) => Self::Missed,
             Err(CollectiveError::Protocol { failure, .. }) => match failure {
                 Failure::NotFinite => Self::NotFinite,
                 Failure::Unforeseen => Self::Unforeseen,
@@ -169,7 +172,7 @@ struct Notify {
 unsafe impl Send for Notify {}
 
 impl Notify {
-    fn call(&self, outcome: &Result<(), CollectiveError>) {
+    fn call(&self, outcome: &Result<Participation, CollectiveError>) {
         let message = outcome.as_ref().err().map_or_else(String::new, ToString::to_string);
         let message = CString::new(message.replace('\0', " ")).unwrap_or_default();
         // SAFETY: the callback and its context are the caller's, who promised that they may be used once, here.

@@ -69,6 +69,10 @@ impl<T: Element> Buffer for Tensor<T> {
         format.encode(&self.elements()[range], exponent, lanes)
     }
 
+    fn set_participation(&mut self, ranks: u32) {
+        self.format = self.format.of_participants(ranks);
+    }
+
     fn decode(&mut self, range: Range<usize>, exponent: i8, lanes: &[u8]) {
         let (format, operation) = (self.format, self.operation);
         format.decode(lanes, exponent, operation, &mut self.elements()[range]);
@@ -95,5 +99,22 @@ mod tests {
         buffer.decode(1..3, exponent, &lanes);
         drop(buffer);
         assert_eq!(values, [1.5, -1.0, 1.5, 0.25], "one of two workers, averaged");
+    }
+    #[test]
+    fn sums_of_some_stand_for_those_of_all() {
+        let format = Format::new(Codec::Block, LaneType::I32Le, 4).expect("a format");
+        for (operation, expected) in [(Operation::Sum, 6.0), (Operation::Average, 1.5)] {
+            let mut values = [4.5f32];
+            let data = NonNull::from(&mut values).cast();
+            // SAFETY: `values` outlives the buffer and is not touched meanwhile.
+            let mut buffer = unsafe { tensor(data, 1, ElementType::Float32, operation, format) };
+            let exponent = i8::try_from(buffer.exponent(0..1)).expect("finite");
+            let mut lanes = [0; 32];
+            buffer.encode(0..1, exponent, &mut lanes);
+            buffer.set_participation(3);
+            buffer.decode(0..1, exponent, &lanes);
+            drop(buffer);
+            assert!((values[0] - expected).abs() < 1e-6, "a sum of 4.5 by three of four");
+        }
     }
 }

@@ -10,7 +10,7 @@ use cluster::{Cluster, PATIENCE, Random, Shape, plan, start_nodes};
 use wiresum_codec::Operation;
 use wiresum_node::engine::{CollectiveError, Engine, JoinError, Options};
 use wiresum_protocol::plan::{Exponents, Lanes, Policy};
-use wiresum_protocol::{Failure, Plan};
+use wiresum_protocol::{Failure, Participation, Plan};
 
 /// For collectives that are meant to fail.
 const SHORT: Duration = Duration::from_millis(1500);
@@ -21,7 +21,7 @@ fn star(workers: u32) -> Plan {
     plan(Shape::Star, workers, Lanes::Int32Le, Policy::Pool)
 }
 
-fn failure(outcome: Result<(), CollectiveError>) -> Failure {
+fn failure(outcome: Result<Participation, CollectiveError>) -> Failure {
     match outcome {
         Err(CollectiveError::Protocol { failure, .. }) => failure,
         other => panic!("expected a failure of the protocol, not {other:?}"),

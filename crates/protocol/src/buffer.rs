@@ -24,6 +24,10 @@ pub trait Buffer: Send {
     /// the lanes as [`wiresum_wire::LaneType::sum`] defines it.
     fn encode(&mut self, range: Range<usize>, exponent: i8, lanes: &mut [u8]) -> u32;
 
+    /// So many ranks' values are in the sums that follow, where rounds may go on without some: what is decoded from now on stands for
+    /// the sum, or the average, of all.
+    fn set_participation(&mut self, _ranks: u32) {}
+
     /// Decodes the summed lanes of a fragment in place of its elements.
     fn decode(&mut self, range: Range<usize>, exponent: i8, lanes: &[u8]);
 }

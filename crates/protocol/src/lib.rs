@@ -27,4 +27,4 @@ pub use plan::Plan;
 pub use quota::Quota;
 pub use time::Time;
 pub use transmitter::Transmitter;
-pub use worker::{Event, Failure, Transmit, Worker};
+pub use worker::{Event, Failure, Participation, Transmit, Worker};

@@ -11,6 +11,7 @@ use wiresum_codec::Operation;
 use wiresum_node::abi::{CAPSULE_NAME, EngineAbi};
 use wiresum_node::engine::{CollectiveError, DEFAULT_JOIN_TIMEOUT, Engine, Options};
 use wiresum_node::tensor::tensor;
+use wiresum_protocol::Participation;
 
 use crate::array::Array;
 use crate::{errors, read_plan};
@@ -93,6 +94,10 @@ impl PyEngine {
         self.wait(py, &mut when_ended)
     }
 
+    fn await_children(&self, k: u32) {
+        self.engine.0.await_children(k);
+    }
+
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let statistics = py.detach(|| self.engine.0.statistics());
         let dict = PyDict::new(py);
@@ -124,12 +129,14 @@ impl PyEngine {
     fn wait(
         &self,
         py: Python<'_>,
-        when_ended: &mut Receiver<Result<(), CollectiveError>>,
+        when_ended: &mut Receiver<Result<Participation, CollectiveError>>,
     ) -> PyResult<()> {
         loop {
             let receiver = &mut *when_ended;
             match py.detach(move || receiver.recv_timeout(SIGNAL_CHECK_INTERVAL)) {
-                Ok(outcome) => return outcome.map_err(errors::collective_error),
+                Ok(outcome) => {
+                    return outcome.map(drop).map_err(errors::collective_error);
+                }
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(errors::collective_error(CollectiveError::Closed));
                 }

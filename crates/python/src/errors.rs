@@ -64,6 +64,8 @@ pub fn collective_error(error: CollectiveError) -> PyErr {
         Outcome::Unforeseen => python::UnforeseenError::new_err(message),
         Outcome::Mismatch => python::MismatchError::new_err(message),
         Outcome::TimedOut => python::CollectiveTimeoutError::new_err(message),
-        Outcome::Summed | Outcome::Failed => python::CollectiveError::new_err(message),
+        Outcome::Summed | Outcome::Missed | Outcome::Failed => {
+            python::CollectiveError::new_err(message)
+        }
     }
 }

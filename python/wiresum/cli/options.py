@@ -10,7 +10,7 @@ from wiresum.cli.quantities import parse_fraction, parse_size
 from wiresum.errors import TopologyError
 from wiresum.plan import PLANNERS, TOPOLOGIES, AggregationPlan, Job, PlanOptions, Topology
 from wiresum.plan import plan as make_plan
-from wiresum.plan.aggregation_plan import Engine, Exponents, Lanes, Policy
+from wiresum.plan.aggregation_plan import MAX_MISSED, Engine, Exponents, Lanes, Policy
 from wiresum.plan.job import DEFAULT_GRADIENT_BYTES, DEFAULT_MTU_BYTES, DEFAULT_WINDOW, JobSubModel
 from wiresum.plan.models import MODELS, equal_parts, sub_models
 from wiresum.plan.options import DEFAULT_TIME_LIMIT_S
@@ -56,7 +56,18 @@ KOption = Annotated[
     int | None, typer.Option("-k", "--k", min=2, max=64, help="Children of a node in the planner xagg [default: best]")
 ]
 EvaluationOption = Annotated[
-    Path | None, typer.Option("--evaluation", help="Measured rounds, for the planner xagg: similar workers together")
+    Path | None,
+    typer.Option("--evaluation", help="Measured rounds: xagg puts similar workers together, goat_async counts them"),
+]
+ConvergenceOption = Annotated[
+    str | None,
+    typer.Option("--convergence", help="For goat_async, ksgd: loss to lose, gradient variance, target, as 2.3,4,1"),
+]
+ParticipantsOption = Annotated[
+    int | None, typer.Option("--participants", min=1, help="Rounds go on without late workers, with as many as this")
+]
+MostMissedOption = Annotated[
+    int, typer.Option("--most-missed", min=1, max=MAX_MISSED, help="Rounds in a row without the same worker")
 ]
 PlannerOption = Annotated[str, typer.Option("--planner", help=f"One of: {', '.join(PLANNERS)}")]
 ModelOption = Annotated[

@@ -8,9 +8,12 @@ import typer
 from wiresum.cli import options
 from wiresum.cli.console import note
 from wiresum.cli.options import load_topology, model_parts, place_job
-from wiresum.cli.quantities import parse_size
+from wiresum.cli.quantities import parse_numbers, parse_size
 from wiresum.plan import AggregationPlan, Evaluation, PlanOptions, Topology
 from wiresum.plan.aggregation_plan import Engine
+from wiresum.plan.convergence import Convergence
+from wiresum.plan.participation import with_rounds
+from wiresum.plan.participation.counts import DEFAULT_MOST_MISSED
 from wiresum.plan.placement import parents_of
 from wiresum.plan.predict import predict
 
@@ -41,6 +44,9 @@ def plan(
     time_limit: options.TimeLimitOption = options.DEFAULT_TIME_LIMIT_S,
     k: options.KOption = None,
     evaluation: options.EvaluationOption = None,
+    convergence: options.ConvergenceOption = None,
+    participants: options.ParticipantsOption = None,
+    most_missed: options.MostMissedOption = DEFAULT_MOST_MISSED,
     engine: Annotated[Engine, typer.Option(help="What runs the aggregators")] = "xdp",
     job_id: Annotated[int, typer.Option("--job", help="Number of the job on its aggregators")] = 1,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File [default: standard output]")] = None,
@@ -55,12 +61,17 @@ def plan(
         topology, workers=workers, rate=rate, scale=scale, servers=servers, server_rate=server_rate, colocated=colocated
     )
     rounds = Evaluation.read(evaluation) if evaluation else None
-    choices = PlanOptions(engine=engine, k=k, evaluation=rounds, seed=seed, tries=tries, time_limit_s=time_limit)
+    constants = parse_convergence(convergence) if convergence else None
+    choices = PlanOptions(
+        engine=engine, k=k, evaluation=rounds, convergence=constants, seed=seed, tries=tries, time_limit_s=time_limit
+    )
     made = place_job(
         network, planner, choices, gradient, sub_models=model_parts(model, parts, split, group) if model else None,
         id=job_id, policy=policy, lanes=lanes, codec=codec, exponents=exponents, window=window, slots=slots,
         mtu_bytes=mtu,
     )  # fmt: skip
+    if participants:
+        made = with_rounds(made, participants, intervals_of(made, rounds), most_missed)
     if explain:
         note(explanation(network, made, parse_size(gradient)))
     if output:
@@ -68,6 +79,26 @@ def plan(
         note(f"{output}: {len(made.workers)} workers, {len(made.nodes)} aggregators")
     if as_json or not output:
         print(made.to_json(), end="")
+
+
+def parse_convergence(text: str) -> Convergence:
+    """Three numbers: the loss to lose, the gradient's variance, the target.
+
+    Raises:
+        typer.BadParameter: they are not three.
+    """
+    numbers = parse_numbers(text)
+    if len(numbers) != len(Convergence.model_fields):
+        raise typer.BadParameter(f"{text} is not three numbers: loss to lose, gradient variance, target, as 2.3,4,1")
+    gap, variance, target = numbers
+    return Convergence(loss_gap=gap, variance=variance, target=target)
+
+
+def intervals_of(made: AggregationPlan, evaluation: Evaluation | None) -> list[float] | None:
+    """Seconds of each worker's gradient, where they were measured."""
+    if evaluation is None:
+        return None
+    return [one.round_seconds for one in evaluation.of([worker.name for worker in made.workers])]
 
 
 def explanation(network: Topology, made: AggregationPlan, gradient_bytes: int) -> str:

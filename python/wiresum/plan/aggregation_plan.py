@@ -30,6 +30,8 @@ MIN_VALUE_BITS = 8
 """Bits of a lane that must be left to a value when as many carries as workers are set aside."""
 MAX_BPS = 1 << 53
 """bit/s; the largest whole number that every reader of JSON keeps exactly."""
+MAX_MISSED = 1024
+"""Rounds in a row without the same worker."""
 MAX_U16 = (1 << 16) - 1
 MAX_U32 = (1 << 32) - 1
 
@@ -46,6 +48,30 @@ Exponents = Literal["agreed", "expected"]
 SolutionStatus = Literal["optimal", "feasible", "time_limit", "heuristic"]
 
 
+class RoundCount(Document):
+    """How many children's contributions a node's rounds take at least.
+
+    Attributes:
+        node: the node.
+        k: children, 1 to all of them; K of the switch in GOAT, Eq. (20).
+    """
+
+    node: U16
+    k: Annotated[int, Field(ge=1, le=MAX_CONTRIBUTORS)]
+
+
+class Rounds(Document):
+    """Rounds that go on without late workers (GOAT §V).
+
+    Attributes:
+        counts: how many each node's rounds take, by node of the exponents' tree; a node that is not listed takes all.
+        most_missed: most rounds in a row that go on without the same worker.
+    """
+
+    counts: list[RoundCount]
+    most_missed: Annotated[int, Field(ge=1, le=MAX_MISSED)]
+
+
 class PlanJob(Document):
     """What all participants of a job agree on.
 
@@ -56,6 +82,7 @@ class PlanJob(Document):
         lanes: width and byte order of the lanes.
         codec: how floats become integers, `block` or `fixed:<factor>`.
         exponents: with `block`, whether values wait until all ranks have agreed on theirs, or flow with those expected.
+        rounds: that go on without late workers; absent where every round takes every worker.
     """
 
     id: U16
@@ -64,6 +91,7 @@ class PlanJob(Document):
     lanes: Lanes = "int32-le"
     codec: str = "block"
     exponents: Exponents = "agreed"
+    rounds: Rounds | None = None
 
     @field_validator("values_per_packet")
     @classmethod
@@ -278,7 +306,20 @@ class AggregationPlan(FileDocument):
         _require(whole, "sub_models", "the shares of the `values` streams must add up to 1")
         for index, sub_model in enumerate(self.sub_models):
             self._check_tree(sub_model, f"sub_models[{index}].tree")
+        if self.job.rounds is not None:
+            self._check_rounds(self.job.rounds, exponents[0])
         return self
+
+    def _check_rounds(self, rounds: Rounds, tree: SubModel) -> None:
+        agreed = self.job.codec == "block" and self.job.exponents == "agreed"
+        problem = "who takes part is agreed on with the exponents: use the codec `block` and exponents `agreed`"
+        _require(agreed, "job.rounds", problem)
+        field = "job.rounds.counts"
+        _require_distinct([count.node for count in rounds.counts], field, "a node has two counts: give it one")
+        for count in rounds.counts:
+            place = tree.place(count.node)
+            fan_in = len(place.children) if place else 0
+            _require(count.k <= fan_in, field, f"node {count.node} has {fan_in} children, not {count.k} or more")
 
     def _check_lanes(self) -> None:
         is_narrow = self.job.lanes.startswith("int16")

@@ -7,6 +7,7 @@ from pydantic import Field
 from wiresum.plan.aggregation_plan import MAX_U16, U32, Engine
 from wiresum.plan.document import Document
 from wiresum.plan.evaluation import Evaluation
+from wiresum.plan.convergence import Convergence
 from wiresum.wire import DEFAULT_PORT, MAX_CONTRIBUTORS
 
 DEFAULT_TIME_LIMIT_S = 30.0
@@ -24,6 +25,7 @@ class PlanOptions(Document):
         port: where they receive.
         k: most children of an aggregator, for planners of k-ary trees; chosen by them where absent.
         evaluation: a measured round of each worker, for planners that put similar workers together.
+        convergence: what is known of the training, for planners that choose how many workers a round waits for.
         seed: of planners that choose at random.
         tries: how often these choose, with seeds from `seed` on; the best counts.
         time_limit_s: how long a planner that searches may take; it then answers with the best that it has found.
@@ -33,6 +35,7 @@ class PlanOptions(Document):
     port: Annotated[int, Field(ge=1, le=MAX_U16)] = DEFAULT_PORT
     k: Annotated[int, Field(ge=2, le=MAX_CONTRIBUTORS)] | None = None
     evaluation: Evaluation | None = None
+    convergence: Convergence | None = None
     seed: U32 = 0
     tries: Annotated[int, Field(ge=1, le=MAX_TRIES)] = 1
     time_limit_s: Annotated[float, Field(gt=0)] = DEFAULT_TIME_LIMIT_S

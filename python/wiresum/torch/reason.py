@@ -20,6 +20,7 @@ class Reason(StrEnum):
     NOT_FINITE = "not_finite"
     UNFORESEEN = "unforeseen"
     FAILED = "failed"
+    MISSED = "missed"
 
     @property
     def explanation(self) -> str:
@@ -30,6 +31,7 @@ class Reason(StrEnum):
 _EXPLANATIONS = {
     Reason.PENDING: "It is not over yet.",
     Reason.SUMMED: "It was summed in the network.",
+    Reason.MISSED: "It was summed in the network without this rank, whose values came too late for it.",
     Reason.COLLECTIVE: "Gloo did it: the network takes all-reduces only.",
     Reason.ELEMENT_TYPE: "Gloo summed it: the network takes float32, float16 and bfloat16 only.",
     Reason.OPERATION: "Gloo reduced it: the network takes SUM and AVG only.",

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from wiresum.torch._c10d import Ledger
 
 KILO = 1000
+RANKS_SUMMED = "ranks_summed"
+"""The engine's counter of ranks whose values are in its sums, over all sums."""
 RETRANSMITTED = "repetitions"
 """The engine's counter of packets that it had to send again."""
 
@@ -37,6 +39,11 @@ class Row:
     collectives: int
     elements: int
     bytes: int
+
+    @property
+    def is_summed(self) -> bool:
+        """Whether they were summed in the network, with this rank's values or without them."""
+        return self.reason in {Reason.SUMMED, Reason.MISSED}
 
     @property
     def is_all_reduce(self) -> bool:
@@ -74,24 +81,38 @@ class GroupReport:
     @property
     def summed(self) -> int:
         """All-reduces that were summed in the network."""
-        return sum(row.collectives for row in self.rows if row.reason is Reason.SUMMED)
+        return sum(row.collectives for row in self.rows if row.is_summed)
 
     @property
     def bytes_summed(self) -> int:
         """Bytes of this rank's tensors that were summed in the network."""
-        return sum(row.bytes for row in self.rows if row.reason is Reason.SUMMED)
+        return sum(row.bytes for row in self.rows if row.is_summed)
+
+    @property
+    def missed(self) -> int:
+        """All-reduces that were summed without this rank's values, which were late."""
+        return sum(row.collectives for row in self.rows if row.reason is Reason.MISSED)
+
+    @property
+    def ranks_per_sum(self) -> float | None:
+        """Mean number of ranks whose values are in a sum; None before the first sum, or where nobody counts them."""
+        ranks = self.engine.get(RANKS_SUMMED)
+        return ranks / self.summed if ranks is not None and self.summed else None
 
     def delegated(self) -> dict[Reason, int]:
         """All-reduces that were not summed in the network, by reason."""
         counts: dict[Reason, int] = {}
         for row in self.rows:
-            if row.is_all_reduce and row.reason is not Reason.SUMMED:
+            if row.is_all_reduce and not row.is_summed:
                 counts[row.reason] = counts.get(row.reason, 0) + row.collectives
         return counts
 
     def summary(self) -> str:
         """One line, as it is logged at the end of a run."""
         parts = [f"summed in the network: {self.summed} of {self.all_reduces} all-reduces, {_bytes(self.bytes_summed)}"]
+        mean = self.ranks_per_sum
+        if mean is not None and (mean < self.size or self.missed):
+            parts.append(f"{mean:.3g} of {self.size} ranks in the mean sum, this one not in {self.missed}")
         if self.no_network:
             parts.append(f"not connected: {self.no_network}")
         if delegated := self.delegated():

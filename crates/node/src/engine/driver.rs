@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use wiresum_protocol::{Event, Failure, Time, Worker};
+use wiresum_protocol::{Event, Failure, Participation, Time, Worker};
 use wiresum_wire::MAX_PACKET;
 
 use super::transport::Transport;
@@ -120,6 +120,7 @@ impl Driver {
                     self.open.push_back(submission.completion);
                     self.worker.submit(submission.buffer, submission.deadline, now);
                 }
+                Ok(Command::Await(k)) => self.worker.await_children(k),
                 Ok(Command::Report(reply)) => {
                     let _ = reply.send(self.report());
                 }
@@ -188,10 +189,10 @@ impl Driver {
                     self.tell_joined(Err(JoinError::Protocol { failure, remark }));
                     self.leave();
                 }
-                Event::Finished { buffer, outcome, .. } => {
+                Event::Finished { buffer, outcome, participation, .. } => {
                     // The caller may free the memory as soon as it is told.
                     drop(buffer);
-                    self.finish(outcome);
+                    self.finish(outcome.map(|()| participation));
                 }
             }
         }
@@ -203,7 +204,7 @@ impl Driver {
         }
     }
 
-    fn finish(&mut self, outcome: Result<(), Failure>) {
+    fn finish(&mut self, outcome: Result<Participation, Failure>) {
         let outcome = outcome.map_err(|failure| {
             let remark = self.remark(&failure);
             CollectiveError::Protocol { failure, remark }

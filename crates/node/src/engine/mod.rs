@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 use wiresum_codec::{Format, FormatError};
-use wiresum_protocol::{Buffer, Failure, Plan, Time, Worker};
+use wiresum_protocol::{Buffer, Failure, Participation, Plan, Time, Worker};
 
 use crate::clock::Clock;
 use driver::Driver;
@@ -107,7 +107,7 @@ pub enum CollectiveError {
 }
 
 /// Receives the outcome of a collective on the engine's thread; must not block.
-pub type Done = Box<dyn FnOnce(Result<(), CollectiveError>) + Send>;
+pub type Done = Box<dyn FnOnce(Result<Participation, CollectiveError>) + Send>;
 
 /// A collective on its way to the engine.
 struct Submission {
@@ -120,7 +120,7 @@ struct Submission {
 struct Completion(Option<Done>);
 
 impl Completion {
-    fn finish(mut self, outcome: Result<(), CollectiveError>) {
+    fn finish(mut self, outcome: Result<Participation, CollectiveError>) {
         if let Some(done) = self.0.take() {
             done(outcome);
         }
@@ -141,6 +141,7 @@ impl Drop for Completion {
 
 enum Command {
     Collect(Submission),
+    Await(u32),
     Report(Sender<Statistics>),
     Leave,
 }
@@ -227,7 +228,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Sums `buffer` with those of all other ranks and waits for it.
+    /// Sums `buffer` with those of all other ranks and waits for it. Who took part: everyone, unless the plan lets rounds go on
+    /// without late workers.
     ///
     /// # Errors
     /// [`CollectiveError`], at the latest after `timeout`.
@@ -235,13 +237,21 @@ impl Engine {
         &self,
         buffer: Box<dyn Buffer>,
         timeout: Duration,
-    ) -> Result<(), CollectiveError> {
+    ) -> Result<Participation, CollectiveError> {
         let (ended, when_ended) = mpsc::channel();
         let done = move |outcome| {
             let _ = ended.send(outcome);
         };
         self.submit(buffer, timeout, Box::new(done))?;
         when_ended.recv().unwrap_or(Err(CollectiveError::Closed))
+    }
+
+    /// From now on rounds take this many of the children of this worker's node, at least. Nothing happens where the plan says that they
+    /// take everyone, or after the end.
+    pub fn await_children(&self, k: u32) {
+        if self.commands.send(Command::Await(k)).is_ok() {
+            self.wake.wake();
+        }
     }
 
     /// What the engine has done so far; after [`Self::close`], what it had done by then.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use wiresum_protocol::Failure;
+use wiresum_protocol::{Failure, Participation};
 
 use super::CollectiveError;
 use crate::udp::SendCounters;
@@ -12,6 +12,10 @@ use crate::udp::SendCounters;
 pub struct Statistics {
     /// Collectives that ended in the sum.
     pub collectives_summed: u64,
+    /// Of those, the ones without this rank's values, which were late.
+    pub collectives_missed: u64,
+    /// Ranks whose values are in the sums, over all of these.
+    pub ranks_summed: u64,
     /// Collectives in which some rank's values were not finite.
     pub collectives_not_finite: u64,
     /// Collectives whose exponents were not those expected.
@@ -36,9 +40,13 @@ pub struct Statistics {
 
 impl Statistics {
     /// Counts the end of a collective.
-    pub(super) fn count(&mut self, outcome: &Result<(), CollectiveError>) {
+    pub(super) fn count(&mut self, outcome: &Result<Participation, CollectiveError>) {
         let counter = match outcome {
-            Ok(()) => &mut self.collectives_summed,
+            Ok(participation) => {
+                self.collectives_missed += u64::from(!participation.is_own_in);
+                self.ranks_summed += u64::from(participation.ranks);
+                &mut self.collectives_summed
+            }
             Err(CollectiveError::Protocol { failure: Failure::NotFinite, .. }) => {
                 &mut self.collectives_not_finite
             }
@@ -55,6 +63,8 @@ impl Statistics {
     pub fn counts(&self) -> Vec<(&'static str, u64)> {
         let mut counts = vec![
             ("collectives_summed", self.collectives_summed),
+            ("collectives_missed", self.collectives_missed),
+            ("ranks_summed", self.ranks_summed),
             ("collectives_not_finite", self.collectives_not_finite),
             ("collectives_unforeseen", self.collectives_unforeseen),
             ("collectives_failed", self.collectives_failed),

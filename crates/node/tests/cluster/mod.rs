@@ -19,7 +19,7 @@ use wiresum_protocol::plan::{
     Child, Engine as NodeEngine, Exponents, FORMAT, Job, Lanes, Node, Policy, Role, SubModel,
     TreeNode, Worker,
 };
-use wiresum_protocol::{Buffer, Plan};
+use wiresum_protocol::{Buffer, Participation, Plan};
 use wiresum_wire::NodeId;
 
 /// More than any collective here takes, on any machine; only broken ones wait for it.
@@ -52,6 +52,7 @@ pub fn plan(shape: Shape, workers: u32, lanes: Lanes, policy: Policy) -> Plan {
             lanes,
             codec: "block".to_owned(),
             exponents: Exponents::Agreed,
+            rounds: None,
         },
         nodes: (0..nodes)
             .map(|id| Node {
@@ -186,7 +187,7 @@ impl Cluster {
         operation: Operation,
         timeout: Duration,
         values: impl Fn(usize) -> Vec<T> + Sync,
-    ) -> Vec<(Vec<T>, Result<(), CollectiveError>)> {
+    ) -> Vec<(Vec<T>, Result<Participation, CollectiveError>)> {
         let reduce = |rank: usize, engine: &Engine| {
             let mut values = values(rank);
             let outcome = engine.all_reduce(buffer(engine, &mut values, operation), timeout);
@@ -252,7 +253,7 @@ pub fn submit<T: Element>(
     engine: &Engine,
     mut values: Vec<T>,
     operation: Operation,
-    tell: impl FnOnce(Vec<T>, Result<(), CollectiveError>) + Send + 'static,
+    tell: impl FnOnce(Vec<T>, Result<Participation, CollectiveError>) + Send + 'static,
 ) {
     let buffer = buffer(engine, &mut values, operation);
     let done: Done = Box::new(move |outcome| tell(values, outcome));

@@ -27,6 +27,8 @@ struct Inner {
     growth: i32,
     /// The codec has one exponent, 0.
     is_fixed: bool,
+    /// How many ranks' values the sum is said to hold.
+    participation: Option<u32>,
 }
 
 /// Number of different exponents that ranks propose, half of them negative.
@@ -48,6 +50,7 @@ impl Tensor {
             not_finite: None,
             growth: 0,
             is_fixed: false,
+            participation: None,
         };
         Self { inner: Arc::new(Mutex::new(inner)), signature: 3 }
     }
@@ -80,6 +83,11 @@ impl Tensor {
         self.lock().values.clone()
     }
 
+    /// How many ranks' values the sum is said to hold, where rounds may go on without some.
+    pub fn participation(&self) -> Option<u32> {
+        self.lock().participation
+    }
+
     /// What the worker passed.
     pub fn own(&self) -> Vec<i32> {
         self.lock().own.clone()
@@ -108,14 +116,14 @@ pub(super) struct IntegerBuffer {
     tensor: Tensor,
     lanes: LaneType,
     rank_count: usize,
-    /// Values flow with exponents expected from earlier collectives.
-    is_forecast: bool,
+    /// The exponents are not the largest of all ranks' proposals: they are of earlier collectives, or of those who took part.
+    is_free: bool,
 }
 
 impl IntegerBuffer {
     pub fn new(plan: &Plan, tensor: Tensor) -> Self {
-        let is_forecast = plan.job.exponents == Exponents::Expected;
-        Self { tensor, lanes: plan.job.lanes.into(), rank_count: plan.workers.len(), is_forecast }
+        let is_free = plan.job.exponents == Exponents::Expected || plan.job.rounds.is_some();
+        Self { tensor, lanes: plan.job.lanes.into(), rank_count: plan.workers.len(), is_free }
     }
 
     /// The exponent that the ranks agree on for a fragment, the largest of those that they propose.
@@ -128,7 +136,7 @@ impl IntegerBuffer {
         let inner = self.tensor.lock();
         let agreed = if inner.is_fixed { 0 } else { self.agreed(start) + inner.growth };
         let is_right = i32::from(exponent) == agreed;
-        assert!(is_right || self.is_forecast, "{exponent} instead of the agreed {agreed}");
+        assert!(is_right || self.is_free, "{exponent} instead of the agreed {agreed}");
     }
 
     fn write_lane(&self, value: i32, lane: &mut [u8]) {
@@ -186,6 +194,11 @@ impl Buffer for IntegerBuffer {
             self.write_lane(*value, lane);
         }
         self.lanes.sum(lanes)
+    }
+
+    fn set_participation(&mut self, ranks: u32) {
+        let told = self.tensor.lock().participation.replace(ranks);
+        assert_eq!(told, None, "told once, before anything is decoded");
     }
 
     fn decode(&mut self, range: Range<usize>, exponent: i8, lanes: &[u8]) {

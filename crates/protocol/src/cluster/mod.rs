@@ -6,6 +6,7 @@ mod forecasts;
 mod joining;
 mod large;
 mod link;
+mod quorum;
 mod random;
 mod rates;
 mod removal;
@@ -24,8 +25,8 @@ use crate::rates::{Bounds, Epoch, Negotiator, Results};
 use crate::rng::Rng;
 use crate::worker::SwitchOver;
 use crate::{
-    Aggregator, ControlHalf, Event, Failure, Outcome, Plan, Recipients, Time, Transmitter, Verdict,
-    Worker,
+    Aggregator, ControlHalf, Event, Failure, Outcome, Participation, Plan, Recipients, Time,
+    Transmitter, Verdict, Worker,
 };
 use buffer::{IntegerBuffer, Tensor};
 use link::{Conditions, Link};
@@ -48,6 +49,8 @@ struct Host {
     tensors: Vec<Tensor>,
     /// Outcomes, in order, and when they came.
     finished: Vec<(Round, Result<(), Failure>, Time)>,
+    /// Who took part, by outcome.
+    participations: Vec<Participation>,
     switches: Vec<SwitchOver>,
 }
 
@@ -147,6 +150,7 @@ impl Cluster {
             has_joined: false,
             tensors: Vec::new(),
             finished: Vec::new(),
+            participations: Vec::new(),
             switches: Vec::new(),
         };
         self.hosts = (0..self.plan.workers.len() as u32).map(host).collect();
@@ -398,7 +402,10 @@ impl Cluster {
             match event {
                 Event::Joined => host.has_joined = true,
                 Event::Moved(switch) => host.switches.push(switch),
-                Event::Finished { round, outcome, .. } => host.finished.push((round, outcome, now)),
+                Event::Finished { round, outcome, participation, .. } => {
+                    host.finished.push((round, outcome, now));
+                    host.participations.push(participation);
+                }
             }
         }
     }

@@ -27,7 +27,7 @@ impl Drop for Replay {
     }
 }
 
-fn run_schedules(test: &'static str, first_seed: u64, schedule: fn(u64)) {
+pub(super) fn run_schedules(test: &'static str, first_seed: u64, schedule: fn(u64)) {
     #[expect(clippy::disallowed_methods, reason = "a replay is asked for from outside")]
     let replayed = std::env::var(SEED_VARIABLE).ok().map(|seed| seed.parse().expect("a number"));
     let seeds = replayed.map_or(first_seed..first_seed + SCHEDULES, |seed: u64| seed..seed + 1);
@@ -37,7 +37,7 @@ fn run_schedules(test: &'static str, first_seed: u64, schedule: fn(u64)) {
     }
 }
 
-fn random_tree(rng: &mut Rng) -> Tree {
+pub(super) fn random_tree(rng: &mut Rng) -> Tree {
     let shapes = [2, 3, 5, 8].map(Tree::star);
     match rng.below(7) {
         0 => Tree::star(1),
@@ -51,7 +51,7 @@ fn random_tree(rng: &mut Rng) -> Tree {
     }
 }
 
-fn random_streams(rng: &mut Rng) -> Vec<Values> {
+pub(super) fn random_streams(rng: &mut Rng) -> Vec<Values> {
     let count = 1 + rng.below(3);
     let stream = |rng: &mut Rng| {
         let slots = 1 << rng.below(8);
@@ -62,7 +62,7 @@ fn random_streams(rng: &mut Rng) -> Vec<Values> {
     (0..count).map(|_| stream(rng)).collect()
 }
 
-fn random_conditions(rng: &mut Rng) -> Conditions {
+pub(super) fn random_conditions(rng: &mut Rng) -> Conditions {
     let up_to = |rng: &mut Rng, most: f64| {
         if rng.below(3) == 0 { 0.0 } else { most * rng.below(1000) as f64 / 1000.0 }
     };

@@ -19,6 +19,8 @@ pub const FORMAT: &str = "wiresum-plan/1";
 pub const MAX_BPS: u64 = 1 << 53;
 /// Most slots of one sub-model: 2²² fragments of 2944 bytes are 12 GB of gradient.
 pub const MAX_SLOTS: u32 = 1 << 22;
+/// Most rounds in a row without the same worker; with DDP's buckets of 25 MB their results are 25 GB.
+pub const MAX_MISSED: u16 = 1024;
 /// Fewest positions between two notes on a check queue.
 const MIN_CHECK_FRAGMENTS: u32 = 16;
 
@@ -103,6 +105,29 @@ pub struct Job {
     /// When values of the codec `block` may flow. The default is left out of the digest, as plans without the field have it.
     #[serde(default, skip_serializing_if = "Exponents::is_default")]
     pub exponents: Exponents,
+    /// Rounds that go on without late workers; absent where every round takes every worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<Rounds>,
+}
+
+/// Rounds of k of n workers (GOAT §V): a worker that is late contributes nothing, in zeros, once enough others are in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rounds {
+    /// How many each node's rounds take, by node of the exponents' tree; a node that is not listed takes all its children.
+    pub counts: Vec<Count>,
+    /// Most rounds in a row that go on without the same worker, 1 to [`MAX_MISSED`]: it keeps their results until it has caught up.
+    pub most_missed: u16,
+}
+
+/// How many children's contributions a node's rounds take at least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Count {
+    /// The node.
+    pub node: u16,
+    /// Children, 1 to all of them; GOAT's K of the switch.
+    pub k: u8,
 }
 
 /// When values of the codec `block` may flow.

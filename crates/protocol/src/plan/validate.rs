@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use wiresum_wire::{BLOCK_LEN, LaneType, MAX_CONTRIBUTORS, MAX_PAYLOAD, MIN_VALUES, NodeId};
 
 use super::{
-    Child, Engine, Exponents, FORMAT, MAX_BPS, MAX_SLOTS, Plan, PlanError, Role, SubModel, TreeNode,
+    Child, Engine, Exponents, FORMAT, MAX_BPS, MAX_MISSED, MAX_SLOTS, Plan, PlanError, Role,
+    Rounds, SubModel, TreeNode,
 };
 
 impl Plan {
@@ -47,7 +48,32 @@ impl Plan {
         self.sub_models
             .iter()
             .enumerate()
-            .try_for_each(|(index, s)| self.validate_sub_model(index, s))
+            .try_for_each(|(index, s)| self.validate_sub_model(index, s))?;
+        self.job.rounds.as_ref().map_or(Ok(()), |rounds| self.validate_rounds(rounds))
+    }
+
+    fn validate_rounds(&self, rounds: &Rounds) -> Result<(), PlanError> {
+        let is_agreed = self.job.codec == "block" && self.job.exponents == Exponents::Agreed;
+        require(
+            is_agreed,
+            "job.rounds",
+            "who takes part is agreed on with the exponents: use the codec `block` and exponents `agreed`",
+        )?;
+        let allowed = format!("must be 1..={MAX_MISSED}");
+        let is_bounded = (1..=MAX_MISSED).contains(&rounds.most_missed);
+        require(is_bounded, "job.rounds.most_missed", &allowed)?;
+        let apart = all_distinct(rounds.counts.iter().map(|count| count.node));
+        require(apart, "job.rounds.counts", "a node has two counts: give it one")?;
+        let tree = self.sub_models.iter().find(|s| s.role == Role::Exponents);
+        for count in &rounds.counts {
+            let place = tree.and_then(|tree| tree.place(NodeId(count.node)));
+            let fan_in = place.map_or(0, |place| place.children.len());
+            let problem =
+                format!("node {} has {fan_in} children, not {} or more", count.node, count.k);
+            let is_possible = (1..=fan_in).contains(&usize::from(count.k));
+            require(is_possible, "job.rounds.counts", &problem)?;
+        }
+        Ok(())
     }
 
     fn validate_bandwidths(&self) -> Result<(), PlanError> {

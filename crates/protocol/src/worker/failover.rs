@@ -211,7 +211,7 @@ impl Worker {
         let ahead = Round(uncounted.0.wrapping_add(ROUNDS_AHEAD));
         let unplaced = self.rounds.get(self.placed).map_or(self.next_round, |open| open.round);
         for index in 0..self.streams.len() {
-            let allotted = if index == 0 { self.next_round } else { unplaced };
+            let allotted = if index == 0 { self.first_unallotted() } else { unplaced };
             let stream = &mut self.streams[index];
             stream.held_from = stream.absence.map(|absence| absence.returns_at.unwrap_or(ahead));
             let is_due = stream.absence.and_then(|a| a.returns_at).is_some_and(|round| {

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `join` | when this worker is a child of its nodes |
 //! | `round`, `layout` | what a collective's preamble and fragments hold, and how it ends |
+//! | `quorum` | going on without an owner who is late |
 //! | `forecast` | which values may flow before the agreement on their exponents |
 //! | `pacing` | how fast values are sent |
 //! | `stream` | which position may be sent next; what was lost is [`crate::recovery`]'s part |
@@ -18,6 +19,7 @@ mod forecast;
 mod join;
 mod layout;
 mod pacing;
+mod quorum;
 mod receive;
 mod round;
 mod send;
@@ -37,6 +39,8 @@ pub use failover::{Departure, SwitchOver};
 pub use failure::Failure;
 use forecast::Forecaster;
 use join::{Seat, Stage};
+pub use quorum::Participation;
+use quorum::Quorum;
 use round::{Format, OpenRound, Phase};
 use stream::{Parent, Stream};
 
@@ -74,7 +78,10 @@ pub struct Worker {
     pending_switches: Vec<Pending>,
     /// Goodbyes to nodes that streams are not at.
     farewells: VecDeque<(usize, Parent, Flags)>,
+    /// The next to be opened.
     next_round: Round,
+    /// Where rounds may go on without late workers.
+    quorum: Option<Quorum>,
     events: VecDeque<Event>,
     /// Why the job is over.
     failed: Option<Failure>,
@@ -104,6 +111,8 @@ pub enum Event {
         buffer: Box<dyn Buffer>,
         /// How it ended.
         outcome: Result<(), Failure>,
+        /// Whose values are in the sums; of no meaning after a failure.
+        participation: Participation,
     },
 }
 
@@ -145,6 +154,7 @@ impl Worker {
             pending_switches: Vec::new(),
             farewells: VecDeque::new(),
             next_round: Round(0),
+            quorum: Quorum::new(plan, rank),
             events: VecDeque::new(),
             failed: None,
             counters: Counters::default(),
@@ -158,13 +168,18 @@ impl Worker {
 
     /// Queues a collective. Rounds are numbered from 0 in order of submission; every rank must submit the same ones.
     pub fn submit(&mut self, buffer: Box<dyn Buffer>, deadline: Time, now: Time) -> Round {
+        if self.failed.is_none() && self.is_behind() {
+            return self.claim(buffer, deadline);
+        }
         let round = self.next_round;
         self.next_round = Round(round.0.wrapping_add(1));
         if let Some(failure) = &self.failed {
             let outcome = Err(failure.clone());
-            self.events.push_back(Event::Finished { round, buffer, outcome });
+            let participation = Participation { ranks: 0, is_own_in: false };
+            self.events.push_back(Event::Finished { round, buffer, outcome, participation });
             return round;
         }
+        self.note_presence();
         let open = OpenRound::new(round, buffer, self.format, deadline, now);
         self.streams[0].allocate(round, 0..open.preamble_fragments());
         self.forecaster.expect(open.shape());
@@ -214,7 +229,8 @@ impl Worker {
         let deadline = self.deadlines.first().map(|(deadline, _)| *deadline);
         let alarms = self.streams.iter().filter_map(|stream| stream.recovery.alarm());
         let paces = self.pace_timeout().filter(|_| self.stage == Stage::Joined);
-        let others = [deadline, self.joining_timeout(), self.failover_timeout(), paces];
+        let look = self.look_timeout();
+        let others = [deadline, self.joining_timeout(), self.failover_timeout(), paces, look];
         alarms.chain(others.into_iter().flatten()).min()
     }
 
@@ -222,7 +238,8 @@ impl Worker {
     #[must_use]
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let counters = self.counters.list().into_iter();
-        counters.chain(self.rate_counters()).collect()
+        let quorum = self.quorum.iter().flat_map(Quorum::counters);
+        counters.chain(self.rate_counters()).chain(quorum).collect()
     }
 
     /// Whether the result of a position has not come yet.
@@ -292,7 +309,17 @@ impl Worker {
         self.deadlines.remove(&(open.deadline, open.round));
         self.streams.iter_mut().for_each(|stream| stream.release(open.round));
         open.teach(&mut self.forecaster);
-        self.events.push_back(Event::Finished { round: open.round, buffer: open.buffer, outcome });
+        match &mut self.quorum {
+            Some(quorum) if open.is_unclaimed() => quorum.keep(open, outcome),
+            _ => self.tell(open, outcome),
+        }
+    }
+
+    /// Tells the owner how a round ended.
+    fn tell(&mut self, open: OpenRound, outcome: Result<(), Failure>) {
+        let (round, participation) = (open.round, open.participation());
+        let buffer = open.buffer;
+        self.events.push_back(Event::Finished { round, buffer, outcome, participation });
     }
 
     /// Ends the job: every open round, and every later one, fails with this reason.
@@ -300,8 +327,18 @@ impl Worker {
         if self.rounds.is_empty() {
             let buffer = Box::new(Nothing);
             let outcome = Err(failure.clone());
-            self.events.push_back(Event::Finished { round: Round(0), buffer, outcome });
+            let participation = Participation { ranks: 0, is_own_in: false };
+            self.events.push_back(Event::Finished {
+                round: Round(0),
+                buffer,
+                outcome,
+                participation,
+            });
         }
+        self.fail_open(failure);
+    }
+
+    fn fail_open(&mut self, failure: Failure) {
         while !self.rounds.is_empty() {
             self.finish(Err(failure.clone()));
         }

@@ -108,6 +108,7 @@ impl Worker {
         }
         if is_preamble {
             open.decode_preamble(fragment, packet.payload);
+            self.extend_preamble(round);
             Some(true)
         } else {
             Some(open.decode_values(fragment, packet.payload))
@@ -115,7 +116,8 @@ impl Worker {
     }
 
     fn handle_status(&mut self, index: usize, packet: &Packet, now: Time) {
-        if self.handle_pulse_answer(index, word(packet.payload, status::ECHO_WORD), now) {
+        let echo = word(packet.payload, status::ECHO_WORD);
+        if self.handle_look(index, packet, now) || self.handle_pulse_answer(index, echo, now) {
             return;
         }
         let first = FragmentId(packet.header.fragment.get());

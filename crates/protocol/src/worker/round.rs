@@ -4,9 +4,11 @@ use std::ops::Range;
 
 use wiresum_wire::{Flags, LaneType, Round};
 
+use super::Nothing;
 use super::failure::Failure;
 use super::forecast::{self, Forecaster, Shape};
 use super::layout::Layout;
+use super::quorum::{Kept, Participation};
 use crate::buffer::{Buffer, NOT_FINITE};
 use crate::{Plan, Time};
 
@@ -37,6 +39,8 @@ pub(super) struct Format {
     pub preamble_type: LaneType,
     /// Values of a value fragment.
     pub values_per_fragment: usize,
+    /// Rounds may go on without some ranks.
+    pub is_partial: bool,
 }
 
 impl Format {
@@ -50,7 +54,19 @@ impl Format {
             preamble_lanes: usize::from(plan.job.values_per_packet),
             preamble_type: if is_little_endian { LaneType::I32Le } else { LaneType::I32Be },
             values_per_fragment: plan.payload_len() / lane_type.width(),
+            is_partial: plan.job.rounds.is_some(),
         }
+    }
+
+    /// Fragments of a preamble that hold shapes; they are the first, as a rule only one.
+    fn shape_fragments(&self) -> u32 {
+        (2 * self.workers).div_ceil(self.preamble_lanes) as u32
+    }
+
+    /// Fragments of the preamble of a round.
+    fn preamble_fragments(&self, layout: Layout) -> u32 {
+        let used = 3 * self.workers + layout.fragments() as usize;
+        used.div_ceil(self.preamble_lanes) as u32
     }
 }
 
@@ -68,6 +84,8 @@ pub(super) struct OpenRound {
     prepared: u32,
     /// Preamble fragments without a result.
     preamble_left: u32,
+    /// Those of them that hold shapes.
+    shapes_left: u32,
     /// Value fragments without a result.
     values_left: u32,
     /// Exponents of values that flow before the agreement, by fragment.
@@ -78,6 +96,12 @@ pub(super) struct OpenRound {
     in_vain: Option<Failure>,
     /// The forecaster knows what was agreed on.
     is_taught: bool,
+    /// This worker takes part with nothing.
+    is_missed: bool,
+    /// What waits for the owner, while there is none.
+    kept: Option<Kept>,
+    /// Preamble fragments that have positions.
+    allotted: u32,
     format: Format,
 }
 
@@ -90,8 +114,7 @@ impl OpenRound {
         now: Time,
     ) -> Self {
         let layout = Layout::new(buffer.len(), format.values_per_fragment);
-        let used = 3 * format.workers + layout.fragments() as usize;
-        let preamble_left = used.div_ceil(format.preamble_lanes) as u32;
+        let preamble_left = format.preamble_fragments(layout);
         let mut lanes = vec![UNSET; preamble_left as usize * format.preamble_lanes];
         lanes[format.rank] = i32::try_from(buffer.len()).unwrap_or(i32::MAX);
         lanes[format.workers + format.rank] = buffer.signature();
@@ -105,13 +128,77 @@ impl OpenRound {
             lanes,
             prepared: 0,
             preamble_left,
+            shapes_left: format.shape_fragments(),
             values_left: layout.fragments(),
             forecast: None,
             stash: Vec::new(),
             in_vain: None,
             is_taught: false,
+            is_missed: false,
+            kept: None,
+            allotted: preamble_left,
             format,
         }
+    }
+
+    /// A round that goes on without its owner, who will claim it. Of the preamble, what every rank has.
+    pub fn missed(round: Round, format: Format, now: Time) -> Self {
+        let never = Time(u64::MAX);
+        let mut open = Self::new(round, Box::new(Nothing), format, never, now);
+        open.lanes.fill(UNSET);
+        (open.is_missed, open.kept) = (true, Some(Kept::default()));
+        open
+    }
+
+    /// Whether the number of elements is known.
+    pub fn has_shape(&self) -> bool {
+        self.kept.as_ref().is_none_or(|kept| kept.shape.is_some())
+    }
+
+    /// Takes the shape of a missed round, from the preamble or the owner.
+    fn take_shape(&mut self, elements: usize) {
+        self.layout = Layout::new(elements, self.format.values_per_fragment);
+        self.values_left = self.layout.fragments();
+        let fragments = self.format.preamble_fragments(self.layout);
+        self.preamble_left += fragments - self.preamble_fragments();
+        self.lanes.resize(fragments as usize * self.format.preamble_lanes, UNSET);
+    }
+
+    /// Preamble fragments that have no positions yet; from now on they have.
+    pub fn rest_of_preamble(&mut self) -> Range<u32> {
+        let fragments = self.preamble_fragments();
+        std::mem::replace(&mut self.allotted, fragments)..fragments
+    }
+
+    /// The owner of a missed round has come: it gets what there is, and the rest as it comes.
+    pub fn hand_over(&mut self, mut buffer: Box<dyn Buffer>) -> Result<(), Failure> {
+        let Some(kept) = self.kept.take() else { return Ok(()) };
+        let own = (buffer.len(), buffer.signature());
+        match kept.shape {
+            None => self.take_shape(own.0),
+            Some(shape) if shape != own => {
+                self.buffer = buffer;
+                return Err(self.mismatch());
+            }
+            Some(_) => {}
+        }
+        if self.phase != Phase::Preamble {
+            buffer.set_participation(self.participation().ranks);
+        }
+        kept.decode_into(self.layout, &mut *buffer);
+        self.buffer = buffer;
+        Ok(())
+    }
+
+    /// Whether the owner has not come yet.
+    pub fn is_unclaimed(&self) -> bool {
+        self.kept.is_some()
+    }
+
+    /// Who took part, once that is agreed.
+    pub fn participation(&self) -> Participation {
+        let present = self.lanes[..self.format.workers].iter().filter(|lane| **lane != UNSET);
+        Participation { ranks: present.count() as u32, is_own_in: !self.is_missed }
     }
 
     /// What a forecast goes by.
@@ -186,6 +273,9 @@ impl OpenRound {
         if covered.contains(&own) {
             self.lanes[own] = vote;
         }
+        if self.is_missed {
+            return;
+        }
         for lane in
             covered.start.max(first)..covered.end.min(first + self.layout.fragments() as usize)
         {
@@ -201,12 +291,14 @@ impl OpenRound {
             self.lanes[index] = self.read_lane([bytes[0], bytes[1], bytes[2], bytes[3]]);
         }
         self.preamble_left -= 1;
+        let has_shapes = self.note_shapes(fragment);
         if self.phase != Phase::Preamble {
             return;
         }
-        if self.has_shapes_after(fragment) && self.disagreement().is_some()
-            || self.preamble_left == 0
-        {
+        if has_shapes {
+            self.learn_shape();
+        }
+        if has_shapes && self.disagreement().is_some() || self.preamble_left == 0 {
             match self.agreement() {
                 Phase::Ended(Err(failure)) if self.may_be_in_vain(&failure) => {
                     self.agree(Some(failure));
@@ -214,6 +306,34 @@ impl OpenRound {
                 Phase::Ended(Ok(())) | Phase::Agreed if self.forecast.is_some() => self.agree(None),
                 phase => self.phase = phase,
             }
+            self.tell_participation();
+        }
+    }
+
+    /// Counts a fragment with shapes. Whether it is the last of them.
+    fn note_shapes(&mut self, fragment: u32) -> bool {
+        let is_shape = fragment < self.format.shape_fragments();
+        self.shapes_left -= u32::from(is_shape);
+        is_shape && self.shapes_left == 0
+    }
+
+    /// Takes the shape of a missed round from those who are present.
+    fn learn_shape(&mut self) {
+        let first = |lanes: &[i32]| lanes.iter().copied().find(|lane| *lane != UNSET);
+        let (elements, rest) = self.lanes.split_at(self.format.workers);
+        let (elements, signature) = (first(elements), first(&rest[..self.format.workers]));
+        let (Some(elements), Some(signature)) = (elements, signature) else { return };
+        let Some(kept) = self.kept.as_mut().filter(|kept| kept.shape.is_none()) else { return };
+        let elements = usize::try_from(elements).unwrap_or(0);
+        kept.shape = Some((elements, signature));
+        self.take_shape(elements);
+    }
+
+    /// Where rounds may go on without some, sums stand for those of all.
+    fn tell_participation(&mut self) {
+        if self.format.is_partial && self.phase == Phase::Agreed {
+            let ranks = self.participation().ranks;
+            self.buffer.set_participation(ranks);
         }
     }
 
@@ -234,21 +354,35 @@ impl OpenRound {
         self.end_if_complete();
     }
 
-    /// Whether the fragments with the ranks' shapes are all here; they are the first, as a rule only one.
-    fn has_shapes_after(&self, fragment: u32) -> bool {
-        let shapes = (2 * self.format.workers).div_ceil(self.format.preamble_lanes) as u32;
-        fragment < shapes && self.lanes[..2 * self.format.workers].iter().all(|lane| *lane != UNSET)
-    }
-
+    /// Ranks that take part with nothing have no shape.
     fn disagreement(&self) -> Option<Failure> {
         let (elements, rest) = self.lanes.split_at(self.format.workers);
-        let signatures = &rest[..self.format.workers];
-        let is_same = |lanes: &[i32]| lanes.iter().all(|lane| *lane == lanes[0]);
-        (!is_same(elements) || !is_same(signatures)).then(|| Failure::Mismatch {
-            round: self.round,
-            elements: elements.to_vec(),
-            signatures: signatures.to_vec(),
-        })
+        let (length, signature) = self.own_shape().unzip();
+        let is_same = |lanes: &[i32], own: Option<i32>| {
+            let mut shapes = lanes.iter().copied().filter(|lane| *lane != UNSET).chain(own);
+            shapes.next().is_none_or(|first| shapes.all(|lane| lane == first))
+        };
+        let is_agreed =
+            is_same(elements, length) && is_same(&rest[..self.format.workers], signature);
+        (!is_agreed).then(|| self.mismatch())
+    }
+
+    /// What the owner has passed, if there is one.
+    fn own_shape(&self) -> Option<(i32, i32)> {
+        let length = i32::try_from(self.buffer.len()).unwrap_or(i32::MAX);
+        self.kept.is_none().then(|| (length, self.buffer.signature()))
+    }
+
+    /// The shapes by rank; −1 where a rank takes part with nothing.
+    fn mismatch(&self) -> Failure {
+        let n = self.format.workers;
+        let present = |lane: &i32| (*lane).max(-1);
+        let mut elements: Vec<i32> = self.lanes[..n].iter().map(present).collect();
+        let mut signatures: Vec<i32> = self.lanes[n..2 * n].iter().map(present).collect();
+        if let Some(own) = self.own_shape() {
+            (elements[self.format.rank], signatures[self.format.rank]) = own;
+        }
+        Failure::Mismatch { round: self.round, elements, signatures }
     }
 
     /// What all ranks conclude alike from the same lanes.
@@ -290,10 +424,21 @@ impl OpenRound {
         true
     }
 
-    /// Decodes a fragment, unless the buffer has to stay as it is.
+    /// Encodes a fragment's values into `lanes` and returns their sum; of a missed round, zeros.
+    pub fn encode_values(&mut self, fragment: u32, exponent: i8, lanes: &mut [u8]) -> u32 {
+        if self.is_missed {
+            lanes.fill(0);
+            return 0;
+        }
+        self.buffer.encode(self.layout.range(fragment), exponent, lanes)
+    }
+
+    /// Decodes a fragment, unless the buffer has to stay as it is, or keeps it for the owner.
     fn decode(&mut self, fragment: u32, payload: &[u8]) {
-        if self.in_vain.is_none() {
-            let exponent = self.exponent(fragment);
+        let exponent = self.exponent(fragment);
+        if let Some(kept) = &mut self.kept {
+            kept.fragments.push((fragment, exponent, payload.to_vec()));
+        } else if self.in_vain.is_none() {
             self.buffer.decode(self.layout.range(fragment), exponent, payload);
         }
     }

@@ -24,7 +24,8 @@ impl Worker {
         }
         let first = self.transmit_of(0, now, buffer);
         let values = first.or_else(|| self.transmit_values(now, buffer));
-        values.or_else(|| self.transmit_ready(now, buffer))
+        let ready = values.or_else(|| self.transmit_ready(now, buffer));
+        ready.or_else(|| self.transmit_look(now, buffer))
     }
 
     /// Streams of values take turns, packet by packet.
@@ -105,7 +106,7 @@ impl Worker {
             open.encode_preamble(fragment, vote, payload)
         } else {
             draft.exponent = open.exponent(fragment);
-            open.buffer.encode(open.layout.range(fragment), draft.exponent, payload)
+            open.encode_values(fragment, draft.exponent, payload)
         };
         Some(draft.emit(buffer, payload_len, lane_sum))
     }

@@ -222,6 +222,11 @@ impl Stream {
         })
     }
 
+    /// End of the positions that rounds own.
+    pub fn limit(&self) -> FragmentId {
+        self.limit
+    }
+
     /// Positions of rounds that have not been sent.
     pub fn unsent(&self) -> u32 {
         self.limit.since(self.recovery.next()) as u32

@@ -18,6 +18,7 @@ from wiresum.plan.planners.byteps import byteps
 from wiresum.plan.planners.direct import direct
 from wiresum.plan.planners.forest import forest
 from wiresum.plan.planners.goat import goat, krgs, krgs_paper
+from wiresum.plan.planners.goat_async import goat_async, ksgd
 from wiresum.plan.planners.grid import grid
 from wiresum.plan.planners.ingo import ingo
 from wiresum.plan.planners.joint import joint
@@ -57,6 +58,8 @@ PLANNERS: dict[str, Planner] = {
     "forest": forest,
     "byteps": byteps,
     "joint": joint,
+    "goat_async": goat_async,
+    "ksgd": ksgd,
     **{name: partial(_plan_switches, name) for name in SWITCH_PLANNERS},
 }
 """By the name that a command line takes."""

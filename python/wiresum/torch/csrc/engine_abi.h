@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#define WIRESUM_ENGINE_ABI_VERSION 1
+#define WIRESUM_ENGINE_ABI_VERSION 2
 #define WIRESUM_ENGINE_CAPSULE "wiresum._native.engine_abi"
 
 enum wiresum_element_type { WIRESUM_FLOAT32 = 0, WIRESUM_FLOAT16 = 1, WIRESUM_BFLOAT16 = 2 };
@@ -20,7 +20,8 @@ enum wiresum_outcome {
     WIRESUM_MISMATCH = 2,  /* ranks passed different tensors */
     WIRESUM_TIMED_OUT = 3, /* the message names who did not deliver */
     WIRESUM_FAILED = 4,    /* anything else */
-    WIRESUM_UNFORESEEN = 5 /* as WIRESUM_NOT_FINITE: exponents were not those expected */
+    WIRESUM_UNFORESEEN = 5, /* as WIRESUM_NOT_FINITE: exponents were not those expected */
+    WIRESUM_MISSED = 6      /* as WIRESUM_OK, but without this rank's elements, which were late */
 };
 
 /* Called once for each submitted collective, in order of submission, from the engine's thread and without

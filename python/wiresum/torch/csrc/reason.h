@@ -20,9 +20,10 @@ enum class Reason : uint8_t {
     NotFinite,   // Inf or NaN on some rank: Gloo repeated it
     Unforeseen,  // exponents were not those expected: Gloo repeated it
     Failed,      // ended in an exception
+    Missed,      // summed in the network without this rank's values, which were late
 };
 
-inline constexpr std::array<const char *, 12> kReasonNames = {
+inline constexpr std::array<const char *, 13> kReasonNames = {
     "pending", "summed",    "collective", "element_type", "operation",  "device",
     "layout",  "too_small", "no_network", "not_finite",   "unforeseen", "failed",
 };

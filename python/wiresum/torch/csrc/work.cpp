@@ -117,7 +117,7 @@ void NetworkWork::done(void *context, int32_t outcome, const char *message) {
         order.post([work = std::move(work), reason] { work->sum_again(reason); });
         return;
     }
-    const bool known = outcome >= WIRESUM_OK && outcome <= WIRESUM_FAILED;
+    const bool known = (outcome >= WIRESUM_OK && outcome <= WIRESUM_FAILED) || outcome == WIRESUM_MISSED;
     TaskPool::instance().post([work = std::move(work), text = std::string(message != nullptr ? message : ""),
                                code = known ? static_cast<wiresum_outcome>(outcome) : WIRESUM_FAILED] {
         work->complete(code, text);
@@ -125,8 +125,8 @@ void NetworkWork::done(void *context, int32_t outcome, const char *message) {
 }
 
 void NetworkWork::complete(wiresum_outcome outcome, const std::string &message) {
-    if (outcome == WIRESUM_OK) {
-        succeed(Reason::Summed);
+    if (outcome == WIRESUM_OK || outcome == WIRESUM_MISSED) {
+        succeed(outcome == WIRESUM_OK ? Reason::Summed : Reason::Missed);
         return;
     }
     const std::string text = c10::str(describe(), ": ", message, ". ", remedy(outcome));

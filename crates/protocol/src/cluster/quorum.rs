@@ -1,0 +1,248 @@
+//! Rounds that go on without late workers.
+
+use super::random::{random_conditions, random_streams, random_tree, run_schedules};
+use super::*;
+use crate::plan::{Count, Rounds};
+
+/// A plan whose rounds take this many children at each node named.
+fn partial(tree: &Tree, stream: Values, counts: &[(u16, u8)], most_missed: u16) -> Plan {
+    with_counts(plan(tree, &[stream]), counts, most_missed)
+}
+
+fn with_counts(mut plan: Plan, counts: &[(u16, u8)], most_missed: u16) -> Plan {
+    let counts = counts.iter().map(|&(node, k)| Count { node, k }).collect();
+    plan.job.rounds = Some(Rounds { counts, most_missed });
+    plan
+}
+
+fn joined(plan: Plan, conditions: Conditions) -> Cluster {
+    let mut cluster = Cluster::new(plan, conditions, 1);
+    cluster.join_all();
+    cluster.run_until(cluster.now().plus(Duration::from_secs(1)));
+    cluster
+}
+
+fn pass_next(cluster: &mut Cluster, rank: usize, size: usize) {
+    let tensor = Tensor::of(&cluster.plan, rank, cluster.hosts[rank].tensors.len(), size);
+    cluster.submit(rank, tensor);
+}
+
+/// Long enough for every round that can end without those who are late.
+fn let_pass(cluster: &mut Cluster) {
+    cluster.run_until(cluster.now().plus(Duration::from_secs(5)));
+}
+
+fn done(cluster: &Cluster) -> Vec<usize> {
+    cluster.hosts.iter().map(|host| host.finished.len()).collect()
+}
+
+/// Of every round, all ranks have the same sum: of exactly those that took part, as many as each of them was told.
+/// How many that were, by round.
+fn assert_partial_sums(cluster: &Cluster) -> Vec<usize> {
+    let rounds = cluster.hosts[0].finished.len();
+    (0..rounds).map(|round| assert_partial_sum(cluster, round)).collect()
+}
+
+fn assert_partial_sum(cluster: &Cluster, round: usize) -> usize {
+    let hosts = || cluster.hosts.iter();
+    let took_part = |host: &&Host| host.participations[round].is_own_in;
+    let tensors: Vec<&Tensor> = hosts().filter(took_part).map(|h| &h.tensors[round]).collect();
+    assert!(!tensors.is_empty(), "nobody took part in round {round}");
+    let expected = Tensor::sum(&cluster.plan, &tensors);
+    for (rank, host) in hosts().enumerate() {
+        let (number, outcome, _) = &host.finished[round];
+        assert_eq!((number.0 as usize, outcome), (round, &Ok(())), "worker {rank}");
+        assert_eq!(host.tensors[round].values(), expected, "worker {rank}, round {round}");
+        assert_eq!(host.participations[round].ranks as usize, tensors.len(), "worker {rank}");
+        let told = host.tensors[round].participation();
+        let is_told = told == Some(tensors.len() as u32) || expected.is_empty();
+        assert!(is_told, "worker {rank} decoded a sum of {told:?}, round {round}");
+    }
+    tensors.len()
+}
+
+#[test]
+fn a_round_ends_without_the_late_and_they_get_its_sum() {
+    for (stream, size) in [(POOL, 100), (CACHE, 20_000)] {
+        let mut cluster =
+            joined(partial(&Tree::star(4), stream, &[(0, 3)], 1), Conditions::PERFECT);
+        (0..3).for_each(|rank| pass_next(&mut cluster, rank, size));
+        let_pass(&mut cluster);
+        assert_eq!(done(&cluster), [1, 1, 1, 0]);
+        pass_next(&mut cluster, 3, size);
+        assert_eq!(done(&cluster), [1, 1, 1, 1], "the sum was waiting");
+        assert_eq!(assert_partial_sums(&cluster), [3]);
+        assert!(!cluster.hosts[3].participations[0].is_own_in);
+    }
+}
+
+#[test]
+fn a_round_waits_for_as_many_as_the_plan_says() {
+    let mut cluster = joined(partial(&Tree::star(4), POOL, &[(0, 3)], 1), Conditions::PERFECT);
+    (0..2).for_each(|rank| pass_next(&mut cluster, rank, 100));
+    let_pass(&mut cluster);
+    assert_eq!(done(&cluster), [0; 4]);
+    pass_next(&mut cluster, 2, 100);
+    let_pass(&mut cluster);
+    assert_eq!(done(&cluster), [1, 1, 1, 0]);
+}
+
+#[test]
+fn each_node_counts_its_own_children() {
+    // Workers 0 and 1 are at node 1, 2 and 3 at node 2.
+    let tree = || {
+        Tree(vec![
+            (0, None, vec![Child::Node(1), Child::Node(2)]),
+            (1, Some(0), vec![Child::Worker(0), Child::Worker(1)]),
+            (2, Some(0), vec![Child::Worker(2), Child::Worker(3)]),
+        ])
+    };
+    let mut cluster = joined(partial(&tree(), POOL, &[(1, 1)], 1), Conditions::PERFECT);
+    [0, 2].into_iter().for_each(|rank| pass_next(&mut cluster, rank, 100));
+    let_pass(&mut cluster);
+    assert_eq!(done(&cluster), [0; 4], "node 2 takes both of its workers");
+    pass_next(&mut cluster, 3, 100);
+    let_pass(&mut cluster);
+    assert_eq!(done(&cluster), [1, 0, 1, 1], "node 1 takes one");
+    pass_next(&mut cluster, 1, 100);
+    assert_eq!(assert_partial_sums(&cluster), [3]);
+}
+
+#[test]
+fn the_owner_may_come_while_its_round_is_under_way() {
+    let mut cluster = joined(
+        partial(&Tree::star(3), POOL, &[(0, 2)], 1),
+        Conditions { delay_ns: 5_000_000, ..Conditions::PERFECT },
+    );
+    (0..2).for_each(|rank| pass_next(&mut cluster, rank, 5000));
+    while cluster.worker_count(2, "rounds_ahead") == 0 {
+        assert!(cluster.step());
+    }
+    pass_next(&mut cluster, 2, 5000);
+    pass_next(&mut cluster, 2, 70);
+    (0..2).for_each(|rank| pass_next(&mut cluster, rank, 70));
+    cluster.run();
+    assert_eq!(assert_partial_sums(&cluster), [2, 3]);
+}
+
+#[test]
+fn a_worker_misses_so_many_rounds_in_a_row_and_then_is_waited_for() {
+    let mut cluster = joined(partial(&Tree::star(3), POOL, &[(0, 2)], 4), Conditions::PERFECT);
+    for _ in 0..6 {
+        (0..2).for_each(|rank| pass_next(&mut cluster, rank, 300));
+    }
+    let_pass(&mut cluster);
+    assert_eq!(done(&cluster), [4, 4, 0]);
+    (0..4).for_each(|_| pass_next(&mut cluster, 2, 300));
+    let_pass(&mut cluster);
+    assert_eq!(done(&cluster), [4, 4, 4], "it has not been in time yet");
+    pass_next(&mut cluster, 2, 300);
+    let_pass(&mut cluster);
+    assert_eq!(done(&cluster), [6, 6, 5], "it was, once");
+    pass_next(&mut cluster, 2, 300);
+    assert_eq!(assert_partial_sums(&cluster), [2, 2, 2, 2, 3, 2]);
+}
+
+#[test]
+fn counts_can_change_while_a_job_runs() {
+    let mut cluster = joined(partial(&Tree::star(3), POOL, &[], 8), Conditions::PERFECT);
+    (0..2).for_each(|rank| pass_next(&mut cluster, rank, 10));
+    let_pass(&mut cluster);
+    assert_eq!(done(&cluster), [0; 3]);
+    cluster.hosts[2].worker.await_children(2);
+    cluster.drive(2);
+    let_pass(&mut cluster);
+    assert_eq!(done(&cluster), [1, 1, 0]);
+}
+
+#[test]
+fn a_late_tensor_of_another_shape_is_told() {
+    let mut cluster = joined(partial(&Tree::star(3), POOL, &[(0, 2)], 8), Conditions::PERFECT);
+    for _ in 0..2 {
+        (0..2).for_each(|rank| pass_next(&mut cluster, rank, 10));
+    }
+    let_pass(&mut cluster);
+    pass_next(&mut cluster, 2, 11);
+    pass_next(&mut cluster, 2, 10);
+    let (elements, signatures) = (vec![10, 10, 11], vec![3; 3]);
+    let mismatch = Err(Failure::Mismatch { round: Round(0), elements, signatures });
+    let outcomes: Vec<_> = cluster.hosts[2].finished.iter().map(|f| f.1.clone()).collect();
+    assert_eq!(outcomes, [mismatch.clone(), mismatch], "the job is over for it");
+    assert_eq!(cluster.hosts[2].tensors[0].values(), cluster.hosts[2].tensors[0].own());
+}
+
+#[test]
+fn what_is_not_finite_is_so_for_the_late_too() {
+    let mut cluster = joined(partial(&Tree::star(3), POOL, &[(0, 2)], 8), Conditions::PERFECT);
+    let bad = Tensor::of(&cluster.plan, 0, 0, 100).with_infinity_at(7);
+    cluster.submit(0, bad);
+    pass_next(&mut cluster, 1, 100);
+    let_pass(&mut cluster);
+    pass_next(&mut cluster, 2, 100);
+    for host in &cluster.hosts {
+        assert_eq!(host.finished[0].1, Err(Failure::NotFinite));
+        assert_eq!(host.tensors[0].values(), host.tensors[0].own());
+    }
+}
+
+#[test]
+fn a_late_worker_goes_on_when_its_node_dies() {
+    let mut cluster =
+        joined(partial(&Tree::three_levels(), POOL, &[(3, 1)], 64), Conditions::PERFECT);
+    (0..5).for_each(|rank| pass_next(&mut cluster, rank, 3000));
+    while cluster.worker_count(5, "rounds_ahead") == 0 {
+        assert!(cluster.step());
+    }
+    let node = cluster.nodes.iter().position(|n| n.id == NodeId(3)).expect("in the tree");
+    cluster.nodes[node].is_dead = true;
+    let_pass(&mut cluster);
+    assert_eq!(done(&cluster), [1, 1, 1, 1, 1, 0]);
+    pass_next(&mut cluster, 5, 3000);
+    assert_eq!(assert_partial_sums(&cluster), [5]);
+}
+
+#[test]
+fn partial_sums_are_exact_in_random_schedules() {
+    run_schedules(
+        "cluster::quorum::partial_sums_are_exact_in_random_schedules",
+        80_000,
+        partial_sums_are_exact,
+    );
+}
+
+fn partial_sums_are_exact(seed: u64) {
+    let mut rng = Rng::new(seed);
+    let (tree, streams) = (random_tree(&mut rng), random_streams(&mut rng));
+    let counts: Vec<(u16, u8)> = tree
+        .0
+        .iter()
+        .map(|(node, _, children)| (*node, 1 + rng.below(children.len() as u64) as u8))
+        .collect();
+    let most_missed = 1 + rng.below(6) as u16;
+    let plan = with_counts(plan(&tree, &streams), &counts, most_missed);
+    let mut cluster = Cluster::new(plan, random_conditions(&mut rng), seed);
+    cluster.join_all();
+    for (at, rank, size) in random_submissions(&cluster, &mut rng) {
+        cluster.run_until(at);
+        pass_next(&mut cluster, rank, size);
+    }
+    cluster.run();
+    assert_partial_sums(&cluster);
+}
+
+/// When which rank passes a tensor of which size: the same sizes everywhere, after pauses of its own.
+fn random_submissions(cluster: &Cluster, rng: &mut Rng) -> Vec<(Time, usize, usize)> {
+    let scale = [1, 100, 3000][rng.below(3) as usize];
+    let sizes: Vec<usize> = (0..=rng.below(7)).map(|_| rng.below(scale + 1) as usize).collect();
+    let longest_us = [1, 5_000, 200_000][rng.below(3) as usize];
+    let mut submissions = Vec::new();
+    for rank in 0..cluster.hosts.len() {
+        let mut at = cluster.now();
+        for size in &sizes {
+            at = at.plus(Duration::from_micros(rng.below(longest_us)));
+            submissions.push((at, rank, *size));
+        }
+    }
+    submissions.sort_by_key(|(at, rank, _)| (*at, *rank));
+    submissions
+}
