@@ -30,7 +30,7 @@ WHOLE_SECONDS = st.lists(st.integers(1, 20), min_size=1, max_size=8)
 
 
 def arrivals(intervals: list[int], k: int, rounds: int) -> list[int]:
-    """How long each round takes, second by second: a round ends when K gradients lie there, and those who have sent begin anew."""
+    """How long each round takes, second by second: it ends when K gradients lie there, and their workers begin anew."""
     begun = [0] * len(intervals)
     ends, now = [0], 0
     while len(ends) <= rounds:
@@ -56,7 +56,7 @@ def test_a_late_gradient_counts_in_a_later_round():
     # K = 3 takes everyone each time; K = 1 the fastest alone, but that of 4 s is there in round 4.
     assert round_seconds([1, 2, 4], 3) == 4
     assert round_seconds([1, 2, 4], 1) == 1
-    # K = 2 of 3, 4, 5 s: round 1 ends at 4, when 1 s of the last one is left; round 2 with the first at 7; then 8, and so on.
+    # K = 2 of 3, 4, 5 s: round 1 ends at 4, when 1 s of the last one is left; round 2 with the first, at 7.
     assert round_seconds([3, 4, 5], 2, rounds=1) == 4
     assert round_seconds([3, 4, 5], 2, rounds=2) == (4 + 3) / 2
 

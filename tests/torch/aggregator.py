@@ -10,6 +10,7 @@ import pytest
 
 from wiresum.plan import AggregationPlan, Job, PlanOptions, plan, star
 from wiresum.plan.aggregation_plan import Engine
+from wiresum.plan.participation import with_rounds
 
 REPOSITORY = Path(__file__).parents[2]
 EXIT_LIMIT_S = 30.0
@@ -25,10 +26,19 @@ def daemon() -> str:
 class Aggregator:
     """A node that sums for `workers` ranks. Use as a context manager; `plan_file` is what the ranks need."""
 
-    def __init__(self, directory: Path, workers: int, job: Job | None = None, engine: Engine = "udp") -> None:
+    def __init__(
+        self,
+        directory: Path,
+        workers: int,
+        job: Job | None = None,
+        engine: Engine = "udp",
+        participants: int | None = None,
+    ) -> None:
         made = plan(star(workers=workers), job or Job(values_per_packet=352), PlanOptions(engine=engine))
         anywhere = [worker.model_copy(update={"address": None}) for worker in made.workers]
         self._plan = made.model_copy(update={"workers": anywhere})
+        if participants is not None:
+            self._plan = with_rounds(self._plan, participants)
         self.plan_file = directory / "plan.json"
 
     def __enter__(self) -> Aggregator:

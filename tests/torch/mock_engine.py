@@ -86,6 +86,9 @@ class MockEngine:
         new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
         return new(ctypes.addressof(self._abi), CAPSULE_NAME, None)
 
+    def await_children(self, k: int) -> None:
+        self.awaited = k
+
     def statistics(self) -> dict[str, Any]:
         return {"repetitions": 0, "collectives_summed": self.submitted}
 

@@ -118,6 +118,9 @@ class Engine:
     def abi(self) -> object:
         return None
 
+    def await_children(self, k: int) -> None:
+        self.awaited = k
+
     def statistics(self) -> dict[str, Any]:
         return {}
 

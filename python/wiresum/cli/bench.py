@@ -171,6 +171,46 @@ def heterogeneity(
     show(report, as_json)
 
 
+@app.command("async", epilog="Example: `wiresum bench async --plot async.png`")
+def asynchronous(
+    workers: Annotated[int, typer.Option("--workers", "-n", min=2, max=64, help="Hosts around a switch that sums")] = 8,
+    rate: Annotated[str, typer.Option("--rate", help="Of each link, each way")] = "100mbit",
+    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Sums of each training")] = 150,
+    delay: Annotated[
+        float, typer.Option("--delay", min=0, help="Seconds of the longest delay; the mean is half")
+    ] = 0.3,
+    deviation: Annotated[float, typer.Option("--deviation", min=0, help="Of the delays, in units of --delay")] = 0.2,
+    target: Annotated[
+        float, typer.Option("--target", min=0.02, help="Of the mean square, in gradient variances")
+    ] = 1.0,
+    method: Annotated[list[str] | None, typer.Option("--method", help="Repeat for several [default: all]")] = None,
+    engine: Annotated[options.EngineChoice, typer.Option("--engine", help="What sums; auto: XDP if it works")] = "auto",
+    plot: PlotOption = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Train while workers are late at random: GOAT-Async beside K-SGD and rounds of everyone (GOAT, Exp. 4 and 5)."""
+    from wiresum.bench import participation as benchmark
+
+    chosen = benchmark.Options(
+        workers=workers,
+        rate_bps=limited(rate),
+        rounds=rounds,
+        delay_s=delay,
+        deviation=deviation,
+        target=target,
+        methods=tuple(method or ()),
+        engine=choose_engine(engine, loopback=False),
+    )
+    with err.status("") as status:
+        report = benchmark.measure(chosen, lambda title: status.update(f"{title}: {rounds} rounds"))
+    if plot:
+        from wiresum.bench.participation_plot import draw
+
+        draw(report, plot)
+        note(f"{plot}: accuracy over time, and speed")
+    show(report, as_json)
+
+
 @app.command(epilog="Example: `wiresum bench forest --workers 4 --rate 200mbit --size 10MB --plot forest.png`")
 def forest(
     workers: Annotated[int, typer.Option("--workers", "-n", min=1, help="Hosts that train; 1 to as many sum")] = 4,

@@ -73,6 +73,10 @@ class Connection:
         self._ledger = ledger
         Connection.by_ledger[ledger.id] = self
 
+    def await_children(self, k: int) -> None:
+        """How many of its aggregator's children this rank waits for, where rounds go on without late workers."""
+        self._engine.await_children(k)
+
     def statistics(self) -> dict[str, Any]:
         """The engine's counters; once it is closed, the last ones."""
         if not self._closed:

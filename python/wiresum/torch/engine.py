@@ -15,6 +15,9 @@ class Engine(Protocol):
     def abi(self) -> object:
         """The capsule of `csrc/engine_abi.h`; valid as long as the engine."""
 
+    def await_children(self, k: int) -> None:
+        """How many of its aggregator's children this rank waits for, where rounds go on without late workers."""
+
     def statistics(self) -> Mapping[str, Any]:
         """Counters by name."""
 

@@ -41,8 +41,8 @@ def with_rounds(
 ) -> AggregationPlan:
     """A plan whose rounds go on without late workers.
 
-    Every node of the exponents' tree counts its own children: all that are nodes, and of its workers those that belong to the
-    K fastest, at least one. Without intervals each node gets its part of K in proportion to its workers.
+    Every node of the exponents' tree counts its own children: all that are nodes, and of its workers those that belong
+    to the K fastest, at least one. Without intervals each node gets its part of K in proportion to its workers.
 
     Args:
         plan: any.

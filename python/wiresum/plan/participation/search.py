@@ -1,10 +1,11 @@
 """The number of workers that a round waits for: GOAT's Alg. 2 with its update corrected, and K-SGD's.
 
-Both minimise the time of the training, ψ(K) rounds times the mean time of one. They differ in what becomes of a worker that
-misses a round: under GOAT-Async it goes on with its gradient, which counts in a later round; under K-SGD it begins anew.
+Both minimise the time of the training, ψ(K) rounds times the mean time of one. They differ in what becomes of a worker
+that misses a round: under GOAT-Async it goes on with its gradient, which counts in a later round; under K-SGD it begins
+anew.
 
-What the paper's Alg. 2 prints and what is meant: the round's time is the K-th smallest of the *estimated* intervals p′, not of
-the measured ones; those that have not arrived have p′ > h, and p′ − h left; all others begin anew with p′ = p.
+What is meant by what the paper's Alg. 2 prints: the round's time is the K-th smallest of the *estimated* intervals p′,
+not of the measured ones; those that have not arrived have p′ > h, and p′ − h left; all others begin anew with p′ = p.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from wiresum.errors import PlanError
-from wiresum.plan.fabric import Floats
 from wiresum.plan.convergence import Convergence
+from wiresum.plan.fabric import Floats
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,44 @@
+"""GOAT-Async beside its rivals: what is planned, and a tiny training of each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wiresum.bench import participation
+from wiresum.bench.participation import METHODS, Options, accuracy_at, planned
+from wiresum.bench.participation_plot import draw
+from wiresum.errors import PlanError
+from wiresum.testbed.support import why_no_xdp
+
+TINY = Options(workers=3, rounds=12, delay_s=0.05, search_every=2, engine="udp" if why_no_xdp() else "xdp")
+
+
+def test_a_method_that_is_not_there() -> None:
+    with pytest.raises(PlanError, match=f"choose from {', '.join(METHODS)}"):
+        participation.measure(Options(methods=("magic",)))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_rounds_of_everyone_have_no_counts(name: str) -> None:
+    assert (planned(name, Options()).job.rounds is None) == (name == "sync")
+
+
+def test_accuracy_is_the_last_that_is_known() -> None:
+    curve = [(1.0, 0.5), (2.0, 0.75)]
+    assert [accuracy_at(curve, moment) for moment in (0.5, 1.0, 1.9, 5.0)] == [0.0, 0.5, 0.5, 0.75]
+
+
+def test_a_tiny_training_of_each_keeps_models_equal_and_learns(tmp_path: Path) -> None:
+    report = participation.measure(TINY)
+    assert [result.name for result in report.results] == list(METHODS)
+    assert not [line for line in report.notes if "DIFFER" in line]
+    by_name = {result.name: result.extra for result in report.results}
+    assert by_name["sync"]["ranks_per_sum"] == TINY.workers
+    for name in ("ksgd", "goat_async"):
+        assert 1 <= by_name[name]["ranks_per_sum"] <= TINY.workers
+        assert by_name[name]["counts"][0] == [0, TINY.workers], "before anyone's times are known"
+    assert all(extra["gradient_variance"] > 0 for extra in by_name.values())
+    draw(report, tmp_path / "async.png")
+    assert (tmp_path / "async.png").stat().st_size > 0
