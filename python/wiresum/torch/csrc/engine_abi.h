@@ -17,9 +17,9 @@ enum wiresum_outcome {
     WIRESUM_OK = 0, /* the buffer holds the sum on every rank */
     WIRESUM_NOT_FINITE =
         1, /* the buffer is untouched on every rank, which all get this outcome for the same collective */
-    WIRESUM_MISMATCH = 2,  /* ranks passed different tensors */
-    WIRESUM_TIMED_OUT = 3, /* the message names who did not deliver */
-    WIRESUM_FAILED = 4,    /* anything else */
+    WIRESUM_MISMATCH = 2,   /* ranks passed different tensors */
+    WIRESUM_TIMED_OUT = 3,  /* the message names who did not deliver */
+    WIRESUM_FAILED = 4,     /* anything else */
     WIRESUM_UNFORESEEN = 5, /* as WIRESUM_NOT_FINITE: exponents were not those expected */
     WIRESUM_MISSED = 6      /* as WIRESUM_OK, but without this rank's elements, which were late */
 };

@@ -24,8 +24,8 @@ enum class Reason : uint8_t {
 };
 
 inline constexpr std::array<const char *, 13> kReasonNames = {
-    "pending", "summed",    "collective", "element_type", "operation",  "device",
-    "layout",  "too_small", "no_network", "not_finite",   "unforeseen", "failed",
+    "pending",   "summed",     "collective", "element_type", "operation", "device", "layout",
+    "too_small", "no_network", "not_finite", "unforeseen",   "failed",    "missed",
 };
 
 inline const char *name_of(Reason reason) { return kReasonNames.at(static_cast<size_t>(reason)); }
