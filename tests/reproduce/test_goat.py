@@ -33,7 +33,9 @@ def test_every_row_says_something_and_has_its_classes():
         ("G9", ["3 ln 20 = 9.0", "factor 4"]),
         ("G1b", ["Geryon 2162", "440 images/s"]),
         ("G1c", ["ESA 1.51 ×, ATP 1.64 ×, Geryon 1.77 ×"]),
+        ("G4", ["GOAT +49.6 %, K-SGD +14.7 %", "GOAT 2.00 s, K-SGD 1.53 s, GOAT-Async 1.34 s"]),
         ("G5a", ["GOAT 2.02 ×, K-SGD 1.56 ×", "1.30 × is GOAT over K-SGD"]),
+        ("G5b", ["+5.78 %"]),
     ],
 )
 def test_figures_that_have_one_value(row, figures):

@@ -14,7 +14,10 @@ RESNET50_S = {"GOAT": 802.4, "ESA": 1208.48, "ATP": 1312.6, "Geryon": 1416.9}
 RESNET50_SPEEDUPS = {"ESA": 1.34, "ATP": 1.39, "Geryon": 1.77}
 """Until an accuracy of 0.7896 (§VII-B, Exp. 1)."""
 TRAINING_S = {"GOAT-Async": 207.7, "K-SGD": 324.0, "GOAT": 420.4}
-"""200 epochs (§VII-B, Exp. 5)."""
+ASYNC_EPOCHS = 200
+"""§VII-B, Exp. 5."""
+ASYNC_IMAGES_PER_S = {"GOAT": 512, "K-SGD": 668, "GOAT-Async": 766}
+"""ResNet-18, 16 workers (§VII-B, Exp. 4)."""
 
 SIMULATED_SERVER_MB = {"GOAT": 60, "ESA": 5700, "ATP": 6700, "Geryon": 8400}
 SIMULATED_TOTAL_GB = {"GOAT": 13.7, "ESA": 19.8, "ATP": 20.9, "Geryon": 37.1}

@@ -25,13 +25,6 @@ def _saved(seconds: dict[str, float]) -> str:
     return listed({name: less(1 - ours / other) for name, other in zip(names, others, strict=True)})
 
 
-def _asynchronous() -> str:
-    ours = printed.TRAINING_S["GOAT-Async"]
-    true = listed({name: times(printed.TRAINING_S[name] / ours) for name in ("GOAT", "K-SGD")})
-    between = times(printed.TRAINING_S["GOAT"] / printed.TRAINING_S["K-SGD"])
-    return f"GOAT-Async against {true}; {between} is GOAT over K-SGD: the labels are exchanged"
-
-
 ROWS = (
     Row(
         "G1b", "images/s of ResNet-18 with 16 workers", "H", "§VII-B, Exp. 1",
@@ -48,10 +41,6 @@ ROWS = (
     Row(
         "G2b", "time of communication", "H", "§VII-B, Exp. 2", "0.36, 1.34, 1.64, 1.95 s; 73, 78, 81.5 % less",
         recomputed=lambda: _saved(printed.COMMUNICATION_S),
-    ),
-    Row(
-        "G5a", "200 epochs: GOAT-Async, K-SGD, GOAT", "H", "§VII-B, Exp. 5",
-        "207.7, 324, 420.4 s; 2.02 and 1.29 × faster than K-SGD and GOAT", recomputed=_asynchronous,
     ),
     Row(
         "G8", "communication overhead 81.2 % less", "X", "abstract", "81.2 %",
