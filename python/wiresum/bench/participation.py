@@ -46,10 +46,10 @@ class Options:
 
     workers: int = 8
     rate_bps: float = 100e6
-    rounds: int = 150
+    rounds: int = 100
     batch_size: int = 32
     learning_rate: float = 0.2
-    delay_s: float = 0.3
+    delay_s: float = 0.6
     deviation: float = 0.2
     target: float = 1.0
     search_every: int = 5

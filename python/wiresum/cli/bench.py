@@ -175,7 +175,7 @@ def heterogeneity(
 def asynchronous(
     workers: Annotated[int, typer.Option("--workers", "-n", min=2, max=64, help="Hosts around a switch that sums")] = 8,
     rate: Annotated[str, typer.Option("--rate", help="Of each link, each way")] = "100mbit",
-    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Sums of each training")] = 150,
+    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Sums of each training")] = 100,
     delay: Annotated[
         float, typer.Option("--delay", min=0, help="Seconds of the longest delay; the mean is half")
     ] = 0.3,

@@ -4,21 +4,17 @@ A training script need not know of them. One that does catches up sooner, counts
 change how many workers a round waits for while it runs.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Self
 
 import torch.distributed as dist
+from torch._C._distributed_c10d import GradBucket
 
 import torch
 from wiresum.errors import WiresumError
 from wiresum.torch import explain
 from wiresum.torch.connection import Connection
 from wiresum.torch.reason import Reason
-
-if TYPE_CHECKING:
-    from torch._C._distributed_c10d import GradBucket
 
 ROUNDS_AHEAD = "rounds_ahead"
 """The engine's counter of rounds that it has opened and this rank has not submitted."""
@@ -50,6 +46,23 @@ def _connection() -> Connection:
             "this process sums nothing in the network; call this after init_process_group('wiresum') has connected it"
         )
     return Connection.current
+
+
+@dataclass(frozen=True)
+class Late:
+    """Gradients that no round has counted.
+
+    Attributes:
+        total: their sum.
+        count: how many.
+    """
+
+    total: torch.Tensor
+    count: int
+
+    def with_one_more(self, gradient: torch.Tensor) -> Self:
+        """The new one is added in place."""
+        return type(self)(self.total.add_(gradient), self.count + 1)
 
 
 @dataclass
@@ -86,20 +99,3 @@ class FoldLate:
             return gradient
 
         return work.get_future().then(settle)
-
-
-@dataclass(frozen=True)
-class Late:
-    """Gradients that no round has counted.
-
-    Attributes:
-        total: their sum.
-        count: how many.
-    """
-
-    total: torch.Tensor
-    count: int
-
-    def with_one_more(self, gradient: torch.Tensor) -> Late:
-        """The new one is added in place."""
-        return Late(self.total.add_(gradient), self.count + 1)
