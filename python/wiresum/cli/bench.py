@@ -178,7 +178,7 @@ def asynchronous(
     rounds: Annotated[int, typer.Option("--rounds", min=1, help="Sums of each training")] = 100,
     delay: Annotated[
         float, typer.Option("--delay", min=0, help="Seconds of the longest delay; the mean is half")
-    ] = 0.3,
+    ] = 0.6,
     deviation: Annotated[float, typer.Option("--deviation", min=0, help="Of the delays, in units of --delay")] = 0.2,
     target: Annotated[
         float, typer.Option("--target", min=0.02, help="Of the mean square, in gradient variances")
