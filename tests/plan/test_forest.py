@@ -3,6 +3,7 @@
 import itertools
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from wiresum.plan.forest.network import network
 from wiresum.plan.forest.routes import Routes
 from wiresum.plan.forest.solution import Forest
 from wiresum.plan.forest.solver import solve
+from wiresum.plan.optimisation.process import last_answer
 
 pytest.importorskip("highspy", reason="the solver is not installed: `make build`")
 
@@ -23,6 +25,8 @@ from wiresum.plan.forest.generation import Generation
 from wiresum.plan.optimisation.programme import INFINITY, Programme
 
 RATE = 200e6
+PROCESS_S = 4.0
+"""For a process to start and print a line, on a busy machine."""
 LIMIT_S = 60.0
 """A bound for a busy machine; each of these takes a fraction of a second."""
 
@@ -229,8 +233,16 @@ def test_a_solver_that_does_not_end_is_ended_and_its_last_line_counts(monkeypatc
         "wiresum.plan.optimisation.process.subprocess.Popen",
         lambda _, **options: popen([sys.executable, "-c", deaf], **options),
     )
-    monkeypatch.setattr("wiresum.plan.optimisation.process.GRACE_S", 1.0)
-    assert solve(instance, 0.5).to_json() == forest.to_json()
+    began_s = time.monotonic()
+    line = last_answer("wiresum.plan.forest.solver", instance.to_json(), PROCESS_S, "forest")
+    assert Forest.parse(line).to_json() == forest.to_json()
+    assert time.monotonic() - began_s < 60  # of 600
+
+
+def test_a_process_of_its_own_gives_the_same_answer():
+    instance = network(servers(2, 1), servers(2, 1).workers, Job()).instance
+    line = last_answer("wiresum.plan.forest.solver", instance.to_json(), LIMIT_S, "forest")
+    assert Forest.parse(line).trimmed() == solve(instance, LIMIT_S)
 
 
 def test_without_time_there_is_a_forest_and_no_claim():

@@ -72,6 +72,7 @@ def test_no_answer_is_better_than_the_exact_one(question):
     assert answer.bound == pytest.approx(least(problem), rel=1e-6)
 
 
+@settings(deadline=None)
 @given(small(), st.randoms(use_true_random=False))
 def test_the_value_is_the_cost(question, random):
     """Eq. (1) as the programmes count it, as written, and as the network carries it."""

@@ -14,14 +14,14 @@ import importlib.util
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from typing import Protocol, cast
 
 from wiresum.errors import PlanError, SupportError
 
-GRACE_S = 15.0
-"""Beyond the time limit, for start and last step on a busy machine; then the process is ended, and its last line
-counts."""
+ASKED_SHARE = 0.9
+"""Of the time limit, that a solver's process is asked to keep; at the limit it is ended, and its last line counts."""
 SMALL_COLUMNS = 5_000
 """Of a programme that is solved in this process: HiGHS looks at its clock many times a second."""
 
@@ -61,14 +61,17 @@ def last_answer(module: str, question: str, time_limit_s: float, planner: str, c
 
 def _by_process(module: str, question: str, time_limit_s: float) -> tuple[list[str], str]:
     """Whole lines that a process has printed until it ended or was ended, and what it complained of."""
+    ends_s = (
+        time.monotonic() + ASKED_SHARE * time_limit_s
+    )  # on a clock that all processes share, so that the start counts
     with subprocess.Popen(
-        [sys.executable, "-m", __name__, module, str(time_limit_s)],
+        [sys.executable, "-m", __name__, module, str(ends_s)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        watchdog = threading.Timer(time_limit_s + GRACE_S, process.kill)
+        watchdog = threading.Timer(time_limit_s, process.kill)
         watchdog.start()
         try:
             output, errors = process.communicate(question)
@@ -85,8 +88,9 @@ def _solver(module: str) -> Solver:
 
 def main() -> None:
     """The solver's process."""
-    module, seconds = sys.argv[1:]
-    for line in _solver(module).answers(sys.stdin.read(), float(seconds)):
+    module, ends_s = sys.argv[1:]
+    solver, question = _solver(module), sys.stdin.read()
+    for line in solver.answers(question, max(0.0, float(ends_s) - time.monotonic())):
         print(line, flush=True)
 
 

@@ -5,6 +5,7 @@ networks is a function `(instance, options) -> Assignment`, for networks of thou
 the former. They are judged by the plan's own validation and by what the runners measure, never by themselves.
 """
 
+import time
 from collections.abc import Callable
 from functools import partial
 
@@ -31,6 +32,9 @@ from wiresum.plan.topology import Topology
 Planner = Callable[[Topology, Job, PlanOptions], AggregationPlan]
 SwitchPlanner = Callable[[Instance, PlanOptions], Assignment]
 
+LEAST_S = 1e-6
+"""Of a time limit: nothing is left of it."""
+
 SWITCH_PLANNERS: dict[str, SwitchPlanner] = {
     "goat": goat,
     "krgs": krgs,
@@ -49,7 +53,15 @@ SWITCH_PLANNERS: dict[str, SwitchPlanner] = {
 
 
 def _plan_switches(name: str, topology: Topology, job: Job, options: PlanOptions) -> AggregationPlan:
-    return as_plan(name, SWITCH_PLANNERS[name](Instance.of(topology, job), options), options)
+    return as_plan(name, _assigned(name, topology, job, options), options)
+
+
+def _assigned(name: str, topology: Topology, job: Job, options: PlanOptions) -> Assignment:
+    """A planner's answer, within the time limit with its question."""
+    began_s = time.monotonic()
+    instance = Instance.of(topology, job)
+    left_s = max(LEAST_S, options.time_limit_s - (time.monotonic() - began_s))
+    return SWITCH_PLANNERS[name](instance, options.model_copy(update={"time_limit_s": left_s}))
 
 
 PLANNERS: dict[str, Planner] = {
@@ -85,4 +97,4 @@ def assign(topology: Topology, job: Job, options: PlanOptions | None = None, pla
     """
     if planner not in SWITCH_PLANNERS:
         raise PlanError(f"{planner} is no planner of switch networks; choose from {', '.join(SWITCH_PLANNERS)}")
-    return validate(SWITCH_PLANNERS[planner](Instance.of(topology, job), options or PlanOptions()))
+    return validate(_assigned(planner, topology, job, options or PlanOptions()))
