@@ -219,6 +219,14 @@ def test_a_plan_is_explained_and_a_job_that_gains_nothing_is_turned_away(tmp_pat
     assert not done.stdout
 
 
+def test_a_plan_is_drawn(tmp_path):
+    done = wiresum("plan", "star", "-n", "2", "--plot", str(tmp_path / "loads.svg"), "-o", str(tmp_path / "plan.json"))
+    if importlib.util.find_spec("matplotlib") is None:
+        assert "pip install matplotlib" in done.stderr
+    else:
+        assert "w0" in (tmp_path / "loads.svg").read_text()
+
+
 def test_an_adjusted_plan_says_what_moved(tmp_path):
     plan, topology = str(tmp_path / "plan.json"), tmp_path / "now.json"
     wiresum("plan", "xagg", "-o", plan)

@@ -26,6 +26,23 @@ def test_planners_of_both_kinds_are_judged_alike():
     assert found["goat"].to_json()["solution"]["gap"] == 0.0
 
 
+def test_a_ring_is_compared_and_never_planned():
+    pytest.importorskip("highspy", reason="the solver is not installed: `make build`")
+    (ring,) = compare(star(4), FIG2, PlanOptions(), ["ring"])
+    assert ring.cost.total_bytes == pytest.approx(4 * 2 * 2 * 3 / 4 * 3 * FRAGMENT)  # 4 edges of 2 links
+    assert ring.cost.predicted_seconds == pytest.approx(2 * 3 / 4 * 3 * FRAGMENT * 8 / 500e6)
+    assert (ring.cost.in_network_share, ring.solution) == (0.0, None)
+    with pytest.raises(PlanError, match="there is no planner ring"):
+        plan(star(4), FIG2, PlanOptions(), "ring")
+
+
+def test_a_forest_proves_what_it_states():
+    pytest.importorskip("highspy", reason="the solver is not installed: `make build`")
+    (one,) = compare(goat(2, FRAGMENT), FIG2, PlanOptions(), ["forest"])
+    assert one.solution.gap == pytest.approx(0.0, abs=1e-6)
+    assert one.solution.value == pytest.approx(one.cost.bound_seconds)
+
+
 def test_an_unknown_planner_is_named_before_any_is_asked():
     with pytest.raises(PlanError, match="there is no planner gaot; choose from direct"):
         list(compare(goat(), FIG2, PlanOptions(), ["ps", "gaot"]))

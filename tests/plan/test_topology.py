@@ -8,7 +8,7 @@ from wiresum.errors import TopologyError
 from wiresum.plan import Link, Node, Topology, star, xagg
 
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,15}", fullmatch=True)
-RATES = st.none() | st.floats(1e3, 1e12)
+RATES = st.none() | st.floats(1e4, 1e12)  # as far apart as links may be
 
 
 @st.composite

@@ -11,8 +11,8 @@ from rich.table import Table
 from wiresum.cli import options
 from wiresum.cli.console import note, out, print_json
 from wiresum.cli.options import load_topology, model_parts
-from wiresum.plan import PLANNERS, Job, PlanOptions
-from wiresum.plan.comparison import Candidate, sample_workers
+from wiresum.plan import Job, PlanOptions
+from wiresum.plan.comparison import COMPARED, Candidate, sample_workers
 from wiresum.plan.comparison import compare as ask
 
 NARROWEST = 100
@@ -29,7 +29,7 @@ def compare(
         typer.Argument(metavar="[SCENARIO]", help="A TOML file: flows, packets and a live run of it, side by side"),
     ] = None,
     planners: Annotated[
-        str | None, typer.Option("--planners", "-p", help=f"Separated by commas, of {', '.join(PLANNERS)}")
+        str | None, typer.Option("--planners", "-p", help=f"Separated by commas, of {', '.join(COMPARED)}")
     ] = None,
     topology: Annotated[
         str | None, typer.Option("--topology", "-t", help="A name, as fat-tree:k=8,seed=1, or a file")

@@ -51,6 +51,7 @@ def plan(
     job_id: Annotated[int, typer.Option("--job", help="Number of the job on its aggregators")] = 1,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File [default: standard output]")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Say why this plan, and its predicted time")] = False,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw the network and its loads, as .png or .svg")] = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Place a job on a topology: which node sums what.
@@ -74,6 +75,8 @@ def plan(
         made = with_rounds(made, participants, intervals_of(made, rounds), most_missed)
     if explain:
         note(explanation(network, made, parse_size(gradient)))
+    if plot:
+        _draw(network, made, parse_size(gradient), plot)
     if output:
         made.write(output)
         note(f"{output}: {len(made.workers)} workers, {len(made.nodes)} aggregators")
@@ -99,6 +102,16 @@ def intervals_of(made: AggregationPlan, evaluation: Evaluation | None) -> list[f
     if evaluation is None:
         return None
     return [one.round_seconds for one in evaluation.of([worker.name for worker in made.workers])]
+
+
+def _draw(network: Topology, made: AggregationPlan, gradient_bytes: int, path: Path) -> None:
+    from wiresum.plan.assignment import traffic_of_plan
+    from wiresum.plan.assignment.plot import draw
+    from wiresum.plan.fabric import Fabric
+
+    traffic = traffic_of_plan(Fabric.of(network), made, gradient_bytes)
+    draw(traffic, f"{made.planner.partition(':')[0]}: {traffic.total_bytes / 1e6:,.0f} MB on links", path)
+    note(f"{path}: link loads and sums")
 
 
 def explanation(network: Topology, made: AggregationPlan, gradient_bytes: int) -> str:

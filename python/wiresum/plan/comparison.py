@@ -15,9 +15,12 @@ from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.plan.planners import PLANNERS, SWITCH_PLANNERS, assign, plan
 from wiresum.plan.planners.joint import Routed, route
+from wiresum.plan.planners.ring import Ring, ring
 from wiresum.plan.topology import Topology
 
-Answer = Assignment | AggregationPlan | Routed
+Answer = Assignment | AggregationPlan | Routed | Ring
+COMPARED = (*PLANNERS, "ring")
+"""Who can be asked; a ring has costs, but no plan."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +31,7 @@ class Candidate:
         planner: its name.
         seconds: until it answered, the start of solvers included.
         cost: of the answer; None if there is none.
-        answer: an assignment, a plan of a planner of trees, or trees with ways of their own.
+        answer: an assignment, a plan of a planner of trees, trees with ways of their own, or a ring.
         refusal: why there is no answer.
     """
 
@@ -41,7 +44,7 @@ class Candidate:
     @property
     def solution(self) -> Solution | None:
         """What it proves, where the planner knows."""
-        return None if self.answer is None else self.answer.solution
+        return None if self.answer is None or isinstance(self.answer, Ring) else self.answer.solution
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -60,9 +63,9 @@ def compare(topology: Topology, job: Job, options: PlanOptions, planners: Sequen
     Raises:
         PlanError: there is no planner of that name.
     """
-    stranger = next((name for name in planners if name not in PLANNERS), None)
+    stranger = next((name for name in planners if name not in COMPARED), None)
     if stranger is not None:
-        raise PlanError(f"there is no planner {stranger}; choose from {', '.join(PLANNERS)}")
+        raise PlanError(f"there is no planner {stranger}; choose from {', '.join(COMPARED)}")
     for name in planners:
         began_s = time.monotonic()
         try:
@@ -74,13 +77,15 @@ def compare(topology: Topology, job: Job, options: PlanOptions, planners: Sequen
 
 
 def _ask(topology: Topology, job: Job, options: PlanOptions, name: str) -> Answer:
+    if name == "ring":
+        return ring(topology, job, options)
     if name == "joint":  # With the ways that it chooses; its plan has the network's.
         return route(topology, job, options)
     return (assign if name in SWITCH_PLANNERS else plan)(topology, job, options, name)
 
 
 def _cost(topology: Topology, job: Job, answer: Answer) -> Cost:
-    if isinstance(answer, Routed):
+    if isinstance(answer, Routed | Ring):
         return answer.cost
     if isinstance(answer, Assignment):
         return cost_of(answer)

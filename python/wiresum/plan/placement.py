@@ -1,5 +1,6 @@
 """From trees of names to a plan: what every planner does after it has decided who sums what."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -59,6 +60,11 @@ def participants(topology: Topology, job: Job) -> list[Node]:
     stranger = next((node.name for node in chosen if node.kind != "worker"), None)
     if stranger is not None:
         raise PlanError(f"job.workers: {stranger} is not a worker of topology {topology.name}; name workers only")
+    if job.workers is not None and not chosen:
+        raise PlanError("job.workers is empty; name at least one worker, or leave it out for all of the topology")
+    twice = next((name for name, count in Counter(job.workers or ()).items() if count > 1), None)
+    if twice is not None:
+        raise PlanError(f"job.workers: {twice} is named twice; a worker has one rank")
     if not chosen:
         raise PlanError(f"topology {topology.name} has no workers; add nodes of the kind `worker`")
     return chosen

@@ -17,6 +17,9 @@ MAX_HOSTS = 200
 """Hosts of a testbed, whose addresses end in 1 to 200; above them are the switches' addresses. In larger networks,
 hosts go on at the next 256 addresses, and switches from the subnet's end down."""
 
+MAX_BANDWIDTH_RATIO = 1e8
+"""Of a network's links: 10 kbit/s beside 800 Gbit/s are 8 × 10⁷, and 40 meant as Gbit/s beside 10¹⁰ are 2.5 × 10⁸."""
+
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,31}$")]
 """Names become parts of namespace and file names."""
 Kind = Literal["worker", "ps", "aggregator", "switch"]
@@ -149,9 +152,26 @@ class Topology(FileDocument):
             for end in (link.source, link.target):
                 _require(end in names, f"links[{index}]", f"node {end} is not in `nodes`; add it or correct the name")
             _require(link.source != link.target, f"links[{index}]", "joins a node to itself; name two nodes")
+        self._check_units()
         for index, node in enumerate(self.nodes):
             self._check_sums_at(node, f"nodes[{index}].sums_at")
         return self
+
+    def _check_units(self) -> None:
+        """Bandwidths that differ beyond reason are in different units."""
+        rates = [
+            (rate, index)
+            for index, link in enumerate(self.links)
+            for rate in (link.bandwidth_bps, link.reverse_bandwidth_bps)
+            if rate is not None
+        ]
+        if rates:
+            (slowest, where), (fastest, other) = min(rates), max(rates)
+            _require(
+                fastest / slowest <= MAX_BANDWIDTH_RATIO,
+                f"links[{where}].bandwidth_bps",
+                f"{slowest:g} beside {fastest:g} at links[{other}]: give all in bit/s (10 Gbit/s are 1e10)",
+            )
 
     def _check_sums_at(self, node: Node, field: str) -> None:
         if node.sums_at is None:

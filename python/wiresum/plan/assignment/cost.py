@@ -61,7 +61,8 @@ class Cost:
     @property
     def in_network_share(self) -> float:
         """Of all workers' gradients, the part that never arrives at the parameter server as such."""
-        return self.in_network_bytes / (self.in_network_bytes + self.server_ingress_bytes)
+        sent = self.in_network_bytes + self.server_ingress_bytes
+        return self.in_network_bytes / sent if sent else 0.0
 
     @property
     def bottleneck(self) -> str:

@@ -25,8 +25,8 @@ ARC_HEIGHT = 0.25
 def draw(traffic: Traffic, title: str, path: Path) -> None:
     """Draws hosts below, and switches above them by their distance from the hosts; the root is marked.
 
-    A link is the darker and the wider the more bytes it carries on the way up. A node that sums has the bytes that it
-    adds beside it.
+    A link is the darker and the wider the more bytes it carries on the way up, and says how many if there are few. A
+    node that sums has the bytes that it adds beside it; others are named where there are few nodes.
 
     Raises:
         SupportError: the network is too large, matplotlib is not installed, or the file cannot be written.
@@ -63,7 +63,12 @@ def _draw_links(axes: Any, traffic: Traffic, places: Floats) -> None:
     for link in np.argsort(share):
         load = share[link]
         ends = places[[traffic.fabric.source[2 * link], traffic.fabric.target[2 * link]]]
-        axes.plot(*_line(ends).T, color=str(0.9 - 0.9 * load), linewidth=0.4 + 4 * load, zorder=1)
+        line = _line(ends)
+        axes.plot(*line.T, color=str(0.9 - 0.9 * load), linewidth=0.4 + 4 * load, zorder=1)
+        if load and np.count_nonzero(up) <= MAX_LABELS:
+            text = f"{up[link] / 1e6:,.0f} MB"
+            box = {"boxstyle": "round,pad=0.1", "color": "white", "alpha": 0.8}
+            axes.annotate(text, line[len(line) // 3], fontsize=5, ha="center", color="tab:brown", bbox=box)
 
 
 def _line(ends: Floats) -> Floats:
@@ -82,8 +87,9 @@ def _draw_nodes(axes: Any, traffic: Traffic, places: Floats) -> None:
     for label, members, colour, size in kinds:
         axes.scatter(*places[members].T, s=size, color=colour, label=label, zorder=2)
     for node in np.argsort(-adds)[:MAX_LABELS]:
-        if adds[node]:
-            text = f"{fabric.names[node]}\n{adds[node] / 1e6:,.0f} MB"
+        if adds[node] or fabric.node_count <= MAX_LABELS:
+            sums = f"\n{adds[node] / 1e6:,.0f} MB" if adds[node] else ""
+            text = f"{fabric.names[node]}{sums}"
             box = {"boxstyle": "round,pad=0.1", "color": "white", "alpha": 0.7}
             beside = {"textcoords": "offset points", "xytext": (0, 8), "ha": "center", "fontsize": 6, "bbox": box}
             axes.annotate(text, places[node], **beside)

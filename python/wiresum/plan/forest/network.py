@@ -55,10 +55,7 @@ def network(topology: Topology, workers: Sequence[Node], job: Job) -> Network:
     routes = Routes(topology)
     servers = [node for node in topology.summing_nodes if all(_joined(routes, worker, node) for worker in workers)]
     if not servers:
-        raise PlanError(
-            f"no node that sums is reached by every worker in topology {topology.name}; "
-            "link one to all, or give a switch an `aggregation_rate_bps`"
-        )
+        raise nothing_in_common(topology, workers)
     builder = _Builder(topology, routes, [server.name for server in servers])
     grouped: dict[tuple[Uses, ...], list[str]] = {}
     for worker in workers:
@@ -73,6 +70,21 @@ def network(topology: Topology, workers: Sequence[Node], job: Job) -> Network:
         room=[room_share(server, job) for server in servers],
     )
     return Network(instance, unit_bps, [s.name for s in servers], list(grouped.values()))
+
+
+def nothing_in_common(topology: Topology, workers: Sequence[Node]) -> PlanError:
+    """Why no node that sums is reached by every worker: the one that all but the fewest workers reach."""
+    routes = Routes(topology)
+    cut_off = {
+        node.name: [worker.name for worker in workers if not _joined(routes, worker, node)]
+        for node in topology.summing_nodes
+    }
+    nearest = min(cut_off, key=lambda name: len(cut_off[name]), default=None)
+    without = "" if nearest is None else f" ({cut_off[nearest][0]} does not reach {nearest})"
+    return PlanError(
+        f"no node that sums is reached by every worker in topology {topology.name}{without}; "
+        "link one to all, or give a switch an `aggregation_rate_bps`"
+    )
 
 
 def _joined(routes: Routes, worker: Node, server: Node) -> bool:

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wiresum.errors import PlanError
 from wiresum.plan.assignment.routes import Path
 from wiresum.plan.assignment.traffic import Traffic
 from wiresum.plan.fabric import UNREACHABLE, Fabric
 from wiresum.plan.forest.instance import ABSENT, Group
-from wiresum.plan.forest.network import room_share
+from wiresum.plan.forest.network import nothing_in_common, room_share
 from wiresum.plan.forest.solution import Forest
 from wiresum.plan.job import Job
 from wiresum.plan.joint.instance import RoutedInstance, RoutedTree
@@ -78,6 +77,11 @@ class Network:
         )
         return cls(instance, fabric, unit_bps, list(together.values()), own_links)
 
+    @property
+    def servers(self) -> list[str]:
+        """Names of the nodes that sum."""
+        return [self.fabric.names[place] for place in self.instance.places]
+
     def parents(self, tree: RoutedTree) -> Parents:
         """A tree by names."""
         names = self.fabric.names
@@ -124,10 +128,7 @@ def _places(topology: Topology, fabric: Fabric, workers: Sequence[int]) -> list[
     hops = fabric.hops_to(summing)[:, workers] if len(summing) else np.zeros((0, len(workers)))
     places = summing[(hops != UNREACHABLE).all(axis=1)]
     if not len(places):
-        raise PlanError(
-            f"no node that sums is reached by every worker in topology {topology.name}; "
-            "link one to all, or give a switch an `aggregation_rate_bps`"
-        )
+        raise nothing_in_common(topology, [topology.node(fabric.names[worker]) for worker in workers])
     return [int(place) for place in places]
 
 

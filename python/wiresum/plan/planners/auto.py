@@ -11,6 +11,7 @@ from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.assignment.cost import Cost, cost_of_plan
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
+from wiresum.plan.placement import participants
 from wiresum.plan.topology import Topology
 
 Planner = Callable[[Topology, Job, PlanOptions], AggregationPlan]
@@ -47,10 +48,14 @@ def auto(planners: Mapping[str, Planner], topology: Topology, job: Job, options:
     Raises:
         PlanError: no planner has a plan; the message has the reason of each.
     """
+    participants(topology, job)  # What is wrong with the question is said once.
     refused: dict[str, str] = {}
     answers = list(_answers(planners, topology, job, options, refused))
     if not answers:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
+        by_reason: dict[str, list[str]] = {}
+        for name, reason in refused.items():
+            by_reason.setdefault(reason, []).append(name)
+        reasons = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in by_reason.items())
         raise PlanError(f"no planner has a plan for topology {topology.name}: {reasons}")
     predicted = all(one.cost.predicted_seconds is not None for one in answers)
     ranked = _ranked(answers, predicted)

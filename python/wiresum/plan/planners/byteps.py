@@ -5,6 +5,7 @@ from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.plan.placement import Shard, assemble, participants
+from wiresum.plan.predict import Network
 from wiresum.plan.topology import Topology
 
 MIN_WINDOW = 16
@@ -30,6 +31,11 @@ def byteps(topology: Topology, job: Job, options: PlanOptions) -> AggregationPla
     if not servers:
         raise PlanError(f"topology {topology.name} has no server; give a node the kind `ps` or `aggregator`")
     names = [worker.name for worker in participants(topology, job)]
+    network = Network(topology)
+    for server in servers:
+        lost = next((name for name in names if not network.reaches(name, server)), None)
+        if lost is not None:
+            raise PlanError(f"{lost} does not reach {server} in topology {topology.name}; link them by switches")
     share = 1 / len(servers)
     shards = [
         Shard({server: None, **dict.fromkeys(names, server)}, share, max(MIN_WINDOW, round(share * job.window)))

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from wiresum.errors import PlanError
-from wiresum.plan.aggregation_plan import AggregationPlan
+from wiresum.plan.aggregation_plan import AggregationPlan, Solution
 from wiresum.plan.forest.network import Network, network
 from wiresum.plan.forest.solution import Forest
 from wiresum.plan.forest.solver import solve
+from wiresum.plan.infeasibility import NoTree
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.plan.placement import Shard, assemble, participants
@@ -87,7 +87,21 @@ def place(grown: Grown, topology: Topology, job: Job, options: PlanOptions) -> A
         Shard(grown.network.parents(tree), rate / grown.forest.rate, max(MIN_WINDOW, round(job.window * rate / cap)))
         for tree, rate in zip(grown.forest.trees, grown.forest.rates, strict=True)
     ]
-    return assemble(f"forest: {grown}", topology, job, options, shards)
+    solution = _solution(grown, sum(part.bytes for part in job.parts) * 8)
+    return assemble(f"forest: {grown}", topology, job, options, shards, solution=solution)
+
+
+def _solution(grown: Grown, bits: int) -> Solution:
+    value = bits / grown.rate_bps
+    bound = None if grown.bound_bps is None else min(value, bits / grown.bound_bps)
+    return Solution(
+        solver="column generation (HiGHS)",
+        status="optimal" if grown.optimal else "feasible",
+        objective="seconds of the busiest link or adder, without headers",
+        value=value,
+        bound=bound,
+        gap=None if bound is None else (value - bound) / value,
+    )
 
 
 def grow(topology: Topology, job: Job, time_limit_s: float) -> Grown:
@@ -95,8 +109,5 @@ def grow(topology: Topology, job: Job, time_limit_s: float) -> Grown:
     found = network(topology, participants(topology, job), job)
     forest = solve(found.instance, time_limit_s)
     if not forest.trees:
-        raise PlanError(
-            f"the servers of topology {topology.name} ({', '.join(found.servers)}) have too little memory, or too few "
-            "children each, for a gradient; lower `gradient_bytes`, or use the policy `pool`"
-        )
+        raise NoTree(found.instance, found.servers).error(topology.name)
     return Grown(found, forest)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from wiresum.errors import PlanError
 from wiresum.plan.aggregation_plan import AggregationPlan, Policy, Solution, SolutionStatus
 from wiresum.plan.assignment.cost import MAX_FLUID_FLOWS, Cost, bound_seconds, cost_of_traffic, routes_of
 from wiresum.plan.assignment.traffic import Traffic, traffic_of_plan
 from wiresum.plan.fabric import Fabric
 from wiresum.plan.forest.solution import Forest
+from wiresum.plan.infeasibility import NoTree
 from wiresum.plan.job import Job
 from wiresum.plan.joint.instance import RoutedTree
 from wiresum.plan.joint.network import Network
@@ -107,10 +107,7 @@ def route(topology: Topology, job: Job, options: PlanOptions) -> Routed:
     network = Network.of(topology, participants(topology, job), job)
     forest = solve(network.instance, options.time_limit_s - (time.monotonic() - began_s))
     if not forest.trees:
-        raise PlanError(
-            f"the nodes that sum in topology {topology.name} have too little memory, or too few children each, for a "
-            "gradient; lower `gradient_bytes`, or use the policy `pool`"
-        )
+        raise NoTree(network.instance, network.servers).error(topology.name)
     size = sum(part.bytes for part in job.parts)
     return Routed(topology, network, forest, size, job.policy, time.monotonic() - began_s)
 
