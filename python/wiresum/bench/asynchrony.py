@@ -173,7 +173,7 @@ def measure(options: Options, store: Path | None = None, progress: Progress = la
         points = {case: _point(case, options, networks[case.seed]) for case in cases}
         scenario = Path(folder) / "asynchrony.toml"
         scenario.write_text(_text(options), encoding="utf-8")
-        sweep = Sweep(scenario, Topology.read, {}, store, list(points.values()), figures)
+        sweep = Sweep(scenario, Topology.read, {}, store, given=list(points.values()), measure=figures)
         found = _results(sweep, len(cases), progress)
         runs = {case: found[_key(point)] for case, point in points.items()}
         rings = {seed: predict_ring(network, options.wire_bytes, _workers(options, network, seed)).seconds
