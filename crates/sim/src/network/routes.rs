@@ -5,6 +5,9 @@ use std::collections::VecDeque;
 use crate::SimulationError;
 use crate::scenario::Scenario;
 
+/// Sites to which ways are kept at most. Those to one site take as much memory as there are sites, and whoever uses a way remembers it.
+const MOST_KEPT: usize = 256;
+
 /// Ways to a site, by direction that leads to it.
 struct Ways {
     /// Where each site's directions begin in `directions`; one more than there are sites.
@@ -13,13 +16,15 @@ struct Ways {
     directions: Vec<u32>,
 }
 
-/// Who is next to whom. Ways to a site are searched when it is first asked for.
+/// Who is next to whom. Ways to a site are searched when it is asked for, and kept for a while.
 pub struct Routes {
     names: Vec<String>,
     forwards: Vec<bool>,
     /// By site: directions that leave it, and where they lead.
     leaving: Vec<Vec<(u32, u32)>>,
     ways: Vec<Option<Ways>>,
+    /// Sites to which ways are kept, the oldest first.
+    kept: VecDeque<usize>,
 }
 
 impl Routes {
@@ -33,6 +38,7 @@ impl Routes {
             names: scenario.sites.iter().map(|site| site.name.clone()).collect(),
             forwards: scenario.sites.iter().map(|site| site.forwards).collect(),
             ways: leaving.iter().map(|_| None).collect(),
+            kept: VecDeque::new(),
             leaving,
         }
     }
@@ -42,7 +48,7 @@ impl Routes {
     #[inline]
     pub fn next(&mut self, at: usize, target: usize, choice: u32) -> Option<u32> {
         if self.ways[target].is_none() {
-            self.ways[target] = Some(self.search(target));
+            self.keep(target);
         }
         let ways = self.ways[target].as_ref()?;
         let (begin, end) = (ways.begins[at] as usize, ways.begins[at + 1] as usize);
@@ -52,6 +58,16 @@ impl Routes {
             1 => Some(candidates[0]),
             count => Some(candidates[mix(choice, at) as usize % count]),
         }
+    }
+
+    fn keep(&mut self, target: usize) {
+        if self.kept.len() == MOST_KEPT
+            && let Some(oldest) = self.kept.pop_front()
+        {
+            self.ways[oldest] = None;
+        }
+        self.ways[target] = Some(self.search(target));
+        self.kept.push_back(target);
     }
 
     /// What packets from one site to another choose by: they keep their order, and pairs spread over equal ways.
@@ -103,4 +119,24 @@ impl Routes {
 fn mix(choice: u32, at: usize) -> u32 {
     let x = (u64::from(choice) << 32 | at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     ((x ^ x >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 33) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{GIGABIT, Tree, scenario};
+
+    #[test]
+    fn ways_are_forgotten_and_found_again() {
+        let mut star = scenario(&Tree::star(2 * MOST_KEPT as u32), "pool", 4, GIGABIT);
+        star.sites[0].forwards = true;
+        let mut routes = Routes::new(&star);
+        let ways = |routes: &mut Routes| -> Vec<_> {
+            (1..star.sites.len()).map(|site| routes.next(0, site, 0)).collect()
+        };
+        let first = ways(&mut routes);
+        assert!(first.iter().all(Option::is_some));
+        assert_eq!(ways(&mut routes), first);
+        assert_eq!(routes.ways.iter().flatten().count(), MOST_KEPT);
+    }
 }
