@@ -289,3 +289,16 @@ def test_what_is_wrong_is_said_in_a_line_with_an_exit_code(message, case):
     assert done.returncode == code, done.stderr
     assert message in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
+
+
+def test_a_plan_says_how_many_its_rounds_wait_for(tmp_path):
+    made = wiresum("plan", "star", "--workers", "4", "--participants", "3", "--most-missed", "5")
+    rounds = AggregationPlan.parse(made.stdout).job.rounds
+    assert rounds is not None
+    assert ([(count.node, count.k) for count in rounds.counts], rounds.most_missed) == ([(0, 3)], 5)
+    refused = wiresum("plan", "star", "--workers", "4", "--participants", "5")
+    assert refused.returncode != 0
+    assert "1 to 4 workers of this plan, not 5" in refused.stderr
+    refused = wiresum("plan", "star", "--convergence", "1,2")
+    assert refused.returncode != 0
+    assert "not three numbers" in refused.stderr

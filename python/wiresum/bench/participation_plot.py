@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from wiresum.bench.result import Report
-from wiresum.errors import SupportError
+from wiresum.picture import picture
 
 SIZE_INCHES = (8.4, 3.4)
-DPI = 120
 
 
 def draw(report: Report, path: Path) -> None:
@@ -21,23 +20,12 @@ def draw(report: Report, path: Path) -> None:
     Raises:
         SupportError: matplotlib is not installed.
     """
-    try:
-        import matplotlib as mpl
-    except ImportError:
-        raise SupportError("drawing needs matplotlib; install it with `pip install matplotlib`") from None
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, (left, right) = plt.subplots(
-        1, 2, figsize=SIZE_INCHES, layout="constrained", gridspec_kw={"width_ratios": [3, 1]}
-    )
-    for result in report.results:
-        curve = result.extra["curve"]
-        left.plot([x for x, _ in curve], [y for _, y in curve], label=result.name, linewidth=1.3)
-    left.set(xlabel="time (s)", ylabel="test accuracy", xlim=(0, None))
-    left.legend(fontsize=8, frameon=False)
-    right.bar([result.name for result in report.results], [result.median for result in report.results])
-    right.set(ylabel="images/s in the sums")
-    right.tick_params(axis="x", rotation=30)
-    figure.savefig(path, dpi=DPI)
-    plt.close(figure)
+    with picture(path, columns=2, figsize=SIZE_INCHES, gridspec_kw={"width_ratios": [3, 1]}) as (_, (left, right)):
+        for result in report.results:
+            curve = result.extra["curve"]
+            left.plot([x for x, _ in curve], [y for _, y in curve], label=result.name, linewidth=1.3)
+        left.set(xlabel="time (s)", ylabel="test accuracy", xlim=(0, None))
+        left.legend(fontsize=8, frameon=False)
+        right.bar([result.name for result in report.results], [result.median for result in report.results])
+        right.set(ylabel="images/s in the sums")
+        right.tick_params(axis="x", rotation=30)
