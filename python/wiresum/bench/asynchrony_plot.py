@@ -92,9 +92,11 @@ def _panel(axes: Any, report: Report, quantity: str, across: tuple[str, str]) ->
 
 def _curves(axes: Any, results: Sequence[Result], key: str) -> None:
     methods = list(dict.fromkeys(result.extra["method"] for result in results))
+    across = [result.extra[key] for result in results]
+    span = max(across) - min(across)
     for index, method in enumerate(methods):
         own = [result for result in results if result.extra["method"] == method]
-        dodge = DODGE * (index - len(methods) / 2) * (max(one.extra[key] for one in results) or 1)
+        dodge = DODGE * (index - len(methods) / 2) * span
         places = [result.extra[key] + dodge for result in own]
         is_computed = method in CLOSED_FORMS
         (line,) = axes.plot(
