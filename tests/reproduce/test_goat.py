@@ -7,7 +7,7 @@ import pytest
 from wiresum.bench.asynchrony import LINKS, SERVER
 from wiresum.bench.result import Report, Result
 from wiresum.reproduce import CLASSES, PAPERS
-from wiresum.reproduce.goat import placement
+from wiresum.reproduce.goat import placement, simulation
 from wiresum.reproduce.goat.simulation import METHODS
 
 pytest.importorskip("highspy", reason="the solver is not installed: `make build`")
@@ -80,6 +80,6 @@ def test_the_figures_are_drawn(tmp_path):
     report = Report(
         "asynchrony", {}, [Result("", "", [1.0, 2.0], extra), Result("", "", [1.0], {**extra, "quantity": SERVER})]
     )
-    for figure in GOAT.figures:
+    for figure in simulation.FIGURES:
         figure.draw(report, tmp_path / figure.file)
         assert (tmp_path / figure.file).stat().st_size > 0
