@@ -8,7 +8,7 @@ from typing import Any
 
 from wiresum.bench.asynchrony import AFTER, CLOSED_FORMS, LINKS, ROUNDS, SERVER, SUMMED
 from wiresum.bench.result import Report, Result
-from wiresum.errors import SupportError
+from wiresum.picture import picture
 
 PANELS = {
     SERVER: "into the parameter server\n(models a round)",
@@ -21,7 +21,6 @@ MARKERS = "osD^vPX*<>"
 DODGE = 0.008
 """Between one curve and the next, of the axis: some methods lie on each other."""
 DEVIATION = ("deviation", "standard deviation of computing times (of their mean)")
-DPI = 150
 
 
 def draw(report: Report, path: Path) -> None:
@@ -34,15 +33,13 @@ def draw(report: Report, path: Path) -> None:
     Raises:
         SupportError: matplotlib is not installed, or the file cannot be written.
     """
-    plt = _pyplot()
-    figure, grid = plt.subplots(2, 3, figsize=(11.5, 6.4), layout="constrained")
-    *panels, legend = grid.ravel()
-    for axes, quantity in zip(panels, PANELS, strict=True):
-        _panel(axes, report, quantity, DEVIATION)
-    legend.axis("off")
-    handles, labels = panels[-1].get_legend_handles_labels()
-    legend.legend(handles, labels, loc="center", frameon=False, fontsize=9)
-    _save(figure, path)
+    with picture(path, 2, 3, figsize=(11.5, 6.4)) as (_, grid):
+        *panels, legend = grid.ravel()
+        for axes, quantity in zip(panels, PANELS, strict=True):
+            _panel(axes, report, quantity, DEVIATION)
+        legend.axis("off")
+        handles, labels = panels[-1].get_legend_handles_labels()
+        legend.legend(handles, labels, loc="center", frameon=False, fontsize=9)
 
 
 def draw_one(report: Report, path: Path, quantity: str, across: tuple[str, str]) -> None:
@@ -54,30 +51,9 @@ def draw_one(report: Report, path: Path, quantity: str, across: tuple[str, str])
         quantity: of `PANELS`.
         across: the key in `extra`, and words for the axis.
     """
-    figure, axes = _pyplot().subplots(figsize=(7.2, 4.2), layout="constrained")
-    _panel(axes, report, quantity, across)
-    figure.legend(loc="outside right center", frameon=False, fontsize=8)
-    _save(figure, path)
-
-
-def _pyplot() -> Any:
-    try:
-        import matplotlib as mpl
-    except ImportError:
-        raise SupportError("drawing needs matplotlib; install it with `pip install matplotlib`") from None
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    return plt
-
-
-def _save(figure: Any, path: Path) -> None:
-    try:
-        figure.savefig(path, dpi=DPI)
-    except (OSError, ValueError) as refused:
-        raise SupportError(f"{path} cannot be drawn ({refused}); give a path that ends in .png or .svg") from None
-    finally:
-        _pyplot().close(figure)
+    with picture(path, figsize=(7.2, 4.2)) as (figure, axes):
+        _panel(axes, report, quantity, across)
+        figure.legend(loc="outside right center", frameon=False, fontsize=8)
 
 
 def _panel(axes: Any, report: Report, quantity: str, across: tuple[str, str]) -> None:
