@@ -13,6 +13,12 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
+/* Inlined functions go without debug information: with it, which says for each unrolled step where its
+ * variables are, the compiler takes 1.7 times as long, and the object is four times as large. Types, of which
+ * maps are made, and the lines of the programs themselves stay. */
+#undef __always_inline
+#define __always_inline inline __attribute__((always_inline, nodebug))
+
 #include "wiresum_wire.h"
 
 /* Addresses on which the nodes of one program listen. */
