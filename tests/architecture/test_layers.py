@@ -20,7 +20,7 @@ ALLOWED_CRATES = {
     "switch": {"wire", "codec", "protocol"},
     "sim": {"wire", "codec", "protocol", "switch"},
     "xdp": {"wire", "protocol", "switch"},
-    "node": {"wire", "codec", "protocol", "xdp"},
+    "node": {"wire", "codec", "protocol", "switch", "xdp"},
     "python": {"wire", "codec", "protocol", "sim", "xdp", "node"},
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use wiresum_protocol::{ControlHalf, Plan};
 use wiresum_wire::NodeId;
 
+use crate::fabric::FabricServer;
 use crate::server::{Counters, Server};
 use crate::tcp::TcpServer;
 
@@ -17,6 +18,8 @@ pub enum Daemon {
     Datagrams(Box<Server>),
     /// Over TCP, in user space.
     Connections(Box<TcpServer>),
+    /// A switch or server of a fabric, in user space.
+    Fabric(Box<FabricServer>),
 }
 
 impl Daemon {
@@ -28,7 +31,9 @@ impl Daemon {
     /// # Panics
     /// If `plans` is empty, or `node` is not in one of them.
     pub fn bind(address: SocketAddr, plans: &[Plan], node: NodeId) -> io::Result<Self> {
-        if plans[0].is_over_tcp() {
+        if plans[0].fabric.is_some() {
+            FabricServer::bind(address, plans, node).map(Self::from)
+        } else if plans[0].is_over_tcp() {
             TcpServer::bind(address, plans, node).map(Self::from)
         } else {
             Server::bind(address, plans, node, None).map(Self::from)
@@ -40,6 +45,8 @@ impl Daemon {
         match self {
             Self::Datagrams(server) => server.add_control(half),
             Self::Connections(server) => server.add_control(half),
+            // Nothing is negotiated at switches.
+            Self::Fabric(_) => {}
         }
     }
 
@@ -48,7 +55,7 @@ impl Daemon {
     pub fn is_handed_over(&self) -> bool {
         match self {
             Self::Datagrams(server) => server.is_handed_over(),
-            Self::Connections(_) => false,
+            Self::Connections(_) | Self::Fabric(_) => false,
         }
     }
 
@@ -58,6 +65,7 @@ impl Daemon {
         match self {
             Self::Datagrams(server) => server.engine(),
             Self::Connections(_) => "tcp",
+            Self::Fabric(_) => "udp",
         }
     }
 
@@ -69,6 +77,7 @@ impl Daemon {
         match self {
             Self::Datagrams(server) => server.socket().local_address(),
             Self::Connections(server) => Ok(server.local_address()),
+            Self::Fabric(server) => server.socket().local_address(),
         }
     }
 
@@ -78,6 +87,7 @@ impl Daemon {
         match self {
             Self::Datagrams(server) => server.socket().receive_buffer_remark(),
             Self::Connections(_) => None,
+            Self::Fabric(server) => server.socket().receive_buffer_remark(),
         }
     }
 
@@ -87,6 +97,7 @@ impl Daemon {
         match self {
             Self::Datagrams(server) => server.job_count(),
             Self::Connections(server) => server.jobs().count(),
+            Self::Fabric(server) => server.station().job_count(),
         }
     }
 
@@ -96,6 +107,7 @@ impl Daemon {
         match self {
             Self::Datagrams(server) => server.memory_bytes(),
             Self::Connections(server) => server.jobs().memory_bytes(),
+            Self::Fabric(server) => server.station().memory_bytes(),
         }
     }
 
@@ -105,6 +117,7 @@ impl Daemon {
         match self {
             Self::Datagrams(server) => server.counters(),
             Self::Connections(server) => server.counters(),
+            Self::Fabric(server) => server.counters(),
         }
     }
 
@@ -121,6 +134,7 @@ impl Daemon {
         match self {
             Self::Datagrams(server) => server.run(stop, interval, |s| report(&s.counters())),
             Self::Connections(server) => server.run(stop, interval, |s| report(&s.counters())),
+            Self::Fabric(server) => server.run(stop, interval, |s| report(&s.counters())),
         }
     }
 }
@@ -134,5 +148,11 @@ impl From<Server> for Daemon {
 impl From<TcpServer> for Daemon {
     fn from(server: TcpServer) -> Self {
         Self::Connections(Box::new(server))
+    }
+}
+
+impl From<FabricServer> for Daemon {
+    fn from(server: FabricServer) -> Self {
+        Self::Fabric(Box::new(server))
     }
 }

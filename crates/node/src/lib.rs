@@ -8,6 +8,7 @@ pub mod clock;
 pub mod control;
 pub mod daemon;
 pub mod engine;
+pub mod fabric;
 pub mod jobs;
 pub mod kernel;
 pub mod server;

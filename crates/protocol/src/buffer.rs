@@ -34,3 +34,27 @@ pub trait Buffer: Send {
 
 /// The exponent of a fragment with an element that is not finite.
 pub use wiresum_wire::NOT_FINITE;
+
+/// The buffer of a round that was never submitted.
+#[derive(Debug)]
+pub struct Nothing;
+
+impl Buffer for Nothing {
+    fn len(&self) -> usize {
+        0
+    }
+
+    fn signature(&self) -> i32 {
+        0
+    }
+
+    fn exponent(&mut self, _range: Range<usize>) -> i32 {
+        0
+    }
+
+    fn encode(&mut self, _range: Range<usize>, _exponent: i8, _lanes: &mut [u8]) -> u32 {
+        0
+    }
+
+    fn decode(&mut self, _range: Range<usize>, _exponent: i8, _lanes: &[u8]) {}
+}

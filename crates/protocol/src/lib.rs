@@ -18,6 +18,7 @@ pub mod recovery;
 pub mod rng;
 pub mod time;
 pub mod transmitter;
+pub mod ways;
 pub mod worker;
 
 pub use aggregator::{Aggregator, Outcome, Recipients, Verdict};

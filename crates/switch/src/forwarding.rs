@@ -9,9 +9,9 @@
 
 use std::collections::BTreeMap;
 
+use wiresum_protocol::ways::{Hop, Site, WayError, Ways};
 use wiresum_wire::{JobId, NodeId, SubModelId};
 
-use crate::ways::{Hop, Site, WayError, Ways};
 use crate::{Contributors, Packet};
 
 /// Over which link a packet leaves, and who is at its other end.
@@ -114,7 +114,18 @@ impl Forwarding {
     /// Where a packet on its way up goes next; `None` if no way of its stream with its address leads on from here.
     #[must_use]
     pub fn up<V>(&self, packet: &Packet<V>) -> Option<Neighbour> {
-        let Packet { job, sub_model, node, worker, .. } = *packet;
+        self.up_of(packet.job, packet.sub_model, packet.node, packet.worker)
+    }
+
+    /// As [`Self::up`], by what counts in a packet.
+    #[must_use]
+    pub fn up_of(
+        &self,
+        job: JobId,
+        sub_model: SubModelId,
+        node: NodeId,
+        worker: u8,
+    ) -> Option<Neighbour> {
         let key = |worker| UpKey { job, sub_model, node, worker };
         self.up.get(&key(Some(worker))).or_else(|| self.up.get(&key(None))).copied()
     }

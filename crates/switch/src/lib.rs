@@ -8,6 +8,7 @@
 //! | [`Worker`] | a sender: window, addressing, recovery |
 //! | [`ParameterServer`] | completes what switches did not sum |
 //! | [`Forwarding`] | where packets go next, by a plan's [`Ways`] |
+//! | [`live`] | nodes and workers of a plan's fabric, datagrams in and out |
 //! | [`wire`] | packets as datagrams |
 //! | [`random_traffic`] | packets that meet every row of every table, for differential tests |
 //!
@@ -49,6 +50,7 @@
 
 mod contributors;
 mod forwarding;
+pub mod live;
 mod packet;
 mod payload;
 pub mod policy;
@@ -58,17 +60,16 @@ mod server;
 mod switch;
 mod table;
 mod verdict;
-mod ways;
 pub mod wire;
 mod worker;
 
 pub use contributors::Contributors;
 pub use forwarding::{Forwarding, Neighbour, UpKey};
-pub use packet::{ANY_NODE, Packet};
+pub use packet::Packet;
 pub use payload::{Payload, Values};
 pub use server::{ParameterServer, Serving};
 pub use switch::Switch;
 pub use table::{MAX_STREAMS, MAX_WINDOW, Place, PlaceError, Table};
 pub use verdict::{Counters, Egress, Outcome, Verdict};
-pub use ways::{Hop, Leg, MAX_WORKERS, Site, Way, WayError, Ways};
+pub use wiresum_protocol::ways::{ANY_NODE, Hop, Leg, MAX_WORKERS, Site, Way, WayError, Ways};
 pub use worker::{Addressing, Received, Rules, Sending, Window, Worker, WorkerCounters};

@@ -4,9 +4,6 @@ use wiresum_wire::{Flags, FragmentId, JobId, Kind, NodeId, Round, SubModelId};
 
 use crate::Contributors;
 
-/// Addresses every switch on the way that sums for the packet's stream.
-pub const ANY_NODE: NodeId = NodeId(u16::MAX);
-
 /// A contribution on its way up, or a result on its way down.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet<V> {

@@ -71,6 +71,17 @@ impl<V: Payload> ParameterServer<V> {
         self.streams.retain(|(of, _), _| *of != job);
     }
 
+    /// Workers whose values it holds of a fragment; none if it holds nothing of it.
+    #[must_use]
+    pub fn held(&self, job: JobId, sub_model: SubModelId, fragment: FragmentId) -> Contributors {
+        let entry = |stream: &Stream<V>| {
+            let index = fragment.0 as usize & (stream.entries.len() - 1);
+            let entry = stream.entries[index].as_ref()?;
+            (entry.fragment == fragment).then_some(entry.merged)
+        };
+        self.streams.get(&(job, sub_model)).and_then(entry).unwrap_or_default()
+    }
+
     /// How many packets met which fate.
     #[must_use]
     pub fn counters(&self) -> &Counters {

@@ -1,8 +1,8 @@
 //! Packets as datagrams: a header, a switch header, lanes (see `spec/switch.md`).
 
 use wiresum_wire::{
-    Flags, FragmentId, Header, JobId, JobKey, LaneType, MAGIC, NodeId, ParseError, Round,
-    SubModelId, SwitchHeader, SwitchPacket, VERSION, seal_switched,
+    Flags, FragmentId, HEADER_LEN, Header, JobId, JobKey, LaneType, MAGIC, NodeId, ParseError,
+    Round, SWITCH_HEADER_LEN, SubModelId, SwitchHeader, SwitchPacket, VERSION, seal_switched,
 };
 use zerocopy::IntoBytes;
 
@@ -13,6 +13,16 @@ use crate::{Contributors, Packet, Values};
 /// # Errors
 /// As [`SwitchPacket::parse`]; lanes of 16 bits are [`ParseError::PayloadLength`], as this reference does not sum them.
 pub fn parse(datagram: &[u8]) -> Result<(JobKey, Packet<Values>), ParseError> {
+    let (key, packet) = read(datagram)?;
+    let values = lanes(packet.values, packet.flags)?;
+    Ok((key, packet.carrying(values)))
+}
+
+/// As [`parse`], with the lanes where they are.
+///
+/// # Errors
+/// As [`SwitchPacket::parse`].
+pub fn read(datagram: &[u8]) -> Result<(JobKey, Packet<&[u8]>), ParseError> {
     let SwitchPacket { header, switch, kind, flags, payload } = SwitchPacket::parse(datagram)?;
     let packet = Packet {
         contributors: Contributors(switch.contributors.get()),
@@ -28,7 +38,7 @@ pub fn parse(datagram: &[u8]) -> Result<(JobKey, Packet<Values>), ParseError> {
         expected: header.expected,
         priority: header.priority,
         exponent: header.exponent,
-        values: lanes(payload, flags)?,
+        values: payload,
     };
     Ok((JobKey(header.job_key.get()), packet))
 }
@@ -45,20 +55,44 @@ fn lanes(payload: &[u8], flags: Flags) -> Result<Values, ParseError> {
 /// The datagram of a packet whose values are a whole number of blocks of lanes, or, in a refusal, none.
 #[must_use]
 pub fn emit(packet: &Packet<Values>, key: JobKey) -> Vec<u8> {
-    let flags = packet.flags.with(Flags::SWITCHED);
-    let is_little_endian = flags.contains(Flags::LITTLE_ENDIAN);
-    let bytes = |lane: &i32| {
-        if is_little_endian { lane.to_le_bytes() } else { lane.to_be_bytes() }
-    };
-    let payload: Vec<u8> = packet.values.iter().flat_map(bytes).collect();
-    let switch =
-        SwitchHeader { contributors: packet.contributors.0.into(), slot: packet.slot.into() };
-    let mut header = header(packet, key, flags);
-    seal_switched(&mut header, &switch, &payload);
-    [header.as_bytes(), switch.as_bytes(), &payload].concat()
+    let is_little_endian = packet.flags.contains(Flags::LITTLE_ENDIAN);
+    let mut datagram = vec![0; LANES_AT + 4 * packet.values.len()];
+    write(packet, key, &mut datagram, |payload| {
+        for (bytes, lane) in payload.chunks_exact_mut(4).zip(&packet.values) {
+            let lane = if is_little_endian { lane.to_le_bytes() } else { lane.to_be_bytes() };
+            bytes.copy_from_slice(&lane);
+        }
+        4 * packet.values.len()
+    });
+    datagram
 }
 
-fn header(packet: &Packet<Values>, key: JobKey, flags: Flags) -> Header {
+/// Bytes before the lanes.
+const LANES_AT: usize = HEADER_LEN + SWITCH_HEADER_LEN;
+
+/// Writes the datagram of a packet of 32-bit lanes: `fill` writes the lanes and says how many bytes they are. Returns the datagram's length.
+///
+/// # Panics
+/// If `datagram` is too short.
+pub fn write<V>(
+    packet: &Packet<V>,
+    key: JobKey,
+    datagram: &mut [u8],
+    fill: impl FnOnce(&mut [u8]) -> usize,
+) -> usize {
+    let (headers, payload) = datagram.split_at_mut(LANES_AT);
+    let len = fill(payload);
+    let flags = packet.flags.with(Flags::SWITCHED);
+    let switch =
+        SwitchHeader { contributors: packet.contributors.0.into(), slot: packet.slot.into() };
+    let mut header = header(packet, key, flags, len / 4);
+    seal_switched(&mut header, &switch, &payload[..len]);
+    headers[..HEADER_LEN].copy_from_slice(header.as_bytes());
+    headers[HEADER_LEN..].copy_from_slice(switch.as_bytes());
+    LANES_AT + len
+}
+
+fn header<V>(packet: &Packet<V>, key: JobKey, flags: Flags, values: usize) -> Header {
     Header {
         magic: MAGIC.into(),
         version: VERSION,
@@ -69,7 +103,7 @@ fn header(packet: &Packet<Values>, key: JobKey, flags: Flags) -> Header {
         round: packet.round.0.into(),
         fragment: packet.fragment.0.into(),
         sub_model: packet.sub_model.0.into(),
-        value_count: (packet.values.len() as u16).into(),
+        value_count: (values as u16).into(),
         contributor: packet.worker,
         expected: packet.expected,
         exponent: packet.exponent,

@@ -142,5 +142,6 @@ fn star(values_per_packet: u16, workers: u32) -> Plan {
             sub_model(0, "exponents", Role::Exponents, 0.0),
             sub_model(1, "values", Role::Values, 1.0),
         ],
+        fabric: None,
     }
 }

@@ -7,9 +7,10 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use wiresum_protocol::{Event, Failure, Participation, Time, Worker};
+use wiresum_protocol::{Event, Failure, Participation, Time};
 use wiresum_wire::MAX_PACKET;
 
+use super::machine::Machine;
 use super::transport::Transport;
 use super::wake::Wake;
 use super::{CollectiveError, Command, Completion, JoinError, Statistics};
@@ -25,7 +26,7 @@ const BATCH_AGE: Duration = Duration::from_micros(100);
 
 /// Everything that the engine's thread owns.
 pub struct Driver {
-    worker: Worker,
+    worker: Machine,
     transport: Transport,
     clock: Clock,
     inbox: Receiver<Command>,
@@ -46,7 +47,7 @@ struct Ready {
 
 impl Driver {
     pub fn new(
-        worker: Worker,
+        worker: Machine,
         transport: Transport,
         clock: Clock,
         inbox: Receiver<Command>,

@@ -4,6 +4,7 @@
 //! The thread sleeps in `poll` until a datagram, a command or the protocol's next deadline; it never spins.
 
 mod driver;
+mod machine;
 mod statistics;
 pub(crate) mod transport;
 mod wake;
@@ -17,10 +18,11 @@ use std::time::Duration;
 
 use thiserror::Error;
 use wiresum_codec::{Format, FormatError};
-use wiresum_protocol::{Buffer, Failure, Participation, Plan, Time, Worker};
+use wiresum_protocol::{Buffer, Failure, Participation, Plan, Time};
 
 use crate::clock::Clock;
 use driver::Driver;
+use machine::Machine;
 pub use statistics::Statistics;
 use transport::Transport;
 use wake::Wake;
@@ -179,7 +181,7 @@ impl Engine {
         let (clock, wake) = (Clock::default(), Wake::new().map_err(JoinError::Start)?);
         let (commands, inbox) = mpsc::channel();
         let (joined, when_joined) = mpsc::channel();
-        let mut worker = Worker::new(plan, rank, incarnation);
+        let mut worker = Machine::new(plan, rank, incarnation);
         worker.join(clock.now().plus(options.timeout), clock.now());
         let driver = Driver::new(worker, transport, clock, inbox, wake.clone(), joined);
         let thread = std::thread::Builder::new()

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use wiresum_protocol::Plan;
-use wiresum_protocol::plan::Child;
+use wiresum_protocol::plan::{Child, Fabric};
 
 use super::{JoinError, log};
 use crate::tcp::Dialer;
@@ -139,6 +139,10 @@ impl Udp {
 fn planned_address(plan: &Plan, rank: u32) -> Result<SocketAddr, JoinError> {
     let workers = plan.workers.len();
     let worker = plan.workers.get(rank as usize).ok_or(JoinError::Rank { rank, workers })?;
+    if let Some(address) = plan.fabric.as_ref().and_then(|fabric| address_at_switches(fabric, rank))
+    {
+        return Ok(address);
+    }
     let parents = plan.sub_models.iter().filter_map(|s| s.parent_of(Child::Worker(rank)));
     let mut ipv4 = parents.filter_map(|(node, _)| plan.node(node)).map(|n| n.address.is_ipv4());
     let first = ipv4.next().unwrap_or(true);
@@ -148,4 +152,17 @@ fn planned_address(plan: &Plan, rank: u32) -> Result<SocketAddr, JoinError> {
     let any =
         if first { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { IpAddr::V6(Ipv6Addr::UNSPECIFIED) };
     Ok(SocketAddr::new(worker.address.unwrap_or(any), 0))
+}
+
+/// Where a worker's neighbours send to: the address of its link, or, with several links, any address with their port.
+fn address_at_switches(fabric: &Fabric, rank: u32) -> Option<SocketAddr> {
+    let ends = fabric.links.iter().flat_map(|link| &link.ends);
+    let mut own = ends.filter(|end| end.at == Child::Worker(rank)).map(|end| end.address);
+    let first = own.next()?;
+    let any = match first.ip() {
+        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    };
+    let is_one = own.all(|address| address == first);
+    Some(if is_one { first } else { SocketAddr::new(any, first.port()) })
 }

@@ -76,6 +76,7 @@ pub fn plan(shape: Shape, workers: u32, lanes: Lanes, policy: Policy) -> Plan {
             sub_model(0, Role::Exponents, Policy::Pool, shape, workers),
             sub_model(1, Role::Values, policy, shape, workers),
         ],
+        fabric: None,
     };
     plan.validate().expect("a valid plan");
     plan

@@ -2,6 +2,7 @@
 //!
 //! A plan is made by a planner (Python), and read by every runner. `validate` is the only validator here.
 
+pub mod fabric;
 mod substitutes;
 mod validate;
 
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use wiresum_wire::{Contributor, GROUP_FRAGMENTS, JobId, LaneType, NodeId, SubModelId};
 
+pub use fabric::Fabric;
 pub use substitutes::{Refuge, Seat, Substitute};
 
 /// Value of [`Plan::format`].
@@ -44,6 +46,9 @@ pub struct Plan {
     pub workers: Vec<Worker>,
     /// Streams. Exactly one has the role [`Role::Exponents`]; the shares of the others add up to 1.
     pub sub_models: Vec<SubModel>,
+    /// Where switches sum the values instead of the trees' nodes: how.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fabric: Option<Fabric>,
 }
 
 /// How good a planner's answer is. The data plane keeps it and does not read it.
@@ -331,8 +336,14 @@ impl Plan {
     /// Never: a plan always serialises.
     #[must_use]
     pub fn digest(&self) -> u64 {
-        let text =
-            serde_json::to_string(&(&self.job, &self.sub_models)).expect("a plan serialises");
+        let agreed = (&self.job, &self.sub_models);
+        let text = match &self.fabric {
+            None => serde_json::to_string(&agreed),
+            Some(Fabric { policy, memory, streams, .. }) => {
+                serde_json::to_string(&(agreed, policy, memory, streams))
+            }
+        };
+        let text = text.expect("a plan serialises");
         // FNV-1a, 64 bits: not a defence, only a fingerprint.
         text.bytes()
             .fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))

@@ -49,7 +49,8 @@ impl Plan {
             .iter()
             .enumerate()
             .try_for_each(|(index, s)| self.validate_sub_model(index, s))?;
-        self.job.rounds.as_ref().map_or(Ok(()), |rounds| self.validate_rounds(rounds))
+        self.job.rounds.as_ref().map_or(Ok(()), |rounds| self.validate_rounds(rounds))?;
+        self.fabric.as_ref().map_or(Ok(()), |fabric| fabric.validate(self))
     }
 
     fn validate_rounds(&self, rounds: &Rounds) -> Result<(), PlanError> {
@@ -202,7 +203,7 @@ fn all_distinct<T: Ord>(mut items: impl Iterator<Item = T>) -> bool {
     items.all(|item| seen.insert(item))
 }
 
-fn require(condition: bool, field: &str, problem: &str) -> Result<(), PlanError> {
+pub(super) fn require(condition: bool, field: &str, problem: &str) -> Result<(), PlanError> {
     if condition {
         Ok(())
     } else {

@@ -17,6 +17,8 @@ pub const MAX_TIMEOUT: Duration = Duration::from_millis(200);
 pub struct Rtt {
     /// Shortest timeout.
     least: Duration,
+    /// Longest timeout, doublings included.
+    most: Duration,
     /// Mean and mean deviation.
     estimate: Option<(Duration, Duration)>,
     /// Doublings since something new was heard.
@@ -25,15 +27,16 @@ pub struct Rtt {
 
 impl Default for Rtt {
     fn default() -> Self {
-        Self { least: MIN_TIMEOUT, estimate: None, backoff: 0 }
+        Self { least: MIN_TIMEOUT, most: MAX_TIMEOUT, estimate: None, backoff: 0 }
     }
 }
 
 impl Rtt {
-    /// Of a sender that cannot measure round trips: `timeout`, at most [`MAX_TIMEOUT`], is the first of a row.
+    /// Of a sender that cannot measure round trips: `timeout` is the first of a row, which ends at [`MAX_TIMEOUT`] or at itself if that is longer.
     #[must_use]
     pub fn fixed(timeout: Duration) -> Self {
-        Self { least: timeout, estimate: Some((timeout, Duration::ZERO)), backoff: 0 }
+        let most = timeout.max(MAX_TIMEOUT);
+        Self { least: timeout, most, estimate: Some((timeout, Duration::ZERO)), backoff: 0 }
     }
 
     /// A probe was answered after this time.
@@ -48,12 +51,12 @@ impl Rtt {
     pub fn timeout(&self) -> Duration {
         let timeout =
             self.estimate.map_or(INITIAL_TIMEOUT, |(mean, deviation)| mean + 2 * deviation);
-        timeout.clamp(self.least.min(MAX_TIMEOUT), MAX_TIMEOUT)
+        timeout.clamp(self.least, self.most)
     }
 
     /// [`Self::timeout`], doubled for each repetition.
     pub fn patience(&self) -> Duration {
-        self.timeout().saturating_mul(1 << self.backoff).min(MAX_TIMEOUT)
+        self.timeout().saturating_mul(1 << self.backoff).min(self.most)
     }
 
     /// Nothing new was heard for [`Self::patience`].
@@ -97,5 +100,16 @@ mod tests {
         assert_eq!(rtt.patience(), MAX_TIMEOUT);
         rtt.reset();
         assert_eq!(rtt.patience(), first);
+    }
+
+    #[test]
+    fn a_fixed_timeout_may_be_longer_than_those_that_are_measured() {
+        let mut rtt = Rtt::fixed(2 * MAX_TIMEOUT);
+        assert_eq!(rtt.patience(), 2 * MAX_TIMEOUT);
+        rtt.back_off();
+        assert_eq!(rtt.patience(), 2 * MAX_TIMEOUT);
+        let mut short = Rtt::fixed(MAX_TIMEOUT / 2);
+        (0..9).for_each(|_| short.back_off());
+        assert_eq!(short.patience(), MAX_TIMEOUT);
     }
 }

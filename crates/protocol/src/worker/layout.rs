@@ -4,22 +4,26 @@ use std::ops::Range;
 
 /// Fragments of one collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Layout {
+pub struct Layout {
     elements: usize,
     per_fragment: usize,
 }
 
 impl Layout {
+    /// Of so many elements.
+    #[must_use]
     pub fn new(elements: usize, per_fragment: usize) -> Self {
         Self { elements, per_fragment }
     }
 
     /// Number of value fragments.
+    #[must_use]
     pub fn fragments(&self) -> u32 {
         self.elements.div_ceil(self.per_fragment) as u32
     }
 
     /// Elements of a fragment.
+    #[must_use]
     pub fn range(&self, fragment: u32) -> Range<usize> {
         let start = fragment as usize * self.per_fragment;
         start..(start + self.per_fragment).min(self.elements)
@@ -27,6 +31,7 @@ impl Layout {
 
     /// The fragments that each sub-model carries: consecutive ranges by share, in the order of the plan. Every rank computes the
     /// same from the same plan, as IEEE arithmetic is the same everywhere.
+    #[must_use]
     pub fn split(&self, shares: &[f64]) -> Vec<Range<u32>> {
         let fragments = self.fragments();
         let mut start = 0;

@@ -17,7 +17,7 @@ mod failover;
 mod failure;
 mod forecast;
 mod join;
-mod layout;
+pub mod layout;
 mod pacing;
 mod quorum;
 mod receive;
@@ -30,6 +30,7 @@ use std::net::SocketAddr;
 
 use wiresum_wire::{Flags, FragmentId, JobKey, LaneType, Round};
 
+use crate::buffer::Nothing;
 use crate::compose::Draft;
 use crate::plan::{Role, SubModel};
 use crate::{Buffer, Plan, Time};
@@ -344,27 +345,4 @@ impl Worker {
         }
         self.failed = Some(failure);
     }
-}
-
-/// The buffer of a round that was never submitted.
-struct Nothing;
-
-impl Buffer for Nothing {
-    fn len(&self) -> usize {
-        0
-    }
-
-    fn signature(&self) -> i32 {
-        0
-    }
-
-    fn exponent(&mut self, _range: std::ops::Range<usize>) -> i32 {
-        0
-    }
-
-    fn encode(&mut self, _range: std::ops::Range<usize>, _exponent: i8, _lanes: &mut [u8]) -> u32 {
-        0
-    }
-
-    fn decode(&mut self, _range: std::ops::Range<usize>, _exponent: i8, _lanes: &[u8]) {}
 }

@@ -14,6 +14,7 @@ use clap::Parser;
 use wiresum_node::af_xdp;
 use wiresum_node::clock::unix_time;
 use wiresum_node::daemon::Daemon;
+use wiresum_node::fabric::FabricServer;
 use wiresum_node::kernel::Kernel;
 use wiresum_node::server::Server;
 use wiresum_node::service::{self, Orders};
@@ -22,6 +23,7 @@ use wiresum_node::tcp::TcpServer;
 use wiresum_protocol::plan::Engine;
 use wiresum_protocol::rates::{Bounds, Epoch, Negotiator, Results, usable_bps};
 use wiresum_protocol::{ControlHalf, Plan};
+use wiresum_switch::live::Station;
 use wiresum_wire::NodeId;
 use wiresum_xdp::AfXdp;
 
@@ -121,6 +123,9 @@ fn negotiator(arguments: &Arguments, plans: &[Plan]) -> Negotiator {
 fn start(arguments: &Arguments, plans: &[Plan]) -> Result<Daemon, Failure> {
     let node = NodeId(arguments.node);
     let address = arguments.address(plans)?;
+    if plans.iter().any(|plan| plan.fabric.is_some()) {
+        return Ok(start_fabric(arguments, plans, node, address)?.into());
+    }
     if !arguments.is_over_tcp(plans)? {
         return Ok(start_over_udp(arguments, plans, node, address)?.into());
     }
@@ -135,6 +140,28 @@ fn start(arguments: &Arguments, plans: &[Plan]) -> Result<Daemon, Failure> {
     }
     let server = TcpServer::bind(address, plans, node);
     Ok(server.map_err(|error| exit::bind_failure(address, &error))?.into())
+}
+
+/// A switch or server of a fabric.
+fn start_fabric(
+    arguments: &Arguments,
+    plans: &[Plan],
+    node: NodeId,
+    address: SocketAddr,
+) -> Result<FabricServer, Failure> {
+    if arguments.control_path()?.is_some() || !arguments.quotas.is_empty() {
+        let problem = "a node of a fabric serves the jobs that it is started with, and has no quotas: leave --control and --quota out";
+        return Err(Failure::Usage(problem.to_owned()));
+    }
+    if !matches!(arguments.engine, EngineChoice::Plan | EngineChoice::Auto | EngineChoice::Udp) {
+        let problem =
+            "the policies of switches run in user space: leave --engine out, or choose udp";
+        return Err(Failure::Unsupported(problem.to_owned()));
+    }
+    // The socket and the program may both be what is wrong; errors of the program are the plan's.
+    Station::new(plans, node).map_err(|error| Failure::Usage(error.to_string()))?;
+    let server = FabricServer::bind(address, plans, node);
+    server.map_err(|error| exit::bind_failure(address, &error))
 }
 
 fn start_over_udp(

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use thiserror::Error;
 use wiresum_wire::{JobId, NodeId, SubModelId};
 
-use crate::ANY_NODE;
+/// Addresses every switch on the way that sums for the packet's stream.
+pub const ANY_NODE: NodeId = NodeId(u16::MAX);
 
 /// Workers of a job at most: the bits of a contributor set.
 pub const MAX_WORKERS: u8 = 64;

@@ -1,0 +1,18 @@
+//! A network of switches as datagrams in and out: what runs a plan's fabric, without sockets and clocks.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | [`parts`] | what a plan's fabric means for one site |
+//! | `notes` | hellos and their answers |
+//! | [`Station`] | a node: switch, parameter server, or both to different streams |
+//! | [`Session`] | a worker: collectives to datagrams and back |
+
+mod collective;
+mod notes;
+pub mod parts;
+mod session;
+mod silence;
+mod station;
+
+pub use session::Session;
+pub use station::{Station, StationError};

@@ -1,0 +1,89 @@
+//! Who has answered: what a worker knows of the nodes on its ways.
+
+use std::time::Duration;
+
+use wiresum_protocol::Time;
+use wiresum_protocol::ways::{Site, Way};
+use wiresum_wire::NodeId;
+
+use crate::Contributors;
+
+/// Time between two attempts.
+pub(super) const RETRY: Duration = Duration::from_millis(100);
+
+/// A node that has not answered for so long, while it was asked, is silent.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// A node on the ways.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Heard {
+    pub node: NodeId,
+    pub last: Option<Time>,
+    pub known: Contributors,
+    /// Workers whose values it had of what was asked about last.
+    pub held: Contributors,
+}
+
+/// Hellos and their answers.
+#[derive(Clone, Debug)]
+pub(super) struct Hearing {
+    /// In order of the ways, each once: a node comes after those that its hellos pass.
+    pub nodes: Vec<Heard>,
+    pub attempt: u32,
+    /// When the next hello is due, while any is.
+    pub next: Option<Time>,
+    /// When this asking began.
+    pub since: Time,
+}
+
+impl Hearing {
+    pub fn new<'a>(ways: impl Iterator<Item = &'a Way>) -> Self {
+        let hops = ways.flat_map(|way| &way.legs).flat_map(|leg| &leg.hops);
+        let mut nodes: Vec<Heard> = Vec::new();
+        for hop in hops {
+            if let Site::Node(node) = hop.to
+                && nodes.iter().all(|heard| heard.node != node)
+            {
+                let (known, held) = (Contributors::NONE, Contributors::NONE);
+                nodes.push(Heard { node, last: None, known, held });
+            }
+        }
+        Self { nodes, attempt: 0, next: None, since: Time(0) }
+    }
+
+    /// Asks from now on.
+    pub fn begin(&mut self, now: Time) {
+        if self.next.is_none() {
+            (self.next, self.since) = (Some(now), now);
+        }
+    }
+
+    /// The number of the attempt that is due, if one is.
+    pub fn due(&mut self, now: Time) -> Option<u32> {
+        self.next.filter(|next| *next <= now)?;
+        self.next = Some(now.plus(RETRY));
+        self.attempt = self.attempt.wrapping_add(1);
+        Some(self.attempt)
+    }
+
+    pub fn hear(&mut self, node: NodeId, known: Contributors, held: Contributors, now: Time) {
+        let heard = self.nodes.iter_mut().find(|heard| heard.node == node);
+        if let Some(heard) = heard {
+            (heard.last, heard.known, heard.held) = (Some(now), known, held);
+        }
+    }
+
+    /// The first node that has not answered lately, nor before the asking began, and for how long it has been silent.
+    pub fn silent(&self, now: Time) -> Option<(NodeId, Duration)> {
+        let oldest = self.since.max(Time(now.0.saturating_sub(SILENCE.as_micros() as u64)));
+        let is_silent = |heard: &&Heard| heard.last.is_none_or(|last| last < oldest);
+        let silent = self.nodes.iter().find(is_silent)?;
+        Some((silent.node, now.since(silent.last.unwrap_or(self.since))))
+    }
+
+    /// Workers that a node knows, and those whose values it holds.
+    pub fn of(&self, node: NodeId) -> (Contributors, Contributors) {
+        let heard = self.nodes.iter().find(|heard| heard.node == node);
+        heard.map_or((Contributors::NONE, Contributors::NONE), |h| (h.known, h.held))
+    }
+}

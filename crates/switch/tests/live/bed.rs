@@ -1,0 +1,250 @@
+//! Datagrams in virtual time between sessions and stations.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use wiresum_protocol::rng::Rng;
+use wiresum_protocol::ways::Site;
+use wiresum_protocol::{Buffer, Event, Failure, Plan, Time};
+use wiresum_switch::live::{Session, Station};
+use wiresum_wire::{LaneType, MAX_PACKET, NOT_FINITE, NodeId};
+
+const DELAY_US: u64 = 50;
+
+/// How a collective ended.
+#[derive(Debug)]
+pub enum Ended {
+    Sum(Vec<i32>),
+    Failed(Failure),
+}
+
+/// Whole numbers, of which one may not be finite.
+struct Numbers {
+    values: Arc<Mutex<Vec<i32>>>,
+    not_finite: Option<usize>,
+}
+
+impl Buffer for Numbers {
+    fn len(&self) -> usize {
+        self.values.lock().expect("no panics").len()
+    }
+
+    fn signature(&self) -> i32 {
+        5
+    }
+
+    fn exponent(&mut self, range: Range<usize>) -> i32 {
+        if self.not_finite.is_some_and(|at| range.contains(&at)) { NOT_FINITE } else { 0 }
+    }
+
+    fn encode(&mut self, range: Range<usize>, _: i8, lanes: &mut [u8]) -> u32 {
+        lanes.fill(0);
+        let values = self.values.lock().expect("no panics");
+        for (lane, value) in lanes.chunks_exact_mut(4).zip(&values[range]) {
+            lane.copy_from_slice(&value.to_le_bytes());
+        }
+        LaneType::I32Le.sum(lanes)
+    }
+
+    fn decode(&mut self, range: Range<usize>, _: i8, lanes: &[u8]) {
+        let mut values = self.values.lock().expect("no panics");
+        for (lane, value) in lanes.chunks_exact(4).zip(&mut values[range]) {
+            *value = i32::from_le_bytes([lane[0], lane[1], lane[2], lane[3]]);
+        }
+    }
+}
+
+struct Rank {
+    session: Session,
+    numbers: Vec<Arc<Mutex<Vec<i32>>>>,
+    joined: Option<Result<(), Failure>>,
+    ended: Vec<Ended>,
+}
+
+/// See the module.
+pub struct Bed {
+    plan: Plan,
+    ranks: Vec<Rank>,
+    stations: BTreeMap<u16, Station>,
+    dead: BTreeSet<u16>,
+    events: BTreeMap<(u64, u64), (SocketAddr, SocketAddr, Vec<u8>)>,
+    sites: BTreeMap<SocketAddr, Site>,
+    now_us: u64,
+    serial: u64,
+    loss: f64,
+    rng: Rng,
+    incarnation: u64,
+}
+
+impl Bed {
+    pub fn new(plan: &Plan, loss: f64, seed: u64) -> Self {
+        Self::with_workers(plan, plan, loss, seed)
+    }
+
+    /// Workers may hold another plan than nodes.
+    pub fn with_workers(plan: &Plan, of_workers: &Plan, loss: f64, seed: u64) -> Self {
+        let station =
+            |id: u16| Station::new(std::slice::from_ref(plan), NodeId(id)).expect("it fits");
+        let fabric = plan.fabric.as_ref().expect("a fabric");
+        let ends = fabric.links.iter().flat_map(|link| &link.ends);
+        let sites = ends.map(|end| (end.address, wiresum_protocol::plan::fabric::site(end.at)));
+        Self {
+            ranks: ranks(of_workers, 1),
+            stations: plan.nodes.iter().map(|node| (node.id, station(node.id))).collect(),
+            dead: BTreeSet::new(),
+            events: BTreeMap::new(),
+            sites: sites.collect(),
+            now_us: 0,
+            serial: 0,
+            loss,
+            rng: Rng::new(seed),
+            incarnation: 1,
+            plan: of_workers.clone(),
+        }
+    }
+
+    pub fn workers(&self) -> usize {
+        self.ranks.len()
+    }
+
+    pub fn restart_workers(&mut self) {
+        self.incarnation += 1;
+        self.ranks = ranks(&self.plan, self.incarnation);
+    }
+
+    pub fn kill(&mut self, node: u16) {
+        self.dead.insert(node);
+    }
+
+    pub fn join(&mut self, rank: usize, timeout: Duration) {
+        let now = Time(self.now_us);
+        self.ranks[rank].session.join(now.plus(timeout), now);
+        self.drain(rank);
+    }
+
+    pub fn join_all(&mut self) {
+        (0..self.workers()).for_each(|rank| self.join(rank, Duration::from_secs(30)));
+        self.run(Duration::from_secs(31));
+        for (rank, state) in self.ranks.iter().enumerate() {
+            assert!(matches!(state.joined, Some(Ok(()))), "rank {rank}: {:?}", state.joined);
+        }
+    }
+
+    pub fn join_failure(&self, rank: usize) -> Option<&Failure> {
+        self.ranks[rank].joined.as_ref()?.as_ref().err()
+    }
+
+    pub fn submit(&mut self, rank: usize, values: Vec<i32>, timeout: Duration) {
+        self.submit_with(rank, values, None, timeout);
+    }
+
+    pub fn submit_with(
+        &mut self,
+        rank: usize,
+        values: Vec<i32>,
+        not_finite: Option<usize>,
+        timeout: Duration,
+    ) {
+        let now = Time(self.now_us);
+        let values = Arc::new(Mutex::new(values));
+        self.ranks[rank].numbers.push(Arc::clone(&values));
+        let buffer = Box::new(Numbers { values, not_finite });
+        self.ranks[rank].session.submit(buffer, now.plus(timeout), now);
+        self.drain(rank);
+    }
+
+    pub fn ended(&self, rank: usize) -> &[Ended] {
+        &self.ranks[rank].ended
+    }
+
+    /// What the buffer of the first collective holds.
+    pub fn untouched(&self, rank: usize) -> Vec<i32> {
+        self.ranks[rank].numbers[0].lock().expect("no panics").clone()
+    }
+
+    /// Runs until nothing is left to happen, at most for so long.
+    pub fn run(&mut self, limit: Duration) {
+        let end_us = self.now_us + limit.as_micros() as u64;
+        while let Some(next_us) = self.next_us().filter(|next| *next < end_us) {
+            self.now_us = next_us.max(self.now_us);
+            while let Some(entry) = self.events.first_entry().filter(|e| e.key().0 <= self.now_us) {
+                let (from, to, datagram) = entry.remove();
+                self.deliver(from, to, &datagram);
+            }
+            for rank in 0..self.ranks.len() {
+                self.ranks[rank].session.handle_timeout(Time(self.now_us));
+                self.drain(rank);
+            }
+        }
+    }
+
+    fn next_us(&self) -> Option<u64> {
+        let arrival = self.events.keys().next().map(|(at, _)| *at);
+        let timers = self.ranks.iter().filter_map(|rank| rank.session.poll_timeout());
+        timers.map(|time| time.0).chain(arrival).min()
+    }
+
+    fn deliver(&mut self, from: SocketAddr, to: SocketAddr, datagram: &[u8]) {
+        match self.sites.get(&to) {
+            Some(&Site::Worker(rank)) => {
+                let rank = usize::from(rank);
+                self.ranks[rank].session.handle_datagram(from, datagram, Time(self.now_us));
+                self.drain(rank);
+            }
+            Some(Site::Node(node)) if !self.dead.contains(&node.0) => {
+                let mut sent = Vec::new();
+                let station = self.stations.get_mut(&node.0).expect("a node of the plan");
+                station.handle(from, datagram, |next, bytes| sent.push((next, bytes.to_vec())));
+                sent.into_iter().for_each(|(next, bytes)| self.send(to, next, bytes));
+            }
+            _ => {}
+        }
+    }
+
+    fn drain(&mut self, rank: usize) {
+        let own = self.sites.iter().find(|(_, site)| **site == Site::Worker(rank as u8));
+        let own = *own.expect("a worker has a link").0;
+        let mut buffer = vec![0; MAX_PACKET];
+        while let Some(sent) =
+            self.ranks[rank].session.poll_transmit(Time(self.now_us), &mut buffer)
+        {
+            self.send(own, sent.destination, buffer[..sent.len].to_vec());
+        }
+        let state = &mut self.ranks[rank];
+        while let Some(event) = state.session.poll_event() {
+            match event {
+                Event::Joined => state.joined = Some(Ok(())),
+                Event::Finished { outcome: Err(failure), .. } if state.joined.is_none() => {
+                    state.joined = Some(Err(failure));
+                }
+                Event::Finished { outcome, .. } => {
+                    let numbers = &state.numbers[state.ended.len()];
+                    let sum = || Ended::Sum(numbers.lock().expect("no panics").clone());
+                    state.ended.push(outcome.map_or_else(Ended::Failed, |()| sum()));
+                }
+                Event::Moved(_) => panic!("nobody moves among switches"),
+            }
+        }
+    }
+
+    fn send(&mut self, from: SocketAddr, to: SocketAddr, datagram: Vec<u8>) {
+        if self.rng.chance(self.loss) {
+            return;
+        }
+        self.serial += 1;
+        self.events.insert((self.now_us + DELAY_US, self.serial), (from, to, datagram));
+    }
+}
+
+fn ranks(plan: &Plan, incarnation: u64) -> Vec<Rank> {
+    let rank = |rank| Rank {
+        session: Session::new(plan, rank, incarnation),
+        numbers: Vec::new(),
+        joined: None,
+        ended: Vec::new(),
+    };
+    (0..plan.workers.len() as u32).map(rank).collect()
+}
