@@ -9,6 +9,16 @@ import pytest
 from wiresum.plan import AggregationPlan, Evaluation, Link, Node, Topology
 from wiresum.plan.aggregation_plan import PlanJob, PlanNode, PlanWorker, Solution, SubModel, TreeNode
 from wiresum.plan.evaluation import WorkerEvaluation
+from wiresum.plan.switching import (
+    FabricEnd,
+    FabricLeg,
+    FabricLink,
+    FabricMemory,
+    FabricPlace,
+    FabricStream,
+    FabricWay,
+    PlanFabric,
+)
 from wiresum.sim.scenario import BackgroundTraffic, Failure, LinkConditions, Scenario, ScenarioJob, SwitchProgram
 
 SPEC = Path(__file__).parents[2] / "spec"
@@ -23,6 +33,14 @@ SECTIONS = {
     ("plan.md", "Worker"): PlanWorker,
     ("plan.md", "Sub-model"): SubModel,
     ("plan.md", "Tree node"): TreeNode,
+    ("plan.md", "Fabric"): PlanFabric,
+    ("plan.md", "Fabric link"): FabricLink,
+    ("plan.md", "Fabric end"): FabricEnd,
+    ("plan.md", "Fabric memory"): FabricMemory,
+    ("plan.md", "Fabric stream"): FabricStream,
+    ("plan.md", "Fabric place"): FabricPlace,
+    ("plan.md", "Fabric way"): FabricWay,
+    ("plan.md", "Fabric leg"): FabricLeg,
     ("plan.md", "Evaluation"): Evaluation,
     ("plan.md", "Evaluated worker"): WorkerEvaluation,
     ("../docs/simulator.md", "Scenario"): Scenario,

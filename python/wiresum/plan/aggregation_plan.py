@@ -13,7 +13,26 @@ from pydantic import Field, field_validator, model_validator
 
 from wiresum.errors import PlanError, WiresumError
 from wiresum.plan.document import Document, FileDocument
+from wiresum.plan.members import (
+    MAX_U16,
+    MAX_U32,
+    U16,
+    U32,
+    Child,
+    NodeChild,
+    WorkerChild,
+    parse_socket_address,
+    require,
+)
+from wiresum.plan.switching import MAX_SWITCHED_VALUES, MAX_WORKERS, PlanFabric
 from wiresum.wire import BLOCK_LEN, MAX_CONTRIBUTORS, MAX_VALUES, MIN_VALUES
+
+__all__ = [
+    "FORMAT", "LANE_BYTES", "MAX_BPS", "MAX_SLOTS", "MAX_U16", "MAX_U32", "SLOT_VERSIONS", "U16", "U32", "XDP_ENGINES",
+    "AggregationPlan", "Bandwidth", "Child", "Engine", "Exponents", "Lanes", "NodeChild", "PlanFabric", "PlanJob",
+    "PlanNode", "PlanWorker", "Policy", "Role", "Solution", "SolutionStatus", "SubModel", "TreeNode", "WorkerChild",
+    "parse_socket_address",
+]  # fmt: skip
 
 FORMAT = "wiresum-plan/1"
 """Value of `AggregationPlan.format`."""
@@ -32,11 +51,6 @@ MAX_BPS = 1 << 53
 """bit/s; the largest whole number that every reader of JSON keeps exactly."""
 MAX_MISSED = 1024
 """Rounds in a row without the same worker."""
-MAX_U16 = (1 << 16) - 1
-MAX_U32 = (1 << 32) - 1
-
-U16 = Annotated[int, Field(ge=0, le=MAX_U16)]
-U32 = Annotated[int, Field(ge=0, le=MAX_U32)]
 Bandwidth = Annotated[int, Field(ge=1, le=MAX_BPS)]
 Lanes = Literal["int32-le", "int32-be", "int16-le", "int16-be"]
 Engine = Literal["xdp", "af_xdp", "udp", "tcp"]
@@ -176,21 +190,6 @@ class PlanWorker(Document):
         return address
 
 
-class WorkerChild(Document):
-    """A child that is a worker, by rank."""
-
-    worker: U32
-
-
-class NodeChild(Document):
-    """A child that is an aggregator, by id."""
-
-    node: U16
-
-
-Child = WorkerChild | NodeChild
-
-
 class TreeNode(Document):
     """A node's place in a tree.
 
@@ -231,8 +230,8 @@ class SubModel(Document):
     @model_validator(mode="after")
     def _slots_hold_the_window(self) -> Self:
         power_of_two = self.slots > 0 and self.slots & (self.slots - 1) == 0
-        _require(power_of_two and self.slots <= MAX_SLOTS, "slots", f"must be a power of two, at most {MAX_SLOTS}")
-        _require(1 <= self.window <= self.slots, "window", "must be between 1 and `slots`")
+        require(power_of_two and self.slots <= MAX_SLOTS, "slots", f"must be a power of two, at most {MAX_SLOTS}")
+        require(1 <= self.window <= self.slots, "window", "must be between 1 and `slots`")
         return self
 
     def place(self, node: int) -> TreeNode | None:
@@ -287,85 +286,104 @@ class AggregationPlan(FileDocument):
     nodes: list[PlanNode]
     workers: Annotated[list[PlanWorker], Field(min_length=1)]
     sub_models: list[SubModel]
+    fabric: PlanFabric | None = None
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
         for index, worker in enumerate(self.workers):
-            _require(worker.rank == index, f"workers[{index}].rank", "must equal its index: list workers in rank order")
+            require(worker.rank == index, f"workers[{index}].rank", "must equal its index: list workers in rank order")
         _require_distinct([node.id for node in self.nodes], "nodes", "two have the same id: give each its own")
         over_tcp = sum(node.engine == "tcp" for node in self.nodes)
         problem = "the engine `tcp` is for all nodes or none, as children speak to every node alike"
-        _require(over_tcp in {0, len(self.nodes)}, "nodes", problem)
+        require(over_tcp in {0, len(self.nodes)}, "nodes", problem)
         ids = [sub_model.id for sub_model in self.sub_models]
         _require_distinct(ids, "sub_models", "two have the same id: give each its own")
         exponents = [sub_model for sub_model in self.sub_models if sub_model.role == "exponents"]
-        _require(len(exponents) == 1, "sub_models", "exactly one must have the role `exponents`")
+        require(len(exponents) == 1, "sub_models", "exactly one must have the role `exponents`")
         self._check_lanes()
         share = sum(sub_model.share for sub_model in self.sub_models if sub_model.role == "values")
         whole = abs(share - 1) < SHARE_TOLERANCE
-        _require(whole, "sub_models", "the shares of the `values` streams must add up to 1")
+        require(whole, "sub_models", "the shares of the `values` streams must add up to 1")
         for index, sub_model in enumerate(self.sub_models):
             self._check_tree(sub_model, f"sub_models[{index}].tree")
         if self.job.rounds is not None:
             self._check_rounds(self.job.rounds, exponents[0])
+        if self.fabric is not None:
+            self._check_fabric(self.fabric)
         return self
 
     def _check_rounds(self, rounds: Rounds, tree: SubModel) -> None:
         agreed = self.job.codec == "block" and self.job.exponents == "agreed"
         problem = "who takes part is agreed on with the exponents: use the codec `block` and exponents `agreed`"
-        _require(agreed, "job.rounds", problem)
+        require(agreed, "job.rounds", problem)
         field = "job.rounds.counts"
         _require_distinct([count.node for count in rounds.counts], field, "a node has two counts: give it one")
         for count in rounds.counts:
             place = tree.place(count.node)
             fan_in = len(place.children) if place else 0
-            _require(count.k <= fan_in, field, f"node {count.node} has {fan_in} children, not {count.k} or more")
+            require(count.k <= fan_in, field, f"node {count.node} has {fan_in} children, not {count.k} or more")
+
+    def _check_fabric(self, fabric: PlanFabric) -> None:
+        job, workers = self.job, len(self.workers)
+        fixed = job.codec.startswith("fixed:")
+        require(fixed, "job.codec", "switches agree on no exponents: use `fixed:<factor>`")
+        wide = job.lanes.startswith("int32")
+        require(wide, "job.lanes", "switches add 32-bit lanes: use `int32-le` or `int32-be`")
+        problem = f"a packet at switches has two headers, and at most {MAX_SWITCHED_VALUES} values"
+        require(job.values_per_packet <= MAX_SWITCHED_VALUES, "job.values_per_packet", problem)
+        problem = "must be more than twice the number of workers"
+        require(job.values_per_packet > 2 * workers, "job.values_per_packet", problem)
+        problem = f"a packet names {MAX_WORKERS} workers at switches: sum some on a server first"
+        require(workers <= MAX_WORKERS, "workers", problem)
+        known = all(node.engine in {"udp", "xdp"} for node in self.nodes)
+        require(known, "nodes", "switches have the engine `udp` or `xdp`")
+        fabric.check(workers, [node.id for node in self.nodes], [sub_model.id for sub_model in self.sub_models])
 
     def _check_lanes(self) -> None:
         is_narrow = self.job.lanes.startswith("int16")
         bits = 16 if is_narrow else 32
-        _require(
+        require(
             not is_narrow or self.job.exponents == "agreed",
             "job.exponents",
             "16-bit lanes have no bits to spare for what may be expected: use 32-bit lanes, or `agreed`",
         )
         most = 1 << (bits - 1 - MIN_VALUE_BITS)
-        _require(len(self.workers) <= most, "job.lanes", f"{bits} bits hold the sums of at most {most} workers")
+        require(len(self.workers) <= most, "job.lanes", f"{bits} bits hold the sums of at most {most} workers")
 
     def _check_tree(self, sub_model: SubModel, field: str) -> None:
         places = [place.node for place in sub_model.tree]
         _require_distinct(places, field, "a node has two places: give it one")
         roots = [place for place in sub_model.tree if place.parent is None]
-        _require(len(roots) == 1, field, "must have exactly one root")
+        require(len(roots) == 1, field, "must have exactly one root")
         seen: Counter[int] = Counter()
         for index, place in enumerate(sub_model.tree):
             # Which also rules out cycles.
             after_parent = place.parent is None or place.parent in places[:index]
-            _require(after_parent, field, f"node {place.node} comes before its parent: list the root first")
+            require(after_parent, field, f"node {place.node} comes before its parent: list the root first")
             self._check_place(sub_model, place, field)
             seen.update(child.worker for child in place.children if isinstance(child, WorkerChild))
         for worker in seen:
             known_once = worker < len(self.workers) and seen[worker] == 1
-            _require(known_once, field, f"worker {worker} is unknown or has two parents")
-        _require(len(seen) == len(self.workers), field, "every worker must be a child of exactly one node")
+            require(known_once, field, f"worker {worker} is unknown or has two parents")
+        require(len(seen) == len(self.workers), field, "every worker must be a child of exactly one node")
 
     def _check_place(self, sub_model: SubModel, place: TreeNode, field: str) -> None:
         known = any(node.id == place.node for node in self.nodes)
-        _require(known, field, f"node {place.node} is not in `nodes`")
+        require(known, field, f"node {place.node} is not in `nodes`")
         fan_in = 1 <= len(place.children) <= MAX_CONTRIBUTORS
-        _require(fan_in, field, f"node {place.node} must have 1..={MAX_CONTRIBUTORS} children")
+        require(fan_in, field, f"node {place.node} must have 1..={MAX_CONTRIBUTORS} children")
         children = [child.model_dump_json() for child in place.children]
         _require_distinct(children, field, f"node {place.node} has the same child twice")
         if place.parent is not None:
             parent = sub_model.place(place.parent)
             listed = parent is not None and NodeChild(node=place.node) in parent.children
             problem = f"node {place.node} names {place.parent} as its parent, which does not list it as a child"
-            _require(listed, field, problem)
+            require(listed, field, problem)
         for child in place.children:
             if isinstance(child, NodeChild):
                 child_place = sub_model.place(child.node)
                 agrees = child_place is not None and child_place.parent == place.node
-                _require(agrees, field, f"node {child.node} does not name {place.node} as its parent")
+                require(agrees, field, f"node {child.node} does not name {place.node} as its parent")
 
     def node(self, node_id: int) -> PlanNode:
         """The aggregator of that id.
@@ -379,18 +397,6 @@ class AggregationPlan(FileDocument):
         return found
 
 
-def parse_socket_address(text: str) -> tuple[IPv4Address | IPv6Address, int]:
-    """Splits `10.0.0.1:5747` or `[::1]:5747`.
-
-    Raises:
-        ValueError: it is neither.
-    """
-    match = re.fullmatch(r"(?:(?P<v4>[0-9.]+)|\[(?P<v6>[0-9a-fA-F:.]+)(?:%[0-9]+)?\]):(?P<port>[0-9]+)", text)
-    if match is None or int(match["port"]) > MAX_U16:
-        raise ValueError(f"must be an IP address and a port, as 10.0.0.1:5747 or [fd00::1]:5747, not {text}")
-    return (IPv4Address(match["v4"]) if match["v4"] else IPv6Address(match["v6"])), int(match["port"])
-
-
 def _is_factor(text: str) -> bool:
     """A number as the data plane reads it, within its bounds."""
     plain = re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", text)
@@ -398,9 +404,4 @@ def _is_factor(text: str) -> bool:
 
 
 def _require_distinct(items: Sequence[int | str], field: str, problem: str) -> None:
-    _require(len(set(items)) == len(items), field, problem)
-
-
-def _require(condition: bool, field: str, problem: str) -> None:
-    if not condition:
-        raise ValueError(f"{field}: {problem}")
+    require(len(set(items)) == len(items), field, problem)

@@ -1,0 +1,178 @@
+"""Plans with a fabric: made from assignments, checked, and checked as the data plane does."""
+
+import copy
+import importlib.util
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wiresum.errors import PlanError
+from wiresum.plan import AggregationPlan, Job, PlanOptions
+from wiresum.plan.assignment.switching import as_switched_plan
+from wiresum.plan.models import equal_parts
+from wiresum.plan.planners import assign
+from wiresum.plan.predict.switched import link_bytes
+from wiresum.plan.switching import MAX_SWITCHED_VALUES
+from wiresum.plan.topologies import goat, ingo
+
+needs_native = pytest.mark.skipif(
+    importlib.util.find_spec("wiresum._native") is None, reason="wiresum._native is not built: run `make build`"
+)
+FRAGMENT_VALUES = 64
+
+
+def switched(topology, planner, policy=None, parts=1, workers=None, **options):
+    """A small job's plan."""
+    size = 4 * FRAGMENT_VALUES * parts
+    job = Job(
+        secret="0" * 16, gradient_bytes=size, values_per_packet=FRAGMENT_VALUES, window=16, workers=workers,
+        sub_models=equal_parts("part", size, parts),
+    )  # fmt: skip
+    answer = assign(topology.with_addresses(), job, PlanOptions(), planner)
+    return as_switched_plan(planner, answer, PlanOptions(), policy, **options)
+
+
+def hash_plan():
+    return switched(goat(2, 4 * FRAGMENT_VALUES), "atp", "hash", parts=3, slots=1)
+
+
+def exclusive_plan():
+    return switched(goat(2, 4 * FRAGMENT_VALUES), "goat", parts=3)
+
+
+def content():
+    return json.loads(exclusive_plan().to_json())
+
+
+def test_a_plan_names_every_link_and_way():
+    plan = exclusive_plan()
+    topology = goat(2)
+    assert [link.id for link in plan.fabric.links] == [link.id for link in topology.links]
+    assert {node.name for node in plan.nodes} == {node.name for node in topology.nodes if node.kind != "worker"}
+    assert [stream.sub_model for stream in plan.fabric.streams] == [one.id for one in plan.sub_models]
+    addresses = [end.address for link in plan.fabric.links for end in link.ends]
+    assert len(set(addresses)) == len(addresses)
+
+
+def test_jobs_get_a_codec_and_packets_that_switches_can_carry():
+    answer = assign(ingo("star").with_addresses(), Job(), PlanOptions(), "ingo")
+    plan = as_switched_plan("ingo", answer, PlanOptions())
+    assert plan.job.codec.startswith("fixed:")
+    assert plan.job.values_per_packet == MAX_SWITCHED_VALUES
+    assert plan.fabric.policy == "register"
+
+
+def test_policies_without_a_server_are_refused():
+    with pytest.raises(PlanError, match="pool has no server"):
+        switched(ingo("star"), "ingo", "pool")
+
+
+SIZE = 14 + 20 + 8 + 34 + 12 + 4 * FRAGMENT_VALUES
+"""Bytes of a packet of values with its headers."""
+CHECK = 14 + 20 + 8 + 34 + 12 + 4 * 16
+"""Of a check of four workers: nine lanes, in whole blocks."""
+
+
+def test_goat_figure_2_sends_three_fragments_to_the_server_and_thirteen_from_switches():
+    sent = link_bytes(exclusive_plan(), 3 * FRAGMENT_VALUES)
+    # Checks go to the server alone: two over each leaf's link, four over the server's.
+    assert sent["ps-S3"] == (3 * SIZE + CHECK, 3 * SIZE + 4 * CHECK)
+    assert sum(sent["S1-S2"]) + sent["S1-S3"][0] + sent["S2-S3"][0] - 4 * CHECK >= 10 * SIZE
+    for worker in ("w0-S1", "w1-S1", "w2-S2", "w3-S2"):
+        assert sent[worker] == (3 * SIZE + CHECK, 3 * SIZE + CHECK)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "problem"),
+    [
+        (("job", "codec"), "block", "job.codec: switches agree"),
+        (("job", "lanes"), "int16-le", "job.lanes: switches add"),
+        (("job", "values_per_packet"), 736, "two headers"),
+        (("fabric", "policy"), "hash", "have a leg with `node`"),
+        (("fabric", "policy"), "pool", "the root has none"),
+        (("fabric", "timeout_s"), 0.0, "fabric.timeout_s"),
+        (("fabric", "links", 0, "ends", 0, "at"), {"node": 99}, r"fabric.links\[0\].ends: one is not"),
+        (("fabric", "links", 0, "ends", 0, "address"), "nowhere", "must be an IP address"),
+        (("fabric", "memory", 0, "node"), 99, r"fabric.memory\[0\].node: is not in"),
+        (("fabric", "streams", 1, "places", 0, "base"), 5, "has 1 slots"),
+        (("fabric", "streams", 0, "sub_model"), 7, "one for each sub-model"),
+        (("fabric", "streams", 1, "places"), [], "a leg ends where the stream has none"),
+        (("fabric", "streams", 1, "ways", 0, "worker"), 1, "in rank order"),
+        (("fabric", "streams", 1, "ways", 0, "legs"), [], "has no legs"),
+        (("fabric", "streams", 0, "ways", 0, "legs", 0, "links"), [], "a leg without hops"),
+        (("fabric", "streams", 1, "ways", 0, "legs", 0, "links"), [99], "does not begin where"),
+    ],
+)
+def test_every_wrong_field_is_named(path, value, problem):
+    changed = content()
+    *way, last = path
+    place = changed
+    for part in way:
+        place = place[part]
+    place[last] = value
+    with pytest.raises(PlanError, match=problem):
+        AggregationPlan.parse(json.dumps(changed))
+    assert not native_accepts(json.dumps(changed))
+
+
+def native_accepts(text):
+    if importlib.util.find_spec("wiresum._native") is None:
+        return False
+    from wiresum import _native
+
+    try:
+        _native.validate_plan(text)
+    except PlanError:
+        return False
+    return True
+
+
+def python_accepts(text):
+    try:
+        AggregationPlan.parse(text)
+    except PlanError:
+        return False
+    return True
+
+
+PLANS = [json.loads(plan.to_json()) for plan in (exclusive_plan(), hash_plan(), switched(ingo("mesh"), "ingo"))]
+
+
+@needs_native
+@pytest.mark.parametrize("plan", PLANS, ids=["exclusive", "hash", "register"])
+def test_good_plans_are_good_for_the_data_plane(plan):
+    assert python_accepts(json.dumps(plan))
+    assert native_accepts(json.dumps(plan))
+
+
+def places_of(value, way=()):
+    """Every number and list in a document."""
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, inner in items:
+        if isinstance(inner, dict | list):
+            yield from places_of(inner, (*way, key))
+        if isinstance(inner, int | list):
+            yield (*way, key)
+
+
+@needs_native
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_both_validators_agree_on_changed_fabrics(data):
+    plan = copy.deepcopy(data.draw(st.sampled_from(PLANS)))
+    for way in data.draw(st.lists(st.sampled_from(list(places_of(plan["fabric"]))), min_size=1, max_size=2)):
+        place = plan["fabric"]
+        try:
+            for part in way[:-1]:
+                place = place[part]
+            old = place[way[-1]]
+        except (KeyError, IndexError, TypeError):
+            continue
+        if isinstance(old, list):
+            place[way[-1]] = data.draw(st.sampled_from([old[:-1], old[1:], old[::-1], old + old[:1]]))
+        elif isinstance(old, int):
+            place[way[-1]] = data.draw(st.integers(0, 8))
+    text = json.dumps(plan)
+    assert python_accepts(text) == native_accepts(text), text
