@@ -31,6 +31,20 @@ PlotOption = Annotated[Path | None, typer.Option("--plot", help="Draw the result
 RunsOption = Annotated[int, typer.Option("--runs", min=1, help="Measured runs of each case")]
 
 
+@app.command(epilog="Example: `wiresum bench live --rate 100mbit --size 8MB --json`")
+def live(
+    rate: Annotated[str, typer.Option("--rate", help="Of each link, each way: 100mbit")] = "100mbit",
+    size: Annotated[str, typer.Option("--size", help="Of the float32 tensor: 8MB")] = "8MB",
+    runs: RunsOption = 5,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Run plans of switch planners in namespaces: bytes on each link and the rate, beside what they predict."""
+    from wiresum.bench import live as benchmark
+
+    chosen = benchmark.Options(rate_bps=limited(rate), size_bytes=parse_size(size), repeats=runs)
+    show(benchmark.measure(chosen, note), as_json)
+
+
 @app.command(epilog="Example: `wiresum bench allreduce --workers 4 --rate 500mbit --size 25MB --against gloo`")
 def allreduce(
     workers: Annotated[int, typer.Option("--workers", "-n", min=1, help="Hosts around a switch that sums")] = 4,

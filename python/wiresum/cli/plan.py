@@ -1,7 +1,7 @@
 """`wiresum plan`: a topology and a job become a plan file."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -9,13 +9,19 @@ from wiresum.cli import options
 from wiresum.cli.console import note
 from wiresum.cli.options import load_topology, model_parts, place_job
 from wiresum.cli.quantities import parse_numbers, parse_size
-from wiresum.plan import AggregationPlan, Evaluation, PlanOptions, Topology
+from wiresum.plan import AggregationPlan, Evaluation, Job, PlanOptions, Topology
 from wiresum.plan.aggregation_plan import Engine
+from wiresum.plan.assignment.switching import as_switched_plan
 from wiresum.plan.convergence import Convergence
 from wiresum.plan.participation import with_rounds
 from wiresum.plan.participation.counts import DEFAULT_MOST_MISSED
 from wiresum.plan.placement import parents_of
+from wiresum.plan.planners import assign
 from wiresum.plan.predict import predict
+from wiresum.plan.switching import SwitchPolicy
+
+SwitchChoice = Literal["auto", "exclusive", "register", "hash", "preempt", "segment"]
+"""Policies of networks with a parameter server, which planners of switch networks suppose."""
 
 
 def plan(
@@ -42,6 +48,12 @@ def plan(
     seed: options.PlannerSeedOption = 0,
     tries: options.TriesOption = 1,
     time_limit: options.TimeLimitOption = options.DEFAULT_TIME_LIMIT_S,
+    switched: Annotated[
+        SwitchChoice | None,
+        typer.Option(
+            "--switched", help="Switches sum, by this policy (auto: the planner's), over links with addresses"
+        ),
+    ] = None,
     k: options.KOption = None,
     evaluation: options.EvaluationOption = None,
     convergence: options.ConvergenceOption = None,
@@ -66,11 +78,15 @@ def plan(
     choices = PlanOptions(
         engine=engine, k=k, evaluation=rounds, convergence=constants, seed=seed, tries=tries, time_limit_s=time_limit
     )
-    made = place_job(
-        network, planner, choices, gradient, sub_models=model_parts(model, parts, split, group) if model else None,
-        id=job_id, policy=policy, lanes=lanes, codec=codec, exponents=exponents, window=window, slots=slots,
-        mtu_bytes=mtu,
-    )  # fmt: skip
+    described: dict[str, Any] = {
+        "sub_models": model_parts(model, parts, split, group) if model else None,
+        "id": job_id, "policy": policy, "lanes": lanes, "codec": codec, "exponents": exponents, "window": window,
+        "slots": slots, "mtu_bytes": mtu,
+    }  # fmt: skip
+    if switched:
+        made = switch_job(network, planner, choices, None if switched == "auto" else switched, gradient, described)
+    else:
+        made = place_job(network, planner, choices, gradient, **described)
     if participants:
         made = with_rounds(made, participants, intervals_of(made, rounds), most_missed)
     if explain:
@@ -127,3 +143,16 @@ def explanation(network: Topology, made: AggregationPlan, gradient_bytes: int) -
         f"{gradient_bytes / 1e6:g} MB: {found.seconds:.4f} s predicted; bottleneck {found.bottleneck.capacity}"
     )
     return "\n".join(lines)
+
+
+def switch_job(
+    network: Topology,
+    planner: str,
+    choices: PlanOptions,
+    policy: SwitchPolicy | None,
+    gradient: str,
+    described: dict[str, Any],
+) -> AggregationPlan:
+    """Plans a job whose switches sum, hop by hop."""
+    job = Job(gradient_bytes=parse_size(gradient), **described)
+    return as_switched_plan(planner, assign(network.with_addresses(), job, choices, planner), choices, policy)

@@ -19,6 +19,7 @@ from wiresum.testbed.aggregators import Aggregator
 from wiresum.testbed.environment import worker_environment
 from wiresum.testbed.loss import LossCount
 from wiresum.testbed.networks import DEFAULT_LOSS_SEED, LoopbackNetwork, NamespaceNetwork, Network, why_no_namespaces
+from wiresum.testbed.switched import SwitchedNetwork
 from wiresum.testbed.traffic import LinkTraffic
 
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
@@ -60,11 +61,7 @@ class Testbed:
         self.topology = topology.with_addresses()
         self.name = name or f"{topology.name[:12].lower()}-{os.getpid()}"
         self.why_loopback = "asked for" if loopback else why_no_namespaces() if loopback is None else ""
-        self.network: Network = (
-            LoopbackNetwork(self.topology)
-            if self.why_loopback
-            else NamespaceNetwork(self.name, self.topology, plan, mtu_bytes, loss_seed)
-        )
+        self.network = self._make_network(plan, mtu_bytes, loss_seed)
         self.plan = plan and self.network.adapt(plan)
         self.aggregators: list[Aggregator] = []
         self._children: list[subprocess.Popen[bytes]] = []
@@ -73,6 +70,13 @@ class Testbed:
         self._starts = 0
         self._record = records.Record(self.name, topology=topology.name, namespaces=dict(self.network.namespaces))
         self._previous_handlers: dict[signal.Signals, Any] = {}
+
+    def _make_network(self, plan: AggregationPlan | None, mtu_bytes: int, loss_seed: int) -> Network:
+        if self.why_loopback:
+            return LoopbackNetwork(self.topology)
+        if plan is not None and plan.fabric is not None:
+            return SwitchedNetwork(self.name, self.topology, plan, mtu_bytes)
+        return NamespaceNetwork(self.name, self.topology, plan, mtu_bytes, loss_seed)
 
     @property
     def left_out(self) -> list[str]:
@@ -278,8 +282,9 @@ class Testbed:
     def _start_aggregator(self, node: PlanNode, *options: str) -> Aggregator:
         self._starts += 1
         log = self.folder / (f"{node.name}-{self._starts}.log" if options else f"{node.name}.log")
-        # The engine `tcp` serves the jobs that it is started with, and takes no orders.
-        socket = None if node.engine == "tcp" else self.folder / f"{node.name}.sock"
+        # The engine `tcp` and nodes of a fabric serve the jobs that they are started with, and take no orders.
+        is_fixed = node.engine == "tcp" or (self.plan is not None and self.plan.fabric is not None)
+        socket = None if is_fixed else self.folder / f"{node.name}.sock"
         line = aggregators.command(node, self.plan_file, self.network.interfaces(node.name), socket) + list(options)
         with log.open("wb") as output:
             daemon = self.spawn(node.name, line, stdin=subprocess.DEVNULL, stdout=output, stderr=output)

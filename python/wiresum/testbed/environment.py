@@ -18,7 +18,7 @@ def worker_environment(network: Network, workers: Sequence[str], rank: int, mast
         rank: the worker's.
         master_port: of the process group's store, at rank 0.
     """
-    interface = network.interfaces(workers[rank])[0]
+    interface = network.host_interface(workers[rank])
     # On loopback all workers share one host; in namespaces each has one to itself.
     shared = not network.namespaces
     return {

@@ -1,7 +1,7 @@
 """From a topology to namespaces and interfaces: names and checks, nothing that touches the machine."""
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 from wiresum.errors import TopologyError
@@ -62,6 +62,23 @@ class Wire:
 
 
 @dataclass(frozen=True)
+class PointToPoint:
+    """What an end of a link is told where links have addresses of their own.
+
+    Attributes:
+        address: its own, with the length of the network's prefix.
+        mac: its own.
+        peer: address of the other end.
+        peer_mac: likewise.
+    """
+
+    address: str
+    mac: str
+    peer: str
+    peer_mac: str
+
+
+@dataclass(frozen=True)
 class Layout:
     """What has to be made on this machine.
 
@@ -71,6 +88,9 @@ class Layout:
         wires: one for each link.
         mtu_bytes: of every interface.
         prefix_length: of every address.
+        hub: where links have addresses of their own: the namespace in which nodes meet for everything else. Otherwise
+            switches bridge their links.
+        ends: then, the addresses of every port.
     """
 
     topology: Topology
@@ -78,6 +98,8 @@ class Layout:
     wires: list[Wire]
     mtu_bytes: int
     prefix_length: int
+    hub: str = ""
+    ends: Mapping[Port, PointToPoint] = field(default_factory=dict)
 
     def ports(self, node: str) -> list[Port]:
         """The node's ports, in the order of its links."""
@@ -123,7 +145,7 @@ def lay_out(name: str, topology: Topology, mtu_bytes: int, xdp_nodes: Collection
     for link in topology.links:
         source, target = new_port(topology.node(link.source)), new_port(topology.node(link.target))
         wires.append(Wire(link, source, target, _shaped_end(topology, link, source, target, xdp_nodes)))
-    return Layout(topology, namespaces, wires, mtu_bytes, _prefix_length(topology))
+    return Layout(topology, namespaces, wires, mtu_bytes, prefix_length(topology))
 
 
 def _shaped_end(topology: Topology, link: Link, source: Port, target: Port, xdp_nodes: Collection[str]) -> Port:
@@ -157,7 +179,7 @@ def _centre(topology: Topology) -> str:
     return next((node.name for node in topology.nodes if node.kind == "switch"), topology.nodes[0].name)
 
 
-def _prefix_length(topology: Topology) -> int:
+def prefix_length(topology: Topology) -> int:
     """The narrowest network that holds every address."""
     addresses = [ip_address(node.address) for node in topology.nodes if node.address]
     versions = {address.version for address in addresses}

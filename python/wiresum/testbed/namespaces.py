@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,6 +21,8 @@ CONFIGURATION_DIRECTORY = Path("/etc/netns")
 """Files in a namespace's folder here take the place of those in /etc for commands that run in it (ip-netns(8))."""
 BRIDGE = "br0"
 """Of every switch; it has the switch's address."""
+HUB_PORT = "e0"
+"""Of every node, at the hub; where there is none, hosts' only link is called so."""
 CLONE_NEWNET = 0x4000_0000
 COMMAND_TIMEOUT_S = 30
 """Of one batch; a healthy machine needs milliseconds."""
@@ -51,14 +54,47 @@ def create(layout: Layout) -> None:
     """
     _batch(["ip"], [f"netns add {namespace}" for namespace in layout.namespaces.values()])
     for node in layout.topology.nodes:
-        if node.kind == "switch":
+        if node.kind == "switch" and not layout.hub:
             _batch(["ip", "-n", layout.namespaces[node.name]], _bridge_commands(layout))
+    if layout.hub:
+        _silence(layout)
+        _create_hub(layout)
     _batch(["ip"], [_veth_command(wire, layout.mtu_bytes) for wire in layout.wires])
     for node in layout.topology.nodes:
         namespace = layout.namespaces[node.name]
         _batch(["ip", "-n", namespace], _node_commands(layout, node))
         _batch(["tc", "-n", namespace], _shaping_commands(layout, node))
         _write_hosts(layout, namespace)
+
+
+def _silence(layout: Layout) -> None:
+    """Turns IPv6 off, whose announcements would be counted with the gradients, unless nodes have addresses of it."""
+    if any(":" in (node.address or "") for node in layout.topology.nodes):
+        return
+    for namespace in layout.namespaces.values():
+        for scope in ("all", "default"):
+            switch = Path(f"/proc/sys/net/ipv6/conf/{scope}/disable_ipv6")
+            inside(namespace, partial(_write_if_there, switch, "1"))
+
+
+def _write_if_there(file: Path, text: str) -> None:
+    if file.exists():
+        file.write_text(text)
+
+
+def _create_hub(layout: Layout) -> None:
+    """A switch for everything that is not gradient."""
+    _batch(["ip"], [f"netns add {layout.hub}"])
+    members = [node for node in layout.topology.nodes if node.address]
+    links = [
+        f"link add name h{index} mtu {layout.mtu_bytes} netns {layout.hub} type veth peer name {HUB_PORT} "
+        f"mtu {layout.mtu_bytes} netns {layout.namespaces[node.name]}"
+        for index, node in enumerate(members)
+    ]
+    ports = [f"link set dev h{index} master {BRIDGE} addrgenmode none up" for index in range(len(members))]
+    _batch(["ip", "-n", layout.hub], _bridge_commands(layout))
+    _batch(["ip"], links)
+    _batch(["ip", "-n", layout.hub], ports)
 
 
 def remove(namespaces: Iterable[str]) -> None:
@@ -164,6 +200,8 @@ def _node_commands(layout: Layout, node: Node) -> list[str]:
     """Addresses and states; a switch bridges its ports."""
     commands = ["link set dev lo up"]
     ports = layout.ports(node.name)
+    if layout.hub:
+        return [*commands, *_routed_commands(layout, node)]
     own = ports[0].interface if ports and node.kind != "switch" else BRIDGE
     for port in ports:
         bridged = f" master {BRIDGE}" if node.kind == "switch" else ""
@@ -171,10 +209,34 @@ def _node_commands(layout: Layout, node: Node) -> list[str]:
     if node.address:
         no_detection = " nodad" if ":" in node.address else ""
         commands.append(f"addr add {node.address}/{layout.prefix_length} dev {own}{no_detection}")
-    for wire in _shaped_here(layout, node):
-        if wire.inward_bps is not None:
-            commands += shaping.ifb_commands(wire.shaped_at.interface, layout.mtu_bytes)
-    return commands
+    return commands + _ifb_commands(layout, node)
+
+
+def _routed_commands(layout: Layout, node: Node) -> list[str]:
+    """Each port has an address of its own and knows its peer's."""
+    commands = []
+    for port in layout.ports(node.name):
+        end, device = layout.ends[port], f"dev {port.interface}"
+        commands += [
+            f"link set {device} address {end.mac} addrgenmode none up",
+            f"addr add {end.address} {device}",
+            f"neigh replace {end.peer} lladdr {end.peer_mac} {device} nud permanent",
+        ]
+    if node.address:
+        commands += [
+            f"link set dev {HUB_PORT} addrgenmode none up",
+            f"addr add {node.address}/{layout.prefix_length} dev {HUB_PORT}",
+        ]
+    return commands + _ifb_commands(layout, node)
+
+
+def _ifb_commands(layout: Layout, node: Node) -> list[str]:
+    return [
+        command
+        for wire in _shaped_here(layout, node)
+        if wire.inward_bps is not None
+        for command in shaping.ifb_commands(wire.shaped_at.interface, layout.mtu_bytes)
+    ]
 
 
 def _shaping_commands(layout: Layout, node: Node) -> list[str]:

@@ -45,6 +45,9 @@ class Network(Protocol):
     def interfaces(self, node: str) -> list[str]:
         """Names of the node's interfaces."""
 
+    def host_interface(self, node: str) -> str:
+        """The interface that has `address(node)`."""
+
     def shaper(self, link: str, towards: str) -> tuple[str, str]:
         """Node and interface whose root qdisc limits a link's direction towards one of its ends.
 
@@ -119,6 +122,10 @@ class NamespaceNetwork:
         """Its ports."""
         return [port.interface for port in self.layout.ports(node)]
 
+    def host_interface(self, node: str) -> str:
+        """Its only port."""
+        return self.interfaces(node)[0]
+
     def shaper(self, link: str, towards: str) -> tuple[str, str]:
         """The end at which the link is limited: its port, or the device that arrivals pass."""
         wire = next(wire for wire in self.layout.wires if wire.link.id == link)
@@ -164,7 +171,13 @@ class LoopbackNetwork:
         """Nothing to make."""
 
     def adapt(self, plan: AggregationPlan) -> AggregationPlan:
-        """Every aggregator in user space on a free port of the loopback interface."""
+        """Every aggregator in user space on a free port of the loopback interface.
+
+        Raises:
+            TestbedError: switches sum in the plan.
+        """
+        if plan.fabric is not None:
+            raise TestbedError("a plan whose switches sum needs links of its own; run as root, in namespaces")
         engine = "tcp" if any(node.engine == "tcp" for node in plan.nodes) else "udp"
         ports = free_ports(len(plan.nodes), socket.SOCK_STREAM if engine == "tcp" else socket.SOCK_DGRAM)
         nodes = [
@@ -183,6 +196,10 @@ class LoopbackNetwork:
         """The loopback interface."""
         self._topology.node(node)
         return ["lo"]
+
+    def host_interface(self, node: str) -> str:
+        """The loopback interface."""
+        return self.interfaces(node)[0]
 
     def shaper(self, link: str, towards: str) -> tuple[str, str]:
         """There is none."""

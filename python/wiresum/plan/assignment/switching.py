@@ -150,9 +150,12 @@ class _Wiring:
         fabric = PlanFabric(
             policy=self.policy, timeout_s=timeout_s, links=self._links(ids, ranks), memory=memory, streams=streams
         )
-        changed = {"nodes": nodes, "sub_models": sub_models}
-        dumped = {name: [item.model_dump() for item in items] for name, items in changed.items()}
-        return AggregationPlan.build(**{**plan.model_dump(), **dumped, "fabric": fabric.model_dump()})
+        changed = {
+            "nodes": [node.model_dump() for node in nodes],
+            "sub_models": [sub_model.model_dump() for sub_model in sub_models],
+            "fabric": fabric.model_dump(),
+        }
+        return AggregationPlan.build(**{**plan.model_dump(), **changed})
 
     def _held(self, sub_model: SubModel) -> SubModel:
         """Where a slot is an offset into the window, the window is no longer than what a collective needs."""

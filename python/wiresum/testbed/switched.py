@@ -1,0 +1,152 @@
+"""Namespaces for a plan whose switches sum: links with addresses of their own, hop by hop.
+
+Nothing is bridged or routed: every datagram goes from one end of a link to the other, and the processes at the switches
+decide what goes on. So there may be circles, parallel links, and hosts with several. What is not gradient (the process
+group's store, Gloo) has a network of its own, which is not shaped and not counted.
+"""
+
+from collections.abc import Mapping
+from ipaddress import ip_address
+
+from wiresum.errors import TestbedError, TopologyError
+from wiresum.plan import AggregationPlan, Topology
+from wiresum.plan.aggregation_plan import parse_socket_address
+from wiresum.plan.switching import FabricLink, PlanFabric
+from wiresum.testbed import namespaces, traffic
+from wiresum.testbed.layout import NAMESPACE_PREFIX, Layout, PointToPoint, Port, Wire, prefix_length
+from wiresum.testbed.loss import LossCount
+from wiresum.testbed.networks import MASTER_PORT
+from wiresum.testbed.shaping import ifb_name
+from wiresum.testbed.traffic import LinkTraffic
+
+HUB = "hub"
+"""Name of the node, in no topology, at which the network for everything else meets."""
+LINK_PREFIX = 31
+"""Of a link with two ends (RFC 3021)."""
+
+
+class SwitchedNetwork:
+    """Namespaces, veth pairs and shapers for a plan with a fabric."""
+
+    def __init__(self, name: str, topology: Topology, plan: AggregationPlan, mtu_bytes: int) -> None:
+        self._fabric = _fabric_of(plan)
+        self.layout = lay_out(name, topology, self._fabric, mtu_bytes)
+        self.namespaces = {**self.layout.namespaces, HUB: self.layout.hub}
+        self.left_out: list[str] = []
+
+    def create(self) -> None:
+        """Makes namespaces, links and shapers."""
+        namespaces.create(self.layout)
+
+    def adapt(self, plan: AggregationPlan) -> AggregationPlan:
+        """A plan for these links already.
+
+        Raises:
+            TestbedError: its links are others.
+        """
+        if _fabric_of(plan).links != self._fabric.links:
+            raise TestbedError("this testbed was made for other links; make it with the plan that is to run")
+        return plan
+
+    def command(self, node: str, command: list[str]) -> list[str]:
+        """Runs it in the node's namespace."""
+        return namespaces.command_inside(self.namespaces[node], command)
+
+    def interfaces(self, node: str) -> list[str]:
+        """Its ports."""
+        return [port.interface for port in self.layout.ports(node)]
+
+    def host_interface(self, node: str) -> str:
+        """That of the network for everything else."""
+        self.layout.topology.node(node)
+        return namespaces.HUB_PORT
+
+    def shaper(self, link: str, towards: str) -> tuple[str, str]:
+        """The end at which the link is limited: its port, or the device that arrivals pass."""
+        wire = next(wire for wire in self.layout.wires if wire.link.id == link)
+        end = wire.shaped_at
+        return end.node, ifb_name(end.interface) if end.node == towards else end.interface
+
+    def address(self, node: str) -> str:
+        """On the network for everything else."""
+        return self.layout.topology.node(node).address or ""
+
+    def master_port(self) -> int:
+        """The same in every testbed."""
+        return MASTER_PORT
+
+    def traffic(self) -> dict[str, LinkTraffic]:
+        """Read at the shapers."""
+        return traffic.read(self.layout)
+
+    def losses(self) -> dict[str, tuple[LossCount | None, LossCount | None]]:
+        """Nothing is lost on purpose."""
+        return {}
+
+    def close(self) -> None:
+        """Nothing counts."""
+
+
+def lay_out(name: str, topology: Topology, fabric: PlanFabric, mtu_bytes: int) -> Layout:
+    """Decides names, and gives each end of each link the address that the plan has for it.
+
+    Args:
+        name: of the testbed; part of every namespace's name.
+        topology: what to build.
+        fabric: of its plan.
+        mtu_bytes: of every interface.
+
+    Raises:
+        TopologyError: the plan is for other links, or something that namespaces cannot be.
+    """
+    topology = topology.with_addresses()
+    _check(topology, fabric)
+    spaces = {node.name: f"{NAMESPACE_PREFIX}{name}-{node.name}" for node in topology.nodes}
+    counts = dict.fromkeys(spaces, 0)
+    planned = {link.id: link for link in fabric.links}
+    wires: list[Wire] = []
+    ends: dict[Port, PointToPoint] = {}
+    for number, link in enumerate(topology.links):
+        ports = []
+        for node in (link.source, link.target):
+            ports.append(Port(node, spaces[node], f"p{counts[node]}", counts[node]))
+            counts[node] += 1
+        hosts = [port for port in ports if topology.node(port.node).kind != "switch"]
+        wires.append(Wire(link, ports[0], ports[1], (hosts or ports)[0]))
+        ends.update(_ends(number, planned[link.id], ports))
+    hub = f"{NAMESPACE_PREFIX}{name}-{HUB}"
+    return Layout(topology, spaces, wires, mtu_bytes, prefix_length(topology), hub, ends)
+
+
+def _ends(number: int, link: FabricLink, ports: list[Port]) -> Mapping[Port, PointToPoint]:
+    addresses = [str(parse_socket_address(end.address)[0]) for end in link.ends]
+    # Known beforehand, so that no address has to be resolved on a link whose bytes are counted.
+    macs = [f"02:00:00:{number >> 8:02x}:{number & 0xFF:02x}:{end:02x}" for end in range(2)]
+    return {
+        port: PointToPoint(f"{addresses[i]}/{LINK_PREFIX}", macs[i], addresses[1 - i], macs[1 - i])
+        for i, port in enumerate(ports)
+    }
+
+
+def _check(topology: Topology, fabric: PlanFabric) -> None:
+    if [link.id for link in topology.links] != [link.id for link in fabric.links]:
+        raise TopologyError(f"the plan has other links than topology {topology.name}; plan again for this topology")
+    for link in topology.links:
+        if link.delay_from(link.source) or link.delay_from(link.target):
+            raise TopologyError(f"links.{link.id}.delay_s: a testbed cannot delay packets; set it to 0")
+        if link.loss or link.reverse_loss:
+            raise TopologyError(f"links.{link.id}.loss: links between switches lose nothing on purpose; set it to 0")
+    for wired in fabric.links:
+        low, high = (int(ip_address(parse_socket_address(end.address)[0])) for end in wired.ends)
+        if low ^ high != 1:
+            raise TopologyError(
+                f"fabric.links.{link.id}: the two addresses are not those of one /{LINK_PREFIX} network"
+            )
+    if any(node.name == HUB for node in topology.nodes):
+        raise TopologyError(f"nodes.{HUB}: that name is the testbed's own; choose another")
+
+
+def _fabric_of(plan: AggregationPlan) -> PlanFabric:
+    if plan.fabric is None:
+        raise TestbedError("servers sum in this plan, not switches; make one with `wiresum plan --switched`")
+    return plan.fabric

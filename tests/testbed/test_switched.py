@@ -1,0 +1,106 @@
+"""Plans whose switches sum, on namespaces: what crosses each link is what the plan says, to the byte."""
+
+import json
+import sys
+
+import pytest
+
+from wiresum.bench.live_run import running
+from wiresum.errors import TestbedError, TopologyError
+from wiresum.plan import Job, PlanOptions
+from wiresum.plan.assignment.switching import as_switched_plan
+from wiresum.plan.models import equal_parts
+from wiresum.plan.planners import assign
+from wiresum.plan.predict.switched import link_bytes
+from wiresum.plan.topologies import goat, ingo
+from wiresum.testbed import Testbed, run_or_fail
+from wiresum.testbed.switched import lay_out
+
+FRAGMENT_VALUES = 64
+UNDISTURBED_S = 10.0
+"""Nothing may be sent twice on a busy machine, or bytes are not those of the plan."""
+LATER_S = 1.0
+RATE_BPS = 200e6
+SIZE = 14 + 20 + 8 + 34 + 12 + 4 * FRAGMENT_VALUES
+"""Bytes of a packet of values with its headers."""
+CHECK = 14 + 20 + 8 + 34 + 12 + 4 * 16
+"""Of a check of four workers: nine lanes, in whole blocks."""
+
+
+def switched(topology, planner, size, policy=None, *, parts=1, slots=None, values=None, window=16):
+    sub_models = equal_parts("part", size, parts)
+    job = Job(gradient_bytes=size, values_per_packet=values, window=window, sub_models=sub_models)
+    answer = assign(topology.with_addresses(), job, PlanOptions(), planner)
+    plan = as_switched_plan(planner, answer, PlanOptions(), policy, timeout_s=UNDISTURBED_S, slots=slots)
+    return plan, job.mtu_bytes
+
+
+def figure_2(name, planner, policy, slots):
+    """Bytes on each link for three fragments, if w0 and w2 are earlier than the others (GOAT, Fig. 2b)."""
+    fragment = 4 * FRAGMENT_VALUES
+    topology = goat(2, fragment, RATE_BPS)
+    plan, mtu = switched(topology, planner, 3 * fragment, policy, parts=3, slots=slots, values=FRAGMENT_VALUES)
+    with running(topology, plan, mtu, name) as ranks:
+        once = ranks.sum(3 * FRAGMENT_VALUES, [[0, 2], [1, 3]], LATER_S)
+    assert once.repetitions == 0
+    return plan, once.link_bytes
+
+
+def upward(sent):
+    """Bytes that switches sent up: on their links to each other and to the server."""
+    return sum(sent["S1-S2"]) + sent["S1-S3"][0] + sent["S2-S3"][0] + sent["ps-S3"][1]
+
+
+def test_goat_figure_2_atp_sends_seven_fragments_to_the_server_and_seventeen_in_all(namespaces, name):
+    _, sent = figure_2(name, "atp", "hash", slots=1)
+    # Four checks go to the server, through two switches each.
+    assert sent["ps-S3"][1] == 7 * SIZE + 4 * CHECK
+    assert upward(sent) == 17 * SIZE + 8 * CHECK
+
+
+def test_goat_figure_2_collaborating_switches_send_three_and_thirteen(namespaces, name):
+    plan, sent = figure_2(name, "goat", None, slots=None)
+    assert sent["ps-S3"][1] == 3 * SIZE + 4 * CHECK
+    # The link of the leaves carries one result each way as well.
+    assert upward(sent) == (13 + 2) * SIZE + 8 * CHECK
+    assert sent == link_bytes(plan, 3 * FRAGMENT_VALUES)
+
+
+@pytest.mark.parametrize(
+    ("topology", "planner", "parts"),
+    [(goat(4, rate_bps=RATE_BPS), "goat", 3), (ingo("ring", RATE_BPS), "ingo", 1), (ingo("mesh", RATE_BPS), "ingo", 1)],
+    ids=["goat", "ring", "mesh"],
+)
+def test_every_link_carries_what_the_plan_predicts(namespaces, name, topology, planner, parts):
+    elements = 100_003
+    plan, mtu = switched(topology, planner, 4 * elements, parts=parts)
+    with running(topology, plan, mtu, name) as ranks:
+        for _ in range(2):
+            once = ranks.sum(elements)
+            assert once.repetitions == 0
+            assert once.link_bytes == link_bytes(plan, elements)
+
+
+def test_an_unmodified_process_group_sums_over_switches(namespaces, name):
+    pytest.importorskip("torch")
+    from wiresum.bench.allreduce_worker import Task
+
+    topology = goat(1, rate_bps=RATE_BPS)
+    elements = 50_000
+    plan, mtu = switched(topology, "goat", 4 * elements)
+    with Testbed(topology, plan, name=name, mtu_bytes=mtu, loopback=False) as bed:
+        output = bed.folder / "sums.json"
+        task = Task(["wiresum"], elements, 2, 0, str(output))
+        run_or_fail(bed, [sys.executable, "-m", "wiresum.bench.allreduce_worker", task.to_json()], "the process group")
+        assert json.loads(output.read_text())
+        counters = bed.stop_aggregators()
+    # The sums were made at a switch, not in the processes' ring.
+    assert sum(node["control"].get("forwarded", 0) for node in counters.values()) > 0
+
+
+def test_a_testbed_for_other_links_is_refused():
+    plan, mtu = switched(ingo("ring", RATE_BPS), "ingo", 4096)
+    with pytest.raises(TopologyError, match="other links"):
+        lay_out("x", ingo("mesh", RATE_BPS), plan.fabric, mtu)
+    with pytest.raises(TestbedError, match="in namespaces"):
+        Testbed(ingo("ring", RATE_BPS), plan, loopback=True)
