@@ -33,6 +33,7 @@ enum verdict {
     MALFORMED,
     DAMAGED, /* the check does not match */
     LOST,    /* the slot's lock was not to be had, or the frame could not be made longer */
+    ASTRAY,  /* beside its verdict: no way leads on from here, so it was dropped */
     VERDICTS
 };
 

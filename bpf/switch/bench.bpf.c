@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
-// The switch with what its benchmark needs beside it. A repeated test-run gives a program the same memory
+// The switch with what its tests and benchmark need beside it.
+#include "program.bpf.c"
+
+// The kernel's test-run refuses devmap programs; this one addresses a copy as if it left through this
+// interface.
+__u32 copy_ifindex SEC(".data.copy_test");
+
+SEC("xdp") int test_copy(struct xdp_md *ctx) { return address_copy(ctx, copy_ifindex); }
+
+// A repeated test-run gives a program the same memory
 // again and again, as it was left the time before; so this one first turns that memory into the next worker's
 // packet to the same position, or the first worker's to the next one.
-#include "program.bpf.c"
 
 struct feed {
     __u32 worker; /* of the packet before */

@@ -5,6 +5,7 @@
 
 #include "deposit.h"
 #include "forget.h"
+#include "forward.h"
 
 /* What was addressed to this switch leaves it for the place's parent. */
 static __always_inline void address_up(struct arrival *arrival) {
@@ -126,6 +127,25 @@ static __always_inline int judge_packet(struct xdp_md *ctx) {
 }
 
 SEC("xdp") int judge(struct xdp_md *ctx) { return judge_packet(ctx); }
+
+/* Deals with a packet, and sends on what is left of it. */
+SEC("xdp") int forward_packet(struct xdp_md *ctx) {
+    struct arrival arrival = {};
+    enum parsed form = parse(ctx, &arrival.packet);
+    if (form == NOT_OURS)
+        return XDP_PASS;
+    __u32 frame_len = arrival.packet.frame_len;
+    struct fate fate = form == WELL_FORMED ? handle(ctx, &arrival) : absorb(MALFORMED);
+    count(fate.verdict);
+    if (fate.egress == ABSORBED)
+        return XDP_DROP;
+    int action = fate.egress == UP ? send_up(ctx, frame_len) : send_down(ctx, frame_len);
+    if (action == XDP_DROP)
+        count(ASTRAY);
+    return action;
+}
+
+SEC("xdp/devmap") int send_copy(struct xdp_md *ctx) { return address_copy(ctx, ctx->egress_ifindex); }
 
 SEC("xdp") int forget(struct xdp_md *ctx) { return forget_place(ctx); }
 

@@ -94,6 +94,16 @@ pub enum XdpError {
     /// A slot's lock was held all the time.
     #[error("a slot of job {0} was not to be had while the job was removed: restart the switch")]
     SlotBusy(JobId),
+    /// The tables of a switch lead to someone of whom it does not know how to reach them.
+    #[error(
+        "this switch has not been told how to reach {0}: give its address before the ways that lead there"
+    )]
+    UnknownNeighbour(String),
+    /// Two neighbours of a switch behind one interface.
+    #[error(
+        "the interface `{0}` leads to another neighbour already: give each link an interface of its own"
+    )]
+    SharedInterface(String),
     /// No such interface.
     #[error("there is no network interface `{0}` in this network namespace; `ip link` lists them")]
     NoInterface(String),

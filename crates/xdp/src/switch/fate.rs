@@ -13,13 +13,15 @@ pub enum Fate {
     Damaged,
     /// The slot's lock was not to be had, or the frame could not be made longer; dropped, as if the network had lost it.
     Lost,
+    /// Beside its row: no way leads on from here; dropped.
+    Astray,
 }
 
 impl Fate {
     /// Every fate, as the program numbers them.
     pub fn all() -> impl Iterator<Item = Self> {
         let handled = Verdict::ALL.into_iter().map(Self::Handled);
-        handled.chain([Self::Malformed, Self::Damaged, Self::Lost])
+        handled.chain([Self::Malformed, Self::Damaged, Self::Lost, Self::Astray])
     }
 
     /// Its name in metrics.
@@ -30,6 +32,7 @@ impl Fate {
             Self::Malformed => "malformed",
             Self::Damaged => "damaged",
             Self::Lost => "lost",
+            Self::Astray => "astray",
         }
     }
 

@@ -104,6 +104,42 @@ impl Slot {
     }
 }
 
+/// Neighbours of one switch.
+pub const MAX_NEIGHBOURS: usize = 64;
+/// Streams that are forwarded.
+pub const MAX_FORWARDED: usize = 256;
+/// In place of a worker: anyone of whom nothing else is known.
+pub const ANY_WORKER: u16 = u16::MAX;
+
+/// Key of the map `ups`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct WayKey {
+    pub job: u16,
+    pub sub_model: u16,
+    pub node: u16,
+    pub worker: u16,
+}
+
+/// Key of the map `downs`.
+#[derive(Clone, Copy, Debug, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct StreamName {
+    pub job: u16,
+    pub sub_model: u16,
+}
+
+/// The way down of a stream.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Down {
+    pub group: u32,
+    pub neighbour_count: u32,
+    pub behind: [u64; MAX_NEIGHBOURS],
+    pub neighbours: [u32; MAX_NEIGHBOURS],
+    pub ifindices: [u32; MAX_NEIGHBOURS],
+}
+
 /// The frame that tells the program `forget` which slots to free.
 #[derive(Clone, Copy, Debug, IntoBytes, Immutable)]
 #[repr(C)]

@@ -1,7 +1,11 @@
 //! A switch in the kernel: one of the policies of `crates/switch`, in `bpf/switch`, which is compiled once for each.
 
 mod fate;
+mod forwarding;
 mod layout;
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 
 use libbpf_rs::{MapCore, MapFlags};
 use wiresum_switch::policy::{self, PolicyName};
@@ -17,6 +21,7 @@ use crate::{SwitchOptions, XdpError};
 use layout::{Forgetting, MAX_PLACES, PlaceEntry, Slot, SwitchConfig, TableEntry, Tally};
 
 pub use fate::{Fate, Judgement};
+pub use forwarding::Reach;
 pub(crate) use layout::Feed;
 
 /// The map that holds the table.
@@ -50,6 +55,8 @@ pub struct SwitchProgram {
     options: SwitchOptions,
     streams: Table,
     table: TableEntry,
+    tables: forwarding::Tables,
+    links: Vec<OwnedFd>,
 }
 
 impl SwitchProgram {
@@ -64,8 +71,12 @@ impl SwitchProgram {
         Self::load_image(&image!("switch-", options.policy), options)
     }
 
-    /// As [`Self::load`], with the programs that the benchmark needs.
-    pub(crate) fn load_for_bench(options: SwitchOptions) -> Result<Self, XdpError> {
+    /// As [`Self::load`], with the programs that tests and the benchmark need.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    #[doc(hidden)]
+    pub fn load_for_tests(options: SwitchOptions) -> Result<Self, XdpError> {
         Self::load_image(&image!("switch-bench-", options.policy), options)
     }
 
@@ -76,11 +87,13 @@ impl SwitchProgram {
         );
         XdpAggregator::check_support()?;
         let mut table = TableEntry::new_zeroed();
-        (table.endpoint_count, table.endpoints[0]) = (1, Endpoint::from(options.address));
+        (table.endpoint_count, table.endpoints[0]) =
+            (1, Endpoint::from(SocketAddr::V4(options.address)));
         const { assert!(MAX_ENDPOINTS >= 1) };
         let kernel = load(image, &options, &table)?;
         let streams = Table::new(options.slots, MAX_PLACES);
-        Ok(Self { kernel, options, streams, table })
+        let tables = forwarding::Tables::default();
+        Ok(Self { kernel, options, streams, table, tables, links: Vec::new() })
     }
 
     /// Sums a stream from now on.
@@ -238,7 +251,12 @@ fn load(image: &Image, options: &SwitchOptions, table: &TableEntry) -> Result<Ke
         let name = map.name().to_string_lossy().into_owned();
         sized.map_err(|error| kernel::refused(format!("sizing the map `{name}`"), &error))?;
     }
-    let sizes = [("slots", size_of::<Slot>()), ("tallies", size_of::<Tally>())];
+    let sizes = [
+        ("slots", size_of::<Slot>()),
+        ("tallies", size_of::<Tally>()),
+        ("downs", size_of::<layout::Down>()),
+        ("neighbours", size_of::<crate::layout::Peer>()),
+    ];
     for (name, size) in sizes {
         let map = open.maps().find(|map| map.name() == name).expect("the program has this map");
         assert_eq!(map.value_size() as usize, size, "layout.rs and maps.h agree about `{name}`");

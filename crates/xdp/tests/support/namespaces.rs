@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::process::Command;
+use std::sync::OnceLock;
 use std::thread;
 
 /// A namespace; deleted, with the interfaces in it, when dropped.
@@ -47,15 +48,23 @@ impl Drop for Namespace {
 
 /// Whether namespaces can be made here; says so aloud if not.
 pub fn namespaces_work() -> bool {
+    // Tests of one process run at once, and only one of them could make the probe.
+    static WORK: OnceLock<bool> = OnceLock::new();
+    let works = *WORK.get_or_init(probe);
+    if !works {
+        eprintln!(
+            "SKIPPED: network namespaces cannot be made here (`ip netns add` failed): run as root"
+        );
+    }
+    works
+}
+
+fn probe() -> bool {
     let name = format!("ws-xdp-{}-probe", std::process::id());
     let made = Command::new("ip").args(["netns", "add", &name]).output();
     let works = made.is_ok_and(|output| output.status.success());
     if works {
         ip(&["netns", "del", &name]);
-    } else {
-        eprintln!(
-            "SKIPPED: network namespaces cannot be made here (`ip netns add` failed): run as root"
-        );
     }
     works
 }

@@ -1,6 +1,6 @@
 //! The kernel's switch and the reference, side by side, and packets that meet every row of both, and every refusal.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, SocketAddrV4};
 
 use wiresum_protocol::rng::Rng;
 use wiresum_switch::policy::PolicyName;
@@ -28,7 +28,7 @@ pub fn addresses() -> (SocketAddr, SocketAddr) {
 }
 
 /// The incarnation of a job, where there is but one.
-fn key_of(job: JobId) -> JobKey {
+pub fn key_of(job: JobId) -> JobKey {
     JobKey(0x1000 + u32::from(job.0))
 }
 
@@ -40,10 +40,23 @@ pub fn load(
     values_per_packet: usize,
     places: &[Place],
 ) -> SwitchProgram {
-    let address = addresses().0;
+    let SocketAddr::V4(address) = addresses().0 else { unreachable!("an address of IPv4") };
+    load_at(address, node, policy, slots, values_per_packet, places)
+}
+
+/// A kernel's switch with these streams, listening here.
+pub fn load_at(
+    address: SocketAddrV4,
+    node: NodeId,
+    policy: PolicyName,
+    slots: u32,
+    values_per_packet: usize,
+    places: &[Place],
+) -> SwitchProgram {
     let options =
         SwitchOptions { node, policy, slots, values_per_packet, address, lock_slots: true };
-    let mut program = SwitchProgram::load(options).unwrap_or_else(|error| panic!("{error}"));
+    let loaded = SwitchProgram::load_for_tests(options);
+    let mut program = loaded.unwrap_or_else(|error| panic!("{error}"));
     places.iter().for_each(|place| program.install(place).expect("a place of its own"));
     program
 }

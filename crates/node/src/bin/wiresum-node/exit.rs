@@ -66,10 +66,12 @@ pub fn kernel_failure(error: KernelError) -> Failure {
         | XdpError::TooMany { .. }
         | XdpError::NoMemory { .. }
         | XdpError::Plan { .. }
-        | XdpError::Place(_) => Failure::Usage(message),
+        | XdpError::Place(_)
+        | XdpError::SharedInterface(_) => Failure::Usage(message),
         XdpError::UnknownJob(_)
         | XdpError::UnknownPeer { .. }
         | XdpError::NotHeard(_)
-        | XdpError::SlotBusy(_) => Failure::Runtime(message),
+        | XdpError::SlotBusy(_)
+        | XdpError::UnknownNeighbour(_) => Failure::Runtime(message),
     }
 }

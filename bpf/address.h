@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Sending a packet on to one peer. */
+#ifndef WIRESUM_ADDRESS_H
+#define WIRESUM_ADDRESS_H
+
+#include "peer.h"
+
+static __always_inline __u16 fold_ones_complement(__u64 sum) {
+    sum = (sum & 0xffffffff) + (sum >> 32);
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum = (sum & 0xffff) + (sum >> 16);
+    return (sum & 0xffff) + (sum >> 16);
+}
+
+static __always_inline __u64 sum_words(void *block) {
+    __u64 sum = 0;
+#pragma unroll
+    for (int at = 0; at < WIRESUM_BLOCK_LEN; at += 4)
+        sum += *(__u32 *)(block + at);
+    return sum;
+}
+
+/* Ones' complement sum of the packet behind the UDP header, in memory order. */
+static __always_inline __u64 sum_datagram(void *header, void *end) {
+    __u64 sum = 0;
+    if (header + WIRESUM_HEADER_LEN > end)
+        return 0;
+    for (int at = 0; at < WIRESUM_HEADER_LEN; at += 2)
+        sum += *(__u16 *)(header + at);
+    void *payload = header + WIRESUM_HEADER_LEN;
+    __u16 zero = hidden_zero(header);
+    for_each_block(lanes, at, payload, end, zero, WIRESUM_MAX_PAYLOAD, 1, sum += sum_words(lanes));
+    return sum;
+}
+
+static __always_inline int write_ipv4(struct xdp_md *ctx, const struct peer *peer) {
+    void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+    if (data + V4_FRAME_LEN > end)
+        return -1;
+    struct iphdr *ip = data + sizeof(struct ethhdr);
+    struct udphdr *udp = (void *)(ip + 1);
+    __u16 udp_len = end - (void *)udp;
+    __builtin_memcpy(data, peer->frame, V4_FRAME_LEN);
+    ip->tot_len = bpf_htons(udp_len + sizeof(*ip));
+    ip->check = ~fold_ones_complement((__u64)peer->address_sum + ip->tot_len);
+    udp->len = bpf_htons(udp_len);
+    return 0;
+}
+
+/* As IPv4, but here UDP's own checksum is obligatory. */
+static __always_inline int write_ipv6(struct xdp_md *ctx, const struct peer *peer) {
+    void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+    if (data + V6_FRAME_LEN > end)
+        return -1;
+    struct ipv6hdr *ip = data + sizeof(struct ethhdr);
+    struct udphdr *udp = (void *)(ip + 1);
+    __be16 udp_len = bpf_htons((__u16)(end - (void *)udp));
+    __builtin_memcpy(data, peer->frame, V6_FRAME_LEN);
+    ip->payload_len = udp_len;
+    udp->len = udp_len;
+    __u16 sum =
+        fold_ones_complement((__u64)peer->address_sum + udp_len + udp_len + sum_datagram(udp + 1, end));
+    udp->check = sum == 0xffff ? sum : (__u16)~sum;
+    return 0;
+}
+
+/* Puts headers for `peer` before the packet; `frame_len` is the length of those it has. */
+static __always_inline int address_to(struct xdp_md *ctx, const struct peer *peer, __u32 frame_len) {
+    __u16 needed = peer->frame_len;
+    if (needed != frame_len && bpf_xdp_adjust_head(ctx, (int)frame_len - (int)needed))
+        return -1;
+    return needed == V4_FRAME_LEN ? write_ipv4(ctx, peer) : write_ipv6(ctx, peer);
+}
+
+/* Sends the packet to one peer. */
+static __always_inline int send_to(struct xdp_md *ctx, const struct peer *peer, __u32 frame_len) {
+    if (address_to(ctx, peer, frame_len))
+        return XDP_ABORTED;
+    return peer->ifindex == ctx->ingress_ifindex ? XDP_TX : bpf_redirect(peer->ifindex, 0);
+}
+
+#endif

@@ -1,0 +1,347 @@
+//! Where the kernel's switch sends packets, against the reference's tables: in test-runs, and over real links.
+#![cfg(wiresum_bpf)]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::net::{SocketAddr, SocketAddrV4, UdpSocket};
+use std::time::Duration;
+
+use support::namespaces::{Namespace, namespaces_work};
+use support::switches::{Wild, addresses, key_of, load, load_at};
+use support::{XDP_DROP, XDP_REDIRECT, bpf_is_here, check_frame, setting};
+use wiresum_switch::policy::PolicyName;
+use wiresum_switch::random_traffic::RandomTraffic;
+use wiresum_switch::{
+    ANY_NODE, Contributors, Egress, Forwarding, Hop, Leg, Neighbour, Packet, Site, Switch, Values,
+    Way, Ways, wire,
+};
+use wiresum_wire::{Flags, FragmentId, JobId, JobKey, Kind, NodeId, Round, SubModelId};
+use wiresum_xdp::frames::{LOCAL_MAC, PEER_MAC, udp_frame};
+use wiresum_xdp::{AttachMode, Reach, SwitchProgram, XdpError, attach_pass_program};
+
+const NODE: NodeId = NodeId(1);
+const PARENT: NodeId = NodeId(2);
+/// A switch below, with workers 2 and 3 behind it.
+const BELOW: NodeId = NodeId(3);
+/// Random packets for each policy and role; WIRESUM_PACKETS asks for another number.
+const PACKETS: u64 = 1_500;
+/// How long a packet may take from one namespace to the next on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+fn neighbour(site: Site) -> Neighbour {
+    Neighbour { site, link: 0 }
+}
+
+/// Workers 0 and 1 and the other switch below this one, the parent above. A root's results begin here.
+fn ways(policy: PolicyName, is_root: bool, job: JobId, sub_model: SubModelId) -> Ways {
+    let hop = |from, to| Hop { from, to, link: 0 };
+    let of = |worker: u8| {
+        let mut below = vec![Site::Worker(worker)];
+        below.extend((worker >= 2).then_some(Site::Node(BELOW)));
+        below.push(Site::Node(NODE));
+        let mut hops: Vec<Hop> = below.windows(2).map(|pair| hop(pair[0], pair[1])).collect();
+        let above = hop(Site::Node(NODE), Site::Node(PARENT));
+        let legs = match (is_root, policy.is_addressed()) {
+            (true, _) => vec![Leg { node: ANY_NODE, hops }],
+            (false, true) => {
+                vec![Leg { node: NODE, hops }, Leg { node: PARENT, hops: vec![above] }]
+            }
+            (false, false) => {
+                hops.push(above);
+                vec![Leg { node: ANY_NODE, hops }]
+            }
+        };
+        Way { worker, legs }
+    };
+    Ways { job, sub_model, of: (0..4).map(of).collect() }
+}
+
+/// A switch's neighbours, with the interface of each and its index.
+struct Links(Vec<(Neighbour, Reach, u32)>);
+
+impl Links {
+    /// On interfaces that lead nowhere.
+    fn to_nowhere(namespace: &Namespace) -> Self {
+        let sites = [Site::Worker(0), Site::Worker(1), Site::Node(BELOW), Site::Node(PARENT)];
+        let link = |(i, site): (usize, Site)| {
+            let interface = format!("n{i}");
+            namespace.ip(&["link", "add", &interface, "type", "veth"]);
+            let address = |last: u8| SocketAddrV4::new([10, 1, i as u8, last].into(), 5747);
+            let (mac, local_mac) = (PEER_MAC, LOCAL_MAC);
+            let reach =
+                Reach { interface, address: address(1), local: address(254), mac, local_mac };
+            let index = namespace.enter(|| index_of(&reach.interface));
+            (neighbour(site), reach, index)
+        };
+        Self(sites.into_iter().enumerate().map(link).collect())
+    }
+
+    fn tell(&self, program: &mut SwitchProgram) {
+        for (neighbour, reach, _) in &self.0 {
+            program.set_neighbour(*neighbour, reach).expect("an interface of its own");
+        }
+    }
+
+    fn reach(&self, of: Neighbour) -> &Reach {
+        &self.0.iter().find(|(neighbour, ..)| *neighbour == of).expect("a neighbour").1
+    }
+}
+
+fn index_of(interface: &str) -> u32 {
+    let name = CString::new(interface).expect("a name");
+    // SAFETY: the pointer is to a NUL-terminated string that outlives the call.
+    unsafe { libc::if_nametoindex(name.as_ptr()) }
+}
+
+/// The reference, its tables, and the kernel's switch with the same.
+struct Pair {
+    program: SwitchProgram,
+    reference: Switch<Values>,
+    forwarding: Forwarding,
+    links: Links,
+}
+
+impl Pair {
+    fn new(policy: PolicyName, is_root: bool, namespace: &Namespace) -> Self {
+        let traffic = RandomTraffic::new(policy, is_root, 0);
+        let streams: Vec<_> = traffic
+            .places()
+            .iter()
+            .map(|place| ways(policy, is_root, place.job, place.sub_model))
+            .collect();
+        let forwarding = Forwarding::of(Site::Node(NODE), &streams).expect("ways that lead there");
+        let links = Links::to_nowhere(namespace);
+        let mut program = load(NODE, policy, traffic.slots(), 8, traffic.places());
+        namespace.enter(|| {
+            links.tell(&mut program);
+            program.forward(&forwarding).expect("every neighbour is known");
+        });
+        Self { program, reference: traffic.switch(), forwarding, links }
+    }
+
+    fn feed(&mut self, datagram: &[u8], at: &str) {
+        let (address, source) = addresses();
+        let ran = self.program.forward_in_test(&udp_frame(source, address, datagram));
+        let (action, frame) = ran.expect("a test-run");
+        let Ok((key, mut packet)) = wire::parse(datagram) else {
+            return assert_eq!(action, XDP_DROP, "{at}");
+        };
+        let job = packet.job;
+        let outcome = self.reference.handle(&mut packet);
+        let key = if packet.job == job { key } else { key_of(packet.job) };
+        let up = self.forwarding.up(&packet);
+        match (outcome.egress, up) {
+            (Egress::Up, Some(next)) => {
+                assert_eq!(action, XDP_REDIRECT, "{at}");
+                self.check(next, &frame, &wire::emit(&packet, key), at);
+            }
+            (Egress::Down, _) if self.is_forwarded(&packet) => {
+                assert_eq!(action, XDP_REDIRECT, "{at}");
+                self.compare_copies(&frame, key, packet, at);
+            }
+            _ => assert_eq!(action, XDP_DROP, "{at}"),
+        }
+    }
+
+    fn is_forwarded(&self, packet: &Packet<Values>) -> bool {
+        let stream = (packet.job, packet.sub_model);
+        self.forwarding.downs().any(|(job, sub_model, ..)| (job, sub_model) == stream)
+    }
+
+    /// Every neighbour gets what the reference sends it, and no other gets anything.
+    fn compare_copies(&self, frame: &[u8], key: JobKey, mut packet: Packet<Values>, at: &str) {
+        let next: BTreeMap<_, _> = self.forwarding.down(&packet).collect();
+        for (neighbour, _, ifindex) in &self.links.0 {
+            let copy = self.program.copy_in_test(frame, *ifindex).expect("a test-run");
+            let Some(&recipients) = next.get(neighbour) else {
+                assert_eq!(copy, None, "{at}: a copy for {neighbour:?}");
+                continue;
+            };
+            packet.contributors = recipients;
+            let copy = copy.unwrap_or_else(|| panic!("{at}: no copy for {neighbour:?}"));
+            self.check(*neighbour, &copy, &wire::emit(&packet, key), at);
+        }
+    }
+
+    fn check(&self, next: Neighbour, frame: &[u8], datagram: &[u8], at: &str) {
+        let Reach { local, address, .. } = self.links.reach(next);
+        check_frame(frame, SocketAddr::V4(*local), SocketAddr::V4(*address), datagram, at);
+    }
+}
+
+/// Every packet of random traffic, forwarded by both.
+#[test]
+fn packets_go_where_the_reference_sends_them() {
+    if !bpf_is_here() || !namespaces_work() {
+        return;
+    }
+    let (seed, packets) = (setting("WIRESUM_SEED", 1), setting("WIRESUM_PACKETS", PACKETS));
+    println!(
+        "replay: WIRESUM_SEED={seed} WIRESUM_PACKETS={packets} cargo test -p wiresum-xdp --test switch_forwarding"
+    );
+    for policy in PolicyName::ALL {
+        for is_root in [false, true] {
+            if is_root && policy.needs_server() {
+                continue;
+            }
+            let namespace = Namespace::new(&format!("fw-{}-{is_root}", policy.name()));
+            let mut pair = Pair::new(policy, is_root, &namespace);
+            for (i, datagram) in Wild::new(policy, is_root, seed).take(packets as usize).enumerate()
+            {
+                pair.feed(&datagram, &format!("{}, root {is_root}, packet {i}", policy.name()));
+            }
+        }
+    }
+}
+
+#[test]
+fn ways_that_cannot_be_had() {
+    if !bpf_is_here() || !namespaces_work() {
+        return;
+    }
+    let namespace = Namespace::new("fw-bad");
+    let links = Links::to_nowhere(&namespace);
+    let stream = ways(PolicyName::Hash, false, JobId(1), SubModelId(0));
+    let forwarding = Forwarding::of(Site::Node(NODE), &[stream]).expect("ways that lead there");
+    let mut program = load(NODE, PolicyName::Hash, 8, 32, &[]);
+    let early = program.forward(&forwarding);
+    assert!(matches!(early, Err(XdpError::UnknownNeighbour(_))), "{early:?}");
+    namespace.enter(|| {
+        let (first, reach, _) = &links.0[0];
+        program.set_neighbour(*first, reach).expect("an interface of its own");
+        let shared = program.set_neighbour(links.0[1].0, reach);
+        assert!(matches!(shared, Err(XdpError::SharedInterface(_))), "{shared:?}");
+        let reach = Reach { interface: "nonesuch".to_owned(), ..reach.clone() };
+        let missing = program.set_neighbour(*first, &reach);
+        assert!(matches!(missing, Err(XdpError::NoInterface(_))), "{missing:?}");
+    });
+}
+
+/// Workers, a server and a switch between them, each a namespace, with links of their own.
+struct Network {
+    switch: Namespace,
+    /// By site.
+    sockets: BTreeMap<Site, UdpSocket>,
+    /// Keeps the hosts.
+    _hosts: Vec<Namespace>,
+    links: Vec<(Neighbour, Reach)>,
+}
+
+impl Network {
+    fn build() -> Self {
+        let switch = Namespace::new("lv-sw");
+        let (mut hosts, mut links, mut sockets) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let sites = [Site::Worker(0), Site::Worker(1), Site::Worker(2), Site::Node(PARENT)];
+        for (i, site) in sites.into_iter().enumerate() {
+            let host = Namespace::new(&format!("lv-{i}"));
+            let reach = connect(&switch, &host, i as u8);
+            let socket = host.enter(|| UdpSocket::bind(reach.address)).expect("the host's address");
+            socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+            socket.connect(reach.local).expect("an address");
+            sockets.insert(site, socket);
+            links.push((neighbour(site), reach));
+            hosts.push(host);
+        }
+        Self { switch, sockets, _hosts: hosts, links }
+    }
+
+    fn send(&self, from: Site, datagram: &[u8]) {
+        self.sockets[&from].send(datagram).expect("the link is up");
+    }
+
+    fn expect(&self, at: Site, datagram: &[u8]) {
+        let mut buffer = [0; 4096];
+        let received = self.sockets[&at].recv(&mut buffer);
+        let len = received.unwrap_or_else(|error| panic!("nothing at {at:?}: {error}"));
+        assert!(buffer[..len] == *datagram, "other bytes at {at:?}");
+    }
+}
+
+/// A veth pair between the switch and a host, with known addresses.
+fn connect(switch: &Namespace, host: &Namespace, i: u8) -> Reach {
+    let interface = format!("p{i}");
+    let (mac, local_mac) = ([2, 0, 0, 1, i, 1], [2, 0, 0, 1, i, 2]);
+    let text = |mac: [u8; 6]| mac.map(|byte| format!("{byte:02x}")).join(":");
+    let ends = ["type", "veth", "peer", "name", "e0", "netns", &host.name];
+    switch.ip(&[&["link", "add", &interface, "address", &text(local_mac)][..], &ends].concat());
+    host.ip(&["link", "set", "e0", "address", &text(mac), "up"]);
+    switch.ip(&["link", "set", &interface, "up"]);
+    switch.ip(&["addr", "add", &format!("10.98.{i}.254/24"), "dev", &interface]);
+    host.ip(&["addr", "add", &format!("10.98.{i}.1/24"), "dev", "e0"]);
+    // What is redirected to a veth arrives only where its peer has a program.
+    host.enter(|| attach_pass_program("e0")).expect("the pass program attaches");
+    let address = SocketAddrV4::new([10, 98, i, 1].into(), 4000);
+    let local = SocketAddrV4::new([10, 98, i, 254].into(), 5747);
+    Reach { interface, address, local, mac, local_mac }
+}
+
+/// Three workers' values become a sum on the way to the server, whose result comes to each of them.
+#[test]
+fn a_sum_goes_up_and_its_result_down_over_real_links() {
+    if !bpf_is_here() || !namespaces_work() {
+        return;
+    }
+    let (network, (job, sub_model)) = (Network::build(), (JobId(1), SubModelId(3)));
+    let mut streams = ways(PolicyName::Hash, false, job, sub_model);
+    streams.of.truncate(2);
+    let own = Hop { from: Site::Worker(2), to: Site::Node(NODE), link: 0 };
+    let above = Hop { from: Site::Node(NODE), to: Site::Node(PARENT), link: 0 };
+    streams.of.push(Way { worker: 2, legs: vec![Leg { node: ANY_NODE, hops: vec![own, above] }] });
+    let forwarding = Forwarding::of(Site::Node(NODE), &[streams]).expect("ways that lead there");
+    let place = RandomTraffic::new(PolicyName::Hash, false, 0).places()[0];
+    let anywhere = "0.0.0.0:5747".parse().expect("an address");
+    let mut program = load_at(anywhere, NODE, PolicyName::Hash, place.slots, 8, &[place]);
+    network.switch.enter(|| {
+        for (neighbour, reach) in &network.links {
+            program.set_neighbour(*neighbour, reach).expect("an interface of its own");
+            program.attach(&reach.interface, AttachMode::Native).expect("veth has native XDP");
+        }
+        program.forward(&forwarding).expect("every neighbour is known");
+    });
+    for position in 0..50 {
+        one_round(&network, position);
+    }
+}
+
+fn one_round(network: &Network, position: u32) {
+    let contribution = |worker: u8| contribution(worker, position);
+    for worker in 0..3 {
+        network.send(Site::Worker(worker), &wire::emit(&contribution(worker), key_of(JobId(1))));
+    }
+    // Links of their own may overtake each other: whoever came last at the switch sent the sum.
+    let mut buffer = [0; 4096];
+    let len = network.sockets[&Site::Node(PARENT)].recv(&mut buffer).expect("the sum arrives");
+    let (key, sum) = wire::parse(&buffer[..len]).expect("well-formed");
+    assert_eq!((key, sum.contributors), (key_of(JobId(1)), Contributors::first(3)));
+    assert_eq!(sum.values, RandomTraffic::sum(&sum, Contributors::first(3)));
+    let mut result = sum;
+    (result.kind, result.expected) = (Kind::Result, 3);
+    network.send(Site::Node(PARENT), &wire::emit(&result, key));
+    for worker in 0..3 {
+        result.contributors = Contributors::one(worker);
+        network.expect(Site::Worker(worker), &wire::emit(&result, key));
+    }
+}
+
+fn contribution(worker: u8, position: u32) -> Packet<Values> {
+    let mut packet = Packet {
+        contributors: Contributors::one(worker),
+        fragment: FragmentId(position),
+        round: Round(0),
+        slot: position % 4,
+        job: JobId(1),
+        sub_model: SubModelId(3),
+        node: ANY_NODE,
+        flags: Flags::LITTLE_ENDIAN.with(Flags::SWITCHED),
+        kind: Kind::Contribution,
+        worker,
+        expected: 3,
+        priority: 0,
+        exponent: 0,
+        values: Values::new(),
+    };
+    packet.values = RandomTraffic::sum(&packet, packet.contributors);
+    packet
+}
