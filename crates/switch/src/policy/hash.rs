@@ -32,16 +32,7 @@ impl<V: Payload> Program<V> for Hash {
         packet: &mut Packet<V>,
         context: &Context<'_>,
     ) -> Outcome {
-        let (place, key) = (context.place, context.key(packet));
-        let Some(slot) = chosen(packet, context) else { return collide(packet) };
-        if packet.is_resent() {
-            return release(pass, slot, packet, key);
-        }
-        match pass.access(KEY, slot, |cell| take(cell, key, place.window)) {
-            Relation::Same => add(pass, slot, packet, context, false),
-            Relation::Free | Relation::Finished => add(pass, slot, packet, context, true),
-            Relation::Newer | Relation::Other => collide(packet),
-        }
+        add_where_chosen(pass, packet, context)
     }
 
     fn result(
@@ -51,6 +42,24 @@ impl<V: Payload> Program<V> for Hash {
         context: &Context<'_>,
     ) -> Outcome {
         free_by_result(pass, KEY, packet, context)
+    }
+}
+
+/// The packet is added in the slot that its sender chose, or has the reason why not.
+pub(super) fn add_where_chosen<V: Payload>(
+    pass: &mut Pass<'_, V>,
+    packet: &mut Packet<V>,
+    context: &Context<'_>,
+) -> Outcome {
+    let (place, key) = (context.place, context.key(packet));
+    let Some(slot) = chosen(packet, context) else { return collide(packet) };
+    if packet.is_resent() {
+        return release(pass, slot, packet, key);
+    }
+    match pass.access(KEY, slot, |cell| take(cell, key, place.window)) {
+        Relation::Same => add(pass, slot, packet, context, false),
+        Relation::Free | Relation::Finished => add(pass, slot, packet, context, true),
+        Relation::Newer | Relation::Other => collide(packet),
     }
 }
 

@@ -4,8 +4,9 @@
 //! tell fragments apart. Here a key and a bitmap do. The paper's one counter says "complete" and "take over" at once; with key and
 //! bitmap in two arrays the packet that completes a sum goes through the pipeline once more, to free the register.
 
-use super::slots::{self, KEY, add, chosen, collide, free, release, take};
-use super::{Context, Program, Relation};
+use super::hash::add_where_chosen;
+use super::slots::{self, KEY, chosen, free};
+use super::{Context, Program};
 use crate::rmt::{Layout, Memory, Pass};
 use crate::worker::{Addressing, Rules, Window};
 use crate::{Outcome, Packet, Payload, Place, Sending, Verdict};
@@ -35,17 +36,10 @@ impl<V: Payload> Program<V> for Register {
         packet: &mut Packet<V>,
         context: &Context<'_>,
     ) -> Outcome {
-        let (place, key) = (context.place, context.key(packet));
-        let Some(slot) = chosen(packet, context) else { return collide(packet) };
-        if packet.is_resent() {
-            return release(pass, slot, packet, key);
-        }
-        let outcome = match pass.access(KEY, slot, |cell| take(cell, key, place.window)) {
-            Relation::Same => add(pass, slot, packet, context, false),
-            Relation::Free | Relation::Finished => add(pass, slot, packet, context, true),
-            Relation::Newer | Relation::Other => return collide(packet),
-        };
-        if outcome.verdict == Verdict::Forwarded {
+        let key = context.key(packet);
+        let slot = chosen(packet, context);
+        let outcome = add_where_chosen(pass, packet, context);
+        if let (Verdict::Forwarded, Some(slot)) = (outcome.verdict, slot) {
             pass.recirculate();
             pass.access(KEY, slot, |cell| free(cell, key));
         }
