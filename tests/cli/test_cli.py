@@ -67,10 +67,10 @@ def test_a_printed_topology_is_one_that_can_be_read(name, tmp_path):
     [
         (["topology", "xagg", "--workers", "3"], "No such option"),
         (["plan", "xagg", "--workers", "3"], "the topology xagg takes no --workers"),
-        (["plan", "fat-tree:k=x", "--planner", "ps"], "k=x: give a whole number"),
+        (["plan", "fat-tree:k=x", "--planner", "ps"], "k: x is not a whole number"),
         (["plan", "fat-tree:k", "--planner", "ps"], "k has no value; write fat-tree:k=VALUE"),
         (["plan", "ingo:shape=tree", "--planner", "ps"], "star, ring, mesh"),
-        (["plan", "stragglers:rate=none"], "rate has no value `none`"),
+        (["plan", "stragglers:rate=none"], "rate: it cannot be `none`"),
     ],
 )
 def test_bad_options_of_generators_are_named(arguments, named):
@@ -264,11 +264,13 @@ def test_a_prediction_names_the_time_and_the_bottleneck(tmp_path):
     assert (tmp_path / "rates.svg").read_text().startswith("<?xml")
 
 
+SCENARIO = "docs/examples/star.toml"
 WRONG = {
     "give a worker and seconds": (["predict", "spec/example-plan.json", "-t", "star", "--start", "w0"], 2),
     "has no node": (["predict", "spec/example-plan.json", "-t", "xagg"], 2),
     "there is no topology ring": (["plan", "ring"], 2),
     "is not a rate": (["topology", "star", "--rate", "fast"], 2),
+    "star.toml:3: topology: rate: 0gbit is not a rate": (["simulate", SCENARIO, "--set", "topology=star:rate=0gbit"], 2),
     "is not a size": (["plan", "star", "--gradient", "big"], 2),
     "takes no --workers": (["plan", "xagg", "--workers", "3"], 2),
     "there is no planner magic": (["plan", "star", "--planner", "magic"], 2),

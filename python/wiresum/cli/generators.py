@@ -62,7 +62,7 @@ class Option:
 
     def _present(self, value: Any) -> Any:
         if value is None and not self.optional:
-            raise typer.BadParameter(f"{self.name} has no value `{UNLIMITED}`; give one, as 100mbit or 64MB")
+            raise typer.BadParameter(f"it cannot be `{UNLIMITED}`; give a value, as 100mbit or 64MB")
         return value
 
     def _from_text(self, text: str) -> Any:
@@ -73,7 +73,7 @@ class Option:
         try:
             return self.kind(text)
         except ValueError:
-            raise typer.BadParameter(f"{self.name}={text}: give {_noun(self.kind)}") from None
+            raise typer.BadParameter(f"{text} is not {_noun(self.kind)}") from None
 
 
 def options_of(generator: Callable[..., Topology]) -> list[Option]:
@@ -100,7 +100,7 @@ def generate(name: str, given: dict[str, Any]) -> Topology:
         given: options without units, as text or values; None stands for the default.
 
     Raises:
-        TopologyError: the generator takes no such option.
+        TopologyError: the generator takes no such option, or not this value.
     """
     known = {option.name: option for option in options_of(TOPOLOGIES[name])}
     wanted = {key.replace("-", "_"): value for key, value in given.items() if value is not None}
@@ -110,7 +110,15 @@ def generate(name: str, given: dict[str, Any]) -> Topology:
         raise TopologyError(
             f"the topology {name} takes no --{stranger.replace('_', '-')}; leave it out (topology {name} takes {takes})"
         )
-    return TOPOLOGIES[name](**{known[key].parameter: known[key].value(value) for key, value in wanted.items()})
+    return TOPOLOGIES[name](**{known[key].parameter: _value(known[key], value) for key, value in wanted.items()})
+
+
+def _value(option: Option, given: Any) -> Any:
+    """Topologies are also named in files, whose errors are told with their line: not as options of a command."""
+    try:
+        return option.value(given)
+    except typer.BadParameter as bad:
+        raise TopologyError(f"{option.name.replace('_', '-')}: {bad.message}") from None
 
 
 def command(name: str, show: Callable[[Topology], None]) -> Callable[..., None]:
