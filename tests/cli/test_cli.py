@@ -270,7 +270,10 @@ WRONG = {
     "has no node": (["predict", "spec/example-plan.json", "-t", "xagg"], 2),
     "there is no topology ring": (["plan", "ring"], 2),
     "is not a rate": (["topology", "star", "--rate", "fast"], 2),
-    "star.toml:3: topology: rate: 0gbit is not a rate": (["simulate", SCENARIO, "--set", "topology=star:rate=0gbit"], 2),
+    "star.toml:3: topology: rate: 0gbit is not a rate": (
+        ["simulate", SCENARIO, "--set", "topology=star:rate=0gbit"],
+        2,
+    ),
     "is not a size": (["plan", "star", "--gradient", "big"], 2),
     "takes no --workers": (["plan", "xagg", "--workers", "3"], 2),
     "there is no planner magic": (["plan", "star", "--planner", "magic"], 2),
