@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from wiresum.bench import participation
-from wiresum.bench.participation import METHODS, Options, accuracy_at, planned
+from wiresum.bench.participation import METHODS, Options, accuracy_at, notes, planned, to_result
 from wiresum.bench.participation_plot import draw
+from wiresum.bench.participation_worker import Outcome
 from wiresum.errors import PlanError
 from wiresum.testbed.support import why_no_xdp
 
@@ -27,7 +28,19 @@ def test_rounds_of_everyone_have_no_counts(name: str) -> None:
 
 def test_accuracy_is_the_last_that_is_known() -> None:
     curve = [(1.0, 0.5), (2.0, 0.75)]
-    assert [accuracy_at(curve, moment) for moment in (0.5, 1.0, 1.9, 5.0)] == [0.0, 0.5, 0.5, 0.75]
+    assert [accuracy_at([curve], moment) for moment in (0.5, 1.0, 1.9, 5.0)] == [0.0, 0.5, 0.5, 0.75]
+
+
+def test_several_seeds_have_medians_and_every_curve() -> None:
+    def outcome(seconds: float, accuracy: float) -> Outcome:
+        return Outcome(seconds, 1000.0, [(seconds, accuracy)], 0.25, [(0, 8), (5, 4)], 4.0, is_same_everywhere=True)
+
+    own = [outcome(10.0, 0.8), outcome(20.0, 0.9), outcome(50.0, 0.7)]
+    result = to_result("ksgd", own)
+    assert result.runs == [100.0, 50.0, 20.0]
+    assert (result.extra["seconds"], result.extra["last_accuracy"], result.extra["mean_k"]) == (20.0, 0.8, 6.0)
+    assert accuracy_at(result.extra["curves"], 25.0) == 0.8
+    assert "20.0 (10.0 to 50.0) s, 4.00 (4.00 to 4.00) ranks" in notes({"ksgd": own})[1]
 
 
 def test_a_tiny_training_of_each_keeps_models_equal_and_learns(tmp_path: Path) -> None:

@@ -21,11 +21,16 @@ def draw(report: Report, path: Path) -> None:
         SupportError: matplotlib is not installed.
     """
     with picture(path, columns=2, figsize=SIZE_INCHES, gridspec_kw={"width_ratios": [3, 1]}) as (_, (left, right)):
-        for result in report.results:
-            curve = result.extra["curve"]
-            left.plot([x for x, _ in curve], [y for _, y in curve], label=result.name, linewidth=1.3)
+        for index, result in enumerate(report.results):
+            for number, curve in enumerate(result.extra["curves"]):
+                label = result.name if number == 0 else None
+                width, alpha = (1.3, 1.0) if number == 0 else (0.8, 0.4)
+                places = [x for x, _ in curve], [y for _, y in curve]
+                left.plot(*places, color=f"C{index}", label=label, linewidth=width, alpha=alpha)
         left.set(xlabel="time (s)", ylabel="test accuracy", xlim=(0, None))
         left.legend(fontsize=8, frameon=False)
-        right.bar([result.name for result in report.results], [result.median for result in report.results])
+        for index, result in enumerate(report.results):
+            below, above = result.median - min(result.runs), max(result.runs) - result.median
+            right.bar([result.name], [result.median], yerr=[[below], [above]], color=f"C{index}", capsize=3)
         right.set(ylabel="images/s in the sums")
         right.tick_params(axis="x", rotation=30)

@@ -24,15 +24,14 @@ from wiresum.torch import Reason, explain, report
 from wiresum.torch.gradient_variance import GradientVariance
 from wiresum.torch.participation import await_children, rounds_ahead
 from wiresum.training import data
+from wiresum.training.learning import network
 
 CANCEL_CHECK_S = 0.005
 """How often K-SGD looks whether its round is over."""
 SNAPSHOT_EVERY = 5
 """Rounds between two models that are tested after training."""
-HIDDEN = 128
 WARM_UP_ROUNDS = 8
 """Rounds of everyone, without delays, that measure the gradient's variance and fill caches."""
-SEED = 7
 
 
 @dataclass(frozen=True)
@@ -49,6 +48,7 @@ class Task:
         target: ε in units of σ² of the gradient.
         search_every: rounds between two choices of K.
         output: file for rank 0's view.
+        seed: of first weights, batches and delays.
     """
 
     method: str
@@ -60,6 +60,7 @@ class Task:
     target: float
     search_every: int
     output: str
+    seed: int
 
     def to_json(self) -> str:
         """For the command line."""
@@ -93,7 +94,7 @@ def main() -> None:
     """Trains and, at rank 0, writes what came out."""
     task = Task(**json.loads(sys.argv[1]))
     torch.set_num_threads(1)
-    torch.manual_seed(SEED)
+    torch.manual_seed(task.seed)
     dist.init_process_group("wiresum")
     outcome = Training(task).run()
     if dist.get_rank() == 0:
@@ -108,11 +109,8 @@ class Training:
         self.task = task
         self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
         self.images = data.load(None)
-        pixels = self.images.train_images[0].numel()
-        self.model = nn.Sequential(
-            nn.Flatten(), nn.Linear(pixels, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, self.images.classes)
-        )
-        self.random = np.random.default_rng([SEED, self.rank])
+        self.model = network(self.images)
+        self.random = np.random.default_rng([task.seed, self.rank])
         self.round = 0
         self.snapshots: list[tuple[float, list[torch.Tensor]]] = []
         self.counts: list[tuple[int, int]] = []

@@ -199,6 +199,7 @@ def asynchronous(
     ] = 1.0,
     method: Annotated[list[str] | None, typer.Option("--method", help="Repeat for several [default: all]")] = None,
     engine: Annotated[options.EngineChoice, typer.Option("--engine", help="What sums; auto: XDP if it works")] = "auto",
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Trainings of each method")] = 1,
     plot: PlotOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -214,6 +215,7 @@ def asynchronous(
         target=target,
         methods=tuple(method or ()),
         engine=choose_engine(engine, loopback=False),
+        seeds=seeds,
     )
     with err.status("") as status:
         report = benchmark.measure(chosen, lambda title: status.update(f"{title}: {rounds} rounds"))

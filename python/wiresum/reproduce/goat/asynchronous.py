@@ -102,7 +102,7 @@ def _accuracies(reports: Reports) -> str:
     """At the moment at which GOAT-Async's training is over."""
     results = {result.name: result.extra for result in reports.report("async").results}
     end = results["goat_async"]["seconds"]
-    at_end = {name: f"{participation.accuracy_at(extra['curve'], end):.3f}" for name, extra in results.items()}
+    at_end = {name: f"{participation.accuracy_at(extra['curves'], end):.3f}" for name, extra in results.items()}
     last = {name: f"{extra['last_accuracy']:.3f}" for name, extra in results.items()}
     return f"live, at {end:.1f} s: {listed(at_end)}; after all rounds: {listed(last)}"
 
