@@ -12,6 +12,6 @@ PAPER = Paper(
         (*asynchronous.ROWS, *placement.ROWS, *simulation.ROWS, *testbed.ROWS),
         key=lambda row: row.id,
     ),
-    benchmarks={**simulation.BENCHMARKS, **asynchronous.BENCHMARKS},
-    figures=(*asynchronous.FIGURES, *simulation.FIGURES),
+    benchmarks={**testbed.BENCHMARKS, **simulation.BENCHMARKS, **asynchronous.BENCHMARKS},
+    figures=(*testbed.FIGURES, *asynchronous.FIGURES, *simulation.FIGURES),
 )

@@ -170,11 +170,6 @@ ROWS = (
         "7 to 3 (57 % less), 17 to 13 (24 % less)", recomputed=_fig2_arithmetic, computed=example,
     ),
     Row(
-        "G3a", "bytes at the PS: ResNet-18, 16 workers", "A", "§VII-B, Exp. 3",
-        "GOAT 44, ESA 167.2, ATP 198, Geryon 704 MB",
-        recomputed=lambda: "GOAT is the model's size, Geryon 16 of them", computed=testbed_server,
-    ),
-    Row(
         "G6a", "bytes at the PS: leaf-spine, 35 workers", "APX", "§VII-C, Fig. 13",
         "GOAT 60 MB, ESA 5.7, ATP 6.7, Geryon 8.4 GB", recomputed=_server_arithmetic, computed=server_overhead,
         measured=simulation.server, needs=("workers",),

@@ -4,6 +4,8 @@ FIG2_SERVER_FRAGMENTS = {"ATP": 7, "GOAT": 3}
 FIG2_SWITCH_OUTPUTS = {"ATP": 17, "GOAT": 13}
 """§III-B."""
 
+DENSENET121_IMAGES_PER_S = {"GOAT": 276, "ESA": 240, "ATP": 219, "Geryon": 180}
+"""8 workers (§VII-B, Exp. 1)."""
 IMAGES_PER_S = {"GOAT": 931, "ESA": 585, "ATP": 512, "Geryon": 465}
 EPOCH_S = {"GOAT": 2.2, "ESA": 3.5, "ATP": 4.0, "Geryon": 4.65}
 COMMUNICATION_S = {"GOAT": 0.36, "ESA": 1.34, "ATP": 1.64, "Geryon": 1.95}
