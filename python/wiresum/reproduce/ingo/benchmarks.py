@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from wiresum.bench import routing
+from wiresum.bench import ingo_training, ingo_training_plot, routing, routing_check
 from wiresum.bench.result import Report
 from wiresum.reproduce.row import Benchmark, Figure
 
@@ -16,15 +17,34 @@ def _routing(quick: bool, progress: Callable[[str], None]) -> Report:
     return routing.measure(routing.Options(workers=(10, 50), seeds=1) if quick else full, progress)
 
 
+def _check(quick: bool, progress: Callable[[str], None]) -> Report:
+    return routing_check.measure(routing_check.Options(workers=None) if quick else routing_check.Options(), progress)
+
+
+def _training(quick: bool, progress: Callable[[str], None]) -> Report:
+    full = ingo_training.Options()
+    return ingo_training.measure(replace(full, networks=1, seeds=1) if quick else full, progress)
+
+
+def _draw_training(network: str, quantity: str, report: Report, path: Path) -> None:
+    ingo_training_plot.draw(report, path, network, quantity)
+
+
 def _draw(quantity: str, starts: str, report: Report, path: Path) -> None:
     routing.draw(report, quantity, starts, path)
 
 
 NETWORKS = "the testbed in three shapes; a fat-tree of 8-port switches with links of 3 to 10 Gbit/s"
+TRAINED = (
+    "the testbed as a mesh and that fat-tree with 50 workers; a real training on digits, its steps as long as the "
+    "planned rates and the paper's computing make them"
+)
 BENCHMARKS = {
-    "routing": Benchmark("wiresum bench routing --workers 10,20,30,40,50 --seeds 5", 400, 40, _routing, NETWORKS)
+    "routing": Benchmark("wiresum bench routing --workers 10,20,30,40,50 --seeds 5", 400, 40, _routing, NETWORKS),
+    "check": Benchmark("wiresum reproduce ingo --rows I12", 60, 10, _check, NETWORKS),
+    "training": Benchmark("wiresum reproduce ingo --rows I3,I6", 60, 30, _training, TRAINED),
 }
-FIGURES = tuple(
+RATES = tuple(
     Figure(name, file, "routing", partial(_draw, quantity, starts))
     for name, file, quantity, starts in (
         ("Fig. 2", "testbed-rate.png", "mean_gbps", "testbed"),
@@ -33,3 +53,13 @@ FIGURES = tuple(
         ("Fig. 7", "fat-tree-sums.png", "elements_per_second", "fat-tree"),
     )
 )
+TRAININGS = tuple(
+    Figure(name, f"{network}-{file}.png", "training", partial(_draw_training, network, quantity))
+    for name, network, file, quantity in (
+        ("Fig. 4", ingo_training.TESTBED, "accuracy", "accuracies"),
+        ("Fig. 5", ingo_training.TESTBED, "loss", "losses"),
+        ("Fig. 8", ingo_training.FAT_TREE, "accuracy", "accuracies"),
+        ("Fig. 9", ingo_training.FAT_TREE, "loss", "losses"),
+    )
+)
+FIGURES = (*RATES, *TRAININGS)

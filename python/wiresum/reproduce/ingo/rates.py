@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from wiresum.bench import routing
+from wiresum.bench import routing, routing_check
 from wiresum.plan import Job, PlanOptions
 from wiresum.plan.assignment import Instance
 from wiresum.plan.topologies import ingo
@@ -59,6 +59,27 @@ def _of_bound(reports: Reports) -> str:
     return "at least " + listed({name: f"{share:.1%}" for name, share in worst.items()}) + " of the proven bound"
 
 
+def _tried(reports: Reports) -> str:
+    """By fidelity, the range over networks and planners."""
+    report, said = reports.report("check"), []
+    for fidelity in routing_check.FIDELITIES:
+        found = [one for one in report.results if one.extra["fidelity"] == fidelity]
+        reached, busiest = [one.median for one in found], max(one.extra["busiest"] for one in found)
+        said.append(
+            f"{TRIED[fidelity]}: {min(reached):.3f} to {max(reached):.3f} of the promised rate in {len(found)} runs, "
+            f"busiest link at {busiest:.3f} of its capacity"
+        )
+    return f"{listed_planners()}, simulated: {'; '.join(said)}"
+
+
+TRIED = {"flows": "gradients alone, as flows", "trains": "packets, with results on the same links"}
+
+
+def listed_planners() -> str:
+    """Whose rates are tried."""
+    return ", ".join(f"`{name}`" for name in routing_check.PLANNERS)
+
+
 ROWS = (
     Row(
         "I1", "sending rate, testbed, 10 workers", "AL", "§VI-B, Fig. 2",
@@ -95,5 +116,9 @@ ROWS = (
     Row(
         "I7", "elements summed per second, fat-tree, 10 workers", "A", "§VI-C, Fig. 7", "InGo may have fewer",
         measured=lambda reports: _sums(reports, SMALLEST), needs=("routing",),
+    ),
+    Row(
+        "I12", "the rates of plans, tried out: testbed in three shapes, fat-tree with 50 workers", "AP", "not in it",
+        "", measured=_tried, needs=("check",),
     ),
 )  # fmt: skip
