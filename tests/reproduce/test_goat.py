@@ -7,7 +7,7 @@ import pytest
 from wiresum.bench.asynchrony import LINKS, SERVER
 from wiresum.bench.result import Report, Result
 from wiresum.reproduce import CLASSES, PAPERS
-from wiresum.reproduce.goat import placement, simulation
+from wiresum.reproduce.goat import fat_tree, placement, simulation
 from wiresum.reproduce.goat.simulation import METHODS
 
 pytest.importorskip("highspy", reason="the solver is not installed: `make build`")
@@ -83,3 +83,22 @@ def test_the_figures_are_drawn(tmp_path):
     for figure in simulation.FIGURES:
         figure.draw(report, tmp_path / figure.file)
         assert (tmp_path / figure.file).stat().st_size > 0
+
+
+def test_the_fat_tree_is_planned_beyond_64_workers(monkeypatch, tmp_path):
+    monkeypatch.setattr(placement, "PLACEMENTS", 1)
+    report = GOAT.benchmarks["fat-tree"].measure(True, lambda line: None)
+    found = {(one.extra["planner"], one.extra["workers"]): one.median for one in report.results}
+    for workers in (40, 70):
+        assert found["goat", workers] <= (workers - 1) * 0.24, "the server gets a model"
+        assert found["atp_static", workers] < found["atp", workers] < found["goat", workers]
+
+    class Reports:
+        def report(self, name):
+            assert name == "fat-tree"
+            return report
+
+    assert f"GOAT {found['goat', 70]:.2f}" in ROWS["G6b"].measured(Reports())
+    (figure,) = fat_tree.FIGURES
+    figure.draw(report, tmp_path / figure.file)
+    assert (tmp_path / figure.file).stat().st_size > 0

@@ -1,6 +1,6 @@
 """GOAT: sub-models placed on switches (IEEE/ACM Transactions on Networking, 2024)."""
 
-from wiresum.reproduce.goat import asynchronous, placement, simulation, testbed
+from wiresum.reproduce.goat import asynchronous, fat_tree, placement, simulation, testbed
 from wiresum.reproduce.row import Paper
 
 PAPER = Paper(
@@ -9,9 +9,9 @@ PAPER = Paper(
     conditions="planned: bytes on links over shortest paths; simulated: switch programs, trains of 16 packets; "
     "live: a small network on handwritten digits",
     rows=sorted(
-        (*asynchronous.ROWS, *placement.ROWS, *simulation.ROWS, *testbed.ROWS),
+        (*asynchronous.ROWS, *fat_tree.ROWS, *placement.ROWS, *simulation.ROWS, *testbed.ROWS),
         key=lambda row: row.id,
     ),
-    benchmarks={**testbed.BENCHMARKS, **simulation.BENCHMARKS, **asynchronous.BENCHMARKS},
-    figures=(*testbed.FIGURES, *asynchronous.FIGURES, *simulation.FIGURES),
+    benchmarks={**testbed.BENCHMARKS, **fat_tree.BENCHMARKS, **simulation.BENCHMARKS, **asynchronous.BENCHMARKS},
+    figures=(*testbed.FIGURES, *asynchronous.FIGURES, *fat_tree.FIGURES, *simulation.FIGURES),
 )

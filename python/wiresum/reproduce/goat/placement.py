@@ -21,7 +21,7 @@ from wiresum.reproduce.words import less, listed, times
 FRAGMENT_BYTES = 1000
 LAYERS, LAYER_MB, MEMORY_MB = 16, 15, 60
 """Of the authors' public simulation."""
-LEAF_SPINE_WORKERS, FAT_TREE_WORKERS = 35, 40
+LEAF_SPINE_WORKERS = 35
 PROGRAMMABLE = {"leaf-spine": 0.25, "fat-tree": 0.125}
 """5 of 20 and 10 of 80 switches, as in that simulation; the text says 20 %."""
 PLACEMENTS = 10
@@ -105,22 +105,6 @@ def _server_arithmetic() -> str:
     )
 
 
-def in_network() -> str:
-    """Exp. 6 on the fat-tree."""
-    ours = simulated("fat-tree", FAT_TREE_WORKERS, "goat")
-    return f"mean of {PLACEMENTS} placements: GOAT {ours.in_network / 1e3:.2f} GB of {_all_gradients_gb():.2f}"
-
-
-def _all_gradients_gb() -> float:
-    return FAT_TREE_WORKERS * LAYERS * LAYER_MB / 1e3
-
-
-def _in_network_arithmetic() -> str:
-    goat_gb, esa, atp = printed.IN_NETWORK_GB.values()
-    most = _all_gradients_gb() - LAYERS * LAYER_MB / 1e3
-    return f"{times(goat_gb / esa)} ESA, {times(goat_gb / atp)} ATP; by the metric's definition at most {most:.2f} GB"
-
-
 def total() -> str:
     """Exp. 7 on the leaf-spine."""
     names = {"goat": "GOAT", "krgs": "KRGS repaired", "ps": "without sums"}
@@ -173,10 +157,6 @@ ROWS = (
         "G6a", "bytes at the PS: leaf-spine, 35 workers", "APX", "§VII-C, Fig. 13",
         "GOAT 60 MB, ESA 5.7, ATP 6.7, Geryon 8.4 GB", recomputed=_server_arithmetic, computed=server_overhead,
         measured=simulation.server, needs=("workers",),
-    ),
-    Row(
-        "G6b", "in-network aggregation: fat-tree, 40 workers", "A", "§VII-C, Fig. 14",
-        "GOAT 9.6, ESA 3.2, ATP 1.9 GB; “up to 4×”", recomputed=_in_network_arithmetic, computed=in_network,
     ),
     Row(
         "G7a", "bytes on all links: leaf-spine, 35 workers", "AP", "§VII-C, Fig. 15",
