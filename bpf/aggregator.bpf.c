@@ -9,9 +9,9 @@
 static __always_inline enum verdict handle(struct xdp_md *ctx, struct arrival *arrival) {
     switch (arrival->packet.header->kind) {
     case WIRESUM_KIND_CONTRIBUTION:
-        return contribute(arrival);
+        return contribute(ctx, arrival);
     case WIRESUM_KIND_RESULT:
-        return store_result(arrival);
+        return store_result(ctx, arrival);
     case WIRESUM_KIND_PROBE:
         return answer_probe(arrival);
     case WIRESUM_KIND_STATUS:

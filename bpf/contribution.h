@@ -4,24 +4,22 @@
 #ifndef WIRESUM_CONTRIBUTION_H
 #define WIRESUM_CONTRIBUTION_H
 
+#include "deposit.h"
 #include "gate.h"
-#include "lanes.h"
 #include "lock.h"
 
 /* An entry and a packet for it. */
 struct deposit {
     struct entry *entry;
-    void *total;    /* the entry's lanes */
-    void *payload;  /* the packet's */
-    void *end;      /* of the packet */
-    __u16 zero;     /* see hidden_zero */
+    struct lanes lanes;
+    __u32 index; /* of the entry */
+    __u32 frame_len;
     __u32 promised; /* sum of lanes, by the packet's check */
     __u32 position;
     __u32 round;
     __u32 job_key;
     __u64 held_by; /* the sender's bit, and its child's: either says that its values are in */
     __u16 value_count;
-    __u16 format;
     __s8 exponent;
 };
 
@@ -33,31 +31,33 @@ static __always_inline int find_entry(const struct arrival *arrival, struct depo
     const struct wiresum_header *header = arrival->packet.header;
     deposit->position = get32(&header->fragment);
     __u32 index = arrival->stream->first_entry + (deposit->position & arrival->stream->entry_mask);
+    deposit->index = index;
+    deposit->frame_len = arrival->packet.frame_len;
     deposit->entry = bpf_map_lookup_elem(&entries, &index);
-    deposit->total = bpf_map_lookup_elem(&values, &index);
-    if (!deposit->entry || !deposit->total)
+    deposit->lanes.total = bpf_map_lookup_elem(&values, &index);
+    if (!deposit->entry || !deposit->lanes.total)
         return -1;
-    deposit->payload = arrival->packet.payload;
-    deposit->end = arrival->packet.end;
-    deposit->zero = arrival->packet.zero;
+    deposit->lanes.payload = arrival->packet.payload;
+    deposit->lanes.end = arrival->packet.end;
+    deposit->lanes.zero = arrival->packet.zero;
     deposit->promised = promised_sum(arrival);
+    deposit->lanes.format = arrival->packet.flags & WIRESUM_FLAG_FORMAT;
     deposit->round = get32(&header->round);
     deposit->job_key = arrival->job_key;
     deposit->held_by = contributor_bit(arrival) | arrival->sender->child;
     deposit->value_count = get16(&header->value_count);
-    deposit->format = arrival->packet.flags & WIRESUM_FLAG_FORMAT;
     deposit->exponent = header->exponent;
     return 0;
 }
 
 /* Hides which verdict it is from the verifier. */
 static __always_inline enum verdict hide_verdict(enum verdict verdict, const struct deposit *deposit) {
-    return hide(verdict, deposit->zero) % VERDICT_RANGE;
+    return hide(verdict, deposit->lanes.zero) % VERDICT_RANGE;
 }
 
 static __always_inline int agrees(const struct entry *entry, const struct deposit *deposit) {
     return entry->round == deposit->round && entry->exponent == deposit->exponent &&
-           entry->format == deposit->format && entry->value_count == deposit->value_count;
+           entry->format == deposit->lanes.format && entry->value_count == deposit->value_count;
 }
 
 /* The verdict on a contribution whose check matches, before it is known whether it is the last. */
@@ -79,51 +79,51 @@ static __always_inline enum verdict judge(const struct entry *entry, const struc
     return entry->contributors & sender->rivals ? SUBSTITUTED : ADDED;
 }
 
-static __always_inline void occupy(struct deposit *deposit) {
+static __always_inline void occupy(const struct deposit *deposit) {
     struct entry *entry = deposit->entry;
     entry->contributors = 0;
     entry->job_key = deposit->job_key;
     entry->position = deposit->position;
     entry->round = deposit->round;
     entry->value_count = deposit->value_count;
-    entry->format = deposit->format;
+    entry->format = deposit->lanes.format;
     entry->exponent = deposit->exponent;
     entry->state = WIRESUM_ENTRY_STATE_FILLING;
     entry->lane_sum = deposit->promised;
-    take_payload(deposit->total, deposit->payload, deposit->end, deposit->zero);
 }
 
-static __always_inline __u32 combine(struct deposit *deposit, enum combine how) {
-    return combine_payload(deposit->total, deposit->payload, deposit->end, deposit->zero, deposit->format,
-                           how);
+static __always_inline int is_sound(struct xdp_md *ctx, const struct deposit *deposit, int takes) {
+    return verify(ctx, deposit->index, deposit->frame_len, deposit->promised, takes);
 }
 
-static __always_inline __u32 sum(const struct deposit *deposit) {
-    return sum_payload(deposit->payload, deposit->end, deposit->zero, deposit->format);
+/* Adds while it sums what it adds, and takes it back if that is not what the check promises. */
+static __always_inline enum verdict add(struct xdp_md *ctx, const struct deposit *deposit) {
+    if (combine(&deposit->lanes, ADD) == deposit->promised) {
+        deposit->entry->lane_sum += deposit->promised;
+        return ADDED;
+    }
+    take_back(ctx, deposit->index, deposit->frame_len);
+    return DAMAGED;
 }
 
 /* Does what the verdict says about the values, or finds them damaged. */
-static __always_inline enum verdict apply(struct deposit *deposit, enum verdict verdict) {
-    struct entry *entry = deposit->entry;
-    int maximum = deposit->format & WIRESUM_FLAG_MAXIMUM;
-    if (verdict == ADDED && !maximum) {
-        /* Adds while it sums what it adds, and takes it back if that is not what the check promises. */
-        if (combine(deposit, ADD) == deposit->promised) {
-            entry->lane_sum += deposit->promised;
-            return ADDED;
-        }
-        combine(deposit, SUBTRACT);
-        return DAMAGED;
-    }
+static __always_inline enum verdict apply(struct xdp_md *ctx, const struct deposit *deposit,
+                                          enum verdict verdict) {
+    if (verdict == ADDED && !(deposit->lanes.format & WIRESUM_FLAG_MAXIMUM))
+        return add(ctx, deposit);
     /* A maximum cannot be taken back, and a first contribution would overwrite what its position may be wrong
      * about. */
-    if (sum(deposit) != deposit->promised)
-        return DAMAGED;
-    if (verdict == FIRST)
+    if (verdict == FIRST) {
+        if (sum(&deposit->lanes) != deposit->promised)
+            return DAMAGED;
         occupy(deposit);
+        take(&deposit->lanes);
+        return FIRST;
+    }
+    if (!is_sound(ctx, deposit, 0))
+        return DAMAGED;
     if (verdict == ADDED)
-        entry->lane_sum =
-            maximize_payload(deposit->total, deposit->payload, deposit->end, deposit->zero, deposit->format);
+        deposit->entry->lane_sum = maximize(ctx, deposit->index, deposit->frame_len);
     return verdict;
 }
 
@@ -155,13 +155,13 @@ static __always_inline void rewrite_header(const struct arrival *arrival, const 
     int upward = verdict == FORWARDED || verdict == REFORWARDED;
     int again = verdict == ANSWERED || verdict == REFORWARDED;
     header->priority = 0;
-    put16(&header->flags, deposit->format | (again ? WIRESUM_FLAG_RETRANSMISSION : 0));
+    put16(&header->flags, deposit->lanes.format | (again ? WIRESUM_FLAG_RETRANSMISSION : 0));
     header->kind = upward ? WIRESUM_KIND_CONTRIBUTION : WIRESUM_KIND_RESULT;
     put16(&header->node, upward ? stream->parent_node : stream->node);
     header->expected = upward ? stream->parent_children : stream->child_count;
     if (upward)
         header->contributor = stream->own_index;
-    seal(header, deposit->format & NARROW_LANES ? lane_sum & 0xffff : lane_sum);
+    seal(header, deposit->lanes.format & NARROW_LANES ? lane_sum & 0xffff : lane_sum);
 }
 
 /* Notes on the check queue that a sum has gone up or a result has come down, where an interval ends, or when
@@ -180,7 +180,7 @@ static __always_inline void note_check(const struct arrival *arrival, __u32 posi
     bpf_ringbuf_submit(check, 0);
 }
 
-static __always_inline enum verdict contribute(struct arrival *arrival) {
+static __always_inline enum verdict contribute(struct xdp_md *ctx, struct arrival *arrival) {
     struct deposit deposit;
     if (!is_of_ours(arrival, 0))
         return FOREIGN;
@@ -193,11 +193,11 @@ static __always_inline enum verdict contribute(struct arrival *arrival) {
     if (lock(&deposit.entry->lock))
         return CONTENDED;
     enum verdict verdict = hide_verdict(judge(deposit.entry, &deposit, arrival->sender), &deposit);
-    verdict = hide_verdict(apply(&deposit, verdict), &deposit);
+    verdict = hide_verdict(apply(ctx, &deposit, verdict), &deposit);
     if (verdict == FIRST || verdict == ADDED)
         verdict = hide_verdict(note(&deposit, arrival, verdict), &deposit);
     if (sends_the_entry(verdict))
-        give_payload(deposit.payload, deposit.end, deposit.total, deposit.zero);
+        give_payload(deposit.lanes.payload, deposit.lanes.end, deposit.lanes.total, deposit.lanes.zero);
     __u32 lane_sum = deposit.entry->lane_sum;
     unlock(&deposit.entry->lock);
     if (sends_the_entry(verdict))
@@ -219,7 +219,7 @@ static __always_inline enum verdict judge_result(const struct entry *entry, cons
     return entry->state == WIRESUM_ENTRY_STATE_FINAL ? RESULT_DUPLICATE : RESULT_STALE;
 }
 
-static __always_inline enum verdict store_result(struct arrival *arrival) {
+static __always_inline enum verdict store_result(struct xdp_md *ctx, struct arrival *arrival) {
     struct deposit deposit;
     if (!is_of_ours(arrival, 1))
         return FOREIGN;
@@ -229,10 +229,10 @@ static __always_inline enum verdict store_result(struct arrival *arrival) {
         return MALFORMED;
     if (lock(&deposit.entry->lock))
         return CONTENDED;
-    enum verdict verdict =
-        sum(&deposit) != deposit.promised ? DAMAGED : judge_result(deposit.entry, &deposit);
+    enum verdict verdict = judge_result(deposit.entry, &deposit);
+    if (!is_sound(ctx, &deposit, verdict == RESULT_STORED))
+        verdict = DAMAGED;
     if (verdict == RESULT_STORED) {
-        take_payload(deposit.total, deposit.payload, deposit.end, deposit.zero);
         deposit.entry->lane_sum = deposit.promised;
         deposit.entry->state = WIRESUM_ENTRY_STATE_FINAL;
     }

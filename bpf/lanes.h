@@ -11,8 +11,9 @@
 /* The top bit of each 16-bit lane of a word, and the lower lane of each half word. */
 #define TOP_BITS 0x8000800080008000ULL
 #define EVEN_LANES 0x0000ffff0000ffffULL
+#define LANE16 0xffffULL
 
-enum combine { ADD, SUBTRACT };
+enum combine { ADD, SUBTRACT, MAXIMIZE };
 
 static __always_inline __u32 load_lane32(const void *at, __u16 format) {
     __u32 lane = *(const __u32 *)at;
@@ -33,9 +34,32 @@ static __always_inline void store_lanes16(void *at, __u64 lanes, __u16 format) {
     *(__u64 *)at = format & LITTLE_ENDIAN_LANES ? lanes : __builtin_bswap64(lanes);
 }
 
-static __always_inline __u64 combine_lanes16(__u64 a, __u64 b, enum combine how) {
-    return how == ADD ? ((a & ~TOP_BITS) + (b & ~TOP_BITS)) ^ ((a ^ b) & TOP_BITS)
-                      : ((a | TOP_BITS) - (b & ~TOP_BITS)) ^ ((a ^ ~b) & TOP_BITS);
+/* The larger of two signed lanes, without a branch, even if the compiler knows better: the verifier would
+ * follow both sides of each. */
+static __always_inline __s64 larger(__s64 a, __s64 b) {
+    __s64 difference = a - b, sign = difference >> 63;
+    asm volatile("" : "+r"(sign));
+    return a - (difference & sign);
+}
+
+/* The same of four lanes: where the signs differ, they decide, and else the difference of what is below. */
+static __always_inline __u64 larger_lanes16(__u64 a, __u64 b) {
+    __u64 low = (a | TOP_BITS) - (b & ~TOP_BITS);
+    __u64 is_a = ((~a & b) | (~(a ^ b) & low)) & TOP_BITS;
+    return b ^ ((a ^ b) & (is_a >> 15) * LANE16);
+}
+
+static __always_inline __u32 combined32(__u32 held, __u32 lane, enum combine how) {
+    if (how == MAXIMIZE)
+        return larger((__s32)lane, (__s32)held);
+    return how == ADD ? held + lane : held - lane;
+}
+
+static __always_inline __u64 combined16(__u64 held, __u64 lanes, enum combine how) {
+    if (how == MAXIMIZE)
+        return larger_lanes16(lanes, held);
+    return how == ADD ? ((held & ~TOP_BITS) + (lanes & ~TOP_BITS)) ^ ((held ^ lanes) & TOP_BITS)
+                      : ((held | TOP_BITS) - (lanes & ~TOP_BITS)) ^ ((held ^ ~lanes) & TOP_BITS);
 }
 
 /* Two partial sums of 16-bit lanes: 32 bits each, more than the longest payload can fill. */
@@ -76,19 +100,22 @@ static __always_inline void sum_block(struct sums *sums, const void *block, __u1
     }
 }
 
+/* Returns what the check counts: what has come, or of maxima what is kept. */
 static __always_inline __u32 combine_lane32(void *total, const void *block, __u16 format, enum combine how) {
-    __u32 lane = load_lane32(block, format), held = load_lane32(total, format);
-    store_lane32(total, how == ADD ? held + lane : held - lane, format);
-    return lane;
+    __u32 lane = load_lane32(block, format);
+    __u32 kept = combined32(load_lane32(total, format), lane, how);
+    store_lane32(total, kept, format);
+    return how == MAXIMIZE ? kept : lane;
 }
 
 static __always_inline __u64 combine_word16(void *total, const void *block, __u16 format, enum combine how) {
-    __u64 lanes = load_lanes16(block, format), held = load_lanes16(total, format);
-    store_lanes16(total, combine_lanes16(held, lanes, how), format);
-    return sum_lanes16(lanes);
+    __u64 lanes = load_lanes16(block, format);
+    __u64 kept = combined16(load_lanes16(total, format), lanes, how);
+    store_lanes16(total, kept, format);
+    return sum_lanes16(how == MAXIMIZE ? kept : lanes);
 }
 
-/* Adds a block to the entry's, or takes it back, and sums what was added. */
+/* Adds a block to the entry's, takes it back or keeps the larger lanes, and sums what the check counts. */
 static __always_inline void combine_block(struct sums *sums, void *total, const void *block, __u16 format,
                                           enum combine how) {
     if (format & NARROW_LANES) {
@@ -101,43 +128,6 @@ static __always_inline void combine_block(struct sums *sums, void *total, const 
             accumulate(&sums->even, combine_lane32(total + at, block + at, format, how));
             accumulate(&sums->odd, combine_lane32(total + at + 4, block + at + 4, format, how));
         }
-    }
-}
-
-/* The larger of two signed lanes, without a branch, even if the compiler knows better: the verifier would
- * follow both sides of each. */
-static __always_inline __s64 larger(__s64 a, __s64 b) {
-    __s64 difference = a - b, sign = difference >> 63;
-    asm volatile("" : "+r"(sign));
-    return a - (difference & sign);
-}
-
-static __always_inline __u16 maximize_lane16(void *total, const void *block, __u16 format) {
-    int swap = !(format & LITTLE_ENDIAN_LANES);
-    __u16 lane = *(const __u16 *)block, held = *(__u16 *)total;
-    __u16 most = larger((__s16)(swap ? __builtin_bswap16(lane) : lane),
-                        (__s16)(swap ? __builtin_bswap16(held) : held));
-    *(__u16 *)total = swap ? __builtin_bswap16(most) : most;
-    return most;
-}
-
-static __always_inline __u32 maximize_lane32(void *total, const void *block, __u16 format) {
-    __s32 lane = load_lane32(block, format), held = load_lane32(total, format);
-    __u32 most = larger(lane, held);
-    store_lane32(total, most, format);
-    return most;
-}
-
-/* Keeps the larger lanes, and sums what is kept. */
-static __always_inline void maximize_block(struct sums *sums, void *total, const void *block, __u16 format) {
-    if (format & NARROW_LANES) {
-#pragma unroll
-        for (int at = 0; at < WIRESUM_BLOCK_LEN; at += 2)
-            accumulate(&sums->even, maximize_lane16(total + at, block + at, format));
-    } else {
-#pragma unroll
-        for (int at = 0; at < WIRESUM_BLOCK_LEN; at += 4)
-            accumulate(&sums->even, maximize_lane32(total + at, block + at, format));
     }
 }
 
@@ -161,14 +151,6 @@ static __always_inline __u32 combine_payload_as(void *total, void *payload, cons
     return fold_sums(&sums, format);
 }
 
-static __always_inline __u32 maximize_payload_as(void *total, void *payload, const void *end, __u32 zero,
-                                                 __u16 format) {
-    struct sums sums = {};
-    for_each_block(lanes, at, payload, end, zero, config.max_payload, 1,
-                   maximize_block(&sums, total + at, lanes, format));
-    return fold_sums(&sums, format);
-}
-
 /* Gives each format a loop of its own, so that no loop asks for the format. */
 #define BY_FORMAT(format, CALL)                                                                              \
     switch ((format) & (LITTLE_ENDIAN_LANES | NARROW_LANES)) {                                               \
@@ -188,18 +170,12 @@ static __always_inline __u32 sum_payload(void *payload, const void *end, __u32 z
     BY_FORMAT(format, SUM_AS)
 }
 
-/* Adds a packet's lanes to the entry's, or takes them back; returns the sum of the packet's. */
+/* Adds a packet's lanes to the entry's, or takes them back, and returns the sum of the packet's; or keeps the
+ * larger of each pair, and returns the sum of those. */
 static __always_inline __u32 combine_payload(void *total, void *payload, const void *end, __u32 zero,
                                              __u16 format, enum combine how) {
 #define COMBINE_AS(f) combine_payload_as(total, payload, end, zero, f, how)
     BY_FORMAT(format, COMBINE_AS)
-}
-
-/* Keeps the larger of each pair of lanes in the entry; returns the sum of what it then holds. */
-static __always_inline __u32 maximize_payload(void *total, void *payload, const void *end, __u32 zero,
-                                              __u16 format) {
-#define MAXIMIZE_AS(f) maximize_payload_as(total, payload, end, zero, f)
-    BY_FORMAT(format, MAXIMIZE_AS)
 }
 
 /* Copies a packet's lanes into the entry. */

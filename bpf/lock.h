@@ -24,13 +24,21 @@ static long look_again(__u64 look __attribute__((unused)), struct wait *wait) {
     return wait->has_lock;
 }
 
+/* Whether a lock that was taken was not to be had. A global function, so that the verifier does not go
+ * through what follows a second time, for those who had to wait. */
+__attribute__((noinline)) int wait_in_vain(__u32 *word) {
+    if (!word)
+        return 1;
+    struct wait wait = {.word = word};
+    bpf_loop(MAX_LOOKS, look_again, &wait, 0);
+    return !wait.has_lock;
+}
+
 /* Whether the lock was not to be had. */
 static __always_inline int lock(__u32 *word) {
     if (!config.lock_entries || !__sync_lock_test_and_set(word, 1))
         return 0;
-    struct wait wait = {.word = word};
-    bpf_loop(MAX_LOOKS, look_again, &wait, 0);
-    return !wait.has_lock;
+    return wait_in_vain(word);
 }
 
 /* An exchange, as it orders what was written before it on every processor; a store would not. */

@@ -23,10 +23,38 @@ struct {
     __type(value, struct status_words);
 } scratch SEC(".maps");
 
-/* Fills the scratch words for 32 positions. A global function, so that the verifier goes through it once and
- * not for each word. */
+/* What an entry holds at one moment. */
+struct glimpse {
+    __u64 contributors;
+    __u32 job_key;
+    __u32 position;
+    __u32 state;
+    __u32 reserved;
+};
+
+/* Fails if the entry stays locked. Global functions, this and the next, so that the verifier goes through
+ * them once and not for each position and word. */
+__attribute__((noinline)) int look_at(__u32 index, struct glimpse *glimpse) {
+    struct entry *entry = bpf_map_lookup_elem(&entries, &index);
+    if (!entry || !glimpse || lock(&entry->lock))
+        return -1;
+    glimpse->contributors = entry->contributors;
+    glimpse->job_key = entry->job_key;
+    glimpse->position = entry->position;
+    glimpse->state = entry->state;
+    unlock(&entry->lock);
+    return 0;
+}
+
+static __always_inline int shows(const struct glimpse *glimpse, __u32 job_key, __u32 position) {
+    return glimpse->state != WIRESUM_ENTRY_STATE_EMPTY && glimpse->job_key == job_key &&
+           glimpse->position == position;
+}
+
+/* Fills the scratch words for 32 positions. */
 __attribute__((noinline)) int describe(__u32 stream_index, __u32 job_key, __u32 first, __u64 held_by) {
     const struct stream *stream = pinned((void *)&directory.streams[stream_index % MAX_STREAMS]);
+    struct glimpse glimpse = {};
     __u32 zero = 0;
     struct status_words *words = bpf_map_lookup_elem(&scratch, &zero);
     if (!words)
@@ -34,24 +62,14 @@ __attribute__((noinline)) int describe(__u32 stream_index, __u32 job_key, __u32 
     __builtin_memset(words, 0, sizeof(*words));
     for (__u32 i = 0; i < POSITIONS_PER_WORD; i++) {
         __u32 index = stream->first_entry + ((first + i) & stream->entry_mask);
-        struct entry *entry = bpf_map_lookup_elem(&entries, &index);
-        if (!entry)
-            return -1;
-        if (lock(&entry->lock))
+        if (look_at(index, &glimpse) || !shows(&glimpse, job_key, first + i))
             continue;
-        __u64 contributors = entry->contributors;
-        __u32 state = entry->state;
-        int here =
-            state != WIRESUM_ENTRY_STATE_EMPTY && entry->job_key == job_key && entry->position == first + i;
-        unlock(&entry->lock);
-        if (!here)
-            continue;
-        words->held |= (__u32)((contributors & held_by) != 0) << i;
-        words->complete |= (__u32)(state >= WIRESUM_ENTRY_STATE_FORWARDED) << i;
-        words->final |= (__u32)(state == WIRESUM_ENTRY_STATE_FINAL) << i;
+        words->held |= (__u32)((glimpse.contributors & held_by) != 0) << i;
+        words->complete |= (__u32)(glimpse.state >= WIRESUM_ENTRY_STATE_FORWARDED) << i;
+        words->final |= (__u32)(glimpse.state == WIRESUM_ENTRY_STATE_FINAL) << i;
         if (i == 0) {
-            words->state = state;
-            words->contributors = contributors;
+            words->state = glimpse.state;
+            words->contributors = glimpse.contributors;
         }
     }
     return 0;
