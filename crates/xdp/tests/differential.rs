@@ -6,7 +6,7 @@ mod support;
 use std::net::SocketAddr;
 
 use serde_json::Value;
-use support::{Pair, bpf_is_here, joining, setting};
+use support::{Pair, bpf_is_here, bytes, joining, list, replay_traces, setting};
 use wiresum_protocol::random_traffic::RandomTraffic;
 use wiresum_protocol::{Plan, Verdict};
 use wiresum_wire::{FragmentId, NodeId, Packet};
@@ -142,24 +142,15 @@ fn in_the_golden_traces() {
     if !bpf_is_here() {
         return;
     }
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../spec/vectors/traces");
-    let mut replayed = 0;
-    for file in std::fs::read_dir(folder).expect("the traces are in the repository") {
-        let path = file.expect("a readable folder").path();
-        let text = std::fs::read_to_string(&path).expect("a readable trace");
-        replay(&serde_json::from_str(&text).expect("a trace is JSON"), &path.display().to_string());
-        replayed += 1;
-    }
-    assert!(replayed > 0, "no traces in {folder}");
+    replay_traces("traces", replay);
 }
 
 fn replay(trace: &Value, name: &str) {
     let plan = Plan::from_json(&trace["plan"].to_string()).expect("a valid plan");
     let node = NodeId(trace["node"].as_u64().expect("a node") as u16);
     let mut pair = Pair::new(&plan, node);
-    let steps = trace["steps"].as_array().expect("steps");
     let (joining, traffic): (Vec<_>, Vec<_>) =
-        steps.iter().map(packet).partition(|(_, datagram, _)| is_joining(datagram));
+        list(&trace["steps"]).iter().map(packet).partition(|(_, datagram, _)| is_joining(datagram));
     let joining: Vec<_> =
         joining.into_iter().map(|(source, datagram, _)| (source, datagram)).collect();
     pair.join(&joining);
@@ -171,10 +162,11 @@ fn replay(trace: &Value, name: &str) {
 /// Source, bytes and verdict of a trace's step.
 fn packet(step: &Value) -> (SocketAddr, Vec<u8>, String) {
     let text = |field: &str| step[field].as_str().expect("a string");
-    let hex = text("datagram").as_bytes();
-    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).expect("ASCII"), 16);
-    let bytes = hex.chunks(2).map(|pair| byte(pair).expect("hexadecimal digits")).collect();
-    (text("source").parse().expect("an address"), bytes, text("verdict").to_owned())
+    (
+        text("source").parse().expect("an address"),
+        bytes(&step["datagram"]),
+        text("verdict").to_owned(),
+    )
 }
 
 fn is_joining(datagram: &[u8]) -> bool {

@@ -5,8 +5,8 @@
 mod support;
 
 use serde_json::Value;
-use support::bpf_is_here;
 use support::switches::{Pair, Wild, compare_judgement, load};
+use support::{bpf_is_here, bytes, list, replay_traces};
 use wiresum_switch::policy::PolicyName;
 use wiresum_switch::{Contributors, Egress, Place, PlaceError, Verdict};
 use wiresum_wire::{JobId, NodeId, SubModelId};
@@ -68,15 +68,7 @@ fn golden_traces() {
     if !bpf_is_here() {
         return;
     }
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../spec/vectors/switch");
-    let mut replayed = 0;
-    for file in std::fs::read_dir(folder).expect("the traces are in the repository") {
-        let path = file.expect("a readable folder").path();
-        let text = std::fs::read_to_string(&path).expect("a readable trace");
-        replay(&serde_json::from_str(&text).expect("a trace is JSON"), &path.display().to_string());
-        replayed += 1;
-    }
-    assert!(replayed > 0, "no traces in {folder}");
+    replay_traces("switch", replay);
 }
 
 fn replay(trace: &Value, name: &str) {
@@ -96,10 +88,6 @@ fn replay(trace: &Value, name: &str) {
     assert_eq!(serde_json::json!(registers), trace["registers"], "{name}");
 }
 
-fn list(value: &Value) -> &[Value] {
-    value.as_array().expect("a list")
-}
-
 fn place(value: &Value) -> Place {
     let number = |field: &str| value[field].as_u64();
     let required = |field: &str| number(field).expect("a number");
@@ -112,12 +100,6 @@ fn place(value: &Value) -> Place {
         slots: required("slots") as u32,
         window: required("window") as u32,
     }
-}
-
-fn bytes(hex: &Value) -> Vec<u8> {
-    let hex = hex.as_str().unwrap_or_default();
-    let byte = |i| u8::from_str_radix(&hex[i..i + 2], 16).expect("hexadecimal digits");
-    (0..hex.len()).step_by(2).map(byte).collect()
 }
 
 fn expectation(step: &Value) -> (Fate, Egress, Vec<u8>) {

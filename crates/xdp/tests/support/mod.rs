@@ -8,7 +8,9 @@ pub mod switches;
 
 use std::env;
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 
+use serde_json::Value;
 use wiresum_protocol::random_traffic::RandomTraffic;
 use wiresum_protocol::transmitter::{DataPlane, Survey};
 use wiresum_protocol::{Aggregator, Outcome, Plan, Quota, Recipients, Verdict};
@@ -38,6 +40,42 @@ pub fn bpf_is_here() -> bool {
     support.is_ok()
 }
 
+/// Keeps the calling thread on the CPU that it is on: copies of a broadcast are told apart by what that CPU has counted
+/// (ADR 7), and a test-run takes place where its caller is.
+fn stay_here() {
+    // SAFETY: zero is a value of the set, which outlives the call; no memory of ours is written.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(libc::sched_getcpu().max(0) as usize, &mut set);
+        libc::sched_setaffinity(0, size_of_val(&set), &raw const set);
+    }
+}
+
+/// Replays every golden trace of a folder of `spec/vectors`, with its name for messages.
+pub fn replay_traces(folder: &str, replay: impl Fn(&Value, &str)) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../spec/vectors").join(folder);
+    let mut replayed = 0;
+    for file in std::fs::read_dir(&folder).expect("the traces are in the repository") {
+        let path = file.expect("a readable folder").path();
+        let text = std::fs::read_to_string(&path).expect("a readable trace");
+        replay(&serde_json::from_str(&text).expect("a trace is JSON"), &path.display().to_string());
+        replayed += 1;
+    }
+    assert!(replayed > 0, "no traces in {}", folder.display());
+}
+
+/// The elements of a trace's list.
+pub fn list(value: &Value) -> &[Value] {
+    value.as_array().expect("a list")
+}
+
+/// The bytes that a trace has in hexadecimal digits; none where it has nothing.
+pub fn bytes(hex: &Value) -> Vec<u8> {
+    let hex = hex.as_str().unwrap_or_default();
+    let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hexadecimal digits");
+    (0..hex.len()).step_by(2).map(byte).collect()
+}
+
 /// A number from the environment.
 pub fn setting(name: &str, default: u64) -> u64 {
     let value = env::var(name).ok();
@@ -65,6 +103,7 @@ impl Pair {
 
     /// As a node of one job among others, which no one has joined.
     pub fn beside(others: &[(Plan, NodeId)], plan: &Plan, node: NodeId, options: &Options) -> Self {
+        stay_here();
         let plans = [others, &[(plan.clone(), node)]].concat();
         let xdp = XdpAggregator::load_for_tests(&plans, options);
         let xdp = xdp.unwrap_or_else(|error| panic!("{error}"));
