@@ -207,3 +207,65 @@ fn who_is_early_says_so_and_is_refused_until_its_slot_is_free() {
     take(&mut worker, 1);
     assert_eq!(early(&mut worker), [(2, false)]);
 }
+
+/// Windows of results, each after so many microseconds; now it is when the last ones came.
+fn round_trips(worker: &mut Worker, times_us: &[u64]) -> Time {
+    let mut now = NOW;
+    for taken in times_us {
+        let first = worker.oldest();
+        let count = sent_at(worker, now).len() as u32;
+        now = Time(now.0 + taken);
+        for position in first.0..first.0 + count {
+            worker.handle(&result(position, Flags(0)), now);
+        }
+    }
+    now
+}
+
+/// What is sent again, and how large the window is, when the first two of a window of sixteen are overtaken by seven.
+fn after_a_loss(policy: PolicyName, times_us: &[u64]) -> (Vec<(u32, bool)>, u32) {
+    let mut worker = worker(policy, 16);
+    worker.begin(100);
+    let now = round_trips(&mut worker, times_us);
+    let first = worker.oldest().0;
+    assert_eq!(sent_at(&mut worker, now), new(first..first + 16), "{}", policy.name());
+    for position in first + 2..first + 9 {
+        worker.handle(&result(position, Flags(0)), now);
+    }
+    let again = sent_at(&mut worker, now).into_iter();
+    (again.map(|(position, is_resent)| (position - first, is_resent)).collect(), worker.window())
+}
+
+#[test]
+fn a_loss_before_a_queue_halves_the_window_and_what_is_sent_again_waits_for_it() {
+    for policy in PolicyName::ALL {
+        let found = after_a_loss(policy, &[100, 900, 900]);
+        assert_eq!(found, (vec![(0, true)], 8), "{}", policy.name());
+    }
+}
+
+#[test]
+fn a_loss_without_a_queue_leaves_the_window() {
+    for policy in PolicyName::ALL {
+        for times_us in [[100, 100, 100], [100, 900, 100], [900, 900, 900]] {
+            let found = after_a_loss(policy, &times_us);
+            assert_eq!(found, (vec![(0, true), (1, true)], 16), "{}", policy.name());
+        }
+    }
+}
+
+#[test]
+fn a_window_that_was_lost_for_the_most_part_shrinks_to_what_was_not_whatever_delays_are() {
+    for policy in PolicyName::ALL.into_iter().filter(|policy| *policy != PolicyName::Preempt) {
+        let mut worker = worker(policy, 16);
+        worker.begin(100);
+        assert_eq!(sent(&mut worker), new(0..16));
+        take(&mut worker, 0);
+        let sent_last = sent(&mut worker);
+        assert_eq!(sent_last, new(16..17));
+        // Later than everything but a few by transmissions: all before it are lost, those few apart.
+        take(&mut worker, 16);
+        assert!(worker.window() <= 3, "{}: {}", policy.name(), worker.window());
+        assert_eq!(sent(&mut worker), [(1, true)], "{}", policy.name());
+    }
+}

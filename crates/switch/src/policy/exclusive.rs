@@ -88,6 +88,7 @@ pub(super) fn sender(sending: &Sending) -> Rules {
         window: Window::fixed(sending.window),
         addressing: Addressing::Implied,
         reordering: super::REORDERING,
+        is_ordered: true,
         is_slot_bound: false,
     }
 }

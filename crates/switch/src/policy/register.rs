@@ -53,6 +53,7 @@ pub(super) fn sender(sending: &Sending) -> Rules {
         window: Window::fixed(sending.window),
         addressing: Addressing::cyclic(sending),
         reordering: super::REORDERING,
+        is_ordered: true,
         is_slot_bound: false,
     }
 }

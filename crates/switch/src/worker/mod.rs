@@ -7,6 +7,7 @@
 //! Recovery goes by results, as in the papers: what was overtaken is sent again, and what nothing is heard of for a timeout.
 
 mod addressing;
+mod delay;
 mod sending;
 mod window;
 
@@ -18,9 +19,14 @@ use wiresum_wire::{Flags, FragmentId, Kind, Round};
 
 use crate::{Contributors, MAX_WINDOW, Packet, policy};
 
+use delay::Delay;
+
 pub use addressing::Addressing;
 pub use sending::{Received, Rules, Sending, WorkerCounters};
 pub use window::Window;
+
+/// More than this part of what is under way, found lost at once, is what a queue had no room for, however little is known of delays.
+const BURST_SHARE: u32 = 4;
 
 /// See the module.
 pub struct Worker {
@@ -28,6 +34,9 @@ pub struct Worker {
     rules: Rules,
     /// Positions sent and not done. Unreported: on their way; reported: off it, waiting to be sent again.
     flight: Flight,
+    /// How many of them are on their way.
+    under_way: u32,
+    delay: Delay,
     /// Lowest position that is not done.
     oldest: FragmentId,
     /// The next one to be sent for the first time.
@@ -69,6 +78,8 @@ impl Worker {
         let rules = policy::sender(sending.policy, &sending);
         Self {
             flight: Flight::new(rules.window.most().next_power_of_two()),
+            under_way: 0,
+            delay: Delay::default(),
             rtt: Rtt::fixed(sending.timeout),
             sending,
             rules,
@@ -125,6 +136,9 @@ impl Worker {
 
     /// The next packet to send, without its values; `None` if nothing may be sent now.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Packet<()>> {
+        if self.under_way >= self.rules.window.size() {
+            return None;
+        }
         let (position, is_resent) = match self.next_again() {
             Some(position) => (position, true),
             None => (self.next_new()?, false),
@@ -132,6 +146,8 @@ impl Worker {
         let packet = self.packet(position, is_resent);
         self.ordinal = self.ordinal.wrapping_add(1);
         self.flight.note_sent(position, self.ordinal);
+        self.under_way += 1;
+        self.delay.note_sent(position, is_resent, now);
         self.counters.sent += 1;
         self.counters.resent += u64::from(is_resent);
         if self.alarm.is_none() {
@@ -152,7 +168,7 @@ impl Worker {
         }
         if packet.flags.contains(Flags::ECN) {
             self.counters.marked += 1;
-            self.rules.window.shrink(position, self.next);
+            self.rules.window.heed_mark(position, self.next);
         }
         if packet.flags.contains(Flags::REFUSED) {
             self.set_aside(position);
@@ -175,7 +191,7 @@ impl Worker {
         let pending = (0..span).map(|i| self.oldest.plus(i)).filter(|&p| self.is_pending(p));
         let due: Vec<FragmentId> = pending.take(self.burst as usize).collect();
         self.burst = (2 * self.burst).min(self.rules.window.most());
-        due.into_iter().for_each(|position| self.send_again(position));
+        due.into_iter().for_each(|position| self.lose(position));
     }
 
     fn end(&self) -> FragmentId {
@@ -255,7 +271,9 @@ impl Worker {
 
     fn complete(&mut self, position: FragmentId, flags: Flags, now: Time) {
         let record = self.flight.get(position).copied();
+        self.take_off(position);
         self.flight.remove(position);
+        self.delay.note_result(position, now);
         while self.oldest != self.next && self.flight.is_done(self.oldest) {
             self.oldest = self.oldest.plus(1);
         }
@@ -282,21 +300,35 @@ impl Worker {
         if ordinal.wrapping_sub(self.answered) as i32 > 0 {
             self.answered = ordinal;
         }
+        let under_way = self.under_way;
         while let Some((position, record)) = self.flight.first(Queue::Unreported, self.oldest) {
             if (self.answered.wrapping_sub(record.mark) as i32) < self.rules.reordering as i32 {
                 break;
             }
-            self.send_again(position);
+            self.lose(position);
+        }
+        if self.rules.is_ordered && (under_way - self.under_way) * BURST_SHARE > under_way {
+            // And for one of those that were, or nothing would be sent until news of the others comes.
+            self.rules.window.keep(self.under_way + 1);
         }
     }
 
-    fn send_again(&mut self, position: FragmentId) {
+    /// A position is lost: it is sent again, and if a queue stands, that one is taken to have overflowed.
+    fn lose(&mut self, position: FragmentId) {
+        if self.delay.is_standing() {
+            self.rules.window.heed_loss(position, self.next);
+        }
         self.set_aside(position);
         self.again.push_back(position);
     }
 
+    fn take_off(&mut self, position: FragmentId) {
+        self.under_way -= u32::from(self.flight.queue_of(position) == Some(Queue::Unreported));
+    }
+
     /// Takes a position off its way until it is sent again.
     fn set_aside(&mut self, position: FragmentId) {
+        self.take_off(position);
         if let Some(record) = self.flight.get(position) {
             record.is_due_again = 1;
             let mark = record.mark;
