@@ -249,6 +249,9 @@ pub struct Stream {
     /// Ways from a child to its parent that are not the shortest; results take them back.
     #[serde(default)]
     pub ways: Vec<Way>,
+    /// Whether switches copy results where ways part; otherwise each node sends one to each child.
+    #[serde(default)]
+    pub is_copied: bool,
 }
 
 /// Traffic of others at a constant rate.

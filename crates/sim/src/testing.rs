@@ -113,6 +113,7 @@ pub fn scenario(tree: &Tree, policy: &str, bytes: u64, direction: Direction) -> 
         wire_bytes,
         lockstep: policy == "pool",
         ways: Vec::new(),
+        is_copied: false,
     }];
     made
 }

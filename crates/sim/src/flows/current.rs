@@ -89,9 +89,12 @@ impl Weaver<'_> {
         let mut crossed = Vec::new();
         for &(child, parent) in &stream.edges {
             crossed.extend(self.up(stream, child, parent)?);
-            if !job.upload_only {
+            if !job.upload_only && !stream.is_copied {
                 crossed.extend(self.down(stream, parent, child)?);
             }
+        }
+        if !job.upload_only && stream.is_copied {
+            crossed.extend(self.crossed_by_copies(job, stream)?);
         }
         let (source, target) = stream.edges.first().copied().unwrap_or_default();
         pattern.currents.push(Template {
@@ -143,6 +146,24 @@ impl Weaver<'_> {
             end_at_root(first, pattern, is_root);
             return Ok(());
         }
+        if stream.is_copied {
+            let ups = first as u32..pattern.currents.len() as u32;
+            let is_last = |number: &u32| pattern.currents[*number as usize].into_root;
+            let into_root: Vec<u32> = ups.filter(is_last).collect();
+            return self.weave_copies(job, stream, &into_root, pattern);
+        }
+        self.weave_results(job, stream, first, pattern)
+    }
+
+    /// Results of nodes that send one to each child.
+    fn weave_results(
+        &mut self,
+        job: &Job,
+        stream: &Stream,
+        first: usize,
+        pattern: &mut Pattern,
+    ) -> Result<(), SimulationError> {
+        let edges: Vec<_> = stream.edges.iter().rev().copied().collect();
         let mut results: Vec<(usize, u32)> = Vec::new();
         for &(child, parent) in &stream.edges {
             let into = |(_, (_, to)): &(usize, &(usize, usize))| *to == parent;
@@ -174,12 +195,22 @@ impl Weaver<'_> {
         child: usize,
         parent: usize,
     ) -> Result<Vec<u32>, SimulationError> {
-        let mut path = match chosen(stream, child, parent) {
-            Some(way) => way.to_vec(),
-            None => self.network.path(child, parent)?,
-        };
+        let mut path = self.way_up(stream, child, parent)?;
         path.extend(self.adders[parent]);
         Ok(path)
+    }
+
+    /// The links from a child to its parent.
+    pub(super) fn way_up(
+        &mut self,
+        stream: &Stream,
+        child: usize,
+        parent: usize,
+    ) -> Result<Vec<u32>, SimulationError> {
+        match chosen(stream, child, parent) {
+            Some(way) => Ok(way.to_vec()),
+            None => self.network.path(child, parent),
+        }
     }
 
     /// Results of a way that someone chose take it back.
@@ -195,7 +226,7 @@ impl Weaver<'_> {
         }
     }
 
-    fn rank(&self, job: &Job, site: usize) -> Option<u32> {
+    pub(super) fn rank(&self, job: &Job, site: usize) -> Option<u32> {
         let name = &self.scenario.sites[site].name;
         job.plan.workers.iter().find(|worker| worker.name == *name).map(|worker| worker.rank)
     }
@@ -215,7 +246,7 @@ fn end_at_root(first: usize, pattern: &mut Pattern, is_root: impl Fn(usize) -> b
 }
 
 /// Each capacity once, and how often it was there.
-fn counted(mut crossed: Vec<u32>) -> Vec<(u32, u32)> {
+pub(super) fn counted(mut crossed: Vec<u32>) -> Vec<(u32, u32)> {
     crossed.sort_unstable();
     let runs = crossed.chunk_by(|a, b| a == b);
     runs.map(|run| (run[0], run.len() as u32)).collect()

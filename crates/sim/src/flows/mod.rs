@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `sharing` | who gets how much of what |
 //! | `current` | what flows: one edge of a tree, or a whole tree whose edges move in step |
+//! | `copies` | results that switches copy |
 //! | `leftover` | what links leave to the jobs |
 //! | `fluid` | the loop of events |
 //! | `timers` | what happens at times that are known beforehand |
@@ -13,6 +14,7 @@
 //! The same model as `python/wiresum/plan/predict`, over many jobs and rounds: between events rates are constant; events are that something
 //! begins, ends, or catches up with what feeds it, from where on it can be no faster. Delay and loss are not counted.
 
+mod copies;
 mod current;
 mod fluid;
 mod leftover;

@@ -220,6 +220,52 @@ fn packets_and_flows_agree() {
     }
 }
 
+/// Two workers behind a switch that only forwards, and one beside the root.
+fn behind_a_switch(policy: &str, is_copied: bool) -> Scenario {
+    let mut made = flows(&Tree::star(3), policy);
+    let mut switch = made.sites[0].clone();
+    (switch.name, switch.forwards) = ("switch".into(), true);
+    let number = made.sites.len();
+    made.sites.push(switch);
+    let mut up = made.links[0].clone();
+    (up.id, up.source) = ("up".into(), number);
+    for link in &mut made.links[..2] {
+        link.target = number;
+    }
+    made.links.push(up);
+    made.jobs[0].streams[0].is_copied = is_copied;
+    made.jobs[0].rounds = 1;
+    made
+}
+
+#[test]
+fn switches_copy_results_where_ways_part() {
+    for policy in ["pool", "cache"] {
+        for (is_copied, results) in [(false, 2), (true, 1)] {
+            let scenario = behind_a_switch(policy, is_copied);
+            let records = records(&scenario).expect("it ends");
+            let of = |record: &Record| match record {
+                Record::Link { link, wire_bytes, .. } if link == "up" => Some(*wire_bytes as u64),
+                _ => None,
+            };
+            let crossed: Vec<u64> = records.iter().filter_map(of).collect();
+            assert_eq!(crossed, [2 * BYTES, results * BYTES], "{policy}, {is_copied}");
+            // Two contributions share the link up, whoever copies.
+            assert_takes(&scenario, 2.0);
+        }
+    }
+}
+
+#[test]
+fn copies_wait_for_the_narrowest_link_before_them() {
+    let mut scenario = behind_a_switch("cache", true);
+    for link in &mut scenario.links {
+        link.forward.rate_bps = Some(4e9);
+    }
+    scenario.links[3].backward.rate_bps = Some(5e8);
+    assert_takes(&scenario, 2.0);
+}
+
 /// The rule that a run broke after someone changed a current in it: when so many events are over, and how.
 fn broken_rule(change: impl Fn(&mut Fluid)) -> String {
     let scenario = flows(&Tree::two_levels(), "cache");

@@ -57,4 +57,18 @@ impl Network {
         }
         Ok(path)
     }
+
+    /// A way without what leads to a site and back there.
+    #[must_use]
+    pub fn without_circles(&self, way: &[u32]) -> Vec<u32> {
+        let mut kept: Vec<u32> = Vec::new();
+        for &direction in way {
+            let to = self.links.end(direction);
+            match kept.iter().position(|earlier| self.links.end(earlier ^ 1) == to) {
+                Some(index) => kept.truncate(index),
+                None => kept.push(direction),
+            }
+        }
+        kept
+    }
 }

@@ -181,6 +181,21 @@ fn a_node_off_the_way_sums_for_those_who_make_a_detour() {
 }
 
 #[test]
+fn results_leave_detours_out() {
+    let scenario = off_the_way();
+    let link = scenario.links.iter().find(|link| link.source == 1).expect("n1's link").id.clone();
+    let of = |record: &Record| match record {
+        Record::Link { link: of, wire_bytes, .. } if *of == link => Some(*wire_bytes as u64),
+        _ => None,
+    };
+    let records = records(&scenario).expect("it ends");
+    let packets: Vec<u64> =
+        records.iter().filter_map(of).map(|bytes| bytes / u64::from(PACKET_BYTES)).collect();
+    let once = 2 * u64::from(FRAGMENTS);
+    assert_eq!(packets, [once, 3 * once], "up sums; down two contributions and one result");
+}
+
+#[test]
 fn streams_of_a_job_are_summed_each_in_its_place() {
     let mut scenario = off_the_way();
     let mut second = program("exclusive", 1024).programs[0].streams[0].clone();
@@ -214,6 +229,24 @@ fn a_way_that_someone_chose_is_taken() {
     let crossed: Vec<u64> = records.iter().filter_map(of).collect();
     let contributions = 2 * 2 * u64::from(FRAGMENTS * PACKET_BYTES);
     assert_eq!(crossed, [contributions, contributions / 2], "up, and one copy of each result down");
+}
+
+#[test]
+fn windows_follow_a_queue_that_has_no_room_for_them() {
+    let mut scenario = off_the_way();
+    let stream = &mut scenario.programs[0].streams[0];
+    // Nobody sums on the way: the server's link takes all, and its queue an eighth of four windows.
+    stream.switches.clear();
+    stream.waypoints = (0..4).map(|rank| vec![3 + rank, 0]).collect();
+    stream.fragments = 4 * FRAGMENTS;
+    scenario.train = 1;
+    for link in &mut scenario.links {
+        link.forward.queue_bytes = 128 * u64::from(PACKET_BYTES);
+        link.backward.queue_bytes = link.forward.queue_bytes;
+    }
+    let took_s = rounds(&records(&scenario).expect("it ends"))[1];
+    let least_s = f64::from(4 * 4 * FRAGMENTS * PACKET_BYTES * 8) / 1e9;
+    assert!(took_s < least_s / 0.92, "{took_s} s, of which links need {least_s} s");
 }
 
 #[test]

@@ -177,7 +177,7 @@ impl Ways {
         }
     }
 
-    /// Results take the same links as contributions, the other way round.
+    /// Results take the same links as contributions, the other way round, without what leads in a circle: as live.
     fn lead_back(
         &mut self,
         rank: u8,
@@ -185,17 +185,19 @@ impl Ways {
         is_addressed: bool,
         network: &Network,
     ) -> Result<(), String> {
+        if !is_addressed {
+            for site in way.iter().map(|&direction| network.links.end(direction)) {
+                self.members[site] = self.members[site].with(Contributors::one(rank));
+            }
+        }
         let mut came: Option<u32> = None;
-        for &direction in way.iter().rev() {
+        for &direction in network.without_circles(way).iter().rev() {
             let (site, back) = (network.links.end(direction), direction ^ 1);
             if let Some(came) = came {
                 join(&mut self.after[came as usize], back, rank)?;
             }
             if came.is_none() || !is_addressed {
                 join(&mut self.from[site], back, rank)?;
-            }
-            if !is_addressed {
-                self.members[site] = self.members[site].with(Contributors::one(rank));
             }
             came = Some(back);
         }
