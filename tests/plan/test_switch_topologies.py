@@ -4,7 +4,7 @@ import pytest
 
 from wiresum.errors import TopologyError
 from wiresum.plan import Topology
-from wiresum.plan.topologies import TOPOLOGIES, fat_tree, goat, ingo, leaf_spine
+from wiresum.plan.topologies import TOPOLOGIES, fat_tree, goat, ingo, leaf_spine, racks
 
 
 def kinds(topology: Topology) -> dict[str, int]:
@@ -25,6 +25,7 @@ def kinds(topology: Topology) -> dict[str, int]:
         (ingo("star"), {"switch": 4, "worker": 10, "ps": 1}, 14, 4),
         (ingo("ring"), {"switch": 4, "worker": 10, "ps": 1}, 15, 4),
         (ingo("mesh"), {"switch": 4, "worker": 10, "ps": 1}, 17, 4),
+        (racks(), {"switch": 4, "worker": 8, "ps": 1}, 15, 4),
     ],
 )
 def test_sizes_are_the_papers(topology, counts, links, summing):
@@ -51,6 +52,7 @@ def test_the_seed_chooses_the_switches_that_sum():
         (lambda: fat_tree(50), "even number of ports"),
         (lambda: fat_tree(2, hosts_per_edge=0), "room for a worker"),
         (lambda: leaf_spine(programmable=1.5), "0 to 1"),
+        (lambda: racks(server_racks=0), "1 or more of each"),
         (lambda: leaf_spine(leaves=0), "1 or more"),
         (lambda: goat(0), "1 worker or more"),
         (lambda: ingo("tree"), "star, ring, mesh"),

@@ -15,7 +15,7 @@ from wiresum.plan.models import equal_parts
 from wiresum.plan.planners import assign
 from wiresum.plan.predict.switched import link_bytes
 from wiresum.plan.switching import MAX_SWITCHED_VALUES
-from wiresum.plan.topologies import goat, ingo
+from wiresum.plan.topologies import goat, ingo, racks
 
 needs_native = pytest.mark.skipif(
     importlib.util.find_spec("wiresum._native") is None, reason="wiresum._native is not built: run `make build`"
@@ -67,6 +67,29 @@ def test_jobs_get_a_codec_and_packets_that_switches_can_carry():
 def test_policies_without_a_server_are_refused():
     with pytest.raises(PlanError, match="pool has no server"):
         switched(ingo("star"), "ingo", "pool")
+
+
+def ends(plan):
+    """Where each stream's ways end."""
+    return {(stream.sub_model, way.legs[-1].links[-1]) for stream in plan.fabric.streams for way in stream.ways}
+
+
+def test_a_job_of_one_rack_ends_at_its_switch_and_one_of_several_at_the_server():
+    local, wide = switched(racks(1), "p4inc-aoi"), switched(racks(2), "p4inc-aoi")
+    assert local.fabric.policy == wide.fabric.policy == "segment"
+    # Four checks and four streams of values, each over its worker's link alone.
+    links = [link.id for link in local.fabric.links]
+    assert {links[link] for _, link in ends(local)} == {"w0-T1", "w1-T1", "w2-T1", "w3-T1"}
+    assert {wide.fabric.links[link].id for _, link in ends(wide)} == {"ps-T3"}
+
+
+def test_policies_without_a_server_end_at_the_topmost_switch():
+    plan = switched(racks(2), "switchml")
+    assert plan.fabric.policy == "pool"
+    (top,) = {place.node for stream in plan.fabric.streams for place in stream.places if stream.sub_model == 0}
+    assert plan.node(top).name == "T1"
+    slots = [place.slots for stream in plan.fabric.streams for place in stream.places]
+    assert all(slot & (slot - 1) == 0 for slot in slots)
 
 
 SIZE = 14 + 20 + 8 + 34 + 12 + 4 * FRAGMENT_VALUES

@@ -12,7 +12,7 @@ from wiresum.plan.assignment.switching import as_switched_plan
 from wiresum.plan.models import equal_parts
 from wiresum.plan.planners import assign
 from wiresum.plan.predict.switched import link_bytes
-from wiresum.plan.topologies import goat, ingo
+from wiresum.plan.topologies import goat, ingo, racks
 from wiresum.testbed import Testbed, run_or_fail
 from wiresum.testbed.switched import lay_out
 
@@ -121,3 +121,17 @@ def test_a_testbed_for_other_links_is_refused():
         lay_out("x", ingo("mesh", RATE_BPS), plan.fabric, mtu)
     with pytest.raises(TestbedError, match="in namespaces"):
         Testbed(ingo("ring", RATE_BPS), plan, loopback=True)
+
+
+@pytest.mark.parametrize("worker_racks", [1, 2])
+def test_racks_sum_in_their_switches_and_only_several_need_the_server(namespaces, name, worker_racks):
+    topology = racks(worker_racks, hosts_per_rack=2, rate_bps=RATE_BPS)
+    elements = 20_000
+    plan, mtu = switched(topology, "p4inc-aoi", 4 * elements, values=FRAGMENT_VALUES)
+    with running(topology, plan, mtu, name) as ranks:
+        once = ranks.sum(elements)
+    # With a slot for each place of the window nothing comes too early, so nothing is refused or sent again.
+    assert once.repetitions == 0
+    assert_predicted(plan, elements, once.link_bytes)
+    into_server = max(bytes_ for link, both in once.link_bytes.items() if link.startswith("ps-") for bytes_ in both)
+    assert (into_server > 0) == (worker_racks > 1)

@@ -22,7 +22,7 @@ from wiresum.plan.comparison import sample_workers
 from wiresum.plan.predict import predict_ring
 from wiresum.plan.topologies import leaf_spine
 from wiresum.sim.outcome import Outcome
-from wiresum.sim.programs import PACKET_OVERHEAD
+from wiresum.sim.planned import PACKET_OVERHEAD
 from wiresum.sim.sweep import Point, Sweep
 
 PARTS = 16

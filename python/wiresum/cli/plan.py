@@ -20,8 +20,8 @@ from wiresum.plan.planners import assign
 from wiresum.plan.predict import predict
 from wiresum.plan.switching import SwitchPolicy
 
-SwitchChoice = Literal["auto", "exclusive", "register", "hash", "preempt", "segment"]
-"""Policies of networks with a parameter server, which planners of switch networks suppose."""
+SwitchChoice = Literal["auto", "exclusive", "register", "hash", "preempt", "segment", "pool"]
+"""Policies of plans that planners of switch networks make."""
 
 
 def plan(

@@ -30,6 +30,13 @@ NEEDS_SERVER: Final[dict[SwitchPolicy, bool]] = {
 }  # fmt: skip
 """Whether a server completes the sums; `segment` works with one and without."""
 
+POLICIES: Final[dict[str, SwitchPolicy]] = {
+    "goat": "exclusive", "krgs": "exclusive", "krgs_paper": "exclusive", "atp_static": "exclusive", "ps": "exclusive",
+    "geryon": "exclusive", "ingo": "register", "r-ingo": "register", "grid": "register", "atp": "hash",
+    "esa": "preempt", "switchml": "pool", "p4inc-aoi": "segment",
+}  # fmt: skip
+"""What the switches of each planner's paper do; `ps` and `geryon` have none that sum."""
+
 Site = tuple[Literal["worker", "node"], int]
 """A worker by rank, or a node by id."""
 Hop = tuple[Site, Site]

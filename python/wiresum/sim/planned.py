@@ -8,25 +8,24 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from wiresum import wire
 from wiresum.errors import PlanError
 from wiresum.plan import AggregationPlan, Job, PlanOptions, Topology
 from wiresum.plan.aggregation_plan import LANE_BYTES
 from wiresum.plan.assignment import Assignment
 from wiresum.plan.assignment.conversion import MIN_WINDOW
-from wiresum.plan.job import JobSubModel
+from wiresum.plan.job import JobSubModel, values_for_mtu
 from wiresum.plan.models import MODELS, equal_parts, sub_models
+from wiresum.plan.placement import Parents
 from wiresum.plan.planners import SWITCH_PLANNERS, assign
+from wiresum.plan.switching import POLICIES
 from wiresum.sim.scenario import ScenarioJob, SwitchPolicy, SwitchProgram
 from wiresum.sim.trees import Tree, of_assignment, of_plan, resolved_ways
 
-POLICIES: dict[str, SwitchPolicy] = {
-    "goat": "exclusive", "krgs": "exclusive", "krgs_paper": "exclusive", "atp_static": "exclusive", "ps": "exclusive",
-    "geryon": "exclusive", "ingo": "register", "r-ingo": "register", "grid": "register", "atp": "hash",
-    "esa": "preempt", "switchml": "pool",
-}  # fmt: skip
-"""What the switches of each planner's paper do; `ps` and `geryon` have none that sum."""
 SHARED_SLOTS = ("hash", "preempt")
 """Policies under which streams choose among the same slots."""
+PACKET_OVERHEAD = wire.ETHERNET_LEN + wire.IPV4_LEN + wire.UDP_LEN + wire.HEADER_LEN + wire.SWITCH_HEADER_LEN
+"""Bytes of a packet beside its values."""
 POWERS_OF_TWO = ("pool", "cache")
 """Policies that need windows within slots, and slots that are a power of two."""
 
@@ -114,7 +113,7 @@ def streams(
         assignment = assigned(topology, job)
         trees, memory = of_assignment(assignment), _memory_slots(assignment, job, values)
         is_held = assignment.allocation != "shared"
-    policy = program.policy or POLICIES.get(job.planner)
+    policy = policy_of(job)
     if policy is None:
         raise PlanError("a plan does not say what switches do with it; give the program a `policy`")
     fragments = math.ceil(job.bytes / LANE_BYTES / values)
@@ -122,6 +121,7 @@ def streams(
     windows = [_window(tree, job.window) for tree in shaped]
     # Only an offset of a planned stream can be the same in every round; others choose among what there is.
     places = Places(policy, program, memory or sum(windows), is_held and policy == "exclusive")
+    places.servers = {tree.root for tree in trees}
     return Planned(policy, shaped[0].workers, *places.streams(shaped, windows, fragments, sites))
 
 
@@ -145,11 +145,44 @@ def _shaped(tree: Tree, policy: SwitchPolicy, program: SwitchProgram) -> Tree:
         above = set(parents.values())
         parents |= {name: tree.root for name, parent in parents.items() if name in above and parent is not None}
     shaped = _pruned(replace(tree, parents=parents), tree.workers)
-    if policy not in POWERS_OF_TWO:
-        return shaped
-    if (top := shaped.without_root()) is shaped:
+    top = without_server(shaped, policy)
+    if policy in POWERS_OF_TWO and top is shaped:
         raise PlanError(f"{policy} has no server: its tree needs one switch at the top, below {tree.root}")
     return top
+
+
+def without_server(tree: Tree, policy: SwitchPolicy) -> Tree:
+    """The tree up to its topmost switch, where that has the results: `segment` if one switch sums all workers."""
+    is_one = policy == "segment" and len(tree.summing) == 1
+    return tree.without_root() if is_one or policy in POWERS_OF_TWO else tree
+
+
+def policy_of(job: ScenarioJob) -> SwitchPolicy | None:
+    """Of its switches; None where nobody says."""
+    return (job.program and job.program.policy) or POLICIES.get(job.planner)
+
+
+def switched(
+    job: ScenarioJob, trees: Sequence[tuple[str, Parents, bool, float]]
+) -> list[tuple[str, Parents, bool, float]]:
+    """Flows of a plan's streams, as switches carry them: in their packets, and ending where their sums do."""
+    policy = policy_of(job)
+    factor = packets_bytes(job) / sum(size for *_, size in trees)
+    return [
+        (name, without_server(Tree(parents, 1.0), policy).parents if policy else parents, lockstep, factor * size)
+        for name, parents, lockstep, size in trees
+    ]
+
+
+def packets_bytes(job: ScenarioJob) -> int:
+    """On the wire, of a collective in packets of switches."""
+    values = packet_values(job)
+    return math.ceil(job.bytes / LANE_BYTES / values) * (PACKET_OVERHEAD + LANE_BYTES * values)
+
+
+def packet_values(job: ScenarioJob) -> int:
+    """Of a packet of a job."""
+    return values_for_mtu(job.mtu_bytes - wire.SWITCH_HEADER_LEN)
 
 
 def _pruned(tree: Tree, workers: Sequence[str]) -> Tree:
@@ -174,6 +207,9 @@ class Places:
         program: with the scenario's slots.
         memory: fragments that a switch holds, where the scenario does not say.
         is_held: whether the planner gave each stream memory of its own.
+
+    Attributes:
+        servers: who completes sums; a stream that ends elsewhere ends at a switch.
     """
 
     def __init__(self, policy: SwitchPolicy, program: SwitchProgram, memory: int, is_held: bool) -> None:
@@ -182,6 +218,7 @@ class Places:
         self.slots = program.slots or memory
         self.is_held = is_held
         self.used: dict[str, int] = {}
+        self.servers: set[str] = set()
 
     def streams(
         self, trees: Sequence[Tree], windows: Sequence[int], fragments: int, sites: Mapping[str, int]
@@ -195,7 +232,7 @@ class Places:
 
     def _stream(self, tree: Tree, window: int, fragments: int, sites: Mapping[str, int]) -> dict[str, Any]:
         slots = self._slots(tree, window, fragments)
-        top = [tree.root] if self.policy in POWERS_OF_TWO else []
+        top = [] if tree.root in self.servers else [tree.root]
         bases = self._take([*tree.summing, *top], slots)
         return {
             "waypoints": [[sites[name] for name in tree.above(worker)] for worker in tree.workers],

@@ -4,14 +4,12 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from wiresum import wire
 from wiresum.errors import PlanError, ScenarioError, TopologyError
 from wiresum.plan import AggregationPlan, Topology
 from wiresum.plan.aggregation_plan import LANE_BYTES
 from wiresum.plan.document import Location
-from wiresum.plan.job import values_for_mtu
 from wiresum.plan.planners import SWITCH_PLANNERS
-from wiresum.sim.planned import Planned, is_planned, streams
+from wiresum.sim.planned import PACKET_OVERHEAD, Planned, is_planned, packet_values, streams
 from wiresum.sim.scenario import ScenarioJob, SwitchPolicy, SwitchProgram
 from wiresum.sim.source import ScenarioFile
 
@@ -19,8 +17,6 @@ ADDRESSED = ("exclusive", "register", "register-counter")
 """Policies whose packets name the switch that sums them."""
 SUMMED_AT_THE_TOP = ("pool", "cache")
 """Policies that have no parameter server."""
-PACKET_OVERHEAD = wire.ETHERNET_LEN + wire.IPV4_LEN + wire.UDP_LEN + wire.HEADER_LEN + wire.SWITCH_HEADER_LEN
-"""Bytes of a packet beside its values."""
 
 
 class Programs:
@@ -41,7 +37,7 @@ class Programs:
     @property
     def wire_factor(self) -> float:
         """Bytes on the wire for each byte of gradient, by the first job's packets."""
-        gradient_bytes = LANE_BYTES * _values(self.file.scenario.job[0])
+        gradient_bytes = LANE_BYTES * packet_values(self.file.scenario.job[0])
         return (PACKET_OVERHEAD + gradient_bytes) / gradient_bytes
 
     def resolve(self) -> list[dict[str, Any]]:
@@ -54,7 +50,7 @@ class Programs:
 
     def _program(self, index: int, job: ScenarioJob) -> dict[str, Any]:
         program = job.program or SwitchProgram()
-        values = _values(job)
+        values = packet_values(job)
         made = self._planned(index, job, values) if is_planned(job) else self._named(index, job, program, values)
         return {
             "name": job.name,
@@ -138,8 +134,3 @@ class Programs:
     def _unknown(self, name: str, place: Location) -> ScenarioError:
         known = ", ".join(list(self.sites)[:8])
         return self.file.error(place, f"{name} is not in the topology; it has {known} …")
-
-
-def _values(job: ScenarioJob) -> int:
-    """Of a packet of a job."""
-    return values_for_mtu(job.mtu_bytes - wire.SWITCH_HEADER_LEN)

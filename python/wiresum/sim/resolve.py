@@ -8,12 +8,13 @@ from wiresum.errors import PlanError, TopologyError
 from wiresum.plan import AggregationPlan, Topology
 from wiresum.plan import plan as make_plan
 from wiresum.plan.assignment import as_plan
+from wiresum.plan.assignment.switching import unlimited
 from wiresum.plan.document import Location
 from wiresum.plan.planners import SWITCH_PLANNERS, assign
 from wiresum.plan.predict import streams
 from wiresum.plan.predict.schedule import Tree
 from wiresum.plan.topology import Link
-from wiresum.sim.planned import choices, described, is_planned
+from wiresum.sim.planned import choices, described, is_planned, switched
 from wiresum.sim.programs import Programs
 from wiresum.sim.scenario import DEFAULT_QUEUE_BYTES, LinkConditions, ScenarioJob
 from wiresum.sim.source import ScenarioFile
@@ -34,7 +35,7 @@ def resolve(file: ScenarioFile, load: LoadTopology, timeline: bool = False) -> s
     Raises:
         ScenarioError: something that the scenario names does not exist, or a plan cannot be made; with its line.
     """
-    return _Resolver(file, _topology(file, load), timeline).resolve()
+    return _Resolver(file, topology_of(file, load), timeline).resolve()
 
 
 def topology_and_plans(file: ScenarioFile, load: LoadTopology) -> tuple[Topology, list[AggregationPlan]]:
@@ -43,11 +44,16 @@ def topology_and_plans(file: ScenarioFile, load: LoadTopology) -> tuple[Topology
     Raises:
         ScenarioError: as for `resolve`.
     """
-    resolver = _Resolver(file, _topology(file, load), timeline=False)
+    resolver = _Resolver(file, topology_of(file, load), timeline=False)
     return resolver.topology, [resolver.plan(index, job) for index, job in enumerate(file.scenario.job)]
 
 
-def _topology(file: ScenarioFile, load: LoadTopology) -> Topology:
+def topology_of(file: ScenarioFile, load: LoadTopology) -> Topology:
+    """The topology that a scenario names.
+
+    Raises:
+        ScenarioError: there is none, or it is wrong; with its line.
+    """
     beside = file.path.parent / file.scenario.topology
     try:
         return load(str(beside) if beside.exists() else file.scenario.topology).with_addresses()
@@ -120,7 +126,8 @@ class _Resolver:
             return make_plan(self.topology, described(job, index + 1), choices(job), job.planner)
         assignment = assign(self.topology, described(job, index + 1), choices(job), job.planner)
         self.ways[index] = ways_of(assignment)
-        return as_plan(job.planner, assignment, choices(job))
+        # Switches sum here, in slots of their own; a plan for servers would want the gradient's.
+        return as_plan(job.planner, unlimited(assignment), choices(job))
 
     def _require_addresses(self, plan: AggregationPlan, place: Location) -> None:
         """Two plans must agree on who has an address."""
@@ -200,6 +207,10 @@ class _Resolver:
             raise self.file.error(
                 ("job", index, "upload_only"), "upload_only: packets bring results down; use the fidelity `flows`"
             )
+        is_switched = job.plan is None and job.planner in SWITCH_PLANNERS
+        trees = [(name, parents, lockstep, float(size)) for name, parents, lockstep, size in streams(plan, job.bytes)]
+        if is_switched:
+            trees = switched(job, trees)
         return {
             "name": job.name,
             "plan": plan.model_dump(mode="json", exclude_none=True, exclude={"solution"}),
@@ -216,13 +227,14 @@ class _Resolver:
                 {
                     "name": name,
                     "edges": [[self.sites[child], self.sites[parent]] for child, parent in Tree(parents).edges],
-                    "wire_bytes": float(size),
+                    "wire_bytes": size,
                     "lockstep": lockstep,
                     "ways": resolved_ways(self.ways.get(index, {}), self.sites),
+                    "is_copied": is_switched,
                 }
-                for name, parents, lockstep, size in streams(plan, job.bytes)
+                for name, parents, lockstep, size in trees
             ],
-            "barrier": plan.job.codec == "block" and plan.job.exponents == "agreed",
+            "barrier": not is_switched and plan.job.codec == "block" and plan.job.exponents == "agreed",
             "upload_only": job.upload_only,
         }  # fmt: skip
 

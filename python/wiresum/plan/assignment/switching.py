@@ -24,6 +24,7 @@ from wiresum.plan.switching import (
     DEFAULT_TIMEOUT_S,
     MAX_SWITCHED_VALUES,
     NEEDS_SERVER,
+    POLICIES,
     SHARING,
     FabricEnd,
     FabricLeg,
@@ -64,7 +65,8 @@ def as_switched_plan(
         planner: who decided.
         assignment: with a topology whose nodes have addresses.
         options: the operator's choices.
-        policy: what the switches do; `exclusive` where each sub-model has memory of its own, else `register`.
+        policy: what the switches do; the planner's where absent, or else `exclusive` where each sub-model has memory of
+            its own, and `register` where not.
         timeout_s: see `PlanFabric`.
         slots: of each stream where it is summed; its window where absent.
 
@@ -72,9 +74,10 @@ def as_switched_plan(
         PlanError: the assignment breaks a rule of its own, has a node that sums without forwarding below another, or
             does not suit the policy.
     """
-    chosen: SwitchPolicy = policy or ("exclusive" if assignment.allocation == "exclusive" else "register")
+    usual: SwitchPolicy = "exclusive" if assignment.allocation == "exclusive" else "register"
+    chosen: SwitchPolicy = policy or POLICIES.get(planner, usual)
     assignment = _fixed(assignment)
-    plan = as_plan(planner, _unlimited(assignment), options.model_copy(update={"engine": "udp"}))
+    plan = as_plan(planner, unlimited(assignment), options.model_copy(update={"engine": "udp"}))
     wired = _Wiring(assignment, options, chosen, slots).wired(plan, timeout_s)
     _check_memory(assignment, wired)
     return wired
@@ -90,7 +93,7 @@ def _fixed(assignment: Assignment) -> Assignment:
     return replace(assignment, instance=replace(instance, job=job))
 
 
-def _unlimited(assignment: Assignment) -> Assignment:
+def unlimited(assignment: Assignment) -> Assignment:
     """The assignment where memory bounds nothing: servers' slots would be in it, and here switches sum."""
     instance = assignment.instance
     nodes = [node.model_copy(update={"memory_bytes": None}) for node in instance.topology.nodes]
@@ -187,16 +190,38 @@ class _Wiring:
         is_check = sub_model.role == "exponents"
         below = [worker.name for worker in plan.workers]
         chains = [[name, root] if is_check else _chain(parents, name) for name in below]
-        sums = sorted({name for chain in chains for name in chain[1:-1]}, key=ids.__getitem__)
-        if not NEEDS_SERVER.get(self.policy, True):
-            raise PlanError(f"{self.policy} has no server, and a plan of {plan.planner} ends at one; choose another")
+        if (top := self._top(plan)) is not None:
+            chains = [[name, top] if is_check else chain[:-1] for name, chain in zip(below, chains, strict=True)]
+            sums = sorted({name for chain in chains for name in chain[1:]}, key=ids.__getitem__)
+        else:
+            sums = sorted({name for chain in chains for name in chain[1:-1]}, key=ids.__getitem__)
         places = [self._place(ids[name], sub_model) for name in sums]
         ways = [FabricWay(worker=rank, legs=self._legs(chain, ids)) for rank, chain in enumerate(chains)]
         return FabricStream(sub_model=sub_model.id, places=places, ways=ways)
 
+    def _top(self, plan: AggregationPlan) -> str | None:
+        """The switch that has the results, where no server does: `segment` needs none where one switch sums all."""
+        trees = [parents_of(plan, sub_model) for sub_model in plan.sub_models if sub_model.role == "values"]
+        chains = [_chain(parents, worker.name) for parents in trees for worker in plan.workers]
+        tops = {chain[-2] for chain in chains if len(chain) > 2}  # noqa: PLR2004 - a worker and a server
+        is_one = len(tops) == 1 and all(len(chain) > 2 for chain in chains)  # noqa: PLR2004
+        if self.policy == "segment":
+            return tops.pop() if is_one and all(len(chain) == 3 for chain in chains) else None  # noqa: PLR2004
+        if NEEDS_SERVER.get(self.policy, True):
+            return None
+        if not is_one:
+            raise PlanError(
+                f"{self.policy} has no server: its sums need one switch at the top, and a plan of {plan.planner} has "
+                "none; choose another policy, or the planner `switchml`"
+            )
+        return tops.pop()
+
     def _place(self, node: int, sub_model: SubModel) -> FabricPlace:
         base = 0 if self.policy in SHARING else self.taken.get(node, 0)
         slots = self.slots or sub_model.window
+        if not NEEDS_SERVER.get(self.policy, True):
+            # Positions are taken modulo twice the slots.
+            slots = 1 << (slots - 1).bit_length()
         self.taken[node] = max(self.taken.get(node, 0), base + slots)
         return FabricPlace(node=node, base=base, slots=slots)
 

@@ -24,6 +24,7 @@ from wiresum.plan.planners.grid import grid
 from wiresum.plan.planners.ingo import ingo
 from wiresum.plan.planners.joint import joint
 from wiresum.plan.planners.on_the_way import atp, atp_static, esa, geryon, switchml
+from wiresum.plan.planners.p4inc_aoi import p4inc_aoi
 from wiresum.plan.planners.ps import ps
 from wiresum.plan.planners.r_ingo import r_ingo
 from wiresum.plan.planners.xagg import xagg
@@ -48,6 +49,7 @@ SWITCH_PLANNERS: dict[str, SwitchPlanner] = {
     "switchml": switchml,
     "esa": esa,
     "geryon": geryon,
+    "p4inc-aoi": p4inc_aoi,
 }
 """By the name that a command line takes."""
 

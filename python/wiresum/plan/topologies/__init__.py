@@ -6,6 +6,7 @@ from wiresum.plan.topologies.fat_tree import fat_tree
 from wiresum.plan.topologies.goat import goat
 from wiresum.plan.topologies.ingo import ingo
 from wiresum.plan.topologies.leaf_spine import leaf_spine
+from wiresum.plan.topologies.racks import racks
 from wiresum.plan.topologies.servers import servers
 from wiresum.plan.topologies.star import star
 from wiresum.plan.topologies.stragglers import stragglers
@@ -17,6 +18,7 @@ TOPOLOGIES: dict[str, Callable[..., Topology]] = {
     "goat": goat,
     "ingo": ingo,
     "leaf-spine": leaf_spine,
+    "racks": racks,
     "servers": servers,
     "star": star,
     "stragglers": stragglers,
@@ -24,4 +26,4 @@ TOPOLOGIES: dict[str, Callable[..., Topology]] = {
 }
 """By the name that a command line takes."""
 
-__all__ = ["TOPOLOGIES", "fat_tree", "goat", "ingo", "leaf_spine", "servers", "star", "stragglers", "xagg"]
+__all__ = ["TOPOLOGIES", "fat_tree", "goat", "ingo", "leaf_spine", "racks", "servers", "star", "stragglers", "xagg"]
