@@ -1,6 +1,7 @@
 """One scenario, three answers: what flows, packets and a live run must agree on."""
 
 import json
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -29,8 +30,21 @@ rounds = {ROUNDS}
 codec = "fixed:1000"
 mtu_bytes = 1500
 """
+SLOW = f"""
+format = "wiresum-scenario/1"
+topology = "racks:worker_racks=1,hosts_per_rack=3,rate=1gbit"
+fidelity = "trains"
+[[job]]
+planner = "PLANNER"
+bytes = {BYTES}
+rounds = {ROUNDS}
+"""
+SHAPED = 0.85
+"""A shaper lets 64 kB of a megabyte pass at once."""
+EXACT = 1e-3
+"""Packets are whole, and at the end of a stream not full."""
 PACKET_BYTES = 0.02
-"""Flows leave out repeated packets and the 12 bytes that switches' packets have more."""
+"""Flows leave out repeated packets."""
 LIVE_BYTES = 0.5
 """Processes find each other over the same links, and a busy machine repeats packets."""
 
@@ -45,10 +59,6 @@ def answers(tmp_path, text, *more):
 
 def total(answer):
     return sum(link["wire_bytes"] for link in answer["links"])
-
-
-def into(answer, target):
-    return sum(link["wire_bytes"] for link in answer["links"] if link["target"] == target)
 
 
 def test_flows_and_packets_agree_on_bytes_and_packets_are_not_quicker(tmp_path):
@@ -70,11 +80,72 @@ def test_a_live_run_has_the_bytes_of_the_simulation(tmp_path):
     assert gradients < total(live) < total(given["packets"]) * (1 + LIVE_BYTES)
 
 
-def test_switch_programs_are_asked_of_two_and_the_third_says_why_not(tmp_path):
-    given = answers(tmp_path, PROGRAM)
-    assert "switch programs run in simulation only" in given["live"]["refusal"]
-    # Results are copied by switches in trains, and by whoever sums in flows: contributions are what both have.
-    assert into(given["trains"], "ps") == pytest.approx(into(given["flows"], "ps"), rel=PACKET_BYTES)
+def test_switch_programs_have_the_bytes_of_flows_on_every_link(tmp_path):
+    given = answers(tmp_path, PROGRAM, "--no-live")
+    flows, trains = (
+        {(link["link"], link["target"]): link["wire_bytes"] for link in given[name]["links"]}
+        for name in ("flows", "trains")
+    )
+    assert trains == pytest.approx(flows, rel=EXACT)
+
+
+@pytest.mark.parametrize("planner", ["p4inc-aoi", "switchml"])
+def test_switch_programs_run_live_with_the_bytes_of_the_simulation(tmp_path, planner):
+    if problem := why_no_namespaces():
+        pytest.skip(problem)
+    text = SLOW.replace("PLANNER", planner)
+    given = answers(tmp_path, text)
+    live = given["live"]
+    assert live["refusal"] is None
+    assert len(live["seconds"]) == ROUNDS
+    # At a tenth of the rates, which times do not show: as slow as the links, apart from their shapers' buckets.
+    assert any("10 times slower" in note for note in live["notes"])
+    most = max(given["flows"]["seconds"])
+    assert min(live["seconds"]) > most * SHAPED
+    assert total(given["trains"]) < total(live) < total(given["trains"]) * (1 + LIVE_BYTES)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ('planner = "ingo"', 'planner = "ingo"\nprogram = { once = true }'),
+        ("[[job]]", "[links]\nloss = 0.01\n[[job]]"),
+    ],
+    ids=["once", "loss"],
+)
+def test_what_a_testbed_of_switches_cannot_do_is_said(tmp_path, change, words):
+    given = answers(tmp_path, PROGRAM.replace(change, words, 1))
+    assert given["live"]["refusal"].endswith(("remove it", "to 0"))
+
+
+def test_a_folder_of_scenarios_is_one_table(tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.toml").write_text(PROGRAM)
+    shown = CliRunner().invoke(app, ["compare", str(tmp_path), "--no-live", "--json"])
+    assert shown.exit_code == 0, shown.output
+    asked = json.loads(shown.stdout)
+    assert [one["scenario"] for one in asked] == ["one", "two"]
+    assert all(difference["is_within"] for one in asked for difference in one["differences"])
+    assert "one" in CliRunner().invoke(app, ["compare", str(tmp_path), "--no-live"]).stdout
+
+
+def test_answers_that_are_too_far_apart_end_with_an_error(tmp_path):
+    # A timeout that is shorter than the queue sends everything twice.
+    (tmp_path / "it.toml").write_text(PROGRAM + "program = { timeout_s = 0.0001 }\n")
+    shown = CliRunner().invoke(app, ["compare", str(tmp_path), "--no-live"])
+    assert shown.exit_code == 1
+    assert "!" in shown.stdout
+
+
+def test_every_testbed_has_a_scenario_that_can_be_simulated():
+    folder = Path(__file__).parents[2] / "docs/examples/testbeds"
+    shown = CliRunner().invoke(app, ["compare", str(folder), "--no-live", "--json"])
+    assert shown.exit_code == 0, shown.output
+    asked = {one["scenario"]: one for one in json.loads(shown.stdout)}
+    assert {"star", "servers", "xagg", "goat-figure-2", "goat", "ingo-star", "ingo-ring", "ingo-mesh", "racks"} <= set(
+        asked
+    )
+    assert not [name for name, one in asked.items() for answer in one["answers"] if answer["refusal"]]
 
 
 def test_several_jobs_are_not_run_live(tmp_path):

@@ -1,14 +1,16 @@
 """`wiresum compare SCENARIO`: flows, packets and processes side by side."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import typer
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from wiresum.bench.answers import Answer
+from wiresum.bench.agreement import BYTES, FIGURES, PACKETS, SECONDS, TOLERANCES, Difference, differences
+from wiresum.bench.answers import FLOWS, LIVE, Answer
 from wiresum.bench.answers import compare as ask
 from wiresum.cli.console import err, note, out, print_json
 from wiresum.cli.options import EngineChoice
@@ -18,20 +20,24 @@ from wiresum.sim import ScenarioFile
 
 COLUMNS = ("answer", "rounds", "median", "least", "most", "to flows", "on links", "to flows ", "busiest link")
 """Seconds of a round, and their difference to those of flows; MB over all links, and likewise."""
-NARROWEST = 100
+ALL_COLUMNS = ("scenario", "flows", "packets", "", "live s", " ", "flows ", "packets ", "  ", "live MB", "   ")
+"""Median seconds of a round, then MB over all links, each with its difference to the answer before it."""
+NARROWEST = 110
 """Columns of the table where standard output is no terminal, or a narrow one."""
 
 
-def compare_answers(scenario: Path, change: Sequence[str], *, live: bool, engine: EngineChoice, as_json: bool) -> None:
-    """Asks all three, and shows what they say."""
-    changes = parse_changes(change)
+def compare_answers(path: Path, change: Sequence[str], *, live: bool, engine: EngineChoice, as_json: bool) -> None:
+    """Asks all three of a scenario, or of every scenario in a folder, and shows what they say.
 
-    def read(more: dict[str, Any]) -> ScenarioFile:
-        return ScenarioFile.read(scenario, {**changes, **more})
-
-    file = read({})
+    Raises:
+        typer.BadParameter: there is no scenario in the folder.
+        typer.Exit: answers are further apart than is known of them, in a folder.
+    """
+    if path.is_dir():
+        _compare_all(path, change, live=live, engine=engine, as_json=as_json)
+        return
     with err.status("flows, packets and processes"):
-        answers = ask(file, read, load, choose_engine(engine, loopback=False) if live else "udp", live)
+        answers = _ask(path, change, live=live, engine=engine)
     if as_json:
         print_json([answer.to_json() for answer in answers])
         return
@@ -41,6 +47,74 @@ def compare_answers(scenario: Path, change: Sequence[str], *, live: bool, engine
             out.print(f"{answer.name}: skipped: {answer.refusal}", markup=False)
         for line in answer.notes:
             note(line)
+
+
+def _ask(path: Path, change: Sequence[str], *, live: bool, engine: EngineChoice) -> list[Answer]:
+    changes = parse_changes(change)
+
+    def read(more: dict[str, Any]) -> ScenarioFile:
+        return ScenarioFile.read(path, {**changes, **more})
+
+    return ask(read({}), read, load, choose_engine(engine, loopback=False) if live else "udp", live)
+
+
+def _compare_all(folder: Path, change: Sequence[str], *, live: bool, engine: EngineChoice, as_json: bool) -> None:
+    files = sorted(folder.glob("*.toml"))
+    if not files:
+        raise typer.BadParameter(f"{folder} has no scenario; give a folder with files *.toml")
+    asked: dict[str, list[Answer]] = {}
+    for file in files:
+        with err.status(f"{file.stem}: flows, packets and processes"):
+            asked[file.stem] = _ask(file, change, live=live, engine=engine)
+    found = {name: differences(answers) for name, answers in asked.items()}
+    if as_json:
+        print_json([
+            {
+                "scenario": name,
+                "answers": [answer.to_json() for answer in answers],
+                "differences": [difference.to_json() for difference in found[name]],
+            }
+            for name, answers in asked.items()
+        ])  # fmt: skip
+    else:
+        _show_all(asked, found)
+    if any(not difference.is_within for one in found.values() for difference in one):
+        raise typer.Exit(1)
+
+
+def _show_all(asked: Mapping[str, Sequence[Answer]], found: Mapping[str, Sequence[Difference]]) -> None:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for column in ALL_COLUMNS:
+        table.add_column(column, justify="left" if column == "scenario" else "right", no_wrap=True)
+    for name, answers in asked.items():
+        table.add_row(name, *_compared(answers, found[name]))
+    Console(highlight=False, width=max(out.width, NARROWEST)).print(table)
+    for name, answers in asked.items():
+        for answer in answers:
+            if answer.refusal:
+                out.print(f"{name}, {answer.name}: skipped: {answer.refusal}", markup=False)
+    for known in TOLERANCES:
+        span = f"{known.least:+.0%} to {known.most:+.0%}"
+        note(f"{known.of}, {known.answer} to {known.against}: {span}; what is not, has a !")
+
+
+def _compared(answers: Sequence[Answer], found: Sequence[Difference]) -> list[str]:
+    """Seconds and bytes of one scenario's answers, and their differences."""
+    given = [None if answer.refusal else answer for answer in answers] + [None] * (3 - len(answers))
+    by_place = {(one.tolerance.of, one.tolerance.answer): one for one in found}
+    cells = []
+    for of, unit in ((SECONDS, 1.0), (BYTES, 1e6)):
+        for answer, kind in zip(given, (FLOWS, PACKETS, LIVE), strict=True):
+            cells.append("–" if answer is None else f"{FIGURES[of](answer) / unit:.3f}")
+            if kind != FLOWS:
+                cells.append(_share(by_place.get((of, kind))))
+    return cells
+
+
+def _share(difference: Difference | None) -> str:
+    if difference is None:
+        return "–"
+    return f"{100 * difference.share:+.1f} %{'' if difference.is_within else ' !'}"
 
 
 def _table(answers: Sequence[Answer]) -> Table:

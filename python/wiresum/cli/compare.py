@@ -26,7 +26,9 @@ before; most of a switch's memory; a round's predicted time; the proven gap; and
 def compare(
     scenario: Annotated[
         Path | None,
-        typer.Argument(metavar="[SCENARIO]", help="A TOML file: flows, packets and a live run of it, side by side"),
+        typer.Argument(
+            metavar="[SCENARIO]", help="A TOML file, or a folder of them: flows, packets and a live run, side by side"
+        ),
     ] = None,
     planners: Annotated[
         str | None, typer.Option("--planners", "-p", help=f"Separated by commas, of {', '.join(COMPARED)}")
@@ -59,6 +61,8 @@ def compare(
     Example: `wiresum compare --planners ps,krgs,goat --topology leaf-spine --model alexnet --parts 16 --workers 35`
 
     Example: `wiresum compare docs/examples/star.toml --set job.0.bytes=4000000`
+
+    Example: `wiresum compare docs/examples/testbeds`
     """
     if scenario is not None:
         if planners is not None or topology is not None:
