@@ -105,7 +105,7 @@ fn part(ways: &[Rest<'_>], after: Option<usize>, stretches: &mut Vec<Stretch>) {
 fn common(ways: &[Rest<'_>]) -> usize {
     let first = ways[0].1;
     let same = |way: &&[u32]| first.iter().zip(*way).take_while(|(a, b)| a == b).count();
-    ways.iter().map(|(_, way)| same(&way)).min().unwrap_or(0)
+    ways.iter().map(|(_, way)| same(way)).min().unwrap_or(0)
 }
 
 #[cfg(test)]
