@@ -56,7 +56,7 @@ def test_a_printed_topology_is_one_that_can_be_read(name, tmp_path):
     file.write_text(done.stdout)
     # Data centres hold more workers than a tree of one level sums.
     plannable = name not in {"fat-tree"}
-    planner = "ps" if name in {"goat", "ingo", "leaf-spine"} else "direct"
+    planner = "ps" if name in {"goat", "ingo", "leaf-spine", "racks"} else "direct"
     if plannable:
         planned = AggregationPlan.parse(wiresum("plan", str(file), "--engine", "udp", "--planner", planner).stdout)
         assert planned.planner.partition(":")[0] == planner
