@@ -154,6 +154,19 @@ impl Forwarding {
         self.down.iter().flat_map(ports)
     }
 
+    /// The same tables with neighbours named otherwise, by job; without those that get no name.
+    #[must_use]
+    pub fn renamed(&self, name: impl Fn(JobId, Neighbour) -> Option<Neighbour>) -> Self {
+        let up = |(key, next): (&UpKey, &Neighbour)| Some((*key, name(key.job, *next)?));
+        let mut down: BTreeMap<Stream, Vec<_>> = BTreeMap::new();
+        for (job, sub_model, next, behind) in self.downs() {
+            if let Some(next) = name(job, next) {
+                down.entry((job, sub_model)).or_default().push((next, behind));
+            }
+        }
+        Self { up: self.up.iter().filter_map(up).collect(), down }
+    }
+
     /// Every neighbour that packets may go to.
     pub fn neighbours(&self) -> impl Iterator<Item = Neighbour> {
         let down = self.down.values().flatten().map(|(next, _)| *next);

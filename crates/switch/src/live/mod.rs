@@ -5,11 +5,13 @@
 //! | [`parts`] | what a plan's fabric means for one site |
 //! | `notes` | hellos and their answers |
 //! | [`Station`] | a node: switch, parameter server, or both to different streams |
+//! | [`plane`] | what sums there: this process, or what carries packets by itself |
 //! | [`Session`] | a worker: collectives to datagrams and back |
 
 mod collective;
 mod notes;
 pub mod parts;
+pub mod plane;
 mod session;
 mod silence;
 mod station;

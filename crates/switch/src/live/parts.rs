@@ -7,6 +7,7 @@ use wiresum_protocol::plan::fabric::FabricStream;
 use wiresum_protocol::ways::{ANY_NODE, Site, Way, Ways};
 use wiresum_wire::{JobId, NodeId, SubModelId};
 
+use super::StationError;
 use crate::policy::PolicyName;
 use crate::{Contributors, Place, Sending, Serving};
 
@@ -32,6 +33,18 @@ pub fn policy(plan: &Plan) -> Option<PolicyName> {
 pub fn room(plan: &Plan, node: NodeId) -> Option<Room> {
     let slots = plan.fabric.as_ref()?.slots(node)?;
     Some(Room { policy: policy(plan)?, slots, values: plan.job.values_per_packet.into() })
+}
+
+/// What a switch needs for all jobs of its plans: it has one program. `None` if it only forwards.
+///
+/// # Errors
+/// [`StationError::Programs`] if they want different ones.
+pub fn common_room(plans: &[Plan], node: NodeId) -> Result<Option<Room>, StationError> {
+    let rooms: Vec<Room> = plans.iter().filter_map(|plan| room(plan, node)).collect();
+    if rooms.windows(2).any(|pair| pair[0] != pair[1]) {
+        return Err(StationError::Programs(node));
+    }
+    Ok(rooms.first().copied())
 }
 
 /// The streams that a switch sums.

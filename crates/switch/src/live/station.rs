@@ -10,11 +10,12 @@ use wiresum_wire::control::RefusalReason;
 use wiresum_wire::{JobId, JobKey, Kind, NodeId, SubModelId};
 
 use super::notes::Note;
-use super::parts::{self, Room};
-use crate::rmt::{Misfit, Profile};
+use super::parts;
+use super::plane::{DataPlane, Here, PlaneError};
+use crate::rmt::Misfit;
 use crate::{
-    Contributors, Counters, Egress, Forwarding, MAX_WORKERS, Neighbour, Outcome, Packet,
-    ParameterServer, PlaceError, Serving, Switch, Values, Verdict, wire,
+    Contributors, Egress, Forwarding, MAX_WORKERS, Neighbour, Outcome, Packet, ParameterServer,
+    Serving, Values, Verdict, wire,
 };
 
 /// Why a node cannot serve its plans.
@@ -33,9 +34,9 @@ pub enum StationError {
     /// The program does not fit.
     #[error(transparent)]
     Misfit(#[from] Misfit),
-    /// A stream does not fit.
+    /// A stream does not fit, or what sums here refuses it.
     #[error(transparent)]
-    Place(#[from] PlaceError),
+    Plane(#[from] PlaneError),
     /// A way leads nowhere.
     #[error(transparent)]
     Way(#[from] WayError),
@@ -59,35 +60,53 @@ struct Job {
 pub struct Station {
     node: NodeId,
     jobs: BTreeMap<JobId, Job>,
-    switch: Option<Switch<Values>>,
+    plane: Box<dyn DataPlane>,
     server: ParameterServer<Values>,
     forwarding: Forwarding,
     /// Contributions that came, by stream.
     arrived: BTreeMap<(JobId, SubModelId), u64>,
     /// Contributions that left, by stream.
     departed: BTreeMap<(JobId, SubModelId), u64>,
+    /// Packets of values that came to the station.
+    handled: u64,
     malformed: u64,
     foreign: u64,
     unrouted: u64,
+    /// Why something was left undone that cannot be told its sender.
+    problem: Option<String>,
 }
 
 impl Station {
-    /// The node of some plans, with memory for all of them.
+    /// The node of some plans, with memory for all of them in this process.
     ///
     /// # Errors
     /// [`StationError`].
     pub fn new(plans: &[Plan], node: NodeId) -> Result<Self, StationError> {
+        Self::over(Box::new(Here::new(plans, node)?), plans, node)
+    }
+
+    /// The node of some plans, over what sums there.
+    ///
+    /// # Errors
+    /// [`StationError`].
+    pub fn over(
+        plane: Box<dyn DataPlane>,
+        plans: &[Plan],
+        node: NodeId,
+    ) -> Result<Self, StationError> {
         let mut station = Self {
             node,
             jobs: BTreeMap::new(),
-            switch: switch(plans, node)?,
+            plane,
             server: ParameterServer::default(),
             forwarding: Forwarding::default(),
             arrived: BTreeMap::new(),
             departed: BTreeMap::new(),
+            handled: 0,
             malformed: 0,
             foreign: 0,
             unrouted: 0,
+            problem: None,
         };
         plans.iter().try_for_each(|plan| station.add(plan))?;
         Ok(station)
@@ -112,18 +131,13 @@ impl Station {
             servings: parts::servings(plan, self.node),
         };
         self.jobs.insert(id, job);
-        self.install(id)
+        Ok(self.install(id, None)?)
     }
 
-    /// Puts a job's streams, empty, where they are summed.
-    fn install(&mut self, id: JobId) -> Result<(), StationError> {
+    /// Puts a job's streams, empty, where they are summed. It runs if it has a key.
+    fn install(&mut self, id: JobId, key: Option<JobKey>) -> Result<(), PlaneError> {
         let job = &self.jobs[&id];
-        if let Some(switch) = &mut self.switch {
-            switch.remove(id);
-            for place in parts::places(&job.plan, self.node) {
-                switch.install(place)?;
-            }
-        }
+        self.plane.install(id, &parts::places(&job.plan, self.node), key)?;
         job.servings.iter().for_each(|serving| self.server.serve(*serving));
         Ok(())
     }
@@ -138,10 +152,21 @@ impl Station {
         match wire::parse(datagram) {
             Ok((key, packet)) => self.pass(key, packet, &mut send),
             Err(_) => match Note::parse(datagram) {
-                Some(note) if note.kind == Kind::Hello => self.greet(source, &note, &mut send),
-                Some(note) => self.hand_back(&note, &mut send),
+                Some(note) => self.hear(source, &note, &mut send),
                 None => self.malformed += 1,
             },
+        }
+    }
+
+    /// Deals with a note. Whom the plane cannot exchange packets with gets no answer, so that nobody joins in vain.
+    fn hear(&mut self, source: SocketAddr, note: &Note, send: &mut impl FnMut(SocketAddr, &[u8])) {
+        if let Err(error) = self.plane.meet(source) {
+            self.foreign += 1;
+            self.problem = Some(format!("a hello or an answer from {source} is ignored: {error}"));
+        } else if note.kind == Kind::Hello {
+            self.greet(source, note, send);
+        } else {
+            self.hand_back(note, send);
         }
     }
 
@@ -151,6 +176,7 @@ impl Station {
         mut packet: Packet<Values>,
         send: &mut impl FnMut(SocketAddr, &[u8]),
     ) {
+        self.handled += 1;
         let job = self.jobs.get(&packet.job);
         if job.is_none_or(|job| job.incarnation.is_none() || job.key != key) {
             self.foreign += 1;
@@ -177,18 +203,14 @@ impl Station {
         }
     }
 
-    /// What a switch or server does with a packet: the seam at which another data plane takes its place.
+    /// What the server or the switch here does with a packet.
     fn sum(&mut self, packet: &mut Packet<Values>) -> Outcome {
         let is_served = |s: &Serving| (s.job, s.sub_model) == (packet.job, packet.sub_model);
         let is_up = packet.kind == Kind::Contribution;
         if is_up && self.jobs[&packet.job].servings.iter().any(is_served) {
             return self.server.handle(packet);
         }
-        match &mut self.switch {
-            Some(switch) => switch.handle(packet),
-            None if is_up => Outcome { verdict: Verdict::Passed, egress: Egress::Up },
-            None => Outcome { verdict: Verdict::Passed, egress: Egress::Down },
-        }
+        self.plane.handle(packet)
     }
 
     fn send_on(
@@ -208,9 +230,10 @@ impl Station {
 
     /// Answers a hello, and hands it on if it is the first of its attempt.
     fn greet(&mut self, source: SocketAddr, note: &Note, send: &mut impl FnMut(SocketAddr, &[u8])) {
-        if let Err(reason) = self.admit(note) {
-            send(source, &note.refusal(self.node, reason).emit());
-            return;
+        match self.admit(note) {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(reason) => return send(source, &note.refusal(self.node, reason).emit()),
         }
         let held = self.server.held(note.job, note.sub_model, note.fragment);
         let Some(job) = self.jobs.get_mut(&note.job) else { return };
@@ -227,8 +250,8 @@ impl Station {
         }
     }
 
-    /// Whether a worker takes part. A newer incarnation begins with nothing summed.
-    fn admit(&mut self, note: &Note) -> Result<(), RefusalReason> {
+    /// Whether a worker takes part: `false` while the job cannot begin here, of which its sender is to hear nothing.
+    fn admit(&mut self, note: &Note) -> Result<bool, RefusalReason> {
         let job = self.jobs.get_mut(&note.job).ok_or(RefusalReason::UnknownJob)?;
         if note.secret() != job.plan.secret() {
             return Err(RefusalReason::WrongSecret);
@@ -243,15 +266,21 @@ impl Station {
         if job.incarnation.is_some_and(|current| current > incarnation) {
             return Err(RefusalReason::Superseded);
         }
-        if job.incarnation != Some(incarnation) {
-            job.incarnation = Some(incarnation);
-            job.key = job.plan.job_key(incarnation);
-            job.known = Contributors::NONE;
-            job.back.fill(None);
-            // It fitted before.
-            let _ = self.install(note.job);
+        Ok(job.incarnation == Some(incarnation) || self.begin(note.job, incarnation))
+    }
+
+    /// A newer incarnation begins with nothing summed.
+    fn begin(&mut self, id: JobId, incarnation: u64) -> bool {
+        let Some(job) = self.jobs.get_mut(&id) else { return false };
+        let key = job.plan.job_key(incarnation);
+        (job.incarnation, job.key, job.known) = (None, key, Contributors::NONE);
+        job.back.fill(None);
+        if let Err(error) = self.install(id, Some(key)) {
+            self.problem = Some(format!("job {id} does not begin: {error}"));
+            return false;
         }
-        Ok(())
+        self.jobs.entry(id).and_modify(|job| job.incarnation = Some(incarnation));
+        true
     }
 
     /// An answer on its way to a worker goes where that one's last hello came from.
@@ -269,36 +298,43 @@ impl Station {
         self.jobs.len()
     }
 
-    /// Bytes of values that its slots and entries may hold.
+    /// Bytes that its slots and entries may hold.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        let room = self.jobs.values().find_map(|job| parts::room(&job.plan, self.node));
-        let slots = room.map_or(0, |room| room.slots as usize * room.values as usize * 4);
         let entries = |job: &Job| {
             let windows = job.servings.iter().map(|s| 2 * s.window.next_power_of_two() as usize);
             windows.sum::<usize>() * usize::from(job.plan.job.values_per_packet) * 4
         };
-        slots + self.jobs.values().map(entries).sum::<usize>()
+        self.plane.memory_bytes() + self.jobs.values().map(entries).sum::<usize>()
     }
 
-    /// Datagrams by fate, at the switch and the server together, and those that met none.
+    /// Packets by fate, at the switch and the server together, and those that met none; `through_process` of them came to the station.
     #[must_use]
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
-        let of_switch = self.switch.as_ref().map(|switch| *switch.counters());
-        let of_switch = of_switch.unwrap_or_default();
-        let of = |counters: &Counters, verdict| counters.get(verdict);
-        let verdicts = Verdict::ALL.map(|verdict| {
-            (verdict.name(), of(&of_switch, verdict) + of(self.server.counters(), verdict))
-        });
+        let of_server =
+            Verdict::ALL.map(|verdict| (verdict.name(), self.server.counters().get(verdict)));
         let others = [
             ("malformed", self.malformed),
             ("strangers", self.foreign),
             ("unrouted", self.unrouted),
+            ("through_process", self.handled),
         ];
-        verdicts.into_iter().chain(others).collect()
+        let mut sums = self.plane.counters();
+        for (name, count) in of_server.into_iter().chain(others) {
+            match sums.iter_mut().find(|(other, _)| *other == name) {
+                Some((_, sum)) => *sum += count,
+                None => sums.push((name, count)),
+            }
+        }
+        sums
     }
 
-    /// Contributions of each stream that came, and that left upwards.
+    /// What it could not do since it was last asked, for the log.
+    pub fn take_problem(&mut self) -> Option<String> {
+        self.problem.take()
+    }
+
+    /// Contributions of each stream that came to the station, and that it sent upwards.
     #[must_use]
     pub fn streams(&self) -> Vec<(JobId, SubModelId, u64, u64)> {
         let left = |stream| self.departed.get(stream).copied().unwrap_or(0);
@@ -307,17 +343,6 @@ impl Station {
             .map(|(stream, came)| (stream.0, stream.1, *came, left(stream)))
             .collect()
     }
-}
-
-/// One program for all jobs of a switch.
-fn switch(plans: &[Plan], node: NodeId) -> Result<Option<Switch<Values>>, StationError> {
-    let rooms: Vec<Room> = plans.iter().filter_map(|plan| parts::room(plan, node)).collect();
-    let Some(&first) = rooms.first() else { return Ok(None) };
-    if rooms.iter().any(|room| *room != first) {
-        return Err(StationError::Programs(node));
-    }
-    let Room { policy, slots, values } = first;
-    Ok(Some(Switch::new(node, policy, slots, values, &Profile::UNLIMITED)?))
 }
 
 /// Neighbours of a node on a worker's ways, away from the worker.
