@@ -25,15 +25,11 @@ static __always_inline int is_of_member(struct arrival *arrival) {
 
 /* Notes how to answer the sender. */
 static __always_inline int note_hearing(struct xdp_md *ctx, const struct packet *packet) {
-    struct ethhdr *ethernet = (void *)(long)ctx->data;
     struct endpoint source = packet->source;
-    struct hearing hearing = {.local = packet->local, .ifindex = ctx->ingress_ifindex};
-    if ((void *)(ethernet + 1) > packet->end)
+    struct hearing hearing = {};
+    if (read_hearing(ctx, packet, &hearing))
         return -1;
     source.any_address = source.reserved = 0;
-    hearing.local.any_address = hearing.local.reserved = 0;
-    __builtin_memcpy(hearing.peer_mac, ethernet->h_source, ETH_ALEN);
-    __builtin_memcpy(hearing.local_mac, ethernet->h_dest, ETH_ALEN);
     bpf_map_update_elem(&heard, &source, &hearing, BPF_ANY);
     return 0;
 }

@@ -80,7 +80,7 @@ static __always_inline void *pinned(void *pointer) {
 
 _Static_assert(OFFSETS + WIRESUM_BLOCK_LEN > WIRESUM_MAX_PAYLOAD, "every block has an offset");
 
-enum parsed { NOT_OURS, ILL_FORMED, WELL_FORMED };
+enum parsed { NOT_OURS, ILL_FORMED, WELL_FORMED, NOTE };
 
 struct packet {
     struct wiresum_header *header;

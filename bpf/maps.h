@@ -57,14 +57,6 @@ struct job {
     __u32 running;
 };
 
-/* How a peer was heard: what a reply needs. */
-struct hearing {
-    struct endpoint local;
-    __u32 ifindex;
-    __u8 peer_mac[ETH_ALEN];
-    __u8 local_mac[ETH_ALEN];
-};
-
 struct entry {
     __u32 lock; /* 1: taken; see lock.h */
     __u32 job_key;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Whom packets are sent to. */
+/* Whom packets are sent to, and how that is learnt. */
 #ifndef WIRESUM_PEER_H
 #define WIRESUM_PEER_H
 
@@ -20,5 +20,27 @@ struct peer {
                         */
     __u8 frame[V6_FRAME_LEN]; /* Ethernet, IP and UDP headers; lengths and checksums are zero */
 };
+
+/* How a peer was heard: what a reply needs. */
+struct hearing {
+    struct endpoint local;
+    __u32 ifindex;
+    __u8 peer_mac[ETH_ALEN];
+    __u8 local_mac[ETH_ALEN];
+};
+
+/* How the sender of a packet was heard; fails if it has no Ethernet header. */
+static __always_inline int read_hearing(struct xdp_md *ctx, const struct packet *packet,
+                                        struct hearing *hearing) {
+    struct ethhdr *ethernet = (void *)(long)ctx->data;
+    if ((void *)(ethernet + 1) > packet->end)
+        return -1;
+    hearing->local = packet->local;
+    hearing->local.any_address = hearing->local.reserved = 0;
+    hearing->ifindex = ctx->ingress_ifindex;
+    __builtin_memcpy(hearing->peer_mac, ethernet->h_source, ETH_ALEN);
+    __builtin_memcpy(hearing->local_mac, ethernet->h_dest, ETH_ALEN);
+    return 0;
+}
 
 #endif

@@ -31,9 +31,10 @@ enum verdict {
     SUPERSEDED, /* a server's, as is the next one */
     FOREIGN,
     MALFORMED,
-    DAMAGED, /* the check does not match */
-    LOST,    /* the slot's lock was not to be had, or the frame could not be made longer */
-    ASTRAY,  /* beside its verdict: no way leads on from here, so it was dropped */
+    DAMAGED,  /* the check does not match */
+    LOST,     /* the slot's lock was not to be had, or the frame could not be made longer */
+    ASTRAY,   /* beside its verdict: no way leads on from here, so it was dropped */
+    STRANGER, /* of no job that runs, or of nobody who is next to this switch */
     VERDICTS
 };
 
@@ -95,6 +96,15 @@ static __always_inline int is_well_formed(struct packet *packet, __u32 datagram_
            datagram_len == WIRESUM_HEADER_LEN + WIRESUM_SWITCH_HEADER_LEN + packet->payload_len;
 }
 
+/* Whether it is a hello or an answer to one, which are the station's: it reads them whole. */
+static __always_inline int is_note(const struct wiresum_header *header, __u32 datagram_len) {
+    __u8 kind = header->kind;
+    return get16(&header->magic) == WIRESUM_MAGIC && header->version == WIRESUM_VERSION &&
+           (kind == WIRESUM_KIND_HELLO || kind == WIRESUM_KIND_WELCOME || kind == WIRESUM_KIND_REFUSAL) &&
+           !(get16(&header->flags) & WIRESUM_FLAG_SWITCHED) &&
+           datagram_len == WIRESUM_HEADER_LEN + 4 * WIRESUM_HELLO_WORDS;
+}
+
 /* Fills `packet`, unless the frame is not for this switch. */
 static __always_inline enum parsed parse(struct xdp_md *ctx, struct packet *packet) {
     struct udphdr *udp = find_udp(ctx, packet);
@@ -107,7 +117,11 @@ static __always_inline enum parsed parse(struct xdp_md *ctx, struct packet *pack
     packet->header = (void *)(udp + 1);
     packet->payload = switch_header(packet->header) + 1;
     __u32 datagram_len = bpf_ntohs(udp->len) - sizeof(*udp);
-    if (packet->payload > packet->end || !is_well_formed(packet, datagram_len))
+    if (packet->payload > packet->end)
+        return ILL_FORMED;
+    if (is_note(packet->header, datagram_len))
+        return NOTE;
+    if (!is_well_formed(packet, datagram_len))
         return ILL_FORMED;
     /* The least packet is longer than Ethernet's least frame, so nothing may follow it. */
     void *payload_end = packet->payload + packet->payload_len;

@@ -6,8 +6,6 @@
 #include "../address.h"
 #include "arrival.h"
 
-/* Neighbours of one switch, each on an interface of its own. */
-#define MAX_NEIGHBOURS 64
 /* Streams that are forwarded, summed here or not. */
 #define MAX_FORWARDED 256
 /* Ways up: at most one for each stream, address and worker. */
@@ -63,7 +61,8 @@ struct {
 /* By group: the interfaces of a stream's neighbours. */
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
-    __uint(max_entries, MAX_FORWARDED);
+    __uint(max_entries,
+           MAX_FORWARDED + 1); /* the last is nobody's: replacing it waits for running programs */
     __uint(key_size, sizeof(__u32));
     __array(
         values, struct {

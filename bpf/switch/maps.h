@@ -5,9 +5,13 @@
 #define WIRESUM_SWITCH_MAPS_H
 
 #include "../config.h"
+#include "../peer.h"
 
-/* Streams of one switch: few enough to be searched linearly. */
+/* Streams of one switch, and jobs: few enough to be searched linearly. */
 #define MAX_PLACES 64
+#define MAX_JOBS 16
+/* Neighbours of one switch, each on an interface of its own. */
+#define MAX_NEIGHBOURS 64
 
 struct switch_config {
     __u32 payload_len; /* of the longest packet that is summed here */
@@ -34,15 +38,32 @@ struct place {
 /* Key of a place in use: that of a free one, 0, matches no packet. */
 #define PLACE_KEY(job, sub_model) (1ULL << 32 | (__u32)(job) << 16 | (sub_model))
 
+/* A job, in the incarnation that runs. */
+struct running {
+    __u32 key;
+    __u16 job;
+    __u16 is_running;
+};
+
 struct table {
     __u32 place_count; /* one more than the last in use */
     __u32 endpoint_count;
     struct endpoint endpoints[MAX_ENDPOINTS];
+    struct running jobs[MAX_JOBS];
     __u64 keys[MAX_PLACES];
     struct place places[MAX_PLACES];
 };
 
 struct table table SEC(".data.table");
+
+/* By address: who is next to this switch, as its plans say, and how they were heard; by no interface before
+ * they were. */
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, MAX_NEIGHBOURS);
+    __type(key, struct endpoint);
+    __type(value, struct hearing);
+} acquaintances SEC(".maps");
 
 /* The registers of spec/switch.md, those of all policies, in one cache line, and what is known of the values.
  * Values beyond their length are zero. */

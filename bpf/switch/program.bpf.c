@@ -3,6 +3,7 @@
 // spec/switch.md, and must be what crates/switch does. One object for each policy, which the build names.
 #include POLICY
 
+#include "admission.h"
 #include "deposit.h"
 #include "forget.h"
 #include "forward.h"
@@ -128,20 +129,30 @@ static __always_inline int judge_packet(struct xdp_md *ctx) {
 
 SEC("xdp") int judge(struct xdp_md *ctx) { return judge_packet(ctx); }
 
-/* Deals with a packet, and sends on what is left of it. */
+/* Deals with a packet, and sends on what is left of it. What nothing was done with and no way leads on for is
+ * the station's, which may be the server that completes the stream's sums. */
 SEC("xdp") int forward_packet(struct xdp_md *ctx) {
     struct arrival arrival = {};
     enum parsed form = parse(ctx, &arrival.packet);
     if (form == NOT_OURS)
         return XDP_PASS;
+    if (form == NOTE)
+        return take_note(ctx, &arrival.packet);
+    if (form == WELL_FORMED && !is_admitted(&arrival.packet)) {
+        count(STRANGER);
+        return XDP_DROP;
+    }
     __u32 frame_len = arrival.packet.frame_len;
     struct fate fate = form == WELL_FORMED ? handle(ctx, &arrival) : absorb(MALFORMED);
     count(fate.verdict);
     if (fate.egress == ABSORBED)
         return XDP_DROP;
     int action = fate.egress == UP ? send_up(ctx, frame_len) : send_down(ctx, frame_len);
-    if (action == XDP_DROP)
-        count(ASTRAY);
+    if (action != XDP_DROP)
+        return action;
+    if (fate.egress == UP && fate.verdict == PASSED)
+        return XDP_PASS;
+    count(ASTRAY);
     return action;
 }
 

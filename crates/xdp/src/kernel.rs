@@ -298,6 +298,18 @@ pub fn interface_index(name: &str) -> Result<u32, XdpError> {
     }
 }
 
+/// The name of a network interface of this namespace, or its number where it has gone.
+pub fn interface_name(index: u32) -> String {
+    let mut name = [0u8; libc::IF_NAMESIZE];
+    // SAFETY: the buffer has the length that the call asks for.
+    let found = unsafe { libc::if_indextoname(index, name.as_mut_ptr().cast()) };
+    let text = std::ffi::CStr::from_bytes_until_nul(&name).map(|name| name.to_string_lossy());
+    match text {
+        Ok(text) if !found.is_null() => text.into_owned(),
+        _ => format!("number {index}"),
+    }
+}
+
 /// Attaches a program for as long as the returned descriptor is open.
 pub fn link(
     program: BorrowedFd<'_>,

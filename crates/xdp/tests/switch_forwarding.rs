@@ -6,20 +6,24 @@ mod support;
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::net::{SocketAddr, SocketAddrV4, UdpSocket};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use support::namespaces::{Namespace, namespaces_work};
 use support::switches::{Wild, addresses, key_of, load, load_at};
-use support::{XDP_DROP, XDP_REDIRECT, bpf_is_here, check_frame, setting};
+use support::{XDP_DROP, XDP_PASS, XDP_REDIRECT, bpf_is_here, check_frame, setting};
 use wiresum_switch::policy::PolicyName;
 use wiresum_switch::random_traffic::RandomTraffic;
 use wiresum_switch::{
     ANY_NODE, Contributors, Egress, Forwarding, Hop, Leg, Neighbour, Packet, Site, Switch, Values,
-    Way, Ways, wire,
+    Verdict, Way, Ways, wire,
 };
-use wiresum_wire::{Flags, FragmentId, JobId, JobKey, Kind, NodeId, Round, SubModelId};
+use wiresum_wire::{
+    Flags, FragmentId, Header, JobId, JobKey, Kind, LaneType, MAGIC, NodeId, Round, SubModelId,
+    VERSION, seal,
+};
 use wiresum_xdp::frames::{LOCAL_MAC, PEER_MAC, udp_frame};
-use wiresum_xdp::{AttachMode, Reach, SwitchProgram, XdpError, attach_pass_program};
+use wiresum_xdp::{AttachMode, Fate, Reach, SwitchProgram, XdpError, attach_pass_program};
+use zerocopy::{FromZeros, IntoBytes};
 
 const NODE: NodeId = NodeId(1);
 const PARENT: NodeId = NodeId(2);
@@ -101,6 +105,7 @@ struct Pair {
     reference: Switch<Values>,
     forwarding: Forwarding,
     links: Links,
+    jobs: Vec<JobId>,
 }
 
 impl Pair {
@@ -118,7 +123,13 @@ impl Pair {
             links.tell(&mut program);
             program.forward(&forwarding).expect("every neighbour is known");
         });
-        Self { program, reference: traffic.switch(), forwarding, links }
+        let SocketAddr::V4(source) = addresses().1 else { unreachable!("an address of IPv4") };
+        program.expect(source).expect("room for one");
+        for place in traffic.places() {
+            program.run(place.job, key_of(place.job)).expect("room for its jobs");
+        }
+        let jobs = traffic.places().iter().map(|place| place.job).collect();
+        Self { program, reference: traffic.switch(), forwarding, links, jobs }
     }
 
     fn feed(&mut self, datagram: &[u8], at: &str) {
@@ -141,8 +152,16 @@ impl Pair {
                 assert_eq!(action, XDP_REDIRECT, "{at}");
                 self.compare_copies(&frame, key, packet, at);
             }
+            // What nothing was done with may be the station's; jobs that do not run are strangers.
+            (Egress::Up, None) if outcome.verdict == Verdict::Passed && self.runs(job) => {
+                assert_eq!(action, XDP_PASS, "{at}");
+            }
             _ => assert_eq!(action, XDP_DROP, "{at}"),
         }
+    }
+
+    fn runs(&self, job: JobId) -> bool {
+        self.jobs.contains(&job)
     }
 
     fn is_forwarded(&self, packet: &Packet<Values>) -> bool {
@@ -247,6 +266,19 @@ impl Network {
         Self { switch, sockets, _hosts: hosts, links }
     }
 
+    /// Everyone says hello, from which the program learns how they are reached; of someone who has not, it says so.
+    fn introduce(&self, program: &mut SwitchProgram) {
+        for (neighbour, reach) in &self.links {
+            program.expect(reach.address).expect("room for four");
+            let early = program.meet(*neighbour, reach.address);
+            assert!(matches!(early, Err(XdpError::NotHeard(_))), "{early:?}");
+            self.send(neighbour.site, &hello());
+            let meets = || program.meet(*neighbour, reach.address).is_ok();
+            assert!(comes_true(meets), "no hello from {neighbour:?}");
+            assert!(!program.meet(*neighbour, reach.address).expect("it was heard"), "as before");
+        }
+    }
+
     fn send(&self, from: Site, datagram: &[u8]) {
         self.sockets[&from].send(datagram).expect("the link is up");
     }
@@ -291,18 +323,56 @@ fn a_sum_goes_up_and_its_result_down_over_real_links() {
     streams.of.push(Way { worker: 2, legs: vec![Leg { node: ANY_NODE, hops: vec![own, above] }] });
     let forwarding = Forwarding::of(Site::Node(NODE), &[streams]).expect("ways that lead there");
     let place = RandomTraffic::new(PolicyName::Hash, false, 0).places()[0];
-    let anywhere = "0.0.0.0:5747".parse().expect("an address");
+    let anywhere: SocketAddrV4 = "0.0.0.0:5747".parse().expect("an address");
     let mut program = load_at(anywhere, NODE, PolicyName::Hash, place.slots, 8, &[place]);
-    network.switch.enter(|| {
-        for (neighbour, reach) in &network.links {
-            program.set_neighbour(*neighbour, reach).expect("an interface of its own");
+    // Hellos go on to a socket, as they do to a station's; without, the kernel would refuse them aloud.
+    let _station = network.switch.enter(|| {
+        let station = UdpSocket::bind(anywhere).expect("a port of its own");
+        for (_, reach) in &network.links {
             program.attach(&reach.interface, AttachMode::Native).expect("veth has native XDP");
         }
+        network.introduce(&mut program);
         program.forward(&forwarding).expect("every neighbour is known");
+        station
     });
+    program.run(job, key_of(job)).expect("the first job");
     for position in 0..50 {
         one_round(&network, position);
     }
+    let strangers = [(JobId(1), JobKey(1)), (JobId(2), key_of(JobId(2)))];
+    for (id, key) in strangers {
+        let mut packet = contribution(0, 50);
+        packet.job = id;
+        network.send(Site::Worker(0), &wire::emit(&packet, key));
+    }
+    let is_counted = || program.counter(Fate::Stranger).expect("a counter") == 2;
+    assert!(comes_true(is_counted), "another incarnation and a job that does not run");
+    program.stop(job).expect("it runs");
+    network.send(Site::Worker(0), &wire::emit(&contribution(0, 50), key_of(job)));
+    let is_counted = || program.counter(Fate::Stranger).expect("a counter") == 3;
+    assert!(comes_true(is_counted), "a job that runs no more");
+}
+
+/// Whether something is so before patience ends.
+fn comes_true(mut is_so: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + PATIENCE;
+    while Instant::now() < end {
+        if is_so() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    false
+}
+
+/// As a worker's, as far as a switch looks at it.
+fn hello() -> Vec<u8> {
+    let payload = [0; 4 * wiresum_wire::control::hello::WORDS];
+    let mut header = Header::new_zeroed();
+    (header.magic, header.version) = (MAGIC.into(), VERSION);
+    (header.kind, header.value_count) = (Kind::Hello as u8, (payload.len() as u16 / 4).into());
+    seal(&mut header, LaneType::I32Be.sum(&payload));
+    [header.as_bytes(), &payload].concat()
 }
 
 fn one_round(network: &Network, position: u32) {

@@ -15,13 +15,15 @@ pub enum Fate {
     Lost,
     /// Beside its row: no way leads on from here; dropped.
     Astray,
+    /// Of no job that runs, or of nobody who is next to the switch; dropped.
+    Stranger,
 }
 
 impl Fate {
     /// Every fate, as the program numbers them.
     pub fn all() -> impl Iterator<Item = Self> {
         let handled = Verdict::ALL.into_iter().map(Self::Handled);
-        handled.chain([Self::Malformed, Self::Damaged, Self::Lost, Self::Astray])
+        handled.chain([Self::Malformed, Self::Damaged, Self::Lost, Self::Astray, Self::Stranger])
     }
 
     /// Its name in metrics.
@@ -33,6 +35,7 @@ impl Fate {
             Self::Damaged => "damaged",
             Self::Lost => "lost",
             Self::Astray => "astray",
+            Self::Stranger => "strangers",
         }
     }
 

@@ -58,21 +58,29 @@ impl SwitchProgram {
     /// # Errors
     /// [`XdpError::NoInterface`], [`XdpError::SharedInterface`], [`XdpError::TooMany`], or the kernel's refusal.
     pub fn set_neighbour(&mut self, neighbour: Neighbour, reach: &Reach) -> Result<(), XdpError> {
-        let ifindex = kernel::interface_index(&reach.interface)?;
-        let known = &self.tables.neighbours;
+        let hearing = Hearing {
+            local: Endpoint::from(SocketAddr::V4(reach.local)),
+            ifindex: kernel::interface_index(&reach.interface)?,
+            peer_mac: reach.mac,
+            local_mac: reach.local_mac,
+        };
+        self.reach(neighbour, reach.address, &hearing)
+    }
+
+    /// Sends to a neighbour the way that it was heard.
+    pub(super) fn reach(
+        &mut self,
+        neighbour: Neighbour,
+        address: SocketAddrV4,
+        hearing: &Hearing,
+    ) -> Result<(), XdpError> {
+        let (known, ifindex) = (&self.tables.neighbours, hearing.ifindex);
         if known.iter().any(|(other, (_, taken))| *other != neighbour && *taken == ifindex) {
-            return Err(XdpError::SharedInterface(reach.interface.clone()));
+            return Err(XdpError::SharedInterface(kernel::interface_name(ifindex)));
         }
         let index = known.get(&neighbour).map_or(known.len() as u32, |(index, _)| *index);
         limit("neighbours of a switch", index as usize + 1, MAX_NEIGHBOURS)?;
-        let (peer_mac, local_mac) = (reach.mac, reach.local_mac);
-        let hearing = Hearing {
-            local: Endpoint::from(SocketAddr::V4(reach.local)),
-            ifindex,
-            peer_mac,
-            local_mac,
-        };
-        let peer = peers::peer(reach.address.into(), JobKey(0), &hearing);
+        let peer = peers::peer(address.into(), JobKey(0), hearing);
         self.kernel.put("neighbours", &index, &peer)?;
         self.tables.neighbours.insert(neighbour, (index, ifindex));
         Ok(())
@@ -205,6 +213,6 @@ fn make_group(kernel: &Kernel, down: &Down) -> Result<MapHandle, XdpError> {
     Ok(group)
 }
 
-fn limit(what: &'static str, have: usize, most: usize) -> Result<(), XdpError> {
+pub(super) fn limit(what: &'static str, have: usize, most: usize) -> Result<(), XdpError> {
     if have <= most { Ok(()) } else { Err(XdpError::TooMany { what, have, most }) }
 }

@@ -8,6 +8,8 @@ use crate::layout::{Endpoint, MAX_ENDPOINTS};
 
 /// Streams of one switch.
 pub const MAX_PLACES: usize = 64;
+/// Jobs of one switch.
+pub const MAX_JOBS: usize = 16;
 /// Counters of one CPU.
 pub const VERDICT_RANGE: usize = 32;
 
@@ -53,6 +55,15 @@ impl From<&Place> for PlaceEntry {
     }
 }
 
+/// A job, in the incarnation that runs.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Running {
+    pub key: u32,
+    pub job: u16,
+    pub is_running: u16,
+}
+
 /// The table of streams.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
@@ -60,6 +71,7 @@ pub struct TableEntry {
     pub place_count: u32,
     pub endpoint_count: u32,
     pub endpoints: [Endpoint; MAX_ENDPOINTS],
+    pub jobs: [Running; MAX_JOBS],
     pub keys: [u64; MAX_PLACES],
     pub places: [PlaceEntry; MAX_PLACES],
 }
@@ -108,6 +120,8 @@ impl Slot {
 pub const MAX_NEIGHBOURS: usize = 64;
 /// Streams that are forwarded.
 pub const MAX_FORWARDED: usize = 256;
+/// The broadcast group that no stream has.
+pub const SPARE_GROUP: u32 = MAX_FORWARDED as u32;
 /// In place of a worker: anyone of whom nothing else is known.
 pub const ANY_WORKER: u16 = u16::MAX;
 

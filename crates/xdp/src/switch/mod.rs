@@ -1,10 +1,12 @@
 //! A switch in the kernel: one of the policies of `crates/switch`, in `bpf/switch`, which is compiled once for each.
 
+mod admission;
 mod fate;
 mod forwarding;
 mod layout;
 
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{SocketAddr, SocketAddrV4};
 use std::os::fd::OwnedFd;
 
 use libbpf_rs::{MapCore, MapFlags};
@@ -15,10 +17,12 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use crate::engine::XdpAggregator;
 use crate::kernel::{self, Image, Kernel};
-use crate::layout::{Config, Endpoint, MAX_ENDPOINTS, stream_key};
+use crate::layout::{Config, Endpoint, Hearing, MAX_ENDPOINTS, stream_key};
 use crate::test_run::TestRun;
 use crate::{SwitchOptions, XdpError};
-use layout::{Forgetting, MAX_PLACES, PlaceEntry, Slot, SwitchConfig, TableEntry, Tally};
+use layout::{
+    Forgetting, MAX_PLACES, PlaceEntry, Slot, SwitchConfig, TableEntry, Tally, VERDICT_RANGE,
+};
 
 pub use fate::{Fate, Judgement};
 pub use forwarding::Reach;
@@ -56,6 +60,8 @@ pub struct SwitchProgram {
     streams: Table,
     table: TableEntry,
     tables: forwarding::Tables,
+    expected: BTreeSet<SocketAddrV4>,
+    met: BTreeMap<SocketAddrV4, Hearing>,
     links: Vec<OwnedFd>,
 }
 
@@ -92,8 +98,8 @@ impl SwitchProgram {
         const { assert!(MAX_ENDPOINTS >= 1) };
         let kernel = load(image, &options, &table)?;
         let streams = Table::new(options.slots, MAX_PLACES);
-        let tables = forwarding::Tables::default();
-        Ok(Self { kernel, options, streams, table, tables, links: Vec::new() })
+        let (tables, expected, met) = Default::default();
+        Ok(Self { kernel, options, streams, table, tables, expected, met, links: Vec::new() })
     }
 
     /// Sums a stream from now on.
@@ -120,7 +126,11 @@ impl SwitchProgram {
         for (number, _) in &removed {
             self.table.keys[usize::from(*number) - 1] = 0;
         }
+        if removed.is_empty() {
+            return Ok(());
+        }
         self.publish()?;
+        self.wait_for_programs()?;
         removed.iter().try_for_each(|(number, place)| self.forget(*number, place))
     }
 
@@ -180,11 +190,28 @@ impl SwitchProgram {
     /// # Errors
     /// The kernel's refusal.
     pub fn counter(&self, fate: Fate) -> Result<u64, XdpError> {
+        Ok(self.tally()?[fate.index()])
+    }
+
+    /// Packets by the names of their fates.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn counters(&self) -> Result<Vec<(&'static str, u64)>, XdpError> {
+        Ok(Fate::all().map(Fate::name).zip(self.tally()?).collect())
+    }
+
+    /// Packets by fate, on all CPUs.
+    fn tally(&self) -> Result<[u64; VERDICT_RANGE], XdpError> {
         let read = self.kernel.map("tallies").lookup_percpu(0u32.as_bytes(), MapFlags::ANY);
         let cpus =
             read.map_err(|error| kernel::refused("reading the counters".to_owned(), &error))?;
         let of = |cpu: &Vec<u8>| Tally::read_from_bytes(cpu).expect("sizes were compared at load");
-        Ok(cpus.iter().flatten().map(|cpu| of(cpu).verdicts[fate.index()]).sum())
+        let mut sums = [0; VERDICT_RANGE];
+        for cpu in cpus.iter().flatten() {
+            sums.iter_mut().zip(of(cpu).verdicts).for_each(|(sum, count)| *sum += count);
+        }
+        Ok(sums)
     }
 
     /// The loaded object.
@@ -256,6 +283,7 @@ fn load(image: &Image, options: &SwitchOptions, table: &TableEntry) -> Result<Ke
         ("tallies", size_of::<Tally>()),
         ("downs", size_of::<layout::Down>()),
         ("neighbours", size_of::<crate::layout::Peer>()),
+        ("acquaintances", size_of::<Hearing>()),
     ];
     for (name, size) in sizes {
         let map = open.maps().find(|map| map.name() == name).expect("the program has this map");

@@ -1,11 +1,12 @@
 //! The interface of a switch where the BPF programs could not be built.
 
 use std::convert::Infallible;
+use std::net::SocketAddrV4;
 
-use wiresum_switch::Place;
-use wiresum_wire::JobId;
+use wiresum_switch::{Forwarding, Neighbour, Place};
+use wiresum_wire::{JobId, JobKey};
 
-use crate::{SwitchOptions, XdpAggregator, XdpError};
+use crate::{AttachMode, SwitchOptions, XdpAggregator, XdpError};
 
 /// A switch in the kernel; cannot exist in this build.
 pub struct SwitchProgram(Infallible);
@@ -32,6 +33,72 @@ impl SwitchProgram {
     /// # Errors
     /// The kernel's refusal.
     pub fn remove(&mut self, _job: JobId) -> Result<(), XdpError> {
+        match self.0 {}
+    }
+
+    /// Takes packets of a job in this incarnation.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn run(&mut self, _job: JobId, _key: JobKey) -> Result<(), XdpError> {
+        match self.0 {}
+    }
+
+    /// Takes no packets of a job any more.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn stop(&mut self, _job: JobId) -> Result<(), XdpError> {
+        match self.0 {}
+    }
+
+    /// Takes packets that come from this address.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn expect(&mut self, _address: SocketAddrV4) -> Result<(), XdpError> {
+        match self.0 {}
+    }
+
+    /// Learns how a neighbour is reached.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn meet(
+        &mut self,
+        _neighbour: Neighbour,
+        _address: SocketAddrV4,
+    ) -> Result<bool, XdpError> {
+        match self.0 {}
+    }
+
+    /// Forwards by these tables from now on.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn forward(&mut self, _forwarding: &Forwarding) -> Result<(), XdpError> {
+        match self.0 {}
+    }
+
+    /// Runs the program on a network interface.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn attach(&mut self, _interface: &str, _mode: AttachMode) -> Result<(), XdpError> {
+        match self.0 {}
+    }
+
+    /// Packets by the names of their fates.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn counters(&self) -> Result<Vec<(&'static str, u64)>, XdpError> {
+        match self.0 {}
+    }
+
+    /// Bytes of slot memory.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
         match self.0 {}
     }
 }

@@ -1,0 +1,79 @@
+//! Whose packets the kernel's switch takes: those of jobs that run, from neighbours that it knows.
+
+use std::net::{SocketAddr, SocketAddrV4};
+use std::os::fd::{AsFd, AsRawFd};
+
+use wiresum_switch::Neighbour;
+use wiresum_wire::{JobId, JobKey};
+
+use super::SwitchProgram;
+use super::layout::{MAX_JOBS, MAX_NEIGHBOURS, Running, SPARE_GROUP};
+use crate::XdpError;
+use crate::layout::{Endpoint, Hearing};
+
+impl SwitchProgram {
+    /// Takes packets of a job in this incarnation, until [`Self::stop`].
+    ///
+    /// # Errors
+    /// [`XdpError::TooMany`], or the kernel's refusal.
+    pub fn run(&mut self, job: JobId, key: JobKey) -> Result<(), XdpError> {
+        self.stop(job)?;
+        let free = self.table.jobs.iter().position(|entry| entry.is_running == 0);
+        let (what, have, most) = ("jobs of a switch", MAX_JOBS + 1, MAX_JOBS);
+        let index = free.ok_or(XdpError::TooMany { what, have, most })?;
+        // That it runs comes last, so that no packet finds half an entry.
+        self.table.jobs[index] = Running { key: key.0, job: job.0, is_running: 0 };
+        self.publish()?;
+        self.table.jobs[index].is_running = 1;
+        self.publish()
+    }
+
+    /// Takes no packets of a job any more; when this returns, none is on its way through the program.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn stop(&mut self, job: JobId) -> Result<(), XdpError> {
+        let entry = self.table.jobs.iter_mut().find(|e| e.is_running != 0 && e.job == job.0);
+        let Some(entry) = entry else { return Ok(()) };
+        entry.is_running = 0;
+        self.publish()?;
+        self.wait_for_programs()
+    }
+
+    /// Returns when every run of the program has ended that may not have seen the last change of its table. The kernel waits for these
+    /// when it replaces a map in a map.
+    pub(super) fn wait_for_programs(&self) -> Result<(), XdpError> {
+        let empty = self.kernel.new_broadcast()?;
+        self.kernel.put("groups", &SPARE_GROUP, &empty.as_fd().as_raw_fd())
+    }
+
+    /// Takes packets that come from this address. Before [`Self::meet`], nothing is sent there.
+    ///
+    /// # Errors
+    /// [`XdpError::TooMany`], or the kernel's refusal.
+    pub fn expect(&mut self, address: SocketAddrV4) -> Result<(), XdpError> {
+        self.expected.insert(address);
+        super::forwarding::limit("neighbours of a switch", self.expected.len(), MAX_NEIGHBOURS)?;
+        self.kernel.put("acquaintances", &endpoint(address), &Hearing::default())
+    }
+
+    /// Learns how a neighbour is reached from its last hello, or answer to one; whether that has changed.
+    ///
+    /// # Errors
+    /// [`XdpError::NotHeard`], [`XdpError::SharedInterface`], [`XdpError::TooMany`], or the kernel's refusal.
+    pub fn meet(&mut self, neighbour: Neighbour, address: SocketAddrV4) -> Result<bool, XdpError> {
+        let hearing: Option<Hearing> = self.kernel.get("acquaintances", &endpoint(address))?;
+        let hearing = hearing.filter(|hearing| hearing.ifindex != 0);
+        let hearing = hearing.ok_or(XdpError::NotHeard(address.into()))?;
+        if self.met.get(&address) == Some(&hearing) {
+            return Ok(false);
+        }
+        self.reach(neighbour, address, &hearing)?;
+        self.met.insert(address, hearing);
+        Ok(true)
+    }
+}
+
+fn endpoint(address: SocketAddrV4) -> Endpoint {
+    Endpoint::from(SocketAddr::V4(address))
+}
