@@ -18,7 +18,7 @@ pub enum Daemon {
     Datagrams(Box<Server>),
     /// Over TCP, in user space.
     Connections(Box<TcpServer>),
-    /// A switch or server of a fabric, in user space.
+    /// A switch or server of a fabric.
     Fabric(Box<FabricServer>),
 }
 
@@ -65,7 +65,7 @@ impl Daemon {
         match self {
             Self::Datagrams(server) => server.engine(),
             Self::Connections(_) => "tcp",
-            Self::Fabric(_) => "udp",
+            Self::Fabric(server) => server.engine(),
         }
     }
 

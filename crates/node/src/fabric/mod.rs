@@ -1,7 +1,11 @@
-//! A switch or server of a fabric in user space: one socket, every job that the node serves.
+//! A switch or server of a fabric: one socket, every job that the node serves.
 //!
 //! What happens to a datagram is decided by [`Station`]; here they are moved in batches. Each hop is a datagram from one neighbour to the
-//! next, so the kernel routes nothing: which link a datagram takes follows from the address that the plan gives its other end.
+//! next, so the kernel routes nothing: which link a datagram takes follows from the address that the plan gives its other end. With a
+//! [`KernelSwitch`] below the station, packets of values are summed and sent on before they come here, and what comes are hellos and
+//! their answers, and values for a server that is here.
+
+mod kernel;
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,8 +13,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
+use thiserror::Error;
 use wiresum_protocol::{Plan, transmitter};
-use wiresum_switch::live::Station;
+use wiresum_switch::live::{Station, StationError};
 use wiresum_wire::NodeId;
 use wiresum_xdp::FrameCounters;
 
@@ -19,29 +24,76 @@ use crate::server::Counters;
 use crate::tcp::ConnectionCounters;
 use crate::udp::{ReceiveBatch, SendQueue, Socket};
 
+pub use kernel::{KernelSwitch, LoadError};
+
+/// Least time between two lines of the log.
+const LOG_INTERVAL: Duration = Duration::from_secs(1);
+
 /// See the module.
 pub struct FabricServer {
     socket: Socket,
     received: ReceiveBatch,
     outgoing: SendQueue,
     station: Station,
+    engine: &'static str,
     datagrams: u64,
+    logged: Option<Instant>,
+}
+
+/// Why a node does not begin to serve.
+#[derive(Debug, Error)]
+pub enum BindError {
+    /// Its plans do not fit.
+    #[error(transparent)]
+    Station(#[from] StationError),
+    /// The kernel refuses its address.
+    #[error(transparent)]
+    Socket(#[from] io::Error),
 }
 
 impl FabricServer {
-    /// Binds `address` and allocates the memory of all jobs.
+    /// Binds `address` and allocates the memory of all jobs in this process.
     ///
     /// # Errors
     /// What the kernel says to the address, or why the plans' streams do not fit.
     pub fn bind(address: SocketAddr, plans: &[Plan], node: NodeId) -> io::Result<Self> {
         let station = Station::new(plans, node).map_err(io::Error::other)?;
+        Self::with_station(address, plans, station, "udp")
+    }
+
+    /// Binds `address` beside a switch in the kernel.
+    ///
+    /// # Errors
+    /// What the kernel says to the address.
+    pub fn bind_beside(
+        address: SocketAddr,
+        plans: &[Plan],
+        node: NodeId,
+        switch: KernelSwitch,
+    ) -> Result<Self, BindError> {
+        let station = Station::over(Box::new(switch), plans, node)?;
+        Ok(Self::with_station(address, plans, station, "xdp")?)
+    }
+
+    fn with_station(
+        address: SocketAddr,
+        plans: &[Plan],
+        station: Station,
+        engine: &'static str,
+    ) -> io::Result<Self> {
         let windows = |plan: &Plan| {
             let windows = plan.sub_models.iter().map(|sub_model| sub_model.window as usize);
             windows.sum::<usize>() * plan.workers.len()
         };
         let socket = Socket::bind(address, plans.iter().map(windows).sum())?;
         let (received, outgoing) = (ReceiveBatch::default(), SendQueue::default());
-        Ok(Self { socket, received, outgoing, station, datagrams: 0 })
+        Ok(Self { socket, received, outgoing, station, engine, datagrams: 0, logged: None })
+    }
+
+    /// What sums here, as in a plan.
+    #[must_use]
+    pub fn engine(&self) -> &'static str {
+        self.engine
     }
 
     /// The socket, for its address and remarks.
@@ -129,6 +181,17 @@ impl FabricServer {
             });
         }
         self.outgoing.flush(&self.socket);
+        if let Some(problem) = self.station.take_problem() {
+            self.log(&problem);
+        }
         Ok(more)
+    }
+
+    /// Whoever is ignored says hello again and again; a line a second is enough.
+    fn log(&mut self, problem: &str) {
+        if self.logged.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) {
+            eprintln!("wiresum-node: {problem}");
+            self.logged = Some(Instant::now());
+        }
     }
 }

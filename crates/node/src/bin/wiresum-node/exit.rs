@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use thiserror::Error;
+use wiresum_node::fabric::LoadError;
 use wiresum_node::kernel::KernelError;
 use wiresum_xdp::XdpError;
 
@@ -52,6 +53,13 @@ pub fn bind_failure(address: SocketAddr, error: &io::Error) -> Failure {
             "binding {address} is not permitted: choose a port above 1023 with --listen"
         )),
         _ => Failure::Runtime(format!("cannot bind {address}: {error}")),
+    }
+}
+
+pub fn switch_failure(error: LoadError) -> Failure {
+    match error {
+        LoadError::Kernel(error) => kernel_failure(error),
+        other => Failure::Usage(other.to_string()),
     }
 }
 

@@ -14,7 +14,7 @@ use clap::Parser;
 use wiresum_node::af_xdp;
 use wiresum_node::clock::unix_time;
 use wiresum_node::daemon::Daemon;
-use wiresum_node::fabric::FabricServer;
+use wiresum_node::fabric::{BindError, FabricServer, KernelSwitch};
 use wiresum_node::kernel::Kernel;
 use wiresum_node::server::Server;
 use wiresum_node::service::{self, Orders};
@@ -153,15 +153,51 @@ fn start_fabric(
         let problem = "a node of a fabric serves the jobs that it is started with, and has no quotas: leave --control and --quota out";
         return Err(Failure::Usage(problem.to_owned()));
     }
-    if !matches!(arguments.engine, EngineChoice::Plan | EngineChoice::Auto | EngineChoice::Udp) {
+    if matches!(arguments.engine, EngineChoice::AfXdp | EngineChoice::Tcp) {
         let problem =
-            "the policies of switches run in user space: leave --engine out, or choose udp";
-        return Err(Failure::Unsupported(problem.to_owned()));
+            "switches sum in the kernel or in user space: leave --engine out, or choose xdp or udp";
+        return Err(Failure::Usage(problem.to_owned()));
     }
-    // The socket and the program may both be what is wrong; errors of the program are the plan's.
-    Station::new(plans, node).map_err(|error| Failure::Usage(error.to_string()))?;
-    let server = FabricServer::bind(address, plans, node);
-    server.map_err(|error| exit::bind_failure(address, &error))
+    let switch = start_kernel_switch(arguments, plans, address)?;
+    let server = match switch {
+        Some(switch) => FabricServer::bind_beside(address, plans, node, switch),
+        // The socket and the program may both be what is wrong; errors of the program are the plan's.
+        None => Station::new(plans, node)
+            .map_err(BindError::from)
+            .and_then(|_| Ok(FabricServer::bind(address, plans, node)?)),
+    };
+    server.map_err(|error| match error {
+        BindError::Station(error) => Failure::Usage(error.to_string()),
+        BindError::Socket(error) => exit::bind_failure(address, &error),
+    })
+}
+
+/// The switch in the kernel, if it is asked for and, with `auto`, if it can be had.
+fn start_kernel_switch(
+    arguments: &Arguments,
+    plans: &[Plan],
+    address: SocketAddr,
+) -> Result<Option<KernelSwitch>, Failure> {
+    let node = NodeId(arguments.node);
+    let planned = plans.first().and_then(|plan| plan.node(node)).map(|node| node.engine);
+    let loaded = || {
+        let mode = arguments.xdp_options().mode;
+        KernelSwitch::load(plans, node, address, &arguments.interfaces, mode)
+    };
+    match (arguments.engine, planned) {
+        (EngineChoice::Xdp, _) | (EngineChoice::Plan, Some(Engine::Xdp)) => {
+            arguments.require_interfaces("xdp")?;
+            Ok(Some(loaded().map_err(exit::switch_failure)?))
+        }
+        (EngineChoice::Auto, _) if arguments.interfaces.is_empty() => {
+            log("engine udp: no --interface is named that the XDP program could run on");
+            Ok(None)
+        }
+        (EngineChoice::Auto, _) => Ok(loaded()
+            .inspect_err(|error| log(&format!("engine udp, because xdp cannot be had: {error}")))
+            .ok()),
+        _ => Ok(None),
+    }
 }
 
 fn start_over_udp(

@@ -1,0 +1,218 @@
+//! A switch in the kernel as a station's data plane: the XDP program sums and forwards, and learns from here which jobs run and who is
+//! next to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{SocketAddr, SocketAddrV4};
+
+use thiserror::Error;
+use wiresum_protocol::Plan;
+use wiresum_protocol::ways::{Site, WayError};
+use wiresum_switch::live::parts::{self, Room};
+use wiresum_switch::live::plane::{DataPlane, PlaneError, passed};
+use wiresum_switch::policy::PolicyName;
+use wiresum_switch::{Forwarding, Neighbour, Outcome, Packet, Place, Values};
+use wiresum_wire::{JobId, JobKey, NodeId};
+use wiresum_xdp::{AttachMode, SwitchOptions, SwitchProgram, XdpAggregator, XdpError};
+
+use crate::kernel::{KernelError, failed};
+
+/// Slots of a switch that only forwards: maps have one element at least.
+const LEAST_SLOTS: u32 = 1;
+
+/// Why no program runs for these plans.
+#[derive(Debug, Error)]
+pub enum LoadError {
+    /// The kernel's reason.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// A way leads nowhere.
+    #[error(transparent)]
+    Way(#[from] WayError),
+    /// A link that the program does not know.
+    #[error(
+        "job {job} has links of IPv6 at this node, as {address}, and the switch in the kernel has IPv4 only: {REMEDY}"
+    )]
+    Family {
+        /// Whose plan.
+        job: JobId,
+        /// One end of the link.
+        address: SocketAddr,
+    },
+    /// It listens where links of IPv4 do not end.
+    #[error("the switch in the kernel listens on IPv4 only, not on {0}: {REMEDY}")]
+    Address(SocketAddr),
+    /// The plans do not agree.
+    #[error(transparent)]
+    Station(#[from] wiresum_switch::live::StationError),
+}
+
+const REMEDY: &str = "give it addresses of IPv4, or choose the engine `udp`";
+
+/// See the module.
+pub struct KernelSwitch {
+    program: SwitchProgram,
+    /// As the plans have it.
+    forwarding: Forwarding,
+    /// By job and neighbour in its plan.
+    addresses: BTreeMap<(JobId, Neighbour), SocketAddrV4>,
+    /// By address: what the program calls it, whichever plan names it.
+    names: BTreeMap<SocketAddrV4, Neighbour>,
+    met: BTreeSet<SocketAddrV4>,
+}
+
+impl KernelSwitch {
+    /// Loads the program of a node's policy, with the memory that its plans want, and attaches it to the interfaces until this is dropped
+    /// or the process dies.
+    ///
+    /// # Errors
+    /// [`LoadError`] with the remedy.
+    pub fn load(
+        plans: &[Plan],
+        node: NodeId,
+        address: SocketAddr,
+        interfaces: &[String],
+        mode: AttachMode,
+    ) -> Result<Self, LoadError> {
+        let forwarding = forwarding(plans, node)?;
+        let addresses = addresses(plans, &forwarding)?;
+        let names =
+            addresses.iter().map(|((_, neighbour), address)| (*address, *neighbour)).collect();
+        let options = options(plans, node, address)?;
+        XdpAggregator::check_support().map_err(failed("the engine `xdp` is not available"))?;
+        let program = SwitchProgram::load(options)
+            .map_err(failed("the switch's XDP program cannot be loaded"))?;
+        let mut switch = Self { program, forwarding, addresses, names, met: BTreeSet::new() };
+        switch.attach(interfaces, mode)?;
+        Ok(switch)
+    }
+
+    fn attach(&mut self, interfaces: &[String], mode: AttachMode) -> Result<(), KernelError> {
+        for &address in self.names.keys() {
+            let action = format!("neighbour {address}");
+            self.program.expect(address).map_err(failed(action))?;
+        }
+        for interface in interfaces {
+            let action = format!("the XDP program cannot be attached to `{interface}`");
+            self.program.attach(interface, mode).map_err(failed(action))?;
+        }
+        Ok(())
+    }
+
+    /// Tells the program the ways that lead to whom it has met.
+    fn forward(&mut self) -> Result<(), XdpError> {
+        let Self { program, forwarding, addresses, names, met } = self;
+        let name = |job, neighbour| {
+            let address = addresses.get(&(job, neighbour))?;
+            met.contains(address).then(|| names[address])
+        };
+        program.forward(&forwarding.renamed(name))
+    }
+
+    fn reinstall(
+        &mut self,
+        job: JobId,
+        places: &[Place],
+        key: Option<JobKey>,
+    ) -> Result<(), XdpError> {
+        self.program.stop(job)?;
+        self.program.remove(job)?;
+        places.iter().try_for_each(|place| self.program.install(place))?;
+        key.map_or(Ok(()), |key| self.program.run(job, key))
+    }
+}
+
+impl DataPlane for KernelSwitch {
+    fn install(
+        &mut self,
+        job: JobId,
+        places: &[Place],
+        key: Option<JobKey>,
+    ) -> Result<(), PlaneError> {
+        self.reinstall(job, places, key).map_err(refused)
+    }
+
+    fn meet(&mut self, address: SocketAddr) -> Result<(), PlaneError> {
+        let known = v4(address).and_then(|v4| Some((v4, *self.names.get(&v4)?)));
+        let (address, neighbour) = known.ok_or_else(|| PlaneError::Carrier(Stranger.into()))?;
+        if self.program.meet(neighbour, address).map_err(refused)? {
+            self.met.insert(address);
+            self.forward().map_err(refused)?;
+        }
+        Ok(())
+    }
+
+    /// What the program hands up, it has done nothing with.
+    fn handle(&mut self, packet: &mut Packet<Values>) -> Outcome {
+        passed(packet)
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        self.program.counters().unwrap_or_else(|error| {
+            eprintln!("wiresum-node: the program's counters cannot be read: {error}");
+            Vec::new()
+        })
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.program.memory_bytes()
+    }
+}
+
+#[derive(Debug, Error)]
+#[error(
+    "no plan has a link of this node that ends there; correct the plan, or have it sent over that link"
+)]
+struct Stranger;
+
+fn refused(error: XdpError) -> PlaneError {
+    match error {
+        XdpError::Place(place) => PlaneError::Place(place),
+        other => PlaneError::Carrier(other.into()),
+    }
+}
+
+fn v4(address: SocketAddr) -> Option<SocketAddrV4> {
+    match address {
+        SocketAddr::V4(v4) => Some(v4),
+        SocketAddr::V6(_) => None,
+    }
+}
+
+fn forwarding(plans: &[Plan], node: NodeId) -> Result<Forwarding, WayError> {
+    let ways: Vec<_> = plans.iter().flat_map(Plan::ways).collect();
+    Forwarding::of(Site::Node(node), &ways)
+}
+
+/// Of every neighbour that packets may go to.
+fn addresses(
+    plans: &[Plan],
+    forwarding: &Forwarding,
+) -> Result<BTreeMap<(JobId, Neighbour), SocketAddrV4>, LoadError> {
+    let ups = forwarding.ups().map(|(key, next)| (key.job, next));
+    let downs = forwarding.downs().map(|(job, _, next, _)| (job, next));
+    let address = |(job, next): (JobId, Neighbour)| {
+        let plan = plans.iter().find(|plan| plan.job_id() == job);
+        let address = plan.and_then(|plan| plan.fabric.as_ref()?.address(next.site, next.link))?;
+        let found = v4(address).ok_or(LoadError::Family { job, address });
+        Some(found.map(|address| ((job, next), address)))
+    };
+    ups.chain(downs).filter_map(address).collect()
+}
+
+fn options(plans: &[Plan], node: NodeId, address: SocketAddr) -> Result<SwitchOptions, LoadError> {
+    let only_forwards = || {
+        let plan = plans.first();
+        let values = plan.map_or(1, |plan| u32::from(plan.job.values_per_packet));
+        let policy = plan.and_then(parts::policy).unwrap_or(PolicyName::Hash);
+        Room { policy, slots: LEAST_SLOTS, values }
+    };
+    let room = parts::common_room(plans, node)?.unwrap_or_else(only_forwards);
+    Ok(SwitchOptions {
+        node,
+        policy: room.policy,
+        slots: room.slots,
+        values_per_packet: room.values as usize,
+        address: v4(address).ok_or(LoadError::Address(address))?,
+        lock_slots: true,
+    })
+}
