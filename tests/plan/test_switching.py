@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wiresum.errors import PlanError
-from wiresum.plan import AggregationPlan, Job, PlanOptions
-from wiresum.plan.assignment.switching import as_switched_plan
+from wiresum.plan import AggregationPlan, Job, Link, Node, PlanOptions, Topology
+from wiresum.plan.assignment.switching import as_switched_plan, with_engine
 from wiresum.plan.models import equal_parts
 from wiresum.plan.planners import assign
 from wiresum.plan.predict.switched import link_bytes
@@ -64,9 +64,49 @@ def test_jobs_get_a_codec_and_packets_that_switches_can_carry():
     assert plan.fabric.policy == "register"
 
 
-def test_policies_without_a_server_are_refused():
-    with pytest.raises(PlanError, match="pool has no server"):
-        switched(ingo("star"), "ingo", "pool")
+@pytest.mark.parametrize("policy", ["pool", "cache"])
+def test_without_a_server_sums_end_at_the_switch_where_all_ways_have_met(policy):
+    plan = switched(goat(2), "atp", policy, parts=40)
+    server, top = (plan.nodes[[node.name for node in plan.nodes].index(name)].id for name in ("ps", "S3"))
+    for stream in plan.fabric.streams:
+        links = {link for way in stream.ways for leg in way.legs for link in leg.links}
+        ends = {end.site for link in links for end in plan.fabric.links[link].ends}
+        assert ("node", server) not in ends
+        assert top in [place.node for place in stream.places]
+    assert server not in plan.fabric.switches()
+    values = plan.fabric.streams[1]
+    assert len(values.places) == 3
+    # A round's fragments, or a window's.
+    assert {place.slots for place in values.places} == {64 if policy == "cache" else 16}
+    assert native_accepts(plan.to_json()) or importlib.util.find_spec("wiresum._native") is None
+
+
+def test_pool_keeps_to_the_slots_that_it_is_given():
+    plan = switched(goat(2), "atp", "pool", parts=40, slots=11)
+    assert {place.slots for stream in plan.fabric.streams for place in stream.places} == {8}
+    assert {sub_model.window for sub_model in plan.sub_models} == {8}
+
+
+def test_without_a_server_ways_have_to_meet_at_a_switch():
+    def host(name, kind, rate=0.0):
+        return Node(name=name, kind=kind, aggregation_rate_bps=rate)
+
+    nodes = [host("a", "worker"), host("b", "worker"), host("ps", "ps", 1.0)]
+    nodes += [host("left", "switch", 1.0), host("right", "switch", 1.0)]
+    pairs = [("a", "left"), ("b", "right"), ("left", "ps"), ("right", "ps")]
+    links = [Link(id=f"{one}-{other}", source=one, target=other, bandwidth_bps=1e9) for one, other in pairs]
+    split = Topology(name="split", nodes=nodes, links=links)
+    with pytest.raises(PlanError, match="share no switch; link ps to one switch that sums"):
+        switched(split, "ps", "pool")
+
+
+def test_the_kernel_runs_switches_and_no_server():
+    plan = switched(goat(2), "atp", "hash", engine="xdp")
+    assert {node.name: node.engine for node in plan.nodes} == {"S1": "xdp", "S2": "xdp", "S3": "xdp", "ps": "udp"}
+    assert with_engine(plan, "udp").nodes == switched(goat(2), "atp", "hash").nodes
+    assert {node.engine for node in switched(goat(2), "atp", "cache", engine="xdp").nodes if node.name != "ps"} == {
+        "xdp"
+    }
 
 
 def ends(plan):

@@ -11,17 +11,17 @@ from wiresum.cli.options import load_topology, model_parts, place_job
 from wiresum.cli.quantities import parse_numbers, parse_size
 from wiresum.plan import AggregationPlan, Evaluation, Job, PlanOptions, Topology
 from wiresum.plan.aggregation_plan import Engine
-from wiresum.plan.assignment.switching import as_switched_plan
+from wiresum.plan.assignment.switching import as_switched_plan, with_engine
 from wiresum.plan.convergence import Convergence
 from wiresum.plan.participation import with_rounds
 from wiresum.plan.participation.counts import DEFAULT_MOST_MISSED
 from wiresum.plan.placement import parents_of
 from wiresum.plan.planners import assign
 from wiresum.plan.predict import predict
-from wiresum.plan.switching import SwitchPolicy
+from wiresum.plan.switching import SwitchEngine, SwitchPolicy
 
-SwitchChoice = Literal["auto", "exclusive", "register", "hash", "preempt", "segment", "pool"]
-"""Policies of plans that planners of switch networks make."""
+SwitchChoice = Literal["auto", "exclusive", "register", "hash", "preempt", "segment", "pool", "cache"]
+"""What switches do with fragments; auto: what the planner's paper has."""
 
 
 def plan(
@@ -59,7 +59,9 @@ def plan(
     convergence: options.ConvergenceOption = None,
     participants: options.ParticipantsOption = None,
     most_missed: options.MostMissedOption = DEFAULT_MOST_MISSED,
-    engine: Annotated[Engine, typer.Option(help="What runs the aggregators")] = "xdp",
+    engine: Annotated[
+        Engine | None, typer.Option(help="What runs the aggregators [default: xdp; for --switched, udp]")
+    ] = None,
     job_id: Annotated[int, typer.Option("--job", help="Number of the job on its aggregators")] = 1,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File [default: standard output]")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Say why this plan, and its predicted time")] = False,
@@ -76,7 +78,13 @@ def plan(
     rounds = Evaluation.read(evaluation) if evaluation else None
     constants = parse_convergence(convergence) if convergence else None
     choices = PlanOptions(
-        engine=engine, k=k, evaluation=rounds, convergence=constants, seed=seed, tries=tries, time_limit_s=time_limit
+        engine=engine or "xdp",
+        k=k,
+        evaluation=rounds,
+        convergence=constants,
+        seed=seed,
+        tries=tries,
+        time_limit_s=time_limit,
     )
     described: dict[str, Any] = {
         "sub_models": model_parts(model, parts, split, group) if model else None,
@@ -84,7 +92,8 @@ def plan(
         "slots": slots, "mtu_bytes": mtu,
     }  # fmt: skip
     if switched:
-        made = switch_job(network, planner, choices, None if switched == "auto" else switched, gradient, described)
+        chosen = None if switched == "auto" else switched
+        made = with_engine(switch_job(network, planner, choices, chosen, gradient, described), switch_engine(engine))
     else:
         made = place_job(network, planner, choices, gradient, **described)
     if participants:
@@ -143,6 +152,19 @@ def explanation(network: Topology, made: AggregationPlan, gradient_bytes: int) -
         f"{gradient_bytes / 1e6:g} MB: {found.seconds:.4f} s predicted; bottleneck {found.bottleneck.capacity}"
     )
     return "\n".join(lines)
+
+
+def switch_engine(engine: Engine | None) -> SwitchEngine:
+    """What can run switches.
+
+    Raises:
+        typer.BadParameter: servers alone run on it.
+    """
+    if engine in (None, "udp"):
+        return "udp"
+    if engine == "xdp":
+        return "xdp"
+    raise typer.BadParameter(f"--engine {engine}: switches run in the kernel or in user space; choose xdp or udp")
 
 
 def switch_job(

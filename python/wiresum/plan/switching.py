@@ -37,6 +37,11 @@ POLICIES: Final[dict[str, SwitchPolicy]] = {
 }  # fmt: skip
 """What the switches of each planner's paper do; `ps` and `geryon` have none that sum."""
 
+DOUBLED: Final[frozenset[SwitchPolicy]] = frozenset({"pool", "cache", "segment"})
+"""A slot holds values twice: two versions, or the sum and the last result."""
+SwitchEngine = Literal["xdp", "udp"]
+"""What runs a switch: the kernel or user space."""
+
 Site = tuple[Literal["worker", "node"], int]
 """A worker by rank, or a node by id."""
 Hop = tuple[Site, Site]
@@ -170,6 +175,16 @@ class PlanFabric(Document):
             self._check_stream(stream, workers, f"fabric.streams[{index}]")
         if self.policy not in SHARING:
             self._check_regions()
+
+    def switches(self) -> set[int]:
+        """Nodes that ways lead over, but for those where the sums of some stream end without being made by a switch."""
+        passed: set[int] = set()
+        servers: set[int] = set()
+        for stream in self.streams:
+            walked = [_walk(self.links, ("worker", way.worker), way) or [] for way in stream.ways]
+            passed |= {node for legs in walked for _, (_, node) in _flat(legs)}
+            servers |= {legs[-1][-1][1][1] for legs in walked} - {place.node for place in stream.places}
+        return passed - servers
 
     def _check_stream(self, stream: FabricStream, workers: int, field: str) -> None:
         in_order = [way.worker for way in stream.ways] == list(range(workers))

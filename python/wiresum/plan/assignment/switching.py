@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address
-from itertools import pairwise
+from itertools import pairwise, takewhile
+from typing import Final
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from wiresum.plan.placement import parents_of, plan_node
 from wiresum.plan.switching import (
     ADDRESSED,
     DEFAULT_TIMEOUT_S,
+    DOUBLED,
     MAX_SWITCHED_VALUES,
     NEEDS_SERVER,
     POLICIES,
@@ -34,6 +36,7 @@ from wiresum.plan.switching import (
     FabricStream,
     FabricWay,
     PlanFabric,
+    SwitchEngine,
     SwitchPolicy,
 )
 
@@ -43,6 +46,10 @@ MAX_LINKS = 1 << 15
 """Of which the network has two addresses each."""
 ANYWHERE = "0.0.0.0"
 """Switches and servers receive on all of their links."""
+SELF_CLOCKED: Final[frozenset[SwitchPolicy]] = frozenset({"pool", "cache"})
+"""The window fits the slots, a power of two: a result acknowledges."""
+Walk = list[tuple[int, str]]
+"""Links by index, each with the name of the node at its end."""
 CODEC = "fixed:1e6"
 """Where the job names no factor: sums of 64 workers are below 2³¹ for gradients below 32."""
 
@@ -55,11 +62,13 @@ def as_switched_plan(
     *,
     timeout_s: float = DEFAULT_TIMEOUT_S,
     slots: int | None = None,
+    engine: SwitchEngine = "udp",
 ) -> AggregationPlan:
     """A plan that a network of switches runs: each link, hop by hop, and each sum as the assignment has it.
 
     Each distinct tree is a stream with its sub-models' share of the bytes, and with slots for a window of it where it
-    is summed. Where the assignment names no way, it is one shortest path.
+    is summed. Where the assignment names no way, it is one shortest path. Under a policy without a server (`pool`,
+    `cache`) a stream ends where all of its ways have met, at the first switch from there on that sums.
 
     Args:
         planner: who decided.
@@ -68,7 +77,9 @@ def as_switched_plan(
         policy: what the switches do; the planner's where absent, or else `exclusive` where each sub-model has memory of
             its own, and `register` where not.
         timeout_s: see `PlanFabric`.
-        slots: of each stream where it is summed; its window where absent.
+        slots: of each stream where it is summed. Where absent, its window, under `pool` rounded up to a power of two,
+            and under `cache` its fragments likewise.
+        engine: what runs the switches.
 
     Raises:
         PlanError: the assignment breaks a rule of its own, has a node that sums without forwarding below another, or
@@ -80,7 +91,20 @@ def as_switched_plan(
     plan = as_plan(planner, unlimited(assignment), options.model_copy(update={"engine": "udp"}))
     wired = _Wiring(assignment, options, chosen, slots).wired(plan, timeout_s)
     _check_memory(assignment, wired)
-    return wired
+    return with_engine(wired, engine)
+
+
+def with_engine(plan: AggregationPlan, engine: SwitchEngine) -> AggregationPlan:
+    """The plan with its switches in the kernel, or in user space; parameter servers stay in user space.
+
+    Raises:
+        PlanError: servers sum in the plan.
+    """
+    if plan.fabric is None:
+        raise PlanError("servers sum in this plan, not switches; its planner takes the engine")
+    switches = plan.fabric.switches()
+    nodes = [node.model_copy(update={"engine": engine if node.id in switches else "udp"}) for node in plan.nodes]
+    return plan.model_copy(update={"nodes": nodes})
 
 
 def _fixed(assignment: Assignment) -> Assignment:
@@ -105,7 +129,8 @@ def _check_memory(assignment: Assignment, plan: AggregationPlan) -> None:
     topology = assignment.instance.topology
     for memory in plan.fabric.memory if plan.fabric else []:
         node = topology.node(plan.node(memory.node).name)
-        needed = memory.slots * plan.job.payload_bytes
+        copies = 2 if plan.fabric and plan.fabric.policy in DOUBLED else 1
+        needed = copies * memory.slots * plan.job.payload_bytes
         if node.memory_bytes is not None and needed + node.memory_used_bytes > node.memory_bytes:
             raise PlanError(
                 f"switch {node.name} has {node.memory_bytes - node.memory_used_bytes} bytes for fragments and the "
@@ -161,11 +186,26 @@ class _Wiring:
         return AggregationPlan.build(**{**plan.model_dump(), **changed})
 
     def _held(self, sub_model: SubModel) -> SubModel:
-        """Where a slot is an offset into the window, the window is no longer than what a collective needs."""
+        """With the window that the policy's slots allow."""
+        if self.policy in SELF_CLOCKED:
+            window = min(sub_model.window, self._slots(sub_model))
+            return sub_model.model_copy(update={"window": window})
         if self.policy != "exclusive" or sub_model.role == "exponents":
             return sub_model
-        needed = math.ceil(sub_model.share * self.assignment.instance.job.fragments)
-        return sub_model.model_copy(update={"window": max(1, min(sub_model.window, needed))})
+        # A slot is an offset into the window, which is no longer than what a collective needs.
+        return sub_model.model_copy(update={"window": min(sub_model.window, self._fragments(sub_model))})
+
+    def _fragments(self, sub_model: SubModel) -> int:
+        """Of the largest collective."""
+        return max(1, math.ceil(sub_model.share * self.assignment.instance.job.fragments))
+
+    def _slots(self, sub_model: SubModel) -> int:
+        """Of a stream, where it is summed."""
+        if self.policy not in SELF_CLOCKED:
+            return self.slots or sub_model.window
+        whole = self.policy == "cache" and sub_model.role != "exponents"
+        wanted = self.slots or max(sub_model.window, self._fragments(sub_model) if whole else 1)
+        return 1 << (wanted - 1).bit_length() if self.slots is None else 1 << (wanted.bit_length() - 1)
 
     def _links(self, ids: Mapping[str, int], ranks: Mapping[str, int]) -> list[FabricLink]:
         links = self.assignment.instance.topology.links
@@ -188,51 +228,72 @@ class _Wiring:
         parents = parents_of(plan, sub_model)
         root = next(name for name, parent in parents.items() if parent is None)
         is_check = sub_model.role == "exponents"
-        below = [worker.name for worker in plan.workers]
-        chains = [[name, root] if is_check else _chain(parents, name) for name in below]
-        if (top := self._top(plan)) is not None:
-            chains = [[name, top] if is_check else chain[:-1] for name, chain in zip(below, chains, strict=True)]
-            sums = sorted({name for chain in chains for name in chain[1:]}, key=ids.__getitem__)
-        else:
-            sums = sorted({name for chain in chains for name in chain[1:-1]}, key=ids.__getitem__)
-        places = [self._place(ids[name], sub_model) for name in sums]
-        ways = [FabricWay(worker=rank, legs=self._legs(chain, ids)) for rank, chain in enumerate(chains)]
+        top = self._top(plan)
+        chains = [[one.name, top or root] if is_check else _chain(parents, one.name) for one in plan.workers]
+        sums = {name for chain in chains for name in chain[1:-1]}
+        walks = [self._walk(chain) for chain in chains]
+        if top is not None:
+            walks = [walk[: 1 + [name for _, name in walk].index(top)] for walk in walks]
+            sums = (sums | {top}) & {name for walk in walks for _, name in walk}
+        places = [self._place(ids[name], sub_model) for name in sorted(sums, key=ids.__getitem__)]
+        ways = [
+            FabricWay(worker=rank, legs=self._legs(chain, walk, ids))
+            for rank, (chain, walk) in enumerate(zip(chains, walks, strict=True))
+        ]
         return FabricStream(sub_model=sub_model.id, places=places, ways=ways)
 
     def _top(self, plan: AggregationPlan) -> str | None:
         """The switch that has the results, where no server does: `segment` needs none where one switch sums all."""
         trees = [parents_of(plan, sub_model) for sub_model in plan.sub_models if sub_model.role == "values"]
         chains = [_chain(parents, worker.name) for parents in trees for worker in plan.workers]
-        tops = {chain[-2] for chain in chains if len(chain) > 2}  # noqa: PLR2004 - a worker and a server
-        is_one = len(tops) == 1 and all(len(chain) > 2 for chain in chains)  # noqa: PLR2004
         if self.policy == "segment":
-            return tops.pop() if is_one and all(len(chain) == 3 for chain in chains) else None  # noqa: PLR2004
+            above = {chain[1] for chain in chains}
+            is_all = len(above) == 1 and {len(chain) for chain in chains} == {len(("worker", "switch", "server"))}
+            return above.pop() if is_all else None
         if NEEDS_SERVER.get(self.policy, True):
             return None
-        if not is_one:
+        return self._meeting([self._walk(chain) for chain in chains], chains[0][-1])
+
+    def _walk(self, chain: Sequence[str]) -> Walk:
+        """Every link of a worker's values with the node that it leads to."""
+        fabric = self.assignment.instance.fabric
+        arcs = [arc for source, target in pairwise(chain) for arc in self._path(source, target)]
+        return [(arc // 2, fabric.names[fabric.target[arc]]) for arc in arcs]
+
+    def _meeting(self, walks: Sequence[Walk], root: str) -> str:
+        """Where sums without a server end: the first switch that sums from where all ways have met on.
+
+        Raises:
+            PlanError: there is none before the server.
+        """
+        topology = self.assignment.instance.topology
+        backwards = zip(*([name for _, name in reversed(walk)] for walk in walks), strict=False)
+        shared: list[str] = [names[0] for names in takewhile(lambda names: len(set(names)) == 1, backwards)]
+        found = [name for name in reversed(shared) if name != root and topology.node(name).kind == "switch"]
+        top = next((name for name in found if topology.node(name).sums), None)
+        if top is None:
+            met = f"only {', '.join(found)}, which does not sum" if found else "no switch"
             raise PlanError(
-                f"{self.policy} has no server: its sums need one switch at the top, and a plan of {plan.planner} has "
-                "none; choose another policy, or the planner `switchml`"
+                f"{self.policy} ends its sums at a switch that all workers' ways lead over, and before {root} they "
+                f"share {met}; link {root} to one switch that sums, or choose the planner `switchml` or a policy with "
+                "a server (hash, register)"
             )
-        return tops.pop()
+        return top
 
     def _place(self, node: int, sub_model: SubModel) -> FabricPlace:
         base = 0 if self.policy in SHARING else self.taken.get(node, 0)
-        slots = self.slots or sub_model.window
-        if not NEEDS_SERVER.get(self.policy, True):
-            # Positions are taken modulo twice the slots.
-            slots = 1 << (slots - 1).bit_length()
+        slots = self._slots(sub_model)
         self.taken[node] = max(self.taken.get(node, 0), base + slots)
         return FabricPlace(node=node, base=base, slots=slots)
 
-    def _legs(self, chain: Sequence[str], ids: Mapping[str, int]) -> list[FabricLeg]:
+    def _legs(self, chain: Sequence[str], walk: Walk, ids: Mapping[str, int]) -> list[FabricLeg]:
+        if self.policy not in ADDRESSED:
+            return [FabricLeg(links=[link for link, _ in walk])]
         paths = [self._path(source, target) for source, target in pairwise(chain)]
-        if self.policy in ADDRESSED:
-            return [
-                FabricLeg(node=ids[target], links=[arc // 2 for arc in path])
-                for target, path in zip(chain[1:], paths, strict=True)
-            ]
-        return [FabricLeg(links=[arc // 2 for path in paths for arc in path])]
+        return [
+            FabricLeg(node=ids[target], links=[arc // 2 for arc in path])
+            for target, path in zip(chain[1:], paths, strict=True)
+        ]
 
     def _path(self, source: str, target: str) -> Path:
         """As the planner has it, or one shortest."""
