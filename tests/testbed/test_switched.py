@@ -14,6 +14,7 @@ from wiresum.plan.planners import assign
 from wiresum.plan.predict.switched import link_bytes
 from wiresum.plan.topologies import goat, ingo, racks
 from wiresum.testbed import Testbed, run_or_fail
+from wiresum.testbed.support import why_no_xdp
 from wiresum.testbed.switched import lay_out
 
 FRAGMENT_VALUES = 64
@@ -44,19 +45,24 @@ def assert_predicted(plan, elements, sent):
             assert_crossed(one, other)
 
 
-def switched(topology, planner, size, policy=None, *, parts=1, slots=None, values=None, window=16):
+ENGINES = ["udp", pytest.param("xdp", marks=pytest.mark.skipif(bool(why_no_xdp()), reason=why_no_xdp()))]
+
+
+def switched(topology, planner, size, policy=None, *, parts=1, slots=None, values=None, window=16, engine="udp"):
     sub_models = equal_parts("part", size, parts)
     job = Job(gradient_bytes=size, values_per_packet=values, window=window, sub_models=sub_models)
     answer = assign(topology.with_addresses(), job, PlanOptions(), planner)
-    plan = as_switched_plan(planner, answer, PlanOptions(), policy, timeout_s=UNDISTURBED_S, slots=slots)
+    plan = as_switched_plan(planner, answer, PlanOptions(), policy, timeout_s=UNDISTURBED_S, slots=slots, engine=engine)
     return plan, job.mtu_bytes
 
 
-def figure_2(name, planner, policy, slots):
+def figure_2(name, planner, policy, slots, engine):
     """Bytes on each link for three fragments, if w0 and w2 are earlier than the others (GOAT, Fig. 2b)."""
     fragment = 4 * FRAGMENT_VALUES
     topology = goat(2, fragment, RATE_BPS)
-    plan, mtu = switched(topology, planner, 3 * fragment, policy, parts=3, slots=slots, values=FRAGMENT_VALUES)
+    plan, mtu = switched(
+        topology, planner, 3 * fragment, policy, parts=3, slots=slots, values=FRAGMENT_VALUES, engine=engine
+    )
     with running(topology, plan, mtu, name) as ranks:
         once = ranks.sum(3 * FRAGMENT_VALUES, [[0, 2], [1, 3]], LATER_S)
     assert once.repetitions == 0
@@ -68,15 +74,17 @@ def upward(sent):
     return sum(sent["S1-S2"]) + sent["S1-S3"][0] + sent["S2-S3"][0] + sent["ps-S3"][1]
 
 
-def test_goat_figure_2_atp_sends_seven_fragments_to_the_server_and_seventeen_in_all(namespaces, name):
-    _, sent = figure_2(name, "atp", "hash", slots=1)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_goat_figure_2_atp_sends_seven_fragments_to_the_server_and_seventeen_in_all(namespaces, name, engine):
+    _, sent = figure_2(name, "atp", "hash", 1, engine)
     # Four checks go to the server, through two switches each.
     assert_crossed(sent["ps-S3"][1], 7 * SIZE + 4 * CHECK)
     assert_crossed(upward(sent), 17 * SIZE + 8 * CHECK)
 
 
-def test_goat_figure_2_collaborating_switches_send_three_and_thirteen(namespaces, name):
-    plan, sent = figure_2(name, "goat", None, slots=None)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_goat_figure_2_collaborating_switches_send_three_and_thirteen(namespaces, name, engine):
+    plan, sent = figure_2(name, "goat", None, None, engine)
     assert_crossed(sent["ps-S3"][1], 3 * SIZE + 4 * CHECK)
     # The link of the leaves carries one result each way as well.
     assert_crossed(upward(sent), (13 + 2) * SIZE + 8 * CHECK)
@@ -84,13 +92,15 @@ def test_goat_figure_2_collaborating_switches_send_three_and_thirteen(namespaces
 
 
 @pytest.mark.parametrize(
-    ("topology", "planner", "parts"),
+    "case",
     [(goat(4, rate_bps=RATE_BPS), "goat", 3), (ingo("ring", RATE_BPS), "ingo", 1), (ingo("mesh", RATE_BPS), "ingo", 1)],
     ids=["goat", "ring", "mesh"],
 )
-def test_every_link_carries_what_the_plan_predicts(namespaces, name, topology, planner, parts):
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_link_carries_what_the_plan_predicts(namespaces, name, case, engine):
+    topology, planner, parts = case
     elements = 100_003
-    plan, mtu = switched(topology, planner, 4 * elements, parts=parts)
+    plan, mtu = switched(topology, planner, 4 * elements, parts=parts, engine=engine)
     with running(topology, plan, mtu, name) as ranks:
         for _ in range(2):
             once = ranks.sum(elements)

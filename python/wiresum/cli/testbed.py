@@ -9,9 +9,11 @@ import typer
 from wiresum.cli import options
 from wiresum.cli.console import note, out, print_json
 from wiresum.cli.options import EngineChoice, load_topology, place_job
+from wiresum.cli.plan import switch_engine
 from wiresum.cli.testbed_summary import describe, summarize
 from wiresum.plan import AggregationPlan, PlanOptions, Topology
 from wiresum.plan.aggregation_plan import Engine
+from wiresum.plan.assignment.switching import with_engine
 from wiresum.testbed import Testbed, records, support
 from wiresum.testbed import run as run_at_workers
 from wiresum.testbed.environment import BACKEND_VARIABLE
@@ -27,7 +29,10 @@ EngineOption = Annotated[
 ]
 NameOption = Annotated[str | None, typer.Option("--name", help="Distinguishes testbeds that run at the same time")]
 LoopbackOption = Annotated[bool, typer.Option("--loopback", help="No namespaces: processes on the loopback interface")]
-PlanOption = Annotated[Path | None, typer.Option("--plan", help="Plan file; the planner's options are then ignored")]
+PlanOption = Annotated[
+    Path | None,
+    typer.Option("--plan", help="Plan file; the planner's options are then ignored, --engine but for switches"),
+]
 
 
 @app.command(epilog="Example: `wiresum testbed run star --workers 4 --rate 500mbit -- python train.py`")
@@ -189,8 +194,14 @@ def _plan(
     if backend != "wiresum":
         return None
     if file:
-        return AggregationPlan.read(file)
+        return read_plan(file, engine)
     return place_job(network, planner, PlanOptions(engine=choose_engine(engine, loopback)), gradient, **job)
+
+
+def read_plan(file: Path, engine: EngineChoice) -> AggregationPlan:
+    """A plan as it is, but for the engine of its switches if one is asked for."""
+    plan = AggregationPlan.read(file)
+    return plan if plan.fabric is None or engine == "auto" else with_engine(plan, switch_engine(engine))
 
 
 def choose_engine(choice: EngineChoice, loopback: bool) -> Engine:

@@ -43,12 +43,15 @@ class Wire:
         source: the port at `link.source`.
         target: the port at `link.target`.
         shaped_at: the end at which both directions are limited.
+        relay: where both ends sum in XDP: two ports of a third namespace that the link leads through, at the source's
+            side and at the target's. Each limits what leaves by it, and `shaped_at` is the first.
     """
 
     link: Link
     source: Port
     target: Port
     shaped_at: Port
+    relay: tuple[Port, Port] | None = None
 
     @property
     def outward_bps(self) -> float | None:
@@ -108,6 +111,8 @@ class Layout:
     def far_end(self, port: Port) -> Port:
         """The port at the other end of the wire."""
         wire = next(wire for wire in self.wires if port in (wire.source, wire.target))
+        if wire.relay:
+            return wire.relay[port == wire.target]
         return wire.target if port == wire.source else wire.source
 
 
@@ -128,10 +133,7 @@ def lay_out(name: str, topology: Topology, mtu_bytes: int, xdp_nodes: Collection
     """
     topology = topology.with_addresses()
     _check(topology)
-    if xdp_nodes and mtu_bytes > MAX_XDP_MTU_BYTES:
-        raise TopologyError(
-            f"an MTU of {mtu_bytes} bytes is too large for XDP on veth; use at most {MAX_XDP_MTU_BYTES}"
-        )
+    check_mtu(mtu_bytes, xdp_nodes)
     namespaces = {node.name: f"{NAMESPACE_PREFIX}{name}-{node.name}" for node in topology.nodes}
     port_counts = dict.fromkeys(namespaces, 0)
 
@@ -146,6 +148,18 @@ def lay_out(name: str, topology: Topology, mtu_bytes: int, xdp_nodes: Collection
         source, target = new_port(topology.node(link.source)), new_port(topology.node(link.target))
         wires.append(Wire(link, source, target, _shaped_end(topology, link, source, target, xdp_nodes)))
     return Layout(topology, namespaces, wires, mtu_bytes, prefix_length(topology))
+
+
+def check_mtu(mtu_bytes: int, xdp_nodes: Collection[str]) -> None:
+    """Asserts that XDP can have packets of this length, where it is to run.
+
+    Raises:
+        TopologyError: it cannot.
+    """
+    if xdp_nodes and mtu_bytes > MAX_XDP_MTU_BYTES:
+        raise TopologyError(
+            f"an MTU of {mtu_bytes} bytes is too large for XDP on veth; use at most {MAX_XDP_MTU_BYTES}"
+        )
 
 
 def _shaped_end(topology: Topology, link: Link, source: Port, target: Port, xdp_nodes: Collection[str]) -> Port:

@@ -59,12 +59,29 @@ def create(layout: Layout) -> None:
     if layout.hub:
         _silence(layout)
         _create_hub(layout)
-    _batch(["ip"], [_veth_command(wire, layout.mtu_bytes) for wire in layout.wires])
+    _batch(["ip"], [line for wire in layout.wires for line in _veth_commands(wire, layout.mtu_bytes)])
     for node in layout.topology.nodes:
         namespace = layout.namespaces[node.name]
         _batch(["ip", "-n", namespace], _node_commands(layout, node))
         _batch(["tc", "-n", namespace], _shaping_commands(layout, node))
         _write_hosts(layout, namespace)
+    if layout.hub:
+        _join_relays(layout)
+
+
+def _join_relays(layout: Layout) -> None:
+    """Links that lead through the hub: what comes in by one of the two ports goes out by the other."""
+    relayed = [(wire, wire.relay) for wire in layout.wires if wire.relay]
+    lines = [f"link set dev {port.interface} addrgenmode none up" for _, both in relayed for port in both]
+    _batch(["ip", "-n", layout.hub], lines)
+    commands = []
+    for wire, (near, far) in relayed:
+        for port, other, sender in ((near, far, wire.target), (far, near, wire.source)):
+            rate_bps = wire.link.bandwidth_from(sender.node)
+            if rate_bps is not None:
+                commands += shaping.Shaper(port.interface, rate_bps).commands()
+            commands += shaping.redirect_commands(port.interface, other.interface)
+    _batch(["tc", "-n", layout.hub], commands)
 
 
 def _silence(layout: Layout) -> None:
@@ -182,10 +199,14 @@ def _write_hosts(layout: Layout, namespace: str) -> None:
     (folder / "hosts").write_text("\n".join(["127.0.0.1 localhost", "::1 localhost", *entries, ""]))
 
 
-def _veth_command(wire: Wire, mtu_bytes: int) -> str:
-    source, target = wire.source, wire.target
-    near = f"name {source.interface} mtu {mtu_bytes} netns {source.namespace}"
-    return f"link add {near} type veth peer name {target.interface} mtu {mtu_bytes} netns {target.namespace}"
+def _veth_commands(wire: Wire, mtu_bytes: int) -> list[str]:
+    ends = wire.source, wire.target
+    pairs = list(zip(ends, wire.relay, strict=True)) if wire.relay else [ends]
+    return [
+        f"link add name {one.interface} mtu {mtu_bytes} netns {one.namespace} type veth "
+        f"peer name {other.interface} mtu {mtu_bytes} netns {other.namespace}"
+        for one, other in pairs
+    ]
 
 
 def _bridge_commands(layout: Layout) -> list[str]:
@@ -246,7 +267,7 @@ def _shaping_commands(layout: Layout, node: Node) -> list[str]:
         if wire.outward_bps is not None:
             commands += shaping.Shaper(interface, wire.outward_bps).commands()
         if wire.inward_bps is not None:
-            commands += shaping.redirect_commands(interface)
+            commands += shaping.redirect_commands(interface, shaping.ifb_name(interface))
             commands += shaping.Shaper(shaping.ifb_name(interface), wire.inward_bps).commands()
     return commands
 

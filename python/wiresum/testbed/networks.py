@@ -3,6 +3,7 @@
 import shutil
 import socket
 import subprocess
+from collections.abc import Collection
 from typing import Protocol
 
 from wiresum.errors import TestbedError
@@ -82,8 +83,7 @@ class NamespaceNetwork:
         mtu_bytes: int,
         loss_seed: int = DEFAULT_LOSS_SEED,
     ) -> None:
-        nodes = plan.nodes if plan else []
-        self._xdp_nodes = {node.name for node in nodes if node.engine in XDP_ENGINES}
+        self._xdp_nodes = xdp_nodes(plan)
         self.layout = lay_out(name, topology, mtu_bytes, self._xdp_nodes)
         self.namespaces = self.layout.namespaces
         self.left_out: list[str] = []
@@ -93,25 +93,13 @@ class NamespaceNetwork:
     def create(self) -> None:
         """Makes namespaces, links and shapers; puts a passing program opposite every port that will sum."""
         namespaces.create(self.layout)
-        if self._xdp_nodes:
-            self._attach_pass_programs()
+        xdp_pass.attach_opposite(self.layout, self._xdp_nodes)
         delivery.check(self.layout)
         self._lossy.apply(self.layout, self._loss_seed)
 
-    def _attach_pass_programs(self) -> None:
-        with xdp_pass.loaded() as program:
-            for node in self._xdp_nodes:
-                for port in self.layout.ports(node):
-                    xdp_pass.attach(program, self.layout.far_end(port))
-
     def adapt(self, plan: AggregationPlan) -> AggregationPlan:
         """Planned for these addresses already; but ports are made for XDP only where the first plan sums with it."""
-        strange = [node.name for node in plan.nodes if node.engine in XDP_ENGINES and node.name not in self._xdp_nodes]
-        if strange:
-            raise TestbedError(
-                f"this testbed was not made for XDP at {strange[0]}; use the engine udp there, or make it with a plan "
-                "that sums at all nodes to come"
-            )
+        require_xdp_ports(plan, self._xdp_nodes)
         return plan
 
     def command(self, node: str, command: list[str]) -> list[str]:
@@ -224,6 +212,25 @@ class LoopbackNetwork:
 
     def close(self) -> None:
         """Nothing counts."""
+
+
+def xdp_nodes(plan: AggregationPlan | None) -> set[str]:
+    """Nodes whose ports a program runs on."""
+    return {node.name for node in (plan.nodes if plan else []) if node.engine in XDP_ENGINES}
+
+
+def require_xdp_ports(plan: AggregationPlan, made_for: Collection[str]) -> None:
+    """Asserts that a plan's programs run where the network's ports are made for them.
+
+    Raises:
+        TestbedError: one does not.
+    """
+    strange = sorted(xdp_nodes(plan) - set(made_for))
+    if strange:
+        raise TestbedError(
+            f"this testbed was not made for XDP at {strange[0]}; use the engine udp there, or make it with a plan "
+            "that sums at all nodes to come"
+        )
 
 
 def free_ports(count: int, kind: socket.SocketKind) -> list[int]:

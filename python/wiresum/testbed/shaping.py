@@ -37,10 +37,9 @@ def ifb_commands(interface: str, mtu_bytes: int) -> list[str]:
     return [f"link add name {ifb} type ifb", f"link set dev {ifb} mtu {mtu_bytes} txqueuelen 1000 addrgenmode none up"]
 
 
-def redirect_commands(interface: str) -> list[str]:
-    """For `tc -batch`: sends arrivals through the device before the stack, or a bridge, sees them."""
-    ifb = ifb_name(interface)
-    action = f"action mirred egress redirect dev {ifb}"
+def redirect_commands(interface: str, device: str) -> list[str]:
+    """For `tc -batch`: sends arrivals out by another device before the stack, or a bridge, sees them."""
+    action = f"action mirred egress redirect dev {device}"
     return [
         f"qdisc add dev {interface} handle ffff: ingress",
         f"filter add dev {interface} parent ffff: protocol all u32 match u32 0 0 {action}",

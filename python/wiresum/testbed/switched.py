@@ -3,19 +3,22 @@
 Nothing is bridged or routed: every datagram goes from one end of a link to the other, and the processes at the switches
 decide what goes on. So there may be circles, parallel links, and hosts with several. What is not gradient (the process
 group's store, Gloo) has a network of its own, which is not shaped and not counted.
+
+XDP sends past the queues that limit a link, and takes packets before those that would count them. So a link between two
+switches in the kernel leads through the hub, whose two ports for it limit and count what it carries.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from ipaddress import ip_address
 
 from wiresum.errors import TestbedError, TopologyError
-from wiresum.plan import AggregationPlan, Topology
+from wiresum.plan import AggregationPlan, Link, Topology
 from wiresum.plan.aggregation_plan import parse_socket_address
 from wiresum.plan.switching import FabricLink, PlanFabric
-from wiresum.testbed import namespaces, traffic
-from wiresum.testbed.layout import NAMESPACE_PREFIX, Layout, PointToPoint, Port, Wire, prefix_length
+from wiresum.testbed import namespaces, traffic, xdp_pass
+from wiresum.testbed.layout import NAMESPACE_PREFIX, Layout, PointToPoint, Port, Wire, check_mtu, prefix_length
 from wiresum.testbed.loss import LossCount
-from wiresum.testbed.networks import MASTER_PORT
+from wiresum.testbed.networks import MASTER_PORT, require_xdp_ports, xdp_nodes
 from wiresum.testbed.shaping import ifb_name
 from wiresum.testbed.traffic import LinkTraffic
 
@@ -30,20 +33,23 @@ class SwitchedNetwork:
 
     def __init__(self, name: str, topology: Topology, plan: AggregationPlan, mtu_bytes: int) -> None:
         self._fabric = _fabric_of(plan)
-        self.layout = lay_out(name, topology, self._fabric, mtu_bytes)
+        self._xdp_nodes = xdp_nodes(plan)
+        self.layout = lay_out(name, topology, self._fabric, mtu_bytes, self._xdp_nodes)
         self.namespaces = {**self.layout.namespaces, HUB: self.layout.hub}
         self.left_out: list[str] = []
 
     def create(self) -> None:
-        """Makes namespaces, links and shapers."""
+        """Makes namespaces, links and shapers; puts a passing program opposite every port that will sum."""
         namespaces.create(self.layout)
+        xdp_pass.attach_opposite(self.layout, self._xdp_nodes)
 
     def adapt(self, plan: AggregationPlan) -> AggregationPlan:
         """A plan for these links already.
 
         Raises:
-            TestbedError: its links are others.
+            TestbedError: its links are others, or more of its switches are in the kernel.
         """
+        require_xdp_ports(plan, self._xdp_nodes)
         if _fabric_of(plan).links != self._fabric.links:
             raise TestbedError("this testbed was made for other links; make it with the plan that is to run")
         return plan
@@ -64,6 +70,8 @@ class SwitchedNetwork:
     def shaper(self, link: str, towards: str) -> tuple[str, str]:
         """The end at which the link is limited: its port, or the device that arrivals pass."""
         wire = next(wire for wire in self.layout.wires if wire.link.id == link)
+        if wire.relay:
+            return HUB, wire.relay[towards == wire.target.node].interface
         end = wire.shaped_at
         return end.node, ifb_name(end.interface) if end.node == towards else end.interface
 
@@ -87,7 +95,9 @@ class SwitchedNetwork:
         """Nothing counts."""
 
 
-def lay_out(name: str, topology: Topology, fabric: PlanFabric, mtu_bytes: int) -> Layout:
+def lay_out(
+    name: str, topology: Topology, fabric: PlanFabric, mtu_bytes: int, in_kernel: Collection[str] = ()
+) -> Layout:
     """Decides names, and gives each end of each link the address that the plan has for it.
 
     Args:
@@ -95,12 +105,15 @@ def lay_out(name: str, topology: Topology, fabric: PlanFabric, mtu_bytes: int) -
         topology: what to build.
         fabric: of its plan.
         mtu_bytes: of every interface.
+        in_kernel: names of the nodes that sum in XDP.
 
     Raises:
         TopologyError: the plan is for other links, or something that namespaces cannot be.
     """
     topology = topology.with_addresses()
     _check(topology, fabric)
+    check_mtu(mtu_bytes, in_kernel)
+    hub = f"{NAMESPACE_PREFIX}{name}-{HUB}"
     spaces = {node.name: f"{NAMESPACE_PREFIX}{name}-{node.name}" for node in topology.nodes}
     counts = dict.fromkeys(spaces, 0)
     planned = {link.id: link for link in fabric.links}
@@ -111,11 +124,26 @@ def lay_out(name: str, topology: Topology, fabric: PlanFabric, mtu_bytes: int) -
         for node in (link.source, link.target):
             ports.append(Port(node, spaces[node], f"p{counts[node]}", counts[node]))
             counts[node] += 1
-        hosts = [port for port in ports if topology.node(port.node).kind != "switch"]
-        wires.append(Wire(link, ports[0], ports[1], (hosts or ports)[0]))
+        wires.append(_wire(link, ports, topology, in_kernel, _relay(number, hub)))
         ends.update(_ends(number, planned[link.id], ports))
-    hub = f"{NAMESPACE_PREFIX}{name}-{HUB}"
     return Layout(topology, spaces, wires, mtu_bytes, prefix_length(topology), hub, ends)
+
+
+def _wire(
+    link: Link, ports: list[Port], topology: Topology, in_kernel: Collection[str], relay: tuple[Port, Port]
+) -> Wire:
+    """Limited at a host's end, or at that of a switch in user space; else between the two."""
+    ordinary = [port for port in ports if port.node not in in_kernel]
+    hosts = [port for port in ordinary if topology.node(port.node).kind != "switch"]
+    if not ordinary:
+        return Wire(link, ports[0], ports[1], relay[0], relay)
+    return Wire(link, ports[0], ports[1], (hosts or ordinary)[0])
+
+
+def _relay(number: int, hub: str) -> tuple[Port, Port]:
+    """Ports of the hub for a link."""
+    near, far = (Port(HUB, hub, f"l{number}{side}", 2 * number + index) for index, side in enumerate("ab"))
+    return near, far
 
 
 def _ends(number: int, link: FabricLink, ports: list[Port]) -> Mapping[Port, PointToPoint]:

@@ -65,6 +65,10 @@ Counters = dict[str, dict[str, Direction]]
 
 
 def _traffic(wire: Wire, shapers: Counters, interfaces: Counters) -> LinkTraffic:
+    if wire.relay:
+        here = wire.shaped_at.namespace
+        backward, forward = (shapers[here].get(port.interface, interfaces[here][port.interface]) for port in wire.relay)
+        return LinkTraffic(forward, backward)
     namespace, interface = wire.shaped_at.namespace, wire.shaped_at.interface
     outward = shapers[namespace].get(interface, interfaces[namespace][interface])
     inward = shapers[namespace].get(ifb_name(interface), interfaces[namespace][ifb_name(interface)])

@@ -9,12 +9,12 @@ stays until its interface goes.
 import os
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from wiresum.errors import TestbedError
 from wiresum.testbed import bpf
-from wiresum.testbed.layout import Port
+from wiresum.testbed.layout import Layout, Port
 from wiresum.testbed.namespaces import inside
 
 BPF_PROG_TYPE_XDP = 6
@@ -69,6 +69,21 @@ def attach(program: int, port: Port) -> None:
     if code != 0:
         place = f"{port.interface} in {port.namespace}"
         raise TestbedError(f"XDP cannot be attached to {place} ({os.strerror(code)}); use the engine `udp`")
+
+
+def attach_opposite(layout: Layout, nodes: Collection[str]) -> None:
+    """Puts the passing program at the far end of every port of some nodes.
+
+    Raises:
+        SupportError: no privilege, or a machine without BPF.
+        TestbedError: the kernel refused.
+    """
+    if not nodes:
+        return
+    with loaded() as program:
+        for node in nodes:
+            for port in layout.ports(node):
+                attach(program, layout.far_end(port))
 
 
 def _set_link_xdp(interface: str, program: int) -> int:

@@ -1,0 +1,58 @@
+"""A rank of test_policies: one group of the backend after another, as their plans come, in one process.
+
+One line of JSON on standard input for each plan: the file, elements, seconds until a collective is late. One line of
+JSON on standard output for the start and for each plan.
+"""
+
+import json
+import os
+import sys
+from datetime import timedelta
+
+import torch.distributed as dist
+
+import torch
+
+LARGEST = 7
+"""Of the whole numbers that are summed."""
+
+
+def contribution(rank, elements):
+    return ((torch.arange(elements) + rank) % (LARGEST + 1)).float()
+
+
+def serve(elements, timeout_s):
+    """Sums in a group of its own, one for each line until that says to leave: whether it is right, or the error."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    group = dist.new_group(backend="wiresum", timeout=timedelta(seconds=timeout_s))
+    answer({"joined": rank})
+    for line in sys.stdin:
+        if line.strip() == "leave":
+            break
+        tensor = contribution(rank, elements)
+        expected = sum(contribution(other, elements) for other in range(ranks))
+        try:
+            dist.all_reduce(tensor, group=group)
+            answer({"right": torch.equal(tensor, expected), "error": None})
+        except RuntimeError as error:
+            answer({"right": False, "error": str(error)})
+    dist.destroy_process_group(group)
+    answer({"left": rank})
+
+
+def answer(what):
+    print(json.dumps(what), flush=True)
+
+
+def main():
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", timeout=timedelta(seconds=60))
+    answer({"started": dist.get_rank()})
+    for line in sys.stdin:
+        asked = json.loads(line)
+        os.environ["WIRESUM_PLAN"] = asked["plan"]
+        serve(asked["elements"], asked["timeout_s"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""Every policy of switches in namespaces, under PyTorch, with the switches in user space and in the kernel.
+
+One testbed and one process for each rank serve all of them: starting PyTorch takes longer than all sums.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from wiresum.errors import SupportError
+from wiresum.plan import Job, PlanOptions
+from wiresum.plan.assignment.switching import as_switched_plan
+from wiresum.plan.models import equal_parts
+from wiresum.plan.planners import assign
+from wiresum.plan.topologies import goat
+from wiresum.testbed import Testbed
+from wiresum.testbed.namespaces import run_tool
+from wiresum.testbed.support import why_no_xdp
+
+pytest.importorskip("torch")
+
+TOPOLOGY = goat(2, rate_bps=500e6)
+SWITCHES = ("S1", "S2", "S3")
+ELEMENTS = 20_011
+PATIENCE_S = 20.0
+"""Until a sum that is right counts as late, on a busy machine."""
+SHORT_S = 3.0
+"""For one that cannot come."""
+PLANNERS = {
+    "hash": "atp", "preempt": "esa", "exclusive": "goat", "register": "goat", "segment": "atp", "pool": "switchml",
+    "cache": "atp",
+}  # fmt: skip
+ENGINES = ["udp", pytest.param("xdp", marks=pytest.mark.skipif(bool(why_no_xdp()), reason=why_no_xdp()))]
+
+
+def switched(policy, engine, slots=None):
+    size = 4 * ELEMENTS
+    job = Job(gradient_bytes=size, sub_models=equal_parts("part", size, 2), window=16)
+    answer = assign(TOPOLOGY.with_addresses(), job, PlanOptions(), PLANNERS[policy])
+    return as_switched_plan(PLANNERS[policy], answer, PlanOptions(), policy, slots=slots, engine=engine)
+
+
+class Network:
+    """A testbed whose plan changes, and a rank at each worker."""
+
+    def __init__(self, bed):
+        self.bed = bed
+        worker = [sys.executable, str(Path(__file__).with_name("policy_worker.py"))]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        environment = {"WIRESUM_REQUIRE": "1"}
+        self.ranks = [bed.spawn_worker(rank, worker, environment, **pipes) for rank in range(len(bed.workers))]
+        self.answers()
+
+    def close(self):
+        for rank in self.ranks:
+            rank.stdin.close()
+        for rank in self.ranks:
+            rank.wait()
+
+    def tell(self, text):
+        for rank in self.ranks:
+            rank.stdin.write(text + "\n")
+            rank.stdin.flush()
+
+    def answers(self):
+        lines = [rank.stdout.readline() for rank in self.ranks]
+        assert all(lines), "a rank has ended; its error is above"
+        return [json.loads(line) for line in lines]
+
+    def join(self, plan, timeout_s=PATIENCE_S):
+        """A group of every rank over a plan's switches."""
+        self.bed.replace_plan(plan)
+        self.tell(json.dumps({"plan": str(self.bed.plan_file), "elements": ELEMENTS, "timeout_s": timeout_s}))
+        self.answers()
+
+    def sum(self):
+        self.tell("sum")
+        return self.answers()
+
+    def leave(self):
+        """Ends the group, and the daemons, whose counters it returns."""
+        self.tell("leave")
+        self.answers()
+        return self.bed.stop_aggregators()
+
+
+@pytest.fixture(scope="module")
+def network(namespaces):
+    engine = "udp" if why_no_xdp() else "xdp"
+    plan = switched("hash", engine)
+    try:
+        bed = Testbed(TOPOLOGY, plan, mtu_bytes=Job().mtu_bytes, loopback=False)
+        with bed:
+            ranks = Network(bed)
+            yield ranks
+            ranks.close()
+    except SupportError as lack:
+        pytest.skip(str(lack))
+
+
+@pytest.mark.parametrize("policy", PLANNERS)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_policy_sums_under_pytorch(network, policy, engine):
+    network.join(switched(policy, engine))
+    for _ in range(2):
+        assert network.sum() == [{"right": True, "error": None}] * len(network.ranks)
+    counters = network.leave()
+    at_switches = [counters[name] for name in SWITCHES]
+    assert {node["engine"] for node in at_switches} == {engine}
+    added = sum(node["control"]["added"] for node in at_switches)
+    through_process = [node["control"]["through_process"] for node in at_switches]
+    assert added > 0, "switches summed"
+    if engine == "xdp":
+        assert through_process == [0] * len(SWITCHES), "all of it in the kernel"
+    else:
+        assert min(through_process) > 0
+
+
+@pytest.mark.parametrize("policy", ["hash", "preempt", "exclusive", "register", "segment"])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_sums_are_right_with_two_slots_for_a_window(network, policy, engine):
+    plan = switched(policy, engine, slots=2)
+    assert max(memory.slots for memory in plan.fabric.memory) <= 2 * len(plan.fabric.streams)
+    network.join(plan)
+    assert network.sum() == [{"right": True, "error": None}] * len(network.ranks)
+    network.leave()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_switch_that_dies_is_named_and_leaves_nothing(network, engine):
+    network.join(switched("hash", engine), SHORT_S)
+    space = network.bed.network.namespaces["S3"]
+    has_program = "xdp" in run_tool(["ip", "-n", space, "link", "show"])
+    assert has_program == (engine == "xdp")
+    network.bed.kill_aggregator("S3")
+    assert "xdp" not in run_tool(["ip", "-n", space, "link", "show"])
+    dead = network.bed.plan.nodes[[node.name for node in network.bed.plan.nodes].index("S3")].id
+    for answer in network.sum():
+        assert f"node {dead}" in answer["error"]
+    network.leave()
