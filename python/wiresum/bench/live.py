@@ -11,12 +11,13 @@ from dataclasses import dataclass
 
 from wiresum.bench.live_run import Collective, median_seconds, running
 from wiresum.bench.result import Ratio, Report, Result
+from wiresum.errors import TestbedError
 from wiresum.plan import AggregationPlan, Job, PlanOptions, Topology
 from wiresum.plan.assignment.switching import as_switched_plan
 from wiresum.plan.models import equal_parts
 from wiresum.plan.planners import assign
 from wiresum.plan.predict.switched import link_bytes, sending_rate_bps
-from wiresum.plan.switching import SwitchPolicy
+from wiresum.plan.switching import SwitchEngine, SwitchPolicy
 from wiresum.plan.topologies import goat, ingo
 
 FLOAT32_BYTES = 4
@@ -62,6 +63,8 @@ class Options:
         repeats: measured all-reduces of each case.
         warmups: all-reduces before that.
         window: fragments that a worker has on the way.
+        engine: what runs the switches; parameter servers are in user space.
+        cases: names of those to run; all where absent.
     """
 
     rate_bps: float = 100e6
@@ -69,6 +72,8 @@ class Options:
     repeats: int = 5
     warmups: int = 1
     window: int = 64
+    engine: SwitchEngine = "udp"
+    cases: tuple[str, ...] = ()
 
 
 def planned(case: Case, options: Options) -> tuple[Topology, AggregationPlan, Job]:
@@ -78,7 +83,7 @@ def planned(case: Case, options: Options) -> tuple[Topology, AggregationPlan, Jo
     job = Job(gradient_bytes=options.size_bytes, sub_models=parts, window=options.window)
     choices = PlanOptions()
     answer = assign(topology, job, choices, case.planner)
-    return topology, as_switched_plan(case.planner, answer, choices, case.policy), job
+    return topology, as_switched_plan(case.planner, answer, choices, case.policy, engine=options.engine), job
 
 
 def measure(options: Options, progress: Callable[[str], None] = lambda text: None) -> Report:
@@ -94,7 +99,7 @@ def measure(options: Options, progress: Callable[[str], None] = lambda text: Non
     results: list[Result] = []
     ratios: list[Ratio] = []
     notes: list[str] = []
-    for case in CASES:
+    for case in _chosen(options):
         what = f"{case.name}, {case.planner}"
         progress(what)
         topology, plan, job = planned(case, options)
@@ -111,8 +116,21 @@ def measure(options: Options, progress: Callable[[str], None] = lambda text: Non
         median = BITS * options.size_bytes / median_seconds(runs)
         ratios.append(Ratio(f"{what}: measured over predicted rate", median / predicted))
         notes.append(f"{what}: {extra['bytes']}")
-    parameters = {"rate_bps": options.rate_bps, "size_bytes": options.size_bytes, "window": options.window}
+    parameters = {
+        "rate_bps": options.rate_bps,
+        "size_bytes": options.size_bytes,
+        "window": options.window,
+        "engine": options.engine,
+    }
     return Report("live", parameters, results, ratios, notes=notes)
+
+
+def _chosen(options: Options) -> list[Case]:
+    unknown = [name for name in options.cases if name not in {case.name for case in CASES}]
+    if unknown:
+        known = ", ".join(sorted({case.name for case in CASES}))
+        raise TestbedError(f"there is no case {unknown[0]}; there are {known}")
+    return [case for case in CASES if not options.cases or case.name in options.cases]
 
 
 def _difference(plan: AggregationPlan, runs: list[Collective], elements: int) -> str:

@@ -14,6 +14,7 @@ from wiresum.cli.predict import parse_starts
 from wiresum.cli.quantities import parse_fraction, parse_numbers, parse_rate, parse_size
 from wiresum.cli.testbed import choose_engine
 from wiresum.plan.aggregation_plan import Engine, Policy
+from wiresum.plan.switching import SwitchEngine
 
 T = TypeVar("T")
 
@@ -35,13 +36,17 @@ RunsOption = Annotated[int, typer.Option("--runs", min=1, help="Measured runs of
 def live(
     rate: Annotated[str, typer.Option("--rate", help="Of each link, each way: 100mbit")] = "100mbit",
     size: Annotated[str, typer.Option("--size", help="Of the float32 tensor: 8MB")] = "8MB",
+    engine: Annotated[SwitchEngine, typer.Option("--engine", help="What runs the switches")] = "udp",
+    cases: Annotated[list[str] | None, typer.Option("--case", help="Only this one, by name; repeat for more")] = None,
     runs: RunsOption = 5,
     as_json: options.JsonOption = False,
 ) -> None:
     """Run plans of switch planners in namespaces: bytes on each link and the rate, beside what they predict."""
     from wiresum.bench import live as benchmark
 
-    chosen = benchmark.Options(rate_bps=limited(rate), size_bytes=parse_size(size), repeats=runs)
+    chosen = benchmark.Options(
+        rate_bps=limited(rate), size_bytes=parse_size(size), repeats=runs, engine=engine, cases=tuple(cases or ())
+    )
     show(benchmark.measure(chosen, note), as_json)
 
 
