@@ -20,6 +20,15 @@ struct {
     __type(value, struct peer);
 } neighbours SEC(".maps");
 
+/* By neighbour: the way out to it. The kernel queues what leaves by an interface during a poll, and runs the
+ * program of the first packet on all of them; so whatever is sent by a map has the same one, `send_copy`. */
+struct {
+    __uint(type, BPF_MAP_TYPE_DEVMAP);
+    __uint(max_entries, MAX_NEIGHBOURS);
+    __uint(key_size, sizeof(__u32));
+    __uint(value_size, sizeof(struct bpf_devmap_val));
+} outlets SEC(".maps");
+
 struct way {
     __u16 job;
     __u16 sub_model;
@@ -109,7 +118,7 @@ __attribute__((noinline)) int send_to_neighbour(struct xdp_md *ctx, __u32 neighb
         return XDP_DROP;
     if (address_v4(ctx, peer, frame_len))
         return XDP_ABORTED;
-    return peer->ifindex == ctx->ingress_ifindex ? XDP_TX : bpf_redirect(peer->ifindex, 0);
+    return peer->ifindex == ctx->ingress_ifindex ? XDP_TX : bpf_redirect_map(&outlets, neighbour, 0);
 }
 
 /* A packet of whose way nothing is known is dropped. As `carry_out`, this and the next are checked once each.
@@ -138,6 +147,21 @@ static __always_inline int send_to_only_one(struct xdp_md *ctx, struct wiresum_h
     return send_to_neighbour(ctx, down->neighbours[0], frame_len);
 }
 
+/* Tells `send_copy` that a packet is not addressed yet: nobody's Ethernet address is zero. */
+static __always_inline int mark_as_copy(struct xdp_md *ctx) {
+    struct ethhdr *ethernet = (void *)(long)ctx->data;
+    if ((void *)(ethernet + 1) > (void *)(long)ctx->data_end)
+        return -1;
+    __builtin_memset(ethernet->h_dest, 0, ETH_ALEN);
+    return 0;
+}
+
+static __always_inline int is_marked_as_copy(struct xdp_md *ctx) {
+    struct ethhdr *ethernet = (void *)(long)ctx->data;
+    const __u16 *to = (const void *)ethernet->h_dest;
+    return (void *)(ethernet + 1) <= (void *)(long)ctx->data_end && !(to[0] | to[1] | to[2]);
+}
+
 /* A copy to each neighbour of the stream; `send_copy` gives each its headers, and drops those for neighbours
  * that no recipient is behind. Results for a few are rare, so nobody counts the recipients first. */
 __attribute__((noinline)) int send_down(struct xdp_md *ctx, __u32 frame_len) {
@@ -148,6 +172,8 @@ __attribute__((noinline)) int send_down(struct xdp_md *ctx, __u32 frame_len) {
     if (down->neighbour_count == 1)
         return send_to_only_one(ctx, header, down, frame_len);
     void *group = bpf_map_lookup_elem(&groups, &down->group);
+    if (mark_as_copy(ctx))
+        return XDP_ABORTED;
     return group ? bpf_redirect_map(group, 0, BPF_F_BROADCAST) : XDP_DROP;
 }
 

@@ -156,7 +156,10 @@ SEC("xdp") int forward_packet(struct xdp_md *ctx) {
     return action;
 }
 
-SEC("xdp/devmap") int send_copy(struct xdp_md *ctx) { return address_copy(ctx, ctx->egress_ifindex); }
+/* On the way out of whatever is not sent back by where it came. */
+SEC("xdp/devmap") int send_copy(struct xdp_md *ctx) {
+    return is_marked_as_copy(ctx) ? address_copy(ctx, ctx->egress_ifindex) : XDP_PASS;
+}
 
 SEC("xdp") int forget(struct xdp_md *ctx) { return forget_place(ctx); }
 

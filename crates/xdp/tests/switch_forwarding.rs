@@ -6,6 +6,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::net::{SocketAddr, SocketAddrV4, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use support::namespaces::{Namespace, namespaces_work};
@@ -31,6 +32,10 @@ const PARENT: NodeId = NodeId(2);
 const BELOW: NodeId = NodeId(3);
 /// Random packets for each policy and role; WIRESUM_PACKETS asks for another number.
 const PACKETS: u64 = 1_500;
+/// A stream of worker 0 alone, which is not summed here.
+const ALONE: SubModelId = SubModelId(9);
+/// Results that are sent by one call; few enough for any queue.
+const BURST: u32 = 20;
 /// How long a packet may take from one namespace to the next on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -321,7 +326,10 @@ fn a_sum_goes_up_and_its_result_down_over_real_links() {
     let own = Hop { from: Site::Worker(2), to: Site::Node(NODE), link: 0 };
     let above = Hop { from: Site::Node(NODE), to: Site::Node(PARENT), link: 0 };
     streams.of.push(Way { worker: 2, legs: vec![Leg { node: ANY_NODE, hops: vec![own, above] }] });
-    let forwarding = Forwarding::of(Site::Node(NODE), &[streams]).expect("ways that lead there");
+    let mut alone = ways(PolicyName::Hash, false, job, ALONE);
+    alone.of.truncate(1);
+    let both = [streams, alone];
+    let forwarding = Forwarding::of(Site::Node(NODE), &both).expect("ways that lead there");
     let place = RandomTraffic::new(PolicyName::Hash, false, 0).places()[0];
     let anywhere: SocketAddrV4 = "0.0.0.0:5747".parse().expect("an address");
     let mut program = load_at(anywhere, NODE, PolicyName::Hash, place.slots, 8, &[place]);
@@ -339,6 +347,7 @@ fn a_sum_goes_up_and_its_result_down_over_real_links() {
     for position in 0..50 {
         one_round(&network, position);
     }
+    results_in_a_burst(&network);
     let strangers = [(JobId(1), JobKey(1)), (JobId(2), key_of(JobId(2)))];
     for (id, key) in strangers {
         let mut packet = contribution(0, 50);
@@ -373,6 +382,37 @@ fn hello() -> Vec<u8> {
     (header.kind, header.value_count) = (Kind::Hello as u8, (payload.len() as u16 / 4).into());
     seal(&mut header, LaneType::I32Be.sum(&payload));
     [header.as_bytes(), &payload].concat()
+}
+
+/// Results for all and for one, in turn, which the switch finds in its queue at once: those for one leave directly, those for all as
+/// copies, and both by the same interface.
+fn results_in_a_burst(network: &Network) {
+    let results: Vec<Packet<Values>> = (0..BURST).map(result).collect();
+    let datagrams: Vec<_> = results.iter().map(|r| wire::emit(r, key_of(JobId(1)))).collect();
+    let socket = &network.sockets[&Site::Node(PARENT)];
+    let segment = libc::c_int::try_from(datagrams[0].len()).expect("a packet");
+    // SAFETY: the descriptor is open, and the option's value is an integer that outlives the call.
+    let status = unsafe {
+        let (value, len) = ((&raw const segment).cast(), size_of_val(&segment) as u32);
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_UDP, libc::UDP_SEGMENT, value, len)
+    };
+    assert_eq!(status, 0, "segmentation offload: {}", std::io::Error::last_os_error());
+    network.send(Site::Node(PARENT), &datagrams.concat());
+    for mut result in results {
+        let recipients = result.contributors;
+        for worker in recipients.iter() {
+            result.contributors = Contributors::one(worker);
+            network.expect(Site::Worker(worker), &wire::emit(&result, key_of(JobId(1))));
+        }
+    }
+}
+
+fn result(position: u32) -> Packet<Values> {
+    let (is_alone, mut result) = (position.is_multiple_of(2), contribution(0, 1000 + position));
+    (result.kind, result.expected) = (Kind::Result, 3);
+    result.contributors = if is_alone { Contributors::one(0) } else { Contributors::first(3) };
+    result.sub_model = if is_alone { ALONE } else { result.sub_model };
+    result
 }
 
 fn one_round(network: &Network, position: u32) {

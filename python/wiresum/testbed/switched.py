@@ -50,7 +50,7 @@ class SwitchedNetwork:
             TestbedError: its links are others, or more of its switches are in the kernel.
         """
         require_xdp_ports(plan, self._xdp_nodes)
-        if _fabric_of(plan).links != self._fabric.links:
+        if _wiring(_fabric_of(plan)) != _wiring(self._fabric):
             raise TestbedError("this testbed was made for other links; make it with the plan that is to run")
         return plan
 
@@ -172,6 +172,11 @@ def _check(topology: Topology, fabric: PlanFabric) -> None:
             )
     if any(node.name == HUB for node in topology.nodes):
         raise TopologyError(f"nodes.{HUB}: that name is the testbed's own; choose another")
+
+
+def _wiring(fabric: PlanFabric) -> list[tuple[str, list[str]]]:
+    """What is made of a fabric: addresses, whoever has which number in the plan."""
+    return [(link.id, [end.address for end in link.ends]) for link in fabric.links]
 
 
 def _fabric_of(plan: AggregationPlan) -> PlanFabric:

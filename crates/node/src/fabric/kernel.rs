@@ -6,6 +6,7 @@ use std::net::{SocketAddr, SocketAddrV4};
 
 use thiserror::Error;
 use wiresum_protocol::Plan;
+use wiresum_protocol::plan::fabric::{FabricEnd, FabricLink, site};
 use wiresum_protocol::ways::{Site, WayError};
 use wiresum_switch::live::parts::{self, Room};
 use wiresum_switch::live::plane::{DataPlane, PlaneError, passed};
@@ -48,13 +49,15 @@ pub enum LoadError {
 
 const REMEDY: &str = "give it addresses of IPv4, or choose the engine `udp`";
 
+type Addresses = BTreeMap<(JobId, Neighbour), SocketAddrV4>;
+
 /// See the module.
 pub struct KernelSwitch {
     program: SwitchProgram,
     /// As the plans have it.
     forwarding: Forwarding,
     /// By job and neighbour in its plan.
-    addresses: BTreeMap<(JobId, Neighbour), SocketAddrV4>,
+    addresses: Addresses,
     /// By address: what the program calls it, whichever plan names it.
     names: BTreeMap<SocketAddrV4, Neighbour>,
     met: BTreeSet<SocketAddrV4>,
@@ -74,7 +77,7 @@ impl KernelSwitch {
         mode: AttachMode,
     ) -> Result<Self, LoadError> {
         let forwarding = forwarding(plans, node)?;
-        let addresses = addresses(plans, &forwarding)?;
+        let addresses = addresses(plans, node)?;
         let names =
             addresses.iter().map(|((_, neighbour), address)| (*address, *neighbour)).collect();
         let options = options(plans, node, address)?;
@@ -183,20 +186,25 @@ fn forwarding(plans: &[Plan], node: NodeId) -> Result<Forwarding, WayError> {
     Forwarding::of(Site::Node(node), &ways)
 }
 
-/// Of every neighbour that packets may go to.
-fn addresses(
-    plans: &[Plan],
-    forwarding: &Forwarding,
-) -> Result<BTreeMap<(JobId, Neighbour), SocketAddrV4>, LoadError> {
-    let ups = forwarding.ups().map(|(key, next)| (key.job, next));
-    let downs = forwarding.downs().map(|(job, _, next, _)| (job, next));
-    let address = |(job, next): (JobId, Neighbour)| {
-        let plan = plans.iter().find(|plan| plan.job_id() == job);
-        let address = plan.and_then(|plan| plan.fabric.as_ref()?.address(next.site, next.link))?;
-        let found = v4(address).ok_or(LoadError::Family { job, address });
-        Some(found.map(|address| ((job, next), address)))
-    };
-    ups.chain(downs).filter_map(address).collect()
+/// Of everyone at the other end of a link, as what comes by one need not go back there.
+fn addresses(plans: &[Plan], node: NodeId) -> Result<Addresses, LoadError> {
+    let mut addresses = Addresses::new();
+    for plan in plans {
+        let links = plan.fabric.iter().flat_map(|fabric| &fabric.links).zip(0u16..);
+        for (end, link) in links.filter_map(|(link, index)| Some((opposite(link, node)?, index))) {
+            let family = LoadError::Family { job: plan.job_id(), address: end.address };
+            let neighbour = Neighbour { site: site(end.at), link };
+            addresses.insert((plan.job_id(), neighbour), v4(end.address).ok_or(family)?);
+        }
+    }
+    Ok(addresses)
+}
+
+/// The other end of a node's link.
+fn opposite(link: &FabricLink, node: NodeId) -> Option<&FabricEnd> {
+    let is_here = |end: &FabricEnd| site(end.at) == Site::Node(node);
+    let [one, other] = &link.ends;
+    if is_here(one) { Some(other) } else { is_here(other).then_some(one) }
 }
 
 fn options(plans: &[Plan], node: NodeId, address: SocketAddr) -> Result<SwitchOptions, LoadError> {

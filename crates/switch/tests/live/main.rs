@@ -2,6 +2,7 @@
 
 mod bed;
 mod plans;
+mod seam;
 
 use std::time::Duration;
 

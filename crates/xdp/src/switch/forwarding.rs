@@ -82,6 +82,7 @@ impl SwitchProgram {
         limit("neighbours of a switch", index as usize + 1, MAX_NEIGHBOURS)?;
         let peer = peers::peer(address.into(), JobKey(0), hearing);
         self.kernel.put("neighbours", &index, &peer)?;
+        self.kernel.put("outlets", &index, &outlet(&self.kernel, ifindex))?;
         self.tables.neighbours.insert(neighbour, (index, ifindex));
         Ok(())
     }
@@ -200,12 +201,16 @@ fn name((job, sub_model): Stream) -> StreamName {
     StreamName { job: job.0, sub_model: sub_model.0 }
 }
 
+/// An interface with the program that runs on all that leaves by it.
+fn outlet(kernel: &Kernel, ifindex: u32) -> DevmapValue {
+    DevmapValue { ifindex, program: kernel.program("send_copy").as_fd().as_raw_fd() }
+}
+
 /// The interfaces that a stream's results leave through.
 fn make_group(kernel: &Kernel, down: &Down) -> Result<MapHandle, XdpError> {
     let group = kernel.new_broadcast()?;
-    let program = kernel.program("send_copy").as_fd().as_raw_fd();
     for place in 0..down.neighbour_count {
-        let value = DevmapValue { ifindex: down.ifindices[place as usize], program };
+        let value = outlet(kernel, down.ifindices[place as usize]);
         group.update(place.as_bytes(), value.as_bytes(), MapFlags::ANY).map_err(|error| {
             kernel::refused("adding an interface to a broadcast group".to_owned(), &error)
         })?;
