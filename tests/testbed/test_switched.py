@@ -1,8 +1,5 @@
 """Plans whose switches sum, on namespaces: what crosses each link is what the plan says, to the byte."""
 
-import json
-import sys
-
 import pytest
 
 from wiresum.bench.live_run import running
@@ -13,7 +10,7 @@ from wiresum.plan.models import equal_parts
 from wiresum.plan.planners import assign
 from wiresum.plan.predict.switched import link_bytes
 from wiresum.plan.topologies import goat, ingo, racks
-from wiresum.testbed import Testbed, run_or_fail
+from wiresum.testbed import Testbed
 from wiresum.testbed.support import why_no_xdp
 from wiresum.testbed.switched import lay_out
 
@@ -106,23 +103,6 @@ def test_every_link_carries_what_the_plan_predicts(namespaces, name, case, engin
             once = ranks.sum(elements)
             assert once.repetitions == 0
             assert_predicted(plan, elements, once.link_bytes)
-
-
-def test_an_unmodified_process_group_sums_over_switches(namespaces, name):
-    pytest.importorskip("torch")
-    from wiresum.bench.allreduce_worker import Task
-
-    topology = goat(1, rate_bps=RATE_BPS)
-    elements = 50_000
-    plan, mtu = switched(topology, "goat", 4 * elements)
-    with Testbed(topology, plan, name=name, mtu_bytes=mtu, loopback=False) as bed:
-        output = bed.folder / "sums.json"
-        task = Task(["wiresum"], elements, 2, 0, str(output))
-        run_or_fail(bed, [sys.executable, "-m", "wiresum.bench.allreduce_worker", task.to_json()], "the process group")
-        assert json.loads(output.read_text())
-        counters = bed.stop_aggregators()
-    # The sums were made at a switch, not in the processes' ring.
-    assert sum(node["control"].get("forwarded", 0) for node in counters.values()) > 0
 
 
 def test_a_testbed_for_other_links_is_refused():
