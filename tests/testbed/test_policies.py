@@ -30,7 +30,7 @@ PATIENCE_S = 20.0
 SHORT_S = 3.0
 """For one that cannot come."""
 PLANNERS = {
-    "hash": "atp", "preempt": "esa", "exclusive": "goat", "register": "goat", "segment": "atp", "pool": "switchml",
+    "hash": "atp", "preempt": "esa", "exclusive": "goat", "register": "goat", "segment": "atp", "pool": "atp",
     "cache": "atp",
 }  # fmt: skip
 ENGINES = ["udp", pytest.param("xdp", marks=pytest.mark.skipif(bool(why_no_xdp()), reason=why_no_xdp()))]
