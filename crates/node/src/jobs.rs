@@ -11,6 +11,7 @@ use zerocopy::FromBytes;
 use crate::control::Control;
 use crate::service::{JobQuota, Load};
 use crate::takeover::JobState;
+use crate::udp::Known;
 
 /// A job, its aggregator, and what it may use.
 pub struct Served {
@@ -188,6 +189,17 @@ impl Jobs {
     /// Counts a packet that is no job's matter.
     pub fn count_unclaimed(&mut self, verdict: Verdict) {
         self.retired[verdict as usize] += 1;
+    }
+
+    /// What tells the packets of all jobs from others.
+    #[must_use]
+    pub fn known(&self) -> Vec<Known> {
+        let known = |Served { job, aggregator, .. }: &Served| Known {
+            job: *job,
+            key: aggregator.running_key(),
+            secret: aggregator.plan().secret(),
+        };
+        self.served.iter().map(known).collect()
     }
 
     /// The id of a job, and who takes part in it now.

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::ptr::NonNull;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cluster::{Shape, plan};
 use serde_json::{Value, json};
@@ -196,6 +196,29 @@ fn a_flood_of_hellos_is_not_answered_for_long() {
     let verdicts = daemon.status()["verdicts"].clone();
     let count = |verdict: &str| verdicts[verdict].as_u64().expect("a number");
     assert!(count("control") > count("over_quota") && count("over_quota") > 0, "{verdicts}");
+}
+
+/// The kernel refuses a flood after a while; the job goes on, and once the flood is over, strangers are told again why they may not
+/// take part.
+#[test]
+fn a_flood_is_refused_for_a_while() {
+    let daemon = Daemon::start("guard", &[]);
+    assert_eq!(daemon.add(&daemon.plan(7), &json!({}))["ok"], true);
+    let stranger = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+    stranger.set_read_timeout(Some(Duration::from_millis(500))).expect("a timeout");
+    let start = Instant::now();
+    while daemon.status()["floods"] == 0 {
+        assert!(start.elapsed() < PATIENCE, "no flood was seen: {}", daemon.status());
+        (0..5_000).for_each(|_| assert!(stranger.send_to(&[0; 64], daemon.address).is_ok()));
+    }
+    assert_eq!(reduce(&daemon.plan(7), 1), 1.0);
+    let hello = RandomTraffic::new(&daemon.plan(9), NodeId(0), 1).joining().remove(0).datagram;
+    let start = Instant::now();
+    let mut answer = [0; 128];
+    while stranger.recv_from(&mut answer).is_err() {
+        assert!(start.elapsed() < PATIENCE, "the guard was not lowered: {}", daemon.status());
+        stranger.send_to(&hello, daemon.address).expect("sent");
+    }
 }
 
 #[test]

@@ -31,6 +31,8 @@ pub(super) struct Adder {
     pub kernel: Option<Kernel>,
     /// Datagrams that the kernel should have dealt with.
     pub strays: u64,
+    /// Datagrams that the kernel could have refused, had it been asked to.
+    pub refused: u64,
     packet: Box<[u8; MAX_PACKET]>,
     pub outgoing: Outgoing,
     /// Refusals that may still be sent: the answers to a flood of hellos must not fill the link that sums share.
@@ -46,6 +48,7 @@ impl Adder {
             transmitters: Transmitters::new(plans, node),
             kernel,
             strays: 0,
+            refused: 0,
             packet: Box::new([0; MAX_PACKET]),
             outgoing: Outgoing::default(),
             refusals: Budget::new(Quota::strangers()),
@@ -126,12 +129,15 @@ impl Adder {
         len: usize,
         arrival: Option<&Arrival>,
     ) {
-        let Self { jobs, transmitters, kernel, packet, outgoing, .. } = self;
+        let Self { jobs, transmitters, kernel, packet, outgoing, refused, .. } = self;
         if jobs.count() == 0 {
+            *refused += u64::from(arrival.is_none());
             return jobs.count_unclaimed(Verdict::Foreign);
         }
         let index = jobs.index_of(&packet[..len]);
         let outcome = jobs.handle(index, source, &mut packet[..], len);
+        let is_refused = matches!(outcome.verdict, Verdict::Malformed | Verdict::Foreign);
+        *refused += u64::from(is_refused && arrival.is_none());
         if let (Some(arrival), Some(frames)) = (arrival, &mut outgoing.frames)
             && is_from_a_member(outcome.verdict)
         {
@@ -148,6 +154,7 @@ impl Adder {
             return;
         }
         if is_refusal(outcome, &packet[..]) && !self.refusals.take(self.clock.now(), outcome.len) {
+            *refused += 1;
             return jobs.count_unclaimed(Verdict::OverQuota);
         }
         let push = |destination, packet: &[u8]| outgoing.push(destination, packet);

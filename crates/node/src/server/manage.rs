@@ -171,6 +171,7 @@ impl Server {
             },
             "jobs": jobs,
             "verdicts": by_name(&counters.verdicts),
+            "floods": self.guard.floods,
             "socket": totals,
         })
     }

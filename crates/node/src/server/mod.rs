@@ -7,6 +7,7 @@
 //! frames, and the socket gets the rest.
 
 mod adder;
+mod guard;
 mod manage;
 
 use std::io;
@@ -28,6 +29,7 @@ use crate::tcp::ConnectionCounters;
 use crate::udp::{ReceiveBatch, SendCounters, Socket};
 use adder::Adder;
 pub(crate) use adder::datagrams_under_way;
+use guard::Guard;
 
 /// An aggregator of one node for one or more jobs.
 pub struct Server {
@@ -35,6 +37,7 @@ pub struct Server {
     received: ReceiveBatch,
     datagrams: u64,
     adder: Adder,
+    guard: Guard,
     node: NodeId,
     clock: Clock,
     limits: Limits,
@@ -89,6 +92,7 @@ impl Server {
             received: ReceiveBatch::default(),
             datagrams: 0,
             adder,
+            guard: Guard::default(),
             node,
             clock: Clock::default(),
             limits: Limits::default(),
@@ -227,7 +231,8 @@ impl Server {
     /// How long to wait for a datagram: until the next thing that the clock calls for.
     fn patience(&self, more: bool, next_report: Option<Instant>) -> Option<Duration> {
         let at_once = more.then_some(Duration::ZERO);
-        let due = [at_once, until(next_report), self.adder.idle_time()];
+        let guard = self.guard.idle_time(self.clock.now());
+        let due = [at_once, until(next_report), self.adder.idle_time(), guard];
         due.into_iter().flatten().min()
     }
 
@@ -262,6 +267,7 @@ impl Server {
             self.adder.handle(&self.socket, source, datagram);
         }
         self.adder.follow_clock(&self.socket);
+        self.guard.follow(self.clock.now(), self.adder.refused, &self.adder.jobs, &self.socket);
         self.adder.flush(&self.socket);
         Ok(more)
     }

@@ -4,6 +4,7 @@
 //! destination), receiving uses `recvmmsg` with receive offload; `quinn-udp` falls back to single datagrams where the
 //! kernel has neither.
 
+mod filter;
 mod queue;
 mod receive;
 mod unreachable;
@@ -19,6 +20,7 @@ use rustix::net::sockopt;
 use socket2::{Domain, Protocol, Type};
 use wiresum_wire::MAX_PACKET;
 
+pub use filter::Known;
 pub use queue::{MAX_BATCH_LEN, SendCounters, SendQueue};
 pub use receive::ReceiveBatch;
 
@@ -74,7 +76,10 @@ impl Socket {
     /// What the kernel says to options.
     pub fn inherit(io: UdpSocket) -> io::Result<Self> {
         let granted = sockopt::socket_recv_buffer_size(&io)? / 2;
-        Self::adopt(io, granted)
+        let socket = Self::adopt(io, granted)?;
+        // A guard of that process outlives it; where there is none, the kernel says so.
+        let _ = socket.unguard();
+        Ok(socket)
     }
 
     fn adopt(io: UdpSocket, wanted: usize) -> io::Result<Self> {
