@@ -60,10 +60,8 @@ def measure(options: Options, progress: Callable[[str], None] = lambda line: Non
     results: list[Result] = []
     with ServiceBed(2, options.rate_bps, xdp="xdp" in options.engines) as bed:
         server = bed.serve_tcp()
-        for engine in options.engines:
-            bed.start(engine)
+        for engine in bed.each(options.engines):
             results += measure_engine(bed, engine, options, progress)
-            bed.stop()
         server.terminate()
         server.wait()
     parameters = {

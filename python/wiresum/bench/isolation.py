@@ -57,26 +57,29 @@ def measure(options: Options, progress: Callable[[str], None] = lambda line: Non
     """
     results: list[Result] = []
     with ServiceBed(2, options.rate_bps, xdp="xdp" in options.engines) as bed:
-        for engine in options.engines:
-            bed.start(engine)
-            cases: dict[str, list[float]] = {flood: [] for flood in FLOODS}
-            dropped = dict.fromkeys(FLOODS, 0)
-            for run in range(options.runs):
-                for flood in FLOODS:
-                    progress(f"{engine}, {flood}, run {run + 1} of {options.runs}")
-                    summed, over = measure_one(bed, engine, flood, options)
-                    cases[flood].append(summed)
-                    dropped[flood] += over
-            bed.stop()
-            results += [
-                Result(f"{engine}: beside {flood}" if flood != "alone" else f"{engine}: alone", "sums/s", runs,
-                       {"engine": engine, "flood": flood, "over_quota": dropped[flood]})
-                for flood, runs in cases.items()
-            ]  # fmt: skip
+        for engine in bed.each(options.engines):
+            results += measure_engine(bed, engine, options, progress)
     parameters = {
         "rate_bps": options.rate_bps, "quota_bps": options.quota_bps, "seconds": options.seconds, "runs": options.runs,
     }  # fmt: skip
     return Report("isolation", parameters, results, ratios(results))
+
+
+def measure_engine(bed: ServiceBed, engine: Engine, options: Options, progress: Callable[[str], None]) -> list[Result]:
+    """Every flood beside one engine, turn by turn."""
+    cases: dict[str, list[float]] = {flood: [] for flood in FLOODS}
+    dropped = dict.fromkeys(FLOODS, 0)
+    for run in range(options.runs):
+        for flood in FLOODS:
+            progress(f"{engine}, {flood}, run {run + 1} of {options.runs}")
+            summed, over = measure_one(bed, engine, flood, options)
+            cases[flood].append(summed)
+            dropped[flood] += over
+    return [
+        Result(f"{engine}: beside {flood}" if flood != "alone" else f"{engine}: alone", "sums/s", runs,
+               {"engine": engine, "flood": flood, "over_quota": dropped[flood]})
+        for flood, runs in cases.items()
+    ]  # fmt: skip
 
 
 def measure_one(bed: ServiceBed, engine: Engine, flood: str, options: Options) -> tuple[float, int]:

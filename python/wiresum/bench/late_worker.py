@@ -16,6 +16,7 @@ from typing import Any
 import torch.distributed as dist
 
 import torch
+from wiresum.bench.rank import joined, write
 from wiresum.bench.start import Starts
 
 
@@ -65,16 +66,8 @@ def read(output: Path) -> list[Outcome]:
 def main() -> None:
     """Measures size after size."""
     task = Task(**json.loads(sys.argv[1]))
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo")
-    group = dist.group.WORLD if task.backend == "gloo" else dist.new_group(backend=task.backend)
-    starts = Starts(Path(task.output).with_suffix(".starts"), dist.get_rank(), dist.get_world_size(), dist.barrier)
-    outcomes = [measure(elements, task, group, starts) for elements in task.elements]
-    if dist.get_rank() == 0:
-        Path(task.output).write_text(json.dumps([asdict(outcome) for outcome in outcomes]))
-    if task.backend != "gloo":
-        dist.destroy_process_group(group)
-    dist.destroy_process_group()
+    with joined(task.backend, task.output) as (group, starts):
+        write(task.output, [asdict(measure(elements, task, group, starts)) for elements in task.elements])
 
 
 def measure(elements: int, task: Task, group: Any, starts: Starts) -> Outcome:

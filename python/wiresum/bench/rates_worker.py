@@ -11,12 +11,12 @@ import sys
 import time
 from collections import Counter
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import torch.distributed as dist
 
 import torch
 import wiresum.torch
+from wiresum.bench.rank import joined, write
 from wiresum.bench.start import Starts
 
 ROUNDING = 1e-4
@@ -51,35 +51,30 @@ class Task:
 def main() -> None:
     """Sums once so that memory is in place, then as often as it is told."""
     task = Task(**json.loads(sys.argv[1]))
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo")
-    group = dist.new_group(backend="wiresum")
-    if not isinstance(group, dist.ProcessGroup):
-        raise SystemExit("this process is not in the group")
+    with joined("wiresum", task.output) as (group, starts):
+        dist.all_reduce(torch.ones(task.warmup_elements), group=group)
+        rounds = [measure(task, group, starts) for _ in range(task.rounds)]
+        everyone: list[list[dict[str, int]]] = [[] for _ in range(dist.get_world_size())]
+        dist.all_gather_object(everyone, [growth for growth, _ in rounds])
+        write(task.output, {"growths": everyone, "seconds": [seconds for _, seconds in rounds]})
+
+
+def measure(task: Task, group: dist.ProcessGroup, starts: Starts) -> tuple[dict[str, int], float]:
+    """What the engine's counters grew by in one round, and its seconds."""
     rank, size = dist.get_rank(), dist.get_world_size()
-    dist.all_reduce(torch.ones(task.warmup_elements), group=group)
-    starts = Starts(Path(task.output).with_suffix(".starts"), rank, size, dist.barrier)
-    growths, seconds = [], []
-    for _ in range(task.rounds):
-        tensors = [torch.full((task.elements,), float(rank + 1)) for _ in range(task.together)]
-        start(task, rank, starts)
-        before, began = counters(), time.monotonic()
-        for work in [dist.all_reduce(tensor, group=group, async_op=True) for tensor in tensors]:
-            if work:
-                work.wait()
-        seconds.append(time.monotonic() - began)
-        growth = counters()
-        growth.subtract(before)
-        growths.append(dict(growth))
-        expected = size * (size + 1) / 2
-        if not all(torch.allclose(tensor, torch.tensor(expected), rtol=ROUNDING) for tensor in tensors):
-            raise SystemExit(f"rank {rank} got a wrong sum; please report this")
-    everyone: list[list[dict[str, int]]] = [[] for _ in range(size)]
-    dist.all_gather_object(everyone, growths)
-    if rank == 0:
-        Path(task.output).write_text(json.dumps({"growths": everyone, "seconds": seconds}))
-    dist.destroy_process_group(group)
-    dist.destroy_process_group()
+    tensors = [torch.full((task.elements,), float(rank + 1)) for _ in range(task.together)]
+    start(task, rank, starts)
+    before, began = counters(), time.monotonic()
+    for work in [dist.all_reduce(tensor, group=group, async_op=True) for tensor in tensors]:
+        if work:
+            work.wait()
+    seconds = time.monotonic() - began
+    growth = counters()
+    growth.subtract(before)
+    expected = torch.tensor(size * (size + 1) / 2)
+    if not all(torch.allclose(tensor, expected, rtol=ROUNDING) for tensor in tensors):
+        raise SystemExit(f"rank {rank} got a wrong sum; please report this")
+    return dict(growth), seconds
 
 
 def start(task: Task, rank: int, starts: Starts) -> None:

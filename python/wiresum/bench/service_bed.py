@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -77,6 +78,13 @@ class ServiceBed:
         if not ready.startswith(READY_LINE.encode()):
             raise TestbedError(f"the daemon did not start: {log.read_text()[-500:]}")
         return elapsed
+
+    def each(self, engines: Iterable[Engine]) -> Iterator[Engine]:
+        """One engine after the other, each with a daemon without jobs."""
+        for engine in engines:
+            self.start(engine)
+            yield engine
+            self.stop()
 
     def stop(self) -> None:
         """Ends the daemon, if there is one."""
