@@ -82,7 +82,17 @@ def partial(rounds: dict | None = None, **job: object) -> dict:
     return content
 
 
+def routed(*ways: tuple[dict, list]) -> dict:
+    """A plan whose first stream of values has these ways."""
+    return changed("sub_models.1.ways", [{"child": child, "links": links} for child, links in ways])
+
+
+W0, N1 = {"worker": 0}, {"node": 1}
+
 GOOD = {
+    "ways": routed((W0, ["w0-S1"]), (N1, ["S1-S3", "S3-S2"])),
+    "no ways": changed("sub_models.1.ways", None),
+    "an empty list of ways": routed(),
     "partial rounds": partial(),
     "partial rounds without counts": partial({"counts": [], "most_missed": 1024}),
     "whole rounds": changed("job.rounds", None),
@@ -107,6 +117,12 @@ GOOD = {
 }
 
 BAD = {
+    "way of the root": routed(({"node": 0}, ["a"])),
+    "way of nobody": routed(({"worker": 99}, ["a"])),
+    "two ways of a child": routed((W0, ["a"]), (W0, ["b"])),
+    "way without links": routed((W0, [])),
+    "way over a link twice": routed((W0, ["a", "a"])),
+    "way with more": changed("sub_models.1.ways", [{"child": W0, "links": ["a"], "to": "S1"}]),
     "partial rounds with a fixed codec": partial(codec="fixed:1e8"),
     "partial rounds that are forecast": partial(exponents="expected"),
     "no missed round": partial({"most_missed": 0}),

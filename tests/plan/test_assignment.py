@@ -89,8 +89,7 @@ def test_a_plan_has_the_traffic_of_its_assignment(assignment):
     topology = assignment.instance.topology.with_addresses()
     instance = Instance.of(topology, assignment.instance.job)
     made = as_plan("test", replace(assignment, instance=instance), PlanOptions(engine="udp"))
-    fabric = instance.fabric
-    of_plan = traffic_of_plan(fabric, made, instance.model_bytes)
+    of_plan = traffic_of_plan(topology, made, instance.model_bytes)
     assert of_plan.root == instance.server
     assert of_plan.arc_bytes == pytest.approx(traffic_of(assignment).arc_bytes)
 

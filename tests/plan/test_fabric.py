@@ -1,14 +1,17 @@
-"""Distances and loads, held to a search of one node after the other."""
+"""Distances, ways and loads, held to a search of one node after the other."""
 
 from collections import deque
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from wiresum.errors import PlanError
 from wiresum.plan import Link, Node, Topology
 from wiresum.plan.fabric import UNREACHABLE, Fabric
+from wiresum.plan.hashing import loads, path
+from wiresum.plan.predict import Network
 from wiresum.plan.topologies import fat_tree, ingo, leaf_spine, servers
 
 
@@ -46,27 +49,6 @@ def test_distances_are_those_of_a_plain_search(topology):
         assert found[target].tolist() == [wanted.get(other, UNREACHABLE) for other in fabric.names]
 
 
-@given(topologies(), st.integers(0, 8))
-def test_a_load_is_its_bytes_times_its_distance(topology, target):
-    fabric = Fabric.of(topology)
-    target %= fabric.node_count
-    sent = np.arange(1.0, fabric.node_count + 1)
-    hops = fabric.hops_to(np.array([target]))[0]
-    on_arc = fabric.loads(target, sent)
-    reached = hops != UNREACHABLE
-    assert on_arc.sum() == pytest.approx((sent * hops)[reached].sum())
-    arrived = on_arc[fabric.target == target].sum()
-    assert arrived == pytest.approx(sent[reached & (hops > 0)].sum())
-
-
-def test_parallel_links_share_evenly():
-    fabric = Fabric.of(leaf_spine(leaves=2, spines=1, hosts_per_leaf=1, bundle=4))
-    sent = np.zeros(fabric.node_count)
-    sent[fabric.index["w0"]] = 8.0
-    on_arc = fabric.loads(fabric.index["ps"], sent)
-    assert sorted(on_arc[on_arc > 0].tolist()) == [2.0] * 8 + [8.0] * 2
-
-
 def test_arcs_keep_the_bandwidth_of_their_direction():
     fabric = Fabric.of(
         Topology(
@@ -93,3 +75,58 @@ def test_servers_and_switches_that_sum_are_told_from_others(shape):
     summing = {fabric.names[i] for i in np.flatnonzero(fabric.adding_bps)}
     assert summing == {"S1", "S2", "S3", "S4", "ps"}
     assert np.isinf(Fabric.of(servers(2, 1)).memory_bytes).all()
+
+
+@settings(deadline=None)
+@given(topologies())
+def test_every_pair_has_one_shortest_way(topology):
+    fabric, network = Fabric.of(topology), Network(topology)
+    hops = fabric.hops_to(np.arange(fabric.node_count))
+    for target in range(fabric.node_count):
+        for source in range(fabric.node_count):
+            found = path(fabric, source, target)
+            names = fabric.names[source], fabric.names[target]
+            if hops[target, source] == UNREACHABLE:
+                assert found == ()
+                with pytest.raises(PlanError, match="does not reach"):
+                    network.path(*names)
+                continue
+            assert len(found) == hops[target, source]
+            said = [(topology.links[arc // 2].id, fabric.names[fabric.source[arc]]) for arc in found]
+            assert said == [(one.link, one.source) for one in network.path(*names)]
+
+
+@given(topologies(), st.integers(0, 8))
+def test_a_load_is_its_bytes_times_its_distance(topology, target):
+    fabric = Fabric.of(topology)
+    target %= fabric.node_count
+    source = np.arange(fabric.node_count)
+    sent = np.arange(1.0, fabric.node_count + 1)
+    hops = fabric.hops_to(np.array([target]))[0]
+    on_arc = loads(fabric, source, np.full(fabric.node_count, target), sent)
+    reached = hops != UNREACHABLE
+    assert on_arc.sum() == pytest.approx((sent * hops)[reached].sum())
+    assert on_arc[fabric.target == target].sum() == pytest.approx(sent[reached & (hops > 0)].sum())
+
+
+def test_pairs_spread_over_parallel_links():
+    fabric = Fabric.of(leaf_spine(leaves=2, spines=1, hosts_per_leaf=40, bundle=4))
+    workers = np.array([fabric.index[f"w{i}"] for i in range(40)])
+    server = np.full(40, fabric.index["ps"])
+    up = loads(fabric, workers, server, np.ones(40))[fabric.source == fabric.index["leaf0"]]
+    used = up[up > 0]
+    assert len(used) == 4
+    assert used.sum() == 40
+
+
+def test_pairs_spread_over_a_fat_tree():
+    """4,096 pairs over 64 links to the core: 64 on each, more or less. The hash is fixed: this is no chance."""
+    fabric = Fabric.of(fat_tree(8, programmable=0.0))
+    hosts = np.flatnonzero(~fabric.forwards)
+    source, target = (one.ravel() for one in np.meshgrid(hosts[:64], hosts[64:]))
+    core = np.array([name.startswith("core") for name in fabric.names])
+    up = loads(fabric, source, target, np.ones(len(source)))[core[fabric.target]]
+    used = up[up > 0]
+    assert (len(used), used.sum()) == (64, 4096)
+    assert used.min() > 32
+    assert used.max() < 128

@@ -15,7 +15,8 @@ from wiresum.plan.fabric import UNREACHABLE
 from wiresum.plan.models import equal_parts
 from wiresum.plan.placement import parents_of
 from wiresum.plan.planners import assign
-from wiresum.plan.predict import Network
+from wiresum.plan.predict import Network, predict
+from wiresum.plan.predict.ways import links_of
 from wiresum.plan.replanning import keep
 from wiresum.plan.replanning.bottleneck import relieved_seconds
 from wiresum.plan.topologies import fat_tree, ingo, leaf_spine
@@ -199,6 +200,22 @@ def test_a_mended_plan_has_a_way_for_every_edge(seed, planner, is_link):
     for stream in after.sub_models:
         for child, parent in parents_of(after, stream).items():
             assert parent is None or (reach.reaches(child, parent) and now.node(parent).sums)
+
+
+def test_ways_stay_while_their_links_do():
+    topology = ingo("mesh").with_addresses()
+    made = plan(topology, JOB, PlanOptions(), "ingo")
+    assert adjust(made, topology, {}).plan == made
+    values = made.sub_models[1]
+    links = links_of(made, values)
+    lost = next(link for way in links.values() for link in way if link.startswith("S"))
+    changed = adjust(made, without(topology, lost), {})
+    left = links_of(changed.plan, changed.plan.sub_models[1])
+    assert left == {edge: way for edge, way in links.items() if lost not in way}
+    assert any("the way of" in reason for reason in changed.reasons)
+    assert parents_of(changed.plan, changed.plan.sub_models[1]) == parents_of(made, values)
+    with pytest.raises(PlanError, match="which the topology does not have"):
+        predict(without(topology, lost), made, 1_000_000)
 
 
 def test_no_plan_without_a_server_is_quicker_than_what_the_rest_needs():

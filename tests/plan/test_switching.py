@@ -12,15 +12,21 @@ from wiresum.errors import PlanError
 from wiresum.plan import AggregationPlan, Job, Link, Node, PlanOptions, Topology
 from wiresum.plan.assignment.switching import as_switched_plan, with_engine
 from wiresum.plan.models import equal_parts
+from wiresum.plan.placement import parents_of
 from wiresum.plan.planners import assign
-from wiresum.plan.predict.switched import link_bytes
+from wiresum.plan.predict import predict
+from wiresum.plan.predict.switched import link_bytes, sending_rate_bps
+from wiresum.plan.predict.ways import links_of
+from wiresum.plan.switched import plan_switched
 from wiresum.plan.switching import MAX_SWITCHED_VALUES
-from wiresum.plan.topologies import goat, ingo, racks
+from wiresum.plan.topologies import goat, ingo, leaf_spine, racks, xagg
 
 needs_native = pytest.mark.skipif(
     importlib.util.find_spec("wiresum._native") is None, reason="wiresum._native is not built: run `make build`"
 )
 FRAGMENT_VALUES = 64
+UNEVEN = leaf_spine(4, 3, 3, programmable=0.5)
+"""Where the network's own ways are worse than chosen ones."""
 
 
 def switched(topology, planner, policy=None, parts=1, workers=None, **options):
@@ -107,6 +113,42 @@ def test_the_kernel_runs_switches_and_no_server():
     assert {node.engine for node in switched(goat(2), "atp", "cache", engine="xdp").nodes if node.name != "ps"} == {
         "xdp"
     }
+
+
+@pytest.mark.parametrize(
+    "topology", [ingo("ring"), goat(2), leaf_spine(4, 3, 3, programmable=0.5)], ids=lambda one: one.name
+)
+def test_trees_of_any_planner_are_carried_out(topology):
+    """Over the ways that the plan names: the busiest link is that of its value, headers apart."""
+    topology, job = topology.with_addresses(), Job(gradient_bytes=8_000_000)
+    rates = {link.id: (link.bandwidth_bps, link.bandwidth_bps) for link in topology.links}
+    for policy in (None, "register"):
+        plan = plan_switched(topology, job, PlanOptions(), "joint", policy)
+        assert python_accepts(plan.to_json())
+        rate_bps = sending_rate_bps(plan, rates, job.gradient_bytes // 4)
+        # Headers lower it; a result is sent once for all behind a link, where the value counts one for each child.
+        assert rate_bps > 0.96 * 8 * job.gradient_bytes / plan.solution.value
+        assert predict(topology, plan, job.gradient_bytes).seconds > plan.solution.value
+        assert (plan.fabric.policy == "pool") == all(stream.places for stream in plan.fabric.streams)
+
+
+def test_hosts_that_sum_below_others_are_no_switches():
+    with pytest.raises(PlanError, match="is no switch"):
+        plan_switched(xagg().with_addresses(), Job(), PlanOptions(), "xagg")
+
+
+def test_a_fabrics_ways_are_the_plans():
+    plan = exclusive_plan()
+    values = [one for one in plan.sub_models if one.role == "values"]
+    for sub_model in values:
+        named = links_of(plan, sub_model)
+        assert set(named) == {edge for edge in parents_of(plan, sub_model).items() if edge[1] is not None}
+    assert all(sub_model.ways is None for sub_model in plan.sub_models)
+    both = json.loads(plan.to_json())
+    both["sub_models"][1]["ways"] = [{"child": {"worker": 0}, "links": ["w0-S1"]}]
+    with pytest.raises(PlanError, match="the fabric has the ways"):
+        AggregationPlan.parse(json.dumps(both))
+    assert not native_accepts(json.dumps(both))
 
 
 def ends(plan):

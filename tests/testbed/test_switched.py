@@ -9,6 +9,7 @@ from wiresum.plan.assignment.switching import as_switched_plan
 from wiresum.plan.models import equal_parts
 from wiresum.plan.planners import assign
 from wiresum.plan.predict.switched import link_bytes
+from wiresum.plan.switched import plan_switched
 from wiresum.plan.topologies import goat, ingo, racks
 from wiresum.testbed import Testbed
 from wiresum.testbed.support import why_no_xdp
@@ -103,6 +104,23 @@ def test_every_link_carries_what_the_plan_predicts(namespaces, name, case, engin
             once = ranks.sum(elements)
             assert once.repetitions == 0
             assert_predicted(plan, elements, once.link_bytes)
+
+
+def test_a_plan_of_trees_runs_over_its_ways_and_ends_at_a_switch(namespaces, name):
+    """`joint` on InGo's ring: sums of sums at switches, results from the topmost, and nothing at the server."""
+    elements = 100_003
+    topology = ingo("ring", RATE_BPS)
+    job = Job(gradient_bytes=4 * elements, window=16)
+    plan = plan_switched(topology.with_addresses(), job, PlanOptions(), "joint")
+    assert plan.fabric.policy == "pool"
+    calm = plan.fabric.model_copy(update={"timeout_s": UNDISTURBED_S})
+    plan = plan.model_copy(update={"fabric": calm})
+    with running(topology, plan, job.mtu_bytes, name) as ranks:
+        for _ in range(2):
+            once = ranks.sum(elements)
+            assert once.repetitions == 0
+            assert_predicted(plan, elements, once.link_bytes)
+    assert link_bytes(plan, elements)["ps-S1"] == (0, 0)
 
 
 def test_a_testbed_for_other_links_is_refused():

@@ -13,10 +13,9 @@ from wiresum.bench.live_run import Collective, median_seconds, running
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.errors import TestbedError
 from wiresum.plan import AggregationPlan, Job, PlanOptions, Topology
-from wiresum.plan.assignment.switching import as_switched_plan
 from wiresum.plan.models import equal_parts
-from wiresum.plan.planners import assign
 from wiresum.plan.predict.switched import link_bytes, sending_rate_bps
+from wiresum.plan.switched import plan_switched
 from wiresum.plan.switching import SwitchEngine, SwitchPolicy
 from wiresum.plan.topologies import goat, ingo
 
@@ -31,7 +30,7 @@ class Case:
     Attributes:
         name: for people.
         topology: from the rate of its links in bit/s.
-        planner: of switch networks.
+        planner: any.
         policy: of the switches; the planner's own where absent.
         parts: sub-models of equal size that are placed.
     """
@@ -47,6 +46,7 @@ CASES = (
     Case("GOAT's testbed", lambda rate: goat(4, rate_bps=rate), "goat", parts=3),
     Case("InGo's star", lambda rate: ingo("star", rate), "ingo"),
     Case("InGo's ring", lambda rate: ingo("ring", rate), "ingo"),
+    Case("InGo's ring", lambda rate: ingo("ring", rate), "joint"),
     Case("InGo's mesh", lambda rate: ingo("mesh", rate), "ingo"),
     Case("InGo's mesh", lambda rate: ingo("mesh", rate), "grid"),
     Case("InGo's mesh", lambda rate: ingo("mesh", rate), "ps"),
@@ -82,8 +82,7 @@ def planned(case: Case, options: Options) -> tuple[Topology, AggregationPlan, Jo
     parts = equal_parts("part", options.size_bytes, case.parts)
     job = Job(gradient_bytes=options.size_bytes, sub_models=parts, window=options.window)
     choices = PlanOptions()
-    answer = assign(topology, job, choices, case.planner)
-    return topology, as_switched_plan(case.planner, answer, choices, case.policy, engine=options.engine), job
+    return topology, plan_switched(topology, job, choices, case.planner, case.policy, engine=options.engine), job
 
 
 def measure(options: Options, progress: Callable[[str], None] = lambda text: None) -> Report:

@@ -11,17 +11,17 @@ from wiresum.cli.options import load_topology, model_parts, place_job
 from wiresum.cli.quantities import parse_numbers, parse_size
 from wiresum.plan import AggregationPlan, Evaluation, Job, PlanOptions, Topology
 from wiresum.plan.aggregation_plan import Engine
-from wiresum.plan.assignment.switching import as_switched_plan, with_engine
+from wiresum.plan.assignment.switching import with_engine
 from wiresum.plan.convergence import Convergence
 from wiresum.plan.participation import with_rounds
 from wiresum.plan.participation.counts import DEFAULT_MOST_MISSED
 from wiresum.plan.placement import parents_of
-from wiresum.plan.planners import assign
 from wiresum.plan.predict import predict
+from wiresum.plan.switched import plan_switched
 from wiresum.plan.switching import SwitchEngine, SwitchPolicy
 
 SwitchChoice = Literal["auto", "exclusive", "register", "hash", "preempt", "segment", "pool", "cache"]
-"""What switches do with fragments; auto: what the planner's paper has."""
+"""What switches do with fragments; auto: what the planner's paper has, or suits its trees."""
 
 
 def plan(
@@ -132,9 +132,8 @@ def intervals_of(made: AggregationPlan, evaluation: Evaluation | None) -> list[f
 def _draw(network: Topology, made: AggregationPlan, gradient_bytes: int, path: Path) -> None:
     from wiresum.plan.assignment import traffic_of_plan
     from wiresum.plan.assignment.plot import draw
-    from wiresum.plan.fabric import Fabric
 
-    traffic = traffic_of_plan(Fabric.of(network), made, gradient_bytes)
+    traffic = traffic_of_plan(network, made, gradient_bytes)
     draw(traffic, f"{made.planner.partition(':')[0]}: {traffic.total_bytes / 1e6:,.0f} MB on links", path)
     note(f"{path}: link loads and sums")
 
@@ -177,4 +176,4 @@ def switch_job(
 ) -> AggregationPlan:
     """Plans a job whose switches sum, hop by hop."""
     job = Job(gradient_bytes=parse_size(gradient), **described)
-    return as_switched_plan(planner, assign(network.with_addresses(), job, choices, planner), choices, policy)
+    return plan_switched(network.with_addresses(), job, choices, planner, policy)

@@ -30,8 +30,8 @@ from wiresum.wire import BLOCK_LEN, MAX_CONTRIBUTORS, MAX_VALUES, MIN_VALUES
 __all__ = [
     "FORMAT", "LANE_BYTES", "MAX_BPS", "MAX_SLOTS", "MAX_U16", "MAX_U32", "SLOT_VERSIONS", "U16", "U32", "XDP_ENGINES",
     "AggregationPlan", "Bandwidth", "Child", "Engine", "Exponents", "Lanes", "NodeChild", "PlanFabric", "PlanJob",
-    "PlanNode", "PlanWorker", "Policy", "Role", "Solution", "SolutionStatus", "SubModel", "TreeNode", "WorkerChild",
-    "parse_socket_address",
+    "PlanNode", "PlanWorker", "Policy", "Role", "Solution", "SolutionStatus", "SubModel", "TreeNode", "TreeWay",
+    "WorkerChild", "parse_socket_address",
 ]  # fmt: skip
 
 FORMAT = "wiresum-plan/1"
@@ -204,6 +204,18 @@ class TreeNode(Document):
     children: list[Child]
 
 
+class TreeWay(Document):
+    """Which links lead from a child to its parent, and results back.
+
+    Attributes:
+        child: whose.
+        links: ids of the topology's links, from the child on.
+    """
+
+    child: Child
+    links: Annotated[list[str], Field(min_length=1)]
+
+
 class SubModel(Document):
     """A stream of fragments with a tree and slots of its own.
 
@@ -216,6 +228,7 @@ class SubModel(Document):
         slots: slots at every node of the tree, each with two versions; a power of two.
         window: most fragments that a worker has sent without an acknowledgement; at most `slots`.
         tree: the reduce tree, root first.
+        ways: of the tree's edges, where the planner chose them; who is not listed takes the network's own way.
     """
 
     id: U16
@@ -226,6 +239,7 @@ class SubModel(Document):
     slots: U32
     window: U32
     tree: list[TreeNode]
+    ways: list[TreeWay] | None = None
 
     @model_validator(mode="after")
     def _slots_hold_the_window(self) -> Self:
@@ -306,6 +320,7 @@ class AggregationPlan(FileDocument):
         require(whole, "sub_models", "the shares of the `values` streams must add up to 1")
         for index, sub_model in enumerate(self.sub_models):
             self._check_tree(sub_model, f"sub_models[{index}].tree")
+            self._check_ways(sub_model, f"sub_models[{index}].ways")
         if self.job.rounds is not None:
             self._check_rounds(self.job.rounds, exponents[0])
         if self.fabric is not None:
@@ -366,6 +381,17 @@ class AggregationPlan(FileDocument):
             known_once = worker < len(self.workers) and seen[worker] == 1
             require(known_once, field, f"worker {worker} is unknown or has two parents")
         require(len(seen) == len(self.workers), field, "every worker must be a child of exactly one node")
+
+    def _check_ways(self, sub_model: SubModel, field: str) -> None:
+        ways = sub_model.ways or []
+        require(not ways or self.fabric is None, field, "the fabric has the ways: leave these out")
+        owners = [way.child.model_dump_json() for way in ways]
+        _require_distinct(owners, field, "a child has two ways: give it one")
+        children = {child.model_dump_json() for place in sub_model.tree for child in place.children}
+        stranger = "one is of nobody that has a parent in the tree: remove it"
+        require(set(owners) <= children, field, stranger)
+        for way in ways:
+            _require_distinct(way.links, field, "must have one link or more, none twice")
 
     def _check_place(self, sub_model: SubModel, place: TreeNode, field: str) -> None:
         known = any(node.id == place.node for node in self.nodes)

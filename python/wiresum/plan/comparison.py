@@ -14,11 +14,10 @@ from wiresum.plan.assignment import Assignment, Cost, cost_of, cost_of_plan
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.plan.planners import PLANNERS, SWITCH_PLANNERS, assign, plan
-from wiresum.plan.planners.joint import Routed, route
 from wiresum.plan.planners.ring import Ring, ring
 from wiresum.plan.topology import Topology
 
-Answer = Assignment | AggregationPlan | Routed | Ring
+Answer = Assignment | AggregationPlan | Ring
 COMPARED = (*PLANNERS, "ring")
 """Who can be asked; a ring has costs, but no plan."""
 
@@ -31,7 +30,7 @@ class Candidate:
         planner: its name.
         seconds: until it answered, the start of solvers included.
         cost: of the answer; None if there is none.
-        answer: an assignment, a plan of a planner of trees, trees with ways of their own, or a ring.
+        answer: an assignment, a plan of a planner of trees, or a ring.
         refusal: why there is no answer.
     """
 
@@ -79,13 +78,11 @@ def compare(topology: Topology, job: Job, options: PlanOptions, planners: Sequen
 def _ask(topology: Topology, job: Job, options: PlanOptions, name: str) -> Answer:
     if name == "ring":
         return ring(topology, job, options)
-    if name == "joint":  # With the ways that it chooses; its plan has the network's.
-        return route(topology, job, options)
     return (assign if name in SWITCH_PLANNERS else plan)(topology, job, options, name)
 
 
 def _cost(topology: Topology, job: Job, answer: Answer) -> Cost:
-    if isinstance(answer, Routed | Ring):
+    if isinstance(answer, Ring):
         return answer.cost
     if isinstance(answer, Assignment):
         return cost_of(answer)

@@ -123,33 +123,6 @@ class Fabric:
             frontier = found & self.forwards
         return hops
 
-    def loads(self, target: int, bytes_from: Floats, hops: Hops | None = None) -> Floats:
-        """Bytes on each arc when nodes send to `target` over shortest paths, shared evenly at each node (ECMP).
-
-        Args:
-            target: the node that receives.
-            bytes_from: (nodes,) what each node sends to it.
-            hops: (nodes,) distances to it, if known.
-
-        Returns:
-            (arcs,) bytes. Nodes that do not reach the target send nothing.
-        """
-        distance = self.hops_to(np.array([target]))[0] if hops is None else hops
-        closer = (distance[self.source] == distance[self.target] + 1) & (
-            self.forwards[self.target] | (self.target == target)
-        )
-        arcs = np.flatnonzero(closer)
-        ways = np.bincount(self.source[arcs], minlength=self.node_count)
-        at_node = np.where(distance == UNREACHABLE, 0.0, bytes_from)
-        on_arc = np.zeros(self.arc_count)
-        farthest = int(distance[at_node > 0].max(initial=0))
-        for level in range(farthest, 0, -1):
-            here = arcs[distance[self.source[arcs]] == level]
-            share = at_node[self.source[here]] / ways[self.source[here]]
-            on_arc[here] = share
-            at_node += summed_by(self.target[here], share, self.node_count)
-        return on_arc
-
 
 def summed_by(index: Ints, values: Floats, count: int) -> Floats:
     """Σ of the values of each index from 0 to `count` − 1."""

@@ -18,6 +18,7 @@ from wiresum.plan.aggregation_plan import (
     Solution,
     SubModel,
     TreeNode,
+    TreeWay,
     WorkerChild,
 )
 from wiresum.plan.bandwidth import bandwidths
@@ -32,6 +33,9 @@ EXPONENT_WINDOW = 32
 Parents = Mapping[str, str | None]
 """A tree by names: the parent of each worker and of each aggregator above it; None at the root."""
 
+Ways = Mapping[str, Sequence[str]]
+"""By child: ids of the links to its parent, from the child on."""
+
 
 @dataclass(frozen=True)
 class Shard:
@@ -41,11 +45,13 @@ class Shard:
         parents: the tree.
         share: fraction of the values; those of all shards add up to 1.
         window: fragments of this shard that a worker has sent without an acknowledgement; the job's where absent.
+        ways: of children, the links to their parents; the network's own where absent.
     """
 
     parents: Parents
     share: float = 1.0
     window: int | None = None
+    ways: Ways | None = None
 
 
 def participants(topology: Topology, job: Job) -> list[Node]:
@@ -110,7 +116,7 @@ def assemble(
             )
             for rank, worker in enumerate(workers)
         ],
-        sub_models=_streams(job, trees, shards),
+        sub_models=_streams(job, trees, shards, [_ways(shard, ids, ranks) for shard in shards]),
     )
     _check_memory(topology, plan)
     return plan
@@ -182,18 +188,32 @@ def plan_node(topology: Topology, node: Node, number: int, options: PlanOptions)
     )  # fmt: skip
 
 
-def _streams(job: Job, trees: Sequence[list[TreeNode]], shards: Sequence[Shard]) -> list[SubModel]:
+def _ways(shard: Shard, ids: Mapping[str, int], ranks: Sequence[str]) -> list[TreeWay] | None:
+    if shard.ways is None:
+        return None
+    rank_of = {name: rank for rank, name in enumerate(ranks)}
+    return [
+        TreeWay(
+            child=WorkerChild(worker=rank_of[name]) if name in rank_of else NodeChild(node=ids[name]), links=list(links)
+        )
+        for name, links in shard.ways.items()
+    ]
+
+
+def _streams(
+    job: Job, trees: Sequence[list[TreeNode]], shards: Sequence[Shard], ways: Sequence[list[TreeWay] | None]
+) -> list[SubModel]:
     exponents = SubModel(
         id=0, name="exponents", role="exponents", share=0.0, policy="pool",
-        slots=EXPONENT_SLOTS, window=EXPONENT_WINDOW, tree=trees[0],
+        slots=EXPONENT_SLOTS, window=EXPONENT_WINDOW, tree=trees[0], ways=ways[0],
     )  # fmt: skip
     values = [
         SubModel(
             id=index, name="values" if len(trees) == 1 else f"values{index}", role="values", share=shard.share,
             policy=job.policy, slots=job.slots_of(shard.share, shard.window or job.window),
-            window=shard.window or job.window, tree=tree,
+            window=shard.window or job.window, tree=tree, ways=chosen,
         )
-        for index, (tree, shard) in enumerate(zip(trees, shards, strict=True), start=1)
+        for index, (tree, shard, chosen) in enumerate(zip(trees, shards, ways, strict=True), start=1)
     ]  # fmt: skip
     return [exponents, *values]
 

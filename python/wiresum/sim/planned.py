@@ -16,8 +16,8 @@ from wiresum.plan.assignment import Assignment
 from wiresum.plan.assignment.conversion import MIN_WINDOW
 from wiresum.plan.job import JobSubModel, values_for_mtu
 from wiresum.plan.models import MODELS, equal_parts, sub_models
-from wiresum.plan.placement import Parents
 from wiresum.plan.planners import SWITCH_PLANNERS, assign
+from wiresum.plan.predict import Stream
 from wiresum.plan.switching import POLICIES
 from wiresum.sim.scenario import ScenarioJob, SwitchPolicy, SwitchProgram
 from wiresum.sim.trees import Tree, of_assignment, of_plan, resolved_ways
@@ -108,7 +108,7 @@ def streams(
     """
     program = job.program or SwitchProgram()
     if plan is not None:
-        trees, memory, is_held = of_plan(plan), None, False
+        trees, memory, is_held = of_plan(plan, topology), None, False
     else:
         assignment = assigned(topology, job)
         trees, memory = of_assignment(assignment), _memory_slots(assignment, job, values)
@@ -162,15 +162,16 @@ def policy_of(job: ScenarioJob) -> SwitchPolicy | None:
     return (job.program and job.program.policy) or POLICIES.get(job.planner)
 
 
-def switched(
-    job: ScenarioJob, trees: Sequence[tuple[str, Parents, bool, float]]
-) -> list[tuple[str, Parents, bool, float]]:
+def switched(job: ScenarioJob, flows: Sequence[Stream]) -> list[Stream]:
     """Flows of a plan's streams, as switches carry them: in their packets, and ending where their sums do."""
     policy = policy_of(job)
-    factor = packets_bytes(job) / sum(size for *_, size in trees)
+    factor = packets_bytes(job) / sum(one.wire_bytes for one in flows)
     return [
-        (name, without_server(Tree(parents, 1.0), policy).parents if policy else parents, lockstep, factor * size)
-        for name, parents, lockstep, size in trees
+        one._replace(
+            parents=without_server(Tree(one.parents, 1.0), policy).parents if policy else one.parents,
+            wire_bytes=factor * one.wire_bytes,
+        )
+        for one in flows
     ]
 
 

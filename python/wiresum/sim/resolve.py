@@ -8,17 +8,18 @@ from wiresum.errors import PlanError, TopologyError
 from wiresum.plan import AggregationPlan, Topology
 from wiresum.plan import plan as make_plan
 from wiresum.plan.assignment import as_plan
+from wiresum.plan.assignment.routes import arcs
 from wiresum.plan.assignment.switching import unlimited
 from wiresum.plan.document import Location
 from wiresum.plan.planners import SWITCH_PLANNERS, assign
-from wiresum.plan.predict import streams
+from wiresum.plan.predict import Stream, streams
 from wiresum.plan.predict.schedule import Tree
 from wiresum.plan.topology import Link
 from wiresum.sim.planned import choices, described, is_planned, switched
 from wiresum.sim.programs import Programs
 from wiresum.sim.scenario import DEFAULT_QUEUE_BYTES, LinkConditions, ScenarioJob
 from wiresum.sim.source import ScenarioFile
-from wiresum.sim.trees import Ways, resolved_ways, ways_of
+from wiresum.sim.trees import resolved_ways
 
 LoadTopology = Callable[[str], Topology]
 """A topology by its name or path, as the command line knows them."""
@@ -71,8 +72,6 @@ class _Resolver:
         self.topology = topology
         self.sites = {node.name: index for index, node in enumerate(topology.nodes)}
         self.links = {link.id: index for index, link in enumerate(topology.links)}
-        self.ways: dict[int, Ways] = {}
-        """By job: those that its planner chose."""
 
     def resolve(self) -> str:
         self._check_links()
@@ -85,7 +84,7 @@ class _Resolver:
         jobs = [
             self._job(index, job, plan) for index, (job, plan) in enumerate(zip(self.scenario.job, plans, strict=True))
         ]
-        wire_bytes = sum(size for *_, size in streams(plans[0], self.scenario.job[0].bytes))
+        wire_bytes = sum(stream.wire_bytes for stream in streams(plans[0], self.scenario.job[0].bytes))
         return self._content(wire_bytes / self.scenario.job[0].bytes, jobs, [])
 
     def _content(self, wire_factor: float, jobs: list[dict[str, Any]], programs: list[dict[str, Any]]) -> str:
@@ -125,7 +124,6 @@ class _Resolver:
         if job.planner not in SWITCH_PLANNERS:
             return make_plan(self.topology, described(job, index + 1), choices(job), job.planner)
         assignment = assign(self.topology, described(job, index + 1), choices(job), job.planner)
-        self.ways[index] = ways_of(assignment)
         # Switches sum here, in slots of their own; a plan for servers would want the gradient's.
         return as_plan(job.planner, unlimited(assignment), choices(job))
 
@@ -208,9 +206,9 @@ class _Resolver:
                 ("job", index, "upload_only"), "upload_only: packets bring results down; use the fidelity `flows`"
             )
         is_switched = job.plan is None and job.planner in SWITCH_PLANNERS
-        trees = [(name, parents, lockstep, float(size)) for name, parents, lockstep, size in streams(plan, job.bytes)]
+        flows = streams(plan, job.bytes)
         if is_switched:
-            trees = switched(job, trees)
+            flows = switched(job, flows)
         return {
             "name": job.name,
             "plan": plan.model_dump(mode="json", exclude_none=True, exclude={"solution"}),
@@ -223,20 +221,24 @@ class _Resolver:
                 }
                 for name in names
             ],
-            "streams": [
-                {
-                    "name": name,
-                    "edges": [[self.sites[child], self.sites[parent]] for child, parent in Tree(parents).edges],
-                    "wire_bytes": size,
-                    "lockstep": lockstep,
-                    "ways": resolved_ways(self.ways.get(index, {}), self.sites),
-                    "is_copied": is_switched,
-                }
-                for name, parents, lockstep, size in trees
-            ],
+            "streams": [self._stream(index, stream, is_copied=is_switched) for stream in flows],
             "barrier": not is_switched and plan.job.codec == "block" and plan.job.exponents == "agreed",
             "upload_only": job.upload_only,
         }  # fmt: skip
+
+    def _stream(self, index: int, stream: Stream, *, is_copied: bool) -> dict[str, Any]:
+        try:
+            ways = arcs(self.topology, stream.links)
+        except PlanError as bad:
+            raise self.file.error(("job", index, "plan"), f"job {self.scenario.job[index].name}: {bad}") from None
+        return {
+            "name": stream.name,
+            "edges": [[self.sites[child], self.sites[parent]] for child, parent in Tree(stream.parents).edges],
+            "wire_bytes": float(stream.wire_bytes),
+            "lockstep": stream.lockstep,
+            "ways": resolved_ways(ways, self.sites),
+            "is_copied": is_copied,
+        }
 
     def _background(self, index: int) -> dict[str, Any]:
         traffic = self.scenario.background[index]

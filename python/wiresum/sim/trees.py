@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from wiresum.plan import AggregationPlan
+from wiresum.plan import AggregationPlan, Topology
 from wiresum.plan.assignment import Assignment, Path
+from wiresum.plan.assignment.routes import arcs
 from wiresum.plan.assignment.trees import trees_of
 from wiresum.plan.fabric import Fabric
 from wiresum.plan.placement import Parents, parents_of
+from wiresum.plan.predict.ways import links_of
 
 Ways = Mapping[tuple[str, str], Path]
 """From one node to another, by name: arcs, which simulations number alike."""
@@ -71,10 +73,17 @@ def of_assignment(assignment: Assignment) -> list[Tree]:
     return [Tree(tree.parents, tree.bytes / model_bytes, ways) for tree in trees_of(assignment)]
 
 
-def of_plan(plan: AggregationPlan) -> list[Tree]:
-    """The trees of a plan's values."""
+def of_plan(plan: AggregationPlan, topology: Topology) -> list[Tree]:
+    """The trees of a plan's values, with the ways that it names.
+
+    Raises:
+        PlanError: a way is none in this topology.
+    """
     values = [sub_model for sub_model in plan.sub_models if sub_model.role == "values"]
-    return [Tree(parents_of(plan, sub_model), sub_model.share) for sub_model in values]
+    return [
+        Tree(parents_of(plan, sub_model), sub_model.share, arcs(topology, links_of(plan, sub_model)))
+        for sub_model in values
+    ]
 
 
 def ways_of(assignment: Assignment) -> dict[tuple[str, str], Path]:

@@ -108,6 +108,7 @@ fn star(values_per_packet: u16, workers: u32) -> Plan {
         slots: 512,
         window: 192,
         tree: tree.clone(),
+        ways: None,
     };
     Plan {
         format: FORMAT.to_owned(),

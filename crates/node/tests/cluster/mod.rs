@@ -97,6 +97,7 @@ fn sub_model(id: u16, role: Role, policy: Policy, shape: Shape, workers: u32) ->
         slots,
         window,
         tree: tree(shape, workers),
+        ways: None,
     }
 }
 

@@ -257,6 +257,20 @@ pub struct SubModel {
     pub window: u32,
     /// The reduce tree, root first.
     pub tree: Vec<TreeNode>,
+    /// The links of its edges, for networks that are told them; who is not listed takes the network's own way. The data plane keeps
+    /// it and does not read it: switches that sum have theirs in the fabric.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ways: Option<Vec<TreeWay>>,
+}
+
+/// Which links lead from a child to its parent, and results back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TreeWay {
+    /// Whose.
+    pub child: Child,
+    /// Ids of the topology's links, from the child on.
+    pub links: Vec<String>,
 }
 
 /// What a sub-model carries.

@@ -6,7 +6,7 @@ use wiresum_wire::{BLOCK_LEN, LaneType, MAX_CONTRIBUTORS, MAX_PAYLOAD, MIN_VALUE
 
 use super::{
     Child, Engine, Exponents, FORMAT, MAX_BPS, MAX_MISSED, MAX_SLOTS, Plan, PlanError, Role,
-    Rounds, SubModel, TreeNode,
+    Rounds, SubModel, TreeNode, TreeWay,
 };
 
 impl Plan {
@@ -147,7 +147,28 @@ impl Plan {
             seen.iter().all(|s| *s),
             &field("tree"),
             "every worker must be a child of exactly one node",
-        )
+        )?;
+        let ways = sub_model.ways.as_deref().unwrap_or_default();
+        self.validate_ways(sub_model, ways, &field("ways"))
+    }
+
+    fn validate_ways(
+        &self,
+        sub_model: &SubModel,
+        ways: &[TreeWay],
+        field: &str,
+    ) -> Result<(), PlanError> {
+        let is_theirs = ways.is_empty() || self.fabric.is_none();
+        require(is_theirs, field, "the fabric has the ways: leave these out")?;
+        let once = all_distinct(ways.iter().map(|way| key(way.child)));
+        require(once, field, "a child has two ways: give it one")?;
+        for way in ways {
+            let has_parent = sub_model.tree.iter().any(|place| place.children.contains(&way.child));
+            require(has_parent, field, "one is of nobody that has a parent in the tree: remove it")?;
+            let is_path = !way.links.is_empty() && all_distinct(way.links.iter());
+            require(is_path, field, "must have one link or more, none twice")?;
+        }
+        Ok(())
     }
 
     fn validate_place(
@@ -161,10 +182,7 @@ impl Plan {
         require(self.node(NodeId(id)).is_some(), field, &format!("node {id} is not in `nodes`"))?;
         let fan_in = (1..=MAX_CONTRIBUTORS).contains(&place.children.len());
         require(fan_in, field, &format!("node {id} must have 1..={MAX_CONTRIBUTORS} children"))?;
-        let apart = all_distinct(place.children.iter().map(|child| match *child {
-            Child::Worker(rank) => (0, rank),
-            Child::Node(node) => (1, u32::from(node)),
-        }));
+        let apart = all_distinct(place.children.iter().map(|child| key(*child)));
         require(apart, field, &format!("node {id} has the same child twice"))?;
         if let Some(parent) = place.parent {
             let listed = sub_model.position(NodeId(parent), Child::Node(id)).is_some();
@@ -195,6 +213,13 @@ impl Plan {
             }
         }
         Ok(())
+    }
+}
+
+fn key(child: Child) -> (u8, u32) {
+    match child {
+        Child::Worker(rank) => (0, rank),
+        Child::Node(node) => (1, u32::from(node)),
     }
 }
 
@@ -298,6 +323,29 @@ mod tests {
             let complaint = complaint(&format!("/sub_models/0{pointer}"), value);
             assert!(complaint.starts_with("sub_models[0].tree: "), "{complaint}");
             assert!(complaint.contains(problem), "{pointer}: {complaint}");
+        }
+    }
+
+    #[test]
+    fn every_wrong_way_is_told_apart() {
+        for (ways, problem) in [
+            (json!([{ "child": { "worker": 9 }, "links": ["a"] }]), "nobody that has a parent"),
+            (json!([{ "child": { "node": 0 }, "links": ["a"] }]), "nobody that has a parent"),
+            (json!([{ "child": { "worker": 0 }, "links": [] }]), "one link or more"),
+            (json!([{ "child": { "worker": 0 }, "links": ["a", "a"] }]), "none twice"),
+            (
+                json!([
+                    { "child": { "worker": 0 }, "links": ["a"] },
+                    { "child": { "worker": 0 }, "links": ["b"] }
+                ]),
+                "a child has two ways",
+            ),
+        ] {
+            let mut plan: Value = serde_json::from_str(TREE).expect("JSON");
+            plan["sub_models"][1]["ways"] = ways;
+            let complaint = Plan::from_json(&plan.to_string()).expect_err("no way").to_string();
+            assert!(complaint.contains("sub_models[1].ways"), "{complaint}");
+            assert!(complaint.contains(problem), "{complaint}");
         }
     }
 

@@ -7,10 +7,11 @@ from collections import Counter
 from wiresum.errors import PlanError
 from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.assignment.answer import Assignment
+from wiresum.plan.assignment.routes import link_ids
 from wiresum.plan.assignment.trees import SumTree, trees_of
 from wiresum.plan.assignment.validation import require_memory, validate
 from wiresum.plan.options import PlanOptions
-from wiresum.plan.placement import Shard, assemble
+from wiresum.plan.placement import Shard, Ways, assemble
 from wiresum.wire import MAX_CONTRIBUTORS
 
 MIN_WINDOW = 16
@@ -41,7 +42,7 @@ def as_plan(planner: str, assignment: Assignment, options: PlanOptions) -> Aggre
         _check_fan_in(tree)
     shares = [tree.bytes / instance.model_bytes for tree in trees]
     shards = [
-        Shard(tree.parents, share, max(MIN_WINDOW, round(share * instance.job.window)))
+        Shard(tree.parents, share, max(MIN_WINDOW, round(share * instance.job.window)), _ways(assignment))
         for tree, share in zip(trees, shares, strict=True)
     ]
     return assemble(
@@ -52,6 +53,17 @@ def as_plan(planner: str, assignment: Assignment, options: PlanOptions) -> Aggre
         shards,
         solution=assignment.solution,
     )
+
+
+def _ways(assignment: Assignment) -> Ways | None:
+    """By child, the links of the ways that were chosen; with these, all sub-models have one tree."""
+    routes, instance = assignment.routes, assignment.instance
+    if routes is None:
+        return None
+    children = [instance.fabric.names[worker] for worker in instance.workers]
+    ways = dict(zip(children, routes.of_workers, strict=True))
+    ways |= {instance.name(aggregator): path for aggregator, path in routes.of_aggregators.items()}
+    return {child: link_ids(instance.topology, path) for child, path in ways.items()}
 
 
 def _check_fan_in(tree: SumTree) -> None:

@@ -12,7 +12,6 @@ from wiresum.plan.assignment.answer import Assignment
 from wiresum.plan.assignment.routes import directions, reverse
 from wiresum.plan.assignment.traffic import Traffic, traffic_of, traffic_of_plan
 from wiresum.plan.assignment.trees import trees_of
-from wiresum.plan.fabric import Fabric
 from wiresum.plan.predict import predict as predict_plan
 from wiresum.plan.predict import predict_trees
 from wiresum.plan.predict.network import Routes
@@ -37,10 +36,9 @@ class Cost:
             is broken; None where slots are shared, or nothing limits them.
         sending_rate_bps: bit/s of gradient at which all workers can send at once, on the way up (InGo's f).
         summed_elements_per_second: float32 values that nodes below the root add at that rate (InGo's ATEs).
-        bound_seconds: what the busiest link or node needs on its own, results included; no round is quicker over paths
-            that share evenly.
-        predicted_seconds: by the fluid of `wiresum predict`, over the chosen paths or the first of equal ones; None if
-            too large for it.
+        bound_seconds: what the busiest link or node needs on its own, results included; no round is quicker over these
+            paths.
+        predicted_seconds: by the fluid of `wiresum predict`, over the same paths; None if too large for it.
     """
 
     traffic: Traffic
@@ -116,7 +114,7 @@ def cost_of_plan(topology: Topology, plan: AggregationPlan, gradient_bytes: int)
         plan: of any planner.
         gradient_bytes: of one worker.
     """
-    traffic = traffic_of_plan(Fabric.of(topology), plan, gradient_bytes)
+    traffic = traffic_of_plan(topology, plan, gradient_bytes)
     flows = 2 * len(traffic.bytes)
     predicted = predict_plan(topology, plan, gradient_bytes).seconds if flows <= MAX_FLUID_FLOWS else None
     memory = _plan_memory_share(topology, plan)
@@ -195,6 +193,8 @@ def routes_of(topology: Topology, traffic: Traffic) -> Routes:
     """Gradients' and sums' ways, and the results' back; of flows between the same two nodes, those of the last."""
     names, routes = traffic.fabric.names, {}
     for path in traffic.paths or ():
+        if path is None:
+            continue
         source, target = names[traffic.fabric.source[path[0]]], names[traffic.fabric.target[path[-1]]]
         routes[source, target] = directions(topology, traffic.fabric, path)
         routes[target, source] = directions(topology, traffic.fabric, reverse(path))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from wiresum.plan.fabric import Fabric
 from wiresum.plan.predict.flow import Capacity
+from wiresum.plan.predict.ways import Edge, Ways
 from wiresum.plan.topology import Topology
 
 Path = tuple[int, ...]
@@ -42,6 +43,28 @@ def directions(topology: Topology, fabric: Fabric, path: Path) -> tuple[Capacity
         Capacity(topology.links[arc // 2].id, fabric.names[fabric.source[arc]], fabric.names[fabric.target[arc]])
         for arc in path
     )
+
+
+def arcs(topology: Topology, links: Mapping[Edge, Sequence[str]]) -> dict[Edge, Path]:
+    """Named ways as paths.
+
+    Raises:
+        PlanError: one is none in this topology.
+    """
+    if not links:
+        return {}
+    ways = Ways(topology)
+    numbers = {(link.id, link.source): 2 * index for index, link in enumerate(topology.links)}
+    numbers |= {(link.id, link.target): 2 * index + 1 for index, link in enumerate(topology.links)}
+    return {
+        edge: tuple(numbers[one.link, one.source] for one in ways.directions(*edge, names))
+        for edge, names in links.items()
+    }
+
+
+def link_ids(topology: Topology, path: Path) -> list[str]:
+    """The links of a path, as plans name them."""
+    return [topology.links[arc // 2].id for arc in path]
 
 
 def reverse(path: Path) -> Path:

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from ipaddress import IPv4Address
 from itertools import pairwise, takewhile
 from typing import Final
-
-import numpy as np
 
 from wiresum.errors import PlanError
 from wiresum.plan.aggregation_plan import AggregationPlan, SubModel
 from wiresum.plan.assignment.answer import Assignment
 from wiresum.plan.assignment.conversion import as_plan
-from wiresum.plan.assignment.routes import Path
-from wiresum.plan.fabric import UNREACHABLE, Fabric
+from wiresum.plan.assignment.routes import Path, arcs
+from wiresum.plan.fabric import Fabric
+from wiresum.plan.hashing import path
+from wiresum.plan.job import Job
 from wiresum.plan.members import NodeChild, WorkerChild
 from wiresum.plan.options import PlanOptions
 from wiresum.plan.placement import parents_of, plan_node
+from wiresum.plan.predict.ways import Edge, links_of
 from wiresum.plan.switching import (
     ADDRESSED,
     DEFAULT_TIMEOUT_S,
@@ -39,6 +41,7 @@ from wiresum.plan.switching import (
     SwitchEngine,
     SwitchPolicy,
 )
+from wiresum.plan.topology import Node, Topology
 
 LINK_NETWORK = IPv4Address("10.98.0.0")
 """Link i has the addresses 2i and 2i + 1 from here on."""
@@ -67,8 +70,9 @@ def as_switched_plan(
     """A plan that a network of switches runs: each link, hop by hop, and each sum as the assignment has it.
 
     Each distinct tree is a stream with its sub-models' share of the bytes, and with slots for a window of it where it
-    is summed. Where the assignment names no way, it is one shortest path. Under a policy without a server (`pool`,
-    `cache`) a stream ends where all of its ways have met, at the first switch from there on that sums.
+    is summed. Where the assignment names no way, it is the one that the network would hash to. Under a policy without
+    a server (`pool`, `cache`) a stream ends where all of its ways have met, at the first switch from there on that
+    sums.
 
     Args:
         planner: who decided.
@@ -87,11 +91,41 @@ def as_switched_plan(
     """
     usual: SwitchPolicy = "exclusive" if assignment.allocation == "exclusive" else "register"
     chosen: SwitchPolicy = policy or POLICIES.get(planner, usual)
-    assignment = _fixed(assignment)
-    plan = as_plan(planner, unlimited(assignment), options.model_copy(update={"engine": "udp"}))
-    wired = _Wiring(assignment, options, chosen, slots).wired(plan, timeout_s)
-    _check_memory(assignment, wired)
+    instance = assignment.instance
+    job = switchable(instance.job)
+    fixed = replace(assignment, instance=replace(instance, job=job))
+    plan = as_plan(planner, unlimited(fixed), options.model_copy(update={"engine": "udp"}))
+    wired = switched(plan, instance.topology, job, options, chosen, timeout_s=timeout_s, slots=slots)
     return with_engine(wired, engine)
+
+
+def switched(
+    plan: AggregationPlan,
+    topology: Topology,
+    job: Job,
+    options: PlanOptions,
+    policy: SwitchPolicy,
+    *,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    slots: int | None = None,
+) -> AggregationPlan:
+    """A plan of trees over switches, carried out by them.
+
+    Args:
+        plan: of a `switchable` job, on the topology `without_memory`.
+        topology: with the switches' memories.
+        job: the plan's.
+        options: the operator's choices.
+        policy: what the switches do.
+        timeout_s: see `PlanFabric`.
+        slots: as for `as_switched_plan`.
+
+    Raises:
+        PlanError: as for `as_switched_plan`.
+    """
+    wired = _Wiring(plan, topology, job, options, policy, slots).wired(timeout_s)
+    _check_memory(topology, wired)
+    return wired
 
 
 def with_engine(plan: AggregationPlan, engine: SwitchEngine) -> AggregationPlan:
@@ -107,26 +141,26 @@ def with_engine(plan: AggregationPlan, engine: SwitchEngine) -> AggregationPlan:
     return plan.model_copy(update={"nodes": nodes})
 
 
-def _fixed(assignment: Assignment) -> Assignment:
-    """The assignment of a job that switches can carry."""
-    instance = assignment.instance
-    job = instance.job
+def switchable(job: Job) -> Job:
+    """The job with a codec and packets that switches can carry."""
     codec = job.codec if job.codec.startswith("fixed:") else CODEC
     values = min(job.packet_values, MAX_SWITCHED_VALUES)
-    job = job.model_copy(update={"codec": codec, "values_per_packet": values})
-    return replace(assignment, instance=replace(instance, job=job))
+    return job.model_copy(update={"codec": codec, "values_per_packet": values})
 
 
 def unlimited(assignment: Assignment) -> Assignment:
-    """The assignment where memory bounds nothing: servers' slots would be in it, and here switches sum."""
+    """The assignment where memory bounds nothing."""
     instance = assignment.instance
-    nodes = [node.model_copy(update={"memory_bytes": None}) for node in instance.topology.nodes]
-    topology = instance.topology.model_copy(update={"nodes": nodes})
-    return replace(assignment, instance=replace(instance, topology=topology))
+    return replace(assignment, instance=replace(instance, topology=without_memory(instance.topology)))
 
 
-def _check_memory(assignment: Assignment, plan: AggregationPlan) -> None:
-    topology = assignment.instance.topology
+def without_memory(topology: Topology) -> Topology:
+    """The topology where memory bounds nothing: servers' slots would be in it, and here switches sum."""
+    nodes = [node.model_copy(update={"memory_bytes": None}) for node in topology.nodes]
+    return topology.model_copy(update={"nodes": nodes})
+
+
+def _check_memory(topology: Topology, plan: AggregationPlan) -> None:
     for memory in plan.fabric.memory if plan.fabric else []:
         node = topology.node(plan.node(memory.node).name)
         copies = 2 if plan.fabric and plan.fabric.policy in DOUBLED else 1
@@ -143,22 +177,30 @@ class _Wiring:
     """Numbers of nodes, ways, and slots that are taken.
 
     Attributes:
-        assignment: what is carried out.
+        plan: what is carried out.
+        topology: where.
+        job: the plan's.
         options: the operator's choices.
         policy: of the switches.
         slots: of each stream where it is summed; its window where absent.
         taken: slots in use, by node id.
     """
 
-    assignment: Assignment
+    plan: AggregationPlan
+    topology: Topology
+    job: Job
     options: PlanOptions
     policy: SwitchPolicy
     slots: int | None = None
     taken: dict[int, int] = field(default_factory=dict)
 
-    def wired(self, plan: AggregationPlan, timeout_s: float) -> AggregationPlan:
+    @cached_property
+    def _fabric(self) -> Fabric:
+        return Fabric.of(self.topology)
+
+    def wired(self, timeout_s: float) -> AggregationPlan:
         """The plan with a fabric, and with every switch among its nodes."""
-        topology = self.assignment.instance.topology
+        plan, topology = self.plan, self.topology
         inner = [node for node in topology.nodes if node.kind != "worker"]
         numbers = {node.id: node.name for node in plan.nodes}
         others = [node for node in inner if node.name not in numbers.values()]
@@ -166,21 +208,21 @@ class _Wiring:
         ids = {name: number for number, name in numbers.items()}
         address = f"{ANYWHERE}:{self.options.port}"
         nodes = [
-            plan_node(topology, topology.node(name), number, self.options).model_copy(
+            plan_node(topology, _addressed(topology.node(name)), number, self.options).model_copy(
                 update={"address": address, "engine": "udp", "ingress_bps": None, "egress_bps": None}
             )
             for number, name in numbers.items()
         ]
         ranks = {worker.name: worker.rank for worker in plan.workers}
         sub_models = [self._held(sub_model) for sub_model in plan.sub_models]
-        streams = [self._stream(plan, sub_model, ids) for sub_model in sub_models]
+        streams = [self._stream(sub_model, ids) for sub_model in sub_models]
         memory = [FabricMemory(node=node, slots=slots) for node, slots in sorted(self.taken.items())]
         fabric = PlanFabric(
             policy=self.policy, timeout_s=timeout_s, links=self._links(ids, ranks), memory=memory, streams=streams
         )
         changed = {
             "nodes": [node.model_dump() for node in nodes],
-            "sub_models": [sub_model.model_dump() for sub_model in sub_models],
+            "sub_models": [{**sub_model.model_dump(), "ways": None} for sub_model in sub_models],
             "fabric": fabric.model_dump(),
         }
         return AggregationPlan.build(**{**plan.model_dump(), **changed})
@@ -197,7 +239,7 @@ class _Wiring:
 
     def _fragments(self, sub_model: SubModel) -> int:
         """Of the largest collective."""
-        return max(1, math.ceil(sub_model.share * self.assignment.instance.job.fragments))
+        return max(1, math.ceil(sub_model.share * self.job.fragments))
 
     def _slots(self, sub_model: SubModel) -> int:
         """Of a stream, where it is summed."""
@@ -208,7 +250,7 @@ class _Wiring:
         return 1 << (wanted - 1).bit_length() if self.slots is None else 1 << (wanted.bit_length() - 1)
 
     def _links(self, ids: Mapping[str, int], ranks: Mapping[str, int]) -> list[FabricLink]:
-        links = self.assignment.instance.topology.links
+        links = self.topology.links
         if len(links) > MAX_LINKS:
             raise PlanError(f"{len(links)} links are more than {MAX_LINKS} with addresses; plan for a smaller network")
 
@@ -224,41 +266,77 @@ class _Wiring:
             for index, link in enumerate(links)
         ]
 
-    def _stream(self, plan: AggregationPlan, sub_model: SubModel, ids: Mapping[str, int]) -> FabricStream:
-        parents = parents_of(plan, sub_model)
+    def _stream(self, sub_model: SubModel, ids: Mapping[str, int]) -> FabricStream:
+        parents = parents_of(self.plan, sub_model)
         root = next(name for name, parent in parents.items() if parent is None)
+        top = self._top(root)
         is_check = sub_model.role == "exponents"
-        top = self._top(plan)
-        chains = [[one.name, top or root] if is_check else _chain(parents, one.name) for one in plan.workers]
+        workers = [worker.name for worker in self.plan.workers]
+        chains = [[name, top or root] if is_check else _chain(parents, name) for name in workers]
+        chosen = {} if is_check else arcs(self.topology, links_of(self.plan, sub_model))
+        paths = [[self._path(edge, chosen) for edge in pairwise(chain)] for chain in chains]
+        walks = [self._walk(parts) for parts in paths]
         sums = {name for chain in chains for name in chain[1:-1]}
-        walks = [self._walk(chain) for chain in chains]
+        self._check_hosts(sums)
         if top is not None:
             walks = [walk[: 1 + [name for _, name in walk].index(top)] for walk in walks]
             sums = (sums | {top}) & {name for walk in walks for _, name in walk}
+            self._check_meeting(walks, sums)
         places = [self._place(ids[name], sub_model) for name in sorted(sums, key=ids.__getitem__)]
         ways = [
-            FabricWay(worker=rank, legs=self._legs(chain, walk, ids))
-            for rank, (chain, walk) in enumerate(zip(chains, walks, strict=True))
+            FabricWay(worker=rank, legs=self._legs(chain, parts, walk, ids))
+            for rank, (chain, parts, walk) in enumerate(zip(chains, paths, walks, strict=True))
         ]
         return FabricStream(sub_model=sub_model.id, places=places, ways=ways)
 
-    def _top(self, plan: AggregationPlan) -> str | None:
-        """The switch that has the results, where no server does: `segment` needs none where one switch sums all."""
-        trees = [parents_of(plan, sub_model) for sub_model in plan.sub_models if sub_model.role == "values"]
-        chains = [_chain(parents, worker.name) for parents in trees for worker in plan.workers]
+    def _check_hosts(self, sums: Set[str]) -> None:
+        hosts = sorted(name for name in sums if self.topology.node(name).kind != "switch")
+        if hosts:
+            raise PlanError(f"{hosts[0]} sums below another node, and is no switch; leave it out, or let servers sum")
+
+    def _check_meeting(self, walks: Sequence[Walk], sums: Set[str]) -> None:
+        """Where no server puts sums together, all that pass a switch that sums go on alike.
+
+        Raises:
+            PlanError: they do not.
+        """
+        onwards: dict[str, Walk] = {}
+        for walk in walks:
+            for index, (_, name) in enumerate(walk, start=1):
+                if name in sums and onwards.setdefault(name, walk[index:]) != walk[index:]:
+                    problem = "has its sums pass it again, or leave it over several ways"
+                    raise PlanError(f"under {self.policy} {name} {problem}; use a policy that addresses switches")
+
+    def _top(self, root: str) -> str | None:
+        """The switch that has the results, where no server does: `segment` needs none where one switch sums all.
+
+        Raises:
+            PlanError: the policy wants a server, and the plan ends at a switch; or none, and the ways do not meet.
+        """
+        trees = [
+            (parents_of(self.plan, sub_model), arcs(self.topology, links_of(self.plan, sub_model)))
+            for sub_model in self.plan.sub_models
+            if sub_model.role == "values"
+        ]
+        chains = [(_chain(parents, worker.name), ways) for parents, ways in trees for worker in self.plan.workers]
+        flat = {len(chain) for chain, _ in chains}
+        if self.topology.node(root).kind == "switch":
+            if NEEDS_SERVER.get(self.policy, flat != {len(("worker", "switch"))}):
+                raise PlanError(f"{self.policy} needs a server for these sums, and {root} is a switch; use pool")
+            return root
         if self.policy == "segment":
-            above = {chain[1] for chain in chains}
-            is_all = len(above) == 1 and {len(chain) for chain in chains} == {len(("worker", "switch", "server"))}
+            above = {chain[1] for chain, _ in chains}
+            is_all = len(above) == 1 and flat == {len(("worker", "switch", "server"))}
             return above.pop() if is_all else None
         if NEEDS_SERVER.get(self.policy, True):
             return None
-        return self._meeting([self._walk(chain) for chain in chains], chains[0][-1])
+        walks = [self._walk([self._path(edge, ways) for edge in pairwise(chain)]) for chain, ways in chains]
+        return self._meeting(walks, root)
 
-    def _walk(self, chain: Sequence[str]) -> Walk:
+    def _walk(self, paths: Sequence[Path]) -> Walk:
         """Every link of a worker's values with the node that it leads to."""
-        fabric = self.assignment.instance.fabric
-        arcs = [arc for source, target in pairwise(chain) for arc in self._path(source, target)]
-        return [(arc // 2, fabric.names[fabric.target[arc]]) for arc in arcs]
+        fabric = self._fabric
+        return [(arc // 2, fabric.names[fabric.target[arc]]) for part in paths for arc in part]
 
     def _meeting(self, walks: Sequence[Walk], root: str) -> str:
         """Where sums without a server end: the first switch that sums from where all ways have met on.
@@ -266,7 +344,7 @@ class _Wiring:
         Raises:
             PlanError: there is none before the server.
         """
-        topology = self.assignment.instance.topology
+        topology = self.topology
         backwards = zip(*([name for _, name in reversed(walk)] for walk in walks), strict=False)
         shared: list[str] = [names[0] for names in takewhile(lambda names: len(set(names)) == 1, backwards)]
         found = [name for name in reversed(shared) if name != root and topology.node(name).kind == "switch"]
@@ -286,26 +364,27 @@ class _Wiring:
         self.taken[node] = max(self.taken.get(node, 0), base + slots)
         return FabricPlace(node=node, base=base, slots=slots)
 
-    def _legs(self, chain: Sequence[str], walk: Walk, ids: Mapping[str, int]) -> list[FabricLeg]:
+    def _legs(self, chain: Sequence[str], paths: Sequence[Path], walk: Walk, ids: Mapping[str, int]) -> list[FabricLeg]:
         if self.policy not in ADDRESSED:
             return [FabricLeg(links=[link for link, _ in walk])]
-        paths = [self._path(source, target) for source, target in pairwise(chain)]
         return [
-            FabricLeg(node=ids[target], links=[arc // 2 for arc in path])
-            for target, path in zip(chain[1:], paths, strict=True)
+            FabricLeg(node=ids[target], links=[arc // 2 for arc in part])
+            for target, part in zip(chain[1:], paths, strict=True)
         ]
 
-    def _path(self, source: str, target: str) -> Path:
-        """As the planner has it, or one shortest."""
-        instance, routes = self.assignment.instance, self.assignment.routes
-        fabric = instance.fabric
-        begin, end = fabric.index[source], fabric.index[target]
-        if routes is not None:
-            chosen = [*routes.of_workers, *routes.of_aggregators.values()]
-            for path in chosen:
-                if path and (fabric.source[path[0]], fabric.target[path[-1]]) == (begin, end):
-                    return path
-        return shortest(fabric, begin, end)
+    def _path(self, edge: Edge, chosen: Mapping[Edge, Path]) -> Path:
+        """As the plan has it, or as the network does where nobody chooses."""
+        fabric = self._fabric
+        source, target = edge
+        found = chosen.get(edge) or path(fabric, fabric.index[source], fabric.index[target])
+        if not found:
+            raise PlanError(f"{source} does not reach {target}; link them by switches")
+        return found
+
+
+def _addressed(node: Node) -> Node:
+    """Switches that only forward have no address of their own, and receive on their links' all the same."""
+    return node.model_copy(update={"address": node.address or ANYWHERE})
 
 
 def _chain(parents: Mapping[str, str | None], worker: str) -> list[str]:
@@ -313,22 +392,3 @@ def _chain(parents: Mapping[str, str | None], worker: str) -> list[str]:
     while (above := parents[chain[-1]]) is not None:
         chain.append(above)
     return chain
-
-
-def shortest(fabric: Fabric, begin: int, end: int) -> Path:
-    """One shortest path: of several, the one over the links that come first in the topology.
-
-    Raises:
-        PlanError: there is none.
-    """
-    hops = fabric.hops_to(np.array([end]))[0]
-    if hops[begin] == UNREACHABLE:
-        raise PlanError(f"{fabric.names[begin]} does not reach {fabric.names[end]}; link them by switches")
-    path: list[int] = []
-    at = begin
-    while at != end:
-        arcs = np.flatnonzero(fabric.source == at)
-        ahead = [int(arc) for arc in arcs if hops[fabric.target[arc]] == hops[at] - 1]
-        path.append(ahead[0])
-        at = int(fabric.target[ahead[0]])
-    return tuple(path)

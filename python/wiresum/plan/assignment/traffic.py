@@ -11,14 +11,17 @@ import numpy as np
 from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.assignment.answer import Assignment
 from wiresum.plan.assignment.instance import PS
-from wiresum.plan.assignment.routes import Path
+from wiresum.plan.assignment.routes import Path, arcs
 from wiresum.plan.fabric import Fabric, Floats, Ints, summed_by
+from wiresum.plan.hashing import loads
 from wiresum.plan.placement import parents_of
+from wiresum.plan.predict.ways import links_of
+from wiresum.plan.topology import Topology
 
 
 @dataclass(frozen=True, eq=False)
 class Traffic:
-    """One round on the way up. Results take the same ways down, so a link carries as much in its other direction.
+    """One round: gradients and sums on the way up, and results down between the same nodes.
 
     Attributes:
         fabric: where.
@@ -26,7 +29,7 @@ class Traffic:
         source: (flows,) nodes that send.
         target: (flows,) nodes that receive.
         bytes: (flows,) of gradient, without headers.
-        paths: (flows,) where they are chosen; otherwise over the shortest, shared evenly where there are several.
+        paths: (flows,) where they are chosen; otherwise a shortest, by the network's hash (`plan.hashing`).
     """
 
     fabric: Fabric
@@ -34,22 +37,32 @@ class Traffic:
     source: Ints
     target: Ints
     bytes: Floats
-    paths: Sequence[Path] | None = None
+    paths: Sequence[Path | None] | None = None
 
     @cached_property
     def arc_bytes(self) -> Floats:
         """(arcs,) gradient bytes."""
+        return self._chosen_bytes + loads(self.fabric, *self._others(self.source, self.target))
+
+    @cached_property
+    def result_bytes(self) -> Floats:
+        """(arcs,) the same of results: back over the paths that were chosen, or as the network hashes."""
+        back = self._chosen_bytes.reshape(-1, 2)[:, ::-1].ravel()
+        return back + loads(self.fabric, *self._others(self.target, self.source))
+
+    @cached_property
+    def _chosen_bytes(self) -> Floats:
         total = np.zeros(self.fabric.arc_count)
-        if self.paths is not None:
-            for path, sent in zip(self.paths, self.bytes, strict=True):
-                total[list(path)] += sent
-            return total
-        targets = np.unique(self.target)
-        for target, hops in zip(targets, self.fabric.hops_to(targets), strict=True):
-            flows = self.target == target
-            sent = summed_by(self.source[flows], self.bytes[flows], self.fabric.node_count)
-            total += self.fabric.loads(int(target), sent, hops)
+        for path, sent in zip(self.paths or (), self.bytes, strict=False):
+            total[list(path or ())] += sent
         return total
+
+    def _others(self, source: Ints, target: Ints) -> tuple[Ints, Ints, Floats]:
+        """Flows without a path of their own."""
+        if self.paths is None:
+            return source, target, self.bytes
+        left = np.array([path is None for path in self.paths], dtype=np.bool_)
+        return source[left], target[left], self.bytes[left]
 
     @property
     def root_ingress_bytes(self) -> float:
@@ -68,9 +81,8 @@ class Traffic:
 
     @cached_property
     def busy_seconds(self) -> Floats:
-        """(arcs,) that each arc is busy with gradients in its direction and results of the other's."""
-        carried = self.arc_bytes + self.arc_bytes.reshape(-1, 2)[:, ::-1].ravel()
-        return carried * 8 / self.fabric.bandwidth_bps
+        """(arcs,) that each arc is busy with gradients and results."""
+        return (self.arc_bytes + self.result_bytes) * 8 / self.fabric.bandwidth_bps
 
 
 def traffic_of(assignment: Assignment) -> Traffic:
@@ -98,16 +110,21 @@ def traffic_of(assignment: Assignment) -> Traffic:
     )
 
 
-def traffic_of_plan(fabric: Fabric, plan: AggregationPlan, gradient_bytes: int) -> Traffic:
-    """The flows of a plan, of any planner; the exponents are left out. With several trees, the first has the root."""
+def traffic_of_plan(topology: Topology, plan: AggregationPlan, gradient_bytes: int) -> Traffic:
+    """The flows of a plan, of any planner; the exponents are left out. With several trees, the first has the root.
+
+    Raises:
+        PlanError: a way that the plan names is none in this topology.
+    """
+    fabric = Fabric.of(topology)
+    values = [one for one in plan.sub_models if one.role == "values"]
     edges = [
-        (fabric.index[child], fabric.index[parent], sub_model.share * gradient_bytes)
-        for sub_model in plan.sub_models
-        if sub_model.role == "values"
+        (fabric.index[child], fabric.index[parent], sub_model.share * gradient_bytes, chosen.get((child, parent)))
+        for sub_model in values
+        for chosen in (arcs(topology, links_of(plan, sub_model)),)
         for child, parent in parents_of(plan, sub_model).items()
         if parent is not None
     ]
-    source, target, sent = zip(*edges, strict=True)
-    first = next(one for one in plan.sub_models if one.role == "values")
-    root = fabric.index[plan.node(first.tree[0].node).name]
-    return Traffic(fabric, root, np.array(source), np.array(target), np.array(sent, dtype=np.float64))
+    source, target, sent, paths = zip(*edges, strict=True)
+    root = fabric.index[plan.node(values[0].tree[0].node).name]
+    return Traffic(fabric, root, np.array(source), np.array(target), np.array(sent, dtype=np.float64), paths)

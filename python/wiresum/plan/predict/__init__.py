@@ -10,9 +10,10 @@ Example:
 """
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from wiresum.errors import PlanError
-from wiresum.plan.aggregation_plan import AggregationPlan, Policy
+from wiresum.plan.aggregation_plan import AggregationPlan, Policy, SubModel
 from wiresum.plan.placement import Parents, parents_of
 from wiresum.plan.predict.fluid import simulate
 from wiresum.plan.predict.framing import wire_bytes
@@ -20,6 +21,7 @@ from wiresum.plan.predict.network import Network, Routes
 from wiresum.plan.predict.prediction import FlowRates, LinkLoad, Prediction
 from wiresum.plan.predict.ring import predict_ring
 from wiresum.plan.predict.schedule import Schedule
+from wiresum.plan.predict.ways import Edge, Ways, links_of
 from wiresum.plan.topology import Topology
 
 __all__ = [
@@ -27,13 +29,33 @@ __all__ = [
     "LinkLoad",
     "Network",
     "Prediction",
+    "Stream",
     "bound",
     "bound_tree",
     "predict",
     "predict_ring",
     "predict_tree",
     "predict_trees",
+    "streams",
 ]
+
+
+class Stream(NamedTuple):
+    """Flows of a plan that take the same tree.
+
+    Attributes:
+        name: of its sub-models.
+        parents: the tree.
+        lockstep: whether its edges move in step.
+        wire_bytes: on each edge, in each direction.
+        links: of edges that have a way, the ids of its links.
+    """
+
+    name: str
+    parents: Parents
+    lockstep: bool
+    wire_bytes: float
+    links: Mapping[Edge, Sequence[str]]
 
 
 def predict(
@@ -47,7 +69,8 @@ def predict(
 ) -> Prediction:
     """Predicts one all-reduce of a plan.
 
-    Streams that take the same tree move as one. Under `cache` a node sends on at the rate of the slowest of its
+    Streams that take the same tree over the same ways move as one. Where a plan names no way, it is the network's own
+    (`plan.hashing`). Under `cache` a node sends on at the rate of the slowest of its
     children that are not ahead of it: it holds what the others sent. Under `pool` all edges of a stream have the rate
     of the slowest and begin with the latest worker.
 
@@ -70,8 +93,7 @@ def predict(
         starts = {worker.name: max(starts.values(), default=0.0) for worker in plan.workers}
     schedule = Schedule(Network(topology), upload_only)
     total = sum(wire_bytes(plan, sub_model, bytes) for sub_model in plan.sub_models)
-    for names, parents, lockstep, size in streams(plan, bytes):
-        schedule.add_tree(parents, size, starts=starts, stream=names, lockstep=lockstep, adding_factor=total / bytes)
+    _add_streams(schedule, plan, bytes, starts, total / bytes)
     return _run(schedule)
 
 
@@ -123,8 +145,7 @@ def bound(topology: Topology, plan: AggregationPlan, bytes: int) -> float:
     """Seconds that the busiest link of a plan needs on its own: never more than `predict` says, and quicker."""
     schedule = Schedule(Network(topology))
     total = sum(wire_bytes(plan, sub_model, bytes) for sub_model in plan.sub_models)
-    for names, parents, lockstep, size in streams(plan, bytes):
-        schedule.add_tree(parents, size, starts={}, stream=names, lockstep=lockstep, adding_factor=total / bytes)
+    _add_streams(schedule, plan, bytes, {}, total / bytes)
     return schedule.bound_seconds()
 
 
@@ -135,22 +156,33 @@ def bound_tree(topology: Topology, parents: Parents, bytes: float) -> float:
     return schedule.bound_seconds()
 
 
-def streams(plan: AggregationPlan, gradient_bytes: int) -> list[tuple[str, Parents, bool, int]]:
-    """The flows of a plan: sub-models with the same tree as one.
+def _add_streams(
+    schedule: Schedule, plan: AggregationPlan, bytes: int, starts: Mapping[str, float], adding_factor: float
+) -> None:
+    ways = Ways(schedule.network.topology)
+    for one in streams(plan, bytes):
+        schedule.add_tree(
+            one.parents, one.wire_bytes, starts=starts, stream=one.name, lockstep=one.lockstep,
+            adding_factor=adding_factor, routes=ways.routes(one.links),
+        )  # fmt: skip
 
-    Returns:
-        For each tree the names of its sub-models, the tree, whether its edges move in step, and bytes on the wire.
-    """
-    groups: dict[str, list[int]] = {}
-    for index, sub_model in enumerate(plan.sub_models):
-        groups.setdefault(str(sub_model.tree), []).append(index)
-    streams: list[tuple[str, Parents, bool, int]] = []
-    for indices in groups.values():
-        members = [plan.sub_models[index] for index in indices]
-        size = sum(wire_bytes(plan, member, gradient_bytes) for member in members)
-        lockstep = all(member.policy == "pool" for member in members)
-        streams.append(("+".join(member.name for member in members), parents_of(plan, members[0]), lockstep, size))
-    return streams
+
+def streams(plan: AggregationPlan, gradient_bytes: int) -> list[Stream]:
+    """The flows of a plan: sub-models with the same tree and the same ways as one."""
+    groups: dict[str, list[SubModel]] = {}
+    for sub_model in plan.sub_models:
+        groups.setdefault(f"{sub_model.tree} {links_of(plan, sub_model)}", []).append(sub_model)
+    return [_stream(plan, members, gradient_bytes) for members in groups.values()]
+
+
+def _stream(plan: AggregationPlan, members: Sequence[SubModel], gradient_bytes: int) -> Stream:
+    return Stream(
+        name="+".join(member.name for member in members),
+        parents=parents_of(plan, members[0]),
+        lockstep=all(member.policy == "pool" for member in members),
+        wire_bytes=sum(wire_bytes(plan, member, gradient_bytes) for member in members),
+        links=links_of(plan, members[0]),
+    )
 
 
 def _check_starts(starts: Mapping[str, float], workers: list[str]) -> None:

@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Mapping
 
 from wiresum.errors import PlanError
+from wiresum.plan.hashing import choice, mixed
 from wiresum.plan.predict.flow import Capacity
 from wiresum.plan.topology import Link, Topology
 
@@ -20,7 +21,7 @@ class Network:
 
     Args:
         topology: nodes and links.
-        routes: ways that were chosen; between other nodes it is the shortest.
+        routes: ways that were chosen; between other nodes it is a shortest.
 
     Attributes:
         capacities: bit/s of each direction of each link, Ethernet headers included.
@@ -38,27 +39,47 @@ class Network:
         for link in topology.links:
             self._links[link.source].append(link)
             self._links[link.target].append(link)
+        self._index = {node.name: index for index, node in enumerate(topology.nodes)}
         self._switches = {node.name for node in topology.nodes if node.kind == "switch"}
-        self._trees: dict[str, dict[str, Capacity]] = {}
+        self._hops: dict[str, dict[str, int]] = {}
 
-    def path(self, source: str, target: str) -> tuple[Capacity, ...]:
-        """The directions of links from one node to another: as chosen, or the fewest, the first among equals.
+    def path(self, source: str, target: str, routes: Routes | None = None) -> tuple[Capacity, ...]:
+        """The directions of links from one node to another: as chosen, or the fewest; of equal ones the network's.
 
         Workers and servers do not forward.
+
+        Args:
+            source: where it begins.
+            target: where it ends.
+            routes: ways that were chosen for these two in particular.
 
         Raises:
             PlanError: there is no way.
         """
-        if (source, target) in self._routes:
-            return self._routes[source, target]
-        arrivals = self._arrivals(source)
-        if target not in arrivals:
+        chosen = (routes or {}).get((source, target)) or self._routes.get((source, target))
+        if chosen is not None:
+            return chosen
+        hops = self._hops_to(target)
+        if source not in hops:
             raise PlanError(f"{source} does not reach {target} in topology {self.topology.name}; link them by switches")
+        by = choice(self._index[source], self._index[target])
         path: list[Capacity] = []
-        while target != source:
-            path.append(arrivals[target])
-            target = arrivals[target].source
-        return tuple(reversed(path))
+        at = source
+        while at != target:
+            link = self._next(at, target, by, hops)
+            path.append(Capacity(link.id, at, link.other_end(at)))
+            at = link.other_end(at)
+        return tuple(path)
+
+    def _next(self, at: str, target: str, by: int, hops: Mapping[str, int]) -> Link:
+        """The link that a packet takes here (`plan.hashing`)."""
+        nearer = [
+            link
+            for link in self._links[at]
+            if hops.get(other := link.other_end(at), -1) == hops[at] - 1
+            and (other == target or other in self._switches)
+        ]
+        return nearer[mixed(by, self._index[at]) % len(nearer)]
 
     def ingress_bps(self, name: str) -> float:
         """bit/s that a node's links bring in, all together."""
@@ -70,25 +91,25 @@ class Network:
 
     def reaches(self, source: str, target: str) -> bool:
         """Whether there is a way."""
-        return source == target or target in self._arrivals(source)
+        return source == target or source in self._hops_to(target)
 
-    def _arrivals(self, source: str) -> dict[str, Capacity]:
-        """By node: the last direction on the way from `source`."""
-        if source not in self._trees:
-            self._trees[source] = self._search(source)
-        return self._trees[source]
+    def _hops_to(self, target: str) -> dict[str, int]:
+        """By node: links to `target`."""
+        if target not in self._hops:
+            self._hops[target] = self._search(target)
+        return self._hops[target]
 
-    def _search(self, source: str) -> dict[str, Capacity]:
-        self.topology.node(source)
-        arrivals: dict[str, Capacity] = {}
-        queue = deque([source])
+    def _search(self, target: str) -> dict[str, int]:
+        self.topology.node(target)
+        hops = {target: 0}
+        queue = deque([target])
         while queue:
             name = queue.popleft()
-            if name != source and name not in self._switches:
+            if name != target and name not in self._switches:
                 continue
             for link in self._links[name]:
                 other = link.other_end(name)
-                if other != source and other not in arrivals:
-                    arrivals[other] = Capacity(link.id, name, other)
+                if other not in hops:
+                    hops[other] = hops[name] + 1
                     queue.append(other)
-        return arrivals
+        return hops

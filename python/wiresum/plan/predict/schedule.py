@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from wiresum.errors import PlanError
 from wiresum.plan.placement import Parents
 from wiresum.plan.predict.flow import Capacity, Flow
-from wiresum.plan.predict.network import Network
+from wiresum.plan.predict.network import Network, Routes
 
 
 @dataclass
@@ -34,6 +34,7 @@ class Schedule:
         stream: str = "values",
         lockstep: bool = False,
         adding_factor: float = 1.0,
+        routes: Routes | None = None,
     ) -> None:
         """Adds the flows of a stream that is summed along a tree.
 
@@ -44,6 +45,7 @@ class Schedule:
             stream: its name.
             lockstep: as under `pool`: all edges have the rate of the slowest and begin with the latest.
             adding_factor: bytes on the wire for each byte of gradient, in which nodes' adding rates are given.
+            routes: of its edges, both ways, where they were chosen.
 
         Raises:
             PlanError: two nodes without a path, or a node that cannot add.
@@ -55,14 +57,14 @@ class Schedule:
         for child, parent in reversed(tree.edges):
             feeds = tuple(uploads[other] for other in tree.children_of(child))
             start = starts.get(child, 0.0) if begin is None else begin
-            path = (*self.network.path(child, parent), Capacity.of_adding(parent))
+            path = (*self.network.path(child, parent, routes), Capacity.of_adding(parent))
             uploads[child] = self._add(
                 Flow(stream, "gradient", child, parent, path, wire_bytes, start, feeds, stream if lockstep else None)
             )
         if not self.upload_only:
-            self._add_results(tree, uploads)
+            self._add_results(tree, uploads, routes)
 
-    def _add_results(self, tree: "Tree", uploads: Mapping[str, int]) -> None:
+    def _add_results(self, tree: "Tree", uploads: Mapping[str, int], routes: Routes | None) -> None:
         """A node passes on what it gets; the root what all of its children have sent."""
         results: dict[str, int] = {}
         for child, parent in tree.edges:
@@ -71,7 +73,7 @@ class Schedule:
             feeds = sums if parent == tree.root else (results[parent],)
             start = upload.start_seconds if upload.lockstep else 0.0
             result = replace(
-                upload, kind="result", source=parent, target=child, path=self.network.path(parent, child),
+                upload, kind="result", source=parent, target=child, path=self.network.path(parent, child, routes),
                 start_seconds=start, feeds=feeds,
             )  # fmt: skip
             results[child] = self._add(result)

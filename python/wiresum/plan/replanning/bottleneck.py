@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.predict import Network, streams
 from wiresum.plan.predict.flow import Capacity
+from wiresum.plan.predict.ways import Ways
 from wiresum.plan.topology import Topology
 
 
@@ -18,10 +19,12 @@ def relieved_seconds(plan: AggregationPlan, topology: Topology, gradient_bytes: 
     network = Network(topology)
     load: Counter[Capacity] = Counter()
     of_server: dict[str, Counter[Capacity]] = defaultdict(Counter)
-    for _, parents, _, size in streams(plan, gradient_bytes):
-        for child, parent in parents.items():
+    ways = Ways(topology)
+    for stream in streams(plan, gradient_bytes):
+        size, routes = round(stream.wire_bytes), ways.routes(stream.links)
+        for child, parent in stream.parents.items():
             if parent is not None:
-                crossed = [*network.path(child, parent), *network.path(parent, child)]
+                crossed = [*network.path(child, parent, routes), *network.path(parent, child, routes)]
                 for capacity in crossed:
                     load[capacity] += size
                     of_server[child][capacity] += size

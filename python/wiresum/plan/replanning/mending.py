@@ -14,7 +14,7 @@ from wiresum.plan.placement import Parents, parents_of
 from wiresum.plan.planners.xagg.selection import server, why_not
 from wiresum.plan.predict import Network, bound_tree
 from wiresum.plan.predict.flow import Capacity
-from wiresum.plan.replanning.trees import with_tree
+from wiresum.plan.replanning.trees import with_tree, without_lost_ways
 from wiresum.plan.topology import Topology
 
 MAX_ROOTS = 8
@@ -28,7 +28,8 @@ def mend(plan: AggregationPlan, topology: Topology) -> tuple[AggregationPlan, li
 
     A child whose parent is gone, does not sum any more or is out of reach goes to the node of its tree over whose way
     the busiest link stays the least busy; or all children of a lost node go to one free server in its place, if the
-    tree's busiest link is then done sooner. A lost root is replaced by a node of the tree, or a free server.
+    tree's busiest link is then done sooner. A lost root is replaced by a node of the tree, or a free server. Ways that
+    the plan names stay while they lead from child to parent.
 
     Args:
         plan: so far.
@@ -42,7 +43,8 @@ def mend(plan: AggregationPlan, topology: Topology) -> tuple[AggregationPlan, li
     gone = next((worker.name for worker in plan.workers if worker.name not in known), None)
     if gone is not None:
         raise PlanError(f"worker {gone} is not in topology {topology.name}; plan anew for the workers that are left")
-    changed, reasons = plan, list[str]()
+    plan, reasons = without_lost_ways(plan, topology)
+    changed = plan
     for tree in _distinct(plan):
         streams = [one for one in plan.sub_models if one.tree == tree]
         broken = _Broken(plan, network, streams, parents_of(plan, streams[0]))
