@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from wiresum.plan.assignment.instance import PS
@@ -87,6 +87,21 @@ class _State:
             among = [[way for way in self._choices.of_workers[one] if way.aggregator == other] for one in members]
             if other != aggregator and all(among):
                 yield _Move(workers={one: self._lightest(ways) for one, ways in zip(members, among, strict=True)})
+        yield from self._dispersing(aggregator, members)
+
+    def _dispersing(self, aggregator: int, members: Sequence[int]) -> Iterator[_Move]:
+        """An aggregator's workers one by one to those that are in use, or to the server, each where it adds least."""
+        others = {PS, *self.sums} - {aggregator}
+        loads, workers = self._load.copy(), dict[int, Way]()
+        loads.subtract(resource for one in members for resource in self.workers[one].resources)
+        loads.subtract(self.sums[aggregator].resources)
+        for one in members:
+            among = [way for way in self._choices.of_workers[one] if way.aggregator in others]
+            if not among:
+                return
+            workers[one] = self._lightest(among, loads)
+            loads.update(workers[one].resources)
+        yield _Move(workers=workers)
 
     def _gain(self, move: _Move) -> float:
         """By how much the sum falls, in units of the busiest resource's part."""
@@ -123,9 +138,10 @@ class _State:
             way.aggregator != aggregator for worker, way in enumerate(self.workers) if worker not in move.workers
         )
 
-    def _lightest(self, ways: Iterable[Way]) -> Way:
-        """The one that adds least to the sum, as loads are now."""
-        return min(ways, key=lambda way: sum(self._weight(resource, 1) for resource in way.resources))
+    def _lightest(self, ways: Iterable[Way], loads: Counter[int] | None = None) -> Way:
+        """The one that adds least to the sum, as loads are now, or as these."""
+        return min(ways, key=lambda way: sum(self._weight(resource, 1, loads) for resource in way.resources))
 
-    def _weight(self, resource: int, more: int) -> float:
-        return float(((self._load[resource] + more) / self._capacity[resource] / self._unit) ** EXPONENT)
+    def _weight(self, resource: int, more: int, loads: Counter[int] | None = None) -> float:
+        load = (self._load if loads is None else loads)[resource] + more
+        return float((load / self._capacity[resource] / self._unit) ** EXPONENT)
