@@ -7,7 +7,7 @@ import pytest
 from wiresum.bench.asynchrony import LINKS, SERVER
 from wiresum.bench.result import Report, Result
 from wiresum.reproduce import CLASSES, PAPERS
-from wiresum.reproduce.goat import fat_tree, placement, simulation
+from wiresum.reproduce.goat import fat_tree, placement, public, simulation
 from wiresum.reproduce.goat.simulation import METHODS
 
 pytest.importorskip("highspy", reason="the solver is not installed: `make build`")
@@ -51,6 +51,15 @@ def test_simulated_networks_keep_the_models_bytes(monkeypatch):
     assert 240 <= ours.server < without.server
     assert ours.server + ours.in_network == pytest.approx(8400)
     assert ours.total < without.total
+
+
+@pytest.mark.parametrize(("workers", "atp_mb"), [(20, 3855), (35, 6735)])
+def test_the_public_simulation_is_counted_as_its_files_have_it(workers, atp_mb):
+    """Bytes at the server of ATP and Geryon are the same in every placement, and those of the authors' files."""
+    found = public.counted("leaf-spine", workers, seed=0)
+    assert (found["ATP"].server, found["Geryon"].server) == (atp_mb, 240 * workers)
+    assert found["GOAT"].server < 240 < found["ESA"].server < found["ATP"].server
+    assert found["GOAT"].total < found["ESA"].total < found["ATP"].total < found["Geryon"].total
 
 
 def test_simulated_rows_read_their_reports():

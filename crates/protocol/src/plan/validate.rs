@@ -164,7 +164,11 @@ impl Plan {
         require(once, field, "a child has two ways: give it one")?;
         for way in ways {
             let has_parent = sub_model.tree.iter().any(|place| place.children.contains(&way.child));
-            require(has_parent, field, "one is of nobody that has a parent in the tree: remove it")?;
+            require(
+                has_parent,
+                field,
+                "one is of nobody that has a parent in the tree: remove it",
+            )?;
             let is_path = !way.links.is_empty() && all_distinct(way.links.iter());
             require(is_path, field, "must have one link or more, none twice")?;
         }

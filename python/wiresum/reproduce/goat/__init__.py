@@ -1,6 +1,6 @@
 """GOAT: sub-models placed on switches (IEEE/ACM Transactions on Networking, 2024)."""
 
-from wiresum.reproduce.goat import asynchronous, fat_tree, placement, simulation, testbed
+from wiresum.reproduce.goat import asynchronous, fat_tree, placement, public, simulation, testbed
 from wiresum.reproduce.row import Paper
 
 PAPER = Paper(
@@ -9,7 +9,7 @@ PAPER = Paper(
     conditions="planned: bytes on links over shortest paths; simulated: switch programs, trains of 16 packets; "
     "live: a small network on handwritten digits",
     rows=sorted(
-        (*asynchronous.ROWS, *fat_tree.ROWS, *placement.ROWS, *simulation.ROWS, *testbed.ROWS),
+        (*asynchronous.ROWS, *fat_tree.ROWS, *placement.ROWS, *public.ROWS, *simulation.ROWS, *testbed.ROWS),
         key=lambda row: row.id,
     ),
     benchmarks={**testbed.BENCHMARKS, **fat_tree.BENCHMARKS, **simulation.BENCHMARKS, **asynchronous.BENCHMARKS},

@@ -11,7 +11,7 @@ from pathlib import Path
 from wiresum.bench.result import Report, Result
 from wiresum.picture import picture
 from wiresum.reproduce.goat import placement, printed
-from wiresum.reproduce.goat.placement import LAYER_MB, LAYERS, PLACEMENTS
+from wiresum.reproduce.goat.networks import LAYER_MB, LAYERS, PLACEMENTS
 from wiresum.reproduce.row import Benchmark, Figure, Reports, Row
 from wiresum.reproduce.words import listed, times
 

@@ -6,27 +6,27 @@ import math
 import statistics
 from dataclasses import dataclass
 
-from wiresum.plan import Job, PlanOptions, Topology
+from wiresum.plan import Job, PlanOptions
 from wiresum.plan.assignment import Cost, Instance, cost_of
 from wiresum.plan.comparison import sample_workers
 from wiresum.plan.models import equal_parts
 from wiresum.plan.planners import assign
 from wiresum.plan.planners.goat.krgs import Printed
 from wiresum.plan.planners.goat.theorems import Bounds
-from wiresum.plan.topologies import fat_tree, goat, leaf_spine
+from wiresum.plan.topologies import goat
 from wiresum.reproduce.goat import printed, simulation
+from wiresum.reproduce.goat.networks import (
+    LAYER_MB,
+    LAYERS,
+    LEAF_SPINE_WORKERS,
+    MB,
+    PLACEMENTS,
+    network,
+)
 from wiresum.reproduce.row import Row
 from wiresum.reproduce.words import less, listed, times
 
 FRAGMENT_BYTES = 1000
-LAYERS, LAYER_MB, MEMORY_MB = 16, 15, 60
-"""Of the authors' public simulation."""
-LEAF_SPINE_WORKERS = 35
-PROGRAMMABLE = {"leaf-spine": 0.25, "fat-tree": 0.125}
-"""5 of 20 and 10 of 80 switches, as in that simulation; the text says 20 %."""
-PLACEMENTS = 10
-"""Of workers and switches that sum, at random."""
-MB = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -70,22 +70,15 @@ def testbed_server() -> str:
     return f"GOAT (planner `goat`) {ingress['goat']:.0f} MB, Geryon (planner `ps`) {ingress['ps']:.0f} MB"
 
 
-def simulated(network: str, workers: int, planner: str) -> Means:
+def simulated(where: str, workers: int, planner: str) -> Means:
     """Placements of the authors' public simulation, with every layer counted and every link of a path."""
     job = Job(sub_models=equal_parts("layer", LAYERS * LAYER_MB * MB, LAYERS))
     costs = []
     for seed in range(PLACEMENTS):
-        topology = _network(network, seed)
+        topology = network(where, seed)
         chosen = job.model_copy(update={"workers": sample_workers(topology, workers, seed)})
         costs.append(cost_of(assign(topology, chosen, PlanOptions(seed=seed), planner), predict=False))
     return Means.of(costs)
-
-
-def _network(name: str, seed: int) -> Topology:
-    share, memory = PROGRAMMABLE[name], MEMORY_MB * MB
-    if name == "leaf-spine":
-        return leaf_spine(programmable=share, memory_bytes=memory, seed=seed)
-    return fat_tree(8, programmable=share, memory_bytes=memory, seed=seed)
 
 
 def server_overhead() -> str:
@@ -119,7 +112,7 @@ def _as_printed() -> str:
     totals, shares = [], []
     job = Job(sub_models=equal_parts("layer", LAYERS * LAYER_MB * MB, LAYERS))
     for seed in range(PLACEMENTS):
-        topology = _network("leaf-spine", seed)
+        topology = network("leaf-spine", seed)
         workers = sample_workers(topology, LEAF_SPINE_WORKERS, seed)
         instance = Instance.of(topology, job.model_copy(update={"workers": workers}))
         cost = cost_of(Printed.of(instance, PlanOptions().time_limit_s).round(seed), predict=False)

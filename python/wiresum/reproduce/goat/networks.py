@@ -1,0 +1,27 @@
+"""§VII-C: the networks of the authors' public simulation."""
+
+from __future__ import annotations
+
+from wiresum.plan import Topology
+from wiresum.plan.topologies import fat_tree, leaf_spine
+
+MB = 1_000_000
+LAYERS, LAYER_MB, MEMORY_MB = 16, 15, 60
+PROGRAMMABLE = {"leaf-spine": 0.25, "fat-tree": 0.125}
+"""5 of 20 and 10 of 80 switches; the text says 20 %."""
+LEAF_SPINE_WORKERS, FAT_TREE_WORKERS = 35, 40
+PLACEMENTS = 10
+"""Of workers and switches that sum, at random."""
+
+
+def network(name: str, seed: int) -> Topology:
+    """One placement of the switches that sum.
+
+    Args:
+        name: `leaf-spine` or `fat-tree`.
+        seed: of the placement.
+    """
+    share, memory = PROGRAMMABLE[name], MEMORY_MB * MB
+    if name == "leaf-spine":
+        return leaf_spine(programmable=share, memory_bytes=memory, seed=seed)
+    return fat_tree(8, programmable=share, memory_bytes=memory, seed=seed)
