@@ -245,9 +245,12 @@ def test_a_process_of_its_own_gives_the_same_answer():
     assert Forest.parse(line).trimmed() == solve(instance, LIMIT_S)
 
 
-def test_without_time_there_is_a_forest_and_no_claim():
-    made = plan(xagg(), Job(), PlanOptions(time_limit_s=1e-6), planner="forest")
-    assert "no bound proven in time" in made.planner
+def test_without_time_there_is_a_forest_and_the_bound_of_the_workers_links():
+    topology = servers(8, 2)
+    slowest_bps = min(link.bandwidth_bps for worker in topology.workers for link in topology.links_of(worker.name))
+    made = plan(topology, Job(), PlanOptions(time_limit_s=1e-6), planner="forest")
+    assert made.solution.bound == pytest.approx(8 * Job().gradient_bytes / slowest_bps)
+    assert (made.solution.status, made.solution.gap > 0) == ("feasible", True)
 
 
 def test_trees_too_many_or_too_small_are_left_out_and_counted():

@@ -42,7 +42,7 @@ class Generation:
         self._time_limit_s = time_limit_s
         self._trees: list[Tree] = []
         self._uses: list[Vector] = []
-        self._bound = INFINITY
+        self._bound = INFINITY if instance.rate_cap is None else instance.rate_cap  # No forest is faster than that.
         self._rounds = 0
 
     def forests(self) -> Iterator[Forest]:
@@ -55,6 +55,8 @@ class Generation:
             self._rounds += 1
             master = self._master()
             yield self._forest(master)
+            if self._bound <= master.value * (1 + GAP):
+                break
             better = self._price(master)
             if not better or self._bound <= master.value * (1 + GAP):
                 break
