@@ -30,7 +30,7 @@ class Rival:
     """What CBC reached.
 
     Attributes:
-        seconds: to build and to solve; at least, if it was ended.
+        seconds: to build and to solve, without the start of its process; at least, if it was ended.
         value: Eq. (1), bytes × links; None if it found nothing in time.
         proven: whether it proved that this is the least.
     """
@@ -69,7 +69,7 @@ def solve_as_printed(instance: Instance, limit_s: float) -> Rival:
             os.killpg(process.pid, signal.SIGKILL)
             return Rival(time.monotonic() - began_s, None, False)
     answer = json.loads(output)
-    return Rival(time.monotonic() - began_s, answer["value"], answer["proven"])
+    return Rival(answer["seconds"], answer["value"], answer["proven"])
 
 
 def main() -> None:
@@ -84,7 +84,8 @@ def main() -> None:
         problem.solve(pulp.PULP_CBC_CMD(msg=False, threads=1, timeLimit=left_s))
     proven = problem.status == pulp.LpStatusOptimal and problem.sol_status == pulp.LpSolutionOptimal
     found = problem.sol_status in {pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible}
-    print(json.dumps({"value": pulp.value(problem.objective) if found else None, "proven": proven}))
+    value = pulp.value(problem.objective) if found else None
+    print(json.dumps({"value": value, "proven": proven, "seconds": time.monotonic() - began_s}))
 
 
 def build(question: dict[str, Any]) -> Any:

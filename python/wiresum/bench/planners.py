@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wiresum.bench import replanning
-from wiresum.bench.cbc import Rival, solve_as_printed
+from wiresum.bench.cbc import solve_as_printed
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.plan import Job, PlanOptions, Topology
 from wiresum.plan.assignment import Assignment, Instance, excess_memory, validate
@@ -28,6 +28,8 @@ MODEL_BYTES = 221_000_000
 LARGE_MODEL_BYTES = 800_000_000
 WORKER_SEED = 1
 KIB = 1024
+TURNS, SHORT_S = 5, 10.0
+"""Solutions by ours and by the rival, in turns, where one of the rival's takes no longer."""
 
 Progress = Callable[[str], None]
 
@@ -137,11 +139,25 @@ def _paper(
         f"{bounds.stated_factor:.2f}); as printed it took {printed.extra['max_memory_share']:.2f}"
     )
     if options.rival_limit_s:
-        rival = solve_as_printed(instance, options.rival_limit_s)
-        result = _rival(case, rival, least)
-        progress(f"{result.name}: {result.median:.1f} s, {'proven' if rival.proven else 'ended'}")
-        what = "" if rival.proven else "at least, as it was ended: "
-        yield result, (Ratio(f"{case.name}: {what}PuLP and CBC over goat, in time", rival.seconds / exact.median),)
+        yield _against(case, instance, exact, least, options, progress=progress)
+
+
+def _against(
+    case: Case, instance: Instance, exact: Result, least: float, options: Options, *, progress: Progress
+) -> tuple[Result, Sequence[Ratio]]:
+    """The rival, as often as ours; in turns where that takes little time."""
+    ours, theirs = list(exact.runs), [solve_as_printed(instance, options.rival_limit_s)]
+    while len(theirs) < TURNS and theirs[-1].seconds < SHORT_S:
+        ours += _timed(case, instance, "goat", options)[1].runs
+        theirs.append(solve_as_printed(instance, options.rival_limit_s))
+    proven = all(rival.proven for rival in theirs)
+    seconds = [rival.seconds for rival in theirs]
+    over = None if theirs[0].value is None else theirs[0].value / least
+    result = Result(f"{case.name}: PuLP and CBC", "s", seconds, {"proven": proven, "over_goat": over})
+    progress(f"{result.name}: {result.median:.2f} s, {'proven' if proven else 'ended'}")
+    what = "" if proven else "at least, as it was ended: "
+    ratio = statistics.median(seconds) / statistics.median(ours)
+    return result, (Ratio(f"{case.name}: {what}PuLP and CBC over goat, in time", ratio),)
 
 
 def _timed(case: Case, instance: Instance, planner: str, options: Options) -> tuple[Assignment, Result]:
@@ -168,11 +184,6 @@ def _printed(case: Case, instance: Instance, least: float, options: Options) -> 
     broken = sum(bool(excess_memory(one).any()) for one in found)
     extra = {"mean": statistics.fmean(runs), "max_memory_share": max(shares), "over_memory": broken}
     return Result(f"{case.name}: krgs_paper", "× goat's link bytes", runs, extra)
-
-
-def _rival(case: Case, rival: Rival, least: float) -> Result:
-    over = None if rival.value is None else rival.value / least
-    return Result(f"{case.name}: PuLP and CBC", "s", [rival.seconds], {"proven": rival.proven, "over_goat": over})
 
 
 def _shown(result: Result) -> str:
