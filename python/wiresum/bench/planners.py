@@ -153,7 +153,8 @@ def _against(
     proven = all(rival.proven for rival in theirs)
     seconds = [rival.seconds for rival in theirs]
     over = None if theirs[0].value is None else theirs[0].value / least
-    result = Result(f"{case.name}: PuLP and CBC", "s", seconds, {"proven": proven, "over_goat": over})
+    extra = {"proven": proven, "over_goat": over, "goat_seconds": ours}
+    result = Result(f"{case.name}: PuLP and CBC", "s", seconds, extra)
     progress(f"{result.name}: {result.median:.2f} s, {'proven' if proven else 'ended'}")
     what = "" if proven else "at least, as it was ended: "
     ratio = statistics.median(seconds) / statistics.median(ours)
