@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from wiresum.bench.result import Report
+
 
 def percent(fraction: float, digits: int = 1) -> str:
     """A fraction as a percentage.
@@ -53,3 +55,12 @@ def listed(values: Mapping[str, str]) -> str:
         'NCCL 66.7 %, BytePS 66.7 %'
     """
     return ", ".join(f"{name} {value}" for name, value in values.items())
+
+
+def live_plans(report: Report) -> str:
+    """Plans of switch networks that ran in namespaces: rates beside predicted ones, and bytes on links."""
+    rates = listed(
+        {one.name: f"{one.median:.1f} of {one.extra['predicted']:.1f} Mbit/s predicted" for one in report.results}
+    )
+    notes = {one.extra["bytes"].split(";")[0] for one in report.results}
+    return f"live at 1:100: {rates}; {' and '.join(sorted(notes))}"

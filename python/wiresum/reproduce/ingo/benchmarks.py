@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from wiresum.bench import ingo_training, ingo_training_plot, routing, routing_check
+from wiresum.bench import ingo_training, ingo_training_plot, live, routing, routing_check
 from wiresum.bench.result import Report
 from wiresum.reproduce.row import Benchmark, Figure
 
@@ -15,6 +15,11 @@ from wiresum.reproduce.row import Benchmark, Figure
 def _routing(quick: bool, progress: Callable[[str], None]) -> Report:
     full = routing.Options(workers=(10, 20, 30, 40, 50), seeds=5)
     return routing.measure(routing.Options(workers=(10, 50), seeds=1) if quick else full, progress)
+
+
+def _live(quick: bool, progress: Callable[[str], None]) -> Report:
+    size = QUICK_LIVE_BYTES if quick else LIVE_BYTES
+    return live.measure(live.Options(size_bytes=size, repeats=3, cases=LIVE_CASES), progress)
 
 
 def _check(quick: bool, progress: Callable[[str], None]) -> Report:
@@ -34,6 +39,8 @@ def _draw(quantity: str, starts: str, report: Report, path: Path) -> None:
     routing.draw(report, quantity, starts, path)
 
 
+LIVE_CASES = ("InGo's star", "InGo's ring", "InGo's mesh")
+LIVE_BYTES, QUICK_LIVE_BYTES = 4_000_000, 1_000_000
 NETWORKS = "the testbed in three shapes; a fat-tree of 8-port switches with links of 3 to 10 Gbit/s"
 TRAINED = (
     "the testbed as a mesh and that fat-tree with 50 workers; a real training on digits, its steps as long as the "
@@ -41,6 +48,7 @@ TRAINED = (
 )
 BENCHMARKS = {
     "routing": Benchmark("wiresum bench routing --workers 10,20,30,40,50 --seeds 5", 400, 40, _routing, NETWORKS),
+    "live": Benchmark("wiresum bench live", 40, 30, _live, "the testbed in three shapes, 100 Mbit/s"),
     "check": Benchmark("wiresum reproduce ingo --rows I12", 60, 10, _check, NETWORKS),
     "training": Benchmark("wiresum reproduce ingo --rows I3,I6", 60, 30, _training, TRAINED),
 }
