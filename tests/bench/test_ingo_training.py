@@ -71,7 +71,9 @@ def test_the_figures_are_drawn_and_rows_have_what_reports_have(report, tmp_path)
             assert name == "training"
             return report
 
-    assert "InGo 5 s (batches of 16), R-InGo's roundings 10 s (batches of 16, −50.0 %)" in _trained(TESTBED)(Reports())
+    assert "InGo 5 s (batches of 16), R-InGo's roundings 10 s (batches of 16; InGo −50.0 %)" in _trained(TESTBED)(
+        Reports()
+    )
     for figure in benchmarks.TRAININGS:
         figure.draw(report, tmp_path / figure.file)
         assert (tmp_path / figure.file).stat().st_size > 0

@@ -49,8 +49,8 @@ TRAINED = (
 BENCHMARKS = {
     "routing": Benchmark("wiresum bench routing --workers 10,20,30,40,50 --seeds 5", 400, 40, _routing, NETWORKS),
     "live": Benchmark("wiresum bench live", 40, 30, _live, "the testbed in three shapes, 100 Mbit/s"),
-    "check": Benchmark("wiresum reproduce ingo --rows I12", 60, 10, _check, NETWORKS),
-    "training": Benchmark("wiresum reproduce ingo --rows I3,I6", 60, 30, _training, TRAINED),
+    "check": Benchmark("wiresum reproduce ingo --rows I12", 30, 10, _check, NETWORKS),
+    "training": Benchmark("wiresum reproduce ingo --rows I3,I6", 50, 30, _training, TRAINED),
 }
 RATES = tuple(
     Figure(name, file, "routing", partial(_draw, quantity, starts))

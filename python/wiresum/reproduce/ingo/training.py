@@ -62,7 +62,7 @@ def _trained(network: str) -> Callable[[Reports], str]:
         found = ingo_training.of(reports.report("training"), network)
         ours = found["InGo"].median
         said = {
-            scheme: f"{one.median:.0f} s (batches of {one.extra['batch_size']}, {less(1 - ours / one.median)})"
+            scheme: f"{one.median:.0f} s (batches of {one.extra['batch_size']}; InGo {less(1 - ours / one.median)})"
             for scheme, one in found.items()
             if scheme != "InGo"
         }
