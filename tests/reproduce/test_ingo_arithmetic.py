@@ -7,14 +7,18 @@ import math
 import pytest
 
 from wiresum.bench import routing
+from wiresum.bench.result import Report, Result
 from wiresum.plan.batch_size import BatchTiming, best_batch_size
 from wiresum.reproduce import CLASSES, PAPERS
 from wiresum.reproduce.ingo.training import gain_over_fixed, highest_gain
+from wiresum.reproduce.words import live_plans
 
 pytest.importorskip("highspy", reason="the solver is not installed: `make build`")
 
 INGO = PAPERS["ingo"]
 ROWS = {row.id: row for row in INGO.rows}
+BYTES = "bytes on each link as predicted, to the byte; nothing was sent again"
+RAN = Report("live", {}, [Result("InGo's star, ingo", "Mbit/s", [32.1], {"predicted": 33.0, "bytes": BYTES})])
 
 
 def test_every_row_says_something_and_has_its_classes():
@@ -52,6 +56,12 @@ def test_no_batch_size_gains_more_over_64_than_the_bound(waiting):
     assert 1 <= by_steps <= highest_gain() + 1e-9
 
 
+def test_a_live_run_is_said_beside_its_prediction():
+    assert live_plans(RAN) == (
+        "live at 1:100: InGo's star, ingo 32.1 of 33.0 Mbit/s predicted; bytes on each link as predicted, to the byte"
+    )
+
+
 def test_measured_rows_read_the_benchmark():
     """One network of each kind, every method; InGo is never behind what sums once at most."""
 
@@ -61,7 +71,7 @@ def test_measured_rows_read_the_benchmark():
             self.measured = routing.measure(options)
 
         def report(self, name):
-            return self.measured
+            return self.measured if name == "routing" else RAN
 
     reports = Reports()
     for network in {result.extra["network"] for result in reports.measured.results}:
@@ -72,6 +82,7 @@ def test_measured_rows_read_the_benchmark():
             assert found[method].extra["mean_gbps"] <= best * (1 + 1e-6)
         assert found["ingo"].extra["worst_of_bound"] == pytest.approx(1, abs=1e-6)
     assert "star, 10 workers: ingo 3.33" in ROWS["I1"].evaluate(reports).ours
+    assert "32.1 of 33.0 Mbit/s predicted" in ROWS["I1"].evaluate(reports).ours
     assert "million/s" in ROWS["I7"].evaluate(reports).ours
 
 
