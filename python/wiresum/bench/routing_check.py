@@ -59,7 +59,7 @@ class Options:
 
     workers: int | None = 50
     seed: int = 1
-    time_limit_s: float = 30.0
+    time_limit_s: float = 90.0
 
 
 class Case(NamedTuple):
