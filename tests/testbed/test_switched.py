@@ -2,7 +2,7 @@
 
 import pytest
 
-from wiresum.bench.live_run import running
+from wiresum.bench.live_run import Ranks, running
 from wiresum.errors import TestbedError, TopologyError
 from wiresum.plan import Job, PlanOptions
 from wiresum.plan.assignment.switching import as_switched_plan
@@ -19,6 +19,8 @@ FRAGMENT_VALUES = 64
 UNDISTURBED_S = 10.0
 """Nothing may be sent twice on a busy machine, or bytes are not those of the plan."""
 LATER_S = 1.0
+IMPATIENT_S = 0.02
+"""A timeout that passes while others are late."""
 RATE_BPS = 200e6
 SIZE = 14 + 20 + 8 + 34 + 12 + 4 * FRAGMENT_VALUES
 """Bytes of a packet of values with its headers."""
@@ -46,11 +48,23 @@ def assert_predicted(plan, elements, sent):
 ENGINES = ["udp", pytest.param("xdp", marks=pytest.mark.skipif(bool(why_no_xdp()), reason=why_no_xdp()))]
 
 
-def switched(topology, planner, size, policy=None, *, parts=1, slots=None, values=None, window=16, engine="udp"):
+def switched(
+    topology,
+    planner,
+    size,
+    policy=None,
+    *,
+    parts=1,
+    slots=None,
+    values=None,
+    window=16,
+    timeout_s=UNDISTURBED_S,
+    engine="udp",
+):
     sub_models = equal_parts("part", size, parts)
     job = Job(gradient_bytes=size, values_per_packet=values, window=window, sub_models=sub_models)
     answer = assign(topology.with_addresses(), job, PlanOptions(), planner)
-    plan = as_switched_plan(planner, answer, PlanOptions(), policy, timeout_s=UNDISTURBED_S, slots=slots, engine=engine)
+    plan = as_switched_plan(planner, answer, PlanOptions(), policy, timeout_s=timeout_s, slots=slots, engine=engine)
     return plan, job.mtu_bytes
 
 
@@ -121,6 +135,25 @@ def test_a_plan_of_trees_runs_over_its_ways_and_ends_at_a_switch(namespaces, nam
             assert once.repetitions == 0
             assert_predicted(plan, elements, once.link_bytes)
     assert link_bytes(plan, elements)["ps-S1"] == (0, 0)
+
+
+def test_racks_refuse_who_is_early_and_keep_sums_for_those_who_ask_again(namespaces, name):
+    topology = racks(2, hosts_per_rack=2, rate_bps=RATE_BPS)
+    elements = 16 * FRAGMENT_VALUES
+    plan, mtu = switched(
+        topology, "p4inc-aoi", 4 * elements, slots=4, values=FRAGMENT_VALUES, timeout_s=IMPATIENT_S
+    )  # fmt: skip
+    with Testbed(topology, plan, name=name, mtu_bytes=mtu, loopback=False) as bed:
+        with Ranks(bed) as ranks:
+            # The first rack's sums are complete, and wait at the server for the second's: its workers ask again.
+            ranks.sum(elements, [[0, 1], [2, 3]], LATER_S)
+        counters = bed.stop_aggregators()
+    of = {node: counted["control"] for node, counted in counters.items()}
+    # A window of sixteen meets in four slots: what comes before a slot's older fragment is done is refused, marked.
+    assert of["T1"]["refused"] > 0
+    assert of["T2"]["refused"] > 0
+    assert of["T1"]["reforwarded"] > 0
+    assert of["ps"]["completed"] >= elements // FRAGMENT_VALUES
 
 
 def test_a_testbed_for_other_links_is_refused():

@@ -17,7 +17,7 @@ from wiresum.plan.models import equal_parts
 from wiresum.plan.predict.switched import link_bytes, sending_rate_bps
 from wiresum.plan.switched import plan_switched
 from wiresum.plan.switching import SwitchEngine, SwitchPolicy
-from wiresum.plan.topologies import goat, ingo
+from wiresum.plan.topologies import goat, ingo, racks
 
 FLOAT32_BYTES = 4
 BITS = 8
@@ -44,6 +44,8 @@ class Case:
 
 CASES = (
     Case("GOAT's testbed", lambda rate: goat(4, rate_bps=rate), "goat", parts=3),
+    Case("GOAT's testbed", lambda rate: goat(4, rate_bps=rate), "atp"),
+    Case("P4INC-AOI's racks", lambda rate: racks(rate_bps=rate), "p4inc-aoi"),
     Case("InGo's star", lambda rate: ingo("star", rate), "ingo"),
     Case("InGo's ring", lambda rate: ingo("ring", rate), "ingo"),
     Case("InGo's ring", lambda rate: ingo("ring", rate), "joint"),
