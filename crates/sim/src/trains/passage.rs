@@ -17,7 +17,7 @@ impl<V: Content> Yard<'_, V> {
     ) -> Result<(), SimulationError> {
         self.note_arrival(train, direction);
         let site = self.network.links.end(direction);
-        let Train { job, ref packets, .. } = *self.trains.get(train);
+        let Train { job, ref packets } = *self.trains.get(train);
         let (job, count) = (job as usize, packets.len());
         self.trace.note(self.now_ps);
         self.trace.note(u64::from(train) << 32 | count as u64);
@@ -52,7 +52,7 @@ impl<V: Content> Yard<'_, V> {
     }
 
     fn bytes(&self, train: u32) -> u64 {
-        let Train { job, packets, .. } = self.trains.get(train);
+        let Train { job, packets } = self.trains.get(train);
         self.jobs[*job as usize].packet_bytes * packets.len() as u64
     }
 
@@ -101,13 +101,12 @@ impl<V: Content> Yard<'_, V> {
 
     /// Packets at a switch or a server.
     fn pass(&mut self, train: u32, site: usize) {
-        let Train { job, direction: came, ref mut packets } = *self.trains.get_mut(train);
+        let Train { job, ref mut packets } = *self.trains.get_mut(train);
         let (job, mut packets) = (job as usize, std::mem::take(packets));
         let is_gone = self.is_broken(site) && !self.scenario.sites[site].forwards;
         let mut summer = std::mem::replace(&mut self.summers[site], Summer::Nobody);
         self.handled += if matches!(summer, Summer::Nobody) { 0 } else { packets.len() as u64 };
         for packet in packets.iter_mut().filter(|_| !is_gone) {
-            let was_result = packet.kind == Kind::Result;
             match summer.handle(packet) {
                 Egress::Absorbed => {}
                 Egress::Up => {
@@ -116,7 +115,7 @@ impl<V: Content> Yard<'_, V> {
                         self.couple(direction, packet.clone());
                     }
                 }
-                Egress::Down => self.copy_down(job, site, was_result.then_some(came), packet),
+                Egress::Down => self.copy_down(job, site, packet),
             }
         }
         self.summers[site] = summer;
@@ -127,10 +126,10 @@ impl<V: Content> Yard<'_, V> {
     }
 
     /// Results are copied where the ways of those that they are for part.
-    fn copy_down(&mut self, job: usize, site: usize, came: Option<u32>, packet: &Packet<V>) {
+    fn copy_down(&mut self, job: usize, site: usize, packet: &Packet<V>) {
         let stream = packet.sub_model;
-        for port in 0..self.jobs[job].ways_of(stream).down(site, came).len() {
-            let (direction, behind) = self.jobs[job].ways_of(stream).down(site, came)[port];
+        for port in 0..self.jobs[job].ways_of(stream).down(site).len() {
+            let (direction, behind) = self.jobs[job].ways_of(stream).down(site)[port];
             let contributors = behind.only(packet.contributors);
             if !contributors.is_empty() {
                 self.couple(direction, Packet { contributors, ..packet.clone() });
@@ -166,7 +165,6 @@ impl<V: Content> Yard<'_, V> {
         for at_ps in [carried.again_ps, carried.at_ps].into_iter().flatten() {
             let (number, train) = self.trains.take();
             train.job = job as u32;
-            train.direction = direction;
             train.packets.clear();
             train.packets.extend_from_slice(packets);
             self.queue.push(at_ps, Event::Arrive { train: number, direction });

@@ -231,6 +231,31 @@ fn a_way_that_someone_chose_is_taken() {
     assert_eq!(crossed, [contributions, contributions / 2], "up, and one copy of each result down");
 }
 
+/// What is wrong with the ways of a scenario.
+fn problem_of(scenario: &Scenario) -> String {
+    match records(scenario) {
+        Err(SimulationError::Job { problem, .. }) => problem,
+        other => panic!("{other:?} instead of a refusal"),
+    }
+}
+
+#[test]
+fn ways_that_live_tables_cannot_have_are_refused() {
+    let mut scenario = program("hash", 1024);
+    // Over n1 to the server, unaddressed: at the top, nothing tells whether a packet was there already.
+    let stream = &mut scenario.programs[0].streams[0];
+    stream.waypoints = (0..4).map(|rank| vec![3 + rank, 1, 0]).collect();
+    assert!(problem_of(&scenario).contains("round in circles"));
+    let link = |source| scenario.links.iter().position(|l| l.source == source).expect("it") as u32;
+    let (n1, n2, up) = (link(1), link(2), link(scenario.links[link(1) as usize].target));
+    let detour = |from| vec![2 * link(from), 2 * n2, 2 * n1 + 1];
+    let way = |from, to, directions| Way { from, to, directions };
+    let ways = [way(1, 0, vec![2 * n1, 2 * up]), way(5, 1, detour(5)), way(6, 1, detour(6))];
+    scenario.programs[0].streams[0].ways = ways.into();
+    let problem = problem_of(&scenario);
+    assert!(problem.contains("worker 2 passes a node twice"), "{problem}");
+}
+
 #[test]
 fn windows_follow_a_queue_that_has_no_room_for_them() {
     let mut scenario = off_the_way();

@@ -1,7 +1,10 @@
-//! The ways of one stream: contributions up to the root, results back.
+//! The ways of one stream, contributions up to the root and results back, by the tables of live switches ([`Forwarding`]).
 
-use wiresum_switch::{ANY_NODE, Contributors};
-use wiresum_wire::NodeId;
+use std::collections::{BTreeMap, BTreeSet};
+
+use wiresum_protocol::ways::{Hop, Leg, Site, Way, Ways as StreamWays};
+use wiresum_switch::{ANY_NODE, Contributors, Forwarding, Neighbour};
+use wiresum_wire::{JobId, NodeId, SubModelId};
 
 use crate::network::Network;
 use crate::scenario::{ProgramStream, Scenario};
@@ -9,26 +12,23 @@ use crate::scenario::{ProgramStream, Scenario};
 /// A direction in which results go on, and to whom it leads.
 pub(super) type Port = (u32, Contributors);
 
-/// A direction that one worker's contributions take, unlike others that are addressed to the same node.
+/// An entry of a site's table beside its first: packets for another node, or of one worker alone.
 struct Detour {
     site: usize,
     node: NodeId,
-    worker: u8,
+    /// `None` is anyone.
+    worker: Option<u8>,
     direction: u32,
 }
 
 /// See the module.
 pub(super) struct Ways {
     pub root: usize,
-    /// By site: the direction of contributions, and what they are addressed to.
+    /// By site: what contributions are addressed to, and their direction, whoever sends them.
     usual: Vec<Option<(NodeId, u32)>>,
     detours: Vec<Detour>,
-    /// By site: whether a detour begins there.
-    parts: Vec<bool>,
-    /// By direction in which a result comes: where it goes on.
-    after: Vec<Vec<Port>>,
-    /// By site: where results go that begin there.
-    from: Vec<Vec<Port>>,
+    /// By site: where results go.
+    down: Vec<Vec<Port>>,
     /// By site: whose contributions are summed there, if it sums; and to whom its sums are addressed.
     pub members: Vec<Contributors>,
     pub parents: Vec<Option<usize>>,
@@ -46,178 +46,200 @@ impl Ways {
         network: &mut Network,
     ) -> Result<Self, String> {
         let root = stream.waypoints.first().and_then(|way| way.last()).copied();
-        let sites = scenario.sites.len();
-        let mut ways = Self {
-            root: root.ok_or("a worker has no way")?,
-            usual: vec![None; sites],
-            detours: Vec::new(),
-            parts: vec![false; sites],
-            after: vec![Vec::new(); network.links.count() as usize],
-            from: vec![Vec::new(); sites],
-            members: vec![Contributors::NONE; sites],
-            parents: vec![None; sites],
-        };
+        let root = root.ok_or("a worker has no way")?;
+        let mut survey = Survey::new(stream, is_addressed, network);
+        let mut of = Vec::new();
         for (rank, waypoints) in stream.waypoints.iter().enumerate() {
-            if scenario.sites[waypoints[0]].forwards || waypoints.last() != Some(&ways.root) {
+            if scenario.sites[waypoints[0]].forwards || waypoints.last() != Some(&root) {
                 return Err("its ways lead from workers to one root".into());
             }
-            ways.add(rank as u8, waypoints, stream, is_addressed, network)?;
+            of.push(survey.way(rank as u8, waypoints, scenario.sites.len())?);
+        }
+        let mut ways = Self::nowhere(root, scenario.sites.len());
+        ways.install(&StreamWays { job: JobId(0), sub_model: SubModelId(0), of }, &survey)?;
+        for (rank, waypoints) in stream.waypoints.iter().enumerate().filter(|_| is_addressed) {
+            ways.sum_along(rank as u8, waypoints)?;
         }
         Ok(ways)
+    }
+
+    fn nowhere(root: usize, sites: usize) -> Self {
+        Self {
+            root,
+            usual: vec![None; sites],
+            detours: Vec::new(),
+            down: vec![Vec::new(); sites],
+            members: vec![Contributors::NONE; sites],
+            parents: vec![None; sites],
+        }
     }
 
     /// Where a contribution goes on.
     #[inline]
     pub fn up(&self, site: usize, node: NodeId, worker: u8) -> Option<u32> {
         match self.usual[site] {
-            Some((to, direction)) if to == node && !self.parts[site] => Some(direction),
-            usual => self.detour(site, node, worker).or_else(|| along(usual, node)),
+            Some((to, direction)) if to == node => Some(direction),
+            _ => self.detour(site, node, worker),
         }
     }
 
-    /// Where a result goes on that came in a direction, or begins at a site.
+    /// Where a result goes on.
     #[inline]
-    pub fn down(&self, site: usize, came: Option<u32>) -> &[Port] {
-        came.map_or(&self.from[site], |direction| &self.after[direction as usize])
+    pub fn down(&self, site: usize) -> &[Port] {
+        &self.down[site]
     }
 
     fn detour(&self, site: usize, node: NodeId, worker: u8) -> Option<u32> {
-        let is_it = |d: &&Detour| (d.site, d.node, d.worker) == (site, node, worker);
+        let is_it = |d: &&Detour| {
+            (d.site, d.node) == (site, node) && d.worker.is_none_or(|of| of == worker)
+        };
         self.detours.iter().find(is_it).map(|detour| detour.direction)
     }
 
-    /// A worker's way to the root, and back.
-    fn add(
-        &mut self,
-        rank: u8,
-        waypoints: &[usize],
-        stream: &ProgramStream,
-        is_addressed: bool,
-        network: &mut Network,
-    ) -> Result<(), String> {
-        let mut way = Vec::new();
-        for pair in waypoints.windows(2) {
-            let node = if is_addressed { NodeId(pair[1] as u16) } else { ANY_NODE };
-            let given = stream.ways.iter().find(|way| (way.from, way.to) == (pair[0], pair[1]));
-            match given {
-                Some(given) => self.follow(rank, node, &given.directions, network),
-                None => self.search(rank, node, pair[0], pair[1], network)?,
+    /// Takes the tables of every site on the ways.
+    fn install(&mut self, ways: &StreamWays, survey: &Survey<'_>) -> Result<(), String> {
+        ways.validate().map_err(|error| error.to_string())?;
+        let hops = ways.of.iter().flat_map(|way| way.legs.iter().flat_map(|leg| &leg.hops));
+        let sites: BTreeSet<Site> = hops.flat_map(|hop| [hop.from, hop.to]).collect();
+        for site in sites {
+            let table = Forwarding::of(site, std::slice::from_ref(ways));
+            self.take(survey.index(site), &table.map_err(|error| error.to_string())?, survey);
+        }
+        for way in ways.of.iter().filter(|way| way.legs.iter().all(|leg| leg.node == ANY_NODE)) {
+            for hop in way.legs.iter().flat_map(|leg| &leg.hops) {
+                let members = &mut self.members[survey.index(hop.to)];
+                *members = members.with(Contributors::one(way.worker));
             }
-            .into_iter()
-            .for_each(|direction| way.push(direction));
         }
-        let summing = waypoints.len().saturating_sub(1);
-        for (index, &site) in waypoints.iter().enumerate().take(summing).skip(1) {
-            self.sum_at(site, rank, waypoints[index + 1])?;
-        }
-        self.lead_back(rank, &way, is_addressed, network)
+        Ok(())
     }
 
-    /// A way that is given.
-    fn follow(&mut self, rank: u8, node: NodeId, given: &[u32], network: &Network) -> Vec<u32> {
-        for &direction in given {
-            let site = network.links.end(direction ^ 1);
-            match self.usual[site] {
-                None => self.usual[site] = Some((node, direction)),
-                Some(usual) if usual == (node, direction) => {}
-                Some(_) => self.part(site, node, rank, direction),
+    fn take(&mut self, site: usize, table: &Forwarding, survey: &Survey<'_>) {
+        for (key, next) in table.ups() {
+            let direction = survey.direction(next);
+            if key.worker.is_none() && self.usual[site].is_none() {
+                self.usual[site] = Some((key.node, direction));
+            } else {
+                let (node, worker) = (key.node, key.worker);
+                self.detours.push(Detour { site, node, worker, direction });
             }
         }
-        given.to_vec()
+        let ports = table.downs().map(|(_, _, next, behind)| (survey.direction(next), behind));
+        self.down[site] = ports.collect();
     }
 
-    /// The shortest way, or that of others from a site on: sums must meet.
-    fn search(
-        &mut self,
-        rank: u8,
-        node: NodeId,
-        from: usize,
-        to: usize,
-        network: &mut Network,
-    ) -> Result<Vec<u32>, String> {
-        let (mut at, mut way) = (from, Vec::new());
-        while at != to {
-            if way.len() > self.usual.len() {
-                return Err(
-                    "its ways go round in circles: choose nodes on the way to the server".into()
-                );
+    /// The switches between a worker and its root sum its contributions, each for the next one.
+    fn sum_along(&mut self, rank: u8, waypoints: &[usize]) -> Result<(), String> {
+        for pair in waypoints[1..].windows(2) {
+            let (site, parent) = (pair[0], pair[1]);
+            self.members[site] = self.members[site].with(Contributors::one(rank));
+            if self.parents[site].replace(parent).is_some_and(|other| other != parent) {
+                return Err("a switch has one parent in a stream".into());
             }
-            let known = along(self.usual[at], node).or_else(|| self.detour(at, node, rank));
-            let direction = match known.or_else(|| network.routes.next(at, to, to as u32)) {
-                Some(direction) => direction,
-                None => {
-                    return Err(network
-                        .path(at, to)
-                        .map_or_else(|e| e.to_string(), |_| "no way".into()));
-                }
-            };
-            match self.usual[at] {
-                None => self.usual[at] = Some((node, direction)),
-                Some(_) if known.is_none() => self.part(at, node, rank, direction),
-                Some(_) => {}
-            }
-            way.push(direction);
-            at = network.links.end(direction);
-        }
-        Ok(way)
-    }
-
-    fn part(&mut self, site: usize, node: NodeId, worker: u8, direction: u32) {
-        if self.detour(site, node, worker).is_none() {
-            self.detours.push(Detour { site, node, worker, direction });
-            self.parts[site] = true;
-        }
-    }
-
-    fn sum_at(&mut self, site: usize, rank: u8, parent: usize) -> Result<(), String> {
-        self.members[site] = self.members[site].with(Contributors::one(rank));
-        match self.parents[site].replace(parent) {
-            Some(other) if other != parent => Err("a switch has one parent in a stream".into()),
-            _ => Ok(()),
-        }
-    }
-
-    /// Results take the same links as contributions, the other way round, without what leads in a circle: as live.
-    fn lead_back(
-        &mut self,
-        rank: u8,
-        way: &[u32],
-        is_addressed: bool,
-        network: &Network,
-    ) -> Result<(), String> {
-        if !is_addressed {
-            for site in way.iter().map(|&direction| network.links.end(direction)) {
-                self.members[site] = self.members[site].with(Contributors::one(rank));
-            }
-        }
-        let mut came: Option<u32> = None;
-        for &direction in network.without_circles(way).iter().rev() {
-            let (site, back) = (network.links.end(direction), direction ^ 1);
-            if let Some(came) = came {
-                join(&mut self.after[came as usize], back, rank)?;
-            }
-            if came.is_none() || !is_addressed {
-                join(&mut self.from[site], back, rank)?;
-            }
-            came = Some(back);
         }
         Ok(())
     }
 }
 
-fn along(usual: Option<(NodeId, u32)>, node: NodeId) -> Option<u32> {
-    usual.filter(|(to, _)| *to == node).map(|(_, direction)| direction)
+/// Finds a stream's ways.
+struct Survey<'a> {
+    stream: &'a ProgramStream,
+    is_addressed: bool,
+    network: &'a mut Network,
+    /// By site: the worker there.
+    ranks: BTreeMap<usize, u8>,
+    /// By site and address: the direction of those who came before, as sums must meet.
+    taken: BTreeMap<(usize, NodeId), u32>,
+    /// Links in use; ways have their places here.
+    links: Vec<u32>,
 }
 
-/// Lets a worker be behind a port; it is behind one only.
-fn join(ports: &mut Vec<Port>, direction: u32, rank: u8) -> Result<(), String> {
-    let worker = Contributors::one(rank);
-    if ports.iter().any(|(to, behind)| *to != direction && behind.overlaps(worker)) {
-        return Err("its ways pass a site twice: choose a node on the way to the server".into());
+impl<'a> Survey<'a> {
+    fn new(stream: &'a ProgramStream, is_addressed: bool, network: &'a mut Network) -> Self {
+        let ranks = (0..).zip(&stream.waypoints).map(|(rank, way)| (way[0], rank)).collect();
+        let (taken, links) = (BTreeMap::new(), Vec::new());
+        Self { stream, is_addressed, network, ranks, taken, links }
     }
-    match ports.iter_mut().find(|(to, _)| *to == direction) {
-        Some((_, behind)) => *behind = behind.with(worker),
-        None => ports.push((direction, worker)),
+
+    /// A worker's way: a leg to each node that is addressed, or one over all waypoints.
+    fn way(&mut self, worker: u8, waypoints: &[usize], sites: usize) -> Result<Way, String> {
+        let mut legs: Vec<Leg> = Vec::new();
+        for pair in waypoints.windows(2) {
+            let node = if self.is_addressed { NodeId(pair[1] as u16) } else { ANY_NODE };
+            let directions = self.directions(node, pair[0], pair[1], sites)?;
+            let hops = directions.into_iter().map(|direction| self.hop(direction)).collect();
+            match legs.last_mut().filter(|leg| leg.node == ANY_NODE) {
+                Some(leg) => leg.hops.extend::<Vec<Hop>>(hops),
+                None => legs.push(Leg { node, hops }),
+            }
+        }
+        Ok(Way { worker, legs })
     }
-    Ok(())
+
+    /// The way that is given, or else the shortest, or that of others from a site on.
+    fn directions(
+        &mut self,
+        node: NodeId,
+        from: usize,
+        to: usize,
+        sites: usize,
+    ) -> Result<Vec<u32>, String> {
+        let given = self.stream.ways.iter().find(|way| (way.from, way.to) == (from, to));
+        if let Some(given) = given {
+            for &direction in &given.directions {
+                let site = self.network.links.end(direction ^ 1);
+                self.taken.entry((site, node)).or_insert(direction);
+            }
+            return Ok(given.directions.clone());
+        }
+        let (mut at, mut way) = (from, Vec::new());
+        while at != to {
+            if way.len() > sites {
+                let problem = "its ways go round in circles: choose nodes on the way to the server";
+                return Err(problem.into());
+            }
+            let direction = match self.taken.get(&(at, node)) {
+                Some(direction) => *direction,
+                None => self.next(at, to)?,
+            };
+            self.taken.insert((at, node), direction);
+            way.push(direction);
+            at = self.network.links.end(direction);
+        }
+        Ok(way)
+    }
+
+    fn next(&mut self, at: usize, to: usize) -> Result<u32, String> {
+        let next = self.network.routes.next(at, to, to as u32);
+        next.ok_or_else(|| self.network.routes.unreachable(at, to).to_string())
+    }
+
+    fn hop(&mut self, direction: u32) -> Hop {
+        let (from, to) = (self.network.links.end(direction ^ 1), self.network.links.end(direction));
+        let link = direction / 2;
+        let place = self.links.iter().position(|of| *of == link).unwrap_or_else(|| {
+            self.links.push(link);
+            self.links.len() - 1
+        });
+        Hop { from: self.site(from), to: self.site(to), link: place as u16 }
+    }
+
+    fn site(&self, index: usize) -> Site {
+        let node = Site::Node(NodeId(index as u16));
+        self.ranks.get(&index).map_or(node, |rank| Site::Worker(*rank))
+    }
+
+    fn index(&self, site: Site) -> usize {
+        match site {
+            Site::Node(node) => node.0.into(),
+            Site::Worker(rank) => self.stream.waypoints[usize::from(rank)][0],
+        }
+    }
+
+    /// The direction that leads to a neighbour.
+    fn direction(&self, next: Neighbour) -> u32 {
+        let forward = 2 * self.links[usize::from(next.link)];
+        let is_it = self.network.links.end(forward) == self.index(next.site);
+        if is_it { forward } else { forward ^ 1 }
+    }
 }

@@ -41,8 +41,6 @@ pub(super) enum Event {
 #[derive(Default)]
 pub(super) struct Train<V> {
     pub job: u32,
-    /// The link on which it is, or came.
-    pub direction: u32,
     pub packets: Vec<Packet<V>>,
 }
 
