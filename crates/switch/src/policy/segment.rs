@@ -146,7 +146,7 @@ pub(super) fn sender(sending: &Sending) -> Rules {
         addressing: Addressing::hashed(sending),
         // "greater than what the worker expects" (§VI-B, Error Control): one is enough.
         reordering: 1,
-        is_ordered: true,
+        is_ordered: false,
         is_slot_bound: true,
     }
 }

@@ -315,7 +315,7 @@ impl Worker {
 
     /// A position is lost: it is sent again, and if a queue stands, that one is taken to have overflowed.
     fn lose(&mut self, position: FragmentId) {
-        if self.delay.is_standing() {
+        if self.rules.is_ordered && self.delay.is_standing() {
             self.rules.window.heed_loss(position, self.next);
         }
         self.set_aside(position);

@@ -68,7 +68,7 @@ pub struct Rules {
     pub addressing: Addressing,
     /// A position counts as lost once the result of one has come that was sent so many packets after it.
     pub reordering: u32,
-    /// Whether only losses let results overtake others in great numbers; not so where switches change fragments' places.
+    /// Whether results that are overtaken tell of a loss: not so where switches evict fragments, or refuse some of them for a while.
     pub is_ordered: bool,
     /// Whether a position is held back, and marked EARLY, while an older one in its slot has no result.
     pub is_slot_bound: bool,

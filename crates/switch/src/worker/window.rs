@@ -11,7 +11,7 @@ enum Marks {
     HalveThreshold,
 }
 
-/// A window of one fragment up to a most size. Losses halve it under every policy.
+/// A window of one fragment up to a most size. Losses halve it where they are known as such.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     size: u32,
