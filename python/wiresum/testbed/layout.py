@@ -108,6 +108,10 @@ class Layout:
         """The node's ports, in the order of its links."""
         return [port for wire in self.wires for port in (wire.source, wire.target) if port.node == node]
 
+    def wire(self, link: str) -> Wire:
+        """That of a link of the topology."""
+        return next(wire for wire in self.wires if wire.link.id == link)
+
     def far_end(self, port: Port) -> Port:
         """The port at the other end of the wire."""
         wire = next(wire for wire in self.wires if port in (wire.source, wire.target))

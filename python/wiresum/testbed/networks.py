@@ -10,7 +10,7 @@ from wiresum.errors import TestbedError
 from wiresum.plan import AggregationPlan, Topology
 from wiresum.plan.aggregation_plan import XDP_ENGINES
 from wiresum.testbed import delivery, namespaces, traffic, xdp_pass
-from wiresum.testbed.layout import lay_out
+from wiresum.testbed.layout import Layout, lay_out
 from wiresum.testbed.loss import LossCount, LossyLinks
 from wiresum.testbed.shaping import ifb_name
 from wiresum.testbed.traffic import LinkTraffic
@@ -72,7 +72,47 @@ class Network(Protocol):
         """Ends what counts."""
 
 
-class NamespaceNetwork:
+class LaidOutNetwork:
+    """What networks of namespaces share: they are as their layout says.
+
+    Attributes:
+        layout: names, wires and ports.
+        namespaces: as in `Network`.
+        left_out: nothing.
+    """
+
+    def __init__(self, layout: Layout, spaces: dict[str, str]) -> None:
+        self.layout = layout
+        self.namespaces = spaces
+        self.left_out: list[str] = []
+
+    def command(self, node: str, command: list[str]) -> list[str]:
+        """Runs it in the node's namespace."""
+        return namespaces.command_inside(self.namespaces[node], command)
+
+    def interfaces(self, node: str) -> list[str]:
+        """Its ports."""
+        return [port.interface for port in self.layout.ports(node)]
+
+    def shaper(self, link: str, towards: str) -> tuple[str, str]:
+        """The end at which the link is limited: its port, or the device that arrivals pass."""
+        end = self.layout.wire(link).shaped_at
+        return end.node, ifb_name(end.interface) if end.node == towards else end.interface
+
+    def address(self, node: str) -> str:
+        """As in the topology."""
+        return self.layout.topology.node(node).address or ""
+
+    def master_port(self) -> int:
+        """The same in every testbed."""
+        return MASTER_PORT
+
+    def traffic(self) -> dict[str, LinkTraffic]:
+        """Read at the shapers."""
+        return traffic.read(self.layout)
+
+
+class NamespaceNetwork(LaidOutNetwork):
     """Namespaces, veth pairs, bridges and shapers."""
 
     def __init__(
@@ -84,9 +124,8 @@ class NamespaceNetwork:
         loss_seed: int = DEFAULT_LOSS_SEED,
     ) -> None:
         self._xdp_nodes = xdp_nodes(plan)
-        self.layout = lay_out(name, topology, mtu_bytes, self._xdp_nodes)
-        self.namespaces = self.layout.namespaces
-        self.left_out: list[str] = []
+        layout = lay_out(name, topology, mtu_bytes, self._xdp_nodes)
+        super().__init__(layout, layout.namespaces)
         self._loss_seed = loss_seed
         self._lossy = LossyLinks()
 
@@ -102,35 +141,9 @@ class NamespaceNetwork:
         require_xdp_ports(plan, self._xdp_nodes)
         return plan
 
-    def command(self, node: str, command: list[str]) -> list[str]:
-        """Runs it in the node's namespace."""
-        return namespaces.command_inside(self.namespaces[node], command)
-
-    def interfaces(self, node: str) -> list[str]:
-        """Its ports."""
-        return [port.interface for port in self.layout.ports(node)]
-
     def host_interface(self, node: str) -> str:
         """Its only port."""
         return self.interfaces(node)[0]
-
-    def shaper(self, link: str, towards: str) -> tuple[str, str]:
-        """The end at which the link is limited: its port, or the device that arrivals pass."""
-        wire = next(wire for wire in self.layout.wires if wire.link.id == link)
-        end = wire.shaped_at
-        return end.node, ifb_name(end.interface) if end.node == towards else end.interface
-
-    def address(self, node: str) -> str:
-        """As in the topology."""
-        return self.layout.topology.node(node).address or ""
-
-    def master_port(self) -> int:
-        """The same in every testbed."""
-        return MASTER_PORT
-
-    def traffic(self) -> dict[str, LinkTraffic]:
-        """Read at the shapers."""
-        return traffic.read(self.layout)
 
     def losses(self) -> dict[str, tuple[LossCount | None, LossCount | None]]:
         """Read from the programs."""

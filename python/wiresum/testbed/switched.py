@@ -15,12 +15,10 @@ from wiresum.errors import TestbedError, TopologyError
 from wiresum.plan import AggregationPlan, Link, Topology
 from wiresum.plan.aggregation_plan import parse_socket_address
 from wiresum.plan.switching import FabricLink, PlanFabric
-from wiresum.testbed import namespaces, traffic, xdp_pass
+from wiresum.testbed import namespaces, xdp_pass
 from wiresum.testbed.layout import NAMESPACE_PREFIX, Layout, PointToPoint, Port, Wire, check_mtu, prefix_length
 from wiresum.testbed.loss import LossCount
-from wiresum.testbed.networks import MASTER_PORT, require_xdp_ports, xdp_nodes
-from wiresum.testbed.shaping import ifb_name
-from wiresum.testbed.traffic import LinkTraffic
+from wiresum.testbed.networks import LaidOutNetwork, require_xdp_ports, xdp_nodes
 
 HUB = "hub"
 """Name of the node, in no topology, at which the network for everything else meets."""
@@ -28,15 +26,14 @@ LINK_PREFIX = 31
 """Of a link with two ends (RFC 3021)."""
 
 
-class SwitchedNetwork:
+class SwitchedNetwork(LaidOutNetwork):
     """Namespaces, veth pairs and shapers for a plan with a fabric."""
 
     def __init__(self, name: str, topology: Topology, plan: AggregationPlan, mtu_bytes: int) -> None:
         self._fabric = _fabric_of(plan)
         self._xdp_nodes = xdp_nodes(plan)
-        self.layout = lay_out(name, topology, self._fabric, mtu_bytes, self._xdp_nodes)
-        self.namespaces = {**self.layout.namespaces, HUB: self.layout.hub}
-        self.left_out: list[str] = []
+        layout = lay_out(name, topology, self._fabric, mtu_bytes, self._xdp_nodes)
+        super().__init__(layout, {**layout.namespaces, HUB: layout.hub})
 
     def create(self) -> None:
         """Makes namespaces, links and shapers; puts a passing program opposite every port that will sum."""
@@ -54,38 +51,17 @@ class SwitchedNetwork:
             raise TestbedError("this testbed was made for other links; make it with the plan that is to run")
         return plan
 
-    def command(self, node: str, command: list[str]) -> list[str]:
-        """Runs it in the node's namespace."""
-        return namespaces.command_inside(self.namespaces[node], command)
-
-    def interfaces(self, node: str) -> list[str]:
-        """Its ports."""
-        return [port.interface for port in self.layout.ports(node)]
-
     def host_interface(self, node: str) -> str:
         """That of the network for everything else."""
         self.layout.topology.node(node)
         return namespaces.HUB_PORT
 
     def shaper(self, link: str, towards: str) -> tuple[str, str]:
-        """The end at which the link is limited: its port, or the device that arrivals pass."""
-        wire = next(wire for wire in self.layout.wires if wire.link.id == link)
+        """As elsewhere, but for links that lead through the hub."""
+        wire = self.layout.wire(link)
         if wire.relay:
             return HUB, wire.relay[towards == wire.target.node].interface
-        end = wire.shaped_at
-        return end.node, ifb_name(end.interface) if end.node == towards else end.interface
-
-    def address(self, node: str) -> str:
-        """On the network for everything else."""
-        return self.layout.topology.node(node).address or ""
-
-    def master_port(self) -> int:
-        """The same in every testbed."""
-        return MASTER_PORT
-
-    def traffic(self) -> dict[str, LinkTraffic]:
-        """Read at the shapers."""
-        return traffic.read(self.layout)
+        return super().shaper(link, towards)
 
     def losses(self) -> dict[str, tuple[LossCount | None, LossCount | None]]:
         """Nothing is lost on purpose."""
