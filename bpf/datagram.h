@@ -89,6 +89,7 @@ struct packet {
     struct endpoint source;
     struct endpoint local;
     __u32 frame_len; /* V4_FRAME_LEN or V6_FRAME_LEN */
+    __u32 datagram_len;
     __u32 payload_len;
     __u16 flags;
     __u16 zero; /* see hidden_zero */
@@ -176,6 +177,36 @@ static __always_inline struct udphdr *find_udp(struct xdp_md *ctx, struct packet
  * each way that leads there. */
 static __always_inline __u16 hidden_zero(const struct wiresum_header *header) {
     return get16(&header->magic) ^ WIRESUM_MAGIC;
+}
+
+/* Fills what can be known of a packet before its header is read, unless the frame is for none of these
+ * `count` endpoints. Its values follow `headers_len` bytes of headers. */
+static __always_inline enum parsed find_packet(struct xdp_md *ctx, const struct endpoint *endpoints,
+                                               __u32 count, __u32 headers_len, struct packet *packet) {
+    struct udphdr *udp = find_udp(ctx, packet);
+    if (!udp)
+        return NOT_OURS;
+    packet->source.port = udp->source;
+    packet->local.port = udp->dest;
+    if (!is_listening(endpoints, count, &packet->local))
+        return NOT_OURS;
+    packet->header = (void *)(udp + 1);
+    packet->payload = (void *)packet->header + headers_len;
+    packet->datagram_len = bpf_ntohs(udp->len) - sizeof(*udp);
+    return packet->payload > packet->end ? ILL_FORMED : WELL_FORMED;
+}
+
+static __always_inline int is_of_this_version(const struct wiresum_header *header) {
+    return get16(&header->magic) == WIRESUM_MAGIC && header->version == WIRESUM_VERSION;
+}
+
+/* Whether the values, whose length is known by now, end where datagram and frame do: the least packet is
+ * longer than Ethernet's least frame, so nothing may follow it. */
+static __always_inline int is_all_of_frame(const struct packet *packet) {
+    void *payload_end = packet->payload + packet->payload_len;
+    __u32 headers_len = packet->payload - (void *)packet->header;
+    return packet->datagram_len == headers_len + packet->payload_len && payload_end <= packet->end &&
+           payload_end >= packet->end;
 }
 
 static __always_inline __u32 hide(__u32 value, __u16 zero) { return value + zero; }

@@ -84,49 +84,39 @@ static __always_inline int has_fitting_values(const struct packet *packet) {
     return packet->payload_len % WIRESUM_BLOCK_LEN == 0 && packet->payload_len <= WIRESUM_MAX_PAYLOAD;
 }
 
-static __always_inline int is_well_formed(struct packet *packet, __u32 datagram_len) {
+static __always_inline int is_well_formed(struct packet *packet) {
     struct wiresum_header *header = packet->header;
-    if (get16(&header->magic) != WIRESUM_MAGIC || header->version != WIRESUM_VERSION ||
+    if (!is_of_this_version(header) ||
         (header->kind != WIRESUM_KIND_CONTRIBUTION && header->kind != WIRESUM_KIND_RESULT))
         return 0;
     packet->flags = get16(&header->flags);
     packet->payload_len = get16(&header->value_count) * 4;
     return (packet->flags & WIRESUM_FLAG_SWITCHED) && header->contributor < WIRESUM_MAX_CONTRIBUTORS &&
-           has_fitting_values(packet) &&
-           datagram_len == WIRESUM_HEADER_LEN + WIRESUM_SWITCH_HEADER_LEN + packet->payload_len;
+           has_fitting_values(packet);
 }
 
 /* Whether it is a hello or an answer to one, which are the station's: it reads them whole. */
-static __always_inline int is_note(const struct wiresum_header *header, __u32 datagram_len) {
+static __always_inline int is_note(const struct packet *packet) {
+    const struct wiresum_header *header = packet->header;
     __u8 kind = header->kind;
-    return get16(&header->magic) == WIRESUM_MAGIC && header->version == WIRESUM_VERSION &&
+    return is_of_this_version(header) &&
            (kind == WIRESUM_KIND_HELLO || kind == WIRESUM_KIND_WELCOME || kind == WIRESUM_KIND_REFUSAL) &&
            !(get16(&header->flags) & WIRESUM_FLAG_SWITCHED) &&
-           datagram_len == WIRESUM_HEADER_LEN + 4 * WIRESUM_HELLO_WORDS;
+           packet->datagram_len == WIRESUM_HEADER_LEN + 4 * WIRESUM_HELLO_WORDS;
 }
 
 /* Fills `packet`, unless the frame is not for this switch. */
 static __always_inline enum parsed parse(struct xdp_md *ctx, struct packet *packet) {
-    struct udphdr *udp = find_udp(ctx, packet);
-    if (!udp)
-        return NOT_OURS;
-    packet->source.port = udp->source;
-    packet->local.port = udp->dest;
-    if (!is_listening(table.endpoints, table.endpoint_count, &packet->local))
-        return NOT_OURS;
-    packet->header = (void *)(udp + 1);
-    packet->payload = switch_header(packet->header) + 1;
-    __u32 datagram_len = bpf_ntohs(udp->len) - sizeof(*udp);
-    if (packet->payload > packet->end)
-        return ILL_FORMED;
-    if (is_note(packet->header, datagram_len))
+    const __u32 headers_len = WIRESUM_HEADER_LEN + WIRESUM_SWITCH_HEADER_LEN;
+    enum parsed form = find_packet(ctx, table.endpoints, table.endpoint_count, headers_len, packet);
+    if (form != WELL_FORMED)
+        return form;
+    if (is_note(packet))
         return NOTE;
-    if (!is_well_formed(packet, datagram_len))
+    if (!is_well_formed(packet) || !is_all_of_frame(packet))
         return ILL_FORMED;
-    /* The least packet is longer than Ethernet's least frame, so nothing may follow it. */
-    void *payload_end = packet->payload + packet->payload_len;
     packet->zero = hidden_zero(packet->header);
-    return payload_end > packet->end || payload_end < packet->end ? ILL_FORMED : WELL_FORMED;
+    return WELL_FORMED;
 }
 
 /* What policies look at. */
