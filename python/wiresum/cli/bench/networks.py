@@ -1,0 +1,97 @@
+"""Planners and the simulator, and what they promise, live."""
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wiresum.cli import options
+from wiresum.cli.asynchrony import EXAMPLE, asynchrony
+from wiresum.cli.bench.shared import PlotOption, RunsOption, limited, one_of, show
+from wiresum.cli.console import err, note
+from wiresum.cli.quantities import parse_numbers, parse_size
+from wiresum.plan.switching import SwitchEngine
+
+app = typer.Typer()
+command = partial(app.command, rich_help_panel="Planners, simulator, networks of switches")
+command(epilog=EXAMPLE)(asynchrony)
+
+SIM_CASES = "trains,packets,flows,memory"
+
+
+@command(epilog="Example: `wiresum bench planners --seeds 30 --rival-limit 300`")
+def planners(
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Of the roundings")] = 30,
+    time_limit: options.TimeLimitOption = options.DEFAULT_TIME_LIMIT_S,
+    rival: Annotated[
+        bool, typer.Option("--rival/--no-rival", help="PuLP and CBC on the formulation as printed")
+    ] = True,
+    rival_limit: Annotated[float, typer.Option("--rival-limit", help="Seconds of the rival for each network")] = 120.0,
+    large: Annotated[bool, typer.Option("--large/--no-large", help="A fat-tree of 1,280 switches too")] = True,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Plan GOAT's networks, and a large one: optimality gap, feasibility and seconds, beside PuLP and CBC."""
+    from wiresum.bench import planners as benchmark
+
+    chosen = benchmark.Options(seeds, time_limit, rival_limit if rival else 0.0, large)
+    show(benchmark.measure(chosen, note), as_json)
+
+
+@command(epilog="Example: `wiresum bench routing --workers 50 --seeds 1 --plot rates.png`")
+def routing(
+    workers: Annotated[str, typer.Option("--workers", help="Numbers of workers in the fat-tree")] = "10,30,50",
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Networks and places of workers, for each number")] = 3,
+    time_limit: options.TimeLimitOption = options.DEFAULT_TIME_LIMIT_S,
+    plot: PlotOption = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Plan InGo's networks: the rate that each planner leaves to a worker, beside the proven bound."""
+    from wiresum.bench import routing as benchmark
+
+    numbers = [int(number) for number in parse_numbers(workers)]
+    report = benchmark.measure(benchmark.Options(numbers, seeds, time_limit), note)
+    if plot:
+        benchmark.draw(report, "mean_gbps", "fat-tree", plot)
+        note(f"{plot}: rates by number of workers")
+    show(report, as_json)
+
+
+@command(epilog="Example: `wiresum bench sim --fidelities trains,flows --runs 1`")
+def sim(
+    fidelities: Annotated[str, typer.Option("--fidelities", help="Any of trains,packets,flows,memory")] = SIM_CASES,
+    scale: Annotated[float, typer.Option("--scale", min=0.0001, help="Factor on what is sent")] = 1.0,
+    htsim: Annotated[
+        Path | None, typer.Option("--htsim", help="csg-htsim's htsim_ndp, to run beside packets, turn by turn")
+    ] = None,
+    keep: Annotated[Path | None, typer.Option("--keep", help="Folder for the resolved scenarios")] = None,
+    runs: RunsOption = 3,
+    as_json: options.JsonOption = False,
+) -> None:
+    """How fast the simulator is at each fidelity, per second of CPU time, and what memory it takes."""
+    from wiresum.bench import sim as benchmark
+    from wiresum.cli.simulate import load
+
+    names = tuple(one_of(name, tuple(SIM_CASES.split(",")), "--fidelities") for name in fidelities.split(","))
+    chosen = benchmark.Options(names, runs, scale, htsim, keep)
+    with err.status("virtual time") as status:
+        report = benchmark.measure(chosen, load, status.update)
+    show(report, as_json)
+
+
+@command(epilog="Example: `wiresum bench live --rate 100mbit --size 8MB --json`")
+def live(
+    rate: Annotated[str, typer.Option("--rate", help="Of each link, each way: 100mbit")] = "100mbit",
+    size: Annotated[str, typer.Option("--size", help="Of the float32 tensor: 8MB")] = "8MB",
+    engine: Annotated[SwitchEngine, typer.Option("--engine", help="What runs the switches")] = "udp",
+    cases: Annotated[list[str] | None, typer.Option("--case", help="Only this one, by name; repeat for more")] = None,
+    runs: RunsOption = 5,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Run plans of switch planners in namespaces: bytes on each link and the rate, beside what they predict."""
+    from wiresum.bench import live as benchmark
+
+    chosen = benchmark.Options(
+        rate_bps=limited(rate), size_bytes=parse_size(size), repeats=runs, engine=engine, cases=tuple(cases or ())
+    )
+    show(benchmark.measure(chosen, note), as_json)

@@ -1,0 +1,78 @@
+"""What a packet costs: in the kernel, in memory, and on each engine."""
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wiresum.cli import options
+from wiresum.cli.bench.shared import RunsOption, show
+from wiresum.cli.console import err, note
+from wiresum.cli.quantities import parse_numbers
+
+app = typer.Typer()
+command = partial(app.command, rich_help_panel="Packets, on one core")
+
+LIVE_VALUES = "64,128,256,512,736"
+LIVE_RATES = "25000,50000,100000,200000,400000"
+
+
+@command(epilog="Example: `wiresum bench aggregator --engines xdp,af_xdp,udp,tcp --plot plots`")
+def aggregator(
+    engines: Annotated[
+        str | None, typer.Option("--engines", help="Live over a veth pair instead: any of xdp,af_xdp,udp,tcp")
+    ] = None,
+    values: Annotated[str, typer.Option("--values", help="Of a live packet; the protocol's least is 64")] = LIVE_VALUES,
+    rates: Annotated[str, typer.Option("--rates", help="Of a live load at a pace, in packets/s")] = LIVE_RATES,
+    children: Annotated[int, typer.Option("--children", min=1, max=8, help="Of the live aggregator")] = 4,
+    seconds: Annotated[float, typer.Option("--seconds", min=0.05, help="Of each live run")] = 1.0,
+    offloads: Annotated[bool, typer.Option("--offloads", help="Leave segmentation and merging of packets on")] = False,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Folder for pictures of the live figures")] = None,
+    runs: RunsOption = 7,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Time one packet in the kernel's test-run and in memory, hot and cold; or, with --engines, each engine live."""
+    if engines is None:
+        from wiresum.bench import native
+
+        with err.status("packets through the kernel's test-run and through user space"):
+            show(native.aggregator(runs), as_json)
+        return
+    from wiresum.bench import aggregator as benchmark
+    from wiresum.bench import aggregator_plots
+
+    chosen = benchmark.Options(
+        engines=tuple(engines.split(",")),
+        values=tuple(int(number) for number in parse_numbers(values)),
+        rates=tuple(parse_numbers(rates)),
+        children=children,
+        seconds=seconds,
+        runs=runs,
+        offloads=offloads,
+    )
+    with err.status("two hosts") as status:
+        report = benchmark.measure(chosen, status.update)
+    if plot:
+        for path in aggregator_plots.draw(report, plot):
+            note(f"drew {path}")
+    show(report, as_json)
+
+
+@command(epilog="Example: `wiresum bench switch --runs 5`")
+def switch(runs: RunsOption = 7, as_json: options.JsonOption = False) -> None:
+    """Time one packet through the kernel's switch under each slot policy, in the kernel's test-run."""
+    from wiresum.bench import native
+
+    with err.status("packets through the kernel's test-run"):
+        show(native.switch(runs), as_json)
+
+
+@command(epilog="Example: `wiresum bench codec --json`")
+def codec(runs: RunsOption = 7, as_json: options.JsonOption = False) -> None:
+    """Time the conversion of floats to integers and back, in cache and out of it."""
+    from wiresum.bench import native
+
+    with err.status("float32, float16 and bfloat16 to lanes and back"):
+        report = native.codec(runs)
+    show(report, as_json)

@@ -1,0 +1,144 @@
+"""Aggregators in operation: deaths, floods, neighbours, new versions."""
+
+from functools import partial
+from typing import Annotated, cast
+
+import typer
+
+from wiresum.cli import options
+from wiresum.cli.bench.shared import PlotOption, RunsOption, show
+from wiresum.cli.console import err, note
+from wiresum.cli.quantities import parse_numbers, parse_rate
+from wiresum.cli.testbed import choose_engine
+from wiresum.plan.aggregation_plan import Engine
+
+app = typer.Typer()
+command = partial(app.command, rich_help_panel="Running aggregators")
+
+
+@command(epilog="Example: `wiresum bench kills --kills 20 --engine udp`")
+def kills(
+    count: Annotated[int, typer.Option("--kills", min=1, help="Servers killed, one after the other")] = 100,
+    scale: Annotated[float, typer.Option("--scale", help="Of xagg's rates")] = 0.01,
+    down: Annotated[float, typer.Option("--down", min=0, help="Seconds until a killed server is started again")] = 0.5,
+    seed: Annotated[int, typer.Option("--seed", help="Of victims and moments")] = 1,
+    policy: options.PolicyOption = "pool",
+    engine: Annotated[options.EngineChoice, typer.Option("--engine", help="What sums; auto: XDP if it works")] = "auto",
+    deep: Annotated[bool, typer.Option("--deep", help="Put S1 below S2, so that servers have servers below")] = False,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Kill aggregation servers (SIGKILL) at random moments of training on xagg, and check every step."""
+    from wiresum.bench import kills as benchmark
+    from wiresum.cli.demo import progress_bar
+
+    chosen = benchmark.Options(
+        kills=count,
+        scale=scale,
+        engine=choose_engine(engine, loopback=False),
+        policy=policy,
+        deep=deep,
+        down_s=down,
+        seed=seed,
+    )
+    with progress_bar() as bar:
+        task = bar.add_task("kills", total=count)
+        report = benchmark.measure(chosen, lambda done, _all: bar.update(task, completed=done))
+    show(report, as_json)
+
+
+@command(epilog="Example: `wiresum bench isolation --engines xdp --rate 500mbit`")
+def isolation(
+    engines: Annotated[str, typer.Option("--engines", help="That sum, with commas between")] = "xdp,udp",
+    rate: Annotated[str, typer.Option("--rate", help="Of each link: 500mbit, none")] = "500mbit",
+    quota: Annotated[str, typer.Option("--quota", help="Of the greedy job, where it has one")] = "50mbit",
+    seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="Of each run")] = 1.0,
+    runs: RunsOption = 3,
+    as_json: options.JsonOption = False,
+) -> None:
+    """What floods at one host cost another host's job at the same server, with and without quotas."""
+    from wiresum.bench import isolation as benchmark
+
+    quota_bps = parse_rate(quota)
+    if quota_bps is None:
+        raise typer.BadParameter("a quota is a rate, as 50mbit", param_hint="--quota")
+    names = cast(tuple[Engine, ...], tuple(engines.split(",")))
+    chosen = benchmark.Options(names, parse_rate(rate), quota_bps, seconds, runs)
+    with err.status("two hosts around a server") as status:
+        report = benchmark.measure(chosen, status.update)
+    show(report, as_json)
+
+
+@command(epilog="Example: `wiresum bench coexistence --engines xdp --seconds 1`")
+def coexistence(
+    engines: Annotated[str, typer.Option("--engines", help="That sum, with commas between")] = "xdp,udp",
+    rate: Annotated[str, typer.Option("--rate", help="Of each link: 500mbit, none")] = "500mbit",
+    loads: Annotated[str, typer.Option("--loads", help="Contributions per second of the job")] = "5000,15000",
+    seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="Of each run")] = 2.0,
+    runs: RunsOption = 3,
+    as_json: options.JsonOption = False,
+) -> None:
+    """What a job and the TCP traffic of the same host and port cost each other."""
+    from wiresum.bench import coexistence as benchmark
+
+    names = cast(tuple[Engine, ...], tuple(engines.split(",")))
+    chosen = benchmark.Options(names, parse_rate(rate), tuple(map(float, parse_numbers(loads))), seconds, runs)
+    with err.status("a host and a server") as status:
+        report = benchmark.measure(chosen, status.update)
+    show(report, as_json)
+
+
+@command(epilog="Example: `wiresum bench rates --rounds 100 --plot rates.png`")
+def rates(
+    engine: Annotated[options.EngineChoice, typer.Option("--engine", help="What sums; auto: XDP if it works")] = "auto",
+    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Of negotiation, for its latency")] = 50,
+    rate: Annotated[str, typer.Option("--rate", help="Of every link at first")] = "600mbit",
+    slow_rate: Annotated[str, typer.Option("--slow-rate", help="That the server's falls to")] = "200mbit",
+    plot: PlotOption = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    """How long rate negotiation takes, and how rates follow a link that slows down (XAgg, Fig. 21, at 1:100)."""
+    from wiresum.bench import rates as benchmark
+    from wiresum.bench.rates_step import Step
+
+    wide, narrow = parse_rate(rate), parse_rate(slow_rate)
+    if wide is None or narrow is None:
+        raise typer.BadParameter("links need rates; give some, as 600mbit", param_hint="--rate")
+    step = Step(wide_bps=wide, narrow_bps=narrow)
+    chosen = benchmark.Options(choose_engine(engine, loopback=False), rounds, step=step)
+    with err.status("") as status:
+        report = benchmark.measure(chosen, status.update)
+    if plot:
+        from wiresum.bench.rates_plot import draw
+
+        draw(report, plot)
+        note(f"{plot}: what workers send while the link slows down")
+    show(report, as_json)
+
+
+@command(epilog="Example: `wiresum bench deploy --json`")
+def deploy(runs: RunsOption = 7, as_json: options.JsonOption = False) -> None:
+    """Time from the start of an aggregator to ready to sum, beside XAgg's figures."""
+    from wiresum.bench import deploy as benchmark
+
+    with err.status("a server with two ports") as status:
+        report = benchmark.measure(runs, status.update)
+    show(report, as_json)
+
+
+@command(epilog="Example: `wiresum bench upgrade --upgrades 10 --engine udp`")
+def upgrade(
+    count: Annotated[int, typer.Option("--upgrades", min=1, help="Daemons taken over, one after the other")] = 20,
+    seed: Annotated[int, typer.Option("--seed", help="Of daemons and moments")] = 1,
+    policy: options.PolicyOption = "pool",
+    engine: Annotated[options.EngineChoice, typer.Option("--engine", help="What sums; auto: XDP if it works")] = "auto",
+    as_json: options.JsonOption = False,
+) -> None:
+    """Have new daemons take over from running ones at random moments of training on xagg, and check every step."""
+    from wiresum.bench import upgrade as benchmark
+    from wiresum.cli.demo import progress_bar
+
+    chosen = benchmark.Options(upgrades=count, engine=choose_engine(engine, loopback=False), policy=policy, seed=seed)
+    with progress_bar() as bar:
+        task = bar.add_task("upgrades", total=count)
+        report = benchmark.measure(chosen, lambda done, _all: bar.update(task, completed=done))
+    show(report, as_json)

@@ -1,0 +1,61 @@
+"""What the benchmarks' commands have in common."""
+
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+
+from wiresum.bench.result import Report
+from wiresum.bench.table import render
+from wiresum.cli.console import out, print_json
+from wiresum.cli.quantities import parse_rate, parse_size
+from wiresum.plan.aggregation_plan import Engine, Policy
+
+T = TypeVar("T")
+
+ENGINES: tuple[Engine, ...] = ("xdp", "udp")
+POLICIES: tuple[Policy, ...] = ("pool", "cache")
+
+PlotOption = Annotated[Path | None, typer.Option("--plot", help="Draw the result into this file, as .png or .svg")]
+RunsOption = Annotated[int, typer.Option("--runs", min=1, help="Measured runs of each case")]
+
+
+def show(report: Report, as_json: bool) -> None:
+    """One JSON object for machines, a table for people."""
+    if as_json:
+        print_json(report.to_json())
+    else:
+        out.print(render(report))
+
+
+def limited(rate: str) -> float:
+    """bit/s of links that have to have a rate, as a bound is computed from it."""
+    rate_bps = parse_rate(rate)
+    if rate_bps is None:
+        raise typer.BadParameter("the bound needs a rate; give one, as 500mbit", param_hint="--rate")
+    return rate_bps
+
+
+def parse_models(given: list[str]) -> dict[str, int]:
+    """Bytes by name from `ResNet50=97MB`.
+
+    Raises:
+        typer.BadParameter: it has another form.
+    """
+    pairs = [text.partition("=") for text in given]
+    nameless = next((name for name, _, size in pairs if not (name and size)), None)
+    if nameless is not None:
+        raise typer.BadParameter(f"{nameless} is not a model; give NAME=SIZE, as ResNet50=97MB", param_hint="--model")
+    return {name: parse_size(size) for name, _, size in pairs}
+
+
+def one_of(name: str, known: tuple[T, ...], option: str) -> T:
+    """What an option names.
+
+    Raises:
+        typer.BadParameter: it is not known.
+    """
+    found = next((candidate for candidate in known if candidate == name), None)
+    if found is None:
+        raise typer.BadParameter(f"{name} is not one of {', '.join(map(str, known))}", param_hint=option)
+    return found
