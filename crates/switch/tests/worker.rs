@@ -238,7 +238,7 @@ fn after_a_loss(policy: PolicyName, times_us: &[u64]) -> (Vec<(u32, bool)>, u32)
 
 /// Whether a policy's results overtake each other without a loss.
 fn disorders(policy: &PolicyName) -> bool {
-    matches!(policy, PolicyName::Preempt | PolicyName::Segment)
+    matches!(policy, PolicyName::Hash | PolicyName::Preempt | PolicyName::Segment)
 }
 
 #[test]

@@ -82,7 +82,7 @@ pub(super) fn sender(sending: &Sending) -> Rules {
         window: Window::additive(sending.initial_window, sending.window),
         addressing: Addressing::hashed(sending),
         reordering: super::REORDERING,
-        is_ordered: true,
+        is_ordered: false,
         is_slot_bound: false,
     }
 }
