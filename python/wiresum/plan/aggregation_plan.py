@@ -261,7 +261,7 @@ class Solution(Document):
     """How good a planner's answer is, and how it was found.
 
     Attributes:
-        solver: what found it.
+        solver: what found it; `none` where a planner follows a rule and searches nothing.
         status: `optimal`: no answer is better; `feasible`: a better one may exist, by `gap` at most if there is a
             bound; `time_limit`: likewise, and more time may find it; `heuristic`: nothing is proven.
         objective: what was minimised, with its unit.
@@ -281,8 +281,15 @@ class Solution(Document):
     seed: U32 | None = None
     seconds: float | None = None
 
+    @property
+    def is_searched(self) -> bool:
+        """Whether other answers were compared."""
+        return self.solver != "none"
+
     def __str__(self) -> str:
         """For people."""
+        if not self.is_searched:
+            return f"by its rule, {self.objective} {self.value:.6g}"
         proof = "" if self.gap is None else f", gap {self.gap:.2%}"
         return f"{self.solver}: {self.status}, {self.objective} {self.value:.6g}{proof}"
 

@@ -65,6 +65,8 @@ def _tree(plan: AggregationPlan, stream: SubModel) -> Iterator[str]:
 
 
 def _proof(solution: Solution) -> str:
+    if not solution.is_searched:
+        return f"It follows a rule and compares no answers: {solution.objective} {solution.value:.6g}."
     what = f"It minimised {solution.objective}, by {solution.solver}: {solution.value:.6g}."
     bound = "" if solution.bound is None else f", and none is below {solution.bound:.6g} (gap {solution.gap or 0:.2%})"
     return f"{what} {STATUS[solution.status]}{bound}."
