@@ -6,6 +6,7 @@ mod report;
 mod signals;
 mod successor;
 
+use std::fmt::Display;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -179,24 +180,36 @@ fn start_kernel_switch(
     address: SocketAddr,
 ) -> Result<Option<KernelSwitch>, Failure> {
     let node = NodeId(arguments.node);
-    let planned = plans.first().and_then(|plan| plan.node(node)).map(|node| node.engine);
-    let loaded = || {
+    let load = || {
         let mode = arguments.xdp_options().mode;
         KernelSwitch::load(plans, node, address, &arguments.interfaces, mode)
     };
+    if_chosen(arguments, plans, load, exit::switch_failure)
+}
+
+/// What `load` puts into the kernel, if it is asked for and, with `auto`, if it can be had.
+fn if_chosen<T, E: Display>(
+    arguments: &Arguments,
+    plans: &[Plan],
+    load: impl FnOnce() -> Result<T, E>,
+    failure: impl FnOnce(E) -> Failure,
+) -> Result<Option<T>, Failure> {
+    let node = NodeId(arguments.node);
+    let planned = plans.first().and_then(|plan| plan.node(node)).map(|node| node.engine);
     match (arguments.engine, planned) {
-        (EngineChoice::Xdp, _) | (EngineChoice::Plan, Some(Engine::Xdp)) => {
+        (EngineChoice::Udp | EngineChoice::AfXdp | EngineChoice::Tcp, _)
+        | (EngineChoice::Plan, Some(Engine::Udp | Engine::AfXdp | Engine::Tcp) | None) => Ok(None),
+        (EngineChoice::Xdp | EngineChoice::Plan, _) => {
             arguments.require_interfaces("xdp")?;
-            Ok(Some(loaded().map_err(exit::switch_failure)?))
+            load().map(Some).map_err(failure)
         }
         (EngineChoice::Auto, _) if arguments.interfaces.is_empty() => {
             log("engine udp: no --interface is named that the XDP program could run on");
             Ok(None)
         }
-        (EngineChoice::Auto, _) => Ok(loaded()
+        (EngineChoice::Auto, _) => Ok(load()
             .inspect_err(|error| log(&format!("engine udp, because xdp cannot be had: {error}")))
             .ok()),
-        _ => Ok(None),
     }
 }
 
@@ -232,23 +245,8 @@ fn start_over_udp(
 /// The aggregator in the kernel, if it is asked for and, with `auto`, if it can be had.
 fn start_kernel(arguments: &Arguments, plans: &[Plan]) -> Result<Option<Kernel>, Failure> {
     let node = NodeId(arguments.node);
-    let planned = plans.first().and_then(|plan| plan.node(node)).map(|node| node.engine);
-    let loaded = || Kernel::load(plans, node, &arguments.interfaces, arguments.xdp_options());
-    match (arguments.engine, planned) {
-        (EngineChoice::Udp | EngineChoice::AfXdp | EngineChoice::Tcp, _)
-        | (EngineChoice::Plan, Some(Engine::Udp | Engine::AfXdp | Engine::Tcp) | None) => Ok(None),
-        (EngineChoice::Xdp | EngineChoice::Plan, _) => {
-            arguments.require_interfaces("xdp")?;
-            Ok(Some(loaded().map_err(exit::kernel_failure)?))
-        }
-        (EngineChoice::Auto, _) if arguments.interfaces.is_empty() => {
-            log("engine udp: no --interface is named that the XDP program could run on");
-            Ok(None)
-        }
-        (EngineChoice::Auto, _) => Ok(loaded()
-            .inspect_err(|error| log(&format!("engine udp, because xdp cannot be had: {error}")))
-            .ok()),
-    }
+    let load = || Kernel::load(plans, node, &arguments.interfaces, arguments.xdp_options());
+    if_chosen(arguments, plans, load, exit::kernel_failure)
 }
 
 /// The AF_XDP sockets, if they are asked for.
