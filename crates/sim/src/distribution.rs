@@ -2,7 +2,7 @@
 
 use std::f64::consts::TAU;
 
-use wiresum_protocol::rng::Rng;
+use wiresum_netem::Rng;
 
 use crate::scenario::Distribution;
 

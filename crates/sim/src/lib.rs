@@ -19,7 +19,6 @@ mod error;
 pub mod flows;
 pub mod network;
 pub mod packets;
-pub mod queue;
 pub mod record;
 mod rounds;
 pub mod scenario;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use wiresum_protocol::rng::Rng;
+use wiresum_netem::Rng;
 
 use crate::network::{picoseconds, seconds};
 use crate::record::tell;

@@ -214,7 +214,7 @@ impl Capacity {
 
 #[cfg(test)]
 mod tests {
-    use wiresum_protocol::rng::Rng;
+    use wiresum_netem::Rng;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! Links: each direction a queue that drains at a rate, then delay and misfortune.
 
-use wiresum_protocol::rng::Rng;
+use wiresum_netem::Rng;
 
 use super::{PS_PER_SECOND, picoseconds};
 use crate::SimulationError;

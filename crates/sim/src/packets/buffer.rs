@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use wiresum_netem::Rng;
 use wiresum_protocol::Buffer;
-use wiresum_protocol::rng::Rng;
 use wiresum_wire::LaneType;
 
 /// Element type, operation and codec of a simulated collective: the same on every rank.

@@ -13,13 +13,13 @@ use super::daemon::Daemon;
 use super::host::Host;
 use super::peers::{Outbox, Peers};
 use crate::network::{Network, Paths};
-use crate::queue::Queue;
 use crate::record::tell;
 use crate::rounds::Rounds;
 use crate::scenario::Job;
 use crate::slab::Slab;
 use crate::trace::Trace;
 use crate::{Scenario, SimulationError, Sink};
+use wiresum_netem::Queue;
 
 /// Events between two reports of progress.
 const PROGRESS_EVENTS: u64 = 1 << 18;

@@ -1,6 +1,6 @@
 //! What packets carry: values that are checked, or nothing.
 
-use wiresum_protocol::rng::Rng;
+use wiresum_netem::Rng;
 use wiresum_switch::{Payload, Values};
 
 /// Lanes of a fragment, as far as memory is concerned, and of a checked one: enough to see whose values were summed.

@@ -7,13 +7,13 @@ use super::content::Content;
 use super::job::Job;
 use super::summer::Summer;
 use crate::network::{Network, picoseconds};
-use crate::queue::Queue;
 use crate::record::tell;
 use crate::rounds::Rounds;
 use crate::slab::Slab;
 use crate::timeline::Samples;
 use crate::trace::Trace;
 use crate::{Scenario, SimulationError, Sink};
+use wiresum_netem::Queue;
 
 /// Events between two reports of progress.
 const PROGRESS_EVENTS: u64 = 1 << 16;

@@ -79,7 +79,7 @@ fn bucket(at: u64, now: u64) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use wiresum_protocol::rng::Rng;
+    use crate::rng::Rng;
 
     use super::*;
 

@@ -1,4 +1,4 @@
-//! The one source of chance in the core: a generator that its caller seeds, for tests, simulations and [`crate::random_traffic`].
+//! The one source of chance in the core: a generator that its caller seeds, for tests, simulations and random traffic.
 
 /// SplitMix64 (Steele, Lea, Flood, 2014).
 #[derive(Clone, Debug)]
