@@ -2,19 +2,15 @@
 //! machines of `wiresum-protocol`.
 
 pub mod abi;
-pub mod af_xdp;
+pub mod aggregators;
 pub mod bench;
+mod carriers;
 pub mod clock;
-pub mod control;
-pub mod daemon;
 pub mod engine;
-pub mod fabric;
-pub mod jobs;
-pub mod kernel;
-pub mod server;
+pub mod node;
 pub mod service;
+pub mod station;
 pub mod takeover;
-pub mod tcp;
 pub mod tensor;
-pub mod transmitters;
-pub mod udp;
+
+pub use carriers::{frames, tcp, udp};

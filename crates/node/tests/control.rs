@@ -7,7 +7,7 @@ use std::time::Duration;
 mod cluster;
 
 use cluster::{PATIENCE, Shape, plan};
-use wiresum_node::server::Server;
+use wiresum_node::aggregators::Server;
 use wiresum_protocol::aggregator::Membership;
 use wiresum_protocol::plan::{Lanes, Policy};
 use wiresum_protocol::{ControlHalf, Time, Transmit};

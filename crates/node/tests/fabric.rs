@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use wiresum_codec::{ElementType, Operation};
 use wiresum_node::engine::{CollectiveError, Engine, JoinError, Options};
-use wiresum_node::fabric::{FabricServer, KernelSwitch, LoadError};
+use wiresum_node::station::{FabricServer, KernelSwitch, LoadError};
 use wiresum_node::tensor::tensor;
 use wiresum_protocol::{Failure, Participation, Plan};
 use wiresum_switch::live::Station;

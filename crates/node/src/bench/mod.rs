@@ -17,9 +17,9 @@ use wiresum_protocol::plan::{
 };
 use wiresum_wire::NodeId;
 
+use crate::aggregators::Server;
 use crate::clock::thread_cpu_time;
 use crate::engine::{CollectiveError, Engine, JoinError, Options};
-use crate::server::Server;
 use crate::tensor::tensor;
 pub use load::{Load, Served, generate};
 

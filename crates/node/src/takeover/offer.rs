@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 
 use super::descriptors::send;
 use super::{Head, JobState, KernelState, READY, SUCCESSOR_PATIENCE, Versions, YOURS};
-use crate::server::Server;
+use crate::aggregators::Server;
 
 /// Who has asked to take over.
 pub struct Successor {

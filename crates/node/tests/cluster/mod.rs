@@ -11,9 +11,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use wiresum_codec::{Element, Operation};
-use wiresum_node::daemon::Daemon;
+use wiresum_node::aggregators::Counters;
 use wiresum_node::engine::{CollectiveError, Done, Engine, Options};
-use wiresum_node::server::Counters;
+use wiresum_node::node::Daemon;
 use wiresum_node::tensor::tensor;
 use wiresum_protocol::plan::{
     Child, Engine as NodeEngine, Exponents, FORMAT, Job, Lanes, Node, Policy, Role, SubModel,

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use thiserror::Error;
-use wiresum_node::fabric::LoadError;
-use wiresum_node::kernel::KernelError;
+use wiresum_node::aggregators::kernel::KernelError;
+use wiresum_node::station::LoadError;
 use wiresum_xdp::XdpError;
 
 /// For `--help`.

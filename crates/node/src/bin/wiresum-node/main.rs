@@ -12,15 +12,15 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use clap::Parser;
-use wiresum_node::af_xdp;
+use wiresum_node::aggregators::Server;
+use wiresum_node::aggregators::TcpServer;
+use wiresum_node::aggregators::kernel::Kernel;
 use wiresum_node::clock::unix_time;
-use wiresum_node::daemon::Daemon;
-use wiresum_node::fabric::{BindError, FabricServer, KernelSwitch};
-use wiresum_node::kernel::Kernel;
-use wiresum_node::server::Server;
+use wiresum_node::frames;
+use wiresum_node::node::Daemon;
 use wiresum_node::service::{self, Orders};
+use wiresum_node::station::{BindError, FabricServer, KernelSwitch};
 use wiresum_node::takeover::Upgrade;
-use wiresum_node::tcp::TcpServer;
 use wiresum_protocol::plan::Engine;
 use wiresum_protocol::rates::{Bounds, Epoch, Negotiator, Results, usable_bps};
 use wiresum_protocol::{ControlHalf, Plan};
@@ -261,7 +261,7 @@ fn start_af_xdp(
         (EngineChoice::AfXdp, _) | (EngineChoice::Plan, Some(Engine::AfXdp)) => {
             arguments.require_interfaces("af_xdp")?;
             let mode = arguments.xdp_options().mode;
-            let opened = af_xdp::open(plans, node, address, &arguments.interfaces, mode);
+            let opened = frames::open(plans, node, address, &arguments.interfaces, mode);
             Ok(Some(opened.map_err(exit::kernel_failure)?))
         }
         _ => Ok(None),

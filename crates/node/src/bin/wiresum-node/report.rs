@@ -1,8 +1,8 @@
 //! What the daemon prints on stdout.
 
 use serde_json::{Map, Value, json};
-use wiresum_node::daemon::Daemon;
-use wiresum_node::server::Counters;
+use wiresum_node::aggregators::Counters;
+use wiresum_node::node::Daemon;
 
 use crate::arguments::Arguments;
 

@@ -2,9 +2,9 @@
 
 use std::io;
 
-use wiresum_node::daemon::Daemon;
-use wiresum_node::kernel::Kernel;
-use wiresum_node::server::Server;
+use wiresum_node::aggregators::Server;
+use wiresum_node::aggregators::kernel::Kernel;
+use wiresum_node::node::Daemon;
 use wiresum_node::service;
 use wiresum_node::takeover::{Inheritance, TakeoverError, take_over};
 use wiresum_wire::NodeId;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use wiresum_protocol::Time;
 
-use crate::jobs::Jobs;
+use crate::aggregators::jobs::Jobs;
 use crate::udp::{Known, Socket};
 
 /// A window, and what may be refused in it before the guard is raised: reading that takes about a hundredth of a core.
@@ -18,7 +18,7 @@ const RAISED: Duration = Duration::from_secs(2);
 
 /// Watches one socket.
 #[derive(Default)]
-pub(super) struct Guard {
+pub(crate) struct Guard {
     window_start: Time,
     refused_before: u64,
     raised: Option<Raised>,

@@ -15,7 +15,7 @@ use wiresum_switch::{Forwarding, Neighbour, Outcome, Packet, Place, Values};
 use wiresum_wire::{JobId, JobKey, NodeId};
 use wiresum_xdp::{AttachMode, SwitchOptions, SwitchProgram, XdpAggregator, XdpError};
 
-use crate::kernel::{KernelError, failed};
+use crate::aggregators::kernel::{KernelError, failed};
 
 /// Slots of a switch that only forwards: maps have one element at least.
 const LEAST_SLOTS: u32 = 1;

@@ -7,13 +7,13 @@ use wiresum_protocol::aggregator::Membership;
 use wiresum_protocol::{Aggregator, Plan, Verdict};
 use wiresum_wire::JobId;
 
-use super::Server;
+use crate::aggregators::Server;
 use crate::engine::format_of;
 use crate::service::{JobQuota, Orders, Request, VERSION, exposition};
 use crate::takeover::{Failed, Successor, Upgrade};
 
 impl Server {
-    pub(super) fn answer_orders(&mut self) {
+    pub(crate) fn answer_orders(&mut self) {
         while let Some(mut order) = self.orders.as_mut().and_then(|orders| orders.take()) {
             let answer = match order.successor.take() {
                 Some(successor) => self.hand_over(successor),

@@ -7,8 +7,8 @@ use wiresum_protocol::{Plan, Verdict};
 use wiresum_wire::NodeId;
 use wiresum_xdp::{AfXdp, AttachMode, Sending};
 
-use crate::kernel::{KernelError, failed};
-use crate::server::datagrams_under_way;
+use crate::aggregators::datagrams_under_way;
+use crate::aggregators::kernel::{KernelError, failed};
 use crate::udp::SendQueue;
 
 /// Frames of one queue that are dealt with before the other queues have their turn.

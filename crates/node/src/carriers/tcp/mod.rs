@@ -8,17 +8,15 @@
 //! | `inbox`, `outbox` | large reads cut into packets in place; packets gathered into large writes |
 //! | `stream`, `poller` | one non-blocking connection, and waiting for many |
 //! | `line`, `dialer` | connections that this side makes, and makes again: a worker's, or an inner node's to its parent |
-//! | `peers`, `gate`, `server` | the aggregator: connections that children make, and when they have to wait |
+//! | `peers`, `gate` | a node: connections that children make, and when they have to wait |
 
 mod dialer;
 mod gate;
 mod inbox;
 mod line;
 mod outbox;
-mod peers;
+pub(crate) mod peers;
 mod poller;
-mod server;
 mod stream;
 
 pub use dialer::Dialer;
-pub use server::{ConnectionCounters, TcpServer};

@@ -184,7 +184,7 @@ mod tests {
     const BATCH: usize = 100;
 
     fn tree() -> Plan {
-        let text = include_str!("../../../protocol/tests/plans/tree.json");
+        let text = include_str!("../../../../protocol/tests/plans/tree.json");
         Plan::from_json(text).expect("a valid plan")
     }
 

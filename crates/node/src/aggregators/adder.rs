@@ -12,12 +12,12 @@ use wiresum_wire::{Header, JobId, Kind, MAX_PACKET, NodeId, SubModelId};
 use wiresum_xdp::{AfXdp, Arrival};
 use zerocopy::FromBytes;
 
-use crate::af_xdp::{FRAMES_PER_TURN, Outgoing, is_from_a_member};
+use crate::aggregators::jobs::Jobs;
+use crate::aggregators::kernel::Kernel;
+use crate::aggregators::transmitters::Transmitters;
+use crate::carriers::frames::{FRAMES_PER_TURN, Outgoing, is_from_a_member};
 use crate::clock::{Clock, timespec};
-use crate::jobs::Jobs;
-use crate::kernel::Kernel;
 use crate::takeover::JobState;
-use crate::transmitters::Transmitters;
 use crate::udp::{SendQueue, Socket};
 
 /// How long the whole aggregator waits for a full link before it drops what it cannot send: longer than a full send
@@ -25,7 +25,7 @@ use crate::udp::{SendQueue, Socket};
 const SEND_PATIENCE: Duration = Duration::from_millis(20);
 
 /// The jobs, and what they have to send.
-pub(super) struct Adder {
+pub(crate) struct Adder {
     pub jobs: Jobs,
     pub transmitters: Transmitters,
     pub kernel: Option<Kernel>,

@@ -6,10 +6,6 @@
 //! to each other; then the aggregators' slot memory is never touched, so it takes no pages. With AF_XDP, what is summed comes as
 //! frames, and the socket gets the rest.
 
-mod adder;
-mod guard;
-mod manage;
-
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -20,33 +16,32 @@ use wiresum_protocol::{ControlHalf, Plan, Verdict, transmitter};
 use wiresum_wire::NodeId;
 use wiresum_xdp::{AfXdp, FrameCounters};
 
+use super::ConnectionCounters;
+use super::adder::{Adder, datagrams_under_way};
+use crate::aggregators::jobs::Jobs;
+use crate::aggregators::kernel::Kernel;
 use crate::clock::{Clock, timespec};
-use crate::jobs::Jobs;
-use crate::kernel::Kernel;
 use crate::service::{Limits, Orders};
 use crate::takeover::{JobState, Upgrade};
-use crate::tcp::ConnectionCounters;
+use crate::udp::guard::Guard;
 use crate::udp::{ReceiveBatch, SendCounters, Socket};
-use adder::Adder;
-pub(crate) use adder::datagrams_under_way;
-use guard::Guard;
 
 /// An aggregator of one node for one or more jobs.
 pub struct Server {
-    socket: Socket,
-    received: ReceiveBatch,
-    datagrams: u64,
-    adder: Adder,
-    guard: Guard,
-    node: NodeId,
-    clock: Clock,
-    limits: Limits,
+    pub(crate) socket: Socket,
+    pub(crate) received: ReceiveBatch,
+    pub(crate) datagrams: u64,
+    pub(crate) adder: Adder,
+    pub(crate) guard: Guard,
+    pub(crate) node: NodeId,
+    pub(crate) clock: Clock,
+    pub(crate) limits: Limits,
     /// Where plans have to put this node; absent: anywhere.
-    address: Option<SocketAddr>,
-    orders: Option<Orders>,
-    upgrade: Option<Upgrade>,
+    pub(crate) address: Option<SocketAddr>,
+    pub(crate) orders: Option<Orders>,
+    pub(crate) upgrade: Option<Upgrade>,
     /// Another process serves the node: this one is not to touch anything any more.
-    is_handed_over: bool,
+    pub(crate) is_handed_over: bool,
 }
 
 impl Server {

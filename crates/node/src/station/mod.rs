@@ -19,9 +19,9 @@ use wiresum_switch::live::{Station, StationError};
 use wiresum_wire::NodeId;
 use wiresum_xdp::FrameCounters;
 
+use crate::aggregators::ConnectionCounters;
+use crate::aggregators::Counters;
 use crate::clock::timespec;
-use crate::server::Counters;
-use crate::tcp::ConnectionCounters;
 use crate::udp::{ReceiveBatch, SendQueue, Socket};
 
 pub use kernel::{KernelSwitch, LoadError};

@@ -5,6 +5,7 @@
 //! kernel has neither.
 
 mod filter;
+pub(crate) mod guard;
 mod queue;
 mod receive;
 mod unreachable;

@@ -14,10 +14,10 @@ use wiresum_wire::{HEADER_LEN, Header, Kind, MAX_PACKET, NodeId};
 use wiresum_xdp::FrameCounters;
 use zerocopy::FromBytes;
 
-use super::peers::Peers;
-use crate::jobs::Jobs;
-use crate::server::Counters;
-use crate::transmitters::Transmitters;
+use crate::aggregators::Counters;
+use crate::aggregators::jobs::Jobs;
+use crate::aggregators::transmitters::Transmitters;
+use crate::tcp::peers::Peers;
 
 const LISTENER: usize = 0;
 const STOP: usize = 1;
@@ -307,7 +307,7 @@ impl TcpServer {
         let members: BTreeSet<_> = (0..self.jobs.count())
             .flat_map(|job| self.jobs.membership(job).1.children.into_values())
             .collect();
-        let is_unwelcome = |peer: &super::peers::Peer| {
+        let is_unwelcome = |peer: &crate::tcp::peers::Peer| {
             let is_known = peer.is_parent() || members.contains(&peer.address);
             !is_known && now >= peer.since + HELLO_PATIENCE
         };

@@ -8,7 +8,7 @@ use wiresum_protocol::{Aggregator, Outcome, Plan, Recipients, Time, Verdict};
 use wiresum_wire::{Header, JobId, NodeId, SubModelId};
 use zerocopy::FromBytes;
 
-use crate::control::Control;
+use crate::aggregators::control::Control;
 use crate::service::{JobQuota, Load};
 use crate::takeover::JobState;
 use crate::udp::Known;

@@ -1,5 +1,7 @@
 //! The aggregators of one node, whatever carries their packets.
 
+mod orders;
+
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -8,9 +10,8 @@ use std::time::Duration;
 use wiresum_protocol::{ControlHalf, Plan};
 use wiresum_wire::NodeId;
 
-use crate::fabric::FabricServer;
-use crate::server::{Counters, Server};
-use crate::tcp::TcpServer;
+use crate::aggregators::{Counters, Server, TcpServer};
+use crate::station::FabricServer;
 
 /// A node that serves one or more jobs.
 pub enum Daemon {
