@@ -26,9 +26,18 @@ pub(super) struct Host {
     /// It has a collective that has not ended.
     pub is_busy: bool,
     pub alarm: Option<Time>,
+    /// Which stream sends next.
+    turn: usize,
 }
 
 impl Host {
+    /// The stream whose turn it is; the next one's follows.
+    pub fn next_turn(&mut self) -> usize {
+        let turn = self.turn;
+        self.turn = (turn + 1) % self.workers.len();
+        turn
+    }
+
     pub fn is_done(&self) -> bool {
         self.workers.iter().all(Worker::is_done)
     }
@@ -87,6 +96,7 @@ impl Job {
             round: 0,
             is_busy: false,
             alarm: None,
+            turn: 0,
         };
         let mut job = Self {
             name: program.name.clone(),

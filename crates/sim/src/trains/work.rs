@@ -74,22 +74,14 @@ impl<V: Content> Yard<'_, V> {
         }
     }
 
-    /// Sends what a worker may send, in trains.
+    /// Sends what a worker may send, in trains. Streams take turns, as those of a live session do: a stream that sent its whole window
+    /// before the next one would leave the next one's way idle meanwhile.
     pub(super) fn transmit(&mut self, job: usize, rank: usize) {
-        let now = self.now();
-        let site = self.jobs[job].hosts[rank].site;
-        for stream in 0..self.jobs[job].ways.len() {
-            while let Some(packet) = self.jobs[job].hosts[rank].workers[stream].poll_transmit(now) {
-                let ways = &self.jobs[job].ways[stream];
-                let Some(direction) = ways.up(site, packet.node, packet.worker) else { continue };
-                let values = V::of((job, stream), rank as u8, packet.fragment.0);
-                self.couple(direction, packet.carrying(values));
-                if self.departing[direction as usize].len() == self.scenario.train {
-                    self.depart(job);
-                }
-            }
+        let mut idle = 0;
+        while idle < self.jobs[job].ways.len() {
+            let stream = self.jobs[job].hosts[rank].next_turn();
+            idle = if self.send_train(job, rank, stream) { 0 } else { idle + 1 };
         }
-        self.depart(job);
         let host = &mut self.jobs[job].hosts[rank];
         let due = host.poll_timeout();
         if let Some(due) = due.filter(|due| host.alarm.is_none_or(|at| at > *due)) {
@@ -97,5 +89,22 @@ impl<V: Content> Yard<'_, V> {
             let at_ps = (due.0 * PS_PER_US).max(self.now_ps);
             self.queue.push(at_ps, Event::Alarm { job: job as u32, rank: rank as u32 });
         }
+    }
+    /// Sends a train of one stream; `false` if it may send nothing.
+    fn send_train(&mut self, job: usize, rank: usize, stream: usize) -> bool {
+        let now = self.now();
+        let mut has_sent = false;
+        for _ in 0..self.scenario.train {
+            let host = &mut self.jobs[job].hosts[rank];
+            let site = host.site;
+            let Some(packet) = host.workers[stream].poll_transmit(now) else { break };
+            has_sent = true;
+            let way = self.jobs[job].ways[stream].up(site, packet.node, packet.worker);
+            let Some(direction) = way else { continue };
+            let values = V::of((job, stream), rank as u8, packet.fragment.0);
+            self.couple(direction, packet.carrying(values));
+        }
+        self.depart(job);
+        has_sent
     }
 }
