@@ -48,8 +48,6 @@
 
 #![forbid(unsafe_code)]
 
-mod contributors;
-mod forwarding;
 pub mod live;
 mod packet;
 mod payload;
@@ -63,13 +61,12 @@ mod verdict;
 pub mod wire;
 mod worker;
 
-pub use contributors::Contributors;
-pub use forwarding::{Forwarding, Neighbour, UpKey};
 pub use packet::Packet;
 pub use payload::{Payload, Values};
 pub use server::{ParameterServer, Serving};
 pub use switch::Switch;
 pub use table::{MAX_STREAMS, MAX_WINDOW, Place, PlaceError, Table};
 pub use verdict::{Counters, Egress, Outcome, Verdict};
-pub use wiresum_protocol::ways::{ANY_NODE, Hop, Leg, MAX_WORKERS, Site, Way, WayError, Ways};
+pub use wiresum_plan::ways::{ANY_NODE, Hop, Leg, MAX_WORKERS, Site, Way, WayError, Ways};
+pub use wiresum_plan::{Contributors, Forwarding, Neighbour, UpKey};
 pub use worker::{Addressing, Received, Rules, Sending, Window, Worker, WorkerCounters};

@@ -144,7 +144,8 @@ fn packet(worker: u8, node: NodeId, kind: Kind, contributors: Contributors) -> P
 fn walk(tables: &BTreeMap<Site, Forwarding>, begin: Site, packet: &Packet<()>) -> Vec<Hop> {
     let mut hops = Vec::new();
     let mut at = begin;
-    while let Some(next) = tables[&at].up(packet) {
+    while let Some(next) = tables[&at].up(packet.job, packet.sub_model, packet.node, packet.worker)
+    {
         hops.push(Hop { from: at, to: next.site, link: next.link });
         assert!(hops.len() <= tables.len(), "circles: {hops:?}");
         at = next.site;
@@ -204,7 +205,9 @@ fn every_recipient_gets_one_copy_and_no_one_else() {
                 continue;
             }
             let result = packet(0, NodeId(0), Kind::Result, contributors);
-            for (next, behind) in tables[&at].down(&result) {
+            for (next, behind) in
+                tables[&at].down(result.job, result.sub_model, result.contributors)
+            {
                 hops += 1;
                 copies.push_back((next.site, behind));
             }

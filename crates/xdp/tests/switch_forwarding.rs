@@ -147,7 +147,7 @@ impl Pair {
         let job = packet.job;
         let outcome = self.reference.handle(&mut packet);
         let key = if packet.job == job { key } else { key_of(packet.job) };
-        let up = self.forwarding.up(&packet);
+        let up = self.forwarding.up(packet.job, packet.sub_model, packet.node, packet.worker);
         match (outcome.egress, up) {
             (Egress::Up, Some(next)) => {
                 assert_eq!(action, XDP_REDIRECT, "{at}");
@@ -176,7 +176,8 @@ impl Pair {
 
     /// Every neighbour gets what the reference sends it, and no other gets anything.
     fn compare_copies(&self, frame: &[u8], key: JobKey, mut packet: Packet<Values>, at: &str) {
-        let next: BTreeMap<_, _> = self.forwarding.down(&packet).collect();
+        let next: BTreeMap<_, _> =
+            self.forwarding.down(packet.job, packet.sub_model, packet.contributors).collect();
         for (neighbour, _, ifindex) in &self.links.0 {
             let copy = self.program.copy_in_test(frame, *ifindex).expect("a test-run");
             let Some(&recipients) = next.get(neighbour) else {

@@ -1,6 +1,6 @@
 """The answer of every planner and the input of every runner. `spec/plan.md` documents every field.
 
-The rules are those of `crates/protocol/src/plan/validate.rs`; a test holds the two together.
+The rules are those of `crates/plan/src/validate.rs`; a test holds the two together.
 """
 
 import re

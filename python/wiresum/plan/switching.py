@@ -1,6 +1,6 @@
 """The part of a plan that is about a network of switches. `spec/plan.md` documents every field.
 
-The rules are those of `crates/protocol/src/plan/fabric/validate.rs`; a test holds the two together. What can be derived
+The rules are those of `crates/plan/src/fabric/validate.rs`; a test holds the two together. What can be derived
 is not in the document: who is summed at a switch, and where its sum goes, follow from the ways.
 """
 

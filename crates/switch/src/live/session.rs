@@ -452,7 +452,7 @@ fn values(plan: &Plan) -> impl Iterator<Item = &SubModel> {
 fn streams(plan: &Plan, fabric: &Fabric, rank: u8) -> Vec<Stream> {
     let table = Forwarding::of(Site::Worker(rank), &plan.ways()).expect("a valid plan");
     let next = |sending: &Sending| {
-        let way = table.up_of(sending.job, sending.sub_model, sending.node, rank);
+        let way = table.up(sending.job, sending.sub_model, sending.node, rank);
         let next = way.expect("a way begins at its worker");
         fabric.address(next.site, next.link).expect("a link has two ends")
     };

@@ -190,11 +190,15 @@ impl Station {
             Egress::Absorbed => {}
             Egress::Up => {
                 *self.departed.entry(stream).or_default() += 1;
-                let next = self.forwarding.up(&packet);
+                let next =
+                    self.forwarding.up(packet.job, packet.sub_model, packet.node, packet.worker);
                 self.send_on(next, &packet, key, send);
             }
             Egress::Down => {
-                let copies: Vec<_> = self.forwarding.down(&packet).collect();
+                let copies: Vec<_> = self
+                    .forwarding
+                    .down(packet.job, packet.sub_model, packet.contributors)
+                    .collect();
                 for (next, contributors) in copies {
                     packet.contributors = contributors;
                     self.send_on(Some(next), &packet, key, send);

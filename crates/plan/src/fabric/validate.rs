@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use wiresum_wire::{BLOCK_LEN, HEADER_LEN, JobId, LaneType, MAX_PACKET, NodeId, SWITCH_HEADER_LEN};
 
-use super::super::validate::require;
-use super::super::{Child, Engine, Plan, PlanError};
 use super::{Fabric, FabricPlace, FabricStream};
+use crate::validate::require;
 use crate::ways::{ANY_NODE, MAX_WORKERS, Site, Way, WayError, Ways};
+use crate::{Child, Engine, Plan, PlanError};
 
 /// Most values in a packet: with the second header it is no longer than the largest without.
 const MAX_VALUES: usize =
@@ -20,7 +20,7 @@ impl Fabric {
     ///
     /// # Errors
     /// The first [`PlanError::Field`] found.
-    pub(in super::super) fn validate(&self, plan: &Plan) -> Result<(), PlanError> {
+    pub(crate) fn validate(&self, plan: &Plan) -> Result<(), PlanError> {
         validate_job(plan)?;
         let is_fit = TIMEOUT_S.contains(&self.timeout_s);
         require(is_fit, "fabric.timeout_s", "must be 0.0001 to 10 seconds")?;

@@ -9,10 +9,10 @@
 
 use std::collections::BTreeMap;
 
-use wiresum_protocol::ways::{Hop, Site, WayError, Ways};
+use crate::ways::{Hop, Site, WayError, Ways};
 use wiresum_wire::{JobId, NodeId, SubModelId};
 
-use crate::{Contributors, Packet};
+use crate::Contributors;
 
 /// Over which link a packet leaves, and who is at its other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -113,13 +113,7 @@ impl Forwarding {
 
     /// Where a packet on its way up goes next; `None` if no way of its stream with its address leads on from here.
     #[must_use]
-    pub fn up<V>(&self, packet: &Packet<V>) -> Option<Neighbour> {
-        self.up_of(packet.job, packet.sub_model, packet.node, packet.worker)
-    }
-
-    /// As [`Self::up`], by what counts in a packet.
-    #[must_use]
-    pub fn up_of(
+    pub fn up(
         &self,
         job: JobId,
         sub_model: SubModelId,
@@ -130,10 +124,14 @@ impl Forwarding {
         self.up.get(&key(Some(worker))).or_else(|| self.up.get(&key(None))).copied()
     }
 
-    /// The copies of a packet on its way down: to whom each goes next, and for which workers.
-    pub fn down<V>(&self, packet: &Packet<V>) -> impl Iterator<Item = (Neighbour, Contributors)> {
-        let recipients = packet.contributors;
-        let ports = self.down.get(&(packet.job, packet.sub_model)).map_or(&[][..], Vec::as_slice);
+    /// The copies of a packet on its way down to some workers: to whom each goes next, and for which of them.
+    pub fn down(
+        &self,
+        job: JobId,
+        sub_model: SubModelId,
+        recipients: Contributors,
+    ) -> impl Iterator<Item = (Neighbour, Contributors)> {
+        let ports = self.down.get(&(job, sub_model)).map_or(&[][..], Vec::as_slice);
         let copies = ports.iter().map(move |(next, behind)| (*next, behind.only(recipients)));
         copies.filter(|(_, recipients)| !recipients.is_empty())
     }

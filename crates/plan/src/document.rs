@@ -1,10 +1,4 @@
-//! The part of an aggregation plan that the data plane reads. `spec/plan.md` documents every field.
-//!
-//! A plan is made by a planner (Python), and read by every runner. `validate` is the only validator here.
-
-pub mod fabric;
-mod substitutes;
-mod validate;
+//! The plan as a document: `spec/plan.md` describes every field.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -12,8 +6,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use wiresum_wire::{Contributor, GROUP_FRAGMENTS, JobId, LaneType, NodeId, SubModelId};
 
-pub use fabric::Fabric;
-pub use substitutes::{Refuge, Seat, Substitute};
+use crate::Fabric;
 
 /// Value of [`Plan::format`].
 pub const FORMAT: &str = "wiresum-plan/1";

@@ -6,7 +6,7 @@
 
 use wiresum_wire::{Contributor, MAX_CONTRIBUTORS, NodeId};
 
-use super::{Child, SubModel};
+use crate::{Child, SubModel};
 
 /// A worker below a child: a contributor when that child is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,10 +127,11 @@ impl SubModel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Plan, TreeNode};
+    use crate::{Plan, TreeNode};
 
     fn sub_model(tree: Vec<TreeNode>) -> SubModel {
-        let plan = Plan::from_json(include_str!("../../tests/plans/tree.json")).expect("valid");
+        let plan =
+            Plan::from_json(include_str!("../../protocol/tests/plans/tree.json")).expect("valid");
         SubModel { tree, ..plan.sub_models[1].clone() }
     }
 

@@ -9,8 +9,8 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 use wiresum_wire::{JobId, NodeId, SubModelId};
 
-use super::{Child, Plan};
 use crate::ways::{ANY_NODE, Hop, Leg, Site, Way, Ways};
+use crate::{Child, Plan};
 
 /// Default of [`Fabric::timeout_s`], in seconds: well above what full queues add to a round trip, as what is sent again needlessly costs a
 /// link what it carries.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use wiresum_wire::{BLOCK_LEN, LaneType, MAX_CONTRIBUTORS, MAX_PAYLOAD, MIN_VALUES, NodeId};
 
-use super::{
+use crate::{
     Child, Engine, Exponents, FORMAT, MAX_BPS, MAX_MISSED, MAX_SLOTS, Plan, PlanError, Role,
     Rounds, SubModel, TreeNode, TreeWay,
 };
@@ -232,7 +232,7 @@ fn all_distinct<T: Ord>(mut items: impl Iterator<Item = T>) -> bool {
     items.all(|item| seen.insert(item))
 }
 
-pub(super) fn require(condition: bool, field: &str, problem: &str) -> Result<(), PlanError> {
+pub(crate) fn require(condition: bool, field: &str, problem: &str) -> Result<(), PlanError> {
     if condition {
         Ok(())
     } else {
@@ -246,7 +246,7 @@ mod tests {
 
     use super::*;
 
-    const TREE: &str = include_str!("../../tests/plans/tree.json");
+    const TREE: &str = include_str!("../../protocol/tests/plans/tree.json");
 
     /// The field and the problem that the validator names after one change to a valid plan.
     fn complaint(pointer: &str, value: Value) -> String {
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn the_example_and_the_test_plans_are_valid() {
-        for text in [TREE, include_str!("../../../../spec/example-plan.json")] {
+        for text in [TREE, include_str!("../../../spec/example-plan.json")] {
             Plan::from_json(text).expect("a valid plan");
         }
     }

@@ -1,0 +1,28 @@
+//! Where each fragment of a job is summed: the plan as data, its rules, and everything that follows from it.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`Plan`] | the document; `spec/plan.md` describes every field |
+//! | `validate` | what makes a plan one that every runner can honour |
+//! | [`fabric`] | the part about a network of switches, and its rules |
+//! | `substitutes` | who stands in for a node of a tree that is gone |
+//! | [`ways`] | the links that contributions take, and the sums that they end in |
+//! | [`Forwarding`] | where a site's packets go next |
+//!
+//! A planner (Python) makes a plan, and every runner reads it. What a site does is derived here, once for all of them.
+
+#![forbid(unsafe_code)]
+
+mod contributors;
+mod document;
+pub mod fabric;
+mod forwarding;
+mod substitutes;
+mod validate;
+pub mod ways;
+
+pub use contributors::Contributors;
+pub use document::*;
+pub use fabric::Fabric;
+pub use forwarding::{Forwarding, Neighbour, UpKey};
+pub use substitutes::{Refuge, Seat, Substitute};
