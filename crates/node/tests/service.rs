@@ -17,7 +17,7 @@ use wiresum_node::engine::{Engine, JoinError, Options};
 use wiresum_node::tensor::tensor;
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::{Lanes, Policy};
-use wiresum_protocol::random_traffic::RandomTraffic;
+use wiresum_testkit::traffic::aggregator::RandomTraffic;
 use wiresum_wire::NodeId;
 
 /// More than a busy machine takes to start a daemon or to sum a few values.

@@ -11,17 +11,28 @@ use crate::Plan;
 
 /// The header fields that a sender chooses.
 #[derive(Clone, Debug)]
-pub(crate) struct Draft {
+pub struct Draft {
+    /// What the packet is.
     pub kind: Kind,
+    /// The job that it belongs to.
     pub job: JobId,
+    /// The node that it is for, or the one that answers.
     pub node: NodeId,
+    /// Key of the job in its incarnation.
     pub key: JobKey,
+    /// Its round.
     pub round: u32,
+    /// Its position in the stream.
     pub fragment: u32,
+    /// Its stream.
     pub sub_model: SubModelId,
+    /// The child's index at the node.
     pub contributor: u8,
+    /// Children whose contributions make a sum at the node.
     pub expected: u8,
+    /// The fragment's exponent.
     pub exponent: i8,
+    /// Lanes, and what else is set.
     pub flags: Flags,
 }
 
@@ -90,7 +101,7 @@ impl Draft {
 }
 
 /// Payload of a hello.
-pub(crate) fn hello_payload(plan: &Plan, incarnation: u64) -> [u8; 4 * hello::WORDS] {
+pub fn hello_payload(plan: &Plan, incarnation: u64) -> [u8; 4 * hello::WORDS] {
     let mut payload = [0; 4 * hello::WORDS];
     set_double_word(&mut payload, hello::SECRET_WORD, plan.secret());
     set_double_word(&mut payload, hello::INCARNATION_WORD, incarnation);

@@ -5,13 +5,10 @@
 
 pub mod aggregator;
 pub mod buffer;
-#[cfg(test)]
-mod cluster;
-mod compose;
+pub mod compose;
 pub mod control;
 pub mod policy;
 pub mod quota;
-pub mod random_traffic;
 pub mod rates;
 pub mod recovery;
 pub mod transmitter;

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use wiresum_protocol::random_traffic::{RandomTraffic, Step};
 use wiresum_protocol::{Aggregator, Plan, Recipients, Verdict};
+use wiresum_testkit::traffic::aggregator::{RandomTraffic, Step};
 use wiresum_wire::{MAX_PACKET, NodeId};
 
 /// Steps of a trace after the joining; some tens of kilobytes.

@@ -10,7 +10,6 @@
 //! | [`Forwarding`] | where packets go next, by a plan's [`Ways`] |
 //! | [`live`] | nodes and workers of a plan's fabric, datagrams in and out |
 //! | [`wire`] | packets as datagrams |
-//! | [`random_traffic`] | packets that meet every row of every table, for differential tests |
 //!
 //! Everything is sans-IO: packets, the time and commands go in; packets, the next deadline and counts come out. Packets are
 //! generic over their [`Payload`]: exact lanes where sums matter, nothing where a simulation counts packets only.
@@ -52,7 +51,6 @@ pub mod live;
 mod packet;
 mod payload;
 pub mod policy;
-pub mod random_traffic;
 pub mod rmt;
 mod server;
 mod switch;

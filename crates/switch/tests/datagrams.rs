@@ -2,8 +2,8 @@
 
 use wiresum_protocol::rng::Rng;
 use wiresum_switch::policy::PolicyName;
-use wiresum_switch::random_traffic::RandomTraffic;
 use wiresum_switch::wire;
+use wiresum_testkit::traffic::switch::RandomTraffic;
 use wiresum_wire::{Flags, HEADER_LEN, Header, JobKey, ParseError, SwitchHeader, seal_switched};
 use zerocopy::{FromBytes, IntoBytes};
 

@@ -2,8 +2,8 @@
 //! rule of the pipeline.
 
 use wiresum_switch::policy::PolicyName;
-use wiresum_switch::random_traffic::RandomTraffic;
 use wiresum_switch::{Contributors, Egress, Packet, Values, Verdict};
+use wiresum_testkit::traffic::switch::RandomTraffic;
 use wiresum_wire::{Flags, Kind};
 
 /// Random packets for each policy and role.

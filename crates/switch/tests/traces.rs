@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use wiresum_switch::policy::PolicyName;
-use wiresum_switch::random_traffic::RandomTraffic;
 use wiresum_switch::rmt::Profile;
 use wiresum_switch::{Contributors, Egress, Place, Switch, Values, Verdict, wire};
+use wiresum_testkit::traffic::switch::RandomTraffic;
 use wiresum_wire::{JobId, JobKey, NodeId, SubModelId};
 
 /// Steps of a trace; some tens of kilobytes.

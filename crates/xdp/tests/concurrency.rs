@@ -11,7 +11,7 @@ use std::thread;
 
 use support::{Pair, XDP_DROP, XDP_REDIRECT, bpf_is_here, joining, setting};
 use wiresum_protocol::Plan;
-use wiresum_protocol::random_traffic::{FIRST_WORKER_PORT, INCARNATION, RandomTraffic};
+use wiresum_testkit::traffic::aggregator::{FIRST_WORKER_PORT, INCARNATION, RandomTraffic};
 use wiresum_wire::{Flags, Header, Kind, LaneType, MAGIC, NodeId, Packet, VERSION, seal};
 use wiresum_xdp::Options;
 use wiresum_xdp::frames::udp_frame;

@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 
 use serde_json::Value;
 use support::{Pair, bpf_is_here, bytes, joining, list, replay_traces, setting};
-use wiresum_protocol::random_traffic::RandomTraffic;
 use wiresum_protocol::{Plan, Verdict};
+use wiresum_testkit::traffic::aggregator::RandomTraffic;
 use wiresum_wire::{FragmentId, NodeId, Packet};
 use wiresum_xdp::Options;
 

@@ -6,8 +6,8 @@ mod support;
 use std::net::SocketAddr;
 
 use support::{XDP_DROP, XDP_PASS, bpf_is_here};
-use wiresum_protocol::random_traffic::{INCARNATION, RandomTraffic};
 use wiresum_protocol::{Plan, Verdict};
+use wiresum_testkit::traffic::aggregator::{INCARNATION, RandomTraffic};
 use wiresum_wire::{JobId, NodeId};
 use wiresum_xdp::frames::udp_frame;
 use wiresum_xdp::{Options, XdpAggregator, XdpError};

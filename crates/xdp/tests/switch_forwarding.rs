@@ -13,11 +13,11 @@ use support::namespaces::{Namespace, namespaces_work};
 use support::switches::{Wild, addresses, key_of, load, load_at};
 use support::{XDP_DROP, XDP_PASS, XDP_REDIRECT, bpf_is_here, check_frame, setting};
 use wiresum_switch::policy::PolicyName;
-use wiresum_switch::random_traffic::RandomTraffic;
 use wiresum_switch::{
     ANY_NODE, Contributors, Egress, Forwarding, Hop, Leg, Neighbour, Packet, Site, Switch, Values,
     Verdict, Way, Ways, wire,
 };
+use wiresum_testkit::traffic::switch::RandomTraffic;
 use wiresum_wire::{
     Flags, FragmentId, Header, JobId, JobKey, Kind, LaneType, MAGIC, NodeId, Round, SubModelId,
     VERSION, seal,

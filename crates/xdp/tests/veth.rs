@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use support::namespaces::{Namespace, namespaces_work};
 use support::{bpf_is_here, setting};
-use wiresum_protocol::random_traffic::{RandomTraffic, Step};
 use wiresum_protocol::{Aggregator, Plan, Recipients};
+use wiresum_testkit::traffic::aggregator::{RandomTraffic, Step};
 use wiresum_wire::{MAX_PACKET, NodeId};
 use wiresum_xdp::{Options, XdpAggregator, attach_pass_program};
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::{Role, SubModel};
-use wiresum_protocol::random_traffic::{INCARNATION, RandomTraffic};
+use wiresum_testkit::traffic::aggregator::{INCARNATION, RandomTraffic};
 use wiresum_wire::{
     Flags, HEADER_LEN, Header, Kind, LaneType, MAGIC, NodeId, VERSION, header_sum, seal,
 };

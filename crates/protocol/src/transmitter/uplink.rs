@@ -83,7 +83,6 @@ impl Uplink {
     }
 
     /// The stream begins with another position than 0.
-    #[cfg(test)]
     pub fn start_at(&mut self, first: FragmentId) {
         self.first = first;
         self.reset();

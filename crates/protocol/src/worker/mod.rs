@@ -128,7 +128,11 @@ impl Worker {
     }
 
     /// As [`Self::new`]; the streams' first position is `first`, which all workers must agree on.
-    pub(crate) fn starting_at(plan: &Plan, rank: u32, incarnation: u64, first: FragmentId) -> Self {
+    ///
+    /// # Panics
+    /// If `rank` is not in the plan.
+    #[must_use]
+    pub fn starting_at(plan: &Plan, rank: u32, incarnation: u64, first: FragmentId) -> Self {
         assert!((rank as usize) < plan.workers.len(), "rank {rank} is not in the plan");
         let of_role = |role| plan.sub_models.iter().filter(move |s| s.role == role);
         let ordered: Vec<&SubModel> =
@@ -244,15 +248,18 @@ impl Worker {
     }
 
     /// Whether the result of a position has not come yet.
-    #[cfg(test)]
-    pub(crate) fn needs(&self, sub_model: wiresum_wire::SubModelId, position: FragmentId) -> bool {
+    ///
+    /// # Panics
+    /// If `sub_model` is not in the plan.
+    #[must_use]
+    pub fn needs(&self, sub_model: wiresum_wire::SubModelId, position: FragmentId) -> bool {
         let stream = self.streams.iter().find(|s| s.sub_model == sub_model).expect("in the plan");
         position.since(stream.recovery.next()) >= 0 || stream.recovery.is_pending(position)
     }
 
     /// Positions sent in each stream.
-    #[cfg(test)]
-    pub(crate) fn streams_sent(&self) -> Vec<u32> {
+    #[must_use]
+    pub fn streams_sent(&self) -> Vec<u32> {
         self.streams.iter().map(|stream| stream.recovery.next().0).collect()
     }
 

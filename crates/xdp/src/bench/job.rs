@@ -9,8 +9,8 @@ use std::panic::resume_unwind;
 use std::thread;
 use std::time::Instant;
 
-use wiresum_protocol::random_traffic::{FIRST_WORKER_PORT, INCARNATION, RandomTraffic};
 use wiresum_protocol::{Aggregator, Plan, Verdict};
+use wiresum_testkit::traffic::aggregator::{FIRST_WORKER_PORT, INCARNATION, RandomTraffic};
 use wiresum_wire::{
     BLOCK_LEN, Flags, HEADER_LEN, Header, Kind, LaneType, MAGIC, MAX_PACKET, MIN_VALUES, NodeId,
     SubModelId, VERSION, header_sum, seal,

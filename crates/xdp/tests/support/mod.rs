@@ -11,9 +11,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use serde_json::Value;
-use wiresum_protocol::random_traffic::RandomTraffic;
 use wiresum_protocol::transmitter::{DataPlane, Survey};
 use wiresum_protocol::{Aggregator, Outcome, Plan, Quota, Recipients, Verdict};
+use wiresum_testkit::traffic::aggregator::RandomTraffic;
 use wiresum_wire::{FragmentId, MAX_PACKET, NodeId};
 use wiresum_xdp::frames::{LOCAL_MAC, PEER_MAC, udp_frame};
 use wiresum_xdp::{Options, XdpAggregator};

@@ -4,9 +4,9 @@ use std::net::{SocketAddr, SocketAddrV4};
 
 use wiresum_protocol::rng::Rng;
 use wiresum_switch::policy::PolicyName;
-use wiresum_switch::random_traffic::RandomTraffic;
 use wiresum_switch::rmt::Profile;
 use wiresum_switch::{Egress, Packet, Place, Switch, Values, wire};
+use wiresum_testkit::traffic::switch::RandomTraffic;
 use wiresum_wire::{
     Flags, HEADER_LEN, Header, JobId, JobKey, NodeId, ParseError, SwitchHeader, seal_switched,
 };

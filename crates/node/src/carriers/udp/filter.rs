@@ -172,8 +172,8 @@ mod tests {
     use std::net::UdpSocket;
     use std::time::{Duration, Instant};
 
-    use wiresum_protocol::random_traffic::{INCARNATION, RandomTraffic};
     use wiresum_protocol::{Plan, Verdict};
+    use wiresum_testkit::traffic::aggregator::{INCARNATION, RandomTraffic};
     use wiresum_wire::NodeId;
 
     use super::*;

@@ -1,17 +1,7 @@
 //! Nodes that die, or seem to, in the middle of rounds: their children go to the grandparent and come back, and every sum is exact.
 
 use super::*;
-use crate::worker::Departure;
-
-/// Two servers with two workers each, and one worker at the root.
-pub(super) fn two_servers() -> Tree {
-    use Child::{Node, Worker};
-    Tree(vec![
-        (0, None, vec![Node(1), Worker(4), Node(2)]),
-        (1, Some(0), vec![Worker(0), Worker(1)]),
-        (2, Some(0), vec![Worker(2), Worker(3)]),
-    ])
-}
+use wiresum_protocol::worker::Departure;
 
 /// Node 1 has a worker and node 3 below, and that two more workers.
 fn deep() -> Tree {
@@ -27,61 +17,6 @@ fn chain() -> Tree {
         (2, Some(1), vec![Node(3), Worker(2), Worker(3)]),
         (3, Some(2), vec![Worker(4), Worker(5)]),
     ])
-}
-
-impl Cluster {
-    fn joined(tree: &Tree, stream: Values, conditions: Conditions, seed: u64) -> Self {
-        let mut cluster = Self::new(plan(tree, &[stream]), conditions, seed);
-        cluster.join_all();
-        while !cluster.hosts.iter().all(|host| host.has_joined) {
-            assert!(cluster.step());
-        }
-        cluster
-    }
-
-    pub(super) fn kill(&mut self, node: u16) {
-        self.nodes[usize::from(node)].is_dead = true;
-    }
-
-    /// A process that knows nothing takes the node's place.
-    pub(super) fn revive(&mut self, node: u16) {
-        let aggregator = Aggregator::new(&self.plan, NodeId(node));
-        let transmitter = transmitter(&self.plan, NodeId(node), self.first);
-        let epoch = Epoch::at(Duration::from_micros(self.now().0));
-        let planned = self.plan.node(NodeId(node)).expect("a node of the plan");
-        let negotiator = negotiator(&self.plan, planned, epoch);
-        let node = &mut self.nodes[usize::from(node)];
-        (node.aggregator, node.transmitter, node.is_dead) = (aggregator, transmitter, false);
-        node.negotiator = negotiator;
-    }
-
-    /// A worker leaves a node that lives.
-    pub(super) fn take_for_dead(&mut self, rank: usize, node: u16) {
-        let (address, now) = (self.nodes[usize::from(node)].address, self.now());
-        self.hosts[rank].worker.handle_unreachable(address, now);
-        self.drive(rank);
-    }
-
-    fn reasons(&self, rank: usize) -> Vec<Option<Departure>> {
-        self.hosts[rank].switches.iter().map(|switch| switch.reason).collect()
-    }
-
-    /// Rounds of the same sizes, one after the other, until all workers are at home, or too many.
-    pub(super) fn run_until_home(&mut self, ranks: &[usize]) -> usize {
-        for round in 0..200 {
-            let is_home = |rank: &usize| self.reasons(*rank).last() == Some(&None);
-            if ranks.iter().all(is_home) {
-                return round;
-            }
-            self.submit_all(&[640]);
-            self.run();
-            self.run_until(self.now().plus(Duration::from_millis(30)));
-        }
-        panic!(
-            "they never came home: {:?}",
-            ranks.iter().map(|r| self.reasons(*r)).collect::<Vec<_>>()
-        );
-    }
 }
 
 /// Kills a node after so many events of a small job.
@@ -103,7 +38,8 @@ fn kill_after(steps: u64, tree: &Tree, stream: Values, node: u16) -> bool {
 #[test]
 fn a_server_may_die_at_any_point_of_a_job() {
     for stream in [|| POOL, || CACHE] {
-        let points = (0..).take_while(|steps| kill_after(*steps, &two_servers(), stream(), 1));
+        let points =
+            (0..).take_while(|steps| kill_after(*steps, &Tree::two_servers(), stream(), 1));
         assert!(points.count() > 300, "a job of some hundred packets");
     }
 }
@@ -217,7 +153,7 @@ fn servers_may_die_and_come_back_at_random() {
 #[test]
 fn two_servers_may_die() {
     for stream in [POOL, CACHE] {
-        let mut cluster = Cluster::joined(&two_servers(), stream, Conditions::lossy(0.02), 5);
+        let mut cluster = Cluster::joined(&Tree::two_servers(), stream, Conditions::lossy(0.02), 5);
         cluster.submit_all(&[40_000, 40_000]);
         cluster.run_until(cluster.now().plus(Duration::from_micros(700)));
         cluster.kill(2);
@@ -234,7 +170,7 @@ fn two_servers_may_die() {
 
 #[test]
 fn the_pause_is_the_bound_of_silence_and_little_more() {
-    let mut cluster = Cluster::joined(&two_servers(), POOL, Conditions::PERFECT, 5);
+    let mut cluster = Cluster::joined(&Tree::two_servers(), POOL, Conditions::PERFECT, 5);
     cluster.submit_all(&[100_000]);
     cluster.run_until(cluster.now().plus(Duration::from_millis(1)));
     cluster.kill(1);
@@ -250,7 +186,7 @@ fn the_pause_is_the_bound_of_silence_and_little_more() {
 
 #[test]
 fn a_switch_over_is_told_in_words() {
-    let cluster = Cluster::new(plan(&two_servers(), &[POOL]), Conditions::PERFECT, 1);
+    let cluster = Cluster::new(plan(&Tree::two_servers(), &[POOL]), Conditions::PERFECT, 1);
     let (from, to, reason) = (NodeId(1), NodeId(0), Some(Departure::Silent));
     let pause = Duration::from_millis(280);
     let switch = SwitchOver { from, to, reason, round: Round(7), pause };
@@ -265,7 +201,7 @@ fn a_switch_over_is_told_in_words() {
 
 #[test]
 fn a_host_that_says_that_nothing_listens_ends_the_wait() {
-    let mut cluster = Cluster::joined(&two_servers(), POOL, Conditions::PERFECT, 5);
+    let mut cluster = Cluster::joined(&Tree::two_servers(), POOL, Conditions::PERFECT, 5);
     cluster.submit_all(&[100_000]);
     cluster.run_until(cluster.now().plus(Duration::from_millis(1)));
     cluster.kill(1);
@@ -281,7 +217,7 @@ fn a_host_that_says_that_nothing_listens_ends_the_wait() {
 #[test]
 fn children_come_home_when_the_server_is_back_and_leave_again_when_it_dies_again() {
     for stream in [POOL, CACHE] {
-        let mut cluster = Cluster::joined(&two_servers(), stream, Conditions::lossy(0.01), 9);
+        let mut cluster = Cluster::joined(&Tree::two_servers(), stream, Conditions::lossy(0.01), 9);
         for kill in 1..4 {
             cluster.submit_all(&[40_000]);
             cluster.run_until(cluster.now().plus(Duration::from_micros(900)));
@@ -308,7 +244,7 @@ fn children_come_home_when_the_server_is_back_and_leave_again_when_it_dies_again
 #[test]
 fn a_server_that_one_child_takes_for_dead_sends_the_other_after_it() {
     for stream in [POOL, CACHE] {
-        let mut cluster = Cluster::joined(&two_servers(), stream, Conditions::lossy(0.05), 3);
+        let mut cluster = Cluster::joined(&Tree::two_servers(), stream, Conditions::lossy(0.05), 3);
         cluster.submit_all(&[40_000, 40_000]);
         cluster.run_until(cluster.now().plus(Duration::from_micros(600)));
         cluster.take_for_dead(0, 1);
@@ -322,7 +258,7 @@ fn a_server_that_one_child_takes_for_dead_sends_the_other_after_it() {
 
 #[test]
 fn children_that_leave_the_job_while_they_are_away_end_the_incarnation() {
-    let mut cluster = Cluster::joined(&two_servers(), POOL, Conditions::PERFECT, 5);
+    let mut cluster = Cluster::joined(&Tree::two_servers(), POOL, Conditions::PERFECT, 5);
     cluster.submit_all(&[10_000]);
     cluster.run_until(cluster.now().plus(Duration::from_micros(300)));
     cluster.kill(1);

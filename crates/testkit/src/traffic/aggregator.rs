@@ -6,15 +6,14 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use wiresum_netem::Rng;
+use wiresum_protocol::compose::{Draft, hello_payload};
+use wiresum_protocol::plan::{Child, SubModel};
+use wiresum_protocol::{Aggregator, Outcome, Plan, Recipients};
 use wiresum_wire::control::{ready, set_word, status};
 use wiresum_wire::{
     Flags, HEADER_LEN, JobId, JobKey, Kind, LaneType, MAX_PACKET, NodeId, SubModelId,
 };
-
-use crate::compose::{Draft, hello_payload};
-use crate::plan::{Child, SubModel};
-use crate::rng::Rng;
-use crate::{Aggregator, Outcome, Plan, Recipients};
 
 /// The incarnation of the job in all random traffic.
 pub const INCARNATION: u64 = 1_700_000_000_000_000;
@@ -302,10 +301,11 @@ impl Iterator for RandomTraffic {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Verdict;
+    use wiresum_protocol::Verdict;
 
     fn tree() -> Plan {
-        Plan::from_json(include_str!("../tests/plans/tree.json")).expect("a valid plan")
+        Plan::from_json(include_str!("../../../protocol/tests/plans/tree.json"))
+            .expect("a valid plan")
     }
 
     fn verdicts(node: u16) -> Vec<Verdict> {

@@ -2,7 +2,7 @@
 
 use super::random::{random_conditions, random_streams, random_tree, run_schedules};
 use super::*;
-use crate::plan::{Count, Rounds};
+use wiresum_protocol::plan::{Count, Rounds};
 
 /// A plan whose rounds take this many children at each node named.
 fn partial(tree: &Tree, stream: Values, counts: &[(u16, u8)], most_missed: u16) -> Plan {
@@ -204,7 +204,7 @@ fn a_late_worker_goes_on_when_its_node_dies() {
 #[test]
 fn partial_sums_are_exact_in_random_schedules() {
     run_schedules(
-        "cluster::quorum::partial_sums_are_exact_in_random_schedules",
+        "quorum::partial_sums_are_exact_in_random_schedules",
         80_000,
         partial_sums_are_exact,
     );

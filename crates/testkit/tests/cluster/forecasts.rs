@@ -1,7 +1,7 @@
 //! Values that flow before the ranks have agreed on their exponents.
 
 use super::*;
-use crate::plan::Exponents;
+use wiresum_protocol::plan::Exponents;
 
 /// Fits the 256 slots of [`CACHE`], so that a worker may send it whole.
 const SIZE: usize = 9000;

@@ -8,7 +8,6 @@ use std::fmt::Write;
 
 use wiresum_wire::{HEADER_LEN, MAX_PACKET};
 
-use super::link::OVERHEAD_BYTES;
 use super::*;
 
 const SNAPSHOT: &str = include_str!("../../tests/snapshots/throughput.txt");
@@ -125,7 +124,7 @@ fn throughput_by_loss_and_window_is_as_it_was() {
     } else {
         assert_eq!(
             table, SNAPSHOT,
-            "WIRESUM_BLESS=1 cargo test -p wiresum-protocol throughput updates the table"
+            "WIRESUM_BLESS=1 cargo test -p wiresum-testkit --test cluster throughput updates the table"
         );
     }
 }

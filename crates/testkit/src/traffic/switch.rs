@@ -4,12 +4,11 @@
 //! A packet's values depend on stream, position and contributors alone, so whoever sees what leaves can tell whether the sum is right:
 //! [`RandomTraffic::sum`].
 
-use wiresum_protocol::rng::Rng;
+use wiresum_netem::Rng;
+use wiresum_switch::policy::PolicyName;
+use wiresum_switch::rmt::Profile;
+use wiresum_switch::{ANY_NODE, Contributors, Packet, Place, Switch, Values};
 use wiresum_wire::{Flags, FragmentId, JobId, Kind, NodeId, Round, SubModelId};
-
-use crate::policy::PolicyName;
-use crate::rmt::Profile;
-use crate::{ANY_NODE, Contributors, Packet, Place, Switch, Values};
 
 /// The switch's number.
 const NODE: NodeId = NodeId(1);

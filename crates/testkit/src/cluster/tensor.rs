@@ -5,15 +5,16 @@ use std::sync::{Arc, Mutex};
 
 use wiresum_wire::LaneType;
 
-use crate::buffer::NOT_FINITE;
-use crate::plan::Exponents;
-use crate::rng::Rng;
-use crate::{Buffer, Plan};
+use wiresum_netem::Rng;
+use wiresum_protocol::buffer::NOT_FINITE;
+use wiresum_protocol::plan::Exponents;
+use wiresum_protocol::{Buffer, Plan};
 
 /// What a worker passes to a collective; clones share the values.
 #[derive(Clone)]
-pub(super) struct Tensor {
+pub struct Tensor {
     inner: Arc<Mutex<Inner>>,
+    /// What the operation is, for the check that all ranks pass the same.
     pub signature: i32,
 }
 
@@ -73,6 +74,7 @@ impl Tensor {
         self
     }
 
+    /// Of another operation.
     pub fn with_signature(mut self, signature: i32) -> Self {
         self.signature = signature;
         self
@@ -112,7 +114,7 @@ impl Tensor {
 }
 
 /// A [`Buffer`] over a tensor.
-pub(super) struct IntegerBuffer {
+pub struct IntegerBuffer {
     tensor: Tensor,
     lanes: LaneType,
     rank_count: usize,
@@ -121,6 +123,7 @@ pub(super) struct IntegerBuffer {
 }
 
 impl IntegerBuffer {
+    /// Over a tensor of this plan.
     pub fn new(plan: &Plan, tensor: Tensor) -> Self {
         let is_free = plan.job.exponents == Exponents::Expected || plan.job.rounds.is_some();
         Self { tensor, lanes: plan.job.lanes.into(), rank_count: plan.workers.len(), is_free }

@@ -1,66 +1,71 @@
 //! Whole jobs under virtual time: real workers and aggregators, an emulated network, and the checks that must always hold.
 
-mod buffer;
-mod failures;
-mod forecasts;
-mod joining;
-mod large;
 mod link;
-mod quorum;
-mod random;
-mod rates;
-mod removal;
-mod sums;
-mod throughput;
+mod plans;
+mod tensor;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use wiresum_netem::{Rng, Time};
 use wiresum_wire::{FragmentId, MAX_PACKET, NodeId, Packet, Round, SubModelId};
 
-use crate::plan::{Child, SubModel};
-use crate::rates::{Bounds, Epoch, Negotiator, Results};
-use crate::rng::Rng;
-use crate::worker::SwitchOver;
-use crate::{
-    Aggregator, ControlHalf, Event, Failure, Outcome, Participation, Plan, Recipients, Time,
-    Transmitter, Verdict, Worker,
+use link::Link;
+use wiresum_protocol::plan::SubModel;
+use wiresum_protocol::rates::{Bounds, Epoch, Negotiator, Results};
+use wiresum_protocol::worker::{Departure, SwitchOver};
+use wiresum_protocol::{
+    Aggregator, ControlHalf, Event, Failure, Outcome, Participation, Plan, Recipients, Transmitter,
+    Verdict, Worker,
 };
-use buffer::{IntegerBuffer, Tensor};
-use link::{Conditions, Link};
+
+pub use link::{Conditions, OVERHEAD_BYTES};
+pub use plans::{CACHE, POOL, Tree, Values, plan, plan_with};
+pub use tensor::{IntegerBuffer, Tensor};
 
 /// First incarnation of a cluster.
-const INCARNATION: u64 = 1;
+pub const INCARNATION: u64 = 1;
 /// A round's time unless a test says otherwise: beyond what any recovery takes.
 const PATIENCE: Duration = Duration::from_secs(600);
 /// Datagrams after which a cluster counts as live-locked.
 const MAX_EVENTS: u64 = 3_000_000;
 
 /// What a test does with one worker.
-struct Host {
-    address: SocketAddr,
-    worker: Worker,
+pub struct Host {
+    /// Where it sends from.
+    pub address: SocketAddr,
+    /// What runs there.
+    pub worker: Worker,
     /// Taken from the network; nothing reaches it or leaves it.
-    is_dead: bool,
-    has_joined: bool,
+    pub is_dead: bool,
+    /// It is welcome everywhere.
+    pub has_joined: bool,
     /// Tensors that it has passed, by round.
-    tensors: Vec<Tensor>,
+    pub tensors: Vec<Tensor>,
     /// Outcomes, in order, and when they came.
-    finished: Vec<(Round, Result<(), Failure>, Time)>,
+    pub finished: Vec<(Round, Result<(), Failure>, Time)>,
     /// Who took part, by outcome.
-    participations: Vec<Participation>,
-    switches: Vec<SwitchOver>,
+    pub participations: Vec<Participation>,
+    /// Moves from parent to parent, in order.
+    pub switches: Vec<SwitchOver>,
 }
 
-struct Node {
-    id: NodeId,
-    address: SocketAddr,
-    aggregator: Aggregator,
-    transmitter: Transmitter,
-    negotiator: Negotiator,
-    is_dead: bool,
+/// What a test does with one node.
+pub struct Node {
+    /// Its number in the plan.
+    pub id: NodeId,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Sums.
+    pub aggregator: Aggregator,
+    /// Carries sums upwards.
+    pub transmitter: Transmitter,
+    /// Shares out rates.
+    pub negotiator: Negotiator,
+    /// Taken from the network.
+    pub is_dead: bool,
 }
 
 /// Whose time has come.
@@ -78,25 +83,33 @@ fn transmitter(plan: &Plan, node: NodeId, first: FragmentId) -> Transmitter {
 
 /// A datagram on its way.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Flying {
+pub struct Flying {
     at_ns: u64,
     /// Breaks ties, so that order depends on nothing else.
     ordinal: u64,
-    source: SocketAddr,
-    destination: SocketAddr,
-    bytes: Vec<u8>,
+    /// Who sent it.
+    pub source: SocketAddr,
+    /// Who gets it.
+    pub destination: SocketAddr,
+    /// What was sent.
+    pub bytes: Vec<u8>,
 }
 
 /// A job, its nodes and the network between them.
-struct Cluster {
-    plan: Plan,
-    hosts: Vec<Host>,
-    nodes: Vec<Node>,
-    conditions: Conditions,
+pub struct Cluster {
+    /// The job.
+    pub plan: Plan,
+    /// Workers, by rank.
+    pub hosts: Vec<Host>,
+    /// Nodes, in the plan's order.
+    pub nodes: Vec<Node>,
+    /// What the network does.
+    pub conditions: Conditions,
     /// Of the links between nodes, where they differ.
-    inner_conditions: Option<Conditions>,
+    pub inner_conditions: Option<Conditions>,
     links: BTreeMap<(SocketAddr, SocketAddr), Link>,
-    flying: BinaryHeap<Reverse<Flying>>,
+    /// Datagrams on their way.
+    pub flying: BinaryHeap<Reverse<Flying>>,
     rng: Rng,
     now_ns: u64,
     sent: u64,
@@ -106,13 +119,15 @@ struct Cluster {
 }
 
 impl Cluster {
-    fn new(plan: Plan, conditions: Conditions, seed: u64) -> Self {
+    /// A cluster whose workers are started and have not joined. Equal seeds give equal runs.
+    pub fn new(plan: Plan, conditions: Conditions, seed: u64) -> Self {
         Self::starting_at(plan, conditions, seed, FragmentId(0))
     }
 
-    fn starting_at(plan: Plan, conditions: Conditions, seed: u64, first: FragmentId) -> Self {
+    /// As [`Self::new`]; the streams' first position is `first`.
+    pub fn starting_at(plan: Plan, conditions: Conditions, seed: u64, first: FragmentId) -> Self {
         plan.validate().expect("a valid plan");
-        let node = |n: &crate::plan::Node| Node {
+        let node = |n: &wiresum_protocol::plan::Node| Node {
             id: NodeId(n.id),
             address: n.address,
             aggregator: Aggregator::new(&plan, NodeId(n.id)),
@@ -156,30 +171,36 @@ impl Cluster {
         self.hosts = (0..self.plan.workers.len() as u32).map(host).collect();
     }
 
-    fn restart(&mut self) {
+    /// Starts every worker anew, in the next incarnation.
+    pub fn restart(&mut self) {
         self.incarnation += 1;
         self.start_workers();
     }
 
-    fn now(&self) -> Time {
+    /// The time.
+    pub fn now(&self) -> Time {
         Time(self.now_ns / 1000)
     }
 
-    fn join(&mut self, rank: usize) {
+    /// Has a worker join.
+    pub fn join(&mut self, rank: usize) {
         let now = self.now();
         self.hosts[rank].worker.join(now.plus(PATIENCE), now);
         self.drive(rank);
     }
 
-    fn join_all(&mut self) {
+    /// Has every worker join.
+    pub fn join_all(&mut self) {
         (0..self.hosts.len()).for_each(|rank| self.join(rank));
     }
 
-    fn submit(&mut self, rank: usize, tensor: Tensor) {
+    /// Passes a worker's next tensor, with all the time in the world.
+    pub fn submit(&mut self, rank: usize, tensor: Tensor) {
         self.submit_within(rank, tensor, PATIENCE);
     }
 
-    fn submit_within(&mut self, rank: usize, tensor: Tensor, patience: Duration) {
+    /// Passes a worker's next tensor; its round fails after `patience`.
+    pub fn submit_within(&mut self, rank: usize, tensor: Tensor, patience: Duration) {
         let now = self.now();
         let host = &mut self.hosts[rank];
         host.tensors.push(tensor.clone());
@@ -189,7 +210,7 @@ impl Cluster {
     }
 
     /// Passes the same sizes on every rank, all at once, each with values of its own.
-    fn submit_all(&mut self, sizes: &[usize]) {
+    pub fn submit_all(&mut self, sizes: &[usize]) {
         for rank in 0..self.hosts.len() {
             for size in sizes {
                 let round = self.hosts[rank].tensors.len();
@@ -200,21 +221,22 @@ impl Cluster {
     }
 
     /// Runs until every living worker has an outcome for every tensor it passed.
-    fn run(&mut self) {
+    pub fn run(&mut self) {
         while !self.is_finished() {
             assert!(self.step(), "nothing is under way, yet {}", self.describe());
         }
     }
 
     /// Runs until this time.
-    fn run_until(&mut self, until: Time) {
+    pub fn run_until(&mut self, until: Time) {
         while self.next_event_ns().is_some_and(|at| at <= until.0 * 1000) {
             self.step();
         }
         self.now_ns = self.now_ns.max(until.0 * 1000);
     }
 
-    fn is_finished(&self) -> bool {
+    /// Whether every living worker has an outcome for every tensor it passed.
+    pub fn is_finished(&self) -> bool {
         let is_done = |host: &Host| host.finished.len() == host.tensors.len() && host.has_joined;
         self.hosts.iter().all(|host| host.is_dead || is_done(host))
     }
@@ -244,7 +266,7 @@ impl Cluster {
     }
 
     /// One datagram or one timeout. False if nothing is under way.
-    fn step(&mut self) -> bool {
+    pub fn step(&mut self) -> bool {
         self.events += 1;
         assert!(self.events < MAX_EVENTS, "live-lock: {}", self.describe());
         let flying = self.flying.peek().map(|Reverse(next)| next.at_ns);
@@ -390,7 +412,7 @@ impl Cluster {
     }
 
     /// Takes everything out of a worker that it has to give.
-    fn drive(&mut self, rank: usize) {
+    pub fn drive(&mut self, rank: usize) {
         let mut buffer = [0; MAX_PACKET];
         let now = self.now();
         while let Some(transmit) = self.hosts[rank].worker.poll_transmit(now, &mut buffer) {
@@ -411,7 +433,7 @@ impl Cluster {
     }
 
     /// Gives a datagram to the network, which does to it what the conditions say.
-    fn send(&mut self, source: SocketAddr, destination: SocketAddr, bytes: &[u8]) {
+    pub fn send(&mut self, source: SocketAddr, destination: SocketAddr, bytes: &[u8]) {
         let link = self.links.entry((source, destination)).or_default();
         let is_node = |address| self.nodes.iter().any(|node| node.address == address);
         let inner = self.inner_conditions.filter(|_| is_node(source) && is_node(destination));
@@ -424,8 +446,64 @@ impl Cluster {
         }
     }
 
+    /// A cluster all of whose workers have joined.
+    pub fn joined(tree: &Tree, stream: Values, conditions: Conditions, seed: u64) -> Self {
+        let mut cluster = Self::new(plan(tree, &[stream]), conditions, seed);
+        cluster.join_all();
+        while !cluster.hosts.iter().all(|host| host.has_joined) {
+            assert!(cluster.step());
+        }
+        cluster
+    }
+
+    /// Takes a node from the network.
+    pub fn kill(&mut self, node: u16) {
+        self.nodes[usize::from(node)].is_dead = true;
+    }
+
+    /// A process that knows nothing takes the node's place.
+    pub fn revive(&mut self, node: u16) {
+        let aggregator = Aggregator::new(&self.plan, NodeId(node));
+        let transmitter = transmitter(&self.plan, NodeId(node), self.first);
+        let epoch = Epoch::at(Duration::from_micros(self.now().0));
+        let planned = self.plan.node(NodeId(node)).expect("a node of the plan");
+        let negotiator = negotiator(&self.plan, planned, epoch);
+        let node = &mut self.nodes[usize::from(node)];
+        (node.aggregator, node.transmitter, node.is_dead) = (aggregator, transmitter, false);
+        node.negotiator = negotiator;
+    }
+
+    /// A worker leaves a node that lives.
+    pub fn take_for_dead(&mut self, rank: usize, node: u16) {
+        let (address, now) = (self.nodes[usize::from(node)].address, self.now());
+        self.hosts[rank].worker.handle_unreachable(address, now);
+        self.drive(rank);
+    }
+
+    /// Why a worker left its parents, in order; `None` where it came home.
+    pub fn reasons(&self, rank: usize) -> Vec<Option<Departure>> {
+        self.hosts[rank].switches.iter().map(|switch| switch.reason).collect()
+    }
+
+    /// Rounds of the same sizes, one after the other, until all workers are at home, or too many.
+    pub fn run_until_home(&mut self, ranks: &[usize]) -> usize {
+        for round in 0..200 {
+            let is_home = |rank: &usize| self.reasons(*rank).last() == Some(&None);
+            if ranks.iter().all(is_home) {
+                return round;
+            }
+            self.submit_all(&[640]);
+            self.run();
+            self.run_until(self.now().plus(Duration::from_millis(30)));
+        }
+        panic!(
+            "they never came home: {:?}",
+            ranks.iter().map(|r| self.reasons(*r)).collect::<Vec<_>>()
+        );
+    }
+
     /// Every worker got every sum, to the bit.
-    fn assert_sums(&self) {
+    pub fn assert_sums(&self) {
         for (rank, host) in self.hosts.iter().enumerate().filter(|(_, host)| !host.is_dead) {
             for (index, (round, outcome, _)) in host.finished.iter().enumerate() {
                 assert_eq!(outcome, &Ok(()), "worker {rank}, round {round}");
@@ -436,25 +514,27 @@ impl Cluster {
         }
     }
 
-    fn expected_sum(&self, round: usize) -> Vec<i32> {
+    /// What a round sums to.
+    pub fn expected_sum(&self, round: usize) -> Vec<i32> {
         let tensors: Vec<&Tensor> = self.hosts.iter().map(|host| &host.tensors[round]).collect();
         Tensor::sum(&self.plan, &tensors)
     }
 
     /// Contributions with this verdict at all nodes.
-    fn count(&self, verdict: Verdict) -> u64 {
+    pub fn count(&self, verdict: Verdict) -> u64 {
         let counters = self.nodes.iter().flat_map(|node| node.aggregator.counters());
         counters.filter(|(v, _)| *v == verdict).map(|(_, count)| count).sum()
     }
 
-    fn worker_count(&self, rank: usize, name: &str) -> u64 {
+    /// One of a worker's counters.
+    pub fn worker_count(&self, rank: usize, name: &str) -> u64 {
         let counters = self.hosts[rank].worker.counters();
         counters.into_iter().find(|(n, _)| *n == name).expect("a counter").1
     }
 }
 
 /// Shares what the plan says of a node's links.
-fn negotiator(plan: &Plan, node: &crate::plan::Node, epoch: Epoch) -> Negotiator {
+fn negotiator(plan: &Plan, node: &wiresum_protocol::plan::Node, epoch: Epoch) -> Negotiator {
     let bounds = Bounds {
         ingress_bps: node.ingress_bps,
         egress_bps: node.egress_bps,
@@ -463,66 +543,4 @@ fn negotiator(plan: &Plan, node: &crate::plan::Node, epoch: Epoch) -> Negotiator
     let mut negotiator = Negotiator::new(NodeId(node.id), bounds).begun_at(epoch);
     negotiator.handle_job(plan);
     negotiator
-}
-
-/// A tree for plans: nodes with their children.
-struct Tree(Vec<(u16, Option<u16>, Vec<Child>)>);
-
-impl Tree {
-    fn star(workers: u32) -> Self {
-        Self(vec![(0, None, (0..workers).map(Child::Worker).collect())])
-    }
-
-    /// The root sums worker 0 and two nodes; below one of these is a third level.
-    fn three_levels() -> Self {
-        use Child::{Node, Worker};
-        Self(vec![
-            (0, None, vec![Worker(0), Node(1), Node(2)]),
-            (1, Some(0), vec![Worker(1), Node(3)]),
-            (2, Some(0), vec![Worker(2), Worker(3)]),
-            (3, Some(1), vec![Worker(4), Worker(5)]),
-        ])
-    }
-}
-
-/// One stream of values of a plan.
-struct Values {
-    share: f64,
-    policy: &'static str,
-    slots: u32,
-    window: u32,
-}
-
-const POOL: Values = Values { share: 1.0, policy: "pool", slots: 16, window: 8 };
-const CACHE: Values = Values { share: 1.0, policy: "cache", slots: 256, window: 32 };
-
-/// A plan over one tree, with small packets.
-fn plan(tree: &Tree, streams: &[Values]) -> Plan {
-    plan_with(tree, streams, 64, "int32-le")
-}
-
-fn plan_with(tree: &Tree, streams: &[Values], values_per_packet: u16, lanes: &str) -> Plan {
-    let places: Vec<_> = tree.0.iter().map(|(node, parent, children)| {
-        serde_json::json!({ "node": node, "parent": parent, "children": children })
-    }).collect();
-    let exponents = Values { share: 0.0, policy: "pool", slots: 8, window: 4 };
-    let sub_models: Vec<_> = std::iter::once(&exponents).chain(streams).enumerate().map(|(id, s)| {
-        let role = if id == 0 { "exponents" } else { "values" };
-        serde_json::json!({ "id": id, "name": format!("stream{id}"), "role": role, "share": s.share, "policy": s.policy,
-            "slots": s.slots, "window": s.window, "tree": places })
-    }).collect();
-    let nodes: Vec<_> = tree.0.iter().map(|(id, ..)| {
-        serde_json::json!({ "id": id, "name": format!("n{id}"), "address": format!("10.0.0.{id}:5747") })
-    }).collect();
-    let of_workers =
-        |children: &Vec<Child>| children.iter().filter(|c| matches!(c, Child::Worker(_))).count();
-    let count: usize = tree.0.iter().map(|(.., children)| of_workers(children)).sum();
-    let workers: Vec<_> =
-        (0..count).map(|r| serde_json::json!({ "rank": r, "name": format!("w{r}") })).collect();
-    let text = serde_json::json!({
-        "format": "wiresum-plan/1",
-        "job": { "id": 1, "secret": "0123456789abcdef", "values_per_packet": values_per_packet, "lanes": lanes },
-        "nodes": nodes, "workers": workers, "sub_models": sub_models,
-    });
-    Plan::from_json(&text.to_string()).expect("a valid plan")
 }

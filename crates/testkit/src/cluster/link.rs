@@ -1,20 +1,23 @@
 //! The network between two hosts: a queue that drains at a rate, then delay and misfortune.
 
-use crate::rng::Rng;
+use wiresum_netem::Rng;
 
 /// What the network does to datagrams.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Conditions {
+pub struct Conditions {
     /// Chance that a datagram vanishes.
     pub loss: f64,
     /// Chance that it comes twice, the second time up to `late_ns` later.
     pub duplication: f64,
+    /// By how much a second copy is late, at most.
     pub late_ns: u64,
     /// Chance that it takes up to `jitter_ns` longer than those after it.
     pub reordering: f64,
+    /// By how much a datagram is late, at most.
     pub jitter_ns: u64,
     /// Chance that a bit flips, or the end is cut off.
     pub corruption: f64,
+    /// From leaving the queue to arriving.
     pub delay_ns: u64,
     /// Of each direction of each link; 0 is without limit.
     pub bits_per_second: u64,
@@ -23,7 +26,7 @@ pub(super) struct Conditions {
 }
 
 /// Ethernet with its preamble and gap, IPv4 and UDP: what a datagram takes on a wire beyond itself.
-pub(super) const OVERHEAD_BYTES: u64 = 38 + 20 + 8;
+pub const OVERHEAD_BYTES: u64 = 38 + 20 + 8;
 
 impl Conditions {
     /// A network that does no harm.
@@ -39,6 +42,7 @@ impl Conditions {
         queue_bytes: u64::MAX,
     };
 
+    /// A network that only loses.
     pub fn lossy(loss: f64) -> Self {
         Self { loss, ..Self::PERFECT }
     }
@@ -46,7 +50,7 @@ impl Conditions {
 
 /// One direction between two hosts.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Link {
+pub struct Link {
     /// When the last byte of the queue will have left.
     free_at_ns: u64,
 }

@@ -217,23 +217,21 @@ fn an_aggregator_that_cannot_add_is_found_out() {
     let root = cluster.nodes[0].address;
     while !cluster.is_finished() {
         assert!(cluster.step());
-        cluster.miscalculate(root);
+        miscalculate(&mut cluster, root);
     }
     for rank in 0..2 {
         assert!(matches!(failure(&cluster, rank), Failure::WrongSum { node: NodeId(0), .. }));
     }
 }
 
-impl Cluster {
-    /// Falsifies a lane of every result under way from this node, as an adder would that errs.
-    fn miscalculate(&mut self, node: SocketAddr) {
-        let flying = std::mem::take(&mut self.flying).into_iter().map(|Reverse(mut datagram)| {
-            let is_result = datagram.bytes[3] == wiresum_wire::Kind::Result as u8;
-            if datagram.source == node && is_result {
-                datagram.bytes[wiresum_wire::HEADER_LEN] = 0x5a;
-            }
-            Reverse(datagram)
-        });
-        self.flying = flying.collect();
-    }
+/// Falsifies a lane of every result under way from this node, as an adder would that errs.
+fn miscalculate(cluster: &mut Cluster, node: SocketAddr) {
+    let flying = std::mem::take(&mut cluster.flying).into_iter().map(|Reverse(mut datagram)| {
+        let is_result = datagram.bytes[3] == wiresum_wire::Kind::Result as u8;
+        if datagram.source == node && is_result {
+            datagram.bytes[wiresum_wire::HEADER_LEN] = 0x5a;
+        }
+        Reverse(datagram)
+    });
+    cluster.flying = flying.collect();
 }

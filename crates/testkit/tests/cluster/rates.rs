@@ -1,6 +1,5 @@
 //! Whole jobs whose workers send at negotiated rates.
 
-use super::removal::two_servers;
 use super::*;
 
 const INGRESS_BPS: u64 = 200_000_000;
@@ -56,7 +55,8 @@ fn sums_are_exact_at_negotiated_rates_whatever_the_network_does() {
 #[test]
 fn what_was_sent_elsewhere_is_not_made_up_for_at_home() {
     for stream in [POOL, CACHE] {
-        let mut cluster = Cluster::new(bounded(&two_servers(), &[stream]), Conditions::PERFECT, 3);
+        let mut cluster =
+            Cluster::new(bounded(&Tree::two_servers(), &[stream]), Conditions::PERFECT, 3);
         cluster.join_all();
         cluster.submit_all(&[40_000]);
         cluster.run_until(cluster.now().plus(Duration::from_millis(2)));
@@ -78,7 +78,7 @@ fn what_was_sent_elsewhere_is_not_made_up_for_at_home() {
 /// Of a node's link in the jobs below, in frames as full as can be.
 const WIDE_BPS: u64 = 800_000_000;
 const SHARE_BPS: f64 = WIDE_BPS as f64 / 4.0;
-const FRAME_BYTES: u64 = MAX_PACKET as u64 + link::OVERHEAD_BYTES;
+const FRAME_BYTES: u64 = MAX_PACKET as u64 + OVERHEAD_BYTES;
 /// Of each worker's part of a queue of 1.5 MiB.
 const QUEUE_BYTES: u64 = 384 << 10;
 const TICK: Duration = Duration::from_millis(10);
@@ -206,7 +206,7 @@ fn a_node_that_does_not_negotiate_costs_a_bounded_wait() {
 /// However much a server has said in its former life.
 #[test]
 fn a_server_that_comes_back_is_heard_at_once() {
-    let mut cluster = Cluster::new(bounded(&two_servers(), &[CACHE]), Conditions::PERFECT, 5);
+    let mut cluster = Cluster::new(bounded(&Tree::two_servers(), &[CACHE]), Conditions::PERFECT, 5);
     cluster.join_all();
     for _ in 0..50 {
         cluster.submit_all(&[8_000]);

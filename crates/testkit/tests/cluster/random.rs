@@ -3,7 +3,7 @@
 //! A failure prints its seed and the command that replays it.
 
 use super::*;
-use crate::plan::Exponents;
+use wiresum_protocol::plan::Exponents;
 
 /// Schedules per test, each some milliseconds; the tests run side by side.
 const SCHEDULES: u64 = 1000;
@@ -21,7 +21,7 @@ impl Drop for Replay {
         if std::thread::panicking() {
             let Self { seed, test } = self;
             eprintln!(
-                "replay: {SEED_VARIABLE}={seed} cargo test -p wiresum-protocol {test} -- --exact"
+                "replay: {SEED_VARIABLE}={seed} cargo test -p wiresum-testkit --test cluster {test} -- --exact"
             );
         }
     }
@@ -198,7 +198,7 @@ fn survivors_fail_in_time(seed: u64) {
 fn removals_are_clean(seed: u64) {
     let mut rng = Rng::new(seed);
     let (tree, removable) = match rng.below(2) {
-        0 => (removal::two_servers(), [1, 2]),
+        0 => (Tree::two_servers(), [1, 2]),
         _ => (Tree::three_levels(), [2, 3]),
     };
     let plan = plan_with(&tree, &random_streams(&mut rng), 64, "int32-le");
@@ -229,7 +229,7 @@ fn removals_are_clean(seed: u64) {
 #[test]
 fn a_removal_loses_nothing_and_counts_nothing_twice() {
     run_schedules(
-        "cluster::random::a_removal_loses_nothing_and_counts_nothing_twice",
+        "random::a_removal_loses_nothing_and_counts_nothing_twice",
         4 << 20,
         removals_are_clean,
     );
@@ -237,13 +237,13 @@ fn a_removal_loses_nothing_and_counts_nothing_twice() {
 
 #[test]
 fn sums_are_exact_whatever_the_network_does() {
-    run_schedules("cluster::random::sums_are_exact_whatever_the_network_does", 0, sums_are_exact);
+    run_schedules("random::sums_are_exact_whatever_the_network_does", 0, sums_are_exact);
 }
 
 #[test]
 fn sums_are_exact_whatever_the_network_does_again() {
     run_schedules(
-        "cluster::random::sums_are_exact_whatever_the_network_does_again",
+        "random::sums_are_exact_whatever_the_network_does_again",
         1 << 20,
         sums_are_exact,
     );
@@ -252,7 +252,7 @@ fn sums_are_exact_whatever_the_network_does_again() {
 #[test]
 fn a_new_incarnation_starts_clean_whatever_came_before() {
     run_schedules(
-        "cluster::random::a_new_incarnation_starts_clean_whatever_came_before",
+        "random::a_new_incarnation_starts_clean_whatever_came_before",
         2 << 20,
         restarts_are_clean,
     );
@@ -261,7 +261,7 @@ fn a_new_incarnation_starts_clean_whatever_came_before() {
 #[test]
 fn a_death_ends_every_round_by_its_deadline() {
     run_schedules(
-        "cluster::random::a_death_ends_every_round_by_its_deadline",
+        "random::a_death_ends_every_round_by_its_deadline",
         3 << 20,
         survivors_fail_in_time,
     );

@@ -1,0 +1,11 @@
+//! What the tests of several crates share. Products never depend on it, only their tests do.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`traffic`] | endless random packets for one aggregator or one switch, with what the reference makes of each |
+//! | [`cluster`] | whole jobs of servers in virtual time: real workers and aggregators, an emulated network, the checks |
+
+#![forbid(unsafe_code)]
+
+pub mod cluster;
+pub mod traffic;

@@ -1,0 +1,24 @@
+//! Whole jobs of servers in virtual time, one file for each subject.
+
+mod failures;
+mod forecasts;
+mod joining;
+mod large;
+mod quorum;
+mod random;
+mod rates;
+mod removal;
+mod sums;
+mod throughput;
+
+use std::cmp::Reverse;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use wiresum_netem::{Rng, Time};
+use wiresum_protocol::plan::Child;
+use wiresum_protocol::rates::{Bounds, Negotiator};
+use wiresum_protocol::worker::SwitchOver;
+use wiresum_protocol::{Aggregator, ControlHalf, Failure, Plan, Verdict, Worker};
+use wiresum_testkit::cluster::*;
+use wiresum_wire::{FragmentId, MAX_PACKET, NodeId, Packet, Round};
