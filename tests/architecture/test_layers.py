@@ -31,19 +31,37 @@ ALLOWED_CRATES = {
 PRIVATE_DEPENDENCIES = {"pyo3": "python", "libbpf-rs": "xdp", "libbpf-sys": "xdp", "libbpf-cargo": "xdp"}
 
 # Python packages by layer: a package may import those in its own set.
+PLANNING = {"document", "topology", "plan", "predict", "planners"}
 ALLOWED_PACKAGES = {
     "errors": set(),
     "wire": set(),
+    "document": {"errors"},
     "picture": {"errors"},
-    "plan": {"picture", "errors", "wire", "_native"},
-    "torch": {"errors", "wire", "plan", "_native"},
-    "testbed": {"errors", "wire", "plan", "_native"},
-    "sim": {"picture", "errors", "wire", "plan", "_native"},
+    "topology": {"errors", "document"},
+    "plan": {"errors", "wire", "document", "picture", "topology"},
+    "predict": {"errors", "wire", "picture", "topology", "plan"},
+    "planners": {"errors", "wire", "document", "topology", "plan", "predict"},
+    "adjust": {"errors", "wire", *PLANNING},
+    "torch": {"errors", "wire", "document", "topology", "plan", "planners", "_native"},
+    "testbed": {"errors", "wire", "topology", "plan", "planners", "_native"},
+    "sim": {"picture", "errors", "wire", *PLANNING, "_native"},
     "training": {"errors"},
-    "bench": {"picture", "training", "errors", "wire", "plan", "sim", "testbed", "torch", "_native"},
-    "demo": {"picture", "training", "errors", "wire", "plan", "testbed", "torch", "bench", "_native"},
-    "reproduce": {"picture", "errors", "wire", "plan", "testbed", "torch", "bench", "demo", "_native"},
-    "cli": {"errors", "wire", "plan", "sim", "testbed", "torch", "bench", "demo", "reproduce", "_native"},
+    "bench": {"picture", "training", "errors", "wire", *PLANNING, "adjust", "sim", "testbed", "torch", "_native"},
+    "demo": {
+        "picture",
+        "training",
+        "errors",
+        "wire",
+        "topology",
+        "plan",
+        "planners",
+        "testbed",
+        "torch",
+        "bench",
+        "_native",
+    },
+    "reproduce": {"picture", "errors", "wire", *PLANNING, "sim", "testbed", "torch", "bench", "demo", "_native"},
+    "cli": {"errors", *PLANNING, "adjust", "sim", "testbed", "torch", "bench", "demo", "reproduce", "_native"},
 }
 
 

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from wiresum.bench.aggregator import Case, Options, load_result, measure, rate_result, ratios, star
-from wiresum.bench.aggregator_plots import curves, draw
+from wiresum.bench.aggregator.measure import Case, Options, load_result, measure, rate_result, ratios, star
+from wiresum.bench.aggregator.plot import curves, draw
 from wiresum.bench.result import Report
 from wiresum.errors import SupportError
 from wiresum.testbed import aggregators

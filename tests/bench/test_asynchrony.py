@@ -5,8 +5,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from wiresum.bench import asynchrony
-from wiresum.bench.asynchrony import LINKS, ROUNDS, SERVER, SUMMED, Options
+from wiresum.bench.asynchrony import measure as asynchrony
+from wiresum.bench.asynchrony.measure import LINKS, ROUNDS, SERVER, SUMMED, Options
 from wiresum.cli.main import app
 
 pytest.importorskip("highspy", reason="the solver is not installed: `make build`")

@@ -12,8 +12,11 @@ from wiresum.bench.baselines import BASELINES
 from wiresum.bench.baselines.push_pull import CHUNK_BYTES, PushPull
 from wiresum.bench.baselines.server import Server
 from wiresum.errors import TopologyError
-from wiresum.plan import Topology, servers, star, xagg
 from wiresum.testbed import Testbed
+from wiresum.topology.generators.servers import servers
+from wiresum.topology.generators.star import star
+from wiresum.topology.generators.xagg import xagg
+from wiresum.topology.model import Topology
 
 ELEMENTS = 1_000_000
 RATE_BPS = 400e6

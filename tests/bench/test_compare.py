@@ -6,9 +6,9 @@ import importlib.util
 
 import pytest
 
-from wiresum.bench import compare
-from wiresum.bench.compare import Measured, Options
-from wiresum.bench.compare_methods import METHODS, Setting
+from wiresum.bench.compare import measure as compare
+from wiresum.bench.compare.measure import Measured, Options
+from wiresum.bench.compare.methods import METHODS, Setting
 from wiresum.errors import PlanError, SupportError
 from wiresum.testbed import aggregators
 from wiresum.testbed.networks import why_no_namespaces

@@ -6,14 +6,16 @@ import importlib.util
 
 import pytest
 
-from wiresum.bench import forest
-from wiresum.bench.forest import Bound, Options
-from wiresum.bench.forest_solver import Size, leaf_spine, to_result
+from wiresum.bench.forest import measure as forest
+from wiresum.bench.forest.measure import Bound, Options
+from wiresum.bench.forest.solver import Size, leaf_spine, to_result
 from wiresum.errors import SupportError
-from wiresum.plan import Job, PlanOptions, servers
-from wiresum.plan.planners.forest import grow, place
+from wiresum.plan.job import Job
+from wiresum.plan.options import PlanOptions
+from wiresum.planners.forest.planner import grow, place
 from wiresum.testbed import aggregators
 from wiresum.testbed.networks import why_no_namespaces
+from wiresum.topology.generators.servers import servers
 
 pytest.importorskip("highspy", reason="the solver is not installed: `make build`")
 

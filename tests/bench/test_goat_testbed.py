@@ -2,8 +2,8 @@
 
 import pytest
 
-from wiresum.bench import goat_testbed
-from wiresum.bench.goat_testbed import COMMUNICATION, DEVIATION_S, NAMES, ROUND, SERVER, SPEED, Options, median
+from wiresum.bench.goat_testbed import measure as goat_testbed
+from wiresum.bench.goat_testbed.measure import COMMUNICATION, DEVIATION_S, NAMES, ROUND, SERVER, SPEED, Options, median
 from wiresum.plan.models import MODELS, count
 from wiresum.reproduce import PAPERS
 from wiresum.reproduce.goat import testbed

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from wiresum.bench import heterogeneity
-from wiresum.bench.heterogeneity import METHODS, Options, in_theory, predicted_rates
-from wiresum.bench.heterogeneity_plot import draw
+from wiresum.bench.heterogeneity import measure as heterogeneity
+from wiresum.bench.heterogeneity.measure import METHODS, Options, in_theory, predicted_rates
+from wiresum.bench.heterogeneity.plot import draw
 from wiresum.errors import PlanError
-from wiresum.plan import TOPOLOGIES
 from wiresum.testbed.support import why_no_xdp
+from wiresum.topology.generators import TOPOLOGIES
 
 FIG_1 = Options(rate_bps=10e9, slow_rate_bps=5e9, late_s=2.0, size_bytes=1_250_000_000)
 

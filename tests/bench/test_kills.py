@@ -6,10 +6,13 @@ import json
 
 import pytest
 
-from wiresum.bench import kills
-from wiresum.bench.kills import Kill, Watch
+from wiresum.bench.kills import measure as kills
+from wiresum.bench.kills.measure import Kill, Watch
 from wiresum.errors import TestbedError
-from wiresum.plan import Job, plan, star, xagg
+from wiresum.plan.job import Job
+from wiresum.planners import plan
+from wiresum.topology.generators.star import star
+from wiresum.topology.generators.xagg import xagg
 
 
 def watch(*steps: dict[int, int]) -> Watch:

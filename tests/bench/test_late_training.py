@@ -4,8 +4,9 @@ import statistics
 
 import pytest
 
-from wiresum.bench import late_training, late_training_plot
-from wiresum.bench.late_training import SEARCHES, Options, of, train
+from wiresum.bench.late_training import measure as late_training
+from wiresum.bench.late_training import plot as late_training_plot
+from wiresum.bench.late_training.measure import SEARCHES, Options, of, train
 from wiresum.reproduce.goat.asynchronous import _durations, _learned, _speeds
 
 pytest.importorskip("sklearn", reason="the digits are part of scikit-learn")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from wiresum.bench.loss import ROUNDING, Case, Options, ratios, to_results
+from wiresum.bench.loss.measure import ROUNDING, Case, Options, ratios, to_results
 from wiresum.errors import TestbedError
 from wiresum.testbed.loss import LossCount
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from wiresum.bench import participation
-from wiresum.bench.participation import METHODS, Options, accuracy_at, notes, planned, to_result
-from wiresum.bench.participation_plot import draw
-from wiresum.bench.participation_worker import Outcome
+from wiresum.bench.participation import measure as participation
+from wiresum.bench.participation.measure import METHODS, Options, accuracy_at, notes, planned, to_result
+from wiresum.bench.participation.plot import draw
+from wiresum.bench.participation.worker import Outcome
 from wiresum.errors import PlanError
 from wiresum.testbed.support import why_no_xdp
 

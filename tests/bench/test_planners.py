@@ -4,10 +4,10 @@ import statistics
 
 import pytest
 
-from wiresum.bench import planners
-from wiresum.bench.cbc import solve_as_printed
-from wiresum.bench.planners import TURNS, Case, Options, measure
-from wiresum.plan.topologies import leaf_spine
+from wiresum.bench.planners import measure as planners
+from wiresum.bench.planners.cbc import solve_as_printed
+from wiresum.bench.planners.measure import TURNS, Case, Options, measure
+from wiresum.topology.generators.leaf_spine import leaf_spine
 
 pytest.importorskip("highspy", reason="the solver is not installed: `make build`")
 
@@ -44,6 +44,6 @@ def test_a_rival_without_time_has_nothing():
 
 def test_a_rival_that_does_not_end_is_ended(monkeypatch):
     pytest.importorskip("pulp", reason="the rival is not installed: `make build`")
-    monkeypatch.setattr("wiresum.bench.cbc.GRACE_S", 0.0)
+    monkeypatch.setattr("wiresum.bench.planners.cbc.GRACE_S", 0.0)
     rival = solve_as_printed(SMALL.instance(), limit_s=1e-3)
     assert (rival.value, rival.proven) == (None, False)

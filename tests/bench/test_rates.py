@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from wiresum.bench import rates, rates_latency
-from wiresum.bench.rates_plot import draw
-from wiresum.bench.rates_step import Step, settling
+from wiresum.bench.rates import latency as rates_latency
+from wiresum.bench.rates import measure as rates
+from wiresum.bench.rates.plot import draw
+from wiresum.bench.rates.step import Step, settling
 from wiresum.errors import TestbedError
-from wiresum.plan import xagg
 from wiresum.testbed.support import why_no_xdp
+from wiresum.topology.generators.xagg import xagg
 
 BOUND_BPS = 100.0
 

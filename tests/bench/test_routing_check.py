@@ -2,10 +2,10 @@
 
 import pytest
 
-from wiresum.bench import routing_check
-from wiresum.bench.routing_check import FIDELITIES, PLANNERS, Options
-from wiresum.plan.topologies.ingo import BETWEEN
+from wiresum.bench.routing import check as routing_check
+from wiresum.bench.routing.check import FIDELITIES, PLANNERS, Options
 from wiresum.reproduce.ingo.rates import TRIED, _tried
+from wiresum.topology.generators.ingo import BETWEEN
 
 pytest.importorskip("highspy", reason="the solver is not installed: `make build`")
 

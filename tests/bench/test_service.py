@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from wiresum.bench import coexistence, deploy, isolation, service_load
+from wiresum.bench.coexistence import measure as coexistence
+from wiresum.bench.deploy import measure as deploy
+from wiresum.bench.isolation import load as service_load
+from wiresum.bench.isolation import measure as isolation
 from wiresum.bench.result import Result
 from wiresum.testbed.networks import why_no_namespaces
 from wiresum.testbed.support import why_no_xdp

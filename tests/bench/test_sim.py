@@ -4,7 +4,9 @@ import sys
 
 import pytest
 
-from wiresum.bench import sim, sim_loads, sim_rival
+from wiresum.bench.sim import loads as sim_loads
+from wiresum.bench.sim import measure as sim
+from wiresum.bench.sim import rival as sim_rival
 from wiresum.cli.simulate import load
 from wiresum.errors import SupportError
 

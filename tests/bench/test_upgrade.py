@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from wiresum.bench import upgrade
-from wiresum.bench.kills import Watch
-from wiresum.bench.upgrade import Options, Upgrade
-from wiresum.plan import star
+from wiresum.bench.kills.measure import Watch
+from wiresum.bench.upgrade import measure as upgrade
+from wiresum.bench.upgrade.measure import Options, Upgrade
 from wiresum.plan.aggregation_plan import Engine
 from wiresum.testbed.networks import why_no_namespaces
 from wiresum.testbed.support import why_no_xdp
+from wiresum.topology.generators.star import star
 
 UPGRADES = 3
 

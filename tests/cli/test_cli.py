@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from wiresum.plan import TOPOLOGIES, AggregationPlan, Evaluation, Topology
+from wiresum.plan.aggregation_plan import AggregationPlan
+from wiresum.plan.evaluation import Evaluation
+from wiresum.topology.generators import TOPOLOGIES
+from wiresum.topology.model import Topology
 
 WAIT_S = 60
 """A bound; each command takes about a second."""

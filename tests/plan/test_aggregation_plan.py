@@ -10,7 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wiresum.errors import PlanError
-from wiresum.plan import AggregationPlan, Job, plan, star, xagg
+from wiresum.plan.aggregation_plan import AggregationPlan
+from wiresum.plan.job import Job
+from wiresum.planners import plan
+from wiresum.topology.generators.star import star
+from wiresum.topology.generators.xagg import xagg
 
 EXAMPLE = Path(__file__).parents[2] / "spec" / "example-plan.json"
 needs_native = pytest.mark.skipif(

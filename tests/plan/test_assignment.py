@@ -9,22 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wiresum.errors import PlanError
-from wiresum.plan import AggregationPlan, Job, Node, PlanOptions, Topology, plan
-from wiresum.plan.aggregation_plan import Solution
-from wiresum.plan.assignment import (
-    Assignment,
-    Instance,
-    as_plan,
-    cost_of,
-    excess_memory,
-    traffic_of,
-    traffic_of_plan,
-    validate,
-)
-from wiresum.plan.job import JobSubModel
-from wiresum.plan.planners import assign
-from wiresum.plan.predict import predict
-from wiresum.plan.topologies import fat_tree, goat, leaf_spine
+from wiresum.plan.aggregation_plan import AggregationPlan, Solution
+from wiresum.plan.assignment import Assignment, Instance, as_plan, excess_memory, traffic_of, traffic_of_plan, validate
+from wiresum.plan.job import Job, JobSubModel
+from wiresum.plan.options import PlanOptions
+from wiresum.planners import assign, plan
+from wiresum.predict import predict
+from wiresum.predict.cost import cost_of
+from wiresum.topology.generators.fat_tree import fat_tree
+from wiresum.topology.generators.goat import goat
+from wiresum.topology.generators.leaf_spine import leaf_spine
+from wiresum.topology.model import Node, Topology
 
 FRAGMENT = 1000
 NOTHING_PROVEN = Solution(solver="test", status="heuristic", objective="link bytes", value=0.0)
@@ -78,7 +73,7 @@ def test_conservation(assignment):
     instance, cost = assignment.instance, cost_of(assignment, predict=False)
     assert instance.model_bytes <= cost.server_ingress_bytes <= len(instance.workers) * instance.model_bytes
     traffic = cost.traffic
-    hops = instance.fabric.hops_to(traffic.target)[np.arange(len(traffic.target)), traffic.source]
+    hops = instance.graph.hops_to(traffic.target)[np.arange(len(traffic.target)), traffic.source]
     assert cost.total_bytes == pytest.approx(float(traffic.bytes @ hops))
     assert cost.max_link_bytes <= cost.total_bytes
     assert cost.bound_seconds > 0

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from wiresum.plan import AggregationPlan, Evaluation, Link, Node, Topology
-from wiresum.plan.aggregation_plan import PlanJob, PlanNode, PlanWorker, Solution, SubModel, TreeNode
-from wiresum.plan.evaluation import WorkerEvaluation
-from wiresum.plan.switching import (
+from wiresum.plan.aggregation_plan import AggregationPlan, PlanJob, PlanNode, PlanWorker, Solution, SubModel, TreeNode
+from wiresum.plan.evaluation import Evaluation, WorkerEvaluation
+from wiresum.plan.fabric import (
     FabricEnd,
     FabricLeg,
     FabricLink,
@@ -20,6 +19,7 @@ from wiresum.plan.switching import (
     PlanFabric,
 )
 from wiresum.sim.scenario import BackgroundTraffic, Failure, LinkConditions, Scenario, ScenarioJob, SwitchProgram
+from wiresum.topology.model import Link, Node, Topology
 
 SPEC = Path(__file__).parents[2] / "spec"
 SECTIONS = {

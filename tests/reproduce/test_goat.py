@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wiresum.bench.asynchrony import LINKS, SERVER
+from wiresum.bench.asynchrony.measure import LINKS, SERVER
 from wiresum.bench.result import Report, Result
 from wiresum.reproduce import CLASSES, PAPERS
 from wiresum.reproduce.goat import fat_tree, placement, public, simulation

@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from wiresum.bench import routing
 from wiresum.bench.result import Report, Result
-from wiresum.plan.batch_size import BatchTiming, best_batch_size
+from wiresum.bench.routing import measure as routing
+from wiresum.planners.ingo.batch_size import BatchTiming, best_batch_size
 from wiresum.reproduce import CLASSES, PAPERS
 from wiresum.reproduce.ingo.training import gain_over_fixed, highest_gain
 from wiresum.reproduce.words import live_plans

@@ -8,7 +8,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from wiresum.bench import heterogeneity
+from wiresum.bench.heterogeneity import measure as heterogeneity
 from wiresum.bench.result import Report, Result
 from wiresum.cli.main import app
 from wiresum.errors import SupportError

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from wiresum.plan import xagg
-from wiresum.plan.predict import predict_tree
+from wiresum.predict import predict_tree
 from wiresum.reproduce.xagg import arithmetic, management, microbenchmark, printed, training
+from wiresum.topology.generators.xagg import xagg
 
 
 def test_x2_goodput_has_48_bytes_of_overhead():

@@ -3,9 +3,11 @@
 import pytest
 
 from wiresum.cli.simulate import load
-from wiresum.plan import Job, PlanOptions, plan
-from wiresum.plan.assignment import cost_of
-from wiresum.plan.predict import predict
+from wiresum.plan.job import Job
+from wiresum.plan.options import PlanOptions
+from wiresum.planners import plan
+from wiresum.predict import predict
+from wiresum.predict.cost import cost_of
 from wiresum.sim import ScenarioFile, run
 from wiresum.sim.planned import assigned
 
@@ -63,7 +65,7 @@ def test_every_link_carries_what_costs_say(tmp_path, topology, planner):
     wire_bytes = {(link["link"], link["source"]): link["wire_bytes"] for link in outcome.links}
     factor = max(wire_bytes.values()) / traffic.arc_bytes.max()
     for arc, sent in enumerate(traffic.arc_bytes):
-        key = network.links[arc // 2].id, traffic.fabric.names[traffic.fabric.source[arc]]
+        key = network.links[arc // 2].id, traffic.graph.names[traffic.graph.source[arc]]
         assert wire_bytes.get(key, 0.0) == pytest.approx(factor * sent, rel=1e-3), key
 
 

@@ -9,8 +9,9 @@ from typer.testing import CliRunner
 from wiresum.cli.main import app
 from wiresum.cli.simulate import load
 from wiresum.errors import SimulationError
-from wiresum.plan import Job, plan
-from wiresum.plan.predict import predict
+from wiresum.plan.job import Job
+from wiresum.planners import plan
+from wiresum.predict import predict
 from wiresum.sim import ScenarioFile, plot, run
 from wiresum.sim.sweep import Sweep
 

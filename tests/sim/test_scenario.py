@@ -6,10 +6,15 @@ import pytest
 
 from wiresum import wire
 from wiresum.errors import ScenarioError, TopologyError
-from wiresum.plan import TOPOLOGIES, AggregationPlan, Job, Node, plan, star
+from wiresum.plan.aggregation_plan import AggregationPlan
+from wiresum.plan.job import Job
+from wiresum.planners import plan
 from wiresum.sim import ScenarioFile
 from wiresum.sim.resolve import resolve
 from wiresum.sim.source import lines_of
+from wiresum.topology.generators import TOPOLOGIES
+from wiresum.topology.generators.star import star
+from wiresum.topology.model import Node
 
 HEAD = 'format = "wiresum-scenario/1"\ntopology = "star"\n'
 JOB = "[[job]]\nbytes = 4_000\n"

@@ -6,10 +6,14 @@ import time
 
 import pytest
 
+from wiresum.adjust.adjustment import Load, adjust
 from wiresum.errors import SupportError, TestbedError
-from wiresum.plan import Job, Link, Load, Node, PlanOptions, Topology, adjust, plan
+from wiresum.plan.job import Job
+from wiresum.plan.options import PlanOptions
+from wiresum.planners import plan
 from wiresum.testbed import Testbed, aggregators
 from wiresum.testbed.support import why_no_xdp
+from wiresum.topology.model import Link, Node, Topology
 
 GBIT = 1e9
 LEAVE_S = 120.0

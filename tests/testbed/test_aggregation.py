@@ -6,10 +6,15 @@ import sys
 import pytest
 
 from wiresum.errors import SupportError
-from wiresum.plan import Job, PlanOptions, plan, servers, star, xagg
 from wiresum.plan.aggregation_plan import XDP_ENGINES
+from wiresum.plan.job import Job
+from wiresum.plan.options import PlanOptions
+from wiresum.planners import plan
 from wiresum.testbed import Testbed, aggregators, run
 from wiresum.testbed.support import why_no_xdp
+from wiresum.topology.generators.servers import servers
+from wiresum.topology.generators.star import star
+from wiresum.topology.generators.xagg import xagg
 
 ELEMENTS = 200_000
 LOSSY_ROUNDS = 8

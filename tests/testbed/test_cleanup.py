@@ -9,15 +9,15 @@ import pytest
 from tests.testbed.traces import WAIT_S, existing, gone
 
 from wiresum.errors import TestbedError
-from wiresum.plan import star
 from wiresum.testbed import Testbed, processes, records
 from wiresum.testbed.support import why_no_shaping, why_no_xdp
+from wiresum.topology.generators.star import star
 
 pytestmark = pytest.mark.usefixtures("namespaces")
 
 HOLD = """
 import sys, time
-from wiresum.plan import star
+from wiresum.topology.generators import star
 from wiresum.testbed import Testbed
 with Testbed(star(2), name=sys.argv[1]) as bed:
     child = bed.spawn("w0", ["sh", "-c", sys.argv[2]])

@@ -5,8 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wiresum.errors import TopologyError
-from wiresum.plan import Link, Node, Topology, star, xagg
 from wiresum.testbed.layout import lay_out
+from wiresum.topology.generators.star import star
+from wiresum.topology.generators.xagg import xagg
+from wiresum.topology.model import Link, Node, Topology
 
 MTU = 3200
 

@@ -7,10 +7,11 @@ import socket
 import pytest
 
 from wiresum.errors import TopologyError
-from wiresum.plan import Topology, star
 from wiresum.testbed import Testbed
 from wiresum.testbed.loss import LossCount, direction_seed, is_lost
 from wiresum.testbed.namespaces import inside
+from wiresum.topology.generators.star import star
+from wiresum.topology.model import Topology
 
 PACKETS = 4000
 FRACTION = 0.05

@@ -8,10 +8,12 @@ import pytest
 from tests.testbed.traces import WAIT_S, existing
 
 from wiresum.errors import SupportError, TestbedError, TopologyError
-from wiresum.plan import Link, Node, Topology, star, xagg
 from wiresum.testbed import Testbed, run
 from wiresum.testbed import namespaces as ns
 from wiresum.testbed.layout import lay_out
+from wiresum.topology.generators.star import star
+from wiresum.topology.generators.xagg import xagg
+from wiresum.topology.model import Link, Node, Topology
 
 pytestmark = pytest.mark.usefixtures("namespaces")
 

@@ -11,14 +11,15 @@ from pathlib import Path
 import pytest
 
 from wiresum.errors import SupportError
-from wiresum.plan import Job, PlanOptions
-from wiresum.plan.assignment.switching import as_switched_plan
+from wiresum.plan.assignment.wiring import as_switched_plan
+from wiresum.plan.job import Job
 from wiresum.plan.models import equal_parts
-from wiresum.plan.planners import assign
-from wiresum.plan.topologies import goat
+from wiresum.plan.options import PlanOptions
+from wiresum.planners import assign
 from wiresum.testbed import Testbed
 from wiresum.testbed.namespaces import run_tool
 from wiresum.testbed.support import why_no_xdp
+from wiresum.topology.generators.goat import goat
 
 pytest.importorskip("torch")
 

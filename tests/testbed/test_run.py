@@ -11,10 +11,13 @@ import pytest
 from tests.testbed.traces import WAIT_S
 
 from wiresum.errors import SupportError, TestbedError
-from wiresum.plan import Job, plan, star, xagg
+from wiresum.plan.job import Job
+from wiresum.planners import plan
 from wiresum.testbed import Testbed, aggregators, processes, run
 from wiresum.testbed.environment import BACKEND_VARIABLE
 from wiresum.testbed.run import MAX_LINE_BYTES
+from wiresum.topology.generators.star import star
+from wiresum.topology.generators.xagg import xagg
 
 
 @pytest.fixture

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from wiresum.plan import AggregationPlan, Job, PlanOptions, plan, star
-from wiresum.plan.aggregation_plan import Engine
-from wiresum.plan.participation import with_rounds
+from wiresum.plan.aggregation_plan import AggregationPlan, Engine
+from wiresum.plan.job import Job
+from wiresum.plan.options import PlanOptions
+from wiresum.planners import plan
+from wiresum.planners.participation import with_rounds
+from wiresum.topology.generators.star import star
 
 REPOSITORY = Path(__file__).parents[2]
 EXIT_LIMIT_S = 30.0

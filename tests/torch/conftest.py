@@ -19,7 +19,10 @@ import mock_engine  # noqa: E402
 from aggregator import Aggregator  # noqa: E402
 from world import World  # noqa: E402
 
-from wiresum.plan import Job, PlanOptions, plan, star  # noqa: E402
+from wiresum.plan.job import Job  # noqa: E402
+from wiresum.plan.options import PlanOptions  # noqa: E402
+from wiresum.planners import plan  # noqa: E402
+from wiresum.topology.generators.star import star  # noqa: E402
 from wiresum.torch import build  # noqa: E402
 
 WORLD_SIZE = 3

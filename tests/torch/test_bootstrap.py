@@ -12,7 +12,11 @@ import pytest
 from torch.distributed import HashStore
 
 from wiresum import errors
-from wiresum.plan import AggregationPlan, Job, PlanOptions, plan, star
+from wiresum.plan.aggregation_plan import AggregationPlan
+from wiresum.plan.job import Job
+from wiresum.plan.options import PlanOptions
+from wiresum.planners import plan
+from wiresum.topology.generators.star import star
 from wiresum.torch import bootstrap
 from wiresum.torch.bootstrap import Decision, Meeting, Offer, configured_plan, decide, decide_after_join, digest_of
 from wiresum.torch.connection import Claim

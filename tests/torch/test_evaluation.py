@@ -11,7 +11,11 @@ import torch.distributed as dist
 from world import World
 
 from wiresum.errors import NotWorthwhileError
-from wiresum.plan import Evaluation, Job, PlanOptions, plan, star
+from wiresum.plan.evaluation import Evaluation
+from wiresum.plan.job import Job
+from wiresum.plan.options import PlanOptions
+from wiresum.planners import plan
+from wiresum.topology.generators.star import star
 from wiresum.torch.evaluation import CHUNK_ELEMENTS, evaluate_workers
 
 SLEEP_S = 0.3

@@ -22,7 +22,10 @@ SIZE = 2
 
 @pytest.fixture(scope="module")
 def pair(plan_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    from wiresum.plan import Job, PlanOptions, plan, star
+    from wiresum.plan.job import Job
+    from wiresum.plan.options import PlanOptions
+    from wiresum.planners import plan
+    from wiresum.topology.generators.star import star
 
     path = tmp_path_factory.mktemp("plan") / "pair.json"
     plan(star(workers=SIZE), Job(), PlanOptions(engine="udp")).write(path)

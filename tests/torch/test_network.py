@@ -15,7 +15,7 @@ from world import Failure, World, create_group
 
 import torch
 from wiresum import errors
-from wiresum.plan import Job
+from wiresum.plan.job import Job
 from wiresum.torch import Reason, explain, report
 
 SIZES = (1, 2, 351, 352, 353, 1000, 100_003)

@@ -11,12 +11,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from wiresum.bench.aggregator import star as star_plan
+from wiresum.bench.aggregator.measure import star as star_plan
 from wiresum.errors import SupportError, TestbedError
-from wiresum.plan import AggregationPlan, Job, PlanOptions, plan, star
-from wiresum.plan.aggregation_plan import Engine
+from wiresum.plan.aggregation_plan import AggregationPlan, Engine
+from wiresum.plan.job import Job
+from wiresum.plan.options import PlanOptions
+from wiresum.planners import plan
 from wiresum.testbed import Testbed, control
 from wiresum.testbed.aggregators import READY_LINE, find_binary
+from wiresum.topology.generators.star import star
 
 PORT = 5747
 SERVER = "switch"
@@ -115,7 +118,7 @@ class ServiceBed:
         command = [
             sys.executable,
             "-m",
-            "wiresum.bench.coexistence_load",
+            "wiresum.bench.coexistence.load",
             "serve",
             self._bed.address(SERVER),
             str(PORT),
@@ -127,7 +130,7 @@ class ServiceBed:
         return server
 
     def begin(
-        self, host: int, task: dict[str, Any], module: str = "wiresum.bench.service_load"
+        self, host: int, task: dict[str, Any], module: str = "wiresum.bench.isolation.load"
     ) -> subprocess.Popen[bytes]:
         """Starts a load at a host; `finish` waits for what came of it."""
         command = [sys.executable, "-m", module]

@@ -5,12 +5,14 @@ from typing import Annotated
 
 import typer
 
+from wiresum.adjust.adjustment import Adjustment
+from wiresum.adjust.adjustment import adjust as adjust_plan
+from wiresum.adjust.anew import anew
 from wiresum.cli import options
 from wiresum.cli.console import note, print_json
 from wiresum.cli.options import load_topology
-from wiresum.plan import Adjustment, AggregationPlan, Topology
-from wiresum.plan import adjust as adjust_plan
-from wiresum.plan.replanning.anew import anew
+from wiresum.plan.aggregation_plan import AggregationPlan
+from wiresum.topology.model import Topology
 
 
 def adjust(

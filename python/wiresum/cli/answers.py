@@ -9,9 +9,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from wiresum.bench.agreement import BYTES, FIGURES, PACKETS, SECONDS, TOLERANCES, Difference, differences
-from wiresum.bench.answers import FLOWS, LIVE, Answer
-from wiresum.bench.answers import compare as ask
+from wiresum.bench.scenario.agreement import BYTES, FIGURES, PACKETS, SECONDS, TOLERANCES, Difference, differences
+from wiresum.bench.scenario.answers import FLOWS, LIVE, Answer
+from wiresum.bench.scenario.answers import compare as ask
 from wiresum.cli.console import err, note, out, print_json
 from wiresum.cli.options import EngineChoice
 from wiresum.cli.simulate import load, parse_changes

@@ -37,7 +37,7 @@ def asynchrony(
     as_json: options.JsonOption = False,
 ) -> None:
     """Simulate every method's switches while workers get out of step (GOAT, Fig. 16), beside ring and BytePS."""
-    from wiresum.bench import asynchrony as benchmark
+    from wiresum.bench.asynchrony import measure as benchmark
 
     chosen = benchmark.Options(
         methods=_methods(methods, tuple(benchmark.METHODS)), deviations=_deviations(deviations), seeds=seeds,
@@ -47,7 +47,7 @@ def asynchrony(
         task = bar.add_task("runs", total=None)
         report = benchmark.measure(chosen, store, lambda done, of: bar.update(task, completed=done, total=of))
     if plot:
-        from wiresum.bench.asynchrony_plot import draw
+        from wiresum.bench.asynchrony.plot import draw
 
         draw(report, plot)
         note(f"{plot}: methods by deviation")

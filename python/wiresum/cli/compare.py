@@ -11,9 +11,10 @@ from rich.table import Table
 from wiresum.cli import options
 from wiresum.cli.console import note, out, print_json
 from wiresum.cli.options import load_topology, model_parts
-from wiresum.plan import Job, PlanOptions
-from wiresum.plan.comparison import COMPARED, Candidate, sample_workers
-from wiresum.plan.comparison import compare as ask
+from wiresum.plan.job import Job
+from wiresum.plan.options import PlanOptions
+from wiresum.planners.comparison import COMPARED, Candidate, sample_workers
+from wiresum.planners.comparison import compare as ask
 
 NARROWEST = 100
 """Columns of the table where standard output is no terminal, or a narrow one."""

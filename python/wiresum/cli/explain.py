@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from wiresum.plan import AggregationPlan
+from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.explanation import explain as in_words
 
 

@@ -16,7 +16,8 @@ import typer
 
 from wiresum.cli.quantities import UNLIMITED, parse_rate, parse_size
 from wiresum.errors import TopologyError
-from wiresum.plan import TOPOLOGIES, Topology
+from wiresum.topology.generators import TOPOLOGIES
+from wiresum.topology.model import Topology
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ from wiresum.cli import (
     version,
 )
 from wiresum.cli.console import fail
+from wiresum.document import describe
 from wiresum.errors import NotWorthwhileError, PlanError, ScenarioError, SupportError, TopologyError, WiresumError
-from wiresum.plan.document import describe
 
 FAILURE = 1
 USAGE = 2

@@ -8,12 +8,14 @@ import typer
 from wiresum.cli.generators import generate, split_spec
 from wiresum.cli.quantities import parse_fraction, parse_size
 from wiresum.errors import TopologyError
-from wiresum.plan import PLANNERS, TOPOLOGIES, AggregationPlan, Job, PlanOptions, Topology
-from wiresum.plan import plan as make_plan
-from wiresum.plan.aggregation_plan import MAX_MISSED, Engine, Exponents, Lanes, Policy
-from wiresum.plan.job import DEFAULT_GRADIENT_BYTES, DEFAULT_MTU_BYTES, DEFAULT_WINDOW, JobSubModel
+from wiresum.plan.aggregation_plan import MAX_MISSED, AggregationPlan, Engine, Exponents, Lanes, Policy
+from wiresum.plan.job import DEFAULT_GRADIENT_BYTES, DEFAULT_MTU_BYTES, DEFAULT_WINDOW, Job, JobSubModel
 from wiresum.plan.models import MODELS, equal_parts, sub_models
-from wiresum.plan.options import DEFAULT_TIME_LIMIT_S
+from wiresum.plan.options import DEFAULT_TIME_LIMIT_S, PlanOptions
+from wiresum.planners import PLANNERS
+from wiresum.planners import plan as make_plan
+from wiresum.topology.generators import TOPOLOGIES
+from wiresum.topology.model import Topology
 
 EngineChoice = Literal["auto", Engine]
 

@@ -9,16 +9,19 @@ from wiresum.cli import options
 from wiresum.cli.console import note
 from wiresum.cli.options import load_topology, model_parts, place_job
 from wiresum.cli.quantities import parse_numbers, parse_size
-from wiresum.plan import AggregationPlan, Evaluation, Job, PlanOptions, Topology
-from wiresum.plan.aggregation_plan import Engine
-from wiresum.plan.assignment.switching import with_engine
+from wiresum.plan.aggregation_plan import AggregationPlan, Engine
+from wiresum.plan.assignment.wiring import with_engine
 from wiresum.plan.convergence import Convergence
-from wiresum.plan.participation import with_rounds
-from wiresum.plan.participation.counts import DEFAULT_MOST_MISSED
+from wiresum.plan.evaluation import Evaluation
+from wiresum.plan.fabric import SwitchEngine, SwitchPolicy
+from wiresum.plan.job import Job
+from wiresum.plan.options import PlanOptions
 from wiresum.plan.placement import parents_of
-from wiresum.plan.predict import predict
-from wiresum.plan.switched import plan_switched
-from wiresum.plan.switching import SwitchEngine, SwitchPolicy
+from wiresum.planners.fabrics import plan_switched
+from wiresum.planners.participation import with_rounds
+from wiresum.planners.participation.counts import DEFAULT_MOST_MISSED
+from wiresum.predict import predict
+from wiresum.topology.model import Topology
 
 SwitchChoice = Literal["auto", "exclusive", "register", "hash", "preempt", "segment", "pool", "cache"]
 """What switches do with fragments; auto: what the planner's paper has, or suits its trees."""

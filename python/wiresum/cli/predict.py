@@ -10,10 +10,10 @@ from wiresum.cli import options
 from wiresum.cli.console import note, out, print_json
 from wiresum.cli.options import load_topology
 from wiresum.cli.quantities import parse_size
-from wiresum.plan import AggregationPlan
-from wiresum.plan.predict import Prediction
-from wiresum.plan.predict import predict as predict_plan
-from wiresum.plan.predict.network import UNLIMITED_BPS
+from wiresum.plan.aggregation_plan import AggregationPlan
+from wiresum.predict import Prediction
+from wiresum.predict import predict as predict_plan
+from wiresum.topology.paths import UNLIMITED_BPS
 
 
 def predict(
@@ -44,7 +44,7 @@ def predict(
     starts = parse_starts(start or [])
     found = predict_plan(network, AggregationPlan.read(plan), parse_size(size), starts, upload_only, barrier=barrier)
     if plot:
-        from wiresum.plan.predict.plot import draw
+        from wiresum.predict.plot import draw
 
         draw(found, plot)
         note(f"{plot}: rates over time")

@@ -6,9 +6,11 @@ from typing import Annotated
 import typer
 
 from wiresum.cli.console import print_json
-from wiresum.plan import AggregationPlan, Evaluation, Topology
-from wiresum.plan.document import FileDocument
+from wiresum.document import FileDocument
+from wiresum.plan.aggregation_plan import AggregationPlan
+from wiresum.plan.evaluation import Evaluation
 from wiresum.sim import Scenario
+from wiresum.topology.model import Topology
 
 
 class Format(StrEnum):

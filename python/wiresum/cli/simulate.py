@@ -12,10 +12,10 @@ from rich.table import Table
 
 from wiresum.cli import options
 from wiresum.cli.console import err, note, out, print_json
-from wiresum.plan import Topology
 from wiresum.sim import Outcome, ScenarioFile, run
 from wiresum.sim.outcome import Record
 from wiresum.sim.sweep import Sweep
+from wiresum.topology.model import Topology
 
 SHOWN_LINKS = 8
 """Busiest directions in the table."""

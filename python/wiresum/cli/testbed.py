@@ -11,13 +11,14 @@ from wiresum.cli.console import note, out, print_json
 from wiresum.cli.options import EngineChoice, load_topology, place_job
 from wiresum.cli.plan import switch_engine
 from wiresum.cli.testbed_summary import describe, summarize
-from wiresum.plan import AggregationPlan, PlanOptions, Topology
-from wiresum.plan.aggregation_plan import Engine
-from wiresum.plan.assignment.switching import with_engine
+from wiresum.plan.aggregation_plan import AggregationPlan, Engine
+from wiresum.plan.assignment.wiring import with_engine
+from wiresum.plan.options import PlanOptions
 from wiresum.testbed import Testbed, records, support
 from wiresum.testbed import run as run_at_workers
 from wiresum.testbed.environment import BACKEND_VARIABLE
 from wiresum.testbed.networks import DEFAULT_LOSS_SEED
+from wiresum.topology.model import Topology
 
 app = typer.Typer(help="Build networks of namespaces on this machine and run commands in them.", no_args_is_help=True)
 

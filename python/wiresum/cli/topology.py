@@ -9,9 +9,10 @@ from wiresum.cli.generators import command
 from wiresum.cli.options import load_topology
 from wiresum.cli.quantities import parse_size
 from wiresum.errors import TopologyError
-from wiresum.plan import TOPOLOGIES, Topology
-from wiresum.plan.interchange import EXPORTERS, IMPORTERS
-from wiresum.plan.topologies.programmable import Programmable, with_roles
+from wiresum.topology.generators import TOPOLOGIES
+from wiresum.topology.generators.programmable import Programmable, with_roles
+from wiresum.topology.interchange import EXPORTERS, IMPORTERS
+from wiresum.topology.model import Topology
 
 app = typer.Typer(help="Print a topology, to change it and use it as a file.", no_args_is_help=True)
 

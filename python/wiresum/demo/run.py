@@ -11,9 +11,12 @@ from typing import Any
 
 from wiresum.bench.limit import StarTraffic
 from wiresum.demo.outcome import Outcome, Training
-from wiresum.plan import Job, PlanOptions, plan, star
 from wiresum.plan.aggregation_plan import Engine
+from wiresum.plan.job import Job
+from wiresum.plan.options import PlanOptions
+from wiresum.planners import plan
 from wiresum.testbed import Testbed, run_or_fail
+from wiresum.topology.generators.star import star
 
 BACKENDS = ("wiresum", "gloo")
 

@@ -11,8 +11,9 @@ from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from wiresum.document import Document, FileDocument
 from wiresum.errors import PlanError, WiresumError
-from wiresum.plan.document import Document, FileDocument
+from wiresum.plan.fabric import MAX_SWITCHED_VALUES, MAX_WORKERS, PlanFabric
 from wiresum.plan.members import (
     MAX_U16,
     MAX_U32,
@@ -24,7 +25,6 @@ from wiresum.plan.members import (
     parse_socket_address,
     require,
 )
-from wiresum.plan.switching import MAX_SWITCHED_VALUES, MAX_WORKERS, PlanFabric
 from wiresum.wire import BLOCK_LEN, MAX_CONTRIBUTORS, MAX_VALUES, MIN_VALUES
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from wiresum.plan.topology import Topology
+from wiresum.topology.model import Topology
 
 
 class Bandwidths(NamedTuple):
@@ -26,7 +26,7 @@ def bandwidths(topology: Topology, name: str) -> Bandwidths:
         TopologyError: there is no such node.
 
     Example:
-        >>> from wiresum.plan.topologies import star
+        >>> from wiresum.topology.generators.star import star
         >>> bandwidths(star(2, rate_bps=500e6), "w0")
         Bandwidths(ingress=500000000, egress=500000000)
         >>> bandwidths(star(2), "switch")

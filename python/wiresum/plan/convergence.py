@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from wiresum.plan.document import Document
+from wiresum.document import Document
 
 Positive = Annotated[float, Field(gt=0)]
 

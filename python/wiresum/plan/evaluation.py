@@ -5,8 +5,8 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from wiresum.document import Document, FileDocument
 from wiresum.errors import PlanError, WiresumError
-from wiresum.plan.document import Document, FileDocument
 
 WORTHWHILE_SHARE = 0.10
 """Fraction of a round; with less communication, summing it elsewhere gains less than it costs (XAgg §V)."""

@@ -21,7 +21,9 @@ def explain(plan: AggregationPlan) -> str:
     """Who sums what for whom, what a worker sends, and how good the planner says that is.
 
     Example:
-        >>> from wiresum.plan import Job, plan, star
+        >>> from wiresum.plan.job import Job
+        >>> from wiresum.planners import plan
+        >>> from wiresum.topology.generators.star import star
         >>> print(explain(plan(star(2), Job())))
         2 workers (w0, w1) sum their gradients at 1 node, `switch` (xdp).
         The whole gradient:

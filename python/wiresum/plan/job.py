@@ -6,8 +6,8 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
+from wiresum.document import Document
 from wiresum.plan.aggregation_plan import LANE_BYTES, MAX_SLOTS, U16, Exponents, Lanes, Policy
-from wiresum.plan.document import Document
 from wiresum.wire import BLOCK_LEN, HEADER_LEN, MAX_VALUES, MIN_VALUES
 
 IP_UDP_BYTES = 28

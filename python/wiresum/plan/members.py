@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from wiresum.plan.document import Document
+from wiresum.document import Document
 
 MAX_U16 = (1 << 16) - 1
 MAX_U32 = (1 << 32) - 1

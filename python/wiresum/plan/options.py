@@ -4,9 +4,9 @@ from typing import Annotated
 
 from pydantic import Field
 
+from wiresum.document import Document
 from wiresum.plan.aggregation_plan import MAX_U16, U32, Engine
 from wiresum.plan.convergence import Convergence
-from wiresum.plan.document import Document
 from wiresum.plan.evaluation import Evaluation
 from wiresum.wire import DEFAULT_PORT, MAX_CONTRIBUTORS
 

@@ -24,7 +24,7 @@ from wiresum.plan.aggregation_plan import (
 from wiresum.plan.bandwidth import bandwidths
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
-from wiresum.plan.topology import Node, Topology
+from wiresum.topology.model import Node, Topology
 
 EXPONENT_SLOTS = 64
 EXPONENT_WINDOW = 32
@@ -239,7 +239,9 @@ def parents_of(plan: AggregationPlan, sub_model: SubModel) -> dict[str, str | No
     """The tree of a plan's stream by names, the inverse of `assemble`: parents before their children, then the workers.
 
     Example:
-        >>> from wiresum.plan import Job, plan, star
+        >>> from wiresum.plan.job import Job
+        >>> from wiresum.planners import plan
+        >>> from wiresum.topology.generators.star import star
         >>> made = plan(star(2), Job())
         >>> parents_of(made, made.sub_models[1])
         {'switch': None, 'w0': 'switch', 'w1': 'switch'}

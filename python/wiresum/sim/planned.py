@@ -10,17 +10,18 @@ from typing import Any, NamedTuple
 
 from wiresum import wire
 from wiresum.errors import PlanError
-from wiresum.plan import AggregationPlan, Job, PlanOptions, Topology
-from wiresum.plan.aggregation_plan import LANE_BYTES
+from wiresum.plan.aggregation_plan import LANE_BYTES, AggregationPlan
 from wiresum.plan.assignment import Assignment
 from wiresum.plan.assignment.conversion import MIN_WINDOW
-from wiresum.plan.job import JobSubModel, values_for_mtu
+from wiresum.plan.fabric import POLICIES
+from wiresum.plan.job import Job, JobSubModel, values_for_mtu
 from wiresum.plan.models import MODELS, equal_parts, sub_models
-from wiresum.plan.planners import SWITCH_PLANNERS, assign
-from wiresum.plan.predict import Stream
-from wiresum.plan.switching import POLICIES
+from wiresum.plan.options import PlanOptions
+from wiresum.planners import SWITCH_PLANNERS, assign
+from wiresum.predict import Stream
 from wiresum.sim.scenario import ScenarioJob, SwitchPolicy, SwitchProgram
 from wiresum.sim.trees import Tree, of_assignment, of_plan, resolved_ways
+from wiresum.topology.model import Topology
 
 SHARED_SLOTS = ("hash", "preempt")
 """Policies under which streams choose among the same slots."""

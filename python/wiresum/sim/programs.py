@@ -4,14 +4,14 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from wiresum.document import Location
 from wiresum.errors import PlanError, ScenarioError, TopologyError
-from wiresum.plan import AggregationPlan, Topology
-from wiresum.plan.aggregation_plan import LANE_BYTES
-from wiresum.plan.document import Location
-from wiresum.plan.planners import SWITCH_PLANNERS
+from wiresum.plan.aggregation_plan import LANE_BYTES, AggregationPlan
+from wiresum.planners import SWITCH_PLANNERS
 from wiresum.sim.planned import PACKET_OVERHEAD, Planned, is_planned, packet_values, streams
 from wiresum.sim.scenario import ScenarioJob, SwitchPolicy, SwitchProgram
 from wiresum.sim.source import ScenarioFile
+from wiresum.topology.model import Topology
 
 ADDRESSED = ("exclusive", "register", "register-counter")
 """Policies whose packets name the switch that sums them."""

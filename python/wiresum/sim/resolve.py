@@ -4,22 +4,22 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from wiresum.document import Location
 from wiresum.errors import PlanError, TopologyError
-from wiresum.plan import AggregationPlan, Topology
-from wiresum.plan import plan as make_plan
+from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.assignment import as_plan
 from wiresum.plan.assignment.routes import arcs
-from wiresum.plan.assignment.switching import unlimited
-from wiresum.plan.document import Location
-from wiresum.plan.planners import SWITCH_PLANNERS, assign
-from wiresum.plan.predict import Stream, streams
-from wiresum.plan.predict.schedule import Tree
-from wiresum.plan.topology import Link
+from wiresum.plan.assignment.wiring import unlimited
+from wiresum.planners import SWITCH_PLANNERS, assign
+from wiresum.planners import plan as make_plan
+from wiresum.predict import Stream, streams
+from wiresum.predict.schedule import Tree
 from wiresum.sim.planned import choices, described, is_planned, switched
 from wiresum.sim.programs import Programs
 from wiresum.sim.scenario import DEFAULT_QUEUE_BYTES, LinkConditions, ScenarioJob
 from wiresum.sim.source import ScenarioFile
 from wiresum.sim.trees import resolved_ways
+from wiresum.topology.model import Link, Topology
 
 LoadTopology = Callable[[str], Topology]
 """A topology by its name or path, as the command line knows them."""

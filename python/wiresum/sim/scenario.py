@@ -4,12 +4,12 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from wiresum.document import Document, FileDocument
 from wiresum.errors import ScenarioError, WiresumError
 from wiresum.plan.aggregation_plan import Exponents, Lanes, Policy
-from wiresum.plan.document import Document, FileDocument
 from wiresum.plan.job import DEFAULT_MTU_BYTES, DEFAULT_WINDOW
 from wiresum.plan.options import DEFAULT_TIME_LIMIT_S, MAX_TRIES
-from wiresum.plan.topology import Name
+from wiresum.topology.model import Name
 
 Fidelity = Literal["packets", "trains", "flows"]
 SwitchPolicy = Literal["pool", "hash", "preempt", "exclusive", "register", "register-counter", "segment", "cache"]

@@ -12,8 +12,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from wiresum.document import Location, describe
 from wiresum.errors import ScenarioError
-from wiresum.plan.document import Location, describe
 from wiresum.sim.scenario import Scenario
 
 HEADER = re.compile(r"^\s*(?P<open>\[\[?)\s*(?P<path>[^\[\]]+?)\s*\]\]?\s*(#.*)?$")

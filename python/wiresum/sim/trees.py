@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from wiresum.plan import AggregationPlan, Topology
+from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.assignment import Assignment, Path
 from wiresum.plan.assignment.routes import arcs
 from wiresum.plan.assignment.trees import trees_of
-from wiresum.plan.fabric import Fabric
 from wiresum.plan.placement import Parents, parents_of
-from wiresum.plan.predict.ways import links_of
+from wiresum.plan.ways import links_of
+from wiresum.topology.graph import Graph
+from wiresum.topology.model import Topology
 
 Ways = Mapping[tuple[str, str], Path]
 """From one node to another, by name: arcs, which simulations number alike."""
@@ -94,10 +95,10 @@ def ways_of(assignment: Assignment) -> dict[tuple[str, str], Path]:
     targets = {int(worker): int(target) for worker, target in enumerate(_first_targets(assignment))}
     ways = {}
     for worker, path in enumerate(routes.of_workers):
-        name = instance.fabric.names[instance.workers[worker]]
+        name = instance.graph.names[instance.workers[worker]]
         ways[name, instance.name(targets[worker])] = tuple(path)
     for aggregator, path in routes.of_aggregators.items():
-        ways[instance.name(aggregator), _end(instance.fabric, path)] = tuple(path)
+        ways[instance.name(aggregator), _end(instance.graph, path)] = tuple(path)
     return ways
 
 
@@ -106,8 +107,8 @@ def _first_targets(assignment: Assignment) -> Sequence[int]:
     return [int(target) for target in np.asarray(assignment.target)[:, 0]]
 
 
-def _end(fabric: Fabric, path: Path) -> str:
-    return fabric.names[int(fabric.target[path[-1]])]
+def _end(graph: Graph, path: Path) -> str:
+    return graph.names[int(graph.target[path[-1]])]
 
 
 def resolved_ways(ways: Ways, sites: Mapping[str, int]) -> list[dict[str, Any]]:

@@ -1,7 +1,9 @@
 """A topology as network namespaces, veth pairs, shaped links and processes on one machine.
 
 Example:
-    >>> from wiresum.plan import Job, plan, star
+    >>> from wiresum.plan.job import Job
+    >>> from wiresum.planners import plan
+    >>> from wiresum.topology.generators.star import star
     >>> from wiresum.testbed import Testbed
     >>> topology = star(workers=4)
     >>> with Testbed(topology, plan(topology, Job())) as bed:  # doctest: +SKIP

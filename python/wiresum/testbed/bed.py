@@ -11,16 +11,16 @@ from types import FrameType, TracebackType
 from typing import Any, NoReturn, Self
 
 from wiresum.errors import TestbedError
-from wiresum.plan import AggregationPlan, Topology
-from wiresum.plan.aggregation_plan import PlanNode
+from wiresum.plan.aggregation_plan import AggregationPlan, PlanNode
 from wiresum.plan.job import DEFAULT_MTU_BYTES
 from wiresum.testbed import aggregators, processes, records
 from wiresum.testbed.aggregators import Aggregator
 from wiresum.testbed.environment import worker_environment
+from wiresum.testbed.fabric import SwitchedNetwork
 from wiresum.testbed.loss import LossCount
 from wiresum.testbed.networks import DEFAULT_LOSS_SEED, LoopbackNetwork, NamespaceNetwork, Network, why_no_namespaces
-from wiresum.testbed.switched import SwitchedNetwork
 from wiresum.testbed.traffic import LinkTraffic
+from wiresum.topology.model import Topology
 
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 """Besides SIGINT, which Python turns into KeyboardInterrupt by itself."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 from wiresum.errors import TopologyError
-from wiresum.plan import Link, Node, Topology
+from wiresum.topology.model import Link, Node, Topology
 
 NAMESPACE_PREFIX = "ws-"
 """Namespaces whose name does not start like this are not ours."""

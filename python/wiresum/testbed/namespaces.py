@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from wiresum.errors import SupportError, TestbedError
-from wiresum.plan import Node
 from wiresum.testbed import shaping
 from wiresum.testbed.layout import NAMESPACE_PREFIX, Layout, Wire
+from wiresum.topology.model import Node
 
 NAMESPACE_DIRECTORY = Path("/run/netns")
 """Where iproute2 keeps named namespaces."""

@@ -7,13 +7,13 @@ from collections.abc import Collection
 from typing import Protocol
 
 from wiresum.errors import TestbedError
-from wiresum.plan import AggregationPlan, Topology
-from wiresum.plan.aggregation_plan import XDP_ENGINES
+from wiresum.plan.aggregation_plan import XDP_ENGINES, AggregationPlan
 from wiresum.testbed import delivery, namespaces, traffic, xdp_pass
 from wiresum.testbed.layout import Layout, lay_out
 from wiresum.testbed.loss import LossCount, LossyLinks
 from wiresum.testbed.shaping import ifb_name
 from wiresum.testbed.traffic import LinkTraffic
+from wiresum.topology.model import Topology
 
 LOOPBACK = "127.0.0.1"
 MASTER_PORT = 29500

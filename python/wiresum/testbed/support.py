@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from wiresum.errors import SupportError, TestbedError
-from wiresum.plan import Topology, star
 from wiresum.testbed import namespaces, xdp_pass
 from wiresum.testbed.layout import Layout, lay_out
 from wiresum.testbed.networks import why_no_namespaces
+from wiresum.topology.generators.star import star
+from wiresum.topology.model import Topology
 
 PROBE_MTU_BYTES = 3200
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch.distributed as dist
 
 import torch
-from wiresum.plan.batch_size import (
+from wiresum.planners.ingo.batch_size import (
     MAX_BATCH_SIZE,
     MIN_BATCH_SIZE,
     BatchTiming,
@@ -68,7 +68,7 @@ def tune_batch_size(
         sizes: that are measured, two or more.
         least: smallest size allowed.
         most: largest.
-        progress: what a step is worth; see `wiresum.plan.batch_size`.
+        progress: what a step is worth; see `wiresum.planners.ingo.batch_size`.
         group: of ranks that train together; the default group where absent.
 
     Raises:

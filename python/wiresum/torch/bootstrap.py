@@ -18,9 +18,13 @@ from torch._C._distributed_c10d import PrefixStore, Store
 from torch.distributed import DistError
 
 from wiresum import errors
+from wiresum.document import describe
 from wiresum.errors import JoinError, PlanError, SettingError, WiresumError
-from wiresum.plan import AggregationPlan, Job, PlanOptions, plan, star
-from wiresum.plan.document import describe
+from wiresum.plan.aggregation_plan import AggregationPlan
+from wiresum.plan.job import Job
+from wiresum.plan.options import PlanOptions
+from wiresum.planners import plan
+from wiresum.topology.generators.star import star
 from wiresum.torch.connection import Claim
 from wiresum.torch.engine import Engine, open_engine
 from wiresum.torch.settings import Settings

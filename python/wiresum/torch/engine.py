@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from wiresum.errors import JoinError
-from wiresum.plan import AggregationPlan
+from wiresum.plan.aggregation_plan import AggregationPlan
 
 
 class Engine(Protocol):

@@ -11,7 +11,7 @@
 //! | `work` | what begins and ends |
 //! | `report` | what is checked, and what a run says |
 //!
-//! The same model as `python/wiresum/plan/predict`, over many jobs and rounds: between events rates are constant; events are that something
+//! The same model as `python/wiresum/predict`, over many jobs and rounds: between events rates are constant; events are that something
 //! begins, ends, or catches up with what feeds it, from where on it can be no faster. Delay and loss are not counted.
 
 mod copies;

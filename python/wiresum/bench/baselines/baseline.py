@@ -13,10 +13,9 @@ from pathlib import Path
 
 from wiresum.bench.baselines.task import Task
 from wiresum.errors import TestbedError
-from wiresum.plan import Topology
-from wiresum.plan.predict.flow import Capacity
-from wiresum.plan.predict.network import Network
 from wiresum.testbed import Testbed, run_or_fail
+from wiresum.topology.model import Topology
+from wiresum.topology.paths import Capacity, Network
 
 FLOAT32_BYTES = 4
 START_S = 15.0

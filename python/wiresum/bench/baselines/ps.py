@@ -7,14 +7,14 @@ Bound: with n workers, S bytes and links of B bytes per second, the server's lin
 less than n S / B; at a node with a link to each worker (a star's centre) it is S / B.
 
 Example:
-    >>> from wiresum.plan import servers
+    >>> from wiresum.topology.generators.servers import servers
     >>> round(PS.bound_s(servers(workers=4, servers=1, rate_bps=500e6), 6_250_000), 3)
     1.6
 """
 
 from wiresum.bench.baselines.baseline import Baseline
 from wiresum.errors import TopologyError
-from wiresum.plan import Topology
+from wiresum.topology.model import Topology
 
 
 def place(topology: Topology) -> list[str]:

@@ -9,7 +9,8 @@ link carries the worker's parts for n - 1 others and the sums of one part for n 
 ring's.
 
 Example:
-    >>> from wiresum.plan import servers, star
+    >>> from wiresum.topology.generators.servers import servers
+    >>> from wiresum.topology.generators.star import star
     >>> round(SHARDED_PS.bound_s(servers(workers=4, servers=2, rate_bps=500e6), 6_250_000), 3)
     0.8
     >>> round(SHARDED_PS.bound_s(star(workers=4, rate_bps=500e6), 6_250_000), 3)
@@ -17,7 +18,7 @@ Example:
 """
 
 from wiresum.bench.baselines.baseline import Baseline
-from wiresum.plan import Topology
+from wiresum.topology.model import Topology
 
 
 def place(topology: Topology) -> list[str]:

@@ -36,7 +36,7 @@ def allreduce(
     as_json: options.JsonOption = False,
 ) -> None:
     """Time all-reduces through torch.distributed on shaped links, conversion included."""
-    from wiresum.bench import allreduce as benchmark
+    from wiresum.bench.allreduce import measure as benchmark
 
     chosen = benchmark.Options(
         workers=workers,
@@ -74,8 +74,8 @@ def compare(
     as_json: options.JsonOption = False,
 ) -> None:
     """Time methods beside each other on XAgg's test bed (Fig. 12 and 13), turn by turn, with each one's bound."""
-    from wiresum.bench import compare as benchmark
-    from wiresum.bench.compare_methods import METHODS
+    from wiresum.bench.compare import measure as benchmark
+    from wiresum.bench.compare.methods import METHODS
 
     chosen = benchmark.Options(
         methods=tuple(method or METHODS),
@@ -112,8 +112,8 @@ def forest(
     as_json: options.JsonOption = False,
 ) -> None:
     """Time all-reduces over one to n servers with the workers' links, beside the bound and Gloo's ring."""
-    from wiresum.bench import forest as benchmark
-    from wiresum.bench import forest_solver
+    from wiresum.bench.forest import measure as benchmark
+    from wiresum.bench.forest import solver as forest_solver
 
     if solver_only:
         show(forest_solver.measure(time_limit, note), as_json)
@@ -150,7 +150,7 @@ def heterogeneity(
     as_json: options.JsonOption = False,
 ) -> None:
     """Sum with a slow link and a late worker, by method (XAgg, Fig. 1, at 1:100 by default)."""
-    from wiresum.bench import heterogeneity as benchmark
+    from wiresum.bench.heterogeneity import measure as benchmark
 
     rates = [parse_rate(rate), parse_rate(slow_rate)]
     if None in rates:
@@ -170,7 +170,7 @@ def heterogeneity(
     with err.status("") as status:
         report = benchmark.measure(chosen, lambda title: status.update(f"{title}, {runs} times"))
     if plot:
-        from wiresum.bench.heterogeneity_plot import draw
+        from wiresum.bench.heterogeneity.plot import draw
 
         draw(report, plot)
         note(f"{plot}: rates over time, predicted and measured")
@@ -196,7 +196,7 @@ def asynchronous(
     as_json: options.JsonOption = False,
 ) -> None:
     """Train while workers are late at random: GOAT-Async beside K-SGD and rounds of everyone (GOAT, Exp. 4 and 5)."""
-    from wiresum.bench import participation as benchmark
+    from wiresum.bench.participation import measure as benchmark
 
     chosen = benchmark.Options(
         workers=workers,
@@ -212,7 +212,7 @@ def asynchronous(
     with err.status("") as status:
         report = benchmark.measure(chosen, lambda title: status.update(f"{title}: {rounds} rounds"))
     if plot:
-        from wiresum.bench.participation_plot import draw
+        from wiresum.bench.participation.plot import draw
 
         draw(report, plot)
         note(f"{plot}: accuracy over time, and speed")
@@ -231,7 +231,7 @@ def loss(
     as_json: options.JsonOption = False,
 ) -> None:
     """Time all-reduces over links that lose packets, beside Gloo's ring over TCP; every sum is checked."""
-    from wiresum.bench import loss as benchmark
+    from wiresum.bench.loss import measure as benchmark
 
     chosen = benchmark.Options(
         losses=tuple(parse_fraction(text) for text in losses.split(",")),

@@ -11,7 +11,7 @@ from wiresum.cli.asynchrony import EXAMPLE, asynchrony
 from wiresum.cli.bench.shared import PlotOption, RunsOption, limited, one_of, show
 from wiresum.cli.console import err, note
 from wiresum.cli.quantities import parse_numbers, parse_size
-from wiresum.plan.switching import SwitchEngine
+from wiresum.plan.fabric import SwitchEngine
 
 app = typer.Typer()
 command = partial(app.command, rich_help_panel="Planners, simulator, networks of switches")
@@ -32,7 +32,7 @@ def planners(
     as_json: options.JsonOption = False,
 ) -> None:
     """Plan GOAT's networks, and a large one: optimality gap, feasibility and seconds, beside PuLP and CBC."""
-    from wiresum.bench import planners as benchmark
+    from wiresum.bench.planners import measure as benchmark
 
     chosen = benchmark.Options(seeds, time_limit, rival_limit if rival else 0.0, large)
     show(benchmark.measure(chosen, note), as_json)
@@ -47,7 +47,7 @@ def routing(
     as_json: options.JsonOption = False,
 ) -> None:
     """Plan InGo's networks: the rate that each planner leaves to a worker, beside the proven bound."""
-    from wiresum.bench import routing as benchmark
+    from wiresum.bench.routing import measure as benchmark
 
     numbers = [int(number) for number in parse_numbers(workers)]
     report = benchmark.measure(benchmark.Options(numbers, seeds, time_limit), note)
@@ -69,7 +69,7 @@ def sim(
     as_json: options.JsonOption = False,
 ) -> None:
     """How fast the simulator is at each fidelity, per second of CPU time, and what memory it takes."""
-    from wiresum.bench import sim as benchmark
+    from wiresum.bench.sim import measure as benchmark
     from wiresum.cli.simulate import load
 
     names = tuple(one_of(name, tuple(SIM_CASES.split(",")), "--fidelities") for name in fidelities.split(","))
@@ -89,7 +89,7 @@ def live(
     as_json: options.JsonOption = False,
 ) -> None:
     """Run plans of switch planners in namespaces: bytes on each link and the rate, beside what they predict."""
-    from wiresum.bench import live as benchmark
+    from wiresum.bench.live import measure as benchmark
 
     chosen = benchmark.Options(
         rate_bps=limited(rate), size_bytes=parse_size(size), repeats=runs, engine=engine, cases=tuple(cases or ())

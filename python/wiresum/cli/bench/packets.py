@@ -39,8 +39,8 @@ def aggregator(
         with err.status("packets through the kernel's test-run and through user space"):
             show(native.aggregator(runs), as_json)
         return
-    from wiresum.bench import aggregator as benchmark
-    from wiresum.bench import aggregator_plots
+    from wiresum.bench.aggregator import measure as benchmark
+    from wiresum.bench.aggregator import plot as aggregator_plots
 
     chosen = benchmark.Options(
         engines=tuple(engines.split(",")),

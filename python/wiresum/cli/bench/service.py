@@ -28,7 +28,7 @@ def kills(
     as_json: options.JsonOption = False,
 ) -> None:
     """Kill aggregation servers (SIGKILL) at random moments of training on xagg, and check every step."""
-    from wiresum.bench import kills as benchmark
+    from wiresum.bench.kills import measure as benchmark
     from wiresum.cli.demo import progress_bar
 
     chosen = benchmark.Options(
@@ -56,7 +56,7 @@ def isolation(
     as_json: options.JsonOption = False,
 ) -> None:
     """What floods at one host cost another host's job at the same server, with and without quotas."""
-    from wiresum.bench import isolation as benchmark
+    from wiresum.bench.isolation import measure as benchmark
 
     quota_bps = parse_rate(quota)
     if quota_bps is None:
@@ -78,7 +78,7 @@ def coexistence(
     as_json: options.JsonOption = False,
 ) -> None:
     """What a job and the TCP traffic of the same host and port cost each other."""
-    from wiresum.bench import coexistence as benchmark
+    from wiresum.bench.coexistence import measure as benchmark
 
     names = cast(tuple[Engine, ...], tuple(engines.split(",")))
     chosen = benchmark.Options(names, parse_rate(rate), tuple(map(float, parse_numbers(loads))), seconds, runs)
@@ -97,8 +97,8 @@ def rates(
     as_json: options.JsonOption = False,
 ) -> None:
     """How long rate negotiation takes, and how rates follow a link that slows down (XAgg, Fig. 21, at 1:100)."""
-    from wiresum.bench import rates as benchmark
-    from wiresum.bench.rates_step import Step
+    from wiresum.bench.rates import measure as benchmark
+    from wiresum.bench.rates.step import Step
 
     wide, narrow = parse_rate(rate), parse_rate(slow_rate)
     if wide is None or narrow is None:
@@ -108,7 +108,7 @@ def rates(
     with err.status("") as status:
         report = benchmark.measure(chosen, status.update)
     if plot:
-        from wiresum.bench.rates_plot import draw
+        from wiresum.bench.rates.plot import draw
 
         draw(report, plot)
         note(f"{plot}: what workers send while the link slows down")
@@ -118,7 +118,7 @@ def rates(
 @command(epilog="Example: `wiresum bench deploy --json`")
 def deploy(runs: RunsOption = 7, as_json: options.JsonOption = False) -> None:
     """Time from the start of an aggregator to ready to sum, beside XAgg's figures."""
-    from wiresum.bench import deploy as benchmark
+    from wiresum.bench.deploy import measure as benchmark
 
     with err.status("a server with two ports") as status:
         report = benchmark.measure(runs, status.update)
@@ -134,7 +134,7 @@ def upgrade(
     as_json: options.JsonOption = False,
 ) -> None:
     """Have new daemons take over from running ones at random moments of training on xagg, and check every step."""
-    from wiresum.bench import upgrade as benchmark
+    from wiresum.bench.upgrade import measure as benchmark
     from wiresum.cli.demo import progress_bar
 
     chosen = benchmark.Options(upgrades=count, engine=choose_engine(engine, loopback=False), policy=policy, seed=seed)

@@ -11,7 +11,7 @@ import numpy as np
 from wiresum.plan.aggregation_plan import Solution
 from wiresum.plan.assignment.instance import PS, Instance
 from wiresum.plan.assignment.routes import Routes
-from wiresum.plan.fabric import Bools, Floats, Ints
+from wiresum.topology.graph import Bools, Floats, Ints
 
 Allocation = Literal["exclusive", "shared", "oversubscribed"]
 

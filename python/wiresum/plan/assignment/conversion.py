@@ -60,7 +60,7 @@ def _ways(assignment: Assignment) -> Ways | None:
     routes, instance = assignment.routes, assignment.instance
     if routes is None:
         return None
-    children = [instance.fabric.names[worker] for worker in instance.workers]
+    children = [instance.graph.names[worker] for worker in instance.workers]
     ways = dict(zip(children, routes.of_workers, strict=True))
     ways |= {instance.name(aggregator): path for aggregator, path in routes.of_aggregators.items()}
     return {child: link_ids(instance.topology, path) for child, path in ways.items()}

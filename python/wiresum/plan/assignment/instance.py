@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from wiresum.errors import PlanError
-from wiresum.plan.fabric import UNREACHABLE, Fabric, Floats, Hops, Ints
 from wiresum.plan.job import Job, JobSubModel
 from wiresum.plan.placement import participants
-from wiresum.plan.topology import Topology
+from wiresum.topology.graph import UNREACHABLE, Floats, Graph, Hops, Ints
+from wiresum.topology.model import Topology
 
 PS = 0
 """Index of the parameter server among the aggregators."""
@@ -42,7 +42,7 @@ class Instance:
 
     Attributes:
         topology: where it is.
-        fabric: the topology's arrays.
+        graph: the topology's arrays.
         job: what is placed.
         sub_models: its parts, in the model's order.
         workers: (workers,) nodes, in rank order.
@@ -52,7 +52,7 @@ class Instance:
     """
 
     topology: Topology
-    fabric: Fabric
+    graph: Graph
     job: Job
     sub_models: Sequence[JobSubModel]
     workers: Ints
@@ -67,22 +67,22 @@ class Instance:
         Raises:
             PlanError: there is no parameter server, or several, or no worker, or one without a way to the server.
         """
-        fabric = Fabric.of(topology)
-        workers = np.array([fabric.index[worker.name] for worker in participants(topology, job)])
-        server = fabric.index[_parameter_server(topology)]
-        summing = np.flatnonzero(fabric.adding_bps > 0)
+        graph = Graph.of(topology)
+        workers = np.array([graph.index[worker.name] for worker in participants(topology, job)])
+        server = graph.index[_parameter_server(topology)]
+        summing = np.flatnonzero(graph.adding_bps > 0)
         aggregators = np.concatenate([[server], summing[summing != server]])
-        hops = fabric.hops_to(aggregators)
+        hops = graph.hops_to(aggregators)
         lost = np.flatnonzero(hops[PS, workers] == UNREACHABLE)
         if len(lost):
             raise PlanError(
-                f"{fabric.names[workers[lost[0]]]} does not reach {fabric.names[server]} in topology {topology.name} "
+                f"{graph.names[workers[lost[0]]]} does not reach {graph.names[server]} in topology {topology.name} "
                 f"({len(lost)} of {len(workers)} workers do not); link them by switches"
             )
         reaches_server = hops[PS, aggregators] != UNREACHABLE
         kept = aggregators[reaches_server]
         hops = hops[reaches_server]
-        return cls(topology, fabric, job, job.parts, workers, kept, hops[:, workers].T, hops[:, kept].T)
+        return cls(topology, graph, job, job.parts, workers, kept, hops[:, workers].T, hops[:, kept].T)
 
     @property
     def server(self) -> int:
@@ -107,7 +107,7 @@ class Instance:
     @cached_property
     def memory_bytes(self) -> Floats:
         """(aggregators,) free for sums; infinite at the parameter server."""
-        memory = self.fabric.memory_bytes[self.aggregators]
+        memory = self.graph.memory_bytes[self.aggregators]
         memory[PS] = np.inf
         return memory
 
@@ -119,7 +119,7 @@ class Instance:
 
     def name(self, aggregator: int) -> str:
         """An aggregator's name."""
-        return self.fabric.names[int(self.aggregators[aggregator])]
+        return self.graph.names[int(self.aggregators[aggregator])]
 
     def require_switches(self) -> None:
         """For planners that place sums on exclusive memory.

@@ -10,7 +10,7 @@ import numpy as np
 from wiresum.errors import SupportError
 from wiresum.picture import picture
 from wiresum.plan.assignment.traffic import Traffic
-from wiresum.plan.fabric import UNREACHABLE, Fabric, Floats
+from wiresum.topology.graph import UNREACHABLE, Floats, Graph
 
 MAX_NODES = 600
 """A picture with more nodes shows nothing."""
@@ -31,25 +31,25 @@ def draw(traffic: Traffic, title: str, path: Path) -> None:
     Raises:
         SupportError: the network is too large, matplotlib is not installed, or the file cannot be written.
     """
-    fabric = traffic.fabric
-    if fabric.node_count > MAX_NODES:
+    graph = traffic.graph
+    if graph.node_count > MAX_NODES:
         raise SupportError(
-            f"{fabric.node_count} nodes are more than a picture shows ({MAX_NODES}); draw a smaller network"
+            f"{graph.node_count} nodes are more than a picture shows ({MAX_NODES}); draw a smaller network"
         )
     with picture(path, figsize=SIZE_INCHES) as (_, axes):
-        places = _places(fabric)
+        places = _places(graph)
         _draw_links(axes, traffic, places)
         _draw_nodes(axes, traffic, places)
         axes.set_axis_off()
         axes.set_title(title, fontsize=10)
 
 
-def _places(fabric: Fabric) -> Floats:
+def _places(graph: Graph) -> Floats:
     """(nodes, 2) coordinates: a row for each distance from the nearest host, in the topology's order."""
-    hosts = np.flatnonzero(~fabric.forwards)
-    tier = fabric.hops_to(hosts).min(axis=0) if len(hosts) else np.zeros(fabric.node_count)
+    hosts = np.flatnonzero(~graph.forwards)
+    tier = graph.hops_to(hosts).min(axis=0) if len(hosts) else np.zeros(graph.node_count)
     tier = np.where(tier == UNREACHABLE, 1, tier)
-    places = np.zeros((fabric.node_count, 2))
+    places = np.zeros((graph.node_count, 2))
     for level in np.unique(tier):
         members = np.flatnonzero(tier == level)
         places[members, 0] = (np.arange(len(members)) + 0.5) / len(members)
@@ -62,7 +62,7 @@ def _draw_links(axes: Any, traffic: Traffic, places: Floats) -> None:
     share = up / max(float(up.max(initial=0.0)), 1.0)
     for link in np.argsort(share):
         load = share[link]
-        ends = places[[traffic.fabric.source[2 * link], traffic.fabric.target[2 * link]]]
+        ends = places[[traffic.graph.source[2 * link], traffic.graph.target[2 * link]]]
         line = _line(ends)
         axes.plot(*line.T, color=str(0.9 - 0.9 * load), linewidth=0.4 + 4 * load, zorder=1)
         if load and np.count_nonzero(up) <= MAX_LABELS:
@@ -80,16 +80,16 @@ def _line(ends: Floats) -> Floats:
 
 
 def _draw_nodes(axes: Any, traffic: Traffic, places: Floats) -> None:
-    fabric, adds = traffic.fabric, traffic.ingress_bytes
+    graph, adds = traffic.graph, traffic.ingress_bytes
     senders = np.unique(traffic.source)
-    kinds = [("idle, or forwards", np.arange(fabric.node_count), "lightgrey", 15), ("sends", senders, "tab:blue", 20)]
+    kinds = [("idle, or forwards", np.arange(graph.node_count), "lightgrey", 15), ("sends", senders, "tab:blue", 20)]
     kinds += [("sums", np.flatnonzero(adds), "tab:orange", 60), ("root", np.array([traffic.root]), "tab:red", 90)]
     for label, members, colour, size in kinds:
         axes.scatter(*places[members].T, s=size, color=colour, label=label, zorder=2)
     for node in np.argsort(-adds)[:MAX_LABELS]:
-        if adds[node] or fabric.node_count <= MAX_LABELS:
+        if adds[node] or graph.node_count <= MAX_LABELS:
             sums = f"\n{adds[node] / 1e6:,.0f} MB" if adds[node] else ""
-            text = f"{fabric.names[node]}{sums}"
+            text = f"{graph.names[node]}{sums}"
             box = {"boxstyle": "round,pad=0.1", "color": "white", "alpha": 0.7}
             beside = {"textcoords": "offset points", "xytext": (0, 8), "ha": "center", "fontsize": 6, "bbox": box}
             axes.annotate(text, places[node], **beside)

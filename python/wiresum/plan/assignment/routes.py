@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from wiresum.plan.fabric import Fabric
-from wiresum.plan.predict.flow import Capacity
-from wiresum.plan.predict.ways import Edge, Ways
-from wiresum.plan.topology import Topology
+from wiresum.plan.ways import Edge, Ways
+from wiresum.topology.graph import Graph
+from wiresum.topology.model import Topology
+from wiresum.topology.paths import Capacity
 
 Path = tuple[int, ...]
 """Arcs, from the first node to the last."""
@@ -27,20 +27,20 @@ class Routes:
     of_aggregators: Mapping[int, Path]
 
 
-def is_path(fabric: Fabric, path: Path, source: int, target: int) -> bool:
+def is_path(graph: Graph, path: Path, source: int, target: int) -> bool:
     """Whether a path leads from one node to another through nodes that forward, and visits none twice."""
     if not path:
         return False
-    nodes = [int(fabric.source[path[0]]), *(int(fabric.target[arc]) for arc in path)]
-    joined = all(fabric.source[arc] == node for arc, node in zip(path, nodes, strict=False))
-    passes = all(fabric.forwards[node] for node in nodes[1:-1])
+    nodes = [int(graph.source[path[0]]), *(int(graph.target[arc]) for arc in path)]
+    joined = all(graph.source[arc] == node for arc, node in zip(path, nodes, strict=False))
+    passes = all(graph.forwards[node] for node in nodes[1:-1])
     return joined and passes and len(set(nodes)) == len(nodes) and (nodes[0], nodes[-1]) == (source, target)
 
 
-def directions(topology: Topology, fabric: Fabric, path: Path) -> tuple[Capacity, ...]:
+def directions(topology: Topology, graph: Graph, path: Path) -> tuple[Capacity, ...]:
     """A path as predictions know it."""
     return tuple(
-        Capacity(topology.links[arc // 2].id, fabric.names[fabric.source[arc]], fabric.names[fabric.target[arc]])
+        Capacity(topology.links[arc // 2].id, graph.names[graph.source[arc]], graph.names[graph.target[arc]])
         for arc in path
     )
 

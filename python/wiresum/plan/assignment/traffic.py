@@ -12,11 +12,11 @@ from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.assignment.answer import Assignment
 from wiresum.plan.assignment.instance import PS
 from wiresum.plan.assignment.routes import Path, arcs
-from wiresum.plan.fabric import Fabric, Floats, Ints, summed_by
-from wiresum.plan.hashing import loads
 from wiresum.plan.placement import parents_of
-from wiresum.plan.predict.ways import links_of
-from wiresum.plan.topology import Topology
+from wiresum.plan.ways import links_of
+from wiresum.topology.graph import Floats, Graph, Ints, summed_by
+from wiresum.topology.hashing import loads
+from wiresum.topology.model import Topology
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +24,7 @@ class Traffic:
     """One round: gradients and sums on the way up, and results down between the same nodes.
 
     Attributes:
-        fabric: where.
+        graph: where.
         root: the node that has the result first.
         source: (flows,) nodes that send.
         target: (flows,) nodes that receive.
@@ -32,7 +32,7 @@ class Traffic:
         paths: (flows,) where they are chosen; otherwise a shortest, by the network's hash (`plan.hashing`).
     """
 
-    fabric: Fabric
+    graph: Graph
     root: int
     source: Ints
     target: Ints
@@ -42,17 +42,17 @@ class Traffic:
     @cached_property
     def arc_bytes(self) -> Floats:
         """(arcs,) gradient bytes."""
-        return self._chosen_bytes + loads(self.fabric, *self._others(self.source, self.target))
+        return self._chosen_bytes + loads(self.graph, *self._others(self.source, self.target))
 
     @cached_property
     def result_bytes(self) -> Floats:
         """(arcs,) the same of results: back over the paths that were chosen, or as the network hashes."""
         back = self._chosen_bytes.reshape(-1, 2)[:, ::-1].ravel()
-        return back + loads(self.fabric, *self._others(self.target, self.source))
+        return back + loads(self.graph, *self._others(self.target, self.source))
 
     @cached_property
     def _chosen_bytes(self) -> Floats:
-        total = np.zeros(self.fabric.arc_count)
+        total = np.zeros(self.graph.arc_count)
         for path, sent in zip(self.paths or (), self.bytes, strict=False):
             total[list(path or ())] += sent
         return total
@@ -72,7 +72,7 @@ class Traffic:
     @property
     def ingress_bytes(self) -> Floats:
         """(nodes,) what each node adds."""
-        return summed_by(self.target, self.bytes, self.fabric.node_count)
+        return summed_by(self.target, self.bytes, self.graph.node_count)
 
     @property
     def total_bytes(self) -> float:
@@ -82,7 +82,7 @@ class Traffic:
     @cached_property
     def busy_seconds(self) -> Floats:
         """(arcs,) that each arc is busy with gradients and results."""
-        return (self.arc_bytes + self.result_bytes) * 8 / self.fabric.bandwidth_bps
+        return (self.arc_bytes + self.result_bytes) * 8 / self.graph.bandwidth_bps
 
 
 def traffic_of(assignment: Assignment) -> Traffic:
@@ -101,7 +101,7 @@ def traffic_of(assignment: Assignment) -> Traffic:
     worker, first = np.nonzero(sent)
     lower, upper = np.nonzero(up)
     return Traffic(
-        fabric=instance.fabric,
+        graph=instance.graph,
         root=instance.server,
         source=np.concatenate([instance.workers[worker], instance.aggregators[lower]]),
         target=np.concatenate([instance.aggregators[first], instance.aggregators[upper]]),
@@ -116,15 +116,15 @@ def traffic_of_plan(topology: Topology, plan: AggregationPlan, gradient_bytes: i
     Raises:
         PlanError: a way that the plan names is none in this topology.
     """
-    fabric = Fabric.of(topology)
+    graph = Graph.of(topology)
     values = [one for one in plan.sub_models if one.role == "values"]
     edges = [
-        (fabric.index[child], fabric.index[parent], sub_model.share * gradient_bytes, chosen.get((child, parent)))
+        (graph.index[child], graph.index[parent], sub_model.share * gradient_bytes, chosen.get((child, parent)))
         for sub_model in values
         for chosen in (arcs(topology, links_of(plan, sub_model)),)
         for child, parent in parents_of(plan, sub_model).items()
         if parent is not None
     ]
     source, target, sent, paths = zip(*edges, strict=True)
-    root = fabric.index[plan.node(values[0].tree[0].node).name]
-    return Traffic(fabric, root, np.array(source), np.array(target), np.array(sent, dtype=np.float64), paths)
+    root = graph.index[plan.node(values[0].tree[0].node).name]
+    return Traffic(graph, root, np.array(source), np.array(target), np.array(sent, dtype=np.float64), paths)

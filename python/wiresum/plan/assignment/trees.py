@@ -9,7 +9,7 @@ import numpy as np
 
 from wiresum.plan.assignment.answer import Assignment
 from wiresum.plan.assignment.instance import PS
-from wiresum.plan.fabric import Ints
+from wiresum.topology.graph import Ints
 
 
 @dataclass(frozen=True)
@@ -51,5 +51,5 @@ def _parents(assignment: Assignment, sub_model: int) -> dict[str, str | None]:
         if aggregator != PS:
             parents[instance.name(int(aggregator))] = instance.name(assignment.above(int(aggregator), sub_model))
     for worker, target in zip(instance.workers, assignment.target[:, sub_model], strict=True):
-        parents[instance.fabric.names[worker]] = instance.name(int(target))
+        parents[instance.graph.names[worker]] = instance.name(int(target))
     return parents

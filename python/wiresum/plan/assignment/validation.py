@@ -8,7 +8,7 @@ from wiresum.errors import PlanError
 from wiresum.plan.assignment.answer import Assignment
 from wiresum.plan.assignment.instance import PS
 from wiresum.plan.assignment.routes import is_path
-from wiresum.plan.fabric import UNREACHABLE, Floats
+from wiresum.topology.graph import UNREACHABLE, Floats
 
 
 def validate(assignment: Assignment) -> Assignment:
@@ -53,7 +53,7 @@ def _check_reach(assignment: Assignment) -> None:
     lost = np.argwhere(hops == UNREACHABLE)
     if len(lost):
         worker, sub_model = lost[0]
-        name, target = instance.fabric.names[instance.workers[worker]], assignment.target[worker, sub_model]
+        name, target = instance.graph.names[instance.workers[worker]], assignment.target[worker, sub_model]
         _require(False, f"{name} does not reach {instance.name(int(target))}, which is to sum its sub-models")
 
 
@@ -85,8 +85,8 @@ def _check_routes(assignment: Assignment) -> None:
     ends = [*zip(routes.of_workers, instance.workers, targets, strict=True)]
     ends += [(path, instance.aggregators[one], instance.server) for one, path in routes.of_aggregators.items()]
     for path, source, target in ends:
-        names = f"{instance.fabric.names[int(source)]} to {instance.fabric.names[int(target)]}"
-        _require(is_path(instance.fabric, path, int(source), int(target)), f"the route from {names} is no path")
+        names = f"{instance.graph.names[int(source)]} to {instance.graph.names[int(target)]}"
+        _require(is_path(instance.graph, path, int(source), int(target)), f"the route from {names} is no path")
 
 
 def require_memory(assignment: Assignment) -> None:

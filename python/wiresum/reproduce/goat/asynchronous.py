@@ -9,8 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from wiresum.bench import late_training, late_training_plot, participation
-from wiresum.bench.participation_plot import draw
+from wiresum.bench.late_training import measure as late_training
+from wiresum.bench.late_training import plot as late_training_plot
+from wiresum.bench.participation import measure as participation
+from wiresum.bench.participation.plot import draw
 from wiresum.bench.result import Report, Result
 from wiresum.reproduce.goat import printed
 from wiresum.reproduce.row import Benchmark, Figure, Reports, Row

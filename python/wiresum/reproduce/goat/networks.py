@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from wiresum.plan import Topology
-from wiresum.plan.topologies import fat_tree, leaf_spine
+from wiresum.topology.generators.fat_tree import fat_tree
+from wiresum.topology.generators.leaf_spine import leaf_spine
+from wiresum.topology.model import Topology
 
 MB = 1_000_000
 LAYERS, LAYER_MB, MEMORY_MB = 16, 15, 60

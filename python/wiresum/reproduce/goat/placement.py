@@ -6,14 +6,15 @@ import math
 import statistics
 from dataclasses import dataclass
 
-from wiresum.plan import Job, PlanOptions
-from wiresum.plan.assignment import Cost, Instance, cost_of
-from wiresum.plan.comparison import sample_workers
+from wiresum.plan.assignment import Instance
+from wiresum.plan.job import Job
 from wiresum.plan.models import equal_parts
-from wiresum.plan.planners import assign
-from wiresum.plan.planners.goat.krgs import Printed
-from wiresum.plan.planners.goat.theorems import Bounds
-from wiresum.plan.topologies import goat
+from wiresum.plan.options import PlanOptions
+from wiresum.planners import assign
+from wiresum.planners.comparison import sample_workers
+from wiresum.planners.goat.krgs import Printed
+from wiresum.planners.goat.theorems import Bounds
+from wiresum.predict.cost import Cost, cost_of
 from wiresum.reproduce.goat import printed, simulation
 from wiresum.reproduce.goat.networks import (
     LAYER_MB,
@@ -25,6 +26,7 @@ from wiresum.reproduce.goat.networks import (
 )
 from wiresum.reproduce.row import Row
 from wiresum.reproduce.words import less, listed, times
+from wiresum.topology.generators.goat import goat
 
 FRAGMENT_BYTES = 1000
 

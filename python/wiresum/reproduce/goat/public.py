@@ -19,14 +19,14 @@ from dataclasses import astuple, dataclass
 
 import numpy as np
 
-from wiresum.plan import Job, PlanOptions
 from wiresum.plan.assignment import Instance
 from wiresum.plan.assignment.instance import PS
-from wiresum.plan.comparison import sample_workers
-from wiresum.plan.fabric import Ints
+from wiresum.plan.job import Job
 from wiresum.plan.models import equal_parts
-from wiresum.plan.planners.goat.krgs import Printed
-from wiresum.plan.planners.on_the_way import atp_static
+from wiresum.plan.options import PlanOptions
+from wiresum.planners.comparison import sample_workers
+from wiresum.planners.goat.krgs import Printed
+from wiresum.planners.on_the_way import atp_static
 from wiresum.reproduce.goat.networks import (
     FAT_TREE_WORKERS,
     LAYER_MB,
@@ -39,6 +39,7 @@ from wiresum.reproduce.goat.networks import (
 )
 from wiresum.reproduce.row import Row
 from wiresum.reproduce.words import listed
+from wiresum.topology.graph import Ints
 
 DELAYED_SHARE = 0.2
 """Of the workers, the first ones: everything of theirs goes to the server."""

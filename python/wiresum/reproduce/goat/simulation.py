@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from wiresum.bench import asynchrony
-from wiresum.bench.asynchrony import LINKS, SERVER
-from wiresum.bench.asynchrony_plot import DEVIATION as BY_DEVIATION
-from wiresum.bench.asynchrony_plot import draw_one
+from wiresum.bench.asynchrony import measure as asynchrony
+from wiresum.bench.asynchrony.measure import LINKS, SERVER
+from wiresum.bench.asynchrony.plot import DEVIATION as BY_DEVIATION
+from wiresum.bench.asynchrony.plot import draw_one
 from wiresum.bench.result import Report, Result
 from wiresum.reproduce.row import Benchmark, Figure, Reports, Row
 from wiresum.reproduce.words import listed

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from wiresum.bench import routing, routing_check
-from wiresum.plan import Job, PlanOptions
+from wiresum.bench.routing import check as routing_check
+from wiresum.bench.routing import measure as routing
 from wiresum.plan.assignment import Instance
-from wiresum.plan.topologies import ingo
-from wiresum.plan.topologies.ingo import BETWEEN
+from wiresum.plan.job import Job
+from wiresum.plan.options import PlanOptions
 from wiresum.reproduce.ingo import printed
 from wiresum.reproduce.row import Reports, Row
 from wiresum.reproduce.words import listed, live_plans
+from wiresum.topology.generators.ingo import BETWEEN, ingo
 
 BITS = 32
 LARGEST = "fat-tree, 50 workers"

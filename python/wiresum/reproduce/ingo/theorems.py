@@ -1,6 +1,6 @@
 """§V-B: the bounds of the rounding."""
 
-from wiresum.plan.routing.guarantees import excess_bandwidth, excess_capacity, excess_exact
+from wiresum.planners.ingo.guarantees import excess_bandwidth, excess_capacity, excess_exact
 from wiresum.reproduce.ingo.printed import FLOWS, HIGHEST_GBPS, SERVER_GBPS, SWITCHES
 from wiresum.reproduce.row import Row
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from wiresum.bench import aggregator, compare, deploy, heterogeneity, rates
+from wiresum.bench.aggregator import measure as aggregator
+from wiresum.bench.compare import measure as compare
+from wiresum.bench.deploy import measure as deploy
+from wiresum.bench.heterogeneity import measure as heterogeneity
+from wiresum.bench.rates import measure as rates
 from wiresum.bench.result import Report
 from wiresum.reproduce.row import Benchmark
 from wiresum.reproduce.xagg.training import RIVALS

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from wiresum.bench import aggregator_plots, compare, heterogeneity_plot, rates_plot
+from wiresum.bench.aggregator import plot as aggregator_plots
+from wiresum.bench.compare import measure as compare
+from wiresum.bench.heterogeneity import plot as heterogeneity_plot
+from wiresum.bench.rates import plot as rates_plot
 from wiresum.bench.result import Report
 from wiresum.reproduce.row import Figure
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from wiresum.bench import deploy
+from wiresum.bench.deploy import measure as deploy
 from wiresum.bench.result import Result
-from wiresum.plan import Job, PlanOptions, plan
+from wiresum.plan.job import Job
+from wiresum.plan.options import PlanOptions
 from wiresum.plan.placement import parents_of
-from wiresum.plan.planners.xagg.ktree import height
-from wiresum.plan.planners.xagg.selection import MEMORY_SHARE
-from wiresum.plan.predict import predict_tree
-from wiresum.plan.topologies.xagg import SERVER_MEMORY_BYTES, xagg
+from wiresum.planners import plan
+from wiresum.planners.xagg.ktree import height
+from wiresum.planners.xagg.selection import MEMORY_SHARE
+from wiresum.predict import predict_tree
 from wiresum.reproduce.row import Reports, Row
 from wiresum.reproduce.words import listed, percent, times
 from wiresum.reproduce.xagg import arithmetic, printed
 from wiresum.reproduce.xagg.training import PAPER_SCALE, RESNET50_BYTES
+from wiresum.topology.generators.xagg import SERVER_MEMORY_BYTES, xagg
 
 PAPER_KS = range(2, 6)
 

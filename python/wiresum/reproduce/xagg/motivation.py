@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wiresum.bench import heterogeneity
+from wiresum.bench.heterogeneity import measure as heterogeneity
 from wiresum.reproduce.row import Reports, Row
 from wiresum.reproduce.words import listed
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from wiresum.bench.compare_methods import with_summing_switch
-from wiresum.plan import Topology
-from wiresum.plan.predict import predict_tree
-from wiresum.plan.topologies.xagg import xagg
+from wiresum.bench.compare.methods import with_summing_switch
+from wiresum.predict import predict_tree
 from wiresum.reproduce.row import Reports, Row
 from wiresum.reproduce.words import less, listed, percent, times
 from wiresum.reproduce.xagg import arithmetic, printed
+from wiresum.topology.generators.xagg import xagg
+from wiresum.topology.model import Topology
 
 RIVALS = {"TCP-Agg": "tcp-agg", "SwitchML": "switch", "NCCL": "gloo", "BytePS": "ps"}
 """What stands for each here: the same tree over kernel TCP; few slots at a switch that sums; a ring; the PS alone."""

@@ -1,0 +1,130 @@
+"""`wiresum bench allreduce`: a tensor through `torch.distributed.all_reduce`, beside its rivals and the wire limit."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wiresum import wire
+from wiresum.bench.allreduce.worker import Task
+from wiresum.bench.baselines import BASELINES
+from wiresum.bench.limit import StarTraffic
+from wiresum.bench.result import Limit, Ratio, Report, Result
+from wiresum.plan.aggregation_plan import Engine, Lanes, Policy
+from wiresum.plan.job import DEFAULT_WINDOW, Job
+from wiresum.plan.options import PlanOptions
+from wiresum.planners import plan
+from wiresum.testbed import Testbed, run_or_fail
+from wiresum.topology.generators.star import star
+
+FLOAT32_BYTES = 4
+PRODUCT = "wiresum"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to measure, on which links.
+
+    Attributes:
+        workers: hosts around one summing switch.
+        rate_bps: of each link, each way.
+        size_bytes: of the float32 tensor.
+        against: other backends, and rivals of `wiresum.bench.baselines`, in the same processes, turn by turn.
+        repeats: measured all-reduces of each backend.
+        warmups: all-reduces before that.
+        lanes: integers on the wire.
+        policy: slot policy.
+        engine: what sums.
+        window: fragments without an acknowledgement.
+        mtu_bytes: of the links.
+    """
+
+    workers: int = 4
+    rate_bps: float = 500e6
+    size_bytes: int = 25_000_000
+    against: tuple[str, ...] = ("gloo",)
+    repeats: int = 7
+    warmups: int = 2
+    lanes: Lanes = "int32-le"
+    policy: Policy = "pool"
+    engine: Engine = "xdp"
+    window: int = DEFAULT_WINDOW
+    mtu_bytes: int = 3200
+
+    @property
+    def job(self) -> Job:
+        """The job that the planner is asked to place."""
+        return Job(
+            mtu_bytes=self.mtu_bytes,
+            lanes=self.lanes,
+            policy=self.policy,
+            gradient_bytes=max(self.size_bytes, FLOAT32_BYTES),
+            window=self.window,
+        )
+
+
+def measure(options: Options) -> Report:
+    """Sets up the links, runs every backend in turn in the same processes, and takes the links down.
+
+    Args:
+        options: what to measure.
+
+    Raises:
+        TestbedError: a worker failed; the message has the end of its output.
+    """
+    topology = star(options.workers, options.rate_bps)
+    job = options.job
+    with Testbed(topology, plan(topology, job, PlanOptions(engine=options.engine)), mtu_bytes=options.mtu_bytes) as bed:
+        measured = run_workers(bed, options)
+        notes = [*bed.left_out, *str(measured["report"]).splitlines()]
+        shaped = not bed.why_loopback
+    return to_report(options, job, measured, notes, shaped)
+
+
+def run_workers(bed: Testbed, options: Options) -> dict[str, Any]:
+    """Runs one process per worker and returns what rank 0 wrote."""
+    output = Path(bed.folder) / "allreduce.json"
+    servers = {name: BASELINES[name].start(bed) for name in options.against if name in BASELINES}
+    backends = [PRODUCT, *(name for name in options.against if name not in BASELINES)]
+    task = Task(backends, options.size_bytes // FLOAT32_BYTES, options.repeats, options.warmups, str(output), servers)
+    command = [sys.executable, "-m", "wiresum.bench.allreduce.worker", task.to_json()]
+    run_or_fail(bed, command, "the benchmark")
+    content: dict[str, Any] = json.loads(output.read_text())
+    return content
+
+
+def to_report(options: Options, job: Job, measured: dict[str, Any], notes: list[str], shaped: bool) -> Report:
+    """Medians, the limit, and the ratios that matter."""
+    elements = options.size_bytes // FLOAT32_BYTES
+    lane_bytes = 2 if options.lanes.startswith("int16") else 4
+    traffic = StarTraffic(elements, options.workers, job.packet_values * 4, lane_bytes)
+    results = [
+        Result(name, "s", runs, {"largest_deviation_from_gloo": measured["errors"][name]})
+        for name, runs in measured["seconds"].items()
+    ]
+    median = {result.name: result.median for result in results}
+    limit = Limit(
+        traffic.seconds(options.rate_bps),
+        "s",
+        f"{traffic.bytes} bytes each way on every link ({traffic.value_fragments} packets of values, "
+        f"{traffic.preamble_fragments} of exponents, headers of {wire.HEADER_LEN} + 42 bytes included) at "
+        f"{options.rate_bps / 1e6:g} Mbit/s",
+    )
+    over_limit = [Ratio(f"{PRODUCT} / wire limit", median[PRODUCT] / limit.value)] if shaped else []
+    speedups = [Ratio(f"{name} / {PRODUCT}", median[name] / median[PRODUCT]) for name in options.against]
+    parameters = {
+        "workers": options.workers,
+        "rate_bps": options.rate_bps if shaped else None,
+        "size_bytes": options.size_bytes,
+        "lanes": options.lanes,
+        "policy": options.policy,
+        "engine": options.engine,
+        "window": job.window,
+        "values_per_packet": job.packet_values,
+        "mtu_bytes": options.mtu_bytes,
+        "topology": "star in network namespaces, shaped by tbf" if shaped else "loopback, unshaped",
+    }
+    return Report("allreduce", parameters, results, [*over_limit, *speedups], limit if shaped else None, notes)

@@ -1,0 +1,1 @@
+"""Methods of in-network aggregation while workers get out of step, by simulation."""

@@ -1,0 +1,338 @@
+"""`wiresum bench asynchrony`: methods of in-network aggregation while workers get more and more out of step.
+
+GOAT's Fig. 16 (§VII-C), with the protocols themselves: every method's switch program runs in simulation, on the same
+networks, workers and computing times.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from wiresum.bench.result import Report, Result
+from wiresum.errors import SimulationError
+from wiresum.planners.comparison import sample_workers
+from wiresum.predict import predict_ring
+from wiresum.sim.outcome import Outcome
+from wiresum.sim.planned import PACKET_OVERHEAD
+from wiresum.sim.sweep import Point, Sweep
+from wiresum.topology.generators.leaf_spine import leaf_spine
+from wiresum.topology.model import Topology
+
+PARTS = 16
+"""Equal sub-models, as in GOAT's public simulation."""
+COMPUTING = 5.0
+"""Mean computing time, over what the gradient takes on an undisturbed link: GOAT's testbed has 1.84 s beside 0.36 s
+(§VII-B, Exp. 2)."""
+PROGRAMMABLE = 0.25
+"""Of the switches: 5 of 20, as in that simulation."""
+RATE_BPS = 10e9
+VALUES = 352
+"""int32 values of a packet of 1,500 bytes."""
+LANE_BYTES = 4
+WINDOW = 128
+"""Packets: what a link of 10 Gbit/s has on its way, in trains of 16 over eight hops."""
+TRAIN = 16
+QUEUE_BYTES = 8_000_000
+"""Room for the windows of all workers, as methods with fixed windows heed no queue."""
+ECN_BYTES = 150_000
+URGENCY = 100
+"""Of the first job under ESA; each next one is half as urgent."""
+
+SERVER, LINKS, SUMMED, AFTER, ROUNDS = "server", "links", "in network", "after last", "rounds"
+QUANTITIES = {
+    SERVER: "models into the parameter server, a round",
+    LINKS: "models over all links, a round",
+    SUMMED: "% of gradients that do not reach the server as such",
+    AFTER: "ms from the last worker's gradient to the last worker's sum",
+    ROUNDS: "rounds a second",
+}
+"""What is measured of each run; a model is its bytes on the wire."""
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Method:
+    """How a method is simulated.
+
+    Attributes:
+        planner: who says what is summed where.
+        policy: of the switches.
+        copies: entries or results that a slot holds.
+        shares: whether jobs take slots from each other; otherwise each has its part of them.
+        once: whether contributions are summed once.
+        bypasses: whether late workers bypass switches, as GOAT's evaluation has it.
+    """
+
+    planner: str
+    policy: str
+    copies: int = 1
+    shares: bool = False
+    once: bool = False
+    bypasses: bool = False
+
+
+METHODS = {
+    "ps": Method("ps", "exclusive"),
+    "switchml": Method("switchml", "pool", copies=2),
+    "atp": Method("atp", "hash", shares=True),
+    "atp_static": Method("atp_static", "exclusive", bypasses=True),
+    "esa": Method("esa", "preempt", shares=True),
+    "goat": Method("goat", "exclusive"),
+    "ingo": Method("ingo", "register"),
+    "p4inc-aoi": Method("atp", "segment", copies=2, once=True),
+}
+"""By name. `atp_static` is GOAT's model of ATP: the nearest switch holds the first layers that fit, and no switch sums
+a worker that is late; the deviation is the part of the workers that is late, as in the paper's public simulation."""
+CLOSED_FORMS = ("ring", "byteps")
+"""No switch sums: 2 (n − 1)/n of the gradient each way at every worker, after the last one has begun. BytePS with a
+server on every worker's host moves as much, its best case."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to simulate.
+
+    Attributes:
+        methods: of `METHODS`.
+        deviations: of computing times, over their mean.
+        seeds: networks, places of workers and computing times, for each point.
+        workers: of all jobs together.
+        jobs: at the same time, on the same switches.
+        size_bytes: of the gradient.
+        memory_bytes: of each switch that sums, for all jobs; the default holds as much of a gradient as GOAT's 60 of
+            240 MB.
+        rounds: of each job.
+    """
+
+    methods: Sequence[str] = tuple(METHODS)
+    deviations: Sequence[float] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
+    seeds: int = 5
+    workers: int = 35
+    jobs: int = 1
+    size_bytes: int = 8_000_000
+    memory_bytes: int = 2_000_000
+    rounds: int = 5
+
+    @property
+    def fragments(self) -> int:
+        """Packets of a gradient."""
+        return math.ceil(self.size_bytes / LANE_BYTES / VALUES)
+
+    @property
+    def wire_bytes(self) -> int:
+        """Of a gradient, headers included."""
+        return self.fragments * (PACKET_OVERHEAD + LANE_BYTES * VALUES)
+
+    @property
+    def compute_s(self) -> float:
+        """Mean computing time."""
+        return COMPUTING * 8 * self.wire_bytes / RATE_BPS
+
+    @property
+    def slots(self) -> int:
+        """Packets that a switch holds for each job."""
+        return max(1, self.memory_bytes // (LANE_BYTES * VALUES) // self.jobs)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One run."""
+
+    method: str
+    deviation: float
+    seed: int
+
+
+def measure(options: Options, store: Path | None = None, progress: Progress = lambda done, of: None) -> Report:
+    """Simulates every method, deviation and seed on all cores.
+
+    Args:
+        options: what to simulate.
+        store: file with a line for each run; those that are there are not run again.
+        progress: is told how many runs have ended, and of how many.
+
+    Raises:
+        SimulationError: a run made no progress.
+    """
+    cases = [
+        Case(method, deviation, seed)
+        for method in options.methods
+        for deviation in options.deviations
+        for seed in range(1, options.seeds + 1)
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        networks = {seed: _network(options, seed, Path(folder)) for seed in range(1, options.seeds + 1)}
+        points = {case: _point(case, options, networks[case.seed]) for case in cases}
+        scenario = Path(folder) / "asynchrony.toml"
+        scenario.write_text(_text(options), encoding="utf-8")
+        sweep = Sweep(scenario, Topology.read, {}, store, given=list(points.values()), measure=figures)
+        found = _results(sweep, len(cases), progress)
+        runs = {case: found[_key(point)] for case, point in points.items()}
+        rings = {seed: predict_ring(network, options.wire_bytes, _workers(options, network, seed)).seconds
+                 for seed, network in networks.items()}  # fmt: skip
+    return _report(options, runs, rings)
+
+
+def figures(outcome: Outcome) -> dict[str, Any]:
+    """What a run says: bytes on the wire and seconds, of all rounds together."""
+    ends: dict[str, float] = {}
+    computed_s = []
+    for record in outcome.rounds:
+        computed_s.append(record["last_begin_s"] - ends.get(record["job"], 0.0))
+        ends[record["job"]] = record["end_s"]
+    return {
+        "server_bytes": sum(link["wire_bytes"] for link in outcome.links if link["target"] == "ps"),
+        "link_bytes": sum(link["wire_bytes"] for link in outcome.links),
+        "computed_s": statistics.fmean(computed_s),
+        "after_s": statistics.fmean(record["end_s"] - record["last_begin_s"] for record in outcome.rounds),
+        "rounds": len(outcome.rounds),
+        "rounds_per_s": sum(1 / end * sum(r["job"] == job for r in outcome.rounds) for job, end in ends.items()),
+        "counts": {name: outcome.count(name) for name in ("collision", "evicted", "released", "overlap")},
+    }
+
+
+def _text(options: Options) -> str:
+    """The scenario that all runs start from. The comment tells results of other options from these."""
+    return f"""# {options.workers} workers, {options.jobs} jobs, {options.memory_bytes} bytes of memory
+format = "wiresum-scenario/1"
+topology = "network.json"
+fidelity = "trains"
+train = {TRAIN}
+[links]
+queue_bytes = {QUEUE_BYTES}
+ecn_bytes = {ECN_BYTES}
+[[job]]
+bytes = {options.size_bytes}
+"""
+
+
+def _network(options: Options, seed: int, folder: Path) -> Topology:
+    """GOAT's leaf-spine (§VII-C), with a job's part of the memory, as planners of one job do not know of others."""
+    made = leaf_spine(programmable=PROGRAMMABLE, memory_bytes=options.memory_bytes // options.jobs, seed=seed)
+    made.write(folder / f"network{seed}.json")
+    return made
+
+
+def _workers(options: Options, network: Topology, seed: int) -> list[str]:
+    return sample_workers(network, options.workers, seed)
+
+
+def _point(case: Case, options: Options, network: Topology) -> Point:
+    workers = _workers(options, network, case.seed)
+    jobs = [_job(case, options, number, workers[number :: options.jobs]) for number in range(options.jobs)]
+    return {"topology": f"network{case.seed}.json", "seed": case.seed, "job": jobs}
+
+
+def _job(case: Case, options: Options, number: int, workers: Sequence[str]) -> dict[str, Any]:
+    mean_s = options.compute_s
+    deviation_s = case.deviation * mean_s
+    return {
+        "name": f"job{number}",
+        "planner": METHODS[case.method].planner,
+        "parts": PARTS,
+        "bytes": options.size_bytes,
+        "rounds": options.rounds,
+        "window": WINDOW,
+        "mtu_bytes": 1500,
+        "workers": list(workers),
+        "compute": {"kind": "normal", "mean_s": mean_s, "deviation_s": deviation_s},
+        "program": _program(case, options, number, workers),
+    }
+
+
+def _program(case: Case, options: Options, number: int, workers: Sequence[str]) -> dict[str, Any]:
+    """A job's part of the memory, or all of it, as the method has it."""
+    method = METHODS[case.method]
+    slots = max(1, (options.slots * options.jobs if method.shares else options.slots) // method.copies)
+    late = Random(case.seed).sample(workers, round(case.deviation * len(workers))) if method.bypasses else []
+    return {
+        "policy": method.policy,
+        "slots": slots,
+        "base": 0 if method.shares else number * slots,
+        "memory_slots": max(options.slots * options.jobs // method.copies, 1),
+        "priority": URGENCY >> number,
+        "once": method.once,
+        "bypass": late,
+    }
+
+
+def _results(sweep: Sweep, count: int, progress: Progress) -> dict[str, dict[str, Any]]:
+    found = {}
+    for result in sweep.results():
+        if "error" in result:
+            raise SimulationError(f"{result['point']['job'][0]['planner']}: {result['error']}")
+        found[_key(result["point"])] = result["summary"]
+        progress(len(found), count)
+    return found
+
+
+def _key(point: Point) -> str:
+    return str(point)
+
+
+def _report(options: Options, runs: Mapping[Case, dict[str, Any]], rings: Mapping[int, float]) -> Report:
+    results = [
+        _result(method, deviation, quantity, values)
+        for method in options.methods
+        for deviation in options.deviations
+        for quantity, values in _values(options, runs, method, deviation).items()
+    ]
+    for name in CLOSED_FORMS:
+        for deviation in options.deviations:
+            results += [_result(name, deviation, quantity, values)
+                        for quantity, values in _closed(options, runs, rings, deviation).items()]  # fmt: skip
+    parameters = {
+        "workers": options.workers, "jobs": options.jobs, "seeds": options.seeds, "rounds": options.rounds,
+        "size_bytes": options.size_bytes, "memory_bytes": options.memory_bytes,
+    }  # fmt: skip
+    return Report("asynchrony", parameters, results, notes=list(_notes(options, runs)))
+
+
+def _values(
+    options: Options, runs: Mapping[Case, dict[str, Any]], method: str, deviation: float
+) -> dict[str, list[float]]:
+    found = [run for case, run in runs.items() if (case.method, case.deviation) == (method, deviation)]
+    models = [run["rounds"] * options.wire_bytes for run in found]
+    gradients = options.workers / options.jobs
+    return {
+        SERVER: [run["server_bytes"] / model for run, model in zip(found, models, strict=True)],
+        LINKS: [run["link_bytes"] / model for run, model in zip(found, models, strict=True)],
+        SUMMED: [100 * (1 - run["server_bytes"] / model / gradients) for run, model in zip(found, models, strict=True)],
+        AFTER: [1e3 * run["after_s"] for run in found],
+        ROUNDS: [run["rounds_per_s"] for run in found],
+    }
+
+
+def _closed(
+    options: Options, runs: Mapping[Case, dict[str, Any]], rings: Mapping[int, float], deviation: float
+) -> dict[str, list[float]]:
+    """Of a ring: after the slowest worker's computing, which is the same for all methods."""
+    found = [(case, run) for case, run in runs.items() if case.deviation == deviation]
+    computed_s = {case.seed: run["computed_s"] for case, run in found}
+    return {
+        AFTER: [1e3 * rings[seed] for seed in computed_s],
+        ROUNDS: [options.jobs / (rings[seed] + computed) for seed, computed in computed_s.items()],
+    }
+
+
+def _result(method: str, deviation: float, quantity: str, values: list[float]) -> Result:
+    extra = {"method": method, "deviation": deviation, "quantity": quantity}
+    return Result(f"{method}, σ = {deviation:g}, {quantity}", QUANTITIES[quantity], values, extra)
+
+
+def _notes(options: Options, runs: Mapping[Case, dict[str, Any]]) -> Iterator[str]:
+    """What switches could not sum, at the largest deviation."""
+    largest = max(options.deviations)
+    for method in options.methods:
+        counts = [run["counts"] for case, run in runs.items() if (case.method, case.deviation) == (method, largest)]
+        total = {name: sum(count[name] for count in counts) for name in counts[0]}
+        said = ", ".join(f"{count:,} {name}" for name, count in total.items() if count)
+        yield f"{method} at σ = {largest:g}: {said or 'no packet met another in its slot'}"

@@ -1,0 +1,1 @@
+"""Aggregation beside a host's other traffic: `load` is that traffic."""

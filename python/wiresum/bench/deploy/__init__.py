@@ -1,0 +1,1 @@
+"""From the start of a daemon to ready to sum."""

@@ -1,0 +1,1 @@
+"""All-reduces over several aggregation servers; `solver` measures the planner alone."""

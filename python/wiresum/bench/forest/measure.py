@@ -1,0 +1,167 @@
+"""`wiresum bench forest`: all-reduces over one to n aggregation servers with the workers' links, beside a ring."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from wiresum.bench import bars
+from wiresum.bench.allreduce import measure as allreduce
+from wiresum.bench.result import Ratio, Report, Result
+from wiresum.plan.aggregation_plan import AggregationPlan, Engine, Policy
+from wiresum.plan.job import DEFAULT_MTU_BYTES, Job
+from wiresum.plan.options import PlanOptions
+from wiresum.planners.forest.planner import Grown, grow, place
+from wiresum.predict.framing import wire_bytes
+from wiresum.testbed import Testbed
+from wiresum.topology.generators.servers import servers
+from wiresum.topology.model import Topology
+
+PRODUCT, RIVAL = "wiresum", "gloo"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to measure, on which links.
+
+    Attributes:
+        workers: hosts that train.
+        rate_bps: of each link, each way, of workers and servers.
+        size_bytes: of the float32 tensor.
+        repeats: measured all-reduces of each number of servers.
+        warmups: all-reduces before that.
+        policy: slot policy.
+        engine: what sums.
+        mtu_bytes: of the links.
+    """
+
+    workers: int = 4
+    rate_bps: float = 200e6
+    size_bytes: int = 10_000_000
+    repeats: int = 5
+    warmups: int = 1
+    policy: Policy = "pool"
+    engine: Engine = "xdp"
+    mtu_bytes: int = DEFAULT_MTU_BYTES
+
+    @property
+    def job(self) -> Job:
+        """The job that the planner is asked to place."""
+        return Job(mtu_bytes=self.mtu_bytes, policy=self.policy, gradient_bytes=self.size_bytes)
+
+    def cases(self) -> Iterator[tuple[str, int, Topology]]:
+        """Name, number of servers and network of each measurement."""
+        for count in range(1, self.workers + 1):
+            yield f"{count} server{'s' * (count > 1)}", count, servers(self.workers, count, self.rate_bps)
+        if self.workers > 1:
+            topology = servers(self.workers, self.workers, self.rate_bps, colocated=True)
+            yield "servers on the workers' hosts", self.workers, topology
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The least time of one all-reduce that stands alone.
+
+    Attributes:
+        exponent_bytes: on the wire; they pass before the values, over the first tree.
+        value_bytes: on the wire, headers included.
+        exponent_bps: rate of the first tree alone.
+        value_bps: of the forest: what the linear programme gives.
+    """
+
+    exponent_bytes: int
+    value_bytes: int
+    exponent_bps: float
+    value_bps: float
+
+    @classmethod
+    def of(cls, plan: AggregationPlan, grown: Grown, size_bytes: int) -> Bound:
+        """The bound of a planned forest."""
+        network = grown.network
+        first = network.instance.rate_of(grown.forest.trees[0]) * network.unit_bps
+        exponents, *values = [wire_bytes(plan, sub_model, size_bytes) for sub_model in plan.sub_models]
+        return cls(exponents, sum(values), first, grown.rate_bps)
+
+    @property
+    def seconds(self) -> float:
+        """Of the whole all-reduce."""
+        return 8 * (self.exponent_bytes / self.exponent_bps + self.value_bytes / self.value_bps)
+
+
+def measure(options: Options, progress: Callable[[str], None] = lambda line: None) -> Report:
+    """Measures every number of servers, each on a network of its own, with Gloo's ring in turn on the same links.
+
+    Args:
+        options: what to measure.
+        progress: takes a line after each number of servers.
+
+    Raises:
+        TestbedError: a worker failed; the message has the end of its output.
+        SupportError: the solver is not installed.
+    """
+    results: list[Result] = []
+    for name, count, topology in options.cases():
+        job, choices = options.job, PlanOptions(engine=options.engine)
+        grown = grow(topology, job, choices.time_limit_s)
+        plan = place(grown, topology, job, choices)
+        bound = Bound.of(plan, grown, options.size_bytes)
+        turns = allreduce.Options(
+            size_bytes=options.size_bytes, against=(RIVAL,), repeats=options.repeats, warmups=options.warmups
+        )
+        with Testbed(topology, plan, mtu_bytes=options.mtu_bytes, loopback=False) as bed:
+            seconds = allreduce.run_workers(bed, turns)["seconds"]
+        results += to_results(name, count, bound, seconds)
+        progress(describe(results[-2]))
+    parameters = {
+        "workers": options.workers,
+        "rate_bps": options.rate_bps,
+        "size_bytes": options.size_bytes,
+        "policy": options.policy,
+        "engine": options.engine,
+        "topology": "servers in network namespaces, shaped by tbf",
+    }
+    notes = [describe(result) for result in results if result.extra["backend"] == PRODUCT]
+    return Report("forest", parameters, results, ratios(results), notes=notes)
+
+
+def to_results(name: str, count: int, bound: Bound, seconds: dict[str, list[float]]) -> tuple[Result, Result]:
+    """Ours and the ring's, with the bound that the linear programme gives."""
+    extra = {
+        "servers": count,
+        "bound_s": bound.seconds,
+        "planned_bps": bound.value_bps,
+        "wire_bytes": bound.exponent_bytes + bound.value_bytes,
+    }
+    return (
+        Result(f"{PRODUCT}, {name}", "s", seconds[PRODUCT], {"backend": PRODUCT, **extra}),
+        Result(f"{RIVAL}, {name}", "s", seconds[RIVAL], {"backend": RIVAL, "servers": count}),
+    )
+
+
+def ratios(results: Sequence[Result]) -> list[Ratio]:
+    """Time over bound, and the ring's time over ours, for each number of servers."""
+    pairs = list(zip(results[::2], results[1::2], strict=True))
+    over_bound = [Ratio(f"{ours.name} / bound", ours.median / ours.extra["bound_s"]) for ours, _ in pairs]
+    return over_bound + [Ratio(f"{ring.name} / {ours.name}", ring.median / ours.median) for ours, ring in pairs]
+
+
+def describe(ours: Result) -> str:
+    """What was reached of what the linear programme gives."""
+    reached_bps = ours.extra["wire_bytes"] * 8 / ours.median
+    return (
+        f"{ours.name}: {ours.median:.3f} s, bound {ours.extra['bound_s']:.3f} s; {reached_bps / 1e6:.1f} Mbit/s at "
+        f"every worker, {reached_bps / ours.extra['planned_bps']:.1%} of the planned rate"
+    )
+
+
+def draw(report: Report, path: Path) -> None:
+    """Times by number of servers, with the bounds; errors as for `bars.draw`."""
+    ours, rings = report.results[::2], report.results[1::2]
+    bars.draw(
+        path,
+        groups=[result.name.split(", ")[1] for result in ours],
+        bars={"Wiresum": [result.median for result in ours], "Gloo's ring": [result.median for result in rings]},
+        bounds={"Wiresum": [result.extra["bound_s"] for result in ours]},
+        ylabel="all-reduce (s); line: bound",
+    )

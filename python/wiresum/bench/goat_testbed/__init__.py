@@ -1,0 +1,1 @@
+"""GOAT's testbed by simulation."""

@@ -1,0 +1,1 @@
+"""What a slow link and a late worker cost, by method."""

@@ -1,0 +1,1 @@
+"""Servers killed in the middle of training: `worker` is one rank."""

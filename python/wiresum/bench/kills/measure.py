@@ -1,0 +1,298 @@
+"""`wiresum bench kills`: SIGKILL of aggregation servers in the middle of training, and what each costs."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import re
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from wiresum.bench.kills.worker import Task
+from wiresum.bench.result import Report, Result
+from wiresum.errors import TestbedError
+from wiresum.plan.aggregation_plan import AggregationPlan, Child, Engine, NodeChild, Policy, TreeNode, WorkerChild
+from wiresum.plan.job import Job
+from wiresum.plan.options import PlanOptions
+from wiresum.planners import plan
+from wiresum.testbed import Testbed, run
+from wiresum.testbed.run import Outcome
+from wiresum.topology.generators.xagg import xagg
+
+START_S = 300.0
+"""For the first steps: a busy machine takes a minute to import PyTorch seven times."""
+RECOVERY_S = 60.0
+"""Within this time after a kill all ranks have gone on and the server's workers are back; else the run has failed."""
+WARMUP_STEPS = 5
+"""Before the first kill: DDP arranges its buckets in the first step."""
+FEWEST_PAUSE_S, MOST_PAUSE_S = 0.1, 0.6
+"""From the return of a server's workers to the next kill, drawn evenly."""
+MAX_STEPS = 1_000_000
+"""Of a run that ends when the kills are over."""
+POLL_S = 0.01
+RETURNED = re.compile(r"rank (\d+): back at node (\S+) ")
+LEFT = re.compile(r"rank (\d+): left node (\S+) .*; pause (\d+) ms")
+
+Progress = Callable[[int, int], None]
+"""Takes kills so far and kills in all."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to kill, and how often.
+
+    Attributes:
+        kills: how many.
+        scale: of xagg's rates.
+        engine: what sums.
+        policy: slot policy.
+        deep: S1 is S2's child, so that one of the servers that die has a server below it.
+        down_s: from a kill to the start of a new daemon, as a service manager would.
+        seed: of moments and victims.
+    """
+
+    kills: int = 100
+    scale: float = 1 / 100
+    engine: Engine = "xdp"
+    policy: Policy = "pool"
+    deep: bool = False
+    down_s: float = 0.5
+    seed: int = 1
+
+
+@dataclass
+class Watch:
+    """What the workers have said so far. Written by the thread that reads them, read by the one that kills."""
+
+    steps: dict[int, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
+    """Checksums by step and rank."""
+    times: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
+    """When each rank ended its steps."""
+    returns: list[tuple[int, str]] = field(default_factory=list)
+    """Rank and node of every return."""
+    pauses_ms: list[float] = field(default_factory=list)
+    """What the workers' log says of each departure."""
+    errors: list[str] = field(default_factory=list)
+    is_over: bool = False
+    """The workers have ended."""
+
+    def take(self, _rank: int, is_error: bool, line: str) -> None:
+        """A line of a worker."""
+        if not is_error and line.startswith("{"):
+            seen = json.loads(line)
+            self.steps[seen["step"]][seen["rank"]] = seen["checksum"]
+            self.times[seen["rank"]].append(seen["at"])
+        elif match := RETURNED.search(line):
+            self.returns.append((int(match[1]), match[2]))
+        elif match := LEFT.search(line):
+            self.pauses_ms.append(float(match[3]))
+        elif is_error:
+            self.errors.append(line)
+
+    def longest_gap_s(self, start: float, end: float) -> float:
+        """The longest time between two steps of a rank that overlaps an interval."""
+        gaps = (
+            later - earlier
+            for times in list(self.times.values())
+            for earlier, later in itertools.pairwise(list(times))
+            if later >= start and earlier <= end
+        )
+        return max(gaps, default=0.0)
+
+
+@dataclass(frozen=True)
+class Kill:
+    """One kill: which server, when, and when its workers were back (monotonic seconds)."""
+
+    server: str
+    at: float
+    back_at: float
+
+
+def measure(options: Options, progress: Progress = lambda _done, _all: None) -> Report:
+    """Trains with kills, then as many steps without, and compares every step.
+
+    Raises:
+        TestbedError: a worker failed, a server's workers did not come back, or a step differs.
+    """
+    topology = xagg(options.scale)
+    job = Job(policy=options.policy)
+    planned = plan(topology, job, PlanOptions(engine=options.engine))
+    if options.deep:
+        planned = put_below(planned, "S1", "S2")
+    with Testbed(topology, planned) as bed:
+        killed = Watch()
+        killer = Killer(bed, removable(planned), options, killed, progress)
+        killer.train()
+        calm = Watch()
+        steps = len(killed.steps)
+        fail_unless_done(run(bed, command(Task(steps, "")), calm.take), calm, "training without kills")
+    compare(killed, calm, len(planned.workers))
+    return to_report(options, killer.kills, killed, calm)
+
+
+Homes = dict[str, set[tuple[int, str]]]
+"""By server: the workers below it, each with the name of its own server."""
+
+
+def removable(planned: AggregationPlan) -> Homes:
+    """Servers that may die: all but the root."""
+    names = {node.id: node.name for node in planned.nodes}
+    tree = planned.sub_models[-1].tree
+    inner = [place.node for place in tree if place.parent is not None]
+    if not inner:
+        raise TestbedError("no server of this plan can be removed: the only one is the root")
+    return {names[node]: set(_homes_below(node, tree, names)) for node in inner}
+
+
+def _homes_below(node: int, tree: list[TreeNode], names: dict[int, str]) -> Iterator[tuple[int, str]]:
+    place = next(place for place in tree if place.node == node)
+    for child in place.children:
+        if isinstance(child, WorkerChild):
+            yield child.worker, names[node]
+        else:
+            yield from _homes_below(child.node, tree, names)
+
+
+def put_below(planned: AggregationPlan, server: str, above: str) -> AggregationPlan:
+    """The plan with a server that has only workers below as the child of another one, in every tree."""
+    ids = {node.name: node.id for node in planned.nodes}
+    trees = [_moved(sub_model.tree, NodeChild(node=ids[server]), ids[above]) for sub_model in planned.sub_models]
+    moved = [s.model_copy(update={"tree": tree}) for s, tree in zip(planned.sub_models, trees, strict=True)]
+    return planned.model_copy(update={"sub_models": moved})
+
+
+def _moved(tree: list[TreeNode], child: NodeChild, above: int) -> list[TreeNode]:
+    def children(place: TreeNode) -> list[Child]:
+        others = [other for other in place.children if other != child]
+        return [*others, child] if place.node == above else others
+
+    own = next(place for place in tree if place.node == child.node)
+    others = [place.model_copy(update={"children": children(place)}) for place in tree if place is not own]
+    # Last, as parents come before their children.
+    return [*others, own.model_copy(update={"parent": above})]
+
+
+def command(task: Task) -> list[str]:
+    """A worker's command line."""
+    return [sys.executable, "-m", "wiresum.bench.kills.worker", task.to_json()]
+
+
+@dataclass
+class Killer:
+    """Kills servers of a testbed while its workers train."""
+
+    bed: Testbed
+    servers: Homes
+    options: Options
+    watch: Watch
+    progress: Progress
+    kills: list[Kill] = field(default_factory=list)
+    trouble: list[BaseException] = field(default_factory=list)
+
+    def train(self) -> None:
+        """Trains until all kills are done.
+
+        Raises:
+            TestbedError: a worker failed, or a server's workers did not come back.
+        """
+        thread = threading.Thread(target=self._kill_and_stop, daemon=True)
+        thread.start()
+        outcome = run(self.bed, command(Task(MAX_STEPS, str(self._stop_file))), self.watch.take)
+        self.watch.is_over = True
+        thread.join()
+        fail_unless_done(outcome, self.watch, "training with kills")
+        if self.trouble:
+            raise self.trouble[0]
+
+    @property
+    def _stop_file(self) -> Path:
+        return self.bed.folder / "stop"
+
+    def _kill_and_stop(self) -> None:
+        try:
+            self._kill_all()
+        except BaseException as error:
+            self.trouble.append(error)
+        finally:
+            self._stop_file.touch()
+
+    def _kill_all(self) -> None:
+        chance = random.Random(self.options.seed)
+        self._wait_until(lambda: len(self.watch.steps) > WARMUP_STEPS, "the first steps of training", START_S)
+        for done in range(self.options.kills):
+            self.progress(done, self.options.kills)
+            time.sleep(chance.uniform(FEWEST_PAUSE_S, MOST_PAUSE_S))
+            self._kill(chance.choice(sorted(self.servers)))
+        self.progress(self.options.kills, self.options.kills)
+
+    def _kill(self, server: str) -> None:
+        """Kills a server, starts it again, and waits until its workers are back."""
+        returned, at = len(self.watch.returns), time.monotonic()
+        self.bed.kill_aggregator(server)
+        time.sleep(self.options.down_s)
+        self.bed.revive_aggregator(server)
+        homes = self.servers[server]
+        self._wait_until(lambda: homes <= set(self.watch.returns[returned:]), f"the return of {server}'s workers")
+        self.kills.append(Kill(server, at, time.monotonic()))
+
+    def _wait_until(self, condition: Callable[[], bool], what: str, within_s: float = RECOVERY_S) -> None:
+        deadline = time.monotonic() + within_s
+        while not condition():
+            if self.watch.is_over or time.monotonic() > deadline:
+                last_words = " | ".join(self.watch.errors[-5:])
+                raise TestbedError(f"{what} did not come within {within_s:.0f} s: {last_words}")
+            time.sleep(POLL_S)
+
+
+def fail_unless_done(outcome: Outcome, watch: Watch, what: str) -> None:
+    """Raises with the workers' last words if one of them failed."""
+    if outcome.exit_code:
+        raise TestbedError(f"{what} failed: " + "\n".join(watch.errors[-15:]))
+
+
+def compare(killed: Watch, calm: Watch, workers: int) -> None:
+    """Every step, on every rank, ended in the same bits with and without kills.
+
+    Raises:
+        TestbedError: a step is missing or differs.
+    """
+    for step in range(max(len(killed.steps), len(calm.steps))):
+        with_kills, without = killed.steps.get(step, {}), calm.steps.get(step, {})
+        if len(with_kills) != workers or len(without) != workers:
+            raise TestbedError(f"step {step} is missing on {workers - min(len(with_kills), len(without))} ranks")
+        if len({*with_kills.values(), *without.values()}) != 1:
+            raise TestbedError(f"step {step} differs between ranks, or from the run without kills")
+
+
+def to_report(options: Options, kills: list[Kill], killed: Watch, calm: Watch) -> Report:
+    """The pause of each kill, beside a step's time without kills."""
+    pauses = [killed.longest_gap_s(kill.at, kill.back_at) for kill in kills]
+    calm_steps = [b - a for times in calm.times.values() for a, b in itertools.pairwise(times)]
+    listed = [{"server": kill.server, "at": round(kill.at - kills[0].at, 3)} for kill in kills]
+    results = [
+        Result("longest gap between steps, by kill", "s", pauses, {"kills": listed}),
+        Result("from a kill to its server's workers being back", "s", [kill.back_at - kill.at for kill in kills]),
+        Result("pause in a worker's log", "s", [pause / 1000 for pause in killed.pauses_ms] or [0.0]),
+        Result("step without kills", "s", calm_steps),
+    ]
+    parameters = {
+        "kills": len(kills),
+        "topology": "xagg, S1 below S2" if options.deep else "xagg",
+        "scale": options.scale,
+        "engine": options.engine,
+        "policy": options.policy,
+        "down_s": options.down_s,
+        "seed": options.seed,
+    }
+    notes = [
+        f"{len(killed.steps)} steps with kills, none lost: the same bits on all ranks, and as without kills",
+        "without removal (and as XAgg's rivals do) the first kill ends the job",
+    ]
+    return Report("kills", parameters, results, notes=notes)

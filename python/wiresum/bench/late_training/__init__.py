@@ -1,0 +1,1 @@
+"""Training with late workers, in virtual time."""

@@ -1,0 +1,1 @@
+"""All-reduces over links that lose packets."""

@@ -1,0 +1,1 @@
+"""Training with late workers, live: `worker` is one rank."""

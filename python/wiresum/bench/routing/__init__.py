@@ -1,0 +1,1 @@
+"""Rates that planners leave to workers; `check` tries them out in simulation."""

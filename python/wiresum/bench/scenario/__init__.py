@@ -1,0 +1,1 @@
+"""One scenario, three answers: `answers` asks, `live` runs it, `worker` is one rank, `agreement` judges."""

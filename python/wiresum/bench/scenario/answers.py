@@ -1,0 +1,112 @@
+"""One scenario, three answers: rates, packets and processes, side by side."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from wiresum.bench.scenario import live as answers_live
+from wiresum.bench.scenario.live import Direction
+from wiresum.errors import ScenarioError, SimulationError, TestbedError
+from wiresum.plan.aggregation_plan import Engine
+from wiresum.sim import Outcome, ScenarioFile, run
+from wiresum.sim.resolve import LoadTopology
+
+ENGINE: Engine = "udp"
+FLOWS, LIVE = "flows", "live"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one way of finding out says.
+
+    Attributes:
+        name: fidelity of the simulation, or `live`.
+        seconds: of each collective, from its first worker's gradients to its last worker's sums.
+        wire_bytes: over each direction of each link, headers included.
+        refusal: why there is none; empty if there is one.
+        notes: what it leaves out.
+    """
+
+    name: str
+    seconds: Sequence[float] = ()
+    wire_bytes: Mapping[Direction, float] = field(default_factory=dict)
+    refusal: str = ""
+    notes: Sequence[str] = ()
+
+    @property
+    def median_s(self) -> float:
+        """Of the collectives."""
+        return statistics.median(self.seconds)
+
+    @property
+    def total_bytes(self) -> float:
+        """Over all links, both ways."""
+        return sum(self.wire_bytes.values())
+
+    def busiest(self) -> tuple[Direction, float]:
+        """The direction that carried most."""
+        return max(self.wire_bytes.items(), key=lambda item: item[1])
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        links = [
+            {"link": link, "source": source, "target": target, "wire_bytes": bytes}
+            for (link, source, target), bytes in self.wire_bytes.items()
+        ]
+        return {
+            "answer": self.name, "seconds": list(self.seconds), "links": links, "refusal": self.refusal or None,
+            "notes": list(self.notes),
+        }  # fmt: skip
+
+
+def compare(
+    file: ScenarioFile,
+    read: Callable[[dict[str, Any]], ScenarioFile],
+    load: LoadTopology,
+    engine: Engine = ENGINE,
+    live: bool = True,
+) -> list[Answer]:
+    """Asks flows, packets (trains for switch programs) and processes the same.
+
+    Args:
+        file: the scenario; flows and packets are asked whatever its fidelity.
+        read: reads it again with other values.
+        load: finds topologies.
+        engine: what sums live.
+        live: whether to run it.
+
+    Raises:
+        ScenarioError: the scenario is wrong whoever is asked.
+    """
+    packets = "trains" if file.scenario.fidelity == "trains" else "packets"
+    flows = _simulated(read({"fidelity": FLOWS, "check_sums": False}), FLOWS, load)
+    packet, outcome = _with_outcome(read({"fidelity": packets}), packets, load)
+    answers = [flows, packet]
+    if live:
+        answers.append(_live(file, load, outcome, engine) if outcome else Answer(LIVE, refusal="nothing to repeat"))
+    return answers
+
+
+def _live(file: ScenarioFile, load: LoadTopology, outcome: Outcome, engine: Engine) -> Answer:
+    try:
+        found = answers_live.measure(file, load, outcome, engine)
+    except TestbedError as failed:
+        return Answer(LIVE, refusal=str(failed))
+    return Answer(LIVE, found.seconds, found.wire_bytes, notes=found.notes)
+
+
+def _simulated(file: ScenarioFile, name: str, load: LoadTopology) -> Answer:
+    return _with_outcome(file, name, load)[0]
+
+
+def _with_outcome(file: ScenarioFile, name: str, load: LoadTopology) -> tuple[Answer, Outcome | None]:
+    try:
+        outcome = run(file, load)
+    except (ScenarioError, SimulationError) as refused:
+        return Answer(name, refusal=str(refused)), None
+    seconds = [second for job in outcome.jobs for second in outcome.seconds_of(job)]
+    links = {(link["link"], link["source"], link["target"]): link["wire_bytes"] for link in outcome.links}
+    return Answer(name, seconds, links), outcome

@@ -1,0 +1,205 @@
+"""The live answer to a scenario: its rounds, with the computing times of a simulation, by processes on shaped links."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import cast
+
+from wiresum.bench.scenario.task import TOLERANCE, Task
+from wiresum.errors import PlanError, TestbedError
+from wiresum.plan.aggregation_plan import LANE_BYTES, AggregationPlan, Engine
+from wiresum.plan.assignment.wiring import as_switched_plan
+from wiresum.plan.fabric import SwitchPolicy
+from wiresum.planners import SWITCH_PLANNERS
+from wiresum.sim import Outcome, ScenarioFile
+from wiresum.sim.planned import assigned, choices, packet_values, policy_of
+from wiresum.sim.resolve import LoadTopology, topology_and_plans, topology_of
+from wiresum.sim.scenario import ScenarioJob, SwitchProgram
+from wiresum.testbed import Testbed, run_or_fail
+from wiresum.testbed.networks import why_no_namespaces
+from wiresum.topology.model import Link, Topology
+
+UNSEEN = ("duplication", "reordering", "jitter_s", "queue_bytes", "ecn_bytes")
+"""Conditions of links that a testbed does not make."""
+UNPLANNED = ("once", "bypass", "memory_slots", "base")
+"""Fields of programs for which plans have no place."""
+FABRIC_RATE_BPS = 100e6
+"""Of the fastest link in a network whose switches are processes: what two cores carry over some ten links at once."""
+MAX_TIMEOUT_S = 10.0
+"""Of a plan's switches."""
+
+Direction = tuple[str, str, str]
+"""Link, source and target."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a live run has shown.
+
+    Attributes:
+        seconds: of each collective, from its first worker's gradients to its last worker's sums.
+        wire_bytes: over each direction of each link, headers included.
+        notes: what it leaves out.
+    """
+
+    seconds: Sequence[float]
+    wire_bytes: Mapping[Direction, float]
+    notes: Sequence[str]
+
+
+@dataclass(frozen=True)
+class _Live:
+    """What runs.
+
+    Attributes:
+        topology: as the testbed makes it.
+        plan: of its job.
+        slowdown: how many times slower everything is than in the scenario.
+    """
+
+    topology: Topology
+    plan: AggregationPlan
+    slowdown: float = 1.0
+
+
+def measure(file: ScenarioFile, load: LoadTopology, outcome: Outcome, engine: Engine) -> Measured:
+    """Runs a scenario's rounds.
+
+    Args:
+        file: the scenario.
+        load: finds topologies.
+        outcome: of a simulation, whose computing times are repeated.
+        engine: what sums, where servers do.
+
+    Raises:
+        TestbedError: it cannot be run, or a worker failed; the message says why.
+    """
+    if problem := why_not(file):
+        raise TestbedError(problem)
+    try:
+        live = _fabric(file, load) if file.scenario.fidelity == "trains" else _servers(file, load, engine)
+    except PlanError as bad:
+        raise TestbedError(f"no plan for a testbed: {bad}") from None
+    job = file.scenario.job[0]
+    waits = [[live.slowdown * wait for wait in of] for of in _waits(outcome)]
+    task = Task(job.bytes // LANE_BYTES, waits, "")
+    with Testbed(live.topology, live.plan, mtu_bytes=job.mtu_bytes, loss_seed=file.scenario.seed) as bed:
+        measured = _measured(bed, task)
+    seconds = [taken / live.slowdown for taken in measured.seconds]
+    return replace(measured, seconds=seconds, notes=_notes(file, live))
+
+
+def why_not(file: ScenarioFile) -> str:
+    """Why a scenario cannot be run live; empty if it can."""
+    scenario = file.scenario
+    if len(scenario.job) > 1:
+        return "the testbed runs one job at a time; compare each by itself"
+    for what in ("background", "failure", "link"):
+        if getattr(scenario, what):
+            return f"the testbed does not make `{what}`; remove it"
+    if scenario.fidelity == "trains" and (problem := _why_no_fabric(file)):
+        return problem
+    problem = why_no_namespaces()
+    return f"no network namespaces: {problem}" if problem else ""
+
+
+def _why_no_fabric(file: ScenarioFile) -> str:
+    job = file.scenario.job[0]
+    if job.plan is None and job.planner not in SWITCH_PLANNERS:
+        return f"no planner says where its switches sum; give the job one of {', '.join(SWITCH_PLANNERS)}"
+    if policy_of(job) == "register-counter":
+        return "register-counter sums wrongly and runs in simulation only; take `register`"
+    given = [field for field in UNPLANNED if job.program and getattr(job.program, field)]
+    if given:
+        return f"a plan has no place for the program's `{given[0]}`; remove it"
+    if file.scenario.links.loss:
+        return "links between switches lose nothing on purpose; set `links.loss` to 0"
+    return ""
+
+
+def _servers(file: ScenarioFile, load: LoadTopology, engine: Engine) -> _Live:
+    topology, plans = topology_and_plans(file, load)
+    if file.scenario.links.loss:
+        topology = topology.with_loss(file.scenario.links.loss)
+    nodes = [node.model_copy(update={"engine": engine}) for node in plans[0].nodes]
+    return _Live(topology, plans[0].model_copy(update={"nodes": nodes}))
+
+
+def _fabric(file: ScenarioFile, load: LoadTopology) -> _Live:
+    """The job's switches as processes, with everything slowed down to what these can carry."""
+    topology, job = topology_of(file, load), file.scenario.job[0]
+    rates = [rate for link in topology.links for rate in (link.bandwidth_bps, link.reverse_bandwidth_bps) if rate]
+    slowdown = max(1.0, max(rates, default=FABRIC_RATE_BPS) / FABRIC_RATE_BPS)
+    if job.plan is not None:
+        plan = AggregationPlan.read(file.path.parent / job.plan)
+        if plan.fabric is None:
+            raise PlanError("servers sum in the job's plan, not switches; make one with `wiresum plan --switched`")
+    else:
+        plan = _switched_plan(topology, job, slowdown)
+    return _Live(_slowed(topology, slowdown), plan, slowdown)
+
+
+def _switched_plan(topology: Topology, job: ScenarioJob, slowdown: float) -> AggregationPlan:
+    """What the simulation's streams are as a plan."""
+    answer = assigned(topology, job)
+    # As many values in a packet as in the simulation.
+    described = answer.instance.job.model_copy(update={"values_per_packet": packet_values(job)})
+    answer = replace(answer, instance=replace(answer.instance, job=described))
+    program = job.program or SwitchProgram()
+    timeout_s = min(slowdown * program.timeout_s, MAX_TIMEOUT_S)
+    policy = cast("SwitchPolicy | None", policy_of(job))
+    return as_switched_plan(job.planner, answer, choices(job), policy, timeout_s=timeout_s, slots=program.slots)
+
+
+def _slowed(topology: Topology, slowdown: float) -> Topology:
+    def slowed(link: Link) -> Link:
+        fields = ("bandwidth_bps", "reverse_bandwidth_bps")
+        rates = {field: rate / slowdown for field in fields if (rate := getattr(link, field)) is not None}
+        return link.model_copy(update=rates)
+
+    return topology.model_copy(update={"links": [slowed(link) for link in topology.links]})
+
+
+def _notes(file: ScenarioFile, live: _Live) -> list[str]:
+    given = [name for name in UNSEEN if getattr(file.scenario.links, name) is not None]
+    notes = [f"live links leave out {', '.join(given)}"] if given else []
+    if live.slowdown > 1:
+        notes.append(
+            f"the live run was {live.slowdown:g} times slower than the scenario; its times are divided by that"
+        )
+    return notes
+
+
+def _waits(outcome: Outcome) -> list[list[float]]:
+    """By rank: what each worker waited before each round, from the end of the one before."""
+    workers: dict[int, list[float]] = {}
+    ends: dict[int, float] = {}
+    for record in sorted(outcome.workers, key=lambda one: (one["rank"], one["round"])):
+        rank = record["rank"]
+        # Joining takes time in a simulation too, before the first worker computes.
+        since = ends.get(rank, min(one["compute_s"] for one in outcome.workers))
+        workers.setdefault(rank, []).append(max(0.0, record["begin_s"] - since))
+        ends[rank] = record["end_s"]
+    return [workers[rank] for rank in sorted(workers)]
+
+
+def _measured(bed: Testbed, task: Task) -> Measured:
+    output = Path(bed.folder) / "answers.json"
+    task = Task(task.elements, task.waits_s, str(output))
+    command = [sys.executable, "-m", "wiresum.bench.scenario.worker", task.to_json()]
+    traffic = run_or_fail(bed, command, "the live run").traffic
+    found = json.loads(output.read_text())
+    if found["deviation"] > TOLERANCE:
+        raise TestbedError(f"sums were off by {found['deviation']:.2g} of the largest; please report this scenario")
+    rounds = list(zip(*found["spans"], strict=True))
+    seconds = [max(end for _, end in spans) - min(begin for begin, _ in spans) for spans in rounds]
+    links: dict[Direction, float] = {}
+    for link in bed.topology.links:
+        seen = traffic[link.id]
+        links[link.id, link.source, link.target] = seen.forward.bytes
+        links[link.id, link.target, link.source] = seen.backward.bytes
+    return Measured(seconds, links, ())

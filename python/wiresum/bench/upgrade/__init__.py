@@ -1,0 +1,1 @@
+"""Daemons that are taken over in the middle of training."""

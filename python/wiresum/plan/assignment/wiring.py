@@ -1,0 +1,394 @@
+"""From an assignment to a plan whose switches sum: links, ways and slots beside the trees."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from ipaddress import IPv4Address
+from itertools import pairwise, takewhile
+from typing import Final
+
+from wiresum.errors import PlanError
+from wiresum.plan.aggregation_plan import AggregationPlan, SubModel
+from wiresum.plan.assignment.answer import Assignment
+from wiresum.plan.assignment.conversion import as_plan
+from wiresum.plan.assignment.routes import Path, arcs
+from wiresum.plan.fabric import (
+    ADDRESSED,
+    DEFAULT_TIMEOUT_S,
+    DOUBLED,
+    MAX_SWITCHED_VALUES,
+    NEEDS_SERVER,
+    POLICIES,
+    SHARING,
+    FabricEnd,
+    FabricLeg,
+    FabricLink,
+    FabricMemory,
+    FabricPlace,
+    FabricStream,
+    FabricWay,
+    PlanFabric,
+    SwitchEngine,
+    SwitchPolicy,
+)
+from wiresum.plan.job import Job
+from wiresum.plan.members import NodeChild, WorkerChild
+from wiresum.plan.options import PlanOptions
+from wiresum.plan.placement import parents_of, plan_node
+from wiresum.plan.ways import Edge, links_of
+from wiresum.topology.graph import Graph
+from wiresum.topology.hashing import path
+from wiresum.topology.model import Node, Topology
+
+LINK_NETWORK = IPv4Address("10.98.0.0")
+"""Link i has the addresses 2i and 2i + 1 from here on."""
+MAX_LINKS = 1 << 15
+"""Of which the network has two addresses each."""
+ANYWHERE = "0.0.0.0"
+"""Switches and servers receive on all of their links."""
+SELF_CLOCKED: Final[frozenset[SwitchPolicy]] = frozenset({"pool", "cache"})
+"""The window fits the slots, a power of two: a result acknowledges."""
+Walk = list[tuple[int, str]]
+"""Links by index, each with the name of the node at its end."""
+CODEC = "fixed:1e6"
+"""Where the job names no factor: sums of 64 workers are below 2³¹ for gradients below 32."""
+
+
+def as_switched_plan(
+    planner: str,
+    assignment: Assignment,
+    options: PlanOptions,
+    policy: SwitchPolicy | None = None,
+    *,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    slots: int | None = None,
+    engine: SwitchEngine = "udp",
+) -> AggregationPlan:
+    """A plan that a network of switches runs: each link, hop by hop, and each sum as the assignment has it.
+
+    Each distinct tree is a stream with its sub-models' share of the bytes, and with slots for a window of it where it
+    is summed. Where the assignment names no way, it is the one that the network would hash to. Under a policy without
+    a server (`pool`, `cache`) a stream ends where all of its ways have met, at the first switch from there on that
+    sums.
+
+    Args:
+        planner: who decided.
+        assignment: with a topology whose nodes have addresses.
+        options: the operator's choices.
+        policy: what the switches do; the planner's where absent, or else `exclusive` where each sub-model has memory of
+            its own, and `register` where not.
+        timeout_s: see `PlanFabric`.
+        slots: of each stream where it is summed. Where absent, its window, under `pool` rounded up to a power of two,
+            and under `cache` its fragments likewise.
+        engine: what runs the switches.
+
+    Raises:
+        PlanError: the assignment breaks a rule of its own, has a node that sums without forwarding below another, or
+            does not suit the policy.
+    """
+    usual: SwitchPolicy = "exclusive" if assignment.allocation == "exclusive" else "register"
+    chosen: SwitchPolicy = policy or POLICIES.get(planner, usual)
+    instance = assignment.instance
+    job = switchable(instance.job)
+    fixed = replace(assignment, instance=replace(instance, job=job))
+    plan = as_plan(planner, unlimited(fixed), options.model_copy(update={"engine": "udp"}))
+    wired = switched(plan, instance.topology, job, options, chosen, timeout_s=timeout_s, slots=slots)
+    return with_engine(wired, engine)
+
+
+def switched(
+    plan: AggregationPlan,
+    topology: Topology,
+    job: Job,
+    options: PlanOptions,
+    policy: SwitchPolicy,
+    *,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    slots: int | None = None,
+) -> AggregationPlan:
+    """A plan of trees over switches, carried out by them.
+
+    Args:
+        plan: of a `switchable` job, on the topology `without_memory`.
+        topology: with the switches' memories.
+        job: the plan's.
+        options: the operator's choices.
+        policy: what the switches do.
+        timeout_s: see `PlanFabric`.
+        slots: as for `as_switched_plan`.
+
+    Raises:
+        PlanError: as for `as_switched_plan`.
+    """
+    wired = _Wiring(plan, topology, job, options, policy, slots).wired(timeout_s)
+    _check_memory(topology, wired)
+    return wired
+
+
+def with_engine(plan: AggregationPlan, engine: SwitchEngine) -> AggregationPlan:
+    """The plan with its switches in the kernel, or in user space; parameter servers stay in user space.
+
+    Raises:
+        PlanError: servers sum in the plan.
+    """
+    if plan.fabric is None:
+        raise PlanError("servers sum in this plan, not switches; its planner takes the engine")
+    switches = plan.fabric.switches()
+    nodes = [node.model_copy(update={"engine": engine if node.id in switches else "udp"}) for node in plan.nodes]
+    return plan.model_copy(update={"nodes": nodes})
+
+
+def switchable(job: Job) -> Job:
+    """The job with a codec and packets that switches can carry."""
+    codec = job.codec if job.codec.startswith("fixed:") else CODEC
+    values = min(job.packet_values, MAX_SWITCHED_VALUES)
+    return job.model_copy(update={"codec": codec, "values_per_packet": values})
+
+
+def unlimited(assignment: Assignment) -> Assignment:
+    """The assignment where memory bounds nothing."""
+    instance = assignment.instance
+    return replace(assignment, instance=replace(instance, topology=without_memory(instance.topology)))
+
+
+def without_memory(topology: Topology) -> Topology:
+    """The topology where memory bounds nothing: servers' slots would be in it, and here switches sum."""
+    nodes = [node.model_copy(update={"memory_bytes": None}) for node in topology.nodes]
+    return topology.model_copy(update={"nodes": nodes})
+
+
+def _check_memory(topology: Topology, plan: AggregationPlan) -> None:
+    for memory in plan.fabric.memory if plan.fabric else []:
+        node = topology.node(plan.node(memory.node).name)
+        copies = 2 if plan.fabric and plan.fabric.policy in DOUBLED else 1
+        needed = copies * memory.slots * plan.job.payload_bytes
+        if node.memory_bytes is not None and needed + node.memory_used_bytes > node.memory_bytes:
+            raise PlanError(
+                f"switch {node.name} has {node.memory_bytes - node.memory_used_bytes} bytes for fragments and the "
+                f"streams' windows need {needed}; lower the job's `window`, or give fewer `slots`"
+            )
+
+
+@dataclass
+class _Wiring:
+    """Numbers of nodes, ways, and slots that are taken.
+
+    Attributes:
+        plan: what is carried out.
+        topology: where.
+        job: the plan's.
+        options: the operator's choices.
+        policy: of the switches.
+        slots: of each stream where it is summed; its window where absent.
+        taken: slots in use, by node id.
+    """
+
+    plan: AggregationPlan
+    topology: Topology
+    job: Job
+    options: PlanOptions
+    policy: SwitchPolicy
+    slots: int | None = None
+    taken: dict[int, int] = field(default_factory=dict)
+
+    @cached_property
+    def _graph(self) -> Graph:
+        return Graph.of(self.topology)
+
+    def wired(self, timeout_s: float) -> AggregationPlan:
+        """The plan with a fabric, and with every switch among its nodes."""
+        plan, topology = self.plan, self.topology
+        inner = [node for node in topology.nodes if node.kind != "worker"]
+        numbers = {node.id: node.name for node in plan.nodes}
+        others = [node for node in inner if node.name not in numbers.values()]
+        numbers |= {len(numbers) + index: node.name for index, node in enumerate(others)}
+        ids = {name: number for number, name in numbers.items()}
+        address = f"{ANYWHERE}:{self.options.port}"
+        nodes = [
+            plan_node(topology, _addressed(topology.node(name)), number, self.options).model_copy(
+                update={"address": address, "engine": "udp", "ingress_bps": None, "egress_bps": None}
+            )
+            for number, name in numbers.items()
+        ]
+        ranks = {worker.name: worker.rank for worker in plan.workers}
+        sub_models = [self._held(sub_model) for sub_model in plan.sub_models]
+        streams = [self._stream(sub_model, ids) for sub_model in sub_models]
+        memory = [FabricMemory(node=node, slots=slots) for node, slots in sorted(self.taken.items())]
+        fabric = PlanFabric(
+            policy=self.policy, timeout_s=timeout_s, links=self._links(ids, ranks), memory=memory, streams=streams
+        )
+        changed = {
+            "nodes": [node.model_dump() for node in nodes],
+            "sub_models": [{**sub_model.model_dump(), "ways": None} for sub_model in sub_models],
+            "fabric": fabric.model_dump(),
+        }
+        return AggregationPlan.build(**{**plan.model_dump(), **changed})
+
+    def _held(self, sub_model: SubModel) -> SubModel:
+        """With the window that the policy's slots allow."""
+        if self.policy in SELF_CLOCKED:
+            window = min(sub_model.window, self._slots(sub_model))
+            return sub_model.model_copy(update={"window": window})
+        if self.policy != "exclusive" or sub_model.role == "exponents":
+            return sub_model
+        # A slot is an offset into the window, which is no longer than what a collective needs.
+        return sub_model.model_copy(update={"window": min(sub_model.window, self._fragments(sub_model))})
+
+    def _fragments(self, sub_model: SubModel) -> int:
+        """Of the largest collective."""
+        return max(1, math.ceil(sub_model.share * self.job.fragments))
+
+    def _slots(self, sub_model: SubModel) -> int:
+        """Of a stream, where it is summed."""
+        if self.policy not in SELF_CLOCKED:
+            return self.slots or sub_model.window
+        whole = self.policy == "cache" and sub_model.role != "exponents"
+        wanted = self.slots or max(sub_model.window, self._fragments(sub_model) if whole else 1)
+        return 1 << (wanted - 1).bit_length() if self.slots is None else 1 << (wanted.bit_length() - 1)
+
+    def _links(self, ids: Mapping[str, int], ranks: Mapping[str, int]) -> list[FabricLink]:
+        links = self.topology.links
+        if len(links) > MAX_LINKS:
+            raise PlanError(f"{len(links)} links are more than {MAX_LINKS} with addresses; plan for a smaller network")
+
+        def end(name: str, number: int) -> FabricEnd:
+            at = WorkerChild(worker=ranks[name]) if name in ranks else NodeChild(node=ids[name])
+            return FabricEnd(at=at, address=f"{LINK_NETWORK + number}:{self.options.port}")
+
+        idle = [link.id for link in links for name in (link.source, link.target) if name not in {*ids, *ranks}]
+        if idle:
+            raise PlanError(f"link {idle[0]} has a worker that is not in the job; remove both from the topology")
+        return [
+            FabricLink(id=link.id, ends=[end(link.source, 2 * index), end(link.target, 2 * index + 1)])
+            for index, link in enumerate(links)
+        ]
+
+    def _stream(self, sub_model: SubModel, ids: Mapping[str, int]) -> FabricStream:
+        parents = parents_of(self.plan, sub_model)
+        root = next(name for name, parent in parents.items() if parent is None)
+        top = self._top(root)
+        is_check = sub_model.role == "exponents"
+        workers = [worker.name for worker in self.plan.workers]
+        chains = [[name, top or root] if is_check else _chain(parents, name) for name in workers]
+        chosen = {} if is_check else arcs(self.topology, links_of(self.plan, sub_model))
+        paths = [[self._path(edge, chosen) for edge in pairwise(chain)] for chain in chains]
+        walks = [self._walk(parts) for parts in paths]
+        sums = {name for chain in chains for name in chain[1:-1]}
+        self._check_hosts(sums)
+        if top is not None:
+            walks = [walk[: 1 + [name for _, name in walk].index(top)] for walk in walks]
+            sums = (sums | {top}) & {name for walk in walks for _, name in walk}
+            self._check_meeting(walks, sums)
+        places = [self._place(ids[name], sub_model) for name in sorted(sums, key=ids.__getitem__)]
+        ways = [
+            FabricWay(worker=rank, legs=self._legs(chain, parts, walk, ids))
+            for rank, (chain, parts, walk) in enumerate(zip(chains, paths, walks, strict=True))
+        ]
+        return FabricStream(sub_model=sub_model.id, places=places, ways=ways)
+
+    def _check_hosts(self, sums: Set[str]) -> None:
+        hosts = sorted(name for name in sums if self.topology.node(name).kind != "switch")
+        if hosts:
+            raise PlanError(f"{hosts[0]} sums below another node, and is no switch; leave it out, or let servers sum")
+
+    def _check_meeting(self, walks: Sequence[Walk], sums: Set[str]) -> None:
+        """Where no server puts sums together, all that pass a switch that sums go on alike.
+
+        Raises:
+            PlanError: they do not.
+        """
+        onwards: dict[str, Walk] = {}
+        for walk in walks:
+            for index, (_, name) in enumerate(walk, start=1):
+                if name in sums and onwards.setdefault(name, walk[index:]) != walk[index:]:
+                    problem = "has its sums pass it again, or leave it over several ways"
+                    raise PlanError(f"under {self.policy} {name} {problem}; use a policy that addresses switches")
+
+    def _top(self, root: str) -> str | None:
+        """The switch that has the results, where no server does: `segment` needs none where one switch sums all.
+
+        Raises:
+            PlanError: the policy wants a server, and the plan ends at a switch; or none, and the ways do not meet.
+        """
+        trees = [
+            (parents_of(self.plan, sub_model), arcs(self.topology, links_of(self.plan, sub_model)))
+            for sub_model in self.plan.sub_models
+            if sub_model.role == "values"
+        ]
+        chains = [(_chain(parents, worker.name), ways) for parents, ways in trees for worker in self.plan.workers]
+        flat = {len(chain) for chain, _ in chains}
+        if self.topology.node(root).kind == "switch":
+            if NEEDS_SERVER.get(self.policy, flat != {len(("worker", "switch"))}):
+                raise PlanError(f"{self.policy} needs a server for these sums, and {root} is a switch; use pool")
+            return root
+        if self.policy == "segment":
+            above = {chain[1] for chain, _ in chains}
+            is_all = len(above) == 1 and flat == {len(("worker", "switch", "server"))}
+            return above.pop() if is_all else None
+        if NEEDS_SERVER.get(self.policy, True):
+            return None
+        walks = [self._walk([self._path(edge, ways) for edge in pairwise(chain)]) for chain, ways in chains]
+        return self._meeting(walks, root)
+
+    def _walk(self, paths: Sequence[Path]) -> Walk:
+        """Every link of a worker's values with the node that it leads to."""
+        graph = self._graph
+        return [(arc // 2, graph.names[graph.target[arc]]) for part in paths for arc in part]
+
+    def _meeting(self, walks: Sequence[Walk], root: str) -> str:
+        """Where sums without a server end: the first switch that sums from where all ways have met on.
+
+        Raises:
+            PlanError: there is none before the server.
+        """
+        topology = self.topology
+        backwards = zip(*([name for _, name in reversed(walk)] for walk in walks), strict=False)
+        shared: list[str] = [names[0] for names in takewhile(lambda names: len(set(names)) == 1, backwards)]
+        found = [name for name in reversed(shared) if name != root and topology.node(name).kind == "switch"]
+        top = next((name for name in found if topology.node(name).sums), None)
+        if top is None:
+            met = f"only {', '.join(found)}, which does not sum" if found else "no switch"
+            raise PlanError(
+                f"{self.policy} ends its sums at a switch that all workers' ways lead over, and before {root} they "
+                f"share {met}; link {root} to one switch that sums, or choose the planner `switchml` or a policy with "
+                "a server (hash, register)"
+            )
+        return top
+
+    def _place(self, node: int, sub_model: SubModel) -> FabricPlace:
+        base = 0 if self.policy in SHARING else self.taken.get(node, 0)
+        slots = self._slots(sub_model)
+        self.taken[node] = max(self.taken.get(node, 0), base + slots)
+        return FabricPlace(node=node, base=base, slots=slots)
+
+    def _legs(self, chain: Sequence[str], paths: Sequence[Path], walk: Walk, ids: Mapping[str, int]) -> list[FabricLeg]:
+        if self.policy not in ADDRESSED:
+            return [FabricLeg(links=[link for link, _ in walk])]
+        return [
+            FabricLeg(node=ids[target], links=[arc // 2 for arc in part])
+            for target, part in zip(chain[1:], paths, strict=True)
+        ]
+
+    def _path(self, edge: Edge, chosen: Mapping[Edge, Path]) -> Path:
+        """As the plan has it, or as the network does where nobody chooses."""
+        graph = self._graph
+        source, target = edge
+        found = chosen.get(edge) or path(graph, graph.index[source], graph.index[target])
+        if not found:
+            raise PlanError(f"{source} does not reach {target}; link them by switches")
+        return found
+
+
+def _addressed(node: Node) -> Node:
+    """Switches that only forward have no address of their own, and receive on their links' all the same."""
+    return node.model_copy(update={"address": node.address or ANYWHERE})
+
+
+def _chain(parents: Mapping[str, str | None], worker: str) -> list[str]:
+    chain = [worker]
+    while (above := parents[chain[-1]]) is not None:
+        chain.append(above)
+    return chain

@@ -1,0 +1,108 @@
+"""Planners side by side on one question: what each answer costs, what it proves, and how long it took."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from wiresum.errors import PlanError, WiresumError
+from wiresum.plan.aggregation_plan import AggregationPlan, Solution
+from wiresum.plan.assignment import Assignment
+from wiresum.plan.job import Job
+from wiresum.plan.options import PlanOptions
+from wiresum.planners import PLANNERS, SWITCH_PLANNERS, assign, plan
+from wiresum.predict.cost import Cost, cost_of, cost_of_plan, cost_of_ring
+from wiresum.topology.model import Topology
+
+Answer = Assignment | AggregationPlan
+RING = "ring"
+COMPARED = (*PLANNERS, RING)
+"""Who can be asked; a ring has costs, but no plan."""
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """One planner's answer.
+
+    Attributes:
+        planner: its name.
+        seconds: until it answered, the start of solvers included.
+        cost: of the answer; None if there is none.
+        answer: an assignment, or a plan of a planner of trees; None for a ring.
+        refusal: why there is no answer.
+    """
+
+    planner: str
+    seconds: float
+    cost: Cost | None = None
+    answer: Answer | None = None
+    refusal: str | None = None
+
+    @property
+    def solution(self) -> Solution | None:
+        """What it proves, where the planner knows."""
+        return None if self.answer is None else self.answer.solution
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "planner": self.planner,
+            "seconds": self.seconds,
+            "cost": self.cost.to_json() if self.cost else None,
+            "solution": self.solution.model_dump(exclude_none=True) if self.solution else None,
+            "refusal": self.refusal,
+        }
+
+
+def compare(topology: Topology, job: Job, options: PlanOptions, planners: Sequence[str]) -> Iterator[Candidate]:
+    """Asks one planner after the other. One that refuses is a row with its reason, and the next is asked.
+
+    Raises:
+        PlanError: there is no planner of that name.
+    """
+    stranger = next((name for name in planners if name not in COMPARED), None)
+    if stranger is not None:
+        raise PlanError(f"there is no planner {stranger}; choose from {', '.join(COMPARED)}")
+    for name in planners:
+        began_s = time.monotonic()
+        try:
+            answer = _ask(topology, job, options, name)
+        except WiresumError as refused:
+            yield Candidate(name, time.monotonic() - began_s, refusal=str(refused))
+            continue
+        yield Candidate(name, time.monotonic() - began_s, _cost(topology, job, answer), answer)
+
+
+def _ask(topology: Topology, job: Job, options: PlanOptions, name: str) -> Answer | None:
+    if name == RING:
+        return None
+    return (assign if name in SWITCH_PLANNERS else plan)(topology, job, options, name)
+
+
+def _cost(topology: Topology, job: Job, answer: Answer | None) -> Cost:
+    if answer is None:
+        return cost_of_ring(topology, job)
+    if isinstance(answer, Assignment):
+        return cost_of(answer)
+    return cost_of_plan(topology, answer, sum(part.bytes for part in job.parts))
+
+
+def sample_workers(topology: Topology, count: int, seed: int) -> list[str]:
+    """Names of `count` workers, chosen at random, in the topology's order.
+
+    Raises:
+        PlanError: the topology has fewer.
+
+    Example:
+        >>> from wiresum.topology.generators.star import star
+        >>> sample_workers(star(8), 3, seed=1)
+        ['w1', 'w2', 'w4']
+    """
+    names = [worker.name for worker in topology.workers]
+    if not 1 <= count <= len(names):
+        raise PlanError(f"topology {topology.name} has {len(names)} workers, not {count}; ask for 1 to {len(names)}")
+    chosen = set(Random(seed).sample(names, count))
+    return [name for name in names if name in chosen]

@@ -1,0 +1,1 @@
+"""The planner GRID, and its linear programme."""

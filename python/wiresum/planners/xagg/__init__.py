@@ -1,0 +1,1 @@
+"""The planner of XAgg: the choice of servers, and trees over them."""

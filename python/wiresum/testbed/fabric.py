@@ -1,0 +1,161 @@
+"""Namespaces for a plan whose switches sum: links with addresses of their own, hop by hop.
+
+Nothing is bridged or routed: every datagram goes from one end of a link to the other, and the processes at the switches
+decide what goes on. So there may be circles, parallel links, and hosts with several. What is not gradient (the process
+group's store, Gloo) has a network of its own, which is not shaped and not counted.
+
+XDP sends past the queues that limit a link, and takes packets before those that would count them. So a link between two
+switches in the kernel leads through the hub, whose two ports for it limit and count what it carries.
+"""
+
+from collections.abc import Collection, Mapping
+from ipaddress import ip_address
+
+from wiresum.errors import TestbedError, TopologyError
+from wiresum.plan.aggregation_plan import AggregationPlan, parse_socket_address
+from wiresum.plan.fabric import FabricLink, PlanFabric
+from wiresum.testbed import namespaces, xdp_pass
+from wiresum.testbed.layout import NAMESPACE_PREFIX, Layout, PointToPoint, Port, Wire, check_mtu, prefix_length
+from wiresum.testbed.loss import LossCount
+from wiresum.testbed.networks import LaidOutNetwork, require_xdp_ports, xdp_nodes
+from wiresum.topology.model import Link, Topology
+
+HUB = "hub"
+"""Name of the node, in no topology, at which the network for everything else meets."""
+LINK_PREFIX = 31
+"""Of a link with two ends (RFC 3021)."""
+
+
+class SwitchedNetwork(LaidOutNetwork):
+    """Namespaces, veth pairs and shapers for a plan with a fabric."""
+
+    def __init__(self, name: str, topology: Topology, plan: AggregationPlan, mtu_bytes: int) -> None:
+        self._fabric = _fabric_of(plan)
+        self._xdp_nodes = xdp_nodes(plan)
+        layout = lay_out(name, topology, self._fabric, mtu_bytes, self._xdp_nodes)
+        super().__init__(layout, {**layout.namespaces, HUB: layout.hub})
+
+    def create(self) -> None:
+        """Makes namespaces, links and shapers; puts a passing program opposite every port that will sum."""
+        namespaces.create(self.layout)
+        xdp_pass.attach_opposite(self.layout, self._xdp_nodes)
+
+    def adapt(self, plan: AggregationPlan) -> AggregationPlan:
+        """A plan for these links already.
+
+        Raises:
+            TestbedError: its links are others, or more of its switches are in the kernel.
+        """
+        require_xdp_ports(plan, self._xdp_nodes)
+        if _wiring(_fabric_of(plan)) != _wiring(self._fabric):
+            raise TestbedError("this testbed was made for other links; make it with the plan that is to run")
+        return plan
+
+    def host_interface(self, node: str) -> str:
+        """That of the network for everything else."""
+        self.layout.topology.node(node)
+        return namespaces.HUB_PORT
+
+    def shaper(self, link: str, towards: str) -> tuple[str, str]:
+        """As elsewhere, but for links that lead through the hub."""
+        wire = self.layout.wire(link)
+        if wire.relay:
+            return HUB, wire.relay[towards == wire.target.node].interface
+        return super().shaper(link, towards)
+
+    def losses(self) -> dict[str, tuple[LossCount | None, LossCount | None]]:
+        """Nothing is lost on purpose."""
+        return {}
+
+    def close(self) -> None:
+        """Nothing counts."""
+
+
+def lay_out(
+    name: str, topology: Topology, fabric: PlanFabric, mtu_bytes: int, in_kernel: Collection[str] = ()
+) -> Layout:
+    """Decides names, and gives each end of each link the address that the plan has for it.
+
+    Args:
+        name: of the testbed; part of every namespace's name.
+        topology: what to build.
+        fabric: of its plan.
+        mtu_bytes: of every interface.
+        in_kernel: names of the nodes that sum in XDP.
+
+    Raises:
+        TopologyError: the plan is for other links, or something that namespaces cannot be.
+    """
+    topology = topology.with_addresses()
+    _check(topology, fabric)
+    check_mtu(mtu_bytes, in_kernel)
+    hub = f"{NAMESPACE_PREFIX}{name}-{HUB}"
+    spaces = {node.name: f"{NAMESPACE_PREFIX}{name}-{node.name}" for node in topology.nodes}
+    counts = dict.fromkeys(spaces, 0)
+    planned = {link.id: link for link in fabric.links}
+    wires: list[Wire] = []
+    ends: dict[Port, PointToPoint] = {}
+    for number, link in enumerate(topology.links):
+        ports = []
+        for node in (link.source, link.target):
+            ports.append(Port(node, spaces[node], f"p{counts[node]}", counts[node]))
+            counts[node] += 1
+        wires.append(_wire(link, ports, topology, in_kernel, _relay(number, hub)))
+        ends.update(_ends(number, planned[link.id], ports))
+    return Layout(topology, spaces, wires, mtu_bytes, prefix_length(topology), hub, ends)
+
+
+def _wire(
+    link: Link, ports: list[Port], topology: Topology, in_kernel: Collection[str], relay: tuple[Port, Port]
+) -> Wire:
+    """Limited at a host's end, or at that of a switch in user space; else between the two."""
+    ordinary = [port for port in ports if port.node not in in_kernel]
+    hosts = [port for port in ordinary if topology.node(port.node).kind != "switch"]
+    if not ordinary:
+        return Wire(link, ports[0], ports[1], relay[0], relay)
+    return Wire(link, ports[0], ports[1], (hosts or ordinary)[0])
+
+
+def _relay(number: int, hub: str) -> tuple[Port, Port]:
+    """Ports of the hub for a link."""
+    near, far = (Port(HUB, hub, f"l{number}{side}", 2 * number + index) for index, side in enumerate("ab"))
+    return near, far
+
+
+def _ends(number: int, link: FabricLink, ports: list[Port]) -> Mapping[Port, PointToPoint]:
+    addresses = [str(parse_socket_address(end.address)[0]) for end in link.ends]
+    # Known beforehand, so that no address has to be resolved on a link whose bytes are counted.
+    macs = [f"02:00:00:{number >> 8:02x}:{number & 0xFF:02x}:{end:02x}" for end in range(2)]
+    return {
+        port: PointToPoint(f"{addresses[i]}/{LINK_PREFIX}", macs[i], addresses[1 - i], macs[1 - i])
+        for i, port in enumerate(ports)
+    }
+
+
+def _check(topology: Topology, fabric: PlanFabric) -> None:
+    if [link.id for link in topology.links] != [link.id for link in fabric.links]:
+        raise TopologyError(f"the plan has other links than topology {topology.name}; plan again for this topology")
+    for link in topology.links:
+        if link.delay_from(link.source) or link.delay_from(link.target):
+            raise TopologyError(f"links.{link.id}.delay_s: a testbed cannot delay packets; set it to 0")
+        if link.loss or link.reverse_loss:
+            raise TopologyError(f"links.{link.id}.loss: links between switches lose nothing on purpose; set it to 0")
+    for wired in fabric.links:
+        low, high = (int(ip_address(parse_socket_address(end.address)[0])) for end in wired.ends)
+        if low ^ high != 1:
+            raise TopologyError(
+                f"fabric.links.{link.id}: the two addresses are not those of one /{LINK_PREFIX} network"
+            )
+    if any(node.name == HUB for node in topology.nodes):
+        raise TopologyError(f"nodes.{HUB}: that name is the testbed's own; choose another")
+
+
+def _wiring(fabric: PlanFabric) -> list[tuple[str, list[str]]]:
+    """What is made of a fabric: addresses, whoever has which number in the plan."""
+    return [(link.id, [end.address for end in link.ends]) for link in fabric.links]
+
+
+def _fabric_of(plan: AggregationPlan) -> PlanFabric:
+    if plan.fabric is None:
+        raise TestbedError("servers sum in this plan, not switches; make one with `wiresum plan --switched`")
+    return plan.fabric

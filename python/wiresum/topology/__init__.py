@@ -1,0 +1,1 @@
+"""Networks: nodes and links, as files and as arrays, their generators, and other tools' formats."""

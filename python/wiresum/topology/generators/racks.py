@@ -1,0 +1,48 @@
+"""P4INC-AOI's testbed (§VII-B)."""
+
+from itertools import combinations
+
+from wiresum.errors import TopologyError
+from wiresum.topology.generators.programmable import Programmable, cable, hosts
+from wiresum.topology.model import Topology
+
+RATE_BPS = 40e9
+
+
+def racks(
+    worker_racks: int = 2,
+    server_racks: int = 2,
+    hosts_per_rack: int = 4,
+    rate_bps: float | None = RATE_BPS,
+    circuit_rate_bps: float | None = None,
+) -> Topology:
+    """Racks whose switches sum, joined by optical circuits: the first ones hold workers, the others servers.
+
+    The paper's testbed has two racks of four workers and two racks of processors. Its cross-connect can join any two
+    ports, and a job of several racks needs circuits between them: here every two racks have one. Of the servers only
+    the job's parameter server is there, at the first of their racks; the paper does not say how many others there are.
+
+    Args:
+        worker_racks: switches with workers, T1…; with one, its switch sums the job without a server.
+        server_racks: switches after these; the first has the parameter server.
+        hosts_per_rack: workers at each switch that has some.
+        rate_bps: bit/s of each link in each direction; None: unlimited.
+        circuit_rate_bps: of circuits; `rate_bps` where absent.
+
+    Raises:
+        TopologyError: a kind of rack is missing, or has no hosts.
+
+    Example:
+        >>> [link.id for link in racks(1, 1, hosts_per_rack=2).links]
+        ['T1-T2', 'w0-T1', 'w1-T1', 'ps-T2']
+    """
+    if min(worker_racks, server_racks, hosts_per_rack) < 1:
+        raise TopologyError(
+            f"{worker_racks} racks of {hosts_per_rack} workers and {server_racks} of servers: make it 1 or more of each"
+        )
+    names = [f"T{number}" for number in range(1, worker_racks + server_racks + 1)]
+    *workers, server = hosts(worker_racks * hosts_per_rack + 1)
+    circuits = [cable(one, other, circuit_rate_bps or rate_bps) for one, other in combinations(names, 2)]
+    access = [cable(worker.name, names[index // hosts_per_rack], rate_bps) for index, worker in enumerate(workers)]
+    links = [*circuits, *access, cable(server.name, names[worker_racks], rate_bps)]
+    return Topology(name="racks", nodes=[*Programmable(1.0, None).switches(names), *workers, server], links=links)

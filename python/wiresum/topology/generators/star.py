@@ -1,0 +1,30 @@
+"""Workers around one switch that sums."""
+
+from wiresum.errors import TopologyError
+from wiresum.topology.model import MAX_HOSTS, Link, Node, Topology
+
+SWITCH_RATE_BPS = 8e9
+"""A round figure for one core and packets of 736 values; `wiresum bench aggregator` measures a machine's own."""
+
+
+def star(workers: int = 4, rate_bps: float | None = 500e6, aggregation_rate_bps: float = SWITCH_RATE_BPS) -> Topology:
+    """`workers` hosts w0…, each with one link to a switch that sums.
+
+    Args:
+        workers: number of hosts, 1 to 200.
+        rate_bps: bit/s of each link in each direction; None: unlimited.
+        aggregation_rate_bps: bit/s of gradient that the switch can add.
+
+    Raises:
+        TopologyError: more or fewer workers than addresses.
+
+    Example:
+        >>> [node.name for node in star(workers=2).nodes]
+        ['w0', 'w1', 'switch']
+    """
+    if not 1 <= workers <= MAX_HOSTS:
+        raise TopologyError(f"a star has 1 to {MAX_HOSTS} workers, not {workers}")
+    hosts = [Node(name=f"w{rank}", kind="worker") for rank in range(workers)]
+    switch = Node(name="switch", kind="switch", aggregation_rate_bps=aggregation_rate_bps)
+    links = [Link(id=host.name, source=host.name, target=switch.name, bandwidth_bps=rate_bps) for host in hosts]
+    return Topology(name="star", nodes=[*hosts, switch], links=links).with_addresses()

@@ -1,0 +1,73 @@
+"""The planner that asks the others: the quickest plan, and why."""
+
+import re
+from functools import partial
+
+import pytest
+
+from wiresum.errors import PlanError
+from wiresum.plan.explanation import explain
+from wiresum.plan.job import Job
+from wiresum.plan.options import PlanOptions
+from wiresum.planners import PLANNERS, plan
+from wiresum.planners.auto import QUICK, SEARCHING, auto
+from wiresum.predict import predict
+from wiresum.topology.generators.goat import goat
+from wiresum.topology.generators.ingo import ingo
+from wiresum.topology.generators.servers import servers
+from wiresum.topology.generators.star import star
+from wiresum.topology.model import Link, Node, Topology
+
+pytest.importorskip("highspy", reason="the solver is not installed: `make build`")
+
+SIZE = Job().gradient_bytes
+LIMIT = PlanOptions(time_limit_s=60.0)
+
+
+@pytest.mark.parametrize("topology", [goat(), ingo("ring"), servers(4, 2)])
+def test_no_planner_that_was_asked_is_predicted_to_be_quicker(topology):
+    made = plan(topology, Job(), LIMIT, "auto")
+    seconds = predict(topology, made, SIZE).seconds
+    asked = 0
+    for name in (*QUICK, *SEARCHING):
+        try:
+            other = plan(topology, Job(), LIMIT, name)
+        except PlanError:
+            continue
+        asked += 1
+        assert seconds <= predict(topology, other, SIZE).seconds * (1 + 1e-6)
+    assert f"the quickest of {asked} plans with {seconds:.4g} s predicted" in made.planner
+
+
+def test_the_reason_is_in_the_plan():
+    words = explain(plan(goat(), Job(), LIMIT, "auto"))
+    assert re.search(r"Planned by: auto: \w+, the quickest of \d+ plans", words)
+    assert "; slower: xagg 0.01052 s" in words
+    assert "no plan: direct (the sums must meet in one root, but S1, S2 are all roots)" in words
+
+
+def test_of_equals_fewer_bytes_on_links_decide():
+    """Switch and server are equally quick for one worker, and the switch is nearer."""
+    nodes = [Node(name="w", kind="worker"), Node(name="s", kind="switch", aggregation_rate_bps=1e12)]
+    nodes.append(Node(name="ps", kind="ps", aggregation_rate_bps=1e12))
+    links = [Link(id=name, source=name, target="s", bandwidth_bps=1e9) for name in ("w", "ps")]
+    made = plan(Topology(name="pair", nodes=nodes, links=links), Job(), LIMIT, "auto")
+    assert [node.name for node in made.nodes] == ["s"]
+    assert "as quick, and not fewer than its 64 MB on links: " in made.planner
+
+
+def test_without_time_the_quick_planners_answer():
+    made = plan(star(4), Job(), PlanOptions(time_limit_s=1e-9), "auto")
+    assert made.planner.startswith("auto: direct, the quickest of 2 plans")
+    assert "forest (no time was left)" in made.planner
+
+
+def test_without_any_plan_every_reason_is_told():
+    def refuse(name, topology, job, options):
+        raise PlanError(f"{name} cannot; do something")
+
+    planners = {name: partial(refuse, name) for name in PLANNERS}
+    with pytest.raises(
+        PlanError, match="no planner has a plan for topology star: direct: direct cannot; ps: ps cannot"
+    ):
+        auto(planners, star(2), Job(), PlanOptions())
