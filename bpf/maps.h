@@ -7,6 +7,7 @@
 #include "config.h"
 #include "datagram.h"
 #include "peer.h"
+#include "wiresum_verdicts.h"
 
 /* Jobs of one program, and the sub-models of all of them at their nodes: small enough to be searched
  * linearly. */
@@ -162,9 +163,6 @@ struct {
     __type(key, struct port);
     __type(value, __u64);
 } ports SEC(".maps");
-
-/* Verdicts, rounded up to a power of two, so that the verifier knows an index to be in bounds. */
-#define VERDICT_RANGE 32
 
 /* What has become of a job's packets, on one CPU. */
 struct tally {

@@ -1,37 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* The fate of one packet: every row of the tables in spec/aggregation.md, in the order of
- * wiresum_protocol::Verdict. */
+/* What is counted of a packet and done with it once its fate is known. */
 #ifndef WIRESUM_VERDICT_H
 #define WIRESUM_VERDICT_H
 
 #include "frame.h"
-
-enum verdict {
-    MALFORMED,
-    FOREIGN,
-    BAD_CONTRIBUTOR,
-    OVER_QUOTA,
-    CONTENDED,
-    DAMAGED,
-    FIRST,
-    ADDED,
-    COMPLETED,
-    FORWARDED,
-    STALE,
-    MISMATCH,
-    DUPLICATE,
-    SUBSTITUTED,
-    REFORWARDED,
-    ANSWERED,
-    RESULT_STORED,
-    RESULT_DUPLICATE,
-    RESULT_STALE,
-    PROBED,
-    CONTROL,
-    VERDICTS
-};
-
-_Static_assert(VERDICTS <= VERDICT_RANGE, "every verdict has a counter");
 
 /* What the rest of the program knows of a packet that has passed the gate so far. */
 struct arrival {

@@ -8,38 +8,6 @@
 /* Addresses every switch on the way that sums for the packet's stream. */
 #define ANY_NODE 0xffff
 
-/* The rows of spec/switch.md, in the order of wiresum_switch::Verdict, then those of packets that are none,
- * or that the network might as well have lost. */
-enum verdict {
-    PASSED,
-    FIRST,
-    ADDED,
-    COMPLETED,
-    FORWARDED,
-    DUPLICATE,
-    REFORWARDED,
-    ANSWERED,
-    COLLIDED,
-    EVICTED,
-    RELEASED,
-    BYPASSED,
-    OVERLAP,
-    STALE,
-    REFUSED,
-    FREED,
-    STORED,
-    SUPERSEDED, /* a server's, as is the next one */
-    FOREIGN,
-    MALFORMED,
-    DAMAGED,  /* the check does not match */
-    LOST,     /* the slot's lock was not to be had, or the frame could not be made longer */
-    ASTRAY,   /* beside its verdict: no way leads on from here, so it was dropped */
-    STRANGER, /* of no job that runs, or of nobody who is next to this switch */
-    VERDICTS
-};
-
-_Static_assert(VERDICTS <= VERDICT_RANGE, "every verdict has a counter");
-
 enum egress { ABSORBED, UP, DOWN };
 
 /* A packet, and what becomes of its header. */

@@ -6,6 +6,7 @@
 
 #include "../config.h"
 #include "../peer.h"
+#include "../wiresum_verdicts.h"
 
 /* Streams of one switch, and jobs: few enough to be searched linearly. */
 #define MAX_PLACES 64
@@ -102,9 +103,6 @@ struct {
     __uint(key_size, sizeof(__u32));
     __uint(value_size, 2 * WIRESUM_MAX_PAYLOAD);
 } values SEC(".maps");
-
-/* Verdicts, rounded up to a power of two, so that the verifier knows an index to be in bounds. */
-#define VERDICT_RANGE 32
 
 struct tally {
     __u64 verdicts[VERDICT_RANGE];

@@ -139,7 +139,7 @@ SEC("xdp") int forward_packet(struct xdp_md *ctx) {
     if (form == NOTE)
         return take_note(ctx, &arrival.packet);
     if (form == WELL_FORMED && !is_admitted(&arrival.packet)) {
-        count(STRANGER);
+        count(STRANGERS);
         return XDP_DROP;
     }
     __u32 frame_len = arrival.packet.frame_len;

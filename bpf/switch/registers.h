@@ -47,7 +47,7 @@ static __always_inline struct fate absorb(enum verdict verdict) { return as_it_i
 /* Up, unsummed. */
 static __always_inline struct fate collide(struct arrival *arrival) {
     arrival->flags |= WIRESUM_FLAG_COLLISION;
-    return as_it_is(COLLIDED, UP);
+    return as_it_is(COLLISION, UP);
 }
 
 /* What a slot's key says to an arriving fragment. */

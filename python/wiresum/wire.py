@@ -271,3 +271,84 @@ class Demand(IntEnum):
     IDLE = 0
     # It has begun a collective whose values it has not sent yet.
     SENDING = 1
+
+
+class Verdict(IntEnum):
+    """The fate of a packet."""
+
+    # Not a well-formed packet: dropped.
+    MALFORMED = 0
+    # Of a job, incarnation, node, stream or worker that this node does not serve:
+    # dropped.
+    FOREIGN = 1
+    # A contributor out of range, or not the one that said hello from this address:
+    # dropped.
+    BAD_CONTRIBUTOR = 2
+    # More bytes than the job's quota allows: dropped.
+    OVER_QUOTA = 3
+    # Another CPU was at the packet's slot for too long: dropped.
+    CONTENDED = 4
+    # The check does not match: dropped.
+    DAMAGED = 5
+    # First contribution to its fragment: takes a slot.
+    FIRST = 6
+    # Contribution added to a slot.
+    ADDED = 7
+    # Last contribution, and the sum is the result: it goes down.
+    COMPLETED = 8
+    # Last contribution here: the sum goes up.
+    FORWARDED = 9
+    # Contribution older than what its slot holds, or than what anyone needs: dropped.
+    STALE = 10
+    # Contribution or result that disagrees with its slot about round, exponent, format
+    # or length: dropped.
+    MISMATCH = 11
+    # Contribution already in, fragment not complete: dropped.
+    DUPLICATE = 12
+    # Sum of a child whose own children have begun to contribute in its place: dropped.
+    SUBSTITUTED = 13
+    # Contribution already in a complete slot: the sum goes up again.
+    REFORWARDED = 14
+    # Contribution already in a finished slot: the result goes to its sender.
+    ANSWERED = 15
+    # Result from the parent stored and passed down.
+    RESULT_STORED = 16
+    # Result from the parent already here: dropped.
+    RESULT_DUPLICATE = 17
+    # Result from the parent for a fragment that does not wait for it: dropped.
+    RESULT_STALE = 18
+    # Probe answered.
+    PROBED = 19
+    # Hello, welcome, refusal or goodbye dealt with; ready or rate handed to the control
+    # half.
+    CONTROL = 20
+    # Not for this node, of a stream that it does not sum, or a result that changes
+    # nothing here: goes on as it is.
+    PASSED = 21
+    # The slot is taken: goes up unsummed.
+    COLLISION = 22
+    # Took the slot of a less urgent fragment, whose partial sum goes up in its stead.
+    EVICTED = 23
+    # Sent again: the slot's partial sum goes up with it, and the slot is free.
+    RELEASED = 24
+    # Sent again, and the slot is not its own: goes up unsummed.
+    BYPASSED = 25
+    # Partly in already, so that it cannot be added: goes up unsummed, or, at a server,
+    # is dropped.
+    OVERLAP = 26
+    # Too early for its slot: goes back to its sender, marked.
+    REFUSED = 27
+    # A result that frees the slot of its fragment.
+    FREED = 28
+    # A result that takes the place of the sum in its slot.
+    STORED = 29
+    # At a server: holds all that was merged and more, and takes its place.
+    SUPERSEDED = 30
+    # The slot's lock could not be had, or the frame could not be made longer: dropped,
+    # as if the network had lost it.
+    LOST = 31
+    # Counted beside the packet's other verdict: no way leads on from here, so it is
+    # dropped.
+    ASTRAY = 32
+    # Of no job that runs, or of nobody who is next to the switch: dropped.
+    STRANGERS = 33

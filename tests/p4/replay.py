@@ -6,13 +6,13 @@ python -m tests.p4.replay TRACE PROGRAM, in a network namespace of its own; exit
 from __future__ import annotations
 
 import json
-import re
 import sys
 from pathlib import Path
 
 from tests.p4 import tools
 from tests.p4.bmv2 import ABOVE, BELOW, BESIDE, SERVER, WORKER, WORKER_0, Switch
 from tests.p4.frames import contributors, is_result, with_contributors
+from wiresum.wire import Verdict
 
 # What the programs call the arrays of a golden trace.
 CELLS = {
@@ -27,9 +27,8 @@ CELLS = {
 
 
 def verdict_names() -> dict[int, str]:
-    """Names by number, as p4/include/verdicts.p4 has them."""
-    text = (tools.PROGRAMS / "include" / "verdicts.p4").read_text()
-    return {int(number): name.lower() for name, number in re.findall(r"VERDICT_(\w+) = (\d+);", text)}
+    """Names by number."""
+    return {verdict.value: verdict.name.lower() for verdict in Verdict}
 
 
 def expect(switch: Switch, port: int, datagram: bytes, arrived: bytes, step: int) -> None:

@@ -15,6 +15,7 @@ mod packet;
 pub mod schema;
 mod sizes;
 mod switch;
+mod verdict;
 
 pub use header::{Flags, Header, Kind};
 pub use ids::{Contributor, FragmentId, JobId, JobKey, NodeId, Round, SubModelId};
@@ -27,3 +28,4 @@ pub use limits::{
 pub use packet::{Packet, ParseError, header_sum, seal};
 pub use sizes::{IpVersion, cable_len, values_for_mtu};
 pub use switch::{SwitchHeader, SwitchPacket, seal_switched};
+pub use verdict::{VERDICT_RANGE, Verdict};

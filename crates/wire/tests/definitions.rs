@@ -1,7 +1,7 @@
 //! The small types: numbers there and back, serial arithmetic, control words.
 
 use wiresum_wire::control::{self, Demand, EntryState, RefusalReason, hello, status};
-use wiresum_wire::{Flags, FragmentId, GROUP_FRAGMENTS, Kind, LaneType, MAX_PAYLOAD};
+use wiresum_wire::{Flags, FragmentId, GROUP_FRAGMENTS, Kind, LaneType, MAX_PAYLOAD, Verdict};
 
 #[test]
 fn numbers_on_the_wire_lead_back() {
@@ -21,6 +21,20 @@ fn numbers_on_the_wire_lead_back() {
     assert_eq!(Kind::from_wire(11), None);
     assert_eq!(RefusalReason::from_wire(u32::MAX), None);
     assert_eq!(EntryState::default(), EntryState::Empty);
+}
+
+#[test]
+fn verdicts_have_numbers_and_names_of_their_own() {
+    for (number, verdict) in Verdict::ALL.into_iter().enumerate() {
+        assert_eq!(verdict as usize, number);
+        let letters: String = verdict.name().split('_').collect();
+        assert_eq!(letters, format!("{verdict:?}").to_lowercase());
+    }
+    for (number, verdict) in Verdict::AGGREGATOR.into_iter().enumerate() {
+        assert_eq!(verdict as usize, number, "an aggregator's counters are an array without a gap");
+    }
+    let others = Verdict::SWITCH.iter().filter(|verdict| !Verdict::STATION.contains(verdict));
+    assert_eq!(others.count(), 0);
 }
 
 #[test]

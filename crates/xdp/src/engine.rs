@@ -84,7 +84,7 @@ impl XdpAggregator {
             groups: (0..MAX_STREAMS).map(|_| None).collect(),
             mode: options.mode,
             links: Vec::new(),
-            retired: Tally::default(),
+            retired: Tally::new_zeroed(),
         };
         aggregator.kernel.put("budgets", &STRANGERS_BUDGET, &Budget::from(Quota::strangers()))?;
         plans.iter().try_for_each(|(plan, node)| aggregator.add_job(plan, *node))?;
@@ -393,7 +393,10 @@ impl Group {
 }
 
 fn by_verdict(tally: &Tally) -> Vec<(Verdict, u64)> {
-    Verdict::ALL.into_iter().map(|verdict| (verdict, tally.verdicts[verdict as usize])).collect()
+    Verdict::AGGREGATOR
+        .into_iter()
+        .map(|verdict| (verdict, tally.verdicts[verdict as usize]))
+        .collect()
 }
 
 pub(crate) fn child_index(stream: usize, child: usize) -> u32 {

@@ -9,7 +9,7 @@ use libbpf_rs::{
     ErrorKind, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject, Program,
 };
 use wiresum_wire::MAX_CONTRIBUTORS;
-use zerocopy::{FromBytes, Immutable, IntoBytes};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 
 use crate::layout::{Budget, Config, DevmapValue, Directory, Entry, Hearing, Job, Peer, Tally};
 use crate::pool::Pool;
@@ -135,7 +135,7 @@ impl Kernel {
     pub fn tally(&self, job: usize) -> Result<Tally, XdpError> {
         let read = self.map("tallies").lookup_percpu((job as u32).as_bytes(), MapFlags::ANY);
         let cpus = read.map_err(|error| refused("reading the counters".to_owned(), &error))?;
-        let mut sum = Tally::default();
+        let mut sum = Tally::new_zeroed();
         for cpu in cpus.iter().flatten() {
             sum.add(&Tally::read_from_bytes(cpu).expect("sizes were compared at load"));
         }
@@ -144,7 +144,7 @@ impl Kernel {
 
     /// Sets the counters of the job with this index to zero.
     pub fn clear_tally(&self, job: usize) -> Result<(), XdpError> {
-        self.put_by_cpu("tallies", &(job as u32), |_| Tally::default())
+        self.put_by_cpu("tallies", &(job as u32), |_| Tally::new_zeroed())
     }
 
     /// Writes an element of a map that has one for each CPU.

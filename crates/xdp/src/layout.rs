@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use wiresum_protocol::Quota;
-use wiresum_wire::{JobId, SubModelId};
+use wiresum_wire::{JobId, SubModelId, VERDICT_RANGE};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Changes with the meaning of anything in a map: two programs share maps only if they agree on it. Sizes are compared besides.
@@ -117,13 +117,11 @@ pub fn control_budget(job: usize) -> u32 {
 /// Index of the budget for the control packets of those who know no job's secret.
 pub const STRANGERS_BUDGET: u32 = 2 * MAX_JOBS as u32;
 
-/// Counters of a job, or of what names none.
-pub const VERDICT_RANGE: usize = 32;
 /// Index of the counters of what names no job.
 pub const NO_JOB: usize = MAX_JOBS;
 
 /// What has become of a job's packets.
-#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Tally {
     pub verdicts: [u64; VERDICT_RANGE],

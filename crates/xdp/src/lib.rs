@@ -68,4 +68,4 @@ pub use options::{AttachMode, Estate, Options, SwitchOptions};
 pub use slots::Slots;
 pub use switch::SwitchProgram;
 #[cfg(wiresum_bpf)]
-pub use switch::{Fate, Judgement, Reach};
+pub use switch::{Judgement, Reach};

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use wiresum_protocol::{Plan, Verdict};
 use wiresum_wire::{FragmentId, JobKey, MAX_CONTRIBUTORS, NodeId};
+use zerocopy::FromZeros;
 
 use crate::engine::{Group, XdpAggregator, child_index};
 use crate::kernel::{self, AGGREGATOR, Kernel};
@@ -29,7 +30,7 @@ impl XdpAggregator {
     /// Packets by verdict of jobs that are gone, for [`Estate::retired`].
     #[must_use]
     pub fn retired(&self) -> Vec<u64> {
-        self.retired.verdicts[..Verdict::ALL.len()].to_vec()
+        self.retired.verdicts[..Verdict::AGGREGATOR.len()].to_vec()
     }
 
     /// Goes on with what another process has begun: the jobs that it serves, with these plans.
@@ -45,7 +46,7 @@ impl XdpAggregator {
         Self::check_support()?;
         let kernel = Kernel::adopt(&AGGREGATOR, &estate.maps)?;
         let streams = Streams::inherit(kernel.get_directory()?, kernel.pool(), plans)?;
-        let mut retired = Tally::default();
+        let mut retired = Tally::new_zeroed();
         retired.verdicts.iter_mut().zip(&estate.retired).for_each(|(sum, count)| *sum = *count);
         let mut aggregator = Self {
             checks: CheckQueue::of(&kernel)?,

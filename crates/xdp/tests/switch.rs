@@ -10,8 +10,8 @@ use support::{bpf_is_here, bytes, list, replay_traces};
 use wiresum_switch::policy::PolicyName;
 use wiresum_switch::{Contributors, Egress, Place, PlaceError, Verdict};
 use wiresum_wire::{JobId, NodeId, SubModelId};
+use wiresum_xdp::XdpError;
 use wiresum_xdp::frames::udp_frame;
-use wiresum_xdp::{Fate, XdpError};
 
 /// Random sequences for each policy and role; WIRESUM_SEQUENCES asks for another number.
 const SEQUENCES: u64 = 80;
@@ -102,7 +102,7 @@ fn place(value: &Value) -> Place {
     }
 }
 
-fn expectation(step: &Value) -> (Fate, Egress, Vec<u8>) {
+fn expectation(step: &Value) -> (Verdict, Egress, Vec<u8>) {
     let name = step["verdict"].as_str().expect("a name");
     let verdict = Verdict::ALL.into_iter().find(|verdict| verdict.name() == name).expect("known");
     let egress = match step["egress"].as_str() {
@@ -110,18 +110,19 @@ fn expectation(step: &Value) -> (Fate, Egress, Vec<u8>) {
         Some("up") => Egress::Up,
         Some(_) => Egress::Down,
     };
-    (Fate::Handled(verdict), egress, bytes(&step["leaves"]))
+    (verdict, egress, bytes(&step["leaves"]))
 }
 
 #[test]
-fn every_fate_is_met_and_counted() {
+fn every_verdict_is_met_and_counted() {
     if !bpf_is_here() {
         return;
     }
     // No one holds a lock, nothing is forwarded, everyone is admitted, and a server's verdicts are not a switch's.
-    let servers = [Verdict::Superseded, Verdict::Foreign].map(Fate::Handled);
-    let absent = [&servers[..], &[Fate::Lost, Fate::Astray, Fate::Stranger]].concat();
-    let mut unmet: Vec<_> = Fate::all().filter(|fate| !absent.contains(fate)).collect();
+    let servers = [Verdict::Superseded, Verdict::Foreign];
+    let absent = [&servers[..], &[Verdict::Lost, Verdict::Astray, Verdict::Strangers]].concat();
+    let mut unmet = Verdict::STATION.to_vec();
+    unmet.retain(|verdict| !absent.contains(verdict));
     for (policy, is_root) in [
         (PolicyName::Preempt, false),
         (PolicyName::Exclusive, false),
@@ -129,15 +130,15 @@ fn every_fate_is_met_and_counted() {
         (PolicyName::Segment, true),
     ] {
         let mut pair = Pair::of_random_traffic(policy, is_root);
-        let fates: Vec<_> = Wild::new(policy, is_root, 5)
+        let all: Vec<_> = Wild::new(policy, is_root, 5)
             .take(3_000)
             .map(|datagram| pair.feed(&datagram))
             .collect();
-        for fate in Fate::all() {
-            let met = fates.iter().filter(|met| **met == fate).count();
-            assert_eq!(pair.counter(fate), met as u64, "{}", fate.name());
+        for verdict in Verdict::STATION {
+            let met = all.iter().filter(|met| **met == verdict).count();
+            assert_eq!(pair.counter(verdict), met as u64, "{}", verdict.name());
         }
-        unmet.retain(|fate| !fates.contains(fate));
+        unmet.retain(|verdict| !all.contains(verdict));
     }
     assert_eq!(unmet, []);
 }

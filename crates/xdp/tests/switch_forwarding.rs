@@ -23,7 +23,7 @@ use wiresum_wire::{
     VERSION, seal,
 };
 use wiresum_xdp::frames::{LOCAL_MAC, PEER_MAC, udp_frame};
-use wiresum_xdp::{AttachMode, Fate, Reach, SwitchProgram, XdpError, attach_pass_program};
+use wiresum_xdp::{AttachMode, Reach, SwitchProgram, XdpError, attach_pass_program};
 use zerocopy::{FromZeros, IntoBytes};
 
 const NODE: NodeId = NodeId(1);
@@ -355,11 +355,11 @@ fn a_sum_goes_up_and_its_result_down_over_real_links() {
         packet.job = id;
         network.send(Site::Worker(0), &wire::emit(&packet, key));
     }
-    let is_counted = || program.counter(Fate::Stranger).expect("a counter") == 2;
+    let is_counted = || program.counter(Verdict::Strangers).expect("a counter") == 2;
     assert!(comes_true(is_counted), "another incarnation and a job that does not run");
     program.stop(job).expect("it runs");
     network.send(Site::Worker(0), &wire::emit(&contribution(0, 50), key_of(job)));
-    let is_counted = || program.counter(Fate::Stranger).expect("a counter") == 3;
+    let is_counted = || program.counter(Verdict::Strangers).expect("a counter") == 3;
     assert!(comes_true(is_counted), "a job that runs no more");
 }
 

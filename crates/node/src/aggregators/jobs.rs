@@ -31,7 +31,7 @@ pub struct Served {
 pub struct Jobs {
     served: Vec<Served>,
     /// What jobs counted that are served no more, and what came while there were none.
-    retired: [u64; Verdict::ALL.len()],
+    retired: [u64; Verdict::AGGREGATOR.len()],
     /// The node's control halves. A server gives them their turn ([`Control::handle_timeouts`], then
     /// [`Control::poll_transmit`] until it is exhausted) after each batch of packets and after [`Control::idle_time`].
     pub control: Control,
@@ -46,7 +46,7 @@ impl Jobs {
     pub fn new(plans: &[Plan], node: NodeId) -> Self {
         let mut jobs = Self {
             served: Vec::new(),
-            retired: [0; Verdict::ALL.len()],
+            retired: [0; Verdict::AGGREGATOR.len()],
             control: Control::default(),
         };
         for plan in plans {
@@ -88,7 +88,7 @@ impl Jobs {
         }
     }
 
-    /// What was counted by jobs that are gone, in the order of [`Verdict::ALL`].
+    /// What was counted by jobs that are gone, in the order of [`Verdict::AGGREGATOR`].
     #[must_use]
     pub fn retired(&self) -> &[u64] {
         &self.retired
@@ -169,8 +169,8 @@ impl Jobs {
 
     /// Packets by verdict, of all jobs.
     #[must_use]
-    pub fn verdicts(&self) -> [(Verdict, u64); Verdict::ALL.len()] {
-        let mut verdicts = Verdict::ALL.map(|verdict| (verdict, 0));
+    pub fn verdicts(&self) -> [(Verdict, u64); Verdict::AGGREGATOR.len()] {
+        let mut verdicts = Verdict::AGGREGATOR.map(|verdict| (verdict, 0));
         for (verdict, count) in self.served.iter().flat_map(|job| job.aggregator.counters()) {
             verdicts[verdict as usize].1 += count;
         }

@@ -48,7 +48,7 @@ pub struct Aggregator {
     /// What children may still send; absent without a quota.
     budget: Option<Budget>,
     now: Time,
-    counters: [u64; Verdict::ALL.len()],
+    counters: [u64; Verdict::AGGREGATOR.len()],
 }
 
 impl Aggregator {
@@ -73,7 +73,7 @@ impl Aggregator {
             notice: None,
             budget: None,
             now: Time(0),
-            counters: [0; Verdict::ALL.len()],
+            counters: [0; Verdict::AGGREGATOR.len()],
         }
     }
 
@@ -187,7 +187,10 @@ impl Aggregator {
     /// Datagrams by verdict.
     #[must_use]
     pub fn counters(&self) -> Vec<(Verdict, u64)> {
-        Verdict::ALL.iter().map(|verdict| (*verdict, self.counters[*verdict as usize])).collect()
+        Verdict::AGGREGATOR
+            .iter()
+            .map(|verdict| (*verdict, self.counters[*verdict as usize]))
+            .collect()
     }
 
     /// Bytes of slot memory, fixed at construction.

@@ -25,7 +25,7 @@ pub struct Snapshot {
     incarnation: Option<u64>,
     epoch: u32,
     is_over: bool,
-    /// Datagrams by verdict, in the order of [`Verdict::ALL`].
+    /// Datagrams by verdict, in the order of [`Verdict::AGGREGATOR`].
     counters: Vec<u64>,
     places: Vec<PlaceState>,
     /// Entries and their values, place by place. Not part of the JSON: as many bytes follow it as [`PlaceState::memory_len`] says.
@@ -99,7 +99,7 @@ impl Aggregator {
             self.begin(incarnation);
         }
         (self.epoch, self.is_over) = (snapshot.epoch, snapshot.is_over);
-        self.counters = <[u64; Verdict::ALL.len()]>::try_from(snapshot.counters.as_slice())
+        self.counters = <[u64; Verdict::AGGREGATOR.len()]>::try_from(snapshot.counters.as_slice())
             .map_err(|_| Unfit)?;
         let mut memory = snapshot.memory.as_slice();
         for (place, state) in self.places.iter_mut().zip(&snapshot.places) {

@@ -97,7 +97,7 @@ impl<V: Content> Yard<'_, V> {
                 Summer::Switch { switch, .. } => switch.counters(),
                 Summer::Server(server) => server.counters(),
             };
-            for verdict in Verdict::ALL {
+            for verdict in Verdict::STATION {
                 let count = counters.get(verdict);
                 if count > 0 {
                     let site = self.scenario.sites[site].name.clone();

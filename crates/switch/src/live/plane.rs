@@ -103,7 +103,7 @@ impl DataPlane for Here {
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
         let counters = self.switch.as_ref().map(|switch| *switch.counters()).unwrap_or_default();
-        Verdict::ALL.map(|verdict| (verdict.name(), counters.get(verdict))).to_vec()
+        Verdict::STATION.map(|verdict| (verdict.name(), counters.get(verdict))).to_vec()
     }
 
     fn memory_bytes(&self) -> usize {

@@ -316,7 +316,7 @@ impl Station {
     #[must_use]
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let of_server =
-            Verdict::ALL.map(|verdict| (verdict.name(), self.server.counters().get(verdict)));
+            Verdict::STATION.map(|verdict| (verdict.name(), self.server.counters().get(verdict)));
         let others = [
             ("malformed", self.malformed),
             ("strangers", self.foreign),

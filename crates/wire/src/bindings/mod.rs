@@ -6,7 +6,7 @@ mod python;
 
 use crate::control::{Demand, EntryState, RefusalReason, hello, rate, ready, status};
 use crate::schema::Constant;
-use crate::{Flags, Kind, limits};
+use crate::{Flags, Kind, Verdict, limits};
 
 /// The command that brings the generated files up to date.
 pub const REGENERATE: &str = "cargo run -p wiresum-wire --bin generate";
@@ -20,9 +20,11 @@ pub struct Output {
 }
 
 /// Every generated file.
-pub const OUTPUTS: [Output; 3] = [
+pub const OUTPUTS: [Output; 5] = [
     Output { path: "bpf/wiresum_wire.h", contents: c::header },
+    Output { path: "bpf/wiresum_verdicts.h", contents: c::verdicts },
     Output { path: "p4/include/wiresum_wire.p4", contents: p4::header },
+    Output { path: "p4/include/verdicts.p4", contents: p4::verdicts },
     Output { path: "python/wiresum/wire.py", contents: python::module },
 ];
 
@@ -73,6 +75,10 @@ const PAYLOADS: [Group; 4] = [
     Group { name: "Ready", title: "Payload of a ready", constants: ready::CONSTANTS },
     Group { name: "Rate", title: "Payload of a rate", constants: rate::CONSTANTS },
 ];
+
+/// What may become of a packet.
+const VERDICTS: Group =
+    Group { name: "Verdict", title: "The fate of a packet", constants: Verdict::CONSTANTS };
 
 /// `LittleEndian` or `LITTLE_ENDIAN` as `LITTLE_ENDIAN`.
 fn screaming(name: &str) -> String {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{ENUMS, Group, LIMITS, PAYLOADS, REGENERATE, prefix, screaming, wrap};
+use super::{ENUMS, Group, LIMITS, PAYLOADS, REGENERATE, VERDICTS, prefix, screaming, wrap};
 use crate::schema::Field;
 use crate::{Header, SwitchHeader};
 
@@ -23,6 +23,7 @@ pub(super) fn module() -> String {
     for group in &ENUMS {
         class(&mut out, group);
     }
+    class(&mut out, &VERDICTS);
     out
 }
 

@@ -1,7 +1,7 @@
 //! The structs of `bpf/switch/maps.h`, in Rust.
 
 use wiresum_switch::Place;
-use wiresum_wire::{HEADER_LEN, SWITCH_HEADER_LEN};
+use wiresum_wire::{HEADER_LEN, SWITCH_HEADER_LEN, VERDICT_RANGE};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::layout::{Endpoint, MAX_ENDPOINTS};
@@ -10,8 +10,6 @@ use crate::layout::{Endpoint, MAX_ENDPOINTS};
 pub const MAX_PLACES: usize = 64;
 /// Jobs of one switch.
 pub const MAX_JOBS: usize = 16;
-/// Counters of one CPU.
-pub const VERDICT_RANGE: usize = 32;
 
 /// Constants of the program.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]

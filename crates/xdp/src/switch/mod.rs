@@ -1,8 +1,8 @@
 //! A switch in the kernel: one of the policies of `crates/switch`, in `bpf/switch`, which is compiled once for each.
 
 mod admission;
-mod fate;
 mod forwarding;
+mod judgement;
 mod layout;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,8 +11,8 @@ use std::os::fd::OwnedFd;
 
 use libbpf_rs::{MapCore, MapFlags};
 use wiresum_switch::policy::{self, PolicyName};
-use wiresum_switch::{Place, Table};
-use wiresum_wire::{BLOCK_LEN, JobId, MAX_VALUES};
+use wiresum_switch::{Place, Table, Verdict};
+use wiresum_wire::{BLOCK_LEN, JobId, MAX_VALUES, VERDICT_RANGE};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use crate::engine::XdpAggregator;
@@ -20,12 +20,10 @@ use crate::kernel::{self, Image, Kernel};
 use crate::layout::{Config, Endpoint, Hearing, MAX_ENDPOINTS, stream_key};
 use crate::test_run::TestRun;
 use crate::{SwitchOptions, XdpError};
-use layout::{
-    Forgetting, MAX_PLACES, PlaceEntry, Slot, SwitchConfig, TableEntry, Tally, VERDICT_RANGE,
-};
+use layout::{Forgetting, MAX_PLACES, PlaceEntry, Slot, SwitchConfig, TableEntry, Tally};
 
-pub use fate::{Fate, Judgement};
 pub use forwarding::Reach;
+pub use judgement::Judgement;
 pub(crate) use layout::Feed;
 
 /// The map that holds the table.
@@ -189,8 +187,8 @@ impl SwitchProgram {
     ///
     /// # Errors
     /// The kernel's refusal.
-    pub fn counter(&self, fate: Fate) -> Result<u64, XdpError> {
-        Ok(self.tally()?[fate.index()])
+    pub fn counter(&self, verdict: Verdict) -> Result<u64, XdpError> {
+        Ok(self.tally()?[verdict as usize])
     }
 
     /// Packets by the names of their fates.
@@ -198,7 +196,8 @@ impl SwitchProgram {
     /// # Errors
     /// The kernel's refusal.
     pub fn counters(&self) -> Result<Vec<(&'static str, u64)>, XdpError> {
-        Ok(Fate::all().map(Fate::name).zip(self.tally()?).collect())
+        let tally = self.tally()?;
+        Ok(Verdict::STATION.map(|verdict| (verdict.name(), tally[verdict as usize])).to_vec())
     }
 
     /// Packets by fate, on all CPUs.
@@ -226,8 +225,8 @@ impl SwitchProgram {
     #[doc(hidden)]
     pub fn judge(&self, frame: &[u8]) -> Result<Option<Judgement>, XdpError> {
         let TestRun { action, frame, .. } = self.kernel.test_run("judge", frame, 1)?;
-        let judged = fate::decode(action);
-        Ok(judged.map(|(fate, egress)| Judgement { fate, egress, frame }))
+        let judged = judgement::decode(action);
+        Ok(judged.map(|(verdict, egress)| Judgement { verdict, egress, frame }))
     }
 
     /// Sets all slots to zero, as they were at first.

@@ -5,13 +5,13 @@ use std::net::{SocketAddr, SocketAddrV4};
 use wiresum_protocol::rng::Rng;
 use wiresum_switch::policy::PolicyName;
 use wiresum_switch::rmt::Profile;
-use wiresum_switch::{Egress, Packet, Place, Switch, Values, wire};
+use wiresum_switch::{Egress, Packet, Place, Switch, Values, Verdict, wire};
 use wiresum_testkit::traffic::switch::RandomTraffic;
 use wiresum_wire::{
     Flags, HEADER_LEN, Header, JobId, JobKey, NodeId, ParseError, SwitchHeader, seal_switched,
 };
 use wiresum_xdp::frames::udp_frame;
-use wiresum_xdp::{Fate, Judgement, SwitchOptions, SwitchProgram};
+use wiresum_xdp::{Judgement, SwitchOptions, SwitchProgram};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Bytes of Ethernet, IPv4 and UDP headers.
@@ -104,8 +104,8 @@ impl Pair {
         self.places.push(place);
     }
 
-    /// Feeds a datagram to both, and panics unless fate, egress and bytes agree.
-    pub fn feed(&mut self, datagram: &[u8]) -> Fate {
+    /// Feeds a datagram to both, and panics unless verdict, egress and bytes agree.
+    pub fn feed(&mut self, datagram: &[u8]) -> Verdict {
         let (address, source) = addresses();
         let frame = udp_frame(source, address, datagram);
         let judged = self.xdp.judge(&frame).unwrap_or_else(|error| panic!("{error}"));
@@ -114,7 +114,7 @@ impl Pair {
         let at = format!("packet {} of {}: {}", self.fed, self.policy.name(), hex(datagram));
         self.fed += 1;
         compare_judgement(&judged, &expected, &at);
-        judged.fate
+        judged.verdict
     }
 
     /// Panics unless every register of both holds the same.
@@ -131,8 +131,8 @@ impl Pair {
     }
 
     /// Packets that the kernel's switch has met with this fate.
-    pub fn counter(&self, fate: Fate) -> u64 {
-        self.xdp.counter(fate).expect("counters can be read")
+    pub fn counter(&self, verdict: Verdict) -> u64 {
+        self.xdp.counter(verdict).expect("counters can be read")
     }
 }
 
@@ -145,8 +145,8 @@ fn reference(node: NodeId, policy: PolicyName, slots: u32, places: &[Place]) -> 
 }
 
 /// Panics unless the kernel did what the reference says.
-pub fn compare_judgement(judged: &Judgement, expected: &(Fate, Egress, Vec<u8>), at: &str) {
-    assert_eq!((judged.fate, judged.egress), (expected.0, expected.1), "{at}");
+pub fn compare_judgement(judged: &Judgement, expected: &(Verdict, Egress, Vec<u8>), at: &str) {
+    assert_eq!((judged.verdict, judged.egress), (expected.0, expected.1), "{at}");
     if judged.egress != Egress::Absorbed {
         let datagram = &judged.frame[FRAME_LEN..];
         let (xdp, reference) = (hex(datagram), hex(&expected.2));
@@ -155,7 +155,7 @@ pub fn compare_judgement(judged: &Judgement, expected: &(Fate, Egress, Vec<u8>),
 }
 
 /// What the reference makes of a datagram.
-fn ask(switch: &mut Switch<Values>, datagram: &[u8]) -> (Fate, Egress, Vec<u8>) {
+fn ask(switch: &mut Switch<Values>, datagram: &[u8]) -> (Verdict, Egress, Vec<u8>) {
     let (key, mut packet) = match wire::parse(datagram) {
         Ok(parsed) => parsed,
         Err(error) => return (refusal(error, datagram), Egress::Absorbed, Vec::new()),
@@ -163,16 +163,16 @@ fn ask(switch: &mut Switch<Values>, datagram: &[u8]) -> (Fate, Egress, Vec<u8>) 
     let job = packet.job;
     let outcome = switch.handle(&mut packet);
     let key = if packet.job == job { key } else { key_of(packet.job) };
-    (Fate::Handled(outcome.verdict), outcome.egress, wire::emit(&packet, key))
+    (outcome.verdict, outcome.egress, wire::emit(&packet, key))
 }
 
 /// The program looks at the lanes' width before their sum, the reference after it.
-fn refusal(error: ParseError, datagram: &[u8]) -> Fate {
+fn refusal(error: ParseError, datagram: &[u8]) -> Verdict {
     let header = Header::read_from_prefix(datagram).map(|(header, _)| header);
     let is_narrow = header.is_ok_and(|h| Flags(h.flags.get()).contains(Flags::LANES16));
     match error {
-        ParseError::Check { .. } if !is_narrow => Fate::Damaged,
-        _ => Fate::Malformed,
+        ParseError::Check { .. } if !is_narrow => Verdict::Damaged,
+        _ => Verdict::Malformed,
     }
 }
 

@@ -11,7 +11,7 @@ use wiresum_wire::{
 
 use super::Subject;
 use crate::frames::udp_frame;
-use crate::switch::{Fate, Feed, SwitchProgram};
+use crate::switch::{Feed, SwitchProgram};
 use crate::{SwitchOptions, XdpError};
 
 const SWITCH: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 1), 5747);
@@ -68,7 +68,7 @@ impl Job {
 
     fn summed(&self) -> Result<u64, XdpError> {
         let verdicts = [Verdict::First, Verdict::Added, Verdict::Completed, Verdict::Forwarded];
-        verdicts.into_iter().map(|verdict| self.program.counter(Fate::Handled(verdict))).sum()
+        verdicts.into_iter().map(|verdict| self.program.counter(verdict)).sum()
     }
 }
 
