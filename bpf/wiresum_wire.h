@@ -163,6 +163,12 @@
 /* Words in the payload. */
 #define WIRESUM_HELLO_WORDS 8
 
+/* Payload of a welcome in a network of switches, where it is not the hello's. */
+/* Workers of the job that the node knows, high word first; bit w is worker w. */
+#define WIRESUM_WELCOME_KNOWN_WORD 0
+/* Workers whose values the node holds of the fragment that the hello asked about, high word first. */
+#define WIRESUM_WELCOME_HELD_WORD 6
+
 /* Payload of a ready. */
 /* Number of the notification, from 1; of two, the later one counts (serial arithmetic). */
 #define WIRESUM_READY_SEQUENCE_WORD 0

@@ -86,6 +86,14 @@ HELLO_REMOVED_NODE_WORD: Final = 7
 # Words in the payload.
 HELLO_WORDS: Final = 8
 
+# Payload of a welcome in a network of switches, where it is not the hello's.
+
+# Workers of the job that the node knows, high word first; bit w is worker w.
+WELCOME_KNOWN_WORD: Final = 0
+# Workers whose values the node holds of the fragment that the hello asked about, high
+# word first.
+WELCOME_HELD_WORD: Final = 6
+
 # Payload of a ready.
 
 # Number of the notification, from 1; of two, the later one counts (serial arithmetic).

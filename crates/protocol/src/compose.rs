@@ -1,9 +1,8 @@
 //! Writing packets.
 
-use wiresum_wire::control::{hello, set_double_word};
+use wiresum_wire::control::{self, hello};
 use wiresum_wire::{
-    Flags, HEADER_LEN, Header, JobId, JobKey, Kind, LaneType, MAGIC, NodeId, SubModelId, VERSION,
-    seal,
+    Flags, HEADER_LEN, Header, JobId, JobKey, Kind, LaneType, NodeId, SubModelId, seal,
 };
 use zerocopy::IntoBytes;
 
@@ -59,9 +58,6 @@ impl Draft {
     /// Returns the packet's length.
     pub fn emit(&self, buffer: &mut [u8], payload_len: usize, lane_sum: u32) -> usize {
         let mut header = Header {
-            magic: MAGIC.into(),
-            version: VERSION,
-            kind: self.kind as u8,
             job: self.job.0.into(),
             node: self.node.0.into(),
             job_key: self.key.0.into(),
@@ -72,9 +68,8 @@ impl Draft {
             contributor: self.contributor,
             expected: self.expected,
             exponent: self.exponent,
-            priority: 0,
             flags: self.flags.0.into(),
-            check: 0.into(),
+            ..Header::new(self.kind)
         };
         seal(&mut header, lane_sum);
         buffer[..HEADER_LEN].copy_from_slice(header.as_bytes());
@@ -102,9 +97,5 @@ impl Draft {
 
 /// Payload of a hello.
 pub fn hello_payload(plan: &Plan, incarnation: u64) -> [u8; 4 * hello::WORDS] {
-    let mut payload = [0; 4 * hello::WORDS];
-    set_double_word(&mut payload, hello::SECRET_WORD, plan.secret());
-    set_double_word(&mut payload, hello::INCARNATION_WORD, incarnation);
-    set_double_word(&mut payload, hello::PLAN_DIGEST_WORD, plan.digest());
-    payload
+    control::hello_payload(plan.secret(), incarnation, plan.digest())
 }

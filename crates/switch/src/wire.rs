@@ -1,8 +1,8 @@
 //! Packets as datagrams: a header, a switch header, lanes (see `spec/switch.md`).
 
 use wiresum_wire::{
-    Flags, FragmentId, HEADER_LEN, Header, JobId, JobKey, LaneType, MAGIC, NodeId, ParseError,
-    Round, SWITCH_HEADER_LEN, SubModelId, SwitchHeader, SwitchPacket, VERSION, seal_switched,
+    Flags, FragmentId, HEADER_LEN, Header, JobId, JobKey, LaneType, NodeId, ParseError, Round,
+    SWITCH_HEADER_LEN, SubModelId, SwitchHeader, SwitchPacket, seal_switched,
 };
 use zerocopy::IntoBytes;
 
@@ -94,9 +94,6 @@ pub fn write<V>(
 
 fn header<V>(packet: &Packet<V>, key: JobKey, flags: Flags, values: usize) -> Header {
     Header {
-        magic: MAGIC.into(),
-        version: VERSION,
-        kind: packet.kind as u8,
         job: packet.job.0.into(),
         node: packet.node.0.into(),
         job_key: key.0.into(),
@@ -109,6 +106,6 @@ fn header<V>(packet: &Packet<V>, key: JobKey, flags: Flags, values: usize) -> He
         exponent: packet.exponent,
         priority: packet.priority,
         flags: flags.0.into(),
-        check: 0.into(),
+        ..Header::new(packet.kind)
     }
 }

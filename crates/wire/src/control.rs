@@ -51,7 +51,7 @@ impl Default for EntryState {
     }
 }
 
-/// Payload of a hello; the welcome and the refusal repeat it.
+/// Payload of a hello; the refusal repeats it, and so does the welcome of an aggregator.
 pub mod hello {
     use crate::schema::constants;
 
@@ -68,6 +68,19 @@ pub mod hello {
         pub const REMOVED_NODE_WORD: usize = 7;
         /// Words in the payload.
         pub const WORDS: usize = 8;
+    }
+}
+
+/// Payload of a welcome in a network of switches: the hello's, with these words in place of the secret and the reason.
+pub mod welcome {
+    use super::hello;
+    use crate::schema::constants;
+
+    constants! {
+        /// Workers of the job that the node knows, high word first; bit w is worker w.
+        pub const KNOWN_WORD: usize = hello::SECRET_WORD;
+        /// Workers whose values the node holds of the fragment that the hello asked about, high word first.
+        pub const HELD_WORD: usize = hello::REASON_WORD;
     }
 }
 
@@ -138,6 +151,16 @@ pub mod rate {
         /// Words in the payload.
         pub const WORDS: usize = 8;
     }
+}
+
+/// The payload of a hello.
+#[must_use]
+pub fn hello_payload(secret: u64, incarnation: u64, plan_digest: u64) -> [u8; 4 * hello::WORDS] {
+    let mut payload = [0; 4 * hello::WORDS];
+    set_double_word(&mut payload, hello::SECRET_WORD, secret);
+    set_double_word(&mut payload, hello::INCARNATION_WORD, incarnation);
+    set_double_word(&mut payload, hello::PLAN_DIGEST_WORD, plan_digest);
+    payload
 }
 
 /// Reads word `index` of a control payload; zero where the payload ends.

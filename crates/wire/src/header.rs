@@ -1,9 +1,10 @@
 //! The one header that every Wiresum packet starts with.
 
+use zerocopy::FromZeros;
 use zerocopy::byteorder::network_endian::{U16, U32};
 
 use crate::control::{hello, rate, ready, status};
-use crate::limits::HEADER_LEN;
+use crate::limits::{HEADER_LEN, MAGIC, VERSION};
 use crate::schema::{layout, numbers};
 
 layout! {
@@ -45,6 +46,15 @@ layout! {
 }
 
 const _: () = assert!(size_of::<Header>() == HEADER_LEN);
+
+impl Header {
+    /// What every packet of a kind starts with; all else is zero. The check comes last, with [`seal`](crate::seal) or
+    /// [`seal_switched`](crate::seal_switched).
+    #[must_use]
+    pub fn new(kind: Kind) -> Self {
+        Self { magic: MAGIC.into(), version: VERSION, kind: kind as u8, ..Self::new_zeroed() }
+    }
+}
 
 numbers! {
     /// What a packet is for.

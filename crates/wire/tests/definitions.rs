@@ -1,6 +1,6 @@
 //! The small types: numbers there and back, serial arithmetic, control words.
 
-use wiresum_wire::control::{self, Demand, EntryState, RefusalReason, hello, status};
+use wiresum_wire::control::{self, Demand, EntryState, RefusalReason, hello, status, welcome};
 use wiresum_wire::{Flags, FragmentId, GROUP_FRAGMENTS, Kind, LaneType, MAX_PAYLOAD, Verdict};
 
 #[test]
@@ -63,6 +63,15 @@ fn control_words_are_written_and_read() {
     assert_eq!(control::double_word(&payload, hello::SECRET_WORD), 0x0123_4567_89ab_cdef);
     assert_eq!(control::word(&payload, hello::REASON_WORD), 3);
     assert_eq!(control::word(&payload, hello::WORDS), 0, "beyond the payload");
+}
+
+#[test]
+fn a_welcome_leaves_what_its_hello_is_known_by() {
+    let mut payload = control::hello_payload(1, 2, 3);
+    control::set_double_word(&mut payload, welcome::KNOWN_WORD, u64::MAX);
+    control::set_double_word(&mut payload, welcome::HELD_WORD, u64::MAX);
+    assert_eq!(control::double_word(&payload, hello::INCARNATION_WORD), 2);
+    assert_eq!(control::double_word(&payload, hello::PLAN_DIGEST_WORD), 3);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::thread;
 use support::{Pair, XDP_DROP, XDP_REDIRECT, bpf_is_here, joining, setting};
 use wiresum_protocol::Plan;
 use wiresum_testkit::traffic::aggregator::{FIRST_WORKER_PORT, INCARNATION, RandomTraffic};
-use wiresum_wire::{Flags, Header, Kind, LaneType, MAGIC, NodeId, Packet, VERSION, seal};
+use wiresum_wire::{Flags, Header, Kind, LaneType, NodeId, Packet, seal};
 use wiresum_xdp::Options;
 use wiresum_xdp::frames::udp_frame;
 use wiresum_xdp::test_run;
@@ -56,22 +56,15 @@ fn frame(plan: &Plan, child: u8, position: u32) -> Vec<u8> {
     let payload: Vec<u8> =
         (0..VALUES as u32).flat_map(|i| lane(child, position, i).to_le_bytes()).collect();
     let mut header = Header {
-        magic: MAGIC.into(),
-        version: VERSION,
-        kind: Kind::Contribution as u8,
         job: 1.into(),
-        node: 0.into(),
         job_key: plan.job_key(INCARNATION).0.into(),
-        round: 0.into(),
         fragment: position.into(),
         sub_model: 1.into(),
         value_count: (VALUES as u16).into(),
         contributor: child,
         expected: CHILDREN,
-        exponent: 0,
-        priority: 0,
         flags: Flags::LITTLE_ENDIAN.0.into(),
-        check: 0.into(),
+        ..Header::new(Kind::Contribution)
     };
     seal(&mut header, LaneType::I32Le.sum(&payload));
     let source = SocketAddr::new(CHILD_IP, FIRST_WORKER_PORT + u16::from(child));

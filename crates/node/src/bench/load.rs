@@ -12,9 +12,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::{Role, SubModel};
 use wiresum_testkit::traffic::aggregator::{INCARNATION, RandomTraffic};
-use wiresum_wire::{
-    Flags, HEADER_LEN, Header, Kind, LaneType, MAGIC, NodeId, VERSION, header_sum, seal,
-};
+use wiresum_wire::{Flags, HEADER_LEN, Header, Kind, LaneType, NodeId, header_sum, seal};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::BenchError;
@@ -272,22 +270,14 @@ fn contribution(plan: &Plan, sub_model: &SubModel, contributor: u8) -> Vec<u8> {
     let lanes = (0..len as u32 / 4).map(|lane| lane.wrapping_mul(0x9e37_79b9) >> 8);
     let payload: Vec<u8> = lanes.flat_map(u32::to_le_bytes).collect();
     let mut header = Header {
-        magic: MAGIC.into(),
-        version: VERSION,
-        kind: Kind::Contribution as u8,
         job: plan.job.id.into(),
-        node: 0.into(),
         job_key: plan.job_key(INCARNATION).0.into(),
-        round: 0.into(),
-        fragment: 0.into(),
         sub_model: sub_model.id.into(),
         value_count: ((len / 4) as u16).into(),
         contributor,
         expected: plan.workers.len() as u8,
-        exponent: 0,
-        priority: 0,
         flags: Flags::LITTLE_ENDIAN.0.into(),
-        check: 0.into(),
+        ..Header::new(Kind::Contribution)
     };
     seal(&mut header, LaneType::I32Le.sum(&payload));
     [header.as_bytes(), &payload].concat()

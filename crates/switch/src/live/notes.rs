@@ -4,19 +4,16 @@
 //! back. Its header's round is the attempt, so that a node passes each on once; its sub-model and fragment say what the worker lacks.
 
 use wiresum_protocol::Plan;
-use wiresum_wire::control::{RefusalReason, double_word, hello, set_double_word, set_word, word};
+use wiresum_wire::control::{
+    RefusalReason, double_word, hello, hello_payload, set_double_word, set_word, welcome, word,
+};
 use wiresum_wire::{
-    FragmentId, HEADER_LEN, Header, JobId, JobKey, Kind, LaneType, MAGIC, NodeId, SubModelId,
-    VERSION, seal,
+    FragmentId, HEADER_LEN, Header, JobId, Kind, LaneType, NodeId, SubModelId, seal,
 };
 use zerocopy::IntoBytes;
 
 use crate::Contributors;
 
-/// Instead of the secret, in a welcome: workers that the node knows.
-const KNOWN_WORD: usize = hello::SECRET_WORD;
-/// In a welcome: workers whose values the node holds of the fragment that was asked about.
-const HELD_WORD: usize = hello::REASON_WORD;
 /// Bytes of a note.
 pub(super) const NOTE_LEN: usize = HEADER_LEN + 4 * hello::WORDS;
 
@@ -37,10 +34,6 @@ pub(super) struct Note {
 impl Note {
     /// A hello of an incarnation.
     pub fn hello(plan: &Plan, worker: u8, incarnation: u64) -> Self {
-        let mut payload = [0; 4 * hello::WORDS];
-        set_double_word(&mut payload, hello::SECRET_WORD, plan.secret());
-        set_double_word(&mut payload, hello::INCARNATION_WORD, incarnation);
-        set_double_word(&mut payload, hello::PLAN_DIGEST_WORD, plan.digest());
         Self {
             kind: Kind::Hello,
             job: JobId(plan.job.id),
@@ -49,7 +42,7 @@ impl Note {
             attempt: 0,
             sub_model: SubModelId(0),
             fragment: FragmentId(0),
-            payload,
+            payload: hello_payload(plan.secret(), incarnation, plan.digest()),
         }
     }
 
@@ -70,18 +63,18 @@ impl Note {
     }
 
     pub fn known(&self) -> Contributors {
-        Contributors(double_word(&self.payload, KNOWN_WORD))
+        Contributors(double_word(&self.payload, welcome::KNOWN_WORD))
     }
 
     pub fn held(&self) -> Contributors {
-        Contributors(double_word(&self.payload, HELD_WORD))
+        Contributors(double_word(&self.payload, welcome::HELD_WORD))
     }
 
     /// The answer that lets the sender in.
     pub fn welcome(mut self, node: NodeId, known: Contributors, held: Contributors) -> Self {
         (self.kind, self.node) = (Kind::Welcome, node);
-        set_double_word(&mut self.payload, KNOWN_WORD, known.0);
-        set_double_word(&mut self.payload, HELD_WORD, held.0);
+        set_double_word(&mut self.payload, welcome::KNOWN_WORD, known.0);
+        set_double_word(&mut self.payload, welcome::HELD_WORD, held.0);
         self
     }
 
@@ -116,22 +109,14 @@ impl Note {
     /// As a datagram.
     pub fn emit(&self) -> [u8; NOTE_LEN] {
         let mut header = Header {
-            magic: MAGIC.into(),
-            version: VERSION,
-            kind: self.kind as u8,
             job: self.job.0.into(),
             node: self.node.0.into(),
-            job_key: JobKey(0).0.into(),
             round: self.attempt.into(),
             fragment: self.fragment.0.into(),
             sub_model: self.sub_model.0.into(),
             value_count: (hello::WORDS as u16).into(),
             contributor: self.worker,
-            expected: 0,
-            exponent: 0,
-            priority: 0,
-            flags: 0.into(),
-            check: 0.into(),
+            ..Header::new(self.kind)
         };
         seal(&mut header, LaneType::I32Be.sum(&self.payload));
         let mut datagram = [0; NOTE_LEN];

@@ -4,7 +4,7 @@ mod c;
 mod p4;
 mod python;
 
-use crate::control::{Demand, EntryState, RefusalReason, hello, rate, ready, status};
+use crate::control::{Demand, EntryState, RefusalReason, hello, rate, ready, status, welcome};
 use crate::schema::Constant;
 use crate::{Flags, Kind, Verdict, limits};
 
@@ -61,7 +61,7 @@ const ENUMS: [Group; 5] = [
 ];
 
 /// Places of big-endian 32-bit words in the control payloads.
-const PAYLOADS: [Group; 4] = [
+const PAYLOADS: [Group; 5] = [
     Group {
         name: "Status",
         title: "Payload of a probe and of a status",
@@ -71,6 +71,11 @@ const PAYLOADS: [Group; 4] = [
         name: "Hello",
         title: "Payload of a hello, a welcome and a refusal",
         constants: hello::CONSTANTS,
+    },
+    Group {
+        name: "Welcome",
+        title: "Payload of a welcome in a network of switches, where it is not the hello's",
+        constants: welcome::CONSTANTS,
     },
     Group { name: "Ready", title: "Payload of a ready", constants: ready::CONSTANTS },
     Group { name: "Rate", title: "Payload of a rate", constants: rate::CONSTANTS },

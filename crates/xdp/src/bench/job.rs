@@ -12,8 +12,8 @@ use std::time::Instant;
 use wiresum_protocol::{Aggregator, Plan, Verdict};
 use wiresum_testkit::traffic::aggregator::{FIRST_WORKER_PORT, INCARNATION, RandomTraffic};
 use wiresum_wire::{
-    BLOCK_LEN, Flags, HEADER_LEN, Header, Kind, LaneType, MAGIC, MAX_PACKET, MIN_VALUES, NodeId,
-    SubModelId, VERSION, header_sum, seal,
+    BLOCK_LEN, Flags, HEADER_LEN, Header, Kind, LaneType, MAX_PACKET, MIN_VALUES, NodeId,
+    SubModelId, header_sum, seal,
 };
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -103,22 +103,13 @@ impl Job {
 
     fn header(&self) -> Header {
         Header {
-            magic: MAGIC.into(),
-            version: VERSION,
-            kind: Kind::Contribution as u8,
             job: self.plan.job.id.into(),
-            node: 0.into(),
             job_key: self.plan.job_key(INCARNATION).0.into(),
-            round: 0.into(),
-            fragment: 0.into(),
             sub_model: STREAM.into(),
             value_count: ((self.payload_len / 4) as u16).into(),
-            contributor: 0,
             expected: self.children,
-            exponent: 0,
-            priority: 0,
             flags: Flags::LITTLE_ENDIAN.0.into(),
-            check: 0.into(),
+            ..Header::new(Kind::Contribution)
         }
     }
 
