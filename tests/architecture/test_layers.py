@@ -20,11 +20,12 @@ ALLOWED_CRATES = {
     "plan": {"wire"},
     "protocol": {"wire", "codec", "netem", "plan"},
     "switch": {"wire", "codec", "plan", "protocol"},
-    "testkit": {"wire", "netem", "plan", "protocol", "switch"},
-    "sim": {"wire", "codec", "netem", "plan", "protocol", "switch"},
+    "worker": {"wire", "plan", "protocol", "switch"},
+    "testkit": {"wire", "netem", "plan", "protocol", "switch", "worker"},
+    "sim": {"wire", "codec", "netem", "plan", "protocol", "switch", "worker"},
     "xdp": {"wire", "plan", "protocol", "switch", "testkit"},
-    "node": {"wire", "codec", "plan", "protocol", "switch", "testkit", "xdp"},
-    "python": {"wire", "codec", "plan", "protocol", "sim", "xdp", "node"},
+    "node": {"wire", "codec", "plan", "protocol", "switch", "worker", "testkit", "xdp"},
+    "python": {"wire", "codec", "plan", "protocol", "worker", "sim", "xdp", "node"},
 }
 
 # What only one crate may know.
@@ -113,7 +114,7 @@ TOOLS_AND_TESTS = {"bin", "bench.rs"}
 BANNED_IN_CORE = r"std::(?:net::\w*Socket\b|net::Tcp|time::(?:Instant|SystemTime)|thread|fs|process)"
 
 
-@pytest.mark.parametrize("crate", ["wire", "codec", "netem", "plan", "protocol", "switch", "testkit", "sim"])
+@pytest.mark.parametrize("crate", ["wire", "codec", "netem", "plan", "protocol", "switch", "worker", "testkit", "sim"])
 def test_the_core_is_sans_io(crate):
     for path in (ROOT / "crates" / crate / "src").rglob("*.rs"):
         if path.relative_to(ROOT / "crates" / crate / "src").parts[0] in TOOLS_AND_TESTS:

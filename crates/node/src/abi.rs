@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 use wiresum_codec::{ElementType, Operation};
-use wiresum_protocol::{Failure, Participation};
+use wiresum_worker::{Failure, Participation};
 
 use crate::engine::{CollectiveError, Engine};
 use crate::tensor::tensor;

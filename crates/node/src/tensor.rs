@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::ptr::NonNull;
 
 use wiresum_codec::{Element, ElementType, Format, Operation, bf16, f16};
-use wiresum_protocol::Buffer;
+use wiresum_worker::Buffer;
 
 /// Elements that someone else owns.
 struct Tensor<T> {

@@ -12,9 +12,10 @@ use wiresum_codec::{ElementType, Operation};
 use wiresum_node::engine::{CollectiveError, Engine, JoinError, Options};
 use wiresum_node::station::{FabricServer, KernelSwitch, LoadError};
 use wiresum_node::tensor::tensor;
-use wiresum_protocol::{Failure, Participation, Plan};
+use wiresum_protocol::Plan;
 use wiresum_switch::live::Station;
 use wiresum_wire::{JobId, NodeId, SubModelId};
+use wiresum_worker::{Failure, Participation};
 use wiresum_xdp::AttachMode;
 
 const WORKERS: usize = 4;

@@ -9,8 +9,9 @@ use std::time::Duration;
 use cluster::{Cluster, PATIENCE, Random, Shape, plan, start_nodes};
 use wiresum_codec::Operation;
 use wiresum_node::engine::{CollectiveError, Engine, JoinError, Options};
+use wiresum_protocol::Plan;
 use wiresum_protocol::plan::{Exponents, Lanes, Policy};
-use wiresum_protocol::{Failure, Participation, Plan};
+use wiresum_worker::{Failure, Participation};
 
 /// For collectives that are meant to fail.
 const SHORT: Duration = Duration::from_millis(1500);

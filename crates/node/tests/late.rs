@@ -6,8 +6,9 @@ use std::sync::mpsc;
 
 use cluster::{Cluster, PATIENCE, Shape, buffer, over_tcp, plan, submit};
 use wiresum_codec::Operation;
+use wiresum_protocol::Plan;
 use wiresum_protocol::plan::{Count, Lanes, Policy, Rounds};
-use wiresum_protocol::{Participation, Plan};
+use wiresum_worker::Participation;
 
 const WORKERS: u32 = 4;
 /// Several windows.

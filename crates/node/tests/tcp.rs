@@ -14,9 +14,10 @@ use wiresum_codec::Operation;
 use wiresum_node::aggregators::Counters;
 use wiresum_node::engine::{CollectiveError, Engine, JoinError, Options};
 use wiresum_node::node::Daemon;
+use wiresum_protocol::Plan;
 use wiresum_protocol::plan::{Lanes, Policy};
-use wiresum_protocol::{Failure, Plan};
 use wiresum_wire::NodeId;
+use wiresum_worker::Failure;
 
 const WORKERS: u32 = 4;
 

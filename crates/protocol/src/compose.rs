@@ -1,5 +1,7 @@
 //! Writing packets.
 
+use std::net::SocketAddr;
+
 use wiresum_wire::control::{self, hello};
 use wiresum_wire::{
     Flags, HEADER_LEN, Header, JobId, JobKey, Kind, LaneType, NodeId, SubModelId, seal,
@@ -8,7 +10,16 @@ use zerocopy::IntoBytes;
 
 use crate::Plan;
 
-/// The header fields that a sender chooses.
+/// A datagram that a state machine wrote to its caller's buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// Where it goes.
+    pub destination: SocketAddr,
+    /// Bytes written.
+    pub len: usize,
+}
+
+/// The header fields that a sender chooses; those of `spec/wire.md`.
 #[derive(Clone, Debug)]
 pub struct Draft {
     /// What the packet is.
@@ -76,7 +87,7 @@ impl Draft {
         HEADER_LEN + payload_len
     }
 
-    /// As [`Self::emit`], summing the payload here.
+    /// Writes the header as [`Self::emit`] does, summing the payload here.
     pub fn emit_summed(&self, buffer: &mut [u8], payload_len: usize) -> usize {
         let lane_sum = self.lane_type().sum(&buffer[HEADER_LEN..][..payload_len]);
         self.emit(buffer, payload_len, lane_sum)
@@ -87,6 +98,7 @@ impl Draft {
     }
 
     /// The packet with this payload.
+    #[must_use]
     pub fn datagram(&self, payload: &[u8]) -> Vec<u8> {
         let mut buffer = vec![0; HEADER_LEN + payload.len()];
         buffer[HEADER_LEN..].copy_from_slice(payload);
@@ -96,6 +108,7 @@ impl Draft {
 }
 
 /// Payload of a hello.
+#[must_use]
 pub fn hello_payload(plan: &Plan, incarnation: u64) -> [u8; 4 * hello::WORDS] {
     control::hello_payload(plan.secret(), incarnation, plan.digest())
 }

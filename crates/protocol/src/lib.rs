@@ -4,7 +4,6 @@
 //! datagrams, the next deadline and events come out.
 
 pub mod aggregator;
-pub mod buffer;
 pub mod compose;
 pub mod control;
 pub mod policy;
@@ -12,13 +11,11 @@ pub mod quota;
 pub mod rates;
 pub mod recovery;
 pub mod transmitter;
-pub mod worker;
 
 pub use aggregator::{Aggregator, Outcome, Recipients, Verdict};
-pub use buffer::Buffer;
+pub use compose::Transmit;
 pub use control::ControlHalf;
 pub use quota::Quota;
 pub use transmitter::Transmitter;
 pub use wiresum_netem::{Time, rng};
 pub use wiresum_plan::{self as plan, Plan, ways};
-pub use worker::{Event, Failure, Participation, Transmit, Worker};

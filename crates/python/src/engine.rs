@@ -11,7 +11,7 @@ use wiresum_codec::Operation;
 use wiresum_node::abi::{CAPSULE_NAME, EngineAbi};
 use wiresum_node::engine::{CollectiveError, DEFAULT_JOIN_TIMEOUT, Engine, Options};
 use wiresum_node::tensor::tensor;
-use wiresum_protocol::Participation;
+use wiresum_worker::Participation;
 
 use crate::array::Array;
 use crate::{errors, read_plan};

@@ -7,8 +7,9 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use wiresum_protocol::{Event, Failure, Participation, Time};
+use wiresum_protocol::Time;
 use wiresum_wire::MAX_PACKET;
+use wiresum_worker::{Event, Failure, Participation};
 
 use super::machine::Machine;
 use super::transport::Transport;

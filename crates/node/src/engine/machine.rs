@@ -2,9 +2,10 @@
 
 use std::net::SocketAddr;
 
-use wiresum_protocol::worker::SwitchOver;
-use wiresum_protocol::{Buffer, Event, Plan, Time, Transmit, Worker};
-use wiresum_switch::live::Session;
+use wiresum_protocol::{Plan, Time, Transmit};
+use wiresum_worker::session::SwitchOver;
+use wiresum_worker::stream::answered::Session;
+use wiresum_worker::{Buffer, Event, Worker};
 
 /// The worker's state machine; both kinds have the same commands, inputs and outputs.
 pub enum Machine {

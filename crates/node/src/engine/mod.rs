@@ -1,4 +1,4 @@
-//! The worker's engine: one thread that owns a [`wiresum_protocol::Worker`] and its transport.
+//! The worker's engine: one thread that owns a [`wiresum_worker::Worker`] and its transport.
 //!
 //! Collectives are submitted from any thread; completions are called from the engine's thread in order of submission.
 //! The thread sleeps in `poll` until a datagram, a command or the protocol's next deadline; it never spins.
@@ -18,7 +18,8 @@ use std::time::Duration;
 
 use thiserror::Error;
 use wiresum_codec::{Format, FormatError};
-use wiresum_protocol::{Buffer, Failure, Participation, Plan, Time};
+use wiresum_protocol::{Plan, Time};
+use wiresum_worker::{Buffer, Failure, Participation};
 
 use crate::clock::Clock;
 use driver::Driver;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use wiresum_protocol::{Failure, Participation};
+use wiresum_worker::{Failure, Participation};
 
 use super::CollectiveError;
 use crate::udp::SendCounters;

@@ -15,12 +15,13 @@ use wiresum_node::aggregators::Counters;
 use wiresum_node::engine::{CollectiveError, Done, Engine, Options};
 use wiresum_node::node::Daemon;
 use wiresum_node::tensor::tensor;
+use wiresum_protocol::Plan;
 use wiresum_protocol::plan::{
     Child, Engine as NodeEngine, Exponents, FORMAT, Job, Lanes, Node, Policy, Role, SubModel,
     TreeNode, Worker,
 };
-use wiresum_protocol::{Buffer, Participation, Plan};
 use wiresum_wire::NodeId;
+use wiresum_worker::{Buffer, Participation};
 
 /// More than any collective here takes, on any machine; only broken ones wait for it.
 pub const PATIENCE: Duration = Duration::from_secs(60);

@@ -7,12 +7,8 @@
 //! | `latest` | which of two notifications counts |
 //! | `request` | what a child tells its parent, and until when |
 //! | `negotiator` | a node between its children and its parents |
-//! | `delivery` | what of a child's values the network delivers, and how long they wait |
-//! | `ceiling` | what a child lowers its own rate to |
 
 mod allocation;
-mod ceiling;
-mod delivery;
 mod latest;
 mod negotiator;
 mod request;
@@ -22,8 +18,6 @@ mod tests;
 mod virtual_time;
 
 pub use allocation::{Bounds, Demands, Results, allocate, sum_rate};
-pub(crate) use ceiling::Ceiling;
-pub(crate) use delivery::{Delivery, PULSE, Sign};
 pub use latest::Epoch;
 pub use negotiator::Negotiator;
 pub use request::{Congestion, Latencies, Notice, Request};

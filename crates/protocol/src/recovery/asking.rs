@@ -6,7 +6,9 @@ use wiresum_wire::FragmentId;
 
 use super::rtt::MAX_TIMEOUT;
 use crate::Time;
-use crate::rates::PULSE;
+
+/// Bit of a question's echo that tells other questions from those that recovery asks.
+pub const PULSE: u32 = 1 << 31;
 
 /// Questions that may still be answered, and the most that are under way at once. An answer is worth having even if its question has
 /// been given up, because a timeout that is too short would else discard the very answers that could lengthen it.
@@ -18,13 +20,14 @@ const MOST_DOUBLINGS: u32 = 7;
 
 /// A question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Probe {
+pub struct Probe {
     /// Opaque number that comes back.
     pub echo: u32,
     /// First position asked about.
     pub first: FragmentId,
     /// Ordinal of the last transmission before it.
     pub ordinal: u32,
+    /// When it was sent.
     pub sent_at: Time,
 }
 

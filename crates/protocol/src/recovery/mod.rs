@@ -24,8 +24,8 @@ use wiresum_wire::control::{EntryState, double_word, status, word};
 use crate::Time;
 use crate::plan::SubModel;
 use crate::policy::{self, Acknowledgement};
-pub(crate) use asking::Probe;
 use asking::{Asking, SILENT_QUESTIONS};
+pub use asking::{PULSE, Probe};
 pub use flight::{Flight, Queue, Record};
 pub use rtt::{MAX_TIMEOUT, Rtt};
 
@@ -42,13 +42,16 @@ const LOOKED_AT: usize = 64;
 
 /// How long a node leaves questions unanswered before it is given up, where there is another way: what a daemon on a busy host may
 /// take to get its turn, and no more than a person notices. Giving up a node that lives costs bandwidth, not sums.
-pub(crate) const SILENCE: Duration = Duration::from_millis(250);
+pub const SILENCE: Duration = Duration::from_millis(250);
 
 /// What the node said last about the first position asked about: for the error when time runs out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LastStatus {
+pub struct LastStatus {
+    /// The position.
     pub first: FragmentId,
+    /// State of its entry.
     pub state: EntryState,
+    /// Contributors that are in.
     pub contributors: u64,
 }
 
@@ -69,7 +72,7 @@ impl Report {
 
 /// Contributions of which it is known what became of them. Results that were lost do not count: they say nothing about the way up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
+pub struct Tally {
     /// Positions that the node has, each counted once.
     pub arrived: u64,
     /// Transmissions that, as statuses have shown, it has not got.
@@ -77,7 +80,7 @@ pub(crate) struct Tally {
 }
 
 /// What a sender knows of what it has sent to one node in one sub-model.
-pub(crate) struct Recovery {
+pub struct Recovery {
     window: u32,
     /// Positions that a probe is about.
     group: u32,
@@ -114,6 +117,7 @@ pub(crate) struct Recovery {
 
 impl Recovery {
     /// Of a sender to a sub-model's node, whose first position will be `first`.
+    #[must_use]
     pub fn new(sub_model: &SubModel, first: FragmentId) -> Self {
         Self {
             window: sub_model.window,
@@ -141,41 +145,49 @@ impl Recovery {
     }
 
     /// Lowest position that was sent and is not done; the next one to send if there is none.
+    #[must_use]
     pub fn oldest(&self) -> FragmentId {
         self.oldest
     }
 
     /// End of the positions that were sent.
+    #[must_use]
     pub fn next(&self) -> FragmentId {
         self.next
     }
 
     /// When [`Self::handle_timeout`] is due.
+    #[must_use]
     pub fn alarm(&self) -> Option<Time> {
         self.alarm.into_iter().chain(self.asking.lost_at(self.rtt.timeout())).min()
     }
 
     /// When something last came from the node.
+    #[must_use]
     pub fn last_heard(&self) -> Option<Time> {
         self.last_heard
     }
 
     /// What the node said last.
+    #[must_use]
     pub fn last_status(&self) -> Option<LastStatus> {
         self.last_status
     }
 
     /// Positions sent that no one has acknowledged, as the policy has it.
+    #[must_use]
     pub fn outstanding(&self) -> u32 {
         self.outstanding
     }
 
     /// Whether some position was sent and is not done.
+    #[must_use]
     pub fn is_busy(&self) -> bool {
         self.oldest != self.next
     }
 
     /// Whether a position was sent and has no result.
+    #[must_use]
     pub fn is_pending(&self, position: FragmentId) -> bool {
         position.since(self.oldest) >= 0
             && position.since(self.next) < 0
@@ -183,6 +195,7 @@ impl Recovery {
     }
 
     /// Whether the node leaves question after question unanswered.
+    #[must_use]
     pub fn is_silent(&self) -> bool {
         self.asking.is_ignored()
     }
@@ -211,21 +224,25 @@ impl Recovery {
     }
 
     /// Positions that statuses have shown to be lost, one way or the other.
+    #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
     /// What became of what was sent, as far as it is known.
+    #[must_use]
     pub fn tally(&self) -> Tally {
         self.tally
     }
 
     /// Whether nothing new has come for longer than a timeout.
+    #[must_use]
     pub fn is_backing_off(&self) -> bool {
         self.rtt.is_backing_off()
     }
 
     /// Whether something is to be sent again.
+    #[must_use]
     pub fn owes_again(&self) -> bool {
         !self.again.is_empty()
     }
@@ -283,6 +300,7 @@ impl Recovery {
     }
 
     /// Whether everything sent to an earlier node has been asked about at this one.
+    #[must_use]
     pub fn is_confirmed(&self) -> bool {
         // Positions wrap, so the range's own idea of being empty is of no use.
         let Range { start, end } = self.unconfirmed;
@@ -290,6 +308,7 @@ impl Recovery {
     }
 
     /// When the node is to be given up if nothing is heard until then; `None` while there is no reason to think so.
+    #[must_use]
     pub fn silence_ends(&self) -> Option<Time> {
         let (since, questions) = self.unheard?;
         // The alarm gives the questions their time.

@@ -52,7 +52,7 @@ impl Transmitter {
         Self { job: plan.job_id(), key: None, uplinks, counters: Counters::default() }
     }
 
-    /// The streams' first position is `first`, as [`crate::Worker::starting_at`] has it.
+    /// The streams' first position is `first`.
     pub fn start_at(&mut self, first: wiresum_wire::FragmentId) {
         self.uplinks.iter_mut().for_each(|uplink| uplink.start_at(first));
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use wiresum_netem::Rng;
-use wiresum_protocol::Buffer;
 use wiresum_wire::LaneType;
+use wiresum_worker::Buffer;
 
 /// Element type, operation and codec of a simulated collective: the same on every rank.
 const SIGNATURE: i32 = 1;

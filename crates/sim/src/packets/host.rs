@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use wiresum_protocol::{Buffer, Event, Failure, Plan, Time, Worker};
+use wiresum_protocol::{Plan, Time};
+use wiresum_worker::{Buffer, Event, Failure, Worker};
 
 use super::buffer::{Exact, Findings, Zeros};
 use crate::scenario::Job;

@@ -3,18 +3,13 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | [`parts`] | what a plan's fabric means for one site |
-//! | `notes` | hellos and their answers |
+//! | [`notes`] | hellos and their answers |
 //! | [`Station`] | a node: switch, parameter server, or both to different streams |
 //! | [`plane`] | what sums there: this process, or what carries packets by itself |
-//! | [`Session`] | a worker: collectives to datagrams and back |
 
-mod collective;
-mod notes;
+pub mod notes;
 pub mod parts;
 pub mod plane;
-mod session;
-mod silence;
 mod station;
 
-pub use session::Session;
 pub use station::{Station, StationError};

@@ -15,24 +15,32 @@ use zerocopy::IntoBytes;
 use crate::Contributors;
 
 /// Bytes of a note.
-pub(super) const NOTE_LEN: usize = HEADER_LEN + 4 * hello::WORDS;
+pub const NOTE_LEN: usize = HEADER_LEN + 4 * hello::WORDS;
 
 /// Who asks or answers what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Note {
+pub struct Note {
+    /// Hello, welcome or refusal.
     pub kind: Kind,
+    /// Job.
     pub job: JobId,
     /// Who answers; of a hello, everyone.
     pub node: NodeId,
+    /// Who says hello.
     pub worker: u8,
+    /// Number of the hello.
     pub attempt: u32,
+    /// Stream of the position that the worker lacks.
     pub sub_model: SubModelId,
+    /// Position that the worker lacks.
     pub fragment: FragmentId,
+    /// Words of the control packet.
     pub payload: [u8; 4 * hello::WORDS],
 }
 
 impl Note {
     /// A hello of an incarnation.
+    #[must_use]
     pub fn hello(plan: &Plan, worker: u8, incarnation: u64) -> Self {
         Self {
             kind: Kind::Hello,
@@ -46,31 +54,44 @@ impl Note {
         }
     }
 
+    /// Secret of the job.
+    #[must_use]
     pub fn secret(&self) -> u64 {
         double_word(&self.payload, hello::SECRET_WORD)
     }
 
+    /// Incarnation.
+    #[must_use]
     pub fn incarnation(&self) -> u64 {
         double_word(&self.payload, hello::INCARNATION_WORD)
     }
 
+    /// Digest of the plan.
+    #[must_use]
     pub fn digest(&self) -> u64 {
         double_word(&self.payload, hello::PLAN_DIGEST_WORD)
     }
 
+    /// Why a node refuses.
+    #[must_use]
     pub fn reason(&self) -> Option<RefusalReason> {
         RefusalReason::from_wire(word(&self.payload, hello::REASON_WORD))
     }
 
+    /// Workers that the node knows.
+    #[must_use]
     pub fn known(&self) -> Contributors {
         Contributors(double_word(&self.payload, welcome::KNOWN_WORD))
     }
 
+    /// Workers whose values the node holds of the position.
+    #[must_use]
     pub fn held(&self) -> Contributors {
         Contributors(double_word(&self.payload, welcome::HELD_WORD))
     }
 
     /// The answer that lets the sender in.
+    #[must_use]
     pub fn welcome(mut self, node: NodeId, known: Contributors, held: Contributors) -> Self {
         (self.kind, self.node) = (Kind::Welcome, node);
         set_double_word(&mut self.payload, welcome::KNOWN_WORD, known.0);
@@ -79,6 +100,7 @@ impl Note {
     }
 
     /// The answer that does not.
+    #[must_use]
     pub fn refusal(mut self, node: NodeId, reason: RefusalReason) -> Self {
         (self.kind, self.node) = (Kind::Refusal, node);
         set_double_word(&mut self.payload, hello::SECRET_WORD, 0);
@@ -87,6 +109,7 @@ impl Note {
     }
 
     /// The note in a datagram; `None` if it is none of these kinds.
+    #[must_use]
     pub fn parse(datagram: &[u8]) -> Option<Self> {
         let packet = wiresum_wire::Packet::parse(datagram).ok()?;
         let is_note = matches!(packet.kind, Kind::Hello | Kind::Welcome | Kind::Refusal);
@@ -107,6 +130,7 @@ impl Note {
     }
 
     /// As a datagram.
+    #[must_use]
     pub fn emit(&self) -> [u8; NOTE_LEN] {
         let mut header = Header {
             job: self.job.0.into(),

@@ -15,11 +15,9 @@ use wiresum_wire::{FragmentId, MAX_PACKET, NodeId, Packet, Round, SubModelId};
 use link::Link;
 use wiresum_protocol::plan::SubModel;
 use wiresum_protocol::rates::{Bounds, Epoch, Negotiator, Results};
-use wiresum_protocol::worker::{Departure, SwitchOver};
-use wiresum_protocol::{
-    Aggregator, ControlHalf, Event, Failure, Outcome, Participation, Plan, Recipients, Transmitter,
-    Verdict, Worker,
-};
+use wiresum_protocol::{Aggregator, ControlHalf, Outcome, Plan, Recipients, Transmitter, Verdict};
+use wiresum_worker::session::{Departure, SwitchOver};
+use wiresum_worker::{Event, Failure, Participation, Worker};
 
 pub use link::{Conditions, OVERHEAD_BYTES};
 pub use plans::{CACHE, POOL, Tree, Values, plan, plan_with};

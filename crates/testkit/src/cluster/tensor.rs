@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex};
 use wiresum_wire::LaneType;
 
 use wiresum_netem::Rng;
-use wiresum_protocol::buffer::NOT_FINITE;
+use wiresum_protocol::Plan;
 use wiresum_protocol::plan::Exponents;
-use wiresum_protocol::{Buffer, Plan};
+use wiresum_worker::Buffer;
+use wiresum_worker::buffer::NOT_FINITE;
 
 /// What a worker passes to a collective; clones share the values.
 #[derive(Clone)]

@@ -5,7 +5,8 @@ use std::ops::Range;
 use wiresum_wire::{LaneType, MAX_PACKET, NodeId};
 
 use super::{POOL, Tree, Values, plan_with};
-use wiresum_protocol::{Aggregator, Buffer, Event, Time, Worker};
+use wiresum_protocol::{Aggregator, Time};
+use wiresum_worker::{Buffer, Event, Worker};
 
 const ELEMENTS: usize = 1 << 28;
 const LANE: i32 = 7;

@@ -1,7 +1,7 @@
 //! Nodes that die, or seem to, in the middle of rounds: their children go to the grandparent and come back, and every sum is exact.
 
 use super::*;
-use wiresum_protocol::worker::Departure;
+use wiresum_worker::session::Departure;
 
 /// Node 1 has a worker and node 3 below, and that two more workers.
 fn deep() -> Tree {

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use wiresum_protocol::plan::fabric::SwitchPolicy;
 use wiresum_protocol::{Plan, Time};
+use wiresum_switch::live::Station;
 use wiresum_switch::live::plane::{DataPlane, PlaneError, passed};
-use wiresum_switch::live::{Session, Station};
 use wiresum_switch::{Outcome, Packet, Place, Values};
 use wiresum_wire::{JobId, JobKey, MAX_PACKET, NodeId};
+use wiresum_worker::stream::answered::Session;
 
 use crate::plans::{Shape, plan};
 

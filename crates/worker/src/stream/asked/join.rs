@@ -5,17 +5,17 @@ use std::time::Duration;
 use wiresum_wire::control::{RefusalReason, hello, word};
 use wiresum_wire::{HEADER_LEN, Kind, NodeId, Packet};
 
-use super::failure::Failure;
-use super::{Event, Transmit, Worker};
-use crate::Time;
-use crate::compose::hello_payload;
+use crate::session::{Event, Failure, Worker};
+use wiresum_protocol::Time;
+use wiresum_protocol::compose::Transmit;
+use wiresum_protocol::compose::hello_payload;
 
 /// Pause between hellos: long beside a round trip, short beside what a person notices.
-pub(super) const HELLO_INTERVAL: Duration = Duration::from_millis(50);
+pub(crate) const HELLO_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Where a worker is between its construction and its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(crate) enum Stage {
     /// It has not been told to join.
     Outside,
     /// It says hello.
@@ -26,7 +26,7 @@ pub(super) enum Stage {
 
 /// A worker's standing at the parent in one stream.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Seat {
+pub(crate) struct Seat {
     /// When to say hello next; `None` before joining and once welcome.
     hello_at: Option<Time>,
     pub is_welcome: bool,
@@ -47,7 +47,7 @@ impl Seat {
 }
 
 impl Worker {
-    pub(super) fn begin_joining(&mut self, deadline: Time, now: Time) {
+    pub(crate) fn begin_joining(&mut self, deadline: Time, now: Time) {
         if self.stage == Stage::Outside && self.failed.is_none() {
             self.stage = Stage::Joining { began: now, deadline };
             self.seats.iter_mut().for_each(|seat| seat.hello_at = Some(now));
@@ -55,7 +55,7 @@ impl Worker {
     }
 
     /// Turns to leaving; what was never joined needs no goodbye.
-    pub(super) fn begin_leaving(&mut self) {
+    pub(crate) fn begin_leaving(&mut self) {
         let was_outside = self.stage == Stage::Outside;
         for seat in &mut self.seats {
             *seat = Seat { owes_goodbye: !was_outside, ..Seat::default() };
@@ -65,7 +65,7 @@ impl Worker {
     }
 
     /// The next goodbye or hello that is due.
-    pub(super) fn transmit_membership(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
+    pub(crate) fn transmit_membership(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
         if let Some(index) = self.seats.iter().position(|seat| seat.owes_goodbye) {
             self.seats[index].owes_goodbye = false;
             let len = self.draft(index, Kind::Goodbye).emit(buffer, 0, 0);
@@ -88,7 +88,7 @@ impl Worker {
     }
 
     /// When [`Self::transmit_membership`] or the deadline is next due.
-    pub(super) fn joining_timeout(&self) -> Option<Time> {
+    pub(crate) fn joining_timeout(&self) -> Option<Time> {
         let deadline = match self.stage {
             Stage::Outside => return None,
             Stage::Joining { deadline, .. } => Some(deadline),
@@ -98,7 +98,7 @@ impl Worker {
     }
 
     /// The deadline of joining.
-    pub(super) fn check_joining(&mut self, now: Time) {
+    pub(crate) fn check_joining(&mut self, now: Time) {
         if let Stage::Joining { deadline, .. } = self.stage
             && deadline <= now
         {
@@ -107,7 +107,7 @@ impl Worker {
     }
 
     /// The reason why joining takes long.
-    pub(super) fn not_welcomed(&self, now: Time) -> Failure {
+    pub(crate) fn not_welcomed(&self, now: Time) -> Failure {
         let began = match self.stage {
             Stage::Joining { began, .. } => began,
             // A round was submitted to a worker that was never told to join.
@@ -122,7 +122,7 @@ impl Worker {
         }
     }
 
-    pub(super) fn handle_welcome(&mut self, index: usize, now: Time) {
+    pub(crate) fn handle_welcome(&mut self, index: usize, now: Time) {
         let was_welcome = self.seats[index].is_welcome;
         self.seats[index] = Seat { is_welcome: true, ..Seat::default() };
         if self.stage == Stage::Joined && !was_welcome {
@@ -136,7 +136,7 @@ impl Worker {
         }
     }
 
-    pub(super) fn handle_refusal(&mut self, index: usize, packet: &Packet, now: Time) {
+    pub(crate) fn handle_refusal(&mut self, index: usize, packet: &Packet, now: Time) {
         let reason = RefusalReason::from_wire(word(packet.payload, hello::REASON_WORD));
         if reason == Some(RefusalReason::Detached) {
             let removed = word(packet.payload, hello::REMOVED_NODE_WORD);

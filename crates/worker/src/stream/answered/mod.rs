@@ -1,9 +1,11 @@
 //! A worker's half of a fabric: collectives to datagrams and back.
 //!
-//! Commands, inputs and outputs are those of [`wiresum_protocol::Worker`], and polled in the same order. There are no exponents to agree
+//! Commands, inputs and outputs are those of [`crate::Worker`], and polled in the same order. There are no exponents to agree
 //! on, so values flow at once; the exponents' stream carries one *check* of each collective, a fragment whose sum says whether all ranks
 //! passed the same and whether it can be summed. Results that come before it wait, so a collective with Inf or NaN leaves every buffer as it
 //! was.
+
+mod silence;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -13,15 +15,20 @@ use std::time::Duration;
 use wiresum_protocol::plan::fabric::Fabric;
 use wiresum_protocol::plan::{Role, SubModel};
 use wiresum_protocol::ways::Site;
-use wiresum_protocol::{Buffer, Event, Failure, Participation, Plan, Time, Transmit};
+use wiresum_protocol::{Plan, Time, Transmit};
 use wiresum_wire::control::RefusalReason;
 use wiresum_wire::{FragmentId, JobKey, Kind, LaneType, NodeId, Round, SubModelId};
 
-use super::collective::Collective;
-use super::notes::{NOTE_LEN, Note};
-use super::parts;
-use super::silence::Hearing;
-use crate::{Contributors, Forwarding, Packet, Received, Sending, Worker, WorkerCounters, wire};
+use wiresum_switch::live::notes::{NOTE_LEN, Note};
+use wiresum_switch::live::parts;
+use wiresum_switch::{
+    Contributors, Forwarding, Packet, Received, Sending, Worker, WorkerCounters, wire,
+};
+
+use crate::Buffer;
+use crate::session::collective::{self, Collective};
+use crate::session::{Event, Failure, Participation};
+use silence::Hearing;
 
 /// Silence after which a worker asks who is there.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -294,7 +301,7 @@ impl Session {
         let wrong = Failure::WrongSum { node: self.root, fragment: packet.fragment.0 };
         let taken = if !is_check {
             if open.take(fragment, packet.values) { Ok(()) } else { Err(wrong) }
-        } else if packet.values.len() == super::collective::check_len(ranks) {
+        } else if packet.values.len() == collective::check_len(ranks) {
             open.take_check(ranks, packet.values)
         } else {
             Err(wrong)
@@ -330,7 +337,7 @@ impl Session {
     fn fail(&mut self, failure: Failure) {
         if self.open.is_empty() {
             let outcome = Err(failure.clone());
-            let buffer = Box::new(wiresum_protocol::buffer::Nothing);
+            let buffer = Box::new(crate::buffer::Nothing);
             let (round, participation) = (Round(0), self.everyone());
             self.events.push_back(Event::Finished { round, buffer, outcome, participation });
         }

@@ -6,7 +6,7 @@ use wiresum_protocol::Time;
 use wiresum_protocol::ways::{Site, Way};
 use wiresum_wire::NodeId;
 
-use crate::Contributors;
+use wiresum_switch::Contributors;
 
 /// Time between two attempts.
 pub(super) const RETRY: Duration = Duration::from_millis(100);

@@ -2,7 +2,7 @@
 
 /// Counts since the worker's construction.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Counters {
+pub(crate) struct Counters {
     pub hellos: u64,
     pub contributions: u64,
     pub repetitions: u64,

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use wiresum_protocol::Time;
+
 use super::delivery::{CLEAR, PULSE_BYTES};
-use crate::Time;
 
 /// Part of what is delivered at which a flow goes on, so that a queue that nothing else empties does not stand.
 const KEPT: f64 = 0.98;

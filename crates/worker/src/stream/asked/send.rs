@@ -5,10 +5,11 @@ use wiresum_wire::{BLOCK_LEN, Flags, FragmentId, HEADER_LEN, Kind};
 
 use super::join::Stage;
 use super::stream::{Action, Parent};
-use super::{Transmit, Worker};
-use crate::Time;
-use crate::compose::Draft;
-use crate::recovery::Probe;
+use crate::session::Worker;
+use wiresum_protocol::Time;
+use wiresum_protocol::compose::Draft;
+use wiresum_protocol::compose::Transmit;
+use wiresum_protocol::recovery::Probe;
 
 impl Worker {
     /// Writes the next datagram to `buffer` (at least [`wiresum_wire::MAX_PACKET`] bytes).
@@ -61,7 +62,7 @@ impl Worker {
     }
 
     /// Asks about the group that begins at `first`; `echo` comes back.
-    pub(super) fn write_question(
+    pub(crate) fn write_question(
         &self,
         index: usize,
         first: FragmentId,
@@ -112,7 +113,7 @@ impl Worker {
     }
 
     /// How the lanes of a stream's packets are read and combined.
-    pub(super) fn format_flags(&self, index: usize) -> Flags {
+    pub(crate) fn format_flags(&self, index: usize) -> Flags {
         if index == 0 {
             self.format.preamble_type.flags().with(Flags::MAXIMUM)
         } else {
@@ -120,12 +121,12 @@ impl Worker {
         }
     }
 
-    pub(super) fn draft(&self, index: usize, kind: Kind) -> Draft {
+    pub(crate) fn draft(&self, index: usize, kind: Kind) -> Draft {
         self.draft_to(index, self.streams[index].parent(), kind)
     }
 
     /// A packet of a stream for a node that may be another than the one that it contributes to.
-    pub(super) fn draft_to(&self, index: usize, parent: Parent, kind: Kind) -> Draft {
+    pub(crate) fn draft_to(&self, index: usize, parent: Parent, kind: Kind) -> Draft {
         Draft {
             kind,
             job: self.plan.job_id(),

@@ -12,38 +12,31 @@
 //! | `failure`, `blame` | how a round fails, and who is to blame |
 
 mod blame;
-mod counters;
-mod failover;
-mod failure;
+pub(crate) mod collective;
+pub(crate) mod failure;
 mod forecast;
-mod join;
 pub mod layout;
-mod pacing;
 mod quorum;
-mod receive;
-mod round;
-mod send;
-mod stream;
+pub(crate) mod round;
 
 use std::collections::{BTreeSet, VecDeque};
-use std::net::SocketAddr;
 
 use wiresum_wire::{Flags, FragmentId, JobKey, LaneType, Round};
 
+use crate::Buffer;
 use crate::buffer::Nothing;
-use crate::compose::Draft;
-use crate::plan::{Role, SubModel};
-use crate::{Buffer, Plan, Time};
-use counters::Counters;
-use failover::Pending;
-pub use failover::{Departure, SwitchOver};
+use crate::stream::asked::counters::Counters;
+use crate::stream::asked::failover::Pending;
+pub use crate::stream::asked::failover::{Departure, SwitchOver};
+use crate::stream::asked::join::{Seat, Stage};
+use crate::stream::asked::stream::{Parent, Stream};
 pub use failure::Failure;
 use forecast::Forecaster;
-use join::{Seat, Stage};
 pub use quorum::Participation;
 use quorum::Quorum;
 use round::{Format, OpenRound, Phase};
-use stream::{Parent, Stream};
+use wiresum_protocol::plan::{Role, SubModel};
+use wiresum_protocol::{Plan, Time};
 
 /// One participant of a job.
 ///
@@ -51,51 +44,42 @@ use stream::{Parent, Stream};
 /// [`handle_timeout`](Self::handle_timeout). *Outputs*: [`poll_transmit`](Self::poll_transmit), [`poll_event`](Self::poll_event),
 /// [`poll_timeout`](Self::poll_timeout), polled in this order until each is exhausted after any command or input.
 pub struct Worker {
-    plan: Plan,
-    incarnation: u64,
-    key: JobKey,
-    stage: Stage,
+    pub(crate) plan: Plan,
+    pub(crate) incarnation: u64,
+    pub(crate) key: JobKey,
+    pub(crate) stage: Stage,
     /// By stream.
-    seats: Vec<Seat>,
+    pub(crate) seats: Vec<Seat>,
     /// The exponents' stream, then those of values in the order of the plan.
-    streams: Vec<Stream>,
+    pub(crate) streams: Vec<Stream>,
     /// Shares of the streams of values.
-    shares: Vec<f64>,
+    pub(crate) shares: Vec<f64>,
     /// Which stream of values sends first.
-    turn: usize,
-    lane_type: LaneType,
-    format: Format,
-    forecaster: Forecaster,
+    pub(crate) turn: usize,
+    pub(crate) lane_type: LaneType,
+    pub(crate) format: Format,
+    pub(crate) forecaster: Forecaster,
     /// Open rounds, oldest first.
-    rounds: VecDeque<OpenRound>,
-    deadlines: BTreeSet<(Time, Round)>,
+    pub(crate) rounds: VecDeque<OpenRound>,
+    pub(crate) deadlines: BTreeSet<(Time, Round)>,
     /// Rounds at the front that own positions for their values, or need none.
-    placed: usize,
+    pub(crate) placed: usize,
     /// Rounds at the front whose votes on going home are counted.
-    counted: usize,
+    pub(crate) counted: usize,
     /// Some stream is not at home.
-    is_away: bool,
+    pub(crate) is_away: bool,
     /// Left nodes whose parents have not sent a result yet.
-    pending_switches: Vec<Pending>,
+    pub(crate) pending_switches: Vec<Pending>,
     /// Goodbyes to nodes that streams are not at.
-    farewells: VecDeque<(usize, Parent, Flags)>,
+    pub(crate) farewells: VecDeque<(usize, Parent, Flags)>,
     /// The next to be opened.
-    next_round: Round,
+    pub(crate) next_round: Round,
     /// Where rounds may go on without late workers.
-    quorum: Option<Quorum>,
-    events: VecDeque<Event>,
+    pub(crate) quorum: Option<Quorum>,
+    pub(crate) events: VecDeque<Event>,
     /// Why the job is over.
-    failed: Option<Failure>,
-    counters: Counters,
-}
-
-/// A datagram that [`Worker::poll_transmit`] wrote.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Transmit {
-    /// Where it goes.
-    pub destination: SocketAddr,
-    /// Bytes written to the caller's buffer.
-    pub len: usize,
+    pub(crate) failed: Option<Failure>,
+    pub(crate) counters: Counters,
 }
 
 /// What a worker tells its owner.
@@ -264,7 +248,7 @@ impl Worker {
     }
 
     /// Gives positions to the values of every round whose turn it is, and ends the rounds that are done.
-    fn advance(&mut self) {
+    pub(crate) fn advance(&mut self) {
         while self.placed < self.rounds.len() && self.is_next_decided() {
             let round = &self.rounds[self.placed];
             if round.forecast().is_some() || round.phase == Phase::Agreed {
@@ -310,7 +294,7 @@ impl Worker {
     }
 
     /// Ends the oldest round.
-    fn finish(&mut self, outcome: Result<(), Failure>) {
+    pub(crate) fn finish(&mut self, outcome: Result<(), Failure>) {
         let Some(mut open) = self.rounds.pop_front() else { return };
         self.placed = self.placed.saturating_sub(1);
         self.counted = self.counted.saturating_sub(1);
@@ -324,14 +308,14 @@ impl Worker {
     }
 
     /// Tells the owner how a round ended.
-    fn tell(&mut self, open: OpenRound, outcome: Result<(), Failure>) {
+    pub(crate) fn tell(&mut self, open: OpenRound, outcome: Result<(), Failure>) {
         let (round, participation) = (open.round, open.participation());
         let buffer = open.buffer;
         self.events.push_back(Event::Finished { round, buffer, outcome, participation });
     }
 
     /// Ends the job: every open round, and every later one, fails with this reason.
-    fn fail(&mut self, failure: Failure) {
+    pub(crate) fn fail(&mut self, failure: Failure) {
         if self.rounds.is_empty() {
             let buffer = Box::new(Nothing);
             let outcome = Err(failure.clone());
@@ -346,7 +330,7 @@ impl Worker {
         self.fail_open(failure);
     }
 
-    fn fail_open(&mut self, failure: Failure) {
+    pub(crate) fn fail_open(&mut self, failure: Failure) {
         while !self.rounds.is_empty() {
             self.finish(Err(failure.clone()));
         }

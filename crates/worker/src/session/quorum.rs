@@ -10,13 +10,15 @@ use std::time::Duration;
 use wiresum_wire::control::{status, word};
 use wiresum_wire::{FragmentId, Packet, Round};
 
-use super::join::Stage;
 use super::layout::Layout;
 use super::round::OpenRound;
-use super::{Failure, Transmit, Worker};
-use crate::plan::{Role, Rounds};
-use crate::rates::PULSE;
-use crate::{Buffer, Plan, Time};
+use super::{Failure, Worker};
+use crate::Buffer;
+use crate::stream::asked::join::Stage;
+use wiresum_protocol::compose::Transmit;
+use wiresum_protocol::plan::{Role, Rounds};
+use wiresum_protocol::recovery::PULSE;
+use wiresum_protocol::{Plan, Time};
 
 /// Between two looks at the node: 550 bytes each on the wire, 2.2 Mbit/s, and what a round may take longer.
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
@@ -34,7 +36,7 @@ pub struct Participation {
 
 /// Results of a round that nobody here has submitted yet, and of what shape they are.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(crate) struct Kept {
     /// Elements and signature, once the preamble has said them.
     pub shape: Option<(usize, i32)>,
     /// Fragment, exponent, lanes.
@@ -57,7 +59,7 @@ struct Missed {
 }
 
 /// What a worker knows of the rounds that go on without it.
-pub(super) struct Quorum {
+pub(crate) struct Quorum {
     most_missed: u16,
     /// Children that a round takes at least at this worker's node in the exponents' tree.
     awaited: u32,
@@ -78,7 +80,7 @@ impl Quorum {
     pub fn new(plan: &Plan, rank: u32) -> Option<Self> {
         let rounds: &Rounds = plan.job.rounds.as_ref()?;
         let tree = plan.sub_models.iter().find(|s| s.role == Role::Exponents)?;
-        let (node, _) = tree.parent_of(crate::plan::Child::Worker(rank))?;
+        let (node, _) = tree.parent_of(wiresum_protocol::plan::Child::Worker(rank))?;
         let fan_in = tree.place(node)?.children.len() as u32;
         let count = rounds.counts.iter().find(|count| count.node == node.0);
         Some(Self {
@@ -114,12 +116,12 @@ impl Worker {
     }
 
     /// Whether the next round is under way, or over, without its owner.
-    pub(super) fn is_behind(&self) -> bool {
+    pub(crate) fn is_behind(&self) -> bool {
         self.quorum.as_ref().is_some_and(|quorum| quorum.unclaimed > 0)
     }
 
     /// Hands the oldest unclaimed round to its owner.
-    pub(super) fn claim(&mut self, buffer: Box<dyn Buffer>, deadline: Time) -> Round {
+    pub(crate) fn claim(&mut self, buffer: Box<dyn Buffer>, deadline: Time) -> Round {
         let quorum = self.quorum.as_mut().expect("only such jobs have unclaimed rounds");
         let round = Round(self.next_round.0.wrapping_sub(quorum.unclaimed));
         quorum.unclaimed -= 1;
@@ -155,14 +157,14 @@ impl Worker {
     }
 
     /// Gives positions to the rest of a preamble whose length was not known.
-    pub(super) fn extend_preamble(&mut self, round: Round) {
+    pub(crate) fn extend_preamble(&mut self, round: Round) {
         let Some(open) = self.rounds.back_mut().filter(|open| open.round == round) else { return };
         let rest = open.rest_of_preamble();
         self.streams[0].allocate(round, rest);
     }
 
     /// The first round whose preamble has not all its positions.
-    pub(super) fn first_unallotted(&self) -> Round {
+    pub(crate) fn first_unallotted(&self) -> Round {
         let last = self.rounds.back().filter(|open| !open.has_shape());
         last.map_or(self.next_round, |open| open.round)
     }
@@ -180,12 +182,12 @@ impl Worker {
     }
 
     /// When the next look is due.
-    pub(super) fn look_timeout(&self) -> Option<Time> {
+    pub(crate) fn look_timeout(&self) -> Option<Time> {
         if self.is_looking() { self.quorum.as_ref().map(|quorum| quorum.look_at) } else { None }
     }
 
     /// Asks the node who is in the next round, if that is due.
-    pub(super) fn transmit_look(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
+    pub(crate) fn transmit_look(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
         let is_due = self.look_timeout().is_some_and(|at| at <= now);
         let quorum = self.quorum.as_mut().filter(|_| is_due)?;
         quorum.look_at = now.plus(LOOK_INTERVAL);
@@ -196,7 +198,7 @@ impl Worker {
     }
 
     /// Takes the answer to a look. Whether it was one.
-    pub(super) fn handle_look(&mut self, index: usize, packet: &Packet, now: Time) -> bool {
+    pub(crate) fn handle_look(&mut self, index: usize, packet: &Packet, now: Time) -> bool {
         if index != 0 || word(packet.payload, status::ECHO_WORD) != LOOK {
             return false;
         }
@@ -227,7 +229,7 @@ impl Worker {
     }
 
     /// The owner is in time.
-    pub(super) fn note_presence(&mut self) {
+    pub(crate) fn note_presence(&mut self) {
         if let Some(quorum) = &mut self.quorum {
             quorum.missed_in_a_row = 0;
         }

@@ -8,13 +8,13 @@ use wiresum_wire::{Contributor, FragmentId, IpVersion, NodeId, Round, SubModelId
 
 use super::failover::Absence;
 use super::pacing::Pace;
-use crate::plan::{Child, SubModel};
-use crate::recovery::{Probe, Recovery, SILENCE};
-use crate::{Plan, Time};
+use wiresum_protocol::plan::{Child, SubModel};
+use wiresum_protocol::recovery::{Probe, Recovery, SILENCE};
+use wiresum_protocol::{Plan, Time};
 
 /// The fragments of one round in a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Segment {
+pub(crate) struct Segment {
     pub round: Round,
     /// Position of the first.
     pub start: FragmentId,
@@ -24,7 +24,7 @@ pub(super) struct Segment {
 
 /// A node as one of its children sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Parent {
+pub(crate) struct Parent {
     pub node: NodeId,
     pub address: SocketAddr,
     /// The child's index there, and the node's fan-in.
@@ -42,7 +42,7 @@ impl Parent {
 
 /// Where the worker goes when a node above it is gone.
 #[derive(Clone, Debug)]
-pub(super) struct Refuge {
+pub(crate) struct Refuge {
     /// The node that is gone.
     pub removed: NodeId,
     /// Its parent.
@@ -54,7 +54,7 @@ pub(super) struct Refuge {
 impl Refuge {
     fn all(plan: &Plan, sub_model: &SubModel, rank: u32) -> Vec<Self> {
         let refuges = sub_model.refuges(rank).into_iter();
-        let refuge = |r: crate::plan::Refuge| {
+        let refuge = |r: wiresum_protocol::plan::Refuge| {
             let parent = Parent::of(plan, sub_model, (r.node, r.contributor))?;
             Some(Self { removed: r.removed, parent, team: r.team })
         };
@@ -64,7 +64,7 @@ impl Refuge {
 
 /// What a stream sends next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Action {
+pub(crate) enum Action {
     /// The contribution to a position.
     Contribute { position: FragmentId, is_repetition: bool },
     /// A question.
@@ -72,7 +72,7 @@ pub(super) enum Action {
 }
 
 /// See the module. Recovery is in `recovery`.
-pub(super) struct Stream {
+pub(crate) struct Stream {
     pub sub_model: SubModelId,
     pub node: NodeId,
     pub address: SocketAddr,
@@ -258,7 +258,8 @@ mod tests {
     const NOW: Time = Time(1);
 
     fn stream() -> Stream {
-        let plan = Plan::from_json(include_str!("../../tests/plans/tree.json")).expect("valid");
+        let plan = Plan::from_json(include_str!("../../../../protocol/tests/plans/tree.json"))
+            .expect("valid");
         let mut pooled = plan.sub_models[1].clone();
         (pooled.slots, pooled.window) = (4, 3);
         Stream::new(&plan, &pooled, 0, FragmentId(u32::MAX)).expect("rank 0 is placed")

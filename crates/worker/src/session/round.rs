@@ -4,13 +4,12 @@ use std::ops::Range;
 
 use wiresum_wire::{Flags, LaneType, Round};
 
-use super::Nothing;
 use super::failure::Failure;
 use super::forecast::{self, Forecaster, Shape};
 use super::layout::Layout;
 use super::quorum::{Kept, Participation};
-use crate::buffer::{Buffer, NOT_FINITE};
-use crate::{Plan, Time};
+use crate::buffer::{Buffer, NOT_FINITE, Nothing};
+use wiresum_protocol::{Plan, Time};
 
 /// What a lane holds that no one has set: the least element of the maximum.
 const UNSET: i32 = i32::MIN;
@@ -19,7 +18,7 @@ const MAX_STASHED: usize = 1024;
 
 /// How far a round is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(crate) enum Phase {
     /// Shapes and exponents are being agreed.
     Preamble,
     /// They are agreed; values wait their turn or flow, though of a forecast round perhaps in vain.
@@ -30,7 +29,7 @@ pub(super) enum Phase {
 
 /// The parameters of preambles that a job fixes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Format {
+pub(crate) struct Format {
     pub workers: usize,
     pub rank: usize,
     /// Lanes of a preamble fragment.
@@ -71,7 +70,7 @@ impl Format {
 }
 
 /// See the module.
-pub(super) struct OpenRound {
+pub(crate) struct OpenRound {
     pub round: Round,
     pub buffer: Box<dyn Buffer>,
     pub submitted: Time,

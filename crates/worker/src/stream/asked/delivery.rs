@@ -8,12 +8,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::Time;
+use wiresum_protocol::Time;
+use wiresum_protocol::recovery::PULSE;
 
-/// Bit of a question's echo that tells pulses from what recovery asks.
-pub(crate) const PULSE: u32 = 1 << 31;
 /// Bytes between two pulses: often enough to see a queue before it overflows, and less than 1 % of what is sent.
-pub(super) const PULSE_BYTES: u64 = 64 << 10;
+pub(crate) const PULSE_BYTES: u64 = 64 << 10;
 /// Least time between two pulses: that of a burst, within which nothing new is to be seen.
 const PULSE_PAUSE: Duration = Duration::from_millis(1);
 /// Pulses that may still be answered: those of 4 MiB, more than a flow keeps in a queue.

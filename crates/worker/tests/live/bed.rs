@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use wiresum_protocol::rng::Rng;
 use wiresum_protocol::ways::Site;
-use wiresum_protocol::{Buffer, Event, Failure, Plan, Time};
-use wiresum_switch::live::{Session, Station};
+use wiresum_protocol::{Plan, Time};
+use wiresum_switch::live::Station;
 use wiresum_wire::{LaneType, MAX_PACKET, NOT_FINITE, NodeId};
+use wiresum_worker::stream::answered::Session;
+use wiresum_worker::{Buffer, Event, Failure};
 
 const DELAY_US: u64 = 50;
 

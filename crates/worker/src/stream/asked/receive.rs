@@ -5,10 +5,9 @@ use std::net::SocketAddr;
 use wiresum_wire::control::{hello, status, word};
 use wiresum_wire::{BLOCK_LEN, Flags, FragmentId, Kind, Packet, header_sum};
 
-use super::Worker;
-use super::failure::Failure;
 use super::join::Stage;
-use crate::Time;
+use crate::session::{Failure, Worker};
+use wiresum_protocol::Time;
 
 /// Results of one fragment whose check fails before its node is held to be broken: beyond what damage on the way can
 /// explain, as even a link that damages every tenth packet does this once in 10¹⁶ fragments.

@@ -5,13 +5,16 @@ use std::time::Duration;
 use wiresum_wire::control::{Demand, ready, status};
 use wiresum_wire::{HEADER_LEN, Kind, Round, cable_len};
 
-use super::{Transmit, Worker};
-use crate::Time;
-use crate::plan::SubModel;
-use crate::rates::{
-    Ceiling, Congestion, Delivery, Latencies, Notice, PULSE, Request, Sign, UNLIMITED_BPS,
-};
-use crate::recovery::Tally;
+use super::ceiling::Ceiling;
+use super::delivery::{Delivery, Sign};
+use super::stream::Stream;
+use crate::session::Worker;
+use crate::session::round::OpenRound;
+use wiresum_protocol::Time;
+use wiresum_protocol::compose::{Draft, Transmit};
+use wiresum_protocol::plan::SubModel;
+use wiresum_protocol::rates::{Congestion, Latencies, Notice, Request, UNLIMITED_BPS};
+use wiresum_protocol::recovery::{PULSE, Tally};
 
 /// A bucket's worth of time: the most that is sent at once, and what a late wake-up may cost without loss of rate. Sending resumes at
 /// half of it, so that a wake-up (60 µs on a busy host) is worth a millisecond of packets and the engine never spins.
@@ -128,7 +131,7 @@ impl Losses {
 
 /// The pace of one negotiated stream.
 #[derive(Clone, Debug)]
-pub(super) struct Pace {
+pub(crate) struct Pace {
     pub request: Request,
     bucket: Bucket,
     /// Most that the worker can send in this stream.
@@ -146,7 +149,7 @@ pub(super) struct Pace {
 
 impl Pace {
     /// Of a stream with this share of what the worker can send; `None` if no one negotiates there.
-    pub fn of(plan: &crate::Plan, sub_model: &SubModel, rank: u32) -> Option<Self> {
+    pub fn of(plan: &wiresum_protocol::Plan, sub_model: &SubModel, rank: u32) -> Option<Self> {
         let most = plan.workers[rank as usize].egress_bps.unwrap_or(UNLIMITED_BPS);
         let most_bps = (most as f64 * sub_model.share) as u64;
         sub_model.is_negotiated(plan).then(|| Self {
@@ -290,7 +293,7 @@ impl Pace {
 
 impl Worker {
     /// Whether a stream may send values now. Away from home no one negotiates.
-    pub(super) fn may_contribute(&mut self, index: usize, now: Time) -> bool {
+    pub(crate) fn may_contribute(&mut self, index: usize, now: Time) -> bool {
         if self.streams[index].pace.is_none() || !self.streams[index].is_home() {
             return true;
         }
@@ -303,7 +306,7 @@ impl Worker {
     /// Fragments of a stream that are still to be sent for the first time, at most, and the oldest round that has some; else the next.
     fn unsent(&self, index: usize) -> (u32, Round) {
         let stream = &self.streams[index];
-        let has_values = |round: &&super::OpenRound| round.layout.fragments() > 0;
+        let has_values = |round: &&OpenRound| round.layout.fragments() > 0;
         let mut unplaced =
             self.rounds.range(self.placed.min(self.rounds.len())..).filter(has_values);
         let first = unplaced.next();
@@ -312,7 +315,7 @@ impl Worker {
         (stream.unsent().saturating_add(count), round.unwrap_or(self.next_round))
     }
 
-    pub(super) fn note_pace(&mut self, index: usize, len: usize, now: Time) {
+    pub(crate) fn note_pace(&mut self, index: usize, len: usize, now: Time) {
         let stream = &mut self.streams[index];
         let (version, is_home) = (stream.ip_version(), stream.is_home());
         let tally = stream.recovery.tally();
@@ -323,7 +326,7 @@ impl Worker {
     }
 
     /// Writes the pulse of a stream if one is due.
-    pub(super) fn transmit_pulse(
+    pub(crate) fn transmit_pulse(
         &mut self,
         index: usize,
         now: Time,
@@ -340,7 +343,7 @@ impl Worker {
     }
 
     /// Takes the answer to a pulse. Whether it was one.
-    pub(super) fn handle_pulse_answer(&mut self, index: usize, echo: u32, now: Time) -> bool {
+    pub(crate) fn handle_pulse_answer(&mut self, index: usize, echo: u32, now: Time) -> bool {
         let is_pulse = echo & PULSE != 0;
         if let Some(pace) = self.streams[index].pace.as_mut().filter(|_| is_pulse) {
             pace.handle_answer(echo, now);
@@ -349,7 +352,7 @@ impl Worker {
     }
 
     /// The next ready that is due.
-    pub(super) fn transmit_ready(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
+    pub(crate) fn transmit_ready(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
         let payload = &mut buffer[HEADER_LEN..][..4 * ready::WORDS];
         let streams = self.streams.iter_mut().enumerate().filter(|(_, stream)| stream.is_home());
         let mut due = streams.filter_map(|(index, stream)| {
@@ -357,20 +360,20 @@ impl Worker {
         });
         let (index, round) = due.next()?;
         drop(due);
-        let draft = super::Draft { round: round.0, ..self.draft(index, Kind::Ready) };
+        let draft = Draft { round: round.0, ..self.draft(index, Kind::Ready) };
         let len = draft.emit_summed(buffer, 4 * ready::WORDS);
         Some(Transmit { destination: self.streams[index].address, len })
     }
 
-    pub(super) fn handle_rate_timeouts(&mut self, now: Time) {
+    pub(crate) fn handle_rate_timeouts(&mut self, now: Time) {
         for pace in self.streams.iter_mut().filter_map(|stream| stream.pace.as_mut()) {
             pace.request.handle_timeout(now);
         }
     }
 
     /// When a stream may send again, or has to ask.
-    pub(super) fn pace_timeout(&self) -> Option<Time> {
-        let of_stream = |stream: &super::Stream| {
+    pub(crate) fn pace_timeout(&self) -> Option<Time> {
+        let of_stream = |stream: &Stream| {
             let pace = stream.pace.as_ref().filter(|_| stream.is_home())?;
             let may_resume = pace.limit_bps().is_some() && !pace.request.is_waiting();
             let resumes_at = pace
@@ -383,7 +386,7 @@ impl Worker {
     }
 
     /// What was negotiated, for people and metrics; rates are the sum over the streams.
-    pub(super) fn rate_counters(&self) -> impl Iterator<Item = (&'static str, u64)> {
+    pub(crate) fn rate_counters(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let paces = || self.streams.iter().filter_map(|stream| stream.pace.as_ref());
         let latencies = paces().map(|pace| pace.request.latencies);
         let latencies = latencies.reduce(Latencies::plus).unwrap_or_default();

@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::Plan;
-use crate::plan::Exponents;
+use wiresum_protocol::Plan;
+use wiresum_protocol::plan::Exponents;
 
 /// Bits by which values may grow between two collectives of a shape. Each costs a bit of resolution.
 const GROWTH_BITS: i32 = 2;
@@ -23,11 +23,11 @@ const MAX_PAUSE: u32 = 64;
 const ZERO: i32 = i8::MIN as i32;
 
 /// What collectives are alike in: elements and signature.
-pub(super) type Shape = (usize, i32);
+pub(crate) type Shape = (usize, i32);
 
 /// What is known of a shape.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Past {
+pub(crate) struct Past {
     /// Those that the ranks agreed on last, by value fragment.
     exponents: Vec<i32>,
     /// Collectives until the next forecast.
@@ -38,7 +38,7 @@ pub(super) struct Past {
 
 /// See the module.
 #[derive(Debug)]
-pub(super) enum Forecaster {
+pub(crate) enum Forecaster {
     /// Every round waits for its agreement.
     Never,
     /// All exponents are 0.
@@ -107,7 +107,7 @@ impl Forecaster {
 }
 
 /// Whether values with the agreed exponents fit the forecast ones, and lose little by them.
-pub(super) fn is_right(forecast: &[i8], agreed: &[i32]) -> bool {
+pub(crate) fn is_right(forecast: &[i8], agreed: &[i32]) -> bool {
     forecast.iter().zip(agreed).all(|(forecast, agreed)| {
         let slack = i32::from(*forecast) - agreed;
         *agreed == ZERO || (0..=GROWTH_BITS + SHRINKAGE_BITS).contains(&slack)

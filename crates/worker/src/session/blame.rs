@@ -7,16 +7,16 @@ use wiresum_wire::control::EntryState;
 
 use super::Worker;
 use super::failure::Failure;
-use super::join::Stage;
 use super::round::{OpenRound, Phase};
-use super::stream::Stream;
-use crate::Time;
-use crate::plan::{Child, SubModel};
-use crate::recovery::LastStatus;
+use crate::stream::asked::join::Stage;
+use crate::stream::asked::stream::Stream;
+use wiresum_protocol::Time;
+use wiresum_protocol::plan::{Child, SubModel};
+use wiresum_protocol::recovery::LastStatus;
 
 impl Worker {
     /// The failure of the oldest round, which holds up all others.
-    pub(super) fn blame(&self, now: Time) -> Failure {
+    pub(crate) fn blame(&self, now: Time) -> Failure {
         let Some(round) = self.rounds.front() else { return Failure::Left };
         if self.stage != Stage::Joined {
             return self.not_welcomed(now);

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use bed::{Bed, Ended};
 use plans::{Shape, plan};
+use wiresum_protocol::Plan;
 use wiresum_protocol::plan::fabric::SwitchPolicy;
-use wiresum_protocol::{Failure, Plan};
+use wiresum_worker::Failure;
 
 const ALL: [SwitchPolicy; 7] = [
     SwitchPolicy::Pool,

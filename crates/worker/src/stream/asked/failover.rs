@@ -11,11 +11,12 @@ use wiresum_wire::{Flags, HEADER_LEN, Kind, NodeId, Packet, Round, header_sum};
 
 use super::join::{HELLO_INTERVAL, Stage};
 use super::pacing::Pace;
-use super::round::Phase;
 use super::stream::{Parent, Stream};
-use super::{Event, Transmit, Worker};
-use crate::Time;
-use crate::compose::{Draft, hello_payload};
+use crate::session::round::Phase;
+use crate::session::{Event, Worker};
+use wiresum_protocol::Time;
+use wiresum_protocol::compose::Transmit;
+use wiresum_protocol::compose::{Draft, hello_payload};
 
 /// Pause between hellos to the node that a worker has left: a fraction of the second or so that a daemon takes to start, and
 /// long beside a round trip.
@@ -54,7 +55,7 @@ pub struct SwitchOver {
 
 /// The time that a stream spends away from its node.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Absence {
+pub(crate) struct Absence {
     /// Which of the stream's refuges it is spent at.
     pub refuge: usize,
     /// When it began.
@@ -73,7 +74,7 @@ pub(super) struct Absence {
 
 /// What has begun and is to be reported when the first result comes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pending {
+pub(crate) struct Pending {
     switch: SwitchOver,
     last_heard: Time,
 }
@@ -98,7 +99,7 @@ impl Worker {
     }
 
     /// Leaves nodes that have been silent for too long.
-    pub(super) fn check_silence(&mut self, now: Time) {
+    pub(crate) fn check_silence(&mut self, now: Time) {
         let is_over = |stream: &&Stream| stream.silence_ends().is_some_and(|end| end <= now);
         let over: Vec<_> = self.streams.iter().filter(is_over).map(|stream| stream.node).collect();
         over.into_iter().for_each(|node| self.leave_node(node, Departure::Silent, now));
@@ -113,7 +114,7 @@ impl Worker {
     }
 
     /// A node above is out of the tree: it is silent, or workers below it have gone to its parent. Who is joining joins first.
-    pub(super) fn handle_dismissal(&mut self, index: usize, removed: NodeId, now: Time) {
+    pub(crate) fn handle_dismissal(&mut self, index: usize, removed: NodeId, now: Time) {
         let stream = &mut self.streams[index];
         if stream.refuges.iter().all(|refuge| refuge.removed != removed) {
             stream.silent_above.get_or_insert((removed, now));
@@ -154,7 +155,7 @@ impl Worker {
     }
 
     /// The first result from a new node ends the pause.
-    pub(super) fn note_result_of(&mut self, index: usize, now: Time) {
+    pub(crate) fn note_result_of(&mut self, index: usize, now: Time) {
         let node = self.streams[index].node;
         let of_node = |pending: &Pending| pending.switch.to == node;
         if let Some(at) = self.pending_switches.iter().position(of_node) {
@@ -174,7 +175,7 @@ impl Worker {
     }
 
     /// This worker's vote in a round: bit i says that it is away in stream i and could go home.
-    pub(super) fn vote(&self, round: Round, now: Time) -> i32 {
+    pub(crate) fn vote(&self, round: Round, now: Time) -> i32 {
         let is_back = |stream: &Stream| {
             stream.absence.is_some_and(|absence| {
                 let is_welcome = |at| now.since(at) <= WELCOME_LIFETIME;
@@ -188,7 +189,7 @@ impl Worker {
     }
 
     /// Counts the votes of every round whose preamble is complete, in order.
-    pub(super) fn count_votes(&mut self) {
+    pub(crate) fn count_votes(&mut self) {
         while let Some(open) = self.rounds.get(self.counted) {
             if open.phase == Phase::Preamble {
                 return;
@@ -206,7 +207,7 @@ impl Worker {
     }
 
     /// Keeps streams that are away within the rounds that they may begin, and sends home those whose time has come.
-    pub(super) fn govern_absences(&mut self, now: Time) {
+    pub(crate) fn govern_absences(&mut self, now: Time) {
         let uncounted = self.rounds.get(self.counted).map_or(self.next_round, |open| open.round);
         let ahead = Round(uncounted.0.wrapping_add(ROUNDS_AHEAD));
         let unplaced = self.rounds.get(self.placed).map_or(self.next_round, |open| open.round);
@@ -243,7 +244,7 @@ impl Worker {
     }
 
     /// A packet from the node that a stream is away from, or from the one that it has left for home. Returns whether it is one.
-    pub(super) fn hear_elsewhere(
+    pub(crate) fn hear_elsewhere(
         &mut self,
         packet: &Packet,
         source: SocketAddr,
@@ -282,7 +283,7 @@ impl Worker {
     }
 
     /// The next goodbye to a node where this worker had a seat, or hello to one where it will.
-    pub(super) fn transmit_elsewhere(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
+    pub(crate) fn transmit_elsewhere(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
         if let Some((index, parent, flags)) = self.farewells.pop_front() {
             let draft = Draft { flags, ..self.draft_to(index, parent, Kind::Goodbye) };
             return Some(Transmit { destination: parent.address, len: draft.emit(buffer, 0, 0) });
@@ -307,7 +308,7 @@ impl Worker {
     }
 
     /// Says goodbye at home too, where home is back.
-    pub(super) fn take_leave_at_home(&mut self) {
+    pub(crate) fn take_leave_at_home(&mut self) {
         for (index, stream) in self.streams.iter_mut().enumerate() {
             if stream.absence.take().is_some_and(|absence| absence.welcomed.is_some()) {
                 self.farewells.push_back((index, stream.home, Flags(0)));
@@ -317,7 +318,7 @@ impl Worker {
     }
 
     /// When something here is next due.
-    pub(super) fn failover_timeout(&self) -> Option<Time> {
+    pub(crate) fn failover_timeout(&self) -> Option<Time> {
         if self.stage != Stage::Joined {
             return None;
         }

@@ -2,8 +2,11 @@
 
 use std::ops::Range;
 
-use wiresum_protocol::worker::layout::Layout;
-use wiresum_protocol::{Buffer, Failure, Time};
+use crate::Buffer;
+use wiresum_protocol::Time;
+
+use super::failure::Failure;
+use super::layout::Layout;
 use wiresum_wire::{BLOCK_LEN, LaneType, NOT_FINITE, Round};
 
 /// Lanes of a check before those of ranks: how many ranks have values that cannot be summed.
@@ -23,7 +26,7 @@ enum Agreement {
 }
 
 /// See the module.
-pub(super) struct Collective {
+pub(crate) struct Collective {
     pub round: Round,
     pub buffer: Box<dyn Buffer>,
     pub deadline: Time,
@@ -153,6 +156,6 @@ impl Collective {
 }
 
 /// Bytes of a check.
-pub(super) fn check_len(ranks: usize) -> usize {
+pub(crate) fn check_len(ranks: usize) -> usize {
     ((COMMON_LANES + RANK_LANES * ranks) * LANE).next_multiple_of(BLOCK_LEN)
 }
