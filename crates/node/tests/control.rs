@@ -7,7 +7,7 @@ use std::time::Duration;
 mod cluster;
 
 use cluster::{PATIENCE, Shape, plan};
-use wiresum_node::aggregators::Server;
+use wiresum_node::node::Node;
 use wiresum_protocol::aggregator::Membership;
 use wiresum_protocol::plan::{Lanes, Policy};
 use wiresum_protocol::{ControlHalf, Time, Transmit};
@@ -53,7 +53,7 @@ fn a_node_acts_by_the_clock_without_being_asked() {
     let to = listener.local_addr().expect("bound");
     let plan = plan(Shape::Star, 1, Lanes::Int32Le, Policy::Pool);
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let mut server = Server::bind(any, &[plan], NodeId(0), None).expect("a port");
+    let mut server = Node::bind(any, &[plan], NodeId(0)).expect("a port");
     server.add_control(Box::new(Ticker { to, due: Time(0), ticks: 0, is_owed: false }));
     let (stop, stopped) = UnixStream::pair().expect("descriptors");
     let thread = std::thread::spawn(move || {

@@ -10,11 +10,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use wiresum_codec::{ElementType, Operation};
 use wiresum_node::engine::{CollectiveError, Engine, JoinError, Options};
-use wiresum_node::station::{FabricServer, KernelSwitch, LoadError};
+use wiresum_node::node::{JobReport, Node as Daemon};
+use wiresum_node::station::{KernelSwitch, LoadError};
 use wiresum_node::tensor::tensor;
 use wiresum_protocol::Plan;
-use wiresum_switch::live::Station;
-use wiresum_wire::{JobId, NodeId, SubModelId};
+use wiresum_wire::{NodeId, SubModelId};
 use wiresum_worker::{Failure, Participation};
 use wiresum_xdp::AttachMode;
 
@@ -121,23 +121,20 @@ struct Node {
     thread: JoinHandle<Counts>,
 }
 
-fn counts(station: &Station) -> Counts {
-    let values = station
-        .streams()
-        .into_iter()
-        .filter(|(job, stream, ..)| *job == JobId(1) && *stream != SubModelId(0));
-    values.fold((0, 0), |(came, left), (_, _, c, l)| (came + c, left + l))
+fn counts(jobs: &[JobReport]) -> Counts {
+    let values = jobs.iter().flat_map(|job| &job.streams).filter(|s| s.sub_model != SubModelId(0));
+    values.fold((0, 0), |(came, left), s| (came + s.arrived, left + s.departed))
 }
 
 impl Node {
     fn start(plan: &Plan, id: u16) -> Self {
         let address: SocketAddr = plan.node(NodeId(id)).expect("in the plan").address;
         let mut server =
-            FabricServer::bind(address, std::slice::from_ref(plan), NodeId(id)).expect("a port");
+            Daemon::bind(address, std::slice::from_ref(plan), NodeId(id)).expect("a port");
         let (stop, stopped) = UnixStream::pair().expect("descriptors");
         let thread = std::thread::spawn(move || {
             server.run(stopped, None, |_| {}).expect("a socket");
-            counts(server.station())
+            counts(&server.plane().jobs())
         });
         Self { stop, thread }
     }

@@ -215,7 +215,7 @@ fn garbage_harms_no_one() {
         stop.store(true, Ordering::Relaxed);
     });
     let counters = cluster.stop();
-    let malformed = counters[0].verdicts.iter().find(|(v, _)| v.name() == "malformed");
+    let malformed = counters[0].verdicts.iter().find(|(name, _)| *name == "malformed");
     assert!(malformed.is_some_and(|(_, count)| *count > 0), "seed {seed}: {counters:?}");
 }
 

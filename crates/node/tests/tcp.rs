@@ -11,9 +11,8 @@ use std::time::Duration;
 use cluster::relay::{Fate, relay};
 use cluster::{Cluster, PATIENCE, Random, Shape, over_tcp, plan, start_nodes};
 use wiresum_codec::Operation;
-use wiresum_node::aggregators::Counters;
 use wiresum_node::engine::{CollectiveError, Engine, JoinError, Options};
-use wiresum_node::node::Daemon;
+use wiresum_node::node::{Counters, Node};
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::{Lanes, Policy};
 use wiresum_wire::NodeId;
@@ -162,7 +161,7 @@ fn jobs_share_a_node() {
     let mut plans = [star(), star()];
     plans[1].job.id = 8;
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let mut daemon = Daemon::bind(any, &plans, NodeId(0)).expect("a port");
+    let mut daemon = Node::bind(any, &plans, NodeId(0)).expect("a port");
     let address = daemon.local_address().expect("bound");
     plans.iter_mut().for_each(|plan| plan.nodes[0].address = address);
     let (stop, stopped) = UnixStream::pair().expect("descriptors");
@@ -225,7 +224,7 @@ fn garbage_closes_its_connection_and_harms_no_one() {
     }
     let counters = cluster.stop();
     assert_eq!(total(&counters[0], "connections_garbage"), 40, "seed {seed:#x}");
-    let malformed = counters[0].verdicts.iter().find(|(v, _)| v.name() == "malformed");
+    let malformed = counters[0].verdicts.iter().find(|(name, _)| *name == "malformed");
     assert_eq!(malformed.map(|(_, count)| *count), Some(40), "seed {seed:#x}");
 }
 

@@ -1,23 +1,26 @@
 //! What sums in user space, or beside the kernel: from a packet to what is sent for it.
 
+use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use wiresum_protocol::aggregator::{Membership, Unfit};
+use wiresum_protocol::aggregator::Membership;
 use wiresum_protocol::quota::Budget;
 use wiresum_protocol::transmitter::DataPlane;
-use wiresum_protocol::{Outcome, Plan, Quota, Recipients, Transmit, Verdict};
+use wiresum_protocol::{Aggregator, Outcome, Plan, Quota, Recipients, Transmit, Verdict};
 use wiresum_wire::{Header, JobId, Kind, MAX_PACKET, NodeId, SubModelId};
 use wiresum_xdp::{AfXdp, Arrival};
 use zerocopy::FromBytes;
 
-use crate::aggregators::jobs::Jobs;
-use crate::aggregators::kernel::Kernel;
-use crate::aggregators::transmitters::Transmitters;
+use super::jobs::{Jobs, Served};
+use super::kernel::Kernel;
+use super::transmitters::Transmitters;
+use super::{JobState, State, by_name};
 use crate::carriers::frames::{FRAMES_PER_TURN, Outgoing, is_from_a_member};
 use crate::clock::{Clock, timespec};
-use crate::takeover::JobState;
+use crate::node::JobReport;
+use crate::takeover::Remains;
 use crate::udp::{SendQueue, Socket};
 
 /// How long the whole aggregator waits for a full link before it drops what it cannot send: longer than a full send
@@ -56,29 +59,60 @@ impl Adder {
         }
     }
 
-    /// Goes on with a job of another process; its transmitter starts anew, and looks where that one was.
-    pub fn inherit(&mut self, state: &JobState, node: NodeId) -> Result<(), Unfit> {
-        self.jobs.inherit(state, node)?;
-        let (index, job) = (self.jobs.count() - 1, state.plan.job_id());
-        self.transmitters.add(&state.plan, node);
-        let aggregator = self.jobs.aggregator(index);
-        self.transmitters.resume(index, aggregator.running_key());
-        if let Some(kernel) = &mut self.kernel {
-            kernel.remember(job, aggregator.membership());
+    /// Goes on with jobs of another process; their transmitters start anew, and look where those were.
+    pub fn inherit(&mut self, plans: &[Plan], remains: Remains, node: NodeId) -> io::Result<()> {
+        let mut states = State::read(remains)?;
+        for (plan, state) in plans.iter().zip(&states.jobs) {
+            self.jobs.inherit(plan, state, node).map_err(io::Error::other)?;
+            let index = self.jobs.count() - 1;
+            self.transmitters.add(plan, node);
+            let aggregator = self.jobs.aggregator(index);
+            self.transmitters.resume(index, aggregator.running_key());
+            if let Some(kernel) = &mut self.kernel {
+                kernel.remember(plan.job_id(), aggregator.membership());
+            }
         }
+        self.jobs.set_retired(&std::mem::take(&mut states.retired));
         Ok(())
     }
 
+    /// What another process needs to go on with the jobs. Slots in the kernel go with its maps.
+    pub fn remains(&self) -> Remains {
+        let slots = self.kernel.is_none();
+        let job =
+            |job: &Served| JobState { bytes: job.bytes, snapshot: job.aggregator.snapshot(slots) };
+        let jobs = self.jobs.iter().map(job).collect();
+        State { jobs, retired: self.jobs.retired().to_vec() }.write()
+    }
+
+    /// Bytes of slot memory of an aggregator, wherever it sums.
+    pub fn memory_of(&self, aggregator: &Aggregator, node: NodeId) -> u64 {
+        let of_kernel = self.kernel.as_ref().map(|k| k.memory_for(aggregator.plan(), node));
+        of_kernel.unwrap_or_else(|| aggregator.memory_bytes()) as u64
+    }
+
+    /// What there is to say of each job.
+    pub fn reports(&self, node: NodeId) -> Vec<JobReport> {
+        let report = |job: &Served| {
+            let memory_bytes = self.memory_of(&job.aggregator, node);
+            let mut report = job.report(memory_bytes);
+            if let Some(Ok((counted, bytes))) =
+                self.kernel.as_ref().map(|kernel| kernel.job_counters(job.job))
+            {
+                add_to(&mut report.verdicts, counted);
+                report.bytes = bytes;
+            }
+            report
+        };
+        self.jobs.iter().map(report).collect()
+    }
+
     /// Packets by verdict, wherever they were dealt with.
-    pub fn verdicts(&self) -> Vec<(Verdict, u64)> {
-        let mut verdicts = self.jobs.verdicts();
+    pub fn verdicts(&self) -> Vec<(&'static str, u64)> {
+        let mut verdicts = by_name(self.jobs.verdicts());
         let kernel = self.kernel.as_ref().and_then(|kernel| kernel.counters().ok());
-        // Control packets are counted where they are decided on, not again where they pass.
-        let kernel = kernel.into_iter().flatten().filter(|(v, _)| *v != Verdict::Control);
-        for (verdict, count) in kernel {
-            verdicts[verdict as usize].1 += count;
-        }
-        verdicts.to_vec()
+        add_to(&mut verdicts, kernel.unwrap_or_default());
+        verdicts
     }
 
     /// Deals with one datagram.
@@ -254,6 +288,13 @@ pub(crate) fn datagrams_under_way(plans: &[Plan], node: NodeId) -> usize {
 fn is_refusal(outcome: Outcome, packet: &[u8]) -> bool {
     matches!(outcome.recipients, Recipients::One(_))
         && Header::ref_from_prefix(packet).is_ok_and(|(h, _)| h.kind == Kind::Refusal as u8)
+}
+
+/// Adds what the kernel has counted. Control packets are counted where they are decided on, not again where they pass.
+fn add_to(verdicts: &mut [(&'static str, u64)], of_kernel: Vec<(Verdict, u64)>) {
+    for (verdict, count) in of_kernel.into_iter().filter(|(v, _)| *v != Verdict::Control) {
+        verdicts[verdict as usize].1 += count;
+    }
 }
 
 /// Whether a datagram is of a kind that the XDP program deals with.

@@ -4,13 +4,13 @@
 use std::net::SocketAddr;
 
 use wiresum_protocol::aggregator::{Membership, Unfit};
-use wiresum_protocol::{Aggregator, Outcome, Plan, Recipients, Time, Verdict};
+use wiresum_protocol::{Aggregator, Outcome, Plan, Quota, Recipients, Time, Verdict};
 use wiresum_wire::{Header, JobId, NodeId, SubModelId};
 use zerocopy::FromBytes;
 
-use crate::aggregators::control::Control;
-use crate::service::{JobQuota, Load};
-use crate::takeover::JobState;
+use super::control::Control;
+use super::{JobState, by_name};
+use crate::node::JobReport;
 use crate::udp::Known;
 
 /// A job, its aggregator, and what it may use.
@@ -19,12 +19,28 @@ pub struct Served {
     pub job: JobId,
     /// Its state machine.
     pub aggregator: Aggregator,
-    /// Its bounds.
-    pub quota: JobQuota,
-    /// Bytes of slot memory that it has, wherever it is summed.
-    pub memory_bytes: u64,
+    /// Whether what its children send is bounded, so that it has to know the time.
+    is_bounded: bool,
     /// Bytes of the packets that named it.
     pub bytes: u64,
+}
+
+impl Served {
+    /// What there is to say of it; `memory_bytes` are what its slots take.
+    #[must_use]
+    pub fn report(&self, memory_bytes: u64) -> JobReport {
+        let membership = self.aggregator.membership();
+        JobReport {
+            job: self.job,
+            is_running: membership.key.is_some(),
+            members: membership.children.len(),
+            expected_members: self.aggregator.expected_members(),
+            memory_bytes,
+            bytes: self.bytes,
+            verdicts: by_name(self.aggregator.counters()),
+            streams: Vec::new(),
+        }
+    }
 }
 
 /// One aggregator for each job, and what acts by the clock beside them.
@@ -50,34 +66,25 @@ impl Jobs {
             control: Control::default(),
         };
         for plan in plans {
-            let aggregator = Aggregator::new(plan, node);
-            let memory_bytes = aggregator.memory_bytes() as u64;
-            jobs.add(plan.job_id(), aggregator, JobQuota::default(), memory_bytes);
+            jobs.add(plan.job_id(), Aggregator::new(plan, node));
         }
         jobs
     }
 
     /// Serves one more job.
-    pub fn add(
-        &mut self,
-        job: JobId,
-        mut aggregator: Aggregator,
-        quota: JobQuota,
-        memory_bytes: u64,
-    ) {
-        aggregator.set_quota(quota.rate());
-        self.served.push(Served { job, aggregator, quota, memory_bytes, bytes: 0 });
+    pub fn add(&mut self, job: JobId, aggregator: Aggregator) {
+        self.served.push(Served { job, aggregator, is_bounded: false, bytes: 0 });
     }
 
     /// Goes on with a job of another process.
     ///
     /// # Errors
     /// [`Unfit`].
-    pub fn inherit(&mut self, state: &JobState, node: NodeId) -> Result<(), Unfit> {
-        let mut aggregator = Aggregator::new(&state.plan, node);
+    pub fn inherit(&mut self, plan: &Plan, state: &JobState, node: NodeId) -> Result<(), Unfit> {
+        let mut aggregator = Aggregator::new(plan, node);
         aggregator.restore(&state.snapshot)?;
-        self.add(state.plan.job_id(), aggregator, state.quota, state.memory_bytes);
-        self.served.last_mut().expect("just added").bytes = state.bytes;
+        let (job, bytes) = (plan.job_id(), state.bytes);
+        self.served.push(Served { job, aggregator, is_bounded: false, bytes });
         Ok(())
     }
 
@@ -104,49 +111,25 @@ impl Jobs {
         self.served.iter()
     }
 
-    /// Serves a job no more, and says which it was; those behind it move up. `None` if it was not served.
-    pub fn remove(&mut self, job: JobId) -> Option<usize> {
-        let index = self.index_of_job(job)?;
+    /// Serves a job no more; those behind it move up.
+    pub fn remove(&mut self, index: usize) {
         let served = self.served.remove(index);
         for (verdict, count) in served.aggregator.counters() {
             self.retired[verdict as usize] += count;
         }
-        self.control.handle_membership(job, &Membership::default());
-        Some(index)
+        self.control.handle_membership(served.job, &Membership::default());
     }
 
     /// Bounds a job anew.
-    pub fn set_quota(&mut self, index: usize, quota: JobQuota) {
-        self.served[index].quota = quota;
-        self.served[index].aggregator.set_quota(quota.rate());
+    pub fn set_quota(&mut self, index: usize, quota: Option<Quota>) {
+        self.served[index].is_bounded = quota.is_some();
+        self.served[index].aggregator.set_quota(quota);
     }
 
     /// Tells the jobs that have quotas the time.
     pub fn set_time(&mut self, now: Time) {
-        let limited = self.served.iter_mut().filter(|job| job.quota.bytes_per_second.is_some());
+        let limited = self.served.iter_mut().filter(|job| job.is_bounded);
         limited.for_each(|job| job.aggregator.set_time(now));
-    }
-
-    /// A job and what is known of it.
-    #[must_use]
-    pub fn served(&self, index: usize) -> &Served {
-        &self.served[index]
-    }
-
-    /// What all jobs take.
-    #[must_use]
-    pub fn load(&self) -> Load {
-        Load {
-            jobs: self.served.len(),
-            memory_bytes: self.served.iter().map(|job| job.memory_bytes).sum(),
-            bytes_per_second: (0..self.served.len()).map(|index| self.rate_of(index)).sum(),
-        }
-    }
-
-    /// Bytes per second of a job's quota; 0 without one.
-    #[must_use]
-    pub fn rate_of(&self, index: usize) -> u64 {
-        self.served[index].quota.bytes_per_second.unwrap_or(0)
     }
 
     /// The index of a job.

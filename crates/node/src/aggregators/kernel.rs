@@ -9,6 +9,8 @@ use wiresum_protocol::{Plan, Quota, Verdict};
 use wiresum_wire::{Contributor, JobId, NodeId, SubModelId};
 use wiresum_xdp::{Estate, Options, Slots, XdpAggregator, XdpError};
 
+use crate::takeover::KernelLegacy;
+
 /// A loaded and attached XDP program, and what it has been told.
 pub struct Kernel {
     xdp: XdpAggregator,
@@ -81,16 +83,11 @@ impl Kernel {
         self.xdp.reattach().map_err(failed("the XDP program cannot be put back"))
     }
 
-    /// Names and descriptors of maps, and links, for a successor.
+    /// Maps, links and counters for a successor.
     #[must_use]
-    pub fn descriptors(&self) -> (Vec<(String, BorrowedFd<'_>)>, Vec<BorrowedFd<'_>>) {
-        self.xdp.descriptors()
-    }
-
-    /// Packets by verdict of jobs that are gone.
-    #[must_use]
-    pub fn retired(&self) -> Vec<u64> {
-        self.xdp.retired()
+    pub fn descriptors(&self) -> KernelLegacy<'_> {
+        let (maps, links) = self.xdp.descriptors();
+        KernelLegacy { maps, links, retired: self.xdp.retired() }
     }
 
     /// Tells the program what has changed in a job. What it has been told already is not repeated.
@@ -132,19 +129,13 @@ impl Kernel {
         Ok(())
     }
 
-    /// Serves one more job, within its quota.
+    /// Serves one more job.
     ///
     /// # Errors
     /// What the plan or the slot memory lacks; then nothing has changed.
-    pub fn add_job(
-        &mut self,
-        plan: &Plan,
-        node: NodeId,
-        quota: Option<Quota>,
-    ) -> Result<(), KernelError> {
+    pub fn add_job(&mut self, plan: &Plan, node: NodeId) -> Result<(), KernelError> {
         let job = plan.job_id();
-        self.xdp.add_job(plan, node).map_err(failed(format!("job {job} cannot be added")))?;
-        self.set_quota(job, quota)
+        self.xdp.add_job(plan, node).map_err(failed(format!("job {job} cannot be added")))
     }
 
     /// Serves a job no more.

@@ -3,25 +3,25 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll::EventFlags;
+use rustix::event::{PollFd, PollFlags};
 use socket2::{Domain, Protocol, Socket, Type};
 use wiresum_protocol::plan::SubModel;
-use wiresum_protocol::{ControlHalf, Plan, Transmit};
-use wiresum_wire::{HEADER_LEN, Header, Kind, MAX_PACKET, NodeId};
-use wiresum_xdp::FrameCounters;
+use wiresum_protocol::{Aggregator, ControlHalf, Plan, Quota, Transmit};
+use wiresum_wire::{HEADER_LEN, Header, JobId, Kind, MAX_PACKET, NodeId};
 use zerocopy::FromBytes;
 
-use crate::aggregators::Counters;
-use crate::aggregators::jobs::Jobs;
-use crate::aggregators::transmitters::Transmitters;
-use crate::tcp::peers::Peers;
+use super::by_name;
+use super::jobs::{Jobs, Served};
+use super::transmitters::Transmitters;
+use crate::node::{ConnectionCounters, Counters, JobReport, Plane};
+use crate::takeover::Legacy;
+use crate::tcp::peers::{Peer, Peers};
 
 const LISTENER: usize = 0;
-const STOP: usize = 1;
-const FIRST_PEER: usize = 2;
+const FIRST_PEER: usize = 1;
 
 /// Connections beyond two for each child (its own, and a broken one that has not been noticed yet): children of other jobs and
 /// of wrong plans, who learn from a refusal that they are wrong.
@@ -33,21 +33,8 @@ const TICK: Duration = Duration::from_millis(500);
 /// Callers who wait to be accepted.
 const BACKLOG: i32 = 128;
 
-/// What has become of connections.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ConnectionCounters {
-    /// Accepted from children, and from strangers.
-    pub accepted: u64,
-    /// Closed at once, as there were too many.
-    pub refused: u64,
-    /// Closed because something came that was no packet, or one of another job than the first.
-    pub garbage: u64,
-    /// Closed because no child of the plan said hello on it.
-    pub unwelcome: u64,
-}
-
-/// An aggregator of one node for one or more jobs.
-pub struct TcpServer {
+/// The aggregators of one node.
+pub struct TcpAggregators {
     listener: TcpListener,
     local: SocketAddr,
     peers: Peers,
@@ -61,9 +48,11 @@ pub struct TcpServer {
     most_children: usize,
     /// The listener is not watched, as the process has no descriptor left.
     is_deaf: bool,
+    next_tick: Instant,
+    node: NodeId,
 }
 
-impl TcpServer {
+impl TcpAggregators {
     /// Listens at `address` and allocates the memory of all jobs.
     ///
     /// # Errors
@@ -89,83 +78,9 @@ impl TcpServer {
             connections: ConnectionCounters::default(),
             most_children: 2 * most_children(plans) + STRANGERS,
             is_deaf: false,
+            next_tick: Instant::now() + TICK,
+            node,
         })
-    }
-
-    /// Where children connect to.
-    #[must_use]
-    pub fn local_address(&self) -> SocketAddr {
-        self.local
-    }
-
-    /// Lets a part that has timers take part in the node's work.
-    pub fn add_control(&mut self, half: Box<dyn ControlHalf>) {
-        self.jobs.control.add(half);
-    }
-
-    /// The jobs served.
-    #[must_use]
-    pub fn jobs(&self) -> &Jobs {
-        &self.jobs
-    }
-
-    /// What has become of every packet and connection so far.
-    #[must_use]
-    pub fn counters(&self) -> Counters {
-        Counters {
-            verdicts: self.jobs.verdicts().to_vec(),
-            datagrams_received: self.packets,
-            strays: 0,
-            sent: self.peers.counters.clone(),
-            control: self.jobs.control.counters(),
-            transmitters: self.transmitters.counters(),
-            frames: FrameCounters::default(),
-            connections: self.connections,
-        }
-    }
-
-    /// Serves until `stop` becomes readable, and calls `report` at every `interval`.
-    ///
-    /// # Errors
-    /// What the kernel says to `epoll_wait`.
-    pub fn run(
-        &mut self,
-        stop: impl AsFd,
-        interval: Option<Duration>,
-        mut report: impl FnMut(&Self),
-    ) -> io::Result<()> {
-        self.peers.poller.add(&stop, STOP, EventFlags::IN)?;
-        let mut next_report = interval.map(|interval| Instant::now() + interval);
-        let mut next_tick = Instant::now() + TICK;
-        loop {
-            let due = next_report.into_iter().chain(self.needs_ticks().then_some(next_tick)).min();
-            let left = due.map(|due| due.saturating_duration_since(Instant::now()));
-            let timeout = left.into_iter().chain(self.jobs.control.idle_time());
-            let timeout = timeout.chain(self.transmitters.idle_time()).min();
-            for (token, happened) in self.peers.poller.wait(timeout)? {
-                match token {
-                    STOP => {
-                        self.peers.poller.remove(&stop);
-                        return Ok(());
-                    }
-                    LISTENER => self.accept(),
-                    token => self.serve(token - FIRST_PEER, happened),
-                }
-            }
-            self.follow_clock();
-            self.settle();
-            let now = Instant::now();
-            if next_tick <= now {
-                self.tick(now);
-                next_tick = now + TICK;
-            }
-            if let (Some(due), Some(interval)) = (next_report, interval)
-                && due <= now
-            {
-                report(self);
-                next_report = Some(now + interval);
-            }
-        }
     }
 
     fn needs_ticks(&self) -> bool {
@@ -307,7 +222,7 @@ impl TcpServer {
         let members: BTreeSet<_> = (0..self.jobs.count())
             .flat_map(|job| self.jobs.membership(job).1.children.into_values())
             .collect();
-        let is_unwelcome = |peer: &crate::tcp::peers::Peer| {
+        let is_unwelcome = |peer: &Peer| {
             let is_known = peer.is_parent() || members.contains(&peer.address);
             !is_known && now >= peer.since + HELLO_PATIENCE
         };
@@ -319,6 +234,93 @@ impl TcpServer {
         }
     }
 }
+
+impl Plane for TcpAggregators {
+    fn engine(&self) -> &'static str {
+        "tcp"
+    }
+
+    fn local_address(&self) -> io::Result<SocketAddr> {
+        Ok(self.local)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.jobs.memory_bytes()
+    }
+
+    fn counters(&self) -> Counters {
+        Counters {
+            verdicts: by_name(self.jobs.verdicts()),
+            datagrams_received: self.packets,
+            sent: self.peers.counters.clone(),
+            control: self.jobs.control.counters(),
+            transmitters: self.transmitters.counters(),
+            connections: self.connections,
+            ..Counters::default()
+        }
+    }
+
+    fn watched(&self) -> Vec<PollFd<'_>> {
+        vec![PollFd::new(&self.peers.poller, PollFlags::IN)]
+    }
+
+    fn idle_time(&self) -> Option<Duration> {
+        let tick = self.next_tick.saturating_duration_since(Instant::now());
+        let tick = self.needs_ticks().then_some(tick);
+        let others = [self.jobs.control.idle_time(), self.transmitters.idle_time()];
+        others.into_iter().chain([tick]).flatten().min()
+    }
+
+    fn turn(&mut self) -> io::Result<bool> {
+        for (token, happened) in self.peers.poller.wait(Some(Duration::ZERO))? {
+            match token {
+                LISTENER => self.accept(),
+                token => self.serve(token - FIRST_PEER, happened),
+            }
+        }
+        self.follow_clock();
+        self.settle();
+        let now = Instant::now();
+        if self.next_tick <= now {
+            self.tick(now);
+            self.next_tick = now + TICK;
+        }
+        // What did not fit into this batch of events keeps the poller readable.
+        Ok(false)
+    }
+
+    fn add_control(&mut self, half: Box<dyn ControlHalf>) {
+        self.jobs.control.add(half);
+    }
+
+    fn jobs(&self) -> Vec<JobReport> {
+        let report = |job: &Served| job.report(job.aggregator.memory_bytes() as u64);
+        self.jobs.iter().map(report).collect()
+    }
+
+    fn memory_for(&self, plan: &Plan) -> Result<u64, String> {
+        super::require_tree(plan)?;
+        Ok(Aggregator::new(plan, self.node).memory_bytes() as u64)
+    }
+
+    fn add(&mut self, _plan: &Plan) -> Result<(), String> {
+        Err(FIXED.to_owned())
+    }
+
+    fn remove(&mut self, _job: JobId) -> Result<(), String> {
+        Err(FIXED.to_owned())
+    }
+
+    fn set_quota(&mut self, _job: JobId, quota: Option<Quota>) -> Result<(), String> {
+        quota.map_or(Ok(()), |_| Err("TCP's own flow control replaces quotas".to_owned()))
+    }
+
+    fn legacy(&self) -> Result<Legacy<'_>, String> {
+        Err("the engine `tcp` cannot be handed over, as half-read packets are not: restart the daemon, between two jobs".to_owned())
+    }
+}
+
+const FIXED: &str = "the engine `tcp` serves the jobs that it was started with: restart it";
 
 fn carries_values(packet: &[u8]) -> bool {
     let kind = Header::ref_from_prefix(packet).ok().and_then(|(h, _)| Kind::from_wire(h.kind));

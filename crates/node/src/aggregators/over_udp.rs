@@ -1,4 +1,4 @@
-//! The daemon's half of an aggregator: one thread, one socket, every job that this node serves.
+//! Aggregators over datagrams and frames: one socket, every job that this node serves.
 //!
 //! What happens to a packet is decided by [`wiresum_protocol::Aggregator`]; here datagrams are moved in batches, and what
 //! acts by the clock ([`ControlHalf`]) gets its turn after each. In user space, without privileges, that is all there is. With a
@@ -8,43 +8,34 @@
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, BorrowedFd};
-use std::time::{Duration, Instant};
+use std::os::fd::AsFd;
+use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, poll};
-use wiresum_protocol::{ControlHalf, Plan, Verdict, transmitter};
-use wiresum_wire::NodeId;
-use wiresum_xdp::{AfXdp, FrameCounters};
+use rustix::event::{PollFd, PollFlags};
+use wiresum_protocol::{Aggregator, ControlHalf, Plan, Quota};
+use wiresum_wire::{JobId, NodeId};
+use wiresum_xdp::AfXdp;
 
-use super::ConnectionCounters;
 use super::adder::{Adder, datagrams_under_way};
-use crate::aggregators::jobs::Jobs;
-use crate::aggregators::kernel::Kernel;
-use crate::clock::{Clock, timespec};
-use crate::service::{Limits, Orders};
-use crate::takeover::{JobState, Upgrade};
+use super::kernel::Kernel;
+use crate::clock::Clock;
+use crate::node::{Counters, JobReport, Plane};
+use crate::takeover::{Legacy, Remains};
 use crate::udp::guard::Guard;
-use crate::udp::{ReceiveBatch, SendCounters, Socket};
+use crate::udp::{ReceiveBatch, Socket};
 
-/// An aggregator of one node for one or more jobs.
-pub struct Server {
-    pub(crate) socket: Socket,
-    pub(crate) received: ReceiveBatch,
-    pub(crate) datagrams: u64,
-    pub(crate) adder: Adder,
-    pub(crate) guard: Guard,
-    pub(crate) node: NodeId,
-    pub(crate) clock: Clock,
-    pub(crate) limits: Limits,
-    /// Where plans have to put this node; absent: anywhere.
-    pub(crate) address: Option<SocketAddr>,
-    pub(crate) orders: Option<Orders>,
-    pub(crate) upgrade: Option<Upgrade>,
-    /// Another process serves the node: this one is not to touch anything any more.
-    pub(crate) is_handed_over: bool,
+/// The aggregators of one node.
+pub struct UdpAggregators {
+    socket: Socket,
+    received: ReceiveBatch,
+    datagrams: u64,
+    adder: Adder,
+    guard: Guard,
+    node: NodeId,
+    clock: Clock,
 }
 
-impl Server {
+impl UdpAggregators {
     /// Binds `address` and allocates the memory of all jobs.
     ///
     /// # Errors
@@ -70,14 +61,13 @@ impl Server {
     /// What the kernel says to the socket, or that the jobs' states do not fit their plans.
     pub fn inherit(
         socket: UdpSocket,
-        jobs: &[JobState],
-        retired: &[u64],
+        plans: &[Plan],
+        remains: Remains,
         node: NodeId,
         kernel: Option<Kernel>,
     ) -> io::Result<Self> {
         let mut adder = Adder::new(&[], node, kernel);
-        jobs.iter().try_for_each(|job| adder.inherit(job, node)).map_err(io::Error::other)?;
-        adder.jobs.set_retired(retired);
+        adder.inherit(plans, remains, node)?;
         Ok(Self::new(Socket::inherit(socket)?, adder, node))
     }
 
@@ -90,18 +80,7 @@ impl Server {
             guard: Guard::default(),
             node,
             clock: Clock::default(),
-            limits: Limits::default(),
-            address: None,
-            orders: None,
-            upgrade: None,
-            is_handed_over: false,
         }
-    }
-
-    /// Lets jobs come and go: takes orders, admits what the limits allow, and only plans that put this node at `address`, if
-    /// one is given.
-    pub fn take_orders(&mut self, orders: Orders, limits: Limits, address: Option<SocketAddr>) {
-        (self.orders, self.limits, self.address) = (Some(orders), limits, address);
     }
 
     /// Takes what is to be summed from AF_XDP sockets, too.
@@ -111,55 +90,13 @@ impl Server {
         self
     }
 
-    /// Lets a part that has timers take part in the node's work. It learns who takes part already.
-    pub fn add_control(&mut self, half: Box<dyn ControlHalf>) {
-        self.adder.jobs.control.add(half);
-        self.adder.jobs.announce();
+    fn index_of(&self, job: JobId) -> Result<usize, String> {
+        self.adder.jobs.index_of_job(job).ok_or_else(|| format!("job {job} is not served here"))
     }
+}
 
-    /// The socket, for its address and remarks.
-    #[must_use]
-    pub fn socket(&self) -> &Socket {
-        &self.socket
-    }
-
-    /// Lets clients of the control socket start a successor.
-    pub fn allow_upgrades(&mut self, upgrade: Upgrade) {
-        self.upgrade = Some(upgrade);
-    }
-
-    /// Whether another process serves this node now.
-    #[must_use]
-    pub fn is_handed_over(&self) -> bool {
-        self.is_handed_over
-    }
-
-    pub(crate) fn orders(&self) -> Option<&Orders> {
-        self.orders.as_ref()
-    }
-
-    pub(crate) fn kernel(&self) -> Option<&Kernel> {
-        self.adder.kernel.as_ref()
-    }
-
-    pub(crate) fn jobs(&self) -> &Jobs {
-        &self.adder.jobs
-    }
-
-    pub(crate) fn node(&self) -> NodeId {
-        self.node
-    }
-
-    /// Takes back what a successor that has failed may have changed.
-    pub(crate) fn reclaim(&self) {
-        if let Some(Err(error)) = self.kernel().map(Kernel::reattach) {
-            eprintln!("wiresum-node: {error}");
-        }
-    }
-
-    /// What sums here: `xdp`, `af_xdp` or `udp`.
-    #[must_use]
-    pub fn engine(&self) -> &'static str {
+impl Plane for UdpAggregators {
+    fn engine(&self) -> &'static str {
         match (&self.adder.kernel, &self.adder.outgoing.frames) {
             (Some(_), _) => "xdp",
             (None, Some(_)) => "af_xdp",
@@ -167,23 +104,22 @@ impl Server {
         }
     }
 
-    /// Jobs served.
-    #[must_use]
-    pub fn job_count(&self) -> usize {
-        self.adder.jobs.count()
+    fn local_address(&self) -> io::Result<SocketAddr> {
+        self.socket.local_address()
     }
 
-    /// Bytes of slot memory of all jobs, and of frames; fixed.
-    #[must_use]
-    pub fn memory_bytes(&self) -> usize {
+    fn remark(&self) -> Option<String> {
+        self.socket.receive_buffer_remark()
+    }
+
+    /// Those of slots, and of frames.
+    fn memory_bytes(&self) -> usize {
         let Adder { jobs, kernel, .. } = &self.adder;
         let slots = kernel.as_ref().map_or_else(|| jobs.memory_bytes(), Kernel::memory_bytes);
         slots + self.adder.outgoing.frames.as_ref().map_or(0, AfXdp::memory_bytes)
     }
 
-    /// What has become of every datagram so far.
-    #[must_use]
-    pub fn counters(&self) -> Counters {
+    fn counters(&self) -> Counters {
         Counters {
             verdicts: self.adder.verdicts(),
             datagrams_received: self.datagrams,
@@ -192,68 +128,24 @@ impl Server {
             control: self.adder.jobs.control.counters(),
             transmitters: self.adder.transmitters.counters(),
             frames: self.adder.outgoing.frames.as_ref().map(AfXdp::counters).unwrap_or_default(),
-            connections: ConnectionCounters::default(),
+            ..Counters::default()
         }
     }
 
-    /// Serves until `stop` becomes readable, and calls `report` at every `interval`.
-    ///
-    /// # Errors
-    /// What the kernel says to `poll` and `recvmmsg`.
-    pub fn run(
-        &mut self,
-        stop: impl AsFd,
-        interval: Option<Duration>,
-        mut report: impl FnMut(&Self),
-    ) -> io::Result<()> {
-        let mut next_report = interval.map(|interval| Instant::now() + interval);
-        let mut more = false;
-        while self.sleep(stop.as_fd(), self.patience(more, next_report))? {
-            more = self.turn()?;
-            if self.is_handed_over {
-                return Ok(());
-            }
-            if let (Some(due), Some(interval)) = (next_report, interval)
-                && due <= Instant::now()
-            {
-                report(self);
-                next_report = Some(Instant::now() + interval);
-            }
-        }
-        Ok(())
-    }
-
-    /// How long to wait for a datagram: until the next thing that the clock calls for.
-    fn patience(&self, more: bool, next_report: Option<Instant>) -> Option<Duration> {
-        let at_once = more.then_some(Duration::ZERO);
-        let guard = self.guard.idle_time(self.clock.now());
-        let due = [at_once, until(next_report), self.adder.idle_time(), guard];
-        due.into_iter().flatten().min()
-    }
-
-    /// Waits for a datagram, at most `timeout`; `false` if it is time to stop.
-    fn sleep(&self, stop: BorrowedFd<'_>, timeout: Option<Duration>) -> io::Result<bool> {
-        let mut fds = vec![
-            PollFd::new(&self.socket, PollFlags::IN),
-            PollFd::from_borrowed_fd(stop, PollFlags::IN),
-        ];
-        fds.extend(self.orders.iter().map(|orders| PollFd::new(orders, PollFlags::IN)));
+    fn watched(&self) -> Vec<PollFd<'_>> {
         let frames = self.adder.outgoing.frames.iter().flat_map(AfXdp::descriptors);
-        fds.extend(frames.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-        let checks = self.adder.kernel.as_ref().map(Kernel::check_descriptor);
-        fds.extend(checks.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-        match poll(&mut fds, timeout.map(timespec).as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(fds[1].revents().is_empty()),
-            Err(error) => Err(error.into()),
-        }
+        let checks = self.adder.kernel.iter().map(Kernel::check_descriptor);
+        let all = std::iter::once(self.socket.as_fd()).chain(frames).chain(checks);
+        all.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect()
     }
 
-    /// Deals with one batch of datagrams and one of frames from each queue, and with what has become due; `true` if there may be more.
+    fn idle_time(&self) -> Option<Duration> {
+        let guard = self.guard.idle_time(self.clock.now());
+        [self.adder.idle_time(), guard].into_iter().flatten().min()
+    }
+
+    /// One batch of datagrams, and one of frames from each queue.
     fn turn(&mut self) -> io::Result<bool> {
-        self.answer_orders();
-        if self.is_handed_over {
-            return Ok(false);
-        }
         self.adder.jobs.set_time(self.clock.now());
         let more_frames = self.adder.handle_frames(&self.socket);
         let more = self.socket.receive(&mut self.received)? || more_frames;
@@ -262,57 +154,78 @@ impl Server {
             self.adder.handle(&self.socket, source, datagram);
         }
         self.adder.follow_clock(&self.socket);
-        self.guard.follow(self.clock.now(), self.adder.refused, &self.adder.jobs, &self.socket);
+        let (refused, jobs) = (self.adder.refused, &self.adder.jobs);
+        self.guard.follow(self.clock.now(), refused, || jobs.known(), &self.socket);
         self.adder.flush(&self.socket);
         Ok(more)
     }
-}
 
-/// What an aggregator has done since it was made.
-#[derive(Clone, Debug)]
-pub struct Counters {
-    /// Packets by verdict, of all jobs, wherever they were dealt with.
-    pub verdicts: Vec<(Verdict, u64)>,
-    /// Datagrams that the socket has received.
-    pub datagrams_received: u64,
-    /// Those among them that the XDP program should have dealt with: it is not on the interface that they came through.
-    pub strays: u64,
-    /// What the socket has sent.
-    pub sent: SendCounters,
-    /// What the control halves count, by name.
-    pub control: Vec<(&'static str, u64)>,
-    /// What the transmitters have done.
-    pub transmitters: transmitter::Counters,
-    /// What the AF_XDP sockets have done.
-    pub frames: FrameCounters,
-    /// What has become of connections, where there are any.
-    pub connections: ConnectionCounters,
-}
-
-impl Counters {
-    /// The socket's totals by name.
-    pub fn totals(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let Self { sent, frames, connections, .. } = self;
-        [
-            ("datagrams_received", self.datagrams_received),
-            ("strays", self.strays),
-            ("datagrams_sent", sent.datagrams),
-            ("bytes_sent", sent.bytes),
-            ("send_calls", sent.batches),
-            ("datagrams_refused", sent.refused),
-            ("frames_received", frames.received),
-            ("frames_sent", frames.sent),
-            ("frames_refused", frames.refused),
-            ("frames_dropped", frames.dropped),
-            ("connections_accepted", connections.accepted),
-            ("connections_refused", connections.refused),
-            ("connections_garbage", connections.garbage),
-            ("connections_unwelcome", connections.unwelcome),
-        ]
-        .into_iter()
+    fn add_control(&mut self, half: Box<dyn ControlHalf>) {
+        self.adder.jobs.control.add(half);
+        self.adder.jobs.announce();
     }
-}
 
-fn until(moment: Option<Instant>) -> Option<Duration> {
-    moment.map(|moment| moment.saturating_duration_since(Instant::now()))
+    fn jobs(&self) -> Vec<JobReport> {
+        self.adder.reports(self.node)
+    }
+
+    /// In the kernel slots are the pool's, so what is needed there is more than the plan says.
+    fn memory_for(&self, plan: &Plan) -> Result<u64, String> {
+        super::require_tree(plan)?;
+        if self.adder.outgoing.frames.is_some() {
+            return Err("the engine `af_xdp` has frames for the jobs that it was started with: restart it with one more --plan".to_owned());
+        }
+        Ok(self.adder.memory_of(&Aggregator::new(plan, self.node), self.node))
+    }
+
+    fn add(&mut self, plan: &Plan) -> Result<(), String> {
+        let Adder { jobs, transmitters, kernel, .. } = &mut self.adder;
+        if let Some(kernel) = kernel {
+            kernel.add_job(plan, self.node).map_err(|error| error.to_string())?;
+        }
+        jobs.add(plan.job_id(), Aggregator::new(plan, self.node));
+        jobs.control.handle_job(plan);
+        transmitters.add(plan, self.node);
+        Ok(())
+    }
+
+    fn remove(&mut self, job: JobId) -> Result<(), String> {
+        let index = self.index_of(job)?;
+        let Adder { jobs, transmitters, kernel, .. } = &mut self.adder;
+        jobs.remove(index);
+        transmitters.remove(index);
+        let removed = kernel.as_mut().map_or(Ok(()), |kernel| kernel.remove_job(job));
+        removed.map_err(|error| error.to_string())
+    }
+
+    fn set_quota(&mut self, job: JobId, quota: Option<Quota>) -> Result<(), String> {
+        let index = self.index_of(job)?;
+        let of_kernel = self.adder.kernel.as_mut().map_or(Ok(()), |k| k.set_quota(job, quota));
+        of_kernel.map_err(|error| error.to_string())?;
+        self.adder.jobs.set_quota(index, quota);
+        Ok(())
+    }
+
+    fn floods(&self) -> u64 {
+        self.guard.floods
+    }
+
+    fn legacy(&self) -> Result<Legacy<'_>, String> {
+        if self.adder.outgoing.frames.is_some() {
+            return Err("the engine `af_xdp` cannot be handed over, as frames are this process's memory: restart the daemon, between two jobs".to_owned());
+        }
+        let kernel = self.adder.kernel.as_ref();
+        Ok(Legacy {
+            plans: self.adder.jobs.iter().map(|job| job.aggregator.plan().clone()).collect(),
+            socket: self.socket.as_fd(),
+            kernel: kernel.map(Kernel::descriptors),
+            remains: self.adder.remains(),
+        })
+    }
+
+    fn reclaim(&self) {
+        if let Some(Err(error)) = self.adder.kernel.as_ref().map(Kernel::reattach) {
+            eprintln!("wiresum-node: {error}");
+        }
+    }
 }

@@ -12,14 +12,14 @@ use thiserror::Error;
 use wiresum_codec::{ElementType, Operation};
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::{
-    Child, Engine as NodeEngine, Exponents, FORMAT, Job, Lanes, Node, Policy, Role, SubModel,
-    TreeNode, Worker,
+    Child, Engine as NodeEngine, Exponents, FORMAT, Job, Lanes, Node as PlanNode, Policy, Role,
+    SubModel, TreeNode, Worker,
 };
 use wiresum_wire::NodeId;
 
-use crate::aggregators::Server;
 use crate::clock::thread_cpu_time;
 use crate::engine::{CollectiveError, Engine, JoinError, Options};
+use crate::node::Node;
 use crate::tensor::tensor;
 pub use load::{Load, Served, generate};
 
@@ -57,8 +57,8 @@ pub fn udp_aggregator(values: u16, children: u32) -> Result<f64, BenchError> {
     let mut plan = star(values, children);
     plan.validate().expect("sizes that a plan can have");
     let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let mut server = Server::bind(loopback, std::slice::from_ref(&plan), NodeId(0), None)?;
-    plan.nodes[0].address = server.socket().local_address()?;
+    let mut server = Node::bind(loopback, std::slice::from_ref(&plan), NodeId(0))?;
+    plan.nodes[0].address = server.local_address()?;
     let (stop, stopped) = UnixStream::pair()?;
     std::thread::scope(|scope| {
         let node = scope.spawn(move || {
@@ -123,7 +123,7 @@ fn star(values_per_packet: u16, workers: u32) -> Plan {
             exponents: Exponents::Agreed,
             rounds: None,
         },
-        nodes: vec![Node {
+        nodes: vec![PlanNode {
             id: 0,
             name: "node".to_owned(),
             address,

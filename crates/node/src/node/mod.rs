@@ -1,128 +1,151 @@
-//! The aggregators of one node, whatever carries their packets.
+//! A node: the jobs that it serves, whatever sums them and whatever carries their packets.
+//!
+//! Everything about a daemon that does not depend on these is here, once: the loop, reports, the control socket's orders, limits and
+//! quotas, and the end, by a signal or a successor.
 
 mod orders;
+mod plane;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
-use std::time::Duration;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, poll};
 use wiresum_protocol::{ControlHalf, Plan};
-use wiresum_wire::NodeId;
+use wiresum_wire::{JobId, NodeId};
 
-use crate::aggregators::{Counters, Server, TcpServer};
-use crate::station::FabricServer;
+use crate::aggregators::{TcpAggregators, UdpAggregators};
+use crate::clock::timespec;
+use crate::service::{JobQuota, Limits, Orders};
+use crate::station::UdpStation;
+use crate::takeover::Upgrade;
 
-/// A node that serves one or more jobs.
-pub enum Daemon {
-    /// Over UDP: in the kernel, past it, or in user space.
-    Datagrams(Box<Server>),
-    /// Over TCP, in user space.
-    Connections(Box<TcpServer>),
-    /// A switch or server of a fabric.
-    Fabric(Box<FabricServer>),
+pub use plane::{ConnectionCounters, Counters, JobReport, Plane, StreamReport};
+
+/// See the module.
+pub struct Node {
+    id: NodeId,
+    plane: Box<dyn Plane>,
+    limits: Limits,
+    /// Of the jobs that have one.
+    quotas: BTreeMap<JobId, JobQuota>,
+    /// Where plans have to put this node; absent: anywhere.
+    address: Option<SocketAddr>,
+    orders: Option<Orders>,
+    upgrade: Option<Upgrade>,
+    /// Another process serves the node: this one is not to touch anything any more.
+    is_handed_over: bool,
+    begun: Instant,
 }
 
-impl Daemon {
+impl Node {
+    /// A node with its jobs, which are those of the plane.
+    #[must_use]
+    pub fn new(id: NodeId, plane: impl Plane + 'static) -> Self {
+        Self {
+            id,
+            plane: Box::new(plane),
+            limits: Limits::default(),
+            quotas: BTreeMap::new(),
+            address: None,
+            orders: None,
+            upgrade: None,
+            is_handed_over: false,
+            begun: Instant::now(),
+        }
+    }
+
     /// A node in user space: takes `address` and allocates the memory of all jobs. The first plan says what carries packets.
     ///
     /// # Errors
-    /// What the kernel says to the address.
+    /// What the kernel says to the address, or why the plans' streams do not fit.
     ///
     /// # Panics
-    /// If `plans` is empty, or `node` is not in one of them.
-    pub fn bind(address: SocketAddr, plans: &[Plan], node: NodeId) -> io::Result<Self> {
-        if plans[0].fabric.is_some() {
-            FabricServer::bind(address, plans, node).map(Self::from)
+    /// If `plans` is empty, or `id` is not in one of them.
+    pub fn bind(address: SocketAddr, plans: &[Plan], id: NodeId) -> io::Result<Self> {
+        Ok(if plans[0].fabric.is_some() {
+            let station = UdpStation::bind(address, plans, id).map_err(io::Error::other)?;
+            Self::new(id, station)
         } else if plans[0].is_over_tcp() {
-            TcpServer::bind(address, plans, node).map(Self::from)
+            Self::new(id, TcpAggregators::bind(address, plans, id)?)
         } else {
-            Server::bind(address, plans, node, None).map(Self::from)
-        }
+            Self::new(id, UdpAggregators::bind(address, plans, id, None)?)
+        })
+    }
+
+    /// Goes on with the quotas of another process, within limits of one's own.
+    ///
+    /// # Errors
+    /// Why a job cannot be bounded here.
+    pub fn inherit(
+        &mut self,
+        quotas: BTreeMap<JobId, JobQuota>,
+        limits: Limits,
+    ) -> Result<(), String> {
+        self.limits = limits;
+        quotas.into_iter().try_for_each(|(job, quota)| self.bound(job, quota))
     }
 
     /// Lets a part that has timers take part in the node's work.
     pub fn add_control(&mut self, half: Box<dyn ControlHalf>) {
-        match self {
-            Self::Datagrams(server) => server.add_control(half),
-            Self::Connections(server) => server.add_control(half),
-            // Nothing is negotiated at switches.
-            Self::Fabric(_) => {}
-        }
+        self.plane.add_control(half);
+    }
+
+    /// Lets jobs come and go: takes orders, and only plans that put this node at `address`, if one is given.
+    pub fn take_orders(&mut self, orders: Orders, address: Option<SocketAddr>) {
+        (self.orders, self.address) = (Some(orders), address);
+    }
+
+    /// Lets clients of the control socket start a successor.
+    pub fn allow_upgrades(&mut self, upgrade: Upgrade) {
+        self.upgrade = Some(upgrade);
     }
 
     /// Whether another process serves this node now.
     #[must_use]
     pub fn is_handed_over(&self) -> bool {
-        match self {
-            Self::Datagrams(server) => server.is_handed_over(),
-            Self::Connections(_) | Self::Fabric(_) => false,
-        }
+        self.is_handed_over
     }
 
-    /// What sums here, as in a plan.
+    /// Its number in plans.
     #[must_use]
-    pub fn engine(&self) -> &'static str {
-        match self {
-            Self::Datagrams(server) => server.engine(),
-            Self::Connections(_) => "tcp",
-            Self::Fabric(server) => server.engine(),
-        }
+    pub fn id(&self) -> NodeId {
+        self.id
     }
 
-    /// Where children send to.
-    ///
-    /// # Errors
-    /// What the kernel says to `getsockname`.
-    pub fn local_address(&self) -> io::Result<SocketAddr> {
-        match self {
-            Self::Datagrams(server) => server.socket().local_address(),
-            Self::Connections(server) => Ok(server.local_address()),
-            Self::Fabric(server) => server.socket().local_address(),
-        }
-    }
-
-    /// A remark for the log on what the kernel does not grant.
+    /// What serves its jobs.
     #[must_use]
-    pub fn remark(&self) -> Option<String> {
-        match self {
-            Self::Datagrams(server) => server.socket().receive_buffer_remark(),
-            Self::Connections(_) => None,
-            Self::Fabric(server) => server.socket().receive_buffer_remark(),
-        }
+    pub fn plane(&self) -> &dyn Plane {
+        &*self.plane
+    }
+
+    pub(crate) fn orders(&self) -> Option<&Orders> {
+        self.orders.as_ref()
     }
 
     /// Jobs served.
     #[must_use]
     pub fn job_count(&self) -> usize {
-        match self {
-            Self::Datagrams(server) => server.job_count(),
-            Self::Connections(server) => server.jobs().count(),
-            Self::Fabric(server) => server.station().job_count(),
-        }
-    }
-
-    /// Bytes of slot memory of all jobs; fixed.
-    #[must_use]
-    pub fn memory_bytes(&self) -> usize {
-        match self {
-            Self::Datagrams(server) => server.memory_bytes(),
-            Self::Connections(server) => server.jobs().memory_bytes(),
-            Self::Fabric(server) => server.station().memory_bytes(),
-        }
+        self.plane.jobs().len()
     }
 
     /// What has become of every packet so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        match self {
-            Self::Datagrams(server) => server.counters(),
-            Self::Connections(server) => server.counters(),
-            Self::Fabric(server) => server.counters(),
-        }
+        self.plane.counters()
     }
 
-    /// Serves until `stop` becomes readable, and calls `report` at every `interval`.
+    /// Where packets are sent to.
+    ///
+    /// # Errors
+    /// What the kernel says to `getsockname`.
+    pub fn local_address(&self) -> io::Result<SocketAddr> {
+        self.plane.local_address()
+    }
+
+    /// Serves until `stop` becomes readable or another process has taken over, and calls `report` at every `interval`.
     ///
     /// # Errors
     /// What the kernel says when it is asked for packets.
@@ -132,28 +155,39 @@ impl Daemon {
         interval: Option<Duration>,
         mut report: impl FnMut(&Counters),
     ) -> io::Result<()> {
-        match self {
-            Self::Datagrams(server) => server.run(stop, interval, |s| report(&s.counters())),
-            Self::Connections(server) => server.run(stop, interval, |s| report(&s.counters())),
-            Self::Fabric(server) => server.run(stop, interval, |s| report(&s.counters())),
+        let mut next_report = interval.map(|interval| Instant::now() + interval);
+        let mut more = false;
+        while self.sleep(stop.as_fd(), self.patience(more, next_report))? {
+            self.answer_orders();
+            if self.is_handed_over {
+                return Ok(());
+            }
+            more = self.plane.turn()?;
+            if next_report.is_some_and(|due| due <= Instant::now()) {
+                report(&self.counters());
+                next_report = interval.map(|interval| Instant::now() + interval);
+            }
         }
+        Ok(())
     }
-}
 
-impl From<Server> for Daemon {
-    fn from(server: Server) -> Self {
-        Self::Datagrams(Box::new(server))
+    /// How long to wait for something to happen: until the next thing that the clock calls for.
+    fn patience(&self, more: bool, next_report: Option<Instant>) -> Option<Duration> {
+        let at_once = more.then_some(Duration::ZERO);
+        let report = next_report.map(|due| due.saturating_duration_since(Instant::now()));
+        [at_once, report, self.plane.idle_time()].into_iter().flatten().min()
     }
-}
 
-impl From<TcpServer> for Daemon {
-    fn from(server: TcpServer) -> Self {
-        Self::Connections(Box::new(server))
-    }
-}
-
-impl From<FabricServer> for Daemon {
-    fn from(server: FabricServer) -> Self {
-        Self::Fabric(Box::new(server))
+    /// Waits for packets and orders, at most `timeout`; `false` if it is time to stop.
+    fn sleep(&self, stop: BorrowedFd<'_>, timeout: Option<Duration>) -> io::Result<bool> {
+        let mut fds = self.plane.watched();
+        fds.extend(self.orders.iter().map(|orders| PollFd::new(orders, PollFlags::IN)));
+        fds.push(PollFd::from_borrowed_fd(stop, PollFlags::IN));
+        match poll(&mut fds, timeout.map(timespec).as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {
+                Ok(fds.last().is_some_and(|stop| stop.revents().is_empty()))
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 }

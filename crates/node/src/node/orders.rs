@@ -1,19 +1,18 @@
-//! What clients of the control socket ask for, done between two batches of datagrams.
+//! What clients of the control socket ask for, done between two batches of packets: admission, and reports.
 
 use std::time::Instant;
 
 use serde_json::{Map, Value, json};
-use wiresum_protocol::aggregator::Membership;
-use wiresum_protocol::{Aggregator, Plan, Verdict};
+use wiresum_protocol::Plan;
 use wiresum_wire::JobId;
 
-use crate::aggregators::Server;
+use super::{JobReport, Node, StreamReport};
 use crate::engine::format_of;
-use crate::service::{JobQuota, Orders, Request, VERSION, exposition};
+use crate::service::{JobQuota, Limits, Load, Orders, Request, VERSION, exposition};
 use crate::takeover::{Failed, Successor, Upgrade};
 
-impl Server {
-    pub(crate) fn answer_orders(&mut self) {
+impl Node {
+    pub(super) fn answer_orders(&mut self) {
         while let Some(mut order) = self.orders.as_mut().and_then(|orders| orders.take()) {
             let answer = match order.successor.take() {
                 Some(successor) => self.hand_over(successor),
@@ -52,6 +51,8 @@ impl Server {
     }
 
     fn upgrade(&self) -> Result<Value, String> {
+        // What cannot be handed over is said now, not by a successor in the log.
+        self.plane.legacy()?;
         let upgrade = self.upgrade.as_ref().ok_or("this daemon cannot start a successor")?;
         upgrade.start().map(|process| json!({ "process": process }))
     }
@@ -87,8 +88,8 @@ impl Server {
     /// Why not, with numbers and what to do.
     pub fn add_job(&mut self, plan: &Plan, quota: JobQuota) -> Result<Value, String> {
         format_of(plan).map_err(|error| error.to_string())?;
-        let (job, node) = (plan.job_id(), self.node);
-        if self.adder.jobs.index_of_job(job).is_some() {
+        let (job, node, load) = (plan.job_id(), self.id, self.load());
+        if self.is_served(job) {
             return Err(format!(
                 "job {job} is served already: number the jobs, or remove it first"
             ));
@@ -104,33 +105,20 @@ impl Server {
                 placed.address
             ));
         }
-        if self.adder.outgoing.frames.is_some() {
-            return Err("the engine `af_xdp` serves the jobs that it was started with: restart it with one more --plan".to_owned());
+        let needed = self.plane.memory_for(plan)?;
+        self.limits.admit(load, needed, quota).map_err(|refusal| refusal.to_string())?;
+        self.plane.add(plan)?;
+        if let Err(error) = self.bound(job, quota) {
+            self.plane.remove(job)?;
+            return Err(error);
         }
-        // The slots of a job in the kernel are the pool's, so what is needed there is more than the plan says.
-        let aggregator = Aggregator::new(plan, node);
-        let needed = match &self.adder.kernel {
-            Some(kernel) => kernel.memory_for(plan, node),
-            None => aggregator.memory_bytes(),
-        } as u64;
-        self.limits
-            .admit(self.adder.jobs.load(), needed, quota)
-            .map_err(|refusal| refusal.to_string())?;
-        if let Some(kernel) = &mut self.adder.kernel {
-            kernel.add_job(plan, node, quota.rate()).map_err(|error| error.to_string())?;
-        }
-        self.adder.jobs.add(job, aggregator, quota, needed);
-        self.adder.jobs.control.handle_job(plan);
-        self.adder.transmitters.add(plan, node);
         Ok(json!({ "job": job.0, "memory_bytes": needed }))
     }
 
     fn remove_job(&mut self, job: JobId) -> Result<Value, String> {
-        let index = self.adder.jobs.remove(job).ok_or_else(|| unknown(job))?;
-        self.adder.transmitters.remove(index);
-        if let Some(kernel) = &mut self.adder.kernel {
-            kernel.remove_job(job).map_err(|error| error.to_string())?;
-        }
+        self.require(job)?;
+        self.plane.remove(job)?;
+        self.quotas.remove(&job);
         Ok(json!({ "job": job.0 }))
     }
 
@@ -139,31 +127,82 @@ impl Server {
     /// # Errors
     /// Why not, with numbers and what to do.
     pub fn change_quota(&mut self, job: JobId, quota: JobQuota) -> Result<Value, String> {
-        let index = self.adder.jobs.index_of_job(job).ok_or_else(|| unknown(job))?;
-        let others = self.adder.jobs.load().bytes_per_second - self.adder.jobs.rate_of(index);
+        self.require(job)?;
+        let others = self.load().bytes_per_second - rate(self.quota(job));
         self.limits.admit_rate(others, quota).map_err(|refusal| refusal.to_string())?;
-        if let Some(kernel) = &mut self.adder.kernel {
-            kernel.set_quota(job, quota.rate()).map_err(|error| error.to_string())?;
-        }
-        self.adder.jobs.set_quota(index, quota);
+        self.bound(job, quota)?;
         Ok(json!({ "job": job.0 }))
+    }
+
+    /// Bounds the node, and jobs that it serves already.
+    ///
+    /// # Errors
+    /// What does not fit, with numbers and what to do.
+    pub fn limit(
+        &mut self,
+        limits: Limits,
+        quotas: impl IntoIterator<Item = (JobId, JobQuota)>,
+    ) -> Result<(), String> {
+        for (job, quota) in quotas {
+            self.require(job).and_then(|()| self.bound(job, quota))?;
+        }
+        let mut load = Load::default();
+        for report in self.plane.jobs() {
+            let quota = self.quota(report.job);
+            let admitted = limits.admit(load, report.memory_bytes, quota);
+            admitted.map_err(|refusal| format!("job {}: {refusal}", report.job))?;
+            load.add(report.memory_bytes, rate(quota));
+        }
+        self.limits = limits;
+        Ok(())
+    }
+
+    pub(super) fn bound(&mut self, job: JobId, quota: JobQuota) -> Result<(), String> {
+        if quota.rate() != self.quota(job).rate() {
+            self.plane.set_quota(job, quota.rate())?;
+        }
+        self.quotas.insert(job, quota);
+        Ok(())
+    }
+
+    /// The bounds of a job.
+    pub(crate) fn quota(&self, job: JobId) -> JobQuota {
+        self.quotas.get(&job).copied().unwrap_or_default()
+    }
+
+    fn is_served(&self, job: JobId) -> bool {
+        self.plane.jobs().iter().any(|report| report.job == job)
+    }
+
+    fn require(&self, job: JobId) -> Result<(), String> {
+        let unknown =
+            || format!("job {job} is not served here; `wiresum node status` lists those that are");
+        self.is_served(job).then_some(()).ok_or_else(unknown)
+    }
+
+    /// What all jobs take.
+    fn load(&self) -> Load {
+        let mut load = Load::default();
+        for report in self.plane.jobs() {
+            load.add(report.memory_bytes, rate(self.quota(report.job)));
+        }
+        load
     }
 
     /// Jobs, members, memory and counters, for machines.
     #[must_use]
     pub fn status(&self) -> Value {
         let counters = self.counters();
-        let jobs: Vec<Value> = (0..self.job_count()).map(|index| self.job_status(index)).collect();
-        let totals: Map<_, _> =
-            counters.totals().map(|(name, n)| (name.to_owned(), n.into())).collect();
+        let jobs: Vec<Value> = self.plane.jobs().iter().map(|job| self.job_status(job)).collect();
+        let totals: Vec<_> = counters.totals().collect();
         json!({
-            "node": self.node.0,
-            "engine": self.engine(),
-            "listen": self.socket.local_address().ok(),
-            "uptime_s": self.clock.now().0 as f64 / 1e6,
+            "node": self.id.0,
+            "engine": self.plane.engine(),
+            "listen": self.local_address().ok(),
+            "uptime_s": self.begun.elapsed().as_secs_f64(),
             "process": std::process::id(),
             "upgrade": self.upgrade.as_ref().map(Upgrade::status),
-            "memory_bytes": self.memory_bytes(),
+            "memory_bytes": self.plane.memory_bytes(),
             "limits": {
                 "jobs": self.limits.jobs,
                 "memory_bytes": self.limits.memory_bytes,
@@ -171,42 +210,32 @@ impl Server {
             },
             "jobs": jobs,
             "verdicts": by_name(&counters.verdicts),
-            "floods": self.guard.floods,
-            "socket": totals,
+            "floods": self.plane.floods(),
+            "socket": by_name(&totals),
         })
     }
 
-    fn job_status(&self, index: usize) -> Value {
-        let served = self.adder.jobs.served(index);
-        let (mut verdicts, mut bytes) = (served.aggregator.counters(), served.bytes);
-        if let Some(Ok((counted, of_kernel))) =
-            self.adder.kernel.as_ref().map(|kernel| kernel.job_counters(served.job))
-        {
-            let summed = counted.into_iter().filter(|(verdict, _)| *verdict != Verdict::Control);
-            summed.for_each(|(verdict, count)| verdicts[verdict as usize].1 += count);
-            bytes = of_kernel;
-        }
-        let membership: Membership = served.aggregator.membership();
+    fn job_status(&self, report: &JobReport) -> Value {
+        let quota = self.quota(report.job);
+        let stream = |s: &StreamReport| json!({ "sub_model": s.sub_model.0, "arrived": s.arrived, "departed": s.departed });
         json!({
-            "job": served.job.0,
-            "running": membership.key.is_some(),
-            "members": membership.children.len(),
-            "expected_members": served.aggregator.expected_members(),
-            "memory_bytes": served.memory_bytes,
-            "quota": {
-                "memory_bytes": served.quota.memory_bytes,
-                "bytes_per_second": served.quota.bytes_per_second,
-            },
-            "bytes": bytes,
-            "verdicts": by_name(&verdicts),
+            "job": report.job.0,
+            "running": report.is_running,
+            "members": report.members,
+            "expected_members": report.expected_members,
+            "memory_bytes": report.memory_bytes,
+            "quota": { "memory_bytes": quota.memory_bytes, "bytes_per_second": quota.bytes_per_second },
+            "bytes": report.bytes,
+            "verdicts": by_name(&report.verdicts),
+            "streams": report.streams.iter().map(stream).collect::<Vec<_>>(),
         })
     }
 }
 
-fn by_name(verdicts: &[(Verdict, u64)]) -> Map<String, Value> {
-    verdicts.iter().map(|(verdict, count)| (verdict.name().to_owned(), (*count).into())).collect()
+fn rate(quota: JobQuota) -> u64 {
+    quota.bytes_per_second.unwrap_or(0)
 }
 
-fn unknown(job: JobId) -> String {
-    format!("job {job} is not served here; `wiresum node status` lists those that are")
+fn by_name(counts: &[(&'static str, u64)]) -> Map<String, Value> {
+    counts.iter().map(|(name, count)| ((*name).to_owned(), (*count).into())).collect()
 }

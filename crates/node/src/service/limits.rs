@@ -35,6 +35,15 @@ pub struct Load {
     pub bytes_per_second: u64,
 }
 
+impl Load {
+    /// Takes one more job on.
+    pub fn add(&mut self, memory_bytes: u64, bytes_per_second: u64) {
+        self.jobs += 1;
+        self.memory_bytes += memory_bytes;
+        self.bytes_per_second += bytes_per_second;
+    }
+}
+
 /// Why a job is not taken on.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {

@@ -9,19 +9,16 @@ mod kernel;
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags};
 use thiserror::Error;
-use wiresum_protocol::{Plan, transmitter};
+use wiresum_protocol::{ControlHalf, Plan, Quota};
 use wiresum_switch::live::{Station, StationError};
-use wiresum_wire::NodeId;
-use wiresum_xdp::FrameCounters;
+use wiresum_wire::{JobId, NodeId};
 
-use crate::aggregators::ConnectionCounters;
-use crate::aggregators::Counters;
-use crate::clock::timespec;
+use crate::node::{Counters, JobReport, Plane, StreamReport};
+use crate::takeover::Legacy;
 use crate::udp::{ReceiveBatch, SendQueue, Socket};
 
 pub use kernel::{KernelSwitch, LoadError};
@@ -30,7 +27,7 @@ pub use kernel::{KernelSwitch, LoadError};
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
 /// See the module.
-pub struct FabricServer {
+pub struct UdpStation {
     socket: Socket,
     received: ReceiveBatch,
     outgoing: SendQueue,
@@ -51,20 +48,19 @@ pub enum BindError {
     Socket(#[from] io::Error),
 }
 
-impl FabricServer {
+impl UdpStation {
     /// Binds `address` and allocates the memory of all jobs in this process.
     ///
     /// # Errors
-    /// What the kernel says to the address, or why the plans' streams do not fit.
-    pub fn bind(address: SocketAddr, plans: &[Plan], node: NodeId) -> io::Result<Self> {
-        let station = Station::new(plans, node).map_err(io::Error::other)?;
-        Self::with_station(address, plans, station, "udp")
+    /// Why the plans' streams do not fit, or what the kernel says to the address.
+    pub fn bind(address: SocketAddr, plans: &[Plan], node: NodeId) -> Result<Self, BindError> {
+        Ok(Self::with_station(address, plans, Station::new(plans, node)?, "udp")?)
     }
 
     /// Binds `address` beside a switch in the kernel.
     ///
     /// # Errors
-    /// What the kernel says to the address.
+    /// As [`Self::bind`].
     pub fn bind_beside(
         address: SocketAddr,
         plans: &[Plan],
@@ -90,78 +86,50 @@ impl FabricServer {
         Ok(Self { socket, received, outgoing, station, engine, datagrams: 0, logged: None })
     }
 
-    /// What sums here, as in a plan.
-    #[must_use]
-    pub fn engine(&self) -> &'static str {
+    /// Whoever is ignored says hello again and again; a line a second is enough.
+    fn log(&mut self, problem: &str) {
+        if self.logged.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) {
+            eprintln!("wiresum-node: {problem}");
+            self.logged = Some(Instant::now());
+        }
+    }
+}
+
+impl Plane for UdpStation {
+    fn engine(&self) -> &'static str {
         self.engine
     }
 
-    /// The socket, for its address and remarks.
-    #[must_use]
-    pub fn socket(&self) -> &Socket {
-        &self.socket
+    fn local_address(&self) -> io::Result<SocketAddr> {
+        self.socket.local_address()
     }
 
-    /// What decides.
-    #[must_use]
-    pub fn station(&self) -> &Station {
-        &self.station
+    fn remark(&self) -> Option<String> {
+        self.socket.receive_buffer_remark()
     }
 
-    /// What has become of every datagram so far.
-    #[must_use]
-    pub fn counters(&self) -> Counters {
+    fn memory_bytes(&self) -> usize {
+        self.station.memory_bytes()
+    }
+
+    fn counters(&self) -> Counters {
         Counters {
-            verdicts: Vec::new(),
+            verdicts: self.station.counters(),
             datagrams_received: self.datagrams,
-            strays: 0,
             sent: self.outgoing.counters.clone(),
-            control: self.station.counters(),
-            transmitters: transmitter::Counters::default(),
-            frames: FrameCounters::default(),
-            connections: ConnectionCounters::default(),
+            control: vec![("through_process", self.station.handled())],
+            ..Counters::default()
         }
     }
 
-    /// Serves until `stop` becomes readable, and calls `report` at every `interval`.
-    ///
-    /// # Errors
-    /// What the kernel says to `poll` and `recvmmsg`.
-    pub fn run(
-        &mut self,
-        stop: impl AsFd,
-        interval: Option<Duration>,
-        mut report: impl FnMut(&Self),
-    ) -> io::Result<()> {
-        let mut next_report = interval.map(|interval| Instant::now() + interval);
-        let mut more = false;
-        loop {
-            let until = next_report.map(|at| at.saturating_duration_since(Instant::now()));
-            let patience = if more { Some(Duration::ZERO) } else { until };
-            if !self.sleep(stop.as_fd(), patience)? {
-                return Ok(());
-            }
-            more = self.turn()?;
-            if let (Some(due), Some(interval)) = (next_report, interval)
-                && due <= Instant::now()
-            {
-                report(self);
-                next_report = Some(Instant::now() + interval);
-            }
-        }
+    /// Datagrams; where some wait to be sent, room for them.
+    fn watched(&self) -> Vec<PollFd<'_>> {
+        let is_clear = self.outgoing.is_empty();
+        vec![PollFd::new(&self.socket, if is_clear { PollFlags::IN } else { PollFlags::OUT })]
     }
 
-    /// Waits for a datagram, or for room where some wait to be sent; `false` if it is time to stop.
-    fn sleep(&self, stop: BorrowedFd<'_>, timeout: Option<Duration>) -> io::Result<bool> {
-        let room = if self.outgoing.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
-        let mut fds = [
-            PollFd::new(&self.socket, PollFlags::IN | room),
-            PollFd::from_borrowed_fd(stop, PollFlags::IN),
-        ];
-        match poll(&mut fds, timeout.map(timespec).as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(fds[1].revents().is_empty()),
-            Err(error) => Err(error.into()),
-        }
+    fn idle_time(&self) -> Option<Duration> {
+        None
     }
 
     /// Deals with one batch of datagrams; `true` if there may be more. While the kernel takes none, none are received: its queue is where
@@ -187,11 +155,46 @@ impl FabricServer {
         Ok(more)
     }
 
-    /// Whoever is ignored says hello again and again; a line a second is enough.
-    fn log(&mut self, problem: &str) {
-        if self.logged.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) {
-            eprintln!("wiresum-node: {problem}");
-            self.logged = Some(Instant::now());
-        }
+    /// Nothing is negotiated at switches.
+    fn add_control(&mut self, _half: Box<dyn ControlHalf>) {}
+
+    fn jobs(&self) -> Vec<JobReport> {
+        let stream = |(job, sub_model, arrived, departed)| {
+            (job, StreamReport { sub_model, arrived, departed })
+        };
+        let streams: Vec<_> = self.station.streams().into_iter().map(stream).collect();
+        let report = |job| JobReport {
+            job,
+            is_running: true,
+            members: 0,
+            expected_members: 0,
+            memory_bytes: 0,
+            bytes: 0,
+            verdicts: Vec::new(),
+            streams: streams.iter().filter(|(of, _)| *of == job).map(|(_, s)| *s).collect(),
+        };
+        self.station.jobs().map(report).collect()
+    }
+
+    fn memory_for(&self, _plan: &Plan) -> Result<u64, String> {
+        Err(FIXED.to_owned())
+    }
+
+    fn add(&mut self, _plan: &Plan) -> Result<(), String> {
+        Err(FIXED.to_owned())
+    }
+
+    fn remove(&mut self, _job: JobId) -> Result<(), String> {
+        Err(FIXED.to_owned())
+    }
+
+    fn set_quota(&mut self, _job: JobId, quota: Option<Quota>) -> Result<(), String> {
+        quota.map_or(Ok(()), |_| Err("a switch has no quotas".to_owned()))
+    }
+
+    fn legacy(&self) -> Result<Legacy<'_>, String> {
+        Err("a switch cannot be handed over: restart the daemon, between two jobs".to_owned())
     }
 }
+
+const FIXED: &str = "a switch serves the jobs that it was started with: restart it";

@@ -1,5 +1,6 @@
 //! The successor's side.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, UdpSocket};
@@ -11,12 +12,12 @@ use std::time::Duration;
 use serde_json::json;
 use thiserror::Error;
 use wiresum_protocol::Plan;
-use wiresum_wire::NodeId;
+use wiresum_wire::{JobId, NodeId};
 use wiresum_xdp::Estate;
 
 use super::descriptors::receive;
-use super::{Head, JobState, MAX_HEAD_BYTES, READY, Versions, YOURS};
-use crate::service::VERSION;
+use super::{Head, MAX_HEAD_BYTES, READY, Remains, Versions, YOURS};
+use crate::service::{JobQuota, VERSION};
 
 /// How long the running daemon may take to make its offer: it finishes a batch, and copies its slots.
 const OFFER_PATIENCE: Duration = Duration::from_secs(20);
@@ -40,10 +41,12 @@ pub struct Inheritance {
     pub metrics: Option<TcpListener>,
     /// The kernel's part, if the program sums.
     pub estate: Option<Estate>,
-    /// The jobs, in order.
-    pub jobs: Vec<JobState>,
-    /// Packets by verdict of jobs that are gone.
-    pub retired: Vec<u64>,
+    /// The plans of the jobs, in order.
+    pub plans: Vec<Plan>,
+    /// Bounds of the jobs.
+    pub quotas: BTreeMap<JobId, JobQuota>,
+    /// What the running daemon's plane knows.
+    pub remains: Remains,
     /// Where the offer came from, and the answer goes to.
     connection: UnixStream,
 }
@@ -57,12 +60,12 @@ pub fn take_over(control: &Path, node: NodeId) -> Result<Inheritance, TakeoverEr
         .map_err(failed(&format!("nobody answers at {}", control.display())))?;
     let (descriptors, bytes) =
         ask(&connection).map_err(failed("the running daemon makes no offer"))?;
-    let (head, slots) = split(&bytes).map_err(failed("the offer cannot be read"))?;
+    let (head, memory) = split(&bytes).map_err(failed("the offer cannot be read"))?;
     if head.node != node.0 {
         return Err(TakeoverError(format!("the daemon there is node {}, not {node}", head.node)));
     }
-    Inheritance::new(connection, descriptors, head, slots)
-        .ok_or_else(|| TakeoverError("the offer lacks descriptors or slots".to_owned()))
+    Inheritance::new(connection, descriptors, head, memory.to_vec())
+        .ok_or_else(|| TakeoverError("the offer lacks descriptors".to_owned()))
 }
 
 fn ask(connection: &UnixStream) -> io::Result<(Vec<OwnedFd>, Vec<u8>)> {
@@ -85,7 +88,7 @@ impl Inheritance {
         connection: UnixStream,
         descriptors: Vec<OwnedFd>,
         head: Head,
-        mut slots: &[u8],
+        memory: Vec<u8>,
     ) -> Option<Self> {
         let mut descriptors = descriptors.into_iter();
         let socket = descriptors.next()?.into();
@@ -102,19 +105,10 @@ impl Inheritance {
                 Some(Estate { maps, links, retired: kernel.retired })
             }
         };
-        let mut jobs = head.jobs;
-        for job in &mut jobs {
-            let of_job;
-            (of_job, slots) = slots.split_at_checked(job.snapshot.memory_len())?;
-            job.snapshot.memory = of_job.to_vec();
-        }
-        Some(Self { socket, control, metrics, estate, jobs, retired: head.retired, connection })
-    }
-
-    /// The plans of the jobs.
-    #[must_use]
-    pub fn plans(&self) -> Vec<Plan> {
-        self.jobs.iter().map(|job| job.plan.clone()).collect()
+        let quotas = head.jobs.iter().map(|job| (job.plan.job_id(), job.quota)).collect();
+        let plans = head.jobs.into_iter().map(|job| job.plan).collect();
+        let remains = Remains { facts: head.facts, memory };
+        Some(Self { socket, control, metrics, estate, plans, quotas, remains, connection })
     }
 
     /// The connection on which to accept, once everything is in place.

@@ -17,11 +17,13 @@ mod descriptors;
 mod offer;
 mod upgrade;
 
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use wiresum_protocol::Plan;
-use wiresum_protocol::aggregator::{SNAPSHOT_VERSION, Snapshot};
+use wiresum_protocol::aggregator::SNAPSHOT_VERSION;
 use wiresum_xdp::LAYOUT_VERSION;
 
 use crate::service::JobQuota;
@@ -40,10 +42,13 @@ const YOURS: &[u8] = b"yours\n";
 /// Largest [`Head`] that is read: 16 jobs whose plans are 4 MiB each, and their states.
 const MAX_HEAD_BYTES: u64 = 128 << 20;
 
+/// Changes with [`Head`], and with what planes write into [`Remains`].
+const HEAD_VERSION: u32 = 2;
+
 /// What two daemons have to agree on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Versions {
-    /// Of the aggregators' state.
+    /// Of the nodes' state, that of aggregators included.
     pub state: u32,
     /// Of the structs in the kernel's maps.
     pub layout: u32,
@@ -51,17 +56,56 @@ pub struct Versions {
 
 impl Versions {
     /// Of this daemon.
-    pub const OURS: Self = Self { state: SNAPSHOT_VERSION, layout: LAYOUT_VERSION };
+    pub const OURS: Self =
+        Self { state: HEAD_VERSION << 16 | SNAPSHOT_VERSION, layout: LAYOUT_VERSION };
+}
+
+/// What a plane leaves to the process that takes over.
+pub struct Legacy<'a> {
+    /// Where packets come.
+    pub socket: BorrowedFd<'a>,
+    /// What is in the kernel, if the program sums.
+    pub kernel: Option<KernelLegacy<'a>>,
+    /// The plans that it serves.
+    pub plans: Vec<Plan>,
+    /// What it knows.
+    pub remains: Remains,
+}
+
+/// What is in the kernel.
+pub struct KernelLegacy<'a> {
+    /// Maps by name.
+    pub maps: Vec<(String, BorrowedFd<'a>)>,
+    /// Links to interfaces.
+    pub links: Vec<BorrowedFd<'a>>,
+    /// What jobs counted there that are gone.
+    pub retired: Vec<u64>,
+}
+
+/// What a plane knows, as data that only the same kind of plane understands.
+#[derive(Debug)]
+pub struct Remains {
+    /// What is small.
+    pub facts: Value,
+    /// Slots.
+    pub memory: Vec<u8>,
+}
+
+impl Remains {
+    /// # Panics
+    /// If `facts` are no JSON: maps whose keys are structs, for example.
+    #[must_use]
+    pub fn new(facts: &impl Serialize, memory: Vec<u8>) -> Self {
+        Self { facts: serde_json::to_value(facts).expect("plain data"), memory }
+    }
 }
 
 /// All that is handed over, except descriptors and slots.
 #[derive(Debug, Serialize, Deserialize)]
 struct Head {
     node: u16,
-    engine: String,
-    jobs: Vec<JobState>,
-    /// Packets by verdict of jobs that are gone.
-    retired: Vec<u64>,
+    jobs: Vec<Job>,
+    facts: Value,
     /// Whether the descriptors of the metrics' listener, and of the kernel's maps and links, come after those of the sockets.
     has_metrics: bool,
     kernel: Option<KernelState>,
@@ -69,17 +113,9 @@ struct Head {
 
 /// A job that is served.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct JobState {
-    /// Its plan.
-    pub plan: Plan,
-    /// Its bounds.
-    pub quota: JobQuota,
-    /// Bytes of slot memory that it has.
-    pub memory_bytes: u64,
-    /// Bytes of the packets that named it.
-    pub bytes: u64,
-    /// What its aggregator knows.
-    pub snapshot: Snapshot,
+struct Job {
+    plan: Plan,
+    quota: JobQuota,
 }
 
 /// What belongs to the XDP program.

@@ -4,9 +4,13 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
+use wiresum_protocol::Plan;
+
 use super::descriptors::send;
-use super::{Head, JobState, KernelState, READY, SUCCESSOR_PATIENCE, Versions, YOURS};
-use crate::aggregators::Server;
+use super::{
+    Head, Job, KernelLegacy, KernelState, Legacy, READY, SUCCESSOR_PATIENCE, Versions, YOURS,
+};
+use crate::node::Node;
 
 /// Who has asked to take over.
 pub struct Successor {
@@ -23,11 +27,11 @@ impl Successor {
         Ok(Self { connection: connection.try_clone()?, versions })
     }
 
-    /// Offers everything that a server has. `Ok` when the successor has taken it: then the server is not to touch it any more.
+    /// Offers everything that a node has. `Ok` when the successor has taken it: then the node is not to touch it any more.
     ///
     /// # Errors
-    /// Why the server goes on.
-    pub fn offer(&mut self, server: &Server) -> Result<(), Failed> {
+    /// Why the node goes on.
+    pub fn offer(&mut self, node: &Node) -> Result<(), Failed> {
         if self.versions != Versions::OURS {
             return Err(Failed::Refused(format!(
                 "the new daemon has state version {} and map layout {}, this one {} and {}: restart it instead, between two jobs",
@@ -37,10 +41,10 @@ impl Successor {
                 Versions::OURS.layout
             )));
         }
-        let (descriptors, head) = estate_of(server).map_err(Failed::Refused)?;
+        let (descriptors, head) = estate_of(node).map_err(Failed::Refused)?;
         let handed = self.hand_over(&descriptors, &head);
         handed.map_err(|error| {
-            server.reclaim();
+            node.plane().reclaim();
             Failed::Broken(format!("the new daemon did not take over ({error}); this one goes on"))
         })
     }
@@ -58,7 +62,7 @@ impl Successor {
     }
 }
 
-/// Why a server goes on.
+/// Why a node goes on.
 pub enum Failed {
     /// Nothing was offered, and the successor is to be told why.
     Refused(String),
@@ -67,47 +71,27 @@ pub enum Failed {
 }
 
 /// What is handed over, and in which order: [`super::client`] reads it in the same.
-fn estate_of(server: &Server) -> Result<(Vec<BorrowedFd<'_>>, Vec<u8>), String> {
-    let orders = server.orders().ok_or("this daemon takes no orders")?;
+fn estate_of(node: &Node) -> Result<(Vec<BorrowedFd<'_>>, Vec<u8>), String> {
+    let orders = node.orders().ok_or("this daemon takes no orders")?;
+    let Legacy { socket, kernel, plans, remains } = node.plane().legacy()?;
     let metrics = orders.metrics_listener();
-    let mut descriptors = vec![server.socket().as_fd(), orders.listener().as_fd()];
+    let mut descriptors = vec![socket, orders.listener().as_fd()];
     descriptors.extend(metrics.map(AsFd::as_fd));
-    let kernel = match (server.kernel(), server.engine()) {
-        (None, "udp") => None,
-        (Some(kernel), _) => {
-            let (maps, links) = kernel.descriptors();
-            let (names, maps): (Vec<_>, Vec<_>) = maps.into_iter().unzip();
-            descriptors.extend(maps.iter().chain(&links));
-            Some(KernelState { maps: names, links: links.len(), retired: kernel.retired() })
-        }
-        (None, engine) => {
-            return Err(format!(
-                "the engine `{engine}` cannot be handed over: restart the daemon, between two jobs"
-            ));
-        }
-    };
-    let slots = kernel.is_none();
-    let jobs: Vec<JobState> = server
-        .jobs()
-        .iter()
-        .map(|job| JobState {
-            plan: job.aggregator.plan().clone(),
-            quota: job.quota,
-            memory_bytes: job.memory_bytes,
-            bytes: job.bytes,
-            snapshot: job.aggregator.snapshot(slots),
-        })
-        .collect();
+    let kernel = kernel.map(|KernelLegacy { maps, links, retired }| {
+        let (maps, of_maps): (Vec<_>, Vec<_>) = maps.into_iter().unzip();
+        descriptors.extend(of_maps.iter().chain(&links));
+        KernelState { maps, links: links.len(), retired }
+    });
+    let job = |plan: Plan| Job { quota: node.quota(plan.job_id()), plan };
     let head = Head {
-        node: server.node().0,
-        engine: server.engine().to_owned(),
-        jobs,
-        retired: server.jobs().retired().to_vec(),
+        node: node.id().0,
+        jobs: plans.into_iter().map(job).collect(),
+        facts: remains.facts,
         has_metrics: metrics.is_some(),
         kernel,
     };
     let mut bytes = serde_json::to_vec(&head).map_err(|error| error.to_string())?;
     bytes.push(b'\n');
-    head.jobs.iter().for_each(|job| bytes.extend(&job.snapshot.memory));
+    bytes.extend(remains.memory);
     Ok((descriptors, bytes))
 }

@@ -11,14 +11,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use wiresum_codec::{Element, Operation};
-use wiresum_node::aggregators::Counters;
 use wiresum_node::engine::{CollectiveError, Done, Engine, Options};
-use wiresum_node::node::Daemon;
+use wiresum_node::node::{Counters, Node};
 use wiresum_node::tensor::tensor;
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::{
-    Child, Engine as NodeEngine, Exponents, FORMAT, Job, Lanes, Node, Policy, Role, SubModel,
-    TreeNode, Worker,
+    Child, Engine as NodeEngine, Exponents, FORMAT, Job, Lanes, Node as PlanNode, Policy, Role,
+    SubModel, TreeNode, Worker,
 };
 use wiresum_wire::NodeId;
 use wiresum_worker::{Buffer, Participation};
@@ -56,7 +55,7 @@ pub fn plan(shape: Shape, workers: u32, lanes: Lanes, policy: Policy) -> Plan {
             rounds: None,
         },
         nodes: (0..nodes)
-            .map(|id| Node {
+            .map(|id| PlanNode {
                 id,
                 name: format!("n{id}"),
                 address: unbound,
@@ -140,7 +139,7 @@ impl RunningNode {
     /// As it was before it was killed: at the same address.
     pub fn start_at(address: SocketAddr, plan: &Plan, node: NodeId) -> (Self, SocketAddr) {
         let plans = std::slice::from_ref(plan);
-        let mut server = Daemon::bind(address, plans, node).expect("a port");
+        let mut server = Node::bind(address, plans, node).expect("a port");
         let address = server.local_address().expect("bound");
         let (stop, stopped) = UnixStream::pair().expect("descriptors");
         let thread = std::thread::spawn(move || {

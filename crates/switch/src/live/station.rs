@@ -297,9 +297,14 @@ impl Station {
     }
 
     /// Jobs served.
+    pub fn jobs(&self) -> impl Iterator<Item = JobId> {
+        self.jobs.keys().copied()
+    }
+
+    /// Packets of values that came to the station.
     #[must_use]
-    pub fn job_count(&self) -> usize {
-        self.jobs.len()
+    pub fn handled(&self) -> u64 {
+        self.handled
     }
 
     /// Bytes that its slots and entries may hold.
@@ -312,7 +317,7 @@ impl Station {
         self.plane.memory_bytes() + self.jobs.values().map(entries).sum::<usize>()
     }
 
-    /// Packets by fate, at the switch and the server together, and those that met none; `through_process` of them came to the station.
+    /// Packets by fate, at the switch and the server together, and those that met none.
     #[must_use]
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let of_server =
@@ -321,7 +326,6 @@ impl Station {
             ("malformed", self.malformed),
             ("strangers", self.foreign),
             ("unrouted", self.unrouted),
-            ("through_process", self.handled),
         ];
         let mut sums = self.plane.counters();
         for (name, count) in of_server.into_iter().chain(others) {

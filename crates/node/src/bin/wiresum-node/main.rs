@@ -12,19 +12,17 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use clap::Parser;
-use wiresum_node::aggregators::Server;
-use wiresum_node::aggregators::TcpServer;
 use wiresum_node::aggregators::kernel::Kernel;
+use wiresum_node::aggregators::{TcpAggregators, UdpAggregators};
 use wiresum_node::clock::unix_time;
 use wiresum_node::frames;
-use wiresum_node::node::Daemon;
+use wiresum_node::node::Node;
 use wiresum_node::service::{self, Orders};
-use wiresum_node::station::{BindError, FabricServer, KernelSwitch};
+use wiresum_node::station::{BindError, KernelSwitch, UdpStation};
 use wiresum_node::takeover::Upgrade;
 use wiresum_protocol::plan::Engine;
 use wiresum_protocol::rates::{Bounds, Epoch, Negotiator, Results, usable_bps};
 use wiresum_protocol::{ControlHalf, Plan};
-use wiresum_switch::live::Station;
 use wiresum_wire::NodeId;
 use wiresum_xdp::AfXdp;
 
@@ -54,30 +52,39 @@ fn print(answer: &str) {
 
 fn serve(arguments: &Arguments) -> Result<(), Failure> {
     let stop = signals::stop_on_interrupt()?;
-    let mut daemon = if arguments.take_over {
-        successor::start(arguments)?
-    } else {
-        let plans = arguments.read_plans()?;
-        let mut daemon = start(arguments, &plans)?;
-        daemon.add_control(Box::new(negotiator(arguments, &plans)));
-        daemon
-    };
+    let mut node =
+        if arguments.take_over { successor::start(arguments)? } else { start(arguments)? };
     service::notify_ready();
-    print(&report::ready(arguments.node, &daemon));
-    let engine = daemon.engine();
+    print(&report::ready(&node));
+    let engine = node.plane().engine();
     let print_counters = |counters: &_| print(&report::counters(arguments, engine, counters));
-    let end = daemon.run(stop, arguments.stats_interval, print_counters);
-    if !daemon.is_handed_over() {
-        print_counters(&daemon.counters());
+    let end = node.run(stop, arguments.stats_interval, print_counters);
+    if !node.is_handed_over() {
+        print_counters(&node.counters());
     }
     end.map_err(|error| Failure::Runtime(format!("the socket failed: {error}")))
+}
+
+/// Everything that can fail at the start, fails here.
+fn start(arguments: &Arguments) -> Result<Node, Failure> {
+    let plans = arguments.read_plans()?;
+    let (id, address) = (NodeId(arguments.node), arguments.address(&plans)?);
+    let mut node = make(arguments, &plans, id, address)?;
+    let quotas = arguments.quotas.iter().copied();
+    node.limit(arguments.limits(), quotas).map_err(Failure::Usage)?;
+    node.add_control(Box::new(negotiator(arguments, &plans)));
+    open_service(arguments, address, &mut node)?;
+    if let Some(remark) = node.plane().remark() {
+        log(&remark);
+    }
+    Ok(node)
 }
 
 /// Lets jobs come and go, if the user wants it.
 fn open_service(
     arguments: &Arguments,
     address: SocketAddr,
-    server: &mut Server,
+    node: &mut Node,
 ) -> Result<(), Failure> {
     let Some(path) = arguments.control_path()? else { return Ok(()) };
     let failure = |error: std::io::Error| {
@@ -89,21 +96,21 @@ fn open_service(
     if let Some(address) = orders.metrics_address() {
         log(&format!("metrics at http://{address}/metrics"));
     }
-    serve_orders(arguments, orders, address, server)
+    serve_orders(arguments, orders, address, node)
 }
 
-/// Has the server answer clients, and start its successor when they or SIGHUP want it.
+/// Has the node answer clients, and start its successor when they or SIGHUP want it.
 fn serve_orders(
     arguments: &Arguments,
     orders: Orders,
     address: SocketAddr,
-    server: &mut Server,
+    node: &mut Node,
 ) -> Result<(), Failure> {
-    server.take_orders(orders, arguments.limits(), arguments.planned_address(address));
+    node.take_orders(orders, arguments.planned_address(address));
     let upgrade = Upgrade::of_this_process()
         .map_err(|error| Failure::Runtime(format!("no upgrades: {error}")))?;
     signals::upgrade_on_hangup(upgrade.clone())?;
-    server.allow_upgrades(upgrade);
+    node.allow_upgrades(upgrade);
     Ok(())
 }
 
@@ -120,54 +127,40 @@ fn negotiator(arguments: &Arguments, plans: &[Plan]) -> Negotiator {
     negotiator
 }
 
-/// Everything that can fail at the start, fails here.
-fn start(arguments: &Arguments, plans: &[Plan]) -> Result<Daemon, Failure> {
-    let node = NodeId(arguments.node);
-    let address = arguments.address(plans)?;
+/// What sums, and what carries packets, by the plans and options.
+fn make(
+    arguments: &Arguments,
+    plans: &[Plan],
+    id: NodeId,
+    address: SocketAddr,
+) -> Result<Node, Failure> {
     if plans.iter().any(|plan| plan.fabric.is_some()) {
-        return Ok(start_fabric(arguments, plans, node, address)?.into());
+        return Ok(Node::new(id, start_station(arguments, plans, id, address)?));
     }
     if !arguments.is_over_tcp(plans)? {
-        return Ok(start_over_udp(arguments, plans, node, address)?.into());
+        return Ok(Node::new(id, start_over_udp(arguments, plans, id, address)?));
     }
-    if arguments.control_path()?.is_some() {
-        let problem =
-            "the engine `tcp` serves the jobs that it is started with: leave --control out";
-        return Err(Failure::Usage(problem.to_owned()));
-    }
-    if !arguments.quotas.is_empty() {
-        let problem = "the engine `tcp` has no quotas: connections are slowed down by who reads them; leave --quota out";
-        return Err(Failure::Usage(problem.to_owned()));
-    }
-    let server = TcpServer::bind(address, plans, node);
-    Ok(server.map_err(|error| exit::bind_failure(address, &error))?.into())
+    let plane = TcpAggregators::bind(address, plans, id);
+    Ok(Node::new(id, plane.map_err(|error| exit::bind_failure(address, &error))?))
 }
 
 /// A switch or server of a fabric.
-fn start_fabric(
+fn start_station(
     arguments: &Arguments,
     plans: &[Plan],
     node: NodeId,
     address: SocketAddr,
-) -> Result<FabricServer, Failure> {
-    if arguments.control_path()?.is_some() || !arguments.quotas.is_empty() {
-        let problem = "a node of a fabric serves the jobs that it is started with, and has no quotas: leave --control and --quota out";
-        return Err(Failure::Usage(problem.to_owned()));
-    }
+) -> Result<UdpStation, Failure> {
     if matches!(arguments.engine, EngineChoice::AfXdp | EngineChoice::Tcp) {
         let problem =
             "switches sum in the kernel or in user space: leave --engine out, or choose xdp or udp";
         return Err(Failure::Usage(problem.to_owned()));
     }
-    let switch = start_kernel_switch(arguments, plans, address)?;
-    let server = match switch {
-        Some(switch) => FabricServer::bind_beside(address, plans, node, switch),
-        // The socket and the program may both be what is wrong; errors of the program are the plan's.
-        None => Station::new(plans, node)
-            .map_err(BindError::from)
-            .and_then(|_| Ok(FabricServer::bind(address, plans, node)?)),
+    let station = match start_kernel_switch(arguments, plans, address)? {
+        Some(switch) => UdpStation::bind_beside(address, plans, node, switch),
+        None => UdpStation::bind(address, plans, node),
     };
-    server.map_err(|error| match error {
+    station.map_err(|error| match error {
         BindError::Station(error) => Failure::Usage(error.to_string()),
         BindError::Socket(error) => exit::bind_failure(address, &error),
     })
@@ -218,10 +211,10 @@ fn start_over_udp(
     plans: &[Plan],
     node: NodeId,
     address: SocketAddr,
-) -> Result<Server, Failure> {
+) -> Result<UdpAggregators, Failure> {
     let kernel = start_kernel(arguments, plans)?;
     let frames = start_af_xdp(arguments, plans, address)?;
-    let mut server = Server::bind(address, plans, node, kernel)
+    let mut plane = UdpAggregators::bind(address, plans, node, kernel)
         .map_err(|error| exit::bind_failure(address, &error))?;
     if let Some(frames) = frames {
         log(&format!(
@@ -229,17 +222,9 @@ fn start_over_udp(
             frames.zero_copy_ports(),
             frames.port_count()
         ));
-        server = server.with_frames(frames);
+        plane = plane.with_frames(frames);
     }
-    open_service(arguments, address, &mut server)?;
-    for (job, quota) in &arguments.quotas {
-        let set = server.change_quota(*job, *quota);
-        set.map_err(|error| Failure::Usage(format!("--quota {job}: {error}")))?;
-    }
-    if let Some(remark) = server.socket().receive_buffer_remark() {
-        log(&remark);
-    }
-    Ok(server)
+    Ok(plane)
 }
 
 /// The aggregator in the kernel, if it is asked for and, with `auto`, if it can be had.

@@ -1,16 +1,16 @@
 //! What the daemon prints on stdout.
 
 use serde_json::{Map, Value, json};
-use wiresum_node::aggregators::Counters;
-use wiresum_node::node::Daemon;
+use wiresum_node::node::{Counters, Node};
 
 use crate::arguments::Arguments;
 
 /// The line that machines wait for.
-pub fn ready(node: u16, daemon: &Daemon) -> String {
-    let listen = daemon.local_address().map_or_else(|e| e.to_string(), |a| a.to_string());
-    let (engine, jobs) = (daemon.engine(), daemon.job_count());
-    let memory = daemon.memory_bytes();
+pub fn ready(node: &Node) -> String {
+    let listen = node.local_address().map_or_else(|e| e.to_string(), |a| a.to_string());
+    let (engine, jobs, memory) =
+        (node.plane().engine(), node.job_count(), node.plane().memory_bytes());
+    let node = node.id();
     format!("ready node={node} engine={engine} listen={listen} jobs={jobs} memory_bytes={memory}")
 }
 
@@ -18,7 +18,7 @@ pub fn ready(node: u16, daemon: &Daemon) -> String {
 pub fn counters(arguments: &Arguments, engine: &str, counts: &Counters) -> String {
     if arguments.json {
         let verdicts: Map<_, _> =
-            counts.verdicts.iter().map(|(v, n)| (v.name().to_owned(), Value::from(*n))).collect();
+            counts.verdicts.iter().map(|(name, n)| ((*name).to_owned(), Value::from(*n))).collect();
         let totals: Map<_, _> =
             counts.totals().map(|(name, n)| (name.to_owned(), Value::from(n))).collect();
         let control: Map<_, _> =
@@ -34,7 +34,7 @@ pub fn counters(arguments: &Arguments, engine: &str, counts: &Counters) -> Strin
             "transmitter": transmitter })
             .to_string();
     }
-    let verdicts = counts.verdicts.iter().map(|(verdict, n)| (verdict.name(), *n));
+    let verdicts = counts.verdicts.iter().copied();
     let rows = verdicts
         .chain(counts.totals())
         .chain(counts.control.iter().copied())

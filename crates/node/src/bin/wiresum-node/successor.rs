@@ -2,9 +2,9 @@
 
 use std::io;
 
-use wiresum_node::aggregators::Server;
+use wiresum_node::aggregators::UdpAggregators;
 use wiresum_node::aggregators::kernel::Kernel;
-use wiresum_node::node::Daemon;
+use wiresum_node::node::Node;
 use wiresum_node::service;
 use wiresum_node::takeover::{Inheritance, TakeoverError, take_over};
 use wiresum_wire::NodeId;
@@ -13,24 +13,26 @@ use crate::arguments::Arguments;
 use crate::exit::{self, Failure};
 
 /// A daemon that goes on where the running one stops. Whatever fails here, that one goes on.
-pub fn start(arguments: &Arguments) -> Result<Daemon, Failure> {
+pub fn start(arguments: &Arguments) -> Result<Node, Failure> {
     let path = arguments.control_path()?.expect("--take-over requires --control");
     let inheritance = take_over(&path, NodeId(arguments.node)).map_err(refused)?;
     let broken = |error: io::Error| Failure::Runtime(format!("no take-over: {error}"));
     let acceptance = inheritance.acceptance().map_err(broken)?;
-    let plans = inheritance.plans();
-    let Inheritance { socket, control, metrics, estate, jobs, retired, .. } = inheritance;
-    let node = NodeId(arguments.node);
-    let take_kernel = |estate| Kernel::take_over(&plans, node, estate, arguments.xdp_options());
+    let Inheritance { socket, control, metrics, estate, plans, quotas, remains, .. } = inheritance;
+    let id = NodeId(arguments.node);
+    let take_kernel = |estate| Kernel::take_over(&plans, id, estate, arguments.xdp_options());
     let kernel = estate.map(take_kernel).transpose().map_err(exit::kernel_failure)?;
-    let mut server = Server::inherit(socket, &jobs, &retired, node, kernel).map_err(broken)?;
-    server.add_control(Box::new(crate::negotiator(arguments, &plans)));
-    let address = server.socket().local_address().map_err(broken)?;
+    let plane = UdpAggregators::inherit(socket, &plans, remains, id, kernel).map_err(broken)?;
+    let mut node = Node::new(id, plane);
+    node.inherit(quotas, arguments.limits())
+        .map_err(|error| Failure::Runtime(format!("no take-over: {error}")))?;
+    node.add_control(Box::new(crate::negotiator(arguments, &plans)));
+    let address = node.local_address().map_err(broken)?;
     acceptance.accept().map_err(refused)?;
     // From here on there is nobody else, so nothing below may fail for another reason than a lack of threads.
     let orders = service::serve(control, &path, metrics).map_err(broken)?;
-    crate::serve_orders(arguments, orders, address, &mut server)?;
-    Ok(server.into())
+    crate::serve_orders(arguments, orders, address, &mut node)?;
+    Ok(node)
 }
 
 fn refused(error: TakeoverError) -> Failure {

@@ -38,11 +38,6 @@ impl Poller {
         Ok(epoll::modify(&self.0, source, EventData::new_u64(token as u64), interest)?)
     }
 
-    /// Watches it no longer.
-    pub fn remove(&self, source: impl AsFd) {
-        let _ = epoll::delete(&self.0, source);
-    }
-
     /// Waits for events, at most `timeout`; tokens and what happened to them.
     ///
     /// # Errors

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use wiresum_protocol::Time;
 
-use crate::aggregators::jobs::Jobs;
 use crate::udp::{Known, Socket};
 
 /// A window, and what may be refused in it before the guard is raised: reading that takes about a hundredth of a core.
@@ -32,13 +31,19 @@ struct Raised {
 }
 
 impl Guard {
-    /// Raises or lowers the guard, and keeps it to the jobs that run. `refused` counts what the kernel could have refused.
-    pub fn follow(&mut self, now: Time, refused: u64, jobs: &Jobs, socket: &Socket) {
-        let Some(raised) = &mut self.raised else { return self.watch(now, refused, jobs, socket) };
+    /// Raises or lowers the guard, and keeps it to the jobs that run, which are `known`. `refused` counts what the kernel could have refused.
+    pub fn follow(
+        &mut self,
+        now: Time,
+        refused: u64,
+        known: impl FnOnce() -> Vec<Known>,
+        socket: &Socket,
+    ) {
+        let Some(raised) = &mut self.raised else { return self.watch(now, refused, known, socket) };
         if raised.until <= now {
             return self.lower(now, refused, socket);
         }
-        let known = jobs.known();
+        let known = known();
         // Should the kernel refuse a filter that it took before, the one that is there would keep a new incarnation out.
         if raised.known != known && socket.guard(&known).is_err() {
             return self.lower(now, refused, socket);
@@ -51,9 +56,15 @@ impl Guard {
         self.raised.as_ref().map(|raised| raised.until.since(now))
     }
 
-    fn watch(&mut self, now: Time, refused: u64, jobs: &Jobs, socket: &Socket) {
+    fn watch(
+        &mut self,
+        now: Time,
+        refused: u64,
+        known: impl FnOnce() -> Vec<Known>,
+        socket: &Socket,
+    ) {
         if refused - self.refused_before > MOST_REFUSED {
-            self.raise(now, jobs.known(), socket);
+            self.raise(now, known(), socket);
         }
         if self.raised.is_some() || now.since(self.window_start) >= WINDOW {
             (self.window_start, self.refused_before) = (now, refused);
