@@ -68,7 +68,7 @@ pub fn emit(packet: &Packet<Values>, key: JobKey) -> Vec<u8> {
 }
 
 /// Bytes before the lanes.
-const LANES_AT: usize = HEADER_LEN + SWITCH_HEADER_LEN;
+pub const LANES_AT: usize = HEADER_LEN + SWITCH_HEADER_LEN;
 
 /// Writes the datagram of a packet of 32-bit lanes: `fill` writes the lanes and says how many bytes they are. Returns the datagram's length.
 ///

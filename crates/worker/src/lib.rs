@@ -1,5 +1,10 @@
 //! The worker of a job, sans-IO: collectives in, datagrams out and back. `spec/aggregation.md` and `spec/switch.md` are its prose.
 //!
+//! | folder | what it holds |
+//! | --- | --- |
+//! | [`session`] | what happens once for a job: rounds, agreement, forecasts, late workers, deadlines, blame |
+//! | `stream` | how positions get to the nodes and their results back: by asking servers, or by the answers of switches |
+//!
 //! Nothing here touches a socket, a clock, a thread or a random number: datagrams, the time and commands go in;
 //! datagrams, the next deadline and events come out.
 
@@ -7,7 +12,7 @@
 
 pub mod buffer;
 pub mod session;
-pub mod stream;
+mod stream;
 
 pub use buffer::Buffer;
-pub use session::{Event, Failure, Participation, Worker};
+pub use session::{Departure, Event, Failure, Participation, Session, SwitchOver};

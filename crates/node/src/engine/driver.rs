@@ -9,9 +9,8 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, poll};
 use wiresum_protocol::Time;
 use wiresum_wire::MAX_PACKET;
-use wiresum_worker::{Event, Failure, Participation};
+use wiresum_worker::{Event, Failure, Participation, Session};
 
-use super::machine::Machine;
 use super::transport::Transport;
 use super::wake::Wake;
 use super::{CollectiveError, Command, Completion, JoinError, Statistics};
@@ -27,7 +26,7 @@ const BATCH_AGE: Duration = Duration::from_micros(100);
 
 /// Everything that the engine's thread owns.
 pub struct Driver {
-    worker: Machine,
+    session: Session,
     transport: Transport,
     clock: Clock,
     inbox: Receiver<Command>,
@@ -48,7 +47,7 @@ struct Ready {
 
 impl Driver {
     pub fn new(
-        worker: Machine,
+        session: Session,
         transport: Transport,
         clock: Clock,
         inbox: Receiver<Command>,
@@ -56,7 +55,7 @@ impl Driver {
         joined: Sender<Result<(), JoinError>>,
     ) -> Self {
         Self {
-            worker,
+            session,
             transport,
             clock,
             inbox,
@@ -96,8 +95,8 @@ impl Driver {
             let more_commands = self.take_commands();
             let more_datagrams = ready.socket && self.receive()?;
             let now = self.clock.now();
-            if self.worker.poll_timeout().is_some_and(|deadline| deadline <= now) {
-                self.worker.handle_timeout(now);
+            if self.session.poll_timeout().is_some_and(|deadline| deadline <= now) {
+                self.session.handle_timeout(now);
             }
             let all_sent = self.transmit();
             self.deliver();
@@ -120,9 +119,9 @@ impl Driver {
                     let now = self.clock.now();
                     self.busy_since.get_or_insert(now);
                     self.open.push_back(submission.completion);
-                    self.worker.submit(submission.buffer, submission.deadline, now);
+                    self.session.submit(submission.buffer, submission.deadline, now);
                 }
-                Ok(Command::Await(k)) => self.worker.await_children(k),
+                Ok(Command::Await(k)) => self.session.await_members(k),
                 Ok(Command::Report(reply)) => {
                     let _ = reply.send(self.report());
                 }
@@ -139,7 +138,7 @@ impl Driver {
     fn leave(&mut self) {
         if self.leave_by.is_none() {
             let now = self.clock.now();
-            self.worker.leave(now);
+            self.session.leave(now);
             self.leave_by = Some(now.plus(FAREWELL));
         }
     }
@@ -150,10 +149,10 @@ impl Driver {
         let more = self.transport.receive(|source, packet| {
             self.statistics.datagrams_received += 1;
             self.statistics.bytes_received += packet.len() as u64;
-            self.worker.handle_datagram(source, packet, now);
+            self.session.handle_datagram(source, packet, now);
         })?;
         while let Some(address) = self.transport.next_refused() {
-            self.worker.handle_unreachable(address, now);
+            self.session.handle_unreachable(address, now);
         }
         Ok(more)
     }
@@ -165,7 +164,7 @@ impl Driver {
         }
         let mut now = self.clock.now();
         let mut flush_by = now.plus(BATCH_AGE);
-        while let Some(transmit) = self.worker.poll_transmit(now, &mut self.packet[..]) {
+        while let Some(transmit) = self.session.poll_transmit(now, &mut self.packet[..]) {
             let is_full = self.transport.push(transmit.destination, &self.packet[..transmit.len]);
             now = self.clock.now();
             if is_full || now >= flush_by {
@@ -180,11 +179,11 @@ impl Driver {
 
     /// Passes the protocol's events on.
     fn deliver(&mut self) {
-        while let Some(event) = self.worker.poll_event() {
+        while let Some(event) = self.session.poll_event() {
             match event {
                 Event::Joined => self.tell_joined(Ok(())),
                 Event::Moved(switch) => {
-                    super::log(&format!("wiresum: {}\n", self.worker.describe(&switch)));
+                    super::log(&format!("wiresum: {}\n", self.session.describe(&switch)));
                 }
                 Event::Finished { outcome: Err(failure), .. } if self.joined.is_some() => {
                     let remark = self.remark(&failure);
@@ -247,7 +246,7 @@ impl Driver {
             PollFd::new(&self.transport, PollFlags::IN | room),
             PollFd::new(&self.wake, PollFlags::IN),
         ];
-        let deadline = self.worker.poll_timeout().into_iter().chain(self.leave_by).min();
+        let deadline = self.session.poll_timeout().into_iter().chain(self.leave_by).min();
         let timeout = deadline.map(|deadline| timespec(deadline.since(self.clock.now())));
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -265,7 +264,7 @@ impl Driver {
         }
         statistics.sent = self.transport.sent().clone();
         statistics.cpu = thread_cpu_time();
-        statistics.protocol = self.worker.counters();
+        statistics.protocol = self.session.counters();
         statistics
     }
 }

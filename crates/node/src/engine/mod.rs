@@ -1,10 +1,9 @@
-//! The worker's engine: one thread that owns a [`wiresum_worker::Worker`] and its transport.
+//! The worker's engine: one thread that owns a [`wiresum_worker::Session`] and its transport.
 //!
 //! Collectives are submitted from any thread; completions are called from the engine's thread in order of submission.
 //! The thread sleeps in `poll` until a datagram, a command or the protocol's next deadline; it never spins.
 
 mod driver;
-mod machine;
 mod statistics;
 pub(crate) mod transport;
 mod wake;
@@ -19,11 +18,10 @@ use std::time::Duration;
 use thiserror::Error;
 use wiresum_codec::{Format, FormatError};
 use wiresum_protocol::{Plan, Time};
-use wiresum_worker::{Buffer, Failure, Participation};
+use wiresum_worker::{Buffer, Failure, Participation, Session};
 
 use crate::clock::Clock;
 use driver::Driver;
-use machine::Machine;
 pub use statistics::Statistics;
 use transport::Transport;
 use wake::Wake;
@@ -182,7 +180,7 @@ impl Engine {
         let (clock, wake) = (Clock::default(), Wake::new().map_err(JoinError::Start)?);
         let (commands, inbox) = mpsc::channel();
         let (joined, when_joined) = mpsc::channel();
-        let mut worker = Machine::new(plan, rank, incarnation);
+        let mut worker = Session::new(plan, rank, incarnation);
         worker.join(clock.now().plus(options.timeout), clock.now());
         let driver = Driver::new(worker, transport, clock, inbox, wake.clone(), joined);
         let thread = std::thread::Builder::new()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wiresum_protocol::{Plan, Time};
-use wiresum_worker::{Buffer, Event, Failure, Worker};
+use wiresum_worker::{Buffer, Event, Failure, Session};
 
 use super::buffer::{Exact, Findings, Zeros};
 use crate::scenario::Job;
@@ -23,7 +23,7 @@ pub(super) struct Host<'a> {
     pub address: SocketAddr,
     plan: &'a Plan,
     elements: usize,
-    worker: Worker,
+    session: Session,
     /// Collectives submitted.
     pub round: u32,
     pub is_dead: bool,
@@ -46,7 +46,7 @@ impl<'a> Host<'a> {
             address,
             plan: &job.plan,
             elements: (job.bytes / ELEMENT_BYTES) as usize,
-            worker: Worker::new(&job.plan, rank as u32, INCARNATION),
+            session: Session::new(&job.plan, rank as u32, INCARNATION),
             round: 0,
             is_dead: false,
             alarm: None,
@@ -54,7 +54,7 @@ impl<'a> Host<'a> {
     }
 
     pub fn join(&mut self, patience: Duration, now: Time) {
-        self.worker.join(now.plus(patience), now);
+        self.session.join(now.plus(patience), now);
     }
 
     /// Passes the next collective; its values are checked if there are findings to note.
@@ -70,26 +70,26 @@ impl<'a> Host<'a> {
                 findings: Arc::clone(findings),
             }),
         };
-        self.worker.submit(buffer, now.plus(patience), now);
+        self.session.submit(buffer, now.plus(patience), now);
         self.round += 1;
     }
 
     pub fn handle(&mut self, source: SocketAddr, datagram: &[u8], now: Time) {
-        self.worker.handle_datagram(source, datagram, now);
+        self.session.handle_datagram(source, datagram, now);
     }
 
     pub fn handle_timeout(&mut self, now: Time) {
-        self.worker.handle_timeout(now);
+        self.session.handle_timeout(now);
     }
 
     /// The next datagram: where it goes, and its bytes in `buffer`.
     pub fn poll_transmit(&mut self, now: Time, buffer: &mut [u8]) -> Option<(SocketAddr, usize)> {
-        self.worker.poll_transmit(now, buffer).map(|transmit| (transmit.destination, transmit.len))
+        self.session.poll_transmit(now, buffer).map(|transmit| (transmit.destination, transmit.len))
     }
 
     pub fn poll_news(&mut self) -> Option<News> {
         loop {
-            match self.worker.poll_event()? {
+            match self.session.poll_event()? {
                 Event::Joined => return Some(News::Joined),
                 Event::Finished { outcome, .. } => return Some(News::Finished(outcome)),
                 Event::Moved(_) => {}
@@ -98,7 +98,7 @@ impl<'a> Host<'a> {
     }
 
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.worker.poll_timeout()
+        self.session.poll_timeout()
     }
 
     pub fn name(&self) -> &str {
@@ -106,6 +106,6 @@ impl<'a> Host<'a> {
     }
 
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
-        self.worker.counters()
+        self.session.counters()
     }
 }

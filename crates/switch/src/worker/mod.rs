@@ -116,6 +116,12 @@ impl Worker {
         self.oldest
     }
 
+    /// The position that is sent next for the first time.
+    #[must_use]
+    pub fn next(&self) -> FragmentId {
+        self.next
+    }
+
     /// Fragments that may be on their way now.
     #[must_use]
     pub fn window(&self) -> u32 {
@@ -194,11 +200,15 @@ impl Worker {
         due.into_iter().for_each(|position| self.lose(position));
     }
 
-    fn end(&self) -> FragmentId {
+    /// End of the positions that rounds have.
+    #[must_use]
+    pub fn end(&self) -> FragmentId {
         self.rounds.back().map_or(self.next, |&(end, _)| end)
     }
 
-    fn is_pending(&self, position: FragmentId) -> bool {
+    /// Whether a position was sent and has no result.
+    #[must_use]
+    pub fn is_pending(&self, position: FragmentId) -> bool {
         position.since(self.oldest) >= 0
             && position.since(self.next) < 0
             && !self.flight.is_done(position)

@@ -16,8 +16,8 @@ use link::Link;
 use wiresum_protocol::plan::SubModel;
 use wiresum_protocol::rates::{Bounds, Epoch, Negotiator, Results};
 use wiresum_protocol::{Aggregator, ControlHalf, Outcome, Plan, Recipients, Transmitter, Verdict};
-use wiresum_worker::session::{Departure, SwitchOver};
-use wiresum_worker::{Event, Failure, Participation, Worker};
+use wiresum_worker::{Departure, SwitchOver};
+use wiresum_worker::{Event, Failure, Participation, Session};
 
 pub use link::{Conditions, OVERHEAD_BYTES};
 pub use plans::{CACHE, POOL, Tree, Values, plan, plan_with};
@@ -35,7 +35,7 @@ pub struct Host {
     /// Where it sends from.
     pub address: SocketAddr,
     /// What runs there.
-    pub worker: Worker,
+    pub session: Session,
     /// Taken from the network; nothing reaches it or leaves it.
     pub is_dead: bool,
     /// It is welcome everywhere.
@@ -158,7 +158,7 @@ impl Cluster {
         let (plan, first, incarnation) = (&self.plan, self.first, self.incarnation);
         let host = |rank: u32| Host {
             address: SocketAddr::from(([10, 1, 0, rank as u8], 4000)),
-            worker: Worker::starting_at(plan, rank, incarnation, first),
+            session: Session::starting_at(plan, rank, incarnation, first),
             is_dead: false,
             has_joined: false,
             tensors: Vec::new(),
@@ -183,7 +183,7 @@ impl Cluster {
     /// Has a worker join.
     pub fn join(&mut self, rank: usize) {
         let now = self.now();
-        self.hosts[rank].worker.join(now.plus(PATIENCE), now);
+        self.hosts[rank].session.join(now.plus(PATIENCE), now);
         self.drive(rank);
     }
 
@@ -203,7 +203,7 @@ impl Cluster {
         let host = &mut self.hosts[rank];
         host.tensors.push(tensor.clone());
         let buffer = IntegerBuffer::new(&self.plan, tensor);
-        host.worker.submit(Box::new(buffer), now.plus(patience), now);
+        host.session.submit(Box::new(buffer), now.plus(patience), now);
         self.drive(rank);
     }
 
@@ -247,7 +247,7 @@ impl Cluster {
     fn next_alarm(&self) -> Option<(Time, Alarm)> {
         let hosts = self.hosts.iter().enumerate().filter(|(_, host)| !host.is_dead);
         let workers =
-            hosts.filter_map(|(rank, h)| Some((h.worker.poll_timeout()?, Alarm::Worker(rank))));
+            hosts.filter_map(|(rank, h)| Some((h.session.poll_timeout()?, Alarm::Worker(rank))));
         let nodes = self.nodes.iter().enumerate().filter(|(_, node)| !node.is_dead);
         let nodes =
             nodes.filter_map(|(i, n)| Some((n.transmitter.poll_timeout()?, Alarm::Node(i))));
@@ -289,9 +289,9 @@ impl Cluster {
         match alarm {
             Alarm::Worker(rank) => {
                 let now = self.now();
-                self.hosts[rank].worker.handle_timeout(now);
+                self.hosts[rank].session.handle_timeout(now);
                 self.drive(rank);
-                self.hosts[rank].worker.poll_timeout()
+                self.hosts[rank].session.poll_timeout()
             }
             Alarm::Node(index) => {
                 let now = self.now();
@@ -310,7 +310,7 @@ impl Cluster {
             self.deliver_to_node(index, &datagram);
         } else if let Some(rank) = self.hosts.iter().position(|h| h.address == to && !h.is_dead) {
             let now = self.now();
-            self.hosts[rank].worker.handle_datagram(datagram.source, &datagram.bytes, now);
+            self.hosts[rank].session.handle_datagram(datagram.source, &datagram.bytes, now);
             self.drive(rank);
         }
     }
@@ -400,7 +400,7 @@ impl Cluster {
             return;
         }
         for (rank, host) in self.hosts.iter().enumerate().filter(|(_, host)| host.has_joined) {
-            let needs = host.worker.needs(sub_model, before);
+            let needs = host.session.needs(sub_model, before);
             assert!(!needs, "worker {rank} needs position {before}, which node {node} replaced");
         }
     }
@@ -413,12 +413,12 @@ impl Cluster {
     pub fn drive(&mut self, rank: usize) {
         let mut buffer = [0; MAX_PACKET];
         let now = self.now();
-        while let Some(transmit) = self.hosts[rank].worker.poll_transmit(now, &mut buffer) {
+        while let Some(transmit) = self.hosts[rank].session.poll_transmit(now, &mut buffer) {
             let source = self.hosts[rank].address;
             self.send(source, transmit.destination, &buffer[..transmit.len]);
         }
         let host = &mut self.hosts[rank];
-        while let Some(event) = host.worker.poll_event() {
+        while let Some(event) = host.session.poll_event() {
             match event {
                 Event::Joined => host.has_joined = true,
                 Event::Moved(switch) => host.switches.push(switch),
@@ -474,7 +474,7 @@ impl Cluster {
     /// A worker leaves a node that lives.
     pub fn take_for_dead(&mut self, rank: usize, node: u16) {
         let (address, now) = (self.nodes[usize::from(node)].address, self.now());
-        self.hosts[rank].worker.handle_unreachable(address, now);
+        self.hosts[rank].session.handle_unreachable(address, now);
         self.drive(rank);
     }
 
@@ -526,7 +526,7 @@ impl Cluster {
 
     /// One of a worker's counters.
     pub fn worker_count(&self, rank: usize, name: &str) -> u64 {
-        let counters = self.hosts[rank].worker.counters();
+        let counters = self.hosts[rank].session.counters();
         counters.into_iter().find(|(n, _)| *n == name).expect("a counter").1
     }
 }

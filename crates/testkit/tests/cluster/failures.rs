@@ -139,7 +139,7 @@ fn after_a_failure_every_later_round_fails_at_once_alike() {
     let outcomes: Vec<_> = cluster.hosts[0].finished.iter().map(|(_, o, _)| o.clone()).collect();
     assert_eq!(outcomes.len(), 4);
     assert!(outcomes.iter().all(|o| *o == outcomes[0] && o.is_err()));
-    assert_eq!(cluster.hosts[0].worker.poll_timeout(), None);
+    assert_eq!(cluster.hosts[0].session.poll_timeout(), None);
 }
 
 #[test]

@@ -32,13 +32,13 @@ fn values_do_not_wait_for_a_late_rank() {
     let mut cluster = expecting(&Tree::three_levels(), CACHE);
     cluster.submit_all(&[SIZE]);
     cluster.run();
-    let before = cluster.hosts[0].worker.streams_sent()[1];
+    let before = cluster.hosts[0].session.streams_sent()[1];
     for rank in 0..5 {
         let tensor = Tensor::of(&cluster.plan, rank, 1, SIZE);
         cluster.submit(rank, tensor);
     }
     cluster.run_until(cluster.now().plus(Duration::from_secs(1)));
-    let sent = cluster.hosts[0].worker.streams_sent()[1] - before;
+    let sent = cluster.hosts[0].session.streams_sent()[1] - before;
     assert_eq!(sent, SIZE.div_ceil(64) as u32, "everything is sent while rank 5 is late");
     let tensor = Tensor::of(&cluster.plan, 5, 1, SIZE);
     cluster.submit(5, tensor);

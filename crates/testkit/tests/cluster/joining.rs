@@ -33,7 +33,7 @@ fn a_worker_joins_without_waiting_for_the_others() {
 fn a_worker_names_the_node_that_does_not_welcome_it() {
     let mut cluster = Cluster::new(plan(&Tree::star(2), &[POOL]), Conditions::PERFECT, 1);
     cluster.nodes[0].is_dead = true;
-    cluster.hosts[0].worker.join(Time(2_000_000), Time(0));
+    cluster.hosts[0].session.join(Time(2_000_000), Time(0));
     cluster.run_until(Time(3_000_000));
     let address = cluster.nodes[0].address;
     let waited = Duration::from_secs(2);
@@ -79,7 +79,7 @@ fn a_worker_drops_what_is_not_for_it_and_counts_it() {
     let mut damaged = result.clone();
     damaged[wiresum_wire::HEADER_LEN] ^= 1;
     let stranger = cluster.hosts[0].address;
-    let worker = &mut cluster.hosts[1].worker;
+    let worker = &mut cluster.hosts[1].session;
     worker.handle_datagram(root, b"hello", now);
     worker.handle_datagram(stranger, &result, now);
     worker.handle_datagram(root, &damaged, now);
@@ -87,7 +87,7 @@ fn a_worker_drops_what_is_not_for_it_and_counts_it() {
     for name in ["malformed", "foreign", "damaged", "surplus_results"] {
         assert_eq!(cluster.worker_count(1, name), 1, "{name}");
     }
-    cluster.hosts[0].worker.handle_datagram(root, &result, now);
+    cluster.hosts[0].session.handle_datagram(root, &result, now);
     assert_eq!(cluster.worker_count(0, "foreign"), 1, "a result for another child");
 }
 
@@ -96,7 +96,7 @@ fn a_worker_with_another_plan_is_refused_and_told_so() {
     let tree = Tree::three_levels();
     let mut cluster = Cluster::new(plan(&tree, &[POOL]), Conditions::PERFECT, 1);
     let other = plan(&tree, &[CACHE]);
-    cluster.hosts[4].worker = Worker::new(&other, 4, INCARNATION);
+    cluster.hosts[4].session = Session::new(&other, 4, INCARNATION);
     cluster.join(4);
     cluster.run_until(Time(100_000));
     let Failure::Refused { node, reason } = first_failure(&cluster, 4) else {
@@ -121,7 +121,7 @@ fn a_worker_of_an_older_incarnation_is_refused() {
     let mut cluster = Cluster::new(plan(&Tree::star(2), &[POOL]), Conditions::PERFECT, 1);
     cluster.join(1);
     cluster.run_until(Time(1000));
-    cluster.hosts[0].worker = Worker::new(&cluster.plan, 0, INCARNATION - 1);
+    cluster.hosts[0].session = Session::new(&cluster.plan, 0, INCARNATION - 1);
     cluster.join(0);
     cluster.run_until(Time(100_000));
     let Failure::Refused { reason, .. } = first_failure(&cluster, 0) else { panic!("refused") };
@@ -156,7 +156,7 @@ fn leaving_fails_open_rounds_and_ends_the_incarnation() {
     cluster.submit(0, tensor);
     let now = cluster.now();
     for rank in 0..6 {
-        cluster.hosts[rank].worker.leave(now);
+        cluster.hosts[rank].session.leave(now);
         cluster.drive(rank);
     }
     cluster.run_until(now.plus(Duration::from_secs(1)));

@@ -6,7 +6,7 @@ use wiresum_wire::{LaneType, MAX_PACKET, NodeId};
 
 use super::{POOL, Tree, Values, plan_with};
 use wiresum_protocol::{Aggregator, Time};
-use wiresum_worker::{Buffer, Event, Worker};
+use wiresum_worker::{Buffer, Event, Session};
 
 const ELEMENTS: usize = 1 << 28;
 const LANE: i32 = 7;
@@ -49,7 +49,7 @@ fn a_gigabyte_goes_through_a_few_slots() {
     let stream = Values { slots: 512, window: 192, ..POOL };
     let plan = plan_with(&Tree::star(1), &[stream], 736, "int32-le");
     let mut node = Aggregator::new(&plan, NodeId(0));
-    let mut worker = Worker::new(&plan, 0, 1);
+    let mut worker = Session::new(&plan, 0, 1);
     let (now, deadline) = (Time(1), Time(u64::MAX));
     worker.join(deadline, now);
     worker.submit(Box::new(Hollow { decoded: 0 }), deadline, now);

@@ -21,5 +21,5 @@ use wiresum_protocol::rates::{Bounds, Negotiator};
 use wiresum_protocol::{Aggregator, ControlHalf, Plan, Verdict};
 use wiresum_testkit::cluster::*;
 use wiresum_wire::{FragmentId, MAX_PACKET, NodeId, Packet, Round};
-use wiresum_worker::session::SwitchOver;
-use wiresum_worker::{Failure, Worker};
+use wiresum_worker::SwitchOver;
+use wiresum_worker::{Failure, Session};

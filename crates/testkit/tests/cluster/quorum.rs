@@ -149,7 +149,7 @@ fn counts_can_change_while_a_job_runs() {
     (0..2).for_each(|rank| pass_next(&mut cluster, rank, 10));
     let_pass(&mut cluster);
     assert_eq!(done(&cluster), [0; 3]);
-    cluster.hosts[2].worker.await_children(2);
+    cluster.hosts[2].session.await_members(2);
     cluster.drive(2);
     let_pass(&mut cluster);
     assert_eq!(done(&cluster), [1, 1, 0]);

@@ -1,7 +1,7 @@
 //! Nodes that die, or seem to, in the middle of rounds: their children go to the grandparent and come back, and every sum is exact.
 
 use super::*;
-use wiresum_worker::session::Departure;
+use wiresum_worker::Departure;
 
 /// Node 1 has a worker and node 3 below, and that two more workers.
 fn deep() -> Tree {
@@ -190,7 +190,7 @@ fn a_switch_over_is_told_in_words() {
     let (from, to, reason) = (NodeId(1), NodeId(0), Some(Departure::Silent));
     let pause = Duration::from_millis(280);
     let switch = SwitchOver { from, to, reason, round: Round(7), pause };
-    let worker = &cluster.hosts[1].worker;
+    let worker = &cluster.hosts[1].session;
     assert_eq!(
         worker.describe(&switch),
         "rank 1: left node n1 for n0 in collective 7, as it is silent; pause 280 ms"
@@ -265,7 +265,7 @@ fn children_that_leave_the_job_while_they_are_away_end_the_incarnation() {
     cluster.run();
     for rank in 0..5 {
         let now = cluster.now();
-        cluster.hosts[rank].worker.leave(now);
+        cluster.hosts[rank].session.leave(now);
         cluster.drive(rank);
     }
     cluster.run_until(cluster.now().plus(Duration::from_millis(10)));

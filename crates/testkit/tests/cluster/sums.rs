@@ -41,7 +41,7 @@ fn several_streams_share_the_values() {
         Values { share: 0.25, ..POOL },
     ];
     let cluster = summed(plan(&Tree::three_levels(), &streams), Conditions::PERFECT, &[6400]);
-    let sent: Vec<_> = cluster.hosts[0].worker.streams_sent();
+    let sent: Vec<_> = cluster.hosts[0].session.streams_sent();
     assert_eq!(sent[1..], [25, 50, 25]);
 }
 

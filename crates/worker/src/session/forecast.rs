@@ -23,11 +23,11 @@ const MAX_PAUSE: u32 = 64;
 const ZERO: i32 = i8::MIN as i32;
 
 /// What collectives are alike in: elements and signature.
-pub(crate) type Shape = (usize, i32);
+pub(super) type Shape = (usize, i32);
 
 /// What is known of a shape.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Past {
+pub(super) struct Past {
     /// Those that the ranks agreed on last, by value fragment.
     exponents: Vec<i32>,
     /// Collectives until the next forecast.
@@ -38,7 +38,7 @@ pub(crate) struct Past {
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) enum Forecaster {
+pub(super) enum Forecaster {
     /// Every round waits for its agreement.
     Never,
     /// All exponents are 0.
@@ -107,7 +107,7 @@ impl Forecaster {
 }
 
 /// Whether values with the agreed exponents fit the forecast ones, and lose little by them.
-pub(crate) fn is_right(forecast: &[i8], agreed: &[i32]) -> bool {
+pub(super) fn is_right(forecast: &[i8], agreed: &[i32]) -> bool {
     forecast.iter().zip(agreed).all(|(forecast, agreed)| {
         let slack = i32::from(*forecast) - agreed;
         *agreed == ZERO || (0..=GROWTH_BITS + SHRINKAGE_BITS).contains(&slack)

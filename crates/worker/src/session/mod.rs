@@ -1,90 +1,68 @@
-//! The worker: from collectives to datagrams and back.
+//! One participant of a job: from collectives to datagrams and back.
 //!
 //! | file | what it decides |
 //! | --- | --- |
-//! | `join` | when this worker is a child of its nodes |
-//! | `round`, `layout` | what a collective's preamble and fragments hold, and how it ends |
-//! | `quorum` | going on without an owner who is late |
+//! | `rounds` | which rounds are open, whose positions are whose, and when a round ends |
+//! | `round`, `check`, `layout` | what a round's agreement and fragments hold |
 //! | `forecast` | which values may flow before the agreement on their exponents |
-//! | `pacing` | how fast values are sent |
-//! | `stream` | which position may be sent next; what was lost is [`crate::recovery`]'s part |
-//! | `failover` | leaving a node that is gone, and going home |
+//! | `quorum` | going on without an owner who is late |
 //! | `failure`, `blame` | how a round fails, and who is to blame |
+//!
+//! How positions travel is the part of [`crate::stream`].
 
 mod blame;
-pub(crate) mod collective;
+mod check;
 pub(crate) mod failure;
 mod forecast;
-pub mod layout;
+mod layout;
+mod positions;
 mod quorum;
 pub(crate) mod round;
+pub(crate) mod rounds;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
 
-use wiresum_wire::{Flags, FragmentId, JobKey, LaneType, Round};
+use wiresum_protocol::{Plan, Time, Transmit};
+use wiresum_wire::{FragmentId, Round, SubModelId};
 
 use crate::Buffer;
 use crate::buffer::Nothing;
-use crate::stream::asked::counters::Counters;
-use crate::stream::asked::failover::Pending;
-pub use crate::stream::asked::failover::{Departure, SwitchOver};
-use crate::stream::asked::join::{Seat, Stage};
-use crate::stream::asked::stream::{Parent, Stream};
+use crate::stream::{Answered, Asked, Streams};
+pub use crate::stream::{Departure, SwitchOver};
 pub use failure::Failure;
-use forecast::Forecaster;
+pub(crate) use positions::Positions;
 pub use quorum::Participation;
 use quorum::Quorum;
-use round::{Format, OpenRound, Phase};
-use wiresum_protocol::plan::{Role, SubModel};
-use wiresum_protocol::{Plan, Time};
+use round::OpenRound;
+use rounds::Rounds;
 
-/// One participant of a job.
+/// One participant of a job, whoever sums.
 ///
-/// *Commands*: [`join`](Self::join), [`submit`](Self::submit), [`leave`](Self::leave). *Inputs*: [`handle_datagram`](Self::handle_datagram),
+/// *Commands*: [`join`](Self::join), [`submit`](Self::submit), [`await_members`](Self::await_members), [`leave`](Self::leave).
+/// *Inputs*: [`handle_datagram`](Self::handle_datagram), [`handle_unreachable`](Self::handle_unreachable),
 /// [`handle_timeout`](Self::handle_timeout). *Outputs*: [`poll_transmit`](Self::poll_transmit), [`poll_event`](Self::poll_event),
 /// [`poll_timeout`](Self::poll_timeout), polled in this order until each is exhausted after any command or input.
-pub struct Worker {
-    pub(crate) plan: Plan,
-    pub(crate) incarnation: u64,
-    pub(crate) key: JobKey,
-    pub(crate) stage: Stage,
-    /// By stream.
-    pub(crate) seats: Vec<Seat>,
-    /// The exponents' stream, then those of values in the order of the plan.
-    pub(crate) streams: Vec<Stream>,
-    /// Shares of the streams of values.
-    pub(crate) shares: Vec<f64>,
-    /// Which stream of values sends first.
-    pub(crate) turn: usize,
-    pub(crate) lane_type: LaneType,
-    pub(crate) format: Format,
-    pub(crate) forecaster: Forecaster,
-    /// Open rounds, oldest first.
-    pub(crate) rounds: VecDeque<OpenRound>,
-    pub(crate) deadlines: BTreeSet<(Time, Round)>,
-    /// Rounds at the front that own positions for their values, or need none.
-    pub(crate) placed: usize,
-    /// Rounds at the front whose votes on going home are counted.
-    pub(crate) counted: usize,
-    /// Some stream is not at home.
-    pub(crate) is_away: bool,
-    /// Left nodes whose parents have not sent a result yet.
-    pub(crate) pending_switches: Vec<Pending>,
-    /// Goodbyes to nodes that streams are not at.
-    pub(crate) farewells: VecDeque<(usize, Parent, Flags)>,
-    /// The next to be opened.
-    pub(crate) next_round: Round,
+pub struct Session {
+    plan: Plan,
+    rank: u32,
+    streams: Box<dyn Streams>,
+    rounds: Rounds,
+    /// When it was told to join.
+    began: Option<Time>,
+    /// By when it has to have joined, while it has not.
+    join_by: Option<Time>,
+    has_joined: bool,
+    deadlines: BTreeSet<(Time, Round)>,
     /// Where rounds may go on without late workers.
-    pub(crate) quorum: Option<Quorum>,
-    pub(crate) events: VecDeque<Event>,
+    quorum: Option<Quorum>,
     /// Why the job is over.
-    pub(crate) failed: Option<Failure>,
-    pub(crate) counters: Counters,
+    failed: Option<Failure>,
 }
 
-/// What a worker tells its owner.
+/// What a session tells its owner.
 pub enum Event {
-    /// Every parent has welcomed this worker.
+    /// Every node has welcomed this worker.
     Joined,
     /// This worker contributes to another node from now on.
     Moved(SwitchOver),
@@ -101,8 +79,8 @@ pub enum Event {
     },
 }
 
-impl Worker {
-    /// A worker that has not joined yet.
+impl Session {
+    /// A worker that has not joined yet. The plan says what its streams are.
     ///
     /// # Panics
     /// If `rank` is not in the plan.
@@ -118,41 +96,31 @@ impl Worker {
     #[must_use]
     pub fn starting_at(plan: &Plan, rank: u32, incarnation: u64, first: FragmentId) -> Self {
         assert!((rank as usize) < plan.workers.len(), "rank {rank} is not in the plan");
-        let of_role = |role| plan.sub_models.iter().filter(move |s| s.role == role);
-        let ordered: Vec<&SubModel> =
-            of_role(Role::Exponents).chain(of_role(Role::Values)).collect();
-        let stream = |s: &&SubModel| Stream::new(plan, s, rank, first).expect("a valid plan");
-        let streams: Vec<Stream> = ordered.iter().map(stream).collect();
+        let streams: Box<dyn Streams> = if plan.fabric.is_some() {
+            Box::new(Answered::new(plan, rank, incarnation, first))
+        } else {
+            Box::new(Asked::new(plan, rank, incarnation, first))
+        };
         Self {
-            plan: plan.clone(),
-            incarnation,
-            key: plan.job_key(incarnation),
-            stage: Stage::Outside,
-            seats: vec![Seat::default(); streams.len()],
-            shares: ordered[1..].iter().map(|s| s.share).collect(),
+            rounds: Rounds::new(plan, rank, first),
+            quorum: Quorum::new(plan, streams.gathering()),
             streams,
-            turn: 0,
-            lane_type: plan.job.lanes.into(),
-            format: Format::new(plan, rank),
-            forecaster: Forecaster::new(plan),
-            rounds: VecDeque::new(),
+            rank,
+            plan: plan.clone(),
+            began: None,
+            join_by: None,
+            has_joined: false,
             deadlines: BTreeSet::new(),
-            placed: 0,
-            counted: 0,
-            is_away: false,
-            pending_switches: Vec::new(),
-            farewells: VecDeque::new(),
-            next_round: Round(0),
-            quorum: Quorum::new(plan, rank),
-            events: VecDeque::new(),
             failed: None,
-            counters: Counters::default(),
         }
     }
 
-    /// Says hello to every parent; [`Event::Joined`], or a failed round 0 with an empty buffer, follows by `deadline`.
+    /// Says hello; [`Event::Joined`], or a failed round 0 with an empty buffer, follows by `deadline`.
     pub fn join(&mut self, deadline: Time, now: Time) {
-        self.begin_joining(deadline, now);
+        if self.began.is_none() && self.failed.is_none() {
+            (self.began, self.join_by) = (Some(now), Some(deadline));
+            self.streams.join(now);
+        }
     }
 
     /// Queues a collective. Rounds are numbered from 0 in order of submission; every rank must submit the same ones.
@@ -160,32 +128,51 @@ impl Worker {
         if self.failed.is_none() && self.is_behind() {
             return self.claim(buffer, deadline);
         }
-        let round = self.next_round;
-        self.next_round = Round(round.0.wrapping_add(1));
+        let round = self.rounds.take_number();
         if let Some(failure) = &self.failed {
             let outcome = Err(failure.clone());
             let participation = Participation { ranks: 0, is_own_in: false };
-            self.events.push_back(Event::Finished { round, buffer, outcome, participation });
+            self.tell(Event::Finished { round, buffer, outcome, participation });
             return round;
         }
         self.note_presence();
-        let open = OpenRound::new(round, buffer, self.format, deadline, now);
-        self.streams[0].allocate(round, 0..open.preamble_fragments());
-        self.forecaster.expect(open.shape());
-        self.rounds.push_back(open);
+        self.rounds.open(OpenRound::new(round, buffer, self.rounds.format, deadline, now));
         self.deadlines.insert((deadline, round));
         self.advance();
         round
     }
 
-    /// Says goodbye; open rounds fail with [`Failure::Left`].
+    /// Takes leave; open rounds fail with [`Failure::Left`].
     pub fn leave(&mut self, _now: Time) {
-        let is_joining = matches!(self.stage, Stage::Joining { .. });
-        if self.failed.is_none() && (is_joining || !self.rounds.is_empty()) {
+        let is_joining = self.join_by.is_some();
+        if self.failed.is_none() && (is_joining || self.rounds.oldest().is_some()) {
             self.fail(Failure::Left);
         }
         self.failed.get_or_insert(Failure::Left);
-        self.begin_leaving();
+        self.streams.leave();
+    }
+
+    /// Takes one datagram from the network. Anything that is not for this worker is counted and dropped.
+    pub fn handle_datagram(&mut self, source: SocketAddr, datagram: &[u8], now: Time) {
+        if self.failed.is_some() {
+            return;
+        }
+        match self.streams.handle_datagram(source, datagram, &mut self.rounds, now) {
+            Err(failure) => return self.fail(failure),
+            Ok(()) => self.advance(),
+        }
+        if !self.has_joined && self.streams.has_joined() {
+            (self.has_joined, self.join_by) = (true, None);
+            self.tell(Event::Joined);
+        }
+        self.look_who_is_in(now);
+    }
+
+    /// A host says that nothing listens at this address.
+    pub fn handle_unreachable(&mut self, address: SocketAddr, now: Time) {
+        if self.failed.is_none() {
+            self.streams.handle_unreachable(address, &mut self.rounds, now);
+        }
     }
 
     /// To be called when the time given by [`Self::poll_timeout`] has come; harmless at any other time.
@@ -193,20 +180,22 @@ impl Worker {
         if self.failed.is_some() {
             return;
         }
-        self.check_joining(now);
-        if self.deadlines.first().is_some_and(|(deadline, _)| *deadline <= now) {
-            self.fail(self.blame(now));
+        let deadline = self.deadlines.first().map(|(deadline, _)| *deadline);
+        if deadline.into_iter().chain(self.join_by).any(|deadline| deadline <= now) {
+            return self.fail(self.blame(now));
         }
-        if self.stage == Stage::Joined {
-            self.check_silence(now);
-            self.streams.iter_mut().for_each(|stream| stream.recovery.handle_timeout(now));
-            self.handle_rate_timeouts(now);
-        }
+        self.streams.handle_timeout(&mut self.rounds, now);
+    }
+
+    /// Writes the next datagram to `buffer` (at least [`wiresum_wire::MAX_PACKET`] bytes).
+    pub fn poll_transmit(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
+        let next = self.streams.poll_transmit(&mut self.rounds, now, buffer);
+        next.or_else(|| self.transmit_look(now, buffer))
     }
 
     /// The next thing to tell the owner.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        self.rounds.events.pop_front()
     }
 
     /// When [`Self::handle_timeout`] is due.
@@ -216,19 +205,21 @@ impl Worker {
             return None;
         }
         let deadline = self.deadlines.first().map(|(deadline, _)| *deadline);
-        let alarms = self.streams.iter().filter_map(|stream| stream.recovery.alarm());
-        let paces = self.pace_timeout().filter(|_| self.stage == Stage::Joined);
-        let look = self.look_timeout();
-        let others = [deadline, self.joining_timeout(), self.failover_timeout(), paces, look];
-        alarms.chain(others.into_iter().flatten()).min()
+        let streams = self.streams.poll_timeout(&self.rounds);
+        [deadline, self.join_by, streams, self.look_timeout()].into_iter().flatten().min()
     }
 
     /// Counters by name, for people and metrics.
     #[must_use]
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
-        let counters = self.counters.list().into_iter();
         let quorum = self.quorum.iter().flat_map(Quorum::counters);
-        counters.chain(self.rate_counters()).chain(quorum).collect()
+        self.streams.counters().into_iter().chain(quorum).collect()
+    }
+
+    /// A line for people about a switch-over of this worker.
+    #[must_use]
+    pub fn describe(&self, switch: &SwitchOver) -> String {
+        switch.describe(&self.plan, self.rank)
     }
 
     /// Whether the result of a position has not come yet.
@@ -236,31 +227,22 @@ impl Worker {
     /// # Panics
     /// If `sub_model` is not in the plan.
     #[must_use]
-    pub fn needs(&self, sub_model: wiresum_wire::SubModelId, position: FragmentId) -> bool {
-        let stream = self.streams.iter().find(|s| s.sub_model == sub_model).expect("in the plan");
-        position.since(stream.recovery.next()) >= 0 || stream.recovery.is_pending(position)
+    pub fn needs(&self, sub_model: SubModelId, position: FragmentId) -> bool {
+        let of_plan = ordered(&self.plan).position(|s| s.id() == sub_model);
+        let stream = of_plan.expect("in the plan");
+        position.since(self.streams.sent(stream)) >= 0 || self.streams.is_pending(stream, position)
     }
 
     /// Positions sent in each stream.
     #[must_use]
     pub fn streams_sent(&self) -> Vec<u32> {
-        self.streams.iter().map(|stream| stream.recovery.next().0).collect()
+        (0..self.plan.sub_models.len()).map(|stream| self.streams.sent(stream).0).collect()
     }
 
-    /// Gives positions to the values of every round whose turn it is, and ends the rounds that are done.
-    pub(crate) fn advance(&mut self) {
-        while self.placed < self.rounds.len() && self.is_next_decided() {
-            let round = &self.rounds[self.placed];
-            if round.forecast().is_some() || round.phase == Phase::Agreed {
-                let parts = round.layout.split(&self.shares);
-                for (stream, part) in self.streams[1..].iter_mut().zip(parts) {
-                    stream.allocate(round.round, part);
-                }
-            }
-            self.placed += 1;
-        }
-        self.count_votes();
-        while let Some(Phase::Ended(outcome)) = self.rounds.front().map(|r| r.phase.clone()) {
+    /// Gives positions to values whose turn it is, and ends the rounds that are done.
+    fn advance(&mut self) {
+        self.rounds.place();
+        while let Some(outcome) = self.rounds.outcome() {
             match outcome {
                 Err(failure) if !failure.spares_the_job() => return self.fail(failure),
                 outcome => self.finish(outcome),
@@ -268,72 +250,48 @@ impl Worker {
         }
     }
 
-    /// Whether the first round without positions gets them now, or needs none: its exponents are forecast, or the preamble is complete.
-    fn is_next_decided(&mut self) -> bool {
-        let (before, rest) = self.rounds.make_contiguous().split_at_mut(self.placed);
-        let round = &mut rest[0];
-        let is_mismatch =
-            |round: &OpenRound| matches!(round.phase, Phase::Ended(Err(Failure::Mismatch { .. })));
-        if is_mismatch(round) || round.layout.fragments() == 0 && round.phase == Phase::Preamble {
-            return false;
-        }
-        let shape = round.shape();
-        if self.forecaster.learns() {
-            for earlier in before.iter_mut().filter(|earlier| earlier.shape() == shape) {
-                if earlier.phase == Phase::Preamble {
-                    return false;
-                }
-                earlier.teach(&mut self.forecaster);
-            }
-        }
-        if let Some(forecast) = self.forecaster.forecast(shape, round.layout.fragments()) {
-            round.adopt(forecast);
-            return true;
-        }
-        round.phase != Phase::Preamble
-    }
-
     /// Ends the oldest round.
-    pub(crate) fn finish(&mut self, outcome: Result<(), Failure>) {
-        let Some(mut open) = self.rounds.pop_front() else { return };
-        self.placed = self.placed.saturating_sub(1);
-        self.counted = self.counted.saturating_sub(1);
+    fn finish(&mut self, outcome: Result<(), Failure>) {
+        let Some(open) = self.rounds.close() else { return };
         self.deadlines.remove(&(open.deadline, open.round));
-        self.streams.iter_mut().for_each(|stream| stream.release(open.round));
-        open.teach(&mut self.forecaster);
         match &mut self.quorum {
             Some(quorum) if open.is_unclaimed() => quorum.keep(open, outcome),
-            _ => self.tell(open, outcome),
+            _ => self.tell_end(open, outcome),
         }
     }
 
     /// Tells the owner how a round ended.
-    pub(crate) fn tell(&mut self, open: OpenRound, outcome: Result<(), Failure>) {
-        let (round, participation) = (open.round, open.participation());
-        let buffer = open.buffer;
-        self.events.push_back(Event::Finished { round, buffer, outcome, participation });
+    fn tell_end(&mut self, open: OpenRound, outcome: Result<(), Failure>) {
+        let (round, participation, buffer) = (open.round, open.participation(), open.buffer);
+        self.tell(Event::Finished { round, buffer, outcome, participation });
+    }
+
+    fn tell(&mut self, event: Event) {
+        self.rounds.events.push_back(event);
     }
 
     /// Ends the job: every open round, and every later one, fails with this reason.
-    pub(crate) fn fail(&mut self, failure: Failure) {
-        if self.rounds.is_empty() {
-            let buffer = Box::new(Nothing);
-            let outcome = Err(failure.clone());
+    fn fail(&mut self, failure: Failure) {
+        if self.rounds.oldest().is_none() {
+            let (round, buffer, outcome) = (Round(0), Box::new(Nothing), Err(failure.clone()));
             let participation = Participation { ranks: 0, is_own_in: false };
-            self.events.push_back(Event::Finished {
-                round: Round(0),
-                buffer,
-                outcome,
-                participation,
-            });
+            self.tell(Event::Finished { round, buffer, outcome, participation });
         }
         self.fail_open(failure);
     }
 
-    pub(crate) fn fail_open(&mut self, failure: Failure) {
-        while !self.rounds.is_empty() {
+    fn fail_open(&mut self, failure: Failure) {
+        while self.rounds.oldest().is_some() {
             self.finish(Err(failure.clone()));
         }
-        self.failed = Some(failure);
+        self.streams.stop();
+        (self.failed, self.join_by) = (Some(failure), None);
     }
+}
+
+/// The streams of a plan: the one of the agreement, then those of values.
+pub(crate) fn ordered(plan: &Plan) -> impl Iterator<Item = &wiresum_protocol::plan::SubModel> {
+    use wiresum_protocol::plan::Role;
+    let of_role = |role| plan.sub_models.iter().filter(move |s| s.role == role);
+    of_role(Role::Exponents).chain(of_role(Role::Values))
 }

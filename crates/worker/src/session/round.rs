@@ -1,9 +1,14 @@
-//! One collective: its preamble, then its values, or both at once.
+//! One collective: its agreement, then its values, or both at once.
+//!
+//! There are two kinds of agreement. A *preamble* is combined by maximum: shapes, votes and exponents. A *check* is summed, where
+//! exponents are fixed and the nodes do not know maxima: shapes, and whether the values can be summed. It says what a preamble
+//! would have said, in fewer lanes.
 
 use std::ops::Range;
 
 use wiresum_wire::{Flags, LaneType, Round};
 
+use super::check;
 use super::failure::Failure;
 use super::forecast::{self, Forecaster, Shape};
 use super::layout::Layout;
@@ -27,9 +32,27 @@ pub(crate) enum Phase {
     Ended(Result<(), Failure>),
 }
 
-/// The parameters of preambles that a job fixes.
+/// How ranks agree on a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Agreement {
+    /// By the maximum of their preambles.
+    Maximum,
+    /// By the sum of their checks.
+    Checks,
+}
+
+impl Agreement {
+    /// Switches need no maximum where exponents are fixed, so that nothing comes before the values.
+    fn of(plan: &Plan) -> Self {
+        let is_fixed = plan.job.codec.starts_with("fixed:");
+        if plan.fabric.is_some() && is_fixed { Self::Checks } else { Self::Maximum }
+    }
+}
+
+/// The parameters of agreements that a job fixes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Format {
+    pub agreement: Agreement,
     pub workers: usize,
     pub rank: usize,
     /// Lanes of a preamble fragment.
@@ -48,6 +71,7 @@ impl Format {
         let lane_type = LaneType::from(plan.job.lanes);
         let is_little_endian = lane_type.flags().contains(Flags::LITTLE_ENDIAN);
         Self {
+            agreement: Agreement::of(plan),
             workers: plan.workers.len(),
             rank: rank as usize,
             preamble_lanes: usize::from(plan.job.values_per_packet),
@@ -57,15 +81,49 @@ impl Format {
         }
     }
 
+    /// How the lanes of a preamble, or a check, are read and combined.
+    pub fn preamble_flags(&self) -> Flags {
+        match self.agreement {
+            Agreement::Maximum => self.preamble_type.flags().with(Flags::MAXIMUM),
+            Agreement::Checks => self.preamble_type.flags(),
+        }
+    }
+
+    /// Bytes of a fragment of a preamble, or of a check.
+    pub fn preamble_len(&self) -> usize {
+        match self.agreement {
+            Agreement::Maximum => 4 * self.preamble_lanes,
+            Agreement::Checks => check::len(self.workers),
+        }
+    }
+
     /// Fragments of a preamble that hold shapes; they are the first, as a rule only one.
     fn shape_fragments(&self) -> u32 {
-        (2 * self.workers).div_ceil(self.preamble_lanes) as u32
+        match self.agreement {
+            Agreement::Maximum => (2 * self.workers).div_ceil(self.preamble_lanes) as u32,
+            Agreement::Checks => 1,
+        }
     }
 
     /// Fragments of the preamble of a round.
     fn preamble_fragments(&self, layout: Layout) -> u32 {
-        let used = 3 * self.workers + layout.fragments() as usize;
-        used.div_ceil(self.preamble_lanes) as u32
+        match self.agreement {
+            Agreement::Maximum => self.used_lanes(layout).div_ceil(self.preamble_lanes) as u32,
+            Agreement::Checks => 1,
+        }
+    }
+
+    /// Lanes that a round is agreed on by: shapes, votes, exponents.
+    fn used_lanes(&self, layout: Layout) -> usize {
+        3 * self.workers + layout.fragments() as usize
+    }
+
+    /// Lanes of a round's preamble, those included that fill its last fragment.
+    fn lanes(&self, layout: Layout) -> usize {
+        match self.agreement {
+            Agreement::Maximum => self.preamble_fragments(layout) as usize * self.preamble_lanes,
+            Agreement::Checks => self.used_lanes(layout),
+        }
     }
 }
 
@@ -89,6 +147,8 @@ pub(crate) struct OpenRound {
     values_left: u32,
     /// Exponents of values that flow before the agreement, by fragment.
     forecast: Option<Vec<i8>>,
+    /// Where a check is all that is agreed on: every value can be summed, once that is known.
+    is_sound: Option<bool>,
     /// Results that came before the agreement.
     stash: Vec<(u32, Vec<u8>)>,
     /// Why the sums of a forecast round are of no use; set before the last of them is here.
@@ -114,7 +174,7 @@ impl OpenRound {
     ) -> Self {
         let layout = Layout::new(buffer.len(), format.values_per_fragment);
         let preamble_left = format.preamble_fragments(layout);
-        let mut lanes = vec![UNSET; preamble_left as usize * format.preamble_lanes];
+        let mut lanes = vec![UNSET; format.lanes(layout)];
         lanes[format.rank] = i32::try_from(buffer.len()).unwrap_or(i32::MAX);
         lanes[format.workers + format.rank] = buffer.signature();
         Self {
@@ -130,6 +190,7 @@ impl OpenRound {
             shapes_left: format.shape_fragments(),
             values_left: layout.fragments(),
             forecast: None,
+            is_sound: None,
             stash: Vec::new(),
             in_vain: None,
             is_taught: false,
@@ -156,11 +217,11 @@ impl OpenRound {
 
     /// Takes the shape of a missed round, from the preamble or the owner.
     fn take_shape(&mut self, elements: usize) {
+        let before = self.preamble_fragments();
         self.layout = Layout::new(elements, self.format.values_per_fragment);
         self.values_left = self.layout.fragments();
-        let fragments = self.format.preamble_fragments(self.layout);
-        self.preamble_left += fragments - self.preamble_fragments();
-        self.lanes.resize(fragments as usize * self.format.preamble_lanes, UNSET);
+        self.preamble_left += self.preamble_fragments() - before;
+        self.lanes.resize(self.format.lanes(self.layout), UNSET);
     }
 
     /// Preamble fragments that have no positions yet; from now on they have.
@@ -222,7 +283,7 @@ impl OpenRound {
     }
 
     /// Tells the forecaster, once, what was agreed on; nothing if the round ended before.
-    pub fn teach(&mut self, forecaster: &mut Forecaster) {
+    pub(super) fn teach(&mut self, forecaster: &mut Forecaster) {
         let is_first = !std::mem::replace(&mut self.is_taught, true);
         if is_first && self.preamble_left == 0 {
             forecaster.learn(self.shape(), self.agreed(), self.forecast());
@@ -237,20 +298,38 @@ impl OpenRound {
 
     /// Number of preamble fragments.
     pub fn preamble_fragments(&self) -> u32 {
-        (self.lanes.len() / self.format.preamble_lanes) as u32
+        self.format.preamble_fragments(self.layout)
     }
 
     /// Writes a preamble fragment's lanes and returns their sum. What is voted counts the first time only.
     pub fn encode_preamble(&mut self, fragment: u32, vote: i32, payload: &mut [u8]) -> u32 {
+        if self.format.agreement == Agreement::Checks {
+            let (shape, is_sound) = (self.lanes_of_shape(), self.is_sound());
+            check::write(self.format.rank, is_sound, shape, self.format.preamble_type, payload);
+            return self.format.preamble_type.sum(payload);
+        }
         while self.prepared <= fragment {
             self.prepare(self.prepared, vote);
             self.prepared += 1;
         }
         let lanes = &self.lanes[self.preamble_range(fragment)];
         for (bytes, lane) in payload.chunks_exact_mut(4).zip(lanes) {
-            bytes.copy_from_slice(&self.lane_bytes(*lane));
+            bytes.copy_from_slice(&check::lane_bytes(self.format.preamble_type, *lane));
         }
         self.format.preamble_type.sum(payload)
+    }
+
+    /// Elements and signature, as lanes.
+    fn lanes_of_shape(&self) -> (i32, i32) {
+        (i32::try_from(self.buffer.len()).unwrap_or(i32::MAX), self.buffer.signature())
+    }
+
+    /// Whether every value can be summed, where no agreement says so before values flow.
+    fn is_sound(&mut self) -> bool {
+        let mut ranges = (0..self.layout.fragments()).map(|fragment| self.layout.range(fragment));
+        let buffer = &mut self.buffer;
+        let all = || ranges.all(|range| buffer.exponent(range) != NOT_FINITE);
+        *self.is_sound.get_or_insert_with(all)
     }
 
     /// Whether this worker's vote is cast: it stays what it is when the preamble is sent again.
@@ -286,8 +365,9 @@ impl OpenRound {
 
     /// The agreed lanes of a preamble fragment have come.
     pub fn decode_preamble(&mut self, fragment: u32, payload: &[u8]) {
-        for (index, bytes) in self.preamble_range(fragment).zip(payload.chunks_exact(4)) {
-            self.lanes[index] = self.read_lane([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        match self.format.agreement {
+            Agreement::Maximum => self.decode_maximum(fragment, payload),
+            Agreement::Checks => self.decode_check(payload),
         }
         self.preamble_left -= 1;
         let has_shapes = self.note_shapes(fragment);
@@ -307,6 +387,23 @@ impl OpenRound {
             }
             self.tell_participation();
         }
+    }
+
+    fn decode_maximum(&mut self, fragment: u32, payload: &[u8]) {
+        for (index, bytes) in self.preamble_range(fragment).zip(payload.chunks_exact(4)) {
+            let bytes = [bytes[0], bytes[1], bytes[2], bytes[3]];
+            self.lanes[index] = check::read_lane(self.format.preamble_type, bytes);
+        }
+    }
+
+    /// Sets the lanes to what a preamble would have said.
+    fn decode_check(&mut self, payload: &[u8]) {
+        let n = self.format.workers;
+        let (is_sound, shapes) = check::read(n, self.format.preamble_type, payload);
+        for (rank, (elements, signature)) in shapes.enumerate() {
+            (self.lanes[rank], self.lanes[n + rank]) = (elements, signature);
+        }
+        self.lanes[2 * n..].fill(if is_sound { 0 } else { NOT_FINITE });
     }
 
     /// Counts a fragment with shapes. Whether it is the last of them.
@@ -368,8 +465,7 @@ impl OpenRound {
 
     /// What the owner has passed, if there is one.
     fn own_shape(&self) -> Option<(i32, i32)> {
-        let length = i32::try_from(self.buffer.len()).unwrap_or(i32::MAX);
-        self.kept.is_none().then(|| (length, self.buffer.signature()))
+        self.kept.is_none().then(|| self.lanes_of_shape())
     }
 
     /// The shapes by rank; −1 where a rank takes part with nothing.
@@ -423,9 +519,10 @@ impl OpenRound {
         true
     }
 
-    /// Encodes a fragment's values into `lanes` and returns their sum; of a missed round, zeros.
+    /// Encodes a fragment's values into `lanes` and returns their sum; of a missed round, or of values that cannot be summed, zeros.
     pub fn encode_values(&mut self, fragment: u32, exponent: i8, lanes: &mut [u8]) -> u32 {
-        if self.is_missed {
+        let is_unsound = self.format.agreement == Agreement::Checks && !self.is_sound();
+        if self.is_missed || is_unsound {
             lanes.fill(0);
             return 0;
         }
@@ -451,19 +548,5 @@ impl OpenRound {
     fn preamble_range(&self, fragment: u32) -> Range<usize> {
         let start = fragment as usize * self.format.preamble_lanes;
         start..start + self.format.preamble_lanes
-    }
-
-    fn lane_bytes(&self, lane: i32) -> [u8; 4] {
-        match self.format.preamble_type {
-            LaneType::I32Be | LaneType::I16Be => lane.to_be_bytes(),
-            LaneType::I32Le | LaneType::I16Le => lane.to_le_bytes(),
-        }
-    }
-
-    fn read_lane(&self, bytes: [u8; 4]) -> i32 {
-        match self.format.preamble_type {
-            LaneType::I32Be | LaneType::I16Be => i32::from_be_bytes(bytes),
-            LaneType::I32Le | LaneType::I16Le => i32::from_le_bytes(bytes),
-        }
     }
 }

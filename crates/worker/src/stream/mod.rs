@@ -1,9 +1,105 @@
-//! The two kinds of streams.
+//! How positions get to the nodes, and their results back.
 //!
-//! | kind | nodes | what was lost is found by |
-//! | --- | --- | --- |
-//! | `asked` | servers | asking the node |
-//! | [`answered`] | switches | results of what was sent later |
+//! There are two kinds. [`Asked`] sends to servers, which remember what they have and say so when asked. [`Answered`] sends to
+//! switches, which forget, and of which results are the only sign. What happens once for a job is in [`crate::session`].
 
-pub mod answered;
-pub(crate) mod asked;
+mod answered;
+mod asked;
+
+use std::net::SocketAddr;
+
+use wiresum_protocol::{Time, Transmit};
+use wiresum_wire::{FragmentId, NodeId};
+
+use crate::session::Failure;
+use crate::session::rounds::Rounds;
+
+pub(crate) use answered::Answered;
+pub(crate) use asked::Asked;
+pub use asked::{Departure, SwitchOver};
+
+/// All streams of a worker, which are of one kind. Stream 0 carries the agreement, the others values in the order of the plan.
+///
+/// One object has all of them, as what is learned in one concerns the others: a node that is gone is left in every stream, and a
+/// hello goes along the ways of all. Positions are those that [`Rounds`] has given to rounds.
+pub(crate) trait Streams: Send {
+    /// Says hello to the nodes from now on.
+    fn join(&mut self, now: Time);
+
+    /// Whether every node that has to has welcomed this worker.
+    fn has_joined(&self) -> bool;
+
+    /// Sends no more contributions, and no more questions.
+    fn stop(&mut self);
+
+    /// Takes leave of the nodes. What has to be said for that is still to be sent.
+    fn leave(&mut self);
+
+    /// Takes a datagram. Anything that is not for this worker is counted and dropped.
+    ///
+    /// # Errors
+    /// What ends the job.
+    fn handle_datagram(
+        &mut self,
+        source: SocketAddr,
+        datagram: &[u8],
+        rounds: &mut Rounds,
+        now: Time,
+    ) -> Result<(), Failure>;
+
+    /// A host says that nothing listens at this address.
+    fn handle_unreachable(&mut self, address: SocketAddr, rounds: &mut Rounds, now: Time);
+
+    /// Does what is due.
+    fn handle_timeout(&mut self, rounds: &mut Rounds, now: Time);
+
+    /// When [`Self::handle_timeout`] or [`Self::poll_transmit`] has something to do.
+    fn poll_timeout(&self, rounds: &Rounds) -> Option<Time>;
+
+    /// Writes the next datagram; `None` if there is nothing to send now.
+    fn poll_transmit(
+        &mut self,
+        rounds: &mut Rounds,
+        now: Time,
+        buffer: &mut [u8],
+    ) -> Option<Transmit>;
+
+    /// The node that knows who takes part in a round, and how many members it awaits.
+    fn gathering(&self) -> (NodeId, u32);
+
+    /// Writes a question to that node: who is in at a position of stream 0? `None` if this is no time to ask.
+    fn ask_who_is_in(
+        &mut self,
+        position: FragmentId,
+        now: Time,
+        buffer: &mut [u8],
+    ) -> Option<Transmit>;
+
+    /// The members that are in at a position of stream 0, as far as the last answer says.
+    fn who_is_in(&self, position: FragmentId) -> u64;
+
+    /// Why the oldest round is late, or joining is, by what nodes have said.
+    fn evidence(&self, rounds: &Rounds, now: Time) -> Evidence;
+
+    /// End of the positions of a stream that were sent.
+    fn sent(&self, stream: usize) -> FragmentId;
+
+    /// Whether a position of a stream was sent and has no result.
+    fn is_pending(&self, stream: usize, position: FragmentId) -> bool;
+
+    /// Counters by name, for people and metrics.
+    fn counters(&self) -> Vec<(&'static str, u64)>;
+}
+
+/// What is known of why nothing comes. Members are named as in the plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Evidence {
+    /// A node has not welcomed this worker.
+    NotWelcomed { node: NodeId, address: SocketAddr },
+    /// A node says nothing, since when if it ever said anything.
+    Silent { node: NodeId, address: SocketAddr, since: Option<Time> },
+    /// A node waits for these.
+    Missing { node: NodeId, fragment: u32, missing: Vec<String> },
+    /// A node has done its part, and one of these has not.
+    NoResult { node: NodeId, fragment: u32, suspects: Vec<String> },
+}

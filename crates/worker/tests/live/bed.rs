@@ -11,8 +11,7 @@ use wiresum_protocol::ways::Site;
 use wiresum_protocol::{Plan, Time};
 use wiresum_switch::live::Station;
 use wiresum_wire::{LaneType, MAX_PACKET, NOT_FINITE, NodeId};
-use wiresum_worker::stream::answered::Session;
-use wiresum_worker::{Buffer, Event, Failure};
+use wiresum_worker::{Buffer, Event, Failure, Session};
 
 const DELAY_US: u64 = 50;
 

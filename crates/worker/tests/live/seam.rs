@@ -10,7 +10,7 @@ use wiresum_switch::live::Station;
 use wiresum_switch::live::plane::{DataPlane, PlaneError, passed};
 use wiresum_switch::{Outcome, Packet, Place, Values};
 use wiresum_wire::{JobId, JobKey, MAX_PACKET, NodeId};
-use wiresum_worker::stream::answered::Session;
+use wiresum_worker::Session;
 
 use crate::plans::{Shape, plan};
 

@@ -1,66 +1,58 @@
-//! A worker's half of a fabric: collectives to datagrams and back.
+//! Streams to switches, of which results are the only sign of what became of a contribution.
 //!
-//! Commands, inputs and outputs are those of [`crate::Worker`], and polled in the same order. There are no exponents to agree
-//! on, so values flow at once; the exponents' stream carries one *check* of each collective, a fragment whose sum says whether all ranks
-//! passed the same and whether it can be summed. Results that come before it wait, so a collective with Inf or NaN leaves every buffer as it
-//! was.
+//! Hellos travel the same links to every node on the worker's ways, when it joins and when nothing comes; what sums and sends
+//! again is [`wiresum_switch::Worker`]'s part, one of them for each stream.
 
-mod silence;
+mod hearing;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::ops::Range;
 use std::time::Duration;
 
-use wiresum_protocol::plan::fabric::Fabric;
-use wiresum_protocol::plan::{Role, SubModel};
 use wiresum_protocol::ways::Site;
 use wiresum_protocol::{Plan, Time, Transmit};
-use wiresum_wire::control::RefusalReason;
-use wiresum_wire::{FragmentId, JobKey, Kind, LaneType, NodeId, Round, SubModelId};
-
 use wiresum_switch::live::notes::{NOTE_LEN, Note};
 use wiresum_switch::live::parts;
-use wiresum_switch::{
-    Contributors, Forwarding, Packet, Received, Sending, Worker, WorkerCounters, wire,
-};
+use wiresum_switch::{Contributors, Forwarding, Packet, Sending, Worker, WorkerCounters, wire};
+use wiresum_wire::control::RefusalReason;
+use wiresum_wire::{Flags, FragmentId, JobKey, Kind, NodeId, SubModelId};
 
-use crate::Buffer;
-use crate::session::collective::{self, Collective};
-use crate::session::{Event, Failure, Participation};
-use silence::Hearing;
+use super::{Evidence, Streams};
+use crate::session::rounds::{Arrived, Rounds};
+use crate::session::{Failure, ordered};
+use hearing::Hearing;
 
 /// Silence after which a worker asks who is there.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// It asks after this part of a collective's time at the latest.
+/// It asks after this part of a round's time at the latest.
 const PATIENCE_SHARE: u32 = 4;
-
-/// Positions of a stream that belong to a collective.
-struct Part {
-    round: Round,
-    begin: FragmentId,
-    fragments: Range<u32>,
-}
 
 struct Stream {
     worker: Worker,
     sub_model: SubModelId,
-    role: Role,
     /// The neighbour that its packets go to.
     next: SocketAddr,
-    parts: VecDeque<Part>,
-    end: FragmentId,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Outside,
-    Joining { since: Time, deadline: Time },
+    Joining,
     Joined,
+    Over,
+}
+
+/// What happened to packets that no stream counts.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counters {
+    strangers: u64,
+    malformed: u64,
+    mismatches: u64,
+    results_without_room: u64,
 }
 
 /// See the module.
-pub struct Session {
+pub(crate) struct Answered {
     plan: Plan,
     rank: u8,
     key: JobKey,
@@ -69,30 +61,23 @@ pub struct Session {
     stage: Stage,
     hearing: Hearing,
     streams: Vec<Stream>,
-    shares: Vec<f64>,
     /// Which stream sends next.
     turn: usize,
-    lanes: LaneType,
-    open: VecDeque<Collective>,
-    next_round: Round,
-    /// When a result came last, or a collective began.
+    /// When a result came last.
     progress: Time,
+    /// Notes to be sent.
     notes: VecDeque<(SocketAddr, [u8; NOTE_LEN])>,
-    events: VecDeque<Event>,
-    failed: Option<Failure>,
-    strangers: u64,
-    malformed: u64,
+    /// The position that the root was last asked about in a look, and the workers that were in.
+    looked: Option<(FragmentId, Contributors)>,
+    counters: Counters,
 }
 
-impl Session {
-    /// A worker that has not joined yet.
+impl Answered {
+    /// The streams of worker `rank`, whose first position is `first`.
     ///
     /// # Panics
-    /// If the plan has no fabric, or no such rank.
-    #[must_use]
-    pub fn new(plan: &Plan, rank: u32, incarnation: u64) -> Self {
-        let fabric = plan.fabric.as_ref().expect("a plan with a fabric");
-        assert!((rank as usize) < plan.workers.len(), "rank {rank} is not in the plan");
+    /// If the plan has no fabric.
+    pub fn new(plan: &Plan, rank: u32, incarnation: u64, first: FragmentId) -> Self {
         let rank = rank as u8;
         let all = plan.ways();
         let own = all.iter().map(|ways| &ways.of[usize::from(rank)]);
@@ -106,253 +91,76 @@ impl Session {
             root,
             stage: Stage::Outside,
             hearing: Hearing::new(own),
-            streams: streams(plan, fabric, rank),
-            shares: values(plan).map(|s| s.share).collect(),
+            streams: streams(plan, rank, first),
             turn: 0,
-            lanes: plan.job.lanes.into(),
-            open: VecDeque::new(),
-            next_round: Round(0),
             progress: Time(0),
             notes: VecDeque::new(),
-            events: VecDeque::new(),
-            failed: None,
-            strangers: 0,
-            malformed: 0,
+            looked: None,
+            counters: Counters::default(),
             plan: plan.clone(),
         }
     }
 
-    /// Says hello; [`Event::Joined`], or a failed round 0 with an empty buffer, follows by `deadline`.
-    pub fn join(&mut self, deadline: Time, now: Time) {
-        self.stage = Stage::Joining { since: now, deadline };
-        self.hearing.begin(now);
-        self.say_hello(now);
-    }
-
-    /// Queues a collective. Every rank must submit the same ones.
-    pub fn submit(&mut self, buffer: Box<dyn Buffer>, deadline: Time, now: Time) -> Round {
-        let round = self.next_round;
-        self.next_round = Round(round.0.wrapping_add(1));
-        if let Some(failure) = &self.failed {
-            let outcome = Err(failure.clone());
-            let participation = self.everyone();
-            self.events.push_back(Event::Finished { round, buffer, outcome, participation });
-            return round;
-        }
-        if self.open.is_empty() {
-            self.progress = now;
-        }
-        let per_fragment = usize::from(self.plan.job.values_per_packet);
-        let open = Collective::new(round, buffer, per_fragment, self.lanes, (now, deadline));
-        let mut parts = open.split(&self.shares).into_iter();
-        for stream in &mut self.streams {
-            let check = stream.role == Role::Exponents;
-            let fragments = if check { 0..1 } else { parts.next().unwrap_or(0..0) };
-            stream.begin(round, fragments);
-        }
-        self.open.push_back(open);
-        round
-    }
-
-    /// Ends: open rounds fail with [`Failure::Left`].
-    pub fn leave(&mut self, _now: Time) {
-        if self.failed.is_none() && (self.stage != Stage::Joined || !self.open.is_empty()) {
-            self.fail(Failure::Left);
-        }
-        self.failed.get_or_insert(Failure::Left);
-    }
-
-    /// To be called when the time given by [`Self::poll_timeout`] has come; harmless at any other time.
-    pub fn handle_timeout(&mut self, now: Time) {
-        if self.failed.is_some() {
-            return;
-        }
-        self.say_hello(now);
-        if let Stage::Joining { deadline, .. } = self.stage
-            && deadline <= now
-        {
-            return self.fail(self.absence(now));
-        }
-        if self.open.iter().any(|open| open.deadline <= now) {
-            return self.fail(self.blame(now));
-        }
-        if self.asking_begins().is_some_and(|begin| begin <= now) {
-            self.hearing.begin(now);
-            self.say_hello(now);
-        }
-        self.streams.iter_mut().for_each(|stream| stream.worker.handle_timeout(now));
-    }
-
-    /// When [`Self::handle_timeout`] is due.
-    #[must_use]
-    pub fn poll_timeout(&self) -> Option<Time> {
-        if self.failed.is_some() {
-            return None;
-        }
-        let joining = match self.stage {
-            Stage::Joining { deadline, .. } => Some(deadline),
-            _ => None,
-        };
-        let deadline = self.open.iter().map(|open| open.deadline).min();
-        let alarms = self.streams.iter().filter_map(|stream| stream.worker.poll_timeout());
-        let asking = self.asking_begins().filter(|_| self.hearing.next.is_none());
-        let others = [joining, deadline, self.hearing.next, asking];
-        alarms.chain(others.into_iter().flatten()).min()
-    }
-
-    /// The next thing to tell the owner.
-    pub fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
-    }
-
-    /// Counters by name, for people and metrics.
-    #[must_use]
-    pub fn counters(&self) -> Vec<(&'static str, u64)> {
-        let sum = |of: fn(&WorkerCounters) -> u64| {
-            self.streams.iter().map(|stream| of(stream.worker.counters())).sum()
-        };
-        vec![
-            ("hellos", self.hearing.attempt.into()),
-            ("contributions", sum(|c| c.sent - c.resent)),
-            ("repetitions", sum(|c| c.resent)),
-            ("results", sum(|c| c.results)),
-            ("marked", sum(|c| c.marked)),
-            ("rehashed", sum(|c| c.rehashed)),
-            ("timeouts", sum(|c| c.timeouts)),
-            ("foreign", self.strangers),
-            ("malformed", self.malformed),
-        ]
-    }
-
-    /// Writes the next datagram into `buffer`; `None` if there is nothing to send now.
-    pub fn poll_transmit(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
-        if let Some((destination, note)) = self.notes.pop_front() {
-            buffer[..NOTE_LEN].copy_from_slice(&note);
-            return Some(Transmit { destination, len: NOTE_LEN });
-        }
-        if self.failed.is_some() || self.stage != Stage::Joined {
-            return None;
-        }
-        for _ in 0..self.streams.len() {
-            let index = self.turn;
-            self.turn = (self.turn + 1) % self.streams.len();
-            if let Some(packet) = self.streams[index].worker.poll_transmit(now) {
-                return Some(self.write(index, packet, buffer));
+    /// Lets a stream send what rounds have given positions to.
+    fn begin(&mut self, rounds: &Rounds) {
+        for (index, stream) in self.streams.iter_mut().enumerate() {
+            let fresh = rounds.positions(index).limit().since(stream.worker.end());
+            if fresh > 0 {
+                stream.worker.begin(fresh as u32);
             }
         }
-        None
     }
 
-    fn write(&mut self, index: usize, mut packet: Packet<()>, buffer: &mut [u8]) -> Transmit {
-        let stream = &self.streams[index];
-        let (round, fragment) = stream.locate(packet.fragment).expect("what is sent is open");
-        packet.round = round;
-        packet.flags = packet.flags.with(self.lanes.flags());
-        let is_check = stream.role == Role::Exponents;
-        let (rank, ranks) = (usize::from(self.rank), self.plan.workers.len());
-        let destination = stream.next;
-        let mut open = self.open.iter_mut();
-        let open = open.find(|open| open.round == round).expect("what is sent is open");
-        let len = wire::write(&packet, self.key, buffer, |lanes| {
-            if is_check {
-                open.write_check(rank, ranks, lanes)
-            } else {
-                open.write(fragment, lanes)
+    fn write(
+        &self,
+        index: usize,
+        mut packet: Packet<()>,
+        rounds: &mut Rounds,
+        buffer: &mut [u8],
+    ) -> Option<Transmit> {
+        let payload = &mut buffer[wire::LANES_AT..];
+        let written = rounds.write(index, packet.fragment, 0, payload)?;
+        (packet.round, packet.exponent) = (written.round, written.exponent);
+        packet.flags = packet.flags.with(rounds.format_flags(index));
+        let len = wire::write(&packet, self.key, buffer, |_| written.len);
+        Some(Transmit { destination: self.streams[index].next, len })
+    }
+
+    fn take(&mut self, packet: &Packet<&[u8]>, rounds: &mut Rounds, now: Time) {
+        let is_ours = |stream: &Stream| {
+            packet.kind == Kind::Result
+                && (packet.job, packet.sub_model) == (self.hello.job, stream.sub_model)
+        };
+        let Some(index) = self.streams.iter().position(is_ours) else {
+            return self.counters.strangers += 1;
+        };
+        let position = packet.fragment;
+        let is_result = !packet.flags.contains(Flags::REFUSED);
+        if is_result && self.streams[index].worker.is_pending(position) {
+            let Packet { round, exponent, flags, values: payload, .. } = *packet;
+            match rounds.take(index, position, &Arrived { round, exponent, flags, payload }) {
+                Some(true) => {}
+                Some(false) => return self.counters.results_without_room += 1,
+                None => return self.counters.mismatches += 1,
             }
-        });
-        Transmit { destination, len }
+            (self.progress, self.hearing.next) = (now, None);
+        }
+        self.streams[index].worker.handle(packet, now);
     }
 
-    /// A datagram has come.
-    pub fn handle_datagram(&mut self, _source: SocketAddr, datagram: &[u8], now: Time) {
-        if self.failed.is_some() {
-            return;
-        }
-        match wire::read(datagram) {
-            Ok((key, packet)) if key == self.key => self.take(&packet, now),
-            Ok(_) => self.strangers += 1,
-            Err(_) => match Note::parse(datagram) {
-                Some(note) => self.hear(&note, now),
-                None => self.malformed += 1,
-            },
-        }
+    /// What the oldest round lacks: a stream and a position; the first of all if it lacks nothing.
+    fn lacks(&self, rounds: &Rounds) -> (SubModelId, FragmentId) {
+        let oldest = |index: usize| self.streams[index].worker.oldest();
+        let stream = rounds.awaited(oldest).first().copied();
+        stream.map_or((SubModelId(0), FragmentId(0)), |index| {
+            (self.streams[index].sub_model, oldest(index))
+        })
     }
 
-    fn take(&mut self, packet: &Packet<&[u8]>, now: Time) {
-        let index = self.streams.iter().position(|s| s.sub_model == packet.sub_model);
-        let Some(index) = index.filter(|_| packet.job == self.hello.job) else {
-            self.strangers += 1;
-            return;
-        };
-        let stream = &mut self.streams[index];
-        let place = stream.locate(packet.fragment);
-        match stream.worker.handle(packet, now) {
-            Received::Fresh => {}
-            Received::Foreign => return self.strangers += 1,
-            Received::Duplicate | Received::Refused => return,
-        }
-        self.progress = now;
-        self.hearing.next = None;
-        let Some((round, fragment)) = place else { return };
-        let ranks = self.plan.workers.len();
-        let is_check = self.streams[index].role == Role::Exponents;
-        let mut open = self.open.iter_mut();
-        let Some(open) = open.find(|open| open.round == round) else { return };
-        let wrong = Failure::WrongSum { node: self.root, fragment: packet.fragment.0 };
-        let taken = if !is_check {
-            if open.take(fragment, packet.values) { Ok(()) } else { Err(wrong) }
-        } else if packet.values.len() == collective::check_len(ranks) {
-            open.take_check(ranks, packet.values)
-        } else {
-            Err(wrong)
-        };
-        match taken {
-            Ok(()) => self.advance(),
-            Err(failure) => self.fail(failure),
-        }
-    }
-
-    /// Sums at switches take every rank.
-    fn everyone(&self) -> Participation {
-        Participation { ranks: self.plan.workers.len() as u32, is_own_in: true }
-    }
-
-    /// Ends the rounds that are done, in order.
-    fn advance(&mut self) {
-        while let Some(outcome) = self.open.front().and_then(Collective::outcome) {
-            self.finish(outcome);
-        }
-    }
-
-    fn finish(&mut self, outcome: Result<(), Failure>) {
-        let Some(open) = self.open.pop_front() else { return };
-        for stream in &mut self.streams {
-            stream.parts.retain(|part| part.round != open.round);
-        }
-        let Collective { round, buffer, .. } = open;
-        let participation = self.everyone();
-        self.events.push_back(Event::Finished { round, buffer, outcome, participation });
-    }
-
-    fn fail(&mut self, failure: Failure) {
-        if self.open.is_empty() {
-            let outcome = Err(failure.clone());
-            let buffer = Box::new(crate::buffer::Nothing);
-            let (round, participation) = (Round(0), self.everyone());
-            self.events.push_back(Event::Finished { round, buffer, outcome, participation });
-        }
-        while !self.open.is_empty() {
-            self.finish(Err(failure.clone()));
-        }
-        self.failed = Some(failure);
-    }
-
-    /// Sends hellos that are due to every first neighbour.
-    fn say_hello(&mut self, now: Time) {
+    /// Queues hellos that are due, for every first neighbour.
+    fn say_hello(&mut self, rounds: &Rounds, now: Time) {
         let Some(attempt) = self.hearing.due(now) else { return };
-        let late = self.streams.iter().find(|stream| !stream.worker.is_done());
-        let lacks = late.map(|stream| (stream.sub_model, stream.worker.oldest()));
-        let (sub_model, fragment) = lacks.unwrap_or((SubModelId(0), FragmentId(0)));
+        let (sub_model, fragment) = self.lacks(rounds);
         let note = Note { attempt, sub_model, fragment, ..self.hello }.emit();
         let mut neighbours: Vec<_> = self.streams.iter().map(|stream| stream.next).collect();
         neighbours.sort_unstable();
@@ -361,56 +169,42 @@ impl Session {
     }
 
     /// When a worker without news asks who is there.
-    fn asking_begins(&self) -> Option<Time> {
-        let open = self.open.front()?;
-        let share = open.deadline.since(open.begun) / PATIENCE_SHARE;
-        Some(self.progress.plus(PATIENCE.min(share)))
+    fn asking_begins(&self, rounds: &Rounds) -> Option<Time> {
+        let open = rounds.oldest()?;
+        let share = open.deadline.since(open.submitted) / PATIENCE_SHARE;
+        Some(self.progress.max(open.submitted).plus(PATIENCE.min(share)))
     }
 
-    fn hear(&mut self, note: &Note, now: Time) {
+    fn hear(&mut self, note: &Note, now: Time) -> Result<(), Failure> {
         if note.worker != self.rank || note.job != self.hello.job {
-            self.strangers += 1;
-            return;
+            self.counters.strangers += 1;
+            return Ok(());
         }
         if note.kind == Kind::Refusal {
             let reason = explain(note.reason()).to_owned();
-            return self.fail(Failure::Refused { node: note.node, reason });
+            return Err(Failure::Refused { node: note.node, reason });
         }
         if note.kind != Kind::Welcome || note.incarnation() != self.hello.incarnation() {
-            return;
+            return Ok(());
         }
-        self.hearing.hear(note.node, note.known(), note.held(), now);
-        let everyone = parts::everyone(&self.plan);
-        let is_complete = self.hearing.of(self.root).0 == everyone;
-        let is_joining = matches!(self.stage, Stage::Joining { .. });
-        if is_joining && is_complete && self.hearing.silent(now).is_none() {
+        let asked_about = (note.sub_model, note.fragment);
+        let look = self.looked.as_mut().filter(|(position, _)| {
+            note.node == self.root && asked_about == (self.streams[0].sub_model, *position)
+        });
+        let held = match look {
+            // What the oldest round lacks is asked about by other hellos.
+            Some((_, held)) => {
+                *held = note.held();
+                self.hearing.of(note.node).1
+            }
+            None => note.held(),
+        };
+        self.hearing.hear(note.node, note.known(), held, now);
+        let is_complete = self.hearing.of(self.root).0 == parts::everyone(&self.plan);
+        if self.stage == Stage::Joining && is_complete && self.hearing.silent(now).is_none() {
             (self.stage, self.hearing.next) = (Stage::Joined, None);
-            self.events.push_back(Event::Joined);
         }
-    }
-
-    /// Why this worker is not in: a silent node, or other workers.
-    fn absence(&self, now: Time) -> Failure {
-        let Stage::Joining { since, .. } = self.stage else { return Failure::Left };
-        let waited = now.since(since);
-        if let Some((node, _)) = self.hearing.silent(now) {
-            return Failure::NotWelcomed { node, address: self.address(node), waited };
-        }
-        let missing = self.without(self.hearing.of(self.root).0);
-        Failure::Missing { round: Round(0), fragment: 0, node: self.root, missing, waited }
-    }
-
-    /// Why a collective is late: a silent node, or workers whose values the root lacks.
-    fn blame(&self, now: Time) -> Failure {
-        let Some(open) = self.open.front() else { return Failure::Left };
-        let (round, waited) = (open.round, now.since(open.begun));
-        if let Some((node, silent)) = self.hearing.silent(now) {
-            return Failure::Silent { round, node, address: self.address(node), silent };
-        }
-        let late = self.streams.iter().find(|stream| !stream.worker.is_done());
-        let fragment = late.map_or(0, |stream| stream.worker.oldest().0);
-        let missing = self.without(self.hearing.of(self.root).1);
-        Failure::Missing { round, fragment, node: self.root, missing, waited }
+        Ok(())
     }
 
     /// Names of the workers that are not in a set.
@@ -431,47 +225,182 @@ impl Session {
     }
 }
 
-impl Stream {
-    fn begin(&mut self, round: Round, fragments: Range<u32>) {
-        if fragments.is_empty() {
-            return;
+impl Streams for Answered {
+    fn join(&mut self, now: Time) {
+        self.stage = Stage::Joining;
+        self.hearing.begin(now);
+    }
+
+    fn has_joined(&self) -> bool {
+        self.stage == Stage::Joined
+    }
+
+    fn stop(&mut self) {
+        (self.stage, self.hearing.next) = (Stage::Over, None);
+    }
+
+    /// Switches know no goodbyes: a worker is gone when its hellos are.
+    fn leave(&mut self) {
+        self.stop();
+        self.notes.clear();
+    }
+
+    fn handle_datagram(
+        &mut self,
+        _source: SocketAddr,
+        datagram: &[u8],
+        rounds: &mut Rounds,
+        now: Time,
+    ) -> Result<(), Failure> {
+        match wire::read(datagram) {
+            Ok((key, packet)) if key == self.key => self.take(&packet, rounds, now),
+            Ok(_) => self.counters.strangers += 1,
+            Err(_) => match Note::parse(datagram) {
+                Some(note) => return self.hear(&note, now),
+                None => self.counters.malformed += 1,
+            },
         }
-        let (begin, count) = (self.end, fragments.len() as u32);
-        self.end = begin.plus(count);
-        self.worker.begin(count);
-        self.parts.push_back(Part { round, begin, fragments });
+        Ok(())
     }
 
-    /// Which fragment of which collective a position is.
-    fn locate(&self, position: FragmentId) -> Option<(Round, u32)> {
-        self.parts.iter().find_map(|part| {
-            let offset = u32::try_from(position.since(part.begin)).ok()?;
-            let is_within = offset < part.fragments.len() as u32;
-            is_within.then_some((part.round, part.fragments.start + offset))
-        })
+    /// A neighbour is gone, or not there yet: where a round waits, every node is asked at once.
+    fn handle_unreachable(&mut self, address: SocketAddr, rounds: &mut Rounds, now: Time) {
+        let is_neighbour = self.streams.iter().any(|stream| stream.next == address);
+        if is_neighbour && self.stage == Stage::Joined && rounds.oldest().is_some() {
+            self.hearing.begin(now);
+            self.say_hello(rounds, now);
+        }
+    }
+
+    fn handle_timeout(&mut self, rounds: &mut Rounds, now: Time) {
+        if self.asking_begins(rounds).is_some_and(|begin| begin <= now) {
+            self.hearing.begin(now);
+        }
+        self.say_hello(rounds, now);
+        self.streams.iter_mut().for_each(|stream| stream.worker.handle_timeout(now));
+    }
+
+    fn poll_timeout(&self, rounds: &Rounds) -> Option<Time> {
+        let alarms = self.streams.iter().filter_map(|stream| stream.worker.poll_timeout());
+        let asking = self.asking_begins(rounds).filter(|_| self.hearing.next.is_none());
+        alarms.chain(self.hearing.next).chain(asking).min()
+    }
+
+    fn poll_transmit(
+        &mut self,
+        rounds: &mut Rounds,
+        now: Time,
+        buffer: &mut [u8],
+    ) -> Option<Transmit> {
+        self.say_hello(rounds, now);
+        if let Some((destination, note)) = self.notes.pop_front() {
+            buffer[..NOTE_LEN].copy_from_slice(&note);
+            return Some(Transmit { destination, len: NOTE_LEN });
+        }
+        if self.stage != Stage::Joined {
+            return None;
+        }
+        self.begin(rounds);
+        for _ in 0..self.streams.len() {
+            let index = self.turn;
+            self.turn = (self.turn + 1) % self.streams.len();
+            if let Some(packet) = self.streams[index].worker.poll_transmit(now) {
+                return self.write(index, packet, rounds, buffer);
+            }
+        }
+        None
+    }
+
+    fn gathering(&self) -> (NodeId, u32) {
+        (self.root, self.plan.workers.len() as u32)
+    }
+
+    /// A hello: the root's welcome says whose values it holds.
+    fn ask_who_is_in(
+        &mut self,
+        position: FragmentId,
+        _now: Time,
+        buffer: &mut [u8],
+    ) -> Option<Transmit> {
+        if self.looked.is_none_or(|(at, _)| at != position) {
+            self.looked = Some((position, Contributors::NONE));
+        }
+        let Stream { next, sub_model, .. } = self.streams[0];
+        let attempt = self.hearing.next_attempt();
+        let note = Note { attempt, sub_model, fragment: position, ..self.hello };
+        buffer[..NOTE_LEN].copy_from_slice(&note.emit());
+        Some(Transmit { destination: next, len: NOTE_LEN })
+    }
+
+    fn who_is_in(&self, position: FragmentId) -> u64 {
+        let looked = self.looked.filter(|(at, _)| *at == position);
+        looked.map_or(0, |(_, held)| held.0)
+    }
+
+    fn evidence(&self, rounds: &Rounds, now: Time) -> Evidence {
+        let (known, held) = self.hearing.of(self.root);
+        let is_joining = self.stage != Stage::Joined;
+        match self.hearing.silent(now) {
+            Some((node, _)) if is_joining => {
+                Evidence::NotWelcomed { node, address: self.address(node) }
+            }
+            Some((node, since)) => {
+                Evidence::Silent { node, address: self.address(node), since: Some(since) }
+            }
+            None => {
+                let (_, fragment) = self.lacks(rounds);
+                let missing = self.without(if is_joining { known } else { held });
+                Evidence::Missing { node: self.root, fragment: fragment.0, missing }
+            }
+        }
+    }
+
+    fn sent(&self, stream: usize) -> FragmentId {
+        self.streams[stream].worker.next()
+    }
+
+    fn is_pending(&self, stream: usize, position: FragmentId) -> bool {
+        self.streams[stream].worker.is_pending(position)
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        let sum = |of: fn(&WorkerCounters) -> u64| {
+            self.streams.iter().map(|stream| of(stream.worker.counters())).sum()
+        };
+        let Counters { strangers, malformed, mismatches, results_without_room } = self.counters;
+        vec![
+            ("hellos", self.hearing.attempt.into()),
+            ("contributions", sum(|c| c.sent - c.resent)),
+            ("repetitions", sum(|c| c.resent)),
+            ("results", sum(|c| c.results)),
+            ("marked", sum(|c| c.marked)),
+            ("rehashed", sum(|c| c.rehashed)),
+            ("timeouts", sum(|c| c.timeouts)),
+            ("mismatches", mismatches),
+            ("results_without_room", results_without_room),
+            ("foreign", strangers),
+            ("malformed", malformed),
+        ]
     }
 }
 
-fn values(plan: &Plan) -> impl Iterator<Item = &SubModel> {
-    plan.sub_models.iter().filter(|sub_model| sub_model.role == Role::Values)
-}
-
-fn streams(plan: &Plan, fabric: &Fabric, rank: u8) -> Vec<Stream> {
+/// The streams in the order of [`ordered`].
+fn streams(plan: &Plan, rank: u8, first: FragmentId) -> Vec<Stream> {
+    let fabric = plan.fabric.as_ref().expect("a plan with a fabric");
     let table = Forwarding::of(Site::Worker(rank), &plan.ways()).expect("a valid plan");
     let next = |sending: &Sending| {
         let way = table.up(sending.job, sending.sub_model, sending.node, rank);
         let next = way.expect("a way begins at its worker");
         fabric.address(next.site, next.link).expect("a link has two ends")
     };
-    let make = |(sending, sub_model): (Sending, &SubModel)| Stream {
-        next: next(&sending),
-        worker: Worker::new(sending),
-        sub_model: sending.sub_model,
-        role: sub_model.role,
-        parts: VecDeque::new(),
-        end: FragmentId(0),
+    let sendings = parts::sendings(plan, rank);
+    let make = |id: SubModelId| {
+        let sending = sendings.iter().find(|sending| sending.sub_model == id).copied();
+        let sending = sending.expect("every stream has ways");
+        let worker = Worker::starting_at(sending, first);
+        Stream { next: next(&sending), worker, sub_model: id }
     };
-    parts::sendings(plan, rank).into_iter().zip(&plan.sub_models).map(make).collect()
+    ordered(plan).map(|sub_model| make(sub_model.id())).collect()
 }
 
 fn explain(reason: Option<RefusalReason>) -> &'static str {

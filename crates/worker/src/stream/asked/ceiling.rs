@@ -24,7 +24,7 @@ const LEAST_BPS: f64 = 8.0 * PULSE_BYTES as f64 / 0.1;
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Ceiling {
+pub(super) struct Ceiling {
     pub bps: u64,
     /// Part of it that is tried beyond it next, and when.
     step: f64,

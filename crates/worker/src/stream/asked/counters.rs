@@ -2,7 +2,7 @@
 
 /// Counts since the worker's construction.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Counters {
+pub(super) struct Counters {
     pub hellos: u64,
     pub contributions: u64,
     pub repetitions: u64,

@@ -12,7 +12,7 @@ use wiresum_protocol::Time;
 use wiresum_protocol::recovery::PULSE;
 
 /// Bytes between two pulses: often enough to see a queue before it overflows, and less than 1 % of what is sent.
-pub(crate) const PULSE_BYTES: u64 = 64 << 10;
+pub(super) const PULSE_BYTES: u64 = 64 << 10;
 /// Least time between two pulses: that of a burst, within which nothing new is to be seen.
 const PULSE_PAUSE: Duration = Duration::from_millis(1);
 /// Pulses that may still be answered: those of 4 MiB, more than a flow keeps in a queue.
@@ -20,7 +20,7 @@ const OPEN_PULSES: usize = 64;
 /// How long the least round trip is remembered, twice: a route may change, and a queue does not stand that long.
 const MEMORY: Duration = Duration::from_secs(5);
 /// Delay that the bursts of a link's flows explain, of 2 ms at most.
-pub(crate) const CLEAR: Duration = Duration::from_millis(2);
+pub(super) const CLEAR: Duration = Duration::from_millis(2);
 /// Delay beyond which something waits because the link is slower than its flows, if the answer before was as late as this.
 const CONGESTED: Duration = Duration::from_millis(5);
 const LATE: Duration = Duration::from_millis(3);
@@ -59,7 +59,7 @@ struct Backlog {
 
 /// What an answer says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sign {
+pub(super) enum Sign {
     /// Nothing waits but bursts.
     Clear {
         /// What was delivered while a backlog was there that is over now, in bit/s. If a host had stopped for a moment, that is more
@@ -84,7 +84,7 @@ pub(crate) enum Sign {
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Delivery {
+pub(super) struct Delivery {
     sent_bytes: u64,
     /// For how long there was nothing to send, in all.
     paused: Duration,

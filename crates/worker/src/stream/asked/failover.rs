@@ -9,14 +9,16 @@ use std::time::Duration;
 
 use wiresum_wire::{Flags, HEADER_LEN, Kind, NodeId, Packet, Round, header_sum};
 
+use super::Asked;
 use super::join::{HELLO_INTERVAL, Stage};
 use super::pacing::Pace;
 use super::stream::{Parent, Stream};
+use crate::session::Event;
 use crate::session::round::Phase;
-use crate::session::{Event, Worker};
-use wiresum_protocol::Time;
+use crate::session::rounds::Rounds;
 use wiresum_protocol::compose::Transmit;
 use wiresum_protocol::compose::{Draft, hello_payload};
+use wiresum_protocol::{Plan, Time};
 
 /// Pause between hellos to the node that a worker has left: a fraction of the second or so that a daemon takes to start, and
 /// long beside a round trip.
@@ -55,7 +57,7 @@ pub struct SwitchOver {
 
 /// The time that a stream spends away from its node.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Absence {
+pub(super) struct Absence {
     /// Which of the stream's refuges it is spent at.
     pub refuge: usize,
     /// When it began.
@@ -74,61 +76,68 @@ pub(crate) struct Absence {
 
 /// What has begun and is to be reported when the first result comes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pending {
+pub(super) struct Pending {
     switch: SwitchOver,
     last_heard: Time,
 }
 
-impl Worker {
-    /// A line for people about a switch-over of this worker.
+impl SwitchOver {
+    /// A line for people about worker `rank`.
     #[must_use]
-    pub fn describe(&self, switch: &SwitchOver) -> String {
-        let name = |node| self.plan.node(node).map_or("?", |node| node.name.as_str());
-        let (from, to, round) = (name(switch.from), name(switch.to), switch.round);
-        let rank = self.format.rank;
-        let why = match switch.reason {
+    pub fn describe(&self, plan: &Plan, rank: u32) -> String {
+        let name = |node| plan.node(node).map_or("?", |node| node.name.as_str());
+        let (from, to, round) = (name(self.from), name(self.to), self.round);
+        let why = match self.reason {
             None => return format!("rank {rank}: back at node {to} in collective {round}"),
             Some(Departure::Silent) => "it is silent",
             Some(Departure::Unreachable) => "nothing listens there",
             Some(Departure::Detached) => "it is out of the tree",
         };
-        let pause_ms = switch.pause.as_millis();
+        let pause_ms = self.pause.as_millis();
         format!(
             "rank {rank}: left node {from} for {to} in collective {round}, as {why}; pause {pause_ms} ms"
         )
     }
+}
 
+impl Asked {
     /// Leaves nodes that have been silent for too long.
-    pub(crate) fn check_silence(&mut self, now: Time) {
+    pub(super) fn check_silence(&mut self, rounds: &Rounds, now: Time) {
         let is_over = |stream: &&Stream| stream.silence_ends().is_some_and(|end| end <= now);
         let over: Vec<_> = self.streams.iter().filter(is_over).map(|stream| stream.node).collect();
-        over.into_iter().for_each(|node| self.leave_node(node, Departure::Silent, now));
+        over.into_iter().for_each(|node| self.leave_node(node, Departure::Silent, rounds, now));
     }
 
     /// The host of a node says that nothing listens at this address.
-    pub fn handle_unreachable(&mut self, address: SocketAddr, now: Time) {
+    pub(super) fn leave_address(&mut self, address: SocketAddr, rounds: &Rounds, now: Time) {
         let at = self.streams.iter().find(|stream| stream.address == address);
         if let Some(node) = at.map(|stream| stream.node) {
-            self.leave_node(node, Departure::Unreachable, now);
+            self.leave_node(node, Departure::Unreachable, rounds, now);
         }
     }
 
     /// A node above is out of the tree: it is silent, or workers below it have gone to its parent. Who is joining joins first.
-    pub(crate) fn handle_dismissal(&mut self, index: usize, removed: NodeId, now: Time) {
+    pub(super) fn handle_dismissal(
+        &mut self,
+        index: usize,
+        removed: NodeId,
+        rounds: &Rounds,
+        now: Time,
+    ) {
         let stream = &mut self.streams[index];
         if stream.refuges.iter().all(|refuge| refuge.removed != removed) {
             stream.silent_above.get_or_insert((removed, now));
         } else if self.seats[index].is_welcome {
-            self.leave_node(removed, Departure::Detached, now);
+            self.leave_node(removed, Departure::Detached, rounds, now);
         }
     }
 
     /// Goes to the parent of a node above in every sub-model where that has a seat for this worker, unless it is beyond already.
-    fn leave_node(&mut self, node: NodeId, reason: Departure, now: Time) {
-        if self.stage != Stage::Joined || self.failed.is_some() {
+    fn leave_node(&mut self, node: NodeId, reason: Departure, rounds: &Rounds, now: Time) {
+        if self.stage != Stage::Joined {
             return;
         }
-        let since = self.first_free_round();
+        let since = self.first_free_round(rounds);
         let results = self.counters.results;
         let mut to = None;
         let mut last_heard = Time(0);
@@ -146,8 +155,7 @@ impl Worker {
         }
         let Some(to) = to else { return };
         self.is_away = true;
-        let round = self.rounds.front().map_or(self.next_round, |open| open.round);
-        let pause = Duration::ZERO;
+        let (round, pause) = (rounds.current(), Duration::ZERO);
         let switch = SwitchOver { from: node, to, reason: Some(reason), round, pause };
         self.pending_switches.retain(|pending| pending.switch.to != node);
         self.pending_switches.push(Pending { switch, last_heard });
@@ -155,27 +163,30 @@ impl Worker {
     }
 
     /// The first result from a new node ends the pause.
-    pub(crate) fn note_result_of(&mut self, index: usize, now: Time) {
+    pub(super) fn note_result_of(&mut self, index: usize, rounds: &mut Rounds, now: Time) {
         let node = self.streams[index].node;
         let of_node = |pending: &Pending| pending.switch.to == node;
         if let Some(at) = self.pending_switches.iter().position(of_node) {
             let Pending { switch, last_heard } = self.pending_switches.remove(at);
             let pause = now.since(last_heard);
-            self.events.push_back(Event::Moved(SwitchOver { pause, ..switch }));
+            rounds.events.push_back(Event::Moved(SwitchOver { pause, ..switch }));
         }
     }
 
     /// The first round without a vote of this worker, and of which it has sent nothing.
-    fn first_free_round(&self) -> Round {
-        let voted = self.rounds.iter().filter(|open| open.has_voted()).map(|open| open.round);
-        let sent = self.streams.iter().filter_map(Stream::last_round);
-        let last = voted.chain(sent).reduce(|a, b| if a.is_before(b) { b } else { a });
-        let first = self.rounds.front().map_or(self.next_round, |open| open.round);
-        last.map_or(first, |last| Round(last.0.wrapping_add(1)))
+    fn first_free_round(&self, rounds: &Rounds) -> Round {
+        let streams = self.streams.iter().enumerate();
+        let sent = streams.filter_map(|(index, s)| s.last_round(rounds.positions(index)));
+        let last = rounds
+            .last_voted()
+            .into_iter()
+            .chain(sent)
+            .reduce(|a, b| if a.is_before(b) { b } else { a });
+        last.map_or(rounds.current(), |last| Round(last.0.wrapping_add(1)))
     }
 
     /// This worker's vote in a round: bit i says that it is away in stream i and could go home.
-    pub(crate) fn vote(&self, round: Round, now: Time) -> i32 {
+    pub(super) fn vote(&self, round: Round, now: Time) -> i32 {
         let is_back = |stream: &Stream| {
             stream.absence.is_some_and(|absence| {
                 let is_welcome = |at| now.since(at) <= WELCOME_LIFETIME;
@@ -189,8 +200,8 @@ impl Worker {
     }
 
     /// Counts the votes of every round whose preamble is complete, in order.
-    pub(crate) fn count_votes(&mut self) {
-        while let Some(open) = self.rounds.get(self.counted) {
+    pub(super) fn count_votes(&mut self, rounds: &Rounds) {
+        while let Some(open) = rounds.get(self.counted) {
             if open.phase == Phase::Preamble {
                 return;
             }
@@ -202,30 +213,29 @@ impl Worker {
                     absence.returns_at = Some(Round(open.round.0.wrapping_add(ROUNDS_AHEAD)));
                 }
             }
-            self.counted += 1;
+            self.counted = Round(self.counted.0.wrapping_add(1));
         }
     }
 
     /// Keeps streams that are away within the rounds that they may begin, and sends home those whose time has come.
-    pub(crate) fn govern_absences(&mut self, now: Time) {
-        let uncounted = self.rounds.get(self.counted).map_or(self.next_round, |open| open.round);
-        let ahead = Round(uncounted.0.wrapping_add(ROUNDS_AHEAD));
-        let unplaced = self.rounds.get(self.placed).map_or(self.next_round, |open| open.round);
+    pub(super) fn govern_absences(&mut self, rounds: &mut Rounds, now: Time) {
+        let ahead = Round(self.counted.0.wrapping_add(ROUNDS_AHEAD));
+        let unplaced = rounds.first_unplaced();
         for index in 0..self.streams.len() {
-            let allotted = if index == 0 { self.first_unallotted() } else { unplaced };
+            let allotted = if index == 0 { rounds.first_unallotted() } else { unplaced };
             let stream = &mut self.streams[index];
             stream.held_from = stream.absence.map(|absence| absence.returns_at.unwrap_or(ahead));
             let is_due = stream.absence.and_then(|a| a.returns_at).is_some_and(|round| {
-                let next = stream.next_round().unwrap_or(allotted);
+                let next = stream.next_round(rounds.positions(index)).unwrap_or(allotted);
                 stream.is_open && !stream.recovery.is_busy() && !next.is_before(round)
             });
             if is_due {
-                self.go_home(index, now);
+                self.go_home(index, rounds, now);
             }
         }
     }
 
-    fn go_home(&mut self, index: usize, now: Time) {
+    fn go_home(&mut self, index: usize, rounds: &mut Rounds, now: Time) {
         let stream = &mut self.streams[index];
         let (from, home) = (stream.parent(), stream.home);
         (stream.absence, stream.held_from) = (None, None);
@@ -235,16 +245,15 @@ impl Worker {
         self.farewells.push_back((index, from, Flags::HOME));
         self.is_away = self.streams.iter().any(|stream| !stream.is_home());
         if !self.streams.iter().any(|stream| stream.home.node == home.node && !stream.is_home()) {
-            let round = self.rounds.front().map_or(self.next_round, |open| open.round);
-            let (to, pause) = (home.node, Duration::ZERO);
+            let (round, to, pause) = (rounds.current(), home.node, Duration::ZERO);
             let switch = SwitchOver { from: from.node, to, reason: None, round, pause };
-            self.events.push_back(Event::Moved(switch));
+            rounds.events.push_back(Event::Moved(switch));
             self.counters.returns += 1;
         }
     }
 
     /// A packet from the node that a stream is away from, or from the one that it has left for home. Returns whether it is one.
-    pub(crate) fn hear_elsewhere(
+    pub(super) fn hear_elsewhere(
         &mut self,
         packet: &Packet,
         source: SocketAddr,
@@ -283,7 +292,7 @@ impl Worker {
     }
 
     /// The next goodbye to a node where this worker had a seat, or hello to one where it will.
-    pub(crate) fn transmit_elsewhere(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
+    pub(super) fn transmit_elsewhere(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
         if let Some((index, parent, flags)) = self.farewells.pop_front() {
             let draft = Draft { flags, ..self.draft_to(index, parent, Kind::Goodbye) };
             return Some(Transmit { destination: parent.address, len: draft.emit(buffer, 0, 0) });
@@ -308,7 +317,7 @@ impl Worker {
     }
 
     /// Says goodbye at home too, where home is back.
-    pub(crate) fn take_leave_at_home(&mut self) {
+    pub(super) fn take_leave_at_home(&mut self) {
         for (index, stream) in self.streams.iter_mut().enumerate() {
             if stream.absence.take().is_some_and(|absence| absence.welcomed.is_some()) {
                 self.farewells.push_back((index, stream.home, Flags(0)));
@@ -318,7 +327,7 @@ impl Worker {
     }
 
     /// When something here is next due.
-    pub(crate) fn failover_timeout(&self) -> Option<Time> {
+    pub(super) fn failover_timeout(&self) -> Option<Time> {
         if self.stage != Stage::Joined {
             return None;
         }

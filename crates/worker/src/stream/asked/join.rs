@@ -5,28 +5,34 @@ use std::time::Duration;
 use wiresum_wire::control::{RefusalReason, hello, word};
 use wiresum_wire::{HEADER_LEN, Kind, NodeId, Packet};
 
-use crate::session::{Event, Failure, Worker};
+use super::Asked;
+use super::stream::Parent;
+use crate::session::Failure;
+use crate::session::rounds::Rounds;
+use crate::stream::Evidence;
 use wiresum_protocol::Time;
 use wiresum_protocol::compose::Transmit;
 use wiresum_protocol::compose::hello_payload;
 
 /// Pause between hellos: long beside a round trip, short beside what a person notices.
-pub(crate) const HELLO_INTERVAL: Duration = Duration::from_millis(50);
+pub(super) const HELLO_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Where a worker is between its construction and its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(super) enum Stage {
     /// It has not been told to join.
     Outside,
     /// It says hello.
-    Joining { began: Time, deadline: Time },
+    Joining,
     /// Every parent has welcomed it.
     Joined,
+    /// The job is over.
+    Over,
 }
 
 /// A worker's standing at the parent in one stream.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Seat {
+pub(super) struct Seat {
     /// When to say hello next; `None` before joining and once welcome.
     hello_at: Option<Time>,
     pub is_welcome: bool,
@@ -40,22 +46,25 @@ impl Seat {
         *self = Self { hello_at: Some(now), ..Self::default() };
     }
 
+    /// Says no more hellos.
+    pub fn stop(&mut self) {
+        self.hello_at = None;
+    }
+
     /// Says hello again, though welcome.
     pub fn say_hello(&mut self, now: Time) {
         self.hello_at = Some(now);
     }
 }
 
-impl Worker {
-    pub(crate) fn begin_joining(&mut self, deadline: Time, now: Time) {
-        if self.stage == Stage::Outside && self.failed.is_none() {
-            self.stage = Stage::Joining { began: now, deadline };
-            self.seats.iter_mut().for_each(|seat| seat.hello_at = Some(now));
-        }
+impl Asked {
+    pub(super) fn begin_joining(&mut self, now: Time) {
+        self.stage = Stage::Joining;
+        self.seats.iter_mut().for_each(|seat| seat.hello_at = Some(now));
     }
 
     /// Turns to leaving; what was never joined needs no goodbye.
-    pub(crate) fn begin_leaving(&mut self) {
+    pub(super) fn begin_leaving(&mut self) {
         let was_outside = self.stage == Stage::Outside;
         for seat in &mut self.seats {
             *seat = Seat { owes_goodbye: !was_outside, ..Seat::default() };
@@ -65,7 +74,7 @@ impl Worker {
     }
 
     /// The next goodbye or hello that is due.
-    pub(crate) fn transmit_membership(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
+    pub(super) fn transmit_membership(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
         if let Some(index) = self.seats.iter().position(|seat| seat.owes_goodbye) {
             self.seats[index].owes_goodbye = false;
             let len = self.draft(index, Kind::Goodbye).emit(buffer, 0, 0);
@@ -87,42 +96,19 @@ impl Worker {
         Some(Transmit { destination: self.streams[index].address, len })
     }
 
-    /// When [`Self::transmit_membership`] or the deadline is next due.
-    pub(crate) fn joining_timeout(&self) -> Option<Time> {
-        let deadline = match self.stage {
-            Stage::Outside => return None,
-            Stage::Joining { deadline, .. } => Some(deadline),
-            Stage::Joined => None,
-        };
-        self.seats.iter().filter_map(|seat| seat.hello_at).chain(deadline).min()
+    /// When [`Self::transmit_membership`] is next due.
+    pub(super) fn joining_timeout(&self) -> Option<Time> {
+        self.seats.iter().filter_map(|seat| seat.hello_at).min()
     }
 
-    /// The deadline of joining.
-    pub(crate) fn check_joining(&mut self, now: Time) {
-        if let Stage::Joining { deadline, .. } = self.stage
-            && deadline <= now
-        {
-            self.fail(self.not_welcomed(now));
-        }
-    }
-
-    /// The reason why joining takes long.
-    pub(crate) fn not_welcomed(&self, now: Time) -> Failure {
-        let began = match self.stage {
-            Stage::Joining { began, .. } => began,
-            // A round was submitted to a worker that was never told to join.
-            _ => self.rounds.front().map_or(now, |round| round.submitted),
-        };
+    /// The first node that has not welcomed this worker.
+    pub(super) fn not_welcomed(&self) -> Evidence {
         let index = self.seats.iter().position(|seat| !seat.is_welcome).unwrap_or(0);
-        let stream = &self.streams[index];
-        Failure::NotWelcomed {
-            node: stream.node,
-            address: stream.address,
-            waited: now.since(began),
-        }
+        let Parent { node, address, .. } = self.streams[index].parent();
+        Evidence::NotWelcomed { node, address }
     }
 
-    pub(crate) fn handle_welcome(&mut self, index: usize, now: Time) {
+    pub(super) fn handle_welcome(&mut self, index: usize, now: Time) {
         let was_welcome = self.seats[index].is_welcome;
         self.seats[index] = Seat { is_welcome: true, ..Seat::default() };
         if self.stage == Stage::Joined && !was_welcome {
@@ -132,21 +118,27 @@ impl Worker {
         if self.stage != Stage::Joined && self.seats.iter().all(|seat| seat.is_welcome) {
             self.stage = Stage::Joined;
             self.streams.iter_mut().for_each(|stream| stream.recovery.note_heard(now));
-            self.events.push_back(Event::Joined);
         }
     }
 
-    pub(crate) fn handle_refusal(&mut self, index: usize, packet: &Packet, now: Time) {
+    pub(super) fn handle_refusal(
+        &mut self,
+        index: usize,
+        packet: &Packet,
+        rounds: &Rounds,
+        now: Time,
+    ) -> Result<(), Failure> {
         let reason = RefusalReason::from_wire(word(packet.payload, hello::REASON_WORD));
         if reason == Some(RefusalReason::Detached) {
             let removed = word(packet.payload, hello::REMOVED_NODE_WORD);
-            return self.handle_dismissal(index, NodeId(removed as u16), now);
+            self.handle_dismissal(index, NodeId(removed as u16), rounds, now);
+            return Ok(());
         }
         if self.seats[index].is_welcome {
-            return;
+            return Ok(());
         }
         let reason = describe(reason).to_owned();
-        self.fail(Failure::Refused { node: self.streams[index].node, reason });
+        Err(Failure::Refused { node: self.streams[index].node, reason })
     }
 }
 

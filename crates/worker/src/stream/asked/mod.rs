@@ -1,11 +1,209 @@
 //! Streams to servers, which can be asked what they hold.
+//!
+//! | file | what it decides |
+//! | --- | --- |
+//! | `join` | when this worker is a child of its nodes |
+//! | `stream` | which position may be sent next; what was lost is [`wiresum_protocol::recovery`]'s part |
+//! | `send`, `receive` | packets |
+//! | `pacing`, `ceiling`, `delivery` | how fast values are sent |
+//! | `failover` | leaving a node that is gone, and going home |
+//! | `evidence` | what nodes have said of why nothing comes |
 
-pub(crate) mod ceiling;
-pub(crate) mod counters;
-pub(crate) mod delivery;
-pub(crate) mod failover;
-pub(crate) mod join;
-pub(crate) mod pacing;
+mod ceiling;
+mod counters;
+mod delivery;
+mod evidence;
+mod failover;
+mod join;
+mod pacing;
 mod receive;
 mod send;
-pub(crate) mod stream;
+mod stream;
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use wiresum_protocol::plan::{Child, SubModel};
+use wiresum_protocol::recovery::PULSE;
+use wiresum_protocol::{Plan, Time, Transmit};
+use wiresum_wire::{Flags, FragmentId, JobKey, NodeId, Round};
+
+use super::{Evidence, Streams};
+use crate::session::rounds::Rounds;
+use crate::session::{Failure, ordered};
+use counters::Counters;
+use failover::Pending;
+pub use failover::{Departure, SwitchOver};
+use join::{Seat, Stage};
+use stream::{Parent, Stream};
+
+/// Echo of the question who is in. Pulses have the bit too, but there are none in the stream of the agreement.
+const LOOK: u32 = PULSE;
+
+/// See the module.
+pub(crate) struct Asked {
+    plan: Plan,
+    rank: u32,
+    incarnation: u64,
+    key: JobKey,
+    stage: Stage,
+    /// By stream.
+    seats: Vec<Seat>,
+    streams: Vec<Stream>,
+    /// Which stream of values sends first.
+    turn: usize,
+    /// The first round whose votes on going home are not counted.
+    counted: Round,
+    /// Some stream is not at home.
+    is_away: bool,
+    /// Left nodes whose parents have not sent a result yet.
+    pending_switches: Vec<Pending>,
+    /// Goodbyes to nodes that streams are not at.
+    farewells: VecDeque<(usize, Parent, Flags)>,
+    /// The position that was last looked at, and the contributors that were in.
+    looked: Option<(FragmentId, u64)>,
+    counters: Counters,
+}
+
+impl Asked {
+    /// The streams of worker `rank`, whose first position is `first`.
+    pub fn new(plan: &Plan, rank: u32, incarnation: u64, first: FragmentId) -> Self {
+        let stream = |s: &SubModel| Stream::new(plan, s, rank, first).expect("a valid plan");
+        let streams: Vec<Stream> = ordered(plan).map(stream).collect();
+        Self {
+            plan: plan.clone(),
+            rank,
+            incarnation,
+            key: plan.job_key(incarnation),
+            stage: Stage::Outside,
+            seats: vec![Seat::default(); streams.len()],
+            streams,
+            turn: 0,
+            counted: Round(0),
+            is_away: false,
+            pending_switches: Vec::new(),
+            farewells: VecDeque::new(),
+            looked: None,
+            counters: Counters::default(),
+        }
+    }
+}
+
+impl Streams for Asked {
+    fn join(&mut self, now: Time) {
+        self.begin_joining(now);
+    }
+
+    fn has_joined(&self) -> bool {
+        self.stage == Stage::Joined
+    }
+
+    fn stop(&mut self) {
+        if self.stage != Stage::Outside {
+            self.stage = Stage::Over;
+            self.seats.iter_mut().for_each(Seat::stop);
+        }
+    }
+
+    fn leave(&mut self) {
+        self.begin_leaving();
+    }
+
+    fn handle_datagram(
+        &mut self,
+        source: SocketAddr,
+        datagram: &[u8],
+        rounds: &mut Rounds,
+        now: Time,
+    ) -> Result<(), Failure> {
+        self.receive(source, datagram, rounds, now)
+    }
+
+    fn handle_unreachable(&mut self, address: SocketAddr, rounds: &mut Rounds, now: Time) {
+        self.leave_address(address, rounds, now);
+    }
+
+    fn handle_timeout(&mut self, rounds: &mut Rounds, now: Time) {
+        if self.stage == Stage::Joined {
+            self.check_silence(rounds, now);
+            self.streams.iter_mut().for_each(|stream| stream.recovery.handle_timeout(now));
+            self.handle_rate_timeouts(now);
+        }
+    }
+
+    fn poll_timeout(&self, rounds: &Rounds) -> Option<Time> {
+        let alarms = self.streams.iter().filter_map(|stream| stream.recovery.alarm());
+        let others = match self.stage {
+            Stage::Outside | Stage::Over => return None,
+            Stage::Joining => [self.joining_timeout(), None, None],
+            Stage::Joined => {
+                [self.joining_timeout(), self.failover_timeout(), self.pace_timeout(rounds)]
+            }
+        };
+        alarms.chain(others.into_iter().flatten()).min()
+    }
+
+    fn poll_transmit(
+        &mut self,
+        rounds: &mut Rounds,
+        now: Time,
+        buffer: &mut [u8],
+    ) -> Option<Transmit> {
+        if let Some(transmit) = self.transmit_membership(now, buffer) {
+            return Some(transmit);
+        }
+        if self.stage != Stage::Joined {
+            return None;
+        }
+        if self.is_away {
+            self.govern_absences(rounds, now);
+        }
+        let first = self.transmit_of(0, rounds, now, buffer);
+        let values = first.or_else(|| self.transmit_values(rounds, now, buffer));
+        values.or_else(|| self.transmit_ready(now, buffer))
+    }
+
+    fn gathering(&self) -> (NodeId, u32) {
+        let exponents = ordered(&self.plan).next();
+        let seat = exponents.and_then(|tree| tree.parent_of(Child::Worker(self.rank)));
+        let place = exponents.zip(seat).and_then(|(tree, (node, _))| tree.place(node));
+        let members = place.map_or(1, |place| place.children.len() as u32);
+        (self.streams[0].home.node, members)
+    }
+
+    fn ask_who_is_in(
+        &mut self,
+        position: FragmentId,
+        _now: Time,
+        buffer: &mut [u8],
+    ) -> Option<Transmit> {
+        // Others wait for a worker that is away.
+        if self.is_away {
+            return None;
+        }
+        self.counters.probes += 1;
+        let len = self.write_question(0, position, LOOK, buffer);
+        Some(Transmit { destination: self.streams[0].address, len })
+    }
+
+    fn who_is_in(&self, position: FragmentId) -> u64 {
+        let looked = self.looked.filter(|(at, _)| *at == position && !self.is_away);
+        looked.map_or(0, |(_, contributors)| contributors)
+    }
+
+    fn evidence(&self, rounds: &Rounds, _now: Time) -> Evidence {
+        self.accuse(rounds)
+    }
+
+    fn sent(&self, stream: usize) -> FragmentId {
+        self.streams[stream].recovery.next()
+    }
+
+    fn is_pending(&self, stream: usize, position: FragmentId) -> bool {
+        self.streams[stream].recovery.is_pending(position)
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        self.counters.list().into_iter().chain(self.rate_counters()).collect()
+    }
+}

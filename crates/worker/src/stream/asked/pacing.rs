@@ -5,11 +5,11 @@ use std::time::Duration;
 use wiresum_wire::control::{Demand, ready, status};
 use wiresum_wire::{HEADER_LEN, Kind, Round, cable_len};
 
+use super::Asked;
 use super::ceiling::Ceiling;
 use super::delivery::{Delivery, Sign};
 use super::stream::Stream;
-use crate::session::Worker;
-use crate::session::round::OpenRound;
+use crate::session::rounds::Rounds;
 use wiresum_protocol::Time;
 use wiresum_protocol::compose::{Draft, Transmit};
 use wiresum_protocol::plan::SubModel;
@@ -131,7 +131,7 @@ impl Losses {
 
 /// The pace of one negotiated stream.
 #[derive(Clone, Debug)]
-pub(crate) struct Pace {
+pub(super) struct Pace {
     pub request: Request,
     bucket: Bucket,
     /// Most that the worker can send in this stream.
@@ -291,31 +291,27 @@ impl Pace {
     }
 }
 
-impl Worker {
+impl Asked {
     /// Whether a stream may send values now. Away from home no one negotiates.
-    pub(crate) fn may_contribute(&mut self, index: usize, now: Time) -> bool {
+    pub(super) fn may_contribute(&mut self, index: usize, rounds: &Rounds, now: Time) -> bool {
         if self.streams[index].pace.is_none() || !self.streams[index].is_home() {
             return true;
         }
-        let (unsent, round) = self.unsent(index);
+        let (unsent, round) = self.unsent(index, rounds);
         let Some(pace) = &mut self.streams[index].pace else { return true };
         pace.demand(unsent, round, now);
         pace.resumes_at(now).is_none()
     }
 
     /// Fragments of a stream that are still to be sent for the first time, at most, and the oldest round that has some; else the next.
-    fn unsent(&self, index: usize) -> (u32, Round) {
-        let stream = &self.streams[index];
-        let has_values = |round: &&OpenRound| round.layout.fragments() > 0;
-        let mut unplaced =
-            self.rounds.range(self.placed.min(self.rounds.len())..).filter(has_values);
-        let first = unplaced.next();
-        let count: u32 = first.into_iter().chain(unplaced).map(|r| r.layout.fragments()).sum();
-        let round = stream.next_round().or(first.map(|round| round.round));
-        (stream.unsent().saturating_add(count), round.unwrap_or(self.next_round))
+    fn unsent(&self, index: usize, rounds: &Rounds) -> (u32, Round) {
+        let (stream, positions) = (&self.streams[index], rounds.positions(index));
+        let (count, first) = rounds.unplaced();
+        let round = stream.next_round(positions).or(first);
+        (stream.unsent(positions).saturating_add(count), round.unwrap_or(rounds.next()))
     }
 
-    pub(crate) fn note_pace(&mut self, index: usize, len: usize, now: Time) {
+    pub(super) fn note_pace(&mut self, index: usize, len: usize, now: Time) {
         let stream = &mut self.streams[index];
         let (version, is_home) = (stream.ip_version(), stream.is_home());
         let tally = stream.recovery.tally();
@@ -326,7 +322,7 @@ impl Worker {
     }
 
     /// Writes the pulse of a stream if one is due.
-    pub(crate) fn transmit_pulse(
+    pub(super) fn transmit_pulse(
         &mut self,
         index: usize,
         now: Time,
@@ -343,7 +339,7 @@ impl Worker {
     }
 
     /// Takes the answer to a pulse. Whether it was one.
-    pub(crate) fn handle_pulse_answer(&mut self, index: usize, echo: u32, now: Time) -> bool {
+    pub(super) fn handle_pulse_answer(&mut self, index: usize, echo: u32, now: Time) -> bool {
         let is_pulse = echo & PULSE != 0;
         if let Some(pace) = self.streams[index].pace.as_mut().filter(|_| is_pulse) {
             pace.handle_answer(echo, now);
@@ -352,7 +348,7 @@ impl Worker {
     }
 
     /// The next ready that is due.
-    pub(crate) fn transmit_ready(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
+    pub(super) fn transmit_ready(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
         let payload = &mut buffer[HEADER_LEN..][..4 * ready::WORDS];
         let streams = self.streams.iter_mut().enumerate().filter(|(_, stream)| stream.is_home());
         let mut due = streams.filter_map(|(index, stream)| {
@@ -365,28 +361,28 @@ impl Worker {
         Some(Transmit { destination: self.streams[index].address, len })
     }
 
-    pub(crate) fn handle_rate_timeouts(&mut self, now: Time) {
+    pub(super) fn handle_rate_timeouts(&mut self, now: Time) {
         for pace in self.streams.iter_mut().filter_map(|stream| stream.pace.as_mut()) {
             pace.request.handle_timeout(now);
         }
     }
 
     /// When a stream may send again, or has to ask.
-    pub(crate) fn pace_timeout(&self) -> Option<Time> {
-        let of_stream = |stream: &Stream| {
+    pub(super) fn pace_timeout(&self, rounds: &Rounds) -> Option<Time> {
+        let of_stream = |(index, stream): (usize, &Stream)| {
             let pace = stream.pace.as_ref().filter(|_| stream.is_home())?;
             let may_resume = pace.limit_bps().is_some() && !pace.request.is_waiting();
             let resumes_at = pace
                 .bucket
                 .resumes_at(Time(0))
-                .filter(|_| may_resume && stream.has_contributions());
+                .filter(|_| may_resume && stream.has_contributions(rounds.positions(index)));
             pace.request.poll_timeout().into_iter().chain(resumes_at).min()
         };
-        self.streams.iter().filter_map(of_stream).min()
+        self.streams.iter().enumerate().filter_map(of_stream).min()
     }
 
     /// What was negotiated, for people and metrics; rates are the sum over the streams.
-    pub(crate) fn rate_counters(&self) -> impl Iterator<Item = (&'static str, u64)> {
+    pub(super) fn rate_counters(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let paces = || self.streams.iter().filter_map(|stream| stream.pace.as_ref());
         let latencies = paces().map(|pace| pace.request.latencies);
         let latencies = latencies.reduce(Latencies::plus).unwrap_or_default();

@@ -2,30 +2,34 @@
 
 use std::net::SocketAddr;
 
-use wiresum_wire::control::{hello, status, word};
-use wiresum_wire::{BLOCK_LEN, Flags, FragmentId, Kind, Packet, header_sum};
+use wiresum_wire::control::{double_word, hello, status, word};
+use wiresum_wire::{Flags, FragmentId, Kind, Packet, Round, header_sum};
 
 use super::join::Stage;
-use crate::session::{Failure, Worker};
+use super::{Asked, LOOK};
+use crate::session::Failure;
+use crate::session::rounds::{Arrived, Rounds};
 use wiresum_protocol::Time;
 
 /// Results of one fragment whose check fails before its node is held to be broken: beyond what damage on the way can
 /// explain, as even a link that damages every tenth packet does this once in 10¹⁶ fragments.
 const WRONG_RESULTS: u8 = 16;
 
-impl Worker {
-    /// Takes one datagram from the network. Anything that is not for this worker is counted and dropped.
-    pub fn handle_datagram(&mut self, source: SocketAddr, bytes: &[u8], now: Time) {
-        if self.failed.is_some() {
-            return;
-        }
+impl Asked {
+    pub(super) fn receive(
+        &mut self,
+        source: SocketAddr,
+        bytes: &[u8],
+        rounds: &mut Rounds,
+        now: Time,
+    ) -> Result<(), Failure> {
         let Ok(packet) = Packet::parse_unchecked(bytes) else {
             self.counters.malformed += 1;
-            return;
+            return Ok(());
         };
         let Some(index) = self.addressee(&packet, source) else {
             self.counters.foreign += u64::from(!self.hear_elsewhere(&packet, source, now));
-            return;
+            return Ok(());
         };
         let check = header_sum(packet.header).wrapping_add(packet.lane_sum());
         if packet.header.check.get() != check {
@@ -34,12 +38,13 @@ impl Worker {
         }
         self.streams[index].recovery.note_heard(now);
         match packet.kind {
-            Kind::Result => self.handle_result(index, &packet, now),
+            Kind::Result => self.handle_result(index, &packet, rounds, now),
             Kind::Status => self.handle_status(index, &packet, now),
             Kind::Welcome => self.handle_welcome(index, now),
             Kind::Rate => self.handle_rate(index, &packet, now),
-            _ => self.handle_refusal(index, &packet, now),
+            _ => return self.handle_refusal(index, &packet, rounds, now),
         }
+        Ok(())
     }
 
     /// The stream that a packet belongs to, if it comes from that stream's node and is meant for this worker.
@@ -65,13 +70,19 @@ impl Worker {
         (is_ours && is_due).then_some(index)
     }
 
-    fn handle_result(&mut self, index: usize, packet: &Packet, now: Time) {
+    fn handle_result(&mut self, index: usize, packet: &Packet, rounds: &mut Rounds, now: Time) {
         let position = FragmentId(packet.header.fragment.get());
         if !self.streams[index].recovery.is_pending(position) {
             self.counters.surplus_results += 1;
             return self.streams[index].recovery.hear(now);
         }
-        match self.take_result(index, position, packet) {
+        let arrived = Arrived {
+            round: Round(packet.header.round.get()),
+            exponent: packet.header.exponent,
+            flags: Flags(packet.header.flags.get()),
+            payload: packet.payload,
+        };
+        match rounds.take(index, position, &arrived) {
             Some(true) => {}
             Some(false) => return self.counters.results_without_room += 1,
             None => return self.counters.mismatches += 1,
@@ -79,44 +90,15 @@ impl Worker {
         self.counters.results += 1;
         self.streams[index].silent_above = None;
         if !self.pending_switches.is_empty() {
-            self.note_result_of(index, now);
+            self.note_result_of(index, rounds, now);
         }
         self.streams[index].recovery.complete(position, now);
-        self.advance();
-    }
-
-    /// Decodes a result into its round, or keeps it until its exponents are agreed: whether there was room for it. `None` if it is
-    /// not what this worker's contribution calls for.
-    fn take_result(&mut self, index: usize, position: FragmentId, packet: &Packet) -> Option<bool> {
-        let format = Flags(packet.header.flags.get()).only(Flags::FORMAT);
-        let (round, fragment) = self.streams[index].locate(position)?;
-        let (lane_type, is_preamble) = (self.lane_type, index == 0);
-        let is_format_ours =
-            round.0 == packet.header.round.get() && format == self.format_flags(index);
-        let preamble_len = 4 * self.format.preamble_lanes;
-        let first = self.rounds.front()?.round;
-        let open = self.rounds.get_mut(round.0.wrapping_sub(first.0) as usize)?;
-        let (exponent, len) = if is_preamble {
-            (0, preamble_len)
-        } else {
-            let bytes = open.layout.range(fragment).len() * lane_type.width();
-            (open.exponent(fragment), bytes.next_multiple_of(BLOCK_LEN))
-        };
-        if !is_format_ours || packet.header.exponent != exponent || packet.payload.len() != len {
-            return None;
-        }
-        if is_preamble {
-            open.decode_preamble(fragment, packet.payload);
-            self.extend_preamble(round);
-            Some(true)
-        } else {
-            Some(open.decode_values(fragment, packet.payload))
-        }
+        self.count_votes(rounds);
     }
 
     fn handle_status(&mut self, index: usize, packet: &Packet, now: Time) {
         let echo = word(packet.payload, status::ECHO_WORD);
-        if self.handle_look(index, packet, now) || self.handle_pulse_answer(index, echo, now) {
+        if self.handle_look(index, packet) || self.handle_pulse_answer(index, echo, now) {
             return;
         }
         let first = FragmentId(packet.header.fragment.get());
@@ -127,6 +109,16 @@ impl Worker {
         }
     }
 
+    /// Takes the answer to a look. Whether it was one.
+    fn handle_look(&mut self, index: usize, packet: &Packet) -> bool {
+        let is_look = index == 0 && word(packet.payload, status::ECHO_WORD) == LOOK;
+        if is_look {
+            let contributors = double_word(packet.payload, status::CONTRIBUTORS_WORD);
+            self.looked = Some((FragmentId(packet.header.fragment.get()), contributors));
+        }
+        is_look
+    }
+
     fn handle_rate(&mut self, index: usize, packet: &Packet, now: Time) {
         if let Some(pace) = &mut self.streams[index].pace {
             pace.request.handle_rate(packet.payload, now);
@@ -134,15 +126,15 @@ impl Worker {
     }
 
     /// A result whose check fails again and again, although its contributions' did not, was summed wrongly.
-    fn suspect_sum(&mut self, index: usize, packet: &Packet) {
+    fn suspect_sum(&mut self, index: usize, packet: &Packet) -> Result<(), Failure> {
         let fragment = packet.header.fragment.get();
         let stream = &mut self.streams[index];
         if packet.kind != Kind::Result || !stream.recovery.is_pending(FragmentId(fragment)) {
-            return;
+            return Ok(());
         }
         if stream.recovery.note_damaged(FragmentId(fragment)) >= WRONG_RESULTS {
-            let node = stream.node;
-            self.fail(Failure::WrongSum { node, fragment });
+            return Err(Failure::WrongSum { node: stream.node, fragment });
         }
+        Ok(())
     }
 }

@@ -1,30 +1,19 @@
-//! One sub-model as a worker sees it: which position may be sent next, and which have their results.
+//! One stream to a server: which position may be sent next, and which have their results.
 
-use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::ops::Range;
 
 use wiresum_wire::{Contributor, FragmentId, IpVersion, NodeId, Round, SubModelId};
 
 use super::failover::Absence;
 use super::pacing::Pace;
+use crate::session::Positions;
 use wiresum_protocol::plan::{Child, SubModel};
 use wiresum_protocol::recovery::{Probe, Recovery, SILENCE};
 use wiresum_protocol::{Plan, Time};
 
-/// The fragments of one round in a stream.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Segment {
-    pub round: Round,
-    /// Position of the first.
-    pub start: FragmentId,
-    /// What the round calls them.
-    pub fragments: Range<u32>,
-}
-
 /// A node as one of its children sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Parent {
+pub(super) struct Parent {
     pub node: NodeId,
     pub address: SocketAddr,
     /// The child's index there, and the node's fan-in.
@@ -42,7 +31,7 @@ impl Parent {
 
 /// Where the worker goes when a node above it is gone.
 #[derive(Clone, Debug)]
-pub(crate) struct Refuge {
+pub(super) struct Refuge {
     /// The node that is gone.
     pub removed: NodeId,
     /// Its parent.
@@ -64,7 +53,7 @@ impl Refuge {
 
 /// What a stream sends next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
+pub(super) enum Action {
     /// The contribution to a position.
     Contribute { position: FragmentId, is_repetition: bool },
     /// A question.
@@ -72,7 +61,7 @@ pub(crate) enum Action {
 }
 
 /// See the module. Recovery is in `recovery`.
-pub(crate) struct Stream {
+pub(super) struct Stream {
     pub sub_model: SubModelId,
     pub node: NodeId,
     pub address: SocketAddr,
@@ -81,9 +70,6 @@ pub(crate) struct Stream {
     pub fan_in: u8,
     slots: u32,
     window: u32,
-    /// End of the positions that rounds own.
-    limit: FragmentId,
-    segments: VecDeque<Segment>,
     /// The node whose child the worker is by the plan.
     pub home: Parent,
     /// Where it goes when that, or a node above, is gone; from the home upwards.
@@ -122,8 +108,6 @@ impl Stream {
             farewell_at: Time::default(),
             slots: sub_model.slots,
             window: sub_model.window,
-            limit: first,
-            segments: VecDeque::new(),
             recovery: Recovery::new(sub_model, first),
             pace: Pace::of(plan, sub_model, rank),
         })
@@ -167,42 +151,23 @@ impl Stream {
     }
 
     /// The round of the next position; `None` if no round has one.
-    pub fn next_round(&self) -> Option<Round> {
-        self.locate(self.recovery.next()).map(|(round, _)| round)
+    pub fn next_round(&self, positions: &Positions) -> Option<Round> {
+        positions.round_of(self.recovery.next())
     }
 
     /// The round of the last position that was sent, unless that is over.
-    pub fn last_round(&self) -> Option<Round> {
-        self.locate(self.recovery.next().plus(u32::MAX)).map(|(round, _)| round)
-    }
-
-    /// Gives a round the next positions of the stream, one for each of `fragments`.
-    pub fn allocate(&mut self, round: Round, fragments: Range<u32>) {
-        let count = fragments.end - fragments.start;
-        if count > 0 {
-            self.segments.push_back(Segment { round, start: self.limit, fragments });
-            self.limit = self.limit.plus(count);
-        }
-    }
-
-    /// The round that owns a position, and its fragment there.
-    pub fn locate(&self, position: FragmentId) -> Option<(Round, u32)> {
-        let after = self.segments.partition_point(|s| position.since(s.start) >= 0);
-        let segment = self.segments.get(after.checked_sub(1)?)?;
-        let fragment = segment.fragments.start + position.since(segment.start) as u32;
-        segment.fragments.contains(&fragment).then_some((segment.round, fragment))
-    }
-
-    /// Forgets the positions of a finished round, which is the oldest.
-    pub fn release(&mut self, round: Round) {
-        while self.segments.front().is_some_and(|segment| segment.round == round) {
-            self.segments.pop_front();
-        }
+    pub fn last_round(&self, positions: &Positions) -> Option<Round> {
+        positions.round_of(self.recovery.next().plus(u32::MAX))
     }
 
     /// What to send next: what was lost, then a question that is due, then new positions as the invariant and the window allow.
     /// `may_contribute`: whether values may be sent at all.
-    pub fn next_action(&mut self, may_contribute: bool, now: Time) -> Option<Action> {
+    pub fn next_action(
+        &mut self,
+        positions: &Positions,
+        may_contribute: bool,
+        now: Time,
+    ) -> Option<Action> {
         if !self.is_open {
             return None;
         }
@@ -211,7 +176,7 @@ impl Stream {
             self.recovery.note_sent(position, now);
             return Some(Action::Contribute { position, is_repetition: true });
         }
-        let can_send_new = self.can_send_new();
+        let can_send_new = self.can_send_new(positions);
         if let Some(probe) = self.recovery.next_probe(can_send_new, now) {
             return Some(Action::Ask(probe));
         }
@@ -222,28 +187,24 @@ impl Stream {
         })
     }
 
-    /// End of the positions that rounds own.
-    pub fn limit(&self) -> FragmentId {
-        self.limit
-    }
-
     /// Positions of rounds that have not been sent.
-    pub fn unsent(&self) -> u32 {
-        self.limit.since(self.recovery.next()) as u32
+    pub fn unsent(&self, positions: &Positions) -> u32 {
+        positions.limit().since(self.recovery.next()) as u32
     }
 
     /// Whether there is something to send, at the latest when the pace allows.
-    pub fn has_contributions(&self) -> bool {
-        self.is_open && (self.recovery.owes_again() || self.can_send_new())
+    pub fn has_contributions(&self, positions: &Positions) -> bool {
+        self.is_open && (self.recovery.owes_again() || self.can_send_new(positions))
     }
 
     /// Whether the invariant and the window allow another position, and a round has one.
-    fn can_send_new(&self) -> bool {
+    fn can_send_new(&self, positions: &Positions) -> bool {
         let (oldest, next) = (self.recovery.oldest(), self.recovery.next());
         // All before `next - slots` are done, as each was the condition of one that has been sent.
         let is_invariant_kept = (next.since(oldest) as u32) < self.slots;
-        let is_held = |from| self.next_round().is_none_or(|round: Round| !round.is_before(from));
-        next != self.limit
+        let is_held =
+            |from| self.next_round(positions).is_none_or(|round: Round| !round.is_before(from));
+        next != positions.limit()
             && is_invariant_kept
             && self.recovery.outstanding() < self.window
             && self.recovery.is_confirmed()
@@ -265,9 +226,15 @@ mod tests {
         Stream::new(&plan, &pooled, 0, FragmentId(u32::MAX)).expect("rank 0 is placed")
     }
 
-    fn sent(stream: &mut Stream) -> Vec<u32> {
+    fn ten_positions() -> Positions {
+        let mut positions = Positions::starting_at(FragmentId(u32::MAX));
+        positions.allocate(Round(0), 0..10);
+        positions
+    }
+
+    fn sent(stream: &mut Stream, owned: &Positions) -> Vec<u32> {
         let mut positions = Vec::new();
-        while let Some(action) = stream.next_action(true, NOW) {
+        while let Some(action) = stream.next_action(owned, true, NOW) {
             if let Action::Contribute { position, .. } = action {
                 positions.push(position.0);
             }
@@ -278,37 +245,26 @@ mod tests {
     #[test]
     fn the_window_bounds_what_is_outstanding() {
         let mut stream = stream();
-        stream.allocate(Round(0), 0..10);
-        assert_eq!(sent(&mut stream), [u32::MAX, 0, 1]);
+        let owned = ten_positions();
+        assert_eq!(sent(&mut stream, &owned), [u32::MAX, 0, 1]);
         stream.recovery.complete(FragmentId(0), NOW);
-        assert_eq!(sent(&mut stream), [2]);
+        assert_eq!(sent(&mut stream, &owned), [2]);
     }
 
     #[test]
     fn no_position_is_sent_before_the_result_of_the_one_a_slot_count_before() {
         let mut stream = stream();
-        stream.allocate(Round(0), 0..10);
-        sent(&mut stream);
+        let owned = ten_positions();
+        sent(&mut stream, &owned);
         for position in [0, 1] {
             stream.recovery.complete(FragmentId(position), NOW);
         }
-        assert_eq!(sent(&mut stream), [2], "3 shares a slot with the first, which has no result");
+        assert_eq!(
+            sent(&mut stream, &owned),
+            [2],
+            "3 shares a slot with the first, which has no result"
+        );
         stream.recovery.complete(FragmentId(u32::MAX), NOW);
-        assert_eq!(sent(&mut stream), [3, 4]);
-    }
-
-    #[test]
-    fn positions_are_found_in_their_rounds() {
-        let mut stream = stream();
-        stream.allocate(Round(0), 5..7);
-        stream.allocate(Round(1), 0..0);
-        stream.allocate(Round(2), 0..3);
-        assert_eq!(stream.locate(FragmentId(u32::MAX)), Some((Round(0), 5)));
-        assert_eq!(stream.locate(FragmentId(0)), Some((Round(0), 6)));
-        assert_eq!(stream.locate(FragmentId(3)), Some((Round(2), 2)));
-        assert_eq!(stream.locate(FragmentId(4)), None);
-        stream.release(Round(0));
-        assert_eq!(stream.locate(FragmentId(0)), None);
-        assert_eq!(stream.locate(FragmentId(1)), Some((Round(2), 0)));
+        assert_eq!(sent(&mut stream, &owned), [3, 4]);
     }
 }

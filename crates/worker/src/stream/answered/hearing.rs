@@ -62,8 +62,13 @@ impl Hearing {
     pub fn due(&mut self, now: Time) -> Option<u32> {
         self.next.filter(|next| *next <= now)?;
         self.next = Some(now.plus(RETRY));
+        Some(self.next_attempt())
+    }
+
+    /// The number of the next attempt, which is made.
+    pub fn next_attempt(&mut self) -> u32 {
         self.attempt = self.attempt.wrapping_add(1);
-        Some(self.attempt)
+        self.attempt
     }
 
     pub fn hear(&mut self, node: NodeId, known: Contributors, held: Contributors, now: Time) {
@@ -73,12 +78,12 @@ impl Hearing {
         }
     }
 
-    /// The first node that has not answered lately, nor before the asking began, and for how long it has been silent.
-    pub fn silent(&self, now: Time) -> Option<(NodeId, Duration)> {
+    /// The first node that has not answered lately, nor before the asking began, and since when it has been silent.
+    pub fn silent(&self, now: Time) -> Option<(NodeId, Time)> {
         let oldest = self.since.max(Time(now.0.saturating_sub(SILENCE.as_micros() as u64)));
         let is_silent = |heard: &&Heard| heard.last.is_none_or(|last| last < oldest);
         let silent = self.nodes.iter().find(is_silent)?;
-        Some((silent.node, now.since(silent.last.unwrap_or(self.since))))
+        Some((silent.node, silent.last.unwrap_or(self.since)))
     }
 
     /// Workers that a node knows, and those whose values it holds.

@@ -1,0 +1,271 @@
+//! The open rounds, as streams see them: what to send at a position, and what to do with its result.
+
+use std::collections::VecDeque;
+
+use wiresum_protocol::Plan;
+use wiresum_protocol::plan::Role;
+use wiresum_wire::{BLOCK_LEN, Flags, FragmentId, LaneType, Round};
+
+use super::Event;
+use super::failure::Failure;
+use super::forecast::Forecaster;
+use super::positions::Positions;
+use super::round::{Format, OpenRound, Phase};
+
+/// The payload of a contribution, and what its header has to say of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Written {
+    pub round: Round,
+    pub exponent: i8,
+    /// Bytes of the lanes, and their sum.
+    pub len: usize,
+    pub lane_sum: u32,
+}
+
+/// A result, and what its header says of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrived<'a> {
+    pub round: Round,
+    pub exponent: i8,
+    pub flags: Flags,
+    pub payload: &'a [u8],
+}
+
+/// See the module. Stream 0 carries the agreement, the others values.
+pub(crate) struct Rounds {
+    pub format: Format,
+    lane_type: LaneType,
+    /// Shares of the streams of values.
+    shares: Vec<f64>,
+    forecaster: Forecaster,
+    /// Oldest first.
+    open: VecDeque<OpenRound>,
+    /// Rounds at the front that own positions for their values, or need none.
+    placed: usize,
+    /// The next to be opened.
+    next: Round,
+    /// By stream.
+    positions: Vec<Positions>,
+    /// What the owner is to be told.
+    pub events: VecDeque<Event>,
+}
+
+impl Rounds {
+    /// No round is open; the streams' first position is `first`.
+    pub fn new(plan: &Plan, rank: u32, first: FragmentId) -> Self {
+        let values = plan.sub_models.iter().filter(|s| s.role == Role::Values);
+        let shares: Vec<f64> = values.map(|s| s.share).collect();
+        Self {
+            format: Format::new(plan, rank),
+            lane_type: plan.job.lanes.into(),
+            positions: vec![Positions::starting_at(first); 1 + shares.len()],
+            shares,
+            forecaster: Forecaster::new(plan),
+            open: VecDeque::new(),
+            placed: 0,
+            next: Round(0),
+            events: VecDeque::new(),
+        }
+    }
+
+    /// The number of the next round, which is taken.
+    pub fn take_number(&mut self) -> Round {
+        let next = Round(self.next.0.wrapping_add(1));
+        std::mem::replace(&mut self.next, next)
+    }
+
+    /// The number of the next round.
+    pub fn next(&self) -> Round {
+        self.next
+    }
+
+    /// Adds a round; the fragments of its agreement get their positions.
+    pub fn open(&mut self, open: OpenRound) {
+        self.positions[0].allocate(open.round, 0..open.preamble_fragments());
+        if open.has_shape() {
+            self.forecaster.expect(open.shape());
+        }
+        self.open.push_back(open);
+    }
+
+    /// The oldest round.
+    pub fn oldest(&self) -> Option<&OpenRound> {
+        self.open.front()
+    }
+
+    /// The number of the oldest round; of the next one if there is none.
+    pub fn current(&self) -> Round {
+        self.oldest().map_or(self.next, |open| open.round)
+    }
+
+    /// An open round.
+    pub fn get(&self, round: Round) -> Option<&OpenRound> {
+        self.open.get(round.0.wrapping_sub(self.open.front()?.round.0) as usize)
+    }
+
+    /// An open round.
+    pub fn get_mut(&mut self, round: Round) -> Option<&mut OpenRound> {
+        let index = round.0.wrapping_sub(self.open.front()?.round.0) as usize;
+        self.open.get_mut(index)
+    }
+
+    /// The last round whose vote is cast.
+    pub fn last_voted(&self) -> Option<Round> {
+        self.open.iter().rfind(|open| open.has_voted()).map(|open| open.round)
+    }
+
+    /// The first round whose values have no positions; the next one if there is none.
+    pub fn first_unplaced(&self) -> Round {
+        self.open.get(self.placed).map_or(self.next, |open| open.round)
+    }
+
+    /// The first round whose agreement has not all its positions; the next one if there is none.
+    pub fn first_unallotted(&self) -> Round {
+        let last = self.open.back().filter(|open| !open.has_shape());
+        last.map_or(self.next, |open| open.round)
+    }
+
+    /// Value fragments of rounds without positions, and the first such round that has some.
+    pub fn unplaced(&self) -> (u32, Option<Round>) {
+        let has_values = |round: &&OpenRound| round.layout.fragments() > 0;
+        let mut rounds = self.open.range(self.placed.min(self.open.len())..).filter(has_values);
+        let first = rounds.next();
+        let count = first.into_iter().chain(rounds).map(|round| round.layout.fragments()).sum();
+        (count, first.map(|round| round.round))
+    }
+
+    /// The positions of a stream.
+    pub fn positions(&self, stream: usize) -> &Positions {
+        &self.positions[stream]
+    }
+
+    /// The streams that the oldest round waits for, where `oldest` is the lowest position of a stream without a result.
+    pub fn awaited(&self, oldest: impl Fn(usize) -> FragmentId) -> Vec<usize> {
+        let Some(round) = self.open.front() else { return Vec::new() };
+        if round.phase == Phase::Preamble {
+            return vec![0];
+        }
+        let waits =
+            |stream: &usize| self.positions[*stream].round_of(oldest(*stream)) == Some(round.round);
+        (1..self.positions.len()).filter(waits).collect()
+    }
+
+    /// How the lanes of a stream's packets are read and combined.
+    pub fn format_flags(&self, stream: usize) -> Flags {
+        if stream == 0 { self.format.preamble_flags() } else { self.lane_type.flags() }
+    }
+
+    /// Writes the lanes of a position. `vote` is this worker's, where the position is the first to carry one.
+    pub fn write(
+        &mut self,
+        stream: usize,
+        position: FragmentId,
+        vote: i32,
+        payload: &mut [u8],
+    ) -> Option<Written> {
+        let (round, fragment) = self.positions[stream].locate(position)?;
+        let (lane_width, preamble_len) = (self.lane_type.width(), self.format.preamble_len());
+        let open = self.get_mut(round)?;
+        if stream == 0 {
+            let lane_sum = open.encode_preamble(fragment, vote, &mut payload[..preamble_len]);
+            return Some(Written { round, exponent: 0, len: preamble_len, lane_sum });
+        }
+        let len = (open.layout.range(fragment).len() * lane_width).next_multiple_of(BLOCK_LEN);
+        let exponent = open.exponent(fragment);
+        let lane_sum = open.encode_values(fragment, exponent, &mut payload[..len]);
+        Some(Written { round, exponent, len, lane_sum })
+    }
+
+    /// Decodes the result of a position into its round, or keeps it until its exponents are agreed: whether there was room for it.
+    /// `None` if it is not what this worker's contribution calls for.
+    pub fn take(
+        &mut self,
+        stream: usize,
+        position: FragmentId,
+        arrived: &Arrived<'_>,
+    ) -> Option<bool> {
+        let (round, fragment) = self.positions[stream].locate(position)?;
+        let is_format_ours = round == arrived.round
+            && arrived.flags.only(Flags::FORMAT) == self.format_flags(stream);
+        let (lane_width, preamble_len) = (self.lane_type.width(), self.format.preamble_len());
+        let open = self.get_mut(round)?;
+        let (exponent, len) = if stream == 0 {
+            (0, preamble_len)
+        } else {
+            let bytes = open.layout.range(fragment).len() * lane_width;
+            (open.exponent(fragment), bytes.next_multiple_of(BLOCK_LEN))
+        };
+        if !is_format_ours || arrived.exponent != exponent || arrived.payload.len() != len {
+            return None;
+        }
+        if stream > 0 {
+            return Some(open.decode_values(fragment, arrived.payload));
+        }
+        open.decode_preamble(fragment, arrived.payload);
+        self.extend_preamble(round);
+        Some(true)
+    }
+
+    /// Gives positions to the rest of a preamble whose length was not known.
+    pub fn extend_preamble(&mut self, round: Round) {
+        let Some(open) = self.open.back_mut().filter(|open| open.round == round) else { return };
+        let rest = open.rest_of_preamble();
+        self.positions[0].allocate(round, rest);
+    }
+
+    /// Gives positions to the values of every round whose turn it is.
+    pub fn place(&mut self) {
+        while self.placed < self.open.len() && self.is_next_decided() {
+            let round = &self.open[self.placed];
+            if round.forecast().is_some() || round.phase == Phase::Agreed {
+                let parts = round.layout.split(&self.shares);
+                for (positions, part) in self.positions[1..].iter_mut().zip(parts) {
+                    positions.allocate(round.round, part);
+                }
+            }
+            self.placed += 1;
+        }
+    }
+
+    /// Whether the first round without positions gets them now, or needs none: its exponents are forecast, or agreed.
+    fn is_next_decided(&mut self) -> bool {
+        let (before, rest) = self.open.make_contiguous().split_at_mut(self.placed);
+        let round = &mut rest[0];
+        let is_mismatch =
+            |round: &OpenRound| matches!(round.phase, Phase::Ended(Err(Failure::Mismatch { .. })));
+        if is_mismatch(round) || round.layout.fragments() == 0 && round.phase == Phase::Preamble {
+            return false;
+        }
+        let shape = round.shape();
+        if self.forecaster.learns() {
+            for earlier in before.iter_mut().filter(|earlier| earlier.shape() == shape) {
+                if earlier.phase == Phase::Preamble {
+                    return false;
+                }
+                earlier.teach(&mut self.forecaster);
+            }
+        }
+        if let Some(forecast) = self.forecaster.forecast(shape, round.layout.fragments()) {
+            round.adopt(forecast);
+            return true;
+        }
+        round.phase != Phase::Preamble
+    }
+
+    /// How the oldest round ended, if it has.
+    pub fn outcome(&self) -> Option<Result<(), Failure>> {
+        match &self.open.front()?.phase {
+            Phase::Ended(outcome) => Some(outcome.clone()),
+            _ => None,
+        }
+    }
+
+    /// Takes the oldest round out, whether it has ended or not.
+    pub fn close(&mut self) -> Option<OpenRound> {
+        let mut open = self.open.pop_front()?;
+        self.placed = self.placed.saturating_sub(1);
+        self.positions.iter_mut().for_each(|positions| positions.release(open.round));
+        open.teach(&mut self.forecaster);
+        Some(open)
+    }
+}
