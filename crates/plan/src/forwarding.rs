@@ -73,6 +73,12 @@ impl Forwarding {
         Ok(())
     }
 
+    /// Adds the tables of another job at the same site.
+    pub fn extend(&mut self, other: Self) {
+        self.up.extend(other.up);
+        self.down.extend(other.down);
+    }
+
     /// Forgets a job.
     pub fn remove(&mut self, job: JobId) {
         self.up.retain(|key, _| key.job != job);

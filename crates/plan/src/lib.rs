@@ -8,21 +8,27 @@
 //! | `substitutes` | who stands in for a node of a tree that is gone |
 //! | [`ways`] | the links that contributions take, and the sums that they end in |
 //! | [`Forwarding`] | where a site's packets go next |
+//! | [`Plan::site`], [`Plan::senders`] | what a node of a fabric, and a worker, do |
+//! | [`Plan::derived`] | the same as a document, for those who do not speak Rust |
 //!
 //! A planner (Python) makes a plan, and every runner reads it. What a site does is derived here, once for all of them.
 
 #![forbid(unsafe_code)]
 
 mod contributors;
+mod derived;
 mod document;
 pub mod fabric;
 mod forwarding;
+mod site;
 mod substitutes;
 mod validate;
 pub mod ways;
 
 pub use contributors::Contributors;
+pub use derived::{Crossing, Derived, DerivedPlace, DerivedStream};
 pub use document::*;
 pub use fabric::Fabric;
 pub use forwarding::{Forwarding, Neighbour, UpKey};
+pub use site::{Duties, Place, Sender, Serving};
 pub use substitutes::{Refuge, Seat, Substitute};

@@ -1,9 +1,11 @@
 //! Ways through a network of switches, as a plan has them: which links each worker's contributions take, and the sums that they end in.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use thiserror::Error;
 use wiresum_wire::{JobId, NodeId, SubModelId};
+
+use crate::Contributors;
 
 /// Addresses every switch on the way that sums for the packet's stream.
 pub const ANY_NODE: NodeId = NodeId(u16::MAX);
@@ -85,6 +87,32 @@ impl Way {
         self.legs.last().and_then(|leg| leg.hops.last()).map(|hop| hop.to)
     }
 
+    /// Every hop, in order.
+    pub fn hops(&self) -> impl Iterator<Item = &Hop> {
+        self.legs.iter().flat_map(|leg| &leg.hops)
+    }
+
+    /// What the worker's packets are addressed to: the node that sums them first, or [`ANY_NODE`].
+    #[must_use]
+    pub fn first_address(&self) -> NodeId {
+        self.legs.first().map_or(ANY_NODE, |leg| leg.node)
+    }
+
+    /// Whether its packets are summed at a node: they are addressed to it, or pass it without an address.
+    #[must_use]
+    pub fn is_summed_at(&self, node: NodeId) -> bool {
+        self.legs.iter().any(|leg| match leg.node {
+            ANY_NODE => leg.hops.iter().any(|hop| hop.to == Site::Node(node)),
+            address => address == node,
+        })
+    }
+
+    /// Where what is addressed to a node is addressed next.
+    fn address_after(&self, node: NodeId) -> Option<NodeId> {
+        let index = self.legs.iter().position(|leg| leg.node == node)?;
+        self.legs.get(index + 1).map(|leg| leg.node)
+    }
+
     /// Whether it leads from its worker to its root.
     ///
     /// # Errors
@@ -116,7 +144,7 @@ impl Way {
     #[must_use]
     pub fn down(&self) -> Vec<Hop> {
         let mut kept: Vec<Hop> = Vec::new();
-        for hop in self.legs.iter().flat_map(|leg| &leg.hops) {
+        for hop in self.hops() {
             let before = kept.iter().position(|earlier| earlier.from == hop.to);
             match before {
                 Some(index) => kept.truncate(index),
@@ -129,8 +157,7 @@ impl Way {
     /// Nodes that results do not pass although contributions do, as the way leads to them and back.
     pub fn detours(&self) -> impl Iterator<Item = Site> {
         let passed: BTreeSet<Site> = self.down().iter().map(|hop| hop.from).collect();
-        let hops = self.legs.iter().flat_map(|leg| &leg.hops);
-        hops.map(|hop| hop.to).filter(move |site| !passed.contains(site))
+        self.hops().map(|hop| hop.to).filter(move |site| !passed.contains(site))
     }
 }
 
@@ -161,13 +188,36 @@ impl Leg {
 }
 
 impl Ways {
-    /// Whether every way leads to one root, and each worker has one.
+    /// Where the stream's sums end.
+    #[must_use]
+    pub fn root(&self) -> Option<Site> {
+        self.of.first().and_then(Way::root)
+    }
+
+    /// Workers that are summed at a node.
+    #[must_use]
+    pub fn members(&self, node: NodeId) -> Contributors {
+        let summed = self.of.iter().filter(|way| way.is_summed_at(node));
+        summed.fold(Contributors::NONE, |set, way| set.with(Contributors::one(way.worker)))
+    }
+
+    /// Where the sum of a node goes: to the next address on its ways, or the root. `None` at the root.
+    #[must_use]
+    pub fn parent(&self, node: NodeId) -> Option<NodeId> {
+        let Some(Site::Node(root)) = self.root().filter(|root| *root != Site::Node(node)) else {
+            return None;
+        };
+        Some(self.of.iter().find_map(|way| way.address_after(node)).unwrap_or(root))
+    }
+
+    /// Whether every way leads to one root, each worker has one, and each node's sums have one parent.
     ///
     /// # Errors
     /// The first [`WayError`].
     pub fn validate(&self) -> Result<(), WayError> {
-        let root = self.of.first().and_then(Way::root);
+        let root = self.root();
         let mut seen = BTreeSet::new();
+        let mut parents = BTreeMap::new();
         for way in &self.of {
             way.validate()?;
             let error = |problem| Err(WayError { worker: way.worker, problem });
@@ -176,6 +226,14 @@ impl Ways {
             }
             if !seen.insert(way.worker) {
                 return error("is there twice: give it one");
+            }
+            for pair in way.legs.windows(2) {
+                let (node, next) = (pair[0].node, pair[1].node);
+                if *parents.entry(node).or_insert(next) != next {
+                    return error(
+                        "has a sum go on to another node than the others': it has one parent",
+                    );
+                }
             }
         }
         Ok(())

@@ -61,10 +61,10 @@ mod worker;
 
 pub use packet::Packet;
 pub use payload::{Payload, Values};
-pub use server::{ParameterServer, Serving};
+pub use server::ParameterServer;
 pub use switch::Switch;
-pub use table::{MAX_STREAMS, MAX_WINDOW, Place, PlaceError, Table};
+pub use table::{MAX_STREAMS, MAX_WINDOW, PlaceError, Table};
 pub use verdict::{Counters, Egress, Outcome, Verdict};
 pub use wiresum_plan::ways::{ANY_NODE, Hop, Leg, MAX_WORKERS, Site, Way, WayError, Ways};
-pub use wiresum_plan::{Contributors, Forwarding, Neighbour, UpKey};
+pub use wiresum_plan::{Contributors, Forwarding, Neighbour, Place, Serving, UpKey};
 pub use worker::{Addressing, Received, Rules, Sending, Window, Worker, WorkerCounters};

@@ -2,22 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use wiresum_plan::Serving;
 use wiresum_wire::{Flags, FragmentId, JobId, Round, SubModelId};
 
 use crate::{Contributors, Counters, MAX_WINDOW, Outcome, Packet, Payload, Verdict};
-
-/// A stream that a server completes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Serving {
-    /// The job.
-    pub job: JobId,
-    /// The stream.
-    pub sub_model: SubModelId,
-    /// Workers of which a result is the sum.
-    pub members: Contributors,
-    /// A worker sends position p only after it has the result of p − window.
-    pub window: u32,
-}
 
 /// What a server holds of a fragment.
 #[derive(Clone, Debug)]

@@ -2,9 +2,10 @@
 
 use wiresum_wire::{Flags, JobId, Kind, NodeId};
 
+use crate::Place;
 use crate::policy::{self, PolicyName, Program};
 use crate::rmt::{Memory, Misfit, Profile, Report};
-use crate::table::{MAX_STREAMS, Place, PlaceError, Table};
+use crate::table::{MAX_STREAMS, PlaceError, Table};
 use crate::{ANY_NODE, Counters, Outcome, Packet, Payload, Verdict};
 
 /// See the module.

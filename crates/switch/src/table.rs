@@ -3,34 +3,14 @@
 use std::collections::BTreeMap;
 
 use thiserror::Error;
-use wiresum_wire::{JobId, NodeId, SubModelId};
-
-use crate::Contributors;
+use wiresum_plan::Place;
+use wiresum_wire::{JobId, SubModelId};
 
 /// Most streams in a switch's table: what its memory knows them by has 16 bits, of which 0 means that a slot is free.
 pub const MAX_STREAMS: usize = u16::MAX as usize;
 
 /// Largest window in fragments: positions are compared modulo 2³², and two windows have to lie on one side.
 pub const MAX_WINDOW: u32 = 1 << 30;
-
-/// What a switch knows of a stream that it sums: an entry of its table, written by the control plane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// The job.
-    pub job: JobId,
-    /// The stream.
-    pub sub_model: SubModelId,
-    /// Workers whose sum is complete here.
-    pub members: Contributors,
-    /// Where that sum goes; `None` if it is the result.
-    pub parent: Option<NodeId>,
-    /// First slot that the stream may use.
-    pub base: u32,
-    /// Slots that it may use.
-    pub slots: u32,
-    /// A worker sends position p only after it has the result of p − window.
-    pub window: u32,
-}
 
 /// Why a stream cannot be summed here.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]

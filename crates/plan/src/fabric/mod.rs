@@ -9,8 +9,8 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 use wiresum_wire::{JobId, NodeId, SubModelId};
 
+use crate::Child;
 use crate::ways::{ANY_NODE, Hop, Leg, Site, Way, Ways};
-use crate::{Child, Plan};
 
 /// Default of [`Fabric::timeout_s`], in seconds: well above what full queues add to a round trip, as what is sent again needlessly costs a
 /// link what it carries.
@@ -225,17 +225,5 @@ pub fn site(child: Child) -> Site {
     match child {
         Child::Worker(rank) => Site::Worker(rank as u8),
         Child::Node(node) => Site::Node(NodeId(node)),
-    }
-}
-
-impl Plan {
-    /// The ways of every stream; none where servers sum.
-    #[must_use]
-    pub fn ways(&self) -> Vec<Ways> {
-        let of = |fabric: &Fabric| {
-            let job = JobId(self.job.id);
-            fabric.streams.iter().map(|stream| fabric.ways(job, stream)).collect()
-        };
-        self.fabric.as_ref().map_or_else(Vec::new, of)
     }
 }

@@ -162,12 +162,11 @@ impl Job {
         (site, base): (usize, u32),
     ) -> Option<Place> {
         let ways = self.ways_of(id);
-        let parent = ways.parents[site].unwrap_or(ways.root);
         let place = Place {
             job: JobId(number as u16),
             sub_model: id,
             members: ways.members[site],
-            parent: (site != ways.root).then_some(NodeId(parent as u16)),
+            parent: ways.parents[site],
             base,
             slots: stream.slots,
             window: stream.window,

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use wiresum_protocol::ways::{Hop, Leg, Site, Way, Ways as StreamWays};
-use wiresum_switch::{ANY_NODE, Contributors, Forwarding, Neighbour};
+use wiresum_plan::ways::{ANY_NODE, Hop, Leg, Site, Way, Ways as StreamWays};
+use wiresum_plan::{Contributors, Forwarding, Neighbour};
 use wiresum_wire::{JobId, NodeId, SubModelId};
 
 use crate::network::Network;
@@ -31,7 +31,7 @@ pub(super) struct Ways {
     down: Vec<Vec<Port>>,
     /// By site: whose contributions are summed there, if it sums; and to whom its sums are addressed.
     pub members: Vec<Contributors>,
-    pub parents: Vec<Option<usize>>,
+    pub parents: Vec<Option<NodeId>>,
 }
 
 impl Ways {
@@ -57,9 +57,6 @@ impl Ways {
         }
         let mut ways = Self::nowhere(root, scenario.sites.len());
         ways.install(&StreamWays { job: JobId(0), sub_model: SubModelId(0), of }, &survey)?;
-        for (rank, waypoints) in stream.waypoints.iter().enumerate().filter(|_| is_addressed) {
-            ways.sum_along(rank as u8, waypoints)?;
-        }
         Ok(ways)
     }
 
@@ -98,17 +95,15 @@ impl Ways {
 
     /// Takes the tables of every site on the ways.
     fn install(&mut self, ways: &StreamWays, survey: &Survey<'_>) -> Result<(), String> {
-        ways.validate().map_err(|error| error.to_string())?;
-        let hops = ways.of.iter().flat_map(|way| way.legs.iter().flat_map(|leg| &leg.hops));
+        let hops = ways.of.iter().flat_map(Way::hops);
         let sites: BTreeSet<Site> = hops.flat_map(|hop| [hop.from, hop.to]).collect();
         for site in sites {
             let table = Forwarding::of(site, std::slice::from_ref(ways));
-            self.take(survey.index(site), &table.map_err(|error| error.to_string())?, survey);
-        }
-        for way in ways.of.iter().filter(|way| way.legs.iter().all(|leg| leg.node == ANY_NODE)) {
-            for hop in way.legs.iter().flat_map(|leg| &leg.hops) {
-                let members = &mut self.members[survey.index(hop.to)];
-                *members = members.with(Contributors::one(way.worker));
+            let index = survey.index(site);
+            self.take(index, &table.map_err(|error| error.to_string())?, survey);
+            if let Site::Node(node) = site {
+                self.members[index] = ways.members(node);
+                self.parents[index] = ways.parent(node);
             }
         }
         Ok(())
@@ -126,18 +121,6 @@ impl Ways {
         }
         let ports = table.downs().map(|(_, _, next, behind)| (survey.direction(next), behind));
         self.down[site] = ports.collect();
-    }
-
-    /// The switches between a worker and its root sum its contributions, each for the next one.
-    fn sum_along(&mut self, rank: u8, waypoints: &[usize]) -> Result<(), String> {
-        for pair in waypoints[1..].windows(2) {
-            let (site, parent) = (pair[0], pair[1]);
-            self.members[site] = self.members[site].with(Contributors::one(rank));
-            if self.parents[site].replace(parent).is_some_and(|other| other != parent) {
-                return Err("a switch has one parent in a stream".into());
-            }
-        }
-        Ok(())
     }
 }
 

@@ -4,18 +4,17 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use thiserror::Error;
-use wiresum_protocol::Plan;
-use wiresum_protocol::ways::{Site, WayError};
+use wiresum_plan::ways::WayError;
+use wiresum_plan::{Duties, Plan};
 use wiresum_wire::control::RefusalReason;
 use wiresum_wire::{JobId, JobKey, Kind, NodeId, SubModelId};
 
 use super::notes::Note;
-use super::parts;
 use super::plane::{DataPlane, Here, PlaneError};
 use crate::rmt::Misfit;
 use crate::{
     Contributors, Egress, Forwarding, MAX_WORKERS, Neighbour, Outcome, Packet, ParameterServer,
-    Serving, Values, Verdict, wire,
+    Place, Serving, Values, Verdict, wire,
 };
 
 /// Why a node cannot serve its plans.
@@ -53,6 +52,7 @@ struct Job {
     back: Vec<Option<(u32, SocketAddr)>>,
     /// By worker: neighbours that its hellos are handed on to.
     onward: Vec<Vec<SocketAddr>>,
+    places: Vec<Place>,
     servings: Vec<Serving>,
 }
 
@@ -117,10 +117,9 @@ impl Station {
             return Err(StationError::NoFabric(plan.job.id));
         }
         let id = JobId(plan.job.id);
-        for ways in plan.ways() {
-            self.forwarding.install(Site::Node(self.node), &ways)?;
-        }
-        let onward = (0..MAX_WORKERS).map(|worker| onward(plan, self.node, worker)).collect();
+        let Duties { places, servings, forwarding } = plan.site(self.node)?;
+        self.forwarding.extend(forwarding);
+        let onward = (0..MAX_WORKERS).map(|worker| plan.onward(self.node, worker)).collect();
         let job = Job {
             plan: plan.clone(),
             incarnation: None,
@@ -128,7 +127,8 @@ impl Station {
             known: Contributors::NONE,
             back: vec![None; usize::from(MAX_WORKERS)],
             onward,
-            servings: parts::servings(plan, self.node),
+            places,
+            servings,
         };
         self.jobs.insert(id, job);
         Ok(self.install(id, None)?)
@@ -137,7 +137,7 @@ impl Station {
     /// Puts a job's streams, empty, where they are summed. It runs if it has a key.
     fn install(&mut self, id: JobId, key: Option<JobKey>) -> Result<(), PlaneError> {
         let job = &self.jobs[&id];
-        self.plane.install(id, &parts::places(&job.plan, self.node), key)?;
+        self.plane.install(id, &job.places, key)?;
         job.servings.iter().for_each(|serving| self.server.serve(*serving));
         Ok(())
     }
@@ -351,17 +351,4 @@ impl Station {
             .map(|(stream, came)| (stream.0, stream.1, *came, left(stream)))
             .collect()
     }
-}
-
-/// Neighbours of a node on a worker's ways, away from the worker.
-fn onward(plan: &Plan, node: NodeId, worker: u8) -> Vec<SocketAddr> {
-    let Some(fabric) = &plan.fabric else { return Vec::new() };
-    let ways = plan.ways();
-    let of_worker = ways.iter().flat_map(|ways| ways.of.iter().filter(|way| way.worker == worker));
-    let hops = of_worker.flat_map(|way| way.legs.iter().flat_map(|leg| &leg.hops));
-    let here = hops.filter(|hop| hop.from == Site::Node(node));
-    let mut next: Vec<_> = here.filter_map(|hop| fabric.address(hop.to, hop.link)).collect();
-    next.sort_unstable();
-    next.dedup();
-    next
 }

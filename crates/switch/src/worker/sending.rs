@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use wiresum_plan::Sender;
 use wiresum_wire::{JobId, NodeId, SubModelId};
 
 use super::{Addressing, Window};
@@ -38,6 +39,29 @@ pub struct Sending {
     pub priority: u8,
     /// How long nothing is heard before the oldest position is sent again; doubled in a row.
     pub timeout: Duration,
+}
+
+impl Sending {
+    /// As a plan has it.
+    #[must_use]
+    pub fn of(policy: PolicyName, sender: &Sender) -> Self {
+        let Sender { job, sub_model, worker, workers, node, window, .. } = *sender;
+        let Sender { base, slots, priority, timeout, .. } = *sender;
+        Self {
+            policy,
+            job,
+            sub_model,
+            worker,
+            workers,
+            node,
+            window,
+            initial_window: window,
+            base,
+            slots,
+            priority,
+            timeout,
+        }
+    }
 }
 
 impl Default for Sending {

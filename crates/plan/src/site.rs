@@ -1,0 +1,193 @@
+//! What a plan's fabric means for one site: what a node sums, for whom, in which slots and where to; and how a worker sends.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use wiresum_wire::{JobId, NodeId, SubModelId};
+
+use crate::fabric::FabricStream;
+use crate::ways::{ANY_NODE, Site, Way, WayError, Ways};
+use crate::{Contributors, Fabric, Forwarding, Plan};
+
+/// What a switch knows of a stream that it sums: an entry of its table, written by the control plane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The job.
+    pub job: JobId,
+    /// The stream.
+    pub sub_model: SubModelId,
+    /// Workers whose sum is complete here.
+    pub members: Contributors,
+    /// Where that sum goes; `None` if it is the result.
+    pub parent: Option<NodeId>,
+    /// First slot that the stream may use.
+    pub base: u32,
+    /// Slots that it may use.
+    pub slots: u32,
+    /// A worker sends position p only after it has the result of p − window.
+    pub window: u32,
+}
+
+/// A stream that a server completes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Serving {
+    /// The job.
+    pub job: JobId,
+    /// The stream.
+    pub sub_model: SubModelId,
+    /// Workers of which a result is the sum.
+    pub members: Contributors,
+    /// A worker sends position p only after it has the result of p − window.
+    pub window: u32,
+}
+
+/// How a worker takes part in a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sender {
+    /// The job.
+    pub job: JobId,
+    /// The stream.
+    pub sub_model: SubModelId,
+    /// The worker.
+    pub worker: u8,
+    /// Workers of which a result is the sum.
+    pub workers: u8,
+    /// What its packets are addressed to, or [`ANY_NODE`].
+    pub node: NodeId,
+    /// A worker sends position p only after it has the result of p − window.
+    pub window: u32,
+    /// First of the slots that it may choose from, at the switch that sums it first.
+    pub base: u32,
+    /// How many there are; at least 1.
+    pub slots: u32,
+    /// Urgency, where the policy preempts.
+    pub priority: u8,
+    /// How long it hears nothing before it sends its oldest fragment again.
+    pub timeout: Duration,
+}
+
+/// What a plan has one of its nodes do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Duties {
+    /// The streams that it sums in its slots.
+    pub places: Vec<Place>,
+    /// The streams whose sums it completes without slots.
+    pub servings: Vec<Serving>,
+    /// Where every packet goes next.
+    pub forwarding: Forwarding,
+}
+
+impl Plan {
+    /// What a node of the fabric does; nothing where servers sum.
+    ///
+    /// # Errors
+    /// [`WayError`] of a plan that is not valid.
+    pub fn site(&self, node: NodeId) -> Result<Duties, WayError> {
+        let mut duties = Duties::default();
+        for (stream, ways) in self.fabric_streams() {
+            let place = self.place(stream, &ways, node);
+            let is_root = ways.root() == Some(Site::Node(node));
+            if place.is_none() && is_root {
+                duties.servings.push(self.serving(&ways));
+            }
+            duties.places.extend(place);
+            duties.forwarding.install(Site::Node(node), &ways)?;
+        }
+        Ok(duties)
+    }
+
+    /// How a worker takes part in every stream of the fabric, in their order.
+    #[must_use]
+    pub fn senders(&self, rank: u8) -> Vec<Sender> {
+        self.fabric_streams().map(|(stream, ways)| self.sender(stream, &ways, rank)).collect()
+    }
+
+    /// Where a node hands on what is for every node on a worker's ways: its neighbours on them, away from the worker.
+    #[must_use]
+    pub fn onward(&self, node: NodeId, worker: u8) -> Vec<SocketAddr> {
+        let Some(fabric) = &self.fabric else { return Vec::new() };
+        let ways = self.ways();
+        let its = ways.iter().flat_map(|ways| &ways.of).filter(|way| way.worker == worker);
+        let here = its.flat_map(Way::hops).filter(|hop| hop.from == Site::Node(node));
+        let mut next: Vec<_> = here.filter_map(|hop| fabric.address(hop.to, hop.link)).collect();
+        next.sort_unstable();
+        next.dedup();
+        next
+    }
+
+    /// Every worker of the job, as a set; for plans with a fabric, which have few enough.
+    #[must_use]
+    pub fn everyone(&self) -> Contributors {
+        Contributors::first(self.workers.len() as u8)
+    }
+
+    /// The ways of every stream; none where servers sum.
+    #[must_use]
+    pub fn ways(&self) -> Vec<Ways> {
+        self.fabric_streams().map(|(_, ways)| ways).collect()
+    }
+
+    pub(crate) fn fabric_streams(&self) -> impl Iterator<Item = (&FabricStream, Ways)> {
+        let of = |fabric: &'_ Fabric, stream| fabric.ways(self.job_id(), stream);
+        self.fabric.iter().flat_map(move |fabric| {
+            fabric.streams.iter().map(move |stream| (stream, of(fabric, stream)))
+        })
+    }
+
+    fn place(&self, stream: &FabricStream, ways: &Ways, node: NodeId) -> Option<Place> {
+        let slots = stream.place(node)?;
+        Some(Place {
+            job: ways.job,
+            sub_model: ways.sub_model,
+            members: ways.members(node),
+            parent: ways.parent(node),
+            base: slots.base,
+            slots: slots.slots,
+            window: self.window(ways.sub_model),
+        })
+    }
+
+    fn serving(&self, ways: &Ways) -> Serving {
+        let (job, sub_model) = (ways.job, ways.sub_model);
+        Serving { job, sub_model, members: self.everyone(), window: self.window(sub_model) }
+    }
+
+    fn sender(&self, stream: &FabricStream, ways: &Ways, rank: u8) -> Sender {
+        let way = &ways.of[usize::from(rank)];
+        let timeout_s = self.fabric.as_ref().map_or(0.0, |fabric| fabric.timeout_s);
+        let (base, slots) = stream.slots_of(way);
+        Sender {
+            job: ways.job,
+            sub_model: ways.sub_model,
+            worker: rank,
+            workers: self.workers.len() as u8,
+            node: way.first_address(),
+            window: self.window(ways.sub_model),
+            base,
+            slots,
+            priority: stream.priority,
+            timeout: Duration::from_secs_f64(timeout_s),
+        }
+    }
+
+    fn window(&self, sub_model: SubModelId) -> u32 {
+        let found = self.sub_models.iter().find(|s| s.id == sub_model.0);
+        found.map_or(1, |sub_model| sub_model.window)
+    }
+}
+
+impl FabricStream {
+    /// First slot and number of slots that a worker may choose from: those where it is summed first.
+    fn slots_of(&self, way: &Way) -> (u32, u32) {
+        let on_the_way = || way.hops().map(|hop| hop.to);
+        let place_at = |site| match site {
+            Site::Node(node) => self.place(node),
+            Site::Worker(_) => None,
+        };
+        let first = match way.first_address() {
+            ANY_NODE => on_the_way().find_map(place_at),
+            node => self.place(node),
+        };
+        first.map_or((0, 1), |place| (place.base, place.slots))
+    }
+}
