@@ -78,6 +78,12 @@ impl<V: Payload> Switch<V> {
         Ok(())
     }
 
+    /// Whether it sums no stream.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.table.places().iter().all(Option::is_none)
+    }
+
     /// Forgets a job, and frees the slots that it holds.
     pub fn remove(&mut self, job: JobId) {
         for (number, place) in self.table.remove(job) {

@@ -57,6 +57,11 @@ impl Counters {
         self.0[verdict as usize]
     }
 
+    /// Adds the counts of another.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(sum, count)| *sum += count);
+    }
+
     /// Packets in all.
     #[must_use]
     pub fn total(&self) -> u64 {

@@ -27,6 +27,16 @@ pub fn exposition(status: &Value) -> String {
             line(&mut text, name, &labels, &job[field]);
         }
     }
+    head(
+        &mut text,
+        "node_packets_total",
+        "counter",
+        "Packets of the node by verdict, those that are no job's among them.",
+    );
+    for (verdict, count) in status["verdicts"].as_object().into_iter().flatten() {
+        let labels = format!("node=\"{node}\",verdict=\"{verdict}\"");
+        line(&mut text, "node_packets_total", &labels, count);
+    }
     head(&mut text, "socket_total", "counter", "What the daemon's socket has done.");
     for (name, count) in status["socket"].as_object().into_iter().flatten() {
         line(&mut text, "socket_total", &format!("node=\"{node}\",what=\"{name}\""), count);

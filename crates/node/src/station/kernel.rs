@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, SocketAddrV4};
 
 use thiserror::Error;
-use wiresum_protocol::Plan;
 use wiresum_protocol::plan::fabric::{FabricEnd, FabricLink, site};
-use wiresum_protocol::ways::{Site, WayError};
+use wiresum_protocol::ways::Site;
+use wiresum_protocol::{Plan, Quota};
+use wiresum_switch::live::StationError;
 use wiresum_switch::live::parts::{self, Room};
 use wiresum_switch::live::plane::{DataPlane, PlaneError, passed};
 use wiresum_switch::policy::PolicyName;
@@ -26,9 +27,6 @@ pub enum LoadError {
     /// The kernel's reason.
     #[error(transparent)]
     Kernel(#[from] KernelError),
-    /// A way leads nowhere.
-    #[error(transparent)]
-    Way(#[from] WayError),
     /// A link that the program does not know.
     #[error(
         "job {job} has links of IPv6 at this node, as {address}, and the switch in the kernel has IPv4 only: {REMEDY}"
@@ -44,7 +42,7 @@ pub enum LoadError {
     Address(SocketAddr),
     /// The plans do not agree.
     #[error(transparent)]
-    Station(#[from] wiresum_switch::live::StationError),
+    Station(#[from] StationError),
 }
 
 const REMEDY: &str = "give it addresses of IPv4, or choose the engine `udp`";
@@ -54,18 +52,20 @@ type Addresses = BTreeMap<(JobId, Neighbour), SocketAddrV4>;
 /// See the module.
 pub struct KernelSwitch {
     program: SwitchProgram,
+    node: NodeId,
+    room: Room,
     /// As the plans have it.
     forwarding: Forwarding,
     /// By job and neighbour in its plan.
     addresses: Addresses,
-    /// By address: what the program calls it, whichever plan names it.
+    /// By address: what the program calls it, whichever plans name it.
     names: BTreeMap<SocketAddrV4, Neighbour>,
     met: BTreeSet<SocketAddrV4>,
 }
 
 impl KernelSwitch {
     /// Loads the program of a node's policy, with the memory that its plans want, and attaches it to the interfaces until this is dropped
-    /// or the process dies.
+    /// or the process dies. Its jobs are then to be admitted.
     ///
     /// # Errors
     /// [`LoadError`] with the remedy.
@@ -76,34 +76,48 @@ impl KernelSwitch {
         interfaces: &[String],
         mode: AttachMode,
     ) -> Result<Self, LoadError> {
-        let forwarding = forwarding(plans, node)?;
-        let addresses = addresses(plans, node)?;
-        let names =
-            addresses.iter().map(|((_, neighbour), address)| (*address, *neighbour)).collect();
-        let options = options(plans, node, address)?;
+        plans.iter().try_for_each(|plan| addresses(plan, node).map(drop))?;
+        let room = room(plans, node)?;
+        let options = options(room, node, address)?;
         XdpAggregator::check_support().map_err(failed("the engine `xdp` is not available"))?;
-        let program = SwitchProgram::load(options)
+        let mut program = SwitchProgram::load(options)
             .map_err(failed("the switch's XDP program cannot be loaded"))?;
-        let mut switch = Self { program, forwarding, addresses, names, met: BTreeSet::new() };
-        switch.attach(interfaces, mode)?;
-        Ok(switch)
-    }
-
-    fn attach(&mut self, interfaces: &[String], mode: AttachMode) -> Result<(), KernelError> {
-        for &address in self.names.keys() {
-            let action = format!("neighbour {address}");
-            self.program.expect(address).map_err(failed(action))?;
-        }
         for interface in interfaces {
             let action = format!("the XDP program cannot be attached to `{interface}`");
-            self.program.attach(interface, mode).map_err(failed(action))?;
+            program.attach(interface, mode).map_err(failed(action))?;
+        }
+        let forwarding = Forwarding::default();
+        let (addresses, names, met) = Default::default();
+        Ok(Self { program, node, room, forwarding, addresses, names, met })
+    }
+
+    /// Lets an address be a neighbour's, whose name then is its own: numbers of links mean something else in every plan.
+    fn expect(&mut self, neighbour: Neighbour, address: SocketAddrV4) -> Result<(), XdpError> {
+        if !self.names.contains_key(&address) {
+            self.program.expect(address)?;
+            let taken: BTreeSet<u16> = self.names.values().map(|name| name.link).collect();
+            let link = (0..).find(|link| !taken.contains(link)).expect("fewer neighbours");
+            self.names.insert(address, Neighbour { link, ..neighbour });
+        }
+        Ok(())
+    }
+
+    /// Forgets neighbours that no plan names any more.
+    fn forget_strangers(&mut self) -> Result<(), XdpError> {
+        let wanted: BTreeSet<_> = self.addresses.values().copied().collect();
+        let gone: Vec<_> = self.names.keys().copied().filter(|at| !wanted.contains(at)).collect();
+        for address in gone {
+            if let Some(name) = self.names.remove(&address) {
+                self.program.unexpect(name, address)?;
+            }
+            self.met.remove(&address);
         }
         Ok(())
     }
 
     /// Tells the program the ways that lead to whom it has met.
     fn forward(&mut self) -> Result<(), XdpError> {
-        let Self { program, forwarding, addresses, names, met } = self;
+        let Self { program, forwarding, addresses, names, met, .. } = self;
         let name = |job, neighbour| {
             let address = addresses.get(&(job, neighbour))?;
             met.contains(address).then(|| names[address])
@@ -122,9 +136,47 @@ impl KernelSwitch {
         places.iter().try_for_each(|place| self.program.install(place))?;
         key.map_or(Ok(()), |key| self.program.run(job, key))
     }
+
+    /// As [`DataPlane::dismiss`].
+    fn forget(&mut self, job: JobId) -> Result<(), XdpError> {
+        self.reinstall(job, &[], None)?;
+        self.forwarding.remove(job);
+        self.addresses.retain(|(of, _), _| *of != job);
+        self.forward()?;
+        self.forget_strangers()
+    }
 }
 
 impl DataPlane for KernelSwitch {
+    fn admit(&mut self, plan: &Plan) -> Result<(), StationError> {
+        self.memory_for(plan)?;
+        let added = addresses(plan, self.node).map_err(carrier)?;
+        let site = Site::Node(self.node);
+        plan.ways().iter().try_for_each(|ways| self.forwarding.install(site, ways))?;
+        for (&(_, neighbour), &address) in &added {
+            self.expect(neighbour, address).map_err(refused)?;
+        }
+        self.addresses.extend(added);
+        // Those whom another job has met already need not be met again.
+        Ok(self.forward().map_err(refused)?)
+    }
+
+    fn dismiss(&mut self, job: JobId) -> Result<(), PlaneError> {
+        self.forget(job).map_err(refused)
+    }
+
+    /// None: all slots are there from the start.
+    fn memory_for(&self, plan: &Plan) -> Result<usize, StationError> {
+        match parts::room(plan, self.node) {
+            Some(room) if room != self.room => Err(StationError::Programs(self.node)),
+            _ => Ok(0),
+        }
+    }
+
+    fn bound(&mut self, _job: JobId, quota: Option<Quota>) -> Result<(), PlaneError> {
+        quota.map_or(Ok(()), |_| Err(carrier(NoQuotas)))
+    }
+
     fn install(
         &mut self,
         job: JobId,
@@ -163,6 +215,16 @@ impl DataPlane for KernelSwitch {
 
 #[derive(Debug, Error)]
 #[error(
+    "the program of a switch in the kernel counts no bytes, so it cannot bound a job: choose the engine `udp`"
+)]
+struct NoQuotas;
+
+fn carrier(error: impl std::error::Error + Send + Sync + 'static) -> PlaneError {
+    PlaneError::Carrier(error.into())
+}
+
+#[derive(Debug, Error)]
+#[error(
     "no plan has a link of this node that ends there; correct the plan, or have it sent over that link"
 )]
 struct Stranger;
@@ -181,23 +243,16 @@ fn v4(address: SocketAddr) -> Option<SocketAddrV4> {
     }
 }
 
-fn forwarding(plans: &[Plan], node: NodeId) -> Result<Forwarding, WayError> {
-    let ways: Vec<_> = plans.iter().flat_map(Plan::ways).collect();
-    Forwarding::of(Site::Node(node), &ways)
-}
-
 /// Of everyone at the other end of a link, as what comes by one need not go back there.
-fn addresses(plans: &[Plan], node: NodeId) -> Result<Addresses, LoadError> {
-    let mut addresses = Addresses::new();
-    for plan in plans {
-        let links = plan.fabric.iter().flat_map(|fabric| &fabric.links).zip(0u16..);
-        for (end, link) in links.filter_map(|(link, index)| Some((opposite(link, node)?, index))) {
-            let family = LoadError::Family { job: plan.job_id(), address: end.address };
-            let neighbour = Neighbour { site: site(end.at), link };
-            addresses.insert((plan.job_id(), neighbour), v4(end.address).ok_or(family)?);
-        }
-    }
-    Ok(addresses)
+fn addresses(plan: &Plan, node: NodeId) -> Result<Addresses, LoadError> {
+    let links = plan.fabric.iter().flat_map(|fabric| &fabric.links).zip(0u16..);
+    let opposites = links.filter_map(|(link, index)| Some((opposite(link, node)?, index)));
+    let named = |(end, link): (&FabricEnd, u16)| {
+        let family = LoadError::Family { job: plan.job_id(), address: end.address };
+        let neighbour = Neighbour { site: site(end.at), link };
+        Ok(((plan.job_id(), neighbour), v4(end.address).ok_or(family)?))
+    };
+    opposites.map(named).collect()
 }
 
 /// The other end of a node's link.
@@ -207,14 +262,18 @@ fn opposite(link: &FabricLink, node: NodeId) -> Option<&FabricEnd> {
     if is_here(one) { Some(other) } else { is_here(other).then_some(one) }
 }
 
-fn options(plans: &[Plan], node: NodeId, address: SocketAddr) -> Result<SwitchOptions, LoadError> {
+/// The program and memory of a switch, which may do nothing but forward.
+fn room(plans: &[Plan], node: NodeId) -> Result<Room, LoadError> {
     let only_forwards = || {
         let plan = plans.first();
         let values = plan.map_or(1, |plan| u32::from(plan.job.values_per_packet));
         let policy = plan.and_then(parts::policy).unwrap_or(PolicyName::Hash);
         Room { policy, slots: LEAST_SLOTS, values }
     };
-    let room = parts::common_room(plans, node)?.unwrap_or_else(only_forwards);
+    Ok(parts::common_room(plans, node)?.unwrap_or_else(only_forwards))
+}
+
+fn options(room: Room, node: NodeId, address: SocketAddr) -> Result<SwitchOptions, LoadError> {
     Ok(SwitchOptions {
         node,
         policy: room.policy,

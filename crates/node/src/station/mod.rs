@@ -14,12 +14,14 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 use thiserror::Error;
 use wiresum_protocol::{ControlHalf, Plan, Quota};
-use wiresum_switch::live::{Station, StationError};
-use wiresum_wire::{JobId, NodeId};
+use wiresum_switch::live::{Report, Station, StationError};
+use wiresum_wire::{JobId, JobKey, NodeId};
 
+use crate::clock::Clock;
 use crate::node::{Counters, JobReport, Plane, StreamReport};
 use crate::takeover::Legacy;
-use crate::udp::{ReceiveBatch, SendQueue, Socket};
+use crate::udp::guard::Guard;
+use crate::udp::{Known, ReceiveBatch, SendQueue, Socket};
 
 pub use kernel::{KernelSwitch, LoadError};
 
@@ -34,6 +36,8 @@ pub struct UdpStation {
     station: Station,
     engine: &'static str,
     datagrams: u64,
+    guard: Guard,
+    clock: Clock,
     logged: Option<Instant>,
 }
 
@@ -82,8 +86,17 @@ impl UdpStation {
             windows.sum::<usize>() * plan.workers.len()
         };
         let socket = Socket::bind(address, plans.iter().map(windows).sum())?;
-        let (received, outgoing) = (ReceiveBatch::default(), SendQueue::default());
-        Ok(Self { socket, received, outgoing, station, engine, datagrams: 0, logged: None })
+        Ok(Self {
+            socket,
+            received: ReceiveBatch::default(),
+            outgoing: SendQueue::default(),
+            station,
+            engine,
+            datagrams: 0,
+            guard: Guard::default(),
+            clock: Clock::default(),
+            logged: None,
+        })
     }
 
     /// Whoever is ignored says hello again and again; a line a second is enough.
@@ -129,7 +142,7 @@ impl Plane for UdpStation {
     }
 
     fn idle_time(&self) -> Option<Duration> {
-        None
+        self.guard.idle_time(self.clock.now())
     }
 
     /// Deals with one batch of datagrams; `true` if there may be more. While the kernel takes none, none are received: its queue is where
@@ -138,6 +151,8 @@ impl Plane for UdpStation {
         if !self.outgoing.flush(&self.socket) {
             return Ok(false);
         }
+        let now = self.clock.now();
+        self.station.set_time(now);
         let more = self.socket.receive(&mut self.received)?;
         let Self { station, outgoing, socket, .. } = self;
         for (source, datagram) in self.received.datagrams() {
@@ -149,6 +164,8 @@ impl Plane for UdpStation {
             });
         }
         self.outgoing.flush(&self.socket);
+        let (refused, station) = (self.station.refused(), &self.station);
+        self.guard.follow(now, refused, || known(station), &self.socket);
         if let Some(problem) = self.station.take_problem() {
             self.log(&problem);
         }
@@ -159,37 +176,27 @@ impl Plane for UdpStation {
     fn add_control(&mut self, _half: Box<dyn ControlHalf>) {}
 
     fn jobs(&self) -> Vec<JobReport> {
-        let stream = |(job, sub_model, arrived, departed)| {
-            (job, StreamReport { sub_model, arrived, departed })
-        };
-        let streams: Vec<_> = self.station.streams().into_iter().map(stream).collect();
-        let report = |job| JobReport {
-            job,
-            is_running: true,
-            members: 0,
-            expected_members: 0,
-            memory_bytes: 0,
-            bytes: 0,
-            verdicts: Vec::new(),
-            streams: streams.iter().filter(|(of, _)| *of == job).map(|(_, s)| *s).collect(),
-        };
-        self.station.jobs().map(report).collect()
+        self.station.reports().into_iter().map(JobReport::from).collect()
     }
 
-    fn memory_for(&self, _plan: &Plan) -> Result<u64, String> {
-        Err(FIXED.to_owned())
+    fn memory_for(&self, plan: &Plan) -> Result<u64, String> {
+        Ok(self.station.memory_for(plan).map_err(|error| error.to_string())? as u64)
     }
 
-    fn add(&mut self, _plan: &Plan) -> Result<(), String> {
-        Err(FIXED.to_owned())
+    fn add(&mut self, plan: &Plan) -> Result<(), String> {
+        self.station.add(plan).map_err(|error| error.to_string())
     }
 
-    fn remove(&mut self, _job: JobId) -> Result<(), String> {
-        Err(FIXED.to_owned())
+    fn remove(&mut self, job: JobId) -> Result<(), String> {
+        self.station.remove(job).map_err(|error| error.to_string())
     }
 
-    fn set_quota(&mut self, _job: JobId, quota: Option<Quota>) -> Result<(), String> {
-        quota.map_or(Ok(()), |_| Err("a switch has no quotas".to_owned()))
+    fn set_quota(&mut self, job: JobId, quota: Option<Quota>) -> Result<(), String> {
+        self.station.set_quota(job, quota).map_err(|error| error.to_string())
+    }
+
+    fn floods(&self) -> u64 {
+        self.guard.floods
     }
 
     fn legacy(&self) -> Result<Legacy<'_>, String> {
@@ -197,4 +204,26 @@ impl Plane for UdpStation {
     }
 }
 
-const FIXED: &str = "a switch serves the jobs that it was started with: restart it";
+impl From<Report> for JobReport {
+    fn from(report: Report) -> Self {
+        let stream = |(sub_model, arrived, departed)| StreamReport { sub_model, arrived, departed };
+        Self {
+            job: report.job,
+            is_running: report.is_running,
+            members: report.known.into(),
+            expected_members: report.workers.into(),
+            memory_bytes: report.memory_bytes as u64,
+            bytes: report.bytes,
+            verdicts: report.verdicts,
+            streams: report.streams.into_iter().map(stream).collect(),
+        }
+    }
+}
+
+/// What a filter may let through. Answers to hellos are handed on as they came, without the key of an incarnation.
+fn known(station: &Station) -> Vec<Known> {
+    let of_job = |(job, secret, key): (JobId, u64, Option<JobKey>)| {
+        [key, Some(JobKey(0))].map(|key| Known { job, key, secret })
+    };
+    station.known().flat_map(of_job).collect()
+}

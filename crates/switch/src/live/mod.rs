@@ -12,4 +12,4 @@ pub mod parts;
 pub mod plane;
 mod station;
 
-pub use station::{Station, StationError};
+pub use station::{Report, Station, StationError};

@@ -18,6 +18,14 @@ pub struct Room {
     pub values: u32,
 }
 
+impl Room {
+    /// Bytes of its slots' values.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.slots as usize * self.values as usize * 4
+    }
+}
+
 /// The policy of a plan's switches; `None` where servers sum.
 #[must_use]
 pub fn policy(plan: &Plan) -> Option<PolicyName> {

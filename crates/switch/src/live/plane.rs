@@ -4,16 +4,18 @@
 //! [`Here`] is this process. Another plane takes packets before they come here, and sums and forwards them by itself: the station tells
 //! it which jobs run and who is next to the node, and gets what it hands up.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use thiserror::Error;
-use wiresum_protocol::Plan;
+use wiresum_protocol::{Plan, Quota};
 use wiresum_wire::{JobId, JobKey, Kind, NodeId};
 
 use super::StationError;
 use super::parts::{self, Room};
+use super::station::by_name;
 use crate::rmt::Profile;
-use crate::{Egress, Outcome, Packet, Place, PlaceError, Switch, Values, Verdict};
+use crate::{Counters, Egress, Outcome, Packet, Place, PlaceError, Switch, Values, Verdict};
 
 /// Why a plane cannot do what its station tells it.
 #[derive(Debug, Error)]
@@ -28,6 +30,43 @@ pub enum PlaneError {
 
 /// See the module.
 pub trait DataPlane: Send {
+    /// Makes room for one more job.
+    ///
+    /// # Errors
+    /// [`StationError`] if it does not fit beside the others.
+    fn admit(&mut self, _plan: &Plan) -> Result<(), StationError> {
+        Ok(())
+    }
+
+    /// Forgets a job.
+    ///
+    /// # Errors
+    /// [`PlaneError`].
+    fn dismiss(&mut self, job: JobId) -> Result<(), PlaneError> {
+        self.install(job, &[], None)
+    }
+
+    /// Bytes of slots that one more job would take.
+    ///
+    /// # Errors
+    /// As [`Self::admit`].
+    fn memory_for(&self, _plan: &Plan) -> Result<usize, StationError> {
+        Ok(0)
+    }
+
+    /// Bounds what a job's workers contribute where the station does not see it.
+    ///
+    /// # Errors
+    /// [`PlaneError`] if that cannot be bounded.
+    fn bound(&mut self, _job: JobId, _quota: Option<Quota>) -> Result<(), PlaneError> {
+        Ok(())
+    }
+
+    /// Packets of a job by fate, and the bytes of those that the station does not see.
+    fn job_counters(&self, _job: JobId) -> (Vec<(&'static str, u64)>, u64) {
+        (Vec::new(), 0)
+    }
+
     /// Sums a job in these places, where nothing of it is left. Packets with this key are its; with none it does not run.
     ///
     /// # Errors
@@ -57,25 +96,52 @@ pub trait DataPlane: Send {
 
 /// Sums in this process; a node without memory hands on.
 pub struct Here {
-    switch: Option<Switch<Values>>,
-    memory_bytes: usize,
+    node: NodeId,
+    switch: Option<(Room, Switch<Values>)>,
+    /// Packets by fate, of each job.
+    counters: BTreeMap<JobId, Counters>,
+    /// Those of jobs that are gone.
+    retired: Counters,
 }
 
 impl Here {
-    /// The switch of a node, with the memory that its plans want.
-    ///
-    /// # Errors
-    /// [`StationError`] if they do not agree, or it does not fit.
-    pub fn new(plans: &[Plan], node: NodeId) -> Result<Self, StationError> {
-        let Some(Room { policy, slots, values }) = parts::common_room(plans, node)? else {
-            return Ok(Self { switch: None, memory_bytes: 0 });
-        };
-        let switch = Switch::new(node, policy, slots, values, &Profile::UNLIMITED)?;
-        Ok(Self { switch: Some(switch), memory_bytes: slots as usize * values as usize * 4 })
+    /// A node that has memory when its first job wants some.
+    #[must_use]
+    pub fn new(node: NodeId) -> Self {
+        Self { node, switch: None, counters: BTreeMap::new(), retired: Counters::default() }
+    }
+
+    /// The memory that a plan wants, if this node has not got it yet.
+    fn wanted(&self, plan: &Plan) -> Result<Option<Room>, StationError> {
+        let Some(room) = parts::room(plan, self.node) else { return Ok(None) };
+        match &self.switch {
+            Some((have, _)) if *have == room => Ok(None),
+            Some((_, switch)) if !switch.is_empty() => Err(StationError::Programs(self.node)),
+            _ => Ok(Some(room)),
+        }
     }
 }
 
 impl DataPlane for Here {
+    fn admit(&mut self, plan: &Plan) -> Result<(), StationError> {
+        if let Some(room) = self.wanted(plan)? {
+            let Room { policy, slots, values } = room;
+            let switch = Switch::new(self.node, policy, slots, values, &Profile::UNLIMITED)?;
+            self.switch = Some((room, switch));
+        }
+        self.counters.insert(plan.job_id(), Counters::default());
+        Ok(())
+    }
+
+    fn dismiss(&mut self, job: JobId) -> Result<(), PlaneError> {
+        self.retired.add(&self.counters.remove(&job).unwrap_or_default());
+        self.install(job, &[], None)
+    }
+
+    fn memory_for(&self, plan: &Plan) -> Result<usize, StationError> {
+        Ok(self.wanted(plan)?.map_or(0, |room| room.bytes()))
+    }
+
     /// The station has looked at the key.
     fn install(
         &mut self,
@@ -83,7 +149,7 @@ impl DataPlane for Here {
         places: &[Place],
         _key: Option<JobKey>,
     ) -> Result<(), PlaneError> {
-        let Some(switch) = &mut self.switch else { return Ok(()) };
+        let Some((_, switch)) = &mut self.switch else { return Ok(()) };
         switch.remove(job);
         places.iter().try_for_each(|place| switch.install(*place))?;
         Ok(())
@@ -95,19 +161,25 @@ impl DataPlane for Here {
     }
 
     fn handle(&mut self, packet: &mut Packet<Values>) -> Outcome {
-        match &mut self.switch {
-            Some(switch) => switch.handle(packet),
-            None => passed(packet),
-        }
+        let (job, switch) = (packet.job, &mut self.switch);
+        let outcome = switch.as_mut().map(|(_, switch)| switch.handle(packet));
+        let outcome = outcome.unwrap_or_else(|| passed(packet));
+        self.counters.entry(job).or_default().count(outcome.verdict);
+        outcome
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
-        let counters = self.switch.as_ref().map(|switch| *switch.counters()).unwrap_or_default();
-        Verdict::STATION.map(|verdict| (verdict.name(), counters.get(verdict))).to_vec()
+        let mut sum = self.retired;
+        self.counters.values().for_each(|counters| sum.add(counters));
+        by_name(&sum).to_vec()
+    }
+
+    fn job_counters(&self, job: JobId) -> (Vec<(&'static str, u64)>, u64) {
+        (by_name(&self.counters.get(&job).copied().unwrap_or_default()).to_vec(), 0)
     }
 
     fn memory_bytes(&self) -> usize {
-        self.memory_bytes
+        self.switch.as_ref().map_or(0, |(room, _)| room.bytes())
     }
 }
 

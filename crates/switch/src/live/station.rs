@@ -6,15 +6,17 @@ use std::net::SocketAddr;
 use thiserror::Error;
 use wiresum_plan::ways::WayError;
 use wiresum_plan::{Duties, Plan};
+use wiresum_protocol::quota::Budget;
+use wiresum_protocol::{Quota, Time};
 use wiresum_wire::control::RefusalReason;
 use wiresum_wire::{JobId, JobKey, Kind, NodeId, SubModelId};
 
-use super::notes::Note;
+use super::notes::{NOTE_LEN, Note};
 use super::plane::{DataPlane, Here, PlaneError};
 use crate::rmt::Misfit;
 use crate::{
-    Contributors, Egress, Forwarding, MAX_WORKERS, Neighbour, Outcome, Packet, ParameterServer,
-    Place, Serving, Values, Verdict, wire,
+    Contributors, Counters, Egress, Forwarding, MAX_WORKERS, Neighbour, Outcome, Packet,
+    ParameterServer, Place, Serving, Values, Verdict, wire,
 };
 
 /// Why a node cannot serve its plans.
@@ -54,6 +56,36 @@ struct Job {
     onward: Vec<Vec<SocketAddr>>,
     places: Vec<Place>,
     servings: Vec<Serving>,
+    /// What workers may still say to be let in.
+    hellos: Budget,
+    /// What they may still contribute; absent without a quota.
+    budget: Option<Budget>,
+    /// What the server here has done with its packets.
+    served: Counters,
+    over_quota: u64,
+    /// Bytes of its packets that came to the station.
+    bytes: u64,
+}
+
+/// What there is to say of a job.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Its number.
+    pub job: JobId,
+    /// Whether an incarnation of it runs.
+    pub is_running: bool,
+    /// Workers that have said hello in this incarnation.
+    pub known: u8,
+    /// Workers that there are.
+    pub workers: u8,
+    /// Bytes that its entries at a server may hold, and for the first job the switch's slots, which all jobs share.
+    pub memory_bytes: usize,
+    /// Bytes of its packets.
+    pub bytes: u64,
+    /// These packets by fate.
+    pub verdicts: Vec<(&'static str, u64)>,
+    /// Contributions of each stream that came to the station, and that it sent upwards.
+    pub streams: Vec<(SubModelId, u64, u64)>,
 }
 
 /// See the module.
@@ -72,6 +104,11 @@ pub struct Station {
     malformed: u64,
     foreign: u64,
     unrouted: u64,
+    /// Hellos that were not answered, of those who know no job's secret.
+    over_quota: u64,
+    /// What these may still say.
+    strangers: Budget,
+    now: Time,
     /// Why something was left undone that cannot be told its sender.
     problem: Option<String>,
 }
@@ -82,7 +119,7 @@ impl Station {
     /// # Errors
     /// [`StationError`].
     pub fn new(plans: &[Plan], node: NodeId) -> Result<Self, StationError> {
-        Self::over(Box::new(Here::new(plans, node)?), plans, node)
+        Self::over(Box::new(Here::new(node)), plans, node)
     }
 
     /// The node of some plans, over what sums there.
@@ -106,32 +143,70 @@ impl Station {
             malformed: 0,
             foreign: 0,
             unrouted: 0,
+            over_quota: 0,
+            strangers: Budget::new(Quota::strangers()),
+            now: Time(0),
             problem: None,
         };
         plans.iter().try_for_each(|plan| station.add(plan))?;
         Ok(station)
     }
 
-    fn add(&mut self, plan: &Plan) -> Result<(), StationError> {
-        if plan.fabric.is_none() {
-            return Err(StationError::NoFabric(plan.job.id));
-        }
+    /// Serves one more job, which is not served yet.
+    ///
+    /// # Errors
+    /// [`StationError`]; then it is not served.
+    pub fn add(&mut self, plan: &Plan) -> Result<(), StationError> {
+        require_fabric(plan)?;
         let id = JobId(plan.job.id);
         let Duties { places, servings, forwarding } = plan.site(self.node)?;
+        self.plane.admit(plan)?;
         self.forwarding.extend(forwarding);
-        let onward = (0..MAX_WORKERS).map(|worker| plan.onward(self.node, worker)).collect();
-        let job = Job {
-            plan: plan.clone(),
-            incarnation: None,
-            key: JobKey(0),
-            known: Contributors::NONE,
-            back: vec![None; usize::from(MAX_WORKERS)],
-            onward,
-            places,
-            servings,
-        };
-        self.jobs.insert(id, job);
-        Ok(self.install(id, None)?)
+        self.jobs.insert(id, Job::new(plan, self.node, places, servings));
+        if let Err(error) = self.install(id, None) {
+            self.remove(id)?;
+            return Err(error.into());
+        }
+        Ok(())
+    }
+
+    /// Serves a job no more.
+    ///
+    /// # Errors
+    /// What carries packets refuses.
+    pub fn remove(&mut self, id: JobId) -> Result<(), PlaneError> {
+        self.plane.dismiss(id)?;
+        self.server.remove(id);
+        self.forwarding.remove(id);
+        self.arrived.retain(|(job, _), _| *job != id);
+        self.departed.retain(|(job, _), _| *job != id);
+        self.jobs.remove(&id);
+        Ok(())
+    }
+
+    /// Bytes that one more job would take.
+    ///
+    /// # Errors
+    /// [`StationError`] if it cannot be served here.
+    pub fn memory_for(&self, plan: &Plan) -> Result<usize, StationError> {
+        require_fabric(plan)?;
+        let servings = plan.site(self.node)?.servings;
+        Ok(self.plane.memory_for(plan)? + server_bytes(plan, &servings))
+    }
+
+    /// Bounds what a job's workers contribute together; `None` for no bound.
+    ///
+    /// # Errors
+    /// What carries packets refuses.
+    pub fn set_quota(&mut self, id: JobId, quota: Option<Quota>) -> Result<(), PlaneError> {
+        self.plane.bound(id, quota)?;
+        self.jobs.entry(id).and_modify(|job| job.budget = quota.map(Budget::new));
+        Ok(())
+    }
+
+    /// The time at which the next datagrams count against quotas; never goes back. Nothing else here depends on time.
+    pub fn set_time(&mut self, now: Time) {
+        self.now = now;
     }
 
     /// Puts a job's streams, empty, where they are summed. It runs if it has a key.
@@ -150,7 +225,7 @@ impl Station {
         mut send: impl FnMut(SocketAddr, &[u8]),
     ) {
         match wire::parse(datagram) {
-            Ok((key, packet)) => self.pass(key, packet, &mut send),
+            Ok((key, packet)) => self.pass(key, packet, datagram.len(), &mut send),
             Err(_) => match Note::parse(datagram) {
                 Some(note) => self.hear(source, &note, &mut send),
                 None => self.malformed += 1,
@@ -174,12 +249,16 @@ impl Station {
         &mut self,
         key: JobKey,
         mut packet: Packet<Values>,
+        len: usize,
         send: &mut impl FnMut(SocketAddr, &[u8]),
     ) {
         self.handled += 1;
-        let job = self.jobs.get(&packet.job);
-        if job.is_none_or(|job| job.incarnation.is_none() || job.key != key) {
+        let job = self.jobs.get_mut(&packet.job);
+        let Some(job) = job.filter(|job| job.incarnation.is_some() && job.key == key) else {
             self.foreign += 1;
+            return;
+        };
+        if !job.affords(packet.kind, len, self.now) {
             return;
         }
         let stream = (packet.job, packet.sub_model);
@@ -211,8 +290,13 @@ impl Station {
     fn sum(&mut self, packet: &mut Packet<Values>) -> Outcome {
         let is_served = |s: &Serving| (s.job, s.sub_model) == (packet.job, packet.sub_model);
         let is_up = packet.kind == Kind::Contribution;
-        if is_up && self.jobs[&packet.job].servings.iter().any(is_served) {
-            return self.server.handle(packet);
+        if let Some(job) = self.jobs.get_mut(&packet.job)
+            && is_up
+            && job.servings.iter().any(is_served)
+        {
+            let outcome = self.server.handle(packet);
+            job.served.count(outcome.verdict);
+            return outcome;
         }
         self.plane.handle(packet)
     }
@@ -234,6 +318,9 @@ impl Station {
 
     /// Answers a hello, and hands it on if it is the first of its attempt.
     fn greet(&mut self, source: SocketAddr, note: &Note, send: &mut impl FnMut(SocketAddr, &[u8])) {
+        if !self.may_ask(note) {
+            return;
+        }
         match self.admit(note) {
             Ok(true) => {}
             Ok(false) => return,
@@ -252,6 +339,18 @@ impl Station {
         for &next in &job.onward[usize::from(note.worker)] {
             send(next, &note.emit());
         }
+    }
+
+    /// Whether there is time for a hello: floods of them must not fill the links that sums share.
+    fn may_ask(&mut self, note: &Note) -> bool {
+        let member = self.jobs.get_mut(&note.job).filter(|job| note.secret() == job.plan.secret());
+        let (budget, over_quota) = match member {
+            Some(job) => (&mut job.hellos, &mut job.over_quota),
+            None => (&mut self.strangers, &mut self.over_quota),
+        };
+        let may_ask = budget.take(self.now, NOTE_LEN);
+        *over_quota += u64::from(!may_ask);
+        may_ask
     }
 
     /// Whether a worker takes part: `false` while the job cannot begin here, of which its sender is to hear nothing.
@@ -296,9 +395,38 @@ impl Station {
         }
     }
 
-    /// Jobs served.
-    pub fn jobs(&self) -> impl Iterator<Item = JobId> {
-        self.jobs.keys().copied()
+    /// What there is to say of each job.
+    #[must_use]
+    pub fn reports(&self) -> Vec<Report> {
+        let mut slots = self.plane.memory_bytes();
+        let report = |(id, job): (&JobId, &Job)| {
+            let (mut verdicts, bytes) = self.plane.job_counters(*id);
+            add_to(&mut verdicts, by_name(&job.served));
+            add_to(&mut verdicts, [("over_quota", job.over_quota)]);
+            Report {
+                job: *id,
+                is_running: job.incarnation.is_some(),
+                known: job.known.count(),
+                workers: job.plan.workers.len() as u8,
+                memory_bytes: server_bytes(&job.plan, &job.servings) + std::mem::take(&mut slots),
+                bytes: bytes + job.bytes,
+                verdicts,
+                streams: self.streams(*id),
+            }
+        };
+        self.jobs.iter().map(report).collect()
+    }
+
+    /// The plans of the jobs.
+    pub fn plans(&self) -> impl Iterator<Item = &Plan> {
+        self.jobs.values().map(|job| &job.plan)
+    }
+
+    /// What tells a job's packets from others: number, secret, and the key of the incarnation that runs.
+    pub fn known(&self) -> impl Iterator<Item = (JobId, u64, Option<JobKey>)> {
+        let known =
+            |(id, job): (&JobId, &Job)| (*id, job.plan.secret(), job.incarnation.map(|_| job.key));
+        self.jobs.iter().map(known)
     }
 
     /// Packets of values that came to the station.
@@ -307,33 +435,32 @@ impl Station {
         self.handled
     }
 
+    /// Datagrams that no job here wants.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.malformed + self.foreign + self.over_quota
+    }
+
     /// Bytes that its slots and entries may hold.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        let entries = |job: &Job| {
-            let windows = job.servings.iter().map(|s| 2 * s.window.next_power_of_two() as usize);
-            windows.sum::<usize>() * usize::from(job.plan.job.values_per_packet) * 4
-        };
+        let entries = |job: &Job| server_bytes(&job.plan, &job.servings);
         self.plane.memory_bytes() + self.jobs.values().map(entries).sum::<usize>()
     }
 
     /// Packets by fate, at the switch and the server together, and those that met none.
     #[must_use]
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
-        let of_server =
-            Verdict::STATION.map(|verdict| (verdict.name(), self.server.counters().get(verdict)));
+        let mut sums = self.plane.counters();
+        add_to(&mut sums, by_name(self.server.counters()));
+        let over_quota = self.jobs.values().map(|job| job.over_quota).sum::<u64>();
         let others = [
             ("malformed", self.malformed),
             ("strangers", self.foreign),
             ("unrouted", self.unrouted),
+            ("over_quota", self.over_quota + over_quota),
         ];
-        let mut sums = self.plane.counters();
-        for (name, count) in of_server.into_iter().chain(others) {
-            match sums.iter_mut().find(|(other, _)| *other == name) {
-                Some((_, sum)) => *sum += count,
-                None => sums.push((name, count)),
-            }
-        }
+        add_to(&mut sums, others);
         sums
     }
 
@@ -342,13 +469,65 @@ impl Station {
         self.problem.take()
     }
 
-    /// Contributions of each stream that came to the station, and that it sent upwards.
-    #[must_use]
-    pub fn streams(&self) -> Vec<(JobId, SubModelId, u64, u64)> {
+    fn streams(&self, id: JobId) -> Vec<(SubModelId, u64, u64)> {
         let left = |stream| self.departed.get(stream).copied().unwrap_or(0);
-        self.arrived
-            .iter()
-            .map(|(stream, came)| (stream.0, stream.1, *came, left(stream)))
-            .collect()
+        let of_job = self.arrived.iter().filter(|((job, _), _)| *job == id);
+        of_job.map(|(stream, came)| (stream.1, *came, left(stream))).collect()
+    }
+}
+
+impl Job {
+    fn new(plan: &Plan, node: NodeId, places: Vec<Place>, servings: Vec<Serving>) -> Self {
+        Self {
+            plan: plan.clone(),
+            incarnation: None,
+            key: JobKey(0),
+            known: Contributors::NONE,
+            back: vec![None; usize::from(MAX_WORKERS)],
+            onward: (0..MAX_WORKERS).map(|worker| plan.onward(node, worker)).collect(),
+            places,
+            servings,
+            hellos: Budget::new(Quota::control()),
+            budget: None,
+            served: Counters::default(),
+            over_quota: 0,
+            bytes: 0,
+        }
+    }
+
+    /// Whether a packet of values is within the quota.
+    fn affords(&mut self, kind: Kind, len: usize, now: Time) -> bool {
+        self.bytes += len as u64;
+        let is_bounded = kind == Kind::Contribution;
+        let fits = self.budget.as_mut().is_none_or(|b| !is_bounded || b.take(now, len));
+        self.over_quota += u64::from(!fits);
+        fits
+    }
+}
+
+fn require_fabric(plan: &Plan) -> Result<(), StationError> {
+    if plan.fabric.is_some() { Ok(()) } else { Err(StationError::NoFabric(plan.job.id)) }
+}
+
+/// Bytes that the entries of a server may hold.
+fn server_bytes(plan: &Plan, servings: &[Serving]) -> usize {
+    let windows = servings.iter().map(|s| 2 * s.window.next_power_of_two() as usize);
+    windows.sum::<usize>() * usize::from(plan.job.values_per_packet) * 4
+}
+
+pub(super) fn by_name(counters: &Counters) -> [(&'static str, u64); Verdict::STATION.len()] {
+    Verdict::STATION.map(|verdict| (verdict.name(), counters.get(verdict)))
+}
+
+/// Adds counts of the same name.
+fn add_to(
+    sums: &mut Vec<(&'static str, u64)>,
+    counts: impl IntoIterator<Item = (&'static str, u64)>,
+) {
+    for (name, count) in counts {
+        match sums.iter_mut().find(|(other, _)| *other == name) {
+            Some((_, sum)) => *sum += count,
+            None => sums.push((name, count)),
+        }
     }
 }

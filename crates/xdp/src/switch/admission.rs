@@ -57,6 +57,21 @@ impl SwitchProgram {
         self.kernel.put("acquaintances", &endpoint(address), &Hearing::default())
     }
 
+    /// Takes no packets from this address any more, and forgets how the neighbour there was reached. Nothing may lead there.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn unexpect(
+        &mut self,
+        neighbour: Neighbour,
+        address: SocketAddrV4,
+    ) -> Result<(), XdpError> {
+        self.expected.remove(&address);
+        self.met.remove(&address);
+        self.tables.forget(neighbour);
+        self.kernel.remove("acquaintances", &endpoint(address))
+    }
+
     /// Learns how a neighbour is reached from its last hello, or answer to one; whether that has changed.
     ///
     /// # Errors

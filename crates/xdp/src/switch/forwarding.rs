@@ -78,7 +78,9 @@ impl SwitchProgram {
         if known.iter().any(|(other, (_, taken))| *other != neighbour && *taken == ifindex) {
             return Err(XdpError::SharedInterface(kernel::interface_name(ifindex)));
         }
-        let index = known.get(&neighbour).map_or(known.len() as u32, |(index, _)| *index);
+        let is_free = |index: &u32| known.values().all(|(taken, _)| taken != index);
+        let free = || (0..).find(is_free).expect("numbers never end");
+        let index = known.get(&neighbour).map_or_else(free, |(index, _)| *index);
         limit("neighbours of a switch", index as usize + 1, MAX_NEIGHBOURS)?;
         let peer = peers::peer(address.into(), JobKey(0), hearing);
         self.kernel.put("neighbours", &index, &peer)?;
@@ -151,6 +153,11 @@ impl SwitchProgram {
 const PASS: u32 = 2;
 
 impl Tables {
+    /// Its index may be another neighbour's then.
+    pub(super) fn forget(&mut self, neighbour: Neighbour) {
+        self.neighbours.remove(&neighbour);
+    }
+
     fn neighbour(&self, neighbour: Neighbour) -> Result<(u32, u32), XdpError> {
         let known = self.neighbours.get(&neighbour).copied();
         known.ok_or_else(|| XdpError::UnknownNeighbour(format!("{neighbour:?}")))

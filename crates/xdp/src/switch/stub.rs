@@ -60,6 +60,18 @@ impl SwitchProgram {
         match self.0 {}
     }
 
+    /// Takes no packets from this address any more.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn unexpect(
+        &mut self,
+        _neighbour: Neighbour,
+        _address: SocketAddrV4,
+    ) -> Result<(), XdpError> {
+        match self.0 {}
+    }
+
     /// Learns how a neighbour is reached.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use wiresum_xdp::{AttachMode, Options};
 
 use crate::exit::{EXIT_CODES, Failure};
 
-/// Sums the gradients of the jobs whose plans it is given, at one node of their trees.
+/// Sums the gradients of the jobs whose plans it is given, at one of their nodes: an aggregator, a switch or a parameter server.
 ///
 /// Prints a line that begins with `ready` on stdout when it serves, logs to stderr, and prints its counters when SIGINT
 /// or SIGTERM ends it. An XDP program is detached when the daemon ends, however it ends.
@@ -35,7 +35,7 @@ pub struct Arguments {
     pub interfaces: Vec<String>,
     /// Run the XDP program behind the driver: slower, but with any driver.
     #[arg(long)]
-    generic: bool,
+    pub generic: bool,
     /// Address to receive on, instead of the plan's address of the node.
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
@@ -71,7 +71,7 @@ pub struct Arguments {
     max_jobs: usize,
     /// Rate that the quotas of all jobs share: 10gbit. Then each job needs a quota with a rate.
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
-    rate: Option<u64>,
+    pub rate: Option<u64>,
     /// Print counters as one JSON object per line.
     #[arg(long)]
     pub json: bool,

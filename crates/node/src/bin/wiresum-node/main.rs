@@ -2,6 +2,7 @@
 
 mod arguments;
 mod exit;
+mod options;
 mod report;
 mod signals;
 mod successor;
@@ -28,6 +29,7 @@ use wiresum_xdp::AfXdp;
 
 use arguments::{Arguments, EngineChoice};
 use exit::Failure;
+use options::Kind;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -70,6 +72,8 @@ fn start(arguments: &Arguments) -> Result<Node, Failure> {
     let plans = arguments.read_plans()?;
     let (id, address) = (NodeId(arguments.node), arguments.address(&plans)?);
     let mut node = make(arguments, &plans, id, address)?;
+    let is_station = plans.iter().any(|plan| plan.fabric.is_some());
+    options::check(arguments, Kind { is_station, engine: node.plane().engine() })?;
     let quotas = arguments.quotas.iter().copied();
     node.limit(arguments.limits(), quotas).map_err(Failure::Usage)?;
     node.add_control(Box::new(negotiator(arguments, &plans)));
