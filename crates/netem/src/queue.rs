@@ -46,6 +46,16 @@ impl<E: Copy> Queue<E> {
         Some(next)
     }
 
+    /// When the next event is due. Looks at all events of a bucket, so it is for tests; whoever is in a hurry takes the event.
+    #[must_use]
+    pub fn next_at(&self) -> Option<u64> {
+        if self.taken < self.buckets[0].len() {
+            return Some(self.now);
+        }
+        let lowest = self.buckets[1..].iter().find(|bucket| !bucket.is_empty())?;
+        lowest.iter().map(|(at, _)| *at).min()
+    }
+
     /// Events that wait.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -98,6 +108,7 @@ mod tests {
                     model.push((at, ordinal));
                 } else {
                     let next = model.iter().copied().min();
+                    assert_eq!(queue.next_at(), next.map(|(at, _)| at), "seed {seed}");
                     assert_eq!(queue.pop(), next, "seed {seed}");
                     model.retain(|event| Some(*event) != next);
                     now = next.map_or(now, |(at, _)| at);

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// Picoseconds in a microsecond.
+pub const PS_PER_US: u64 = 1_000_000;
+
 /// Microseconds since an origin that the caller chose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub u64);

@@ -4,15 +4,14 @@ mod links;
 mod paths;
 mod routes;
 
-pub use links::{Carried, Links, Load};
+pub use links::Links;
 pub use paths::Paths;
 pub use routes::Routes;
 
+use wiresum_netem::PS_PER_SECOND;
+
 use crate::SimulationError;
 use crate::scenario::Scenario;
-
-/// Picoseconds in a second: at 100 Gbit/s a byte takes 80 of them, and 64 bits hold 213 days.
-pub const PS_PER_SECOND: f64 = 1e12;
 
 /// Seconds as the simulation's time.
 #[must_use]

@@ -16,7 +16,7 @@ impl World<'_> {
     /// # Errors
     /// [`SimulationError::Invariant`].
     pub fn check(&self) -> Result<(), SimulationError> {
-        self.network.links.check_arrivals()?;
+        self.network.links.check_arrivals().map_err(SimulationError::Invariant)?;
         self.check_sums()?;
         self.scenario
             .jobs

@@ -19,13 +19,12 @@ use crate::scenario::Job;
 use crate::slab::Slab;
 use crate::trace::Trace;
 use crate::{Scenario, SimulationError, Sink};
-use wiresum_netem::Queue;
+use wiresum_netem::{PS_PER_US, Queue};
 
 /// Events between two reports of progress.
 const PROGRESS_EVENTS: u64 = 1 << 18;
 /// UDP port of simulated workers.
 const WORKER_PORT: u16 = 4000;
-const PS_PER_US: u64 = 1_000_000;
 
 /// Who has an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,7 +189,7 @@ impl<'a> World<'a> {
             self.events += 1;
             self.handle(event, sink)?;
             if self.events.is_multiple_of(PROGRESS_EVENTS) {
-                self.network.links.check()?;
+                self.network.links.check().map_err(SimulationError::Invariant)?;
                 tell(sink, &self.progress())?;
             }
             if !self.complaints.is_empty() {

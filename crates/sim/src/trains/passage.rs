@@ -74,7 +74,8 @@ impl<V: Content> Yard<'_, V> {
                 }
                 Event::Stray { index, hop } => {
                     let direction = self.ways[index as usize][hop as usize - 1];
-                    self.network.links.arrive(direction, self.stray_bytes(index));
+                    let bytes = self.stray_bytes(index);
+                    self.network.links.arrive(direction, bytes);
                 }
                 _ => {}
             }

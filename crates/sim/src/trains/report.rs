@@ -50,7 +50,7 @@ impl<V: Content> Yard<'_, V> {
     /// # Errors
     /// [`SimulationError::Invariant`].
     pub(super) fn check(&self) -> Result<(), SimulationError> {
-        self.network.links.check_arrivals()?;
+        self.network.links.check_arrivals().map_err(SimulationError::Invariant)?;
         if self.wrong > 0 {
             let what = format!("{} of {} sums were wrong", self.wrong, self.checked);
             return Err(SimulationError::Invariant(what));

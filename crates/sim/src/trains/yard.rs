@@ -13,11 +13,10 @@ use crate::slab::Slab;
 use crate::timeline::Samples;
 use crate::trace::Trace;
 use crate::{Scenario, SimulationError, Sink};
-use wiresum_netem::Queue;
+use wiresum_netem::{PS_PER_US, Queue};
 
 /// Events between two reports of progress.
 const PROGRESS_EVENTS: u64 = 1 << 16;
-pub(super) const PS_PER_US: u64 = 1_000_000;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
@@ -141,7 +140,7 @@ impl<'a, V: Content> Yard<'a, V> {
                 self.sample();
             }
             if self.events.is_multiple_of(PROGRESS_EVENTS) {
-                self.network.links.check()?;
+                self.network.links.check().map_err(SimulationError::Invariant)?;
                 tell(sink, &self.progress())?;
             }
             if self.now_ps > self.progress_ps + patience_ps {
