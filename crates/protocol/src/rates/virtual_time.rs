@@ -1,9 +1,8 @@
 //! Trees of negotiators under virtual time: XAgg's example, and notifications that are lost, doubled and overtaken.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::time::Duration;
 
+use wiresum_netem::{Conditions, Flight, Network, Next, PS_PER_US, Rng, Time};
 use wiresum_wire::control::{Demand, ready};
 use wiresum_wire::{Contributor, HEADER_LEN, Kind, MAX_PACKET, NodeId, Packet, Round, SubModelId};
 
@@ -11,8 +10,7 @@ use super::*;
 use crate::aggregator::Membership;
 use crate::compose::Draft;
 use crate::plan::Child;
-use crate::rng::Rng;
-use crate::{ControlHalf, Plan, Time};
+use crate::{ControlHalf, Plan};
 
 const GIGA: u64 = 1_000_000_000;
 const VALUES: SubModelId = SubModelId(1);
@@ -47,6 +45,20 @@ fn plan() -> Plan {
     Plan::from_json(&text).expect("a valid plan")
 }
 
+/// Loses as many as it is told, doubles half of the rest, and lets any overtake any.
+fn harsh(loss: f64) -> Conditions {
+    let late_ps = 8000 * PS_PER_US;
+    let reordering = 1.0;
+    Conditions {
+        loss,
+        duplication: 0.5,
+        late_ps,
+        reordering,
+        jitter_ps: late_ps,
+        ..Conditions::PERFECT
+    }
+}
+
 /// The child's side of a worker, and what the fluid model knows of it.
 struct Sender {
     address: SocketAddr,
@@ -60,13 +72,8 @@ struct Net {
     plan: Plan,
     nodes: Vec<Negotiator>,
     senders: Vec<Sender>,
-    now: Time,
-    /// Arrival, tie-break, source, destination, datagram.
-    flying: BTreeMap<(Time, u64), (SocketAddr, SocketAddr, Vec<u8>)>,
-    sent: u64,
-    rng: Rng,
-    /// Chance that a datagram is lost, and that it comes twice.
-    loss: f64,
+    network: Network<SocketAddr, Vec<u8>>,
+    conditions: Conditions,
 }
 
 impl Net {
@@ -107,45 +114,34 @@ impl Net {
             senders: (0..4).map(sender).collect(),
             nodes: nodes.into(),
             plan,
-            now: Time(0),
-            flying: BTreeMap::new(),
-            sent: 0,
-            rng: Rng::new(seed),
-            loss,
+            network: Network::new(seed),
+            conditions: if loss > 0.0 { harsh(loss) } else { Conditions::PERFECT },
         }
     }
 
     fn say(&mut self, rank: usize, demand: Demand, round: u32) {
         let sender = &mut self.senders[rank];
         let notice = Notice { demand, round: Round(round), most_bps: sender.most_bps };
-        sender.request.announce(notice, self.now);
+        sender.request.announce(notice, self.network.now());
     }
 
     fn send(&mut self, source: SocketAddr, destination: SocketAddr, bytes: &[u8]) {
-        let copies = if self.loss > 0.0 { self.rng.below(2) + 1 } else { 1 };
-        for _ in 0..copies {
-            let is_lost = self.rng.chance(self.loss);
-            let delay = if self.loss > 0.0 { self.rng.below(8000) } else { 0 };
-            self.sent += 1;
-            if !is_lost {
-                let at = self.now.plus(Duration::from_micros(delay));
-                self.flying.insert((at, self.sent), (source, destination, bytes.to_vec()));
-            }
-        }
+        self.network.send(&self.conditions, source, destination, bytes.to_vec());
     }
 
     /// Sends all that anyone has to send now.
     fn drive(&mut self) {
         let mut buffer = [0; MAX_PACKET];
+        let now = self.network.now();
         for id in 0..self.nodes.len() {
             let source = self.plan.node(NodeId(id as u16)).expect("in the plan").address;
-            while let Some(transmit) = self.nodes[id].poll_transmit(self.now, &mut buffer) {
+            while let Some(transmit) = self.nodes[id].poll_transmit(now, &mut buffer) {
                 self.send(source, transmit.destination, &buffer[..transmit.len]);
             }
         }
         for rank in 0..self.senders.len() {
             let payload = &mut buffer[HEADER_LEN..][..4 * ready::WORDS];
-            let Some(round) = self.senders[rank].request.poll_ready(self.now, payload) else {
+            let Some(round) = self.senders[rank].request.poll_ready(now, payload) else {
                 continue;
             };
             let sender = &self.senders[rank];
@@ -173,38 +169,33 @@ impl Net {
             let nodes = self.nodes.iter().filter_map(ControlHalf::poll_timeout);
             let senders = self.senders.iter().filter_map(|s| s.request.poll_timeout());
             let timer = nodes.chain(senders).min();
-            let flying = self.flying.keys().next().map(|(at, _)| *at);
-            let Some(next) = timer.into_iter().chain(flying).min().filter(|next| *next <= until)
-            else {
+            if self.network.next_at(timer).is_none_or(|next| next > until) {
                 break;
-            };
-            self.now = self.now.max(next);
-            match self.flying.pop_first() {
-                Some((key, datagram)) if key.0 <= self.now => self.deliver(&datagram),
-                Some((key, datagram)) => {
-                    self.flying.insert(key, datagram);
-                    self.time_out();
-                }
-                None => self.time_out(),
+            }
+            match self.network.advance(timer).expect("something happens") {
+                Next::Timers => self.time_out(),
+                Next::Arrival(datagram) => self.deliver(&datagram),
             }
         }
-        self.now = until;
+        self.network.wait_until(until);
     }
 
     fn time_out(&mut self) {
-        self.nodes.iter_mut().for_each(|node| node.handle_timeout(self.now));
+        let now = self.network.now();
+        self.nodes.iter_mut().for_each(|node| node.handle_timeout(now));
         for sender in &mut self.senders {
-            sender.request.handle_timeout(self.now);
+            sender.request.handle_timeout(now);
         }
     }
 
-    fn deliver(&mut self, (source, destination, bytes): &(SocketAddr, SocketAddr, Vec<u8>)) {
-        let packet = Packet::parse(bytes).expect("well-formed");
-        if let Some(sender) = self.senders.iter_mut().find(|s| s.address == *destination) {
-            return sender.request.handle_rate(packet.payload, self.now);
+    fn deliver(&mut self, datagram: &Flight<SocketAddr, Vec<u8>>) {
+        let now = self.network.now();
+        let packet = Packet::parse(&datagram.cargo).expect("well-formed");
+        if let Some(sender) = self.senders.iter_mut().find(|s| s.address == datagram.to) {
+            return sender.request.handle_rate(packet.payload, now);
         }
-        let id = self.plan.nodes.iter().position(|n| n.address == *destination).expect("a node");
-        self.nodes[id].handle_packet(*source, &packet, self.now);
+        let id = self.plan.nodes.iter().position(|n| n.address == datagram.to).expect("a node");
+        self.nodes[id].handle_packet(datagram.from, &packet, now);
     }
 
     /// Granted rates in Gbit/s, 0 for who does not send.

@@ -1,25 +1,20 @@
 //! Whole jobs under virtual time: real workers and aggregators, an emulated network, and the checks that must always hold.
 
-mod link;
 mod plans;
 mod tensor;
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use wiresum_netem::{Rng, Time};
+use wiresum_netem::{Conditions, Flight, Network, Next, PS_PER_US, Time};
 use wiresum_wire::{FragmentId, MAX_PACKET, NodeId, Packet, Round, SubModelId};
 
-use link::Link;
 use wiresum_protocol::plan::SubModel;
 use wiresum_protocol::rates::{Bounds, Epoch, Negotiator, Results};
 use wiresum_protocol::{Aggregator, ControlHalf, Outcome, Plan, Recipients, Transmitter, Verdict};
 use wiresum_worker::{Departure, SwitchOver};
 use wiresum_worker::{Event, Failure, Participation, Session};
 
-pub use link::{Conditions, OVERHEAD_BYTES};
 pub use plans::{CACHE, POOL, Tree, Values, plan, plan_with};
 pub use tensor::{IntegerBuffer, Tensor};
 
@@ -80,17 +75,15 @@ fn transmitter(plan: &Plan, node: NodeId, first: FragmentId) -> Transmitter {
 }
 
 /// A datagram on its way.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-pub struct Flying {
-    at_ns: u64,
-    /// Breaks ties, so that order depends on nothing else.
-    ordinal: u64,
-    /// Who sent it.
-    pub source: SocketAddr,
-    /// Who gets it.
-    pub destination: SocketAddr,
-    /// What was sent.
-    pub bytes: Vec<u8>,
+pub type Datagram = Flight<SocketAddr, Vec<u8>>;
+
+/// A network that does no harm.
+pub const CALM: Conditions = Conditions { delay_ps: 50 * PS_PER_US, ..Conditions::PERFECT };
+
+/// A network that only loses.
+#[must_use]
+pub fn lossy(loss: f64) -> Conditions {
+    Conditions { loss, ..CALM }
 }
 
 /// A job, its nodes and the network between them.
@@ -105,12 +98,8 @@ pub struct Cluster {
     pub conditions: Conditions,
     /// Of the links between nodes, where they differ.
     pub inner_conditions: Option<Conditions>,
-    links: BTreeMap<(SocketAddr, SocketAddr), Link>,
-    /// Datagrams on their way.
-    pub flying: BinaryHeap<Reverse<Flying>>,
-    rng: Rng,
-    now_ns: u64,
-    sent: u64,
+    /// What is on its way.
+    pub network: Network<SocketAddr, Vec<u8>>,
     events: u64,
     first: FragmentId,
     incarnation: u64,
@@ -139,11 +128,7 @@ impl Cluster {
             nodes,
             conditions,
             inner_conditions: None,
-            links: BTreeMap::new(),
-            flying: BinaryHeap::new(),
-            rng: Rng::new(seed),
-            now_ns: 0,
-            sent: 0,
+            network: Network::new(seed),
             events: 0,
             first,
             incarnation: INCARNATION,
@@ -177,7 +162,7 @@ impl Cluster {
 
     /// The time.
     pub fn now(&self) -> Time {
-        Time(self.now_ns / 1000)
+        self.network.now()
     }
 
     /// Has a worker join.
@@ -223,14 +208,15 @@ impl Cluster {
         while !self.is_finished() {
             assert!(self.step(), "nothing is under way, yet {}", self.describe());
         }
+        self.network.check().expect("the network's books are right");
     }
 
     /// Runs until this time.
     pub fn run_until(&mut self, until: Time) {
-        while self.next_event_ns().is_some_and(|at| at <= until.0 * 1000) {
+        while self.network.next_at(self.next_timer()).is_some_and(|at| at <= until) {
             self.step();
         }
-        self.now_ns = self.now_ns.max(until.0 * 1000);
+        self.network.wait_until(until);
     }
 
     /// Whether every living worker has an outcome for every tensor it passed.
@@ -257,28 +243,23 @@ impl Cluster {
         workers.chain(nodes).chain(daemons).min()
     }
 
-    fn next_event_ns(&self) -> Option<u64> {
-        let flying = self.flying.peek().map(|Reverse(next)| next.at_ns);
-        let alarm = self.next_alarm().map(|(at, _)| at.0 * 1000);
-        flying.into_iter().chain(alarm).min().map(|at| at.max(self.now_ns))
+    fn next_timer(&self) -> Option<Time> {
+        self.next_alarm().map(|(at, _)| at)
     }
 
     /// One datagram or one timeout. False if nothing is under way.
     pub fn step(&mut self) -> bool {
         self.events += 1;
         assert!(self.events < MAX_EVENTS, "live-lock: {}", self.describe());
-        let flying = self.flying.peek().map(|Reverse(next)| next.at_ns);
-        match self.next_alarm() {
-            Some((at, alarm)) if flying.is_none_or(|flying| at.0 * 1000 <= flying) => {
-                self.now_ns = self.now_ns.max(at.0 * 1000);
+        let alarm = self.next_alarm();
+        match self.network.advance(alarm.map(|(at, _)| at)) {
+            None => return false,
+            Some(Next::Arrival(datagram)) => self.deliver(datagram),
+            Some(Next::Timers) => {
+                let (_, alarm) = alarm.expect("a timer has come");
                 let now = self.now();
                 let next = self.ring(alarm);
                 assert!(next.is_none_or(|next| next > now), "{alarm:?} is due again at once");
-            }
-            _ => {
-                let Some(Reverse(datagram)) = self.flying.pop() else { return false };
-                self.now_ns = self.now_ns.max(datagram.at_ns);
-                self.deliver(datagram);
             }
         }
         true
@@ -304,25 +285,25 @@ impl Cluster {
         }
     }
 
-    fn deliver(&mut self, datagram: Flying) {
-        let to = datagram.destination;
+    fn deliver(&mut self, datagram: Datagram) {
+        let to = datagram.to;
         if let Some(index) = self.nodes.iter().position(|n| n.address == to && !n.is_dead) {
             self.deliver_to_node(index, &datagram);
         } else if let Some(rank) = self.hosts.iter().position(|h| h.address == to && !h.is_dead) {
             let now = self.now();
-            self.hosts[rank].session.handle_datagram(datagram.source, &datagram.bytes, now);
+            self.hosts[rank].session.handle_datagram(datagram.from, &datagram.cargo, now);
             self.drive(rank);
         }
     }
 
-    fn deliver_to_node(&mut self, index: usize, datagram: &Flying) {
+    fn deliver_to_node(&mut self, index: usize, datagram: &Datagram) {
         let mut buffer = [0; MAX_PACKET];
-        let len = datagram.bytes.len().min(MAX_PACKET);
-        buffer[..len].copy_from_slice(&datagram.bytes[..len]);
+        let len = datagram.cargo.len().min(MAX_PACKET);
+        buffer[..len].copy_from_slice(&datagram.cargo[..len]);
         let node = &mut self.nodes[index];
-        let outcome = node.aggregator.handle_datagram(datagram.source, &mut buffer, len);
+        let outcome = node.aggregator.handle_datagram(datagram.from, &mut buffer, len);
         let (address, id) = (node.address, node.id);
-        self.check_invariant(id, outcome, &datagram.bytes);
+        self.check_invariant(id, outcome, &datagram.cargo);
         self.tell_negotiator(index, outcome, datagram);
         let packet = &mut buffer[..outcome.len];
         match outcome.recipients {
@@ -374,12 +355,12 @@ impl Cluster {
     }
 
     /// Gives a node's negotiator what concerns it, as the daemon does.
-    fn tell_negotiator(&mut self, index: usize, outcome: Outcome, datagram: &Flying) {
+    fn tell_negotiator(&mut self, index: usize, outcome: Outcome, datagram: &Datagram) {
         let now = self.now();
         let Node { aggregator, negotiator, .. } = &mut self.nodes[index];
         if outcome.recipients == Recipients::ControlHalf {
-            let packet = Packet::parse(&datagram.bytes).expect("it has passed the gate");
-            negotiator.handle_packet(datagram.source, &packet, now);
+            let packet = Packet::parse(&datagram.cargo).expect("it has passed the gate");
+            negotiator.handle_packet(datagram.from, &packet, now);
         } else if outcome.verdict == Verdict::Control {
             negotiator.handle_membership(self.plan.job_id(), &aggregator.membership(), now);
         }
@@ -432,16 +413,10 @@ impl Cluster {
 
     /// Gives a datagram to the network, which does to it what the conditions say.
     pub fn send(&mut self, source: SocketAddr, destination: SocketAddr, bytes: &[u8]) {
-        let link = self.links.entry((source, destination)).or_default();
         let is_node = |address| self.nodes.iter().any(|node| node.address == address);
         let inner = self.inner_conditions.filter(|_| is_node(source) && is_node(destination));
         let conditions = inner.unwrap_or(self.conditions);
-        let arrivals = link.carry(&conditions, self.now_ns, bytes, &mut self.rng);
-        for (at_ns, bytes) in arrivals {
-            self.sent += 1;
-            let ordinal = self.sent;
-            self.flying.push(Reverse(Flying { at_ns, ordinal, source, destination, bytes }));
-        }
+        self.network.send(&conditions, source, destination, bytes.to_vec());
     }
 
     /// A cluster all of whose workers have joined.

@@ -7,7 +7,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const END: Time = Time(30_000_000);
 
 fn cluster(tree: &Tree, stream: Values) -> Cluster {
-    let mut cluster = Cluster::new(plan(tree, &[stream]), Conditions::lossy(0.01), 4);
+    let mut cluster = Cluster::new(plan(tree, &[stream]), lossy(0.01), 4);
     cluster.join_all();
     cluster.run_until(Time(1_000_000));
     cluster
@@ -226,12 +226,10 @@ fn an_aggregator_that_cannot_add_is_found_out() {
 
 /// Falsifies a lane of every result under way from this node, as an adder would that errs.
 fn miscalculate(cluster: &mut Cluster, node: SocketAddr) {
-    let flying = std::mem::take(&mut cluster.flying).into_iter().map(|Reverse(mut datagram)| {
-        let is_result = datagram.bytes[3] == wiresum_wire::Kind::Result as u8;
-        if datagram.source == node && is_result {
-            datagram.bytes[wiresum_wire::HEADER_LEN] = 0x5a;
+    for datagram in cluster.network.flights_mut() {
+        let is_result = datagram.cargo[3] == wiresum_wire::Kind::Result as u8;
+        if datagram.from == node && is_result {
+            datagram.cargo[wiresum_wire::HEADER_LEN] = 0x5a;
         }
-        Reverse(datagram)
-    });
-    cluster.flying = flying.collect();
+    }
 }

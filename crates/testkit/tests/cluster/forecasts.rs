@@ -9,7 +9,7 @@ const SIZE: usize = 9000;
 fn expecting(tree: &Tree, stream: Values) -> Cluster {
     let mut plan = plan(tree, &[stream]);
     plan.job.exponents = Exponents::Expected;
-    let mut cluster = Cluster::new(plan, Conditions::PERFECT, 1);
+    let mut cluster = Cluster::new(plan, CALM, 1);
     cluster.join_all();
     cluster
 }
@@ -52,7 +52,7 @@ fn a_forecast_round_takes_one_round_trip() {
     for exponents in [Exponents::Agreed, Exponents::Expected] {
         let mut plan = plan(&Tree::star(3), &[POOL]);
         plan.job.exponents = exponents;
-        let mut cluster = Cluster::new(plan, Conditions::PERFECT, 1);
+        let mut cluster = Cluster::new(plan, CALM, 1);
         cluster.join_all();
         cluster.submit_all(&[64]);
         cluster.run();
@@ -105,7 +105,7 @@ fn a_forecast_round_that_is_not_finite_leaves_its_buffer() {
     for (exponents, codec) in [(Exponents::Expected, "block"), (Exponents::Agreed, "fixed:1e8")] {
         let mut plan = plan(&Tree::three_levels(), &[CACHE]);
         (plan.job.exponents, plan.job.codec) = (exponents, codec.to_owned());
-        let mut cluster = Cluster::new(plan, Conditions::lossy(0.05), 1);
+        let mut cluster = Cluster::new(plan, lossy(0.05), 1);
         cluster.join_all();
         for round in 0..4 {
             submit_each(&mut cluster, 3000, |rank, tensor| {
@@ -124,24 +124,20 @@ fn a_forecast_round_that_is_not_finite_leaves_its_buffer() {
     }
 }
 
-fn is_result_of_a_preamble(datagram: &Flying) -> bool {
-    let Ok(packet) = Packet::parse_unchecked(&datagram.bytes) else { return false };
+fn is_result_of_a_preamble(datagram: &Datagram) -> bool {
+    let Ok(packet) = Packet::parse_unchecked(&datagram.cargo) else { return false };
     packet.kind == wiresum_wire::Kind::Result && packet.header.sub_model.get() == 0
 }
 
 /// Two ranks sum two tensors of this size; everything of the second comes before the agreement on its exponents, which is returned.
-fn run_without_agreement(cluster: &mut Cluster, size: usize) -> Vec<Reverse<Flying>> {
+fn run_without_agreement(cluster: &mut Cluster, size: usize) -> Vec<Datagram> {
     cluster.submit_all(&[size]);
     cluster.run();
     cluster.submit_all(&[size]);
     let mut held = Vec::new();
     let end = cluster.now().plus(Duration::from_millis(100));
     while cluster.now() < end {
-        let (late, on_time): (Vec<_>, Vec<_>) = std::mem::take(&mut cluster.flying)
-            .into_iter()
-            .partition(|Reverse(datagram)| is_result_of_a_preamble(datagram));
-        held.extend(late);
-        cluster.flying = on_time.into();
+        held.extend(cluster.network.hold_back(is_result_of_a_preamble));
         assert!(cluster.step());
     }
     assert!(!held.is_empty());
@@ -156,7 +152,7 @@ fn results_that_overtake_the_agreement_wait_for_it() {
     for host in &cluster.hosts {
         assert_eq!(host.tensors[1].values(), host.tensors[1].own(), "nothing is decoded yet");
     }
-    cluster.flying.extend(held);
+    held.into_iter().for_each(|datagram| cluster.network.release(datagram));
     cluster.run();
     cluster.assert_sums();
 }
@@ -166,7 +162,7 @@ fn results_that_find_no_room_before_the_agreement_come_again() {
     let mut cluster = expecting(&Tree::star(2), CACHE);
     let held = run_without_agreement(&mut cluster, 80_000);
     assert!(cluster.worker_count(0, "results_without_room") > 0);
-    cluster.flying.extend(held);
+    held.into_iter().for_each(|datagram| cluster.network.release(datagram));
     cluster.run();
     cluster.assert_sums();
     assert_eq!(cluster.worker_count(0, "mismatches"), 0);

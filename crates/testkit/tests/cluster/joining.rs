@@ -15,7 +15,7 @@ fn first_failure(cluster: &Cluster, rank: usize) -> Failure {
 #[test]
 fn all_join_through_a_lossy_tree() {
     let plan = plan(&Tree::three_levels(), &[POOL]);
-    let mut cluster = Cluster::new(plan, Conditions::lossy(0.3), 1);
+    let mut cluster = Cluster::new(plan, lossy(0.3), 1);
     cluster.join_all();
     cluster.run_until(Time(3_000_000));
     assert_eq!(joined(&cluster), [true; 6]);
@@ -23,7 +23,7 @@ fn all_join_through_a_lossy_tree() {
 
 #[test]
 fn a_worker_joins_without_waiting_for_the_others() {
-    let mut cluster = Cluster::new(plan(&Tree::three_levels(), &[POOL]), Conditions::PERFECT, 1);
+    let mut cluster = Cluster::new(plan(&Tree::three_levels(), &[POOL]), CALM, 1);
     cluster.join(4);
     cluster.run_until(Time(1_000_000));
     assert_eq!(joined(&cluster), [false, false, false, false, true, false]);
@@ -31,7 +31,7 @@ fn a_worker_joins_without_waiting_for_the_others() {
 
 #[test]
 fn a_worker_names_the_node_that_does_not_welcome_it() {
-    let mut cluster = Cluster::new(plan(&Tree::star(2), &[POOL]), Conditions::PERFECT, 1);
+    let mut cluster = Cluster::new(plan(&Tree::star(2), &[POOL]), CALM, 1);
     cluster.nodes[0].is_dead = true;
     cluster.hosts[0].session.join(Time(2_000_000), Time(0));
     cluster.run_until(Time(3_000_000));
@@ -44,7 +44,7 @@ fn a_worker_names_the_node_that_does_not_welcome_it() {
 
 #[test]
 fn a_round_that_is_due_before_the_welcome_names_the_node() {
-    let mut cluster = Cluster::new(plan(&Tree::star(2), &[POOL]), Conditions::PERFECT, 1);
+    let mut cluster = Cluster::new(plan(&Tree::star(2), &[POOL]), CALM, 1);
     cluster.nodes[0].is_dead = true;
     cluster.join(0);
     let tensor = Tensor::of(&cluster.plan, 0, 0, 5);
@@ -55,7 +55,7 @@ fn a_round_that_is_due_before_the_welcome_names_the_node() {
 
 #[test]
 fn a_round_of_a_worker_that_was_never_told_to_join_ends_too() {
-    let mut cluster = Cluster::new(plan(&Tree::star(2), &[POOL]), Conditions::PERFECT, 1);
+    let mut cluster = Cluster::new(plan(&Tree::star(2), &[POOL]), CALM, 1);
     let tensor = Tensor::of(&cluster.plan, 0, 0, 5);
     cluster.submit_within(0, tensor, Duration::from_secs(1));
     cluster.run_until(Time(3_000_000));
@@ -65,12 +65,12 @@ fn a_round_of_a_worker_that_was_never_told_to_join_ends_too() {
 
 #[test]
 fn a_worker_drops_what_is_not_for_it_and_counts_it() {
-    let mut cluster = Cluster::new(plan(&Tree::star(2), &[POOL]), Conditions::PERFECT, 1);
+    let mut cluster = Cluster::new(plan(&Tree::star(2), &[POOL]), CALM, 1);
     cluster.join_all();
     cluster.submit_all(&[200]);
     let mut results = Vec::new();
     while !cluster.is_finished() {
-        let flying = cluster.flying.iter().map(|Reverse(f)| (f.destination, f.bytes.clone()));
+        let flying = cluster.network.flights().map(|f| (f.to, f.cargo.clone()));
         results.extend(flying.filter(|(to, _)| *to == cluster.hosts[1].address));
         cluster.step();
     }
@@ -94,7 +94,7 @@ fn a_worker_drops_what_is_not_for_it_and_counts_it() {
 #[test]
 fn a_worker_with_another_plan_is_refused_and_told_so() {
     let tree = Tree::three_levels();
-    let mut cluster = Cluster::new(plan(&tree, &[POOL]), Conditions::PERFECT, 1);
+    let mut cluster = Cluster::new(plan(&tree, &[POOL]), CALM, 1);
     let other = plan(&tree, &[CACHE]);
     cluster.hosts[4].session = Session::new(&other, 4, INCARNATION);
     cluster.join(4);
@@ -109,7 +109,7 @@ fn a_worker_with_another_plan_is_refused_and_told_so() {
 #[test]
 fn a_refusal_from_the_root_reaches_the_leaves() {
     let tree = Tree::three_levels();
-    let mut cluster = Cluster::new(plan(&tree, &[POOL]), Conditions::PERFECT, 1);
+    let mut cluster = Cluster::new(plan(&tree, &[POOL]), CALM, 1);
     cluster.nodes[0].aggregator = Aggregator::new(&plan(&tree, &[CACHE]), NodeId(0));
     cluster.join(4);
     cluster.run_until(Time(1_000_000));
@@ -118,7 +118,7 @@ fn a_refusal_from_the_root_reaches_the_leaves() {
 
 #[test]
 fn a_worker_of_an_older_incarnation_is_refused() {
-    let mut cluster = Cluster::new(plan(&Tree::star(2), &[POOL]), Conditions::PERFECT, 1);
+    let mut cluster = Cluster::new(plan(&Tree::star(2), &[POOL]), CALM, 1);
     cluster.join(1);
     cluster.run_until(Time(1000));
     cluster.hosts[0].session = Session::new(&cluster.plan, 0, INCARNATION - 1);
@@ -131,11 +131,11 @@ fn a_worker_of_an_older_incarnation_is_refused() {
 #[test]
 fn the_next_incarnation_takes_over_in_mid_round() {
     for stream in [POOL, CACHE] {
-        let late = Conditions { duplication: 0.3, late_ns: 50_000_000, ..Conditions::lossy(0.05) };
+        let late = Conditions { duplication: 0.3, late_ps: 50_000 * PS_PER_US, ..lossy(0.05) };
         let mut cluster = Cluster::new(plan(&Tree::three_levels(), &[stream]), late, 9);
         cluster.join_all();
-        cluster.submit_all(&[20_000]);
-        cluster.run_until(Time(30_000));
+        cluster.submit_all(&[200_000]);
+        cluster.run_until(Time(15_000));
         assert!(!cluster.is_finished(), "the first incarnation is still at it");
         cluster.restart();
         cluster.join_all();
@@ -148,7 +148,7 @@ fn the_next_incarnation_takes_over_in_mid_round() {
 
 #[test]
 fn leaving_fails_open_rounds_and_ends_the_incarnation() {
-    let mut cluster = Cluster::new(plan(&Tree::three_levels(), &[POOL]), Conditions::PERFECT, 1);
+    let mut cluster = Cluster::new(plan(&Tree::three_levels(), &[POOL]), CALM, 1);
     cluster.join_all();
     cluster.submit_all(&[100]);
     cluster.run();

@@ -11,11 +11,10 @@ mod removal;
 mod sums;
 mod throughput;
 
-use std::cmp::Reverse;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use wiresum_netem::{Rng, Time};
+use wiresum_netem::{Conditions, OVERHEAD_BYTES, PS_PER_US, Rng, Time};
 use wiresum_protocol::plan::Child;
 use wiresum_protocol::rates::{Bounds, Negotiator};
 use wiresum_protocol::{Aggregator, ControlHalf, Plan, Verdict};

@@ -64,8 +64,7 @@ fn assert_partial_sum(cluster: &Cluster, round: usize) -> usize {
 #[test]
 fn a_round_ends_without_the_late_and_they_get_its_sum() {
     for (stream, size) in [(POOL, 100), (CACHE, 20_000)] {
-        let mut cluster =
-            joined(partial(&Tree::star(4), stream, &[(0, 3)], 1), Conditions::PERFECT);
+        let mut cluster = joined(partial(&Tree::star(4), stream, &[(0, 3)], 1), CALM);
         (0..3).for_each(|rank| pass_next(&mut cluster, rank, size));
         let_pass(&mut cluster);
         assert_eq!(done(&cluster), [1, 1, 1, 0]);
@@ -78,7 +77,7 @@ fn a_round_ends_without_the_late_and_they_get_its_sum() {
 
 #[test]
 fn a_round_waits_for_as_many_as_the_plan_says() {
-    let mut cluster = joined(partial(&Tree::star(4), POOL, &[(0, 3)], 1), Conditions::PERFECT);
+    let mut cluster = joined(partial(&Tree::star(4), POOL, &[(0, 3)], 1), CALM);
     (0..2).for_each(|rank| pass_next(&mut cluster, rank, 100));
     let_pass(&mut cluster);
     assert_eq!(done(&cluster), [0; 4]);
@@ -97,7 +96,7 @@ fn each_node_counts_its_own_children() {
             (2, Some(0), vec![Child::Worker(2), Child::Worker(3)]),
         ])
     };
-    let mut cluster = joined(partial(&tree(), POOL, &[(1, 1)], 1), Conditions::PERFECT);
+    let mut cluster = joined(partial(&tree(), POOL, &[(1, 1)], 1), CALM);
     [0, 2].into_iter().for_each(|rank| pass_next(&mut cluster, rank, 100));
     let_pass(&mut cluster);
     assert_eq!(done(&cluster), [0; 4], "node 2 takes both of its workers");
@@ -112,7 +111,7 @@ fn each_node_counts_its_own_children() {
 fn the_owner_may_come_while_its_round_is_under_way() {
     let mut cluster = joined(
         partial(&Tree::star(3), POOL, &[(0, 2)], 1),
-        Conditions { delay_ns: 5_000_000, ..Conditions::PERFECT },
+        Conditions { delay_ps: 5000 * PS_PER_US, ..CALM },
     );
     (0..2).for_each(|rank| pass_next(&mut cluster, rank, 5000));
     while cluster.worker_count(2, "rounds_ahead") == 0 {
@@ -127,7 +126,7 @@ fn the_owner_may_come_while_its_round_is_under_way() {
 
 #[test]
 fn a_worker_misses_so_many_rounds_in_a_row_and_then_is_waited_for() {
-    let mut cluster = joined(partial(&Tree::star(3), POOL, &[(0, 2)], 4), Conditions::PERFECT);
+    let mut cluster = joined(partial(&Tree::star(3), POOL, &[(0, 2)], 4), CALM);
     for _ in 0..6 {
         (0..2).for_each(|rank| pass_next(&mut cluster, rank, 300));
     }
@@ -145,7 +144,7 @@ fn a_worker_misses_so_many_rounds_in_a_row_and_then_is_waited_for() {
 
 #[test]
 fn counts_can_change_while_a_job_runs() {
-    let mut cluster = joined(partial(&Tree::star(3), POOL, &[], 8), Conditions::PERFECT);
+    let mut cluster = joined(partial(&Tree::star(3), POOL, &[], 8), CALM);
     (0..2).for_each(|rank| pass_next(&mut cluster, rank, 10));
     let_pass(&mut cluster);
     assert_eq!(done(&cluster), [0; 3]);
@@ -157,7 +156,7 @@ fn counts_can_change_while_a_job_runs() {
 
 #[test]
 fn a_late_tensor_of_another_shape_is_told() {
-    let mut cluster = joined(partial(&Tree::star(3), POOL, &[(0, 2)], 8), Conditions::PERFECT);
+    let mut cluster = joined(partial(&Tree::star(3), POOL, &[(0, 2)], 8), CALM);
     for _ in 0..2 {
         (0..2).for_each(|rank| pass_next(&mut cluster, rank, 10));
     }
@@ -173,7 +172,7 @@ fn a_late_tensor_of_another_shape_is_told() {
 
 #[test]
 fn what_is_not_finite_is_so_for_the_late_too() {
-    let mut cluster = joined(partial(&Tree::star(3), POOL, &[(0, 2)], 8), Conditions::PERFECT);
+    let mut cluster = joined(partial(&Tree::star(3), POOL, &[(0, 2)], 8), CALM);
     let bad = Tensor::of(&cluster.plan, 0, 0, 100).with_infinity_at(7);
     cluster.submit(0, bad);
     pass_next(&mut cluster, 1, 100);
@@ -187,8 +186,7 @@ fn what_is_not_finite_is_so_for_the_late_too() {
 
 #[test]
 fn a_late_worker_goes_on_when_its_node_dies() {
-    let mut cluster =
-        joined(partial(&Tree::three_levels(), POOL, &[(3, 1)], 64), Conditions::PERFECT);
+    let mut cluster = joined(partial(&Tree::three_levels(), POOL, &[(3, 1)], 64), CALM);
     (0..5).for_each(|rank| pass_next(&mut cluster, rank, 3000));
     while cluster.worker_count(5, "rounds_ahead") == 0 {
         assert!(cluster.step());

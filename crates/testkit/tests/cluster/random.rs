@@ -69,13 +69,14 @@ pub(super) fn random_conditions(rng: &mut Rng) -> Conditions {
     Conditions {
         loss: up_to(rng, 0.2),
         duplication: up_to(rng, 0.3),
-        late_ns: [20_000, 2_000_000, 2_000_000_000][rng.below(3) as usize],
+        late_ps: [20, 2000, 2_000_000][rng.below(3) as usize] * PS_PER_US,
         reordering: up_to(rng, 0.5),
-        jitter_ns: [20_000, 500_000, 50_000_000][rng.below(3) as usize],
-        corruption: up_to(rng, 0.05),
-        delay_ns: [1_000, 50_000, 5_000_000][rng.below(3) as usize],
-        bits_per_second: [0, 100_000_000, 1_000_000_000][rng.below(3) as usize],
+        jitter_ps: [20, 500, 50_000][rng.below(3) as usize] * PS_PER_US,
+        damage: up_to(rng, 0.05),
+        delay_ps: [1, 50, 5000][rng.below(3) as usize] * PS_PER_US,
+        rate_bps: [None, Some(1e8), Some(1e9)][rng.below(3) as usize],
         queue_bytes: 100_000,
+        ..CALM
     }
 }
 

@@ -28,7 +28,7 @@ fn run(plan: Plan, conditions: Conditions, seed: u64) -> Cluster {
 #[test]
 fn workers_send_at_what_they_are_granted() {
     let plan = bounded(&Tree::star(4), &[CACHE]);
-    let cluster = run(plan, Conditions::PERFECT, 1);
+    let cluster = run(plan, CALM, 1);
     // Packets of 64 values are 356 bytes on the cable; four flows share the link.
     let bits = 8.0 * 356.0 * (100_000.0 / 64.0);
     let seconds = bits / (INGRESS_BPS as f64 / 4.0);
@@ -47,7 +47,7 @@ fn sums_are_exact_at_negotiated_rates_whatever_the_network_does() {
     for seed in 0..20 {
         let values = if seed % 2 == 0 { POOL } else { CACHE };
         println!("replay: seed {seed}");
-        let conditions = Conditions { loss: 0.03, duplication: 0.02, ..Conditions::PERFECT };
+        let conditions = Conditions { loss: 0.03, duplication: 0.02, ..CALM };
         run(bounded(&Tree::three_levels(), &[values]), conditions, seed);
     }
 }
@@ -55,8 +55,7 @@ fn sums_are_exact_at_negotiated_rates_whatever_the_network_does() {
 #[test]
 fn what_was_sent_elsewhere_is_not_made_up_for_at_home() {
     for stream in [POOL, CACHE] {
-        let mut cluster =
-            Cluster::new(bounded(&Tree::two_servers(), &[stream]), Conditions::PERFECT, 3);
+        let mut cluster = Cluster::new(bounded(&Tree::two_servers(), &[stream]), CALM, 3);
         cluster.join_all();
         cluster.submit_all(&[40_000]);
         cluster.run_until(cluster.now().plus(Duration::from_millis(2)));
@@ -92,7 +91,7 @@ fn sent_over_time(cluster: &mut Cluster, schedule: &[(Time, f64)], until: Time) 
     while cluster.now() < until {
         let now = cluster.now();
         let bps = schedule.iter().rev().find(|(from, _)| *from <= now).expect("it begins at 0").1;
-        cluster.conditions.bits_per_second = bps as u64;
+        cluster.conditions.rate_bps = Some(bps);
         cluster.run_until(now.plus(TICK));
         let after = sent(cluster);
         let bits = |(after, before): (&u64, &u64)| ((after - before) * FRAME_BYTES * 8) as f64;
@@ -103,7 +102,7 @@ fn sent_over_time(cluster: &mut Cluster, schedule: &[(Time, f64)], until: Time) 
 }
 
 fn long_job(seed: u64, values: Values) -> Cluster {
-    let conditions = Conditions { queue_bytes: QUEUE_BYTES, ..Conditions::PERFECT };
+    let conditions = Conditions { queue_bytes: QUEUE_BYTES, ..CALM };
     let mut plan = with_links(plan_with(&Tree::star(4), &[values], 736, "int32-le"), WIDE_BPS);
     plan.workers.iter_mut().for_each(|worker| worker.egress_bps = Some(SHARE_BPS as u64));
     let mut cluster = Cluster::new(plan, conditions, seed);
@@ -150,7 +149,7 @@ fn rates_follow_a_link_that_slows_down_and_recovers() {
 fn a_late_worker_lowers_no_ones_rate() {
     for values in [POOL, CACHE, DEEP] {
         let mut cluster = long_job(2, values);
-        cluster.conditions.bits_per_second = (1.1 * SHARE_BPS) as u64;
+        cluster.conditions.rate_bps = Some(1.1 * SHARE_BPS);
         for late in [0, 300_000] {
             for rank in 0..3 {
                 let tensor =
@@ -176,7 +175,7 @@ fn a_late_worker_lowers_no_ones_rate() {
 fn loss_that_a_lower_rate_does_not_cure_is_lived_with() {
     for loss in [0.02, 0.05] {
         let mut cluster = long_job(4, DEEP);
-        cluster.conditions.bits_per_second = (1.1 * SHARE_BPS) as u64;
+        cluster.conditions.rate_bps = Some(1.1 * SHARE_BPS);
         cluster.conditions.loss = loss;
         cluster.submit_all(&[8_000_000]);
         let began = cluster.now();
@@ -192,7 +191,7 @@ fn loss_that_a_lower_rate_does_not_cure_is_lived_with() {
 /// Nodes without bandwidths in their plan answer no one, so workers that expect rates go ahead without.
 #[test]
 fn a_node_that_does_not_negotiate_costs_a_bounded_wait() {
-    let mut cluster = Cluster::new(bounded(&Tree::star(2), &[CACHE]), Conditions::PERFECT, 1);
+    let mut cluster = Cluster::new(bounded(&Tree::star(2), &[CACHE]), CALM, 1);
     let silent = cluster.nodes[0].id;
     cluster.nodes[0].negotiator = Negotiator::new(silent, Bounds::default());
     cluster.join_all();
@@ -206,7 +205,7 @@ fn a_node_that_does_not_negotiate_costs_a_bounded_wait() {
 /// However much a server has said in its former life.
 #[test]
 fn a_server_that_comes_back_is_heard_at_once() {
-    let mut cluster = Cluster::new(bounded(&Tree::two_servers(), &[CACHE]), Conditions::PERFECT, 5);
+    let mut cluster = Cluster::new(bounded(&Tree::two_servers(), &[CACHE]), CALM, 5);
     cluster.join_all();
     for _ in 0..50 {
         cluster.submit_all(&[8_000]);
@@ -239,8 +238,8 @@ fn test_bed(loss: f64, values: Values, seed: u64) -> Cluster {
     ]);
     let conditions = Conditions {
         queue_bytes: 1 << 20,
-        bits_per_second: 1_000_000_000,
-        ..Conditions::lossy(1.0 - (1.0 - loss) * (1.0 - loss))
+        rate_bps: Some(1e9),
+        ..lossy(1.0 - (1.0 - loss) * (1.0 - loss))
     };
     let mut plan = with_links(plan_with(&tree, &[values], 736, "int32-le"), 1_000_000_000);
     for (rank, worker) in plan.workers.iter_mut().enumerate() {

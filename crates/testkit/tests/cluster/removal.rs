@@ -21,7 +21,7 @@ fn chain() -> Tree {
 
 /// Kills a node after so many events of a small job.
 fn kill_after(steps: u64, tree: &Tree, stream: Values, node: u16) -> bool {
-    let mut cluster = Cluster::joined(tree, stream, Conditions::PERFECT, 7);
+    let mut cluster = Cluster::joined(tree, stream, CALM, 7);
     cluster.submit_all(&[640, 640]);
     let mut left = steps;
     while left > 0 && !cluster.is_finished() {
@@ -60,7 +60,7 @@ fn a_server_with_servers_below_may_die_at_any_point_of_a_job() {
 
 #[test]
 fn whoever_is_below_a_silent_node_learns_it_from_the_node_between() {
-    let mut cluster = Cluster::joined(&deep(), POOL, Conditions::PERFECT, 5);
+    let mut cluster = Cluster::joined(&deep(), POOL, CALM, 5);
     cluster.submit_all(&[100_000]);
     cluster.run_until(cluster.now().plus(Duration::from_millis(1)));
     cluster.kill(1);
@@ -83,7 +83,7 @@ fn whoever_is_below_a_silent_node_learns_it_from_the_node_between() {
 
 /// Kills nodes of a tree, in this order, so long after each other, and revives them later.
 fn kill_and_revive(tree: &Tree, victims: &[u16], pause: Duration, stream: Values) {
-    let mut cluster = Cluster::joined(tree, stream, Conditions::lossy(0.01), 11);
+    let mut cluster = Cluster::joined(tree, stream, lossy(0.01), 11);
     cluster.submit_all(&[40_000, 40_000]);
     cluster.run_until(cluster.now().plus(Duration::from_micros(700)));
     for victim in victims {
@@ -118,7 +118,7 @@ fn every_server_but_the_root_may_be_dead_at_once() {
 
 /// A job of many rounds in which nodes die and come back at random, or are only taken for dead; every sum is exact.
 fn random_kills(tree: &Tree, victims: &[u16], stream: Values, seed: u64) {
-    let mut cluster = Cluster::joined(tree, stream, Conditions::lossy(0.01), seed);
+    let mut cluster = Cluster::joined(tree, stream, lossy(0.01), seed);
     let mut chance = Rng::new(seed);
     for _ in 0..12 {
         cluster.submit_all(&[6_400, 640]);
@@ -153,7 +153,7 @@ fn servers_may_die_and_come_back_at_random() {
 #[test]
 fn two_servers_may_die() {
     for stream in [POOL, CACHE] {
-        let mut cluster = Cluster::joined(&Tree::two_servers(), stream, Conditions::lossy(0.02), 5);
+        let mut cluster = Cluster::joined(&Tree::two_servers(), stream, lossy(0.02), 5);
         cluster.submit_all(&[40_000, 40_000]);
         cluster.run_until(cluster.now().plus(Duration::from_micros(700)));
         cluster.kill(2);
@@ -170,7 +170,7 @@ fn two_servers_may_die() {
 
 #[test]
 fn the_pause_is_the_bound_of_silence_and_little_more() {
-    let mut cluster = Cluster::joined(&Tree::two_servers(), POOL, Conditions::PERFECT, 5);
+    let mut cluster = Cluster::joined(&Tree::two_servers(), POOL, CALM, 5);
     cluster.submit_all(&[100_000]);
     cluster.run_until(cluster.now().plus(Duration::from_millis(1)));
     cluster.kill(1);
@@ -186,7 +186,7 @@ fn the_pause_is_the_bound_of_silence_and_little_more() {
 
 #[test]
 fn a_switch_over_is_told_in_words() {
-    let cluster = Cluster::new(plan(&Tree::two_servers(), &[POOL]), Conditions::PERFECT, 1);
+    let cluster = Cluster::new(plan(&Tree::two_servers(), &[POOL]), CALM, 1);
     let (from, to, reason) = (NodeId(1), NodeId(0), Some(Departure::Silent));
     let pause = Duration::from_millis(280);
     let switch = SwitchOver { from, to, reason, round: Round(7), pause };
@@ -201,7 +201,7 @@ fn a_switch_over_is_told_in_words() {
 
 #[test]
 fn a_host_that_says_that_nothing_listens_ends_the_wait() {
-    let mut cluster = Cluster::joined(&Tree::two_servers(), POOL, Conditions::PERFECT, 5);
+    let mut cluster = Cluster::joined(&Tree::two_servers(), POOL, CALM, 5);
     cluster.submit_all(&[100_000]);
     cluster.run_until(cluster.now().plus(Duration::from_millis(1)));
     cluster.kill(1);
@@ -217,7 +217,7 @@ fn a_host_that_says_that_nothing_listens_ends_the_wait() {
 #[test]
 fn children_come_home_when_the_server_is_back_and_leave_again_when_it_dies_again() {
     for stream in [POOL, CACHE] {
-        let mut cluster = Cluster::joined(&Tree::two_servers(), stream, Conditions::lossy(0.01), 9);
+        let mut cluster = Cluster::joined(&Tree::two_servers(), stream, lossy(0.01), 9);
         for kill in 1..4 {
             cluster.submit_all(&[40_000]);
             cluster.run_until(cluster.now().plus(Duration::from_micros(900)));
@@ -244,7 +244,7 @@ fn children_come_home_when_the_server_is_back_and_leave_again_when_it_dies_again
 #[test]
 fn a_server_that_one_child_takes_for_dead_sends_the_other_after_it() {
     for stream in [POOL, CACHE] {
-        let mut cluster = Cluster::joined(&Tree::two_servers(), stream, Conditions::lossy(0.05), 3);
+        let mut cluster = Cluster::joined(&Tree::two_servers(), stream, lossy(0.05), 3);
         cluster.submit_all(&[40_000, 40_000]);
         cluster.run_until(cluster.now().plus(Duration::from_micros(600)));
         cluster.take_for_dead(0, 1);
@@ -258,7 +258,7 @@ fn a_server_that_one_child_takes_for_dead_sends_the_other_after_it() {
 
 #[test]
 fn children_that_leave_the_job_while_they_are_away_end_the_incarnation() {
-    let mut cluster = Cluster::joined(&Tree::two_servers(), POOL, Conditions::PERFECT, 5);
+    let mut cluster = Cluster::joined(&Tree::two_servers(), POOL, CALM, 5);
     cluster.submit_all(&[10_000]);
     cluster.run_until(cluster.now().plus(Duration::from_micros(300)));
     cluster.kill(1);

@@ -59,13 +59,13 @@ impl Lossy {
 }
 
 fn conditions(loss: f64) -> Conditions {
-    Conditions { bits_per_second: RATE, queue_bytes: 16 << 20, ..Conditions::lossy(loss) }
+    Conditions { rate_bps: Some(RATE as f64), queue_bytes: 16 << 20, ..lossy(loss) }
 }
 
 /// Time that the packets of one worker take on its link, over the time that the collective took.
 fn share(lossy: Lossy, policy: &'static str, window: u32, loss: f64) -> f64 {
     // Where there is luck, a median of it.
-    let seeds = if loss == 0.0 { 1..2 } else { 1..4 };
+    let seeds = if loss == 0.0 { 1..2 } else { 1..6 };
     let mut shares: Vec<f64> =
         seeds.map(|seed| share_once(lossy, policy, window, loss, seed)).collect();
     shares.sort_by(f64::total_cmp);
