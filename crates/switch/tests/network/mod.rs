@@ -7,8 +7,7 @@ mod graph;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use wiresum_protocol::Time;
-use wiresum_protocol::rng::Rng;
+use wiresum_netem::{Cargo, Conditions, Network as Links, Next, PS_PER_US, Rng, Time};
 use wiresum_switch::policy::PolicyName;
 use wiresum_switch::rmt::Profile;
 use wiresum_switch::{
@@ -28,6 +27,22 @@ pub struct Faults {
     pub jitter_us: u64,
     /// Chance that a link marks a contribution as having met congestion.
     pub marking: f64,
+}
+
+impl Faults {
+    fn conditions(self) -> Conditions {
+        let jitter_ps = self.jitter_us * PS_PER_US;
+        Conditions {
+            loss: self.loss,
+            duplication: self.duplication,
+            // A second copy may come long after: when its fragment is done everywhere.
+            late_ps: 20 * jitter_ps,
+            reordering: if jitter_ps > 0 { 1.0 } else { 0.0 },
+            jitter_ps,
+            marking: self.marking,
+            ..LINK
+        }
+    }
 }
 
 /// A stream of a job, and where it is summed.
@@ -65,29 +80,39 @@ pub struct Scenario {
 
 /// Lanes of a fragment: enough to see which values were summed.
 const LANES: u32 = 3;
-const DELAY_US: u64 = 10;
-/// One packet after another on a link.
-const SPACING_US: u64 = 1;
+/// A link takes 10 µs, and a packet a microsecond.
+const LINK: Conditions =
+    Conditions { rate_bps: Some(8e6), delay_ps: 10 * PS_PER_US, ..Conditions::PERFECT };
 /// Virtual time after which a run counts as hung.
 const DEADLINE_US: u64 = 600_000_000;
 
-struct Event {
-    at: Site,
-    packet: Packet<Values>,
+/// A packet on a link.
+#[derive(Clone)]
+struct Flying(Packet<Values>);
+
+impl Cargo for Flying {
+    fn wire_bytes(&self) -> u64 {
+        1
+    }
+
+    fn mark(&mut self) {
+        self.0.mark(Flags::ECN);
+    }
+
+    fn damage(&mut self, _: &mut Rng) {
+        unreachable!("no scenario asks for damage: packets have no check here");
+    }
 }
 
 /// See the module.
 pub struct Network {
     scenario: Scenario,
-    rng: Rng,
-    now_us: u64,
-    events: BTreeMap<(u64, u64), Event>,
-    serial: u64,
+    links: Links<Site, Flying>,
+    conditions: Conditions,
     pub workers: Vec<Vec<Worker>>,
     pub switches: Vec<Switch<Values>>,
     pub server: ParameterServer<Values>,
     begun: Vec<bool>,
-    free_at_us: BTreeMap<(Site, Site), u64>,
     /// Contributions that each link took.
     pub upward: BTreeMap<(Site, Site), u64>,
     into_server: BTreeMap<u16, u64>,
@@ -119,16 +144,13 @@ impl Network {
             });
         }
         Self {
-            rng: Rng::new(scenario.seed),
+            links: Links::new(scenario.seed),
+            conditions: scenario.faults.conditions(),
             begun: vec![false; usize::from(scenario.graph.workers)],
             scenario,
-            now_us: 0,
-            events: BTreeMap::new(),
-            serial: 0,
             workers,
             switches,
             server,
-            free_at_us: BTreeMap::new(),
             upward: BTreeMap::new(),
             into_server: BTreeMap::new(),
             wrong: Vec::new(),
@@ -145,15 +167,20 @@ impl Network {
 
     /// Runs for so long at most, whatever comes of it.
     pub fn run_for(mut self, limit_us: u64) -> Self {
-        while let Some(next_us) = self.next_event_us().filter(|&next| next < limit_us) {
-            self.now_us = next_us;
-            self.start_workers();
-            self.deliver();
-            self.expire();
+        let limit = Time(limit_us);
+        while self.links.next_at(self.next_timer()).is_some_and(|next| next < limit) {
+            match self.links.advance(self.next_timer()).expect("something happens") {
+                Next::Timers => {
+                    self.start_workers();
+                    self.expire();
+                }
+                Next::Arrival(flight) => self.deliver(flight.to, flight.cargo.0),
+            }
             if self.is_done() {
                 break;
             }
         }
+        self.links.check().expect("the links' books are right");
         self
     }
 
@@ -181,22 +208,24 @@ impl Network {
 
     fn complaint(&self) -> String {
         let oldest: Vec<_> = self.workers.iter().flatten().map(Worker::oldest).collect();
-        format!("at {} µs workers wait for {oldest:?} in {:?}", self.now_us, self.scenario)
+        format!("at {:?} workers wait for {oldest:?} in {:?}", self.now(), self.scenario)
     }
 
-    fn next_event_us(&self) -> Option<u64> {
-        let arrival = self.events.keys().next().map(|&(at, _)| at);
-        let alarm =
-            self.workers.iter().flatten().filter_map(Worker::poll_timeout).map(|t| t.0).min();
+    fn now(&self) -> Time {
+        self.links.now()
+    }
+
+    /// When a worker is due, or begins.
+    fn next_timer(&self) -> Option<Time> {
+        let alarms = self.workers.iter().flatten().filter_map(Worker::poll_timeout);
         let waiting = self.scenario.starts_us.iter().zip(&self.begun).filter(|(_, begun)| !**begun);
-        let start = waiting.map(|(&start, _)| start).min();
-        [arrival, alarm, start].into_iter().flatten().min().map(|t| t.max(self.now_us))
+        alarms.chain(waiting.map(|(&start, _)| Time(start))).min()
     }
 
     fn start_workers(&mut self) {
         for worker in 0..self.scenario.graph.workers {
             let index = usize::from(worker);
-            if !self.begun[index] && self.scenario.starts_us[index] <= self.now_us {
+            if !self.begun[index] && self.scenario.starts_us[index] <= self.now().0 {
                 self.begun[index] = true;
                 for (sender, stream) in self.workers[index].iter_mut().zip(&self.scenario.streams) {
                     (0..stream.rounds).for_each(|_| sender.begin(stream.fragments));
@@ -208,7 +237,7 @@ impl Network {
 
     fn transmit(&mut self, worker: u8) {
         for stream in 0..self.scenario.streams.len() {
-            let now = Time(self.now_us);
+            let now = self.now();
             while let Some(packet) = self.workers[usize::from(worker)][stream].poll_transmit(now) {
                 let position = packet.fragment.0;
                 let packet = packet.carrying(values(stream, worker, position));
@@ -219,7 +248,7 @@ impl Network {
 
     fn expire(&mut self) {
         for worker in 0..self.scenario.graph.workers {
-            let now = Time(self.now_us);
+            let now = self.now();
             for sender in &mut self.workers[usize::from(worker)] {
                 sender.handle_timeout(now);
             }
@@ -227,19 +256,16 @@ impl Network {
         }
     }
 
-    fn deliver(&mut self) {
-        while let Some(entry) = self.events.first_entry().filter(|e| e.key().0 <= self.now_us) {
-            let Event { at, mut packet } = entry.remove();
-            match at {
-                Site::Worker(worker) => self.receive(worker, &packet),
-                Site::Switch(index) => {
-                    let outcome = self.switches[usize::from(index)].handle(&mut packet);
-                    self.act(at, outcome.egress, packet);
-                }
-                Site::Server => {
-                    let outcome = self.server.handle(&mut packet);
-                    self.act(at, outcome.egress, packet);
-                }
+    fn deliver(&mut self, at: Site, mut packet: Packet<Values>) {
+        match at {
+            Site::Worker(worker) => self.receive(worker, &packet),
+            Site::Switch(index) => {
+                let outcome = self.switches[usize::from(index)].handle(&mut packet);
+                self.act(at, outcome.egress, packet);
+            }
+            Site::Server => {
+                let outcome = self.server.handle(&mut packet);
+                self.act(at, outcome.egress, packet);
             }
         }
     }
@@ -247,7 +273,7 @@ impl Network {
     fn receive(&mut self, worker: u8, packet: &Packet<Values>) {
         let is_its = |s: &StreamPlan| (s.job, s.sub_model) == (packet.job.0, packet.sub_model.0);
         let stream = self.scenario.streams.iter().position(is_its).expect("a known stream");
-        let now = Time(self.now_us);
+        let now = self.now();
         let received = self.workers[usize::from(worker)][stream].handle(packet, now);
         if received == Received::Fresh {
             self.check(stream, worker, packet);
@@ -301,25 +327,8 @@ impl Network {
         }
     }
 
-    fn carry(&mut self, from: Site, to: Site, mut packet: Packet<Values>) {
-        let faults = self.scenario.faults;
-        let free_at = self.free_at_us.entry((from, to)).or_default();
-        *free_at = (*free_at).max(self.now_us) + SPACING_US;
-        let at_us = *free_at + DELAY_US;
-        if self.rng.chance(faults.loss) {
-            return;
-        }
-        if self.rng.chance(faults.marking) {
-            packet.mark(Flags::ECN);
-        }
-        let copies = 1 + u64::from(self.rng.chance(faults.duplication));
-        for copy in 0..copies {
-            // A second copy may come long after: when its fragment is done everywhere.
-            let late = self.rng.below((faults.jitter_us + 1) * (1 + 20 * copy));
-            self.serial += 1;
-            let event = Event { at: to, packet: packet.clone() };
-            self.events.insert((at_us + late, self.serial), event);
-        }
+    fn carry(&mut self, from: Site, to: Site, packet: Packet<Values>) {
+        self.links.send(&self.conditions, from, to, Flying(packet));
     }
 }
 

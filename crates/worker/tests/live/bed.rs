@@ -6,14 +6,14 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use wiresum_protocol::rng::Rng;
+use wiresum_netem::{Conditions, Network, Next, PS_PER_US, Time};
 use wiresum_protocol::ways::Site;
-use wiresum_protocol::{Plan, Time};
+use wiresum_protocol::Plan;
 use wiresum_switch::live::Station;
 use wiresum_wire::{LaneType, MAX_PACKET, NOT_FINITE, NodeId};
 use wiresum_worker::{Buffer, Event, Failure, Session};
 
-const DELAY_US: u64 = 50;
+const LINK: Conditions = Conditions { delay_ps: 50 * PS_PER_US, ..Conditions::PERFECT };
 
 /// How a collective ended.
 #[derive(Debug)]
@@ -71,12 +71,9 @@ pub struct Bed {
     ranks: Vec<Rank>,
     stations: BTreeMap<u16, Station>,
     dead: BTreeSet<u16>,
-    events: BTreeMap<(u64, u64), (SocketAddr, SocketAddr, Vec<u8>)>,
+    network: Network<SocketAddr, Vec<u8>>,
+    conditions: Conditions,
     sites: BTreeMap<SocketAddr, Site>,
-    now_us: u64,
-    serial: u64,
-    loss: f64,
-    rng: Rng,
     incarnation: u64,
 }
 
@@ -96,12 +93,9 @@ impl Bed {
             ranks: ranks(of_workers, 1),
             stations: plan.nodes.iter().map(|node| (node.id, station(node.id))).collect(),
             dead: BTreeSet::new(),
-            events: BTreeMap::new(),
+            network: Network::new(seed),
+            conditions: Conditions { loss, ..LINK },
             sites: sites.collect(),
-            now_us: 0,
-            serial: 0,
-            loss,
-            rng: Rng::new(seed),
             incarnation: 1,
             plan: of_workers.clone(),
         }
@@ -121,7 +115,7 @@ impl Bed {
     }
 
     pub fn join(&mut self, rank: usize, timeout: Duration) {
-        let now = Time(self.now_us);
+        let now = self.network.now();
         self.ranks[rank].session.join(now.plus(timeout), now);
         self.drain(rank);
     }
@@ -149,7 +143,7 @@ impl Bed {
         not_finite: Option<usize>,
         timeout: Duration,
     ) {
-        let now = Time(self.now_us);
+        let now = self.network.now();
         let values = Arc::new(Mutex::new(values));
         self.ranks[rank].numbers.push(Arc::clone(&values));
         let buffer = Box::new(Numbers { values, not_finite });
@@ -168,31 +162,27 @@ impl Bed {
 
     /// Runs until nothing is left to happen, at most for so long.
     pub fn run(&mut self, limit: Duration) {
-        let end_us = self.now_us + limit.as_micros() as u64;
-        while let Some(next_us) = self.next_us().filter(|next| *next < end_us) {
-            self.now_us = next_us.max(self.now_us);
-            while let Some(entry) = self.events.first_entry().filter(|e| e.key().0 <= self.now_us) {
-                let (from, to, datagram) = entry.remove();
-                self.deliver(from, to, &datagram);
-            }
-            for rank in 0..self.ranks.len() {
-                self.ranks[rank].session.handle_timeout(Time(self.now_us));
-                self.drain(rank);
+        let end = self.network.now().plus(limit);
+        while self.network.next_at(self.next_timer()).is_some_and(|next| next < end) {
+            match self.network.advance(self.next_timer()).expect("something happens") {
+                Next::Arrival(flight) => self.deliver(flight.from, flight.to, &flight.cargo),
+                Next::Timers => (0..self.ranks.len()).for_each(|rank| {
+                    self.ranks[rank].session.handle_timeout(self.network.now());
+                    self.drain(rank);
+                }),
             }
         }
     }
 
-    fn next_us(&self) -> Option<u64> {
-        let arrival = self.events.keys().next().map(|(at, _)| *at);
-        let timers = self.ranks.iter().filter_map(|rank| rank.session.poll_timeout());
-        timers.map(|time| time.0).chain(arrival).min()
+    fn next_timer(&self) -> Option<Time> {
+        self.ranks.iter().filter_map(|rank| rank.session.poll_timeout()).min()
     }
 
     fn deliver(&mut self, from: SocketAddr, to: SocketAddr, datagram: &[u8]) {
         match self.sites.get(&to) {
             Some(&Site::Worker(rank)) => {
                 let rank = usize::from(rank);
-                self.ranks[rank].session.handle_datagram(from, datagram, Time(self.now_us));
+                self.ranks[rank].session.handle_datagram(from, datagram, self.network.now());
                 self.drain(rank);
             }
             Some(Site::Node(node)) if !self.dead.contains(&node.0) => {
@@ -210,7 +200,7 @@ impl Bed {
         let own = *own.expect("a worker has a link").0;
         let mut buffer = vec![0; MAX_PACKET];
         while let Some(sent) =
-            self.ranks[rank].session.poll_transmit(Time(self.now_us), &mut buffer)
+            self.ranks[rank].session.poll_transmit(self.network.now(), &mut buffer)
         {
             self.send(own, sent.destination, buffer[..sent.len].to_vec());
         }
@@ -232,11 +222,7 @@ impl Bed {
     }
 
     fn send(&mut self, from: SocketAddr, to: SocketAddr, datagram: Vec<u8>) {
-        if self.rng.chance(self.loss) {
-            return;
-        }
-        self.serial += 1;
-        self.events.insert((self.now_us + DELAY_US, self.serial), (from, to, datagram));
+        self.network.send(&self.conditions, from, to, datagram);
     }
 }
 
