@@ -85,6 +85,17 @@ def test_crates_depend_downwards_only(crate):
     assert used <= ALLOWED_CRATES[crate]
 
 
+def test_products_do_not_depend_on_what_only_tests_need():
+    assert [crate for crate in ALLOWED_CRATES if "wiresum-testkit" in dependencies(crate)] == []
+
+
+def test_no_product_has_random_traffic_or_clusters_of_its_own():
+    products = [crate for crate in ALLOWED_CRATES if crate != "testkit"]
+    sources = [path for crate in products for path in (ROOT / "crates" / crate / "src").rglob("*.rs")]
+    pattern = re.compile(r"^\s*(?:pub )?mod (?:random_traffic|cluster|traffic)\b", re.MULTILINE)
+    assert [str(path.relative_to(ROOT)) for path in sources if pattern.search(path.read_text())] == []
+
+
 @pytest.mark.parametrize("crate", ALLOWED_CRATES)
 def test_private_dependencies_stay_in_their_crate(crate):
     foreign = {name for name in dependencies(crate) if PRIVATE_DEPENDENCIES.get(name, crate) != crate}
