@@ -2,12 +2,12 @@
 
 import pytest
 
+pytest_plugins = ["tests.capabilities", "pytester"]
+
 
 @pytest.fixture(scope="session")
 def namespaces():
     """Skips aloud where this process may not make network namespaces."""
-    from wiresum.testbed.networks import why_no_namespaces
+    from tests import capabilities
 
-    problem = why_no_namespaces()
-    if problem:
-        pytest.skip(f"network namespaces cannot be made here ({problem})")
+    capabilities.require("namespaces")

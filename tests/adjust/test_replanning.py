@@ -28,8 +28,6 @@ from wiresum.topology.graph import UNREACHABLE
 from wiresum.topology.model import Link, Node, Topology
 from wiresum.topology.paths import Network
 
-pytest.importorskip("highspy", reason="the solver is not installed: `make build`")
-
 JOB = Job(sub_models=equal_parts("m", 12_000_000, 12))
 
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from wiresum.bench.aggregator.measure import Case, Options, load_result, measure, rate_result, ratios, star
 from wiresum.bench.aggregator.plot import curves, draw
 from wiresum.bench.result import Report
 from wiresum.errors import SupportError
-from wiresum.testbed import aggregators
-from wiresum.testbed.support import why_no_xdp
 
 
 def run(summed: int, cpu_s: float, trips: list[float] | None = None, lost: int = 0) -> dict:
@@ -73,7 +69,6 @@ def test_pictures_have_a_curve_for_each_engine(tmp_path):
     report = Report("aggregator engines", {}, [*rates, *loads])
     assert curves(report, "rate-by-values") == {e: [(64, 2000), (256, 2000)] for e in ("xdp", "udp")}
     assert curves(report, "latency-by-load") == {"xdp": [(1e3, 4), (2e3, 4)]}
-    pytest.importorskip("matplotlib")
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in draw(report, tmp_path))
 
 
@@ -88,20 +83,10 @@ def test_an_engine_that_does_not_exist_is_an_error():
         measure(Options(engines=("abacus",)))
 
 
+@pytest.mark.needs("xdp", "cores")
 def test_every_engine_is_measured_live():
-    problem = why_no_xdp()
-    if problem or (os.cpu_count() or 1) < 2:
-        pytest.skip(problem or "one core")
-    pytest.importorskip("wiresum._native", reason="wiresum._native is not built: run `make build`")
-    try:
-        aggregators.find_binary()
-    except SupportError as missing:
-        pytest.skip(str(missing))
     engines = ("xdp", "af_xdp", "udp", "tcp")
-    try:
-        report = measure(Options(engines, values=(64,), load_values=64, rates=(4e3,), seconds=0.05, runs=1))
-    except SupportError as missing:
-        pytest.skip(str(missing))
+    report = measure(Options(engines, values=(64,), load_values=64, rates=(4e3,), seconds=0.05, runs=1))
     rates = {(r.extra["engine"], r.extra["feed"]): r.median for r in report.results if r.extra["kind"] == "rate"}
     assert set(rates) == {(engine, "skb") for engine in engines} | {("xdp", "frames"), ("af_xdp", "frames")}
     assert all(rate > 0 for rate in rates.values())

@@ -7,7 +7,6 @@ import pytest
 from typer.testing import CliRunner
 
 from wiresum.cli.main import app
-from wiresum.testbed.networks import why_no_namespaces
 
 ROUNDS = 2
 BYTES = 1_000_000
@@ -70,9 +69,8 @@ def test_flows_and_packets_agree_on_bytes_and_packets_are_not_quicker(tmp_path):
         assert flow <= packet * 1.001
 
 
+@pytest.mark.needs("namespaces")
 def test_a_live_run_has_the_bytes_of_the_simulation(tmp_path):
-    if problem := why_no_namespaces():
-        pytest.skip(problem)
     given = answers(tmp_path, TEXT, "--engine", "udp")
     live = given["live"]
     assert live["refusal"] is None
@@ -90,10 +88,9 @@ def test_switch_programs_have_the_bytes_of_flows_on_every_link(tmp_path):
     assert trains == pytest.approx(flows, rel=EXACT)
 
 
+@pytest.mark.needs("namespaces")
 @pytest.mark.parametrize("planner", ["p4inc-aoi", "switchml"])
 def test_switch_programs_run_live_with_the_bytes_of_the_simulation(tmp_path, planner):
-    if problem := why_no_namespaces():
-        pytest.skip(problem)
     text = SLOW.replace("PLANNER", planner)
     given = answers(tmp_path, text)
     live = given["live"]

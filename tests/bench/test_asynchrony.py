@@ -9,7 +9,6 @@ from wiresum.bench.asynchrony import measure as asynchrony
 from wiresum.bench.asynchrony.measure import LINKS, ROUNDS, SERVER, SUMMED, Options
 from wiresum.cli.main import app
 
-pytest.importorskip("highspy", reason="the solver is not installed: `make build`")
 WORKERS = 12
 
 

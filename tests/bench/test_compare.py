@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import pytest
 
 from wiresum.bench.compare import measure as compare
 from wiresum.bench.compare.measure import Measured, Options
 from wiresum.bench.compare.methods import METHODS, Setting
-from wiresum.errors import PlanError, SupportError
-from wiresum.testbed import aggregators
-from wiresum.testbed.networks import why_no_namespaces
+from wiresum.errors import PlanError
 
 SETTING = Setting(scale=0.01, engine="udp", gradient_bytes=5_420_000)
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_has_a_plan_or_needs_none_and_a_bound(name):
-    if name == "forest":
-        pytest.importorskip("highspy", reason="the solver is not installed: `make build`")
     case = METHODS[name].prepare(SETTING)
     assert (case.plan is None) == (name in {"gloo", "ps", "sharded-ps"})
     assert len(case.topology.workers) == 7
@@ -70,13 +64,8 @@ def test_what_does_not_exist_is_refused_before_anything_starts(options, message)
         compare.measure(options)
 
 
+@pytest.mark.needs("namespaces")
 def test_a_tiny_run_is_exact_where_it_can_be_and_has_its_turn():
-    if why_no_namespaces() or importlib.util.find_spec("torch") is None:
-        pytest.skip("needs root and torch")
-    try:
-        aggregators.find_binary()
-    except SupportError as missing:
-        pytest.skip(str(missing))
     report = compare.measure(Options(methods=("xagg",), models={"tiny": 1_000_000}, repeats=1, engine="udp"))
     assert [len(result.runs) for result in report.results] == [1]
     assert report.results[0].extra["largest_deviation_from_gloo"] < 1e-4

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import pytest
 
 from wiresum.bench.forest import measure as forest
 from wiresum.bench.forest.measure import Bound, Options
 from wiresum.bench.forest.solver import Size, leaf_spine, to_result
-from wiresum.errors import SupportError
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners.forest.planner import grow, place
-from wiresum.testbed import aggregators
-from wiresum.testbed.networks import why_no_namespaces
 from wiresum.topology.generators.servers import servers
-
-pytest.importorskip("highspy", reason="the solver is not installed: `make build`")
 
 HEADERS = 14 + 28 + 34
 
@@ -63,13 +56,8 @@ def test_a_solved_network_reports_rate_bound_and_gap():
     assert result.extra["rate_bps"] == pytest.approx(result.extra["bound_bps"], rel=1e-5)
 
 
+@pytest.mark.needs("namespaces")
 def test_a_tiny_run_has_every_row():
-    if why_no_namespaces() or importlib.util.find_spec("torch") is None:
-        pytest.skip("needs root and torch")
-    try:
-        aggregators.find_binary()
-    except SupportError as missing:
-        pytest.skip(str(missing))
     options = Options(workers=1, rate_bps=500e6, size_bytes=100_000, repeats=1, warmups=0, engine="udp")
     report = forest.measure(options)
     assert [result.name for result in report.results] == ["wiresum, 1 server", "gloo, 1 server"]

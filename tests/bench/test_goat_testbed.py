@@ -8,8 +8,6 @@ from wiresum.plan.models import MODELS, count
 from wiresum.reproduce import PAPERS
 from wiresum.reproduce.goat import testbed
 
-pytest.importorskip("highspy", reason="the solver is not installed: `make build`")
-pytest.importorskip("sklearn", reason="the digits are part of scikit-learn")
 WORKERS = 4
 TINY = Options(
     by_workers=("resnet18",), by_model=("resnet18",), workers=(2, WORKERS), few=WORKERS, seeds=1, rounds=2, scale=50,

@@ -10,7 +10,6 @@ from wiresum.bench.heterogeneity import measure as heterogeneity
 from wiresum.bench.heterogeneity.measure import METHODS, Options, in_theory, predicted_rates
 from wiresum.bench.heterogeneity.plot import draw
 from wiresum.errors import PlanError
-from wiresum.testbed.support import why_no_xdp
 from wiresum.topology.generators import TOPOLOGIES
 
 FIG_1 = Options(rate_bps=10e9, slow_rate_bps=5e9, late_s=2.0, size_bytes=1_250_000_000)
@@ -41,11 +40,9 @@ def test_only_ways_up_are_limited() -> None:
         assert (link.bandwidth_from("fabric") is None) == is_worker
 
 
+@pytest.mark.needs("xdp")
 @pytest.mark.parametrize("method", METHODS)
 def test_a_tiny_run(method: str, tmp_path: Path) -> None:
-    why = why_no_xdp()
-    if why:
-        pytest.skip(why)
     options = Options(size_bytes=1_000_000, late_s=0.3, methods=(method,), repeats=1, rates=True)
     report = heterogeneity.measure(options)
     (result,) = report.results
@@ -54,7 +51,6 @@ def test_a_tiny_run(method: str, tmp_path: Path) -> None:
     sent = {host: sum(rate for _, rate in points) for host, points in result.extra["measured_bps"].items()}
     assert set(sent) == set(result.extra["predicted_bps"]) == {"W1", "W2", "W3", "W4"}
     assert all(total > 0 for total in sent.values()), "every worker was seen to send"
-    pytest.importorskip("matplotlib")
     draw(report, tmp_path / "rates.png")
     assert (tmp_path / "rates.png").stat().st_size > 0
 

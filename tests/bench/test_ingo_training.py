@@ -11,8 +11,6 @@ from wiresum.reproduce.ingo import benchmarks
 from wiresum.reproduce.ingo.training import _trained
 from wiresum.training.learning import Learned
 
-pytest.importorskip("highspy", reason="the solver is not installed: `make build`")
-
 
 def made(network, scheme, reached):
     """A training that is at the target after so many rounds."""
@@ -56,7 +54,6 @@ def test_a_training_that_does_not_get_there_says_so():
 
 
 def test_a_tiny_one_plans_and_trains(monkeypatch):
-    pytest.importorskip("sklearn", reason="the digits are part of scikit-learn")
     monkeypatch.setattr(ingo_training, "TARGET", 0.15)
     found = ingo_training.measure(ingo_training.Options(workers=4, networks=1, seeds=1, rounds=25))
     testbed = of(found, TESTBED)

@@ -9,7 +9,6 @@ from wiresum.bench.late_training import plot as late_training_plot
 from wiresum.bench.late_training.measure import SEARCHES, Options, of, train
 from wiresum.reproduce.goat.asynchronous import _durations, _learned, _speeds
 
-pytest.importorskip("sklearn", reason="the digits are part of scikit-learn")
 WORKERS = 6
 SHORT = Options(workers=(3, WORKERS), learning_rate=0.2, rounds=60, seeds=2)
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.capabilities import best_engine
 
 from wiresum.bench.participation import measure as participation
 from wiresum.bench.participation.measure import METHODS, Options, accuracy_at, notes, planned, to_result
 from wiresum.bench.participation.plot import draw
 from wiresum.bench.participation.worker import Outcome
 from wiresum.errors import PlanError
-from wiresum.testbed.support import why_no_xdp
 
-TINY = Options(workers=3, rounds=12, delay_s=0.05, search_every=2, engine="udp" if why_no_xdp() else "xdp")
+TINY = Options(workers=3, rounds=12, delay_s=0.05, search_every=2, engine=best_engine())
 
 
 def test_a_method_that_is_not_there() -> None:

@@ -9,14 +9,11 @@ from wiresum.bench.planners.cbc import solve_as_printed
 from wiresum.bench.planners.measure import TURNS, Case, Options, measure
 from wiresum.topology.generators.leaf_spine import leaf_spine
 
-pytest.importorskip("highspy", reason="the solver is not installed: `make build`")
-
 FAILURES = ("a switch fails", "a link fails", "a switch loses half of its memory")
 SMALL = Case("small", lambda: leaf_spine(3, 2, 3, programmable=0.6, memory_bytes=90_000), 6, 5, 200_000)
 
 
 def test_the_rival_agrees_and_roundings_are_never_below(monkeypatch):
-    pytest.importorskip("pulp", reason="the rival is not installed: `make build`")
     monkeypatch.setattr(planners, "PAPER", (SMALL,))
     monkeypatch.setattr(planners, "LARGE", SMALL)
     report = measure(Options(seeds=3, rival_limit_s=30.0))
@@ -37,13 +34,11 @@ def test_the_rival_agrees_and_roundings_are_never_below(monkeypatch):
 
 
 def test_a_rival_without_time_has_nothing():
-    pytest.importorskip("pulp", reason="the rival is not installed: `make build`")
     rival = solve_as_printed(SMALL.instance(), limit_s=1e-6)
     assert (rival.value, rival.proven) == (None, False)
 
 
 def test_a_rival_that_does_not_end_is_ended(monkeypatch):
-    pytest.importorskip("pulp", reason="the rival is not installed: `make build`")
     monkeypatch.setattr("wiresum.bench.planners.cbc.GRACE_S", 0.0)
     rival = solve_as_printed(SMALL.instance(), limit_s=1e-3)
     assert (rival.value, rival.proven) == (None, False)

@@ -11,7 +11,6 @@ from wiresum.bench.rates import measure as rates
 from wiresum.bench.rates.plot import draw
 from wiresum.bench.rates.step import Step, settling
 from wiresum.errors import TestbedError
-from wiresum.testbed.support import why_no_xdp
 from wiresum.topology.generators.xagg import xagg
 
 BOUND_BPS = 100.0
@@ -61,10 +60,8 @@ def test_latencies_by_role() -> None:
     assert [server.name, ps.name] == ["server, initialization", "ps, initialization"]
 
 
+@pytest.mark.needs("xdp")
 def test_a_tiny_run(tmp_path: Path) -> None:
-    why = why_no_xdp()
-    if why:
-        pytest.skip(why)
     step = Step(wide_bps=100e6, narrow_bps=50e6, workers=2, falls_s=0.3, lasts_s=0.4, recovers_s=0.2)
     report = rates.measure(rates.Options(rounds=2, elements=100_000, step=step))
     latencies = {(r.extra["role"], r.extra["period"]): r for r in report.results if "role" in r.extra}
@@ -78,6 +75,5 @@ def test_a_tiny_run(tmp_path: Path) -> None:
         during = [bps for at, bps in result.extra["sent_bps"]["all"] if 0.5 < at < step.falls_s + step.lasts_s]
         assert sum(during) / len(during) < 0.8 * sum(before) / len(before), "the link has fallen"
     assert steps["xdp"].extra["rates_lowered"] > 0
-    pytest.importorskip("matplotlib")
     draw(report, tmp_path / "rates.png")
     assert (tmp_path / "rates.png").stat().st_size > 0

@@ -7,8 +7,6 @@ from wiresum.bench.routing.check import FIDELITIES, PLANNERS, Options
 from wiresum.reproduce.ingo.rates import TRIED, _tried
 from wiresum.topology.generators.ingo import BETWEEN
 
-pytest.importorskip("highspy", reason="the solver is not installed: `make build`")
-
 
 @pytest.fixture(scope="module")
 def report():

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from tests.capabilities import best_engine
 
 from wiresum.bench.coexistence import measure as coexistence
 from wiresum.bench.deploy import measure as deploy
 from wiresum.bench.isolation import load as service_load
 from wiresum.bench.isolation import measure as isolation
 from wiresum.bench.result import Result
-from wiresum.testbed.networks import why_no_namespaces
-from wiresum.testbed.support import why_no_xdp
 
 
 def test_ratios_are_those_of_the_same_engine():
@@ -32,9 +31,9 @@ def test_floods_are_what_they_are_called():
         service_load.packets("cats", 1)
 
 
-@pytest.mark.skipif(bool(why_no_namespaces()), reason="needs network namespaces")
+@pytest.mark.needs("namespaces")
 def test_a_greedy_job_is_held_to_its_quota():
-    engine = "udp" if why_no_xdp() else "xdp"
+    engine = best_engine()
     report = isolation.measure(isolation.Options(engines=(engine,), seconds=0.2, runs=1, quota_bps=5e6))
     found = {result.extra["flood"]: result for result in report.results}
     assert set(found) == set(isolation.FLOODS)
@@ -43,9 +42,9 @@ def test_a_greedy_job_is_held_to_its_quota():
     assert all(result.median > 0 for result in report.results), "the other job goes on"
 
 
-@pytest.mark.skipif(bool(why_no_namespaces()), reason="needs network namespaces")
+@pytest.mark.needs("namespaces")
 def test_a_job_and_tcp_go_on_beside_each_other():
-    engine = "udp" if why_no_xdp() else "xdp"
+    engine = best_engine()
     report = coexistence.measure(coexistence.Options((engine,), 500e6, (2000.0,), seconds=0.3, runs=1))
     figures = {result.extra["figure"] for result in report.results}
     assert figures == {"TCP flow", "TCP request p50", "TCP request p99", "job alone", "job beside bulk",

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import pytest
+from tests.capabilities import engines
 
 from wiresum.bench.kills.measure import Watch
 from wiresum.bench.upgrade import measure as upgrade
 from wiresum.bench.upgrade.measure import Options, Upgrade
 from wiresum.plan.aggregation_plan import Engine
-from wiresum.testbed.networks import why_no_namespaces
-from wiresum.testbed.support import why_no_xdp
 from wiresum.topology.generators.star import star
 
 UPGRADES = 3
 
 
-@pytest.mark.skipif(bool(why_no_namespaces()), reason="needs network namespaces")
-@pytest.mark.parametrize("engine", ["xdp", "udp"])
+@pytest.mark.needs("namespaces")
+@pytest.mark.parametrize("engine", engines("xdp", "udp"))
 def test_training_does_not_notice(engine: Engine):
-    if engine == "xdp" and (missing := why_no_xdp()):
-        pytest.skip(missing)
     report = upgrade.measure(Options(upgrades=UPGRADES, topology=star(2, 500e6), engine=engine))
     assert report.parameters["upgrades"] == UPGRADES
     assert "none lost" in report.notes[0]

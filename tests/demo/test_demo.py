@@ -9,11 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from wiresum.testbed import support
-
-pytest.importorskip("torch")
-pytest.importorskip("wiresum._native")
-
 WIRESUM = [str(Path(sys.executable).with_name("wiresum"))]
 TIMEOUT_S = 240
 
@@ -40,9 +35,8 @@ def test_the_demo_without_privileges_trains_and_says_what_it_leaves_out(tmp_path
     assert (tmp_path / "wiresum-demo.png").stat().st_size > 0
 
 
+@pytest.mark.needs("xdp")
 def test_the_demo_counts_the_bytes_of_shaped_links(tmp_path):
-    if problem := support.why_no_xdp():
-        pytest.skip(f"needs network namespaces and XDP: {problem}")
     content = demo(tmp_path, "--rate", "400mbit")
     wiresum, gloo = content["trainings"]
     gradient_bytes = 4 * wiresum["parameters"]
@@ -52,9 +46,8 @@ def test_the_demo_counts_the_bytes_of_shaped_links(tmp_path):
     assert 0 < wiresum["share_of_wire_limit"] <= 1.05
 
 
+@pytest.mark.needs("xdp")
 def test_the_benchmark_sets_the_rival_beside_the_limit():
-    if problem := support.why_no_xdp():
-        pytest.skip(f"needs network namespaces and XDP: {problem}")
     done = run("bench", "allreduce", "--workers", "2", "--rate", "400mbit", "--size", "1MB", "--runs", "2", "--json")
     assert done.returncode == 0, done.stderr
     content = json.loads(done.stdout)

@@ -39,7 +39,6 @@ def test_json_is_json(outcome):
 
 
 def test_a_picture_is_drawn(outcome, tmp_path):
-    pytest.importorskip("matplotlib")
     outcome.draw(tmp_path / "demo.png")
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
 

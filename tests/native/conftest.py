@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
@@ -13,9 +12,9 @@ from typing import Any
 
 import pytest
 
-_native = pytest.importorskip("wiresum._native", reason="wiresum._native is not built: run `make build`")
+from wiresum import _native
+from wiresum.testbed.aggregators import find_binary
 
-REPOSITORY = Path(__file__).parents[2]
 Plan = dict[str, Any]
 
 
@@ -46,23 +45,15 @@ def unanswered_plan() -> Iterator[Plan]:
         yield plan
 
 
-@pytest.fixture(scope="session")
-def daemon() -> str:
-    """Path of `wiresum-node`."""
-    search = [REPOSITORY / ".venv/bin", REPOSITORY / "target/release"]
-    found = shutil.which("wiresum-node", path=":".join(map(str, search))) or shutil.which("wiresum-node")
-    return found or pytest.skip("wiresum-node is not built: run `make build`")
-
-
 @pytest.fixture
-def start_node(daemon: str, tmp_path: Path) -> Iterator[Callable[[Plan], Plan]]:
+def start_node(tmp_path: Path) -> Iterator[Callable[[Plan], Plan]]:
     """Starts the plan's node on a free port and returns the plan with its address."""
     running: list[subprocess.Popen[str]] = []
 
     def start(plan: Plan) -> Plan:
         path = tmp_path / f"plan-{len(running)}.json"
         path.write_text(json.dumps(plan))
-        command = [daemon, "--plan", str(path), "--node", "0", "--listen", "127.0.0.1:0", "--json"]
+        command = [find_binary(), "--plan", str(path), "--node", "0", "--listen", "127.0.0.1:0", "--json"]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         running.append(process)
         assert process.stdout is not None

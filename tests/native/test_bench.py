@@ -4,11 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
+from wiresum import _native
 from wiresum.bench import native
 from wiresum.bench.result import Result
-from wiresum.errors import SupportError
-
-_native = pytest.importorskip("wiresum._native", reason="wiresum._native is not built: run `make build`")
 
 
 def test_codec_is_measured_with_its_rivals() -> None:
@@ -25,22 +23,18 @@ def test_user_space_aggregator_is_measured() -> None:
     assert all(len(row["runs"]) == 1 and row["runs"][0] > 0 and row["unit"] == "ns" for row in rows)
 
 
+@pytest.mark.needs("bpf")
 def test_xdp_aggregator_is_measured_hot_and_cold() -> None:
-    try:
-        rows = _native.bench_xdp(runs=1)
-    except SupportError as missing:
-        pytest.skip(str(missing))
+    rows = _native.bench_xdp(runs=1)
     assert {row["engine"] for row in rows} == {"xdp", "feed", "empty", "protocol", "memory"}
     assert {row["values"] for row in rows} >= {32, 256, 736}
     assert {row["working_set"] for row in rows} == {0, 64 << 20}
     assert all(len(row["runs"]) == 1 and row["runs"][0] > 0 for row in rows)
 
 
+@pytest.mark.needs("bpf")
 def test_switch_policies_are_measured_in_one_run() -> None:
-    try:
-        rows = _native.bench_switch(runs=1)
-    except SupportError as missing:
-        pytest.skip(str(missing))
+    rows = _native.bench_switch(runs=1)
     policies = {"pool", "hash", "preempt", "exclusive", "register", "register-counter", "segment", "cache"}
     assert {row["policy"] for row in rows} == policies | {"feed", "aggregator"}
     assert {row["values"] for row in rows} == {32, 256, 736}
@@ -55,11 +49,9 @@ def test_switch_policies_are_compared_without_the_making_of_packets() -> None:
     assert [(ratio.name, ratio.value) for ratio in ratios] == [("hash / cache", 1.2)]
 
 
+@pytest.mark.needs("bpf")
 def test_scaling_is_measured_beside_its_ceiling() -> None:
-    try:
-        rows = _native.bench_scaling(runs=1)
-    except SupportError as missing:
-        pytest.skip(str(missing))
+    rows = _native.bench_scaling(runs=1)
     assert {row["placement"] for row in rows} == {"apart", "own", "shared"}
     assert {row["batch"] for row in rows} == {1, 8}
     assert 1 in {row["cpus"] for row in rows}

@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wiresum import errors
-
-_native = pytest.importorskip("wiresum._native", reason="wiresum._native is not built: run `make build`")
+from wiresum import _native, errors
 
 HEADER = Path(__file__).parents[2] / "python/wiresum/torch/csrc/engine_abi.h"
 

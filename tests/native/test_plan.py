@@ -5,9 +5,7 @@ from typing import Any
 
 import pytest
 
-from wiresum import errors
-
-_native = pytest.importorskip("wiresum._native", reason="wiresum._native is not built: run `make build`")
+from wiresum import _native, errors
 
 
 def test_a_good_plan_passes(unanswered_plan: dict[str, Any]) -> None:

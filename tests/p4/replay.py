@@ -12,6 +12,7 @@ from pathlib import Path
 from tests.p4 import tools
 from tests.p4.bmv2 import ABOVE, BELOW, BESIDE, SERVER, WORKER, WORKER_0, Switch
 from tests.p4.frames import contributors, is_result, with_contributors
+
 from wiresum.wire import Verdict
 
 # What the programs call the arrays of a golden trace.

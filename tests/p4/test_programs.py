@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
 from functools import cache
 
 import pytest
+from tests import capabilities
 from tests.p4 import tools
 from tests.p4.replay import CELLS, verdict_names
 from tests.p4.scenes import SCENES
@@ -16,15 +16,13 @@ from tests.p4.scenes import SCENES
 TRACE_LENGTH = 1024
 # A replay takes two to five seconds on an idle machine.
 SCENE_TIMEOUT_S = 120
-INSTEAD = "that is checked instead: headers against crates/wire, verdicts against the traces, one access to each array"
+on_bmv2 = pytest.mark.needs("namespaces", "p4c", "bmv2")
 
 
 @pytest.fixture(scope="session")
 def compiler():
-    found = tools.find()
-    if not found.compiler:
-        pytest.skip(f"no P4 compiler here: {tools.DEFAULTS['P4C']} (or P4C=…); {INSTEAD}")
-    return found
+    capabilities.require("p4c")
+    return tools.find()
 
 
 @pytest.fixture(scope="session")
@@ -39,13 +37,6 @@ def program(compiler, tmp_path_factory):
     return of
 
 
-@pytest.fixture(scope="session")
-def bmv2(namespaces):
-    missing = tools.find().missing()
-    if missing:
-        pytest.skip(f"nothing runs a P4 program here: no {missing}; {INSTEAD}")
-
-
 def run_alone(*arguments: str) -> None:
     """Runs a module of this folder in a network namespace of its own, which ends with it."""
     command = ["unshare", "--net", "--pid", "--fork", "--kill-child", sys.executable, "-m", *arguments]
@@ -53,29 +44,28 @@ def run_alone(*arguments: str) -> None:
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr}"
 
 
+@on_bmv2
 @pytest.mark.parametrize("name", tools.trace_names())
-def test_bmv2_replays_the_golden_traces(bmv2, program, name):
+def test_bmv2_replays_the_golden_traces(program, name):
     trace = tools.trace(name)
     policy = trace["policy"].replace("-", "_")
     path = program(policy, trace["slots"], trace["values_per_packet"])
     run_alone("tests.p4.replay", name, str(path))
 
 
+@on_bmv2
 @pytest.mark.parametrize("scene", SCENES)
-def test_bmv2_beyond_the_traces(bmv2, program, scene):
+def test_bmv2_beyond_the_traces(program, scene):
     run_alone("tests.p4.scenes", scene, str(program("hash", 8, 8)), "8")
 
 
-@pytest.mark.skipif(
-    "P4_LANES_32" not in os.environ, reason="P4_LANES_32=1 (make p4) compiles programs for 32 values too"
-)
-def test_bmv2_sums_32_values(bmv2, program):
+@pytest.mark.soak
+@on_bmv2
+def test_bmv2_sums_32_values(program):
     run_alone("tests.p4.scenes", "sums", str(program("hash", 8192, 32)), "32")
 
 
-@pytest.mark.skipif(
-    "P4_LANES_32" not in os.environ, reason="P4_LANES_32=1 (make p4) compiles programs for 32 values too"
-)
+@pytest.mark.soak
 @pytest.mark.parametrize("policy", tools.POLICIES)
 def test_programs_compile_for_32_values(program, policy):
     assert program(policy, 8192, 32).exists()

@@ -26,10 +26,10 @@ class Tools:
     switch: str
     command_line: str
 
-    def missing(self) -> str:
-        """What is not there, with the remedy; empty if nothing is missing."""
-        wanted = {"P4C": self.compiler, "BMV2": self.switch, "BMV2_CLI": self.command_line}
-        return ", ".join(f"{DEFAULTS[name]} (or {name}=…)" for name, found in wanted.items() if not found)
+    def missing(self, *wanted: str) -> str:
+        """Which of these (names of `DEFAULTS`) are not there, with the remedy; empty if nothing is missing."""
+        found = {"P4C": self.compiler, "BMV2": self.switch, "BMV2_CLI": self.command_line}
+        return ", ".join(f"no {DEFAULTS[name]} (or {name}=…)" for name in wanted if not found[name])
 
 
 DEFAULTS = {"P4C": "p4c-bm2-ss", "BMV2": "simple_switch", "BMV2_CLI": "simple_switch_CLI"}

@@ -1,7 +1,6 @@
 """The validator, alone and beside the data plane's: both must give one verdict on any plan."""
 
 import copy
-import importlib.util
 import json
 from pathlib import Path
 
@@ -17,9 +16,6 @@ from wiresum.topology.generators.star import star
 from wiresum.topology.generators.xagg import xagg
 
 EXAMPLE = Path(__file__).parents[2] / "spec" / "example-plan.json"
-needs_native = pytest.mark.skipif(
-    importlib.util.find_spec("wiresum._native") is None, reason="wiresum._native is not built: run `make build`"
-)
 
 
 def tree_plan() -> dict:
@@ -240,7 +236,6 @@ def python_accepts(text: str) -> bool:
     return True
 
 
-@needs_native
 @pytest.mark.parametrize("content", [*GOOD.values(), *BAD.values()], ids=[*GOOD, *BAD])
 def test_the_data_plane_agrees(content):
     text = json.dumps(content)
@@ -296,7 +291,6 @@ def mutated_plans(draw):
     return content
 
 
-@needs_native
 @given(mutated_plans())
 def test_the_data_plane_agrees_on_any_plan(content):
     text = json.dumps(content)

@@ -1,7 +1,6 @@
 """Plans with a fabric: made from assignments, checked, and checked as the data plane does."""
 
 import copy
-import importlib.util
 import json
 
 import pytest
@@ -28,9 +27,6 @@ from wiresum.topology.generators.racks import racks
 from wiresum.topology.generators.xagg import xagg
 from wiresum.topology.model import Link, Node, Topology
 
-needs_native = pytest.mark.skipif(
-    importlib.util.find_spec("wiresum._native") is None, reason="wiresum._native is not built: run `make build`"
-)
 FRAGMENT_VALUES = 64
 UNEVEN = leaf_spine(4, 3, 3, programmable=0.5)
 """Where the network's own ways are worse than chosen ones."""
@@ -91,7 +87,7 @@ def test_without_a_server_sums_end_at_the_switch_where_all_ways_have_met(policy)
     assert len(values.places) == 3
     # A round's fragments, or a window's.
     assert {place.slots for place in values.places} == {64 if policy == "cache" else 16}
-    assert native_accepts(plan.to_json()) or importlib.util.find_spec("wiresum._native") is None
+    assert native_accepts(plan.to_json())
 
 
 def test_pool_keeps_to_the_slots_that_it_is_given():
@@ -230,8 +226,6 @@ def test_every_wrong_field_is_named(path, value, problem):
 
 
 def native_accepts(text):
-    if importlib.util.find_spec("wiresum._native") is None:
-        return False
     from wiresum import _native
 
     try:
@@ -252,7 +246,6 @@ def python_accepts(text):
 PLANS = [json.loads(plan.to_json()) for plan in (exclusive_plan(), hash_plan(), switched(ingo("mesh"), "ingo"))]
 
 
-@needs_native
 @pytest.mark.parametrize("plan", PLANS, ids=["exclusive", "hash", "register"])
 def test_good_plans_are_good_for_the_data_plane(plan):
     assert python_accepts(json.dumps(plan))
@@ -269,7 +262,6 @@ def places_of(value, way=()):
             yield (*way, key)
 
 
-@needs_native
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_both_validators_agree_on_changed_fabrics(data):

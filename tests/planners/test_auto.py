@@ -18,8 +18,6 @@ from wiresum.topology.generators.servers import servers
 from wiresum.topology.generators.star import star
 from wiresum.topology.model import Link, Node, Topology
 
-pytest.importorskip("highspy", reason="the solver is not installed: `make build`")
-
 SIZE = Job().gradient_bytes
 LIMIT = PlanOptions(time_limit_s=60.0)
 

@@ -15,8 +15,6 @@ from wiresum.topology.generators.goat import goat
 from wiresum.topology.generators.servers import servers
 from wiresum.topology.model import Node, Topology
 
-pytest.importorskip("highspy", reason="the solver is not installed: `make build`")
-
 JOB = Job(sub_models=equal_parts("m", 8_000_000, 4), gradient_bytes=8_000_000)
 LIMIT = PlanOptions(time_limit_s=30.0)
 EVERY = sorted(set(PLANNERS) - {"krgs_paper", "goat_async", "ksgd"})

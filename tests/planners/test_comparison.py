@@ -19,7 +19,6 @@ FIG2 = Job(sub_models=equal_parts("fragment", 3 * FRAGMENT, 3), gradient_bytes=3
 
 
 def test_planners_of_both_kinds_are_judged_alike():
-    pytest.importorskip("highspy", reason="the solver is not installed: `make build`")
     found = {
         one.planner: one for one in compare(goat(2, FRAGMENT), FIG2, PlanOptions(), ["ps", "goat", "forest", "direct"])
     }
@@ -32,7 +31,6 @@ def test_planners_of_both_kinds_are_judged_alike():
 
 
 def test_a_ring_is_compared_and_never_planned():
-    pytest.importorskip("highspy", reason="the solver is not installed: `make build`")
     (ring,) = compare(star(4), FIG2, PlanOptions(), ["ring"])
     assert ring.cost.total_bytes == pytest.approx(4 * 2 * 2 * 3 / 4 * 3 * FRAGMENT)  # 4 edges of 2 links
     assert ring.cost.predicted_seconds == pytest.approx(2 * 3 / 4 * 3 * FRAGMENT * 8 / 500e6)
@@ -42,7 +40,6 @@ def test_a_ring_is_compared_and_never_planned():
 
 
 def test_a_forest_proves_what_it_states():
-    pytest.importorskip("highspy", reason="the solver is not installed: `make build`")
     (one,) = compare(goat(2, FRAGMENT), FIG2, PlanOptions(), ["forest"])
     assert one.solution.gap == pytest.approx(0.0, abs=1e-6)
     assert one.solution.value == pytest.approx(one.cost.bound_seconds)
@@ -68,7 +65,6 @@ def test_workers_are_sampled_in_order_and_by_seed():
 
 
 def test_a_plan_in_words():
-    pytest.importorskip("highspy", reason="the solver is not installed: `make build`")
     words = explain(plan(goat(2, FRAGMENT), FIG2, PlanOptions(engine="udp"), "goat"))
     assert "4 workers (w0, w1, w2 and w3) sum their gradients at 4 nodes" in words
     assert "33.33 % of it, as `values1`:\n  ps is the root and adds S" in words
@@ -83,7 +79,6 @@ def test_long_lists_are_cut():
 
 
 def test_networks_are_drawn(tmp_path):
-    pytest.importorskip("matplotlib", reason="no pictures without it")
     from wiresum.errors import SupportError
     from wiresum.plan.assignment.plot import draw
 

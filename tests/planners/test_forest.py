@@ -15,21 +15,18 @@ from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan
+from wiresum.planners.forest.generation import Generation
 from wiresum.planners.forest.instance import ABSENT, Group, Instance, Tree
 from wiresum.planners.forest.network import network
 from wiresum.planners.forest.routes import Routes
 from wiresum.planners.forest.solution import Forest
 from wiresum.planners.forest.solver import solve
 from wiresum.planners.optimisation.process import last_answer
+from wiresum.planners.optimisation.programme import INFINITY, Programme
 from wiresum.topology.generators.servers import servers
 from wiresum.topology.generators.star import star
 from wiresum.topology.generators.xagg import xagg
 from wiresum.topology.model import Link, Node, Topology
-
-pytest.importorskip("highspy", reason="the solver is not installed: `make build`")
-
-from wiresum.planners.forest.generation import Generation
-from wiresum.planners.optimisation.programme import INFINITY, Programme
 
 RATE = 200e6
 PROCESS_S = 4.0

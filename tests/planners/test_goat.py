@@ -28,8 +28,6 @@ from wiresum.topology.generators.goat import goat
 from wiresum.topology.generators.leaf_spine import leaf_spine
 from wiresum.topology.graph import UNREACHABLE
 
-pytest.importorskip("highspy", reason="the solver is not installed: `make build`")
-
 ANY = proven(0.0, None, solver="test", status="heuristic")
 
 

@@ -17,6 +17,7 @@ from wiresum.plan.options import PlanOptions
 from wiresum.planners import assign, plan
 from wiresum.planners.comparison import compare
 from wiresum.planners.joint.planner import route
+from wiresum.planners.optimisation.programme import INFINITY, Programme
 from wiresum.predict.cost import bound_seconds, cost_of, cost_of_plan
 from wiresum.topology.generators.fat_tree import fat_tree
 from wiresum.topology.generators.goat import goat
@@ -25,10 +26,6 @@ from wiresum.topology.generators.leaf_spine import leaf_spine
 from wiresum.topology.generators.servers import servers
 from wiresum.topology.generators.xagg import xagg
 from wiresum.topology.model import Link, Node, Topology
-
-pytest.importorskip("highspy", reason="the solver is not installed: `make build`")
-
-from wiresum.planners.optimisation.programme import INFINITY, Programme
 
 SIZE = 8_000_000
 JOB = Job(sub_models=equal_parts("m", SIZE, 4), gradient_bytes=SIZE)

@@ -159,7 +159,6 @@ def evaluated(seconds: list[float]) -> PlanOptions:
 
 @pytest.mark.parametrize("planner", ["goat_async", "ksgd"])
 def test_the_planners_place_as_goat_and_count(planner):
-    pytest.importorskip("highspy", reason="the solver is not installed: `make build`")
     job = Job(secret="0" * 16, sub_models=equal_parts("model", 8_000_000, 3))
     workers = len(Instance.of(goat(), job).workers)
     made = plan(goat(), job, evaluated([1.0] * (workers - 1) + [10.0]), planner=planner)

@@ -10,8 +10,6 @@ from wiresum.reproduce import CLASSES, PAPERS
 from wiresum.reproduce.goat import fat_tree, placement, public, simulation
 from wiresum.reproduce.goat.simulation import METHODS
 
-pytest.importorskip("highspy", reason="the solver is not installed: `make build`")
-
 GOAT = PAPERS["goat"]
 ROWS = {row.id: row for row in GOAT.rows}
 

@@ -13,8 +13,6 @@ from wiresum.reproduce import CLASSES, PAPERS
 from wiresum.reproduce.ingo.training import gain_over_fixed, highest_gain
 from wiresum.reproduce.words import live_plans
 
-pytest.importorskip("highspy", reason="the solver is not installed: `make build`")
-
 INGO = PAPERS["ingo"]
 ROWS = {row.id: row for row in INGO.rows}
 BYTES = "bytes on each link as predicted, to the byte; nothing was sent again"

@@ -15,7 +15,6 @@ from wiresum.errors import SupportError
 from wiresum.reproduce import CLASSES, PAPERS, Benchmark, Session, pictures
 from wiresum.reproduce.table import markdown
 from wiresum.reproduce.xagg import benchmarks
-from wiresum.testbed.support import why_no_xdp
 
 XAGG = PAPERS["xagg"]
 
@@ -121,7 +120,6 @@ def test_figures_come_from_the_reports(made_up):
 
 
 def test_pictures_say_how_they_were_obtained(made_up, tmp_path):
-    pytest.importorskip("matplotlib")
     for row in XAGG.rows:
         row.evaluate(made_up)
     drawn = dict(pictures.draw(XAGG, made_up.reports, tmp_path))
@@ -170,11 +168,9 @@ def test_a_failed_measurement_is_the_exit_code(monkeypatch, tmp_path):
     assert not computed["failed"]
 
 
+@pytest.mark.needs("xdp")
 def test_a_tiny_live_row():
     """The method pool alone, as it takes one testbed."""
-    why = why_no_xdp()
-    if why:
-        pytest.skip(why)
     tiny = heterogeneity.Options(size_bytes=400_000, late_s=0.1, methods=("pool",), repeats=1)
     measured = Benchmark("tiny", 1, 1, lambda _quick, progress: heterogeneity.measure(tiny, progress))
     session = Session({**benchmarks.BENCHMARKS, "heterogeneity": measured})

@@ -112,6 +112,6 @@ def test_a_cluster_is_for_sweeps(tmp_path):
     assert "sweep" in refused.output
 
 
+@pytest.mark.needs("ray")
 def test_ray_itself(tmp_path):
-    pytest.importorskip("ray", reason="Ray is no requirement; `pip install ray` to run this")
     assert means(sweep(tmp_path, "local").results()).keys() == set(SIZES)

@@ -11,8 +11,6 @@ from wiresum.predict.cost import cost_of
 from wiresum.sim import ScenarioFile, run
 from wiresum.sim.planned import assigned
 
-pytest.importorskip("highspy", reason="the solver is not installed: `make build`")
-
 BYTES = 40_000_000
 ROUNDING = 1e-6
 PLANNERS = ("ingo", "r-ingo", "grid", "geryon", "atp", "switchml", "ps")

@@ -1,20 +1,20 @@
 """A training goes on over an adjusted plan, with the results that it would have had."""
 
-import importlib.util
 import sys
 import time
 
 import pytest
+from tests.capabilities import best_engine
 
 from wiresum.adjust.adjustment import Load, adjust
-from wiresum.errors import SupportError, TestbedError
+from wiresum.errors import TestbedError
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan
-from wiresum.testbed import Testbed, aggregators
-from wiresum.testbed.support import why_no_xdp
+from wiresum.testbed import Testbed
 from wiresum.topology.model import Link, Node, Topology
 
+pytestmark = pytest.mark.needs("namespaces")
 GBIT = 1e9
 LEAVE_S = 120.0
 """For workers to start PyTorch and train three rounds on a busy machine."""
@@ -69,16 +69,6 @@ def network() -> Topology:
     return Topology(name="adjusted", nodes=nodes, links=links).with_addresses()
 
 
-@pytest.fixture(autouse=True)
-def _built(namespaces):
-    if importlib.util.find_spec("wiresum._native") is None or importlib.util.find_spec("torch") is None:
-        pytest.skip("PyTorch or wiresum._native is missing: run `make build`")
-    try:
-        aggregators.find_binary()
-    except SupportError as missing:
-        pytest.skip(str(missing))
-
-
 def wait_until_all_have_left(folder, trainers) -> None:
     deadline = time.monotonic() + LEAVE_S
     while len(list(folder.glob("left-*"))) < len(trainers):
@@ -89,7 +79,7 @@ def wait_until_all_have_left(folder, trainers) -> None:
 
 
 def test_workers_join_again_with_the_adjusted_plan_and_sums_stay_exact(name, tmp_path):
-    options = PlanOptions(engine="udp" if why_no_xdp() else "xdp")
+    options = PlanOptions(engine=best_engine())
     before = plan(network(), Job(policy="cache", gradient_bytes=10**6), options)
     after = adjust(before, network(), {"S1": Load(idle_cores=0)})
     assert [str(move) for move in after.moves] == ["w0 moves from S1 to PS", "w1 moves from S1 to PS"]

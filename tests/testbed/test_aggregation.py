@@ -1,21 +1,19 @@
 """Gradients really are summed where the plan says, in namespaces, by the kernel and in user space."""
 
-import importlib.util
 import sys
 
 import pytest
+from tests.capabilities import engines
 
-from wiresum.errors import SupportError
-from wiresum.plan.aggregation_plan import XDP_ENGINES
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan
-from wiresum.testbed import Testbed, aggregators, run
-from wiresum.testbed.support import why_no_xdp
+from wiresum.testbed import Testbed, run
 from wiresum.topology.generators.servers import servers
 from wiresum.topology.generators.star import star
 from wiresum.topology.generators.xagg import xagg
 
+pytestmark = pytest.mark.needs("namespaces")
 ELEMENTS = 200_000
 LOSSY_ROUNDS = 8
 WORKER = f"""
@@ -33,23 +31,10 @@ engine.close()
 """
 
 
-@pytest.fixture(autouse=True)
-def _built(namespaces):
-    if importlib.util.find_spec("wiresum._native") is None:
-        pytest.skip("wiresum._native is not built: run `make build`")
-    try:
-        aggregators.find_binary()
-    except SupportError as missing:
-        pytest.skip(str(missing))
-
-
 @pytest.mark.parametrize("policy", ["pool", "cache"])
-@pytest.mark.parametrize("engine", ["udp", "tcp", "xdp", "af_xdp"])
+@pytest.mark.parametrize("engine", engines("udp", "tcp", "xdp", "af_xdp"))
 @pytest.mark.parametrize("topology", [star(3), xagg()], ids=["star", "xagg"])
 def test_each_node_sums_its_children_and_each_worker_sends_once(name, topology, engine, policy):
-    problem = why_no_xdp() if engine in XDP_ENGINES else ""
-    if problem:
-        pytest.skip(problem)
     planned = plan(topology, Job(policy=policy), PlanOptions(engine=engine))
     lines = []
     with Testbed(topology, planned, name=name) as bed:
@@ -73,13 +58,9 @@ def test_each_node_sums_its_children_and_each_worker_sends_once(name, topology, 
 
 
 @pytest.mark.parametrize("policy", ["pool", "cache"])
-@pytest.mark.parametrize("engine", ["udp", "xdp"])
+@pytest.mark.parametrize("engine", engines("udp", "xdp"))
 @pytest.mark.parametrize("colocated", [False, True], ids=["apart", "colocated"])
 def test_each_server_of_a_forest_sums_its_share(name, colocated, engine, policy):
-    pytest.importorskip("highspy", reason="the solver is not installed: `make build`")
-    problem = why_no_xdp() if engine == "xdp" else ""
-    if problem:
-        pytest.skip(problem)
     topology = servers(workers=3, servers=3, rate_bps=300e6, colocated=colocated)
     planned = plan(topology, Job(policy=policy, gradient_bytes=4 * ELEMENTS), PlanOptions(engine=engine), "forest")
     lines = []
@@ -94,11 +75,8 @@ def test_each_server_of_a_forest_sums_its_share(name, colocated, engine, policy)
     assert all(fragments // 3 <= count <= fragments // 3 + 3 for count in completed.values()), completed
 
 
-@pytest.mark.parametrize("engine", ["udp", "xdp"])
+@pytest.mark.parametrize("engine", engines("udp", "xdp"))
 def test_sums_are_exact_and_nodes_recover_their_own_losses_in_a_lossy_tree(name, engine):
-    problem = why_no_xdp() if engine in XDP_ENGINES else ""
-    if problem:
-        pytest.skip(problem)
     topology = xagg().with_loss(0.02)
     placed = plan(topology, Job(gradient_bytes=4 * ELEMENTS), PlanOptions(engine=engine))
     output: list[str] = []

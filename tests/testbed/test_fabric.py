@@ -1,6 +1,7 @@
 """Plans whose switches sum, on namespaces: what crosses each link is what the plan says, to the byte."""
 
 import pytest
+from tests.capabilities import engines
 
 from wiresum.bench.live.run import Ranks, running
 from wiresum.errors import TestbedError, TopologyError
@@ -13,7 +14,6 @@ from wiresum.planners.fabrics import plan_switched
 from wiresum.predict.link_bytes import link_bytes
 from wiresum.testbed import Testbed
 from wiresum.testbed.fabric import lay_out
-from wiresum.testbed.support import why_no_xdp
 from wiresum.topology.generators.goat import goat
 from wiresum.topology.generators.ingo import ingo
 from wiresum.topology.generators.racks import racks
@@ -46,9 +46,6 @@ def assert_predicted(plan, elements, sent):
     for link, wanted in link_bytes(plan, elements).items():
         for one, other in zip(sent[link], wanted, strict=True):
             assert_crossed(one, other)
-
-
-ENGINES = ["udp", pytest.param("xdp", marks=pytest.mark.skipif(bool(why_no_xdp()), reason=why_no_xdp()))]
 
 
 def switched(
@@ -89,7 +86,7 @@ def upward(sent):
     return sum(sent["S1-S2"]) + sent["S1-S3"][0] + sent["S2-S3"][0] + sent["ps-S3"][1]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", engines("udp", "xdp"))
 def test_goat_figure_2_atp_sends_seven_fragments_to_the_server_and_seventeen_in_all(namespaces, name, engine):
     _, sent = figure_2(name, "atp", "hash", 1, engine)
     # Four checks go to the server, through two switches each.
@@ -97,7 +94,7 @@ def test_goat_figure_2_atp_sends_seven_fragments_to_the_server_and_seventeen_in_
     assert_crossed(upward(sent), 17 * SIZE + 8 * CHECK)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", engines("udp", "xdp"))
 def test_goat_figure_2_collaborating_switches_send_three_and_thirteen(namespaces, name, engine):
     plan, sent = figure_2(name, "goat", None, None, engine)
     assert_crossed(sent["ps-S3"][1], 3 * SIZE + 4 * CHECK)
@@ -111,7 +108,7 @@ def test_goat_figure_2_collaborating_switches_send_three_and_thirteen(namespaces
     [(goat(4, rate_bps=RATE_BPS), "goat", 3), (ingo("ring", RATE_BPS), "ingo", 1), (ingo("mesh", RATE_BPS), "ingo", 1)],
     ids=["goat", "ring", "mesh"],
 )
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", engines("udp", "xdp"))
 def test_every_link_carries_what_the_plan_predicts(namespaces, name, case, engine):
     topology, planner, parts = case
     elements = 100_003

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.capabilities import best_engine, engines
 
-from wiresum.errors import SupportError
 from wiresum.plan.assignment.wiring import as_switched_plan
 from wiresum.plan.job import Job
 from wiresum.plan.models import equal_parts
@@ -18,10 +18,7 @@ from wiresum.plan.options import PlanOptions
 from wiresum.planners import assign
 from wiresum.testbed import Testbed
 from wiresum.testbed.namespaces import run_tool
-from wiresum.testbed.support import why_no_xdp
 from wiresum.topology.generators.goat import goat
-
-pytest.importorskip("torch")
 
 TOPOLOGY = goat(2, rate_bps=500e6)
 SWITCHES = ("S1", "S2", "S3")
@@ -34,7 +31,6 @@ PLANNERS = {
     "hash": "atp", "preempt": "esa", "exclusive": "goat", "register": "goat", "segment": "atp", "pool": "atp",
     "cache": "atp",
 }  # fmt: skip
-ENGINES = ["udp", pytest.param("xdp", marks=pytest.mark.skipif(bool(why_no_xdp()), reason=why_no_xdp()))]
 
 
 def switched(policy, engine, slots=None):
@@ -90,20 +86,16 @@ class Network:
 
 @pytest.fixture(scope="module")
 def network(namespaces):
-    engine = "udp" if why_no_xdp() else "xdp"
+    engine = best_engine()
     plan = switched("hash", engine)
-    try:
-        bed = Testbed(TOPOLOGY, plan, mtu_bytes=Job().mtu_bytes, loopback=False)
-        with bed:
-            ranks = Network(bed)
-            yield ranks
-            ranks.close()
-    except SupportError as lack:
-        pytest.skip(str(lack))
+    with Testbed(TOPOLOGY, plan, mtu_bytes=Job().mtu_bytes, loopback=False) as bed:
+        ranks = Network(bed)
+        yield ranks
+        ranks.close()
 
 
 @pytest.mark.parametrize("policy", PLANNERS)
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", engines("udp", "xdp"))
 def test_every_policy_sums_under_pytorch(network, policy, engine):
     network.join(switched(policy, engine))
     for _ in range(2):
@@ -121,7 +113,7 @@ def test_every_policy_sums_under_pytorch(network, policy, engine):
 
 
 @pytest.mark.parametrize("policy", ["hash", "preempt", "exclusive", "register", "segment"])
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", engines("udp", "xdp"))
 def test_sums_are_right_with_two_slots_for_a_window(network, policy, engine):
     plan = switched(policy, engine, slots=2)
     assert max(memory.slots for memory in plan.fabric.memory) <= 2 * len(plan.fabric.streams)
@@ -130,7 +122,7 @@ def test_sums_are_right_with_two_slots_for_a_window(network, policy, engine):
     network.leave()
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", engines("udp", "xdp"))
 def test_a_switch_that_dies_is_named_and_leaves_nothing(network, engine):
     network.join(switched("hash", engine), SHORT_S)
     space = network.bed.network.namespaces["S3"]

@@ -122,7 +122,6 @@ def test_a_testbed_works_outside_the_main_thread(name):
 
 
 def test_gloo_reduces_over_a_testbed(bed):
-    pytest.importorskip("torch")
     script = (
         "import torch, torch.distributed as dist; dist.init_process_group('gloo'); "
         "t = torch.full((1000,), float(dist.get_rank())); dist.all_reduce(t); "
@@ -133,16 +132,8 @@ def test_gloo_reduces_over_a_testbed(bed):
     assert [text for _, error, text in lines if not error] == ["3.0"] * 3
 
 
-def daemon_or_skip() -> None:
-    try:
-        aggregators.find_binary()
-    except SupportError as missing:
-        pytest.skip(str(missing))
-
-
 @pytest.mark.parametrize("topology", [star(2), xagg()], ids=["star", "xagg"])
 def test_a_plan_starts_its_aggregators(name, topology):
-    daemon_or_skip()
     with Testbed(topology, plan(topology, Job()), name=name, loopback=True) as bed:
         assert bed.plan is not None
         assert {aggregator.node.engine for aggregator in bed.aggregators} == {"udp"}

@@ -23,7 +23,8 @@ def test_node_link_json_keeps_everything(topology):
 
 @pytest.mark.parametrize("spelling", ["edges", "links"])
 def test_networkx_reads_and_writes_it(spelling):
-    networkx = pytest.importorskip("networkx")
+    import networkx
+
     topology = leaf_spine(2, 2, 2, bundle=2)
     graph = networkx.node_link_graph(json.loads(to_node_link(topology)), edges="edges")
     assert (graph.number_of_nodes(), graph.number_of_edges()) == (8, 12)

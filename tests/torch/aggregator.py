@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
-
-import pytest
 
 from wiresum.plan.aggregation_plan import AggregationPlan, Engine
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan
 from wiresum.planners.participation import with_rounds
+from wiresum.testbed.aggregators import find_binary
 from wiresum.topology.generators.star import star
 
-REPOSITORY = Path(__file__).parents[2]
 EXIT_LIMIT_S = 30.0
-
-
-def daemon() -> str:
-    """Path of `wiresum-node`."""
-    search = ":".join(str(REPOSITORY / place) for place in (".venv/bin", "target/release"))
-    found = shutil.which("wiresum-node", path=search) or shutil.which("wiresum-node")
-    return found or pytest.skip("wiresum-node is not built: run `make build`")
 
 
 class Aggregator:
@@ -46,7 +36,7 @@ class Aggregator:
 
     def __enter__(self) -> Aggregator:
         self._plan.write(self.plan_file)
-        command = [daemon(), "--plan", str(self.plan_file), "--node", "0", "--listen", "127.0.0.1:0"]
+        command = [find_binary(), "--plan", str(self.plan_file), "--node", "0", "--listen", "127.0.0.1:0"]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         ready = self.process.stdout.readline()

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")
-
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
@@ -67,7 +65,6 @@ def mocked(plan_file: Path) -> Iterator[World]:
 @pytest.fixture(scope="session")
 def networked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A world whose gradients travel over loopback to a `wiresum-node` and back."""
-    pytest.importorskip("wiresum._native", reason="wiresum._native is not built: run `make build`")
     with Aggregator(tmp_path_factory.mktemp("networked"), WORLD_SIZE) as node:
         environment = {"WIRESUM_PLAN": str(node.plan_file), "WIRESUM_MIN_ELEMENTS": "1"}
         with World(WORLD_SIZE, environment) as world:

@@ -27,7 +27,6 @@ PATIENCE = timedelta(seconds=60)
 @pytest.fixture(scope="module")
 def partial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """Three ranks, of which each round takes two."""
-    pytest.importorskip("wiresum._native", reason="wiresum._native is not built: run `make build`")
     directory = tmp_path_factory.mktemp("partial")
     with Aggregator(directory, WORKERS, participants=2) as node:
         environment = {"WIRESUM_PLAN": str(node.plan_file), "WIRESUM_MIN_ELEMENTS": "1"}

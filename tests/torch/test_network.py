@@ -101,7 +101,6 @@ def test_the_report_has_the_engines_statistics(networked: World) -> None:
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[Aggregator]:
-    pytest.importorskip("wiresum._native", reason="wiresum._native is not built: run `make build`")
     with Aggregator(tmp_path, 2) as running:
         yield running
 
@@ -140,7 +139,6 @@ def trained() -> tuple[Reason, float]:
 
 
 def test_training_over_tcp(tmp_path: Path) -> None:
-    pytest.importorskip("wiresum._native", reason="wiresum._native is not built: run `make build`")
     with Aggregator(tmp_path, 2, engine="tcp") as node, pair(node) as world:
         for reason, error in world.run(trained):
             assert reason == Reason.SUMMED
@@ -159,7 +157,6 @@ def growing() -> list[Reason]:
 
 
 def test_what_was_not_foreseen_takes_the_other_path_on_every_rank(tmp_path: Path) -> None:
-    pytest.importorskip("wiresum._native", reason="wiresum._native is not built: run `make build`")
     with Aggregator(tmp_path, 2, Job(values_per_packet=352, exponents="expected")) as node, pair(node) as world:
         reasons = world.run(growing)
     summed = Reason.SUMMED

@@ -8,16 +8,16 @@ import tarfile
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
-torch = pytest.importorskip("torch")
-
-from wiresum.training import data  # noqa: E402
+import torch
+from wiresum.training import data
 
 IMAGES_PER_BATCH = 3
 
 
 def test_digits_are_those_of_scikit_learn():
-    bunch = pytest.importorskip("sklearn.datasets").load_digits()
+    bunch = load_digits()
     digits = data.load(None)
     assert len(digits.train_labels) + len(digits.test_labels) == len(bunch.target) == 1797
     np.testing.assert_array_equal(digits.test_images[:, 0] * 16, bunch.images[::5].astype(np.float32))

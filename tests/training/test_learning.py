@@ -1,10 +1,7 @@
 """A training in one process: the same each time, and it learns."""
 
-import pytest
-
 from wiresum.training.learning import Learned, Training, learn
 
-pytest.importorskip("sklearn", reason="the digits are part of scikit-learn")
 SHORT = Training(workers=2, batch_size=32, learning_rate=0.2, rounds=40)
 
 

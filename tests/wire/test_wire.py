@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import struct
 import subprocess
 import sys
@@ -50,8 +49,6 @@ def test_golden_packets_are_what_the_second_implementation_writes():
 
 @pytest.mark.parametrize("compiler", ["cc", "clang-19"])
 def test_the_c_header_stands_alone_and_its_assertions_hold(compiler):
-    if shutil.which(compiler) is None:
-        pytest.skip(f"no {compiler} here: install it to check bpf/wiresum_wire.h with it")
     command = [
         compiler,
         "-x",
