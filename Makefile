@@ -10,7 +10,7 @@ WIRESUM := $(VENV)/bin/wiresum
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export CARGO_TERM_PROGRESS_WHEN ?= auto
 
-.PHONY: help build demo test test-rust test-python lint format bench doctor p4 generate requirements clean
+.PHONY: help build demo test test-rust test-python soak lint format bench doctor p4 generate requirements clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,11 +23,18 @@ test: build test-rust test-python ## Install what is missing, build, and run eve
 build: $(VENV)/.installed ## Install what is missing and build; the command is then .venv/bin/wiresum
 	scripts/build.sh
 
-test-rust: $(VENV)/.installed ## Rust tests: unit, property, cluster under virtual time, kernel test-run
-	cargo test --workspace --locked --quiet
+# A test may skip only for a capability that the machine lacks: all others are required by name.
+REQUIRED = WIRESUM_TESTS_REQUIRE="$${WIRESUM_TESTS_REQUIRE-$$($(PYTHON) -m tests.capabilities)}"
+
+test-rust: build ## Rust tests: unit, property, cluster under virtual time, kernel test-run
+	$(REQUIRED) cargo test --workspace --locked --quiet
 
 test-python: build ## Python tests: backend, testbed in network namespaces, command line
-	$(PYTHON) -m pytest -rs $(PYTEST_ARGS)
+	$(REQUIRED) $(PYTHON) -m pytest $(PYTEST_ARGS)
+
+soak: build ## Random tests with a hundred times as many seeds (SOAK=100), and slow ones: hours
+	$(REQUIRED) WIRESUM_SOAK=$${SOAK:-100} cargo test --workspace --locked --quiet --release
+	$(REQUIRED) WIRESUM_SOAK=$${SOAK:-100} $(PYTHON) -m pytest -m "soak or not soak" $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed ## Formatting, clippy, ruff, mypy, generated files
 	scripts/lint.sh
@@ -46,7 +53,7 @@ doctor: build ## What this machine can do, and what to install for the rest
 
 p4: $(VENV)/.installed ## Compile the P4 programs and replay the golden traces where p4c and BMv2 are; say what was checked where not
 	cargo run --quiet --locked -p wiresum-wire --bin generate -- --check
-	P4_LANES_32=1 $(PYTHON) -m pytest -v -rs tests/p4
+	$(PYTHON) -m pytest -v -m "soak or not soak" tests/p4
 
 generate: ## Regenerate the C, P4 and Python definitions from crates/wire
 	cargo run --quiet --locked -p wiresum-wire --bin generate

@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import socket
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -38,12 +39,24 @@ def _p4_tools(*names: str) -> str:
     return tools.find().missing(*names)
 
 
+def _why_no_loopback(family: socket.AddressFamily, address: str) -> str:
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.bind((address, 0))
+    except OSError as refused:
+        return f"{address}: {refused}"
+    return ""
+
+
 def _why_no_ray() -> str:
     return "" if importlib.util.find_spec("ray") else "`pip install ray`; no part of Wiresum requires it"
 
 
 PROBES = {
     **{name: lambda name=name: _doctor(name) for name in DOCTORS_NAMES},
+    "root": lambda: "" if os.geteuid() == 0 else "run as root",
+    "ipv4": lambda: _why_no_loopback(socket.AF_INET, "127.0.0.1"),
+    "ipv6": lambda: _why_no_loopback(socket.AF_INET6, "::1"),
     "cores": lambda: "" if (os.cpu_count() or 1) > 1 else "this machine has one core",
     "p4c": lambda: _p4_tools("P4C"),
     "bmv2": lambda: _p4_tools("BMV2", "BMV2_CLI"),

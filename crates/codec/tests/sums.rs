@@ -6,14 +6,15 @@
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use wiresum_codec::{Codec, Element, Format, LaneType, NOT_FINITE, Operation, bf16, f16};
+use wiresum_testkit::seeds::times_soak;
 
-const CASES: u32 = 1000;
+const CASES: u64 = 1000;
 const LANES: [LaneType; 4] = [LaneType::I32Le, LaneType::I32Be, LaneType::I16Le, LaneType::I16Be];
 
 fn config() -> ProptestConfig {
     let beside_this_file = FileFailurePersistence::WithSource("regressions");
     ProptestConfig {
-        cases: CASES,
+        cases: times_soak(CASES) as u32,
         failure_persistence: Some(Box::new(beside_this_file)),
         ..Default::default()
     }

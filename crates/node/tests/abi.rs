@@ -46,14 +46,11 @@ fn assertions() -> String {
 
 #[test]
 fn the_header_declares_what_rust_lays_out() {
-    let compiler = Command::new("cc")
+    let mut compiler = Command::new("cc")
         .args(["-std=c11", "-fsyntax-only", "-x", "c", "-"])
         .stdin(Stdio::piped())
-        .spawn();
-    let Ok(mut compiler) = compiler else {
-        eprintln!("SKIPPED: no C compiler `cc` to read engine_abi.h with");
-        return;
-    };
+        .spawn()
+        .expect("`cc`, which links Rust's programs too");
     let mut input = compiler.stdin.take().expect("a pipe");
     input.write_all(assertions().as_bytes()).expect("cc reads its input");
     drop(input);

@@ -9,6 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 use cluster::{Shape, plan};
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::{Lanes, Policy};
+use wiresum_testkit::capability::is_here;
 use wiresum_xdp::XdpAggregator;
 
 fn star() -> Plan {
@@ -156,8 +157,7 @@ fn the_xdp_engine_wants_an_interface_that_exists() {
     let arguments = ["--node", "0", "--engine", "xdp"];
     let output = command(&[&file], &arguments).output().expect("a process");
     assert_fails(&output, 2, "--interface");
-    if let Err(reason) = XdpAggregator::check_support() {
-        eprintln!("SKIPPED: interfaces of the XDP engine: {reason}");
+    if !is_here("bpf", XdpAggregator::check_support()) {
         return;
     }
     let arguments = ["--node", "0", "--engine", "xdp", "--interface", "ws-absent"];
@@ -224,19 +224,10 @@ fn ip(arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Why the XDP engine cannot be tried in a namespace here.
-fn reason_to_skip() -> Option<String> {
-    match XdpAggregator::check_support() {
-        Err(reason) => Some(reason.to_string()),
-        Ok(()) if Command::new("ip").arg("-V").output().is_err() => Some("no `ip`".to_owned()),
-        Ok(()) => None,
-    }
-}
-
 #[test]
 fn the_xdp_program_goes_with_the_daemon_however_it_ends() {
-    if let Some(reason) = reason_to_skip() {
-        eprintln!("SKIPPED: the XDP engine in a network namespace: {reason}");
+    let iproute = Command::new("ip").arg("-V").output().map(drop);
+    if !is_here("bpf", XdpAggregator::check_support()) || !is_here("namespaces", iproute) {
         return;
     }
     let (namespace, file) = (Namespace::new(), PlanFile::new("killed", &star()));

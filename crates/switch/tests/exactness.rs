@@ -1,12 +1,11 @@
 //! Random networks, memories and misfortunes: every sum is exact, and no one waits for ever.
-//!
-//! `SEED=… cargo test -p wiresum-switch --test exactness` replays one.
 
 mod network;
 
 use network::{Faults, Graph, Network, Scenario, StreamPlan};
 use wiresum_protocol::rng::Rng;
 use wiresum_switch::policy::PolicyName;
+use wiresum_testkit::seeds::for_each_seed;
 
 /// Random scenarios for each policy.
 const SEEDS: u64 = 150;
@@ -60,18 +59,14 @@ fn stream(policy: PolicyName, graph: &Graph, memory: u32, index: u16, rng: &mut 
 }
 
 fn check(policy: PolicyName) {
-    let only = seed_from_environment();
-    for seed in only.map_or(0..SEEDS, |seed| seed..seed + 1) {
-        let run = || {
-            let scenario = scenario(policy, seed);
-            let fragments: u32 = scenario.streams.iter().map(|s| s.fragments * s.rounds).sum();
-            let ingress = Network::new(scenario.clone()).run().server_ingress();
-            // Conservation: the server cannot know a sum of which nothing came.
-            assert!(!scenario.has_server || ingress >= u64::from(fragments), "{ingress} came in");
-        };
-        let result = std::panic::catch_unwind(run);
-        assert!(result.is_ok(), "{} fails: SEED={seed}", policy.name());
-    }
+    let test = format!("-p wiresum-switch --test exactness {}", policy.name());
+    for_each_seed(&test, 0, SEEDS, |seed| {
+        let scenario = scenario(policy, seed);
+        let fragments: u32 = scenario.streams.iter().map(|s| s.fragments * s.rounds).sum();
+        let ingress = Network::new(scenario.clone()).run().server_ingress();
+        // Conservation: the server cannot know a sum of which nothing came.
+        assert!(!scenario.has_server || ingress >= u64::from(fragments), "{ingress} came in");
+    });
 }
 
 #[test]
@@ -107,9 +102,4 @@ fn segment() {
 #[test]
 fn cache() {
     check(PolicyName::Cache);
-}
-
-#[expect(clippy::disallowed_methods, reason = "the one place where these tests read their seed")]
-fn seed_from_environment() -> Option<u64> {
-    std::env::var("SEED").ok().and_then(|seed| seed.parse().ok())
 }

@@ -1,6 +1,4 @@
 //! Random trees and meshes: every packet reaches what it is addressed to, every worker gets one copy of a result, nothing circles.
-//!
-//! `SEED=… cargo test -p wiresum-switch --test forwarding` replays one.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,10 +6,12 @@ use wiresum_protocol::rng::Rng;
 use wiresum_switch::{
     ANY_NODE, Contributors, Forwarding, Hop, Leg, Neighbour, Packet, Site, Way, WayError, Ways,
 };
+use wiresum_testkit::seeds::for_each_seed;
 use wiresum_wire::{Flags, FragmentId, JobId, Kind, NodeId, Round, SubModelId};
 
 /// Random networks.
 const SEEDS: u64 = 400;
+const TEST: &str = "-p wiresum-switch --test forwarding";
 const JOB: JobId = JobId(7);
 const STREAM: SubModelId = SubModelId(3);
 
@@ -156,15 +156,9 @@ fn walk(tables: &BTreeMap<Site, Forwarding>, begin: Site, packet: &Packet<()>) -
     hops
 }
 
-fn seeds() -> impl Iterator<Item = u64> {
-    #[expect(clippy::disallowed_methods, reason = "the one place where a seed is read")]
-    let one = std::env::var("SEED").ok().map(|seed| seed.parse().expect("a number"));
-    one.map_or(0..SEEDS, |seed: u64| seed..seed + 1)
-}
-
 #[test]
 fn every_packet_takes_its_way_to_what_it_is_addressed_to() {
-    for seed in seeds() {
+    for_each_seed(TEST, 0, SEEDS, |seed| {
         let mut rng = Rng::new(seed);
         let mesh = Mesh::random(&mut rng);
         let ways = mesh.ways(&mut rng);
@@ -184,12 +178,12 @@ fn every_packet_takes_its_way_to_what_it_is_addressed_to() {
             }
             assert_eq!(at, mesh.server(), "seed {seed}");
         }
-    }
+    });
 }
 
 #[test]
 fn every_recipient_gets_one_copy_and_no_one_else() {
-    for seed in seeds() {
+    for_each_seed(TEST, 0, SEEDS, |seed| {
         let mut rng = Rng::new(seed ^ 0xd0);
         let mesh = Mesh::random(&mut rng);
         let ways = mesh.ways(&mut rng);
@@ -221,12 +215,12 @@ fn every_recipient_gets_one_copy_and_no_one_else() {
                 "seed {seed}, worker {worker}"
             );
         }
-    }
+    });
 }
 
 #[test]
 fn results_pass_every_site_that_is_no_detour() {
-    for seed in seeds() {
+    for_each_seed(TEST, 0, SEEDS, |seed| {
         let mut rng = Rng::new(seed ^ 0xd1);
         let mesh = Mesh::random(&mut rng);
         for way in mesh.ways(&mut rng).of {
@@ -240,7 +234,7 @@ fn results_pass_every_site_that_is_no_detour() {
                 assert_eq!(down.len(), up.len(), "seed {seed}");
             }
         }
-    }
+    });
 }
 
 #[test]

@@ -3,11 +3,14 @@
 
 use wiresum_switch::policy::PolicyName;
 use wiresum_switch::{Contributors, Egress, Packet, Values, Verdict};
+use wiresum_testkit::seeds::times_soak;
 use wiresum_testkit::traffic::switch::RandomTraffic;
 use wiresum_wire::{Flags, Kind};
 
 /// Random packets for each policy and role.
-const PACKETS: usize = 50_000;
+fn packets() -> u64 {
+    times_soak(10_000)
+}
 
 /// Every exact policy, as an inner switch and, where there is such a thing, as the root.
 fn roles() -> Vec<(PolicyName, bool)> {
@@ -37,7 +40,7 @@ fn what_leaves_is_the_sum_of_those_whose_names_it_bears() {
     for (policy, is_root) in roles() {
         let mut traffic = RandomTraffic::new(policy, is_root, 11);
         let mut switch = traffic.switch();
-        for step in 0..PACKETS {
+        for step in 0..packets() {
             let arrived = traffic.next_packet();
             let mut packet = arrived.clone();
             let outcome = switch.handle(&mut packet);
@@ -56,7 +59,7 @@ fn what_leaves_is_the_sum_of_those_whose_names_it_bears() {
             let name = policy.name();
             assert_eq!(packet.values, right, "{name}, root {is_root}, step {step}: {outcome:?}");
         }
-        assert_eq!(switch.counters().total(), PACKETS as u64);
+        assert_eq!(switch.counters().total(), packets());
     }
 }
 
@@ -66,7 +69,7 @@ fn every_verdict_of_a_switch_is_met() {
     for (policy, is_root) in roles() {
         let mut traffic = RandomTraffic::new(policy, is_root, 12);
         let mut switch = traffic.switch();
-        for _ in 0..PACKETS {
+        for _ in 0..packets() {
             switch.handle(&mut traffic.next_packet());
         }
         unmet.retain(|&verdict| switch.counters().get(verdict) == 0);

@@ -3,6 +3,7 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
+use wiresum_testkit::seeds::times_soak;
 use wiresum_wire::{
     BLOCK_LEN, Flags, HEADER_LEN, Header, Kind, LaneType, MAX_PAYLOAD, Packet, ParseError, seal,
 };
@@ -35,12 +36,12 @@ fn emit(mut header: Header, kind: Kind, payload: &[u8]) -> Vec<u8> {
 }
 
 /// Cases are cheap, and a parser meets everything.
-const CASES: u32 = 2000;
+const CASES: u64 = 2000;
 
 fn config() -> ProptestConfig {
     let beside_this_file = FileFailurePersistence::WithSource("regressions");
     ProptestConfig {
-        cases: CASES,
+        cases: times_soak(CASES) as u32,
         failure_persistence: Some(Box::new(beside_this_file)),
         ..Default::default()
     }

@@ -9,8 +9,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use support::{Pair, XDP_DROP, XDP_REDIRECT, bpf_is_here, joining, setting};
+use support::{Pair, XDP_DROP, XDP_REDIRECT, bpf_is_here, joining};
 use wiresum_protocol::Plan;
+use wiresum_testkit::seeds::times_soak;
 use wiresum_testkit::traffic::aggregator::{FIRST_WORKER_PORT, INCARNATION, RandomTraffic};
 use wiresum_wire::{Flags, Header, Kind, LaneType, NodeId, Packet, seal};
 use wiresum_xdp::Options;
@@ -119,7 +120,7 @@ fn sums_are_exact_on_all_cpus_at_once() {
     if !bpf_is_here() {
         return;
     }
-    let positions = setting("WIRESUM_PACKETS", POSITIONS) as u32;
+    let positions = times_soak(POSITIONS) as u32;
     let plan = plan();
     let mut pair = Pair::with_options(&plan, NodeId(0), &Options::default());
     pair.join(&joining(&mut RandomTraffic::new(&plan, NodeId(0), 0)));

@@ -6,13 +6,14 @@ mod support;
 use std::net::SocketAddr;
 
 use serde_json::Value;
-use support::{Pair, bpf_is_here, bytes, joining, list, replay_traces, setting};
+use support::{Pair, bpf_is_here, bytes, joining, list, replay_traces};
 use wiresum_protocol::{Plan, Verdict};
+use wiresum_testkit::seeds::{Replay, seed_or, times_soak};
 use wiresum_testkit::traffic::aggregator::RandomTraffic;
 use wiresum_wire::{FragmentId, NodeId, Packet};
 use wiresum_xdp::Options;
 
-/// Packets for each plan and node; WIRESUM_PACKETS asks for another number.
+/// Packets for each plan and node.
 const PACKETS: u64 = 10_000;
 /// Packets between two comparisons of the slots.
 const SURVEY_INTERVAL: u64 = 500;
@@ -23,16 +24,14 @@ fn compare(text: &str, node: u16) {
     compare_with(&[], text, node, &Options::default());
 }
 
-/// Random traffic at one node. The seed is that of WIRESUM_SEED, or 1.
+/// Random traffic at one node.
 fn compare_with(others: &[(Plan, NodeId)], text: &str, node: u16, options: &Options) {
     if !bpf_is_here() {
         return;
     }
     let plan = Plan::from_json(text).expect("a valid plan");
-    let (seed, packets) = (setting("WIRESUM_SEED", 1), setting("WIRESUM_PACKETS", PACKETS));
-    println!(
-        "replay: WIRESUM_SEED={seed} WIRESUM_PACKETS={packets} cargo test -p wiresum-xdp --test differential"
-    );
+    let (seed, packets) = (seed_or(1), times_soak(PACKETS));
+    let _replay = Replay { test: "-p wiresum-xdp --test differential", seed };
     let mut traffic = RandomTraffic::new(&plan, NodeId(node), seed);
     let mut pair = Pair::beside(others, &plan, NodeId(node), options);
     pair.join(&joining(&mut traffic));
@@ -123,8 +122,8 @@ fn within_a_quota() {
         return;
     }
     let plan = Plan::from_json(TREE).expect("a valid plan");
-    let seed = setting("WIRESUM_SEED", 1);
-    println!("replay: WIRESUM_SEED={seed} cargo test -p wiresum-xdp --test differential");
+    let seed = seed_or(1);
+    let _replay = Replay { test: "-p wiresum-xdp --test differential", seed };
     let mut traffic = RandomTraffic::new(&plan, NodeId(1), seed);
     let mut pair = Pair::new(&plan, NodeId(1));
     pair.join(&joining(&mut traffic));
@@ -181,10 +180,8 @@ fn mutated_frames_do_no_harm() {
         return;
     }
     let plan = Plan::from_json(TREE).expect("a valid plan");
-    let (seed, packets) = (setting("WIRESUM_SEED", 1), setting("WIRESUM_PACKETS", PACKETS));
-    println!(
-        "replay: WIRESUM_SEED={seed} WIRESUM_PACKETS={packets} cargo test -p wiresum-xdp --test differential"
-    );
+    let (seed, packets) = (seed_or(1), times_soak(PACKETS));
+    let _replay = Replay { test: "-p wiresum-xdp --test differential", seed };
     let mut traffic = RandomTraffic::new(&plan, NodeId(1), seed);
     let mut pair = Pair::new(&plan, NodeId(1));
     pair.join(&joining(&mut traffic));

@@ -9,33 +9,29 @@ use support::switches::{Pair, Wild, compare_judgement, load};
 use support::{bpf_is_here, bytes, list, replay_traces};
 use wiresum_switch::policy::PolicyName;
 use wiresum_switch::{Contributors, Egress, Place, PlaceError, Verdict};
+use wiresum_testkit::seeds::for_each_seed;
 use wiresum_wire::{JobId, NodeId, SubModelId};
 use wiresum_xdp::XdpError;
 use wiresum_xdp::frames::udp_frame;
 
-/// Random sequences for each policy and role; WIRESUM_SEQUENCES asks for another number.
+/// Random sequences for each policy and role; `WIRESUM_SOAK=1250` makes 10⁵ of them.
 const SEQUENCES: u64 = 80;
 /// Packets of a sequence, which begins with empty slots.
 const PACKETS: usize = 100;
 
-/// Random sequences to both. All of 10⁵: `WIRESUM_SEQUENCES=100000 cargo test --release -p wiresum-xdp --test switch`.
+/// Random sequences to both.
 fn compare(policy: PolicyName, is_root: bool) {
     if !bpf_is_here() {
         return;
     }
-    let first = support::setting("WIRESUM_SEED", 1);
-    let sequences = support::setting("WIRESUM_SEQUENCES", SEQUENCES);
     let mut pair = Pair::of_random_traffic(policy, is_root);
-    for seed in first..first + sequences {
-        println!(
-            "replay: WIRESUM_SEED={seed} WIRESUM_SEQUENCES=1 cargo test -p wiresum-xdp --test switch"
-        );
+    for_each_seed("-p wiresum-xdp --test switch", 1, SEQUENCES, |seed| {
         pair.begin_anew();
         for datagram in Wild::new(policy, is_root, seed).take(PACKETS) {
             pair.feed(&datagram);
         }
         pair.compare_registers();
-    }
+    });
 }
 
 /// Policy and role of each test, named so that one can be asked for.

@@ -11,12 +11,13 @@ use std::time::{Duration, Instant};
 
 use support::namespaces::{Namespace, namespaces_work};
 use support::switches::{Wild, addresses, key_of, load, load_at};
-use support::{XDP_DROP, XDP_PASS, XDP_REDIRECT, bpf_is_here, check_frame, setting};
+use support::{XDP_DROP, XDP_PASS, XDP_REDIRECT, bpf_is_here, check_frame};
 use wiresum_switch::policy::PolicyName;
 use wiresum_switch::{
     ANY_NODE, Contributors, Egress, Forwarding, Hop, Leg, Neighbour, Packet, Site, Switch, Values,
     Verdict, Way, Ways, wire,
 };
+use wiresum_testkit::seeds::{Replay, seed_or, times_soak};
 use wiresum_testkit::traffic::switch::RandomTraffic;
 use wiresum_wire::{
     Flags, FragmentId, Header, JobId, JobKey, Kind, LaneType, MAGIC, NodeId, Round, SubModelId,
@@ -30,7 +31,7 @@ const NODE: NodeId = NodeId(1);
 const PARENT: NodeId = NodeId(2);
 /// A switch below, with workers 2 and 3 behind it.
 const BELOW: NodeId = NodeId(3);
-/// Random packets for each policy and role; WIRESUM_PACKETS asks for another number.
+/// Random packets for each policy and role.
 const PACKETS: u64 = 1_500;
 /// A stream of worker 0 alone, which is not summed here.
 const ALONE: SubModelId = SubModelId(9);
@@ -202,10 +203,8 @@ fn packets_go_where_the_reference_sends_them() {
     if !bpf_is_here() || !namespaces_work() {
         return;
     }
-    let (seed, packets) = (setting("WIRESUM_SEED", 1), setting("WIRESUM_PACKETS", PACKETS));
-    println!(
-        "replay: WIRESUM_SEED={seed} WIRESUM_PACKETS={packets} cargo test -p wiresum-xdp --test switch_forwarding"
-    );
+    let (seed, packets) = (seed_or(1), times_soak(PACKETS));
+    let _replay = Replay { test: "-p wiresum-xdp --test switch_forwarding", seed };
     for policy in PolicyName::ALL {
         for is_root in [false, true] {
             if is_root && policy.needs_server() {

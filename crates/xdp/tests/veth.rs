@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
+use support::bpf_is_here;
 use support::namespaces::{Namespace, namespaces_work};
-use support::{bpf_is_here, setting};
 use wiresum_protocol::{Aggregator, Plan, Recipients};
+use wiresum_testkit::seeds::{Replay, seed_or, times_soak};
 use wiresum_testkit::traffic::aggregator::{RandomTraffic, Step};
 use wiresum_wire::{MAX_PACKET, NodeId};
 use wiresum_xdp::{Options, XdpAggregator, attach_pass_program};
@@ -171,10 +172,8 @@ fn run(family: &Family) {
     if !bpf_is_here() || !namespaces_work() {
         return;
     }
-    let (seed, packets) = (setting("WIRESUM_SEED", 1), setting("WIRESUM_PACKETS", PACKETS));
-    println!(
-        "replay: WIRESUM_SEED={seed} WIRESUM_PACKETS={packets} cargo test -p wiresum-xdp --test veth"
-    );
+    let (seed, packets) = (seed_or(1), times_soak(PACKETS));
+    let _replay = Replay { test: "-p wiresum-xdp --test veth", seed };
     let plan = family.plan();
     let (switch, hosts) = family.build();
     let sockets = bind(family, &plan, &hosts);

@@ -4,37 +4,14 @@
 
 use super::*;
 use wiresum_protocol::plan::Exponents;
+use wiresum_testkit::seeds::for_each_seed;
 
 /// Schedules per test, each some milliseconds; the tests run side by side.
 const SCHEDULES: u64 = 1000;
-/// Replays one seed in place of all.
-const SEED_VARIABLE: &str = "WIRESUM_SEED";
-
-/// Prints how to replay, if the schedule fails.
-struct Replay {
-    seed: u64,
-    test: &'static str,
-}
-
-impl Drop for Replay {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let Self { seed, test } = self;
-            eprintln!(
-                "replay: {SEED_VARIABLE}={seed} cargo test -p wiresum-testkit --test cluster {test} -- --exact"
-            );
-        }
-    }
-}
 
 pub(super) fn run_schedules(test: &'static str, first_seed: u64, schedule: fn(u64)) {
-    #[expect(clippy::disallowed_methods, reason = "a replay is asked for from outside")]
-    let replayed = std::env::var(SEED_VARIABLE).ok().map(|seed| seed.parse().expect("a number"));
-    let seeds = replayed.map_or(first_seed..first_seed + SCHEDULES, |seed: u64| seed..seed + 1);
-    for seed in seeds {
-        let _replay = Replay { seed, test };
-        schedule(seed);
-    }
+    let test = format!("-p wiresum-testkit --test cluster {test} -- --exact");
+    for_each_seed(&test, first_seed, SCHEDULES, schedule);
 }
 
 pub(super) fn random_tree(rng: &mut Rng) -> Tree {

@@ -286,8 +286,7 @@ mod tests {
 
     #[test]
     fn a_lock_that_is_never_released_costs_the_packet_and_nothing_else() {
-        if let Err(missing) = XdpAggregator::check_support() {
-            eprintln!("SKIPPED: {missing}");
+        if !wiresum_testkit::capability::is_here("bpf", XdpAggregator::check_support()) {
             return;
         }
         on_one_cpu(|| {

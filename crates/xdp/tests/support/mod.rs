@@ -6,13 +6,13 @@
 pub mod namespaces;
 pub mod switches;
 
-use std::env;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use serde_json::Value;
 use wiresum_protocol::transmitter::{DataPlane, Survey};
 use wiresum_protocol::{Aggregator, Outcome, Plan, Quota, Recipients, Verdict};
+use wiresum_testkit::capability;
 use wiresum_testkit::traffic::aggregator::RandomTraffic;
 use wiresum_wire::{FragmentId, MAX_PACKET, NodeId};
 use wiresum_xdp::frames::{LOCAL_MAC, PEER_MAC, udp_frame};
@@ -33,11 +33,7 @@ pub fn joining(traffic: &mut RandomTraffic) -> Vec<(SocketAddr, Vec<u8>)> {
 
 /// Whether BPF programs can be loaded here; says so aloud if not.
 pub fn bpf_is_here() -> bool {
-    let support = XdpAggregator::check_support();
-    if let Err(error) = &support {
-        eprintln!("SKIPPED: {error}");
-    }
-    support.is_ok()
+    capability::is_here("bpf", XdpAggregator::check_support())
 }
 
 /// Keeps the calling thread on the CPU that it is on: copies of a broadcast are told apart by what that CPU has counted
@@ -74,12 +70,6 @@ pub fn bytes(hex: &Value) -> Vec<u8> {
     let hex = hex.as_str().unwrap_or_default();
     let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hexadecimal digits");
     (0..hex.len()).step_by(2).map(byte).collect()
-}
-
-/// A number from the environment.
-pub fn setting(name: &str, default: u64) -> u64 {
-    let value = env::var(name).ok();
-    value.map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name} is not a number")))
 }
 
 /// Both implementations of one node of one job.

@@ -6,6 +6,8 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::thread;
 
+use wiresum_testkit::capability;
+
 /// A namespace; deleted, with the interfaces in it, when dropped.
 pub struct Namespace {
     pub name: String,
@@ -50,13 +52,8 @@ impl Drop for Namespace {
 pub fn namespaces_work() -> bool {
     // Tests of one process run at once, and only one of them could make the probe.
     static WORK: OnceLock<bool> = OnceLock::new();
-    let works = *WORK.get_or_init(probe);
-    if !works {
-        eprintln!(
-            "SKIPPED: network namespaces cannot be made here (`ip netns add` failed): run as root"
-        );
-    }
-    works
+    let found = WORK.get_or_init(probe).then_some(()).ok_or("`ip netns add` failed; run as root");
+    capability::is_here("namespaces", found)
 }
 
 fn probe() -> bool {
