@@ -29,12 +29,16 @@ REQUIRED = WIRESUM_TESTS_REQUIRE="$${WIRESUM_TESTS_REQUIRE-$$($(PYTHON) -m tests
 test-rust: build ## Rust tests: unit, property, cluster under virtual time, kernel test-run
 	$(REQUIRED) cargo test --workspace --locked --quiet
 
-test-python: build ## Python tests: backend, testbed in network namespaces, command line
-	$(REQUIRED) $(PYTHON) -m pytest $(PYTEST_ARGS)
+# Networks and timers of these disturb each other; all others run side by side.
+ALONE := $(addprefix tests/,bench demo native p4 testbed torch)
 
-soak: build ## Random tests with a hundred times as many seeds (SOAK=100), and slow ones: hours
+test-python: build ## Python tests: backend, testbed in network namespaces, command line
+	$(REQUIRED) $(PYTHON) -m pytest -n auto $(addprefix --ignore=,$(ALONE))
+	$(REQUIRED) $(PYTHON) -m pytest $(ALONE)
+
+soak: build ## Random tests with SOAK (100) times as many seeds, and the slow ones: hours
 	$(REQUIRED) WIRESUM_SOAK=$${SOAK:-100} cargo test --workspace --locked --quiet --release
-	$(REQUIRED) WIRESUM_SOAK=$${SOAK:-100} $(PYTHON) -m pytest -m "soak or not soak" $(PYTEST_ARGS)
+	$(REQUIRED) $(PYTHON) -m pytest -m soak --timeout=0
 
 lint: $(VENV)/.installed ## Formatting, clippy, ruff, mypy, generated files
 	scripts/lint.sh
