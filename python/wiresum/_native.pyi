@@ -8,18 +8,25 @@ from typing_extensions import Buffer, CapsuleType
 
 __version__: str
 
-def validate_plan(json: str) -> None:
+def validate_plan(json: str) -> tuple[str, str] | None:
     """Check every field of a plan.
 
-    Raises:
-        wiresum.errors.PlanError: Names the field and the remedy.
+    Returns:
+        The first wrong field and what is wrong with it, or nothing. The field is empty if the text is no plan at all.
     """
 
 def plan_digest(json: str) -> int:
     """Return a 64-bit fingerprint of all that a plan's participants must agree on (addresses and names left out).
 
     Raises:
-        wiresum.errors.PlanError: As `validate_plan`.
+        wiresum.errors.PlanError: Names the field and the remedy.
+    """
+
+def derive_plan(json: str) -> str:
+    """Return what follows from a plan's fabric, as the JSON of `wiresum.plan.fabric.Derived`.
+
+    Raises:
+        wiresum.errors.PlanError: Names the field and the remedy.
     """
 
 def simulate(scenario_json: str, report: Callable[[str], object]) -> None:

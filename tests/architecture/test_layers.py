@@ -40,7 +40,7 @@ ALLOWED_PACKAGES = {
     "document": {"errors"},
     "picture": {"errors"},
     "topology": {"errors", "document"},
-    "plan": {"errors", "wire", "document", "picture", "topology"},
+    "plan": {"errors", "wire", "document", "picture", "topology", "_native"},
     "predict": {"errors", "wire", "picture", "topology", "plan"},
     "planners": {"errors", "wire", "document", "topology", "plan", "predict"},
     "adjust": {"errors", "wire", *PLANNING},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
@@ -13,12 +14,14 @@ from torch.distributed import HashStore
 
 from wiresum import errors
 from wiresum.plan.aggregation_plan import AggregationPlan
+from wiresum.plan.assignment.wiring import as_switched_plan
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
-from wiresum.planners import plan
+from wiresum.planners import assign, plan
+from wiresum.topology.generators.goat import goat
 from wiresum.topology.generators.star import star
 from wiresum.torch import bootstrap
-from wiresum.torch.bootstrap import Decision, Meeting, Offer, configured_plan, decide, decide_after_join, digest_of
+from wiresum.torch.bootstrap import Decision, Meeting, Offer, configured_plan, decide, decide_after_join
 from wiresum.torch.connection import Claim
 from wiresum.torch.settings import Settings
 
@@ -109,8 +112,8 @@ def test_the_digest_ignores_addresses_and_nothing_else() -> None:
     made = plan(star(workers=SIZE), Job(secret=SECRET), PlanOptions(engine="udp"))
     moved = made.model_copy(update={"nodes": [made.nodes[0].model_copy(update={"address": "192.0.2.1:1"})]})
     other = made.model_copy(update={"job": made.job.model_copy(update={"id": 2})})
-    assert digest_of(made) == digest_of(moved)
-    assert digest_of(made) != digest_of(other)
+    assert made.digest() == moved.digest()
+    assert made.digest() != other.digest()
 
 
 class Engine:
@@ -185,7 +188,27 @@ def test_or_all_go_on_with_gloo(monkeypatch: pytest.MonkeyPatch, plan_file: Path
     assert [engine for _, engine in results] == [None] * SIZE
     assert all(engine.closed for engine in ranks.engines)
     # The claim is free again.
-    assert Claim(ranks.store, "h").ask(digest_of(AggregationPlan.read(plan_file))) == ""
+    assert Claim(ranks.store, "h").ask(AggregationPlan.read(plan_file).digest()) == ""
+
+
+def switched(tmp_path: Path, slots: int) -> Path:
+    """A plan of switches with this much memory more than their streams need."""
+    assignment = assign(goat(2).with_addresses(), Job(secret=SECRET, window=16), PlanOptions(), "atp")
+    document = json.loads(as_switched_plan("atp", assignment, PlanOptions()).to_json())
+    for memory in document["fabric"]["memory"]:
+        memory["slots"] += slots
+    path = tmp_path / f"plan{slots}.json"
+    path.write_text(json.dumps(document))
+    return path
+
+
+def test_ranks_with_different_fabrics_are_told_so_at_the_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    plans = [switched(tmp_path, slots) for slots in (0, 0, 1, 0)]
+    ranks = Ranks(monkeypatch)
+    results = ranks.meet([Settings(plan=path) for path in plans])
+    assert {type(result) for result in results} == {errors.PlanError}
+    assert all("on ranks 0, 1, 3" in str(result) and "on rank 2" in str(result) for result in results)
+    assert not ranks.engines
 
 
 def test_a_failure_of_one_rank_is_everyones(monkeypatch: pytest.MonkeyPatch, plan_file: Path) -> None:

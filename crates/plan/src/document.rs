@@ -346,9 +346,7 @@ impl Plan {
         let agreed = (&self.job, &self.sub_models);
         let text = match &self.fabric {
             None => serde_json::to_string(&agreed),
-            Some(Fabric { policy, memory, streams, .. }) => {
-                serde_json::to_string(&(agreed, policy, memory, streams))
-            }
+            Some(fabric) => serde_json::to_string(&(agreed, fabric.agreed())),
         };
         let text = text.expect("a plan serialises");
         // FNV-1a, 64 bits: not a defence, only a fingerprint.

@@ -239,3 +239,64 @@ impl Ways {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROOT: u16 = 9;
+
+    /// A way over nodes, a link each; those that are addressed end a leg.
+    fn way(worker: u8, nodes: &[u16], addressed: &[u16]) -> Way {
+        let sites = nodes.iter().map(|node| Site::Node(NodeId(*node)));
+        let froms = std::iter::once(Site::Worker(worker)).chain(sites.clone());
+        let mut legs = vec![];
+        let mut hops = vec![];
+        for (from, to) in froms.zip(sites) {
+            hops.push(Hop { from, to, link: 0 });
+            if let Site::Node(node) = to
+                && addressed.contains(&node.0)
+            {
+                legs.push(Leg { node, hops: std::mem::take(&mut hops) });
+            }
+        }
+        if !hops.is_empty() {
+            legs.push(Leg { node: ANY_NODE, hops });
+        }
+        Way { worker, legs }
+    }
+
+    fn stream(of: Vec<Way>) -> Ways {
+        Ways { job: JobId(1), sub_model: SubModelId(1), of }
+    }
+
+    #[test]
+    fn what_passes_a_node_without_an_address_is_summed_there_for_the_root() {
+        let ways = stream(vec![way(0, &[1, 3, ROOT], &[]), way(1, &[2, 3, ROOT], &[])]);
+        let members = |node| ways.members(NodeId(node));
+        assert_eq!([1, 2, 3].map(members), [1, 2, 3].map(Contributors));
+        assert_eq!([1, 2, 3].map(|node| ways.parent(NodeId(node))), [Some(NodeId(ROOT)); 3]);
+        assert_eq!(
+            (ways.parent(NodeId(ROOT)), ways.root()),
+            (None, Some(Site::Node(NodeId(ROOT))))
+        );
+    }
+
+    #[test]
+    fn what_is_addressed_is_summed_where_its_legs_end() {
+        let of = vec![way(0, &[1, 3, ROOT], &[1, ROOT]), way(1, &[2, 3, ROOT], &[3, ROOT])];
+        let ways = stream(of);
+        ways.validate().expect("each sum has one parent");
+        let members = |node| ways.members(NodeId(node)).0;
+        assert_eq!([1, 2, 3, ROOT].map(members), [0b01, 0, 0b10, 0b11]);
+        assert_eq!(ways.of[1].first_address(), NodeId(3));
+    }
+
+    #[test]
+    fn a_sum_has_one_parent() {
+        let of = vec![way(0, &[1, 2, ROOT], &[1, 2, ROOT]), way(1, &[1, 2, ROOT], &[1, ROOT])];
+        let error = stream(of).validate().expect_err("node 1 cannot tell whose sum goes where");
+        assert_eq!(error.worker, 1);
+        assert!(error.problem.contains("one parent"), "{error}");
+    }
+}

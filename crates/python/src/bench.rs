@@ -138,7 +138,7 @@ pub fn bench_load<'py>(
     rate: Option<f64>,
     seconds: f64,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let plan = crate::read_plan(plan_json)?;
+    let plan = crate::plan::read_plan(plan_json)?;
     let duration = Duration::try_from_secs_f64(seconds)
         .map_err(|error| PyValueError::new_err(format!("seconds: {error}")))?;
     let load = Load { window, rate, duration };

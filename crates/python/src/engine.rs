@@ -14,7 +14,8 @@ use wiresum_node::tensor::tensor;
 use wiresum_worker::Participation;
 
 use crate::array::Array;
-use crate::{errors, read_plan};
+use crate::errors;
+use crate::plan::read_plan;
 
 /// Default of `all_reduce(timeout_s)`: PyTorch's default for process groups other than NCCL, in seconds.
 const DEFAULT_TIMEOUT_S: f64 = 1800.0;

@@ -1,10 +1,9 @@
 //! Rust's errors as the exceptions of `python/wiresum/errors.py`.
 
 use pyo3::PyErr;
-use wiresum_codec::FormatError;
 use wiresum_node::abi::Outcome;
 use wiresum_node::engine::{CollectiveError, JoinError};
-use wiresum_protocol::plan::PlanError;
+use wiresum_plan::PlanError;
 use wiresum_xdp::XdpError;
 
 mod python {
@@ -39,10 +38,6 @@ pub fn scenario_error(error: serde_json::Error) -> PyErr {
 
 pub fn simulation_error(error: &wiresum_sim::SimulationError) -> PyErr {
     python::SimulationError::new_err(error.to_string())
-}
-
-pub fn format_error(error: FormatError) -> PyErr {
-    python::PlanError::new_err(format!("plan field `job`: {error}"))
 }
 
 pub fn join_error(error: JoinError) -> PyErr {

@@ -4,11 +4,10 @@ mod array;
 mod bench;
 mod engine;
 mod errors;
+mod plan;
 mod simulate;
 
 use pyo3::prelude::*;
-use wiresum_node::engine::format_of;
-use wiresum_protocol::Plan;
 
 /// Native part of Wiresum.
 #[pymodule]
@@ -22,31 +21,12 @@ mod _native {
     #[pymodule_export]
     use super::engine::PyEngine;
     #[pymodule_export]
-    use super::simulate::simulate;
+    use super::plan::{derive_plan, plan_digest, validate_plan};
     #[pymodule_export]
-    use super::{plan_digest, validate_plan};
+    use super::simulate::simulate;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
-}
-
-/// A plan that this job's participants can run.
-fn read_plan(json: &str) -> PyResult<Plan> {
-    let plan = Plan::from_json(json).map_err(errors::plan_error)?;
-    format_of(&plan).map_err(errors::format_error)?;
-    Ok(plan)
-}
-
-/// Checks every field of a plan.
-#[pyfunction]
-fn validate_plan(json: &str) -> PyResult<()> {
-    read_plan(json).map(drop)
-}
-
-/// A fingerprint of what a plan's participants must agree on.
-#[pyfunction]
-fn plan_digest(json: &str) -> PyResult<u64> {
-    Ok(read_plan(json)?.digest())
 }

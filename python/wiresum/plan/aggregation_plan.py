@@ -1,19 +1,19 @@
 """The answer of every planner and the input of every runner. `spec/plan.md` documents every field.
 
-The rules are those of `crates/plan/src/validate.rs`; a test holds the two together.
+The types here are a plan's shape; the rules across its fields are in `crates/plan`, which every plan is put to.
 """
 
-import re
-from collections import Counter
-from collections.abc import Sequence
+from functools import lru_cache
+from importlib import import_module
 from ipaddress import IPv4Address, IPv6Address, ip_address
+from types import ModuleType
 from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from wiresum.document import Document, FileDocument
 from wiresum.errors import PlanError, WiresumError
-from wiresum.plan.fabric import MAX_SWITCHED_VALUES, MAX_WORKERS, PlanFabric
+from wiresum.plan.fabric import Derived, PlanFabric
 from wiresum.plan.members import (
     MAX_U16,
     MAX_U32,
@@ -23,9 +23,8 @@ from wiresum.plan.members import (
     NodeChild,
     WorkerChild,
     parse_socket_address,
-    require,
 )
-from wiresum.wire import BLOCK_LEN, MAX_CONTRIBUTORS, MAX_VALUES, MIN_VALUES
+from wiresum.wire import MAX_CONTRIBUTORS
 
 __all__ = [
     "FORMAT", "LANE_BYTES", "MAX_BPS", "MAX_SLOTS", "MAX_U16", "MAX_U32", "SLOT_VERSIONS", "U16", "U32", "XDP_ENGINES",
@@ -42,11 +41,6 @@ MAX_SLOTS = 1 << 22
 """2²² fragments of 2944 bytes are 12 GB of gradient."""
 SLOT_VERSIONS = 2
 """Entries of a slot."""
-SHARE_TOLERANCE = 1e-6
-FACTORS = (1e-30, 1e30)
-"""Bounds of the factor of `fixed`."""
-MIN_VALUE_BITS = 8
-"""Bits of a lane that must be left to a value when as many carries as workers are set aside."""
 MAX_BPS = 1 << 53
 """bit/s; the largest whole number that every reader of JSON keeps exactly."""
 MAX_MISSED = 1024
@@ -106,23 +100,6 @@ class PlanJob(Document):
     codec: str = "block"
     exponents: Exponents = "agreed"
     rounds: Rounds | None = None
-
-    @field_validator("values_per_packet")
-    @classmethod
-    def _fills_blocks(cls, values: int) -> int:
-        lanes_per_block = BLOCK_LEN // LANE_BYTES
-        if not MIN_VALUES <= values <= MAX_VALUES or values % lanes_per_block:
-            raise ValueError(f"must be {MIN_VALUES}..={MAX_VALUES} and a multiple of {lanes_per_block}")
-        return values
-
-    @field_validator("codec")
-    @classmethod
-    def _is_codec(cls, codec: str) -> str:
-        factor = re.fullmatch(r"fixed:(.*)", codec)
-        if codec != "block" and not (factor and _is_factor(factor[1])):
-            low, high = FACTORS
-            raise ValueError(f"must be `block`, or `fixed:` and a factor from {low:g} to {high:g}, not `{codec}`")
-        return codec
 
     @property
     def payload_bytes(self) -> int:
@@ -241,13 +218,6 @@ class SubModel(Document):
     tree: list[TreeNode]
     ways: list[TreeWay] | None = None
 
-    @model_validator(mode="after")
-    def _slots_hold_the_window(self) -> Self:
-        power_of_two = self.slots > 0 and self.slots & (self.slots - 1) == 0
-        require(power_of_two and self.slots <= MAX_SLOTS, "slots", f"must be a power of two, at most {MAX_SLOTS}")
-        require(1 <= self.window <= self.slots, "window", "must be between 1 and `slots`")
-        return self
-
     def place(self, node: int) -> TreeNode | None:
         """A node's place in the tree."""
         return next((place for place in self.tree if place.node == node), None)
@@ -310,113 +280,23 @@ class AggregationPlan(FileDocument):
     fabric: PlanFabric | None = None
 
     @model_validator(mode="after")
-    def _is_consistent(self) -> Self:
-        for index, worker in enumerate(self.workers):
-            require(worker.rank == index, f"workers[{index}].rank", "must equal its index: list workers in rank order")
-        _require_distinct([node.id for node in self.nodes], "nodes", "two have the same id: give each its own")
-        over_tcp = sum(node.engine == "tcp" for node in self.nodes)
-        problem = "the engine `tcp` is for all nodes or none, as children speak to every node alike"
-        require(over_tcp in {0, len(self.nodes)}, "nodes", problem)
-        ids = [sub_model.id for sub_model in self.sub_models]
-        _require_distinct(ids, "sub_models", "two have the same id: give each its own")
-        exponents = [sub_model for sub_model in self.sub_models if sub_model.role == "exponents"]
-        require(len(exponents) == 1, "sub_models", "exactly one must have the role `exponents`")
-        self._check_lanes()
-        share = sum(sub_model.share for sub_model in self.sub_models if sub_model.role == "values")
-        whole = abs(share - 1) < SHARE_TOLERANCE
-        require(whole, "sub_models", "the shares of the `values` streams must add up to 1")
-        for index, sub_model in enumerate(self.sub_models):
-            self._check_tree(sub_model, f"sub_models[{index}].tree")
-            self._check_ways(sub_model, f"sub_models[{index}].ways")
-        if self.job.rounds is not None:
-            self._check_rounds(self.job.rounds, exponents[0])
-        if self.fabric is not None:
-            self._check_fabric(self.fabric)
+    def _keeps_the_rules(self) -> Self:
+        wrong = _native().validate_plan(self._compact())
+        if wrong is not None:
+            field, problem = wrong
+            raise ValueError(f"{field}: {problem}" if field else problem)
         return self
 
-    def _check_rounds(self, rounds: Rounds, tree: SubModel) -> None:
-        agreed = self.job.codec == "block" and self.job.exponents == "agreed"
-        problem = "who takes part is agreed on with the exponents: use the codec `block` and exponents `agreed`"
-        require(agreed, "job.rounds", problem)
-        field = "job.rounds.counts"
-        _require_distinct([count.node for count in rounds.counts], field, "a node has two counts: give it one")
-        for count in rounds.counts:
-            place = tree.place(count.node)
-            fan_in = len(place.children) if place else 0
-            require(count.k <= fan_in, field, f"node {count.node} has {fan_in} children, not {count.k} or more")
+    def digest(self) -> str:
+        """A fingerprint of all that participants must agree on; nodes and workers compare it when they join."""
+        return f"{_native().plan_digest(self._compact()):016x}"
 
-    def _check_fabric(self, fabric: PlanFabric) -> None:
-        job, workers = self.job, len(self.workers)
-        fixed = job.codec.startswith("fixed:")
-        require(fixed, "job.codec", "switches agree on no exponents: use `fixed:<factor>`")
-        wide = job.lanes.startswith("int32")
-        require(wide, "job.lanes", "switches add 32-bit lanes: use `int32-le` or `int32-be`")
-        problem = f"a packet at switches has two headers, and at most {MAX_SWITCHED_VALUES} values"
-        require(job.values_per_packet <= MAX_SWITCHED_VALUES, "job.values_per_packet", problem)
-        problem = "must be more than twice the number of workers"
-        require(job.values_per_packet > 2 * workers, "job.values_per_packet", problem)
-        problem = f"a packet names {MAX_WORKERS} workers at switches: sum some on a server first"
-        require(workers <= MAX_WORKERS, "workers", problem)
-        known = all(node.engine in {"udp", "xdp"} for node in self.nodes)
-        require(known, "nodes", "switches have the engine `udp` or `xdp`")
-        fabric.check(workers, [node.id for node in self.nodes], [sub_model.id for sub_model in self.sub_models])
+    def derived(self) -> Derived:
+        """What follows from the fabric: who is summed where, and what crosses which link."""
+        return _derived(self._compact())
 
-    def _check_lanes(self) -> None:
-        is_narrow = self.job.lanes.startswith("int16")
-        bits = 16 if is_narrow else 32
-        require(
-            not is_narrow or self.job.exponents == "agreed",
-            "job.exponents",
-            "16-bit lanes have no bits to spare for what may be expected: use 32-bit lanes, or `agreed`",
-        )
-        most = 1 << (bits - 1 - MIN_VALUE_BITS)
-        require(len(self.workers) <= most, "job.lanes", f"{bits} bits hold the sums of at most {most} workers")
-
-    def _check_tree(self, sub_model: SubModel, field: str) -> None:
-        places = [place.node for place in sub_model.tree]
-        _require_distinct(places, field, "a node has two places: give it one")
-        roots = [place for place in sub_model.tree if place.parent is None]
-        require(len(roots) == 1, field, "must have exactly one root")
-        seen: Counter[int] = Counter()
-        for index, place in enumerate(sub_model.tree):
-            # Which also rules out cycles.
-            after_parent = place.parent is None or place.parent in places[:index]
-            require(after_parent, field, f"node {place.node} comes before its parent: list the root first")
-            self._check_place(sub_model, place, field)
-            seen.update(child.worker for child in place.children if isinstance(child, WorkerChild))
-        for worker in seen:
-            known_once = worker < len(self.workers) and seen[worker] == 1
-            require(known_once, field, f"worker {worker} is unknown or has two parents")
-        require(len(seen) == len(self.workers), field, "every worker must be a child of exactly one node")
-
-    def _check_ways(self, sub_model: SubModel, field: str) -> None:
-        ways = sub_model.ways or []
-        require(not ways or self.fabric is None, field, "the fabric has the ways: leave these out")
-        owners = [way.child.model_dump_json() for way in ways]
-        _require_distinct(owners, field, "a child has two ways: give it one")
-        children = {child.model_dump_json() for place in sub_model.tree for child in place.children}
-        stranger = "one is of nobody that has a parent in the tree: remove it"
-        require(set(owners) <= children, field, stranger)
-        for way in ways:
-            _require_distinct(way.links, field, "must have one link or more, none twice")
-
-    def _check_place(self, sub_model: SubModel, place: TreeNode, field: str) -> None:
-        known = any(node.id == place.node for node in self.nodes)
-        require(known, field, f"node {place.node} is not in `nodes`")
-        fan_in = 1 <= len(place.children) <= MAX_CONTRIBUTORS
-        require(fan_in, field, f"node {place.node} must have 1..={MAX_CONTRIBUTORS} children")
-        children = [child.model_dump_json() for child in place.children]
-        _require_distinct(children, field, f"node {place.node} has the same child twice")
-        if place.parent is not None:
-            parent = sub_model.place(place.parent)
-            listed = parent is not None and NodeChild(node=place.node) in parent.children
-            problem = f"node {place.node} names {place.parent} as its parent, which does not list it as a child"
-            require(listed, field, problem)
-        for child in place.children:
-            if isinstance(child, NodeChild):
-                child_place = sub_model.place(child.node)
-                agrees = child_place is not None and child_place.parent == place.node
-                require(agrees, field, f"node {child.node} does not name {place.node} as its parent")
+    def _compact(self) -> str:
+        return self.model_dump_json(exclude_none=True)
 
     def node(self, node_id: int) -> PlanNode:
         """The aggregator of that id.
@@ -430,11 +310,19 @@ class AggregationPlan(FileDocument):
         return found
 
 
-def _is_factor(text: str) -> bool:
-    """A number as the data plane reads it, within its bounds."""
-    plain = re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", text)
-    return plain is not None and FACTORS[0] <= float(text) <= FACTORS[1]
+@lru_cache(maxsize=4)
+def _derived(text: str) -> Derived:
+    """Of a plan as JSON; streams are asked for one after another."""
+    return Derived.model_validate_json(_native().derive_plan(text))
 
 
-def _require_distinct(items: Sequence[int | str], field: str, problem: str) -> None:
-    require(len(set(items)) == len(items), field, problem)
+def _native() -> ModuleType:
+    """What knows the rules, loaded when a plan is there.
+
+    Raises:
+        PlanError: it cannot be loaded.
+    """
+    try:
+        return import_module("wiresum._native")
+    except ImportError as error:
+        raise PlanError(f"wiresum._native cannot be loaded ({error}); install wiresum, or run `make build`") from error

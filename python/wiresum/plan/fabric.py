@@ -1,20 +1,17 @@
 """The part of a plan that is about a network of switches. `spec/plan.md` documents every field.
 
-The rules are those of `crates/plan/src/fabric/validate.rs`; a test holds the two together. What can be derived
-is not in the document: who is summed at a switch, and where its sum goes, follow from the ways.
+What can be derived is not in the document: who is summed at a switch, and where its sum goes, follow from the ways.
+`crates/plan` derives it for every runner, and here it is `Derived`.
 """
 
-from collections.abc import Iterator, Sequence
 from typing import Annotated, Final, Literal
 
 from pydantic import Field, field_validator
 
 from wiresum.document import Document
-from wiresum.plan.members import U8, U16, U32, Child, WorkerChild, parse_socket_address, require
+from wiresum.plan.members import U8, U16, U32, Child, WorkerChild, parse_socket_address
 from wiresum.wire import BLOCK_LEN, HEADER_LEN, MAX_PACKET, SWITCH_HEADER_LEN
 
-MAX_WORKERS = 64
-"""Of a job at switches: the bits of a contributor set."""
 MAX_SWITCHED_VALUES = (MAX_PACKET - HEADER_LEN - SWITCH_HEADER_LEN) // BLOCK_LEN * (BLOCK_LEN // 4)
 """Of a packet with two headers, which is no longer than the longest with one."""
 DEFAULT_TIMEOUT_S = 0.2
@@ -44,8 +41,6 @@ SwitchEngine = Literal["xdp", "udp"]
 
 Site = tuple[Literal["worker", "node"], int]
 """A worker by rank, or a node by id."""
-Hop = tuple[Site, Site]
-Legs = list[list[Hop]]
 
 
 class FabricEnd(Document):
@@ -151,147 +146,61 @@ class PlanFabric(Document):
     memory: list[FabricMemory]
     streams: list[FabricStream]
 
-    def check(self, workers: int, nodes: Sequence[int], sub_models: Sequence[int]) -> None:
-        """Asserts that it belongs to a plan and can be run.
 
-        Args:
-            workers: in the plan.
-            nodes: ids.
-            sub_models: ids.
+class DerivedPlace(Document):
+    """What follows for one node that sums a stream in slots.
 
-        Raises:
-            ValueError: it does not; the message names the field and the remedy.
-        """
-        for index, link in enumerate(self.links):
-            _check_link(link, workers, nodes, f"fabric.links[{index}].ends")
-        for index, memory in enumerate(self.memory):
-            field = f"fabric.memory[{index}].node"
-            require(memory.node in nodes, field, "is not in `nodes`")
-            before = [other.node for other in self.memory[:index]]
-            require(memory.node not in before, field, "is there twice: give it one memory")
-        is_all = [stream.sub_model for stream in self.streams] == list(sub_models)
-        require(is_all, "fabric.streams", "must be one for each sub-model, in their order")
-        for index, stream in enumerate(self.streams):
-            self._check_stream(stream, workers, f"fabric.streams[{index}]")
-        if self.policy not in SHARING:
-            self._check_regions()
+    Attributes:
+        node: the node.
+        members: ranks of which its sum is made.
+        parent: where that sum goes; None if it is the result.
+    """
 
-    def switches(self) -> set[int]:
-        """Nodes that ways lead over, but for those where the sums of some stream end without being made by a switch."""
-        passed: set[int] = set()
-        servers: set[int] = set()
-        for stream in self.streams:
-            walked = [_walk(self.links, ("worker", way.worker), way) or [] for way in stream.ways]
-            passed |= {node for legs in walked for _, (_, node) in _flat(legs)}
-            servers |= {legs[-1][-1][1][1] for legs in walked} - {place.node for place in stream.places}
-        return passed - servers
-
-    def _check_stream(self, stream: FabricStream, workers: int, field: str) -> None:
-        in_order = [way.worker for way in stream.ways] == list(range(workers))
-        require(in_order, f"{field}.ways", "must be one for each worker, in rank order")
-        walked = [_checked_walk(self.links, way, f"{field}.ways") for way in stream.ways]
-        roots = {legs[-1][-1][1] for legs in walked}
-        require(len(roots) == 1, f"{field}.ways", "end at several roots: sums must meet")
-        for place in stream.places:
-            self._check_place(place, f"{field}.places")
-        self._check_sums(stream, walked, roots.pop(), field)
-
-    def _check_place(self, place: FabricPlace, field: str) -> None:
-        slots = next((memory.slots for memory in self.memory if memory.node == place.node), None)
-        require(slots is not None, field, f"node {place.node} is not in `fabric.memory`")
-        end = place.base + place.slots
-        problem = f"node {place.node} has {slots} slots, of which this needs 1 to {end}"
-        require(place.slots > 0 and end <= (slots or 0), field, problem)
-
-    def _check_sums(self, stream: FabricStream, walked: list[Legs], root: Site, field: str) -> None:
-        placed: list[Site] = [("node", place.node) for place in stream.places]
-        require(len(set(placed)) == len(placed), f"{field}.places", "a node has two places: give it one")
-        has_server = root not in placed
-        fits = NEEDS_SERVER.get(self.policy, has_server) == has_server
-        problem = (
-            "the root has none, and this policy has the sum at a switch: give it one"
-            if has_server
-            else "the root has one, and this policy has the sum at a server: remove it"
-        )
-        require(fits, f"{field}.places", problem)
-        for way, legs in zip(stream.ways, walked, strict=True):
-            self._check_way(way, legs, placed, root, field)
-        passed = {target for legs in walked for _, target in _flat(legs)}
-        lonely = "nobody's way leads over one of them: remove it"
-        require(set(placed) <= passed, f"{field}.places", lonely)
-
-    def _check_way(self, way: FabricWay, legs: Legs, placed: Sequence[Site], root: Site, field: str) -> None:
-        addressed = self.policy in ADDRESSED
-        fits = all((leg.node is not None) == addressed for leg in way.legs)
-        problem = (
-            "have a leg without `node`: this policy's packets name the switch that sums them"
-            if addressed
-            else "have a leg with `node`: this policy's packets are summed by every switch on the way"
-        )
-        require(fits, f"{field}.ways", problem)
-        ends = [hops[-1][1] for hops in legs]
-        missing = "a leg ends where the stream has none: give it one"
-        require(all(end == root or end in placed for end in ends), f"{field}.places", missing)
-
-    def _check_regions(self) -> None:
-        taken: list[tuple[int, int, int]] = []
-        for index, stream in enumerate(self.streams):
-            for place in stream.places:
-                begin, end = place.base, place.base + place.slots
-                meets = any(node == place.node and begin < e and b < end for node, b, e in taken)
-                problem = f"slots of node {place.node} are another stream's: give it its own"
-                require(not meets, f"fabric.streams[{index}].places", problem)
-                taken.append((place.node, begin, end))
+    node: U16
+    members: list[U8]
+    parent: U16 | None
 
 
-def _check_link(link: FabricLink, workers: int, nodes: Sequence[int], field: str) -> None:
-    for end in link.ends:
-        kind, number = end.site
-        known = number < workers if kind == "worker" else number in nodes
-        require(known, field, "one is not in `workers` or `nodes`")
-    one, other = link.ends
-    require(one.site != other.site, field, "must be two different ones")
-    require(_version(one.address) == _version(other.address), field, "must both have IPv4 addresses, or both IPv6")
+class Crossing(Document):
+    """How often each fragment of a stream crosses a link in one direction.
+
+    Attributes:
+        link: by index.
+        to: where it leads to.
+        times: how often.
+    """
+
+    link: U16
+    to: Child
+    times: U32
 
 
-def _version(address: str) -> int:
-    return parse_socket_address(address)[0].version
+class DerivedStream(Document):
+    """What follows for one stream.
+
+    Attributes:
+        sub_model: which.
+        root: where its sums end.
+        places: the nodes that sum it in slots.
+        ways: by rank: each link that the worker's values cross, by index, and who is at its end.
+        crossings: what each fragment puts on links. Workers' own packets count each, a sum counts once however many
+            are in it, and a result once for all behind a link.
+    """
+
+    sub_model: U16
+    root: Child | None
+    places: list[DerivedPlace]
+    ways: list[list[tuple[U16, Child]]]
+    crossings: list[Crossing]
 
 
-def _walk(links: Sequence[FabricLink], begin: Site, way: FabricWay) -> Legs | None:
-    at, legs = begin, []
-    for leg in way.legs:
-        hops = []
-        for link in leg.links:
-            ends = [end.site for end in links[link].ends] if link < len(links) else []
-            if at not in ends:
-                return None
-            after = ends[1 - ends.index(at)]
-            hops.append((at, after))
-            at = after
-        legs.append(hops)
-    return legs
+class Derived(Document):
+    """What follows from a plan's fabric.
 
+    Attributes:
+        switches: nodes that ways lead over, but for servers: those where sums of some stream end without slots.
+        streams: in the plan's order.
+    """
 
-def _checked_walk(links: Sequence[FabricLink], way: FabricWay, field: str) -> Legs:
-    legs = _walk(links, ("worker", way.worker), way)
-    require(legs is not None, field, "one names a link that does not begin where it has come")
-    assert legs is not None, "required just now"
-    who = f"the way of worker {way.worker}"
-    require(bool(legs), field, f"{who} has no legs: give it one to the root")
-    for leg, hops in zip(way.legs, legs, strict=True):
-        require(bool(hops), field, f"{who} has a leg without hops: leave it out")
-        visited = [hops[0][0], *(target for _, target in hops)]
-        over = "leads over a worker, and workers do not forward: choose a path over switches"
-        require(all(kind == "node" for kind, _ in visited[1:]), field, f"{who} {over}")
-        circle = "passes a node twice with one address: choose a path without circles"
-        require(len(set(visited)) == len(visited), field, f"{who} {circle}")
-        there = leg.node is None or visited[-1] == ("node", leg.node)
-        require(there, field, f"{who} has a leg that ends at another node than its address")
-    alone = len(way.legs) == 1 or all(leg.node is not None for leg in way.legs)
-    require(alone, field, f"{who} has several legs, one without an address: address each to its end")
-    return legs
-
-
-def _flat(legs: Legs) -> Iterator[Hop]:
-    return (hop for hops in legs for hop in hops)
+    switches: list[U16]
+    streams: list[DerivedStream]

@@ -31,16 +31,6 @@ class NodeChild(Document):
 Child = WorkerChild | NodeChild
 
 
-def require(condition: bool, field: str, problem: str) -> None:
-    """Raises what validation reports as a wrong field.
-
-    Raises:
-        ValueError: the condition does not hold.
-    """
-    if not condition:
-        raise ValueError(f"{field}: {problem}")
-
-
 def parse_socket_address(text: str) -> tuple[IPv4Address | IPv6Address, int]:
     """Splits `10.0.0.1:5747` or `[::1]:5747`.
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from wiresum.errors import PlanError
 from wiresum.plan.aggregation_plan import AggregationPlan, SubModel
-from wiresum.plan.fabric import Site
 from wiresum.plan.members import Child, WorkerChild
 from wiresum.plan.placement import parents_of
 from wiresum.topology.model import Topology
@@ -42,18 +41,15 @@ def _of_fabric(
 ) -> Iterator[tuple[Edge, list[str]]]:
     """Every worker's way, cut where its tree has a node."""
     assert plan.fabric is not None, "asked just now"
-    links = plan.fabric.links
-    stream = next(one for one in plan.fabric.streams if one.sub_model == sub_model.id)
-    for way in stream.ways:
-        at: Site = ("worker", way.worker)
-        child, passed = plan.workers[way.worker].name, list[str]()
-        for index in (index for leg in way.legs for index in leg.links):
-            ends = [end.site for end in links[index].ends]
-            at = ends[1 - ends.index(at)]
-            passed.append(links[index].id)
-            if at[0] == "node" and plan.node(at[1]).name == parents[child]:
-                yield (child, plan.node(at[1]).name), passed
-                child, passed = plan.node(at[1]).name, []
+    stream = next(one for one in plan.derived().streams if one.sub_model == sub_model.id)
+    for worker, way in zip(plan.workers, stream.ways, strict=True):
+        child, passed = worker.name, list[str]()
+        for link, end in way:
+            passed.append(plan.fabric.links[link].id)
+            at = name_of(plan, end)
+            if at == parents[child]:
+                yield (child, at), passed
+                child, passed = at, []
 
 
 class Ways:

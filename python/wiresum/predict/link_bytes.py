@@ -8,14 +8,12 @@ from collections import Counter
 from wiresum import wire
 from wiresum.errors import PlanError
 from wiresum.plan.aggregation_plan import LANE_BYTES, AggregationPlan
-from wiresum.plan.fabric import FabricLink, FabricStream, FabricWay, PlanFabric, Site
+from wiresum.plan.fabric import PlanFabric
+from wiresum.plan.members import Child
 
 CHECK_LANES_PER_RANK = 2
 """A rank's elements and signature, after one lane that all share."""
 HEADERS_BYTES = wire.ETHERNET_LEN + wire.IPV4_LEN + wire.UDP_LEN + wire.HEADER_LEN + wire.SWITCH_HEADER_LEN
-
-Direction = tuple[int, Site, Site]
-"""A link by index, whence and where to."""
 
 
 def link_bytes(plan: AggregationPlan, elements: int) -> dict[str, tuple[int, int]]:
@@ -31,15 +29,13 @@ def link_bytes(plan: AggregationPlan, elements: int) -> dict[str, tuple[int, int
         PlanError: the plan has no fabric.
     """
     fabric = fabric_of(plan)
-    total: Counter[Direction] = Counter()
-    for stream, (packets, payload) in zip(fabric.streams, _loads(plan, elements), strict=True):
-        size = packets * HEADERS_BYTES + payload
-        for direction, times in passes(fabric, stream).items():
-            total[direction] += times * size
-    sites = [[end.site for end in link.ends] for link in fabric.links]
+    total: Counter[tuple[int, Child]] = Counter()
+    for stream, (packets, payload) in zip(plan.derived().streams, _loads(plan, elements), strict=True):
+        for crossing in stream.crossings:
+            total[crossing.link, crossing.to] += crossing.times * (packets * HEADERS_BYTES + payload)
     return {
-        link.id: (total[index, one, other], total[index, other, one])
-        for index, (link, (one, other)) in enumerate(zip(fabric.links, sites, strict=True))
+        link.id: (total[index, link.ends[1].at], total[index, link.ends[0].at])
+        for index, link in enumerate(fabric.links)
     }
 
 
@@ -67,60 +63,6 @@ def sending_rate_bps(plan: AggregationPlan, rates_bps: dict[str, tuple[float, fl
         8 * count / rate for link, counts in sent.items() for count, rate in zip(counts, rates_bps[link], strict=True)
     )
     return 8 * LANE_BYTES * elements / seconds
-
-
-def passes(fabric: PlanFabric, stream: FabricStream) -> Counter[Direction]:
-    """How often each fragment of a stream crosses each direction of each link.
-
-    Workers' own packets count each, a sum counts once however many are in it, and a result once for all behind a link.
-    """
-    crossed: Counter[Direction] = Counter()
-    sums: set[tuple[Site, Direction]] = set()
-    down: set[Direction] = set()
-    for way in stream.ways:
-        legs = _legs(fabric, way)
-        placed = {("node", place.node) for place in stream.places}
-        origin: Site = ("worker", way.worker)
-        for leg in legs:
-            for direction in leg:
-                sums.add((origin, direction))
-                if way.legs[0].node is None and direction[2] in placed:
-                    origin = direction[2]
-            origin = leg[-1][2]
-        down |= {(link, target, source) for link, source, target in _without_circles(legs)}
-    crossed.update(direction for _, direction in sums)
-    crossed.update(down)
-    return crossed
-
-
-def _legs(fabric: PlanFabric, way: FabricWay) -> list[list[Direction]]:
-    at: Site = ("worker", way.worker)
-    legs = []
-    for leg in way.legs:
-        hops: list[Direction] = []
-        for index in leg.links:
-            after = _other(fabric.links[index], at)
-            hops.append((index, at, after))
-            at = after
-        legs.append(hops)
-    return legs
-
-
-def _other(link: FabricLink, at: Site) -> Site:
-    one, other = (end.site for end in link.ends)
-    return other if one == at else one
-
-
-def _without_circles(legs: list[list[Direction]]) -> list[Direction]:
-    """The way that results take, the other way round: back, without what leads in a circle."""
-    kept: list[Direction] = []
-    for hop in (hop for leg in legs for hop in leg):
-        before = next((index for index, earlier in enumerate(kept) if earlier[1] == hop[2]), None)
-        if before is None:
-            kept.append(hop)
-        else:
-            del kept[before:]
-    return kept
 
 
 def _loads(plan: AggregationPlan, elements: int) -> list[tuple[int, int]]:

@@ -6,7 +6,6 @@ so either all go on alike or all raise the same exception.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections.abc import Sequence
@@ -105,12 +104,6 @@ def _star_around(aggregator: str, settings: Settings, size: int) -> AggregationP
     workers = [worker.model_copy(update={"address": None, "name": f"rank {worker.rank}"}) for worker in made.workers]
     fields = made.model_copy(update={"nodes": [node], "workers": workers}).model_dump()
     return AggregationPlan.build(**fields)
-
-
-def digest_of(agreed: AggregationPlan) -> str:
-    """A fingerprint of what all ranks must agree on, without addresses: two hosts may know a node by different ones."""
-    document = agreed.model_dump(mode="json", include={"job", "sub_models"})
-    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def decide(offers: Sequence[Offer], *, is_default_group: bool) -> Decision:
@@ -248,7 +241,7 @@ class Meeting:
             return replace(offer, error=str(error), error_kind=type(error).__name__)
         if self.plan is None:
             return offer
-        digest, workers = digest_of(self.plan), len(self.plan.workers)
+        digest, workers = self.plan.digest(), len(self.plan.workers)
         taken_by = claim.ask(digest) if self.rank == 0 and workers == self.size else ""
         return replace(offer, digest=digest, workers=workers, taken_by=taken_by)
 

@@ -176,6 +176,13 @@ impl FabricStream {
 }
 
 impl Fabric {
+    /// What all participants must agree on: ways name links by index, so these count, without addresses.
+    pub(crate) fn agreed(&self) -> impl Serialize + '_ {
+        let ends = |link: &FabricLink| [link.ends[0].at, link.ends[1].at];
+        let links: Vec<_> = self.links.iter().map(|link| (link.id.as_str(), ends(link))).collect();
+        (self.policy, links, &self.memory, &self.streams)
+    }
+
     /// Slots of a switch that sums.
     #[must_use]
     pub fn slots(&self, node: NodeId) -> Option<u32> {

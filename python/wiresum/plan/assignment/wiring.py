@@ -136,7 +136,7 @@ def with_engine(plan: AggregationPlan, engine: SwitchEngine) -> AggregationPlan:
     """
     if plan.fabric is None:
         raise PlanError("servers sum in this plan, not switches; its planner takes the engine")
-    switches = plan.fabric.switches()
+    switches = plan.derived().switches
     nodes = [node.model_copy(update={"engine": engine if node.id in switches else "udp"}) for node in plan.nodes]
     return plan.model_copy(update={"nodes": nodes})
 

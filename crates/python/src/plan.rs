@@ -1,0 +1,48 @@
+//! The plan: its rules, its digest, and what follows from it.
+
+use pyo3::prelude::*;
+use wiresum_codec::FormatError;
+use wiresum_node::engine::format_of;
+use wiresum_plan::{Plan, PlanError};
+
+use crate::errors;
+
+/// A plan that this job's participants can run.
+fn parse_plan(json: &str) -> Result<Plan, PlanError> {
+    let plan = Plan::from_json(json)?;
+    format_of(&plan).map_err(unfit)?;
+    Ok(plan)
+}
+
+/// As [`parse_plan`], with Python's exception.
+pub fn read_plan(json: &str) -> PyResult<Plan> {
+    parse_plan(json).map_err(errors::plan_error)
+}
+
+/// The engine's objection, as one to a field.
+fn unfit(error: FormatError) -> PlanError {
+    let field = if matches!(error, FormatError::Workers { .. }) { "lanes" } else { "codec" };
+    PlanError::Field { field: format!("job.{field}"), problem: error.to_string() }
+}
+
+/// The first wrong field of a plan, and what is wrong with it; the field is empty if the text has another shape.
+#[pyfunction]
+pub fn validate_plan(json: &str) -> Option<(String, String)> {
+    match parse_plan(json).err()? {
+        PlanError::Field { field, problem } => Some((field, problem)),
+        PlanError::Json(error) => Some((String::new(), error.to_string())),
+    }
+}
+
+/// A fingerprint of what a plan's participants must agree on.
+#[pyfunction]
+pub fn plan_digest(json: &str) -> PyResult<u64> {
+    Ok(read_plan(json)?.digest())
+}
+
+/// What follows from a plan's fabric, as JSON.
+#[pyfunction]
+pub fn derive_plan(json: &str) -> PyResult<String> {
+    let derived = read_plan(json)?.derived();
+    Ok(serde_json::to_string(&derived).expect("it serialises"))
+}
