@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* `preempt` (ESA): as `hash`, but the more urgent fragment has the slot, and what it finds there leaves in
  * its stead. Who does not get a slot halves the urgency of the one who has it. */
+#define EVICTS
 #include "registers.h"
 
 /* Where a key's cell holds the urgency. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* `segment` (P4INC-AOI): a job's own segment. The sum goes straight back; a copy of it, the shadow, stays
  * until the slot's next fragment is complete. Who comes too early is told so by a mark. */
+#define HAS_SHADOW
 #include "registers.h"
 
 /* A result of this age or more may be forgotten. */

@@ -1,24 +1,16 @@
 //! Compiles `bpf/` with clang. Without Linux or clang the crate becomes a stub, with a warning that says how to get the real one.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use wiresum_wire::Policy;
 
 /// Tried in order after `$CLANG`: newest first, since each version optimises BPF better than the one before.
 const CLANGS: [&str; 7] =
     ["clang-21", "clang-20", "clang-19", "clang-18", "clang-17", "clang-16", "clang"];
 const PROGRAMS: [&str; 4] = ["aggregator", "bench", "pass", "steer"];
-/// The switch's policies, each a header in `bpf/switch` and an object of its own, and what it needs of the rest.
-const POLICIES: [(&str, &[&str]); 7] = [
-    ("versions", &[]),
-    ("hash", &[]),
-    ("preempt", &["-DEVICTS"]),
-    ("exclusive", &[]),
-    ("register", &[]),
-    ("counter", &[]),
-    ("segment", &["-DHAS_SHADOW"]),
-];
-
 fn main() {
     println!("cargo:rerun-if-changed=../../bpf");
     println!("cargo:rerun-if-env-changed=CLANG");
@@ -35,11 +27,10 @@ fn main() {
     for program in PROGRAMS {
         compile(&clang, &format!("{program}.bpf.c"), program, &[]);
     }
-    for (policy, needs) in POLICIES {
+    for policy in Policy::ALL.map(Policy::kernel_program).into_iter().collect::<BTreeSet<_>>() {
         let header = format!("-DPOLICY=\"policy_{policy}.h\"");
-        let defines = [&[header.as_str()], needs].concat();
-        compile(&clang, "switch/program.bpf.c", &format!("switch-{policy}"), &defines);
-        compile(&clang, "switch/bench.bpf.c", &format!("switch-bench-{policy}"), &defines);
+        compile(&clang, "switch/program.bpf.c", &format!("switch-{policy}"), &[&header]);
+        compile(&clang, "switch/bench.bpf.c", &format!("switch-bench-{policy}"), &[&header]);
     }
     println!("cargo:rustc-cfg=wiresum_bpf");
 }

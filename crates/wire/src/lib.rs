@@ -12,6 +12,7 @@ mod ids;
 mod lanes;
 mod limits;
 mod packet;
+mod policy;
 pub mod schema;
 mod sizes;
 mod switch;
@@ -26,6 +27,7 @@ pub use limits::{
     MIN_VALUES, SWITCH_HEADER_LEN, UDP_LEN, VERSION,
 };
 pub use packet::{Packet, ParseError, header_sum, seal};
+pub use policy::{Policy, ServerNeed};
 pub use sizes::{IpVersion, cable_len, values_for_mtu};
 pub use switch::{SwitchHeader, SwitchPacket, seal_switched};
 pub use verdict::{VERDICT_RANGE, Verdict};

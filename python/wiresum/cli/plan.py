@@ -23,7 +23,7 @@ from wiresum.planners.participation.counts import DEFAULT_MOST_MISSED
 from wiresum.predict import predict
 from wiresum.topology.model import Topology
 
-SwitchChoice = Literal["auto", "exclusive", "register", "hash", "preempt", "segment", "pool", "cache"]
+SwitchChoice = Literal["auto", SwitchPolicy]
 """What switches do with fragments; auto: what the planner's paper has, or suits its trees."""
 
 

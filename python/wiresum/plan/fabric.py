@@ -10,32 +10,22 @@ from pydantic import Field, field_validator
 
 from wiresum.document import Document
 from wiresum.plan.members import U8, U16, U32, Child, WorkerChild, parse_socket_address
-from wiresum.wire import BLOCK_LEN, HEADER_LEN, MAX_PACKET, SWITCH_HEADER_LEN
+from wiresum.wire import BLOCK_LEN, HEADER_LEN, MAX_PACKET, SWITCH_HEADER_LEN, ExactPolicy
 
 MAX_SWITCHED_VALUES = (MAX_PACKET - HEADER_LEN - SWITCH_HEADER_LEN) // BLOCK_LEN * (BLOCK_LEN // 4)
 """Of a packet with two headers, which is no longer than the longest with one."""
 DEFAULT_TIMEOUT_S = 0.2
 """Well above what full queues add to a round trip, as what is sent again needlessly costs a link what it carries."""
 
-SwitchPolicy = Literal["pool", "hash", "preempt", "exclusive", "register", "segment", "cache"]
-ADDRESSED: Final[frozenset[SwitchPolicy]] = frozenset({"exclusive", "register"})
-"""Packets name the switch that is to sum them."""
-SHARING: Final[frozenset[SwitchPolicy]] = frozenset({"hash", "preempt"})
-"""Streams may be given the same slots."""
-NEEDS_SERVER: Final[dict[SwitchPolicy, bool]] = {
-    "pool": False, "cache": False, "hash": True, "preempt": True, "exclusive": True, "register": True,
-}  # fmt: skip
-"""Whether a server completes the sums; `segment` works with one and without."""
-
-POLICIES: Final[dict[str, SwitchPolicy]] = {
+SwitchPolicy = ExactPolicy
+"""What switches do with fragments, by name; `wire.POLICIES` has the properties."""
+OF_PLANNERS: Final[dict[str, SwitchPolicy]] = {
     "goat": "exclusive", "krgs": "exclusive", "krgs_paper": "exclusive", "atp_static": "exclusive", "ps": "exclusive",
     "geryon": "exclusive", "ingo": "register", "r-ingo": "register", "grid": "register", "atp": "hash",
     "esa": "preempt", "switchml": "pool", "p4inc-aoi": "segment",
 }  # fmt: skip
 """What the switches of each planner's paper do; `ps` and `geryon` have none that sum."""
 
-DOUBLED: Final[frozenset[SwitchPolicy]] = frozenset({"pool", "cache", "segment"})
-"""A slot holds values twice: two versions, or the sum and the last result."""
 SwitchEngine = Literal["xdp", "udp"]
 """What runs a switch: the kernel or user space."""
 

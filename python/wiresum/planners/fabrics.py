@@ -6,7 +6,7 @@ from wiresum.errors import PlanError
 from wiresum.plan.aggregation_plan import AggregationPlan, SubModel
 from wiresum.plan.assignment.traffic import traffic_of_plan
 from wiresum.plan.assignment.wiring import as_switched_plan, switchable, switched, with_engine, without_memory
-from wiresum.plan.fabric import NEEDS_SERVER, SwitchEngine, SwitchPolicy
+from wiresum.plan.fabric import SwitchEngine, SwitchPolicy
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.plan.placement import parents_of
@@ -14,6 +14,7 @@ from wiresum.plan.trees import with_tree
 from wiresum.planners import SWITCH_PLANNERS, assign, plan
 from wiresum.predict.cost import bound_seconds
 from wiresum.topology.model import Topology
+from wiresum.wire import POLICIES
 
 
 def plan_switched(
@@ -59,7 +60,7 @@ def _of_trees(
             except PlanError:
                 pass  # Its ways need addresses.
         policy = "register"
-    if NEEDS_SERVER.get(policy):
+    if POLICIES[policy].needs_server:
         made = _to_server(made, topology, job)
     return switched(made, topology, job, options, policy)
 

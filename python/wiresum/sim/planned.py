@@ -13,7 +13,7 @@ from wiresum.errors import PlanError
 from wiresum.plan.aggregation_plan import LANE_BYTES, AggregationPlan
 from wiresum.plan.assignment import Assignment
 from wiresum.plan.assignment.conversion import MIN_WINDOW
-from wiresum.plan.fabric import POLICIES
+from wiresum.plan.fabric import OF_PLANNERS
 from wiresum.plan.job import Job, JobSubModel, values_for_mtu
 from wiresum.plan.models import MODELS, equal_parts, sub_models
 from wiresum.plan.options import PlanOptions
@@ -23,12 +23,8 @@ from wiresum.sim.scenario import ScenarioJob, SwitchPolicy, SwitchProgram
 from wiresum.sim.trees import Tree, of_assignment, of_plan, resolved_ways
 from wiresum.topology.model import Topology
 
-SHARED_SLOTS = ("hash", "preempt")
-"""Policies under which streams choose among the same slots."""
 PACKET_OVERHEAD = wire.ETHERNET_LEN + wire.IPV4_LEN + wire.UDP_LEN + wire.HEADER_LEN + wire.SWITCH_HEADER_LEN
 """Bytes of a packet beside its values."""
-POWERS_OF_TWO = ("pool", "cache")
-"""Policies that need windows within slots, and slots that are a power of two."""
 
 
 class Planned(NamedTuple):
@@ -147,20 +143,22 @@ def _shaped(tree: Tree, policy: SwitchPolicy, program: SwitchProgram) -> Tree:
         parents |= {name: tree.root for name, parent in parents.items() if name in above and parent is not None}
     shaped = _pruned(replace(tree, parents=parents), tree.workers)
     top = without_server(shaped, policy)
-    if policy in POWERS_OF_TWO and top is shaped:
+    if wire.POLICIES[policy].needs_server is False and top is shaped:
         raise PlanError(f"{policy} has no server: its tree needs one switch at the top, below {tree.root}")
     return top
 
 
 def without_server(tree: Tree, policy: SwitchPolicy) -> Tree:
     """The tree up to its topmost switch, where that has the results: `segment` if one switch sums all workers."""
-    is_one = policy == "segment" and len(tree.summing) == 1
-    return tree.without_root() if is_one or policy in POWERS_OF_TWO else tree
+    needs_server = wire.POLICIES[policy].needs_server
+    if needs_server is None:
+        needs_server = len(tree.summing) != 1
+    return tree if needs_server else tree.without_root()
 
 
 def policy_of(job: ScenarioJob) -> SwitchPolicy | None:
     """Of its switches; None where nobody says."""
-    return (job.program and job.program.policy) or POLICIES.get(job.planner)
+    return (job.program and job.program.policy) or OF_PLANNERS.get(job.planner)
 
 
 def switched(job: ScenarioJob, flows: Sequence[Stream]) -> list[Stream]:
@@ -242,7 +240,7 @@ class Places:
             "switches": [[sites[name], base] for name, base in bases.items()],
             "base": max(bases.values(), default=self.program.base),
             "slots": slots,
-            "window": min(window, slots) if self.policy in POWERS_OF_TWO else window,
+            "window": min(window, slots) if wire.POLICIES[self.policy].is_clocked else window,
             "fragments": fragments,
         }
 
@@ -250,15 +248,15 @@ class Places:
         """Of a stream: its own window's under `exclusive`, a part of the job's, or all of them."""
         if self.is_held:
             return min(window, max(1, fragments))
-        if self.policy in SHARED_SLOTS:
+        if wire.POLICIES[self.policy].shares_slots:
             return self.slots
         share = max(1, int(tree.share * self.slots))
-        return 1 << (share.bit_length() - 1) if self.policy in POWERS_OF_TWO else share
+        return 1 << (share.bit_length() - 1) if wire.POLICIES[self.policy].is_clocked else share
 
     def _take(self, switches: Sequence[str], slots: int) -> dict[str, int]:
         """The first of a stream's slots at each of its switches; the same everywhere where workers choose slots."""
         begins = {switch: self.used.get(switch, self.program.base) for switch in switches}
-        if self.policy in SHARED_SLOTS:
+        if wire.POLICIES[self.policy].shares_slots:
             begins = dict.fromkeys(switches, self.program.base)
         elif not self.is_held:
             begins = dict.fromkeys(switches, max(self.used.values(), default=self.program.base))

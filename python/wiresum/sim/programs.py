@@ -12,11 +12,10 @@ from wiresum.sim.planned import PACKET_OVERHEAD, Planned, is_planned, packet_val
 from wiresum.sim.scenario import ScenarioJob, SwitchPolicy, SwitchProgram
 from wiresum.sim.source import ScenarioFile
 from wiresum.topology.model import Topology
+from wiresum.wire import POLICIES
 
-ADDRESSED = ("exclusive", "register", "register-counter")
+ADDRESSED = [name for name, policy in POLICIES.items() if policy.is_addressed]
 """Policies whose packets name the switch that sums them."""
-SUMMED_AT_THE_TOP = ("pool", "cache")
-"""Policies that have no parameter server."""
 
 
 class Programs:
@@ -120,10 +119,10 @@ class Programs:
             needs = f"the policies {', '.join(ADDRESSED)} need a `node`, others have none"
             raise self.file.error((*place, "policy"), f"policy {policy}: {needs}")
         self._site(server, (*place, "server"))
-        is_switch = self.topology.node(server).kind == "switch"
-        if policy in SUMMED_AT_THE_TOP and not is_switch:
+        is_switch, needs_server = self.topology.node(server).kind == "switch", POLICIES[policy].needs_server
+        if needs_server is False and not is_switch:
             raise self.file.error((*place, "server"), f"server: {policy} sums at switches; name the topmost one")
-        if policy not in (*SUMMED_AT_THE_TOP, "segment") and is_switch:
+        if needs_server and is_switch:
             raise self.file.error((*place, "server"), f"server: {policy} needs a parameter server, not a switch")
 
     def _site(self, name: str, place: Location) -> int:

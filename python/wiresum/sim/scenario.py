@@ -10,9 +10,10 @@ from wiresum.plan.aggregation_plan import Exponents, Lanes, Policy
 from wiresum.plan.job import DEFAULT_MTU_BYTES, DEFAULT_WINDOW
 from wiresum.plan.options import DEFAULT_TIME_LIMIT_S, MAX_TRIES
 from wiresum.topology.model import Name
+from wiresum.wire import PolicyName
 
 Fidelity = Literal["packets", "trains", "flows"]
-SwitchPolicy = Literal["pool", "hash", "preempt", "exclusive", "register", "register-counter", "segment", "cache"]
+SwitchPolicy = PolicyName
 """Programs of `crates/switch`."""
 
 DEFAULT_QUEUE_BYTES = 1 << 20

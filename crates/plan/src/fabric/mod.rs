@@ -7,6 +7,7 @@ mod validate;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
+pub use wiresum_wire::Policy as SwitchPolicy;
 use wiresum_wire::{JobId, NodeId, SubModelId};
 
 use crate::Child;
@@ -35,58 +36,6 @@ pub struct Fabric {
 
 fn default_timeout_s() -> f64 {
     DEFAULT_TIMEOUT_S
-}
-
-/// Switch programs by their names in a plan; `spec/switch.md` has their tables. Those whose sums may be wrong are left out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the names are those of the spec")]
-pub enum SwitchPolicy {
-    Pool,
-    Hash,
-    Preempt,
-    Exclusive,
-    Register,
-    Segment,
-    Cache,
-}
-
-impl SwitchPolicy {
-    /// Its name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Pool => "pool",
-            Self::Hash => "hash",
-            Self::Preempt => "preempt",
-            Self::Exclusive => "exclusive",
-            Self::Register => "register",
-            Self::Segment => "segment",
-            Self::Cache => "cache",
-        }
-    }
-
-    /// Whether packets name the switch that is to sum them.
-    #[must_use]
-    pub fn is_addressed(self) -> bool {
-        matches!(self, Self::Exclusive | Self::Register)
-    }
-
-    /// Whether streams may be given the same slots.
-    #[must_use]
-    pub fn shares_slots(self) -> bool {
-        matches!(self, Self::Hash | Self::Preempt)
-    }
-
-    /// Whether a server completes the sums: always, never, or as the plan has it.
-    #[must_use]
-    pub fn needs_server(self) -> Option<bool> {
-        match self {
-            Self::Pool | Self::Cache => Some(false),
-            Self::Segment => None,
-            _ => Some(true),
-        }
-    }
 }
 
 /// A link between two neighbours, in both directions.

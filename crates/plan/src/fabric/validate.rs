@@ -24,6 +24,11 @@ impl Fabric {
         validate_job(plan)?;
         let is_fit = TIMEOUT_S.contains(&self.timeout_s);
         require(is_fit, "fabric.timeout_s", "must be 0.0001 to 10 seconds")?;
+        require(
+            self.policy.is_exact(),
+            "fabric.policy",
+            "gives sums that may be wrong: take another",
+        )?;
         self.validate_links(plan)?;
         self.validate_memory(plan)?;
         let wanted = plan.sub_models.iter().map(|sub_model| sub_model.id);
@@ -113,7 +118,7 @@ impl Fabric {
         require(is_once, field, "a node has two places: give it one")?;
         let root = ways.of.first().and_then(Way::root);
         let has_server = root.is_some_and(|root| !seen.contains(&root));
-        let is_right = self.policy.needs_server().is_none_or(|needs| needs == has_server);
+        let is_right = self.policy.server().allows(has_server);
         let problem = if has_server {
             "the root has none, and this policy has the sum at a switch: give it one"
         } else {

@@ -29,7 +29,7 @@ impl Room {
 /// The policy of a plan's switches; `None` where servers sum.
 #[must_use]
 pub fn policy(plan: &Plan) -> Option<PolicyName> {
-    plan.fabric.as_ref().and_then(|fabric| PolicyName::from_name(fabric.policy.name()))
+    plan.fabric.as_ref().map(|fabric| fabric.policy)
 }
 
 /// What a switch needs for a job; `None` if it only forwards there.

@@ -2,6 +2,7 @@
 //! those of all who should. **Not for use**: 1 + 2 = 3, so a worker that comes twice may stand for two others; nothing tells fragments
 //! apart, and nothing tells a packet that was sent again. It is here so that this can be seen.
 
+pub(super) use super::register::sender;
 use super::slots::{chosen, collide};
 use super::{Context, Program};
 use crate::rmt::{ArrayDeclaration, ArrayId, BankDeclaration, BankId, Layout, Memory, Pass};
@@ -14,6 +15,9 @@ const VALUES: BankId = BankId(0);
 
 /// See the module.
 pub(super) struct Counter;
+
+/// The program.
+pub(super) const PROGRAM: Counter = Counter;
 
 impl<V: Payload> Program<V> for Counter {
     fn layout(&self, slots: u32, values: u32) -> Layout {

@@ -18,6 +18,9 @@ const VALUES: BankId = BankId(0);
 /// See the module.
 pub(super) struct Exclusive;
 
+/// The program.
+pub(super) const PROGRAM: Exclusive = Exclusive;
+
 impl<V: Payload> Program<V> for Exclusive {
     fn layout(&self, slots: u32, values: u32) -> Layout {
         let array =

@@ -10,6 +10,9 @@ use crate::{Outcome, Packet, Payload, Place, Sending, Verdict};
 /// See the module.
 pub(super) struct Hash;
 
+/// The program.
+pub(super) const PROGRAM: Hash = Hash;
+
 impl<V: Payload> Program<V> for Hash {
     fn layout(&self, slots: u32, values: u32) -> Layout {
         Layout {

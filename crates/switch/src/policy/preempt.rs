@@ -21,6 +21,9 @@ const PRIORITY_SHIFT: u32 = 48;
 /// See the module.
 pub(super) struct Preempt;
 
+/// The program.
+pub(super) const PROGRAM: Preempt = Preempt;
+
 /// What became of a slot.
 enum Claim {
     /// It holds this fragment.

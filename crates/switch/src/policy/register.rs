@@ -14,6 +14,9 @@ use crate::{Outcome, Packet, Payload, Place, Sending, Verdict};
 /// See the module.
 pub(super) struct Register;
 
+/// The program.
+pub(super) const PROGRAM: Register = Register;
+
 impl<V: Payload> Program<V> for Register {
     fn layout(&self, slots: u32, values: u32) -> Layout {
         Layout {

@@ -28,6 +28,9 @@ const ANY_AGE: u32 = 1;
 /// See the module.
 pub(super) struct Segment;
 
+/// The program.
+pub(super) const PROGRAM: Segment = Segment;
+
 impl<V: Payload> Program<V> for Segment {
     fn layout(&self, slots: u32, values: u32) -> Layout {
         let length = slots;

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::fabric::SwitchPolicy;
+use wiresum_wire::ServerNeed;
 
 /// Four workers, switches 0 to 2, and a server 3 at switch 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +68,7 @@ fn links() -> Vec<Value> {
 
 fn stream(policy: SwitchPolicy, shape: Shape, id: u32) -> Value {
     let is_addressed = policy.is_addressed();
-    let ends_at_switch = policy.needs_server() == Some(false)
+    let ends_at_switch = policy.server() == ServerNeed::Never
         || (policy == SwitchPolicy::Segment && shape == Shape::Star);
     let ways: Vec<Value> =
         (0..4).map(|rank| way(is_addressed, ends_at_switch, shape, id, rank)).collect();

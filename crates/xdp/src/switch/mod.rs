@@ -33,23 +33,27 @@ const MIN_ROOM_LEN: usize = 4 * BLOCK_LEN;
 /// Slots that one system call empties.
 const CLEAR_BATCH: u32 = 1024;
 
-/// The objects of a policy; `pool` and `cache` have the same rows.
-macro_rules! image {
-    ($prefix:literal, $policy:expr) => {
-        match $policy {
-            PolicyName::Pool | PolicyName::Cache => image!(@ $prefix, "versions"),
-            PolicyName::Hash => image!(@ $prefix, "hash"),
-            PolicyName::Preempt => image!(@ $prefix, "preempt"),
-            PolicyName::Exclusive => image!(@ $prefix, "exclusive"),
-            PolicyName::Register => image!(@ $prefix, "register"),
-            PolicyName::RegisterCounter => image!(@ $prefix, "counter"),
-            PolicyName::Segment => image!(@ $prefix, "segment"),
+macro_rules! images {
+    ($($(#[$doc:meta])* $variant:ident $name:literal $module:ident, $kernel:literal: $properties:tt;)+) => {
+        /// The policy's object.
+        fn image(policy: PolicyName) -> Image {
+            match policy { $(PolicyName::$variant => object!("switch-", $kernel),)+ }
+        }
+
+        /// The same, with the programs that tests and the benchmark need.
+        fn image_for_tests(policy: PolicyName) -> Image {
+            match policy { $(PolicyName::$variant => object!("switch-bench-", $kernel),)+ }
         }
     };
-    (@ $prefix:literal, $policy:literal) => {
-        Image(include_bytes!(concat!(env!("OUT_DIR"), "/", $prefix, $policy, ".bpf.o")))
+}
+
+macro_rules! object {
+    ($prefix:literal, $kernel:literal) => {
+        Image(include_bytes!(concat!(env!("OUT_DIR"), "/", $prefix, $kernel, ".bpf.o")))
     };
 }
+
+wiresum_wire::policies!(images);
 
 /// A loaded switch, with all the memory that it will ever have.
 pub struct SwitchProgram {
@@ -72,7 +76,7 @@ impl SwitchProgram {
     /// # Panics
     /// If there are more values in a packet than the format allows.
     pub fn load(options: SwitchOptions) -> Result<Self, XdpError> {
-        Self::load_image(&image!("switch-", options.policy), options)
+        Self::load_image(&image(options.policy), options)
     }
 
     /// As [`Self::load`], with the programs that tests and the benchmark need.
@@ -81,7 +85,7 @@ impl SwitchProgram {
     /// As [`Self::load`].
     #[doc(hidden)]
     pub fn load_for_tests(options: SwitchOptions) -> Result<Self, XdpError> {
-        Self::load_image(&image!("switch-bench-", options.policy), options)
+        Self::load_image(&image_for_tests(options.policy), options)
     }
 
     fn load_image(image: &Image, options: SwitchOptions) -> Result<Self, XdpError> {
@@ -140,7 +144,8 @@ impl SwitchProgram {
         let (first, end) = (place.base, place.base + place.slots);
         let per_slot = self.entry_count() / self.options.slots;
         // Without keys, all that a register tells is whose range it is in.
-        let has_keys = self.options.policy != PolicyName::RegisterCounter;
+        let arrays = policy::program::<()>(self.options.policy).layout(1, 1).arrays;
+        let has_keys = arrays.iter().any(|array| array.name == "key");
         let frame = Forgetting {
             number: if has_keys { number.into() } else { 0 },
             first: per_slot * first,

@@ -17,6 +17,7 @@ from typing import Any
 
 from wiresum.bench.result import Report, Result
 from wiresum.errors import SimulationError
+from wiresum.plan.fabric import OF_PLANNERS
 from wiresum.planners.comparison import sample_workers
 from wiresum.predict import predict_ring
 from wiresum.sim.outcome import Outcome
@@ -24,6 +25,7 @@ from wiresum.sim.planned import PACKET_OVERHEAD
 from wiresum.sim.sweep import Point, Sweep
 from wiresum.topology.generators.leaf_spine import leaf_spine
 from wiresum.topology.model import Topology
+from wiresum.wire import POLICIES
 
 PARTS = 16
 """Equal sub-models, as in GOAT's public simulation."""
@@ -63,31 +65,26 @@ class Method:
     """How a method is simulated.
 
     Attributes:
-        planner: who says what is summed where.
-        policy: of the switches.
-        copies: entries or results that a slot holds.
-        shares: whether jobs take slots from each other; otherwise each has its part of them.
+        planner: who says what is summed where. Its switches have the policy of the planner with the method's name:
+            P4INC-AOI leaves to others where its sums are made, here to ATP.
         once: whether contributions are summed once.
         bypasses: whether late workers bypass switches, as GOAT's evaluation has it.
     """
 
     planner: str
-    policy: str
-    copies: int = 1
-    shares: bool = False
     once: bool = False
     bypasses: bool = False
 
 
 METHODS = {
-    "ps": Method("ps", "exclusive"),
-    "switchml": Method("switchml", "pool", copies=2),
-    "atp": Method("atp", "hash", shares=True),
-    "atp_static": Method("atp_static", "exclusive", bypasses=True),
-    "esa": Method("esa", "preempt", shares=True),
-    "goat": Method("goat", "exclusive"),
-    "ingo": Method("ingo", "register"),
-    "p4inc-aoi": Method("atp", "segment", copies=2, once=True),
+    "ps": Method("ps"),
+    "switchml": Method("switchml"),
+    "atp": Method("atp"),
+    "atp_static": Method("atp_static", bypasses=True),
+    "esa": Method("esa"),
+    "goat": Method("goat"),
+    "ingo": Method("ingo"),
+    "p4inc-aoi": Method("atp", once=True),
 }
 """By name. `atp_static` is GOAT's model of ATP: the nearest switch holds the first layers that fit, and no switch sums
 a worker that is late; the deviation is the part of the workers that is late, as in the paper's public simulation."""
@@ -250,14 +247,15 @@ def _job(case: Case, options: Options, number: int, workers: Sequence[str]) -> d
 
 def _program(case: Case, options: Options, number: int, workers: Sequence[str]) -> dict[str, Any]:
     """A job's part of the memory, or all of it, as the method has it."""
-    method = METHODS[case.method]
-    slots = max(1, (options.slots * options.jobs if method.shares else options.slots) // method.copies)
+    method, name = METHODS[case.method], OF_PLANNERS[case.method]
+    policy = POLICIES[name]
+    slots = max(1, (options.slots * options.jobs if policy.shares_slots else options.slots) // policy.copies)
     late = Random(case.seed).sample(workers, round(case.deviation * len(workers))) if method.bypasses else []
     return {
-        "policy": method.policy,
+        "policy": name,
         "slots": slots,
-        "base": 0 if method.shares else number * slots,
-        "memory_slots": max(options.slots * options.jobs // method.copies, 1),
+        "base": 0 if policy.shares_slots else number * slots,
+        "memory_slots": max(options.slots * options.jobs // policy.copies, 1),
         "priority": URGENCY >> number,
         "once": method.once,
         "bypass": late,

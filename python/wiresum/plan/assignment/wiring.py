@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from ipaddress import IPv4Address
 from itertools import pairwise, takewhile
-from typing import Final
 
 from wiresum.errors import PlanError
 from wiresum.plan.aggregation_plan import AggregationPlan, SubModel
@@ -16,13 +15,9 @@ from wiresum.plan.assignment.answer import Assignment
 from wiresum.plan.assignment.conversion import as_plan
 from wiresum.plan.assignment.routes import Path, arcs
 from wiresum.plan.fabric import (
-    ADDRESSED,
     DEFAULT_TIMEOUT_S,
-    DOUBLED,
     MAX_SWITCHED_VALUES,
-    NEEDS_SERVER,
-    POLICIES,
-    SHARING,
+    OF_PLANNERS,
     FabricEnd,
     FabricLeg,
     FabricLink,
@@ -42,6 +37,7 @@ from wiresum.plan.ways import Edge, links_of
 from wiresum.topology.graph import Graph
 from wiresum.topology.hashing import path
 from wiresum.topology.model import Node, Topology
+from wiresum.wire import POLICIES
 
 LINK_NETWORK = IPv4Address("10.98.0.0")
 """Link i has the addresses 2i and 2i + 1 from here on."""
@@ -49,8 +45,6 @@ MAX_LINKS = 1 << 15
 """Of which the network has two addresses each."""
 ANYWHERE = "0.0.0.0"
 """Switches and servers receive on all of their links."""
-SELF_CLOCKED: Final[frozenset[SwitchPolicy]] = frozenset({"pool", "cache"})
-"""The window fits the slots, a power of two: a result acknowledges."""
 Walk = list[tuple[int, str]]
 """Links by index, each with the name of the node at its end."""
 CODEC = "fixed:1e6"
@@ -90,7 +84,7 @@ def as_switched_plan(
             does not suit the policy.
     """
     usual: SwitchPolicy = "exclusive" if assignment.allocation == "exclusive" else "register"
-    chosen: SwitchPolicy = policy or POLICIES.get(planner, usual)
+    chosen: SwitchPolicy = policy or OF_PLANNERS.get(planner, usual)
     instance = assignment.instance
     job = switchable(instance.job)
     fixed = replace(assignment, instance=replace(instance, job=job))
@@ -163,7 +157,7 @@ def without_memory(topology: Topology) -> Topology:
 def _check_memory(topology: Topology, plan: AggregationPlan) -> None:
     for memory in plan.fabric.memory if plan.fabric else []:
         node = topology.node(plan.node(memory.node).name)
-        copies = 2 if plan.fabric and plan.fabric.policy in DOUBLED else 1
+        copies = POLICIES[plan.fabric.policy].copies if plan.fabric else 1
         needed = copies * memory.slots * plan.job.payload_bytes
         if node.memory_bytes is not None and needed + node.memory_used_bytes > node.memory_bytes:
             raise PlanError(
@@ -229,7 +223,7 @@ class _Wiring:
 
     def _held(self, sub_model: SubModel) -> SubModel:
         """With the window that the policy's slots allow."""
-        if self.policy in SELF_CLOCKED:
+        if POLICIES[self.policy].is_clocked:
             window = min(sub_model.window, self._slots(sub_model))
             return sub_model.model_copy(update={"window": window})
         if self.policy != "exclusive" or sub_model.role == "exponents":
@@ -243,7 +237,7 @@ class _Wiring:
 
     def _slots(self, sub_model: SubModel) -> int:
         """Of a stream, where it is summed."""
-        if self.policy not in SELF_CLOCKED:
+        if not POLICIES[self.policy].is_clocked:
             return self.slots or sub_model.window
         whole = self.policy == "cache" and sub_model.role != "exponents"
         wanted = self.slots or max(sub_model.window, self._fragments(sub_model) if whole else 1)
@@ -321,14 +315,15 @@ class _Wiring:
         chains = [(_chain(parents, worker.name), ways) for parents, ways in trees for worker in self.plan.workers]
         flat = {len(chain) for chain, _ in chains}
         if self.topology.node(root).kind == "switch":
-            if NEEDS_SERVER.get(self.policy, flat != {len(("worker", "switch"))}):
+            needs_server = POLICIES[self.policy].needs_server
+            if flat != {len(("worker", "switch"))} if needs_server is None else needs_server:
                 raise PlanError(f"{self.policy} needs a server for these sums, and {root} is a switch; use pool")
             return root
-        if self.policy == "segment":
+        if POLICIES[self.policy].needs_server is None:
             above = {chain[1] for chain, _ in chains}
             is_all = len(above) == 1 and flat == {len(("worker", "switch", "server"))}
             return above.pop() if is_all else None
-        if NEEDS_SERVER.get(self.policy, True):
+        if POLICIES[self.policy].needs_server is not False:
             return None
         walks = [self._walk([self._path(edge, ways) for edge in pairwise(chain)]) for chain, ways in chains]
         return self._meeting(walks, root)
@@ -359,13 +354,13 @@ class _Wiring:
         return top
 
     def _place(self, node: int, sub_model: SubModel) -> FabricPlace:
-        base = 0 if self.policy in SHARING else self.taken.get(node, 0)
+        base = 0 if POLICIES[self.policy].shares_slots else self.taken.get(node, 0)
         slots = self._slots(sub_model)
         self.taken[node] = max(self.taken.get(node, 0), base + slots)
         return FabricPlace(node=node, base=base, slots=slots)
 
     def _legs(self, chain: Sequence[str], paths: Sequence[Path], walk: Walk, ids: Mapping[str, int]) -> list[FabricLeg]:
-        if self.policy not in ADDRESSED:
+        if not POLICIES[self.policy].is_addressed:
             return [FabricLeg(links=[link for link, _ in walk])]
         return [
             FabricLeg(node=ids[target], links=[arc // 2 for arc in part])
