@@ -1,9 +1,10 @@
 //! What workers do, and when.
 
+use wiresum_netem::PS_PER_US;
 use wiresum_switch::{Packet, Received};
 
 use super::content::Content;
-use super::yard::{Event, PS_PER_US, Yard};
+use super::yard::{Event, Yard};
 use crate::{SimulationError, Sink};
 
 impl<V: Content> Yard<'_, V> {
