@@ -100,11 +100,13 @@ static __always_inline void sum_block(struct sums *sums, const void *block, __u1
     }
 }
 
-/* Returns what the check counts: what has come, or of maxima what is kept. */
-static __always_inline __u32 combine_lane32(void *total, const void *block, __u16 format, enum combine how) {
+/* Returns what the check counts: what has come, or of maxima what is kept. The lane that is held has the byte
+ * order of `held`. */
+static __always_inline __u32 combine_lane32(void *total, const void *block, __u16 held, __u16 format,
+                                            enum combine how) {
     __u32 lane = load_lane32(block, format);
-    __u32 kept = combined32(load_lane32(total, format), lane, how);
-    store_lane32(total, kept, format);
+    __u32 kept = combined32(load_lane32(total, held), lane, how);
+    store_lane32(total, kept, held);
     return how == MAXIMIZE ? kept : lane;
 }
 
@@ -115,9 +117,10 @@ static __always_inline __u64 combine_word16(void *total, const void *block, __u1
     return sum_lanes16(how == MAXIMIZE ? kept : lanes);
 }
 
-/* Adds a block to the entry's, takes it back or keeps the larger lanes, and sums what the check counts. */
-static __always_inline void combine_block(struct sums *sums, void *total, const void *block, __u16 format,
-                                          enum combine how) {
+/* Adds a block to the entry's, takes it back or keeps the larger lanes, and sums what the check counts. Lanes
+ * of 32 bits that are held may have another byte order; narrow ones have the packet's. */
+static __always_inline void combine_block(struct sums *sums, void *total, const void *block, __u16 held,
+                                          __u16 format, enum combine how) {
     if (format & NARROW_LANES) {
 #pragma unroll
         for (int at = 0; at < WIRESUM_BLOCK_LEN; at += 8)
@@ -125,8 +128,9 @@ static __always_inline void combine_block(struct sums *sums, void *total, const 
     } else {
 #pragma unroll
         for (int at = 0; at < WIRESUM_BLOCK_LEN; at += 8) {
-            accumulate(&sums->even, combine_lane32(total + at, block + at, format, how));
-            accumulate(&sums->odd, combine_lane32(total + at + 4, block + at + 4, format, how));
+            accumulate(&sums->even, combine_lane32(total + at, block + at, held, format, how));
+            accumulate(&sums->odd,
+                       combine_lane32(total + at + 4, block + at + 4, held, format, how));
         }
     }
 }
@@ -144,10 +148,10 @@ static __always_inline __u32 sum_payload_as(void *payload, const void *end, __u3
 }
 
 static __always_inline __u32 combine_payload_as(void *total, void *payload, const void *end, __u32 zero,
-                                                __u16 format, enum combine how) {
+                                                __u16 held, __u16 format, enum combine how) {
     struct sums sums = {};
     for_each_block(lanes, at, payload, end, zero, config.max_payload, how == ADD ? 4 : 1,
-                   combine_block(&sums, total + at, lanes, format, how));
+                   combine_block(&sums, total + at, lanes, held, format, how));
     return fold_sums(&sums, format);
 }
 
@@ -174,7 +178,7 @@ static __always_inline __u32 sum_payload(void *payload, const void *end, __u32 z
  * larger of each pair, and returns the sum of those. */
 static __always_inline __u32 combine_payload(void *total, void *payload, const void *end, __u32 zero,
                                              __u16 format, enum combine how) {
-#define COMBINE_AS(f) combine_payload_as(total, payload, end, zero, f, how)
+#define COMBINE_AS(f) combine_payload_as(total, payload, end, zero, f, f, how)
     BY_FORMAT(format, COMBINE_AS)
 }
 

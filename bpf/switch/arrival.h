@@ -45,8 +45,6 @@ static __always_inline __u32 sum_headers(const struct wiresum_header *header) {
 /* A result that refuses may have no values. */
 static __always_inline int has_fitting_values(const struct packet *packet) {
     __u8 kind = packet->header->kind;
-    if (packet->flags & WIRESUM_FLAG_LANES16)
-        return 0;
     if (packet->payload_len == 0)
         return kind == WIRESUM_KIND_RESULT && (packet->flags & WIRESUM_FLAG_REFUSED);
     return packet->payload_len % WIRESUM_BLOCK_LEN == 0 && packet->payload_len <= WIRESUM_MAX_PAYLOAD;
@@ -58,7 +56,7 @@ static __always_inline int is_well_formed(struct packet *packet) {
         (header->kind != WIRESUM_KIND_CONTRIBUTION && header->kind != WIRESUM_KIND_RESULT))
         return 0;
     packet->flags = get16(&header->flags);
-    packet->payload_len = get16(&header->value_count) * 4;
+    packet->payload_len = get16(&header->value_count) * (packet->flags & WIRESUM_FLAG_LANES16 ? 2 : 4);
     return (packet->flags & WIRESUM_FLAG_SWITCHED) && header->contributor < WIRESUM_MAX_CONTRIBUTORS &&
            has_fitting_values(packet);
 }
@@ -124,7 +122,8 @@ static __always_inline int find_place(struct arrival *arrival) {
 
 /* Whether a packet has to do with what is summed here; else it passes. */
 static __always_inline int is_concerned(const struct arrival *arrival) {
-    if (arrival->packet.payload_len > switch_config.payload_len)
+    if (arrival->packet.payload_len > switch_config.payload_len ||
+        (arrival->flags & MERGED_LANES) != arrival->place->lanes)
         return 0;
     if (arrival->kind == WIRESUM_KIND_RESULT)
         return !(arrival->flags & WIRESUM_FLAG_REFUSED);

@@ -38,7 +38,8 @@ struct order {
     __u32 keeps;
     __u32 promised;
     __u32 arrived_len;
-    __u32 flags;
+    __u32 flags; /* with which the packet has come */
+    __u32 leaving_flags;
     __u32 frame_len;
     __u32 grown_len; /* of the packet's values while it is here; the rest is cut off in the end */
     /* What the packet leaves with. */
@@ -60,10 +61,12 @@ static __always_inline int takes_along(const struct order *order) {
     return order->change == EXCHANGE || order->leaving == WITH_THE_SUM || order->leaving == WITH_THE_SHADOW;
 }
 
-/* Makes the packet as long as what it is to leave with, by zeros. */
-static __always_inline int grow(struct xdp_md *ctx, struct order *order, const struct slot *slot) {
+/* Makes the packet as long as what it is to leave with, by zeros. Where the larger lanes are kept, those that
+ * a packet lacks count too. */
+static __always_inline int grow(struct xdp_md *ctx, struct order *order, const struct slot *slot,
+                                int maximizes) {
     __u32 held_len = order->leaving == WITH_THE_SHADOW ? slot->shadow_len : slot->payload_len;
-    if (!takes_along(order) || held_len <= order->arrived_len)
+    if (!(takes_along(order) || maximizes) || held_len <= order->arrived_len)
         return 0;
     order->grown_len = held_len;
     return bpf_xdp_adjust_tail(ctx, held_len - order->arrived_len);
@@ -81,7 +84,7 @@ static __always_inline int find_lanes(struct xdp_md *ctx, const struct order *or
     return 0;
 }
 
-/* Whether the check matches the values. Those that are summed up are added meanwhile, and taken back if it
+/* Whether the check matches 32-bit values. Those that are summed up are added meanwhile, and taken back if it
  * does not. */
 static __always_inline int is_sound(const struct order *order, const struct lanes *lanes) {
     if (order->change != SUM_UP)
@@ -93,47 +96,48 @@ static __always_inline int is_sound(const struct order *order, const struct lane
 }
 
 /* A first contribution, or a result. */
-static __always_inline void take_over(const struct order *order, const struct lanes *lanes,
+static __always_inline void take_over(const struct order *order, const struct lanes *lanes, __u16 byte_order,
                                       struct slot *slot) {
-    take_values(lanes, order->flags);
+    take_values(lanes, byte_order);
     if (slot->payload_len > order->arrived_len)
         clear_values(lanes->total, order->arrived_len, slot->payload_len, lanes->zero);
     slot->lane_sum = order->promised;
     slot->payload_len = order->arrived_len;
 }
 
-static __always_inline void sum_up(const struct order *order, struct slot *slot) {
-    slot->lane_sum += order->promised;
+/* The values are merged; their sum of lanes is given. */
+static __always_inline void note_merge(const struct order *order, struct slot *slot, __u32 lane_sum) {
+    slot->lane_sum = lane_sum;
     if (slot->payload_len < order->arrived_len)
         slot->payload_len = order->arrived_len;
 }
 
-static __always_inline void exchange(struct order *order, const struct lanes *lanes, struct slot *slot) {
-    exchange_values(lanes, order->flags);
+static __always_inline void exchange(struct order *order, const struct lanes *lanes, __u16 byte_order,
+                                     struct slot *slot) {
+    exchange_values(lanes, byte_order);
     order->lane_sum = slot->lane_sum;
     order->payload_len = slot->payload_len;
     slot->lane_sum = order->promised;
     slot->payload_len = order->arrived_len;
 }
 
-static __always_inline void change_slot(struct order *order, const struct lanes *lanes, struct slot *slot) {
+static __always_inline void change_slot(struct order *order, const struct lanes *lanes, __u16 byte_order,
+                                        struct slot *slot) {
     if (order->change == TAKE)
-        take_over(order, lanes, slot);
-    if (order->change == SUM_UP)
-        sum_up(order, slot);
+        take_over(order, lanes, byte_order, slot);
 #ifdef EVICTS
     if (order->change == EXCHANGE)
-        exchange(order, lanes, slot);
+        exchange(order, lanes, byte_order, slot);
 #endif
 }
 
 /* Gives the packet what it leaves with. */
-static __always_inline void change_packet(struct order *order, const struct lanes *lanes,
+static __always_inline void change_packet(struct order *order, const struct lanes *lanes, __u16 byte_order,
                                           const struct slot *slot) {
     int is_shadow = order->leaving == WITH_THE_SHADOW;
     if (!is_shadow && order->leaving != WITH_THE_SUM)
         return;
-    give_values(lanes, order->flags);
+    give_values(lanes, byte_order);
     order->lane_sum = is_shadow ? slot->shadow_lane_sum : slot->lane_sum;
     order->payload_len = is_shadow ? slot->shadow_len : slot->payload_len;
 }
@@ -149,41 +153,120 @@ static __always_inline void keep_sum(struct slot *slot) {
     slot->payload_len = payload_len;
 }
 
-static __always_inline __u32 carry_out_at(struct xdp_md *ctx, struct order *order, struct slot *slot,
-                                          void *banks) {
-    struct lanes lanes = {.total = bank_of(banks, slot, order->leaving == WITH_THE_SHADOW)};
-    if (grow(ctx, order, slot) || find_lanes(ctx, order, &lanes))
+/* Sums of 32 bits. */
+static __always_inline __u32 carry_out_sum(struct xdp_md *ctx, struct order *order, struct slot *slot,
+                                           struct lanes *lanes) {
+    if (grow(ctx, order, slot, 0) || find_lanes(ctx, order, lanes))
         return LOST;
-    if (!is_sound(order, &lanes))
+    if (!is_sound(order, lanes))
         return DAMAGED;
-    change_slot(order, &lanes, slot);
-    change_packet(order, &lanes, slot);
-#ifdef HAS_SHADOW
-    if (order->keeps)
-        keep_sum(slot);
-#endif
+    if (order->change == SUM_UP)
+        note_merge(order, slot, slot->lane_sum + order->promised);
+    change_slot(order, lanes, order->flags, slot);
+    change_packet(order, lanes, order->flags, slot);
     return 0;
 }
 
-/* Does with the values what the policy has decided; or says, with nothing done, which of DAMAGED and LOST the
- * packet is. The verifier checks a global function once, for any order, and not again for each of the ways
- * that lead to it. */
-__attribute__((noinline)) __u32 carry_out(struct xdp_md *ctx, struct order *order) {
+/* What follows is for lanes of any format. It is rare, so each loop is in a global function, which the verifier
+ * checks once. */
+
+/* The sum of a packet's lanes, as the check counts it. */
+__attribute__((noinline)) __u32 sum_any(struct xdp_md *ctx, struct order *order) {
     struct lanes lanes = {};
-    if (!order)
+    return order && !find_lanes(ctx, order, &lanes) ? sum_any_values(&lanes, order->flags) : 0;
+}
+
+/* Gives a packet's lanes this machine's byte order, or the packet's own again. */
+__attribute__((noinline)) int turn_any(struct xdp_md *ctx, struct order *order, __u32 flags) {
+    struct lanes lanes = {};
+    if (order && !find_lanes(ctx, order, &lanes))
+        turn_values(&lanes, flags);
+    return 0;
+}
+
+/* Merges a packet's lanes, in this machine's byte order, with the slot's. Returns the sum of the lanes that
+ * have come, or of maxima of those that are kept. */
+__attribute__((noinline)) __u32 merge_any(struct xdp_md *ctx, struct order *order) {
+    struct lanes lanes = {};
+    __u32 index = order ? order->index : 0;
+    struct slot *slot = bpf_map_lookup_elem(&slots, &index);
+    void *banks = bpf_map_lookup_elem(&values, &index);
+    if (!order || !slot || !banks || find_lanes(ctx, order, &lanes))
+        return 0;
+    lanes.total = bank_of(banks, slot, 0);
+    return merge_values(&lanes, order->flags);
+}
+
+static __always_inline void merge(struct xdp_md *ctx, struct order *order, struct slot *slot) {
+    __u32 lane_sum = merge_any(ctx, order);
+    if (!(order->flags & WIRESUM_FLAG_MAXIMUM))
+        lane_sum += slot->lane_sum;
+    note_merge(order, slot, order->flags & NARROW_LANES ? lane_sum & LANE16 : lane_sum);
+}
+
+/* Maxima, and sums of 16 bits; and what changes places with either. A maximum cannot be taken back, so the
+ * check comes first. What has come and what leaves may have lanes of different widths, so the packet has this
+ * machine's byte order meanwhile. */
+static __always_inline __u32 carry_out_otherwise(struct xdp_md *ctx, struct order *order, struct slot *slot,
+                                                 struct lanes *lanes) {
+    int merges = order->change == SUM_UP, maximizes = merges && order->flags & WIRESUM_FLAG_MAXIMUM;
+    if (grow(ctx, order, slot, maximizes))
         return LOST;
+    if (sum_any(ctx, order) != order->promised)
+        return DAMAGED;
+    turn_any(ctx, order, order->flags);
+    if (merges)
+        merge(ctx, order, slot);
+    if (find_lanes(ctx, order, lanes))
+        return LOST;
+    change_slot(order, lanes, MACHINE_ORDER, slot);
+    change_packet(order, lanes, MACHINE_ORDER, slot);
+    turn_any(ctx, order, order->leaving_flags);
+    return 0;
+}
+
+static __always_inline int is_of_sums(const struct order *order) {
+    return !((order->flags | order->leaving_flags) & MERGED_LANES);
+}
+
+/* Does with the values what the policy has decided; or says, with nothing done, which of DAMAGED and LOST the
+ * packet is. */
+static __always_inline __u32 carry_out_at(struct xdp_md *ctx, struct order *order, int are_sums) {
+    struct lanes lanes = {};
     order->grown_len = order->arrived_len;
     order->lane_sum = order->leaving == WITH_NONE ? 0 : order->promised;
     order->payload_len = order->leaving == WITH_NONE ? 0 : order->arrived_len;
     if (order->index == NO_SLOT) {
         if (find_lanes(ctx, order, &lanes))
             return LOST;
-        return sum_values(&lanes, order->flags) == order->promised ? 0 : DAMAGED;
+        __u32 sum = are_sums ? sum_values(&lanes, order->flags) : sum_any(ctx, order);
+        return sum == order->promised ? 0 : DAMAGED;
     }
     __u32 index = order->index;
     struct slot *slot = bpf_map_lookup_elem(&slots, &index);
     void *banks = bpf_map_lookup_elem(&values, &index);
-    return slot && banks ? carry_out_at(ctx, order, slot, banks) : LOST;
+    if (!slot || !banks)
+        return LOST;
+    lanes.total = bank_of(banks, slot, order->leaving == WITH_THE_SHADOW);
+    __u32 failure = are_sums ? carry_out_sum(ctx, order, slot, &lanes)
+                             : carry_out_otherwise(ctx, order, slot, &lanes);
+#ifdef HAS_SHADOW
+    if (!failure && order->keeps)
+        keep_sum(slot);
+#endif
+    return failure;
+}
+
+/* The verifier checks a global function once, for any order, and not again for each of the ways that lead to
+ * it. What is no sum of 32 bits has one of its own. */
+__attribute__((noinline)) __u32 carry_out_rarity(struct xdp_md *ctx, struct order *order) {
+    return order ? carry_out_at(ctx, order, 0) : LOST;
+}
+
+__attribute__((noinline)) __u32 carry_out(struct xdp_md *ctx, struct order *order) {
+    if (!order)
+        return LOST;
+    return is_of_sums(order) ? carry_out_at(ctx, order, 1) : carry_out_rarity(ctx, order);
 }
 
 #endif

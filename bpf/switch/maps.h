@@ -33,8 +33,12 @@ struct place {
     __u16 parent; /* where the sum goes; void at the root */
     __u8 is_root;
     __u8 member_count;
-    __u32 number_sum; /* of the members' numbers, from 1 */
+    __u16 number_sum; /* of the members' numbers, from 1 */
+    __u16 lanes;      /* how they are merged: none of MERGED_LANES, or some */
 };
+
+/* The format flags that a stream's packets share; the byte order is each packet's own. */
+#define MERGED_LANES (WIRESUM_FLAG_MAXIMUM | WIRESUM_FLAG_LANES16)
 
 /* Key of a place in use: that of a free one, 0, matches no packet. */
 #define PLACE_KEY(job, sub_model) (1ULL << 32 | (__u32)(job) << 16 | (sub_model))

@@ -29,7 +29,8 @@ static __always_inline void swap(struct arrival *arrival, struct registers *regi
     registers->scale = scale_of(header);
     registers->job_key = get32(&header->job_key);
     arrival->contributors = held.contributors;
-    arrival->flags = (arrival->flags & WIRESUM_FLAG_FORMAT) | (held.congestion ? WIRESUM_FLAG_ECN : 0);
+    arrival->flags =
+        (arrival->flags & WIRESUM_FLAG_LITTLE_ENDIAN) | (held.congestion ? WIRESUM_FLAG_ECN : 0);
     put32(&header->round, held.scale >> 8);
     header->exponent = held.scale;
     put32(&header->job_key, held.job_key);
@@ -42,6 +43,7 @@ static __always_inline void readdress(struct arrival *arrival, __u64 cell, const
     put16(&header->sub_model, owner->sub_model);
     put32(&header->fragment, (__u32)cell);
     header->priority = cell >> PRIORITY_SHIFT;
+    arrival->flags |= owner->lanes;
     arrival->worker = lowest_bit(arrival->contributors);
     arrival->expected = 0;
     if (arrival->node != ANY_NODE && !owner->is_root)

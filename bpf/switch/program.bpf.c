@@ -23,7 +23,7 @@ static __always_inline void rewrite(struct wiresum_header *header, const struct 
     header->contributor = arrival->worker;
     header->expected = arrival->expected;
     put16(&header->node, arrival->node);
-    put16(&header->value_count, order->payload_len / 4);
+    put16(&header->value_count, order->payload_len / (arrival->flags & WIRESUM_FLAG_LANES16 ? 2 : 4));
     put16(&header->flags, arrival->flags | WIRESUM_FLAG_SWITCHED);
     put32(contributors, arrival->contributors >> 32);
     put32(contributors + 4, arrival->contributors);
@@ -53,6 +53,7 @@ static __always_inline struct order order_for(const struct arrival *arrival, con
     order.promised = arrival->promised;
     order.arrived_len = arrival->packet.payload_len;
     order.flags = arrival->packet.flags;
+    order.leaving_flags = arrival->flags;
     order.frame_len = arrival->packet.frame_len;
     return order;
 }

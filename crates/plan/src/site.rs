@@ -3,11 +3,11 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use wiresum_wire::{JobId, NodeId, SubModelId};
+use wiresum_wire::{Flags, JobId, LaneType, NodeId, SubModelId};
 
 use crate::fabric::FabricStream;
 use crate::ways::{ANY_NODE, Site, Way, WayError, Ways};
-use crate::{Contributors, Fabric, Forwarding, Plan};
+use crate::{Contributors, Fabric, Forwarding, Plan, Role, SubModel};
 
 /// What a switch knows of a stream that it sums: an entry of its table, written by the control plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub struct Place {
     pub slots: u32,
     /// A worker sends position p only after it has the result of p − window.
     pub window: u32,
+    /// How its lanes are merged: none of [`Flags::LANES`], or some.
+    pub lanes: Flags,
 }
 
 /// A stream that a server completes.
@@ -39,6 +41,8 @@ pub struct Serving {
     pub members: Contributors,
     /// A worker sends position p only after it has the result of p − window.
     pub window: u32,
+    /// How its lanes are merged: none of [`Flags::LANES`], or some.
+    pub lanes: Flags,
 }
 
 /// How a worker takes part in a stream.
@@ -144,12 +148,14 @@ impl Plan {
             base: slots.base,
             slots: slots.slots,
             window: self.window(ways.sub_model),
+            lanes: self.lanes(ways.sub_model),
         })
     }
 
     fn serving(&self, ways: &Ways) -> Serving {
         let (job, sub_model) = (ways.job, ways.sub_model);
-        Serving { job, sub_model, members: self.everyone(), window: self.window(sub_model) }
+        let (window, lanes) = (self.window(sub_model), self.lanes(sub_model));
+        Serving { job, sub_model, members: self.everyone(), window, lanes }
     }
 
     fn sender(&self, stream: &FabricStream, ways: &Ways, rank: u8) -> Sender {
@@ -171,8 +177,22 @@ impl Plan {
     }
 
     fn window(&self, sub_model: SubModelId) -> u32 {
-        let found = self.sub_models.iter().find(|s| s.id == sub_model.0);
-        found.map_or(1, |sub_model| sub_model.window)
+        self.sub_model(sub_model).map_or(1, |sub_model| sub_model.window)
+    }
+
+    /// How switches merge a stream's lanes: values are summed, as wide as the job's lanes; exponents of the codec `block` are agreed
+    /// on by maximum, and what a fixed codec has in their place, the check, is summed, both in 32 bits.
+    #[must_use]
+    pub fn lanes(&self, sub_model: SubModelId) -> Flags {
+        match self.sub_model(sub_model).map(|sub_model| sub_model.role) {
+            Some(Role::Values) => LaneType::from(self.job.lanes).flags().only(Flags::LANES),
+            _ if self.job.codec == "block" => Flags::MAXIMUM,
+            _ => Flags(0),
+        }
+    }
+
+    fn sub_model(&self, id: SubModelId) -> Option<&SubModel> {
+        self.sub_models.iter().find(|sub_model| sub_model.id == id.0)
     }
 }
 

@@ -15,7 +15,7 @@ use wiresum_switch::rmt::Profile;
 use wiresum_switch::{
     Addressing, Contributors, Egress, Packet, Payload, Place, Sending, Switch, Values, Worker,
 };
-use wiresum_wire::{JobId, Kind, NodeId, SubModelId};
+use wiresum_wire::{Flags, JobId, Kind, NodeId, SubModelId};
 
 const ROUNDS: u32 = 400;
 const SLOTS: u32 = 256;
@@ -95,6 +95,7 @@ fn switch<V: Payload>(policy: PolicyName) -> Switch<V> {
         base: 0,
         slots: SLOTS,
         window: SLOTS,
+        lanes: Flags(0),
     };
     switch.install(place).expect("the only stream");
     switch

@@ -19,14 +19,15 @@
 //! ```
 //! use wiresum_protocol::Time;
 //! use wiresum_switch::{policy::PolicyName, rmt::Profile, *};
-//! use wiresum_wire::{JobId, NodeId, SubModelId};
+//! use wiresum_wire::{Flags, JobId, NodeId, SubModelId};
 //!
 //! let (job, sub_model, members) = (JobId(1), SubModelId(0), Contributors::first(2));
+//! let lanes = Flags(0); // sums of 32 bits
 //! let mut switch: Switch<Values> = Switch::new(NodeId(1), PolicyName::Hash, 4, 8, &Profile::TOFINO_1)?;
 //! let parent = Some(NodeId(9));
-//! switch.install(Place { job, sub_model, members, parent, base: 0, slots: 4, window: 4 })?;
+//! switch.install(Place { job, sub_model, members, parent, base: 0, slots: 4, window: 4, lanes })?;
 //! let mut server = ParameterServer::default();
-//! server.serve(Serving { job, sub_model, members, window: 4 });
+//! server.serve(Serving { job, sub_model, members, window: 4, lanes });
 //!
 //! let mut sums = Vec::new();
 //! for worker in 0..2 {

@@ -24,6 +24,7 @@ struct Entry<V> {
 #[derive(Clone, Debug)]
 struct Stream<V> {
     members: Contributors,
+    lanes: Flags,
     /// Two windows: a worker may be one behind another. Empty until used.
     entries: Vec<Option<Entry<V>>>,
 }
@@ -50,7 +51,8 @@ impl<V: Payload> ParameterServer<V> {
         assert!((1..=MAX_WINDOW).contains(&serving.window), "a window of {}", serving.window);
         let length = 2 * serving.window.next_power_of_two() as usize;
         let entries = std::iter::repeat_with(|| None).take(length).collect();
-        let stream = Stream { members: serving.members, entries };
+        let Serving { members, lanes, .. } = serving;
+        let stream = Stream { members, lanes, entries };
         self.streams.insert((serving.job, serving.sub_model), stream);
     }
 
@@ -79,7 +81,7 @@ impl<V: Payload> ParameterServer<V> {
     /// Deals with a contribution, in place: afterwards it is the result, if the outcome says that one leaves.
     pub fn handle(&mut self, packet: &mut Packet<V>) -> Outcome {
         let outcome = match self.streams.get_mut(&(packet.job, packet.sub_model)) {
-            Some(stream) if stream.members.holds_some(packet.contributors) => stream.handle(packet),
+            Some(stream) if stream.takes(packet) => stream.handle(packet),
             _ => Outcome::absorbed(Verdict::Foreign),
         };
         self.counters.count(outcome.verdict);
@@ -91,6 +93,10 @@ impl<V: Payload> ParameterServer<V> {
 const TOLD: Flags = Flags(Flags::ECN.0 | Flags::COLLISION.0 | Flags::OVERFLOW.0);
 
 impl<V: Payload> Stream<V> {
+    fn takes(&self, packet: &Packet<V>) -> bool {
+        self.members.holds_some(packet.contributors) && packet.flags.only(Flags::LANES) == self.lanes
+    }
+
     fn handle(&mut self, packet: &mut Packet<V>) -> Outcome {
         let index = packet.fragment.0 as usize & (self.entries.len() - 1);
         let place = &mut self.entries[index];
@@ -132,7 +138,7 @@ impl<V: Payload> Entry<V> {
         let arriving = packet.contributors;
         self.flags = self.flags.with(packet.flags.only(TOLD));
         if !self.merged.overlaps(arriving) {
-            self.values.add(&packet.values);
+            self.values.merge(&packet.values, packet.flags);
             self.merged = self.merged.with(arriving);
             Verdict::Added
         } else if self.merged.contains(arriving) {

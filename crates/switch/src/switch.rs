@@ -121,7 +121,10 @@ impl<V: Payload> Switch<V> {
 
     /// Whether a packet of a stream that is summed here has to do with what is summed.
     fn is_concerned(&self, packet: &Packet<V>, place: &Place) -> bool {
-        if packet.values.lanes() > self.room {
+        let lanes_of_a_value = if packet.flags.contains(Flags::LANES16) { 2 } else { 1 };
+        if packet.values.lanes() > self.room * lanes_of_a_value
+            || packet.flags.only(Flags::LANES) != place.lanes
+        {
             return false;
         }
         if packet.kind == Kind::Result {

@@ -8,13 +8,13 @@ use zerocopy::IntoBytes;
 
 use crate::{Contributors, Packet, Values};
 
-/// The packet in a datagram, and the incarnation that it belongs to. Lanes are 32 bits wide, in the byte order that the flags say.
+/// The packet in a datagram, and the incarnation that it belongs to.
 ///
 /// # Errors
-/// As [`SwitchPacket::parse`]; lanes of 16 bits are [`ParseError::PayloadLength`], as this reference does not sum them.
+/// As [`SwitchPacket::parse`].
 pub fn parse(datagram: &[u8]) -> Result<(JobKey, Packet<Values>), ParseError> {
     let (key, packet) = read(datagram)?;
-    let values = lanes(packet.values, packet.flags)?;
+    let values = lanes(packet.values, packet.flags);
     Ok((key, packet.carrying(values)))
 }
 
@@ -43,34 +43,44 @@ pub fn read(datagram: &[u8]) -> Result<(JobKey, Packet<&[u8]>), ParseError> {
     Ok((JobKey(header.job_key.get()), packet))
 }
 
-fn lanes(payload: &[u8], flags: Flags) -> Result<Values, ParseError> {
+fn lanes(payload: &[u8], flags: Flags) -> Values {
     let words = payload.chunks_exact(4).map(|b| [b[0], b[1], b[2], b[3]]);
+    let halves = payload.chunks_exact(2).map(|b| [b[0], b[1]]);
     match LaneType::of(flags) {
-        LaneType::I32Le => Ok(words.map(i32::from_le_bytes).collect()),
-        LaneType::I32Be => Ok(words.map(i32::from_be_bytes).collect()),
-        LaneType::I16Le | LaneType::I16Be => Err(ParseError::PayloadLength(payload.len())),
+        LaneType::I32Le => words.map(i32::from_le_bytes).collect(),
+        LaneType::I32Be => words.map(i32::from_be_bytes).collect(),
+        LaneType::I16Le => halves.map(|b| i16::from_le_bytes(b).into()).collect(),
+        LaneType::I16Be => halves.map(|b| i16::from_be_bytes(b).into()).collect(),
     }
+}
+
+/// Writes lanes in the form that flags say; returns how many bytes they are.
+fn write_lanes(values: &Values, flags: Flags, payload: &mut [u8]) -> usize {
+    let lanes = LaneType::of(flags);
+    for (bytes, &lane) in payload.chunks_exact_mut(lanes.width()).zip(values) {
+        match lanes {
+            LaneType::I32Le => bytes.copy_from_slice(&lane.to_le_bytes()),
+            LaneType::I32Be => bytes.copy_from_slice(&lane.to_be_bytes()),
+            LaneType::I16Le => bytes.copy_from_slice(&(lane as i16).to_le_bytes()),
+            LaneType::I16Be => bytes.copy_from_slice(&(lane as i16).to_be_bytes()),
+        }
+    }
+    lanes.width() * values.len()
 }
 
 /// The datagram of a packet whose values are a whole number of blocks of lanes, or, in a refusal, none.
 #[must_use]
 pub fn emit(packet: &Packet<Values>, key: JobKey) -> Vec<u8> {
-    let is_little_endian = packet.flags.contains(Flags::LITTLE_ENDIAN);
-    let mut datagram = vec![0; LANES_AT + 4 * packet.values.len()];
-    write(packet, key, &mut datagram, |payload| {
-        for (bytes, lane) in payload.chunks_exact_mut(4).zip(&packet.values) {
-            let lane = if is_little_endian { lane.to_le_bytes() } else { lane.to_be_bytes() };
-            bytes.copy_from_slice(&lane);
-        }
-        4 * packet.values.len()
-    });
+    let width = LaneType::of(packet.flags).width();
+    let mut datagram = vec![0; LANES_AT + width * packet.values.len()];
+    write(packet, key, &mut datagram, |payload| write_lanes(&packet.values, packet.flags, payload));
     datagram
 }
 
 /// Bytes before the lanes.
 pub const LANES_AT: usize = HEADER_LEN + SWITCH_HEADER_LEN;
 
-/// Writes the datagram of a packet of 32-bit lanes: `fill` writes the lanes and says how many bytes they are. Returns the datagram's length.
+/// Writes the datagram of a packet: `fill` writes the lanes and says how many bytes they are. Returns the datagram's length.
 ///
 /// # Panics
 /// If `datagram` is too short.
@@ -85,7 +95,7 @@ pub fn write<V>(
     let flags = packet.flags.with(Flags::SWITCHED);
     let switch =
         SwitchHeader { contributors: packet.contributors.0.into(), slot: packet.slot.into() };
-    let mut header = header(packet, key, flags, len / 4);
+    let mut header = header(packet, key, flags, len / LaneType::of(flags).width());
     seal_switched(&mut header, &switch, &payload[..len]);
     headers[..HEADER_LEN].copy_from_slice(header.as_bytes());
     headers[HEADER_LEN..].copy_from_slice(switch.as_bytes());

@@ -1,4 +1,4 @@
-//! Random networks, memories and misfortunes: every sum is exact, and no one waits for ever.
+//! Random networks, memories and misfortunes: every sum and maximum is exact, of 32 and of 16 bits, and no one waits for ever.
 
 mod network;
 
@@ -6,6 +6,7 @@ use network::{Faults, Graph, Network, Scenario, StreamPlan};
 use wiresum_protocol::rng::Rng;
 use wiresum_switch::policy::PolicyName;
 use wiresum_testkit::seeds::for_each_seed;
+use wiresum_wire::Flags;
 
 /// Random scenarios for each policy.
 const SEEDS: u64 = 150;
@@ -55,6 +56,7 @@ fn stream(policy: PolicyName, graph: &Graph, memory: u32, index: u16, rng: &mut 
         base: if policy.shares_slots() { 0 } else { u32::from(index) * memory },
         slots: memory,
         priority: rng.below(256) as u8,
+        lanes: [Flags(0), Flags::MAXIMUM, Flags::LANES16, Flags::LANES][rng.below(4) as usize],
     }
 }
 

@@ -6,6 +6,7 @@ use std::fmt::Write;
 
 use network::{Faults, Graph, Network, Scenario, StreamPlan};
 use wiresum_switch::policy::PolicyName;
+use wiresum_wire::Flags;
 
 const WORKERS: u8 = 8;
 const WINDOW: u32 = 32;
@@ -25,6 +26,7 @@ fn per_fragment(policy: PolicyName, slots: u32, step_us: u64) -> f64 {
         base: 0,
         slots,
         priority: 1,
+        lanes: Flags(0),
     };
     let scenario = Scenario {
         policy,

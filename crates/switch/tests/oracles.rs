@@ -8,7 +8,7 @@ use wiresum_switch::rmt::Profile;
 use wiresum_switch::{
     Contributors, Egress, Packet, ParameterServer, Place, Sending, Serving, Switch, Worker,
 };
-use wiresum_wire::{JobId, NodeId, SubModelId};
+use wiresum_wire::{Flags, JobId, NodeId, SubModelId};
 
 /// GOAT, Fig. 2(a): workers 1 and 2 at S1, 3 and 4 at S2, the server at S3; each switch has room for one fragment. The counts of
 /// Fig. 2(c) need a link between S1 and S2.
@@ -44,6 +44,7 @@ fn stream(sub_model: u16, node: Option<u16>, fragments: u32) -> StreamPlan {
         base: 0,
         slots: 1,
         priority: 0,
+        lanes: Flags(0),
     }
 }
 
@@ -75,15 +76,15 @@ const FRAGMENT_BYTES: u64 = 64 * 4;
 fn server_bytes(is_summed: bool) -> u64 {
     let fragments = u32::try_from(MODEL_BYTES / FRAGMENT_BYTES).expect("few enough");
     let (job, sub_model) = (JobId(1), SubModelId(0));
-    let members = Contributors::first(WORKERS);
+    let (members, lanes) = (Contributors::first(WORKERS), Flags(0));
     let mut switch: Switch<()> =
         Switch::new(NodeId(0), PolicyName::Exclusive, fragments, 64, &Profile::UNLIMITED)
             .expect("an unlimited switch has room");
     let mut server = ParameterServer::default();
     let (window, slots) = (fragments, fragments);
-    server.serve(Serving { job, sub_model, members, window });
+    server.serve(Serving { job, sub_model, members, window, lanes });
     let parent = Some(NodeId(1));
-    let place = Place { job, sub_model, members, parent, base: 0, slots, window };
+    let place = Place { job, sub_model, members, parent, base: 0, slots, window, lanes };
     switch.install(place).expect("memory for the whole model");
     let node = if is_summed { NodeId(0) } else { NodeId(1) };
     let sending = Sending {

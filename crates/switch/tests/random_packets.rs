@@ -37,8 +37,18 @@ fn summed(packet: &Packet<Values>, arrived: &Packet<Values>, verdict: Verdict) -
 
 #[test]
 fn what_leaves_is_the_sum_of_those_whose_names_it_bears() {
+    check_what_leaves([Flags(0); 2]);
+}
+
+#[test]
+fn or_their_maximum_or_their_sum_of_16_bits() {
+    check_what_leaves([Flags::MAXIMUM, Flags::LANES16]);
+    check_what_leaves([Flags(0), Flags::LANES]);
+}
+
+fn check_what_leaves(lanes: [Flags; 2]) {
     for (policy, is_root) in roles() {
-        let mut traffic = RandomTraffic::new(policy, is_root, 11);
+        let mut traffic = RandomTraffic::of_lanes(lanes, policy, is_root, 11);
         let mut switch = traffic.switch();
         for step in 0..packets() {
             let arrived = traffic.next_packet();

@@ -5,7 +5,7 @@ use wiresum_switch::rmt::{
     ArrayDeclaration, ArrayId, BankDeclaration, BankId, Layout, Memory, Misfit, Profile, Violation,
 };
 use wiresum_switch::{Contributors, Place, PlaceError, Switch};
-use wiresum_wire::{JobId, NodeId, SubModelId};
+use wiresum_wire::{Flags, JobId, NodeId, SubModelId};
 
 fn layout() -> Layout {
     let array = |name, stage, width_bits| ArrayDeclaration { name, stage, width_bits, length: 4 };
@@ -147,6 +147,7 @@ fn a_table_says_why_it_does_not_take_a_stream() {
         base: 4,
         slots: 4,
         window: 4,
+        lanes: Flags(0),
     };
     let refused = |switch: &mut Switch<()>, place| switch.install(place).expect_err("a bad place");
     let beyond = refused(&mut switch, Place { base: 5, ..place });

@@ -9,7 +9,7 @@ use wiresum_switch::policy::PolicyName;
 use wiresum_switch::rmt::Profile;
 use wiresum_switch::{Contributors, Egress, Place, Switch, Values, Verdict, wire};
 use wiresum_testkit::traffic::switch::RandomTraffic;
-use wiresum_wire::{JobId, JobKey, NodeId, SubModelId};
+use wiresum_wire::{Flags, JobId, JobKey, NodeId, SubModelId};
 
 /// Steps of a trace; some tens of kilobytes.
 const STEPS: usize = 140;
@@ -39,6 +39,13 @@ struct TracePlace {
     base: u32,
     slots: u32,
     window: u32,
+    /// The format flags that say how lanes are merged; left out where 32-bit lanes are summed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    lanes: u16,
+}
+
+fn is_zero(lanes: &u16) -> bool {
+    *lanes == 0
 }
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -62,6 +69,7 @@ impl From<&Place> for TracePlace {
             base: place.base,
             slots: place.slots,
             window: place.window,
+            lanes: place.lanes.0,
         }
     }
 }
@@ -76,6 +84,7 @@ impl From<&TracePlace> for Place {
             base: place.base,
             slots: place.slots,
             window: place.window,
+            lanes: Flags(place.lanes),
         }
     }
 }
@@ -109,8 +118,8 @@ fn registers(switch: &Switch<Values>) -> Vec<(String, Vec<u64>)> {
     switch.memory().arrays().map(|(name, cells)| (name.to_owned(), cells.to_vec())).collect()
 }
 
-fn generate(policy: PolicyName, is_root: bool, seed: u64) -> Trace {
-    let mut traffic = RandomTraffic::new(policy, is_root, seed);
+fn generate((policy, is_root, lanes): Kind, seed: u64) -> Trace {
+    let mut traffic = RandomTraffic::of_lanes(lanes, policy, is_root, seed);
     let mut switch = traffic.switch();
     let mut next = || step(&mut switch, &wire::emit(&traffic.next_packet(), KEY));
     let steps = (0..STEPS).map(|_| next()).collect();
@@ -140,13 +149,17 @@ fn replay(trace: &Trace) -> (Vec<Step>, Vec<(String, Vec<u64>)>) {
     (steps, registers(&switch))
 }
 
-/// Name, policy and role of each trace.
-fn traces() -> Vec<(String, PolicyName, bool)> {
+/// What a trace shows: a policy, whether at the root, and the lanes of its two streams.
+type Kind = (PolicyName, bool, [Flags; 2]);
+
+/// Every trace by its name.
+fn traces() -> Vec<(String, Kind)> {
+    let sums = [Flags(0); 2];
     let mut traces = Vec::new();
     for policy in PolicyName::ALL {
-        traces.push((policy.name().to_owned(), policy, false));
+        traces.push((policy.name().to_owned(), (policy, false, sums)));
         if !policy.needs_server() {
-            traces.push((format!("{}-root", policy.name()), policy, true));
+            traces.push((format!("{}-root", policy.name()), (policy, true, sums)));
         }
     }
     traces
@@ -200,8 +213,8 @@ fn the_reference_replays_every_trace() {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "new traces are asked for from outside")]
 fn the_traces_are_those_of_their_seeds() {
-    for (seed, (name, policy, is_root)) in (1..).zip(traces()) {
-        let trace = generate(policy, is_root, seed);
+    for (seed, (name, kind)) in (1..).zip(traces()) {
+        let trace = generate(kind, seed);
         if std::env::var("WIRESUM_BLESS").is_ok() {
             fs::write(path(&name), print(&trace)).expect("the trace can be written");
         }

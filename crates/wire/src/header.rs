@@ -161,6 +161,10 @@ impl Flags {
     /// The flags that decide how lanes are read and combined; all contributors must agree on them.
     pub const FORMAT: Self = Self(Self::LITTLE_ENDIAN.0 | Self::MAXIMUM.0 | Self::LANES16.0);
 
+    /// Those that all packets of a stream have in common at switches: the width of the lanes, and whether the larger ones are kept.
+    /// The byte order is each packet's own matter.
+    pub const LANES: Self = Self(Self::MAXIMUM.0 | Self::LANES16.0);
+
     /// Whether every bit of `other` is set.
     #[must_use]
     pub fn contains(self, other: Self) -> bool {

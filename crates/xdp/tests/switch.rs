@@ -5,17 +5,19 @@
 mod support;
 
 use serde_json::Value;
-use support::switches::{Pair, Wild, compare_judgement, load};
+use support::switches::{
+    MAXIMA_AND_NARROW, Pair, SUMS, SUMS_AND_NARROW_MAXIMA, Wild, compare_judgement, load,
+};
 use support::{bpf_is_here, bytes, list, replay_traces};
 use wiresum_switch::policy::PolicyName;
 use wiresum_switch::{Contributors, Egress, Place, PlaceError, Verdict};
 use wiresum_testkit::seeds::for_each_seed;
-use wiresum_wire::{JobId, NodeId, SubModelId};
+use wiresum_wire::{Flags, JobId, NodeId, SubModelId};
 use wiresum_xdp::XdpError;
 use wiresum_xdp::frames::udp_frame;
 
-/// Random sequences for each policy and role; `WIRESUM_SOAK=1250` makes 10⁵ of them.
-const SEQUENCES: u64 = 80;
+/// Random sequences for each policy, role and pair of lanes; `WIRESUM_SOAK=2000` makes 10⁵ of them.
+const SEQUENCES: u64 = 50;
 /// Packets of a sequence, which begins with empty slots.
 const PACKETS: usize = 100;
 
@@ -24,14 +26,16 @@ fn compare(policy: PolicyName, is_root: bool) {
     if !bpf_is_here() {
         return;
     }
-    let mut pair = Pair::of_random_traffic(policy, is_root);
-    for_each_seed("-p wiresum-xdp --test switch", 1, SEQUENCES, |seed| {
-        pair.begin_anew();
-        for datagram in Wild::new(policy, is_root, seed).take(PACKETS) {
-            pair.feed(&datagram);
-        }
-        pair.compare_registers();
-    });
+    for lanes in [SUMS, MAXIMA_AND_NARROW, SUMS_AND_NARROW_MAXIMA] {
+        let mut pair = Pair::of_random_traffic(lanes, policy, is_root);
+        for_each_seed("-p wiresum-xdp --test switch", 1, SEQUENCES, |seed| {
+            pair.begin_anew();
+            for datagram in Wild::new(lanes, policy, is_root, seed).take(PACKETS) {
+                pair.feed(&datagram);
+            }
+            pair.compare_registers();
+        });
+    }
 }
 
 /// Policy and role of each test, named so that one can be asked for.
@@ -95,6 +99,7 @@ fn place(value: &Value) -> Place {
         base: required("base") as u32,
         slots: required("slots") as u32,
         window: required("window") as u32,
+        lanes: Flags(number("lanes").unwrap_or(0) as u16),
     }
 }
 
@@ -125,8 +130,8 @@ fn every_verdict_is_met_and_counted() {
         (PolicyName::Pool, false),
         (PolicyName::Segment, true),
     ] {
-        let mut pair = Pair::of_random_traffic(policy, is_root);
-        let all: Vec<_> = Wild::new(policy, is_root, 5)
+        let mut pair = Pair::of_random_traffic(SUMS_AND_NARROW_MAXIMA, policy, is_root);
+        let all: Vec<_> = Wild::new(SUMS_AND_NARROW_MAXIMA, policy, is_root, 5)
             .take(3_000)
             .map(|datagram| pair.feed(&datagram))
             .collect();
@@ -146,10 +151,13 @@ fn jobs_that_come_and_go() {
         return;
     }
     for policy in PolicyName::ALL {
-        let mut pair = Pair::of_random_traffic(policy, false);
+        let mut pair = Pair::of_random_traffic(SUMS_AND_NARROW_MAXIMA, policy, false);
         let places = pair.places().to_vec();
-        for (round, datagrams) in
-            Wild::new(policy, false, 3).take(900).collect::<Vec<_>>().chunks(90).enumerate()
+        for (round, datagrams) in Wild::new(SUMS_AND_NARROW_MAXIMA, policy, false, 3)
+            .take(900)
+            .collect::<Vec<_>>()
+            .chunks(90)
+            .enumerate()
         {
             for datagram in datagrams {
                 pair.feed(datagram);
@@ -179,6 +187,7 @@ fn streams_that_cannot_be_summed_here() {
         base: 0,
         slots: 8,
         window: 4,
+        lanes: Flags(0),
     };
     let beyond = program.install(&Place { base: 1, ..place(1) });
     assert!(matches!(beyond, Err(XdpError::Place(PlaceError::Memory { end: 9, have: 8, .. }))));
@@ -206,7 +215,7 @@ fn frames_for_others_are_left_alone() {
     }
     let program = load(NodeId(1), PolicyName::Hash, 8, 32, &[]);
     let (address, source) = support::switches::addresses();
-    let datagram = Wild::new(PolicyName::Hash, false, 1).next().expect("packets never end");
+    let datagram = Wild::new(SUMS, PolicyName::Hash, false, 1).next().expect("packets never end");
     let other_port = std::net::SocketAddr::new(address.ip(), 53);
     let frame = udp_frame(source, other_port, &datagram);
     assert_eq!(program.judge(&frame).expect("a test-run"), None);

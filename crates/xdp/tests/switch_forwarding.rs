@@ -10,7 +10,7 @@ use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use support::namespaces::{Namespace, namespaces_work};
-use support::switches::{Wild, addresses, key_of, load, load_at};
+use support::switches::{SUMS, Wild, addresses, key_of, load, load_at};
 use support::{XDP_DROP, XDP_PASS, XDP_REDIRECT, bpf_is_here, check_frame};
 use wiresum_switch::policy::PolicyName;
 use wiresum_switch::{
@@ -212,7 +212,8 @@ fn packets_go_where_the_reference_sends_them() {
             }
             let namespace = Namespace::new(&format!("fw-{}-{is_root}", policy.name()));
             let mut pair = Pair::new(policy, is_root, &namespace);
-            for (i, datagram) in Wild::new(policy, is_root, seed).take(packets as usize).enumerate()
+            for (i, datagram) in
+                Wild::new(SUMS, policy, is_root, seed).take(packets as usize).enumerate()
             {
                 pair.feed(&datagram, &format!("{}, root {is_root}, packet {i}", policy.name()));
             }

@@ -1,13 +1,14 @@
-//! How far the kernel's verifier walks through the aggregator. A program grows by an inlined loop unnoticed, until a daemon takes half
+//! How far the kernel's verifier walks through the aggregator and the switches. A program grows by an inlined loop unnoticed, until a daemon takes half
 //! a second to start, or the kernel refuses it.
 #![cfg(wiresum_bpf)]
 
 mod support;
 
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-use support::bpf_is_here;
+use support::{bpf_is_here, switches};
 use wiresum_protocol::Plan;
+use wiresum_switch::policy::PolicyName;
 use wiresum_wire::NodeId;
 use wiresum_xdp::{Options, XdpAggregator};
 
@@ -23,8 +24,7 @@ fn largest() -> Plan {
 }
 
 /// Instructions that the verifier has looked at, each as often as it came by.
-fn steps(xdp: &XdpAggregator, program: &'static str) -> u32 {
-    let descriptor = xdp.program(program).expect("the program is loaded");
+fn steps(descriptor: BorrowedFd<'_>, program: &str) -> u32 {
     let mut info = libbpf_sys::bpf_prog_info::default();
     let mut len = size_of_val(&info) as u32;
     // SAFETY: the descriptor is open; the kernel writes at most `len` bytes of `info`, which outlives the call.
@@ -42,8 +42,25 @@ fn it_goes_through_each_loop_a_few_times_at_most() {
     }
     let xdp = XdpAggregator::load(&[(largest(), NodeId(0))], &Options::default()).expect("loads");
     for program in ["aggregate", "survey"] {
-        let steps = steps(&xdp, program);
-        println!("{program}: {steps} steps");
-        assert!((1..=MOST_STEPS).contains(&steps), "`{program}` takes the verifier {steps} steps");
+        let descriptor = xdp.program(program).expect("the program is loaded");
+        check_steps(descriptor.as_fd(), program);
     }
+}
+
+#[test]
+fn no_more_in_a_switch_of_any_policy() {
+    if !bpf_is_here() {
+        return;
+    }
+    for policy in PolicyName::ALL {
+        let switch = switches::load(NodeId(1), policy, 8, wiresum_wire::MAX_VALUES, &[]);
+        let descriptor = switch.program("forward_packet").expect("the program is loaded");
+        check_steps(descriptor.as_fd(), policy.name());
+    }
+}
+
+fn check_steps(descriptor: BorrowedFd<'_>, program: &str) {
+    let steps = steps(descriptor, program);
+    println!("{program}: {steps} steps");
+    assert!((1..=MOST_STEPS).contains(&steps), "`{program}` takes the verifier {steps} steps");
 }

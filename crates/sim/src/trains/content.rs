@@ -2,6 +2,7 @@
 
 use wiresum_netem::Rng;
 use wiresum_switch::{Payload, Values};
+use wiresum_wire::Flags;
 
 /// Lanes of a fragment, as far as memory is concerned, and of a checked one: enough to see whose values were summed.
 pub(super) const LANES: u32 = 2;
@@ -41,7 +42,7 @@ impl Content for Values {
     fn is_sum(&self, stream: (usize, usize), workers: u8, position: u32) -> bool {
         let mut sum = Self::new();
         for worker in 0..workers {
-            sum.add(&Self::of(stream, worker, position));
+            sum.merge(&Self::of(stream, worker, position), Flags(0));
         }
         *self == sum
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use wiresum_protocol::Time;
 use wiresum_switch::policy::PolicyName;
 use wiresum_switch::{ANY_NODE, Contributors, Place, Sending, Serving, Worker};
-use wiresum_wire::{JobId, NodeId, SubModelId};
+use wiresum_wire::{Flags, JobId, NodeId, SubModelId};
 
 use super::ways::Ways;
 use crate::network::Network;
@@ -170,6 +170,7 @@ impl Job {
             base,
             slots: stream.slots,
             window: stream.window,
+            lanes: Flags(0),
         };
         (!place.members.is_empty()).then_some(place)
     }
@@ -180,6 +181,7 @@ impl Job {
             sub_model: id,
             members: Contributors::first(self.hosts.len() as u8),
             window: stream.window,
+            lanes: Flags(0),
         }
     }
 }

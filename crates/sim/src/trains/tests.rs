@@ -1,6 +1,7 @@
 //! Switch programs over simulated links. With values every result is compared with its sum; these tests are about the rest.
 
 use wiresum_switch::{Payload, Values};
+use wiresum_wire::Flags;
 
 use super::content::Content;
 use super::yard::Yard;
@@ -397,9 +398,9 @@ impl Payload for Forgetful {
         self.0.lanes()
     }
 
-    fn add(&mut self, other: &Self) {
+    fn merge(&mut self, other: &Self, lanes: Flags) {
         if self.0[0] % 64 != 0 {
-            self.0.add(&other.0);
+            self.0.merge(&other.0, lanes);
         }
     }
 }

@@ -55,7 +55,7 @@ impl<V: Payload> Program<V> for Counter {
             if is_first {
                 sum.clone_from(&packet.values)
             } else {
-                sum.add(&packet.values)
+                sum.merge(&packet.values, packet.flags)
             }
             packet.values.clone_from(sum);
         });

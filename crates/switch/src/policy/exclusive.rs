@@ -5,7 +5,7 @@
 //! again are added here, as the paper has no recovery.
 
 use super::merge::{Merge, enter};
-use super::slots::{collide, sum_up, take};
+use super::slots::{collide, merge_values, take};
 use super::{Context, Program, Relation};
 use crate::rmt::{ArrayDeclaration, ArrayId, BankDeclaration, BankId, Layout, Memory, Pass};
 use crate::worker::{Addressing, Rules, Window};
@@ -76,7 +76,7 @@ fn add<V: Payload>(
         Merge::Duplicate if !is_wanted => return Outcome::absorbed(Verdict::Duplicate),
         _ => {}
     }
-    pass.access_values(VALUES, slot, |sum| sum_up(sum, &mut packet.values, merge, is_complete));
+    pass.access_values(VALUES, slot, |sum| merge_values(sum, packet, merge, is_complete));
     if !is_complete {
         let verdict = if is_first { Verdict::First } else { Verdict::Added };
         return Outcome::absorbed(verdict);

@@ -126,7 +126,7 @@ fn swap<V: Payload>(pass: &mut Pass<'_, V>, slot: usize, packet: &mut Packet<V>)
     pass.access_values(VALUES, slot, |sum| std::mem::swap(sum, &mut packet.values));
     packet.contributors = Contributors(held);
     (packet.round, packet.exponent) = (Round((held_scale >> 8) as u32), held_scale as u8 as i8);
-    packet.flags = packet.flags.only(Flags::FORMAT);
+    packet.flags = packet.flags.only(Flags::LITTLE_ENDIAN);
     if was_marked == 1 {
         packet.mark(Flags::ECN);
     }
@@ -138,6 +138,7 @@ fn readdress<V>(packet: &mut Packet<V>, evicted: Key, priority: u8, context: &Co
     let owner = owner.expect("a job that leaves frees its slots");
     packet.job = owner.job;
     packet.sub_model = owner.sub_model;
+    packet.mark(owner.lanes);
     packet.fragment = evicted.fragment();
     packet.priority = priority;
     packet.worker = packet.contributors.0.trailing_zeros() as u8;

@@ -8,7 +8,7 @@
 use wiresum_wire::Flags;
 
 use super::merge::{Merge, enter};
-use super::slots::{chosen, collide, free, sum_up, take};
+use super::slots::{chosen, collide, free, merge_values, take};
 use super::{Context, Key, Program, Relation};
 use crate::rmt::{ArrayDeclaration, ArrayId, BankDeclaration, BankId, Layout, Memory, Pass};
 use crate::worker::{Addressing, Rules, Window};
@@ -92,7 +92,7 @@ fn add<V: Payload>(
         Merge::First | Merge::Added => {}
     }
     let is_complete = held == place.members;
-    pass.access_values(VALUES, slot, |sum| sum_up(sum, &mut packet.values, merge, is_complete));
+    pass.access_values(VALUES, slot, |sum| merge_values(sum, packet, merge, is_complete));
     if !is_complete {
         let verdict = if is_first { Verdict::First } else { Verdict::Added };
         return Outcome::absorbed(verdict);

@@ -73,7 +73,7 @@ pub(super) fn add<V: Payload>(
     }
     let is_complete = held == context.place.members;
     stick(pass, slot, packet, is_first);
-    pass.access_values(VALUES, slot, |sum| sum_up(sum, &mut packet.values, merge, is_complete));
+    pass.access_values(VALUES, slot, |sum| merge_values(sum, packet, merge, is_complete));
     if !is_complete {
         let verdict = if is_first { Verdict::First } else { Verdict::Added };
         return Outcome::absorbed(verdict);
@@ -98,20 +98,25 @@ pub(super) fn release<V: Payload>(
         return Outcome::up(Verdict::Overlap);
     }
     stick(pass, slot, packet, false);
-    pass.access_values(VALUES, slot, |sum| sum_up(sum, &mut packet.values, merge, true));
+    pass.access_values(VALUES, slot, |sum| merge_values(sum, packet, merge, true));
     packet.contributors = held;
     Outcome::up(Verdict::Released)
 }
 
-/// Adds arriving values if they are new; takes the sum out if it leaves.
-pub(super) fn sum_up<V: Payload>(sum: &mut V, arriving: &mut V, merge: Merge, leaves: bool) {
+/// Merges a packet's values if they are new; takes out what the slot then has if that leaves.
+pub(super) fn merge_values<V: Payload>(
+    held: &mut V,
+    packet: &mut Packet<V>,
+    merge: Merge,
+    leaves: bool,
+) {
     match merge {
-        Merge::First => sum.clone_from(arriving),
-        Merge::Added => sum.add(arriving),
+        Merge::First => held.clone_from(&packet.values),
+        Merge::Added => held.merge(&packet.values, packet.flags),
         Merge::Duplicate | Merge::Overlap => {}
     }
     if leaves {
-        arriving.clone_from(sum);
+        packet.values.clone_from(held);
     }
 }
 

@@ -7,7 +7,7 @@ use wiresum_protocol::plan;
 use wiresum_protocol::policy::{self as slots, SlotPolicy};
 
 use super::merge::{Merge, enter};
-use super::slots::{sum_up, take};
+use super::slots::{merge_values, take};
 use super::{Context, Key, Program, Relation};
 use crate::rmt::{ArrayDeclaration, ArrayId, BankDeclaration, BankId, Layout, Memory, Pass};
 use crate::{Contributors, Outcome, Packet, Payload, Place, Verdict};
@@ -82,9 +82,7 @@ impl<V: Payload> Program<V> for Versions {
         if !is_complete && !merge.is_new() {
             return Outcome::absorbed(rejected(merge));
         }
-        pass.access_values(VALUES, entry, |sum| {
-            sum_up(sum, &mut packet.values, merge, is_complete)
-        });
+        pass.access_values(VALUES, entry, |sum| merge_values(sum, packet, merge, is_complete));
         match (is_complete, is_final) {
             (false, _) => Outcome::absorbed(if is_first { Verdict::First } else { Verdict::Added }),
             (true, true) => down(packet, merge, held),

@@ -58,6 +58,8 @@ pub struct StreamPlan {
     pub base: u32,
     pub slots: u32,
     pub priority: u8,
+    /// How its lanes are merged: see [`Place::lanes`].
+    pub lanes: Flags,
 }
 
 /// Everything that a run depends on.
@@ -126,8 +128,10 @@ pub fn value(stream: usize, worker: u8, position: u32, lane: u32) -> i32 {
     Rng::new(seed | u64::from(lane)).next() as i32
 }
 
-fn values(stream: usize, worker: u8, position: u32) -> Values {
-    (0..LANES).map(|lane| value(stream, worker, position, lane)).collect()
+fn values(stream: usize, worker: u8, position: u32, lanes: Flags) -> Values {
+    let is_narrow = lanes.contains(Flags::LANES16);
+    let cut = |value: i32| if is_narrow { i32::from(value as i16) } else { value };
+    (0..LANES).map(|lane| cut(value(stream, worker, position, lane))).collect()
 }
 
 impl Network {
@@ -141,6 +145,7 @@ impl Network {
                 sub_model: SubModelId(stream.sub_model),
                 members: Contributors::first(scenario.graph.workers),
                 window: stream.window,
+                lanes: stream.lanes,
             });
         }
         Self {
@@ -240,7 +245,9 @@ impl Network {
             let now = self.now();
             while let Some(packet) = self.workers[usize::from(worker)][stream].poll_transmit(now) {
                 let position = packet.fragment.0;
-                let packet = packet.carrying(values(stream, worker, position));
+                let lanes = self.scenario.streams[stream].lanes;
+                let mut packet = packet.carrying(values(stream, worker, position, lanes));
+                packet.mark(lanes);
                 self.send_up(Site::Worker(worker), packet);
             }
         }
@@ -283,13 +290,13 @@ impl Network {
 
     fn check(&mut self, stream: usize, worker: u8, packet: &Packet<Values>) {
         let position = packet.fragment.0;
-        let mut sum = vec![0i32; LANES as usize];
-        for other in 0..self.scenario.graph.workers {
-            for (lane, value) in sum.iter_mut().zip(values(stream, other, position)) {
-                *lane = lane.wrapping_add(value);
-            }
-        }
-        if packet.values != sum {
+        let lanes = self.scenario.streams[stream].lanes;
+        let of = |other| values(stream, other, position, lanes);
+        let all = (0..self.scenario.graph.workers).map(of);
+        let merged = all.reduce(|one, other| {
+            one.iter().zip(other).map(|(a, b)| merged(*a, b, lanes)).collect()
+        });
+        if Some(&packet.values) != merged.as_ref() {
             self.wrong.push((stream, position, worker));
         }
     }
@@ -329,6 +336,15 @@ impl Network {
 
     fn carry(&mut self, from: Site, to: Site, packet: Packet<Values>) {
         self.links.send(&self.conditions, from, to, Flying(packet));
+    }
+}
+
+/// What two workers' lanes come to, in one line of arithmetic each, as the tests have it.
+fn merged(a: i32, b: i32, lanes: Flags) -> i32 {
+    match (lanes.contains(Flags::MAXIMUM), lanes.contains(Flags::LANES16)) {
+        (true, _) => a.max(b),
+        (false, true) => i32::from((a as i16).wrapping_add(b as i16)),
+        (false, false) => a.wrapping_add(b),
     }
 }
 
@@ -378,6 +394,7 @@ fn switch(scenario: &Scenario, index: u16) -> Switch<Values> {
             base: stream.base,
             slots: stream.slots,
             window: stream.window,
+            lanes: stream.lanes,
         };
         switch.install(place).expect("the scenario's streams fit");
     }

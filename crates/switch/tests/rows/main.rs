@@ -37,6 +37,7 @@ fn place() -> Place {
         base: 0,
         slots: 8,
         window: 8,
+        lanes: Flags(0),
     }
 }
 
@@ -79,8 +80,12 @@ impl Bench {
     }
 
     fn with(policy: PolicyName, places: &[Place]) -> Self {
-        let mut switch =
-            Switch::new(NODE, policy, 16, 1, &Profile::TOFINO_1).expect("room for sixteen slots");
+        Self::with_values(policy, places, 1)
+    }
+
+    fn with_values(policy: PolicyName, places: &[Place], values: u32) -> Self {
+        let mut switch = Switch::new(NODE, policy, 16, values, &Profile::TOFINO_1)
+            .expect("room for sixteen slots");
         places.iter().for_each(|&place| switch.install(place).expect("a place that fits"));
         Self { switch, packet: contribution(0, 0) }
     }
@@ -133,6 +138,49 @@ fn strangers_pass_untouched() {
         assert_eq!(bench.send(refusal), down(Verdict::Passed));
         assert_eq!(bench.switch.counters().get(Verdict::Passed), 6);
         assert_eq!(bench.switch.counters().total(), 6);
+    }
+}
+
+#[test]
+fn lanes_that_are_not_the_streams_pass_untouched() {
+    for policy in PolicyName::ALL {
+        let maxima = Place { lanes: Flags::MAXIMUM, ..place() };
+        let mut bench = Bench::with(policy, &[maxima]);
+        for lanes in [Flags(0), Flags::LANES16, Flags::LANES] {
+            let other = Packet { flags: lanes, ..contribution(0, 0) };
+            assert_eq!(bench.send(other.clone()), up(Verdict::Passed));
+            assert_eq!(bench.packet, other);
+        }
+        let own = Packet { flags: Flags::MAXIMUM, ..contribution(0, 0) };
+        assert_eq!(bench.send(own), absorbed(Verdict::First));
+    }
+}
+
+#[test]
+fn the_larger_lanes_are_kept_and_those_that_are_missing_are_zero() {
+    for policy in PolicyName::ALL {
+        let maxima = Place { lanes: Flags::MAXIMUM, members: Contributors::first(2), ..place() };
+        for is_turned in [false, true] {
+            let mut bench = Bench::with_values(policy, &[maxima], 3);
+            let values = [vec![-5, 7, -8], vec![-3, 4]];
+            for worker in 0..2 {
+                let values = values[usize::from(worker ^ u8::from(is_turned))].clone();
+                bench.send(Packet { flags: Flags::MAXIMUM, values, ..contribution(worker, 0) });
+            }
+            assert_eq!(bench.packet.values, [-3, 7, 0], "{}", policy.name());
+        }
+    }
+}
+
+#[test]
+fn sums_of_16_bits_wrap() {
+    for policy in PolicyName::ALL {
+        let mut bench = Bench::with(policy, &[Place { lanes: Flags::LANES16, ..place() }]);
+        for worker in 0..WORKERS {
+            let values = vec![i32::from(i16::MAX), -1];
+            bench.send(Packet { flags: Flags::LANES16, values, ..contribution(worker, 0) });
+        }
+        assert_eq!(bench.packet.values, [i32::from(i16::MAX) - 2, -3], "{}", policy.name());
     }
 }
 

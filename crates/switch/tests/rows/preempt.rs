@@ -71,3 +71,18 @@ fn what_is_sent_again_goes_up_with_what_is_there() {
     assert_eq!(bench.left(), (0b011, 11));
     assert_eq!(bench.send(resent(1, 0)), up(Verdict::Bypassed));
 }
+
+#[test]
+fn what_is_evicted_leaves_with_its_own_lanes() {
+    let other = Place { job: JobId(2), sub_model: SubModelId(6), lanes: Flags::LANES16, ..place() };
+    let maxima = Place { lanes: Flags::MAXIMUM, ..place() };
+    let mut bench = Bench::with(PolicyName::Preempt, &[maxima, other]);
+    bench.send(Packet { flags: Flags::MAXIMUM, ..urgent(1, contribution(0, 0)) });
+    let flags = Flags::LANES16.with(Flags::LITTLE_ENDIAN);
+    let theirs = urgent(2, contribution(1, 0));
+    let theirs = Packet { job: JobId(2), sub_model: SubModelId(6), flags, ..theirs };
+    assert_eq!(bench.send(theirs), up(Verdict::Evicted));
+    assert_eq!((bench.packet.job, bench.left()), (JobId(1), (0b001, 1)));
+    // The byte order is the packet's, as the values are written anew.
+    assert_eq!(bench.packet.flags, Flags::MAXIMUM.with(Flags::LITTLE_ENDIAN));
+}

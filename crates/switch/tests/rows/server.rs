@@ -6,8 +6,8 @@ use super::*;
 
 fn server() -> ParameterServer<Values> {
     let mut server = ParameterServer::default();
-    let Place { job, sub_model, members, window, .. } = place();
-    server.serve(Serving { job, sub_model, members, window });
+    let Place { job, sub_model, members, window, lanes, .. } = place();
+    server.serve(Serving { job, sub_model, members, window, lanes });
     server
 }
 
@@ -94,4 +94,18 @@ fn unknown_streams_and_workers_are_dropped() {
     server.remove(JobId(1));
     assert_eq!(send(&mut server, sum(0b111, 111)).0, absorbed(Verdict::Foreign));
     assert_eq!(server.counters().get(Verdict::Foreign), 4);
+}
+
+#[test]
+fn maxima_are_kept_and_other_lanes_are_foreign() {
+    let mut server = ParameterServer::default();
+    let Place { job, sub_model, members, window, .. } = place();
+    server.serve(Serving { job, sub_model, members, window, lanes: Flags::MAXIMUM });
+    assert_eq!(send(&mut server, sum(0b001, 5)).0, absorbed(Verdict::Foreign));
+    let maximum = |workers, value| Packet { flags: Flags::MAXIMUM, ..sum(workers, value) };
+    send(&mut server, maximum(0b001, -7));
+    send(&mut server, maximum(0b010, -9));
+    let (outcome, result) = send(&mut server, maximum(0b100, -8));
+    assert_eq!((outcome, &result.values[..]), (down(Verdict::Completed), &[-7][..]));
+    assert_eq!(result.flags, Flags::MAXIMUM);
 }

@@ -7,7 +7,7 @@
 use wiresum_netem::Rng;
 use wiresum_switch::policy::PolicyName;
 use wiresum_switch::rmt::Profile;
-use wiresum_switch::{ANY_NODE, Contributors, Packet, Place, Switch, Values};
+use wiresum_switch::{ANY_NODE, Contributors, Packet, Payload, Place, Switch, Values};
 use wiresum_wire::{Flags, FragmentId, JobId, Kind, NodeId, Round, SubModelId};
 
 /// The switch's number.
@@ -20,22 +20,30 @@ const SLOTS: u32 = 4;
 const SPREAD: u64 = 12;
 /// Workers of each job; the last one is elsewhere.
 const WORKERS: u64 = 4;
-/// Lanes of a packet: one block.
-const LANES: i32 = 8;
+/// Values of a packet: one block of 32-bit lanes, or of 16-bit ones, which are twice as many.
+const VALUES: u32 = 8;
 
 /// See the module.
 pub struct RandomTraffic {
     policy: PolicyName,
     places: Vec<Place>,
+    /// Whether lanes come in both byte orders, and at times not as the switch knows them of their stream.
+    is_mixed: bool,
     rng: Rng,
     /// Packets so far.
     count: u32,
 }
 
 impl RandomTraffic {
-    /// Packets for a switch that has the final sums (`is_root`) or not.
+    /// Packets of 32-bit sums, for a switch that has the final ones (`is_root`) or not.
     #[must_use]
     pub fn new(policy: PolicyName, is_root: bool, seed: u64) -> Self {
+        Self::of_lanes([Flags(0); 2], policy, is_root, seed)
+    }
+
+    /// Packets of two streams with these lanes; see [`Place::lanes`].
+    #[must_use]
+    pub fn of_lanes(lanes: [Flags; 2], policy: PolicyName, is_root: bool, seed: u64) -> Self {
         let place = |index: u16| Place {
             job: JobId(1 + index),
             sub_model: SubModelId(3),
@@ -44,9 +52,11 @@ impl RandomTraffic {
             base: if policy.shares_slots() { 0 } else { SLOTS * u32::from(index) },
             slots: SLOTS,
             window: SLOTS,
+            lanes: lanes[usize::from(index)],
         };
         let places = (0..2).map(place).collect();
-        Self { policy, places, rng: Rng::new(seed), count: 0 }
+        let is_mixed = lanes != [Flags(0); 2];
+        Self { policy, places, is_mixed, rng: Rng::new(seed), count: 0 }
     }
 
     /// The streams that the switch sums.
@@ -68,7 +78,7 @@ impl RandomTraffic {
     #[must_use]
     pub fn switch(&self) -> Switch<Values> {
         let profile = Profile::UNLIMITED;
-        let mut switch = Switch::new(NODE, self.policy, self.slots(), LANES as u32, &profile)
+        let mut switch = Switch::new(NODE, self.policy, self.slots(), VALUES, &profile)
             .expect("an unlimited switch has room");
         for &place in &self.places {
             switch.install(place).expect("places of their own");
@@ -76,7 +86,7 @@ impl RandomTraffic {
         switch
     }
 
-    /// What these workers contribute to a fragment.
+    /// What these workers contribute to a fragment, merged as the packet's flags say.
     #[must_use]
     pub fn sum(packet: &Packet<Values>, workers: Contributors) -> Values {
         let stream = i32::from(packet.job.0) << 8 | i32::from(packet.sub_model.0);
@@ -84,8 +94,14 @@ impl RandomTraffic {
             let seed = stream ^ (packet.fragment.0 as i32) << 16 ^ i32::from(worker) << 4 ^ lane;
             seed.wrapping_mul(0x9e37_79b1_u32 as i32)
         };
-        let lane = |lane| workers.iter().fold(0, |sum: i32, w| sum.wrapping_add(of(w, lane)));
-        (0..LANES).map(lane).collect()
+        let is_narrow = packet.flags.contains(Flags::LANES16);
+        let count = if is_narrow { 2 * VALUES } else { VALUES } as i32;
+        let lane = |value: i32| if is_narrow { i32::from(value as i16) } else { value };
+        let lanes = |worker| (0..count).map(move |i| lane(of(worker, i))).collect::<Values>();
+        let mut workers = workers.iter();
+        let mut merged = workers.next().map(lanes).unwrap_or_default();
+        workers.for_each(|worker| merged.merge(&lanes(worker), packet.flags));
+        merged
     }
 
     /// The next packet.
@@ -104,7 +120,7 @@ impl RandomTraffic {
             job: place.job,
             sub_model: place.sub_model,
             node: if self.policy.is_addressed() { NODE } else { ANY_NODE },
-            flags: self.flags(is_result),
+            flags: self.flags(is_result).with(place.lanes),
             kind: if is_result { Kind::Result } else { Kind::Contribution },
             worker: 0,
             expected: WORKERS as u8,
@@ -132,7 +148,8 @@ impl RandomTraffic {
     }
 
     fn flags(&mut self, is_result: bool) -> Flags {
-        let mut flags = Flags::LITTLE_ENDIAN;
+        let is_big_endian = self.is_mixed && self.rng.chance(0.3);
+        let mut flags = if is_big_endian { Flags(0) } else { Flags::LITTLE_ENDIAN };
         let chances = [(Flags::RETRANSMISSION, 0.2), (Flags::ECN, 0.1), (Flags::EARLY, 0.05)];
         for (flag, chance) in chances {
             if self.rng.chance(chance) && !is_result {
@@ -142,13 +159,17 @@ impl RandomTraffic {
         flags
     }
 
-    /// At times it is for another job or node, of a worker who is summed elsewhere, or a refusal on its way down.
+    /// At times it is for another job or node, of a worker who is summed elsewhere, of other lanes, or a refusal on its way down.
     fn estrange(&mut self, packet: &mut Packet<Values>) {
         match self.rng.below(40) {
             0 => packet.job = JobId(9),
             1 => packet.node = PARENT,
             2 if packet.kind == Kind::Contribution => {
                 packet.contributors = Contributors::one(WORKERS as u8 - 1);
+                packet.values = Self::sum(packet, packet.contributors);
+            }
+            3 if self.is_mixed && packet.kind == Kind::Contribution => {
+                packet.flags = Flags(packet.flags.0 ^ Flags::MAXIMUM.0);
                 packet.values = Self::sum(packet, packet.contributors);
             }
             2 if packet.kind == Kind::Result => {

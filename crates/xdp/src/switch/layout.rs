@@ -33,7 +33,8 @@ pub struct PlaceEntry {
     pub parent: u16,
     pub is_root: u8,
     pub member_count: u8,
-    pub number_sum: u32,
+    pub number_sum: u16,
+    pub lanes: u16,
 }
 
 impl From<&Place> for PlaceEntry {
@@ -48,7 +49,8 @@ impl From<&Place> for PlaceEntry {
             parent: place.parent.map_or(0, |node| node.0),
             is_root: place.parent.is_none().into(),
             member_count: place.members.count(),
-            number_sum: place.members.iter().map(|worker| u32::from(worker) + 1).sum(),
+            number_sum: place.members.iter().map(|worker| u16::from(worker) + 1).sum(),
+            lanes: place.lanes.0,
         }
     }
 }

@@ -7,7 +7,7 @@ mod layout;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, SocketAddrV4};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use libbpf_rs::{MapCore, MapFlags};
 use wiresum_switch::policy::{self, PolicyName};
@@ -221,6 +221,12 @@ impl SwitchProgram {
     /// The loaded object.
     pub(crate) fn kernel(&self) -> &Kernel {
         &self.kernel
+    }
+
+    /// A descriptor of one of the object's programs, for tests.
+    #[doc(hidden)]
+    pub fn program(&self, name: &'static str) -> std::io::Result<OwnedFd> {
+        self.kernel.program(name).as_fd().try_clone_to_owned()
     }
 
     /// Runs the program on a frame; `None` if that is not for this switch.

@@ -16,10 +16,15 @@ use zerocopy::{FromBytes, IntoBytes};
 
 /// Bytes of Ethernet, IPv4 and UDP headers.
 const FRAME_LEN: usize = 42;
-/// Lanes that a slot has room for; random traffic has 8 in a packet.
+/// 32-bit lanes that a slot has room for; random traffic has 8 in a packet.
 const ROOM: usize = 16;
 /// The incarnation's bytes in a header.
 const JOB_KEY: std::ops::Range<usize> = 8..12;
+
+/// Lanes of two streams, of which 32-bit sums are what all else is measured by.
+pub const SUMS: [Flags; 2] = [Flags(0); 2];
+pub const MAXIMA_AND_NARROW: [Flags; 2] = [Flags::MAXIMUM, Flags::LANES16];
+pub const SUMS_AND_NARROW_MAXIMA: [Flags; 2] = [Flags(0), Flags::LANES];
 
 /// Where the switch listens, and who sends.
 pub fn addresses() -> (SocketAddr, SocketAddr) {
@@ -73,9 +78,9 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Those that random traffic is for.
-    pub fn of_random_traffic(policy: PolicyName, is_root: bool) -> Self {
-        let traffic = RandomTraffic::new(policy, is_root, 0);
+    /// Those that random traffic of two streams with these lanes is for.
+    pub fn of_random_traffic(lanes: [Flags; 2], policy: PolicyName, is_root: bool) -> Self {
+        let traffic = RandomTraffic::of_lanes(lanes, policy, is_root, 0);
         let (node, slots) = (traffic.switch().node(), traffic.slots());
         let places = traffic.places().to_vec();
         let xdp = load(node, policy, slots, ROOM, &places);
@@ -158,22 +163,13 @@ pub fn compare_judgement(judged: &Judgement, expected: &(Verdict, Egress, Vec<u8
 fn ask(switch: &mut Switch<Values>, datagram: &[u8]) -> (Verdict, Egress, Vec<u8>) {
     let (key, mut packet) = match wire::parse(datagram) {
         Ok(parsed) => parsed,
-        Err(error) => return (refusal(error, datagram), Egress::Absorbed, Vec::new()),
+        Err(ParseError::Check { .. }) => return (Verdict::Damaged, Egress::Absorbed, Vec::new()),
+        Err(_) => return (Verdict::Malformed, Egress::Absorbed, Vec::new()),
     };
     let job = packet.job;
     let outcome = switch.handle(&mut packet);
     let key = if packet.job == job { key } else { key_of(packet.job) };
     (outcome.verdict, outcome.egress, wire::emit(&packet, key))
-}
-
-/// The program looks at the lanes' width before their sum, the reference after it.
-fn refusal(error: ParseError, datagram: &[u8]) -> Verdict {
-    let header = Header::read_from_prefix(datagram).map(|(header, _)| header);
-    let is_narrow = header.is_ok_and(|h| Flags(h.flags.get()).contains(Flags::LANES16));
-    match error {
-        ParseError::Check { .. } if !is_narrow => Verdict::Damaged,
-        _ => Verdict::Malformed,
-    }
 }
 
 /// Random traffic in both byte orders, of several lengths, across the wrap of positions, and at times damaged.
@@ -185,10 +181,10 @@ pub struct Wild {
 }
 
 impl Wild {
-    pub fn new(policy: PolicyName, is_root: bool, seed: u64) -> Self {
+    pub fn new(lanes: [Flags; 2], policy: PolicyName, is_root: bool, seed: u64) -> Self {
         let mut rng = Rng::new(!seed);
         let offset = if rng.chance(0.5) { 0 } else { (rng.below(16) as u32 * 4).wrapping_neg() };
-        Self { traffic: RandomTraffic::new(policy, is_root, seed), rng, offset }
+        Self { traffic: RandomTraffic::of_lanes(lanes, policy, is_root, seed), rng, offset }
     }
 
     fn vary(&mut self, packet: &mut Packet<Values>) {
@@ -204,7 +200,9 @@ impl Wild {
         }
         if self.rng.chance(0.15) && !packet.flags.contains(Flags::REFUSED) {
             // Twice what is usual, and now and then more than a slot has room for.
-            let lanes = if self.rng.chance(0.8) { ROOM } else { ROOM + 8 };
+            let values = if self.rng.chance(0.8) { ROOM } else { ROOM + 8 };
+            let is_narrow = packet.flags.contains(Flags::LANES16);
+            let lanes = if is_narrow { 2 * values } else { values };
             packet.values.resize_with(lanes, || self.rng.next() as i32);
         }
     }

@@ -82,6 +82,7 @@ fn place(policy: PolicyName, workers: u8, slots: u32) -> Place {
         base: 0,
         slots,
         window: slots,
+        lanes: Flags(0),
     }
 }
 
