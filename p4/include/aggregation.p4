@@ -14,7 +14,7 @@
 /* What is summed here. */
 control Place(in headers_t hdr, inout work_t w) {
     action sum(bit<16> number, contributors_t members, bit<8> member_count, bit<16> node, bit<1> has_parent,
-               bit<32> base, bit<32> slots, bit<32> window) {
+               bit<32> base, bit<32> slots, bit<32> window, bit<16> lanes) {
         w.is_known = 1;
         w.owner = number;
         w.place.number = number;
@@ -25,6 +25,7 @@ control Place(in headers_t hdr, inout work_t w) {
         w.place.base = base;
         w.place.slots = slots;
         w.place.window = window;
+        w.place.lanes = lanes;
     }
 
     action pass() {
@@ -65,7 +66,7 @@ control Place(in headers_t hdr, inout work_t w) {
     apply {
         places.apply();
 #ifdef WHOLE_CHILDREN_IN_NETWORK_ORDER
-        if (hdr.wiresum.flags & WIRESUM_FLAG_LITTLE_ENDIAN != 0) {
+        if (hdr.wiresum.flags & (WIRESUM_FLAG_LITTLE_ENDIAN | WIRESUM_FLAG_LANES16) != 0) {
             w.is_known = 0;
         } else if (w.is_result == 0 && w.is_second == 0) {
             children.apply();
@@ -74,7 +75,7 @@ control Place(in headers_t hdr, inout work_t w) {
         w.key = w.place.number ++ hdr.wiresum.fragment;
         strangers = hdr.switched.contributors & ~w.place.members;
         w.is_concerned = 0;
-        if (w.is_known == 1 && hdr.lanes.isValid()) {
+        if (w.is_known == 1 && hdr.lanes.isValid() && hdr.wiresum.flags & MERGED_LANES == w.place.lanes) {
             if (w.is_second == 1) {
                 w.is_concerned = 1;
             } else if (w.is_result == 1) {
@@ -86,12 +87,13 @@ control Place(in headers_t hdr, inout work_t w) {
     }
 }
 
-/* Whose packet leaves, and for which node its sums are: after an eviction of another stream than came. */
+/* Whose packet leaves, and for which node its sums are: after an eviction of another stream than came, with its lanes. */
 control Owner(inout headers_t hdr, inout work_t w, out bit<16> parent) {
-    action owner(bit<16> job, bit<16> sub_model, bit<16> node) {
+    action owner(bit<16> job, bit<16> sub_model, bit<16> node, bit<16> lanes) {
         parent = node;
         hdr.wiresum.job = job;
         hdr.wiresum.sub_model = sub_model;
+        hdr.wiresum.flags = (hdr.wiresum.flags & ~MERGED_LANES) | lanes;
     }
 
     table owners {
@@ -105,6 +107,9 @@ control Owner(inout headers_t hdr, inout work_t w, out bit<16> parent) {
         if (w.egress != EGRESS_NOWHERE) {
             owners.apply();
         }
+        if (w.is_evicted == 1) {
+            hdr.wiresum.value_count = hdr.wiresum.flags & WIRESUM_FLAG_LANES16 != 0 ? (bit<16>)(2 * LANES) : (bit<16>)LANES;
+        }
     }
 }
 
@@ -113,6 +118,7 @@ control Aggregation(inout headers_t hdr, inout work_t w) {
     Place() place;
     Policy() policy;
     Owner() owner;
+    LeavingSum() leaving_sum;
     Seal() seal;
     bit<16> parent;
     apply {
@@ -133,6 +139,7 @@ control Aggregation(inout headers_t hdr, inout work_t w) {
                     && (hdr.wiresum.node == w.place.node || (w.is_evicted == 1 && hdr.wiresum.node != ANY_NODE))) {
                     hdr.wiresum.node = parent;
                 }
+                leaving_sum.apply(hdr, w.lane_sum);
                 seal.apply(hdr, w.lane_sum);
             }
         }

@@ -50,16 +50,21 @@ control Seal(inout headers_t hdr, in bit<32> lane_sum) {
 /* Whether a datagram for our port has the form that spec/wire.md wants, its check apart. */
 control Form(in headers_t hdr, out bool is_good) {
     bit<16> payload;
+    bit<16> most;
     bool is_refusal;
     apply {
+        most = WIRESUM_MAX_VALUES;
+        payload = hdr.wiresum.value_count << 2;
+        if (hdr.wiresum.flags & WIRESUM_FLAG_LANES16 != 0) {
+            most = 2 * WIRESUM_MAX_VALUES;
+            payload = hdr.wiresum.value_count << 1;
+        }
         is_good = hdr.wiresum.isValid() && hdr.switched.isValid();
         is_good = is_good && hdr.wiresum.magic == WIRESUM_MAGIC && hdr.wiresum.version == WIRESUM_VERSION;
         is_good = is_good && hdr.wiresum.flags & WIRESUM_FLAG_SWITCHED != 0;
         is_good = is_good && hdr.wiresum.contributor < WIRESUM_MAX_CONTRIBUTORS;
-        is_good = is_good && hdr.wiresum.flags & WIRESUM_FLAG_LANES16 == 0;
-        is_good = is_good && hdr.wiresum.value_count <= WIRESUM_MAX_VALUES;
-        is_good = is_good && hdr.wiresum.value_count[2:0] == 0;
-        payload = hdr.wiresum.value_count << 2;
+        is_good = is_good && hdr.wiresum.value_count <= most;
+        is_good = is_good && payload[4:0] == 0;
         is_good = is_good && hdr.udp.length == UDP_OVERHEAD + payload;
         is_good = is_good && hdr.ipv4.total_length == IPV4_OVERHEAD + payload;
         is_refusal = hdr.wiresum.kind == WIRESUM_KIND_RESULT && hdr.wiresum.flags & WIRESUM_FLAG_REFUSED != 0;
@@ -74,21 +79,44 @@ control Form(in headers_t hdr, out bool is_good) {
 
 /* The sum of the lanes themselves. */
 #define ADD_LANE(i) sum = sum + lanes.v##i;
-control LaneSum(in lanes_h lanes, out bit<32> sum) {
+#define ADD_HALVES(i) narrow = narrow + lanes.v##i[31:16] + lanes.v##i[15:0];
+control LaneSum(in lanes_h lanes, in bit<16> flags, out bit<32> sum) {
+    bit<16> narrow;
     apply {
         sum = 0;
-        if (lanes.isValid()) {
+        narrow = 0;
+        if (lanes.isValid() && flags & WIRESUM_FLAG_LANES16 != 0) {
+            FOR_EACH_LANE(ADD_HALVES)
+            sum = (bit<32>)narrow;
+        } else if (lanes.isValid()) {
             FOR_EACH_LANE(ADD_LANE)
+        }
+    }
+}
+
+/* The lane sum of what leaves: that of the slot, but of a maximum, which is not linear, that of its lanes. */
+control LeavingSum(in headers_t hdr, inout bit<32> lane_sum) {
+    LaneSum() of_lanes;
+    apply {
+        if (hdr.wiresum.flags & WIRESUM_FLAG_MAXIMUM != 0) {
+            of_lanes.apply(hdr.lanes, hdr.wiresum.flags, lane_sum);
+        } else if (hdr.wiresum.flags & WIRESUM_FLAG_LANES16 != 0) {
+            lane_sum = lane_sum & 0xffff;
         }
     }
 }
 
 /* Little-endian lanes as numbers, or back. */
 #define SWAP_LANE(i) lanes.v##i = lanes.v##i[7:0] ++ lanes.v##i[15:8] ++ lanes.v##i[23:16] ++ lanes.v##i[31:24];
+#define SWAP_HALVES(i) lanes.v##i = lanes.v##i[23:16] ++ lanes.v##i[31:24] ++ lanes.v##i[7:0] ++ lanes.v##i[15:8];
 control ByteOrder(inout lanes_h lanes, in bit<16> flags) {
     apply {
         if (lanes.isValid() && flags & WIRESUM_FLAG_LITTLE_ENDIAN != 0) {
-            FOR_EACH_LANE(SWAP_LANE)
+            if (flags & WIRESUM_FLAG_LANES16 != 0) {
+                FOR_EACH_LANE(SWAP_HALVES)
+            } else {
+                FOR_EACH_LANE(SWAP_LANE)
+            }
         }
     }
 }

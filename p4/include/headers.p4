@@ -13,6 +13,8 @@ const bit<8> IPV4_WITHOUT_OPTIONS = 0x45;
 /* The two headers of Wiresum, those of UDP and of IPv4: what lengths count besides the lanes. */
 const bit<16> UDP_OVERHEAD = WIRESUM_HEADER_LEN + WIRESUM_SWITCH_HEADER_LEN + WIRESUM_UDP_LEN;
 const bit<16> IPV4_OVERHEAD = UDP_OVERHEAD + WIRESUM_IPV4_LEN;
+/* What the packets of a stream have in common: the width of their lanes, and whether the larger ones are kept. */
+const bit<16> MERGED_LANES = WIRESUM_FLAG_MAXIMUM | WIRESUM_FLAG_LANES16;
 
 header ethernet_h {
     bit<48> destination;
@@ -40,6 +42,7 @@ header udp_h {
     bit<16> checksum;
 }
 
+/* One lane of 32 bits, or two of 16, the first one in the upper half. */
 #define LANE_FIELD(i) bit<32> v##i;
 header lanes_h {
     FOR_EACH_LANE(LANE_FIELD)
@@ -54,7 +57,7 @@ struct headers_t {
     lanes_h lanes;
 }
 
-/* The parser is the same in every architecture; lanes are valid only if there are as many as the program sums. */
+/* The parser is the same in every architecture; lanes are valid only if they are as long as those that the program sums. */
 parser Datagram(packet_in packet, out headers_t hdr) {
     state start {
         packet.extract(hdr.ethernet);
@@ -87,6 +90,7 @@ parser Datagram(packet_in packet, out headers_t hdr) {
         packet.extract(hdr.switched);
         transition select(hdr.wiresum.value_count, hdr.udp.length) {
             (LANES, UDP_OVERHEAD + 4 * LANES): parse_lanes;
+            (2 * LANES, UDP_OVERHEAD + 4 * LANES): parse_lanes;
             default: accept;
         }
     }

@@ -61,6 +61,8 @@ struct place_t {
     bit<32> base;
     bit<32> slots;
     bit<32> window;
+    /* How lanes are merged: none of MERGED_LANES, or some. */
+    bit<16> lanes;
 }
 
 struct work_t {

@@ -39,7 +39,7 @@ control Policy(inout headers_t hdr, inout work_t w) {
                 sums = 1;
             }
             if (sums == 1) {
-                values.apply(op, w.slot, hdr.lanes, w.lane_sum);
+                values.apply(op, w.slot, w.place.lanes, hdr.lanes, w.lane_sum);
             }
         }
         w.egress = EGRESS_UP;

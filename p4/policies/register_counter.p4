@@ -35,7 +35,7 @@ control Policy(inout headers_t hdr, inout work_t w) {
             of_packet.apply(hdr.switched.contributors, number);
             of_members.apply(w.place.members, mark);
             counts.apply(w.slot, number, mark, count);
-            values.apply(count == number ? CELL_WRITE : CELL_JOIN, w.slot, hdr.lanes, w.lane_sum);
+            values.apply(count == number ? CELL_WRITE : CELL_JOIN, w.slot, w.place.lanes, hdr.lanes, w.lane_sum);
             if (count == mark) {
                 w.verdict = VERDICT_FORWARDED;
                 w.egress = EGRESS_UP;

@@ -50,14 +50,14 @@ control Policy(inout headers_t hdr, inout work_t w) {
                                w.held, w.merge);
             if (w.merge == MERGE_FIRST || w.merge == MERGE_ADDED) {
                 sums = 1;
-                values.apply(w.is_first == 1 ? CELL_WRITE : CELL_JOIN, w.slot, hdr.lanes, w.lane_sum);
+                values.apply(w.is_first == 1 ? CELL_WRITE : CELL_JOIN, w.slot, w.place.lanes, hdr.lanes, w.lane_sum);
                 if (w.held == w.place.members) {
                     w.is_complete = 1;
                 }
             }
         }
         if (w.is_complete == 1 || answers == 1) {
-            shadow.apply(answers == 1 ? CELL_READ : CELL_WRITE, w.slot, hdr.lanes, w.lane_sum);
+            shadow.apply(answers == 1 ? CELL_READ : CELL_WRITE, w.slot, w.place.lanes, hdr.lanes, w.lane_sum);
         }
 
         w.egress = EGRESS_NOWHERE;

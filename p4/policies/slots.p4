@@ -28,7 +28,7 @@ control SlotSum(in bit<2> op, inout headers_t hdr, inout work_t w) {
         /* A repetition that is in already takes along what is there. */
         if (values_op != CELL_READ || (w.merge == MERGE_DUPLICATE && w.is_resent == 1)) {
             congestion.apply(op, w.slot, hdr.wiresum.flags[5:5], was_marked, is_marked);
-            values.apply(values_op, w.slot, hdr.lanes, w.lane_sum);
+            values.apply(values_op, w.slot, w.place.lanes, hdr.lanes, w.lane_sum);
             if (op == CELL_EXCHANGE) {
                 hdr.wiresum.flags = hdr.wiresum.flags & (WIRESUM_FLAG_FORMAT | WIRESUM_FLAG_SWITCHED);
                 hdr.wiresum.flags[5:5] = was_marked;

@@ -56,7 +56,7 @@ control Policy(inout headers_t hdr, inout work_t w) {
             }
             if ((w.is_result == 0 && (is_new == 1 || w.is_complete == 1))
                 || (w.is_result == 1 && w.is_complete == 1 && was_final == 0)) {
-                values.apply(op, w.slot, hdr.lanes, w.lane_sum);
+                values.apply(op, w.slot, w.place.lanes, hdr.lanes, w.lane_sum);
             }
         }
 

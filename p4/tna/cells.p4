@@ -214,9 +214,22 @@ control FlagCell(in bit<2> op, in bit<32> slot, in bit<1> arriving, out bit<1> b
     } else { \
         value = read_##name.execute(slot); \
     }
-#define DECLARE_LANE(i) LANE_ARRAY(lane_##i, lanes.v##i)
-#define ACCESS_LANE(i) ACCESS_ARRAY(lane_##i, lanes.v##i)
-control Bank(in bit<2> op, in bit<32> slot, inout lanes_h lanes, inout bit<32> lane_sum) {
+#define DECLARE_LANE(i) \
+    LANE_ARRAY(lane_##i, lanes.v##i) \
+    RegisterAction<bit<32>, bit<32>, bit<32>>(lane_##i) maximize_##i = { \
+        void apply(inout bit<32> cell, out bit<32> larger) { \
+            if ((int<32>)cell < (int<32>)lanes.v##i) { \
+                cell = lanes.v##i; \
+            } \
+            larger = cell; \
+        } \
+    };
+#define ACCESS_LANE(i) \
+    if (op == CELL_JOIN && format == WIRESUM_FLAG_MAXIMUM) { \
+        lanes.v##i = maximize_##i.execute(slot); \
+    } else ACCESS_ARRAY(lane_##i, lanes.v##i)
+/* Pairs of narrow lanes do not fit an ALU that sums 32 bits: packets with them pass. */
+control Bank(in bit<2> op, in bit<32> slot, in bit<16> format, inout lanes_h lanes, inout bit<32> lane_sum) {
     FOR_EACH_LANE(DECLARE_LANE)
     LANE_ARRAY(lane_sums, lane_sum)
     apply {

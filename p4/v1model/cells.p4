@@ -122,14 +122,24 @@ control CountCell(in bit<32> slot, in bit<32> number, in bit<32> mark, out bit<3
     }
 }
 
+/* A lane that is held and one that arrives, or pairs of narrow ones, as one: summed, or the larger kept. Signed numbers
+ * with their upper bits turned are in the order of unsigned ones. */
+#define LARGER(a, b, top) ((a ^ top) < (b ^ top) ? b : a)
+#define SUMS_OF_HALVES(a, b) ((a[31:16] + b[31:16]) ++ (a[15:0] + b[15:0]))
+#define LARGER_HALVES(a, b) (LARGER(a[31:16], b[31:16], 0x8000) ++ LARGER(a[15:0], b[15:0], 0x8000))
+#define MERGED(a, b) \
+    (format == 0 ? a + b \
+     : (format == WIRESUM_FLAG_LANES16 ? SUMS_OF_HALVES(a, b) \
+        : (format == WIRESUM_FLAG_MAXIMUM ? LARGER(a, b, 0x80000000) : LARGER_HALVES(a, b))))
+
 /* The values of a fragment and their lane sum. Afterwards the packet has what the cells hold; exchanged, what they held. */
 #define DECLARE_LANE(i) register<bit<32>, bit<32>>(ENTRIES) lane_##i;
 #define ACCESS_LANE(i) \
     lane_##i.read(before, slot); \
-    after = op == CELL_JOIN ? before + lanes.v##i : (op == CELL_READ ? before : lanes.v##i); \
+    after = op == CELL_JOIN ? MERGED(before, lanes.v##i) : (op == CELL_READ ? before : lanes.v##i); \
     lane_##i.write(slot, after); \
     lanes.v##i = op == CELL_EXCHANGE ? before : after;
-control Bank(in bit<2> op, in bit<32> slot, inout lanes_h lanes, inout bit<32> lane_sum) {
+control Bank(in bit<2> op, in bit<32> slot, in bit<16> format, inout lanes_h lanes, inout bit<32> lane_sum) {
     FOR_EACH_LANE(DECLARE_LANE)
     register<bit<32>, bit<32>>(ENTRIES) lane_sums;
     bit<32> before;

@@ -84,7 +84,7 @@ control SwitchIngress(inout headers_t hdr, inout work_t w, inout standard_metada
                 if (is_good) {
                     unseal.apply(hdr, w);
                     from_wire.apply(hdr.lanes, hdr.wiresum.flags);
-                    lane_sum.apply(hdr.lanes, sum);
+                    lane_sum.apply(hdr.lanes, hdr.wiresum.flags, sum);
                     /* Lanes that the program was not made for were not looked at. */
                     if ((hdr.lanes.isValid() || hdr.wiresum.value_count == 0) && sum != w.lane_sum) {
                         is_good = false;

@@ -148,12 +148,13 @@ def entries(node: int, number: int, place: dict) -> list[str]:
     parent = place["parent"]
     # The traces' other jobs' sums have the same parent: its number is all that a packet shows of it.
     sums = f"{number} {members} {members.bit_count()} {node} {int(parent is not None)}"
-    memory = f"{place['base']} {place['slots']} {place['window']}"
+    lanes = place.get("lanes", 0)
+    memory = f"{place['base']} {place['slots']} {place['window']} {lanes}"
     nodes = [ANY_NODE, *([] if parent is None else [parent])]
     below = [f"{BELOW} => {EVERYONE}", f"{BESIDE} => {WORKER_0}"]
     return [
         f"table_add places sum {job} {sub_model} => {sums} {memory}",
-        f"table_add owners owner {number} => {job} {sub_model} {parent or 0}",
+        f"table_add owners owner {number} => {job} {sub_model} {parent or 0} {lanes}",
         *(f"table_add ways way {job} {sub_model} {to} 0&&&0 => {ABOVE} {MAC} {SERVER} 1" for to in nodes),
         f"mc_mgrp_create {number}",
         f"mc_node_create 1 {BELOW} {BESIDE}",

@@ -152,7 +152,7 @@ fn replay(trace: &Trace) -> (Vec<Step>, Vec<(String, Vec<u64>)>) {
 /// What a trace shows: a policy, whether at the root, and the lanes of its two streams.
 type Kind = (PolicyName, bool, [Flags; 2]);
 
-/// Every trace by its name.
+/// Every trace by its name. Those of 32-bit sums alone come first, as a trace's seed is its place.
 fn traces() -> Vec<(String, Kind)> {
     let sums = [Flags(0); 2];
     let mut traces = Vec::new();
@@ -162,6 +162,10 @@ fn traces() -> Vec<(String, Kind)> {
             traces.push((format!("{}-root", policy.name()), (policy, true, sums)));
         }
     }
+    let lanes = [Flags::MAXIMUM, Flags::LANES16];
+    traces.extend(PolicyName::ALL.map(|policy| {
+        (format!("{}-lanes", policy.name()), (policy, !policy.needs_server(), lanes))
+    }));
     traces
 }
 
