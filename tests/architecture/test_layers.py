@@ -24,8 +24,8 @@ ALLOWED_CRATES = {
     "worker": {"wire", "plan", "protocol", "switch"},
     "testkit": {"wire", "netem", "plan", "protocol", "switch", "worker"},
     "sim": {"wire", "codec", "netem", "plan", "protocol", "switch", "worker"},
-    "xdp": {"wire", "plan", "protocol", "switch", "testkit"},
-    "node": {"wire", "codec", "plan", "protocol", "switch", "worker", "testkit", "xdp"},
+    "xdp": {"wire", "plan", "protocol", "switch"},
+    "node": {"wire", "codec", "plan", "protocol", "switch", "worker", "xdp"},
     "python": {"wire", "codec", "plan", "protocol", "worker", "sim", "xdp", "node"},
 }
 

@@ -9,6 +9,7 @@ use wiresum_wire::{
 use zerocopy::IntoBytes;
 
 use crate::Plan;
+use crate::plan::SubModel;
 
 /// A datagram that a state machine wrote to its caller's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +106,28 @@ impl Draft {
         self.emit_summed(&mut buffer, payload.len());
         buffer
     }
+}
+
+/// The hello of a node's child in one stream.
+#[must_use]
+pub fn hello(
+    plan: &Plan,
+    node: NodeId,
+    sub_model: &SubModel,
+    contributor: u8,
+    incarnation: u64,
+) -> Vec<u8> {
+    let draft = Draft {
+        kind: Kind::Hello,
+        job: plan.job_id(),
+        node,
+        key: plan.job_key(incarnation),
+        sub_model: sub_model.id(),
+        contributor,
+        expected: sub_model.place(node).map_or(0, |place| place.children.len() as u8),
+        ..Draft::default()
+    };
+    draft.datagram(&hello_payload(plan, incarnation))
 }
 
 /// Payload of a hello.

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use wiresum_protocol::Plan;
+use wiresum_protocol::compose::hello;
 use wiresum_protocol::plan::{Role, SubModel};
-use wiresum_testkit::traffic::aggregator::{INCARNATION, RandomTraffic};
 use wiresum_wire::{Flags, HEADER_LEN, Header, Kind, LaneType, NodeId, header_sum, seal};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -19,6 +19,8 @@ use super::BenchError;
 use crate::clock::timespec;
 use crate::engine::transport::Transport;
 
+/// The incarnation of the generated job.
+const INCARNATION: u64 = 1_700_000_000_000_000;
 /// Hellos are repeated this often, until the aggregator has welcomed everyone.
 const HELLO_TRIALS: u32 = 50;
 const HELLO_PATIENCE: Duration = Duration::from_millis(100);
@@ -103,11 +105,10 @@ impl Generator {
 
     /// Says hello as every child in every sub-model until all are welcomed.
     fn join(&mut self, plan: &Plan) -> Result<(), BenchError> {
-        let hellos = RandomTraffic::new(plan, NodeId(0), 0).joining();
-        for (child, Child { transport, .. }) in self.children.iter_mut().enumerate() {
-            let mine = hellos.iter().filter(|hello| contributor(&hello.datagram) == child);
-            let mine: Vec<_> = mine.map(|hello| hello.datagram.as_slice()).collect();
-            say_hello(transport, self.node, &mine)?;
+        for (child, Child { transport, .. }) in (0..).zip(&mut self.children) {
+            let hello = |stream| hello(plan, NodeId(0), stream, child, INCARNATION);
+            let hellos: Vec<_> = plan.sub_models.iter().map(hello).collect();
+            say_hello(transport, self.node, &hellos)?;
         }
         Ok(())
     }
@@ -223,7 +224,7 @@ impl Generator {
 fn say_hello(
     transport: &mut Transport,
     node: SocketAddr,
-    hellos: &[&[u8]],
+    hellos: &[Vec<u8>],
 ) -> Result<(), BenchError> {
     let mut welcomed = vec![false; hellos.len()];
     for _ in 0..HELLO_TRIALS {
@@ -250,10 +251,6 @@ fn say_hello(
 
 fn header(packet: &[u8]) -> Option<&Header> {
     Header::ref_from_prefix(packet).ok().map(|(header, _)| header)
-}
-
-fn contributor(packet: &[u8]) -> usize {
-    header(packet).map_or(usize::MAX, |header| header.contributor.into())
 }
 
 fn sub_model(packet: &[u8]) -> Option<u16> {

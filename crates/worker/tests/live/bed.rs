@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use wiresum_netem::{Conditions, Network, Next, PS_PER_US, Time};
-use wiresum_protocol::ways::Site;
 use wiresum_protocol::Plan;
+use wiresum_protocol::ways::Site;
 use wiresum_switch::live::Station;
 use wiresum_wire::{LaneType, MAX_PACKET, NOT_FINITE, NodeId};
 use wiresum_worker::{Buffer, Event, Failure, Session};

@@ -9,8 +9,8 @@ use std::panic::resume_unwind;
 use std::thread;
 use std::time::Instant;
 
+use wiresum_protocol::compose::hello;
 use wiresum_protocol::{Aggregator, Plan, Verdict};
-use wiresum_testkit::traffic::aggregator::{FIRST_WORKER_PORT, INCARNATION, RandomTraffic};
 use wiresum_wire::{
     BLOCK_LEN, Flags, HEADER_LEN, Header, Kind, LaneType, MAX_PACKET, MIN_VALUES, NodeId,
     SubModelId, header_sum, seal,
@@ -25,6 +25,9 @@ use crate::test_run::{self, cpus, stay_on};
 use crate::{Options, XdpError};
 
 const NODE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 5747);
+const INCARNATION: u64 = 1;
+/// Port of child 0; child i uses the one i further on.
+const FIRST_WORKER_PORT: u16 = 40_000;
 /// The address of all children; their ports tell them apart.
 const CHILDREN: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 /// The sub-model that is measured.
@@ -88,10 +91,14 @@ impl Job {
     }
 
     fn join(&mut self) -> Result<(), XdpError> {
-        for step in RandomTraffic::new(&self.plan, NodeId(0), 0).joining() {
-            self.xdp.test_run("aggregate", &udp_frame(step.source, NODE, &step.datagram), 1)?;
-            self.packet[..step.datagram.len()].copy_from_slice(&step.datagram);
-            self.reference.handle_datagram(step.source, &mut self.packet, step.datagram.len());
+        for sub_model in &self.plan.sub_models {
+            for child in 0..self.children {
+                let source = SocketAddr::new(CHILDREN, FIRST_WORKER_PORT + u16::from(child));
+                let hello = hello(&self.plan, NodeId(0), sub_model, child, INCARNATION);
+                self.xdp.test_run("aggregate", &udp_frame(source, NODE, &hello), 1)?;
+                self.packet[..hello.len()].copy_from_slice(&hello);
+                self.reference.handle_datagram(source, &mut self.packet, hello.len());
+            }
         }
         let job = self.plan.job_id();
         self.xdp.start_incarnation(job, self.plan.job_key(INCARNATION))?;
