@@ -2,6 +2,7 @@
 //! leaves everything as it was.
 
 mod cluster;
+mod switched;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -218,6 +219,25 @@ fn every_node_of_a_tree_can_be_upgraded() {
     for turn in 0..UPGRADES {
         nodes[turn % 3].upgrade();
         training.go_on();
+    }
+    training.end();
+}
+
+/// What a switch has merged, and what its server holds, exists nowhere else.
+#[test]
+fn a_switch_and_its_server_can_be_upgraded() {
+    let plan = switched::Place::default().plan(1, 64);
+    let mut nodes: Vec<_> = (0..2).map(|id| Node::start("switched", &plan, id)).collect();
+    let training = Training::start(&plan);
+    training.go_on();
+    for turn in 0..UPGRADES {
+        let (node, before) = (turn % 2, nodes[turn % 2].status());
+        nodes[node].upgrade();
+        training.go_on();
+        let after = nodes[node].status();
+        let bytes = |status: &Value| status["jobs"][0]["bytes"].as_u64();
+        assert!(bytes(&after) > bytes(&before), "counters go on: {after}");
+        assert_eq!(after["jobs"][0]["members"], before["jobs"][0]["members"]);
     }
     training.end();
 }

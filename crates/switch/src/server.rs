@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use wiresum_plan::Serving;
 use wiresum_wire::{Flags, FragmentId, JobId, Round, SubModelId};
 
-use crate::{Contributors, Counters, MAX_WINDOW, Outcome, Packet, Payload, Verdict};
+use crate::{Contributors, Counters, MAX_WINDOW, Outcome, Packet, Payload, Values, Verdict};
 
 /// What a server holds of a fragment.
 #[derive(Clone, Debug)]
@@ -117,6 +118,60 @@ impl<V: Payload> Stream<V> {
             return Outcome::absorbed(verdict);
         }
         conclude(entry, self.members, packet, verdict)
+    }
+}
+
+/// What is held of a fragment, as plain data.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct EntryState {
+    index: usize,
+    fragment: u32,
+    round: u32,
+    exponent: i8,
+    merged: u64,
+    slot: u32,
+    flags: u16,
+    values: Values,
+}
+
+impl ParameterServer<Values> {
+    /// All that is held of a job's streams.
+    pub(crate) fn state(&self, job: JobId) -> Vec<(u16, Vec<EntryState>)> {
+        let entry = |(index, entry): (usize, &Option<Entry<Values>>)| {
+            let Entry { fragment, round, exponent, merged, slot, flags, values } = entry.clone()?;
+            let (fragment, round, merged, flags) = (fragment.0, round.0, merged.0, flags.0);
+            Some(EntryState { index, fragment, round, exponent, merged, slot, flags, values })
+        };
+        let of_job = self.streams.iter().filter(|((of, _), _)| *of == job);
+        let held =
+            |stream: &Stream<Values>| stream.entries.iter().enumerate().filter_map(entry).collect();
+        of_job.map(|((_, sub_model), stream)| (sub_model.0, held(stream))).collect()
+    }
+
+    /// Holds that of a stream from now on; `None` if it does not fit.
+    pub(crate) fn restore(
+        &mut self,
+        job: JobId,
+        sub_model: SubModelId,
+        held: Vec<EntryState>,
+    ) -> Option<()> {
+        let stream = self.streams.get_mut(&(job, sub_model))?;
+        for state in held {
+            *stream.entries.get_mut(state.index)? = Some(Entry {
+                fragment: FragmentId(state.fragment),
+                round: Round(state.round),
+                exponent: state.exponent,
+                merged: Contributors(state.merged),
+                slot: state.slot,
+                flags: Flags(state.flags),
+                values: state.values,
+            });
+        }
+        Some(())
+    }
+
+    pub(crate) fn set_counters(&mut self, counters: Counters) {
+        self.counters = counters;
     }
 }
 

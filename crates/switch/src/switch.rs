@@ -3,10 +3,11 @@
 use wiresum_wire::{Flags, JobId, Kind, NodeId};
 
 use crate::Place;
+use crate::live::SwitchState;
 use crate::policy::{self, PolicyName, Program};
 use crate::rmt::{Memory, Misfit, Profile, Report};
 use crate::table::{MAX_STREAMS, PlaceError, Table};
-use crate::{ANY_NODE, Counters, Outcome, Packet, Payload, Verdict};
+use crate::{ANY_NODE, Counters, Outcome, Packet, Payload, Values, Verdict};
 
 /// See the module.
 pub struct Switch<V: Payload> {
@@ -132,5 +133,20 @@ impl<V: Payload> Switch<V> {
         }
         let is_addressed = packet.node == ANY_NODE || packet.node == self.node;
         is_addressed && place.members.holds_some(packet.contributors)
+    }
+}
+
+impl Switch<Values> {
+    /// What another switch of the same program needs to go on.
+    pub(crate) fn state(&self) -> SwitchState {
+        let name = |place: &Place| (place.job.0, place.sub_model.0);
+        let streams = self.table.places().iter().map(|place| place.as_ref().map(name)).collect();
+        SwitchState { streams, memory: self.memory.state() }
+    }
+
+    /// Goes on with these streams, by their numbers; `None` if the state does not fit.
+    pub(crate) fn restore(&mut self, state: SwitchState) -> Option<()> {
+        self.table = self.table.renumbered(&state.streams)?;
+        self.memory.restore(state.memory)
     }
 }

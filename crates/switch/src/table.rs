@@ -109,6 +109,21 @@ impl Table {
         Ok(())
     }
 
+    /// The same streams with these numbers, from 1; `None` if they are others.
+    pub(crate) fn renumbered(&self, streams: &[Option<(u16, u16)>]) -> Option<Self> {
+        let mut table = Self::new(self.slots, self.most);
+        for (stream, number) in streams.iter().zip(1..) {
+            let name = stream.map(|(job, sub_model)| (JobId(job), SubModelId(sub_model)));
+            let place = name.map(|(job, sub_model)| self.find(job, sub_model).map(|(_, p)| *p));
+            table.places.push(match place {
+                Some(place) => Some(place?),
+                None => None,
+            });
+            table.numbers.extend(name.map(|name| (name, number)));
+        }
+        (table.numbers.len() == self.numbers.len()).then_some(table)
+    }
+
     /// Forgets the streams of a job, and says which they were.
     pub fn remove(&mut self, job: JobId) -> Vec<(u16, Place)> {
         let mut removed = Vec::new();

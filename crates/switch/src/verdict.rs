@@ -62,6 +62,16 @@ impl Counters {
         self.0.iter_mut().zip(other.0).for_each(|(sum, count)| *sum += count);
     }
 
+    pub(crate) fn to_vec(self) -> Vec<u64> {
+        self.0.to_vec()
+    }
+
+    pub(crate) fn from_slice(counts: &[u64]) -> Self {
+        let mut counters = Self::default();
+        counters.0.iter_mut().zip(counts).for_each(|(sum, count)| *sum = *count);
+        counters
+    }
+
     /// Packets in all.
     #[must_use]
     pub fn total(&self) -> u64 {

@@ -8,10 +8,12 @@
 mod kernel;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
+use serde_json::json;
 use thiserror::Error;
 use wiresum_protocol::{ControlHalf, Plan, Quota};
 use wiresum_switch::live::{Report, Station, StationError};
@@ -19,7 +21,7 @@ use wiresum_wire::{JobId, JobKey, NodeId};
 
 use crate::clock::Clock;
 use crate::node::{Counters, JobReport, Plane, StreamReport};
-use crate::takeover::Legacy;
+use crate::takeover::{Legacy, Remains};
 use crate::udp::guard::Guard;
 use crate::udp::{Known, ReceiveBatch, SendQueue, Socket};
 
@@ -75,6 +77,22 @@ impl UdpStation {
         Ok(Self::with_station(address, plans, station, "xdp")?)
     }
 
+    /// Goes on where another process has stopped, with its jobs as they are.
+    ///
+    /// # Errors
+    /// What the kernel says to the socket, or that the state does not fit the plans.
+    pub fn inherit(
+        socket: UdpSocket,
+        plans: &[Plan],
+        remains: &Remains,
+        node: NodeId,
+    ) -> Result<Self, BindError> {
+        let mut station = Station::new(plans, node)?;
+        let state = serde_json::from_slice(&remains.memory).map_err(io::Error::from)?;
+        station.resume(state).map_err(io::Error::other)?;
+        Ok(Self::over(Socket::inherit(socket)?, station, "udp"))
+    }
+
     fn with_station(
         address: SocketAddr,
         plans: &[Plan],
@@ -86,7 +104,11 @@ impl UdpStation {
             windows.sum::<usize>() * plan.workers.len()
         };
         let socket = Socket::bind(address, plans.iter().map(windows).sum())?;
-        Ok(Self {
+        Ok(Self::over(socket, station, engine))
+    }
+
+    fn over(socket: Socket, station: Station, engine: &'static str) -> Self {
+        Self {
             socket,
             received: ReceiveBatch::default(),
             outgoing: SendQueue::default(),
@@ -96,7 +118,7 @@ impl UdpStation {
             guard: Guard::default(),
             clock: Clock::default(),
             logged: None,
-        })
+        }
     }
 
     /// Whoever is ignored says hello again and again; a line a second is enough.
@@ -200,7 +222,14 @@ impl Plane for UdpStation {
     }
 
     fn legacy(&self) -> Result<Legacy<'_>, String> {
-        Err("a switch cannot be handed over: restart the daemon, between two jobs".to_owned())
+        let state = self.station.state().map_err(|error| error.to_string())?;
+        let memory = serde_json::to_vec(&state).map_err(|error| error.to_string())?;
+        Ok(Legacy {
+            socket: self.socket.as_fd(),
+            kernel: None,
+            plans: self.station.plans().cloned().collect(),
+            remains: Remains { facts: json!({ "station": true }), memory },
+        })
     }
 }
 

@@ -5,11 +5,14 @@
 //! | [`parts`] | what a plan's fabric means for one site |
 //! | [`notes`] | hellos and their answers |
 //! | [`Station`] | a node: switch, parameter server, or both to different streams |
+//! | [`StationState`] | all that a node knows, for the process that goes on with it |
 //! | [`plane`] | what sums there: this process, or what carries packets by itself |
 
 pub mod notes;
 pub mod parts;
 pub mod plane;
+mod remains;
 mod station;
 
+pub use remains::{PlaneState, StationState, SwitchState, Unfit};
 pub use station::{Report, Station, StationError};

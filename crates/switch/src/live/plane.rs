@@ -13,6 +13,7 @@ use wiresum_wire::{JobId, JobKey, Kind, NodeId};
 
 use super::StationError;
 use super::parts::{self, Room};
+use super::remains::{PlaneState, Unfit};
 use super::station::by_name;
 use crate::rmt::Profile;
 use crate::{Counters, Egress, Outcome, Packet, Place, PlaceError, Switch, Values, Verdict};
@@ -77,6 +78,24 @@ pub trait DataPlane: Send {
         places: &[Place],
         key: Option<JobKey>,
     ) -> Result<(), PlaneError>;
+
+    /// What another process needs to go on.
+    ///
+    /// # Errors
+    /// Why none can.
+    fn state(&self) -> Result<PlaneState, PlaneError> {
+        Err(PlaneError::Carrier(
+            "what sums here cannot be handed over: restart the daemon, between two jobs".into(),
+        ))
+    }
+
+    /// Goes on with that; the same jobs are installed.
+    ///
+    /// # Errors
+    /// [`Unfit`].
+    fn resume(&mut self, _state: PlaneState) -> Result<(), Unfit> {
+        Err(Unfit)
+    }
 
     /// A hello or an answer has come from this address.
     ///
@@ -153,6 +172,26 @@ impl DataPlane for Here {
         switch.remove(job);
         places.iter().try_for_each(|place| switch.install(*place))?;
         Ok(())
+    }
+
+    fn state(&self) -> Result<PlaneState, PlaneError> {
+        let counts = |(job, counters): (&JobId, &Counters)| (job.0, counters.to_vec());
+        Ok(PlaneState {
+            switch: self.switch.as_ref().map(|(_, switch)| switch.state()),
+            counters: self.counters.iter().map(counts).collect(),
+            retired: self.retired.to_vec(),
+        })
+    }
+
+    fn resume(&mut self, state: PlaneState) -> Result<(), Unfit> {
+        let counts = |(job, counts): (u16, Vec<u64>)| (JobId(job), Counters::from_slice(&counts));
+        self.counters = state.counters.into_iter().map(counts).collect();
+        self.retired = Counters::from_slice(&state.retired);
+        match (&mut self.switch, state.switch) {
+            (Some((_, switch)), Some(state)) => switch.restore(state).ok_or(Unfit),
+            (_, None) => Ok(()),
+            (None, Some(_)) => Err(Unfit),
+        }
     }
 
     /// Whoever the operating system reaches is reached.

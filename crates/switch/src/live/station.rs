@@ -13,6 +13,7 @@ use wiresum_wire::{JobId, JobKey, Kind, NodeId, SubModelId};
 
 use super::notes::{NOTE_LEN, Note};
 use super::plane::{DataPlane, Here, PlaneError};
+use super::remains::{JobState, StationState, Unfit};
 use crate::rmt::Misfit;
 use crate::{
     Contributors, Counters, Egress, Forwarding, MAX_WORKERS, Neighbour, Outcome, Packet,
@@ -160,14 +161,13 @@ impl Station {
         require_fabric(plan)?;
         let id = JobId(plan.job.id);
         let Duties { places, servings, forwarding } = plan.site(self.node)?;
-        self.plane.admit(plan)?;
         self.forwarding.extend(forwarding);
         self.jobs.insert(id, Job::new(plan, self.node, places, servings));
-        if let Err(error) = self.install(id, None) {
+        let admitted = self.plane.admit(plan).and_then(|()| Ok(self.install(id, None)?));
+        if admitted.is_err() {
             self.remove(id)?;
-            return Err(error.into());
         }
-        Ok(())
+        admitted
     }
 
     /// Serves a job no more.
@@ -415,6 +415,61 @@ impl Station {
             }
         };
         self.jobs.iter().map(report).collect()
+    }
+
+    /// All that it knows.
+    ///
+    /// # Errors
+    /// Why no other process can go on with it.
+    pub fn state(&self) -> Result<StationState, PlaneError> {
+        let job = |(id, job): (&JobId, &Job)| JobState {
+            job: id.0,
+            incarnation: job.incarnation,
+            known: job.known.0,
+            back: job.back.clone(),
+            served: job.served.to_vec(),
+            over_quota: job.over_quota,
+            bytes: job.bytes,
+            streams: self
+                .streams(*id)
+                .into_iter()
+                .map(|(s, came, left)| (s.0, came, left))
+                .collect(),
+            entries: self.server.state(*id),
+        };
+        Ok(StationState {
+            jobs: self.jobs.iter().map(job).collect(),
+            plane: self.plane.state()?,
+            served: self.server.counters().to_vec(),
+            others: [self.malformed, self.foreign, self.unrouted, self.over_quota, self.handled],
+        })
+    }
+
+    /// Goes on with that: this is a node of the same plans, and nothing has come to it yet.
+    ///
+    /// # Errors
+    /// [`Unfit`]; then this is not to be used.
+    pub fn resume(&mut self, state: StationState) -> Result<(), Unfit> {
+        self.server.set_counters(Counters::from_slice(&state.served));
+        [self.malformed, self.foreign, self.unrouted, self.over_quota, self.handled] = state.others;
+        state.jobs.into_iter().try_for_each(|job| self.resume_job(job)).ok_or(Unfit)?;
+        self.plane.resume(state.plane)
+    }
+
+    fn resume_job(&mut self, state: JobState) -> Option<()> {
+        let id = JobId(state.job);
+        let job = self.jobs.get_mut(&id).filter(|job| job.back.len() == state.back.len())?;
+        job.key = state.incarnation.map_or(JobKey(0), |incarnation| job.plan.job_key(incarnation));
+        job.incarnation = state.incarnation;
+        (job.known, job.back) = (Contributors(state.known), state.back);
+        job.served = Counters::from_slice(&state.served);
+        (job.over_quota, job.bytes) = (state.over_quota, state.bytes);
+        for (sub_model, came, left) in state.streams {
+            self.arrived.insert((id, SubModelId(sub_model)), came);
+            self.departed.insert((id, SubModelId(sub_model)), left);
+        }
+        let mut entries = state.entries.into_iter();
+        entries.try_for_each(|(stream, held)| self.server.restore(id, SubModelId(stream), held))
     }
 
     /// The plans of the jobs.

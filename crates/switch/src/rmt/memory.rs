@@ -1,9 +1,10 @@
 //! Register memory, and a packet's way through it.
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::Layout;
-use crate::Payload;
+use crate::{Payload, Values};
 
 /// A register array, by its place among [`Layout::arrays`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,6 +140,45 @@ impl<V: Payload> Memory<V> {
     /// The control plane's slow way into an array: any cell, at any time.
     pub fn cells_mut(&mut self, array: ArrayId) -> &mut [u64] {
         &mut self.arrays[array.0].cells
+    }
+}
+
+/// What memory holds, as plain data: every cell of the arrays, and the values of banks that are not empty.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct MemoryState {
+    arrays: Vec<Vec<u64>>,
+    banks: Vec<Vec<(usize, Values)>>,
+}
+
+impl Memory<Values> {
+    /// All that it holds.
+    #[must_use]
+    pub fn state(&self) -> MemoryState {
+        let held = |bank: &Cells<Values>| {
+            let cells = bank.cells.iter().cloned().enumerate();
+            cells.filter(|(_, values)| !values.is_empty()).collect()
+        };
+        MemoryState {
+            arrays: self.arrays.iter().map(|array| array.cells.clone()).collect(),
+            banks: self.banks.iter().map(held).collect(),
+        }
+    }
+
+    /// Holds that from now on; `None` if its layout is another.
+    #[must_use]
+    pub fn restore(&mut self, state: MemoryState) -> Option<()> {
+        let counts = (self.arrays.len(), self.banks.len());
+        (counts == (state.arrays.len(), state.banks.len())).then_some(())?;
+        for (array, cells) in self.arrays.iter_mut().zip(state.arrays) {
+            (array.cells.len() == cells.len()).then_some(())?;
+            array.cells = cells;
+        }
+        for (bank, held) in self.banks.iter_mut().zip(state.banks) {
+            for (index, values) in held {
+                *bank.cells.get_mut(index)? = values;
+            }
+        }
+        Some(())
     }
 }
 

@@ -13,6 +13,6 @@ mod profile;
 mod report;
 
 pub use layout::{ArrayDeclaration, BankDeclaration, Layout, Misfit};
-pub use memory::{ArrayId, BankId, Memory, Pass, Violation};
+pub use memory::{ArrayId, BankId, Memory, MemoryState, Pass, Violation};
 pub use profile::Profile;
 pub use report::{Report, StageUse};

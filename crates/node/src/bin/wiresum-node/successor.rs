@@ -6,6 +6,7 @@ use wiresum_node::aggregators::UdpAggregators;
 use wiresum_node::aggregators::kernel::Kernel;
 use wiresum_node::node::Node;
 use wiresum_node::service;
+use wiresum_node::station::UdpStation;
 use wiresum_node::takeover::{Inheritance, TakeoverError, take_over};
 use wiresum_wire::NodeId;
 
@@ -20,10 +21,15 @@ pub fn start(arguments: &Arguments) -> Result<Node, Failure> {
     let acceptance = inheritance.acceptance().map_err(broken)?;
     let Inheritance { socket, control, metrics, estate, plans, quotas, remains, .. } = inheritance;
     let id = NodeId(arguments.node);
-    let take_kernel = |estate| Kernel::take_over(&plans, id, estate, arguments.xdp_options());
-    let kernel = estate.map(take_kernel).transpose().map_err(exit::kernel_failure)?;
-    let plane = UdpAggregators::inherit(socket, &plans, remains, id, kernel).map_err(broken)?;
-    let mut node = Node::new(id, plane);
+    let mut node = if remains.facts["station"] == true {
+        let station = UdpStation::inherit(socket, &plans, &remains, id);
+        Node::new(id, station.map_err(|error| broken(io::Error::other(error)))?)
+    } else {
+        let take_kernel = |estate| Kernel::take_over(&plans, id, estate, arguments.xdp_options());
+        let kernel = estate.map(take_kernel).transpose().map_err(exit::kernel_failure)?;
+        let plane = UdpAggregators::inherit(socket, &plans, remains, id, kernel);
+        Node::new(id, plane.map_err(broken)?)
+    };
     node.inherit(quotas, arguments.limits())
         .map_err(|error| Failure::Runtime(format!("no take-over: {error}")))?;
     node.add_control(Box::new(crate::negotiator(arguments, &plans)));
