@@ -16,7 +16,7 @@ from wiresum.plan.job import Job
 from wiresum.plan.models import equal_parts
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import assign
-from wiresum.testbed import Testbed
+from wiresum.testbed import Testbed, control
 from wiresum.testbed.namespaces import run_tool
 from wiresum.topology.generators.goat import goat
 
@@ -33,9 +33,9 @@ PLANNERS = {
 }  # fmt: skip
 
 
-def switched(policy, engine, slots=None):
+def switched(policy, engine, slots=None, job_id=1):
     size = 4 * ELEMENTS
-    job = Job(gradient_bytes=size, sub_models=equal_parts("part", size, 2), window=16)
+    job = Job(id=job_id, gradient_bytes=size, sub_models=equal_parts("part", size, 2), window=16)
     answer = assign(TOPOLOGY.with_addresses(), job, PlanOptions(), PLANNERS[policy])
     return as_switched_plan(PLANNERS[policy], answer, PlanOptions(), policy, slots=slots, engine=engine)
 
@@ -70,6 +70,10 @@ class Network:
     def join(self, plan, timeout_s=PATIENCE_S):
         """A group of every rank over a plan's switches."""
         self.bed.replace_plan(plan)
+        self.meet(timeout_s)
+
+    def meet(self, timeout_s=PATIENCE_S):
+        """A group over switches that run already."""
         self.tell(json.dumps({"plan": str(self.bed.plan_file), "elements": ELEMENTS, "timeout_s": timeout_s}))
         self.answers()
 
@@ -110,6 +114,29 @@ def test_every_policy_sums_under_pytorch(network, policy, engine):
         assert through_process == [0] * len(SWITCHES), "all of it in the kernel"
     else:
         assert min(through_process) > 0
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_job_comes_to_switches_that_run_and_another_goes(network, engine):
+    first = switched("hash", engine)
+    network.join(first)
+    bed = network.bed
+    sockets = [bed.folder / f"{node.name}.sock" for node in bed.plan.nodes]
+    bed.network.adapt(switched("hash", engine, job_id=2)).write(bed.plan_file)
+    second = json.loads(bed.plan_file.read_text())
+    for socket in sockets:
+        control.ask(socket, "add", plan=second)
+    assert network.sum() == [{"right": True, "error": None}] * len(network.ranks)
+    network.tell("leave")
+    network.answers()
+    for socket in sockets:
+        control.ask(socket, "remove", job=first.job.id)
+        assert [job["job"] for job in control.ask(socket, "status")["jobs"]] == [2]
+    network.meet()
+    assert network.sum() == [{"right": True, "error": None}] * len(network.ranks)
+    counters = network.leave()
+    if engine == "xdp":
+        assert [counters[name]["control"]["through_process"] for name in SWITCHES] == [0] * len(SWITCHES)
 
 
 @pytest.mark.parametrize("policy", ["hash", "preempt", "exclusive", "register", "segment"])

@@ -1,7 +1,8 @@
-"""`wiresum node`: jobs of a running aggregator."""
+"""`wiresum node`: jobs of a running daemon."""
 
 import json
 import time
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +17,7 @@ from wiresum.testbed import control
 
 BITS_PER_BYTE = 8
 
-app = typer.Typer(help="Jobs of a running aggregator: add, remove, bound, watch.", no_args_is_help=True)
+app = typer.Typer(help="Jobs of a running daemon: add, remove, bound, watch.", no_args_is_help=True)
 
 NodeOption = Annotated[int, typer.Option("--node", help="Which daemon of this machine, by its node's id")]
 SocketOption = Annotated[
@@ -121,18 +122,24 @@ def table(before: dict[str, Any], after: dict[str, Any]) -> Table:
     for job in after["jobs"]:
         moved = job["bytes"] - former.get(job["job"], job)["bytes"]
         allowed = job["quota"]["bytes_per_second"]
-        verdicts = job["verdicts"]
+        # Aggregators and switches count different verdicts.
+        count = partial(total, job["verdicts"])
         rows.add_row(
             str(job["job"]),
             f"{job['members']} of {job['expected_members']}",
             f"{job['memory_bytes'] / 1e6:.1f} MB",
             megabits(moved / seconds),
             "none" if allowed is None else megabits(allowed),
-            str(verdicts["completed"] + verdicts["forwarded"]),
-            str(verdicts["over_quota"]),
-            str(sum(verdicts[name] for name in ("malformed", "foreign", "bad_contributor", "damaged", "mismatch"))),
+            str(count("completed", "forwarded")),
+            str(count("over_quota")),
+            str(count("malformed", "foreign", "bad_contributor", "damaged", "mismatch")),
         )
     return rows
+
+
+def total(verdicts: dict[str, int], *names: str) -> int:
+    """Packets with any of these verdicts."""
+    return sum(verdicts.get(name, 0) for name in names)
 
 
 def megabits(bytes_per_second: float) -> str:

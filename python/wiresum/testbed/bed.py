@@ -282,9 +282,7 @@ class Testbed:
     def _start_aggregator(self, node: PlanNode, *options: str) -> Aggregator:
         self._starts += 1
         log = self.folder / (f"{node.name}-{self._starts}.log" if options else f"{node.name}.log")
-        # The engine `tcp` and nodes of a fabric serve the jobs that they are started with, and take no orders.
-        is_fixed = node.engine == "tcp" or (self.plan is not None and self.plan.fabric is not None)
-        socket = None if is_fixed else self.folder / f"{node.name}.sock"
+        socket = self.folder / f"{node.name}.sock"
         line = aggregators.command(node, self.plan_file, self.network.interfaces(node.name), socket) + list(options)
         with log.open("wb") as output:
             daemon = self.spawn(node.name, line, stdin=subprocess.DEVNULL, stdout=output, stderr=output)

@@ -1,0 +1,192 @@
+//! Switches and parameter servers as services: jobs come and go, are watched and bounded, as at aggregators.
+
+mod switched;
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, UdpSocket};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::ptr::NonNull;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use switched::{Place, SERVER, SWITCH, WORKERS};
+use wiresum_codec::{ElementType, Operation};
+use wiresum_node::engine::{Engine, Options};
+use wiresum_node::tensor::tensor;
+use wiresum_protocol::Plan;
+use wiresum_wire::NodeId;
+
+/// More than a busy machine takes to start a daemon or to sum a few values.
+const PATIENCE: Duration = Duration::from_secs(60);
+const SLOTS: u32 = 64;
+
+/// A node of a plan, killed with the test.
+struct Daemon {
+    child: Child,
+    files: [PathBuf; 2],
+    address: SocketAddr,
+}
+
+impl Daemon {
+    fn start(plan: &Plan, id: u16, arguments: &[&str]) -> Self {
+        let address = plan.node(NodeId(id)).expect("in the plan").address;
+        let base =
+            std::env::temp_dir().join(format!("wiresum-{}-{id}", address.ip()).replace('.', "-"));
+        let files = [base.with_extension("json"), base.with_extension("sock")];
+        std::fs::write(&files[0], serde_json::to_string(plan).expect("JSON")).expect("a file");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wiresum-node"));
+        command.args(["--node", &id.to_string(), "--plan"]).arg(&files[0]);
+        command.arg("--control").arg(&files[1]).args(arguments).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("a process");
+        let mut ready = String::new();
+        BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut ready).expect("text");
+        assert!(ready.starts_with("ready"), "{ready}");
+        Self { child, files, address }
+    }
+
+    fn ask(&self, request: &Value) -> Value {
+        let mut client = UnixStream::connect(&self.files[1]).expect("the socket is there");
+        client.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        writeln!(client, "{request}").expect("the daemon listens");
+        let mut answer = String::new();
+        BufReader::new(client).read_line(&mut answer).expect("an answer");
+        serde_json::from_str(&answer).unwrap_or_else(|_| panic!("no JSON: {answer}"))
+    }
+
+    fn add(&self, plan: &Plan) -> Value {
+        self.ask(&json!({ "version": 1, "request": "add", "plan": plan }))
+    }
+
+    fn status(&self) -> Value {
+        self.ask(&json!({ "version": 1, "request": "status" }))
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        self.files.iter().for_each(|file| drop(std::fs::remove_file(file)));
+    }
+}
+
+fn start(plan: &Plan) -> [Daemon; 2] {
+    [SWITCH, SERVER].map(|id| Daemon::start(plan, id, &[]))
+}
+
+/// All workers of a job sum whole numbers, and compare every value.
+fn assert_summed(plan: &Plan, incarnation: u64, len: usize) {
+    let work = |rank: u32| {
+        let options = Options { timeout: PATIENCE, ..Options::default() };
+        let engine = Engine::join(plan, rank, incarnation, options).expect("everyone is there");
+        let mut values: Vec<f32> = (0..len).map(|i| (i % 97) as f32 + rank as f32).collect();
+        let data = NonNull::from(&mut *values).cast();
+        let (element, operation) = (ElementType::Float32, Operation::Sum);
+        // SAFETY: `all_reduce` returns when the engine has dropped the buffer, and `values` lives longer.
+        let buffer = unsafe { tensor(data, len, element, operation, engine.format()) };
+        engine.all_reduce(buffer, PATIENCE).expect("a sum");
+        for (i, sum) in values.iter().enumerate() {
+            assert_eq!(*sum, 2.0 * (i % 97) as f32 + 1.0, "rank {rank}, element {i}");
+        }
+    };
+    std::thread::scope(|scope| {
+        (0..WORKERS).for_each(|rank| drop(scope.spawn(move || work(rank))));
+    });
+}
+
+fn assert_refused(answer: &Value, words: &str) {
+    let error = answer["error"].as_str().unwrap_or_default();
+    assert!(answer["ok"] == false && error.contains(words), "{words}: {answer}");
+}
+
+#[test]
+fn jobs_come_are_summed_and_go() {
+    let place = Place::default();
+    let (first, second) = (place.plan(1, SLOTS), place.plan(2, SLOTS));
+    let nodes = start(&first);
+    nodes.iter().for_each(|node| assert_eq!(node.add(&second)["ok"], true));
+    assert_summed(&first, 1, 5_000);
+    assert_summed(&second, 1, 5_000);
+    assert_refused(&nodes[0].add(&second), "served already");
+    assert_refused(&nodes[0].add(&place.plan(3, 2 * SLOTS)), "a switch has one program");
+    let status = nodes[1].status();
+    for job in 0..2 {
+        assert!(status["jobs"][job]["verdicts"]["completed"].as_u64() > Some(0), "{status}");
+        assert!(status["jobs"][job]["bytes"].as_u64() > Some(5_000), "{status}");
+        assert_eq!(status["jobs"][job]["members"], WORKERS);
+    }
+    for node in &nodes {
+        let remove = json!({ "version": 1, "request": "remove", "job": 1 });
+        assert_eq!(node.ask(&remove)["ok"], true);
+        assert_eq!(node.status()["jobs"].as_array().map(Vec::len), Some(1));
+    }
+    let options = Options { timeout: Duration::from_secs(5), ..Options::default() };
+    let refusal = Engine::join(&first, 0, 2, options).err().expect("the job is gone").to_string();
+    assert!(refusal.contains("no plan"), "{refusal}");
+    assert_summed(&second, 2, 5_000);
+    let text = nodes[1].ask(&json!({ "version": 1, "request": "metrics" }));
+    let text = text["text"].as_str().expect("metrics");
+    assert!(
+        text.contains("wiresum_packets_total{node=\"1\",job=\"2\",verdict=\"completed\"}"),
+        "{text}"
+    );
+}
+
+/// A node without jobs has no program yet, so that it takes whatever memory the next job wants.
+#[test]
+fn an_empty_switch_takes_another_memory() {
+    let place = Place::default();
+    let (first, second) = (place.plan(1, SLOTS), place.plan(2, 2 * SLOTS));
+    let nodes = start(&first);
+    let remove = json!({ "version": 1, "request": "remove", "job": 1 });
+    for node in &nodes {
+        assert_eq!(node.ask(&remove)["ok"], true);
+        assert_eq!(node.add(&second)["ok"], true);
+    }
+    assert_eq!(nodes[0].status()["memory_bytes"], 2 * SLOTS * switched::VALUES as u32 * 4);
+    assert_summed(&second, 1, 5_000);
+}
+
+#[test]
+fn a_quota_bounds_what_workers_contribute() {
+    let plan = Place::default().plan(1, SLOTS);
+    let nodes = start(&plan);
+    let quota = json!({ "version": 1, "request": "quota", "job": 1, "quota": { "bytes_per_second": 1_000_000 } });
+    assert_eq!(nodes[0].ask(&quota)["ok"], true);
+    assert_summed(&plan, 1, 200_000);
+    let status = nodes[0].status();
+    assert_eq!(status["jobs"][0]["quota"]["bytes_per_second"], 1_000_000);
+    assert!(status["jobs"][0]["verdicts"]["over_quota"].as_u64() > Some(0), "{status}");
+}
+
+/// Thousands of hellos of strangers: some are refused with an answer, and the job goes on.
+#[test]
+fn a_flood_of_hellos_is_not_answered_for_long() {
+    let place = Place::default();
+    let plan = place.plan(1, SLOTS);
+    let nodes = start(&plan);
+    let hello = stranger_hello();
+    let stranger = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    for _ in 0..20_000 {
+        stranger.send_to(&hello, nodes[0].address).expect("sent");
+    }
+    assert_summed(&plan, 1, 1_000);
+    let status = nodes[0].status();
+    assert!(status["verdicts"]["over_quota"].as_u64() > Some(0), "{status}");
+}
+
+/// A hello of a job that no one serves.
+fn stranger_hello() -> Vec<u8> {
+    use wiresum_wire::control::hello;
+    use wiresum_wire::{HEADER_LEN, Header, Kind, LaneType, MAGIC, VERSION, seal};
+    use zerocopy::{FromZeros, IntoBytes};
+    let payload = [0; 4 * hello::WORDS];
+    let mut header = Header::new_zeroed();
+    (header.magic, header.version, header.kind) = (MAGIC.into(), VERSION, Kind::Hello as u8);
+    (header.job, header.value_count) = (999.into(), (hello::WORDS as u16).into());
+    seal(&mut header, LaneType::I32Be.sum(&payload));
+    assert_eq!(header.as_bytes().len(), HEADER_LEN);
+    [header.as_bytes(), &payload].concat()
+}
