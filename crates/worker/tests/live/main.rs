@@ -2,6 +2,7 @@
 
 mod bed;
 mod plans;
+mod schedules;
 mod seam;
 
 use std::time::Duration;

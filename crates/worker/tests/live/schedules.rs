@@ -1,0 +1,273 @@
+//! Random schedules of loss, duplication and reordering, over both kinds of streams: every position is decoded exactly once, sums are
+//! exact, and nothing is sent before the result that its window waits for.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use wiresum_protocol::plan::fabric::SwitchPolicy;
+use wiresum_protocol::rng::Rng;
+use wiresum_protocol::{Aggregator, Plan, Recipients, Time};
+use wiresum_switch::live::Station;
+use wiresum_testkit::cluster::{CACHE, POOL, Tree, plan as plan_of_servers};
+use wiresum_testkit::seeds::for_each_seed;
+use wiresum_wire::{FragmentId, Kind, LaneType, MAX_PACKET, NodeId, Packet, SubModelId};
+use wiresum_worker::{Buffer, Event, Session};
+
+use crate::plans::{Shape, plan as plan_of_switches};
+
+/// Collectives of each run: one fragment, several windows, nothing, and a fragment that is not full.
+const LENGTHS: [usize; 4] = [64, 64 * 70, 0, 77];
+const SEEDS: u64 = 12;
+/// Datagrams and timeouts of a run, at most.
+const MAX_EVENTS: u32 = 400_000;
+
+/// Values that count how often they are decoded.
+struct Counted {
+    own: Vec<i32>,
+    sums: Arc<Mutex<Vec<(i32, u32)>>>,
+}
+
+impl Buffer for Counted {
+    fn len(&self) -> usize {
+        self.own.len()
+    }
+
+    fn signature(&self) -> i32 {
+        5
+    }
+
+    fn exponent(&mut self, _: Range<usize>) -> i32 {
+        0
+    }
+
+    fn encode(&mut self, range: Range<usize>, _: i8, lanes: &mut [u8]) -> u32 {
+        lanes.fill(0);
+        for (lane, value) in lanes.chunks_exact_mut(4).zip(&self.own[range]) {
+            lane.copy_from_slice(&value.to_le_bytes());
+        }
+        LaneType::I32Le.sum(lanes)
+    }
+
+    fn decode(&mut self, range: Range<usize>, _: i8, lanes: &[u8]) {
+        let mut sums = self.sums.lock().expect("no panics");
+        for (lane, (value, times)) in lanes.chunks_exact(4).zip(&mut sums[range]) {
+            *value = i32::from_le_bytes([lane[0], lane[1], lane[2], lane[3]]);
+            *times += 1;
+        }
+    }
+}
+
+/// What sums.
+enum Node {
+    Server(Box<Aggregator>),
+    Switch(Box<Station>),
+}
+
+impl Node {
+    /// Deals with a datagram; what leaves is handed to `send`.
+    fn handle(&mut self, from: SocketAddr, bytes: &[u8], mut send: impl FnMut(SocketAddr, &[u8])) {
+        let server = match self {
+            Self::Switch(station) => return station.handle(from, bytes, send),
+            Self::Server(aggregator) => aggregator,
+        };
+        let mut buffer = [0; MAX_PACKET];
+        buffer[..bytes.len()].copy_from_slice(bytes);
+        let outcome = server.handle_datagram(from, &mut buffer, bytes.len());
+        let packet = &mut buffer[..outcome.len];
+        match outcome.recipients {
+            Recipients::One(to) => send(to, packet),
+            Recipients::Children => {
+                for child in 0..server.child_count() {
+                    let to = server.address_to_child(child, packet);
+                    to.into_iter().for_each(|to| send(to, packet));
+                }
+            }
+            Recipients::None | Recipients::ControlHalf => {}
+        }
+    }
+}
+
+struct Rank {
+    address: SocketAddr,
+    session: Session,
+    sums: Vec<Arc<Mutex<Vec<(i32, u32)>>>>,
+    finished: usize,
+}
+
+/// Workers, nodes and what is under way between them, in no order.
+struct Net {
+    ranks: Vec<Rank>,
+    nodes: BTreeMap<SocketAddr, Node>,
+    under_way: Vec<(SocketAddr, SocketAddr, Vec<u8>)>,
+    /// By stream: how far apart two positions are at least of which one waits for the other's result.
+    spans: BTreeMap<SubModelId, u32>,
+    now: Time,
+    rng: Rng,
+}
+
+fn value(rank: usize, round: usize, index: usize) -> i32 {
+    (rank * 1_000_003 + round * 10_007 + index * 13) as i32 - 5_000
+}
+
+impl Net {
+    fn of_servers(plan: &Plan, seed: u64) -> Self {
+        let node = &plan.nodes[0];
+        let server = Node::Server(Box::new(Aggregator::new(plan, NodeId(node.id))));
+        let address = |rank: u32| SocketAddr::from(([10, 1, 0, rank as u8], 4000));
+        let spans = plan.sub_models.iter().map(|s| (s.id(), s.slots)).collect();
+        Self::new(plan, address, BTreeMap::from([(node.address, server)]), spans, seed)
+    }
+
+    fn of_switches(plan: &Plan, seed: u64) -> Self {
+        let station = |id| Station::new(std::slice::from_ref(plan), NodeId(id)).expect("it fits");
+        let node =
+            |n: &wiresum_protocol::plan::Node| (n.address, Node::Switch(Box::new(station(n.id))));
+        let address = |rank: u32| SocketAddr::from(([10, 0, 0, rank as u8], 5748));
+        let nodes = plan.nodes.iter().map(node).collect();
+        let spans = plan.sub_models.iter().map(|s| (s.id(), s.window)).collect();
+        Self::new(plan, address, nodes, spans, seed)
+    }
+
+    fn new(
+        plan: &Plan,
+        address: impl Fn(u32) -> SocketAddr,
+        nodes: BTreeMap<SocketAddr, Node>,
+        spans: BTreeMap<SubModelId, u32>,
+        seed: u64,
+    ) -> Self {
+        let rank = |rank| Rank {
+            address: address(rank),
+            session: Session::new(plan, rank, 1),
+            sums: Vec::new(),
+            finished: 0,
+        };
+        let ranks = (0..plan.workers.len() as u32).map(rank).collect();
+        Self { ranks, nodes, under_way: Vec::new(), spans, now: Time(0), rng: Rng::new(seed) }
+    }
+
+    /// Runs every collective to its end.
+    fn run(&mut self) {
+        let deadline = Time(u64::MAX / 2);
+        for rank in 0..self.ranks.len() {
+            self.ranks[rank].session.join(deadline, self.now);
+            for (round, len) in LENGTHS.into_iter().enumerate() {
+                let own = (0..len).map(|index| value(rank, round, index)).collect();
+                let sums = Arc::new(Mutex::new(vec![(0, 0); len]));
+                self.ranks[rank].sums.push(Arc::clone(&sums));
+                let buffer = Box::new(Counted { own, sums });
+                self.ranks[rank].session.submit(buffer, deadline, self.now);
+            }
+            self.drain(rank);
+        }
+        let mut events = 0;
+        while self.ranks.iter().any(|rank| rank.finished < LENGTHS.len()) {
+            self.step();
+            events += 1;
+            assert!(events < MAX_EVENTS, "no end in sight");
+        }
+        self.check_sums();
+    }
+
+    /// Delivers a random datagram, perhaps twice or not at all, or lets time pass.
+    fn step(&mut self) {
+        if self.under_way.is_empty() || self.rng.chance(0.01) {
+            return self.pass_time();
+        }
+        let index = self.rng.below(self.under_way.len() as u64) as usize;
+        // As a rule one of the first, so that few are overtaken by all others.
+        let index = if self.rng.chance(0.8) { index.min(3) } else { index };
+        let (from, to, bytes) = self.under_way[index].clone();
+        if !self.rng.chance(0.05) {
+            self.under_way.remove(index);
+        }
+        if self.rng.chance(0.05) {
+            return;
+        }
+        if let Some(rank) = self.ranks.iter().position(|rank| rank.address == to) {
+            self.ranks[rank].session.handle_datagram(from, &bytes, self.now);
+            self.drain(rank);
+        } else {
+            let node = self.nodes.get_mut(&to).expect("nobody sends elsewhere");
+            let under_way = &mut self.under_way;
+            node.handle(from, &bytes, |next, out| under_way.push((to, next, out.to_vec())));
+        }
+    }
+
+    fn pass_time(&mut self) {
+        let next = self.ranks.iter().filter_map(|rank| rank.session.poll_timeout()).min();
+        self.now = self.now.max(next.expect("something is due")).plus(Duration::from_micros(1));
+        for rank in 0..self.ranks.len() {
+            self.ranks[rank].session.handle_timeout(self.now);
+            self.drain(rank);
+        }
+    }
+
+    fn drain(&mut self, index: usize) {
+        let mut buffer = [0; MAX_PACKET];
+        let rank = &mut self.ranks[index];
+        while let Some(transmit) = rank.session.poll_transmit(self.now, &mut buffer) {
+            let datagram = &buffer[..transmit.len];
+            check_window(&self.spans, &rank.session, datagram);
+            self.under_way.push((rank.address, transmit.destination, datagram.to_vec()));
+        }
+        while let Some(event) = rank.session.poll_event() {
+            if let Event::Finished { round, outcome, .. } = event {
+                assert_eq!((round.0 as usize, outcome), (rank.finished, Ok(())), "rank {index}");
+                rank.finished += 1;
+            }
+        }
+    }
+
+    fn check_sums(&self) {
+        for (number, rank) in self.ranks.iter().enumerate() {
+            for (round, sums) in rank.sums.iter().enumerate() {
+                let sum = |index| (0..self.ranks.len()).map(|r| value(r, round, index)).sum();
+                let sums = sums.lock().expect("no panics");
+                let expected: Vec<(i32, u32)> =
+                    (0..sums.len()).map(|index| (sum(index), 1)).collect();
+                assert!(*sums == expected, "rank {number}, round {round}");
+            }
+        }
+    }
+}
+
+/// A contribution may be sent once the position that its window waits for has its result.
+fn check_window(spans: &BTreeMap<SubModelId, u32>, session: &Session, datagram: &[u8]) {
+    let header = match wiresum_wire::SwitchPacket::parse(datagram) {
+        Ok(packet) => packet.header,
+        Err(_) => Packet::parse(datagram).expect("a packet of ours").header,
+    };
+    if header.kind != Kind::Contribution as u8 {
+        return;
+    }
+    let (stream, position) = (SubModelId(header.sub_model.get()), header.fragment.get());
+    if let Some(before) = position.checked_sub(spans[&stream]) {
+        assert!(
+            !session.needs(stream, FragmentId(before)),
+            "{position} of {stream:?} before {before}"
+        );
+    }
+}
+
+#[test]
+fn every_position_completes_once_at_servers() {
+    for_each_seed("-p wiresum-worker at_servers", 0, SEEDS, |seed| {
+        for values in [POOL, CACHE] {
+            Net::of_servers(&plan_of_servers(&Tree::star(3), &[values]), seed).run();
+        }
+    });
+}
+
+#[test]
+fn every_position_completes_once_at_switches() {
+    for_each_seed("-p wiresum-worker at_switches", 0, SEEDS, |seed| {
+        for policy in crate::ALL {
+            let is_flat = seed % 2 == 0 || policy == SwitchPolicy::Segment;
+            let shape = if is_flat { Shape::Star } else { Shape::Tree };
+            Net::of_switches(&plan_of_switches(policy, shape), seed).run();
+        }
+    });
+}
