@@ -1,4 +1,5 @@
-//! The worker of a job, sans-IO: collectives in, datagrams out and back. `spec/aggregation.md` and `spec/switch.md` are its prose.
+//! The worker of a job, sans-IO: collectives in, datagrams out and back. `spec/session.md` is the prose of `session`;
+//! `spec/aggregation.md` and `spec/switch.md` are that of `stream`.
 //!
 //! | folder | what it holds |
 //! | --- | --- |

@@ -1,4 +1,4 @@
-//! Rounds that go on without a worker that is late (GOAT §V; `spec/aggregation.md`, *Late workers*).
+//! Rounds that go on without a worker that is late (GOAT §V; `spec/session.md`, *Late workers*).
 //!
 //! A worker whose owner has not submitted the next collective looks at its node. When enough of the node's children are in, it takes part
 //! with nothing: it leaves its lanes of the preamble unset and sends zeros. It decides so by itself, once for a round, and
