@@ -28,7 +28,7 @@ DOCTORS_NAMES = {"namespaces": "network namespaces", "bpf": "BPF", "xdp": "XDP o
 
 
 def _doctor(name: str) -> str:
-    from wiresum.cli.doctor import CHECKS
+    from wiresum.cli.diagnosis import CHECKS
 
     return next(check() for title, _, check in CHECKS if title == DOCTORS_NAMES[name])
 

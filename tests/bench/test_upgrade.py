@@ -8,7 +8,7 @@ from tests.capabilities import engines
 from wiresum.bench.kills.measure import Watch
 from wiresum.bench.upgrade import measure as upgrade
 from wiresum.bench.upgrade.measure import Options, Upgrade
-from wiresum.plan.aggregation_plan import Engine
+from wiresum.plan.choices import Engine
 from wiresum.topology.generators.star import star
 
 UPGRADES = 3

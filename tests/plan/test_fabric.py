@@ -16,7 +16,7 @@ from wiresum.plan.models import equal_parts
 from wiresum.plan.options import PlanOptions
 from wiresum.plan.placement import parents_of
 from wiresum.plan.ways import links_of
-from wiresum.planners import assign
+from wiresum.planners import SWITCH_POLICIES, assign
 from wiresum.planners.fabrics import plan_switched
 from wiresum.predict import predict
 from wiresum.predict.link_bytes import link_bytes, sending_rate_bps
@@ -40,7 +40,7 @@ def switched(topology, planner, policy=None, parts=1, workers=None, **options):
         sub_models=equal_parts("part", size, parts),
     )  # fmt: skip
     answer = assign(topology.with_addresses(), job, PlanOptions(), planner)
-    return as_switched_plan(planner, answer, PlanOptions(), policy, **options)
+    return as_switched_plan(planner, answer, PlanOptions(), policy or SWITCH_POLICIES[planner], **options)
 
 
 def hash_plan():

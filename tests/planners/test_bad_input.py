@@ -17,8 +17,8 @@ from wiresum.topology.model import Node, Topology
 
 JOB = Job(sub_models=equal_parts("m", 8_000_000, 4), gradient_bytes=8_000_000)
 LIMIT = PlanOptions(time_limit_s=30.0)
-EVERY = sorted(set(PLANNERS) - {"krgs_paper", "goat_async", "ksgd"})
-"""`krgs_paper` may break memory limits, as its paper does; the last two first ask for measured times."""
+EVERY = sorted(set(PLANNERS) - {"krgs-paper", "goat-async", "ksgd"})
+"""`krgs-paper` may break memory limits, as its paper does; the last two first ask for measured times."""
 
 
 def without(topology: Topology, *gone: str) -> Topology:

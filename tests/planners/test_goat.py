@@ -189,7 +189,7 @@ def test_krgs_is_feasible_and_more_seeds_are_no_worse():
 def test_krgs_as_printed_breaks_memory_limits_and_shows_it():
     job = Job(sub_models=equal_parts("m", 221_000_000, 16))
     topology = leaf_spine(programmable=0.25)
-    found = [assign(topology, job, PlanOptions(seed=seed), planner="krgs_paper") for seed in range(4)]
+    found = [assign(topology, job, PlanOptions(seed=seed), planner="krgs-paper") for seed in range(4)]
     assert any(excess_memory(one).any() for one in found)
     broken = next(one for one in found if excess_memory(one).any())
     with pytest.raises(PlanError, match="bytes of sub-models and has"):
@@ -199,9 +199,9 @@ def test_krgs_as_printed_breaks_memory_limits_and_shows_it():
 def test_a_plan_that_breaks_memory_limits_is_not_made():
     topology, job = leaf_spine(programmable=0.25), Job(sub_models=equal_parts("m", 221_000_000, 16))
     options = (PlanOptions(seed=seed) for seed in range(20))
-    broken = next(one for one in options if excess_memory(assign(topology, job, one, "krgs_paper")).any())
+    broken = next(one for one in options if excess_memory(assign(topology, job, one, "krgs-paper")).any())
     with pytest.raises(PlanError, match="bytes of sub-models and has"):
-        plan(topology, job, broken, "krgs_paper")
+        plan(topology, job, broken, "krgs-paper")
 
 
 def test_theorem_5_with_the_papers_figures():
@@ -214,7 +214,7 @@ def test_theorem_5_with_the_papers_figures():
     assert not Bounds(nu=4, switches=20).is_tight
 
 
-@pytest.mark.parametrize("planner", ["goat", "krgs", "krgs_paper"])
+@pytest.mark.parametrize("planner", ["goat", "krgs", "krgs-paper"])
 def test_what_has_no_answer_is_named(planner):
     whole = Job(sub_models=equal_parts("m", 221_000_000, 2))
     for topology, named in (

@@ -157,7 +157,7 @@ def evaluated(seconds: list[float]) -> PlanOptions:
     return PlanOptions(evaluation=Evaluation.build(workers=rounds), convergence=TRAINING)
 
 
-@pytest.mark.parametrize("planner", ["goat_async", "ksgd"])
+@pytest.mark.parametrize("planner", ["goat-async", "ksgd"])
 def test_the_planners_place_as_goat_and_count(planner):
     job = Job(secret="0" * 16, sub_models=equal_parts("model", 8_000_000, 3))
     workers = len(Instance.of(goat(), job).workers)
@@ -171,4 +171,4 @@ def test_the_planners_place_as_goat_and_count(planner):
 
 def test_the_planners_need_times_and_constants():
     with pytest.raises(PlanError, match="--evaluation"):
-        plan(goat(), Job(), planner="goat_async")
+        plan(goat(), Job(), planner="goat-async")

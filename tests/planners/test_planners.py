@@ -30,7 +30,7 @@ def children(made: AggregationPlan, node: str) -> list[str]:
 
 NEED_SERVERS = {"byteps"}
 """Tested in `test_rivals`."""
-NEED_TIMES = {"goat_async", "ksgd"}
+NEED_TIMES = {"goat-async", "ksgd"}
 """Tested in `test_participation`."""
 
 

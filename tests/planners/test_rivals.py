@@ -47,7 +47,7 @@ def test_atp_as_goat_evaluates_it_keeps_its_first_sub_models():
     """4 of 16 sub-models of 15 MB fit 60 MB; the server gets 12 from each worker and sums of 4."""
     topology = leaf_spine(10, 10, 5, programmable=1.0, memory_bytes=60_000_000)
     job = Job(sub_models=equal_parts("m", 240_000_000, 16))
-    made = assign(topology, job, planner="atp_static")
+    made = assign(topology, job, planner="atp-static")
     assert (made.target[:, :4] != 0).all()
     assert (made.target[:, 4:] == 0).all()
     racks = len(set(names(made)))

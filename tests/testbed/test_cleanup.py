@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("namespaces")
 
 HOLD = """
 import sys, time
-from wiresum.topology.generators import star
+from wiresum.topology.generators.star import star
 from wiresum.testbed import Testbed
 with Testbed(star(2), name=sys.argv[1]) as bed:
     child = bed.spawn("w0", ["sh", "-c", sys.argv[2]])

@@ -9,7 +9,7 @@ from wiresum.plan.assignment.wiring import as_switched_plan
 from wiresum.plan.job import Job
 from wiresum.plan.models import equal_parts
 from wiresum.plan.options import PlanOptions
-from wiresum.planners import assign
+from wiresum.planners import SWITCH_POLICIES, assign
 from wiresum.planners.fabrics import plan_switched
 from wiresum.predict.link_bytes import link_bytes
 from wiresum.testbed import Testbed
@@ -64,7 +64,15 @@ def switched(
     sub_models = equal_parts("part", size, parts)
     job = Job(gradient_bytes=size, values_per_packet=values, window=window, sub_models=sub_models)
     answer = assign(topology.with_addresses(), job, PlanOptions(), planner)
-    plan = as_switched_plan(planner, answer, PlanOptions(), policy, timeout_s=timeout_s, slots=slots, engine=engine)
+    plan = as_switched_plan(
+        planner,
+        answer,
+        PlanOptions(),
+        policy or SWITCH_POLICIES[planner],
+        timeout_s=timeout_s,
+        slots=slots,
+        engine=engine,
+    )
     return plan, job.mtu_bytes
 
 

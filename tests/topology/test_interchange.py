@@ -12,7 +12,10 @@ from wiresum.topology.generators.goat import goat
 from wiresum.topology.generators.leaf_spine import leaf_spine
 from wiresum.topology.generators.programmable import Programmable, with_roles
 from wiresum.topology.generators.star import star
-from wiresum.topology.interchange import from_hpcc, from_node_link, to_containerlab, to_htsim, to_node_link
+from wiresum.topology.interchange.containerlab import to_containerlab
+from wiresum.topology.interchange.hpcc import from_hpcc
+from wiresum.topology.interchange.htsim import to_htsim
+from wiresum.topology.interchange.node_link import from_node_link, to_node_link
 from wiresum.topology.model import Topology
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from wiresum.plan.aggregation_plan import AggregationPlan, Engine
+from wiresum.plan.aggregation_plan import AggregationPlan
+from wiresum.plan.choices import Engine
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan

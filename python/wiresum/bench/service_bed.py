@@ -13,7 +13,8 @@ from typing import Any, Self
 
 from wiresum.bench.aggregator.measure import star as star_plan
 from wiresum.errors import SupportError, TestbedError
-from wiresum.plan.aggregation_plan import AggregationPlan, Engine
+from wiresum.plan.aggregation_plan import AggregationPlan
+from wiresum.plan.choices import Engine
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan

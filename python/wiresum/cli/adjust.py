@@ -1,31 +1,34 @@
 """`wiresum adjust`: a plan follows failures and load."""
 
-from pathlib import Path
-from typing import Annotated
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wiresum.adjust.adjustment import Adjustment
-from wiresum.adjust.adjustment import adjust as adjust_plan
-from wiresum.adjust.anew import anew
 from wiresum.cli import options
 from wiresum.cli.console import note, print_json
-from wiresum.cli.options import load_topology
-from wiresum.plan.aggregation_plan import AggregationPlan
-from wiresum.topology.model import Topology
+from wiresum.cli.groups import grouped
+
+if TYPE_CHECKING:
+    from wiresum.adjust import Adjustment
+    from wiresum.plan.aggregation_plan import AggregationPlan
+    from wiresum.topology.model import Topology
 
 
+@grouped
 def adjust(
-    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan so far")],
-    topology: Annotated[str, typer.Option("--topology", "-t", help="What there is now: a name or a file")],
-    workers: options.WorkersOption = None,
-    rate: options.RateOption = None,
-    scale: options.ScaleOption = None,
+    plan: options.PlanArgument,
+    topology: Annotated[str, typer.Option("--topology", "-t", help="Network as it is now: a name or a file")],
+    network: options.NetworkOptions,
     against: Annotated[
-        str | None, typer.Option("--against", help="A planner: say what planning anew with it would gain, and move")
+        str | None,
+        typer.Option("--against", help="Planner to compare with: what planning anew would gain, and how much moves"),
     ] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="File [default: standard output]")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what moved as one JSON object, not the plan")] = False,
+    output: options.OutputOption = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print what moved as one JSON object, instead of the plan")
+    ] = False,
 ) -> None:
     """Take failed and overloaded servers out of a plan between two rounds, and move as little as possible.
 
@@ -34,13 +37,15 @@ def adjust(
 
     Example: `wiresum adjust plan.json --topology now.json --against auto -o next.json`
     """
-    network = load_topology(topology, workers=workers, rate=rate, scale=scale)
-    before = AggregationPlan.read(plan)
-    adjusted = adjust_plan(before, network)
+    from wiresum.adjust import adjust as adjust_plan
+    from wiresum.plan.aggregation_plan import AggregationPlan
+
+    before, there = AggregationPlan.read(plan), network.load(topology)
+    adjusted = adjust_plan(before, there)
     for line in [*adjusted.reasons, *map(str, adjusted.moves)] or ["nothing moves"]:
         note(line)
     if against:
-        note(_against(against, network, before, adjusted))
+        note(_against(against, there, before, adjusted))
     if output:
         adjusted.plan.write(output)
     if as_json:
@@ -52,6 +57,8 @@ def adjust(
 
 def _against(planner: str, network: Topology, before: AggregationPlan, adjusted: Adjustment) -> str:
     """The adjusted plan beside a new one."""
+    from wiresum.adjust.anew import anew
+
     other = anew(before, adjusted, network, planner)
     return (
         f"adjusted: {other.kept_seconds:.4g} s for 100 MB, {len(adjusted.moves)} moves; "

@@ -36,15 +36,15 @@ def compare_answers(path: Path, change: Sequence[str], *, live: bool, engine: En
     if path.is_dir():
         _compare_all(path, change, live=live, engine=engine, as_json=as_json)
         return
-    with err.status("flows, packets and processes"):
+    with err().status("flows, packets and processes"):
         answers = _ask(path, change, live=live, engine=engine)
     if as_json:
         print_json([answer.to_json() for answer in answers])
         return
-    Console(highlight=False, width=max(out.width, NARROWEST)).print(_table(answers))
+    Console(highlight=False, width=max(out().width, NARROWEST)).print(_table(answers))
     for answer in answers:
         if answer.refusal:
-            out.print(f"{answer.name}: skipped: {answer.refusal}", markup=False)
+            out().print(f"{answer.name}: skipped: {answer.refusal}", markup=False)
         for line in answer.notes:
             note(line)
 
@@ -64,7 +64,7 @@ def _compare_all(folder: Path, change: Sequence[str], *, live: bool, engine: Eng
         raise typer.BadParameter(f"{folder} has no scenario; give a folder with files *.toml")
     asked: dict[str, list[Answer]] = {}
     for file in files:
-        with err.status(f"{file.stem}: flows, packets and processes"):
+        with err().status(f"{file.stem}: flows, packets and processes"):
             asked[file.stem] = _ask(file, change, live=live, engine=engine)
     found = {name: differences(answers) for name, answers in asked.items()}
     if as_json:
@@ -88,11 +88,11 @@ def _show_all(asked: Mapping[str, Sequence[Answer]], found: Mapping[str, Sequenc
         table.add_column(column, justify="left" if column == "scenario" else "right", no_wrap=True)
     for name, answers in asked.items():
         table.add_row(name, *_compared(answers, found[name]))
-    Console(highlight=False, width=max(out.width, NARROWEST)).print(table)
+    Console(highlight=False, width=max(out().width, NARROWEST)).print(table)
     for name, answers in asked.items():
         for answer in answers:
             if answer.refusal:
-                out.print(f"{name}, {answer.name}: skipped: {answer.refusal}", markup=False)
+                out().print(f"{name}, {answer.name}: skipped: {answer.refusal}", markup=False)
     for known in TOLERANCES:
         span = f"{known.least:+.0%} to {known.most:+.0%}"
         note(f"{known.of}, {known.answer} to {known.against}: {span}; what is not, has a !")

@@ -1,18 +1,18 @@
 """`wiresum bench asynchrony`: methods while workers get out of step; a table, JSON and a picture from one call."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich import box
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
-from rich.table import Table
 
-from wiresum.bench.result import Report
 from wiresum.cli import options
 from wiresum.cli.console import err, note, out, print_json
 from wiresum.cli.quantities import parse_size
+
+if TYPE_CHECKING:
+    from wiresum.bench.result import Report
 
 NARROWEST = 170
 """Columns of the tables where standard output is no terminal, or a narrow one."""
@@ -37,13 +37,15 @@ def asynchrony(
     as_json: options.JsonOption = False,
 ) -> None:
     """Simulate every method's switches while workers get out of step (GOAT, Fig. 16), beside ring and BytePS."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+
     from wiresum.bench.asynchrony import measure as benchmark
 
     chosen = benchmark.Options(
         methods=_methods(methods, tuple(benchmark.METHODS)), deviations=_deviations(deviations), seeds=seeds,
         workers=workers, jobs=jobs, size_bytes=parse_size(size), memory_bytes=parse_size(memory), rounds=rounds,
     )  # fmt: skip
-    with Progress(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=err, transient=True) as bar:
+    with Progress(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=err(), transient=True) as bar:
         task = bar.add_task("runs", total=None)
         report = benchmark.measure(chosen, store, lambda done, of: bar.update(task, completed=done, total=of))
     if plot:
@@ -81,7 +83,11 @@ def _methods(given: str | None, known: tuple[str, ...]) -> tuple[str, ...]:
 
 def show(report: Report, quantities: dict[str, str]) -> None:
     """A table for each quantity: methods down, deviations across; the median, and the range where there is one."""
-    console = Console(highlight=False, width=max(out.width, NARROWEST))
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False, width=max(out().width, NARROWEST))
     for quantity, words in quantities.items():
         found = [result for result in report.results if result.extra["quantity"] == quantity]
         sigmas = list(dict.fromkeys(result.extra["deviation"] for result in found))
@@ -95,7 +101,7 @@ def show(report: Report, quantities: dict[str, str]) -> None:
             table.add_row(method, *cells)
         console.print(table)
     for line in report.notes:
-        out.print(line, markup=False)
+        out().print(line, markup=False)
 
 
 def _cell(median: float, least: float, most: float) -> str:

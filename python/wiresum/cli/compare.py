@@ -1,20 +1,20 @@
 """`wiresum compare`: planners side by side on one network and model; or answers side by side for one scenario."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 from wiresum.cli import options
 from wiresum.cli.console import note, out, print_json
-from wiresum.cli.options import load_topology, model_parts
-from wiresum.plan.job import Job
-from wiresum.plan.options import PlanOptions
-from wiresum.planners.comparison import COMPARED, Candidate, sample_workers
-from wiresum.planners.comparison import compare as ask
+from wiresum.cli.groups import grouped
+from wiresum.cli.options import load_topology
+from wiresum.planners import COMPARED
+
+if TYPE_CHECKING:
+    from wiresum.planners.comparison import Candidate
 
 NARROWEST = 100
 """Columns of the table where standard output is no terminal, or a narrow one."""
@@ -24,7 +24,10 @@ COLUMNS = ("planner", "on links", "busiest", "server", "in net", "memory", "time
 before; most of a switch's memory; a round's predicted time; the proven gap; and the planner's own time."""
 
 
+@grouped
 def compare(
+    division: options.ModelParts,
+    search: options.SearchOptions,
     scenario: Annotated[
         Path | None,
         typer.Argument(
@@ -38,15 +41,9 @@ def compare(
         str | None, typer.Option("--topology", "-t", help="A name, as fat-tree:k=8,seed=1, or a file")
     ] = None,
     model: options.ModelOption = "resnet50",
-    parts: options.PartsOption = None,
-    split: options.SplitOption = None,
-    group: options.GroupOption = options.NO_GROUP,
     workers: Annotated[
         int | None, typer.Option("--workers", "-n", min=1, help="How many, chosen by --seed [default: all]")
     ] = None,
-    seed: options.PlannerSeedOption = 0,
-    tries: options.TriesOption = 1,
-    time_limit: options.TimeLimitOption = options.DEFAULT_TIME_LIMIT_S,
     plot: Annotated[
         Path | None, typer.Option("--plot", help="Draw each network with its loads: FILE.png becomes FILE-PLANNER.png")
     ] = None,
@@ -74,13 +71,16 @@ def compare(
         return
     if planners is None or topology is None:
         raise typer.BadParameter("give a scenario file, or --planners and --topology")
+    from wiresum.plan.job import Job
+    from wiresum.planners.comparison import compare as ask
+    from wiresum.planners.comparison import sample_workers
+
     network = load_topology(topology)
-    chosen = None if workers is None else sample_workers(network, workers, seed)
-    sub_models = model_parts(model, parts, split, group)
+    chosen = None if workers is None else sample_workers(network, workers, search.seed)
+    sub_models = division.of(model)
     job = Job(workers=chosen, sub_models=sub_models, gradient_bytes=sum(part.bytes for part in sub_models))
-    choices = PlanOptions(seed=seed, tries=tries, time_limit_s=time_limit)
     made = []
-    for candidate in ask(network, job, choices, planners.split(",")):
+    for candidate in ask(network, job, search.choices(), planners.split(",")):
         made.append(candidate)
         if plot and candidate.cost:
             _plot(candidate, plot)
@@ -101,16 +101,20 @@ def _plot(candidate: Candidate, path: Path) -> None:
 
 
 def _show(made: list[Candidate]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for column in COLUMNS:
         table.add_column(column, justify="left" if column == "planner" else "right", no_wrap=True)
     for candidate in made:
         if candidate.cost:
             table.add_row(*_cells(candidate))
-    Console(highlight=False, width=max(out.width, NARROWEST)).print(table)
+    Console(highlight=False, width=max(out().width, NARROWEST)).print(table)
     for candidate in made:
         if candidate.refusal:
-            out.print(f"{candidate.planner}: {candidate.refusal}", markup=False)
+            out().print(f"{candidate.planner}: {candidate.refusal}", markup=False)
 
 
 def _cells(candidate: Candidate) -> list[str]:

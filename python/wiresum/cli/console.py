@@ -1,13 +1,27 @@
 """How commands speak: results on standard output, everything about them on standard error."""
 
 import json
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.text import Text
+if TYPE_CHECKING:
+    from rich.console import Console
 
-out = Console(highlight=False, soft_wrap=True)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+@cache
+def out() -> "Console":
+    """Standard output."""
+    from rich.console import Console
+
+    return Console(highlight=False, soft_wrap=True)
+
+
+@cache
+def err() -> "Console":
+    """Standard error."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def print_json(content: Any) -> None:
@@ -17,10 +31,14 @@ def print_json(content: Any) -> None:
 
 def note(message: str) -> None:
     """A remark for people."""
-    err.print(Text(message, style="dim"))
+    from rich.text import Text
+
+    err().print(Text(message, style="dim"))
 
 
 def fail(message: str, code: int) -> int:
     """Says what went wrong; returns the exit code."""
-    err.print(Text("error: ", style="bold red").append(Text(message, style="default")))
+    from rich.text import Text
+
+    err().print(Text("error: ", style="bold red").append(Text(message, style="default")))
     return code

@@ -1,16 +1,20 @@
 """`wiresum demo`: the main job, end to end."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from wiresum.cli import options
 from wiresum.cli.console import err, note, out, print_json
 from wiresum.cli.quantities import parse_rate
 from wiresum.cli.testbed import choose_engine
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 PICTURE, DATA = "wiresum-demo.png", "wiresum-demo.json"
 
@@ -59,12 +63,21 @@ def demo(
     if as_json:
         print_json(outcome.to_json())
     else:
-        out.print(outcome.table())
-        out.print(outcome.trainings[0].report)
+        out().print(outcome.table())
+        out().print(outcome.trainings[0].report)
     note(f"picture: {output / PICTURE}; figures: {output / DATA}")
 
 
 def progress_bar() -> Progress:
     """Steps of each training; on standard error, so that --json stays clean."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
     columns = [TextColumn("{task.description:<22}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
-    return Progress(*columns, TimeRemainingColumn(), console=err)
+    return Progress(*columns, TimeRemainingColumn(), console=err())

@@ -1,19 +1,14 @@
 """`wiresum explain`: a plan in plain words."""
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
-from wiresum.plan.aggregation_plan import AggregationPlan
-from wiresum.plan.explanation import explain as in_words
+from wiresum.cli.options import PlanArgument
 
 
-def explain(
-    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file, as `wiresum plan` writes it")],
-) -> None:
+def explain(plan: PlanArgument) -> None:
     """Say in plain words who sums what in a plan, and how good the planner says it is.
 
     Example: `wiresum plan goat --planner goat -o plan.json && wiresum explain plan.json`
     """
+    from wiresum.plan.aggregation_plan import AggregationPlan
+    from wiresum.plan.explanation import explain as in_words
+
     print(in_words(AggregationPlan.read(plan)))

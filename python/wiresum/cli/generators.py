@@ -10,14 +10,16 @@ import re
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 
 import typer
 
 from wiresum.cli.quantities import UNLIMITED, parse_rate, parse_size
 from wiresum.errors import TopologyError
 from wiresum.topology.generators import TOPOLOGIES
-from wiresum.topology.model import Topology
+
+if TYPE_CHECKING:
+    from wiresum.topology.model import Topology
 
 
 @dataclass(frozen=True)
@@ -79,17 +81,17 @@ class Option:
 
 def options_of(generator: Callable[..., Topology]) -> list[Option]:
     """A generator's parameters."""
-    hints = get_type_hints(generator)
+    signature = inspect.signature(generator, eval_str=True, locals={"Topology": object})
     help_of = dict(_documented(generator.__doc__ or ""))
     return [
         Option(
             name,
-            _without_none(hints[name]),
-            type(None) in get_args(hints[name]),
+            _without_none(parameter.annotation),
+            type(None) in get_args(parameter.annotation),
             parameter.default,
             help_of.get(name, ""),
         )
-        for name, parameter in inspect.signature(generator).parameters.items()
+        for name, parameter in signature.parameters.items()
     ]
 
 

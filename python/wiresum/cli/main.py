@@ -8,7 +8,6 @@ Exit codes: 0 success; 1 failure; 2 wrong usage; 3 a privilege or support is mis
 import sys
 
 import typer
-from pydantic import ValidationError
 
 from wiresum.cli import (
     adjust,
@@ -28,7 +27,7 @@ from wiresum.cli import (
     version,
 )
 from wiresum.cli.console import fail
-from wiresum.document import describe
+from wiresum.cli.contents import Contents, Quick
 from wiresum.errors import NotWorthwhileError, PlanError, ScenarioError, SupportError, TopologyError, WiresumError
 
 FAILURE = 1
@@ -38,11 +37,12 @@ NOT_WORTHWHILE = 4
 
 app = typer.Typer(
     name="wiresum",
+    cls=Contents,
     help="Sums gradients inside the network, under unmodified PyTorch.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
+    rich_markup_mode=None,  # Rich, for help alone, takes longer to import than anything else.
 )
 app.add_typer(testbed.app, name="testbed")
 app.add_typer(topology.app, name="topology")
@@ -58,7 +58,7 @@ app.command("reproduce")(reproduce.reproduce)
 app.command("simulate")(simulate.simulate)
 app.command("schema")(schema.schema)
 app.command("doctor")(doctor.doctor)
-app.command("version")(version.version)
+app.command("version", cls=Quick)(version.version)
 
 
 def main() -> None:
@@ -69,9 +69,15 @@ def main() -> None:
         sys.exit(fail(str(answer), NOT_WORTHWHILE))
     except (PlanError, ScenarioError, TopologyError) as refused:
         sys.exit(fail(str(refused), USAGE))
-    except ValidationError as invalid:
-        sys.exit(fail(describe(invalid), USAGE))
     except SupportError as missing:
         sys.exit(fail(str(missing), UNSUPPORTED))
     except WiresumError as failed:
         sys.exit(fail(str(failed), FAILURE))
+    except ValueError as invalid:
+        from pydantic import ValidationError
+
+        from wiresum.document import describe
+
+        if not isinstance(invalid, ValidationError):
+            raise
+        sys.exit(fail(describe(invalid), USAGE))

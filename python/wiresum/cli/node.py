@@ -1,23 +1,27 @@
 """`wiresum node`: jobs of a running daemon."""
 
+from __future__ import annotations
+
 import json
 import time
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from wiresum.cli.console import note, out, print_json
+from wiresum.cli.contents import Contents
 from wiresum.cli.options import JsonOption
 from wiresum.cli.quantities import parse_rate, parse_size
 from wiresum.errors import ControlError
-from wiresum.testbed import control
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 BITS_PER_BYTE = 8
 
-app = typer.Typer(help="Jobs of a running daemon: add, remove, bound, watch.", no_args_is_help=True)
+app = typer.Typer(cls=Contents, help="Jobs of a running daemon: add, remove, bound, watch.", no_args_is_help=True)
 
 NodeOption = Annotated[int, typer.Option("--node", help="Which daemon of this machine, by its node's id")]
 SocketOption = Annotated[
@@ -41,14 +45,14 @@ def add(
         content = json.loads(plan.read_text())
     except (OSError, ValueError) as error:
         raise ControlError(f"plan {plan} cannot be read: {error}") from error
-    answer = control.ask(_path(socket, node), "add", plan=content, quota=quota(memory, rate))
+    answer = _ask(socket, node, "add", plan=content, quota=quota(memory, rate))
     note(f"job {answer['job']} is served, with {answer['memory_bytes']} bytes of slot memory")
 
 
 @app.command(epilog="Example: `wiresum node remove 7`")
 def remove(job: JobArgument, node: NodeOption = 0, socket: SocketOption = None) -> None:
     """Serve a job no more; its workers get errors."""
-    control.ask(_path(socket, node), "remove", job=job)
+    _ask(socket, node, "remove", job=job)
     note(f"job {job} is served no more")
 
 
@@ -61,20 +65,22 @@ def set_quota(
     socket: SocketOption = None,
 ) -> None:
     """Bound a job anew; what is left out is lifted."""
-    control.ask(_path(socket, node), "quota", job=job, quota=quota(memory, rate))
+    _ask(socket, node, "quota", job=job, quota=quota(memory, rate))
 
 
 @app.command(epilog="Example: `wiresum node upgrade`")
 def upgrade(node: NodeOption = 0, socket: SocketOption = None) -> None:
     """Have the binary that is installed now take over from the running daemon; no round is lost."""
-    process = control.upgrade(_path(socket, node))
+    from wiresum.testbed import control
+
+    process = control.upgrade(socket or control.default_socket(node))
     note(f"process {process} serves node {node} now")
 
 
 @app.command("list", epilog="Example: `wiresum node list`")
 def list_jobs(node: NodeOption = 0, socket: SocketOption = None) -> None:
     """Numbers of the jobs that are served, one on a line."""
-    for job in control.ask(_path(socket, node), "status")["jobs"]:
+    for job in _ask(socket, node, "status")["jobs"]:
         print(job["job"])
 
 
@@ -86,19 +92,18 @@ def status(
     as_json: JsonOption = False,
 ) -> None:
     """Jobs, members, memory, rates and what became of packets."""
-    path = _path(socket, node)
-    first = control.ask(path, "status")
+    first = _ask(socket, node, "status")
     if as_json:
         print_json(first)
         return
     time.sleep(interval)
-    out.print(table(first, control.ask(path, "status")))
+    out().print(table(first, _ask(socket, node, "status")))
 
 
 @app.command(epilog="Example: `wiresum node metrics`")
 def metrics(node: NodeOption = 0, socket: SocketOption = None) -> None:
     """The counters as Prometheus reads them."""
-    print(control.ask(_path(socket, node), "metrics")["text"], end="")
+    print(_ask(socket, node, "metrics")["text"], end="")
 
 
 def quota(memory: str | None, rate: str | None) -> dict[str, int]:
@@ -114,6 +119,8 @@ def quota(memory: str | None, rate: str | None) -> dict[str, int]:
 
 def table(before: dict[str, Any], after: dict[str, Any]) -> Table:
     """One row for each job, with rates from two statuses."""
+    from rich.table import Table
+
     seconds = max(after["uptime_s"] - before["uptime_s"], 1e-6)
     former = {job["job"]: job for job in before["jobs"]}
     rows = Table(box=None, title=f"node {after['node']}, {after['engine']} at {after['listen']}", title_justify="left")
@@ -147,5 +154,7 @@ def megabits(bytes_per_second: float) -> str:
     return f"{bytes_per_second * BITS_PER_BYTE / 1e6:.1f} Mbit/s"
 
 
-def _path(socket: Path | None, node: int) -> Path:
-    return socket or control.default_socket(node)
+def _ask(socket: Path | None, node: int, order: str, **fields: Any) -> dict[str, Any]:
+    from wiresum.testbed import control
+
+    return control.ask(socket or control.default_socket(node), order, **fields)

@@ -1,93 +1,283 @@
-"""Options that several commands share: each is defined once."""
+"""Options that several commands share: each is defined once, alone or in a group that knows what it describes.
 
+Nothing here loads NumPy or the models of files before a command asks: help has to be there at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from wiresum.cli.generators import generate, split_spec
-from wiresum.cli.quantities import parse_fraction, parse_size
+from wiresum.cli.quantities import parse_fraction, parse_numbers, parse_size
 from wiresum.errors import TopologyError
-from wiresum.plan.aggregation_plan import MAX_MISSED, AggregationPlan, Engine, Exponents, Lanes, Policy
-from wiresum.plan.job import DEFAULT_GRADIENT_BYTES, DEFAULT_MTU_BYTES, DEFAULT_WINDOW, Job, JobSubModel
-from wiresum.plan.models import MODELS, equal_parts, sub_models
-from wiresum.plan.options import DEFAULT_TIME_LIMIT_S, PlanOptions
+from wiresum.plan.choices import (
+    DEFAULT_GRADIENT_BYTES,
+    DEFAULT_LOSS_SEED,
+    DEFAULT_MOST_MISSED,
+    DEFAULT_MTU_BYTES,
+    DEFAULT_TIME_LIMIT_S,
+    DEFAULT_WINDOW,
+    MAX_MISSED,
+    Engine,
+    Exponents,
+    Lanes,
+    Policy,
+)
+from wiresum.plan.models import MODELS
 from wiresum.planners import PLANNERS
-from wiresum.planners import plan as make_plan
 from wiresum.topology.generators import TOPOLOGIES
-from wiresum.topology.model import Topology
+
+if TYPE_CHECKING:
+    from wiresum.plan.aggregation_plan import AggregationPlan
+    from wiresum.plan.evaluation import Evaluation
+    from wiresum.plan.job import Job, JobSubModel
+    from wiresum.plan.options import PlanOptions
+    from wiresum.topology.model import Topology
 
 EngineChoice = Literal["auto", Engine]
+"""An `Engine`, or the one that suits the machine."""
+DEFAULT_GRADIENT = f"{DEFAULT_GRADIENT_BYTES // 10**6}MB"
+NO_GROUP = "none"
+
+EngineOption = Annotated[
+    EngineChoice, typer.Option("--engine", help="What runs the aggregators; auto: XDP where it works")
+]
+PolicyOption = Annotated[Policy, typer.Option("--policy", help="Slot policy of the values")]
+LanesOption = Annotated[Lanes, typer.Option("--lanes", help="Integers on the wire; 16 bits halve the bytes")]
+CodecOption = Annotated[str, typer.Option("--codec", help="How floats become integers: block, or fixed:FACTOR")]
+WindowOption = Annotated[int, typer.Option("--window", min=1, help="Fragments in flight at each worker")]
+MtuOption = Annotated[int, typer.Option("--mtu", help="Bytes of the largest IP packet")]
+ModelOption = Annotated[
+    str, typer.Option("--model", help=f"Model that is trained: a size, as 221MB, or one of {', '.join(MODELS)}")
+]
+PartsOption = Annotated[
+    int | None,
+    typer.Option("--parts", min=1, help="Number of equal parts [default: a named model's layers; one for a size]"),
+]
+SplitOption = Annotated[str | None, typer.Option("--split", help="Size above which a layer is split, as 16MB")]
+GroupOption = Annotated[
+    str, typer.Option("--group", help="Size up to which neighbouring layers are put together, as 1MB")
+]
+PlannerSeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of planners that choose at random")]
+TriesOption = Annotated[
+    int, typer.Option("--tries", min=1, help="Number of seeds that such a planner tries; the best answer counts")
+]
+TimeLimitOption = Annotated[float, typer.Option("--time-limit", help="Seconds after which a planner stops searching")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output")]
+OutputOption = Annotated[
+    Path | None, typer.Option("--output", "-o", help="File for the plan [default: standard output]")
+]
+PlanArgument = Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file, as `wiresum plan` writes it")]
+PlotOption = Annotated[Path | None, typer.Option("--plot", help="File for a picture, as .png or .svg")]
+
+
+@dataclass(frozen=True)
+class NetworkOptions:
+    """Options of generated topologies that every command takes which reads one."""
+
+    workers: Annotated[
+        int | None, typer.Option("--workers", "-n", min=1, help="Number of workers of star or servers [default: 4]")
+    ] = None
+    rate: Annotated[
+        str | None, typer.Option("--rate", help="Rate of each link of star or servers: 500mbit, 1gbit, none")
+    ] = None
+    scale: Annotated[float | None, typer.Option("--scale", help="Factor on the rates of xagg [default: 0.01]")] = None
+
+    def load(self, name: str, loss: str | None = None) -> Topology:
+        """A topology by its name, with what was given of these options."""
+        return load_topology(name, loss, **{option: getattr(self, option) for option in self.__dataclass_fields__})
+
+
+@dataclass(frozen=True)
+class ServerOptions(NetworkOptions):
+    """The same, and those of the topology `servers`."""
+
+    servers: Annotated[
+        int | None, typer.Option("--servers", min=1, help="Number of servers of the topology servers [default: 2]")
+    ] = None
+    server_rate: Annotated[
+        str | None, typer.Option("--server-rate", help="Rate of the servers' links [default: as --rate]")
+    ] = None
+    colocated: Annotated[
+        bool | None, typer.Option("--colocated", help="Run servers on the workers' hosts, over the same links")
+    ] = None
+
 
 TopologyArgument = Annotated[
     str, typer.Argument(metavar="TOPOLOGY", help=f"{', '.join(TOPOLOGIES)}, or a topology file")
 ]
-WorkersOption = Annotated[
-    int | None, typer.Option("--workers", "-n", min=1, help="Workers of star or servers [default: 4]")
-]
-RateOption = Annotated[
-    str | None, typer.Option("--rate", help="Rate of each link of star or servers: 500mbit, 1gbit, none")
-]
-ServersOption = Annotated[int | None, typer.Option("--servers", min=1, help="Servers of servers [default: 2]")]
-ServerRateOption = Annotated[
-    str | None, typer.Option("--server-rate", help="Rate of the servers' links [default: as --rate]")
-]
-ColocatedOption = Annotated[
-    bool | None, typer.Option("--colocated", help="Servers run on the workers' hosts and share their links")
-]
-ScaleOption = Annotated[float | None, typer.Option("--scale", help="Scale of xagg's rates [default: 0.01]")]
-LossOption = Annotated[
-    str | None,
-    typer.Option("--loss", help="Lost on every link, each way, at random: 1% or 0.01 [default: as in the topology]"),
-]
-SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Chooses the packets that lossy links lose")]
-PolicyOption = Annotated[Policy, typer.Option("--policy", help="Slot policy of the values")]
-LanesOption = Annotated[Lanes, typer.Option("--lanes", help="Integers on the wire; 16 bits halve the bytes")]
-ExponentsOption = Annotated[
-    Exponents,
-    typer.Option(
-        "--exponents", help="Of values: agreed before they flow, or as expected, for clusters with late ranks"
-    ),
-]
-CodecOption = Annotated[str, typer.Option("--codec", help="How floats become integers: block, or fixed:FACTOR")]
-WindowOption = Annotated[int, typer.Option("--window", min=1, help="Fragments in flight at each worker")]
-SlotsOption = Annotated[int | None, typer.Option("--slots", help="Slots at each node [default: by policy]")]
-GradientOption = Annotated[str, typer.Option("--gradient", help="Largest collective that `cache` holds, as 64MB")]
-MtuOption = Annotated[int, typer.Option("--mtu", help="Bytes of the largest IP packet")]
-KOption = Annotated[
-    int | None, typer.Option("-k", "--k", min=2, max=64, help="Children of a node in the planner xagg [default: best]")
-]
-EvaluationOption = Annotated[
-    Path | None,
-    typer.Option("--evaluation", help="Measured rounds: xagg puts similar workers together, goat_async counts them"),
-]
-ConvergenceOption = Annotated[
-    str | None,
-    typer.Option("--convergence", help="For goat_async, ksgd: loss to lose, gradient variance, target, as 2.3,4,1"),
-]
-ParticipantsOption = Annotated[
-    int | None, typer.Option("--participants", min=1, help="Rounds go on without late workers, with as many as this")
-]
-MostMissedOption = Annotated[
-    int, typer.Option("--most-missed", min=1, max=MAX_MISSED, help="Rounds in a row without the same worker")
-]
-PlannerOption = Annotated[str, typer.Option("--planner", help=f"One of: {', '.join(PLANNERS)}")]
-ModelOption = Annotated[
-    str, typer.Option("--model", help=f"What is trained: a size, as 221MB, or one of {', '.join(MODELS)}")
-]
-PartsOption = Annotated[
-    int | None, typer.Option("--parts", min=1, help="Equal sub-models [default: a named model's layers, a size as one]")
-]
-SplitOption = Annotated[str | None, typer.Option("--split", help="Layers above this are split, as 16MB")]
-GroupOption = Annotated[str, typer.Option("--group", help="Neighbouring layers up to this are one, as 1MB")]
-PlannerSeedOption = Annotated[int, typer.Option("--seed", min=0, help="Of planners that choose at random")]
-TriesOption = Annotated[int, typer.Option("--tries", min=1, help="Seeds that these try; the best counts")]
-TimeLimitOption = Annotated[float, typer.Option("--time-limit", help="Seconds of a planner that searches")]
-JsonOption = Annotated[bool, typer.Option("--json", help="For machines: one JSON object on standard output")]
+TopologyOption = Annotated[str, typer.Option("--topology", "-t", help="Topology of the plan: a name or a file")]
 
-DEFAULT_GRADIENT = f"{DEFAULT_GRADIENT_BYTES // 10**6}MB"
-NO_GROUP = "none"
-__all__ = ["DEFAULT_MTU_BYTES", "DEFAULT_TIME_LIMIT_S", "DEFAULT_WINDOW"]
+
+@dataclass(frozen=True)
+class LossOptions:
+    """Links that lose packets."""
+
+    loss: Annotated[
+        str | None,
+        typer.Option("--loss", help="Share of packets that every link loses, as 1% or 0.01 [default: the topology's]"),
+    ] = None
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed that chooses the packets that lossy links lose")] = (
+        DEFAULT_LOSS_SEED
+    )
+
+
+@dataclass(frozen=True)
+class JobOptions:
+    """The job, but for its model."""
+
+    policy: PolicyOption = "pool"
+    lanes: LanesOption = "int32-le"
+    codec: CodecOption = "block"
+    exponents: Annotated[
+        Exponents,
+        typer.Option("--exponents", help="Exponents of values: agreed first, or as expected, where ranks are late"),
+    ] = "agreed"
+    window: WindowOption = DEFAULT_WINDOW
+    slots: Annotated[int | None, typer.Option("--slots", help="Slots at each node [default: by policy]")] = None
+    gradient: Annotated[
+        str, typer.Option("--gradient", help="Size of the largest collective that the policy cache holds, as 64MB")
+    ] = DEFAULT_GRADIENT
+    mtu: MtuOption = DEFAULT_MTU_BYTES
+
+    def described(self, **more: Any) -> dict[str, Any]:
+        """Fields of a `Job`."""
+        given = asdict(self)
+        return {
+            "gradient_bytes": self.gradient_bytes,
+            "mtu_bytes": given.pop("mtu"),
+            **_without(given, "gradient"),
+            **more,
+        }
+
+    def job(self, **more: Any) -> Job:
+        """The job, with what else is known of it."""
+        from wiresum.plan.job import Job
+
+        return Job(**self.described(**more))
+
+    @property
+    def gradient_bytes(self) -> int:
+        """Bytes of the largest collective."""
+        return parse_size(self.gradient)
+
+
+@dataclass(frozen=True)
+class ModelParts:
+    """How a model is divided."""
+
+    parts: PartsOption = None
+    split: SplitOption = None
+    group: GroupOption = NO_GROUP
+
+    def of(self, model: str) -> list[JobSubModel]:
+        """Sub-models of a named model or of a size.
+
+        Raises:
+            typer.BadParameter: it is neither.
+            PlanError: it cannot be divided so.
+        """
+        from wiresum.plan.models import equal_parts, sub_models
+
+        parts = self.parts
+        if model in MODELS:
+            parameters = MODELS[model]()
+            total_bytes = sum(parameter.bytes for parameter in parameters)
+            if parts is None:
+                limits = (parse_size(self.split) if self.split else None, _group_bytes(self.group))
+                return sub_models(parameters, *limits)
+        else:
+            total_bytes = parse_size(model)
+        if parts is None:
+            parts = -(-total_bytes // parse_size(self.split)) if self.split else 1
+        return equal_parts(model if model in MODELS else "model", total_bytes, parts)
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """Planners that choose at random, or search."""
+
+    seed: PlannerSeedOption = 0
+    tries: TriesOption = 1
+    time_limit: TimeLimitOption = DEFAULT_TIME_LIMIT_S
+
+    def choices(self, **more: Any) -> PlanOptions:
+        """What a planner is told."""
+        from wiresum.plan.options import PlanOptions
+
+        return PlanOptions(seed=self.seed, tries=self.tries, time_limit_s=self.time_limit, **more)
+
+
+PlannerOption = Annotated[
+    str, typer.Option("--planner", help=f"Planner that decides which node sums what: {', '.join(PLANNERS)}")
+]
+
+
+@dataclass(frozen=True)
+class PlannerOptions(SearchOptions):
+    """The planner, and what it is told."""
+
+    planner: PlannerOption = "direct"
+    k: Annotated[
+        int | None,
+        typer.Option("-k", "--k", min=2, max=64, help="Children of a node in the planner xagg [default: best]"),
+    ] = None
+    evaluation: Annotated[
+        Path | None,
+        typer.Option(
+            "--evaluation", help="File with times of measured rounds, for the planners xagg, goat-async, ksgd"
+        ),
+    ] = None
+    convergence: Annotated[
+        str | None,
+        typer.Option("--convergence", help="Loss to lose, gradient variance and target, as 2.3,4,1: goat-async, ksgd"),
+    ] = None
+
+    def measured(self) -> Evaluation | None:
+        """The evaluation's file, where there is one."""
+        from wiresum.plan.evaluation import Evaluation
+
+        return Evaluation.read(self.evaluation) if self.evaluation else None
+
+    def told(self, engine: Engine) -> PlanOptions:
+        """What the planner is told."""
+        from wiresum.plan.convergence import Convergence
+
+        constants = None
+        if self.convergence:
+            numbers = parse_numbers(self.convergence)
+            if len(numbers) != len(Convergence.model_fields):
+                raise typer.BadParameter(
+                    f"{self.convergence} is not three numbers: loss to lose, gradient variance, target, as 2.3,4,1"
+                )
+            constants = Convergence(loss_gap=numbers[0], variance=numbers[1], target=numbers[2])
+        return self.choices(engine=engine, k=self.k, evaluation=self.measured(), convergence=constants)
+
+
+@dataclass(frozen=True)
+class RoundOptions:
+    """Rounds that do not wait for everyone."""
+
+    participants: Annotated[
+        int | None, typer.Option("--participants", min=1, help="Number of workers after which a round goes on")
+    ] = None
+    most_missed: Annotated[
+        int,
+        typer.Option("--most-missed", min=1, max=MAX_MISSED, help="Rounds in a row that may miss the same worker"),
+    ] = DEFAULT_MOST_MISSED
+
+    def applied(self, plan: AggregationPlan, measured: Evaluation | None) -> AggregationPlan:
+        """The plan with these rounds, by each worker's measured times where there are some."""
+        if self.participants is None:
+            return plan
+        from wiresum.planners.participation import with_rounds
+
+        names = [worker.name for worker in plan.workers]
+        intervals = None if measured is None else [one.round_seconds for one in measured.of(names)]
+        return with_rounds(plan, self.participants, intervals, self.most_missed)
 
 
 def load_topology(name: str, loss: str | None = None, **given: Any) -> Topology:
@@ -106,6 +296,9 @@ def load_topology(name: str, loss: str | None = None, **given: Any) -> Topology:
 
 
 def _make_topology(text: str, options: dict[str, Any]) -> Topology:
+    from wiresum.cli.generators import generate, split_spec
+    from wiresum.topology.model import Topology
+
     name, written = split_spec(text)
     if name in TOPOLOGIES:
         return generate(name, {**written, **options})
@@ -116,26 +309,9 @@ def _make_topology(text: str, options: dict[str, Any]) -> Topology:
     return Topology.read(text)
 
 
-def model_parts(model: str, parts: int | None, split: str | None, group: str) -> list[JobSubModel]:
-    """Sub-models of a named model or of a size.
-
-    Raises:
-        typer.BadParameter: it is neither.
-        PlanError: it cannot be divided so.
-    """
-    if model in MODELS:
-        parameters = MODELS[model]()
-        total_bytes = sum(parameter.bytes for parameter in parameters)
-        if parts is None:
-            limits = (parse_size(split) if split else None, 0 if group == NO_GROUP else parse_size(group))
-            return sub_models(parameters, *limits)
-    else:
-        total_bytes = parse_size(model)
-    if parts is None:
-        parts = -(-total_bytes // parse_size(split)) if split else 1
-    return equal_parts(model if model in MODELS else "model", total_bytes, parts)
+def _group_bytes(group: str) -> int:
+    return 0 if group == NO_GROUP else parse_size(group)
 
 
-def place_job(topology: Topology, planner: str, choices: PlanOptions, gradient: str, **job: Any) -> AggregationPlan:
-    """Plans a job that was described on the command line."""
-    return make_plan(topology, Job(gradient_bytes=parse_size(gradient), **job), choices, planner)
+def _without(given: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if name not in names}

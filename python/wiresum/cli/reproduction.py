@@ -29,7 +29,7 @@ def run(
     """
     chosen = chosen_paper(paper)
     asked = chosen_rows(chosen, rows)
-    with err.status("") as status:
+    with err().status("") as status:
         session = Session(chosen.benchmarks, quick, status.update)
         if live:
             note(f"measurements take about {session.expected_seconds(asked) / 60:.0f} minutes on two idle cores")
@@ -38,7 +38,7 @@ def run(
     draw(chosen, session, figures or Path("build/reproduce") / paper)
     failed = [finding.id for finding in findings if finding.failed]
     if failed:
-        err.print(f"error: {', '.join(failed)} could not be measured; their rows say why")
+        err().print(f"error: {', '.join(failed)} could not be measured; their rows say why")
         raise typer.Exit(FAILURE)
 
 
@@ -76,7 +76,7 @@ def show(paper: Paper, findings: list[Finding], session: Session, *, markdown: b
     elif markdown:
         print(as_markdown(findings))
     else:
-        Console(width=max(out.width, NARROWEST), highlight=False).print(render(paper.title, findings))
+        Console(width=max(out().width, NARROWEST), highlight=False).print(render(paper.title, findings))
 
 
 def to_json(paper: Paper, findings: list[Finding], session: Session) -> dict[str, Any]:

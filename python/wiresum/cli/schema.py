@@ -1,37 +1,31 @@
 """`wiresum schema`: the formats of the files, for editors and other languages."""
 
-from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from wiresum.cli.console import print_json
-from wiresum.document import FileDocument
-from wiresum.plan.aggregation_plan import AggregationPlan
-from wiresum.plan.evaluation import Evaluation
-from wiresum.sim import Scenario
-from wiresum.topology.model import Topology
+from wiresum.registry import Registry
 
+if TYPE_CHECKING:
+    from wiresum.document import FileDocument
 
-class Format(StrEnum):
-    """File formats."""
-
-    PLAN = "plan"
-    TOPOLOGY = "topology"
-    EVALUATION = "evaluation"
-    SCENARIO = "scenario"
-
-
-MODELS: dict[Format, type[FileDocument]] = {
-    Format.PLAN: AggregationPlan,
-    Format.TOPOLOGY: Topology,
-    Format.EVALUATION: Evaluation,
-    Format.SCENARIO: Scenario,
-}
+Format = Literal["plan", "topology", "evaluation", "scenario"]
+MODELS: "Registry[type[FileDocument]]" = Registry(
+    {
+        "plan": "wiresum.plan.aggregation_plan:AggregationPlan",
+        "topology": "wiresum.topology.model:Topology",
+        "evaluation": "wiresum.plan.evaluation:Evaluation",
+        "scenario": "wiresum.sim:Scenario",
+    }
+)
+"""The models of the files that people write."""
 
 
 def schema(
-    which: Annotated[Format, typer.Argument(metavar="FORMAT", help="plan, topology, evaluation or scenario")],
+    which: Annotated[
+        Format, typer.Argument(metavar="FORMAT", help="File format: plan, topology, evaluation or scenario")
+    ],
 ) -> None:
     """Print the JSON schema of a file format.
 

@@ -1,21 +1,23 @@
 """`wiresum simulate`: a scenario file becomes times, loads and pictures."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from wiresum.cli import options
 from wiresum.cli.console import err, note, out, print_json
-from wiresum.sim import Outcome, ScenarioFile, run
-from wiresum.sim.outcome import Record
-from wiresum.sim.sweep import Sweep
-from wiresum.topology.model import Topology
+
+if TYPE_CHECKING:
+    from wiresum.sim import Outcome, ScenarioFile
+    from wiresum.sim.outcome import Record
+    from wiresum.sim.sweep import Sweep
+    from wiresum.topology.model import Topology
 
 SHOWN_LINKS = 8
 """Busiest directions in the table."""
@@ -54,6 +56,9 @@ def simulate(
 
     Example: `wiresum simulate docs/examples/star.toml --plot star.png`
     """
+    from wiresum.sim import ScenarioFile
+    from wiresum.sim.sweep import Sweep
+
     changes = parse_changes(change or [])
     if ray and not sweep:
         raise typer.BadParameter("a cluster is for sweeps; give several values by --sweep", param_hint="--ray")
@@ -79,10 +84,14 @@ def simulate(
 
 
 def _run(file: ScenarioFile, jsonl: Path | None, timeline: bool) -> Outcome:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from wiresum.sim import run
+
     with ExitStack() as stack:
         lines = stack.enter_context(jsonl.open("w", encoding="utf-8")) if jsonl else None
         columns = (TextColumn("{task.fields[at]}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        progress = stack.enter_context(Progress(*columns, console=err, transient=True))
+        progress = stack.enter_context(Progress(*columns, console=err(), transient=True))
         total = sum(job.rounds for job in file.scenario.job)
         task = progress.add_task("rounds", total=total, at="0 s")
 
@@ -98,12 +107,14 @@ def _run(file: ScenarioFile, jsonl: Path | None, timeline: bool) -> Outcome:
 
 def show(outcome: Outcome) -> None:
     """Times of each job, the busiest links, and what was checked."""
+    from rich.table import Table
+
     table = Table()
     for column in ("job", "rounds", "mean s", "median s", "max s"):
         table.add_column(column, justify="left" if column == "job" else "right")
     for name, job in outcome.summary()["jobs"].items():
         table.add_row(name, str(job["rounds"]), *(f"{job[key]:.6f}" for key in ("mean_s", "median_s", "max_s")))
-    out.print(table)
+    out().print(table)
     links = Table()
     for column in ("link", "Mbit/s", "MB", "busy", "dropped", "lost", "queue kB"):
         links.add_column(column, justify="left" if column == "link" else "right")
@@ -115,15 +126,17 @@ def show(outcome: Outcome) -> None:
             f"{100 * busy:.0f} %" if busy is not None else "", f"{link['dropped_bytes'] / 1e6:,.2f}",
             f"{link['lost_bytes'] / 1e6:,.2f}", f"{link['queue_bytes_max'] / 1e3:,.0f}",
         )  # fmt: skip
-    out.print(links)
+    out().print(links)
     end = outcome.end
     checked = f", {end['checked_values']:,} sums compared" if end["checked_values"] else ""
-    out.print(f"{end['events']:,} events{checked}; trace {end['trace']}")
+    out().print(f"{end['events']:,} events{checked}; trace {end['trace']}")
 
 
 def _sweep(sweep: Sweep, as_json: bool) -> None:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+
     results: list[dict[str, Any]] = []
-    with Progress(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=err, transient=True) as progress:
+    with Progress(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=err(), transient=True) as progress:
         task = progress.add_task("points", total=len(sweep.points))
         for result in sweep.results():
             results.append(result)
@@ -136,6 +149,8 @@ def _sweep(sweep: Sweep, as_json: bool) -> None:
 
 def _show_sweep(sweep: Sweep, results: list[dict[str, Any]]) -> None:
     """A row for each point and job, in the order of the points."""
+    from rich.table import Table
+
     table = Table()
     for place in sweep.values:
         table.add_column(place)
@@ -149,7 +164,7 @@ def _show_sweep(sweep: Sweep, results: list[dict[str, Any]]) -> None:
             continue
         for name, job in result["summary"]["jobs"].items():
             table.add_row(*point, name, *(f"{job[key]:.6f}" for key in ("mean_s", "median_s", "max_s")))
-    out.print(table)
+    out().print(table)
 
 
 def parse_changes(given: Sequence[str]) -> dict[str, Any]:

@@ -1,20 +1,24 @@
 """`wiresum topology`: prints topologies, to be changed and used as files."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wiresum.cli.contents import Contents
 from wiresum.cli.generators import command
 from wiresum.cli.options import load_topology
 from wiresum.cli.quantities import parse_size
 from wiresum.errors import TopologyError
 from wiresum.topology.generators import TOPOLOGIES
-from wiresum.topology.generators.programmable import Programmable, with_roles
 from wiresum.topology.interchange import EXPORTERS, IMPORTERS
-from wiresum.topology.model import Topology
 
-app = typer.Typer(help="Print a topology, to change it and use it as a file.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from wiresum.topology.model import Topology
+
+app = typer.Typer(cls=Contents, help="Print a topology, to change it and use it as a file.", no_args_is_help=True)
 
 EXAMPLES = {
     "star": "--workers 8 --rate 250mbit > star8.json",
@@ -47,11 +51,12 @@ def import_(
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the choice of switches")] = 0,
 ) -> None:
     """Read a topology in another tool's format, and give nodes their roles."""
-    read = IMPORTERS.get(form)
-    if read is None:
+    from wiresum.topology.generators.programmable import Programmable, with_roles
+
+    if form not in IMPORTERS:
         raise TopologyError(f"there is no importer {form}; choose from {', '.join(IMPORTERS)}")
     chosen = None if programmable is None else Programmable(programmable, parse_size(memory), seed)
-    show(with_roles(read(_text(file), file.stem[:32]), server, chosen))
+    show(with_roles(IMPORTERS[form](_text(file), file.stem[:32]), server, chosen))
 
 
 @app.command(epilog="Example: `wiresum topology export fat-tree:k=4 --format containerlab > fat-tree.clab.yml`")
@@ -60,10 +65,9 @@ def export(
     form: Annotated[str, typer.Option("--format", "-f", help=f"One of: {', '.join(EXPORTERS)}")],
 ) -> None:
     """Write a topology in another tool's format."""
-    write = EXPORTERS.get(form)
-    if write is None:
+    if form not in EXPORTERS:
         raise TopologyError(f"there is no exporter {form}; choose from {', '.join(EXPORTERS)}")
-    print(write(load_topology(topology)), end="")
+    print(EXPORTERS[form](load_topology(topology)), end="")
 
 
 def _text(file: Path) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from wiresum.bench.limit import StarTraffic
 from wiresum.demo.outcome import Outcome, Training
-from wiresum.plan.aggregation_plan import Engine
+from wiresum.plan.choices import Engine
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan

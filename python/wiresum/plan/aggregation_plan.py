@@ -7,12 +7,13 @@ from functools import lru_cache
 from importlib import import_module
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from types import ModuleType
-from typing import Annotated, ClassVar, Final, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from wiresum.document import Document, FileDocument
 from wiresum.errors import PlanError, WiresumError
+from wiresum.plan.choices import MAX_MISSED, Engine, Exponents, Lanes, Policy
 from wiresum.plan.fabric import Derived, PlanFabric
 from wiresum.plan.members import (
     MAX_U16,
@@ -27,9 +28,9 @@ from wiresum.plan.members import (
 from wiresum.wire import MAX_CONTRIBUTORS
 
 __all__ = [
-    "FORMAT", "LANE_BYTES", "MAX_BPS", "MAX_SLOTS", "MAX_U16", "MAX_U32", "SLOT_VERSIONS", "U16", "U32", "XDP_ENGINES",
-    "AggregationPlan", "Bandwidth", "Child", "Engine", "Exponents", "Lanes", "NodeChild", "PlanFabric", "PlanJob",
-    "PlanNode", "PlanWorker", "Policy", "Role", "Solution", "SolutionStatus", "SubModel", "TreeNode", "TreeWay",
+    "FORMAT", "LANE_BYTES", "MAX_BPS", "MAX_SLOTS", "MAX_U16", "MAX_U32", "SLOT_VERSIONS", "U16", "U32",
+    "AggregationPlan", "Bandwidth", "Child", "NodeChild", "PlanFabric", "PlanJob",
+    "PlanNode", "PlanWorker", "Role", "Solution", "SolutionStatus", "SubModel", "TreeNode", "TreeWay",
     "WorkerChild", "parse_socket_address",
 ]  # fmt: skip
 
@@ -43,16 +44,8 @@ SLOT_VERSIONS = 2
 """Entries of a slot."""
 MAX_BPS = 1 << 53
 """bit/s; the largest whole number that every reader of JSON keeps exactly."""
-MAX_MISSED = 1024
-"""Rounds in a row without the same worker."""
 Bandwidth = Annotated[int, Field(ge=1, le=MAX_BPS)]
-Lanes = Literal["int32-le", "int32-be", "int16-le", "int16-be"]
-Engine = Literal["xdp", "af_xdp", "udp", "tcp"]
-XDP_ENGINES: Final[frozenset[Engine]] = frozenset({"xdp", "af_xdp"})
-"""Those that run a program on each interface, and send past its queueing discipline."""
 Role = Literal["exponents", "values"]
-Policy = Literal["pool", "cache"]
-Exponents = Literal["agreed", "expected"]
 SolutionStatus = Literal["optimal", "feasible", "time_limit", "heuristic"]
 
 

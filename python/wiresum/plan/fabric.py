@@ -4,30 +4,19 @@ What can be derived is not in the document: who is summed at a switch, and where
 `crates/plan` derives it for every runner, and here it is `Derived`.
 """
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
 from wiresum.document import Document
+from wiresum.plan.choices import SwitchPolicy
 from wiresum.plan.members import U8, U16, U32, Child, WorkerChild, parse_socket_address
-from wiresum.wire import BLOCK_LEN, HEADER_LEN, MAX_PACKET, SWITCH_HEADER_LEN, ExactPolicy
+from wiresum.wire import BLOCK_LEN, HEADER_LEN, MAX_PACKET, SWITCH_HEADER_LEN
 
 MAX_SWITCHED_VALUES = (MAX_PACKET - HEADER_LEN - SWITCH_HEADER_LEN) // BLOCK_LEN * (BLOCK_LEN // 4)
 """Of a packet with two headers, which is no longer than the longest with one."""
 DEFAULT_TIMEOUT_S = 0.2
 """Well above what full queues add to a round trip, as what is sent again needlessly costs a link what it carries."""
-
-SwitchPolicy = ExactPolicy
-"""What switches do with fragments, by name; `wire.POLICIES` has the properties."""
-OF_PLANNERS: Final[dict[str, SwitchPolicy]] = {
-    "goat": "exclusive", "krgs": "exclusive", "krgs_paper": "exclusive", "atp_static": "exclusive", "ps": "exclusive",
-    "geryon": "exclusive", "ingo": "register", "r-ingo": "register", "grid": "register", "atp": "hash",
-    "esa": "preempt", "switchml": "pool", "p4inc-aoi": "segment",
-}  # fmt: skip
-"""What the switches of each planner's paper do; `ps` and `geryon` have none that sum."""
-
-SwitchEngine = Literal["xdp", "udp"]
-"""What runs a switch: the kernel or user space."""
 
 Site = tuple[Literal["worker", "node"], int]
 """A worker by rank, or a node by id."""

@@ -7,17 +7,12 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from wiresum.document import Document
-from wiresum.plan.aggregation_plan import LANE_BYTES, MAX_SLOTS, U16, Exponents, Lanes, Policy
+from wiresum.plan.aggregation_plan import LANE_BYTES, MAX_SLOTS, U16
+from wiresum.plan.choices import DEFAULT_GRADIENT_BYTES, DEFAULT_MTU_BYTES, DEFAULT_WINDOW, Exponents, Lanes, Policy
 from wiresum.wire import BLOCK_LEN, HEADER_LEN, MAX_VALUES, MIN_VALUES
 
 IP_UDP_BYTES = 28
 """IPv4 and UDP headers."""
-DEFAULT_MTU_BYTES = 3200
-"""Room for the largest packet (736 values), within what plain XDP on veth carries."""
-DEFAULT_WINDOW = 192
-"""Fragments. 192 × 3 kB fill 500 Mbit/s for 9 ms, the round trip through shaped and busy links."""
-DEFAULT_GRADIENT_BYTES = 64 * 10**6
-"""Largest collective that `cache` holds whole, unless the job says otherwise: DDP's buckets are 25 MiB."""
 
 
 class JobSubModel(Document):

@@ -5,16 +5,11 @@ from typing import Annotated
 from pydantic import Field
 
 from wiresum.document import Document
-from wiresum.plan.aggregation_plan import MAX_U16, U32, Engine
+from wiresum.plan.aggregation_plan import MAX_U16, U32
+from wiresum.plan.choices import DEFAULT_TIME_LIMIT_S, MAX_TRIES, Engine
 from wiresum.plan.convergence import Convergence
 from wiresum.plan.evaluation import Evaluation
 from wiresum.wire import DEFAULT_PORT, MAX_CONTRIBUTORS
-
-DEFAULT_TIME_LIMIT_S = 30.0
-"""Testbeds take a second; 64 workers and 16 servers some."""
-
-MAX_TRIES = 1000
-"""More seeds than that find nothing better on any network here."""
 
 
 class PlanOptions(Document):

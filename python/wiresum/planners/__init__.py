@@ -1,4 +1,4 @@
-"""Planners: one file each, and one line here.
+"""Planners: one file each, or one folder with its mathematics, and one line here.
 
 There are two kinds. A planner of trees is a function `(topology, job, options) -> AggregationPlan`. A planner of switch
 networks is a function `(instance, options) -> Assignment`, for networks of thousands of nodes too; `PLANNERS` has it as
@@ -6,85 +6,65 @@ the former. They are judged by the plan's own validation and by what the runners
 
 Example:
     >>> from wiresum.plan.job import Job
-    >>> from wiresum.topology.generators import star
+    >>> from wiresum.topology.generators.star import star
     >>> plan(star(workers=4), Job()).nodes[0].address
     '10.99.0.254:5747'
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from wiresum.errors import PlanError
-from wiresum.plan.aggregation_plan import AggregationPlan
-from wiresum.plan.assignment import Assignment, Instance, as_plan, validate
-from wiresum.plan.job import Job
-from wiresum.plan.options import PlanOptions
-from wiresum.planners.auto import auto
-from wiresum.planners.byteps import byteps
-from wiresum.planners.direct import direct
-from wiresum.planners.forest.planner import forest
-from wiresum.planners.goat.asynchronous import goat_async, ksgd
-from wiresum.planners.goat.exact import goat
-from wiresum.planners.goat.krgs import krgs, krgs_paper
-from wiresum.planners.grid.planner import grid
-from wiresum.planners.ingo.planner import ingo
-from wiresum.planners.ingo.r_ingo import r_ingo
-from wiresum.planners.joint.planner import joint
-from wiresum.planners.on_the_way import atp, atp_static, esa, geryon, switchml
-from wiresum.planners.p4inc_aoi import p4inc_aoi
-from wiresum.planners.ps import ps
-from wiresum.planners.xagg.planner import xagg
-from wiresum.topology.model import Topology
+from wiresum.plan.choices import SwitchPolicy
+from wiresum.registry import Registry, spelled
 
-Planner = Callable[[Topology, Job, PlanOptions], AggregationPlan]
-SwitchPlanner = Callable[[Instance, PlanOptions], Assignment]
+if TYPE_CHECKING:
+    from wiresum.plan.aggregation_plan import AggregationPlan
+    from wiresum.plan.assignment import Assignment, Instance
+    from wiresum.plan.job import Job
+    from wiresum.plan.options import PlanOptions
+    from wiresum.topology.model import Topology
+
+    Planner = Callable[[Topology, Job, PlanOptions], AggregationPlan]
+    SwitchPlanner = Callable[[Instance, PlanOptions], Assignment]
 
 LEAST_S = 1e-6
 """Of a time limit: nothing is left of it."""
 
-SWITCH_PLANNERS: dict[str, SwitchPlanner] = {
-    "goat": goat,
-    "krgs": krgs,
-    "krgs_paper": krgs_paper,
-    "ps": ps,
-    "ingo": ingo,
-    "r-ingo": r_ingo,
-    "grid": grid,
-    "atp": atp,
-    "atp_static": atp_static,
-    "switchml": switchml,
-    "esa": esa,
-    "geryon": geryon,
-    "p4inc-aoi": p4inc_aoi,
+TREE_PLANNERS: Registry[Planner] = Registry(
+    {
+        "direct": "wiresum.planners.direct:direct",
+        "xagg": "wiresum.planners.xagg.planner:xagg",
+        "forest": "wiresum.planners.forest.planner:forest",
+        "byteps": "wiresum.planners.byteps:byteps",
+        "joint": "wiresum.planners.joint.planner:joint",
+        "goat-async": "wiresum.planners.goat.asynchronous:goat_async",
+        "ksgd": "wiresum.planners.goat.asynchronous:ksgd",
+    }
+)
+
+_SWITCHES: dict[str, tuple[str, SwitchPolicy]] = {
+    "goat": ("wiresum.planners.goat.exact:goat", "exclusive"),
+    "krgs": ("wiresum.planners.goat.krgs:krgs", "exclusive"),
+    "krgs-paper": ("wiresum.planners.goat.krgs:krgs_paper", "exclusive"),
+    "ps": ("wiresum.planners.ps:ps", "exclusive"),
+    "ingo": ("wiresum.planners.ingo.planner:ingo", "register"),
+    "r-ingo": ("wiresum.planners.ingo.r_ingo:r_ingo", "register"),
+    "grid": ("wiresum.planners.grid.planner:grid", "register"),
+    "atp": ("wiresum.planners.on_the_way:atp", "hash"),
+    "atp-static": ("wiresum.planners.on_the_way:atp_static", "exclusive"),
+    "switchml": ("wiresum.planners.on_the_way:switchml", "pool"),
+    "esa": ("wiresum.planners.on_the_way:esa", "preempt"),
+    "geryon": ("wiresum.planners.on_the_way:geryon", "exclusive"),
+    "p4inc-aoi": ("wiresum.planners.p4inc_aoi:p4inc_aoi", "segment"),
 }
-"""By the name that a command line takes."""
-
-
-def _plan_switches(name: str, topology: Topology, job: Job, options: PlanOptions) -> AggregationPlan:
-    return as_plan(name, _assigned(name, topology, job, options), options)
-
-
-def _assigned(name: str, topology: Topology, job: Job, options: PlanOptions) -> Assignment:
-    """A planner's answer, within the time limit with its question."""
-    began_s = time.monotonic()
-    instance = Instance.of(topology, job)
-    left_s = max(LEAST_S, options.time_limit_s - (time.monotonic() - began_s))
-    return SWITCH_PLANNERS[name](instance, options.model_copy(update={"time_limit_s": left_s}))
-
-
-PLANNERS: dict[str, Planner] = {
-    "direct": direct,
-    "xagg": xagg,
-    "forest": forest,
-    "byteps": byteps,
-    "joint": joint,
-    "goat_async": goat_async,
-    "ksgd": ksgd,
-    **{name: partial(_plan_switches, name) for name in SWITCH_PLANNERS},
-}
-"""By the name that a command line takes."""
-PLANNERS["auto"] = partial(auto, PLANNERS)
+SWITCH_PLANNERS: Registry[SwitchPlanner] = Registry({name: place for name, (place, _) in _SWITCHES.items()})
+SWITCH_POLICIES: dict[str, SwitchPolicy] = {name: policy for name, (_, policy) in _SWITCHES.items()}
+"""What the switches of each planner's paper do; `ps` and `geryon` have none that sum."""
 
 
 def plan(topology: Topology, job: Job, options: PlanOptions | None = None, planner: str = "direct") -> AggregationPlan:
@@ -93,9 +73,12 @@ def plan(topology: Topology, job: Job, options: PlanOptions | None = None, plann
     Raises:
         PlanError: no such planner, or the planner found no place for the job; the message says why.
     """
-    if planner not in PLANNERS:
+    from wiresum.plan.options import PlanOptions
+
+    name = spelled(planner)
+    if name not in PLANNERS:
         raise PlanError(f"there is no planner {planner}; choose from {', '.join(PLANNERS)}")
-    return PLANNERS[planner](topology.with_addresses(), job, options or PlanOptions())
+    return PLANNERS[name](topology.with_addresses(), job, options or PlanOptions())
 
 
 def assign(topology: Topology, job: Job, options: PlanOptions | None = None, planner: str = "ps") -> Assignment:
@@ -104,6 +87,46 @@ def assign(topology: Topology, job: Job, options: PlanOptions | None = None, pla
     Raises:
         PlanError: no such planner of switch networks, or it found no place for the job; the message says why.
     """
+    from wiresum.plan.assignment import validate
+    from wiresum.plan.options import PlanOptions
+
     if planner not in SWITCH_PLANNERS:
         raise PlanError(f"{planner} is no planner of switch networks; choose from {', '.join(SWITCH_PLANNERS)}")
     return validate(_assigned(planner, topology, job, options or PlanOptions()))
+
+
+def _assigned(name: str, topology: Topology, job: Job, options: PlanOptions) -> Assignment:
+    """A planner's answer, within the time limit with its question."""
+    from wiresum.plan.assignment import Instance
+
+    began_s = time.monotonic()
+    instance = Instance.of(topology, job)
+    left_s = max(LEAST_S, options.time_limit_s - (time.monotonic() - began_s))
+    return SWITCH_PLANNERS[name](instance, options.model_copy(update={"time_limit_s": left_s}))
+
+
+def _plan_trees(name: str, topology: Topology, job: Job, options: PlanOptions) -> AggregationPlan:
+    return TREE_PLANNERS[name](topology, job, options)
+
+
+def _plan_switches(name: str, topology: Topology, job: Job, options: PlanOptions) -> AggregationPlan:
+    from wiresum.plan.assignment import as_plan
+
+    return as_plan(name, _assigned(name, topology, job, options), options)
+
+
+def _auto(topology: Topology, job: Job, options: PlanOptions) -> AggregationPlan:
+    from wiresum.planners.auto import auto
+
+    return auto(PLANNERS, topology, job, options)
+
+
+PLANNERS: dict[str, Planner] = {
+    **{name: partial(_plan_trees, name) for name in TREE_PLANNERS},
+    **{name: partial(_plan_switches, name) for name in SWITCH_PLANNERS},
+    "auto": _auto,
+}
+"""By the name that a command line takes."""
+RING = "ring"
+COMPARED = (*PLANNERS, RING)
+"""Whose costs can be compared; a ring has costs, but no plan."""

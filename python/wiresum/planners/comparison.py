@@ -13,14 +13,12 @@ from wiresum.plan.aggregation_plan import AggregationPlan, Solution
 from wiresum.plan.assignment import Assignment
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
-from wiresum.planners import PLANNERS, SWITCH_PLANNERS, assign, plan
+from wiresum.planners import COMPARED, RING, SWITCH_PLANNERS, assign, plan
 from wiresum.predict.cost import Cost, cost_of, cost_of_plan, cost_of_ring
+from wiresum.registry import spelled
 from wiresum.topology.model import Topology
 
 Answer = Assignment | AggregationPlan
-RING = "ring"
-COMPARED = (*PLANNERS, RING)
-"""Who can be asked; a ring has costs, but no plan."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,10 +61,11 @@ def compare(topology: Topology, job: Job, options: PlanOptions, planners: Sequen
     Raises:
         PlanError: there is no planner of that name.
     """
-    stranger = next((name for name in planners if name not in COMPARED), None)
+    asked = [spelled(name) for name in planners]
+    stranger = next((name for name in asked if name not in COMPARED), None)
     if stranger is not None:
         raise PlanError(f"there is no planner {stranger}; choose from {', '.join(COMPARED)}")
-    for name in planners:
+    for name in asked:
         began_s = time.monotonic()
         try:
             answer = _ask(topology, job, options, name)

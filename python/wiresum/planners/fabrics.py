@@ -6,13 +6,14 @@ from wiresum.errors import PlanError
 from wiresum.plan.aggregation_plan import AggregationPlan, SubModel
 from wiresum.plan.assignment.traffic import traffic_of_plan
 from wiresum.plan.assignment.wiring import as_switched_plan, switchable, switched, with_engine, without_memory
-from wiresum.plan.fabric import SwitchEngine, SwitchPolicy
+from wiresum.plan.choices import SwitchEngine, SwitchPolicy
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.plan.placement import parents_of
 from wiresum.plan.trees import with_tree
-from wiresum.planners import SWITCH_PLANNERS, assign, plan
+from wiresum.planners import SWITCH_PLANNERS, SWITCH_POLICIES, assign, plan
 from wiresum.predict.cost import bound_seconds
+from wiresum.registry import spelled
 from wiresum.topology.model import Topology
 from wiresum.wire import POLICIES
 
@@ -44,7 +45,9 @@ def plan_switched(
         PlanError: the planner finds no plan, the policy does not suit it, or a host sums below another node.
     """
     if planner in SWITCH_PLANNERS:
-        return as_switched_plan(planner, assign(topology, job, options, planner), options, policy, engine=engine)
+        name = spelled(planner)
+        answer = assign(topology, job, options, name)
+        return as_switched_plan(name, answer, options, policy or SWITCH_POLICIES[name], engine=engine)
     return with_engine(_of_trees(topology, switchable(job), options, planner, policy), engine)
 
 

@@ -15,7 +15,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from wiresum.errors import PlanError
-from wiresum.plan.aggregation_plan import AggregationPlan, Policy, SubModel
+from wiresum.plan.aggregation_plan import AggregationPlan, SubModel
+from wiresum.plan.choices import Policy
 from wiresum.plan.placement import Parents, parents_of
 from wiresum.plan.ways import Edge, Ways, links_of
 from wiresum.predict.fluid import simulate

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from wiresum.plan.aggregation_plan import AggregationPlan, Policy
+from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.assignment.answer import Assignment
 from wiresum.plan.assignment.routes import directions, reverse
 from wiresum.plan.assignment.traffic import Traffic, traffic_of, traffic_of_plan
 from wiresum.plan.assignment.trees import trees_of
+from wiresum.plan.choices import Policy
 from wiresum.plan.job import Job
 from wiresum.plan.placement import participants
 from wiresum.predict import predict as predict_plan
@@ -134,7 +135,7 @@ def cost_of_ring(topology: Topology, job: Job) -> Cost:
         PlanError: fewer than two workers, or two without a path.
 
     Example:
-        >>> from wiresum.topology.generators import star
+        >>> from wiresum.topology.generators.star import star
         >>> round(cost_of_ring(star(4), Job(gradient_bytes=1_000_000)).predicted_seconds, 6)
         0.024
     """

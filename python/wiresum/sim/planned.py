@@ -13,11 +13,10 @@ from wiresum.errors import PlanError
 from wiresum.plan.aggregation_plan import LANE_BYTES, AggregationPlan
 from wiresum.plan.assignment import Assignment
 from wiresum.plan.assignment.conversion import MIN_WINDOW
-from wiresum.plan.fabric import OF_PLANNERS
 from wiresum.plan.job import Job, JobSubModel, values_for_mtu
 from wiresum.plan.models import MODELS, equal_parts, sub_models
 from wiresum.plan.options import PlanOptions
-from wiresum.planners import SWITCH_PLANNERS, assign
+from wiresum.planners import SWITCH_PLANNERS, SWITCH_POLICIES, assign
 from wiresum.predict import Stream
 from wiresum.sim.scenario import ScenarioJob, SwitchPolicy, SwitchProgram
 from wiresum.sim.trees import Tree, of_assignment, of_plan, resolved_ways
@@ -158,7 +157,7 @@ def without_server(tree: Tree, policy: SwitchPolicy) -> Tree:
 
 def policy_of(job: ScenarioJob) -> SwitchPolicy | None:
     """Of its switches; None where nobody says."""
-    return (job.program and job.program.policy) or OF_PLANNERS.get(job.planner)
+    return (job.program and job.program.policy) or SWITCH_POLICIES.get(job.planner)
 
 
 def switched(job: ScenarioJob, flows: Sequence[Stream]) -> list[Stream]:

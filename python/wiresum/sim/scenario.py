@@ -2,13 +2,20 @@
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from wiresum.document import Document, FileDocument
 from wiresum.errors import ScenarioError, WiresumError
-from wiresum.plan.aggregation_plan import Exponents, Lanes, Policy
-from wiresum.plan.job import DEFAULT_MTU_BYTES, DEFAULT_WINDOW
-from wiresum.plan.options import DEFAULT_TIME_LIMIT_S, MAX_TRIES
+from wiresum.plan.choices import (
+    DEFAULT_MTU_BYTES,
+    DEFAULT_TIME_LIMIT_S,
+    DEFAULT_WINDOW,
+    MAX_TRIES,
+    Exponents,
+    Lanes,
+    Policy,
+)
+from wiresum.registry import spelled
 from wiresum.topology.model import Name
 from wiresum.wire import PolicyName
 
@@ -202,7 +209,7 @@ class ScenarioJob(Document):
 
     name: Name = "job"
     plan: str | None = None
-    planner: str = "direct"
+    planner: Annotated[str, AfterValidator(spelled)] = "direct"
     options: PlannerChoices = PlannerChoices()
     model: str | None = None
     parts: Annotated[int, Field(ge=1)] | None = None

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from wiresum.errors import SupportError, TestbedError
-from wiresum.plan.aggregation_plan import XDP_ENGINES, PlanNode
+from wiresum.plan.aggregation_plan import PlanNode
+from wiresum.plan.choices import XDP_ENGINES
 from wiresum.testbed import processes
 
 BINARY = "wiresum-node"

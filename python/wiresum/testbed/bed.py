@@ -12,13 +12,13 @@ from typing import Any, NoReturn, Self
 
 from wiresum.errors import TestbedError
 from wiresum.plan.aggregation_plan import AggregationPlan, PlanNode
-from wiresum.plan.job import DEFAULT_MTU_BYTES
+from wiresum.plan.choices import DEFAULT_LOSS_SEED, DEFAULT_MTU_BYTES
 from wiresum.testbed import aggregators, processes, records
 from wiresum.testbed.aggregators import Aggregator
 from wiresum.testbed.environment import worker_environment
 from wiresum.testbed.fabric import SwitchedNetwork
 from wiresum.testbed.loss import LossCount
-from wiresum.testbed.networks import DEFAULT_LOSS_SEED, LoopbackNetwork, NamespaceNetwork, Network, why_no_namespaces
+from wiresum.testbed.networks import LoopbackNetwork, NamespaceNetwork, Network, why_no_namespaces
 from wiresum.testbed.traffic import LinkTraffic
 from wiresum.topology.model import Topology
 

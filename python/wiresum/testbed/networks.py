@@ -7,7 +7,8 @@ from collections.abc import Collection
 from typing import Protocol
 
 from wiresum.errors import TestbedError
-from wiresum.plan.aggregation_plan import XDP_ENGINES, AggregationPlan
+from wiresum.plan.aggregation_plan import AggregationPlan
+from wiresum.plan.choices import DEFAULT_LOSS_SEED, XDP_ENGINES
 from wiresum.testbed import delivery, namespaces, traffic, xdp_pass
 from wiresum.testbed.layout import Layout, lay_out
 from wiresum.testbed.loss import LossCount, LossyLinks
@@ -19,8 +20,6 @@ LOOPBACK = "127.0.0.1"
 MASTER_PORT = 29500
 """PyTorch's default; a namespace has every port to itself."""
 PROBE_TIMEOUT_S = 5
-DEFAULT_LOSS_SEED = 1
-"""So that two runs lose the same packets unless another seed is asked for."""
 
 
 class Network(Protocol):

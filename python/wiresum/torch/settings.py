@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from wiresum.errors import SettingError
-from wiresum.plan.aggregation_plan import Lanes, Policy
-from wiresum.plan.job import DEFAULT_WINDOW
+from wiresum.plan.choices import DEFAULT_WINDOW, Lanes, Policy
 
 DEFAULT_MIN_ELEMENTS = 256
 """Elements. From here on the network takes no longer than Gloo even over loopback, where latency is all that counts."""

@@ -24,7 +24,8 @@ from wiresum import wire
 from wiresum.bench.aggregator.network import LOAD_ADDRESS, NODE_ADDRESS, Feed, TwoHosts
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.errors import SupportError
-from wiresum.plan.aggregation_plan import AggregationPlan, Engine
+from wiresum.plan.aggregation_plan import AggregationPlan
+from wiresum.plan.choices import Engine
 
 PORT = 5747
 SLOTS = 1024

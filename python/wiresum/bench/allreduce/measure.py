@@ -13,8 +13,8 @@ from wiresum.bench.allreduce.worker import Task
 from wiresum.bench.baselines import BASELINES
 from wiresum.bench.limit import StarTraffic
 from wiresum.bench.result import Limit, Ratio, Report, Result
-from wiresum.plan.aggregation_plan import Engine, Lanes, Policy
-from wiresum.plan.job import DEFAULT_WINDOW, Job
+from wiresum.plan.choices import DEFAULT_WINDOW, Engine, Lanes, Policy
+from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan
 from wiresum.testbed import Testbed, run_or_fail

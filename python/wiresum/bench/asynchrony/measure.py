@@ -17,9 +17,10 @@ from typing import Any
 
 from wiresum.bench.result import Report, Result
 from wiresum.errors import SimulationError
-from wiresum.plan.fabric import OF_PLANNERS
+from wiresum.planners import SWITCH_POLICIES
 from wiresum.planners.comparison import sample_workers
 from wiresum.predict import predict_ring
+from wiresum.registry import spelled
 from wiresum.sim.outcome import Outcome
 from wiresum.sim.planned import PACKET_OVERHEAD
 from wiresum.sim.sweep import Point, Sweep
@@ -80,7 +81,7 @@ METHODS = {
     "ps": Method("ps"),
     "switchml": Method("switchml"),
     "atp": Method("atp"),
-    "atp_static": Method("atp_static", bypasses=True),
+    "atp_static": Method("atp-static", bypasses=True),
     "esa": Method("esa"),
     "goat": Method("goat"),
     "ingo": Method("ingo"),
@@ -247,7 +248,7 @@ def _job(case: Case, options: Options, number: int, workers: Sequence[str]) -> d
 
 def _program(case: Case, options: Options, number: int, workers: Sequence[str]) -> dict[str, Any]:
     """A job's part of the memory, or all of it, as the method has it."""
-    method, name = METHODS[case.method], OF_PLANNERS[case.method]
+    method, name = METHODS[case.method], SWITCH_POLICIES[spelled(case.method)]
     policy = POLICIES[name]
     slots = max(1, (options.slots * options.jobs if policy.shares_slots else options.slots) // policy.copies)
     late = Random(case.seed).sample(workers, round(case.deviation * len(workers))) if method.bypasses else []

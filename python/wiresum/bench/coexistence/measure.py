@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.bench.service_bed import ServiceBed, finish
-from wiresum.plan.aggregation_plan import Engine
+from wiresum.plan.choices import Engine
 
 CHILDREN = 4
 WINDOW = 16

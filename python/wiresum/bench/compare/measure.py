@@ -12,7 +12,7 @@ from wiresum.bench import bars
 from wiresum.bench.compare.methods import FLOAT32_BYTES, METHODS, Case, Setting
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.errors import PlanError
-from wiresum.plan.aggregation_plan import Engine
+from wiresum.plan.choices import Engine
 from wiresum.testbed import Testbed
 
 MODELS = {

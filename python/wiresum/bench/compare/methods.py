@@ -10,7 +10,8 @@ from wiresum.bench import late_worker
 from wiresum.bench.baselines import Baseline
 from wiresum.bench.baselines.ps import PS
 from wiresum.bench.baselines.sharded_ps import SHARDED_PS
-from wiresum.plan.aggregation_plan import AggregationPlan, Engine, Policy
+from wiresum.plan.aggregation_plan import AggregationPlan
+from wiresum.plan.choices import Engine, Policy
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan

@@ -9,8 +9,9 @@ from pathlib import Path
 from wiresum.bench import bars
 from wiresum.bench.allreduce import measure as allreduce
 from wiresum.bench.result import Ratio, Report, Result
-from wiresum.plan.aggregation_plan import AggregationPlan, Engine, Policy
-from wiresum.plan.job import DEFAULT_MTU_BYTES, Job
+from wiresum.plan.aggregation_plan import AggregationPlan
+from wiresum.plan.choices import DEFAULT_MTU_BYTES, Engine, Policy
+from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners.forest.planner import Grown, grow, place
 from wiresum.predict.framing import wire_bytes

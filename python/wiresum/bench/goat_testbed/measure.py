@@ -18,8 +18,9 @@ from typing import Any
 from wiresum.bench.asynchrony.measure import METHODS
 from wiresum.bench.result import Report, Result
 from wiresum.errors import SimulationError
-from wiresum.plan.fabric import OF_PLANNERS
 from wiresum.plan.models import MODELS, count
+from wiresum.planners import SWITCH_POLICIES
+from wiresum.registry import spelled
 from wiresum.sim.outcome import Outcome
 from wiresum.sim.sweep import Point, Sweep
 from wiresum.topology.generators.goat import SWITCHES, goat
@@ -203,7 +204,7 @@ def _point(case: Case, options: Options) -> Point:
         "window": WINDOW,
         "mtu_bytes": 1500,
         "compute": {"kind": "normal", "mean_s": slower * COMPUTING_S, "deviation_s": slower * DEVIATION_S},
-        "program": {"policy": OF_PLANNERS[case.method], "bypass": late, "timeout_s": TIMEOUT_S},
+        "program": {"policy": SWITCH_POLICIES[spelled(case.method)], "bypass": late, "timeout_s": TIMEOUT_S},
     }
     return {"topology": f"{case.model}-{case.workers}.json", "seed": case.seed, "job": [job]}
 

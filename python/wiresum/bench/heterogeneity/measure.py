@@ -16,8 +16,9 @@ from wiresum.bench.baselines import BASELINES
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.bench.sending_rates import SendingRates
 from wiresum.errors import PlanError, TestbedError
-from wiresum.plan.aggregation_plan import AggregationPlan, Engine
-from wiresum.plan.job import DEFAULT_MTU_BYTES, Job
+from wiresum.plan.aggregation_plan import AggregationPlan
+from wiresum.plan.choices import DEFAULT_MTU_BYTES, Engine
+from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan
 from wiresum.predict import Prediction, predict, predict_tree

@@ -15,7 +15,7 @@ from typing import Any
 
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.bench.service_bed import ServiceBed, finish
-from wiresum.plan.aggregation_plan import Engine
+from wiresum.plan.choices import Engine
 from wiresum.testbed import control
 
 A, B = 1, 2

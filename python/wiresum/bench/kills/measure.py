@@ -17,7 +17,8 @@ from pathlib import Path
 from wiresum.bench.kills.worker import Task
 from wiresum.bench.result import Report, Result
 from wiresum.errors import TestbedError
-from wiresum.plan.aggregation_plan import AggregationPlan, Child, Engine, NodeChild, Policy, TreeNode, WorkerChild
+from wiresum.plan.aggregation_plan import AggregationPlan, Child, NodeChild, TreeNode, WorkerChild
+from wiresum.plan.choices import Engine, Policy
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan

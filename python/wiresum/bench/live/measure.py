@@ -13,7 +13,7 @@ from wiresum.bench.live.run import Collective, median_seconds, running
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.errors import TestbedError
 from wiresum.plan.aggregation_plan import AggregationPlan
-from wiresum.plan.fabric import SwitchEngine, SwitchPolicy
+from wiresum.plan.choices import SwitchEngine, SwitchPolicy
 from wiresum.plan.job import Job
 from wiresum.plan.models import equal_parts
 from wiresum.plan.options import PlanOptions

@@ -18,7 +18,7 @@ from wiresum.bench.allreduce.worker import Task
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.errors import TestbedError
 from wiresum.picture import picture
-from wiresum.plan.aggregation_plan import Engine, Policy
+from wiresum.plan.choices import Engine, Policy
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan

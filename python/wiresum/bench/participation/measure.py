@@ -13,7 +13,8 @@ from wiresum.bench.participation import worker as participation_worker
 from wiresum.bench.participation.worker import Outcome, Task
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.errors import PlanError
-from wiresum.plan.aggregation_plan import AggregationPlan, Engine
+from wiresum.plan.aggregation_plan import AggregationPlan
+from wiresum.plan.choices import Engine
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan

@@ -12,7 +12,7 @@ from typing import Any
 
 from wiresum.bench.rates.worker import Task
 from wiresum.bench.result import Result
-from wiresum.plan.aggregation_plan import Engine
+from wiresum.plan.choices import Engine
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan

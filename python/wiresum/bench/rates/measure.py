@@ -14,7 +14,7 @@ from wiresum.bench.rates import latency as rates_latency
 from wiresum.bench.rates import step as rates_step
 from wiresum.bench.rates.step import Step
 from wiresum.bench.result import Ratio, Report, Result
-from wiresum.plan.aggregation_plan import Engine
+from wiresum.plan.choices import Engine
 
 RIVAL: Engine = "tcp"
 MILLI = 1e-3

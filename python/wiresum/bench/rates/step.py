@@ -15,7 +15,7 @@ from wiresum.bench.rates.worker import Task
 from wiresum.bench.result import Result
 from wiresum.bench.sending_rates import SendingRates
 from wiresum.errors import TestbedError
-from wiresum.plan.aggregation_plan import Engine
+from wiresum.plan.choices import Engine
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan

@@ -10,7 +10,7 @@ from typing import Any
 from wiresum.bench.scenario import live as answers_live
 from wiresum.bench.scenario.live import Direction
 from wiresum.errors import ScenarioError, SimulationError, TestbedError
-from wiresum.plan.aggregation_plan import Engine
+from wiresum.plan.choices import Engine
 from wiresum.sim import Outcome, ScenarioFile, run
 from wiresum.sim.resolve import LoadTopology
 

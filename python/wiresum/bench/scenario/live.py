@@ -11,9 +11,9 @@ from typing import cast
 
 from wiresum.bench.scenario.task import TOLERANCE, Task
 from wiresum.errors import PlanError, TestbedError
-from wiresum.plan.aggregation_plan import LANE_BYTES, AggregationPlan, Engine
+from wiresum.plan.aggregation_plan import LANE_BYTES, AggregationPlan
 from wiresum.plan.assignment.wiring import as_switched_plan
-from wiresum.plan.fabric import SwitchPolicy
+from wiresum.plan.choices import Engine, SwitchPolicy
 from wiresum.planners import SWITCH_PLANNERS
 from wiresum.sim import Outcome, ScenarioFile
 from wiresum.sim.planned import assigned, choices, packet_values, policy_of

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from wiresum.plan.aggregation_plan import LANE_BYTES, AggregationPlan, Policy
+from wiresum.plan.aggregation_plan import LANE_BYTES, AggregationPlan
+from wiresum.plan.choices import Policy
 from wiresum.plan.job import Job, values_for_mtu
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan

@@ -11,7 +11,7 @@ from wiresum.bench.kills import measure as kills
 from wiresum.bench.kills.measure import Killer, Watch
 from wiresum.bench.kills.worker import Task
 from wiresum.bench.result import Report, Result
-from wiresum.plan.aggregation_plan import Engine, Policy
+from wiresum.plan.choices import Engine, Policy
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan

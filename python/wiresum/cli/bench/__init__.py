@@ -3,7 +3,8 @@
 import typer
 
 from wiresum.cli.bench import collectives, networks, packets, service
+from wiresum.cli.contents import Contents
 
-app = typer.Typer(help="Measure the product beside its rivals.", no_args_is_help=True)
+app = typer.Typer(cls=Contents, help="Measure the product beside its rivals.", no_args_is_help=True)
 for group in (collectives, packets, networks, service):
     app.add_typer(group.app)

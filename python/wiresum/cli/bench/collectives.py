@@ -7,11 +7,12 @@ from typing import Annotated
 import typer
 
 from wiresum.cli import options
-from wiresum.cli.bench.shared import ENGINES, POLICIES, PlotOption, RunsOption, limited, one_of, parse_models, show
+from wiresum.cli.bench.shared import ENGINES, POLICIES, RunsOption, limited, one_of, parse_models, show
 from wiresum.cli.console import err, note, out, print_json
 from wiresum.cli.predict import parse_starts
 from wiresum.cli.quantities import parse_fraction, parse_rate, parse_size
 from wiresum.cli.testbed import choose_engine
+from wiresum.plan.choices import DEFAULT_MTU_BYTES, DEFAULT_WINDOW
 
 app = typer.Typer()
 command = partial(app.command, rich_help_panel="All-reduces and trainings")
@@ -30,8 +31,8 @@ def allreduce(
     lanes: options.LanesOption = "int32-le",
     policy: options.PolicyOption = "pool",
     engine: Annotated[options.EngineChoice, typer.Option("--engine", help="What sums; auto: XDP if it works")] = "auto",
-    window: options.WindowOption = options.DEFAULT_WINDOW,
-    mtu: options.MtuOption = options.DEFAULT_MTU_BYTES,
+    window: options.WindowOption = DEFAULT_WINDOW,
+    mtu: options.MtuOption = DEFAULT_MTU_BYTES,
     runs: RunsOption = 7,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -50,7 +51,7 @@ def allreduce(
         window=window,
         mtu_bytes=mtu,
     )
-    with err.status(f"{workers} workers at {rate}: {size} through wiresum and {', '.join(chosen.against)}"):
+    with err().status(f"{workers} workers at {rate}: {size} through wiresum and {', '.join(chosen.against)}"):
         report = benchmark.measure(chosen)
     show(report, as_json)
 
@@ -69,7 +70,7 @@ def compare(
         list[str] | None, typer.Option("--start", help="WORKER=SECONDS until it has its gradient; repeatable")
     ] = None,
     engine: Annotated[options.EngineChoice, typer.Option("--engine", help="What sums; auto: XDP if it works")] = "auto",
-    plot: PlotOption = None,
+    plot: options.PlotOption = None,
     runs: RunsOption = 3,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -93,7 +94,7 @@ def compare(
     if as_json:
         print_json(report.to_json())
     else:
-        out.print(benchmark.table(report))
+        out().print(benchmark.table(report))
 
 
 @command(epilog="Example: `wiresum bench forest --workers 4 --rate 200mbit --size 10MB --plot forest.png`")
@@ -107,7 +108,7 @@ def forest(
         bool, typer.Option("--solver-only", help="Only plan, on growing networks: seconds, gap, trees")
     ] = False,
     time_limit: Annotated[float, typer.Option("--time-limit", help="Seconds for each plan of --solver-only")] = 30.0,
-    plot: PlotOption = None,
+    plot: options.PlotOption = None,
     runs: RunsOption = 5,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -145,7 +146,7 @@ def heterogeneity(
     method: Annotated[list[str] | None, typer.Option("--method", help="Repeat for several [default: all]")] = None,
     engine: Annotated[options.EngineChoice, typer.Option("--engine", help="What sums; auto: XDP if it works")] = "auto",
     codec: options.CodecOption = "fixed:1e8",
-    plot: PlotOption = None,
+    plot: options.PlotOption = None,
     runs: RunsOption = 3,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -167,7 +168,7 @@ def heterogeneity(
         codec=codec,
         rates=plot is not None,
     )
-    with err.status("") as status:
+    with err().status("") as status:
         report = benchmark.measure(chosen, lambda title: status.update(f"{title}, {runs} times"))
     if plot:
         from wiresum.bench.heterogeneity.plot import draw
@@ -192,7 +193,7 @@ def asynchronous(
     method: Annotated[list[str] | None, typer.Option("--method", help="Repeat for several [default: all]")] = None,
     engine: Annotated[options.EngineChoice, typer.Option("--engine", help="What sums; auto: XDP if it works")] = "auto",
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Trainings of each method")] = 1,
-    plot: PlotOption = None,
+    plot: options.PlotOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Train while workers are late at random: GOAT-Async beside K-SGD and rounds of everyone (GOAT, Exp. 4 and 5)."""
@@ -209,7 +210,7 @@ def asynchronous(
         engine=choose_engine(engine, loopback=False),
         seeds=seeds,
     )
-    with err.status("") as status:
+    with err().status("") as status:
         report = benchmark.measure(chosen, lambda title: status.update(f"{title}: {rounds} rounds"))
     if plot:
         from wiresum.bench.participation.plot import draw
@@ -241,7 +242,7 @@ def loss(
         size_bytes=parse_size(size),
         repeats=runs,
     )
-    with err.status("lossy links") as status:
+    with err().status("lossy links") as status:
         report = benchmark.measure(chosen, status.update)
     if plot:
         note(f"drew {benchmark.draw(report, plot)}")

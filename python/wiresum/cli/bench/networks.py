@@ -8,10 +8,10 @@ import typer
 
 from wiresum.cli import options
 from wiresum.cli.asynchrony import EXAMPLE, asynchrony
-from wiresum.cli.bench.shared import PlotOption, RunsOption, limited, one_of, show
+from wiresum.cli.bench.shared import RunsOption, limited, one_of, show
 from wiresum.cli.console import err, note
 from wiresum.cli.quantities import parse_numbers, parse_size
-from wiresum.plan.fabric import SwitchEngine
+from wiresum.plan.choices import DEFAULT_TIME_LIMIT_S, SwitchEngine
 
 app = typer.Typer()
 command = partial(app.command, rich_help_panel="Planners, simulator, networks of switches")
@@ -23,7 +23,7 @@ SIM_CASES = "trains,packets,flows,memory"
 @command(epilog="Example: `wiresum bench planners --seeds 30 --rival-limit 300`")
 def planners(
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Of the roundings")] = 30,
-    time_limit: options.TimeLimitOption = options.DEFAULT_TIME_LIMIT_S,
+    time_limit: options.TimeLimitOption = DEFAULT_TIME_LIMIT_S,
     rival: Annotated[
         bool, typer.Option("--rival/--no-rival", help="PuLP and CBC on the formulation as printed")
     ] = True,
@@ -42,8 +42,8 @@ def planners(
 def routing(
     workers: Annotated[str, typer.Option("--workers", help="Numbers of workers in the fat-tree")] = "10,30,50",
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Networks and places of workers, for each number")] = 3,
-    time_limit: options.TimeLimitOption = options.DEFAULT_TIME_LIMIT_S,
-    plot: PlotOption = None,
+    time_limit: options.TimeLimitOption = DEFAULT_TIME_LIMIT_S,
+    plot: options.PlotOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Plan InGo's networks: the rate that each planner leaves to a worker, beside the proven bound."""
@@ -74,7 +74,7 @@ def sim(
 
     names = tuple(one_of(name, tuple(SIM_CASES.split(",")), "--fidelities") for name in fidelities.split(","))
     chosen = benchmark.Options(names, runs, scale, htsim, keep)
-    with err.status("virtual time") as status:
+    with err().status("virtual time") as status:
         report = benchmark.measure(chosen, load, status.update)
     show(report, as_json)
 

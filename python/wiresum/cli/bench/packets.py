@@ -36,7 +36,7 @@ def aggregator(
     if engines is None:
         from wiresum.bench import native
 
-        with err.status("packets through the kernel's test-run and through user space"):
+        with err().status("packets through the kernel's test-run and through user space"):
             show(native.aggregator(runs), as_json)
         return
     from wiresum.bench.aggregator import measure as benchmark
@@ -51,7 +51,7 @@ def aggregator(
         runs=runs,
         offloads=offloads,
     )
-    with err.status("two hosts") as status:
+    with err().status("two hosts") as status:
         report = benchmark.measure(chosen, status.update)
     if plot:
         for path in aggregator_plots.draw(report, plot):
@@ -64,7 +64,7 @@ def switch(runs: RunsOption = 7, as_json: options.JsonOption = False) -> None:
     """Time one packet through the kernel's switch under each slot policy, in the kernel's test-run."""
     from wiresum.bench import native
 
-    with err.status("packets through the kernel's test-run"):
+    with err().status("packets through the kernel's test-run"):
         show(native.switch(runs), as_json)
 
 
@@ -73,6 +73,6 @@ def codec(runs: RunsOption = 7, as_json: options.JsonOption = False) -> None:
     """Time the conversion of floats to integers and back, in cache and out of it."""
     from wiresum.bench import native
 
-    with err.status("float32, float16 and bfloat16 to lanes and back"):
+    with err().status("float32, float16 and bfloat16 to lanes and back"):
         report = native.codec(runs)
     show(report, as_json)

@@ -6,11 +6,11 @@ from typing import Annotated, cast
 import typer
 
 from wiresum.cli import options
-from wiresum.cli.bench.shared import PlotOption, RunsOption, show
+from wiresum.cli.bench.shared import RunsOption, show
 from wiresum.cli.console import err, note
 from wiresum.cli.quantities import parse_numbers, parse_rate
 from wiresum.cli.testbed import choose_engine
-from wiresum.plan.aggregation_plan import Engine
+from wiresum.plan.choices import Engine
 
 app = typer.Typer()
 command = partial(app.command, rich_help_panel="Running aggregators")
@@ -63,7 +63,7 @@ def isolation(
         raise typer.BadParameter("a quota is a rate, as 50mbit", param_hint="--quota")
     names = cast(tuple[Engine, ...], tuple(engines.split(",")))
     chosen = benchmark.Options(names, parse_rate(rate), quota_bps, seconds, runs)
-    with err.status("two hosts around a server") as status:
+    with err().status("two hosts around a server") as status:
         report = benchmark.measure(chosen, status.update)
     show(report, as_json)
 
@@ -82,7 +82,7 @@ def coexistence(
 
     names = cast(tuple[Engine, ...], tuple(engines.split(",")))
     chosen = benchmark.Options(names, parse_rate(rate), tuple(map(float, parse_numbers(loads))), seconds, runs)
-    with err.status("a host and a server") as status:
+    with err().status("a host and a server") as status:
         report = benchmark.measure(chosen, status.update)
     show(report, as_json)
 
@@ -93,7 +93,7 @@ def rates(
     rounds: Annotated[int, typer.Option("--rounds", min=1, help="Of negotiation, for its latency")] = 50,
     rate: Annotated[str, typer.Option("--rate", help="Of every link at first")] = "600mbit",
     slow_rate: Annotated[str, typer.Option("--slow-rate", help="That the server's falls to")] = "200mbit",
-    plot: PlotOption = None,
+    plot: options.PlotOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """How long rate negotiation takes, and how rates follow a link that slows down (XAgg, Fig. 21, at 1:100)."""
@@ -105,7 +105,7 @@ def rates(
         raise typer.BadParameter("links need rates; give some, as 600mbit", param_hint="--rate")
     step = Step(wide_bps=wide, narrow_bps=narrow)
     chosen = benchmark.Options(choose_engine(engine, loopback=False), rounds, step=step)
-    with err.status("") as status:
+    with err().status("") as status:
         report = benchmark.measure(chosen, status.update)
     if plot:
         from wiresum.bench.rates.plot import draw
@@ -120,7 +120,7 @@ def deploy(runs: RunsOption = 7, as_json: options.JsonOption = False) -> None:
     """Time from the start of an aggregator to ready to sum, beside XAgg's figures."""
     from wiresum.bench.deploy import measure as benchmark
 
-    with err.status("a server with two ports") as status:
+    with err().status("a server with two ports") as status:
         report = benchmark.measure(runs, status.update)
     show(report, as_json)
 

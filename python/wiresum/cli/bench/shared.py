@@ -1,31 +1,34 @@
 """What the benchmarks' commands have in common."""
 
-from pathlib import Path
-from typing import Annotated, TypeVar
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from wiresum.bench.result import Report
-from wiresum.bench.table import render
 from wiresum.cli.console import out, print_json
 from wiresum.cli.quantities import parse_rate, parse_size
-from wiresum.plan.aggregation_plan import Engine, Policy
+from wiresum.plan.choices import Engine, Policy
+
+if TYPE_CHECKING:
+    from wiresum.bench.result import Report
 
 T = TypeVar("T")
 
 ENGINES: tuple[Engine, ...] = ("xdp", "udp")
 POLICIES: tuple[Policy, ...] = ("pool", "cache")
 
-PlotOption = Annotated[Path | None, typer.Option("--plot", help="Draw the result into this file, as .png or .svg")]
 RunsOption = Annotated[int, typer.Option("--runs", min=1, help="Measured runs of each case")]
 
 
 def show(report: Report, as_json: bool) -> None:
     """One JSON object for machines, a table for people."""
+    from wiresum.bench.table import render
+
     if as_json:
         print_json(report.to_json())
     else:
-        out.print(render(report))
+        out().print(render(report))
 
 
 def limited(rate: str) -> float:

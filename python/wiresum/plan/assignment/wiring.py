@@ -14,10 +14,10 @@ from wiresum.plan.aggregation_plan import AggregationPlan, SubModel
 from wiresum.plan.assignment.answer import Assignment
 from wiresum.plan.assignment.conversion import as_plan
 from wiresum.plan.assignment.routes import Path, arcs
+from wiresum.plan.choices import SwitchEngine, SwitchPolicy
 from wiresum.plan.fabric import (
     DEFAULT_TIMEOUT_S,
     MAX_SWITCHED_VALUES,
-    OF_PLANNERS,
     FabricEnd,
     FabricLeg,
     FabricLink,
@@ -26,8 +26,6 @@ from wiresum.plan.fabric import (
     FabricStream,
     FabricWay,
     PlanFabric,
-    SwitchEngine,
-    SwitchPolicy,
 )
 from wiresum.plan.job import Job
 from wiresum.plan.members import NodeChild, WorkerChild
@@ -72,8 +70,8 @@ def as_switched_plan(
         planner: who decided.
         assignment: with a topology whose nodes have addresses.
         options: the operator's choices.
-        policy: what the switches do; the planner's where absent, or else `exclusive` where each sub-model has memory of
-            its own, and `register` where not.
+        policy: what the switches do; where absent, `exclusive` where each sub-model has memory of its own, and
+            `register` where not.
         timeout_s: see `PlanFabric`.
         slots: of each stream where it is summed. Where absent, its window, under `pool` rounded up to a power of two,
             and under `cache` its fragments likewise.
@@ -84,7 +82,7 @@ def as_switched_plan(
             does not suit the policy.
     """
     usual: SwitchPolicy = "exclusive" if assignment.allocation == "exclusive" else "register"
-    chosen: SwitchPolicy = policy or OF_PLANNERS.get(planner, usual)
+    chosen: SwitchPolicy = policy or usual
     instance = assignment.instance
     job = switchable(instance.job)
     fixed = replace(assignment, instance=replace(instance, job=job))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from wiresum.errors import PlanError
-from wiresum.plan.job import JobSubModel
 from wiresum.plan.models.parameters import FLOAT_BYTES, Parameter, layers
+
+if TYPE_CHECKING:
+    from wiresum.plan.job import JobSubModel
 
 
 def sub_models(
@@ -48,6 +51,8 @@ def equal_parts(name: str, total_bytes: int, count: int) -> list[JobSubModel]:
     Raises:
         PlanError: there are more parts than values.
     """
+    from wiresum.plan.job import JobSubModel
+
     values = total_bytes // FLOAT_BYTES
     if not 1 <= count <= values:
         raise PlanError(f"{total_bytes} bytes of {name} cannot have {count} parts; give 1 to {values}")
@@ -59,6 +64,8 @@ def equal_parts(name: str, total_bytes: int, count: int) -> list[JobSubModel]:
 
 
 def _flush(together: Sequence[tuple[str, int]], split_bytes: int | None) -> Iterator[JobSubModel]:
+    from wiresum.plan.job import JobSubModel
+
     if not together:
         return
     name, size = "+".join(name for name, _ in together), sum(size for _, size in together)

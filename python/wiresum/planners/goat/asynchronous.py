@@ -1,4 +1,4 @@
-"""GOAT's placement with rounds that do not wait for everyone: `goat_async` (GOAT §V, Alg. 2) and its rival `ksgd`."""
+"""GOAT's placement with rounds that do not wait for everyone: `goat-async` (GOAT §V, Alg. 2) and its rival `ksgd`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def goat_async(topology: Topology, job: Job, options: PlanOptions) -> Aggregatio
     Raises:
         PlanError: one of these is absent, no number of workers reaches the target, or GOAT finds no place.
     """
-    return _plan("goat_async", choose_goat_async, topology, job, options)
+    return _plan("goat-async", choose_goat_async, topology, job, options)
 
 
 def ksgd(topology: Topology, job: Job, options: PlanOptions) -> AggregationPlan:

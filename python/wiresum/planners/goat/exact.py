@@ -29,7 +29,7 @@ def goat(instance: Instance, options: PlanOptions) -> Assignment:
         >>> from wiresum.plan.job import Job
         >>> from wiresum.plan.options import PlanOptions
         >>> from wiresum.plan.models import equal_parts
-        >>> from wiresum.topology.generators import goat as testbed
+        >>> from wiresum.topology.generators.goat import goat as testbed
         >>> fig2 = Instance.of(testbed(2, 1000), Job(sub_models=equal_parts("fragment", 3000, 3)))
         >>> found = goat(fig2, PlanOptions())
         >>> found.solution.value, found.solution.gap

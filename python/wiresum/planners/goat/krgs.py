@@ -89,7 +89,7 @@ class Printed:
     def of(cls, instance: Instance, time_limit_s: float) -> Printed:
         """Solves Eq. (4) relaxed."""
         problem = Problem.of(instance)
-        return cls(instance, problem, solve(problem, "as_printed", time_limit_s, "krgs_paper"))
+        return cls(instance, problem, solve(problem, "as_printed", time_limit_s, "krgs-paper"))
 
     def outcome(self, seed: int) -> Rounded:
         """Steps 2 and 3."""
@@ -102,9 +102,9 @@ class Printed:
         draft = Assignment(
             self.instance,
             found.target,
-            proven(0.0, None, solver="krgs_paper (highs)", status="heuristic"),
+            proven(0.0, None, solver="krgs-paper (highs)", status="heuristic"),
             allocation="oversubscribed",
         )
         value = cost_of(draft, predict=False).total_bytes
-        solution = proven(value, self.relaxed.bound, solver="krgs_paper (highs)", status="heuristic", seed=seed)
+        solution = proven(value, self.relaxed.bound, solver="krgs-paper (highs)", status="heuristic", seed=seed)
         return Assignment(self.instance, found.target, solution, allocation="oversubscribed")

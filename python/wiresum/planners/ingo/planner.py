@@ -26,7 +26,7 @@ def ingo(instance: Instance, options: PlanOptions) -> Assignment:
         >>> from wiresum.plan.job import Job
         >>> from wiresum.plan.options import PlanOptions
         >>> from wiresum.predict.cost import cost_of
-        >>> from wiresum.topology.generators import ingo as testbed
+        >>> from wiresum.topology.generators.ingo import ingo as testbed
         >>> made = ingo(Instance.of(testbed("star"), Job()), PlanOptions())
         >>> made.solution.status, round(cost_of(made).sending_rate_bps / 1e9, 3)
         ('optimal', 3.333)

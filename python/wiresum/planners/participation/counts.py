@@ -9,10 +9,8 @@ import numpy as np
 from wiresum.errors import PlanError
 from wiresum.plan.aggregation_plan import AggregationPlan, RoundCount, Rounds, TreeNode, WorkerChild
 from wiresum.plan.assignment import Assignment
+from wiresum.plan.choices import DEFAULT_MOST_MISSED
 from wiresum.topology.graph import Bools, Ints
-
-DEFAULT_MOST_MISSED = 16
-"""Rounds in a row without the same worker: DDP's buckets of some steps."""
 
 
 def contributions(assignment: Assignment, takes_part: Bools) -> Ints:

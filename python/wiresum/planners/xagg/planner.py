@@ -49,7 +49,7 @@ def xagg(topology: Topology, job: Job, options: PlanOptions) -> AggregationPlan:
         PlanError: no server can sum, workers are cut off, or a node would have more than 64 children.
 
     Example:
-        >>> from wiresum.topology.generators import xagg as testbed
+        >>> from wiresum.topology.generators.xagg import xagg as testbed
         >>> made = xagg(testbed(), Job(), PlanOptions(k=3))
         >>> [node.name for node in made.nodes]
         ['PS', 'S1', 'S2']

@@ -1,29 +1,26 @@
 """Generators of topologies: one file each, and one line here."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from wiresum.topology.generators.fat_tree import fat_tree
-from wiresum.topology.generators.goat import goat
-from wiresum.topology.generators.ingo import ingo
-from wiresum.topology.generators.leaf_spine import leaf_spine
-from wiresum.topology.generators.racks import racks
-from wiresum.topology.generators.servers import servers
-from wiresum.topology.generators.star import star
-from wiresum.topology.generators.stragglers import stragglers
-from wiresum.topology.generators.xagg import xagg
-from wiresum.topology.model import Topology
+from wiresum.registry import Registry
 
-TOPOLOGIES: dict[str, Callable[..., Topology]] = {
-    "fat-tree": fat_tree,
-    "goat": goat,
-    "ingo": ingo,
-    "leaf-spine": leaf_spine,
-    "racks": racks,
-    "servers": servers,
-    "star": star,
-    "stragglers": stragglers,
-    "xagg": xagg,
-}
+if TYPE_CHECKING:
+    from wiresum.topology.model import Topology
+
+TOPOLOGIES: Registry[Callable[..., Topology]] = Registry(
+    {
+        "fat-tree": "wiresum.topology.generators.fat_tree:fat_tree",
+        "goat": "wiresum.topology.generators.goat:goat",
+        "ingo": "wiresum.topology.generators.ingo:ingo",
+        "leaf-spine": "wiresum.topology.generators.leaf_spine:leaf_spine",
+        "racks": "wiresum.topology.generators.racks:racks",
+        "servers": "wiresum.topology.generators.servers:servers",
+        "star": "wiresum.topology.generators.star:star",
+        "stragglers": "wiresum.topology.generators.stragglers:stragglers",
+        "xagg": "wiresum.topology.generators.xagg:xagg",
+    }
+)
 """By the name that a command line takes."""
-
-__all__ = ["TOPOLOGIES", "fat_tree", "goat", "ingo", "leaf_spine", "racks", "servers", "star", "stragglers", "xagg"]

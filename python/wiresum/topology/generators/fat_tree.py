@@ -1,10 +1,15 @@
 """The three-level fat-tree of k-port switches (Al-Fares et al., 2008)."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from wiresum.errors import TopologyError
 from wiresum.topology.generators.programmable import MEMORY_BYTES, Programmable, cable, hosts
-from wiresum.topology.model import Link, Topology
+
+if TYPE_CHECKING:
+    from wiresum.topology.model import Link, Topology
 
 MIN_K, MAX_K = 2, 48
 """27,648 hosts: the largest of the original paper."""
@@ -39,6 +44,8 @@ def fat_tree(  # noqa: PLR0917 - named on the command line, one by one
         >>> sum(node.kind == "switch" for node in made.nodes), len(made.workers)
         (80, 127)
     """
+    from wiresum.topology.model import Topology
+
     if not MIN_K <= k <= MAX_K or k % 2:
         raise TopologyError(f"k: a fat-tree's switches have an even number of ports from {MIN_K} to {MAX_K}, not {k}")
     half = k // 2

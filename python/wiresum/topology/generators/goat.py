@@ -1,8 +1,14 @@
 """GOAT's testbed (§VII-B) and its motivating example (§III-B, Fig. 2)."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from wiresum.errors import TopologyError
 from wiresum.topology.generators.programmable import Programmable, cable, hosts
-from wiresum.topology.model import Topology
+
+if TYPE_CHECKING:
+    from wiresum.topology.model import Topology
 
 SWITCHES = ("S1", "S2", "S3")
 TESTBED_MEMORY_BYTES = 20_000_000
@@ -32,6 +38,8 @@ def goat(
         >>> [link.id for link in goat(1).links]
         ['S1-S2', 'S1-S3', 'S2-S3', 'w0-S1', 'w1-S2', 'ps-S3']
     """
+    from wiresum.topology.model import Topology
+
     if hosts_per_switch < 1:
         raise TopologyError(f"hosts_per_switch: S1 and S2 have 1 worker or more, not {hosts_per_switch}")
     switches = Programmable(1.0, memory_bytes).switches(SWITCHES)

@@ -1,11 +1,15 @@
 """InGo's testbed (§VI-A)."""
 
+from __future__ import annotations
+
 from itertools import combinations
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from wiresum.errors import TopologyError
 from wiresum.topology.generators.programmable import Programmable, cable, hosts
-from wiresum.topology.model import Topology
+
+if TYPE_CHECKING:
+    from wiresum.topology.model import Topology
 
 SWITCHES = ("S1", "S2", "S3", "S4")
 WORKERS = (0, 3, 3, 4)
@@ -32,6 +36,8 @@ def ingo(shape: Shape = "mesh", rate_bps: float | None = RATE_BPS) -> Topology:
     Raises:
         TopologyError: there is no such shape.
     """
+    from wiresum.topology.model import Topology
+
     if shape not in BETWEEN:
         raise TopologyError(f"shape: the switches form a {', '.join(BETWEEN)}, not {shape}")
     *workers, server = hosts(sum(WORKERS) + 1)

@@ -1,8 +1,14 @@
 """Leaves with hosts, each joined to every spine."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from wiresum.errors import TopologyError
 from wiresum.topology.generators.programmable import MEMORY_BYTES, Programmable, cable, hosts
-from wiresum.topology.model import Topology
+
+if TYPE_CHECKING:
+    from wiresum.topology.model import Topology
 
 
 def leaf_spine(  # noqa: PLR0917 - named on the command line, one by one
@@ -39,6 +45,8 @@ def leaf_spine(  # noqa: PLR0917 - named on the command line, one by one
         >>> [node.name for node in made.nodes]
         ['leaf0', 'leaf1', 'spine0', 'w0', 'w1', 'w2', 'ps']
     """
+    from wiresum.topology.model import Topology
+
     if min(leaves, spines, bundle) < 1:
         raise TopologyError(
             f"{leaves} leaves, {spines} spines and bundles of {bundle}: there must be 1 or more of each"

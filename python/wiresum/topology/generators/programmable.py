@@ -1,11 +1,16 @@
 """Which switches of a data centre sum: what its generators share."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import TYPE_CHECKING
 
 from wiresum.errors import TopologyError
-from wiresum.topology.model import Link, Node, Topology
+
+if TYPE_CHECKING:
+    from wiresum.topology.model import Link, Node, Topology
 
 SWITCH_RATE_BPS = 3.2e12
 """bit/s of gradient that a programmable switch adds: 32 ports of 100 Gbit/s (GOAT §VII-B, InGo §VI-B)."""
@@ -35,6 +40,8 @@ class Programmable:
         Raises:
             TopologyError: the fraction is not from 0 to 1.
         """
+        from wiresum.topology.model import Node
+
         if not 0 <= self.fraction <= 1:
             raise TopologyError(f"programmable: the fraction of switches that sum is 0 to 1, not {self.fraction}")
         summing = set(Random(self.seed).sample(names, round(self.fraction * len(names))))
@@ -57,6 +64,8 @@ def with_roles(topology: Topology, server: str | None, programmable: Programmabl
     Raises:
         TopologyError: there is no such host, or the fraction is not from 0 to 1.
     """
+    from wiresum.topology.model import Node
+
     nodes = {node.name: node for node in topology.nodes}
     if programmable is not None:
         names = [node.name for node in topology.nodes if node.kind == "switch"]
@@ -74,6 +83,8 @@ def hosts(count: int) -> list[Node]:
     Raises:
         TopologyError: there is no room for both.
     """
+    from wiresum.topology.model import Node
+
     if count < 2:  # noqa: PLR2004 - a worker and a server
         raise TopologyError(f"{count} hosts leave no room for a worker and a parameter server; make it 2 or more")
     workers = [Node(name=f"w{rank}", kind="worker") for rank in range(count - 1)]
@@ -82,5 +93,7 @@ def hosts(count: int) -> list[Node]:
 
 def cable(source: str, target: str, rate_bps: float | None, number: int = 0) -> Link:
     """A link named after its ends; `number` tells parallel ones apart."""
+    from wiresum.topology.model import Link
+
     suffix = f"-{number}" if number else ""
     return Link(id=f"{source}-{target}{suffix}", source=source, target=target, bandwidth_bps=rate_bps)

@@ -1,10 +1,15 @@
 """P4INC-AOI's testbed (§VII-B)."""
 
+from __future__ import annotations
+
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 from wiresum.errors import TopologyError
 from wiresum.topology.generators.programmable import Programmable, cable, hosts
-from wiresum.topology.model import Topology
+
+if TYPE_CHECKING:
+    from wiresum.topology.model import Topology
 
 RATE_BPS = 40e9
 
@@ -36,6 +41,8 @@ def racks(
         >>> [link.id for link in racks(1, 1, hosts_per_rack=2).links]
         ['T1-T2', 'w0-T1', 'w1-T1', 'ps-T2']
     """
+    from wiresum.topology.model import Topology
+
     if min(worker_racks, server_racks, hosts_per_rack) < 1:
         raise TopologyError(
             f"{worker_racks} racks of {hosts_per_rack} workers and {server_racks} of servers: make it 1 or more of each"

@@ -1,7 +1,13 @@
 """Workers and aggregation servers with equal links around a switch that only forwards."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from wiresum.errors import TopologyError
-from wiresum.topology.model import MAX_HOSTS, Link, Node, Topology
+
+if TYPE_CHECKING:
+    from wiresum.topology.model import Link, Node, Topology
 
 SERVER_RATE_BPS = 8e9
 """A round figure for one core and packets of 736 values; `wiresum bench aggregator` measures a machine's own."""
@@ -33,6 +39,8 @@ def servers(  # noqa: PLR0917 - named on the command line, one by one
         >>> [node.name for node in servers(workers=2, servers=1).nodes]
         ['w0', 'w1', 's0', 'fabric']
     """
+    from wiresum.topology.model import MAX_HOSTS, Node, Topology
+
     if workers < 1 or servers < 1 or workers + servers > MAX_HOSTS:
         raise TopologyError(f"there must be 1 to {MAX_HOSTS} hosts, not {workers} workers and {servers} servers")
     if colocated and servers > workers:
@@ -50,6 +58,8 @@ def servers(  # noqa: PLR0917 - named on the command line, one by one
 
 
 def _colocated(training: list[Node], summing: list[Node], fabric: Node, rate_bps: float | None) -> Topology:
+    from wiresum.topology.model import Node, Topology
+
     hosts = [Node(name=f"h{index}", kind="switch") for index in range(len(training))]
     inside = [
         _link(node, host, None) for nodes in (training, summing) for node, host in zip(nodes, hosts, strict=False)
@@ -60,4 +70,6 @@ def _colocated(training: list[Node], summing: list[Node], fabric: Node, rate_bps
 
 
 def _link(host: Node, switch: Node, rate_bps: float | None) -> Link:
+    from wiresum.topology.model import Link
+
     return Link(id=host.name, source=host.name, target=switch.name, bandwidth_bps=rate_bps)

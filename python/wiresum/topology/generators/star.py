@@ -1,7 +1,13 @@
 """Workers around one switch that sums."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from wiresum.errors import TopologyError
-from wiresum.topology.model import MAX_HOSTS, Link, Node, Topology
+
+if TYPE_CHECKING:
+    from wiresum.topology.model import Topology
 
 SWITCH_RATE_BPS = 8e9
 """A round figure for one core and packets of 736 values; `wiresum bench aggregator` measures a machine's own."""
@@ -22,6 +28,8 @@ def star(workers: int = 4, rate_bps: float | None = 500e6, aggregation_rate_bps:
         >>> [node.name for node in star(workers=2).nodes]
         ['w0', 'w1', 'switch']
     """
+    from wiresum.topology.model import MAX_HOSTS, Link, Node, Topology
+
     if not 1 <= workers <= MAX_HOSTS:
         raise TopologyError(f"a star has 1 to {MAX_HOSTS} workers, not {workers}")
     hosts = [Node(name=f"w{rank}", kind="worker") for rank in range(workers)]

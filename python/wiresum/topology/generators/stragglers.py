@@ -1,7 +1,13 @@
 """The example with which XAgg explains what unequal workers cost."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from wiresum.errors import TopologyError
-from wiresum.topology.model import Link, Node, Topology
+
+if TYPE_CHECKING:
+    from wiresum.topology.model import Topology
 
 PARENTS = {"W1": "S1", "W2": "S1", "W3": "S1", "W4": "PS", "S1": "PS"}
 """Who sums whose gradients (Fig. 1 (c))."""
@@ -26,6 +32,8 @@ def stragglers(rate_bps: float = 100e6, slow_rate_bps: float = 50e6, *, both_way
         >>> stragglers().link("W2").bandwidth_from("W2")
         50000000.0
     """
+    from wiresum.topology.model import Link, Node, Topology
+
     if not (rate_bps > 0 and slow_rate_bps > 0):
         raise TopologyError(f"rates must be above 0 bit/s, not {rate_bps} and {slow_rate_bps}")
     fabric = Node(name="fabric", kind="switch")

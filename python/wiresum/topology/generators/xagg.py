@@ -1,7 +1,13 @@
 """The test bed of XAgg."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from wiresum.errors import TopologyError
-from wiresum.topology.model import Link, Node, Topology
+
+if TYPE_CHECKING:
+    from wiresum.topology.model import Node, Topology
 
 SLOW_BPS = 40e9
 """NICs of W1 to W3."""
@@ -29,6 +35,8 @@ def xagg(scale: float = 1 / 100) -> Topology:
         >>> [worker.sums_at for worker in xagg().workers]
         ['S1', 'S1', 'S1', 'S2', 'S2', 'S2', 'PS']
     """
+    from wiresum.topology.model import Link, Node, Topology
+
     if not scale > 0:
         raise TopologyError(f"scale must be above 0, not {scale}; 0.01 is the paper's network at 1:100")
     workers = [Node(name=f"W{n}", kind="worker", sums_at=PARENTS[f"W{n}"]) for n in range(1, 8)]
@@ -43,6 +51,8 @@ def xagg(scale: float = 1 / 100) -> Topology:
 
 
 def _server(name: str, scale: float) -> Node:
+    from wiresum.topology.model import Node
+
     return Node(
         name=name,
         kind="ps" if name == "PS" else "aggregator",

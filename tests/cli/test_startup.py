@@ -1,0 +1,50 @@
+"""Help is there at once: no command loads what only its work needs."""
+
+import json
+import subprocess
+import sys
+
+WAIT_S = 60
+HEAVY = {"numpy", "pydantic", "torch", "rich", "highspy", "scipy", "matplotlib", "multiprocessing", "wiresum._native"}
+"""Each takes about as long to import as everything else together, or longer."""
+WALK = """
+import contextlib, io, json, sys
+from typer.main import get_command
+from wiresum.cli.main import app
+
+def walk(command, path):
+    with contextlib.redirect_stdout(io.StringIO()) as shown, contextlib.suppress(SystemExit):
+        command.main([*path, "--help"], prog_name="wiresum")
+    yield " ".join(path), len(shown.getvalue()), sorted(set(HEAVY) & set(sys.modules))
+
+def paths(command, path=()):
+    yield path
+    for name, child in getattr(command, "commands", {}).items():
+        yield from paths(child, (*path, name))
+
+HEAVY = json.loads(sys.argv[1])
+root = get_command(app)
+print(json.dumps([found for path in paths(root) for found in walk(root, path)]))
+"""
+
+
+def test_no_help_loads_what_takes_long():
+    command = [sys.executable, "-c", WALK, json.dumps(sorted(HEAVY))]
+    found = json.loads(subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=True).stdout)
+    commands = {name for name, _, _ in found}
+    assert {"", "plan", "bench", "bench kills", "topology star", "testbed run", "node add", "doctor"} <= commands
+    assert [name for name, length, _ in found if not length] == []
+    assert {name: loaded for name, _, loaded in found if loaded} == {}
+
+
+def test_a_command_that_computes_nothing_loads_no_more():
+    check = """
+import contextlib, sys
+from wiresum.cli.main import app
+with contextlib.suppress(SystemExit):
+    app(["version"])
+print(*sys.modules, file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, timeout=WAIT_S, check=True)
+    assert done.stdout.startswith("wiresum ")
+    assert HEAVY.isdisjoint(done.stderr.split())
