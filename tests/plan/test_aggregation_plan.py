@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wiresum.errors import PlanError
-from wiresum.plan.aggregation_plan import AggregationPlan
+from wiresum.plan.aggregation_plan import AggregationPlan, secret_beside
 from wiresum.plan.job import Job
 from wiresum.planners import plan
 from wiresum.topology.generators.star import star
@@ -216,6 +216,23 @@ def test_bad_plans_are_refused(content):
 def test_the_message_names_file_field_and_remedy():
     with pytest.raises(PlanError, match=r"plan bad\.json: sub_models\[1\]\.slots: must be a power of two"):
         AggregationPlan.parse(json.dumps(BAD["slots not a power of two"]), "bad.json")
+
+
+def test_the_secret_is_in_a_file_that_only_its_owner_reads(tmp_path):
+    file = tmp_path / "plan.json"
+    secret_beside(file).write_text("of an older plan")
+    made = plan(star(2), Job(secret="0123456789abcdef"))
+    made.write(file)
+    assert "secret" not in file.read_text()
+    assert secret_beside(file).stat().st_mode & 0o777 == 0o600
+    assert AggregationPlan.read(file) == made
+    secret_beside(file).unlink()
+    bare = AggregationPlan.read(file)
+    assert bare == made.without_secret()
+    assert bare.digest() == made.digest()
+    secret_beside(file).write_text("0123")
+    with pytest.raises(PlanError, match="secret"):
+        AggregationPlan.read(file)
 
 
 def native_accepts(text: str) -> bool:

@@ -108,6 +108,22 @@ def test_a_bad_plan_is_an_error_of_ours(settings: Settings, kind: type[Exception
         configured_plan(settings, SIZE)
 
 
+def test_the_secret_may_be_in_a_file_of_its_own(tmp_path: Path) -> None:
+    file, other = tmp_path / "plan.json", tmp_path / "other"
+    made = plan(star(workers=SIZE), Job(secret=SECRET), PlanOptions(engine="udp"))
+    made.write(file)
+    other.write_text(SECRET[::-1])
+    assert configured_plan(Settings(plan=file), SIZE) == made
+    named = configured_plan(Settings(plan=file, secret_file=other), SIZE)
+    assert named is not None
+    assert named.job.secret == SECRET[::-1]
+    star_of_two = configured_plan(Settings(aggregator="192.0.2.7:5747", secret_file=other), 2)
+    assert star_of_two is not None
+    assert star_of_two.job.secret == SECRET[::-1]
+    with pytest.raises(errors.PlanError, match="cannot be read"):
+        configured_plan(Settings(plan=file, secret_file=tmp_path / "nowhere"), SIZE)
+
+
 def test_the_digest_ignores_addresses_and_nothing_else() -> None:
     made = plan(star(workers=SIZE), Job(secret=SECRET), PlanOptions(engine="udp"))
     moved = made.model_copy(update={"nodes": [made.nodes[0].model_copy(update={"address": "192.0.2.1:1"})]})

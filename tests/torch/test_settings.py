@@ -14,6 +14,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "configuration.md"
 GOOD = {
     "WIRESUM_PLAN": ("plan.json", Path("plan.json")),
     "WIRESUM_SECRET": ("0123456789abcdef", "0123456789abcdef"),
+    "WIRESUM_SECRET_FILE": ("plan.json.secret", Path("plan.json.secret")),
     "WIRESUM_JOB": ("7", 7),
     "WIRESUM_VALUES_PER_PACKET": ("352", 352),
     "WIRESUM_LANES": ("int16", "int16-le"),

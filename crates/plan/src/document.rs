@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use wiresum_wire::{Contributor, GROUP_FRAGMENTS, JobId, LaneType, NodeId, SubModelId};
 
-use crate::Fabric;
+use crate::{Fabric, validate};
 
 /// Value of [`Plan::format`].
 pub const FORMAT: &str = "wiresum-plan/1";
@@ -16,6 +16,8 @@ pub const MAX_BPS: u64 = 1 << 53;
 pub const MAX_SLOTS: u32 = 1 << 22;
 /// Most rounds in a row without the same worker; with DDP's buckets of 25 MB their results are 25 GB.
 pub const MAX_MISSED: u16 = 1024;
+/// What to do about a plan without a secret.
+const NO_SECRET: &str = "is not known: put its 16 hexadecimal digits into a file beside the plan, PLAN.secret, or name that file";
 /// Fewest positions between two notes on a check queue.
 const MIN_CHECK_FRAGMENTS: u32 = 16;
 
@@ -90,8 +92,10 @@ pub enum SolutionStatus {
 pub struct Job {
     /// Number of the job on its aggregators.
     pub id: u16,
-    /// 16 hexadecimal digits; a child without it is refused.
-    pub secret: String,
+    /// 16 hexadecimal digits; a child without them is refused. They are in a file of their own, beside the plan's; once
+    /// both are read, they are here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
     /// Payload of a full packet, in int32 lanes (twice as many values with 16-bit lanes).
     pub values_per_packet: u16,
     /// Width and byte order of the lanes.
@@ -336,14 +340,14 @@ impl Plan {
         Ok(plan)
     }
 
-    /// A digest of everything that participants must agree on. Addresses are left out: two hosts may see one node under
-    /// different ones.
+    /// A digest of everything that participants must agree on. Addresses are left out, as two hosts may see one node under
+    /// different ones, and so is the secret, which has a check of its own.
     ///
     /// # Panics
     /// Never: a plan always serialises.
     #[must_use]
     pub fn digest(&self) -> u64 {
-        let agreed = (&self.job, &self.sub_models);
+        let agreed = (Job { secret: None, ..self.job.clone() }, &self.sub_models);
         let text = match &self.fabric {
             None => serde_json::to_string(&agreed),
             Some(fabric) => serde_json::to_string(&(agreed, fabric.agreed())),
@@ -354,10 +358,23 @@ impl Plan {
             .fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
     }
 
-    /// The job's secret as a number.
+    /// The plan with the secret of its file, where it has none itself.
+    ///
+    /// # Errors
+    /// Neither the plan nor the file has one.
+    pub fn with_secret(mut self, file: Option<&str>) -> Result<Self, PlanError> {
+        let given = file.map(|text| text.trim().to_owned());
+        self.job.secret = self.job.secret.take().or(given);
+        validate::require(self.job.secret.is_some(), "job.secret", NO_SECRET)?;
+        self.validate()?;
+        Ok(self)
+    }
+
+    /// The job's secret as a number; 0 where it is not known.
     #[must_use]
     pub fn secret(&self) -> u64 {
-        u64::from_str_radix(&self.job.secret, 16).unwrap_or(0)
+        let secret = self.job.secret.as_deref().unwrap_or_default();
+        u64::from_str_radix(secret, 16).unwrap_or(0)
     }
 
     /// The key that packets of this incarnation carry: a hash of secret and incarnation, so that a stranger cannot guess it.

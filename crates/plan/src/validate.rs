@@ -92,9 +92,13 @@ impl Plan {
 
     fn validate_job(&self) -> Result<(), PlanError> {
         require(self.format == FORMAT, "format", &format!("this version reads only `{FORMAT}`"))?;
-        let secret = self.job.secret.as_bytes();
-        let hex = secret.len() == 16 && secret.iter().all(u8::is_ascii_hexdigit);
-        require(hex, "job.secret", "must be 16 hexadecimal digits")?;
+        let is_hex =
+            |secret: &String| secret.len() == 16 && secret.bytes().all(|b| b.is_ascii_hexdigit());
+        require(
+            self.job.secret.as_ref().is_none_or(is_hex),
+            "job.secret",
+            "must be 16 hexadecimal digits",
+        )?;
         let values = usize::from(self.job.values_per_packet);
         let fits = (MIN_VALUES..=MAX_PAYLOAD / 4).contains(&values)
             && (4 * values).is_multiple_of(BLOCK_LEN);
@@ -361,6 +365,22 @@ mod tests {
         plan["sub_models"][0]["tree"] = reversed.into();
         let problem = Plan::from_json(&plan.to_string()).expect_err("a cycle could hide there");
         assert!(problem.to_string().contains("node 1 comes before its parent"), "{problem}");
+    }
+
+    #[test]
+    fn a_secret_comes_with_the_plan_or_from_its_file() {
+        let whole = Plan::from_json(TREE).expect("valid");
+        let mut bare = whole.clone();
+        bare.job.secret = None;
+        assert_eq!(bare.digest(), whole.digest());
+        let secret = whole.job.secret.clone().expect("an old plan has one");
+        let file = format!("{secret}\n");
+        assert_eq!(bare.clone().with_secret(Some(&file)).expect("a secret"), whole);
+        assert_eq!(whole.clone().with_secret(Some("fedcba9876543210")).expect("its own"), whole);
+        for file in [None, Some("short")] {
+            let problem = bare.clone().with_secret(file).expect_err("no secret").to_string();
+            assert!(problem.contains("`job.secret`"), "{problem}");
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use wiresum_worker::Participation;
 
 use crate::array::Array;
 use crate::errors;
-use crate::plan::read_plan;
+use crate::plan::read_whole_plan;
 
 /// Default of `all_reduce(timeout_s)`: PyTorch's default for process groups other than NCCL, in seconds.
 const DEFAULT_TIMEOUT_S: f64 = 1800.0;
@@ -59,7 +59,7 @@ impl PyEngine {
         incarnation: u64,
         timeout_s: f64,
     ) -> PyResult<Self> {
-        let plan = read_plan(plan_json)?;
+        let plan = read_whole_plan(plan_json)?;
         let options = Options { timeout: duration(timeout_s)?, ..Options::default() };
         let engine = py
             .detach(|| Engine::join(&plan, rank, incarnation, options))

@@ -37,7 +37,6 @@ def anew(before: AggregationPlan, adjusted: Adjustment, topology: Topology, plan
     first = next(one for one in before.sub_models if one.role == "values")
     job = Job(
         id=before.job.id,
-        secret=before.job.secret,
         workers=[worker.name for worker in before.workers],
         values_per_packet=before.job.values_per_packet,
         lanes=before.job.lanes,

@@ -52,7 +52,7 @@ def adjust(
         moves = [{"child": move.child, "before": move.before, "after": move.after} for move in adjusted.moves]
         print_json({"changed": bool(moves), "reasons": list(adjusted.reasons), "moves": moves})
     elif not output:
-        print(adjusted.plan.to_json(), end="")
+        print(adjusted.plan.without_secret().to_json(), end="")
 
 
 def _against(planner: str, network: Topology, before: AggregationPlan, adjusted: Adjustment) -> str:

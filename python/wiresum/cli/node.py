@@ -14,7 +14,6 @@ from wiresum.cli.console import note, out, print_json
 from wiresum.cli.contents import Contents
 from wiresum.cli.options import JsonOption
 from wiresum.cli.quantities import parse_rate, parse_size
-from wiresum.errors import ControlError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -29,6 +28,9 @@ SocketOption = Annotated[
 ]
 MemoryOption = Annotated[str | None, typer.Option("--memory", help="Most slot memory of the job, as 64MB")]
 RateOption = Annotated[str | None, typer.Option("--rate", help="Most that its workers send together, as 2gbit")]
+SecretOption = Annotated[
+    Path | None, typer.Option("--secret", help="File with the plan's secret [default: PLAN.secret]")
+]
 JobArgument = Annotated[int, typer.Argument(metavar="JOB", help="The job's number")]
 
 
@@ -37,14 +39,14 @@ def add(
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The job's plan file")],
     memory: MemoryOption = None,
     rate: RateOption = None,
+    secret: SecretOption = None,
     node: NodeOption = 0,
     socket: SocketOption = None,
 ) -> None:
     """Serve one more job, if it fits."""
-    try:
-        content = json.loads(plan.read_text())
-    except (OSError, ValueError) as error:
-        raise ControlError(f"plan {plan} cannot be read: {error}") from error
+    from wiresum.plan.aggregation_plan import AggregationPlan
+
+    content = json.loads(AggregationPlan.read(plan, secret).to_json())
     answer = _ask(socket, node, "add", plan=content, quota=quota(memory, rate))
     note(f"job {answer['job']} is served, with {answer['memory_bytes']} bytes of slot memory")
 

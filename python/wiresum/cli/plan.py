@@ -74,7 +74,9 @@ def plan(
         made.write(output)
         note(f"{output}: {len(made.workers)} workers, {len(made.nodes)} aggregators")
     if as_json or not output:
-        print(made.to_json(), end="")
+        print(made.without_secret().to_json(), end="")
+    if not output:
+        note("The plan has no secret yet: -o FILE writes one to FILE.secret, or put 16 hexadecimal digits there")
 
 
 def switch_engine(engine: Engine | None) -> SwitchEngine:

@@ -6,6 +6,7 @@ The types here are a plan's shape; the rules across its fields are in `crates/pl
 from functools import lru_cache
 from importlib import import_module
 from ipaddress import IPv4Address, IPv6Address, ip_address
+from pathlib import Path
 from types import ModuleType
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -42,6 +43,8 @@ MAX_SLOTS = 1 << 22
 """2²² fragments of 2944 bytes are 12 GB of gradient."""
 SLOT_VERSIONS = 2
 """Entries of a slot."""
+OWNER_ONLY = 0o600
+"""Mode of the file of a secret."""
 MAX_BPS = 1 << 53
 """bit/s; the largest whole number that every reader of JSON keeps exactly."""
 Bandwidth = Annotated[int, Field(ge=1, le=MAX_BPS)]
@@ -78,7 +81,7 @@ class PlanJob(Document):
 
     Attributes:
         id: number of the job on its aggregators.
-        secret: 16 hexadecimal digits; a child without it is refused.
+        secret: 16 hexadecimal digits; a child without them is refused. A plan's file leaves them to one of their own.
         values_per_packet: payload of a full packet in int32 lanes (twice as many values with 16-bit lanes).
         lanes: width and byte order of the lanes.
         codec: how floats become integers, `block` or `fixed:<factor>`.
@@ -87,7 +90,7 @@ class PlanJob(Document):
     """
 
     id: U16
-    secret: Annotated[str, Field(pattern=r"^[0-9a-fA-F]{16}$")]
+    secret: Annotated[str, Field(pattern=r"^[0-9a-fA-F]{16}$")] | None = None
     values_per_packet: U16
     lanes: Lanes = "int32-le"
     codec: str = "block"
@@ -280,6 +283,40 @@ class AggregationPlan(FileDocument):
             raise ValueError(f"{field}: {problem}" if field else problem)
         return self
 
+    @classmethod
+    def read(cls, path: Path | str, secret: Path | None = None) -> Self:
+        """Reads a file, and the secret from one of its own where the plan has none.
+
+        Args:
+            path: the plan's.
+            secret: the secret's; `PATH.secret` where absent, which may be missing as long as nobody joins the job.
+
+        Raises:
+            PlanError: one of them cannot be read, or is wrong; with a line for each bad field.
+        """
+        plan = super().read(path)
+        file = secret or secret_beside(path)
+        if plan.job.secret is not None or not (secret or file.exists()):
+            return plan
+        try:
+            digits = file.read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError) as unreadable:
+            raise PlanError(f"secret {file}: cannot be read ({unreadable}); check the path") from None
+        return cls.build(**{**dict(plan), "job": {**dict(plan.job), "secret": digits}})
+
+    def write(self, path: Path | str) -> None:
+        """Writes the plan to a file that everyone may read, and its secret to one beside it that only its owner may."""
+        Path(path).write_text(self.without_secret().to_json(), encoding="utf-8")
+        if self.job.secret is not None:
+            file = secret_beside(path)
+            file.touch(mode=OWNER_ONLY)
+            file.chmod(OWNER_ONLY)
+            file.write_text(self.job.secret + "\n", encoding="ascii")
+
+    def without_secret(self) -> Self:
+        """The plan that everyone may see."""
+        return self.model_copy(update={"job": self.job.model_copy(update={"secret": None})})
+
     def digest(self) -> str:
         """A fingerprint of all that participants must agree on; nodes and workers compare it when they join."""
         return f"{_native().plan_digest(self._compact()):016x}"
@@ -301,6 +338,11 @@ class AggregationPlan(FileDocument):
         if found is None:
             raise PlanError(f"the plan has no node {node_id}")
         return found
+
+
+def secret_beside(path: Path | str) -> Path:
+    """The file with the secret of a plan's file."""
+    return Path(f"{path}.secret")
 
 
 @lru_cache(maxsize=4)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
+from pathlib import Path
 
 from pydantic import ValidationError
 from torch._C._distributed_c10d import PrefixStore, Store
@@ -81,7 +82,7 @@ def configured_plan(settings: Settings, size: int) -> AggregationPlan | None:
         PlanError: it cannot be read or made.
     """
     if settings.plan is not None:
-        return AggregationPlan.read(settings.plan)
+        return AggregationPlan.read(settings.plan, settings.secret_file)
     if settings.aggregator is not None:
         return _star_around(settings.aggregator, settings, size)
     return None
@@ -91,7 +92,7 @@ def _star_around(aggregator: str, settings: Settings, size: int) -> AggregationP
     try:
         job = Job(
             id=settings.job,
-            secret=settings.secret or "",
+            secret=settings.secret or _secret_in(settings.secret_file),
             values_per_packet=settings.values_per_packet,
             lanes=settings.lanes,
             policy=settings.policy,
@@ -104,6 +105,13 @@ def _star_around(aggregator: str, settings: Settings, size: int) -> AggregationP
     workers = [worker.model_copy(update={"address": None, "name": f"rank {worker.rank}"}) for worker in made.workers]
     fields = made.model_copy(update={"nodes": [node], "workers": workers}).model_dump()
     return AggregationPlan.build(**fields)
+
+
+def _secret_in(file: Path | None) -> str:
+    try:
+        return file.read_text(encoding="ascii").strip() if file else ""
+    except (OSError, UnicodeDecodeError) as unreadable:
+        raise SettingError(f"WIRESUM_SECRET_FILE {file} cannot be read ({unreadable}); check the path") from None
 
 
 def decide(offers: Sequence[Offer], *, is_default_group: bool) -> Decision:

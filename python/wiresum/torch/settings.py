@@ -45,6 +45,7 @@ class Settings:
     plan: Path | None = None
     aggregator: str | None = None
     secret: str | None = None
+    secret_file: Path | None = None
     job: int = 1
     values_per_packet: int | None = None
     lanes: Lanes = "int32-le"
@@ -69,9 +70,10 @@ class Settings:
             raise SettingError(
                 "WIRESUM_PLAN and WIRESUM_AGGREGATOR are both set, and each says where to sum: unset one of them"
             )
-        if settings.aggregator and not settings.secret:
+        if settings.aggregator and not (settings.secret or settings.secret_file):
             raise SettingError(
-                "WIRESUM_AGGREGATOR needs WIRESUM_SECRET, the secret of the plan that the aggregator was started with"
+                "WIRESUM_AGGREGATOR needs the secret of the plan that the aggregator was started with: set "
+                "WIRESUM_SECRET_FILE, or WIRESUM_SECRET"
             )
         return settings
 
@@ -137,6 +139,10 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "WIRESUM_SECRET", "secret", "16 hexadecimal digits", "",
         "With `WIRESUM_AGGREGATOR`: the job's secret.", _secret,
+    ),
+    Setting(
+        "WIRESUM_SECRET_FILE", "secret_file", "a path", "",
+        "The file with the job's secret. Where absent, a plan `PLAN` has its secret in `PLAN.secret`.", Path,
     ),
     Setting(
         "WIRESUM_JOB", "job", "a number", "1", "With `WIRESUM_AGGREGATOR`: the job's number there.", _number_from(0)

@@ -116,7 +116,7 @@ fn star(values_per_packet: u16, workers: u32) -> Plan {
         solution: None,
         job: Job {
             id: 1,
-            secret: "0000000000000001".to_owned(),
+            secret: Some("0000000000000001".to_owned()),
             values_per_packet,
             lanes: Lanes::Int32Le,
             codec: "block".to_owned(),

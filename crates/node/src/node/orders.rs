@@ -78,7 +78,8 @@ impl Node {
     }
 
     fn add_from_json(&mut self, plan: &Value, quota: JobQuota) -> Result<Value, String> {
-        let plan = Plan::from_json(&plan.to_string()).map_err(|error| error.to_string())?;
+        let plan = Plan::from_json(&plan.to_string()).and_then(|plan| plan.with_secret(None));
+        let plan = plan.map_err(|error| error.to_string())?;
         self.add_job(&plan, quota)
     }
 

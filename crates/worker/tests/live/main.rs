@@ -191,7 +191,7 @@ fn another_plan_or_secret_is_refused() {
         plan
     };
     for (other, word) in [
-        (change(&|plan| plan.job.secret = "ffffffffffffffff".into()), "secret"),
+        (change(&|plan| plan.job.secret = Some("ffffffffffffffff".into())), "secret"),
         (change(&|plan| plan.sub_models[1].window = 3), "another plan"),
         (change(&|plan| plan.job.id = 9), "no plan"),
     ] {

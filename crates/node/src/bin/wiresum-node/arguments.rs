@@ -24,6 +24,9 @@ pub struct Arguments {
     /// for the engine xdp --memory).
     #[arg(long = "plan", value_name = "FILE", required_unless_present = "control")]
     plans: Vec<PathBuf>,
+    /// File with the secret of a plan, in the order of the plans [default: beside each plan, PLAN.secret].
+    #[arg(long = "secret", value_name = "FILE")]
+    secrets: Vec<PathBuf>,
     /// Which node of the plans this is, by its id.
     #[arg(long, value_name = "ID")]
     pub node: u16,
@@ -100,7 +103,7 @@ impl Arguments {
     /// Reads and checks every plan.
     pub fn read_plans(&self) -> Result<Vec<Plan>, Failure> {
         let plans: Vec<_> =
-            self.plans.iter().map(|path| self.read_plan(path)).collect::<Result<_, _>>()?;
+            (0..self.plans.len()).map(|index| self.read_plan(index)).collect::<Result<_, _>>()?;
         for (index, plan) in plans.iter().enumerate() {
             if plans[..index].iter().any(|other| other.job.id == plan.job.id) {
                 let problem = format!("two plans have the job id {}: number them", plan.job.id);
@@ -110,11 +113,14 @@ impl Arguments {
         Ok(plans)
     }
 
-    fn read_plan(&self, path: &PathBuf) -> Result<Plan, Failure> {
+    fn read_plan(&self, index: usize) -> Result<Plan, Failure> {
+        let path = &self.plans[index];
         let failure =
             |problem: String| Failure::Usage(format!("plan {}: {problem}", path.display()));
         let text = std::fs::read_to_string(path).map_err(|error| failure(error.to_string()))?;
-        let plan = Plan::from_json(&text).map_err(|error| failure(error.to_string()))?;
+        let secret = self.read_secret(index).map_err(failure)?;
+        let plan = Plan::from_json(&text).and_then(|plan| plan.with_secret(secret.as_deref()));
+        let plan = plan.map_err(|error| failure(error.to_string()))?;
         wiresum_node::engine::format_of(&plan).map_err(|error| failure(error.to_string()))?;
         if plan.node(NodeId(self.node)).is_none() {
             let known = plan.nodes.iter().map(|n| format!("{} ({})", n.id, n.name));
@@ -122,6 +128,17 @@ impl Arguments {
             return Err(failure(format!("has no node {}; its nodes are {known}", self.node)));
         }
         Ok(plan)
+    }
+
+    /// What is in a plan's file of the secret; that beside the plan may be missing.
+    fn read_secret(&self, index: usize) -> Result<Option<String>, String> {
+        if let Some(named) = self.secrets.get(index) {
+            let read = std::fs::read_to_string(named);
+            return read.map(Some).map_err(|error| format!("secret {}: {error}", named.display()));
+        }
+        let mut beside = self.plans[index].clone().into_os_string();
+        beside.push(".secret");
+        Ok(std::fs::read_to_string(beside).ok())
     }
 
     /// Where to receive: jobs share one socket, so their plans have to agree.
