@@ -20,20 +20,28 @@ EXAMPLE = "Example: `wiresum bench asynchrony --seeds 5 --plot asynchrony.png --
 
 
 def asynchrony(
-    methods: Annotated[str | None, typer.Option("--methods", help="Separated by commas [default: all]")] = None,
-    deviations: Annotated[
-        str, typer.Option("--deviations", help="Of computing times, over their mean")
-    ] = "0,0.1,0.2,0.3,0.4,0.5,0.6",
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Networks and computing times for each point")] = 5,
-    workers: Annotated[int, typer.Option("--workers", "-n", min=2, max=49, help="Of all jobs together")] = 35,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, max=8, help="At the same time, on the same switches")] = 1,
-    size: Annotated[str, typer.Option("--size", help="Of the gradient")] = "8MB",
-    memory: Annotated[str, typer.Option("--memory", help="Of each switch that sums, for all jobs")] = "2MB",
-    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Of each job")] = 5,
-    store: Annotated[
-        Path | None, typer.Option("--store", help="File for results; those in it are not simulated again")
+    methods: Annotated[
+        str | None, typer.Option("--methods", help="Methods to simulate, comma-separated [default: all]")
     ] = None,
-    plot: Annotated[Path | None, typer.Option("--plot", help="Draw curves into this file, as .png or .svg")] = None,
+    deviations: Annotated[
+        str, typer.Option("--deviations", help="Standard deviations of computing times, as shares of their mean")
+    ] = "0,0.1,0.2,0.3,0.4,0.5,0.6",
+    seeds: Annotated[
+        int, typer.Option("--seeds", min=1, help="Number of random networks and computing times for each point")
+    ] = 5,
+    workers: Annotated[
+        int, typer.Option("--workers", "-n", min=2, max=49, help="Number of workers of all jobs together")
+    ] = 35,
+    jobs: Annotated[
+        int, typer.Option("--jobs", min=1, max=8, help="Number of jobs at the same time, on the same switches")
+    ] = 1,
+    size: Annotated[str, typer.Option("--size", help="Size of the gradient")] = "8MB",
+    memory: Annotated[str, typer.Option("--memory", help="Memory of each switch that sums, for all jobs")] = "2MB",
+    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Number of rounds of each job")] = 5,
+    store: Annotated[
+        Path | None, typer.Option("--store", help="File for results; results that it has are not simulated again")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="File for a picture with curves, as .png or .svg")] = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Simulate every method's switches while workers get out of step (GOAT, Fig. 16), beside ring and BytePS."""

@@ -31,27 +31,28 @@ def compare(
     scenario: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[SCENARIO]", help="A TOML file, or a folder of them: flows, packets and a live run, side by side"
+            metavar="[SCENARIO]", help="Scenario file (TOML), or a folder of them, to ask flows, packets and a live run"
         ),
     ] = None,
     planners: Annotated[
         str | None, typer.Option("--planners", "-p", help=f"Separated by commas, of {', '.join(COMPARED)}")
     ] = None,
     topology: Annotated[
-        str | None, typer.Option("--topology", "-t", help="A name, as fat-tree:k=8,seed=1, or a file")
+        str | None, typer.Option("--topology", "-t", help="Topology: a name, as fat-tree:k=8,seed=1, or a file")
     ] = None,
     model: options.ModelOption = "resnet50",
     workers: Annotated[
-        int | None, typer.Option("--workers", "-n", min=1, help="How many, chosen by --seed [default: all]")
+        int | None, typer.Option("--workers", "-n", min=1, help="Number of workers, chosen by --seed [default: all]")
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option("--plot", help="Draw each network with its loads: FILE.png becomes FILE-PLANNER.png")
+        Path | None,
+        typer.Option("--plot", help="File for pictures of networks and loads: FILE.png becomes FILE-PLANNER.png"),
     ] = None,
     change: Annotated[
-        list[str] | None, typer.Option("--set", help="Another value for a field of the scenario; repeat for more")
+        list[str] | None, typer.Option("--set", help="FIELD=VALUE to change in the scenario; repeatable")
     ] = None,
     live: Annotated[bool, typer.Option("--live/--no-live", help="Run the scenario on a testbed too")] = True,
-    engine: Annotated[options.EngineChoice, typer.Option("--engine", help="What sums live")] = "auto",
+    engine: Annotated[options.EngineChoice, typer.Option("--engine", help="What runs the aggregators live")] = "auto",
     as_json: options.JsonOption = False,
 ) -> None:
     """Compare planners by bytes, memory, time and proofs; or what simulations and a live run say of one scenario.

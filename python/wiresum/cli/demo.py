@@ -20,14 +20,20 @@ PICTURE, DATA = "wiresum-demo.png", "wiresum-demo.json"
 
 
 def demo(
-    workers: Annotated[int, typer.Option("--workers", "-n", min=1, help="Hosts around a switch that sums")] = 4,
-    rate: Annotated[str, typer.Option("--rate", help="Of each link, each way")] = "250mbit",
-    epochs: Annotated[int, typer.Option("--epochs", min=1, help="Passes over the data, for each backend")] = 5,
+    workers: Annotated[
+        int, typer.Option("--workers", "-n", min=1, help="Number of hosts around a switch that sums")
+    ] = 4,
+    rate: Annotated[str, typer.Option("--rate", help="Rate of each link, each way")] = "250mbit",
+    epochs: Annotated[int, typer.Option("--epochs", min=1, help="Passes over the data with each backend")] = 5,
     batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Images per worker and step")] = 32,
     max_steps: Annotated[int | None, typer.Option("--max-steps", min=1, help="Stop after this many steps")] = None,
-    data_dir: Annotated[Path | None, typer.Option("--data-dir", help="CIFAR-10/100 in its original files")] = None,
-    output: Annotated[Path, typer.Option("--output", help="Folder for picture and JSON file")] = Path(),
-    loopback: Annotated[bool, typer.Option("--loopback", help="No namespaces: processes on this host")] = False,
+    data_dir: Annotated[
+        Path | None, typer.Option("--data-dir", help="Folder with CIFAR-10 or CIFAR-100 in its original files")
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", help="Folder for the picture and the JSON file")] = Path(),
+    loopback: Annotated[
+        bool, typer.Option("--loopback", help="Run processes on this host, without namespaces")
+    ] = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """Train a network on real images over links that sum gradients, then over Gloo, and compare.

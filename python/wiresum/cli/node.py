@@ -22,21 +22,23 @@ BITS_PER_BYTE = 8
 
 app = typer.Typer(cls=Contents, help="Jobs of a running daemon: add, remove, bound, watch.", no_args_is_help=True)
 
-NodeOption = Annotated[int, typer.Option("--node", help="Which daemon of this machine, by its node's id")]
+NodeOption = Annotated[int, typer.Option("--node", help="Node whose daemon on this machine is asked")]
 SocketOption = Annotated[
-    Path | None, typer.Option("--socket", help="Its control socket [default: /run/wiresum/node-ID.sock]")
+    Path | None, typer.Option("--socket", help="Control socket of the daemon [default: /run/wiresum/node-ID.sock]")
 ]
-MemoryOption = Annotated[str | None, typer.Option("--memory", help="Most slot memory of the job, as 64MB")]
-RateOption = Annotated[str | None, typer.Option("--rate", help="Most that its workers send together, as 2gbit")]
+MemoryOption = Annotated[str | None, typer.Option("--memory", help="Slot memory that the job may take, as 64MB")]
+RateOption = Annotated[
+    str | None, typer.Option("--rate", help="Rate that the job's workers may send at together, as 2gbit")
+]
 SecretOption = Annotated[
     Path | None, typer.Option("--secret", help="File with the plan's secret [default: PLAN.secret]")
 ]
-JobArgument = Annotated[int, typer.Argument(metavar="JOB", help="The job's number")]
+JobArgument = Annotated[int, typer.Argument(metavar="JOB", help="Number of the job")]
 
 
 @app.command(epilog="Example: `wiresum node add plan.json --rate 2gbit`")
 def add(
-    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The job's plan file")],
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file of the job")],
     memory: MemoryOption = None,
     rate: RateOption = None,
     secret: SecretOption = None,
@@ -90,7 +92,7 @@ def list_jobs(node: NodeOption = 0, socket: SocketOption = None) -> None:
 def status(
     node: NodeOption = 0,
     socket: SocketOption = None,
-    interval: Annotated[float, typer.Option("--interval", min=0.1, help="Seconds over which rates are taken")] = 1.0,
+    interval: Annotated[float, typer.Option("--interval", min=0.1, help="Seconds over which rates are measured")] = 1.0,
     as_json: JsonOption = False,
 ) -> None:
     """Jobs, members, memory, rates and what became of packets."""

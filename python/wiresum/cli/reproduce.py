@@ -9,14 +9,16 @@ from wiresum.cli import options
 
 
 def reproduce(
-    paper: Annotated[str, typer.Argument(metavar="PAPER", help="goat, ingo or xagg")],
-    rows: Annotated[str | None, typer.Option("--rows", help="Only these, as X1,X9; only they are measured")] = None,
-    live: Annotated[bool, typer.Option("--live/--no-live", help="Measure here, or only compute")] = True,
-    quick: Annotated[bool, typer.Option("--quick", help="Short measurements, for a first look")] = False,
+    paper: Annotated[str, typer.Argument(metavar="PAPER", help="Paper to reproduce: goat, ingo or xagg")],
+    rows: Annotated[
+        str | None, typer.Option("--rows", help="Rows to show and to measure, as X1,X9 [default: all]")
+    ] = None,
+    live: Annotated[bool, typer.Option("--live/--no-live", help="Measure on this machine, or only compute")] = True,
+    quick: Annotated[bool, typer.Option("--quick", help="Measure briefly, for a first look")] = False,
     figures: Annotated[
         Path | None, typer.Option("--figures", help="Folder for pictures [default: build/reproduce/PAPER]")
     ] = None,
-    markdown: Annotated[bool, typer.Option("--markdown", help="The table as Markdown")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the table as Markdown")] = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """Print every statement of a paper: as printed, computed again, and measured here with the product's benchmarks.

@@ -29,26 +29,28 @@ def load(name: str) -> Topology:
 
 
 def simulate(
-    scenario: Annotated[Path, typer.Argument(metavar="SCENARIO", help="A TOML file; docs/simulator.md has its fields")],
+    scenario: Annotated[
+        Path, typer.Argument(metavar="SCENARIO", help="Scenario file (TOML); docs/simulator.md has its fields")
+    ],
     change: Annotated[
-        list[str] | None, typer.Option("--set", help="Another value for a field, as links.loss=0.01; repeat for more")
+        list[str] | None, typer.Option("--set", help="FIELD=VALUE to change, as links.loss=0.01; repeatable")
     ] = None,
     sweep: Annotated[
         list[str] | None,
-        typer.Option(
-            "--sweep", help="Several values for a field, as job.*.bytes=1000000,4000000; repeat for all pairs"
-        ),
+        typer.Option("--sweep", help="FIELD=VALUES to try, as job.*.bytes=1000000,4000000; repeatable, for all pairs"),
     ] = None,
     store: Annotated[
-        Path | None, typer.Option("--store", help="File for a sweep's results; those in it are not computed again")
+        Path | None,
+        typer.Option("--store", help="File for a sweep's results; results that it has are not computed again"),
     ] = None,
     ray: Annotated[
         str | None,
         typer.Option("--ray", help="Run a sweep on the Ray cluster at this address, as auto or ray://HOST:PORT"),
     ] = None,
-    jsonl: Annotated[Path | None, typer.Option("--jsonl", help="Write records into this file as they come")] = None,
+    jsonl: Annotated[Path | None, typer.Option("--jsonl", help="File for records, written as they come")] = None,
     plot: Annotated[
-        Path | None, typer.Option("--plot", help="Draw workers, links and slots over time, as .png or .svg")
+        Path | None,
+        typer.Option("--plot", help="File for a picture of workers, links and slots over time, as .png or .svg"),
     ] = None,
     as_json: options.JsonOption = False,
 ) -> None:

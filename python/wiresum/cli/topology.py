@@ -43,12 +43,12 @@ for name in TOPOLOGIES:
 def import_(
     file: Annotated[Path, typer.Argument(metavar="FILE")],
     form: Annotated[str, typer.Option("--format", "-f", help=f"One of: {', '.join(IMPORTERS)}")],
-    server: Annotated[str | None, typer.Option("--server", help="The host that is the parameter server")] = None,
+    server: Annotated[str | None, typer.Option("--server", help="Host that becomes the parameter server")] = None,
     programmable: Annotated[
         float | None, typer.Option("--programmable", help="Fraction of the switches that sum [default: as in the file]")
     ] = None,
-    memory: Annotated[str, typer.Option("--memory", help="Of each of them")] = "64MB",
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the choice of switches")] = 0,
+    memory: Annotated[str, typer.Option("--memory", help="Memory of each switch that sums")] = "64MB",
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed that chooses the switches that sum")] = 0,
 ) -> None:
     """Read a topology in another tool's format, and give nodes their roles."""
     from wiresum.topology.generators.programmable import Programmable, with_roles
@@ -61,7 +61,7 @@ def import_(
 
 @app.command(epilog="Example: `wiresum topology export fat-tree:k=4 --format containerlab > fat-tree.clab.yml`")
 def export(
-    topology: Annotated[str, typer.Argument(metavar="TOPOLOGY", help="A name, as fat-tree:k=4, or a file")],
+    topology: Annotated[str, typer.Argument(metavar="TOPOLOGY", help="Topology: a name, as fat-tree:k=4, or a file")],
     form: Annotated[str, typer.Option("--format", "-f", help=f"One of: {', '.join(EXPORTERS)}")],
 ) -> None:
     """Write a topology in another tool's format."""

@@ -22,15 +22,19 @@ LOSSES = "0,0.01%,0.1%,1%,2%,5%"
 
 @command(epilog="Example: `wiresum bench allreduce --workers 4 --rate 500mbit --size 25MB --against gloo`")
 def allreduce(
-    workers: Annotated[int, typer.Option("--workers", "-n", min=1, help="Hosts around a switch that sums")] = 4,
-    rate: Annotated[str, typer.Option("--rate", help="Of each link, each way: 500mbit, 1gbit")] = "500mbit",
-    size: Annotated[str, typer.Option("--size", help="Of the float32 tensor: 25MB, 64KiB")] = "25MB",
+    workers: Annotated[
+        int, typer.Option("--workers", "-n", min=1, help="Number of hosts around a switch that sums")
+    ] = 4,
+    rate: Annotated[str, typer.Option("--rate", help="Rate of each link, each way: 500mbit, 1gbit")] = "500mbit",
+    size: Annotated[str, typer.Option("--size", help="Size of the float32 tensor: 25MB, 64KiB")] = "25MB",
     against: Annotated[
-        list[str] | None, typer.Option("--against", help="Rival: a backend, or ps, sharded_ps; repeat for more")
+        list[str] | None, typer.Option("--against", help="Rival: a backend, or ps, sharded_ps; repeatable")
     ] = None,
     lanes: options.LanesOption = "int32-le",
     policy: options.PolicyOption = "pool",
-    engine: Annotated[options.EngineChoice, typer.Option("--engine", help="What sums; auto: XDP if it works")] = "auto",
+    engine: Annotated[
+        options.EngineChoice, typer.Option("--engine", help="What runs the aggregators; auto: XDP where it works")
+    ] = "auto",
     window: options.WindowOption = DEFAULT_WINDOW,
     mtu: options.MtuOption = DEFAULT_MTU_BYTES,
     runs: RunsOption = 7,
@@ -59,17 +63,19 @@ def allreduce(
 @command(epilog="Example: `wiresum bench compare --method xagg --method gloo --start W3=0.2 --plot compare.png`")
 def compare(
     method: Annotated[
-        list[str] | None, typer.Option("--method", "-m", help="One of them; repeat for more [default: all]")
+        list[str] | None, typer.Option("--method", "-m", help="Method to time; repeatable [default: all]")
     ] = None,
     model: Annotated[
-        list[str] | None, typer.Option("--model", help="NAME=SIZE; repeat for more [default: the paper's five]")
+        list[str] | None, typer.Option("--model", help="Model as NAME=SIZE; repeatable [default: the paper's five]")
     ] = None,
     scale: Annotated[float, typer.Option("--scale", help="Factor on the paper's rates")] = 0.002,
     model_scale: Annotated[float, typer.Option("--model-scale", help="Factor on the models' sizes")] = 0.01,
     start: Annotated[
         list[str] | None, typer.Option("--start", help="WORKER=SECONDS until it has its gradient; repeatable")
     ] = None,
-    engine: Annotated[options.EngineChoice, typer.Option("--engine", help="What sums; auto: XDP if it works")] = "auto",
+    engine: Annotated[
+        options.EngineChoice, typer.Option("--engine", help="What runs the aggregators; auto: XDP where it works")
+    ] = "auto",
     plot: options.PlotOption = None,
     runs: RunsOption = 3,
     as_json: options.JsonOption = False,
@@ -99,13 +105,17 @@ def compare(
 
 @command(epilog="Example: `wiresum bench forest --workers 4 --rate 200mbit --size 10MB --plot forest.png`")
 def forest(
-    workers: Annotated[int, typer.Option("--workers", "-n", min=1, help="Hosts that train; 1 to as many sum")] = 4,
-    rate: Annotated[str, typer.Option("--rate", help="Of each link, each way: 200mbit, 1gbit")] = "200mbit",
-    size: Annotated[str, typer.Option("--size", help="Of the float32 tensor: 10MB, 64KiB")] = "10MB",
+    workers: Annotated[
+        int, typer.Option("--workers", "-n", min=1, help="Number of hosts that train; 1 to as many servers sum")
+    ] = 4,
+    rate: Annotated[str, typer.Option("--rate", help="Rate of each link, each way: 200mbit, 1gbit")] = "200mbit",
+    size: Annotated[str, typer.Option("--size", help="Size of the float32 tensor: 10MB, 64KiB")] = "10MB",
     policy: options.PolicyOption = "pool",
-    engine: Annotated[options.EngineChoice, typer.Option("--engine", help="What sums; auto: XDP if it works")] = "auto",
+    engine: Annotated[
+        options.EngineChoice, typer.Option("--engine", help="What runs the aggregators; auto: XDP where it works")
+    ] = "auto",
     solver_only: Annotated[
-        bool, typer.Option("--solver-only", help="Only plan, on growing networks: seconds, gap, trees")
+        bool, typer.Option("--solver-only", help="Plan only, on growing networks, and show seconds, gap and trees")
     ] = False,
     time_limit: Annotated[float, typer.Option("--time-limit", help="Seconds for each plan of --solver-only")] = 30.0,
     plot: options.PlotOption = None,
@@ -136,15 +146,19 @@ def forest(
 
 @command(epilog="Example: `wiresum bench heterogeneity --late 2 --slow-rate 50mbit`")
 def heterogeneity(
-    rate: Annotated[str, typer.Option("--rate", help="Of every link but W2's")] = "100mbit",
-    slow_rate: Annotated[str, typer.Option("--slow-rate", help="Of W2's link")] = "50mbit",
+    rate: Annotated[str, typer.Option("--rate", help="Rate of every link but that of W2")] = "100mbit",
+    slow_rate: Annotated[str, typer.Option("--slow-rate", help="Rate of the link of W2")] = "50mbit",
     late: Annotated[float, typer.Option("--late", min=0, help="Seconds by which W3 is late")] = 2.0,
-    size: Annotated[str, typer.Option("--size", help="Of the float32 gradient")] = "12.5MB",
+    size: Annotated[str, typer.Option("--size", help="Size of the float32 gradient")] = "12.5MB",
     both_ways: Annotated[
-        bool, typer.Option("--both-ways", help="Limit results too; the paper counts the way up")
+        bool, typer.Option("--both-ways", help="Limit the way down too; the paper counts the way up")
     ] = False,
-    method: Annotated[list[str] | None, typer.Option("--method", help="Repeat for several [default: all]")] = None,
-    engine: Annotated[options.EngineChoice, typer.Option("--engine", help="What sums; auto: XDP if it works")] = "auto",
+    method: Annotated[
+        list[str] | None, typer.Option("--method", help="Method to run; repeatable [default: all]")
+    ] = None,
+    engine: Annotated[
+        options.EngineChoice, typer.Option("--engine", help="What runs the aggregators; auto: XDP where it works")
+    ] = "auto",
     codec: options.CodecOption = "fixed:1e8",
     plot: options.PlotOption = None,
     runs: RunsOption = 3,
@@ -180,19 +194,27 @@ def heterogeneity(
 
 @command("async", epilog="Example: `wiresum bench async --plot async.png`")
 def asynchronous(
-    workers: Annotated[int, typer.Option("--workers", "-n", min=2, max=64, help="Hosts around a switch that sums")] = 8,
-    rate: Annotated[str, typer.Option("--rate", help="Of each link, each way")] = "100mbit",
-    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Sums of each training")] = 100,
+    workers: Annotated[
+        int, typer.Option("--workers", "-n", min=2, max=64, help="Number of hosts around a switch that sums")
+    ] = 8,
+    rate: Annotated[str, typer.Option("--rate", help="Rate of each link, each way")] = "100mbit",
+    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Number of rounds of each training")] = 100,
     delay: Annotated[
-        float, typer.Option("--delay", min=0, help="Seconds of the longest delay; the mean is half")
+        float, typer.Option("--delay", min=0, help="Seconds of the longest delay; the mean delay is half of it")
     ] = 0.6,
-    deviation: Annotated[float, typer.Option("--deviation", min=0, help="Of the delays, in units of --delay")] = 0.2,
+    deviation: Annotated[
+        float, typer.Option("--deviation", min=0, help="Standard deviation of the delays, in units of --delay")
+    ] = 0.2,
     target: Annotated[
-        float, typer.Option("--target", min=0.02, help="Of the mean square, in gradient variances")
+        float, typer.Option("--target", min=0.02, help="Mean square of the gradient to reach, in gradient variances")
     ] = 1.0,
-    method: Annotated[list[str] | None, typer.Option("--method", help="Repeat for several [default: all]")] = None,
-    engine: Annotated[options.EngineChoice, typer.Option("--engine", help="What sums; auto: XDP if it works")] = "auto",
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Trainings of each method")] = 1,
+    method: Annotated[
+        list[str] | None, typer.Option("--method", help="Method to run; repeatable [default: all]")
+    ] = None,
+    engine: Annotated[
+        options.EngineChoice, typer.Option("--engine", help="What runs the aggregators; auto: XDP where it works")
+    ] = "auto",
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Number of trainings of each method")] = 1,
     plot: options.PlotOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -222,11 +244,17 @@ def asynchronous(
 
 @command(epilog="Example: `wiresum bench loss --losses 0,1% --topologies star --engines xdp --policies pool`")
 def loss(
-    losses: Annotated[str, typer.Option("--losses", help="Of packets on every link, each way")] = LOSSES,
-    topologies: Annotated[str, typer.Option("--topologies", help="Any of star,xagg")] = "star,xagg",
-    engines: Annotated[str, typer.Option("--engines", help="Any of xdp,udp")] = "xdp,udp",
-    policies: Annotated[str, typer.Option("--policies", help="Any of pool,cache")] = "pool,cache",
-    size: Annotated[str, typer.Option("--size", help="Of the float32 tensor")] = "8MB",
+    losses: Annotated[
+        str, typer.Option("--losses", help="Shares of packets that every link loses, each way, comma-separated")
+    ] = LOSSES,
+    topologies: Annotated[
+        str, typer.Option("--topologies", help="Topologies to measure, comma-separated: star,xagg")
+    ] = "star,xagg",
+    engines: Annotated[str, typer.Option("--engines", help="Engines to measure, comma-separated: xdp,udp")] = "xdp,udp",
+    policies: Annotated[
+        str, typer.Option("--policies", help="Policies to measure, comma-separated: pool,cache")
+    ] = "pool,cache",
+    size: Annotated[str, typer.Option("--size", help="Size of the float32 tensor")] = "8MB",
     plot: Annotated[Path | None, typer.Option("--plot", help="Folder for a picture")] = None,
     runs: RunsOption = 3,
     as_json: options.JsonOption = False,

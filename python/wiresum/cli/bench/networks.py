@@ -22,13 +22,15 @@ SIM_CASES = "trains,packets,flows,memory"
 
 @command(epilog="Example: `wiresum bench planners --seeds 30 --rival-limit 300`")
 def planners(
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Of the roundings")] = 30,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Number of seeds for the roundings")] = 30,
     time_limit: options.TimeLimitOption = DEFAULT_TIME_LIMIT_S,
     rival: Annotated[
-        bool, typer.Option("--rival/--no-rival", help="PuLP and CBC on the formulation as printed")
+        bool, typer.Option("--rival/--no-rival", help="Run PuLP and CBC on the formulation as printed, too")
     ] = True,
-    rival_limit: Annotated[float, typer.Option("--rival-limit", help="Seconds of the rival for each network")] = 120.0,
-    large: Annotated[bool, typer.Option("--large/--no-large", help="A fat-tree of 1,280 switches too")] = True,
+    rival_limit: Annotated[
+        float, typer.Option("--rival-limit", help="Seconds that the rival has for each network")
+    ] = 120.0,
+    large: Annotated[bool, typer.Option("--large/--no-large", help="Plan a fat-tree of 1,280 switches, too")] = True,
     as_json: options.JsonOption = False,
 ) -> None:
     """Plan GOAT's networks, and a large one: optimality gap, feasibility and seconds, beside PuLP and CBC."""
@@ -40,8 +42,12 @@ def planners(
 
 @command(epilog="Example: `wiresum bench routing --workers 50 --seeds 1 --plot rates.png`")
 def routing(
-    workers: Annotated[str, typer.Option("--workers", help="Numbers of workers in the fat-tree")] = "10,30,50",
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Networks and places of workers, for each number")] = 3,
+    workers: Annotated[
+        str, typer.Option("--workers", help="Numbers of workers in the fat-tree, comma-separated")
+    ] = "10,30,50",
+    seeds: Annotated[
+        int, typer.Option("--seeds", min=1, help="Number of networks and places of workers, for each number of workers")
+    ] = 3,
     time_limit: options.TimeLimitOption = DEFAULT_TIME_LIMIT_S,
     plot: options.PlotOption = None,
     as_json: options.JsonOption = False,
@@ -59,16 +65,18 @@ def routing(
 
 @command(epilog="Example: `wiresum bench sim --fidelities trains,flows --runs 1`")
 def sim(
-    fidelities: Annotated[str, typer.Option("--fidelities", help="Any of trains,packets,flows,memory")] = SIM_CASES,
-    scale: Annotated[float, typer.Option("--scale", min=0.0001, help="Factor on what is sent")] = 1.0,
+    fidelities: Annotated[
+        str, typer.Option("--fidelities", help="Fidelities to measure, comma-separated: trains,packets,flows,memory")
+    ] = SIM_CASES,
+    scale: Annotated[float, typer.Option("--scale", min=0.0001, help="Factor on the bytes that are sent")] = 1.0,
     htsim: Annotated[
-        Path | None, typer.Option("--htsim", help="csg-htsim's htsim_ndp, to run beside packets, turn by turn")
+        Path | None, typer.Option("--htsim", help="Path of csg-htsim's htsim_ndp, to run beside packets, turn by turn")
     ] = None,
     keep: Annotated[Path | None, typer.Option("--keep", help="Folder for the resolved scenarios")] = None,
     runs: RunsOption = 3,
     as_json: options.JsonOption = False,
 ) -> None:
-    """How fast the simulator is at each fidelity, per second of CPU time, and what memory it takes."""
+    """Measure how fast the simulator is at each fidelity, per second of CPU time, and what memory it takes."""
     from wiresum.bench.sim import measure as benchmark
     from wiresum.cli.simulate import load
 
@@ -81,10 +89,12 @@ def sim(
 
 @command(epilog="Example: `wiresum bench live --rate 100mbit --size 8MB --json`")
 def live(
-    rate: Annotated[str, typer.Option("--rate", help="Of each link, each way: 100mbit")] = "100mbit",
-    size: Annotated[str, typer.Option("--size", help="Of the float32 tensor: 8MB")] = "8MB",
+    rate: Annotated[str, typer.Option("--rate", help="Rate of each link, each way: 100mbit")] = "100mbit",
+    size: Annotated[str, typer.Option("--size", help="Size of the float32 tensor: 8MB")] = "8MB",
     engine: Annotated[SwitchEngine, typer.Option("--engine", help="What runs the switches")] = "udp",
-    cases: Annotated[list[str] | None, typer.Option("--case", help="Only this one, by name; repeat for more")] = None,
+    cases: Annotated[
+        list[str] | None, typer.Option("--case", help="Name of a case to run; repeatable [default: all]")
+    ] = None,
     runs: RunsOption = 5,
     as_json: options.JsonOption = False,
 ) -> None:

@@ -2,14 +2,15 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 
 from wiresum.cli import options
-from wiresum.cli.bench.shared import RunsOption, show
+from wiresum.cli.bench.shared import RunsOption, one_of, show
 from wiresum.cli.console import err, note
 from wiresum.cli.quantities import parse_numbers
+from wiresum.plan.choices import Engine
 
 app = typer.Typer()
 command = partial(app.command, rich_help_panel="Packets, on one core")
@@ -21,13 +22,22 @@ LIVE_RATES = "25000,50000,100000,200000,400000"
 @command(epilog="Example: `wiresum bench aggregator --engines xdp,af_xdp,udp,tcp --plot plots`")
 def aggregator(
     engines: Annotated[
-        str | None, typer.Option("--engines", help="Live over a veth pair instead: any of xdp,af_xdp,udp,tcp")
+        str | None,
+        typer.Option("--engines", help="Engines to measure live over a veth pair, comma-separated: xdp,af_xdp,udp,tcp"),
     ] = None,
-    values: Annotated[str, typer.Option("--values", help="Of a live packet; the protocol's least is 64")] = LIVE_VALUES,
-    rates: Annotated[str, typer.Option("--rates", help="Of a live load at a pace, in packets/s")] = LIVE_RATES,
-    children: Annotated[int, typer.Option("--children", min=1, max=8, help="Of the live aggregator")] = 4,
-    seconds: Annotated[float, typer.Option("--seconds", min=0.05, help="Of each live run")] = 1.0,
-    offloads: Annotated[bool, typer.Option("--offloads", help="Leave segmentation and merging of packets on")] = False,
+    values: Annotated[
+        str, typer.Option("--values", help="Values in a live packet, comma-separated, from 64 on")
+    ] = LIVE_VALUES,
+    rates: Annotated[
+        str, typer.Option("--rates", help="Rates of the live load in packets/s, comma-separated")
+    ] = LIVE_RATES,
+    children: Annotated[
+        int, typer.Option("--children", min=1, max=8, help="Number of children of the live aggregator")
+    ] = 4,
+    seconds: Annotated[float, typer.Option("--seconds", min=0.05, help="Seconds of each live run")] = 1.0,
+    offloads: Annotated[
+        bool, typer.Option("--offloads", help="Leave the offloads that split and merge packets on")
+    ] = False,
     plot: Annotated[Path | None, typer.Option("--plot", help="Folder for pictures of the live figures")] = None,
     runs: RunsOption = 7,
     as_json: options.JsonOption = False,
@@ -43,7 +53,7 @@ def aggregator(
     from wiresum.bench.aggregator import plot as aggregator_plots
 
     chosen = benchmark.Options(
-        engines=tuple(engines.split(",")),
+        engines=tuple(one_of(name, get_args(Engine), "--engines") for name in engines.split(",")),
         values=tuple(int(number) for number in parse_numbers(values)),
         rates=tuple(parse_numbers(rates)),
         children=children,

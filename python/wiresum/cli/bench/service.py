@@ -1,16 +1,15 @@
 """Aggregators in operation: deaths, floods, neighbours, new versions."""
 
 from functools import partial
-from typing import Annotated, cast
+from typing import Annotated
 
 import typer
 
 from wiresum.cli import options
-from wiresum.cli.bench.shared import RunsOption, show
+from wiresum.cli.bench.shared import ENGINES, RunsOption, one_of, show
 from wiresum.cli.console import err, note
 from wiresum.cli.quantities import parse_numbers, parse_rate
 from wiresum.cli.testbed import choose_engine
-from wiresum.plan.choices import Engine
 
 app = typer.Typer()
 command = partial(app.command, rich_help_panel="Running aggregators")
@@ -18,13 +17,17 @@ command = partial(app.command, rich_help_panel="Running aggregators")
 
 @command(epilog="Example: `wiresum bench kills --kills 20 --engine udp`")
 def kills(
-    count: Annotated[int, typer.Option("--kills", min=1, help="Servers killed, one after the other")] = 100,
-    scale: Annotated[float, typer.Option("--scale", help="Of xagg's rates")] = 0.01,
+    count: Annotated[int, typer.Option("--kills", min=1, help="Number of servers to kill, one after the other")] = 100,
+    scale: Annotated[float, typer.Option("--scale", help="Factor on the rates of xagg")] = 0.01,
     down: Annotated[float, typer.Option("--down", min=0, help="Seconds until a killed server is started again")] = 0.5,
-    seed: Annotated[int, typer.Option("--seed", help="Of victims and moments")] = 1,
+    seed: Annotated[int, typer.Option("--seed", help="Seed that chooses which server is killed, and when")] = 1,
     policy: options.PolicyOption = "pool",
-    engine: Annotated[options.EngineChoice, typer.Option("--engine", help="What sums; auto: XDP if it works")] = "auto",
-    deep: Annotated[bool, typer.Option("--deep", help="Put S1 below S2, so that servers have servers below")] = False,
+    engine: Annotated[
+        options.EngineChoice, typer.Option("--engine", help="What runs the aggregators; auto: XDP where it works")
+    ] = "auto",
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Put S1 below S2, so that a server has a server below it")
+    ] = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """Kill aggregation servers (SIGKILL) at random moments of training on xagg, and check every step."""
@@ -48,20 +51,20 @@ def kills(
 
 @command(epilog="Example: `wiresum bench isolation --engines xdp --rate 500mbit`")
 def isolation(
-    engines: Annotated[str, typer.Option("--engines", help="That sum, with commas between")] = "xdp,udp",
-    rate: Annotated[str, typer.Option("--rate", help="Of each link: 500mbit, none")] = "500mbit",
-    quota: Annotated[str, typer.Option("--quota", help="Of the greedy job, where it has one")] = "50mbit",
-    seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="Of each run")] = 1.0,
+    engines: Annotated[str, typer.Option("--engines", help="Engines to compare, comma-separated: xdp,udp")] = "xdp,udp",
+    rate: Annotated[str, typer.Option("--rate", help="Rate of each link: 500mbit, none")] = "500mbit",
+    quota: Annotated[str, typer.Option("--quota", help="Quota of the greedy job, in the runs with one")] = "50mbit",
+    seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="Seconds of each run")] = 1.0,
     runs: RunsOption = 3,
     as_json: options.JsonOption = False,
 ) -> None:
-    """What floods at one host cost another host's job at the same server, with and without quotas."""
+    """Measure what floods at one host cost another host's job at the same server, with and without quotas."""
     from wiresum.bench.isolation import measure as benchmark
 
     quota_bps = parse_rate(quota)
     if quota_bps is None:
         raise typer.BadParameter("a quota is a rate, as 50mbit", param_hint="--quota")
-    names = cast(tuple[Engine, ...], tuple(engines.split(",")))
+    names = tuple(one_of(name, ENGINES, "--engines") for name in engines.split(","))
     chosen = benchmark.Options(names, parse_rate(rate), quota_bps, seconds, runs)
     with err().status("two hosts around a server") as status:
         report = benchmark.measure(chosen, status.update)
@@ -70,17 +73,19 @@ def isolation(
 
 @command(epilog="Example: `wiresum bench coexistence --engines xdp --seconds 1`")
 def coexistence(
-    engines: Annotated[str, typer.Option("--engines", help="That sum, with commas between")] = "xdp,udp",
-    rate: Annotated[str, typer.Option("--rate", help="Of each link: 500mbit, none")] = "500mbit",
-    loads: Annotated[str, typer.Option("--loads", help="Contributions per second of the job")] = "5000,15000",
-    seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="Of each run")] = 2.0,
+    engines: Annotated[str, typer.Option("--engines", help="Engines to compare, comma-separated: xdp,udp")] = "xdp,udp",
+    rate: Annotated[str, typer.Option("--rate", help="Rate of each link: 500mbit, none")] = "500mbit",
+    loads: Annotated[
+        str, typer.Option("--loads", help="Contributions per second of the job, comma-separated")
+    ] = "5000,15000",
+    seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="Seconds of each run")] = 2.0,
     runs: RunsOption = 3,
     as_json: options.JsonOption = False,
 ) -> None:
-    """What a job and the TCP traffic of the same host and port cost each other."""
+    """Measure what a job and the TCP traffic of the same host and port cost each other."""
     from wiresum.bench.coexistence import measure as benchmark
 
-    names = cast(tuple[Engine, ...], tuple(engines.split(",")))
+    names = tuple(one_of(name, ENGINES, "--engines") for name in engines.split(","))
     chosen = benchmark.Options(names, parse_rate(rate), tuple(map(float, parse_numbers(loads))), seconds, runs)
     with err().status("a host and a server") as status:
         report = benchmark.measure(chosen, status.update)
@@ -89,14 +94,16 @@ def coexistence(
 
 @command(epilog="Example: `wiresum bench rates --rounds 100 --plot rates.png`")
 def rates(
-    engine: Annotated[options.EngineChoice, typer.Option("--engine", help="What sums; auto: XDP if it works")] = "auto",
-    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Of negotiation, for its latency")] = 50,
-    rate: Annotated[str, typer.Option("--rate", help="Of every link at first")] = "600mbit",
-    slow_rate: Annotated[str, typer.Option("--slow-rate", help="That the server's falls to")] = "200mbit",
+    engine: Annotated[
+        options.EngineChoice, typer.Option("--engine", help="What runs the aggregators; auto: XDP where it works")
+    ] = "auto",
+    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Number of negotiations that are timed")] = 50,
+    rate: Annotated[str, typer.Option("--rate", help="Rate of every link at first")] = "600mbit",
+    slow_rate: Annotated[str, typer.Option("--slow-rate", help="Rate to which the server's link drops")] = "200mbit",
     plot: options.PlotOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """How long rate negotiation takes, and how rates follow a link that slows down (XAgg, Fig. 21, at 1:100)."""
+    """Measure how long rate negotiation takes, and how rates follow a slower link (XAgg, Fig. 21, at 1:100)."""
     from wiresum.bench.rates import measure as benchmark
     from wiresum.bench.rates.step import Step
 
@@ -127,10 +134,14 @@ def deploy(runs: RunsOption = 7, as_json: options.JsonOption = False) -> None:
 
 @command(epilog="Example: `wiresum bench upgrade --upgrades 10 --engine udp`")
 def upgrade(
-    count: Annotated[int, typer.Option("--upgrades", min=1, help="Daemons taken over, one after the other")] = 20,
-    seed: Annotated[int, typer.Option("--seed", help="Of daemons and moments")] = 1,
+    count: Annotated[
+        int, typer.Option("--upgrades", min=1, help="Number of daemons that are replaced, one after the other")
+    ] = 20,
+    seed: Annotated[int, typer.Option("--seed", help="Seed that chooses which daemon is replaced, and when")] = 1,
     policy: options.PolicyOption = "pool",
-    engine: Annotated[options.EngineChoice, typer.Option("--engine", help="What sums; auto: XDP if it works")] = "auto",
+    engine: Annotated[
+        options.EngineChoice, typer.Option("--engine", help="What runs the aggregators; auto: XDP where it works")
+    ] = "auto",
     as_json: options.JsonOption = False,
 ) -> None:
     """Have new daemons take over from running ones at random moments of training on xagg, and check every step."""

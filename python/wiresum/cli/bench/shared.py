@@ -18,7 +18,7 @@ T = TypeVar("T")
 ENGINES: tuple[Engine, ...] = ("xdp", "udp")
 POLICIES: tuple[Policy, ...] = ("pool", "cache")
 
-RunsOption = Annotated[int, typer.Option("--runs", min=1, help="Measured runs of each case")]
+RunsOption = Annotated[int, typer.Option("--runs", min=1, help="Number of measured runs of each case")]
 
 
 def show(report: Report, as_json: bool) -> None:

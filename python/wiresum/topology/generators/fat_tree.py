@@ -33,8 +33,8 @@ def fat_tree(  # noqa: PLR0917 - named on the command line, one by one
         hosts_per_edge: hosts below each edge switch; k/2 where absent.
         rate_bps: bit/s of each link in each direction; None: unlimited.
         programmable: fraction of the switches that sum, chosen at random.
-        memory_bytes: of each of them.
-        seed: of that choice.
+        memory_bytes: memory of each switch that sums.
+        seed: seed that chooses the switches that sum.
 
     Raises:
         TopologyError: k is odd or out of range, or there are fewer than two hosts.

@@ -31,11 +31,11 @@ def leaf_spine(  # noqa: PLR0917 - named on the command line, one by one
         spines: switches that join them, spine0….
         hosts_per_leaf: workers w0… in order, and the parameter server `ps` as the last.
         rate_bps: bit/s of each link in each direction; None: unlimited.
-        uplink_rate_bps: of links between switches; `rate_bps` where absent.
+        uplink_rate_bps: bit/s of links between switches; `rate_bps` where absent.
         bundle: parallel links between a leaf and a spine.
         programmable: fraction of the switches that sum, chosen at random.
-        memory_bytes: of each of them.
-        seed: of that choice.
+        memory_bytes: memory of each switch that sums.
+        seed: seed that chooses the switches that sum.
 
     Raises:
         TopologyError: no leaves, spines or links, or fewer than two hosts.

@@ -32,7 +32,7 @@ def racks(
         server_racks: switches after these; the first has the parameter server.
         hosts_per_rack: workers at each switch that has some.
         rate_bps: bit/s of each link in each direction; None: unlimited.
-        circuit_rate_bps: of circuits; `rate_bps` where absent.
+        circuit_rate_bps: bit/s of circuits; `rate_bps` where absent.
 
     Raises:
         TopologyError: a kind of rack is missing, or has no hosts.

@@ -21,8 +21,8 @@ def stragglers(rate_bps: float = 100e6, slow_rate_bps: float = 50e6, *, both_way
     it receives, and results return unhindered.
 
     Args:
-        rate_bps: of every link but W2's.
-        slow_rate_bps: of W2's.
+        rate_bps: bit/s of every link but that of W2.
+        slow_rate_bps: bit/s of the link of W2.
         both_ways: limit both directions of every link.
 
     Raises:

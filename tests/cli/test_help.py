@@ -1,8 +1,13 @@
-"""Help is there at once: no command loads what only its work needs."""
+"""Help is there at once, as no command loads what only its work needs; and each line of it stands alone."""
 
 import json
 import subprocess
 import sys
+
+import pytest
+from typer.main import get_command
+
+from wiresum.cli.main import app
 
 WAIT_S = 60
 HEAVY = {"numpy", "pydantic", "torch", "rich", "highspy", "scipy", "matplotlib", "multiprocessing", "wiresum._native"}
@@ -48,3 +53,29 @@ print(*sys.modules, file=sys.stderr)
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, timeout=WAIT_S, check=True)
     assert done.stdout.startswith("wiresum ")
     assert HEAVY.isdisjoint(done.stderr.split())
+
+
+FRAGMENTS = ("Of ", "That ", "Whose ", "Its ", "With ", "Only ", "At ", "By ")
+"""Of what, a stranger asks."""
+
+
+def options(command, path=""):
+    for parameter in command.params:
+        yield f"{path} {parameter.opts[0]}", parameter.help or ""
+    for name, child in getattr(command, "commands", {}).items():
+        yield from options(child, f"{path} {name}")
+
+
+def test_each_line_of_help_stands_alone():
+    told = dict(options(get_command(app)))
+    assert {option: text for option, text in told.items() if text.startswith(FRAGMENTS)} == {}
+
+
+@pytest.mark.parametrize("command", ["bench isolation", "bench coexistence", "bench aggregator"])
+def test_engines_that_are_typed_are_checked(command):
+    done = subprocess.run(
+        [sys.executable, "-c", "from wiresum.cli import main; main()", *command.split(), "--engines", "abacus"],
+        capture_output=True, text=True, timeout=WAIT_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "abacus is not one of xdp" in " ".join(done.stderr.split())
