@@ -109,9 +109,11 @@ def streams(
         assignment = assigned(topology, job)
         trees, memory = of_assignment(assignment), _memory_slots(assignment, job, values)
         is_held = assignment.allocation != "shared"
-    policy = policy_of(job)
+    policy = policy_of(job, plan)
     if policy is None:
-        raise PlanError("a plan does not say what switches do with it; give the program a `policy`")
+        raise PlanError("servers sum in this plan, and trains are what switches sum; give the program a `policy`")
+    if plan is not None and plan.fabric is not None:
+        _check_server(plan, topology)
     fragments = math.ceil(job.bytes / LANE_BYTES / values)
     shaped = [_shaped(tree, policy, program) for tree in trees]
     windows = [_window(tree, job.window) for tree in shaped]
@@ -155,14 +157,27 @@ def without_server(tree: Tree, policy: SwitchPolicy) -> Tree:
     return tree if needs_server else tree.without_root()
 
 
-def policy_of(job: ScenarioJob) -> SwitchPolicy | None:
-    """Of its switches; None where nobody says."""
-    return (job.program and job.program.policy) or SWITCH_POLICIES.get(job.planner)
+def _check_server(plan: AggregationPlan, topology: Topology) -> None:
+    """A plan's trees end at servers, as trains take them.
+
+    Raises:
+        PlanError: one ends at a switch.
+    """
+    roots = (plan.node(sub_model.tree[0].node).name for sub_model in plan.sub_models)
+    top = next((root for root in roots if topology.node(root).kind == "switch"), None)
+    if top is not None:
+        raise PlanError(f"its tree ends at the switch {top}, and trains take trees that end at a parameter server")
 
 
-def switched(job: ScenarioJob, flows: Sequence[Stream]) -> list[Stream]:
+def policy_of(job: ScenarioJob, plan: AggregationPlan | None = None) -> SwitchPolicy | None:
+    """Of its switches, as the scenario, the plan or the planner has it; None where nobody says."""
+    of_plan = plan.fabric.policy if plan and plan.fabric else None
+    return (job.program and job.program.policy) or of_plan or SWITCH_POLICIES.get(job.planner)
+
+
+def switched(job: ScenarioJob, plan: AggregationPlan, flows: Sequence[Stream]) -> list[Stream]:
     """Flows of a plan's streams, as switches carry them: in their packets, and ending where their sums do."""
-    policy = policy_of(job)
+    policy = policy_of(job, plan)
     factor = packets_bytes(job) / sum(one.wire_bytes for one in flows)
     return [
         one._replace(

@@ -128,8 +128,8 @@ class _Resolver:
         return as_plan(job.planner, unlimited(assignment), choices(job))
 
     def _require_addresses(self, plan: AggregationPlan, place: Location) -> None:
-        """Two plans must agree on who has an address."""
-        for node in plan.nodes:
+        """Two plans must agree on who has an address. In a fabric links have addresses, and nodes none."""
+        for node in plan.nodes if plan.fabric is None else []:
             ours = self.topology.node(node.name).address
             if ours is not None and node.ip != type(node.ip)(ours):
                 problem = f"the plan has {node.name} at {node.ip}, the topology at {ours}: it is for another topology"
@@ -153,7 +153,7 @@ class _Resolver:
     def _has_program(self, job: ScenarioJob) -> bool:
         """Whether trains, and only trains, know what switches do; flows take a planner's trees as they are."""
         if self.scenario.fidelity == "trains":
-            return job.program is not None or job.planner in SWITCH_PLANNERS
+            return job.program is not None or is_planned(job)
         return job.program is None or (self.scenario.fidelity == "flows" and is_planned(job))
 
     def _sites(self, wire_factor: float) -> list[dict[str, Any]]:
@@ -205,10 +205,13 @@ class _Resolver:
             raise self.file.error(
                 ("job", index, "upload_only"), "upload_only: packets bring results down; use the fidelity `flows`"
             )
-        is_switched = job.plan is None and job.planner in SWITCH_PLANNERS
+        if plan.fabric is not None and self.scenario.fidelity == "packets":
+            problem = f"job {job.name}: switches sum in this plan, and `packets` has servers; use `trains` or `flows`"
+            raise self.file.error(("job", index, "plan"), problem)
+        is_switched = plan.fabric is not None or (job.plan is None and job.planner in SWITCH_PLANNERS)
         flows = streams(plan, job.bytes)
         if is_switched:
-            flows = switched(job, flows)
+            flows = switched(job, plan, flows)
         return {
             "name": job.name,
             "plan": plan.model_dump(mode="json", exclude_none=True, exclude={"solution"}),
