@@ -62,7 +62,7 @@ def test_a_senseless_value_is_named(name: str, text: str) -> None:
 def test_contradictions_are_errors() -> None:
     with pytest.raises(SettingError, match="unset one"):
         Settings.from_environment({"WIRESUM_PLAN": "p", "WIRESUM_AGGREGATOR": "10.0.0.1:5747"})
-    with pytest.raises(SettingError, match="needs WIRESUM_SECRET"):
+    with pytest.raises(SettingError, match="set WIRESUM_SECRET_FILE"):
         Settings.from_environment({"WIRESUM_AGGREGATOR": "10.0.0.1:5747"})
 
 
