@@ -5,6 +5,7 @@
 //! | [`Plan`] | the document; `spec/plan.md` describes every field |
 //! | `validate` | what makes a plan one that every runner can honour |
 //! | [`fabric`] | the part about a network of switches, and its rules |
+//! | [`Schedule`] | plans over time |
 //! | `substitutes` | who stands in for a node of a tree that is gone |
 //! | [`ways`] | the links that contributions take, and the sums that they end in |
 //! | [`Forwarding`] | where a site's packets go next |
@@ -20,6 +21,7 @@ mod derived;
 mod document;
 pub mod fabric;
 mod forwarding;
+mod schedule;
 mod site;
 mod substitutes;
 mod validate;
@@ -30,5 +32,6 @@ pub use derived::{Crossing, Derived, DerivedPlace, DerivedStream};
 pub use document::*;
 pub use fabric::Fabric;
 pub use forwarding::{Forwarding, Neighbour, UpKey};
+pub use schedule::{Circuit, Interval, SCHEDULE_FORMAT, Schedule};
 pub use site::{Duties, Place, Sender, Serving};
 pub use substitutes::{Refuge, Seat, Substitute};
