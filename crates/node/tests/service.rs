@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
-use cluster::{Shape, plan};
+use cluster::{Shape, over_tcp, plan};
 use serde_json::{Value, json};
 use wiresum_codec::{ElementType, Operation};
 use wiresum_node::engine::{Engine, JoinError, Options};
@@ -34,10 +34,15 @@ struct Daemon {
 
 impl Daemon {
     fn start(name: &str, arguments: &[&str]) -> Self {
+        let over_udp = ["--engine", "udp", "--listen", "127.0.0.1:0"];
+        Self::over(name, &[&over_udp, arguments].concat())
+    }
+
+    fn over(name: &str, arguments: &[&str]) -> Self {
         let file = format!("wiresum-{}-{name}.sock", std::process::id());
         let socket = std::env::temp_dir().join(file);
         let mut command = Command::new(env!("CARGO_BIN_EXE_wiresum-node"));
-        command.args(["--node", "0", "--engine", "udp", "--listen", "127.0.0.1:0", "--control"]);
+        command.args(["--node", "0", "--control"]);
         command.arg(&socket).args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("a process");
         let mut ready = String::new();
@@ -92,7 +97,10 @@ fn join(plan: &Plan, incarnation: u64) -> Result<Engine, JoinError> {
 
 /// Sums a tensor of ones with itself alone, and returns its last value.
 fn reduce(plan: &Plan, incarnation: u64) -> f32 {
-    let engine = join(plan, incarnation).expect("the job is served");
+    reduce_at(&join(plan, incarnation).expect("the job is served"))
+}
+
+fn reduce_at(engine: &Engine) -> f32 {
     let mut values = vec![1f32; 10_000];
     let data = NonNull::from(&mut *values).cast();
     let (element, operation) = (ElementType::Float32, Operation::Sum);
@@ -120,6 +128,36 @@ fn jobs_come_are_summed_and_go() {
     let refusal = join(&first, 2).err().expect("the job is gone").to_string();
     assert!(refusal.contains("no plan"), "{refusal}");
     assert_eq!(reduce(&second, 2), 1.0, "the other job goes on");
+}
+
+/// A job's connections end with it; others' stay.
+#[test]
+fn jobs_come_and_go_over_tcp() {
+    let held = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let address = held.local_addr().expect("bound");
+    let planned = |job| {
+        let mut plan = over_tcp(plan(Shape::Star, 1, Lanes::Int32Le, Policy::Pool));
+        (plan.job.id, plan.nodes[0].address) = (job, address);
+        plan
+    };
+    let (first, second) = (planned(7), planned(8));
+    let file = std::env::temp_dir().join(format!("wiresum-{}-over-tcp.json", std::process::id()));
+    std::fs::write(&file, serde_json::to_string(&first).expect("JSON")).expect("a file");
+    let listen = address.to_string();
+    let path = file.to_str().expect("UTF-8");
+    let daemon = Daemon::over("over-tcp", &["--plan", path, "--listen", &listen]);
+    assert_eq!(daemon.add(&second, &json!({}))["ok"], true);
+    let datagrams = daemon.plan(9);
+    let refused = daemon.add(&datagrams, &json!({}));
+    assert!(refused["error"].as_str().is_some_and(|e| e.contains("datagrams")), "{refused}");
+    let engine = join(&second, 1).expect("the job is served");
+    assert_eq!(reduce(&first, 1), 1.0);
+    assert_eq!(daemon.request("remove", 7)["ok"], true);
+    assert_eq!(reduce_at(&engine), 1.0, "the other job goes on");
+    assert_eq!(daemon.status()["jobs"].as_array().map(Vec::len), Some(1));
+    assert_eq!(daemon.add(&first, &json!({}))["ok"], true);
+    assert_eq!(reduce(&first, 2), 1.0);
+    let _ = std::fs::remove_file(&file);
 }
 
 #[test]

@@ -20,8 +20,19 @@ fn by_name(verdicts: impl IntoIterator<Item = (Verdict, u64)>) -> Vec<(&'static 
     verdicts.into_iter().map(|(verdict, count)| (verdict.name(), count)).collect()
 }
 
-/// Refuses a plan whose switches sum.
-fn require_tree(plan: &Plan) -> Result<(), String> {
-    let of_switches = "the plan has a `fabric`, and this daemon was started as an aggregation server: start one with this plan";
-    if plan.fabric.is_some() { Err(of_switches.to_owned()) } else { Ok(()) }
+/// Refuses a plan whose switches sum, or whose packets travel otherwise than here.
+fn require_tree(plan: &Plan, is_over_tcp: bool) -> Result<(), String> {
+    let problem = match (plan.fabric.is_some(), plan.is_over_tcp()) {
+        (true, _) => {
+            "the plan has a `fabric`, and this daemon was started as an aggregation server"
+        }
+        (false, true) if !is_over_tcp => {
+            "the plan's packets travel over TCP, and this daemon has no connections"
+        }
+        (false, false) if is_over_tcp => {
+            "the plan's packets are datagrams, and this daemon has connections only"
+        }
+        _ => return Ok(()),
+    };
+    Err(format!("{problem}: start another daemon with this plan"))
 }

@@ -9,7 +9,7 @@ use rustix::event::epoll::EventFlags;
 use rustix::event::{PollFd, PollFlags};
 use socket2::{Domain, Protocol, Socket, Type};
 use wiresum_protocol::plan::SubModel;
-use wiresum_protocol::{Aggregator, ControlHalf, Plan, Quota, Transmit};
+use wiresum_protocol::{Aggregator, ControlHalf, Plan, Quota, Transmit, Verdict};
 use wiresum_wire::{HEADER_LEN, Header, JobId, Kind, MAX_PACKET, NodeId};
 use zerocopy::FromBytes;
 
@@ -64,8 +64,8 @@ impl TcpAggregators {
         let listener = listen(address)?;
         let local = listener.local_addr()?;
         let jobs = Jobs::new(plans, node);
-        let calls_from = SocketAddr::new(local.ip(), 0);
-        let peers = Peers::new(FIRST_PEER, calls_from, &ancestors(plans, node), jobs.count())?;
+        let mut peers = Peers::new(FIRST_PEER, SocketAddr::new(local.ip(), 0))?;
+        plans.iter().for_each(|plan| peers.add_job(&ancestors(plan, node)));
         peers.poller.add(&listener, LISTENER, EventFlags::IN)?;
         Ok(Self {
             listener,
@@ -76,7 +76,7 @@ impl TcpAggregators {
             packet: Box::new([0; MAX_PACKET]),
             packets: 0,
             connections: ConnectionCounters::default(),
-            most_children: 2 * most_children(plans) + STRANGERS,
+            most_children: STRANGERS + plans.iter().map(most_children).sum::<usize>(),
             is_deaf: false,
             next_tick: Instant::now() + TICK,
             node,
@@ -149,6 +149,10 @@ impl TcpAggregators {
     /// Gives a packet to its job; `false` if the peer must not send it.
     fn handle(&mut self, peer: usize, memory: &mut [u8], len: usize) -> bool {
         let Some(sender) = self.peers.get(peer) else { return false };
+        if self.jobs.count() == 0 {
+            self.jobs.count_unclaimed(Verdict::Foreign);
+            return false;
+        }
         let job = self.jobs.index_of(&memory[..len]);
         if *sender.job.get_or_insert(job) != job {
             return false;
@@ -198,7 +202,11 @@ impl TcpAggregators {
         let Some(sender) = self.peers.get(peer) else { return false };
         let (job, source) = (sender.job.unwrap_or(0), sender.address);
         self.packets += 1;
-        self.jobs.handle(job, source, &mut [0; MAX_PACKET], HEADER_LEN);
+        if self.jobs.count() == 0 {
+            self.jobs.count_unclaimed(Verdict::Malformed);
+        } else {
+            self.jobs.handle(job, source, &mut [0; MAX_PACKET], HEADER_LEN);
+        }
         false
     }
 
@@ -299,16 +307,27 @@ impl Plane for TcpAggregators {
     }
 
     fn memory_for(&self, plan: &Plan) -> Result<u64, String> {
-        super::require_tree(plan)?;
+        super::require_tree(plan, true)?;
         Ok(Aggregator::new(plan, self.node).memory_bytes() as u64)
     }
 
-    fn add(&mut self, _plan: &Plan) -> Result<(), String> {
-        Err(FIXED.to_owned())
+    fn add(&mut self, plan: &Plan) -> Result<(), String> {
+        self.jobs.add(plan.job_id(), Aggregator::new(plan, self.node));
+        self.jobs.control.handle_job(plan);
+        self.transmitters.add(plan, self.node);
+        self.peers.add_job(&ancestors(plan, self.node));
+        self.most_children += most_children(plan);
+        Ok(())
     }
 
-    fn remove(&mut self, _job: JobId) -> Result<(), String> {
-        Err(FIXED.to_owned())
+    fn remove(&mut self, job: JobId) -> Result<(), String> {
+        let index = self.jobs.index_of_job(job);
+        let index = index.ok_or_else(|| format!("job {job} is not served here"))?;
+        self.most_children -= most_children(self.jobs.aggregator(index).plan());
+        self.jobs.remove(index);
+        self.transmitters.remove(index);
+        self.peers.remove_job(index);
+        Ok(())
     }
 
     fn set_quota(&mut self, _job: JobId, quota: Option<Quota>) -> Result<(), String> {
@@ -319,8 +338,6 @@ impl Plane for TcpAggregators {
         Err("the engine `tcp` cannot be handed over, as half-read packets are not: restart the daemon, between two jobs".to_owned())
     }
 }
-
-const FIXED: &str = "the engine `tcp` serves the jobs that it was started with: restart it";
 
 fn carries_values(packet: &[u8]) -> bool {
     let kind = Header::ref_from_prefix(packet).ok().and_then(|(h, _)| Kind::from_wire(h.kind));
@@ -337,21 +354,19 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// The nodes above `node` in each job, each once, with the job's index: its parents, and those that may take their place.
-fn ancestors(plans: &[Plan], node: NodeId) -> Vec<(usize, SocketAddr)> {
-    let of_plan = |(job, plan): (usize, &Plan)| {
-        let above = |sub_model: &SubModel| {
-            let parent = |id: &NodeId| sub_model.place(*id)?.parent.map(NodeId);
-            std::iter::successors(parent(&node), parent).collect::<Vec<_>>()
-        };
-        let ids = plan.sub_models.iter().flat_map(above);
-        let addresses = ids.filter_map(|id| plan.node(id)).map(|node| (job, node.address));
-        addresses.collect::<BTreeSet<_>>()
+/// The nodes above `node`, each once: its parents, and those that may take their place.
+fn ancestors(plan: &Plan, node: NodeId) -> Vec<SocketAddr> {
+    let above = |sub_model: &SubModel| {
+        let parent = |id: &NodeId| sub_model.place(*id)?.parent.map(NodeId);
+        std::iter::successors(parent(&node), parent).collect::<Vec<_>>()
     };
-    plans.iter().enumerate().flat_map(of_plan).collect()
+    let ids = plan.sub_models.iter().flat_map(above);
+    let addresses = ids.filter_map(|id| plan.node(id)).map(|node| node.address);
+    addresses.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// Most children that may come: those of a node that has gone come to one above it, so it may be everyone in every plan.
-fn most_children(plans: &[Plan]) -> usize {
-    plans.iter().map(|plan| plan.workers.len() + plan.nodes.len()).sum()
+/// Connections of a job's children at most: those of a node that has gone come to one above it, so it may be everyone in the plan. Each
+/// may have a broken connection that has not been noticed yet.
+fn most_children(plan: &Plan) -> usize {
+    2 * (plan.workers.len() + plan.nodes.len())
 }

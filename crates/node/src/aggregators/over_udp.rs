@@ -171,7 +171,7 @@ impl Plane for UdpAggregators {
 
     /// In the kernel slots are the pool's, so what is needed there is more than the plan says.
     fn memory_for(&self, plan: &Plan) -> Result<u64, String> {
-        super::require_tree(plan)?;
+        super::require_tree(plan, false)?;
         if self.adder.outgoing.frames.is_some() {
             return Err("the engine `af_xdp` has frames for the jobs that it was started with: restart it with one more --plan".to_owned());
         }

@@ -36,6 +36,11 @@ enum Link {
 }
 
 impl Peer {
+    fn new(address: SocketAddr, job: Option<usize>, link: Link) -> Self {
+        let (since, pressure, is_held) = (Instant::now(), Pressure::Low, false);
+        Self { address, job, since, link, pressure, is_held }
+    }
+
     /// Whether results come from it.
     pub fn is_parent(&self) -> bool {
         matches!(self.link, Link::Parent(_))
@@ -56,6 +61,7 @@ pub struct Peers {
     /// What has been sent.
     pub counters: SendCounters,
     first_token: usize,
+    local: SocketAddr,
     peers: Vec<Option<Peer>>,
     /// Where each child of a packet's destination is in `peers`.
     children: HashMap<SocketAddr, usize>,
@@ -66,35 +72,56 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// No children yet, and no connection to the parents, each of which has the number of a job.
+    /// No one yet; parents will be called from `local`.
     ///
     /// # Errors
     /// If the process has no descriptor left.
-    pub fn new(
-        first_token: usize,
-        local: SocketAddr,
-        parents: &[(usize, SocketAddr)],
-        jobs: usize,
-    ) -> io::Result<Self> {
-        let peer = |(number, &(job, remote)): (usize, &(usize, SocketAddr))| {
-            Some(Peer {
-                address: remote,
-                job: Some(job),
-                since: Instant::now(),
-                link: Link::Parent(Line::new(local, remote, first_token + number)),
-                pressure: Pressure::Low,
-                is_held: false,
-            })
-        };
+    pub fn new(first_token: usize, local: SocketAddr) -> io::Result<Self> {
         Ok(Self {
             poller: Poller::new()?,
             counters: SendCounters::default(),
             first_token,
-            peers: parents.iter().enumerate().map(peer).collect(),
+            local,
+            peers: Vec::new(),
             children: HashMap::new(),
-            gates: vec![Gate::default(); jobs],
+            gates: Vec::new(),
             due: Vec::new(),
         })
+    }
+
+    /// One more job, the last, with these parents, to which there is no connection yet.
+    pub fn add_job(&mut self, parents: &[SocketAddr]) {
+        let job = self.gates.len();
+        self.gates.push(Gate::default());
+        for &remote in parents {
+            let number = self.free();
+            let line = Line::new(self.local, remote, self.first_token + number);
+            self.peers[number] = Some(Peer::new(remote, Some(job), Link::Parent(line)));
+        }
+    }
+
+    /// Hangs up on everyone of a job; the jobs behind it move up.
+    pub fn remove_job(&mut self, job: usize) {
+        self.gates.remove(job);
+        for slot in &mut self.peers {
+            match slot.as_mut().map(|peer| &mut peer.job) {
+                Some(Some(of)) if *of == job => {
+                    let gone = slot.take();
+                    self.children.retain(|at, _| gone.as_ref().is_none_or(|g| g.address != *at));
+                }
+                Some(Some(of)) if *of > job => *of -= 1,
+                _ => {}
+            }
+        }
+    }
+
+    /// A number that no one has.
+    fn free(&mut self) -> usize {
+        let free = self.peers.iter().position(Option::is_none).unwrap_or(self.peers.len());
+        if free == self.peers.len() {
+            self.peers.push(None);
+        }
+        free
     }
 
     /// Children that are connected.
@@ -117,20 +144,9 @@ impl Peers {
     /// # Errors
     /// What the kernel says to the socket.
     pub fn admit(&mut self, socket: TcpStream, address: SocketAddr) -> io::Result<()> {
-        let free = self.peers.iter().position(Option::is_none).unwrap_or(self.peers.len());
+        let free = self.free();
         let stream = Stream::accepted(socket, self.first_token + free, &self.poller)?;
-        let peer = Peer {
-            address,
-            job: None,
-            since: Instant::now(),
-            link: Link::Child(stream),
-            pressure: Pressure::Low,
-            is_held: false,
-        };
-        if free == self.peers.len() {
-            self.peers.push(None);
-        }
-        self.peers[free] = Some(peer);
+        self.peers[free] = Some(Peer::new(address, None, Link::Child(stream)));
         self.children.insert(address, free);
         Ok(())
     }
