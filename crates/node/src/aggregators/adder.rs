@@ -258,7 +258,8 @@ fn flush(datagrams: &mut SendQueue, socket: &Socket) {
     }
 }
 
-/// Tells the program, where one runs, who takes part in a job; `false`, and a line in the log, if it cannot serve someone.
+/// Tells the program, where one runs, who takes part in a job; `false`, and a line in the log, if it cannot serve
+/// someone.
 fn tell(kernel: Option<&mut Kernel>, (job, membership): (JobId, Membership)) -> bool {
     let told = kernel.map_or(Ok(()), |kernel| kernel.tell(job, &membership));
     told.inspect_err(|error| eprintln!("wiresum-node: {error}")).is_ok()

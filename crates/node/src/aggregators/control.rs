@@ -1,4 +1,5 @@
-//! The control halves of a node: the clock, and whoever acts by it. Shared by all servers, whatever they move packets with.
+//! The control halves of a node: the clock, and whoever acts by it. Shared by all servers, whatever they move packets
+//! with.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! The jobs of a node: which aggregator a packet belongs to, and who gets what it leaves behind. How packets travel is for
+//! The jobs of a node: which aggregator a packet belongs to, and who gets what it leaves behind. How packets travel
+//! is for
 //! the servers that share this.
 
 use std::net::SocketAddr;
@@ -203,7 +204,8 @@ impl Jobs {
         self.served[index].job
     }
 
-    /// Gives the packet in `buffer[..len]` to a job's aggregator, which may leave another in its place. The control halves learn
+    /// Gives the packet in `buffer[..len]` to a job's aggregator, which may leave another in its place. The control
+    /// halves learn
     /// what concerns them.
     ///
     /// # Panics
@@ -242,7 +244,8 @@ impl Jobs {
         outcome
     }
 
-    /// Passes the packet that [`Self::handle`] left in `buffer` to `push`, once for each recipient and addressed to it; `true`
+    /// Passes the packet that [`Self::handle`] left in `buffer` to `push`, once for each recipient and addressed to
+    /// it; `true`
     /// if one of the calls returned `true`. So does the aggregator's notice, if it has one.
     pub fn deliver(
         &mut self,

@@ -33,7 +33,8 @@ pub(crate) fn failed(action: impl Into<String>) -> impl FnOnce(XdpError) -> Kern
 }
 
 impl Kernel {
-    /// Loads the program for `node` of each plan and attaches it to the interfaces, until this is dropped or the process dies.
+    /// Loads the program for `node` of each plan and attaches it to the interfaces, until this is dropped or the
+    /// process dies.
     ///
     /// # Errors
     /// [`KernelError`] with the remedy.

@@ -23,7 +23,8 @@ use crate::tcp::peers::{Peer, Peers};
 const LISTENER: usize = 0;
 const FIRST_PEER: usize = 1;
 
-/// Connections beyond two for each child (its own, and a broken one that has not been noticed yet): children of other jobs and
+/// Connections beyond two for each child (its own, and a broken one that has not been noticed yet): children of other
+/// jobs and
 /// of wrong plans, who learn from a refusal that they are wrong.
 const STRANGERS: usize = 16;
 /// How long a connection may be silent, or unwelcome, before it is closed.
@@ -335,7 +336,8 @@ impl Plane for TcpAggregators {
     }
 
     fn legacy(&self) -> Result<Legacy<'_>, String> {
-        Err("the engine `tcp` cannot be handed over, as half-read packets are not: restart the daemon, between two jobs".to_owned())
+        Err("the engine `tcp` cannot be handed over, as half-read packets are not: restart the daemon, \
+             between two jobs".to_owned())
     }
 }
 
@@ -365,7 +367,8 @@ fn ancestors(plan: &Plan, node: NodeId) -> Vec<SocketAddr> {
     addresses.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// Connections of a job's children at most: those of a node that has gone come to one above it, so it may be everyone in the plan. Each
+/// Connections of a job's children at most: those of a node that has gone come to one above it, so it may be everyone
+/// in the plan. Each
 /// may have a broken connection that has not been noticed yet.
 fn most_children(plan: &Plan) -> usize {
     2 * (plan.workers.len() + plan.nodes.len())

@@ -1,9 +1,13 @@
 //! Aggregators over datagrams and frames: one socket, every job that this node serves.
 //!
-//! What happens to a packet is decided by [`wiresum_protocol::Aggregator`]; here datagrams are moved in batches, and what
-//! acts by the clock ([`ControlHalf`]) gets its turn after each. In user space, without privileges, that is all there is. With a
-//! [`Kernel`] beside it, the XDP program sums, and the socket gets only who joins and leaves, and what the control halves say
-//! to each other; then the aggregators' slot memory is never touched, so it takes no pages. With AF_XDP, what is summed comes as
+//! What happens to a packet is decided by [`wiresum_protocol::Aggregator`]; here datagrams are moved in batches, and
+//! what
+//! acts by the clock ([`ControlHalf`]) gets its turn after each. In user space, without privileges, that is all there
+//! is. With a
+//! [`Kernel`] beside it, the XDP program sums, and the socket gets only who joins and leaves, and what the control
+//! halves say
+//! to each other; then the aggregators' slot memory is never touched, so it takes no pages. With AF_XDP, what is
+//! summed comes as
 //! frames, and the socket gets the rest.
 
 use std::io;
@@ -173,7 +177,8 @@ impl Plane for UdpAggregators {
     fn memory_for(&self, plan: &Plan) -> Result<u64, String> {
         super::require_tree(plan, false)?;
         if self.adder.outgoing.frames.is_some() {
-            return Err("the engine `af_xdp` has frames for the jobs that it was started with: restart it with one more --plan".to_owned());
+            return Err("the engine `af_xdp` has frames for the jobs that it was started with: restart it with one \
+                        more --plan".to_owned());
         }
         Ok(self.adder.memory_of(&Aggregator::new(plan, self.node), self.node))
     }
@@ -212,7 +217,8 @@ impl Plane for UdpAggregators {
 
     fn legacy(&self) -> Result<Legacy<'_>, String> {
         if self.adder.outgoing.frames.is_some() {
-            return Err("the engine `af_xdp` cannot be handed over, as frames are this process's memory: restart the daemon, between two jobs".to_owned());
+            return Err("the engine `af_xdp` cannot be handed over, as frames are this process's memory: restart \
+                        the daemon, between two jobs".to_owned());
         }
         let kernel = self.adder.kernel.as_ref();
         Ok(Legacy {

@@ -1,6 +1,7 @@
 //! A node: the jobs that it serves, whatever sums them and whatever carries their packets.
 //!
-//! Everything about a daemon that does not depend on these is here, once: the loop, reports, the control socket's orders, limits and
+//! Everything about a daemon that does not depend on these is here, once: the loop, reports, the control socket's
+//! orders, limits and
 //! quotas, and the end, by a signal or a successor.
 
 mod orders;
@@ -57,7 +58,8 @@ impl Node {
         }
     }
 
-    /// A node in user space: takes `address` and allocates the memory of all jobs. The first plan says what carries packets.
+    /// A node in user space: takes `address` and allocates the memory of all jobs. The first plan says what carries
+    /// packets.
     ///
     /// # Errors
     /// What the kernel says to the address, or why the plans' streams do not fit.

@@ -19,7 +19,8 @@ impl Node {
                 None => self.carry_out(&order.request),
             };
             if self.is_handed_over {
-                // The successor answers the next client: the listener's thread waits for this answer until the process ends.
+                // The successor answers the next client: the listener's thread waits for this answer until the
+                // process ends.
                 std::mem::forget(order);
                 return;
             }

@@ -1,8 +1,11 @@
 //! A switch or server of a fabric: one socket, every job that the node serves.
 //!
-//! What happens to a datagram is decided by [`Station`]; here they are moved in batches. Each hop is a datagram from one neighbour to the
-//! next, so the kernel routes nothing: which link a datagram takes follows from the address that the plan gives its other end. With a
-//! [`KernelSwitch`] below the station, packets of values are summed and sent on before they come here, and what comes are hellos and
+//! What happens to a datagram is decided by [`Station`]; here they are moved in batches. Each hop is a datagram from
+//! one neighbour to the
+//! next, so the kernel routes nothing: which link a datagram takes follows from the address that the plan gives its
+//! other end. With a
+//! [`KernelSwitch`] below the station, packets of values are summed and sent on before they come here, and what comes
+//! are hellos and
 //! their answers, and values for a server that is here.
 
 mod kernel;
@@ -167,7 +170,8 @@ impl Plane for UdpStation {
         self.guard.idle_time(self.clock.now())
     }
 
-    /// Deals with one batch of datagrams; `true` if there may be more. While the kernel takes none, none are received: its queue is where
+    /// Deals with one batch of datagrams; `true` if there may be more. While the kernel takes none, none are
+    /// received: its queue is where
     /// datagrams wait, or are lost as at a switch.
     fn turn(&mut self) -> io::Result<bool> {
         if !self.outgoing.flush(&self.socket) {

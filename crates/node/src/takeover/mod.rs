@@ -1,4 +1,5 @@
-//! Taking over from a running daemon, without a lost packet: the successor gets its sockets, the kernel's maps and links, and what
+//! Taking over from a running daemon, without a lost packet: the successor gets its sockets, the kernel's maps and
+//! links, and what
 //! its aggregators know.
 //!
 //! ```text
@@ -9,7 +10,8 @@
 //!           ◀── "yours" ──      and ends
 //! ```
 //!
-//! Until the running daemon has said `yours`, any failure of the successor, its death included, leaves everything as it was: the
+//! Until the running daemon has said `yours`, any failure of the successor, its death included, leaves everything as
+//! it was: the
 //! running daemon goes on, and what came meanwhile waits in the socket's buffer. ADR 0021 says why it is done so.
 
 mod client;
@@ -32,7 +34,8 @@ pub use client::{Inheritance, TakeoverError, take_over};
 pub use offer::{Failed, Successor};
 pub use upgrade::Upgrade;
 
-/// How long a successor may take from the offer to `ready`: the verifier takes a second or two on a busy machine. Packets wait so
+/// How long a successor may take from the offer to `ready`: the verifier takes a second or two on a busy machine.
+/// Packets wait so
 /// long at most, and workers much longer (their deadline is a minute).
 const SUCCESSOR_PATIENCE: Duration = Duration::from_secs(10);
 /// What the successor says once it has everything.
@@ -106,7 +109,8 @@ struct Head {
     node: u16,
     jobs: Vec<Job>,
     facts: Value,
-    /// Whether the descriptors of the metrics' listener, and of the kernel's maps and links, come after those of the sockets.
+    /// Whether the descriptors of the metrics' listener, and of the kernel's maps and links, come after those of the
+    /// sockets.
     has_metrics: bool,
     kernel: Option<KernelState>,
 }

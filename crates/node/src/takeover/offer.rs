@@ -27,7 +27,8 @@ impl Successor {
         Ok(Self { connection: connection.try_clone()?, versions })
     }
 
-    /// Offers everything that a node has. `Ok` when the successor has taken it: then the node is not to touch it any more.
+    /// Offers everything that a node has. `Ok` when the successor has taken it: then the node is not to touch it any
+    /// more.
     ///
     /// # Errors
     /// Why the node goes on.
