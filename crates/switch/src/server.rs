@@ -95,7 +95,8 @@ const TOLD: Flags = Flags(Flags::ECN.0 | Flags::COLLISION.0 | Flags::OVERFLOW.0)
 
 impl<V: Payload> Stream<V> {
     fn takes(&self, packet: &Packet<V>) -> bool {
-        self.members.holds_some(packet.contributors) && packet.flags.only(Flags::LANES) == self.lanes
+        self.members.holds_some(packet.contributors)
+            && packet.flags.only(Flags::LANES) == self.lanes
     }
 
     fn handle(&mut self, packet: &mut Packet<V>) -> Outcome {
