@@ -39,7 +39,7 @@ def made(planner: str, topology: str, kind: str) -> AggregationPlan:
 
 def unplanned(planner: str, topology: str, kind: str) -> str | None:
     """Why there is no such plan."""
-    if planner in {"goat_async", "ksgd"}:
+    if planner in {"goat-async", "ksgd"}:
         return "give an evaluation"
     if planner == "direct" and topology != "xagg":
         return "must meet in one root"
