@@ -20,9 +20,9 @@ WORKER = f"""
 import os
 import numpy as np
 from wiresum import _native
+from wiresum.plan.aggregation_plan import AggregationPlan
 rank, workers = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-with open(os.environ["WIRESUM_PLAN"]) as file:
-    engine = _native.Engine(file.read(), rank, 1)
+engine = _native.Engine(AggregationPlan.read(os.environ["WIRESUM_PLAN"]).to_json(), rank, 1)
 for _ in range(int(os.environ.get("ROUNDS", "1"))):
     array = np.full({ELEMENTS}, rank + 1, dtype=np.float32)
     engine.all_reduce(array, timeout_s=30)

@@ -12,6 +12,7 @@ import time
 import numpy as np
 
 from wiresum import _native
+from wiresum.plan.aggregation_plan import AggregationPlan
 
 JOIN_S = 30.0
 SUM_S = 60.0
@@ -27,8 +28,7 @@ def contribution(rank: int, elements: int) -> np.ndarray:
 def main() -> None:
     """Serves until standard input ends."""
     rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    with open(os.environ["WIRESUM_PLAN"], encoding="utf-8") as file:
-        plan = file.read()
+    plan = AggregationPlan.read(os.environ["WIRESUM_PLAN"]).to_json()
     incarnation = int(os.environ["WIRESUM_INCARNATION"])
     with _native.Engine(plan, rank, incarnation, timeout_s=JOIN_S) as engine:
         print(json.dumps({"joined": rank}), flush=True)
