@@ -195,8 +195,6 @@ def test_goat_figure_2_sends_three_fragments_to_the_server_and_thirteen_from_swi
 @pytest.mark.parametrize(
     ("path", "value", "problem"),
     [
-        (("job", "codec"), "block", "job.codec: switches agree"),
-        (("job", "lanes"), "int16-le", "job.lanes: switches add"),
         (("job", "values_per_packet"), 736, "two headers"),
         (("fabric", "policy"), "hash", "have a leg with `node`"),
         (("fabric", "policy"), "pool", "the root has none"),
@@ -223,6 +221,14 @@ def test_every_wrong_field_is_named(path, value, problem):
     with pytest.raises(PlanError, match=problem):
         AggregationPlan.parse(json.dumps(changed))
     assert not native_accepts(json.dumps(changed))
+
+
+@pytest.mark.parametrize(("field", "value"), [("codec", "block"), ("lanes", "int16-le")])
+def test_switches_agree_on_exponents_and_add_narrow_lanes(field, value):
+    changed = content()
+    changed["job"][field] = value
+    assert AggregationPlan.parse(json.dumps(changed))
+    assert native_accepts(json.dumps(changed))
 
 
 def native_accepts(text):

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use wiresum_wire::{BLOCK_LEN, HEADER_LEN, JobId, LaneType, MAX_PACKET, NodeId, SWITCH_HEADER_LEN};
+use wiresum_wire::{BLOCK_LEN, HEADER_LEN, JobId, MAX_PACKET, NodeId, SWITCH_HEADER_LEN};
 
 use super::{Fabric, FabricPlace, FabricStream};
 use crate::validate::require;
@@ -29,6 +29,11 @@ impl Fabric {
             "fabric.policy",
             "gives sums that may be wrong: take another",
         )?;
+        // The server tells who is in, and only switches whose slots others need let go of what they hold.
+        let tells = self.policy.shares_slots() || plan.job.rounds.is_none();
+        let problem =
+            "switches keep what is in until all workers are: take the policy `hash` or `preempt`";
+        require(tells, "job.rounds", problem)?;
         self.validate_links(plan)?;
         self.validate_memory(plan)?;
         let wanted = plan.sub_models.iter().map(|sub_model| sub_model.id);
@@ -184,10 +189,6 @@ impl Fabric {
 }
 
 fn validate_job(plan: &Plan) -> Result<(), PlanError> {
-    let is_fixed = plan.job.codec.starts_with("fixed:");
-    require(is_fixed, "job.codec", "switches agree on no exponents: use `fixed:<factor>`")?;
-    let is_wide = LaneType::from(plan.job.lanes).width() == 4;
-    require(is_wide, "job.lanes", "switches add 32-bit lanes: use `int32-le` or `int32-be`")?;
     let is_short = usize::from(plan.job.values_per_packet) <= MAX_VALUES;
     let problem = format!("a packet at switches has two headers, and at most {MAX_VALUES} values");
     require(is_short, "job.values_per_packet", &problem)?;

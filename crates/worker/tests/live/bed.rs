@@ -10,6 +10,7 @@ use wiresum_netem::{Conditions, Network, Next, PS_PER_US, Time};
 use wiresum_protocol::Plan;
 use wiresum_protocol::ways::Site;
 use wiresum_switch::live::Station;
+use wiresum_testkit::cluster::{IntegerBuffer, Tensor};
 use wiresum_wire::{LaneType, MAX_PACKET, NOT_FINITE, NodeId};
 use wiresum_worker::{Buffer, Event, Failure, Session};
 
@@ -143,10 +144,19 @@ impl Bed {
         not_finite: Option<usize>,
         timeout: Duration,
     ) {
-        let now = self.network.now();
         let values = Arc::new(Mutex::new(values));
         self.ranks[rank].numbers.push(Arc::clone(&values));
-        let buffer = Box::new(Numbers { values, not_finite });
+        self.pass(rank, Box::new(Numbers { values, not_finite }), timeout);
+    }
+
+    /// Passes a tensor that keeps its own sums; [`Self::ended`] says no more than that there are some.
+    pub fn submit_tensor(&mut self, rank: usize, tensor: Tensor, timeout: Duration) {
+        self.ranks[rank].numbers.push(Arc::default());
+        self.pass(rank, Box::new(IntegerBuffer::new(&self.plan, tensor)), timeout);
+    }
+
+    fn pass(&mut self, rank: usize, buffer: Box<dyn Buffer>, timeout: Duration) {
+        let now = self.network.now();
         self.ranks[rank].session.submit(buffer, now.plus(timeout), now);
         self.drain(rank);
     }
@@ -188,6 +198,7 @@ impl Bed {
             Some(Site::Node(node)) if !self.dead.contains(&node.0) => {
                 let mut sent = Vec::new();
                 let station = self.stations.get_mut(&node.0).expect("a node of the plan");
+                station.set_time(self.network.now());
                 station.handle(from, datagram, |next, bytes| sent.push((next, bytes.to_vec())));
                 sent.into_iter().for_each(|(next, bytes)| self.send(to, next, bytes));
             }

@@ -1,5 +1,6 @@
 //! A plan's fabric in virtual time: sessions and stations, datagrams over links that lose, and nodes that are gone.
 
+mod agreement;
 mod bed;
 mod plans;
 mod schedules;

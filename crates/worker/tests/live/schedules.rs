@@ -24,10 +24,13 @@ const SEEDS: u64 = 12;
 /// Datagrams and timeouts of a run, at most.
 const MAX_EVENTS: u32 = 400_000;
 
+/// What a worker has of each element: its sum, and how often it was decoded.
+type Sums = Arc<Mutex<Vec<(i32, u32)>>>;
+
 /// Values that count how often they are decoded.
 struct Counted {
     own: Vec<i32>,
-    sums: Arc<Mutex<Vec<(i32, u32)>>>,
+    sums: Sums,
 }
 
 impl Buffer for Counted {
@@ -93,7 +96,7 @@ impl Node {
 struct Rank {
     address: SocketAddr,
     session: Session,
-    sums: Vec<Arc<Mutex<Vec<(i32, u32)>>>>,
+    sums: Vec<Sums>,
     finished: usize,
 }
 

@@ -26,6 +26,8 @@ use hearing::Hearing;
 const PATIENCE: Duration = Duration::from_secs(1);
 /// It asks after this part of a round's time at the latest.
 const PATIENCE_SHARE: u32 = 4;
+/// Least time between two questions who is in. Each is a hello, of which a node takes some ten thousand a second for a job.
+const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
 struct Stream {
     worker: Worker,
@@ -69,6 +71,8 @@ pub(crate) struct Answered {
     notes: VecDeque<(SocketAddr, [u8; NOTE_LEN])>,
     /// The position that the root was last asked about in a look, and the workers that were in.
     looked: Option<(FragmentId, Contributors)>,
+    /// When to look again.
+    look_at: Time,
     counters: Counters,
 }
 
@@ -96,6 +100,7 @@ impl Answered {
             progress: Time(0),
             notes: VecDeque::new(),
             looked: None,
+            look_at: Time(0),
             counters: Counters::default(),
             plan: plan.clone(),
         }
@@ -319,9 +324,13 @@ impl Streams for Answered {
     fn ask_who_is_in(
         &mut self,
         position: FragmentId,
-        _now: Time,
+        now: Time,
         buffer: &mut [u8],
     ) -> Option<Transmit> {
+        if now < self.look_at {
+            return None;
+        }
+        self.look_at = now.plus(LOOK_INTERVAL);
         if self.looked.is_none_or(|(at, _)| at != position) {
             self.looked = Some((position, Contributors::NONE));
         }
