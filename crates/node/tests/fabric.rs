@@ -213,14 +213,17 @@ fn sums_are_exact_where_every_switch_sums_and_where_one_does() {
     for (policy, at) in
         [("hash", vec![None]), ("exclusive", vec![Some(0), Some(2)]), ("register", vec![Some(1)])]
     {
-        let plan = plan(policy, 64, 0.1, &streams(&at, 64));
-        let nodes = start(&plan);
-        let engines = join(&plan);
-        for len in [1, 63, 65, 20_000] {
-            assert_summed(all_reduce(&engines, len, AT_ONCE, PATIENCE));
+        for codec in ["fixed:1000", "block"] {
+            let mut plan = plan(policy, 64, 0.1, &streams(&at, 64));
+            plan.job.codec = codec.into();
+            let nodes = start(&plan);
+            let engines = join(&plan);
+            for len in [1, 63, 65, 20_000] {
+                assert_summed(all_reduce(&engines, len, AT_ONCE, PATIENCE));
+            }
+            drop(engines);
+            end(nodes);
         }
-        drop(engines);
-        end(nodes);
     }
 }
 
