@@ -4,7 +4,8 @@ use std::ops::Range;
 
 /// The values of one collective: read while they are encoded, written while results are decoded.
 ///
-/// Element ranges are those of one fragment, in order of the buffer. A range is decoded at most once and never encoded afterwards.
+/// Element ranges are those of one fragment, in order of the buffer. A range is decoded at most once and never
+/// encoded afterwards.
 pub trait Buffer: Send {
     /// Elements in the buffer.
     fn len(&self) -> usize;
@@ -14,18 +15,20 @@ pub trait Buffer: Send {
         self.len() == 0
     }
 
-    /// Element type, operation and codec in one number ≥ 0, equal on every rank if they pass the same kind of collective.
+    /// Element type, operation and codec in one number ≥ 0, equal on every rank if they pass the same kind of
+    /// collective.
     fn signature(&self) -> i32;
 
-    /// What this worker proposes as the exponent of a fragment: [`NOT_FINITE`] if an element is not finite, or does not fit the codec.
+    /// What this worker proposes as the exponent of a fragment: [`NOT_FINITE`] if an element is not finite, or does
+    /// not fit the codec.
     fn exponent(&mut self, range: Range<usize>) -> i32;
 
-    /// Encodes a fragment into `lanes` (a whole number of blocks, zero-padded) with the agreed exponent, and returns the sum of
-    /// the lanes as [`wiresum_wire::LaneType::sum`] defines it.
+    /// Encodes a fragment into `lanes` (a whole number of blocks, zero-padded) with the agreed exponent, and returns
+    /// the sum of the lanes as [`wiresum_wire::LaneType::sum`] defines it.
     fn encode(&mut self, range: Range<usize>, exponent: i8, lanes: &mut [u8]) -> u32;
 
-    /// So many ranks' values are in the sums that follow, where rounds may go on without some: what is decoded from now on stands for
-    /// the sum, or the average, of all.
+    /// So many ranks' values are in the sums that follow, where rounds may go on without some: what is decoded from
+    /// now on stands for the sum, or the average, of all.
     fn set_participation(&mut self, _ranks: u32) {}
 
     /// Decodes the summed lanes of a fragment in place of its elements.

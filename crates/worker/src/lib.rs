@@ -3,8 +3,8 @@
 //!
 //! | folder | what it holds |
 //! | --- | --- |
-//! | [`session`] | what happens once for a job: rounds, agreement, forecasts, late workers, deadlines, blame |
-//! | `stream` | how positions get to the nodes and their results back: by asking servers, or by the answers of switches |
+//! | [`session`] | what happens once for a job: rounds, agreement, forecasts, deadlines, blame |
+//! | `stream` | how positions get to nodes and back: by asking servers, or by the answers of switches |
 //!
 //! Nothing here touches a socket, a clock, a thread or a random number: datagrams, the time and commands go in;
 //! datagrams, the next deadline and events come out.

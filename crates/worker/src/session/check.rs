@@ -1,4 +1,5 @@
-//! A check: what the values of a round are worth, summed beside them where no agreement comes before (`spec/session.md`, *Checks*).
+//! A check: what the values of a round are worth, summed beside them where no agreement comes before
+//! (`spec/session.md`, *Checks*).
 
 use wiresum_wire::{BLOCK_LEN, LaneType};
 

@@ -6,17 +6,18 @@ use std::time::Duration;
 use thiserror::Error;
 use wiresum_wire::{NodeId, Round};
 
-/// Why a round, or joining, did not succeed. Everything but `NotFinite` and `Unforeseen` ends the job: later rounds fail with the same
-/// reason.
+/// Why a round, or joining, did not succeed. Everything but `NotFinite` and `Unforeseen` ends the job: later rounds
+/// fail with the same reason.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Failure {
-    /// Some worker's values are not finite, or do not fit the codec. Every worker learns it in the same round, before it touches its buffer.
+    /// Some worker's values are not finite, or do not fit the codec. Every worker learns it in the same round, before
+    /// it touches its buffer.
     #[error(
         "a value is Inf or NaN, or does not fit the codec, on at least one rank; nothing was summed"
     )]
     NotFinite,
-    /// The values' exponents are not those that were expected from the collectives before. Every worker learns it in the same
-    /// round, before it touches its buffer.
+    /// The values' exponents are not those that were expected from the collectives before. Every worker learns it in
+    /// the same round, before it touches its buffer.
     #[error(
         "the values have grown or shrunk too much since the last collective of this shape to be summed with its exponents; \
          nothing was summed"

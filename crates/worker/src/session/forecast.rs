@@ -1,9 +1,9 @@
 //! Exponents for values that flow before the ranks have agreed on any.
 //!
-//! Agreement takes every rank, so without a forecast nothing but the preamble can flow until the last rank has come. With
-//! the codec `fixed` there is nothing to agree on. With `block` the exponents of the last collective of the same shape, and
-//! a margin, are used; the preamble then says whether they were right. Whether a round is forecast, and how, follows
-//! from the rounds before it alone, so that every rank decides alike.
+//! Agreement takes every rank, so without a forecast nothing but the preamble can flow until the last rank has come.
+//! With the codec `fixed` there is nothing to agree on. With `block` the exponents of the last collective of the same
+//! shape, and a margin, are used; the preamble then says whether they were right. Whether a round is forecast, and
+//! how, follows from the rounds before it alone, so that every rank decides alike.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use wiresum_protocol::plan::Exponents;
 
 /// Bits by which values may grow between two collectives of a shape. Each costs a bit of resolution.
 const GROWTH_BITS: i32 = 2;
-/// Bits by which they may have shrunk before the forecast's resolution is too coarse: with `GROWTH_BITS`, and 32-bit lanes of eight
-/// workers, 20 bits are left below the largest value of a fragment.
+/// Bits by which they may have shrunk before the forecast's resolution is too coarse: with `GROWTH_BITS`, and 32-bit
+/// lanes of eight workers, 20 bits are left below the largest value of a fragment.
 const SHRINKAGE_BITS: i32 = 6;
 /// Shapes whose exponents are kept. A job that has more gets no forecasts for the rest.
 const MAX_SHAPES: usize = 4096;
@@ -86,7 +86,8 @@ impl Forecaster {
         }
     }
 
-    /// Notes what the ranks agreed on in a round; those of a shape come in their order. Without numbers there is nothing to note.
+    /// Notes what the ranks agreed on in a round; those of a shape come in their order. Without numbers there is
+    /// nothing to note.
     pub fn learn(&mut self, shape: Shape, agreed: &[i32], forecast: Option<&[i8]>) {
         let Self::FromThePast(shapes) = self else { return };
         let Some(past) = shapes.get_mut(&shape) else { return };

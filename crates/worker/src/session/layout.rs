@@ -29,8 +29,8 @@ impl Layout {
         start..(start + self.per_fragment).min(self.elements)
     }
 
-    /// The fragments that each sub-model carries: consecutive ranges by share, in the order of the plan. Every rank computes the
-    /// same from the same plan, as IEEE arithmetic is the same everywhere.
+    /// The fragments that each sub-model carries: consecutive ranges by share, in the order of the plan. Every rank
+    /// computes the same from the same plan, as IEEE arithmetic is the same everywhere.
     #[must_use]
     pub fn split(&self, shares: &[f64]) -> Vec<Range<u32>> {
         let fragments = self.fragments();

@@ -39,10 +39,11 @@ use rounds::Rounds;
 
 /// One participant of a job, whoever sums.
 ///
-/// *Commands*: [`join`](Self::join), [`submit`](Self::submit), [`await_members`](Self::await_members), [`leave`](Self::leave).
-/// *Inputs*: [`handle_datagram`](Self::handle_datagram), [`handle_unreachable`](Self::handle_unreachable),
-/// [`handle_timeout`](Self::handle_timeout). *Outputs*: [`poll_transmit`](Self::poll_transmit), [`poll_event`](Self::poll_event),
-/// [`poll_timeout`](Self::poll_timeout), polled in this order until each is exhausted after any command or input.
+/// *Commands*: [`join`](Self::join), [`submit`](Self::submit), [`await_members`](Self::await_members),
+/// [`leave`](Self::leave). *Inputs*: [`handle_datagram`](Self::handle_datagram),
+/// [`handle_unreachable`](Self::handle_unreachable), [`handle_timeout`](Self::handle_timeout). *Outputs*:
+/// [`poll_transmit`](Self::poll_transmit), [`poll_event`](Self::poll_event), [`poll_timeout`](Self::poll_timeout),
+/// polled in this order until each is exhausted after any command or input.
 pub struct Session {
     plan: Plan,
     rank: u32,
@@ -70,7 +71,8 @@ pub enum Event {
     Finished {
         /// The round.
         round: Round,
-        /// Its buffer: holding the sums, or, after a failure that [spares the job](Failure::spares_the_job), untouched.
+        /// Its buffer: holding the sums, or, after a failure that [spares the job](Failure::spares_the_job),
+        /// untouched.
         buffer: Box<dyn Buffer>,
         /// How it ended.
         outcome: Result<(), Failure>,

@@ -1,8 +1,9 @@
 //! Rounds that go on without a worker that is late (GOAT §V; `spec/session.md`, *Late workers*).
 //!
-//! A worker whose owner has not submitted the next collective looks at its node. When enough of the node's children are in, it takes part
-//! with nothing: it leaves its lanes of the preamble unset and sends zeros. It decides so by itself, once for a round, and
-//! says it in the preamble, so there is nothing to agree on; to nodes such a round is like any other. The results wait here for the owner.
+//! A worker whose owner has not submitted the next collective looks at its node. When enough of the node's children
+//! are in, it takes part with nothing: it leaves its lanes of the preamble unset and sends zeros. It decides so by
+//! itself, once for a round, and says it in the preamble, so there is nothing to agree on; to nodes such a round is
+//! like any other. The results wait here for the owner.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,7 +17,8 @@ use super::round::OpenRound;
 use super::{Failure, Session};
 use crate::Buffer;
 
-/// Between two looks at the node: 550 bytes each on the wire at a server, 2.2 Mbit/s, and what a round may take longer.
+/// Between two looks at the node: 550 bytes each on the wire at a server, 2.2 Mbit/s, and what a round may take
+/// longer.
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Who took part in a round.
@@ -70,8 +72,8 @@ pub(super) struct Quorum {
 }
 
 impl Quorum {
-    /// The rules of a plan, where `gathering` is the node that knows who is in, and how many members it awaits; `None` if every
-    /// round takes all.
+    /// The rules of a plan, where `gathering` is the node that knows who is in, and how many members it awaits;
+    /// `None` if every round takes all.
     pub fn new(plan: &Plan, gathering: (NodeId, u32)) -> Option<Self> {
         let rules: &Rules = plan.job.rounds.as_ref()?;
         let (node, members) = gathering;
@@ -100,9 +102,9 @@ impl Quorum {
 }
 
 impl Session {
-    /// From now on rounds take this many of the members of the node that knows who is in, at least; at most all: the children of this
-    /// worker's node, or, where switches sum, the job's workers. It matters to this worker alone, so workers need not agree.
-    /// Nothing happens where the plan says that rounds take everyone.
+    /// From now on rounds take this many of the members of the node that knows who is in, at least; at most all: the
+    /// children of this worker's node, or, where switches sum, the job's workers. It matters to this worker alone, so
+    /// workers need not agree. Nothing happens where the plan says that rounds take everyone.
     pub fn await_members(&mut self, k: u32) {
         if let Some(quorum) = &mut self.quorum {
             quorum.awaited = k.clamp(1, quorum.members.count_ones());

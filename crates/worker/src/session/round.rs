@@ -1,8 +1,8 @@
 //! One collective: its agreement, then its values, or both at once.
 //!
-//! There are two kinds of agreement. A *preamble* is combined by maximum: shapes, votes and exponents. A *check* is summed, where
-//! exponents are fixed and the nodes do not know maxima: shapes, and whether the values can be summed. It says what a preamble
-//! would have said, in fewer lanes.
+//! There are two kinds of agreement. A *preamble* is combined by maximum: shapes, votes and exponents. A *check* is
+//! summed, where exponents are fixed and the nodes do not know maxima: shapes, and whether the values can be summed.
+//! It says what a preamble would have said, in fewer lanes.
 
 use std::ops::Range;
 
@@ -18,7 +18,8 @@ use wiresum_protocol::{Plan, Time};
 
 /// What a lane holds that no one has set: the least element of the maximum.
 const UNSET: i32 = i32::MIN;
-/// Results of values kept until the agreement on them comes, which has overtaken them if all is well; what is more is asked for again.
+/// Results of values kept until the agreement on them comes, which has overtaken them if all is well; what is more is
+/// asked for again.
 const MAX_STASHED: usize = 1024;
 
 /// How far a round is.
@@ -504,7 +505,8 @@ impl OpenRound {
         }
     }
 
-    /// The summed values of a fragment have come. Whether there was room for them, where they have to wait for the agreement.
+    /// The summed values of a fragment have come. Whether there was room for them, where they have to wait for the
+    /// agreement.
     pub fn decode_values(&mut self, fragment: u32, payload: &[u8]) -> bool {
         if self.phase == Phase::Preamble {
             if self.stash.len() >= MAX_STASHED {
@@ -519,7 +521,8 @@ impl OpenRound {
         true
     }
 
-    /// Encodes a fragment's values into `lanes` and returns their sum; of a missed round, or of values that cannot be summed, zeros.
+    /// Encodes a fragment's values into `lanes` and returns their sum; of a missed round, or of values that cannot be
+    /// summed, zeros.
     pub fn encode_values(&mut self, fragment: u32, exponent: i8, lanes: &mut [u8]) -> u32 {
         let is_unsound = self.format.agreement == Agreement::Checks && !self.is_sound();
         if self.is_missed || is_unsound {

@@ -139,7 +139,8 @@ impl Rounds {
         &self.positions[stream]
     }
 
-    /// The streams that the oldest round waits for, where `oldest` is the lowest position of a stream without a result.
+    /// The streams that the oldest round waits for, where `oldest` is the lowest position of a stream without a
+    /// result.
     pub fn awaited(&self, oldest: impl Fn(usize) -> FragmentId) -> Vec<usize> {
         let Some(round) = self.open.front() else { return Vec::new() };
         if round.phase == Phase::Preamble {
@@ -176,8 +177,8 @@ impl Rounds {
         Some(Written { round, exponent, len, lane_sum })
     }
 
-    /// Decodes the result of a position into its round, or keeps it until its exponents are agreed: whether there was room for it.
-    /// `None` if it is not what this worker's contribution calls for.
+    /// Decodes the result of a position into its round, or keeps it until its exponents are agreed: whether there was
+    /// room for it. `None` if it is not what this worker's contribution calls for.
     pub fn take(
         &mut self,
         stream: usize,

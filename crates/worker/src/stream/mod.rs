@@ -1,7 +1,8 @@
 //! How positions get to the nodes, and their results back.
 //!
-//! There are two kinds. [`Asked`] sends to servers, which remember what they have and say so when asked. [`Answered`] sends to
-//! switches, which forget, and of which results are the only sign. What happens once for a job is in [`crate::session`].
+//! There are two kinds. [`Asked`] sends to servers, which remember what they have and say so when asked. [`Answered`]
+//! sends to switches, which forget, and of which results are the only sign. What happens once for a job is in
+//! [`crate::session`].
 
 mod answered;
 mod asked;
@@ -18,10 +19,11 @@ pub(crate) use answered::Answered;
 pub(crate) use asked::Asked;
 pub use asked::{Departure, SwitchOver};
 
-/// All streams of a worker, which are of one kind. Stream 0 carries the agreement, the others values in the order of the plan.
+/// All streams of a worker, which are of one kind. Stream 0 carries the agreement, the others values in the order of
+/// the plan.
 ///
-/// One object has all of them, as what is learned in one concerns the others: a node that is gone is left in every stream, and a
-/// hello goes along the ways of all. Positions are those that [`Rounds`] has given to rounds.
+/// One object has all of them, as what is learned in one concerns the others: a node that is gone is left in every
+/// stream, and a hello goes along the ways of all. Positions are those that [`Rounds`] has given to rounds.
 pub(crate) trait Streams: Send {
     /// Says hello to the nodes from now on.
     fn join(&mut self, now: Time);

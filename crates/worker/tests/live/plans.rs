@@ -12,7 +12,8 @@ pub enum Shape {
     Star,
     /// Two at switch 0 and two at switch 1, which hang on switch 2.
     Tree,
-    /// As the tree, with a link between switches 0 and 1; where packets name switches, the first half of the values is summed at 0, the second at 1.
+    /// As the tree, with a link between switches 0 and 1; where packets name switches, the first half of the values
+    /// is summed at 0, the second at 1.
     Triangle,
 }
 
@@ -54,7 +55,8 @@ fn fabric(policy: SwitchPolicy, shape: Shape) -> Value {
     json!({ "policy": policy, "timeout_s": 0.02, "links": links(), "memory": memory, "streams": streams })
 }
 
-/// Links 0 to 3: each worker at its leaf; 4 and 5: leaves and switch 2; 6: the leaves; 7: the server; 8 to 11: each worker at switch 2.
+/// Links 0 to 3: each worker at its leaf; 4 and 5: leaves and switch 2; 6: the leaves; 7: the server; 8 to 11: each
+/// worker at switch 2.
 fn links() -> Vec<Value> {
     let worker =
         |rank: u64| json!({ "at": { "worker": rank }, "address": format!("10.0.0.{rank}:5748") });

@@ -1,5 +1,5 @@
-//! Random schedules of loss, duplication and reordering, over both kinds of streams: every position is decoded exactly once, sums are
-//! exact, and nothing is sent before the result that its window waits for.
+//! Random schedules of loss, duplication and reordering, over both kinds of streams: every position is decoded
+//! exactly once, sums are exact, and nothing is sent before the result that its window waits for.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -1,7 +1,7 @@
 //! Streams to switches, of which results are the only sign of what became of a contribution.
 //!
-//! Hellos travel the same links to every node on the worker's ways, when it joins and when nothing comes; what sums and sends
-//! again is [`wiresum_switch::Worker`]'s part, one of them for each stream.
+//! Hellos travel the same links to every node on the worker's ways, when it joins and when nothing comes; what sums
+//! and sends again is [`wiresum_switch::Worker`]'s part, one of them for each stream.
 
 mod hearing;
 
@@ -26,7 +26,8 @@ use hearing::Hearing;
 const PATIENCE: Duration = Duration::from_secs(1);
 /// It asks after this part of a round's time at the latest.
 const PATIENCE_SHARE: u32 = 4;
-/// Least time between two questions who is in. Each is a hello, of which a node takes some ten thousand a second for a job.
+/// Least time between two questions who is in. Each is a hello, of which a node takes some ten thousand a second for
+/// a job.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
 struct Stream {

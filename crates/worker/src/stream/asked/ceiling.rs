@@ -12,14 +12,17 @@ const KEPT: f64 = 0.98;
 const KEPT_AFTER_LOSS: f64 = 0.95;
 /// Part of its ceiling at which a flow sends until its queue has drained: not below half of what it will have.
 const DRAINING: f64 = 0.55;
-/// Delay by which a flow would be silent if it lowered its rate in proportion, as it does while no backlog is certain: several bursts.
+/// Delay by which a flow would be silent if it lowered its rate in proportion, as it does while no backlog is
+/// certain: several bursts.
 const INTOLERABLE: Duration = Duration::from_millis(25);
-/// How much more than its ceiling a flow tries first, after each pause in which nothing had to wait; the step doubles as long as that
-/// holds, so that a link that is free again is in use within a second, and a first step costs 2 ms of queue.
+/// How much more than its ceiling a flow tries first, after each pause in which nothing had to wait; the step doubles
+/// as long as that holds, so that a link that is free again is in use within a second, and a first step costs 2 ms of
+/// queue.
 const FIRST_STEP: f64 = 0.02;
 const LARGEST_STEP: f64 = 0.5;
 const PAUSE: Duration = Duration::from_millis(100);
-/// Lowest ceiling: below it, a flow would not send so much as one pulse's worth in a pause, and would not find out that it may send more.
+/// Lowest ceiling: below it, a flow would not send so much as one pulse's worth in a pause, and would not find out
+/// that it may send more.
 const LEAST_BPS: f64 = 8.0 * PULSE_BYTES as f64 / 0.1;
 
 /// See the module.

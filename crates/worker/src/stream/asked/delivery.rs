@@ -1,9 +1,10 @@
-//! How fast what a flow sends is delivered, and how long it waits in queues: from pulses, small questions that travel behind the
-//! values and are answered at once. A pulse does not wait for other workers, so a late one does not look like a slow link.
+//! How fast what a flow sends is delivered, and how long it waits in queues: from pulses, small questions that travel
+//! behind the values and are answered at once. A pulse does not wait for other workers, so a late one does not look
+//! like a slow link.
 //!
-//! The delivery rate is that of Cheng et al., "Delivery Rate Estimation" (IETF draft, 2022): what was sent between two pulses over the
-//! time between their answers. It is the flow's share of the narrowest link for as long as something waits there, which a round trip
-//! above the least one shows.
+//! The delivery rate is that of Cheng et al., "Delivery Rate Estimation" (IETF draft, 2022): what was sent between
+//! two pulses over the time between their answers. It is the flow's share of the narrowest link for as long as
+//! something waits there, which a round trip above the least one shows.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -21,7 +22,8 @@ const OPEN_PULSES: usize = 64;
 const MEMORY: Duration = Duration::from_secs(5);
 /// Delay that the bursts of a link's flows explain, of 2 ms at most.
 pub(super) const CLEAR: Duration = Duration::from_millis(2);
-/// Delay beyond which something waits because the link is slower than its flows, if the answer before was as late as this.
+/// Delay beyond which something waits because the link is slower than its flows, if the answer before was as late as
+/// this.
 const CONGESTED: Duration = Duration::from_millis(5);
 const LATE: Duration = Duration::from_millis(3);
 /// Longest time over which a delivery rate is a mean, and how much of it must have passed before it is one again.
@@ -62,8 +64,8 @@ struct Backlog {
 pub(super) enum Sign {
     /// Nothing waits but bursts.
     Clear {
-        /// What was delivered while a backlog was there that is over now, in bit/s. If a host had stopped for a moment, that is more
-        /// than it seemed to be in the midst of it.
+        /// What was delivered while a backlog was there that is over now, in bit/s. If a host had stopped for a
+        /// moment, that is more than it seemed to be in the midst of it.
         delivered_bps: Option<u64>,
     },
     /// Something waits, or a host was busy.
@@ -149,8 +151,8 @@ impl Delivery {
         self.least.1.map_or(present, |before| before.min(present))
     }
 
-    /// A queue that fills delays every answer more than the one before. A host that was busy answers, or hears, several at once, the
-    /// later ones after less time.
+    /// A queue that fills delays every answer more than the one before. A host that was busy answers, or hears,
+    /// several at once, the later ones after less time.
     fn judge(&mut self, now: Delivered) -> Sign {
         if now.delay < CLEAR {
             self.late = None;

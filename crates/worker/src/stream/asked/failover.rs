@@ -1,8 +1,9 @@
-//! Leaving a node above that is gone for its parent, and going home when it is back: "Removal of a node" in `spec/aggregation.md`.
+//! Leaving a node above that is gone for its parent, and going home when it is back: "Removal of a node" in
+//! `spec/aggregation.md`.
 //!
-//! Leaving needs no one's consent: the parent takes each fragment from the node or from its children, never both. Going home does,
-//! as a fragment half of whose contributions are at either place would be complete at neither. So every worker that was below
-//! the node votes in the preambles of its rounds, which all ranks see alike.
+//! Leaving needs no one's consent: the parent takes each fragment from the node or from its children, never both.
+//! Going home does, as a fragment half of whose contributions are at either place would be complete at neither. So
+//! every worker that was below the node votes in the preambles of its rounds, which all ranks see alike.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -20,13 +21,13 @@ use wiresum_protocol::compose::Transmit;
 use wiresum_protocol::compose::{Draft, hello_payload};
 use wiresum_protocol::{Plan, Time};
 
-/// Pause between hellos to the node that a worker has left: a fraction of the second or so that a daemon takes to start, and
-/// long beside a round trip.
+/// Pause between hellos to the node that a worker has left: a fraction of the second or so that a daemon takes to
+/// start, and long beside a round trip.
 const VISIT_INTERVAL: Duration = Duration::from_millis(200);
 /// For how long its welcome shows that it is back: two of the hellos and their answers may be lost.
 const WELCOME_LIFETIME: Duration = VISIT_INTERVAL.saturating_mul(3);
-/// Rounds from a vote to the first one that goes home. No more rounds than these are begun while a vote is on its way, so more
-/// of them hold up less, and take longer to go home.
+/// Rounds from a vote to the first one that goes home. No more rounds than these are begun while a vote is on its
+/// way, so more of them hold up less, and take longer to go home.
 const ROUNDS_AHEAD: u32 = 8;
 
 /// Why a worker leaves a node.
@@ -116,7 +117,8 @@ impl Asked {
         }
     }
 
-    /// A node above is out of the tree: it is silent, or workers below it have gone to its parent. Who is joining joins first.
+    /// A node above is out of the tree: it is silent, or workers below it have gone to its parent. Who is joining
+    /// joins first.
     pub(super) fn handle_dismissal(
         &mut self,
         index: usize,
@@ -132,7 +134,8 @@ impl Asked {
         }
     }
 
-    /// Goes to the parent of a node above in every sub-model where that has a seat for this worker, unless it is beyond already.
+    /// Goes to the parent of a node above in every sub-model where that has a seat for this worker, unless it is
+    /// beyond already.
     fn leave_node(&mut self, node: NodeId, reason: Departure, rounds: &Rounds, now: Time) {
         if self.stage != Stage::Joined {
             return;
@@ -252,7 +255,8 @@ impl Asked {
         }
     }
 
-    /// A packet from the node that a stream is away from, or from the one that it has left for home. Returns whether it is one.
+    /// A packet from the node that a stream is away from, or from the one that it has left for home. Returns whether
+    /// it is one.
     pub(super) fn hear_elsewhere(
         &mut self,
         packet: &Packet,
@@ -302,7 +306,8 @@ impl Asked {
         let (stream, results) = (&mut self.streams[index], self.counters.results);
         let absence = stream.absence.as_mut()?;
         absence.visit_at = now.plus(VISIT_INTERVAL);
-        // If nothing comes, others may still be with the node that this worker has left, and its parent has to tell it again.
+        // If nothing comes, others may still be with the node that this worker has left, and its parent has to tell
+        // it again.
         if std::mem::replace(&mut absence.results, results) == results && stream.recovery.is_busy()
         {
             self.seats[index].say_hello(now);

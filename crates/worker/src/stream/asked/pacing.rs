@@ -1,4 +1,5 @@
-//! How fast a stream of values sends: at what its parent grants (see [`crate::rates`]), in bursts of about a millisecond.
+//! How fast a stream of values sends: at what its parent grants (see [`crate::rates`]), in bursts of about a
+//! millisecond.
 
 use std::time::Duration;
 
@@ -16,14 +17,17 @@ use wiresum_protocol::plan::SubModel;
 use wiresum_protocol::rates::{Congestion, Latencies, Notice, Request, UNLIMITED_BPS};
 use wiresum_protocol::recovery::{PULSE, Tally};
 
-/// A bucket's worth of time: the most that is sent at once, and what a late wake-up may cost without loss of rate. Sending resumes at
-/// half of it, so that a wake-up (60 µs on a busy host) is worth a millisecond of packets and the engine never spins.
+/// A bucket's worth of time: the most that is sent at once, and what a late wake-up may cost without loss of rate.
+/// Sending resumes at half of it, so that a wake-up (60 µs on a busy host) is worth a millisecond of packets and the
+/// engine never spins.
 const BURST: Duration = Duration::from_millis(2);
-/// Fewest fragments that are worth asking for: less than a queue anywhere holds, and sent before an answer could come.
+/// Fewest fragments that are worth asking for: less than a queue anywhere holds, and sent before an answer could
+/// come.
 const WORTH_ASKING: u32 = 64;
 /// Loss beyond which a rate is too high (XAgg §IV-C: "such as 1 %").
 const LOSS_THRESHOLD: f64 = 0.01;
-/// Time, and packets whose fate has become known, over which loss is counted: enough that one of them is not yet beyond the threshold.
+/// Time, and packets whose fate has become known, over which loss is counted: enough that one of them is not yet
+/// beyond the threshold.
 const PERIOD: Duration = Duration::from_millis(20);
 const PERIOD_PACKETS: u64 = 200;
 /// Silence that is not a rate but the want of something to send.
@@ -32,8 +36,8 @@ const PAUSE: Duration = Duration::from_millis(5);
 const PERIODS_OF_AFTERMATH: u32 = 4;
 /// Periods over which loss is averaged: a few hundred packets say little about two of a hundred.
 const AVERAGED_PERIODS: f64 = 4.0;
-/// Part of what was sent that counts as delivered at least: a rate falls by no more than half at once, as a node that has lost its
-/// memory looks like a link that loses everything.
+/// Part of what was sent that counts as delivered at least: a rate falls by no more than half at once, as a node that
+/// has lost its memory looks like a link that loses everything.
 const LEAST_DELIVERED: f64 = 0.5;
 /// How much more than the loss that no lower rate cures is taken for chance.
 const CHANCE: f64 = 2.0;
@@ -62,8 +66,8 @@ impl Bucket {
     }
 }
 
-/// What was sent since a moment, and what has become known since. Repetitions are no measure of loss: at the end of a round, nothing
-/// else is sent.
+/// What was sent since a moment, and what has become known since. Repetitions are no measure of loss: at the end of a
+/// round, nothing else is sent.
 #[derive(Clone, Debug, Default)]
 struct Period {
     /// Later by the pauses since.
@@ -303,7 +307,8 @@ impl Asked {
         pace.resumes_at(now).is_none()
     }
 
-    /// Fragments of a stream that are still to be sent for the first time, at most, and the oldest round that has some; else the next.
+    /// Fragments of a stream that are still to be sent for the first time, at most, and the oldest round that has
+    /// some; else the next.
     fn unsent(&self, index: usize, rounds: &Rounds) -> (u32, Round) {
         let (stream, positions) = (&self.streams[index], rounds.positions(index));
         let (count, first) = rounds.unplaced();

@@ -160,8 +160,8 @@ impl Stream {
         positions.round_of(self.recovery.next().plus(u32::MAX))
     }
 
-    /// What to send next: what was lost, then a question that is due, then new positions as the invariant and the window allow.
-    /// `may_contribute`: whether values may be sent at all.
+    /// What to send next: what was lost, then a question that is due, then new positions as the invariant and the
+    /// window allow. `may_contribute`: whether values may be sent at all.
     pub fn next_action(
         &mut self,
         positions: &Positions,
