@@ -129,8 +129,7 @@ static __always_inline void combine_block(struct sums *sums, void *total, const 
 #pragma unroll
         for (int at = 0; at < WIRESUM_BLOCK_LEN; at += 8) {
             accumulate(&sums->even, combine_lane32(total + at, block + at, held, format, how));
-            accumulate(&sums->odd,
-                       combine_lane32(total + at + 4, block + at + 4, held, format, how));
+            accumulate(&sums->odd, combine_lane32(total + at + 4, block + at + 4, held, format, how));
         }
     }
 }

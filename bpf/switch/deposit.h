@@ -167,8 +167,8 @@ static __always_inline __u32 carry_out_sum(struct xdp_md *ctx, struct order *ord
     return 0;
 }
 
-/* What follows is for lanes of any format. It is rare, so each loop is in a global function, which the verifier
- * checks once. */
+/* What follows is for lanes of any format. It is rare, so each loop is in a global function, which the
+ * verifier checks once. */
 
 /* The sum of a packet's lanes, as the check counts it. */
 __attribute__((noinline)) __u32 sum_any(struct xdp_md *ctx, struct order *order) {
@@ -248,8 +248,8 @@ static __always_inline __u32 carry_out_at(struct xdp_md *ctx, struct order *orde
     if (!slot || !banks)
         return LOST;
     lanes.total = bank_of(banks, slot, order->leaving == WITH_THE_SHADOW);
-    __u32 failure = are_sums ? carry_out_sum(ctx, order, slot, &lanes)
-                             : carry_out_otherwise(ctx, order, slot, &lanes);
+    __u32 failure =
+        are_sums ? carry_out_sum(ctx, order, slot, &lanes) : carry_out_otherwise(ctx, order, slot, &lanes);
 #ifdef HAS_SHADOW
     if (!failure && order->keeps)
         keep_sum(slot);

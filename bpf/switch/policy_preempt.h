@@ -29,8 +29,7 @@ static __always_inline void swap(struct arrival *arrival, struct registers *regi
     registers->scale = scale_of(header);
     registers->job_key = get32(&header->job_key);
     arrival->contributors = held.contributors;
-    arrival->flags =
-        (arrival->flags & WIRESUM_FLAG_LITTLE_ENDIAN) | (held.congestion ? WIRESUM_FLAG_ECN : 0);
+    arrival->flags = (arrival->flags & WIRESUM_FLAG_LITTLE_ENDIAN) | (held.congestion ? WIRESUM_FLAG_ECN : 0);
     put32(&header->round, held.scale >> 8);
     header->exponent = held.scale;
     put32(&header->job_key, held.job_key);

@@ -66,7 +66,8 @@ static __always_inline __u32 sum_lanes_as(const struct lanes *lanes, __u16 forma
 }
 
 static __always_inline __u32 combine_lanes_as(const struct lanes *lanes, __u16 format, enum combine how) {
-    return combine_payload_as(lanes->total, lanes->payload, lanes->end, lanes->zero, MACHINE_ORDER, format, how);
+    return combine_payload_as(lanes->total, lanes->payload, lanes->end, lanes->zero, MACHINE_ORDER, format,
+                              how);
 }
 
 static __always_inline void take_lanes_as(const struct lanes *lanes, __u16 format) {

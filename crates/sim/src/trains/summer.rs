@@ -18,7 +18,7 @@ pub(super) enum Summer<V: Content> {
         /// Of the streams that it sums, by number − 1: whose sum is complete here.
         members: Vec<Contributors>,
     },
-    Server(ParameterServer<V>),
+    Server(Box<ParameterServer<V>>),
 }
 
 impl<V: Content> Summer<V> {
@@ -43,7 +43,7 @@ impl<V: Content> Summer<V> {
     /// A stream at its root, if that is no switch.
     fn serve(&mut self, serving: Serving) {
         if !matches!(self, Self::Server(_)) {
-            *self = Self::Server(ParameterServer::default());
+            *self = Self::Server(Box::default());
         }
         if let Self::Server(server) = self {
             server.serve(serving);
