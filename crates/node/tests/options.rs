@@ -51,7 +51,7 @@ const NO_PROGRAM: &str = "runs no program on interfaces";
 const FLOW_CONTROL: &str = "flow control";
 const NO_RATES: &str = "loss and delay";
 
-const ROWS: [Row; 14] = [
+const ROWS: [Row; 15] = [
     Row { option: &["--json"], at: |_| Works(ends_with_json) },
     Row { option: &["--stats-interval", "0.05", "--json"], at: |_| Works(reports_in_time) },
     Row {
@@ -69,6 +69,8 @@ const ROWS: [Row; 14] = [
         at: |_| Works(serves_metrics),
     },
     Row { option: &["--control", "SOCKET", "--take-over"], at: |_| Bounds("nobody answers") },
+    // That the file's secret counts, tests of secrets see.
+    Row { option: &["--secret", "/missing/secret"], at: |_| Bounds("secret /missing/secret") },
     Row { option: &["--memory", "1kb"], at: |_| Bounds("of this daemon's 1000 are free") },
     Row { option: &["--max-jobs", "1", "--plan", "SECOND"], at: |_| Bounds("raise --max-jobs") },
     Row {
