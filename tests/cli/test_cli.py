@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -199,10 +200,16 @@ def test_a_testbed_is_kept_listed_and_taken_down():
 def test_control_c_ends_a_run():
     code = "from wiresum.cli import main; main()"
     command = [sys.executable, "-c", code, *RUN, "--", "sh", "-c", "echo ready; exec sleep 600"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
-        assert "ready" in running.stdout.readline()
-        running.send_signal(signal.SIGINT)
-        assert running.wait(WAIT_S) == 128 + signal.SIGINT
+    # Who runs the tests in the background may have them ignore Control-C, which children inherit.
+    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, preexec_fn=heed) as running:  # noqa: PLW1509
+        try:
+            assert "ready" in running.stdout.readline()
+            running.send_signal(signal.SIGINT)
+            assert running.wait(WAIT_S) == 128 + signal.SIGINT
+        finally:
+            running.kill()
 
 
 def test_a_plan_is_explained_and_a_job_that_gains_nothing_is_turned_away(tmp_path):

@@ -144,7 +144,7 @@ def test_the_command_prints_json(tmp_path):
 def test_the_command_explains_itself():
     done = run("--help")
     assert done.exit_code == 0
-    assert "Example: wiresum reproduce xagg --quick" in done.output
+    assert "Example: `wiresum reproduce xagg --quick`" in done.output
 
 
 @pytest.mark.parametrize(("arguments", "message"), [(["nothing"], "no paper"), (["xagg", "--rows", "Y1"], "no row Y1")])
