@@ -20,14 +20,16 @@ static __always_inline __u64 sum_words(void *block) {
     return sum;
 }
 
-/* Ones' complement sum of the packet behind the UDP header, in memory order. */
-static __always_inline __u64 sum_datagram(void *header, void *end) {
+/* Ones' complement sum of the packet behind the UDP header, in memory order. Its lanes follow `headers_len`
+ * bytes of headers. */
+static __always_inline __u64 sum_datagram(void *header, void *end, __u32 headers_len) {
     __u64 sum = 0;
-    if (header + WIRESUM_HEADER_LEN > end)
+    if (header + headers_len > end)
         return 0;
-    for (int at = 0; at < WIRESUM_HEADER_LEN; at += 2)
+#pragma unroll
+    for (__u32 at = 0; at < headers_len; at += 2)
         sum += *(__u16 *)(header + at);
-    void *payload = header + WIRESUM_HEADER_LEN;
+    void *payload = header + headers_len;
     __u16 zero = hidden_zero(header);
     for_each_block(lanes, at, payload, end, zero, WIRESUM_MAX_PAYLOAD, 1, sum += sum_words(lanes));
     return sum;
@@ -48,7 +50,7 @@ static __always_inline int write_ipv4(struct xdp_md *ctx, const struct peer *pee
 }
 
 /* As IPv4, but here UDP's own checksum is obligatory. */
-static __always_inline int write_ipv6(struct xdp_md *ctx, const struct peer *peer) {
+static __always_inline int write_ipv6(struct xdp_md *ctx, const struct peer *peer, __u32 headers_len) {
     void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
     if (data + V6_FRAME_LEN > end)
         return -1;
@@ -58,18 +60,24 @@ static __always_inline int write_ipv6(struct xdp_md *ctx, const struct peer *pee
     __builtin_memcpy(data, peer->frame, V6_FRAME_LEN);
     ip->payload_len = udp_len;
     udp->len = udp_len;
-    __u16 sum =
-        fold_ones_complement((__u64)peer->address_sum + udp_len + udp_len + sum_datagram(udp + 1, end));
+    __u64 datagram_sum = sum_datagram(udp + 1, end, headers_len);
+    __u16 sum = fold_ones_complement((__u64)peer->address_sum + udp_len + udp_len + datagram_sum);
     udp->check = sum == 0xffff ? sum : (__u16)~sum;
     return 0;
 }
 
-/* Puts headers for `peer` before the packet; `frame_len` is the length of those it has. */
-static __always_inline int address_to(struct xdp_md *ctx, const struct peer *peer, __u32 frame_len) {
+/* Puts headers for `peer` before a packet that has `headers_len` bytes of its own before its lanes;
+ * `frame_len` is the length of those it has had. */
+static __always_inline int address_as(struct xdp_md *ctx, const struct peer *peer, __u32 frame_len,
+                                      __u32 headers_len) {
     __u16 needed = peer->frame_len;
     if (needed != frame_len && bpf_xdp_adjust_head(ctx, (int)frame_len - (int)needed))
         return -1;
-    return needed == V4_FRAME_LEN ? write_ipv4(ctx, peer) : write_ipv6(ctx, peer);
+    return needed == V4_FRAME_LEN ? write_ipv4(ctx, peer) : write_ipv6(ctx, peer, headers_len);
+}
+
+static __always_inline int address_to(struct xdp_md *ctx, const struct peer *peer, __u32 frame_len) {
+    return address_as(ctx, peer, frame_len, WIRESUM_HEADER_LEN);
 }
 
 /* Sends the packet to one peer. */

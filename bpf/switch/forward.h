@@ -104,19 +104,17 @@ static __always_inline void name_recipients(struct wiresum_header *header, __u64
 }
 
 /* Puts headers for a neighbour before the packet. */
-static __always_inline int address_v4(struct xdp_md *ctx, const struct peer *peer, __u32 frame_len) {
-    if (frame_len != V4_FRAME_LEN && bpf_xdp_adjust_head(ctx, (int)frame_len - (int)V4_FRAME_LEN))
-        return -1;
-    return write_ipv4(ctx, peer);
+static __always_inline int address_neighbour(struct xdp_md *ctx, const struct peer *peer, __u32 frame_len) {
+    return address_as(ctx, peer, frame_len, WIRESUM_HEADER_LEN + WIRESUM_SWITCH_HEADER_LEN);
 }
 
 /* Sends the packet to a neighbour; drops it if there is none. The verifier checks this and the next two once
  * each, as it does `carry_out`. */
 __attribute__((noinline)) int send_to_neighbour(struct xdp_md *ctx, __u32 neighbour, __u32 frame_len) {
     struct peer *peer = bpf_map_lookup_elem(&neighbours, &neighbour);
-    if (!peer || peer->frame_len != V4_FRAME_LEN)
+    if (!peer || !peer->frame_len)
         return XDP_DROP;
-    if (address_v4(ctx, peer, frame_len))
+    if (address_neighbour(ctx, peer, frame_len))
         return XDP_ABORTED;
     return peer->ifindex == ctx->ingress_ifindex ? XDP_TX : bpf_redirect_map(&outlets, neighbour, 0);
 }
@@ -187,17 +185,21 @@ static __always_inline __u32 place_at(const struct down *down, __u32 ifindex) {
 
 /* Addresses one copy of a broadcast on its way out; drops it if none of its recipients is there. */
 static __always_inline int address_copy(struct xdp_md *ctx, __u32 ifindex) {
-    struct wiresum_header *header = find_header(ctx, V4_FRAME_LEN);
+    struct ethhdr *ethernet = (void *)(long)ctx->data;
+    if ((void *)(ethernet + 1) > (void *)(long)ctx->data_end)
+        return XDP_DROP;
+    __u32 frame_len = ethernet->h_proto == bpf_htons(ETH_P_IP) ? V4_FRAME_LEN : V6_FRAME_LEN;
+    struct wiresum_header *header = find_header(ctx, frame_len);
     struct down *down = header ? find_down(header) : 0;
     __u32 place = down ? place_at(down, ifindex) : MAX_NEIGHBOURS;
     if (place >= MAX_NEIGHBOURS)
         return XDP_DROP;
     __u64 recipients = get_contributors(header) & down->behind[place];
     struct peer *peer = bpf_map_lookup_elem(&neighbours, &down->neighbours[place]);
-    if (!recipients || !peer || peer->frame_len != V4_FRAME_LEN)
+    if (!recipients || !peer || !peer->frame_len)
         return XDP_DROP;
     name_recipients(header, recipients);
-    return write_ipv4(ctx, peer) ? XDP_ABORTED : XDP_PASS;
+    return address_neighbour(ctx, peer, frame_len) ? XDP_ABORTED : XDP_PASS;
 }
 
 #endif

@@ -1,6 +1,6 @@
 //! A fabric over loopback: real sockets, real threads, every node a station of its own.
 
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -11,12 +11,10 @@ use serde_json::{Value, json};
 use wiresum_codec::{ElementType, Operation};
 use wiresum_node::engine::{CollectiveError, Engine, JoinError, Options};
 use wiresum_node::node::{JobReport, Node as Daemon};
-use wiresum_node::station::{KernelSwitch, LoadError};
 use wiresum_node::tensor::tensor;
 use wiresum_protocol::Plan;
 use wiresum_wire::{NodeId, SubModelId};
 use wiresum_worker::{Failure, Participation};
-use wiresum_xdp::AttachMode;
 
 const WORKERS: usize = 4;
 /// Switches 0 and 1 with two workers each, switch 2 above them, and the server 3 at it.
@@ -286,30 +284,4 @@ fn a_server_that_never_was_is_named_when_workers_join() {
         Ok(_) => panic!("joined without a server"),
     }
     end(nodes);
-}
-
-/// Whatever this machine can do, these are refused before the kernel is asked.
-#[test]
-fn a_switch_in_the_kernel_has_links_of_ipv4() {
-    let mut plan = plan("hash", 64, 0.1, &streams(&[None], 64));
-    let load = |plan: &Plan, address: &str| {
-        let address: SocketAddr = address.parse().expect("an address");
-        KernelSwitch::load(std::slice::from_ref(plan), NodeId(2), address, &[], AttachMode::Native)
-            .map(|_| ())
-    };
-    let refused = load(&plan, "[::]:5747");
-    assert!(matches!(refused, Err(LoadError::Address(_))), "{refused:?}");
-    let fabric = plan.fabric.as_mut().expect("a fabric");
-    for (i, link) in fabric.links.iter_mut().enumerate() {
-        for (end, side) in link.ends.iter_mut().zip(1..) {
-            end.address =
-                SocketAddr::new(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, i as u16, side).into(), 5747);
-        }
-    }
-    match load(&plan, "0.0.0.0:5747") {
-        Err(error @ LoadError::Family { .. }) => {
-            assert!(error.to_string().contains("engine `udp`"), "{error}")
-        }
-        other => panic!("{other:?}"),
-    }
 }

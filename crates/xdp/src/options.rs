@@ -1,6 +1,6 @@
 //! How the programs are loaded.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
 use wiresum_switch::policy::PolicyName;
@@ -56,8 +56,8 @@ pub struct SwitchOptions {
     pub slots: u32,
     /// Values of the longest packet that it sums.
     pub values_per_packet: usize,
-    /// Where packets for it arrive; its links are of IPv4.
-    pub address: SocketAddrV4,
+    /// Where packets for it arrive.
+    pub address: SocketAddr,
     /// Take a lock for each slot; see [`Options::lock_entries`].
     pub lock_slots: bool,
 }

@@ -5,12 +5,12 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
-use std::net::{SocketAddr, SocketAddrV4, UdpSocket};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use support::namespaces::{Namespace, namespaces_work};
-use support::switches::{SUMS, Wild, addresses, key_of, load, load_at};
+use support::switches::{SUMS, Wild, key_of, load, load_at};
 use support::{XDP_DROP, XDP_PASS, XDP_REDIRECT, bpf_is_here, check_frame};
 use wiresum_switch::policy::PolicyName;
 use wiresum_switch::{
@@ -31,8 +31,8 @@ const NODE: NodeId = NodeId(1);
 const PARENT: NodeId = NodeId(2);
 /// A switch below, with workers 2 and 3 behind it.
 const BELOW: NodeId = NodeId(3);
-/// Random packets for each policy and role.
-const PACKETS: u64 = 1_500;
+/// Random packets for each policy, role and family of addresses.
+const PACKETS: u64 = 800;
 /// A stream of worker 0 alone, which is not summed here.
 const ALONE: SubModelId = SubModelId(9);
 /// Results that are sent by one call; few enough for any queue.
@@ -68,17 +68,31 @@ fn ways(policy: PolicyName, is_root: bool, job: JobId, sub_model: SubModelId) ->
     Ways { job, sub_model, of: (0..4).map(of).collect() }
 }
 
+/// An address of a link.
+fn ip(is_v6: bool, link: u8, last: u8) -> IpAddr {
+    if is_v6 {
+        Ipv6Addr::new(0xfd98, 0, 0, link.into(), 0, 0, 0, last.into()).into()
+    } else {
+        [10, 98, link, last].into()
+    }
+}
+
+/// Where the switch listens in test-runs, and who sends.
+fn ends(is_v6: bool) -> (SocketAddr, SocketAddr) {
+    (SocketAddr::new(ip(is_v6, 99, 1), 5747), SocketAddr::new(ip(is_v6, 99, 2), 4000))
+}
+
 /// A switch's neighbours, with the interface of each and its index.
 struct Links(Vec<(Neighbour, Reach, u32)>);
 
 impl Links {
-    /// On interfaces that lead nowhere.
+    /// On interfaces that lead nowhere, of both families in turn: what comes by one may leave by the other.
     fn to_nowhere(namespace: &Namespace) -> Self {
         let sites = [Site::Worker(0), Site::Worker(1), Site::Node(BELOW), Site::Node(PARENT)];
         let link = |(i, site): (usize, Site)| {
             let interface = format!("n{i}");
             namespace.ip(&["link", "add", &interface, "type", "veth"]);
-            let address = |last: u8| SocketAddrV4::new([10, 1, i as u8, last].into(), 5747);
+            let address = |last: u8| SocketAddr::new(ip(i % 2 == 1, i as u8, last), 5747);
             let (mac, local_mac) = (PEER_MAC, LOCAL_MAC);
             let reach =
                 Reach { interface, address: address(1), local: address(254), mac, local_mac };
@@ -112,10 +126,11 @@ struct Pair {
     forwarding: Forwarding,
     links: Links,
     jobs: Vec<JobId>,
+    is_v6: bool,
 }
 
 impl Pair {
-    fn new(policy: PolicyName, is_root: bool, namespace: &Namespace) -> Self {
+    fn new(policy: PolicyName, is_root: bool, is_v6: bool, namespace: &Namespace) -> Self {
         let traffic = RandomTraffic::new(policy, is_root, 0);
         let streams: Vec<_> = traffic
             .places()
@@ -124,22 +139,22 @@ impl Pair {
             .collect();
         let forwarding = Forwarding::of(Site::Node(NODE), &streams).expect("ways that lead there");
         let links = Links::to_nowhere(namespace);
-        let mut program = load(NODE, policy, traffic.slots(), 8, traffic.places());
+        let (address, source) = ends(is_v6);
+        let mut program = load_at(address, NODE, policy, traffic.slots(), 8, traffic.places());
         namespace.enter(|| {
             links.tell(&mut program);
             program.forward(&forwarding).expect("every neighbour is known");
         });
-        let SocketAddr::V4(source) = addresses().1 else { unreachable!("an address of IPv4") };
         program.expect(source).expect("room for one");
         for place in traffic.places() {
             program.run(place.job, key_of(place.job)).expect("room for its jobs");
         }
         let jobs = traffic.places().iter().map(|place| place.job).collect();
-        Self { program, reference: traffic.switch(), forwarding, links, jobs }
+        Self { program, reference: traffic.switch(), forwarding, links, jobs, is_v6 }
     }
 
     fn feed(&mut self, datagram: &[u8], at: &str) {
-        let (address, source) = addresses();
+        let (address, source) = ends(self.is_v6);
         let ran = self.program.forward_in_test(&udp_frame(source, address, datagram));
         let (action, frame) = ran.expect("a test-run");
         let Ok((key, mut packet)) = wire::parse(datagram) else {
@@ -193,7 +208,7 @@ impl Pair {
 
     fn check(&self, next: Neighbour, frame: &[u8], datagram: &[u8], at: &str) {
         let Reach { local, address, .. } = self.links.reach(next);
-        check_frame(frame, SocketAddr::V4(*local), SocketAddr::V4(*address), datagram, at);
+        check_frame(frame, *local, *address, datagram, at);
     }
 }
 
@@ -210,12 +225,14 @@ fn packets_go_where_the_reference_sends_them() {
             if is_root && policy.needs_server() {
                 continue;
             }
-            let namespace = Namespace::new(&format!("fw-{}-{is_root}", policy.name()));
-            let mut pair = Pair::new(policy, is_root, &namespace);
-            for (i, datagram) in
-                Wild::new(SUMS, policy, is_root, seed).take(packets as usize).enumerate()
-            {
-                pair.feed(&datagram, &format!("{}, root {is_root}, packet {i}", policy.name()));
+            for is_v6 in [false, true] {
+                let name = format!("fw-{}-{is_root}-{is_v6}", policy.name());
+                let namespace = Namespace::new(&name);
+                let mut pair = Pair::new(policy, is_root, is_v6, &namespace);
+                let wild = Wild::new(SUMS, policy, is_root, seed);
+                for (i, datagram) in wild.take(packets as usize).enumerate() {
+                    pair.feed(&datagram, &format!("{name}, packet {i}"));
+                }
             }
         }
     }
@@ -255,13 +272,14 @@ struct Network {
 }
 
 impl Network {
-    fn build() -> Self {
-        let switch = Namespace::new("lv-sw");
+    fn build(is_v6: bool) -> Self {
+        let name = |end: &str| format!("lv{}-{end}", u8::from(is_v6));
+        let switch = Namespace::new(&name("sw"));
         let (mut hosts, mut links, mut sockets) = (Vec::new(), Vec::new(), BTreeMap::new());
         let sites = [Site::Worker(0), Site::Worker(1), Site::Worker(2), Site::Node(PARENT)];
         for (i, site) in sites.into_iter().enumerate() {
-            let host = Namespace::new(&format!("lv-{i}"));
-            let reach = connect(&switch, &host, i as u8);
+            let host = Namespace::new(&name(&i.to_string()));
+            let reach = connect(&switch, &host, i as u8, is_v6);
             let socket = host.enter(|| UdpSocket::bind(reach.address)).expect("the host's address");
             socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
             socket.connect(reach.local).expect("an address");
@@ -298,7 +316,7 @@ impl Network {
 }
 
 /// A veth pair between the switch and a host, with known addresses.
-fn connect(switch: &Namespace, host: &Namespace, i: u8) -> Reach {
+fn connect(switch: &Namespace, host: &Namespace, i: u8, is_v6: bool) -> Reach {
     let interface = format!("p{i}");
     let (mac, local_mac) = ([2, 0, 0, 1, i, 1], [2, 0, 0, 1, i, 2]);
     let text = |mac: [u8; 6]| mac.map(|byte| format!("{byte:02x}")).join(":");
@@ -306,22 +324,26 @@ fn connect(switch: &Namespace, host: &Namespace, i: u8) -> Reach {
     switch.ip(&[&["link", "add", &interface, "address", &text(local_mac)][..], &ends].concat());
     host.ip(&["link", "set", "e0", "address", &text(mac), "up"]);
     switch.ip(&["link", "set", &interface, "up"]);
-    switch.ip(&["addr", "add", &format!("10.98.{i}.254/24"), "dev", &interface]);
-    host.ip(&["addr", "add", &format!("10.98.{i}.1/24"), "dev", "e0"]);
+    let (prefix, rest) = if is_v6 { (64, &["nodad"][..]) } else { (24, &[][..]) };
+    let add = |namespace: &Namespace, last: u8, device: &str| {
+        let address = format!("{}/{prefix}", ip(is_v6, i, last));
+        namespace.ip(&[&["addr", "add", &address, "dev", device], rest].concat());
+    };
+    add(switch, 254, &interface);
+    add(host, 1, "e0");
     // What is redirected to a veth arrives only where its peer has a program.
     host.enter(|| attach_pass_program("e0")).expect("the pass program attaches");
-    let address = SocketAddrV4::new([10, 98, i, 1].into(), 4000);
-    let local = SocketAddrV4::new([10, 98, i, 254].into(), 5747);
+    let address = SocketAddr::new(ip(is_v6, i, 1), 4000);
+    let local = SocketAddr::new(ip(is_v6, i, 254), 5747);
     Reach { interface, address, local, mac, local_mac }
 }
 
 /// Three workers' values become a sum on the way to the server, whose result comes to each of them.
-#[test]
-fn a_sum_goes_up_and_its_result_down_over_real_links() {
+fn sum_over_real_links(is_v6: bool) {
     if !bpf_is_here() || !namespaces_work() {
         return;
     }
-    let (network, (job, sub_model)) = (Network::build(), (JobId(1), SubModelId(3)));
+    let (network, (job, sub_model)) = (Network::build(is_v6), (JobId(1), SubModelId(3)));
     let mut streams = ways(PolicyName::Hash, false, job, sub_model);
     streams.of.truncate(2);
     let own = Hop { from: Site::Worker(2), to: Site::Node(NODE), link: 0 };
@@ -332,7 +354,8 @@ fn a_sum_goes_up_and_its_result_down_over_real_links() {
     let both = [streams, alone];
     let forwarding = Forwarding::of(Site::Node(NODE), &both).expect("ways that lead there");
     let place = RandomTraffic::new(PolicyName::Hash, false, 0).places()[0];
-    let anywhere: SocketAddrV4 = "0.0.0.0:5747".parse().expect("an address");
+    let anywhere = if is_v6 { "[::]:5747" } else { "0.0.0.0:5747" };
+    let anywhere: SocketAddr = anywhere.parse().expect("an address");
     let mut program = load_at(anywhere, NODE, PolicyName::Hash, place.slots, 8, &[place]);
     // Hellos go on to a socket, as they do to a station's; without, the kernel would refuse them aloud.
     let _station = network.switch.enter(|| {
@@ -361,6 +384,16 @@ fn a_sum_goes_up_and_its_result_down_over_real_links() {
     network.send(Site::Worker(0), &wire::emit(&contribution(0, 50), key_of(job)));
     let is_counted = || program.counter(Verdict::Strangers).expect("a counter") == 3;
     assert!(comes_true(is_counted), "a job that runs no more");
+}
+
+#[test]
+fn a_sum_goes_up_and_its_result_down_over_real_links() {
+    sum_over_real_links(false);
+}
+
+#[test]
+fn and_over_links_of_ipv6() {
+    sum_over_real_links(true);
 }
 
 /// Whether something is so before patience ends.

@@ -2,7 +2,7 @@
 //! next to it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::SocketAddr;
 
 use thiserror::Error;
 use wiresum_protocol::plan::fabric::{FabricEnd, FabricLink, site};
@@ -27,27 +27,12 @@ pub enum LoadError {
     /// The kernel's reason.
     #[error(transparent)]
     Kernel(#[from] KernelError),
-    /// A link that the program does not know.
-    #[error(
-        "job {job} has links of IPv6 at this node, as {address}, and the switch in the kernel has IPv4 only: {REMEDY}"
-    )]
-    Family {
-        /// Whose plan.
-        job: JobId,
-        /// One end of the link.
-        address: SocketAddr,
-    },
-    /// It listens where links of IPv4 do not end.
-    #[error("the switch in the kernel listens on IPv4 only, not on {0}: {REMEDY}")]
-    Address(SocketAddr),
     /// The plans do not agree.
     #[error(transparent)]
     Station(#[from] StationError),
 }
 
-const REMEDY: &str = "give it addresses of IPv4, or choose the engine `udp`";
-
-type Addresses = BTreeMap<(JobId, Neighbour), SocketAddrV4>;
+type Addresses = BTreeMap<(JobId, Neighbour), SocketAddr>;
 
 /// See the module.
 pub struct KernelSwitch {
@@ -59,8 +44,8 @@ pub struct KernelSwitch {
     /// By job and neighbour in its plan.
     addresses: Addresses,
     /// By address: what the program calls it, whichever plans name it.
-    names: BTreeMap<SocketAddrV4, Neighbour>,
-    met: BTreeSet<SocketAddrV4>,
+    names: BTreeMap<SocketAddr, Neighbour>,
+    met: BTreeSet<SocketAddr>,
 }
 
 impl KernelSwitch {
@@ -76,9 +61,8 @@ impl KernelSwitch {
         interfaces: &[String],
         mode: AttachMode,
     ) -> Result<Self, LoadError> {
-        plans.iter().try_for_each(|plan| addresses(plan, node).map(drop))?;
         let room = room(plans, node)?;
-        let options = options(room, node, address)?;
+        let options = options(room, node, address);
         XdpAggregator::check_support().map_err(failed("the engine `xdp` is not available"))?;
         let mut program = SwitchProgram::load(options)
             .map_err(failed("the switch's XDP program cannot be loaded"))?;
@@ -92,7 +76,7 @@ impl KernelSwitch {
     }
 
     /// Lets an address be a neighbour's, whose name then is its own: numbers of links mean something else in every plan.
-    fn expect(&mut self, neighbour: Neighbour, address: SocketAddrV4) -> Result<(), XdpError> {
+    fn expect(&mut self, neighbour: Neighbour, address: SocketAddr) -> Result<(), XdpError> {
         if !self.names.contains_key(&address) {
             self.program.expect(address)?;
             let taken: BTreeSet<u16> = self.names.values().map(|name| name.link).collect();
@@ -150,7 +134,7 @@ impl KernelSwitch {
 impl DataPlane for KernelSwitch {
     fn admit(&mut self, plan: &Plan) -> Result<(), StationError> {
         self.memory_for(plan)?;
-        let added = addresses(plan, self.node).map_err(carrier)?;
+        let added = addresses(plan, self.node);
         let site = Site::Node(self.node);
         plan.ways().iter().try_for_each(|ways| self.forwarding.install(site, ways))?;
         for (&(_, neighbour), &address) in &added {
@@ -187,8 +171,8 @@ impl DataPlane for KernelSwitch {
     }
 
     fn meet(&mut self, address: SocketAddr) -> Result<(), PlaneError> {
-        let known = v4(address).and_then(|v4| Some((v4, *self.names.get(&v4)?)));
-        let (address, neighbour) = known.ok_or_else(|| PlaneError::Carrier(Stranger.into()))?;
+        let known = self.names.get(&address).copied();
+        let neighbour = known.ok_or_else(|| PlaneError::Carrier(Stranger.into()))?;
         if self.program.meet(neighbour, address).map_err(refused)? {
             self.met.insert(address);
             self.forward().map_err(refused)?;
@@ -236,21 +220,12 @@ fn refused(error: XdpError) -> PlaneError {
     }
 }
 
-fn v4(address: SocketAddr) -> Option<SocketAddrV4> {
-    match address {
-        SocketAddr::V4(v4) => Some(v4),
-        SocketAddr::V6(_) => None,
-    }
-}
-
 /// Of everyone at the other end of a link, as what comes by one need not go back there.
-fn addresses(plan: &Plan, node: NodeId) -> Result<Addresses, LoadError> {
+fn addresses(plan: &Plan, node: NodeId) -> Addresses {
     let links = plan.fabric.iter().flat_map(|fabric| &fabric.links).zip(0u16..);
     let opposites = links.filter_map(|(link, index)| Some((opposite(link, node)?, index)));
     let named = |(end, link): (&FabricEnd, u16)| {
-        let family = LoadError::Family { job: plan.job_id(), address: end.address };
-        let neighbour = Neighbour { site: site(end.at), link };
-        Ok(((plan.job_id(), neighbour), v4(end.address).ok_or(family)?))
+        ((plan.job_id(), Neighbour { site: site(end.at), link }), end.address)
     };
     opposites.map(named).collect()
 }
@@ -273,13 +248,13 @@ fn room(plans: &[Plan], node: NodeId) -> Result<Room, LoadError> {
     Ok(parts::common_room(plans, node)?.unwrap_or_else(only_forwards))
 }
 
-fn options(room: Room, node: NodeId, address: SocketAddr) -> Result<SwitchOptions, LoadError> {
-    Ok(SwitchOptions {
+fn options(room: Room, node: NodeId, address: SocketAddr) -> SwitchOptions {
+    SwitchOptions {
         node,
         policy: room.policy,
         slots: room.slots,
         values_per_packet: room.values as usize,
-        address: v4(address).ok_or(LoadError::Address(address))?,
+        address,
         lock_slots: true,
-    })
+    }
 }

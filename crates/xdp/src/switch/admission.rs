@@ -1,6 +1,6 @@
 //! Whose packets the kernel's switch takes: those of jobs that run, from neighbours that it knows.
 
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
 
 use wiresum_switch::Neighbour;
@@ -51,7 +51,7 @@ impl SwitchProgram {
     ///
     /// # Errors
     /// [`XdpError::TooMany`], or the kernel's refusal.
-    pub fn expect(&mut self, address: SocketAddrV4) -> Result<(), XdpError> {
+    pub fn expect(&mut self, address: SocketAddr) -> Result<(), XdpError> {
         self.expected.insert(address);
         super::forwarding::limit("neighbours of a switch", self.expected.len(), MAX_NEIGHBOURS)?;
         self.kernel.put("acquaintances", &endpoint(address), &Hearing::default())
@@ -61,11 +61,7 @@ impl SwitchProgram {
     ///
     /// # Errors
     /// The kernel's refusal.
-    pub fn unexpect(
-        &mut self,
-        neighbour: Neighbour,
-        address: SocketAddrV4,
-    ) -> Result<(), XdpError> {
+    pub fn unexpect(&mut self, neighbour: Neighbour, address: SocketAddr) -> Result<(), XdpError> {
         self.expected.remove(&address);
         self.met.remove(&address);
         self.tables.forget(neighbour);
@@ -76,10 +72,10 @@ impl SwitchProgram {
     ///
     /// # Errors
     /// [`XdpError::NotHeard`], [`XdpError::SharedInterface`], [`XdpError::TooMany`], or the kernel's refusal.
-    pub fn meet(&mut self, neighbour: Neighbour, address: SocketAddrV4) -> Result<bool, XdpError> {
+    pub fn meet(&mut self, neighbour: Neighbour, address: SocketAddr) -> Result<bool, XdpError> {
         let hearing: Option<Hearing> = self.kernel.get("acquaintances", &endpoint(address))?;
         let hearing = hearing.filter(|hearing| hearing.ifindex != 0);
-        let hearing = hearing.ok_or(XdpError::NotHeard(address.into()))?;
+        let hearing = hearing.ok_or(XdpError::NotHeard(address))?;
         if self.met.get(&address) == Some(&hearing) {
             return Ok(false);
         }
@@ -89,6 +85,6 @@ impl SwitchProgram {
     }
 }
 
-fn endpoint(address: SocketAddrV4) -> Endpoint {
-    Endpoint::from(SocketAddr::V4(address))
+fn endpoint(address: SocketAddr) -> Endpoint {
+    Endpoint::from(address)
 }

@@ -1,7 +1,7 @@
 //! Where the kernel's switch sends what leaves it: the tables of [`wiresum_switch::Forwarding`], and how its neighbours are reached.
 
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
@@ -21,9 +21,9 @@ pub struct Reach {
     /// The interface of this switch that its link is at; no other neighbour's is.
     pub interface: String,
     /// Its end of the link.
-    pub address: SocketAddrV4,
+    pub address: SocketAddr,
     /// The switch's end.
-    pub local: SocketAddrV4,
+    pub local: SocketAddr,
     /// Ethernet address of its end, or of the router on the way.
     pub mac: [u8; 6],
     /// Ethernet address of the interface.
@@ -59,7 +59,7 @@ impl SwitchProgram {
     /// [`XdpError::NoInterface`], [`XdpError::SharedInterface`], [`XdpError::TooMany`], or the kernel's refusal.
     pub fn set_neighbour(&mut self, neighbour: Neighbour, reach: &Reach) -> Result<(), XdpError> {
         let hearing = Hearing {
-            local: Endpoint::from(SocketAddr::V4(reach.local)),
+            local: Endpoint::from(reach.local),
             ifindex: kernel::interface_index(&reach.interface)?,
             peer_mac: reach.mac,
             local_mac: reach.local_mac,
@@ -71,7 +71,7 @@ impl SwitchProgram {
     pub(super) fn reach(
         &mut self,
         neighbour: Neighbour,
-        address: SocketAddrV4,
+        address: SocketAddr,
         hearing: &Hearing,
     ) -> Result<(), XdpError> {
         let (known, ifindex) = (&self.tables.neighbours, hearing.ifindex);
@@ -82,7 +82,7 @@ impl SwitchProgram {
         let free = || (0..).find(is_free).expect("numbers never end");
         let index = known.get(&neighbour).map_or_else(free, |(index, _)| *index);
         limit("neighbours of a switch", index as usize + 1, MAX_NEIGHBOURS)?;
-        let peer = peers::peer(address.into(), JobKey(0), hearing);
+        let peer = peers::peer(address, JobKey(0), hearing);
         self.kernel.put("neighbours", &index, &peer)?;
         self.kernel.put("outlets", &index, &outlet(&self.kernel, ifindex))?;
         self.tables.neighbours.insert(neighbour, (index, ifindex));

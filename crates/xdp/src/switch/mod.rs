@@ -6,7 +6,7 @@ mod judgement;
 mod layout;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
 use libbpf_rs::{MapCore, MapFlags};
@@ -62,8 +62,8 @@ pub struct SwitchProgram {
     streams: Table,
     table: TableEntry,
     tables: forwarding::Tables,
-    expected: BTreeSet<SocketAddrV4>,
-    met: BTreeMap<SocketAddrV4, Hearing>,
+    expected: BTreeSet<SocketAddr>,
+    met: BTreeMap<SocketAddr, Hearing>,
     links: Vec<OwnedFd>,
 }
 
@@ -95,8 +95,7 @@ impl SwitchProgram {
         );
         XdpAggregator::check_support()?;
         let mut table = TableEntry::new_zeroed();
-        (table.endpoint_count, table.endpoints[0]) =
-            (1, Endpoint::from(SocketAddr::V4(options.address)));
+        (table.endpoint_count, table.endpoints[0]) = (1, Endpoint::from(options.address));
         const { assert!(MAX_ENDPOINTS >= 1) };
         let kernel = load(image, &options, &table)?;
         let streams = Table::new(options.slots, MAX_PLACES);

@@ -1,7 +1,7 @@
 //! The interface of a switch where the BPF programs could not be built.
 
 use std::convert::Infallible;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 use wiresum_switch::{Forwarding, Neighbour, Place};
 use wiresum_wire::{JobId, JobKey};
@@ -56,7 +56,7 @@ impl SwitchProgram {
     ///
     /// # Errors
     /// The kernel's refusal.
-    pub fn expect(&mut self, _address: SocketAddrV4) -> Result<(), XdpError> {
+    pub fn expect(&mut self, _address: SocketAddr) -> Result<(), XdpError> {
         match self.0 {}
     }
 
@@ -67,7 +67,7 @@ impl SwitchProgram {
     pub fn unexpect(
         &mut self,
         _neighbour: Neighbour,
-        _address: SocketAddrV4,
+        _address: SocketAddr,
     ) -> Result<(), XdpError> {
         match self.0 {}
     }
@@ -76,11 +76,7 @@ impl SwitchProgram {
     ///
     /// # Errors
     /// The kernel's refusal.
-    pub fn meet(
-        &mut self,
-        _neighbour: Neighbour,
-        _address: SocketAddrV4,
-    ) -> Result<bool, XdpError> {
+    pub fn meet(&mut self, _neighbour: Neighbour, _address: SocketAddr) -> Result<bool, XdpError> {
         match self.0 {}
     }
 

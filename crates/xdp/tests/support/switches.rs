@@ -1,6 +1,6 @@
 //! The kernel's switch and the reference, side by side, and packets that meet every row of both, and every refusal.
 
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::SocketAddr;
 
 use wiresum_protocol::rng::Rng;
 use wiresum_switch::policy::PolicyName;
@@ -45,13 +45,12 @@ pub fn load(
     values_per_packet: usize,
     places: &[Place],
 ) -> SwitchProgram {
-    let SocketAddr::V4(address) = addresses().0 else { unreachable!("an address of IPv4") };
-    load_at(address, node, policy, slots, values_per_packet, places)
+    load_at(addresses().0, node, policy, slots, values_per_packet, places)
 }
 
 /// A kernel's switch with these streams, listening here.
 pub fn load_at(
-    address: SocketAddrV4,
+    address: SocketAddr,
     node: NodeId,
     policy: PolicyName,
     slots: u32,

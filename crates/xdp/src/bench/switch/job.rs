@@ -1,6 +1,6 @@
 //! One policy's switch, and the packet that becomes the next one again and again.
 
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use wiresum_switch::policy::PolicyName;
 use wiresum_switch::{ANY_NODE, Contributors, Packet, Place, Values, Verdict, wire};
@@ -14,8 +14,8 @@ use crate::frames::udp_frame;
 use crate::switch::{Feed, SwitchProgram};
 use crate::{SwitchOptions, XdpError};
 
-const SWITCH: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 1), 5747);
-const WORKERS: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 2), 4000);
+const SWITCH: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 5747);
+const WORKERS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), 4000);
 const NODE: NodeId = NodeId(1);
 const KEY: JobKey = JobKey(1);
 
@@ -45,11 +45,7 @@ impl Job {
         program.install(&place)?;
         let datagram = wire::emit(&packet(&place, policy, values, workers), KEY);
         program.kernel().put("feeds", &0u32, &feed(&datagram, workers, slots))?;
-        Ok(Self {
-            program,
-            subject,
-            frame: udp_frame(SocketAddr::V4(WORKERS), SocketAddr::V4(SWITCH), &datagram),
-        })
+        Ok(Self { program, subject, frame: udp_frame(WORKERS, SWITCH, &datagram) })
     }
 
     /// Mean nanoseconds for one packet.
