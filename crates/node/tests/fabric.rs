@@ -11,10 +11,12 @@ use serde_json::{Value, json};
 use wiresum_codec::{ElementType, Operation};
 use wiresum_node::engine::{CollectiveError, Engine, JoinError, Options};
 use wiresum_node::node::{JobReport, Node as Daemon};
+use wiresum_node::station::{KernelSwitch, LoadError};
 use wiresum_node::tensor::tensor;
 use wiresum_protocol::Plan;
 use wiresum_wire::{NodeId, SubModelId};
 use wiresum_worker::{Failure, Participation};
+use wiresum_xdp::AttachMode;
 
 const WORKERS: usize = 4;
 /// Switches 0 and 1 with two workers each, switch 2 above them, and the server 3 at it.
@@ -284,4 +286,19 @@ fn a_server_that_never_was_is_named_when_workers_join() {
         Ok(_) => panic!("joined without a server"),
     }
     end(nodes);
+}
+
+/// Whatever this machine can do, this is refused before the kernel is asked.
+#[test]
+fn a_switch_in_the_kernel_listens_where_its_links_end() {
+    let plan = plan("hash", 64, 0.1, &streams(&[None], 64));
+    let address: SocketAddr = "[::]:5747".parse().expect("an address");
+    let plans = std::slice::from_ref(&plan);
+    let refused = KernelSwitch::load(plans, NodeId(2), address, &[], AttachMode::Native);
+    match refused.map(|_| ()) {
+        Err(error @ LoadError::Family { .. }) => {
+            assert!(error.to_string().contains("give both IPv4 addresses"), "{error}");
+        }
+        other => panic!("{other:?}"),
+    }
 }

@@ -27,6 +27,18 @@ pub enum LoadError {
     /// The kernel's reason.
     #[error(transparent)]
     Kernel(#[from] KernelError),
+    /// The daemon's socket, which exchanges hellos, is of the other family than a link.
+    #[error(
+        "job {job} has a link to {neighbour} at this node, which listens on {listen}: give both IPv4 addresses, or both IPv6"
+    )]
+    Family {
+        /// Whose plan.
+        job: JobId,
+        /// The other end of the link.
+        neighbour: SocketAddr,
+        /// Where the daemon listens.
+        listen: SocketAddr,
+    },
     /// The plans do not agree.
     #[error(transparent)]
     Station(#[from] StationError),
@@ -61,6 +73,7 @@ impl KernelSwitch {
         interfaces: &[String],
         mode: AttachMode,
     ) -> Result<Self, LoadError> {
+        plans.iter().try_for_each(|plan| check_family(plan, node, address))?;
         let room = room(plans, node)?;
         let options = options(room, node, address);
         XdpAggregator::check_support().map_err(failed("the engine `xdp` is not available"))?;
@@ -228,6 +241,13 @@ fn addresses(plan: &Plan, node: NodeId) -> Addresses {
         ((plan.job_id(), Neighbour { site: site(end.at), link }), end.address)
     };
     opposites.map(named).collect()
+}
+
+fn check_family(plan: &Plan, node: NodeId, listen: SocketAddr) -> Result<(), LoadError> {
+    let neighbours = addresses(plan, node).into_values();
+    let foreign = neighbours.into_iter().find(|at| at.is_ipv4() != listen.is_ipv4());
+    let error = |neighbour| LoadError::Family { job: plan.job_id(), neighbour, listen };
+    foreign.map_or(Ok(()), |neighbour| Err(error(neighbour)))
 }
 
 /// The other end of a node's link.
