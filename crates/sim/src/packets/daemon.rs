@@ -84,7 +84,7 @@ impl<'a> Daemon<'a> {
             }
         }
         self.tell_negotiator(job, source, outcome, datagram, now);
-        self.advance(now, send);
+        self.advance(now, &mut buffer, send);
     }
 
     /// Gives the negotiator what concerns it.
@@ -109,23 +109,23 @@ impl<'a> Daemon<'a> {
 
     pub fn handle_timeout(&mut self, now: Time, send: &mut Outbox) {
         self.negotiator.handle_timeout(now);
-        self.advance(now, send);
+        self.advance(now, &mut [0; MAX_PACKET], send);
     }
 
     /// Lets transmitters and the negotiator do what is due.
-    fn advance(&mut self, now: Time, send: &mut Outbox) {
-        let mut buffer = [0; MAX_PACKET];
+    /// `buffer` is room for a packet: clearing some of its own would cost a tenth of all instructions.
+    fn advance(&mut self, now: Time, buffer: &mut [u8; MAX_PACKET], send: &mut Outbox) {
         for Served { job, aggregator, transmitter, .. } in &mut self.jobs {
-            while let Some((to, len)) = aggregator.poll_notice(&mut buffer) {
+            while let Some((to, len)) = aggregator.poll_notice(buffer) {
                 send(*job, to, &buffer[..len]);
             }
             transmitter.follow(aggregator.running_key());
             transmitter.advance(aggregator, now);
-            while let Some(transmit) = transmitter.poll_transmit(aggregator, now, &mut buffer) {
+            while let Some(transmit) = transmitter.poll_transmit(aggregator, now, buffer) {
                 send(*job, transmit.destination, &buffer[..transmit.len]);
             }
             while let Some(sub_model) = transmitter.next_orphan() {
-                let outcome = aggregator.lose_parent(sub_model, &mut buffer);
+                let outcome = aggregator.lose_parent(sub_model, buffer);
                 for child in 0..aggregator.child_count() {
                     let packet = &mut buffer[..outcome.len];
                     if let Some(to) = aggregator.address_to_child(child, packet) {
@@ -134,7 +134,7 @@ impl<'a> Daemon<'a> {
                 }
             }
         }
-        while let Some(transmit) = self.negotiator.poll_transmit(now, &mut buffer) {
+        while let Some(transmit) = self.negotiator.poll_transmit(now, buffer) {
             let packet = &buffer[..transmit.len];
             let job = Packet::parse_unchecked(packet).ok().map(|p| p.header.job.get());
             let served = self.jobs.iter().find(|served| Some(served.plan.job.id) == job);
