@@ -76,7 +76,7 @@ def plan(
     if as_json or not output:
         print(made.without_secret().to_json(), end="")
     if not output:
-        note("The plan has no secret yet: -o FILE writes one to FILE.secret, or put 16 hexadecimal digits there")
+        note("This plan has no secret. `-o FILE` writes the plan to FILE, and a secret to FILE.secret")
 
 
 def switch_engine(engine: Engine | None) -> SwitchEngine:

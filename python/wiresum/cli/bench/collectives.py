@@ -32,9 +32,7 @@ def allreduce(
     ] = None,
     lanes: options.LanesOption = "int32-le",
     policy: options.PolicyOption = "pool",
-    engine: Annotated[
-        options.EngineChoice, typer.Option("--engine", help="What runs the aggregators; auto: XDP where it works")
-    ] = "auto",
+    engine: options.EngineOption = "auto",
     window: options.WindowOption = DEFAULT_WINDOW,
     mtu: options.MtuOption = DEFAULT_MTU_BYTES,
     runs: RunsOption = 7,
@@ -73,9 +71,7 @@ def compare(
     start: Annotated[
         list[str] | None, typer.Option("--start", help="WORKER=SECONDS until it has its gradient; repeatable")
     ] = None,
-    engine: Annotated[
-        options.EngineChoice, typer.Option("--engine", help="What runs the aggregators; auto: XDP where it works")
-    ] = "auto",
+    engine: options.EngineOption = "auto",
     plot: options.PlotOption = None,
     runs: RunsOption = 3,
     as_json: options.JsonOption = False,
@@ -111,9 +107,7 @@ def forest(
     rate: Annotated[str, typer.Option("--rate", help="Rate of each link, each way: 200mbit, 1gbit")] = "200mbit",
     size: Annotated[str, typer.Option("--size", help="Size of the float32 tensor: 10MB, 64KiB")] = "10MB",
     policy: options.PolicyOption = "pool",
-    engine: Annotated[
-        options.EngineChoice, typer.Option("--engine", help="What runs the aggregators; auto: XDP where it works")
-    ] = "auto",
+    engine: options.EngineOption = "auto",
     solver_only: Annotated[
         bool, typer.Option("--solver-only", help="Plan only, on growing networks, and show seconds, gap and trees")
     ] = False,
@@ -156,9 +150,7 @@ def heterogeneity(
     method: Annotated[
         list[str] | None, typer.Option("--method", help="Method to run; repeatable [default: all]")
     ] = None,
-    engine: Annotated[
-        options.EngineChoice, typer.Option("--engine", help="What runs the aggregators; auto: XDP where it works")
-    ] = "auto",
+    engine: options.EngineOption = "auto",
     codec: options.CodecOption = "fixed:1e8",
     plot: options.PlotOption = None,
     runs: RunsOption = 3,
@@ -211,9 +203,7 @@ def asynchronous(
     method: Annotated[
         list[str] | None, typer.Option("--method", help="Method to run; repeatable [default: all]")
     ] = None,
-    engine: Annotated[
-        options.EngineChoice, typer.Option("--engine", help="What runs the aggregators; auto: XDP where it works")
-    ] = "auto",
+    engine: options.EngineOption = "auto",
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Number of trainings of each method")] = 1,
     plot: options.PlotOption = None,
     as_json: options.JsonOption = False,

@@ -22,9 +22,7 @@ def kills(
     down: Annotated[float, typer.Option("--down", min=0, help="Seconds until a killed server is started again")] = 0.5,
     seed: Annotated[int, typer.Option("--seed", help="Seed that chooses which server is killed, and when")] = 1,
     policy: options.PolicyOption = "pool",
-    engine: Annotated[
-        options.EngineChoice, typer.Option("--engine", help="What runs the aggregators; auto: XDP where it works")
-    ] = "auto",
+    engine: options.EngineOption = "auto",
     deep: Annotated[
         bool, typer.Option("--deep", help="Put S1 below S2, so that a server has a server below it")
     ] = False,
@@ -94,9 +92,7 @@ def coexistence(
 
 @command(epilog="Example: `wiresum bench rates --rounds 100 --plot rates.png`")
 def rates(
-    engine: Annotated[
-        options.EngineChoice, typer.Option("--engine", help="What runs the aggregators; auto: XDP where it works")
-    ] = "auto",
+    engine: options.EngineOption = "auto",
     rounds: Annotated[int, typer.Option("--rounds", min=1, help="Number of negotiations that are timed")] = 50,
     rate: Annotated[str, typer.Option("--rate", help="Rate of every link at first")] = "600mbit",
     slow_rate: Annotated[str, typer.Option("--slow-rate", help="Rate to which the server's link drops")] = "200mbit",
@@ -139,9 +135,7 @@ def upgrade(
     ] = 20,
     seed: Annotated[int, typer.Option("--seed", help="Seed that chooses which daemon is replaced, and when")] = 1,
     policy: options.PolicyOption = "pool",
-    engine: Annotated[
-        options.EngineChoice, typer.Option("--engine", help="What runs the aggregators; auto: XDP where it works")
-    ] = "auto",
+    engine: options.EngineOption = "auto",
     as_json: options.JsonOption = False,
 ) -> None:
     """Have new daemons take over from running ones at random moments of training on xagg, and check every step."""
