@@ -1,6 +1,5 @@
-//! The jobs of a node: which aggregator a packet belongs to, and who gets what it leaves behind. How packets travel
-//! is for
-//! the servers that share this.
+//! The jobs of a node: which aggregator a packet belongs to, and who gets what it leaves behind. How packets travel is
+//! for the servers that share this.
 
 use std::net::SocketAddr;
 
@@ -205,8 +204,7 @@ impl Jobs {
     }
 
     /// Gives the packet in `buffer[..len]` to a job's aggregator, which may leave another in its place. The control
-    /// halves learn
-    /// what concerns them.
+    /// halves learn what concerns them.
     ///
     /// # Panics
     /// If `buffer` is shorter than [`wiresum_wire::MAX_PACKET`] bytes or than `len`.
@@ -244,9 +242,8 @@ impl Jobs {
         outcome
     }
 
-    /// Passes the packet that [`Self::handle`] left in `buffer` to `push`, once for each recipient and addressed to
-    /// it; `true`
-    /// if one of the calls returned `true`. So does the aggregator's notice, if it has one.
+    /// Passes the packet that [`Self::handle`] left in `buffer` to `push`, once for each recipient and addressed to it;
+    /// `true` if one of the calls returned `true`. So does the aggregator's notice, if it has one.
     pub fn deliver(
         &mut self,
         index: usize,

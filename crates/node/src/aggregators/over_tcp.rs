@@ -24,8 +24,7 @@ const LISTENER: usize = 0;
 const FIRST_PEER: usize = 1;
 
 /// Connections beyond two for each child (its own, and a broken one that has not been noticed yet): children of other
-/// jobs and
-/// of wrong plans, who learn from a refusal that they are wrong.
+/// jobs and of wrong plans, who learn from a refusal that they are wrong.
 const STRANGERS: usize = 16;
 /// How long a connection may be silent, or unwelcome, before it is closed.
 const HELLO_PATIENCE: Duration = Duration::from_secs(5);
@@ -368,8 +367,7 @@ fn ancestors(plan: &Plan, node: NodeId) -> Vec<SocketAddr> {
 }
 
 /// Connections of a job's children at most: those of a node that has gone come to one above it, so it may be everyone
-/// in the plan. Each
-/// may have a broken connection that has not been noticed yet.
+/// in the plan. Each may have a broken connection that has not been noticed yet.
 fn most_children(plan: &Plan) -> usize {
     2 * (plan.workers.len() + plan.nodes.len())
 }

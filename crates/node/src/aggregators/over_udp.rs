@@ -1,14 +1,10 @@
 //! Aggregators over datagrams and frames: one socket, every job that this node serves.
 //!
 //! What happens to a packet is decided by [`wiresum_protocol::Aggregator`]; here datagrams are moved in batches, and
-//! what
-//! acts by the clock ([`ControlHalf`]) gets its turn after each. In user space, without privileges, that is all there
-//! is. With a
-//! [`Kernel`] beside it, the XDP program sums, and the socket gets only who joins and leaves, and what the control
-//! halves say
-//! to each other; then the aggregators' slot memory is never touched, so it takes no pages. With AF_XDP, what is
-//! summed comes as
-//! frames, and the socket gets the rest.
+//! what acts by the clock ([`ControlHalf`]) gets its turn after each. In user space, without privileges, that is all
+//! there is. With a [`Kernel`] beside it, the XDP program sums, and the socket gets only who joins and leaves, and what
+//! the control halves say to each other; then the aggregators' slot memory is never touched, so it takes no pages. With
+//! AF_XDP, what is summed comes as frames, and the socket gets the rest.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};

@@ -1,8 +1,7 @@
 //! A node: the jobs that it serves, whatever sums them and whatever carries their packets.
 //!
 //! Everything about a daemon that does not depend on these is here, once: the loop, reports, the control socket's
-//! orders, limits and
-//! quotas, and the end, by a signal or a successor.
+//! orders, limits and quotas, and the end, by a signal or a successor.
 
 mod orders;
 mod plane;

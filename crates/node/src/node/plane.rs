@@ -1,6 +1,5 @@
 //! The seam between a [`Node`](super::Node), which has the loop and the service, and what serves its jobs: something
-//! that sums, and
-//! what carries packets to it.
+//! that sums, and what carries packets to it.
 
 use std::io;
 use std::net::SocketAddr;

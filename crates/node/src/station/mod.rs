@@ -1,12 +1,9 @@
 //! A switch or server of a fabric: one socket, every job that the node serves.
 //!
 //! What happens to a datagram is decided by [`Station`]; here they are moved in batches. Each hop is a datagram from
-//! one neighbour to the
-//! next, so the kernel routes nothing: which link a datagram takes follows from the address that the plan gives its
-//! other end. With a
-//! [`KernelSwitch`] below the station, packets of values are summed and sent on before they come here, and what comes
-//! are hellos and
-//! their answers, and values for a server that is here.
+//! one neighbour to the next, so the kernel routes nothing: which link a datagram takes follows from the address that
+//! the plan gives its other end. With a [`KernelSwitch`] below the station, packets of values are summed and sent on
+//! before they come here, and what comes are hellos and their answers, and values for a server that is here.
 
 mod kernel;
 

@@ -1,6 +1,5 @@
 //! Taking over from a running daemon, without a lost packet: the successor gets its sockets, the kernel's maps and
-//! links, and what
-//! its aggregators know.
+//! links, and what its aggregators know.
 //!
 //! ```text
 //! successor ── request `take_over`, with its versions ──▶ running daemon, which stops reading its socket
@@ -10,9 +9,9 @@
 //!           ◀── "yours" ──      and ends
 //! ```
 //!
-//! Until the running daemon has said `yours`, any failure of the successor, its death included, leaves everything as
-//! it was: the
-//! running daemon goes on, and what came meanwhile waits in the socket's buffer. ADR 0021 says why it is done so.
+//! Until the running daemon has said `yours`, any failure of the successor, its death included, leaves everything as it
+//! was: the running daemon goes on, and what came meanwhile waits in the socket's buffer. ADR 0021 says why it is done
+//! so.
 
 mod client;
 mod descriptors;
@@ -35,8 +34,7 @@ pub use offer::{Failed, Successor};
 pub use upgrade::Upgrade;
 
 /// How long a successor may take from the offer to `ready`: the verifier takes a second or two on a busy machine.
-/// Packets wait so
-/// long at most, and workers much longer (their deadline is a minute).
+/// Packets wait so long at most, and workers much longer (their deadline is a minute).
 const SUCCESSOR_PATIENCE: Duration = Duration::from_secs(10);
 /// What the successor says once it has everything.
 const READY: &[u8] = b"ready\n";

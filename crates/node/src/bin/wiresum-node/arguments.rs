@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -130,15 +131,19 @@ impl Arguments {
         Ok(plan)
     }
 
-    /// What is in a plan's file of the secret; that beside the plan may be missing.
+    /// The secret of a plan: from the file that is named for it, which must be there, or from the one beside the plan.
     fn read_secret(&self, index: usize) -> Result<Option<String>, String> {
-        if let Some(named) = self.secrets.get(index) {
-            let read = std::fs::read_to_string(named);
-            return read.map(Some).map_err(|error| format!("secret {}: {error}", named.display()));
+        let named = self.secrets.get(index);
+        let file = named.cloned().unwrap_or_else(|| {
+            let mut beside = self.plans[index].clone().into_os_string();
+            beside.push(".secret");
+            beside.into()
+        });
+        match std::fs::read_to_string(&file) {
+            Ok(secret) => Ok(Some(secret)),
+            Err(error) if named.is_none() && error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(format!("secret {}: {error}", file.display())),
         }
-        let mut beside = self.plans[index].clone().into_os_string();
-        beside.push(".secret");
-        Ok(std::fs::read_to_string(beside).ok())
     }
 
     /// Where to receive: jobs share one socket, so their plans have to agree.
