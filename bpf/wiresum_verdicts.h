@@ -7,7 +7,7 @@
 enum verdict {
     /* Not a well-formed packet: dropped. */
     MALFORMED = 0,
-    /* Of a job, incarnation, node, stream or worker that this node does not serve: dropped. */
+    /* Its job, incarnation, node, stream or worker is not served by this node: dropped. */
     FOREIGN = 1,
     /* A contributor out of range, or not the one that said hello from this address: dropped. */
     BAD_CONTRIBUTOR = 2,
@@ -74,7 +74,7 @@ enum verdict {
     LOST = 31,
     /* Counted beside the packet's other verdict: no way leads on from here, so it is dropped. */
     ASTRAY = 32,
-    /* Of no job that runs, or of nobody who is next to the switch: dropped. */
+    /* The job does not run here, or its sender is no neighbour of the switch: dropped. */
     STRANGERS = 33,
 };
 

@@ -6,7 +6,7 @@
 
 /* Not a well-formed packet: dropped. */
 const bit<8> VERDICT_MALFORMED = 0;
-/* Of a job, incarnation, node, stream or worker that this node does not serve: dropped. */
+/* Its job, incarnation, node, stream or worker is not served by this node: dropped. */
 const bit<8> VERDICT_FOREIGN = 1;
 /* The check does not match: dropped. */
 const bit<8> VERDICT_DAMAGED = 5;
@@ -52,7 +52,7 @@ const bit<8> VERDICT_SUPERSEDED = 30;
 const bit<8> VERDICT_LOST = 31;
 /* Counted beside the packet's other verdict: no way leads on from here, so it is dropped. */
 const bit<8> VERDICT_ASTRAY = 32;
-/* Of no job that runs, or of nobody who is next to the switch: dropped. */
+/* The job does not run here, or its sender is no neighbour of the switch: dropped. */
 const bit<8> VERDICT_STRANGERS = 33;
 
 #define VERDICTS 34

@@ -286,8 +286,7 @@ class Verdict(IntEnum):
 
     # Not a well-formed packet: dropped.
     MALFORMED = 0
-    # Of a job, incarnation, node, stream or worker that this node does not serve:
-    # dropped.
+    # Its job, incarnation, node, stream or worker is not served by this node: dropped.
     FOREIGN = 1
     # A contributor out of range, or not the one that said hello from this address:
     # dropped.
@@ -358,7 +357,7 @@ class Verdict(IntEnum):
     # Counted beside the packet's other verdict: no way leads on from here, so it is
     # dropped.
     ASTRAY = 32
-    # Of no job that runs, or of nobody who is next to the switch: dropped.
+    # The job does not run here, or its sender is no neighbour of the switch: dropped.
     STRANGERS = 33
 
 

@@ -56,7 +56,7 @@ print(*sys.modules, file=sys.stderr)
 
 
 FRAGMENTS = ("Of ", "That ", "Whose ", "Its ", "With ", "Only ", "At ", "By ")
-"""Of what, a stranger asks."""
+"""Words that begin a help text which cannot stand alone."""
 
 
 def options(command, path=""):

@@ -180,7 +180,7 @@ def test_policies_without_a_server_end_at_the_topmost_switch():
 SIZE = 14 + 20 + 8 + 34 + 12 + 4 * FRAGMENT_VALUES
 """Bytes of a packet of values with its headers."""
 CHECK = 14 + 20 + 8 + 34 + 12 + 4 * 16
-"""Of a check of four workers: nine lanes, in whole blocks."""
+"""Bytes of the check of four workers on the wire: nine lanes, in whole blocks."""
 
 
 def test_goat_figure_2_sends_three_fragments_to_the_server_and_thirteen_from_switches():

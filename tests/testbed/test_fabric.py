@@ -28,7 +28,7 @@ RATE_BPS = 200e6
 SIZE = 14 + 20 + 8 + 34 + 12 + 4 * FRAGMENT_VALUES
 """Bytes of a packet of values with its headers."""
 CHECK = 14 + 20 + 8 + 34 + 12 + 4 * 16
-"""Of a check of four workers: nine lanes, in whole blocks."""
+"""Bytes of the check of four workers on the wire: nine lanes, in whole blocks."""
 
 
 NOTE = 14 + 20 + 8 + 34 + 32

@@ -81,7 +81,7 @@ pub struct Links {
     mishaps: Vec<Mishaps>,
     /// Bytes that were taken off each direction's far end.
     arrived: Vec<u64>,
-    /// Of the directions that do harm.
+    /// Decides what happens to packets on directions that do harm.
     rng: Rng,
 }
 

@@ -37,7 +37,7 @@ pub enum ServerNeed {
     Never,
     /// Always: switches may leave any sum unfinished.
     Always,
-    /// As the plan has it: with one where the workers of a job are below several switches.
+    /// The plan decides: a job has one if its workers are below several switches.
     AsPlanned,
 }
 

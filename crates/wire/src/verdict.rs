@@ -42,7 +42,7 @@ macro_rules! verdicts {
 verdicts! {
     /// Not a well-formed packet: dropped.
     Malformed = 0 "malformed" at TREE | BESIDE;
-    /// Of a job, incarnation, node, stream or worker that this node does not serve: dropped.
+    /// Its job, incarnation, node, stream or worker is not served by this node: dropped.
     Foreign = 1 "foreign" at TREE | BESIDE;
     /// A contributor out of range, or not the one that said hello from this address: dropped.
     BadContributor = 2 "bad_contributor" at TREE;
@@ -106,7 +106,7 @@ verdicts! {
     Lost = 31 "lost" at BESIDE;
     /// Counted beside the packet's other verdict: no way leads on from here, so it is dropped.
     Astray = 32 "astray" at BESIDE;
-    /// Of no job that runs, or of nobody who is next to the switch: dropped.
+    /// The job does not run here, or its sender is no neighbour of the switch: dropped.
     Strangers = 33 "strangers" at BESIDE;
 }
 

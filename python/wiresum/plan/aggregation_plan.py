@@ -347,7 +347,7 @@ def secret_beside(path: Path | str) -> Path:
 
 @lru_cache(maxsize=4)
 def _derived(text: str) -> Derived:
-    """Of a plan as JSON; streams are asked for one after another."""
+    """What follows from a plan that is given as JSON. Kept, as callers ask for one stream after another."""
     return Derived.model_validate_json(_native().derive_plan(text))
 
 

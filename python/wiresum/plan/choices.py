@@ -27,7 +27,7 @@ DEFAULT_WINDOW = 192
 DEFAULT_GRADIENT_BYTES = 64 * 10**6
 """Largest collective that `cache` holds whole, unless the job says otherwise: DDP's buckets are 25 MiB."""
 DEFAULT_TIME_LIMIT_S = 30.0
-"""Of a planner. Testbeds take a second; 64 workers and 16 servers some."""
+"""Seconds that a planner has. Testbeds take one; 64 workers and 16 servers some."""
 MAX_TRIES = 1000
 """More seeds than that find nothing better on any network here."""
 DEFAULT_MOST_MISSED = 16

@@ -14,7 +14,7 @@ from wiresum.plan.members import U8, U16, U32, Child, WorkerChild, parse_socket_
 from wiresum.wire import BLOCK_LEN, HEADER_LEN, MAX_PACKET, SWITCH_HEADER_LEN
 
 MAX_SWITCHED_VALUES = (MAX_PACKET - HEADER_LEN - SWITCH_HEADER_LEN) // BLOCK_LEN * (BLOCK_LEN // 4)
-"""Of a packet with two headers, which is no longer than the longest with one."""
+"""Most values of a packet with two headers, which is no longer than the longest packet with one."""
 DEFAULT_TIMEOUT_S = 0.2
 """Well above what full queues add to a round trip, as what is sent again needlessly costs a link what it carries."""
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     SwitchPlanner = Callable[[Instance, PlanOptions], Assignment]
 
 LEAST_S = 1e-6
-"""Of a time limit: nothing is left of it."""
+"""What a planner is given when its time limit is used up before it begins."""
 
 TREE_PLANNERS: Registry[Planner] = Registry(
     {
@@ -129,4 +129,4 @@ PLANNERS: dict[str, Planner] = {
 """By the name that a command line takes."""
 RING = "ring"
 COMPARED = (*PLANNERS, RING)
-"""Whose costs can be compared; a ring has costs, but no plan."""
+"""Names whose costs can be compared. A ring has costs, but no plan."""

@@ -170,7 +170,7 @@ def _check_server(plan: AggregationPlan, topology: Topology) -> None:
 
 
 def policy_of(job: ScenarioJob, plan: AggregationPlan | None = None) -> SwitchPolicy | None:
-    """Of its switches, as the scenario, the plan or the planner has it; None where nobody says."""
+    """The policy of a job's switches, by the scenario, the plan or the planner; None where nobody says."""
     of_plan = plan.fabric.policy if plan and plan.fabric else None
     return (job.program and job.program.policy) or of_plan or SWITCH_POLICIES.get(job.planner)
 

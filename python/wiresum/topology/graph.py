@@ -23,7 +23,7 @@ Hops = NDArray[np.int16]
 UNREACHABLE = np.iinfo(np.int16).max
 """Distance of nodes without a way between them."""
 MAX_TARGETS_AT_ONCE = 64
-"""Of a breadth-first search: 64 × the arcs of a fat-tree of 32-port switches are 3 MB."""
+"""Targets of one breadth-first search: 64 × the arcs of a fat-tree of 32-port switches are 3 MB."""
 
 
 @dataclass(frozen=True, eq=False)

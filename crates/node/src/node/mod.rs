@@ -29,7 +29,7 @@ pub struct Node {
     id: NodeId,
     plane: Box<dyn Plane>,
     limits: Limits,
-    /// Of the jobs that have one.
+    /// Jobs without a quota are not in here.
     quotas: BTreeMap<JobId, JobQuota>,
     /// Where plans have to put this node; absent: anywhere.
     address: Option<SocketAddr>,

@@ -32,7 +32,7 @@ pub enum LoadError {
         "job {job} has a link to {neighbour} at this node, which listens on {listen}: give both IPv4 addresses, or both IPv6"
     )]
     Family {
-        /// Whose plan.
+        /// The job whose plan has the link.
         job: JobId,
         /// The other end of the link.
         neighbour: SocketAddr,
@@ -51,7 +51,7 @@ pub struct KernelSwitch {
     program: SwitchProgram,
     node: NodeId,
     room: Room,
-    /// As the plans have it.
+    /// Forwarding by all plans.
     forwarding: Forwarding,
     /// By job and neighbour in its plan.
     addresses: Addresses,
@@ -233,7 +233,7 @@ fn refused(error: XdpError) -> PlaneError {
     }
 }
 
-/// Of everyone at the other end of a link, as what comes by one need not go back there.
+/// The addresses of all neighbours: those that packets go to, and those that they only come from.
 fn addresses(plan: &Plan, node: NodeId) -> Addresses {
     let links = plan.fabric.iter().flat_map(|fabric| &fabric.links).zip(0u16..);
     let opposites = links.filter_map(|(link, index)| Some((opposite(link, node)?, index)));

@@ -49,9 +49,9 @@ const HEAD_VERSION: u32 = 2;
 /// What two daemons have to agree on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Versions {
-    /// Of the nodes' state, that of aggregators included.
+    /// Version of a node's state, that of its aggregators included.
     pub state: u32,
-    /// Of the structs in the kernel's maps.
+    /// Version of the structs in the kernel's maps.
     pub layout: u32,
 }
 

@@ -20,7 +20,7 @@ pub struct Unfit;
 pub struct StationState {
     pub(super) jobs: Vec<JobState>,
     pub(super) plane: PlaneState,
-    /// Of the server, by verdict.
+    /// What the server did with packets, by verdict.
     pub(super) served: Vec<u64>,
     /// Malformed, strangers, unrouted, over quota, through the process.
     pub(super) others: [u64; 5],

@@ -75,7 +75,7 @@ impl Tensor {
         self
     }
 
-    /// Of another operation.
+    /// The same values for another operation.
     pub fn with_signature(mut self, signature: i32) -> Self {
         self.signature = signature;
         self
