@@ -75,13 +75,13 @@ class SendingRates:
 
 
 def _counters_of(process: subprocess.Popen[bytes]) -> TextIO:
-    """The interfaces of a `cat`'s namespace; it has to answer first, as it is not there from the start."""
+    """Counters of the interfaces in the namespace of a `cat`, once it has answered: it is not there from the start."""
     if process.stdin is None or process.stdout is None:
-        raise TestbedError("the process that keeps counters in reach has no pipes")
+        raise TestbedError("cannot read the interfaces' counters: the process that holds the host's namespace open was started without pipes")
     process.stdin.write(b"\n")
     process.stdin.flush()
     if not process.stdout.readline():
-        raise TestbedError("the process that keeps counters in reach has ended")
+        raise TestbedError("cannot read the interfaces' counters: the process that holds the host's namespace open has ended; run again")
     return open(f"/proc/{process.pid}/net/dev", encoding="ascii")
 
 

@@ -27,11 +27,11 @@ NARROWEST = 110
 
 
 def compare_answers(path: Path, change: Sequence[str], *, live: bool, engine: EngineChoice, as_json: bool) -> None:
-    """Asks all three of a scenario, or of every scenario in a folder, and shows what they say.
+    """Has flows, packets and a live run answer a scenario, or every scenario in a folder, and shows the answers.
 
     Raises:
         typer.BadParameter: there is no scenario in the folder.
-        typer.Exit: answers are further apart than is known of them, in a folder.
+        typer.Exit: in a folder, answers differ by more than the stated tolerance.
     """
     if path.is_dir():
         _compare_all(path, change, live=live, engine=engine, as_json=as_json)

@@ -49,7 +49,7 @@ class Tree:
 
     @property
     def workers(self) -> list[str]:
-        """Whom nobody sends to, in rank order."""
+        """The leaves of the tree, which nobody sends to, in rank order."""
         above = set(self.parents.values())
         return [name for name in self.parents if name not in above]
 
