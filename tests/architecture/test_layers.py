@@ -47,6 +47,7 @@ ALLOWED_PACKAGES = {
     "testbed": {"errors", "wire", "topology", "plan", "planners", "_native"},
     "sim": {"picture", "errors", "wire", "registry", *PLANNING, "_native"},
     "training": {"errors"},
+    "commandline": {"errors", "topology", "plan", "planners", "testbed"},
     "bench": {
         "picture",
         "training",
@@ -82,6 +83,7 @@ ALLOWED_PACKAGES = {
         "sim",
         "testbed",
         "torch",
+        "commandline",
         "bench",
         "demo",
         "reproduce",

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wiresum.cli import options
-from wiresum.cli.console import note, print_json
-from wiresum.cli.groups import grouped
+from wiresum.commandline import options
+from wiresum.commandline.console import note, print_json
+from wiresum.commandline.groups import grouped
 
 if TYPE_CHECKING:
     from wiresum.adjust import Adjustment

@@ -12,10 +12,9 @@ from rich.table import Table
 from wiresum.bench.scenario.agreement import BYTES, FIGURES, PACKETS, SECONDS, TOLERANCES, Difference, differences
 from wiresum.bench.scenario.answers import FLOWS, LIVE, Answer
 from wiresum.bench.scenario.answers import compare as ask
-from wiresum.cli.console import err, note, out, print_json
-from wiresum.cli.options import EngineChoice
 from wiresum.cli.simulate import load, parse_changes
-from wiresum.cli.testbed import choose_engine
+from wiresum.commandline.console import err, note, out, print_json
+from wiresum.commandline.options import EngineChoice, choose_engine
 from wiresum.sim import ScenarioFile
 
 COLUMNS = ("answer", "rounds", "median", "least", "most", "to flows", "on links", "to flows ", "busiest link")

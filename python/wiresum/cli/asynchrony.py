@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wiresum.cli import options
-from wiresum.cli.console import err, note, out, print_json
-from wiresum.cli.quantities import parse_size
+from wiresum.commandline import options
+from wiresum.commandline.console import err, note, out, print_json
+from wiresum.commandline.quantities import parse_size
 
 if TYPE_CHECKING:
     from wiresum.bench.result import Report

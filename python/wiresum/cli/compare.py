@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wiresum.cli import options
-from wiresum.cli.console import note, out, print_json
-from wiresum.cli.groups import grouped
-from wiresum.cli.options import load_topology
+from wiresum.commandline import options
+from wiresum.commandline.console import note, out, print_json
+from wiresum.commandline.groups import grouped
+from wiresum.commandline.options import load_topology
 from wiresum.planners import COMPARED
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wiresum.cli import options
-from wiresum.cli.console import err, note, out, print_json
-from wiresum.cli.quantities import parse_rate
-from wiresum.cli.testbed import choose_engine
+from wiresum.commandline import options
+from wiresum.commandline.console import note, out, print_json, progress_bar
+from wiresum.commandline.options import choose_engine
+from wiresum.commandline.quantities import parse_rate
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    pass
 
 PICTURE, DATA = "wiresum-demo.png", "wiresum-demo.json"
 
@@ -72,18 +72,3 @@ def demo(
         out().print(outcome.table())
         out().print(outcome.trainings[0].report)
     note(f"picture: {output / PICTURE}; figures: {output / DATA}")
-
-
-def progress_bar() -> Progress:
-    """Steps of each training; on standard error, so that --json stays clean."""
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = [TextColumn("{task.description:<22}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
-    return Progress(*columns, TimeRemainingColumn(), console=err())

@@ -12,7 +12,7 @@ from importlib import metadata
 from rich.table import Table
 
 from wiresum.cli import doctor_service
-from wiresum.cli.console import out, print_json
+from wiresum.commandline.console import out, print_json
 from wiresum.errors import SupportError
 from wiresum.testbed import support
 from wiresum.testbed.aggregators import find_binary

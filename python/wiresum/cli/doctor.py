@@ -2,7 +2,7 @@
 
 import typer
 
-from wiresum.cli.options import JsonOption
+from wiresum.commandline.options import JsonOption
 
 UNSUPPORTED = 3
 

@@ -1,6 +1,6 @@
 """`wiresum explain`: a plan in plain words."""
 
-from wiresum.cli.options import PlanArgument
+from wiresum.commandline.options import PlanArgument
 
 
 def explain(plan: PlanArgument) -> None:

@@ -26,8 +26,8 @@ from wiresum.cli import (
     topology,
     version,
 )
-from wiresum.cli.console import fail
-from wiresum.cli.contents import Contents, Quick
+from wiresum.commandline.console import fail
+from wiresum.commandline.contents import Contents, Quick
 from wiresum.errors import NotWorthwhileError, PlanError, ScenarioError, SupportError, TopologyError, WiresumError
 
 FAILURE = 1

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wiresum.cli.console import note, out, print_json
-from wiresum.cli.contents import Contents
-from wiresum.cli.options import JsonOption
-from wiresum.cli.quantities import parse_rate, parse_size
+from wiresum.commandline.console import note, out, print_json
+from wiresum.commandline.contents import Contents
+from wiresum.commandline.options import JsonOption
+from wiresum.commandline.quantities import parse_rate, parse_size
 
 if TYPE_CHECKING:
     from rich.table import Table

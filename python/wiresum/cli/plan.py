@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from wiresum.cli import options
-from wiresum.cli.console import note
-from wiresum.cli.groups import grouped
+from wiresum.commandline import options
+from wiresum.commandline.console import note
+from wiresum.commandline.groups import grouped
 from wiresum.plan.choices import Engine, SwitchEngine, SwitchPolicy
 
 if TYPE_CHECKING:

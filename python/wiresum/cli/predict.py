@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wiresum.cli import options
-from wiresum.cli.console import note, out, print_json
-from wiresum.cli.groups import grouped
-from wiresum.cli.quantities import parse_size
+from wiresum.commandline import options
+from wiresum.commandline.console import note, out, print_json
+from wiresum.commandline.groups import grouped
+from wiresum.commandline.quantities import parse_size, parse_starts
 
 if TYPE_CHECKING:
     from wiresum.predict import Prediction
@@ -54,22 +54,6 @@ def predict(
         print_json(found.to_json())
     else:
         show(found)
-
-
-def parse_starts(given: list[str]) -> dict[str, float]:
-    """Seconds by worker from `W3=2`.
-
-    Raises:
-        typer.BadParameter: it has another form.
-    """
-    starts: dict[str, float] = {}
-    for text in given:
-        name, _, seconds = text.partition("=")
-        try:
-            starts[name] = float(seconds)
-        except ValueError:
-            raise typer.BadParameter(f"--start {text}: give a worker and seconds, as W3=2") from None
-    return starts
 
 
 def show(found: Prediction) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from wiresum.cli import options
+from wiresum.commandline import options
 
 
 def reproduce(

@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 
 from wiresum.bench.result import machine
-from wiresum.cli.console import err, note, out, print_json
+from wiresum.commandline.console import err, note, out, print_json
 from wiresum.errors import SupportError
 from wiresum.reproduce import CLASSES, PAPERS, Finding, Paper, Row, Session, pictures
 from wiresum.reproduce.table import markdown as as_markdown

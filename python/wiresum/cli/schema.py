@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from wiresum.cli.console import print_json
+from wiresum.commandline.console import print_json
 from wiresum.registry import Registry
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wiresum.cli import options
-from wiresum.cli.console import err, note, out, print_json
+from wiresum.commandline import options
+from wiresum.commandline.console import err, note, out, print_json
 
 if TYPE_CHECKING:
     from wiresum.sim import Outcome, ScenarioFile

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wiresum.cli import options
-from wiresum.cli.console import note, out, print_json
-from wiresum.cli.contents import Contents
-from wiresum.cli.groups import grouped
-from wiresum.cli.options import EngineChoice
 from wiresum.cli.plan import switch_engine
-from wiresum.plan.choices import DEFAULT_MTU_BYTES, Engine
+from wiresum.commandline import options
+from wiresum.commandline.console import note, out, print_json
+from wiresum.commandline.contents import Contents
+from wiresum.commandline.groups import grouped
+from wiresum.commandline.options import EngineChoice, choose_engine
+from wiresum.plan.choices import DEFAULT_MTU_BYTES
 
 if TYPE_CHECKING:
     from wiresum.plan.aggregation_plan import AggregationPlan
@@ -187,18 +187,6 @@ def read_plan(file: Path, engine: EngineChoice) -> AggregationPlan:
 
     plan = AggregationPlan.read(file)
     return plan if plan.fabric is None or engine == "auto" else with_engine(plan, switch_engine(engine))
-
-
-def choose_engine(choice: EngineChoice, loopback: bool) -> Engine:
-    """What runs the aggregators: what was asked for, or XDP where it works."""
-    from wiresum.testbed import support
-
-    if choice != "auto":
-        return choice
-    problem = "" if loopback else support.why_no_xdp()
-    if problem:
-        note(f"gradients are summed in user space: {problem}")
-    return "udp" if loopback or problem else "xdp"
 
 
 def _announce(bed: Testbed) -> None:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wiresum.cli.contents import Contents
-from wiresum.cli.generators import command
-from wiresum.cli.options import load_topology
-from wiresum.cli.quantities import parse_size
+from wiresum.commandline.contents import Contents
+from wiresum.commandline.generators import command
+from wiresum.commandline.options import load_topology
+from wiresum.commandline.quantities import parse_size
 from wiresum.errors import TopologyError
 from wiresum.topology.generators import TOPOLOGIES
 from wiresum.topology.interchange import EXPORTERS, IMPORTERS

@@ -3,8 +3,8 @@
 import platform
 from importlib import metadata
 
-from wiresum.cli.console import print_json
-from wiresum.cli.options import JsonOption
+from wiresum.commandline.console import print_json
+from wiresum.commandline.options import JsonOption
 
 
 def version(as_json: JsonOption = False) -> None:

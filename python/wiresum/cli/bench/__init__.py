@@ -3,7 +3,7 @@
 import typer
 
 from wiresum.cli.bench import collectives, networks, packets, service
-from wiresum.cli.contents import Contents
+from wiresum.commandline.contents import Contents
 
 app = typer.Typer(cls=Contents, help="Measure the product beside its rivals.", no_args_is_help=True)
 for group in (collectives, packets, networks, service):

@@ -6,12 +6,11 @@ from typing import Annotated
 
 import typer
 
-from wiresum.cli import options
 from wiresum.cli.bench.shared import ENGINES, POLICIES, RunsOption, limited, one_of, parse_models, show
-from wiresum.cli.console import err, note, out, print_json
-from wiresum.cli.predict import parse_starts
-from wiresum.cli.quantities import parse_fraction, parse_rate, parse_size
-from wiresum.cli.testbed import choose_engine
+from wiresum.commandline import options
+from wiresum.commandline.console import err, note, out, print_json
+from wiresum.commandline.options import choose_engine
+from wiresum.commandline.quantities import parse_fraction, parse_rate, parse_size, parse_starts
 from wiresum.plan.choices import DEFAULT_MTU_BYTES, DEFAULT_WINDOW
 
 app = typer.Typer()

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from wiresum.cli import options
 from wiresum.cli.asynchrony import EXAMPLE, asynchrony
 from wiresum.cli.bench.shared import RunsOption, limited, one_of, show
-from wiresum.cli.console import err, note
-from wiresum.cli.quantities import parse_numbers, parse_size
+from wiresum.commandline import options
+from wiresum.commandline.console import err, note
+from wiresum.commandline.quantities import parse_numbers, parse_size
 from wiresum.plan.choices import DEFAULT_TIME_LIMIT_S, SwitchEngine
 
 app = typer.Typer()

@@ -6,10 +6,10 @@ from typing import Annotated, get_args
 
 import typer
 
-from wiresum.cli import options
 from wiresum.cli.bench.shared import RunsOption, one_of, show
-from wiresum.cli.console import err, note
-from wiresum.cli.quantities import parse_numbers
+from wiresum.commandline import options
+from wiresum.commandline.console import err, note
+from wiresum.commandline.quantities import parse_numbers
 from wiresum.plan.choices import Engine
 
 app = typer.Typer()

@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from wiresum.cli import options
 from wiresum.cli.bench.shared import ENGINES, RunsOption, one_of, show
-from wiresum.cli.console import err, note
-from wiresum.cli.quantities import parse_numbers, parse_rate
-from wiresum.cli.testbed import choose_engine
+from wiresum.commandline import options
+from wiresum.commandline.console import err, note
+from wiresum.commandline.options import choose_engine
+from wiresum.commandline.quantities import parse_numbers, parse_rate
 
 app = typer.Typer()
 command = partial(app.command, rich_help_panel="Running aggregators")
@@ -30,7 +30,7 @@ def kills(
 ) -> None:
     """Kill aggregation servers (SIGKILL) at random moments of training on xagg, and check every step."""
     from wiresum.bench.kills import measure as benchmark
-    from wiresum.cli.demo import progress_bar
+    from wiresum.commandline.console import progress_bar
 
     chosen = benchmark.Options(
         kills=count,
@@ -140,7 +140,7 @@ def upgrade(
 ) -> None:
     """Have new daemons take over from running ones at random moments of training on xagg, and check every step."""
     from wiresum.bench.upgrade import measure as benchmark
-    from wiresum.cli.demo import progress_bar
+    from wiresum.commandline.console import progress_bar
 
     chosen = benchmark.Options(upgrades=count, engine=choose_engine(engine, loopback=False), policy=policy, seed=seed)
     with progress_bar() as bar:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from wiresum.cli.console import out, print_json
-from wiresum.cli.quantities import parse_rate, parse_size
+from wiresum.commandline.console import out, print_json
+from wiresum.commandline.quantities import parse_rate, parse_size
 from wiresum.plan.choices import Engine, Policy
 
 if TYPE_CHECKING:

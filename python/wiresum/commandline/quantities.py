@@ -60,6 +60,22 @@ def parse_numbers(text: str) -> list[float]:
     return numbers
 
 
+def parse_starts(given: list[str]) -> dict[str, float]:
+    """Seconds by worker from `W3=2`.
+
+    Raises:
+        typer.BadParameter: it has another form.
+    """
+    starts: dict[str, float] = {}
+    for text in given:
+        name, _, seconds = text.partition("=")
+        try:
+            starts[name] = float(seconds)
+        except ValueError:
+            raise typer.BadParameter(f"--start {text}: give a worker and seconds, as W3=2") from None
+    return starts
+
+
 def _parse(text: str, units: dict[str, float] | dict[str, int], wanted: str) -> float:
     match = re.fullmatch(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>[A-Za-z]+)", text)
     unit = units.get(match["unit"].lower()) if match else None

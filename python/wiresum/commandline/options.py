@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from wiresum.cli.quantities import parse_fraction, parse_numbers, parse_size
+from wiresum.commandline.console import note
+from wiresum.commandline.quantities import parse_fraction, parse_numbers, parse_size
 from wiresum.errors import TopologyError
 from wiresum.plan.choices import (
     DEFAULT_GRADIENT_BYTES,
@@ -280,6 +281,18 @@ class RoundOptions:
         return with_rounds(plan, self.participants, intervals, self.most_missed)
 
 
+def choose_engine(choice: EngineChoice, loopback: bool) -> Engine:
+    """What runs the aggregators: what was asked for, or XDP where it works."""
+    from wiresum.testbed import support
+
+    if choice != "auto":
+        return choice
+    problem = "" if loopback else support.why_no_xdp()
+    if problem:
+        note(f"gradients are summed in user space: {problem}")
+    return "udp" if loopback or problem else "xdp"
+
+
 def load_topology(name: str, loss: str | None = None, **given: Any) -> Topology:
     """A generated topology by its name, or one from a file.
 
@@ -296,7 +309,7 @@ def load_topology(name: str, loss: str | None = None, **given: Any) -> Topology:
 
 
 def _make_topology(text: str, options: dict[str, Any]) -> Topology:
-    from wiresum.cli.generators import generate, split_spec
+    from wiresum.commandline.generators import generate, split_spec
     from wiresum.topology.model import Topology
 
     name, written = split_spec(text)

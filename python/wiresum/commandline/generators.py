@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 
 import typer
 
-from wiresum.cli.quantities import UNLIMITED, parse_rate, parse_size
+from wiresum.commandline.quantities import UNLIMITED, parse_rate, parse_size
 from wiresum.errors import TopologyError
 from wiresum.topology.generators import TOPOLOGIES
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
 
 
 @cache
@@ -34,6 +35,21 @@ def note(message: str) -> None:
     from rich.text import Text
 
     err().print(Text(message, style="dim"))
+
+
+def progress_bar() -> "Progress":
+    """Steps of each training; on standard error, so that --json stays clean."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = [TextColumn("{task.description:<22}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
+    return Progress(*columns, TimeRemainingColumn(), console=err())
 
 
 def fail(message: str, code: int) -> int:

@@ -1,0 +1,1 @@
+"""What commands are made of: options, quantities, help, and how they speak."""
