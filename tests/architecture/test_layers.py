@@ -59,6 +59,7 @@ ALLOWED_PACKAGES = {
         "sim",
         "testbed",
         "torch",
+        "commandline",
         "_native",
     },
     "demo": {

@@ -1,1 +1,40 @@
-"""Benchmarks: the product and its rival in the same run, medians and ratios, as a table and as JSON."""
+"""Benchmarks: the product and its rival in the same run, medians and ratios, as a table and as JSON.
+
+A benchmark is a folder here, with its command in `command.py`, and one line below. The command line and its help,
+`make bench` and the table in docs/benchmarks.md follow from that line.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wiresum.registry import Registry
+
+if TYPE_CHECKING:
+    from wiresum.bench.command import Benchmark
+
+BENCHMARKS: Registry[Benchmark] = Registry(
+    {
+        "allreduce": "wiresum.bench.allreduce.command:allreduce",
+        "compare": "wiresum.bench.compare.command:compare",
+        "forest": "wiresum.bench.forest.command:forest",
+        "heterogeneity": "wiresum.bench.heterogeneity.command:heterogeneity",
+        "async": "wiresum.bench.participation.command:asynchronous",
+        "loss": "wiresum.bench.loss.command:loss",
+        "aggregator": "wiresum.bench.aggregator.command:aggregator",
+        "switch": "wiresum.bench.switch.command:switch",
+        "codec": "wiresum.bench.codec.command:codec",
+        "asynchrony": "wiresum.bench.asynchrony.command:asynchrony",
+        "planners": "wiresum.bench.planners.command:planners",
+        "routing": "wiresum.bench.routing.command:routing",
+        "sim": "wiresum.bench.sim.command:sim",
+        "live": "wiresum.bench.live.command:live",
+        "kills": "wiresum.bench.kills.command:kills",
+        "isolation": "wiresum.bench.isolation.command:isolation",
+        "coexistence": "wiresum.bench.coexistence.command:coexistence",
+        "rates": "wiresum.bench.rates.command:rates",
+        "deploy": "wiresum.bench.deploy.command:deploy",
+        "upgrade": "wiresum.bench.upgrade.command:upgrade",
+    }
+)
+"""By the name that `wiresum bench` takes, in the order of its help."""

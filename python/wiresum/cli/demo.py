@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,9 +12,6 @@ from wiresum.commandline import options
 from wiresum.commandline.console import note, out, print_json, progress_bar
 from wiresum.commandline.options import choose_engine
 from wiresum.commandline.quantities import parse_rate
-
-if TYPE_CHECKING:
-    pass
 
 PICTURE, DATA = "wiresum-demo.png", "wiresum-demo.json"
 

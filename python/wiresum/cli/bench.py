@@ -2,9 +2,10 @@
 
 import typer
 
-from wiresum.cli.bench import collectives, networks, packets, service
+from wiresum.bench import BENCHMARKS
 from wiresum.commandline.contents import Contents
 
 app = typer.Typer(cls=Contents, help="Measure the product beside its rivals.", no_args_is_help=True)
-for group in (collectives, packets, networks, service):
-    app.add_typer(group.app)
+for name, one in BENCHMARKS.items():
+    epilog = f"Example: `wiresum bench {name} {one.example}`"
+    app.command(name, rich_help_panel=one.panel, epilog=epilog)(one.run)

@@ -1,25 +1,28 @@
-"""What a packet costs: in the kernel, in memory, and on each engine."""
+"""`wiresum bench aggregator`."""
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated, get_args
 
 import typer
 
-from wiresum.cli.bench.shared import RunsOption, one_of, show
+from wiresum.bench.command import RunsOption, command, one_of, show
 from wiresum.commandline import options
 from wiresum.commandline.console import err, note
 from wiresum.commandline.quantities import parse_numbers
 from wiresum.plan.choices import Engine
 
-app = typer.Typer()
-command = partial(app.command, rich_help_panel="Packets, on one core")
-
 LIVE_VALUES = "64,128,256,512,736"
 LIVE_RATES = "25000,50000,100000,200000,400000"
 
 
-@command(epilog="Example: `wiresum bench aggregator --engines xdp,af_xdp,udp,tcp --plot plots`")
+@command(
+    "Packets, on one core",
+    example="--engines xdp,af_xdp,udp,tcp --plot plots",
+    repeated={
+        "aggregator": "",
+        "aggregator-engines": "--engines xdp,af_xdp,udp,tcp --runs 3 --plot build/bench",
+    },
+)
 def aggregator(
     engines: Annotated[
         str | None,
@@ -66,23 +69,4 @@ def aggregator(
     if plot:
         for path in aggregator_plots.draw(report, plot):
             note(f"drew {path}")
-    show(report, as_json)
-
-
-@command(epilog="Example: `wiresum bench switch --runs 5`")
-def switch(runs: RunsOption = 7, as_json: options.JsonOption = False) -> None:
-    """Time one packet through the kernel's switch under each slot policy, in the kernel's test-run."""
-    from wiresum.bench import native
-
-    with err().status("packets through the kernel's test-run"):
-        show(native.switch(runs), as_json)
-
-
-@command(epilog="Example: `wiresum bench codec --json`")
-def codec(runs: RunsOption = 7, as_json: options.JsonOption = False) -> None:
-    """Time the conversion of floats to integers and back, in cache and out of it."""
-    from wiresum.bench import native
-
-    with err().status("float32, float16 and bfloat16 to lanes and back"):
-        report = native.codec(runs)
     show(report, as_json)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wiresum.bench.command import command
 from wiresum.commandline import options
 from wiresum.commandline.console import err, note, out, print_json
 from wiresum.commandline.quantities import parse_size
@@ -16,9 +17,12 @@ if TYPE_CHECKING:
 
 NARROWEST = 170
 """Columns of the tables where standard output is no terminal, or a narrow one."""
-EXAMPLE = "Example: `wiresum bench asynchrony --seeds 5 --plot asynchrony.png --store asynchrony.jsonl`"
 
 
+@command(
+    "Planners, simulator, networks of switches",
+    example="--seeds 5 --plot asynchrony.png --store asynchrony.jsonl",
+)
 def asynchrony(
     methods: Annotated[
         str | None, typer.Option("--methods", help="Methods to simulate, comma-separated [default: all]")

@@ -1,8 +1,10 @@
-"""What the benchmarks' commands have in common."""
+"""What a benchmark is to the command line, and what the benchmarks' commands have in common."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 
@@ -18,7 +20,44 @@ T = TypeVar("T")
 ENGINES: tuple[Engine, ...] = ("xdp", "udp")
 POLICIES: tuple[Policy, ...] = ("pool", "cache")
 
+Panel = Literal[
+    "All-reduces and trainings",
+    "Packets, on one core",
+    "Planners, simulator, networks of switches",
+    "Running aggregators",
+]
+"""Headings of the help."""
+
 RunsOption = Annotated[int, typer.Option("--runs", min=1, help="Number of measured runs of each case")]
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A benchmark as the command line and `make bench` know it.
+
+    Attributes:
+        run: the command, a function whose parameters are options.
+        panel: heading of the help under which it stands.
+        example: options of a typical call.
+        repeated: options of the calls that `make bench` makes, by the name of the JSON file of each.
+    """
+
+    run: Callable[..., None]
+    panel: Panel
+    example: str
+    repeated: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def summary(self) -> str:
+        """The first line of its help."""
+        return (self.run.__doc__ or "").strip().partition("\n")[0]
+
+
+def command(
+    panel: Panel, example: str, repeated: Mapping[str, str] | None = None
+) -> Callable[[Callable[..., None]], Benchmark]:
+    """Makes a function a benchmark; `Benchmark` has what the arguments mean."""
+    return lambda run: Benchmark(run, panel, example, repeated or {})
 
 
 def show(report: Report, as_json: bool) -> None:

@@ -1,0 +1,37 @@
+"""`wiresum bench routing`."""
+
+from typing import Annotated
+
+import typer
+
+from wiresum.bench.command import command, show
+from wiresum.commandline import options
+from wiresum.commandline.console import note
+from wiresum.commandline.quantities import parse_numbers
+from wiresum.plan.choices import DEFAULT_TIME_LIMIT_S
+
+
+@command(
+    "Planners, simulator, networks of switches",
+    example="--workers 50 --seeds 1 --plot rates.png",
+)
+def routing(
+    workers: Annotated[
+        str, typer.Option("--workers", help="Numbers of workers in the fat-tree, comma-separated")
+    ] = "10,30,50",
+    seeds: Annotated[
+        int, typer.Option("--seeds", min=1, help="Number of networks and places of workers, for each number of workers")
+    ] = 3,
+    time_limit: options.TimeLimitOption = DEFAULT_TIME_LIMIT_S,
+    plot: options.PlotOption = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Plan InGo's networks: the rate that each planner leaves to a worker, beside the proven bound."""
+    from wiresum.bench.routing import measure as benchmark
+
+    numbers = [int(number) for number in parse_numbers(workers)]
+    report = benchmark.measure(benchmark.Options(numbers, seeds, time_limit), note)
+    if plot:
+        benchmark.draw(report, "mean_gbps", "fat-tree", plot)
+        note(f"{plot}: rates by number of workers")
+    show(report, as_json)
