@@ -6,9 +6,10 @@ import pytest
 
 from wiresum.bench.asynchrony.measure import LINKS, SERVER
 from wiresum.bench.result import Report, Result
-from wiresum.reproduce import CLASSES, PAPERS
+from wiresum.reproduce import PAPERS
 from wiresum.reproduce.goat import fat_tree, placement, public, simulation
 from wiresum.reproduce.goat.simulation import METHODS
+from wiresum.reproduce.row import CLASSES
 
 GOAT = PAPERS["goat"]
 ROWS = {row.id: row for row in GOAT.rows}

@@ -9,8 +9,9 @@ import pytest
 from wiresum.bench.result import Report, Result
 from wiresum.bench.routing import measure as routing
 from wiresum.planners.ingo.batch_size import BatchTiming, best_batch_size
-from wiresum.reproduce import CLASSES, PAPERS
+from wiresum.reproduce import PAPERS
 from wiresum.reproduce.ingo.training import gain_over_fixed, highest_gain
+from wiresum.reproduce.row import CLASSES
 from wiresum.reproduce.words import live_plans
 
 INGO = PAPERS["ingo"]

@@ -6,7 +6,8 @@ import pytest
 
 from wiresum.bench.result import Report, Result
 from wiresum.errors import TestbedError, WiresumError
-from wiresum.reproduce import Benchmark, Row, Session
+from wiresum.reproduce.row import Benchmark, Row
+from wiresum.reproduce.session import Session
 
 
 class Bench:

@@ -12,7 +12,9 @@ from wiresum.bench.heterogeneity import measure as heterogeneity
 from wiresum.bench.result import Report, Result
 from wiresum.cli.main import app
 from wiresum.errors import SupportError
-from wiresum.reproduce import CLASSES, PAPERS, Benchmark, Session, pictures
+from wiresum.reproduce import PAPERS, pictures
+from wiresum.reproduce.row import CLASSES, Benchmark
+from wiresum.reproduce.session import Session
 from wiresum.reproduce.table import markdown
 from wiresum.reproduce.xagg import benchmarks
 
@@ -159,7 +161,7 @@ def test_a_failed_measurement_is_the_exit_code(monkeypatch, tmp_path):
         raise SupportError("no XDP here")
 
     broken = dataclasses.replace(XAGG, benchmarks=dict.fromkeys(XAGG.benchmarks, Benchmark("broken", 1, 1, fail)))
-    monkeypatch.setitem(PAPERS, "xagg", broken)
+    monkeypatch.setattr("wiresum.cli.reproduction.PAPERS", {"xagg": broken})
     done = run("xagg", "--rows", "X1,X2", "--json", "--figures", str(tmp_path))
     assert done.exit_code == 1
     failed, computed = json.loads(done.stdout)["rows"]

@@ -6,10 +6,11 @@ from typing import Annotated
 import typer
 
 from wiresum.commandline import options
+from wiresum.reproduce import PAPERS
 
 
 def reproduce(
-    paper: Annotated[str, typer.Argument(metavar="PAPER", help="Paper to reproduce: goat, ingo or xagg")],
+    paper: Annotated[str, typer.Argument(metavar="PAPER", help=f"Paper to reproduce: {', '.join(PAPERS)}")],
     rows: Annotated[
         str | None, typer.Option("--rows", help="Rows to show and to measure, as X1,X9 [default: all]")
     ] = None,

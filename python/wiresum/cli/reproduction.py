@@ -9,7 +9,9 @@ from rich.console import Console
 from wiresum.bench.result import machine
 from wiresum.commandline.console import err, note, out, print_json
 from wiresum.errors import SupportError
-from wiresum.reproduce import CLASSES, PAPERS, Finding, Paper, Row, Session, pictures
+from wiresum.reproduce import PAPERS, pictures
+from wiresum.reproduce.row import CLASSES, Finding, Paper, Row
+from wiresum.reproduce.session import Session
 from wiresum.reproduce.table import markdown as as_markdown
 from wiresum.reproduce.table import render
 

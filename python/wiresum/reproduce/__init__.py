@@ -1,12 +1,23 @@
-"""Papers, statement by statement: as printed, computed again, and measured again with the product."""
+"""Papers, statement by statement: as printed, computed again, and measured again with the product.
 
-from wiresum.reproduce.goat import PAPER as GOAT
-from wiresum.reproduce.ingo import PAPER as INGO
-from wiresum.reproduce.row import CLASSES, Benchmark, Figure, Finding, Paper, Row
-from wiresum.reproduce.session import Session
-from wiresum.reproduce.xagg import PAPER as XAGG
+A paper is a folder here and one line below. The command line and its help, and the table in docs/reproduction.md follow
+from that line.
+"""
 
-PAPERS: dict[str, Paper] = {"goat": GOAT, "ingo": INGO, "xagg": XAGG}
-"""By the name that a command line takes; each is a package here and one line."""
+from __future__ import annotations
 
-__all__ = ["CLASSES", "PAPERS", "Benchmark", "Figure", "Finding", "Paper", "Row", "Session"]
+from typing import TYPE_CHECKING
+
+from wiresum.registry import Registry
+
+if TYPE_CHECKING:
+    from wiresum.reproduce.row import Paper
+
+PAPERS: Registry[Paper] = Registry(
+    {
+        "goat": "wiresum.reproduce.goat:PAPER",
+        "ingo": "wiresum.reproduce.ingo:PAPER",
+        "xagg": "wiresum.reproduce.xagg:PAPER",
+    }
+)
+"""By the name that a command line takes."""

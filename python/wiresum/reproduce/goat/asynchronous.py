@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from wiresum.bench.late_training import measure as late_training
-from wiresum.bench.late_training import plot as late_training_plot
 from wiresum.bench.participation import measure as participation
 from wiresum.bench.participation.plot import draw
 from wiresum.bench.result import Report, Result
 from wiresum.reproduce.goat import printed
+from wiresum.reproduce.goat.late_training import measure as late_training
+from wiresum.reproduce.goat.late_training import plot as late_training_plot
 from wiresum.reproduce.row import Benchmark, Figure, Reports, Row
 from wiresum.reproduce.words import listed, percent, times
 

@@ -8,12 +8,21 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from wiresum.bench.goat_testbed import measure as goat_testbed
-from wiresum.bench.goat_testbed.measure import COMMUNICATION, DEVIATION_S, NAMES, ROUND, SERVER, SPEED, SPREAD_S, median
-from wiresum.bench.goat_testbed.plot import draw_accuracy, draw_by_model, draw_by_workers
 from wiresum.bench.live import measure as live
 from wiresum.bench.result import Report
 from wiresum.reproduce.goat import placement, printed
+from wiresum.reproduce.goat.goat_testbed import measure as goat_testbed
+from wiresum.reproduce.goat.goat_testbed.measure import (
+    COMMUNICATION,
+    DEVIATION_S,
+    NAMES,
+    ROUND,
+    SERVER,
+    SPEED,
+    SPREAD_S,
+    median,
+)
+from wiresum.reproduce.goat.goat_testbed.plot import draw_accuracy, draw_by_model, draw_by_workers
 from wiresum.reproduce.row import Benchmark, Figure, Reports, Row
 from wiresum.reproduce.words import less, listed, live_plans, times
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from wiresum.bench.ingo_training import measure as ingo_training
-from wiresum.bench.ingo_training import plot as ingo_training_plot
 from wiresum.bench.live import measure as live
 from wiresum.bench.result import Report
 from wiresum.bench.routing import check as routing_check
 from wiresum.bench.routing import measure as routing
+from wiresum.reproduce.ingo.ingo_training import measure as ingo_training
+from wiresum.reproduce.ingo.ingo_training import plot as ingo_training_plot
 from wiresum.reproduce.row import Benchmark, Figure
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from wiresum.bench.ingo_training import measure as ingo_training
 from wiresum.plan.models import MODELS, count
 from wiresum.planners.ingo.batch_size import MAX_BATCH_SIZE, MIN_BATCH_SIZE
 from wiresum.reproduce.ingo import printed
+from wiresum.reproduce.ingo.ingo_training import measure as ingo_training
 from wiresum.reproduce.row import Reports, Row
 from wiresum.reproduce.words import less, listed, times
 

@@ -2,12 +2,21 @@
 
 import pytest
 
-from wiresum.bench.ingo_training import measure as ingo_training
-from wiresum.bench.ingo_training.measure import FAT_TREE, SCHEMES, TARGET, TESTBED, Step, of, printed_timing, to_result
 from wiresum.bench.result import Report
 from wiresum.errors import SimulationError
 from wiresum.planners.ingo.batch_size import best_batch_size
 from wiresum.reproduce.ingo import benchmarks
+from wiresum.reproduce.ingo.ingo_training import measure as ingo_training
+from wiresum.reproduce.ingo.ingo_training.measure import (
+    FAT_TREE,
+    SCHEMES,
+    TARGET,
+    TESTBED,
+    Step,
+    of,
+    printed_timing,
+    to_result,
+)
 from wiresum.reproduce.ingo.training import _trained
 from wiresum.training.learning import Learned
 

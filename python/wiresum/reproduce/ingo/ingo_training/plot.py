@@ -1,12 +1,12 @@
-"""Pictures like InGo's Figs. 4, 5, 8 and 9, of `wiresum.bench.ingo_training.measure`."""
+"""Pictures like InGo's Figs. 4, 5, 8 and 9, of `wiresum.reproduce.ingo.ingo_training.measure`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from wiresum.bench.ingo_training.measure import TARGET, of
 from wiresum.bench.result import Report
 from wiresum.picture import picture
+from wiresum.reproduce.ingo.ingo_training.measure import TARGET, of
 
 SIZE_INCHES = (6.6, 4.0)
 HIGHEST = {"accuracies": 1.0, "losses": 3.2}

@@ -1,4 +1,4 @@
-"""Pictures like GOAT's Figs. 5 to 10, of `wiresum.bench.goat_testbed.measure`."""
+"""Pictures like GOAT's Figs. 5 to 10, of `wiresum.reproduce.goat.goat_testbed.measure`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from wiresum.bench import bars
-from wiresum.bench.goat_testbed.measure import (
+from wiresum.bench.result import Report
+from wiresum.picture import picture
+from wiresum.reproduce.goat.goat_testbed.measure import (
     ACCURACY,
     COMMUNICATION,
     GIGA_MULTIPLY_ADDS,
@@ -18,8 +20,6 @@ from wiresum.bench.goat_testbed.measure import (
     learned,
     median,
 )
-from wiresum.bench.result import Report
-from wiresum.picture import picture
 
 LABELS = {
     ROUND: "time of a round (s)",

@@ -1,12 +1,12 @@
-"""Pictures like GOAT's Figs. 11 and 12, of `wiresum.bench.late_training.measure`."""
+"""Pictures like GOAT's Figs. 11 and 12, of `wiresum.reproduce.goat.late_training.measure`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from wiresum.bench.late_training.measure import NAMES, of
 from wiresum.bench.result import Report
 from wiresum.picture import picture
+from wiresum.reproduce.goat.late_training.measure import NAMES, of
 
 SIZE_INCHES = (5.6, 3.8)
 MARKERS = "os^"

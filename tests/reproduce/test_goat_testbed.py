@@ -2,11 +2,20 @@
 
 import pytest
 
-from wiresum.bench.goat_testbed import measure as goat_testbed
-from wiresum.bench.goat_testbed.measure import COMMUNICATION, DEVIATION_S, NAMES, ROUND, SERVER, SPEED, Options, median
 from wiresum.plan.models import MODELS, count
 from wiresum.reproduce import PAPERS
 from wiresum.reproduce.goat import testbed
+from wiresum.reproduce.goat.goat_testbed import measure as goat_testbed
+from wiresum.reproduce.goat.goat_testbed.measure import (
+    COMMUNICATION,
+    DEVIATION_S,
+    NAMES,
+    ROUND,
+    SERVER,
+    SPEED,
+    Options,
+    median,
+)
 
 WORKERS = 4
 TINY = Options(
