@@ -59,8 +59,9 @@ p4: $(VENV)/.installed ## Compile the P4 programs and replay the golden traces w
 	cargo run --quiet --locked -p wiresum-wire --bin generate -- --check
 	$(PYTHON) -m pytest -v -m "soak or not soak" tests/p4
 
-generate: ## Regenerate the C, P4 and Python definitions from crates/wire
+generate: ## Regenerate the C, P4 and Python definitions from crates/wire, and tables of the docs from registries
 	cargo run --quiet --locked -p wiresum-wire --bin generate
+	$(PYTHON) scripts/tables.py
 
 requirements: ## Pin the Python packages of requirements/dev.in anew
 	scripts/pin-requirements.sh
