@@ -77,11 +77,11 @@ class SendingRates:
 def _counters_of(process: subprocess.Popen[bytes]) -> TextIO:
     """Counters of the interfaces in the namespace of a `cat`, once it has answered: it is not there from the start."""
     if process.stdin is None or process.stdout is None:
-        raise TestbedError("cannot read the interfaces' counters: the process that holds the host's namespace open was started without pipes")
+        raise TestbedError("cannot read counters: the process in the host's namespace has no pipes")
     process.stdin.write(b"\n")
     process.stdin.flush()
     if not process.stdout.readline():
-        raise TestbedError("cannot read the interfaces' counters: the process that holds the host's namespace open has ended; run again")
+        raise TestbedError("cannot read counters: the process in the host's namespace has ended; run again")
     return open(f"/proc/{process.pid}/net/dev", encoding="ascii")
 
 
