@@ -1,0 +1,22 @@
+//! Sparse models: embedding tables whose rows are summed on their way, exactly.
+//!
+//! | module | what it holds |
+//! | --- | --- |
+//! | [`layout`] | which register of a switch holds which hot row, and which pairs share a packet |
+//!
+//! Everything here is sans-IO: what comes and what time it is are arguments, what is to be sent is returned.
+//! `spec/sparse.md` has the formats and the state tables.
+
+#![forbid(unsafe_code)]
+
+pub mod layout;
+
+/// A number with nothing left of the pattern of `x`: the finaliser of SplitMix64 (Steele, Lea, Flood, 2014).
+#[must_use]
+#[inline]
+pub(crate) fn mix(x: u64) -> u64 {
+    let mut x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
