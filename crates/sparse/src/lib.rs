@@ -3,6 +3,8 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`layout`] | which register of a switch holds which hot row, and which pairs share a packet |
+//! | [`sum`] | exact sums of float32 gradients, the same bits in whatever order |
+//! | [`optimizer`] | what a round's gradient does to a row |
 //!
 //! Everything here is sans-IO: what comes and what time it is are arguments, what is to be sent is returned.
 //! `spec/sparse.md` has the formats and the state tables.
@@ -10,6 +12,8 @@
 #![forbid(unsafe_code)]
 
 pub mod layout;
+pub mod optimizer;
+pub mod sum;
 
 /// A number with nothing left of the pattern of `x`: the finaliser of SplitMix64 (Steele, Lea, Flood, 2014).
 #[must_use]
