@@ -5,6 +5,7 @@
 //! | [`layout`] | which register of a switch holds which hot row, and which pairs share a packet |
 //! | [`sum`] | exact sums of float32 gradients, the same bits in whatever order |
 //! | [`optimizer`] | what a round's gradient does to a row |
+//! | [`table`] | a table's rows at one server |
 //!
 //! Everything here is sans-IO: what comes and what time it is are arguments, what is to be sent is returned.
 //! `spec/sparse.md` has the formats and the state tables.
@@ -14,6 +15,7 @@
 pub mod layout;
 pub mod optimizer;
 pub mod sum;
+pub mod table;
 
 /// A number with nothing left of the pattern of `x`: the finaliser of SplitMix64 (Steele, Lea, Flood, 2014).
 #[must_use]

@@ -1,0 +1,326 @@
+//! A table's rows at one server: where they are in memory, how they begin, change, expire, leave and return.
+
+mod initial;
+mod room;
+mod spec;
+
+pub use initial::Initial;
+pub use spec::{MAX_DIM, Part, RowIds, Shards, TableId, TableSpec};
+
+use std::collections::BTreeSet;
+
+use thiserror::Error;
+
+use crate::optimizer::Step;
+use room::Room;
+
+/// A table that cannot be, or a row that it cannot have.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum TableError {
+    /// A field of a table's description.
+    #[error("table {table}: {field} {problem}")]
+    Spec {
+        /// Name of the table.
+        table: String,
+        /// The field.
+        field: &'static str,
+        /// What is wrong, and what would be right.
+        problem: String,
+    },
+    /// A row that is no row of the table, or of another shard.
+    #[error(
+        "table {table} has no row {key} at this server: check the index, and that all ranks have one plan"
+    )]
+    NoRow {
+        /// Name of the table.
+        table: String,
+        /// The row.
+        key: u64,
+    },
+    /// More rows than there is memory for.
+    #[error(
+        "table {table} has room for {rows} rows at this server, and row {key} would be one more: plan more rows"
+    )]
+    Full {
+        /// Name of the table.
+        table: String,
+        /// The row.
+        key: u64,
+        /// Rows that there is room for.
+        rows: u64,
+    },
+    /// A row that the workers hold.
+    #[error(
+        "table {table}: row {key} is at the workers (a hot row of tier A), not at this server: use the round's map"
+    )]
+    Away {
+        /// Name of the table.
+        table: String,
+        /// The row.
+        key: u64,
+    },
+    /// A row that comes back and did not leave, or came back before.
+    #[error(
+        "table {table}: row {key} comes back to its server, but it is there: use the round's map"
+    )]
+    NotAway {
+        /// Name of the table.
+        table: String,
+        /// The row.
+        key: u64,
+    },
+}
+
+/// A row: its weights, then its optimizer's state.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Weights and state.
+    pub values: Vec<f32>,
+    /// The last round that changed the row; 0 if the table's rows do not expire.
+    pub changed: u32,
+}
+
+/// One server's rows of one table.
+///
+/// All rows that were never changed have their initial values, whether there is memory for them yet or not. Memory for all
+/// that the part may hold is reserved at once.
+#[derive(Clone, Debug)]
+pub struct Table {
+    spec: TableSpec,
+    part: Part,
+    room: Room,
+    values: Vec<f32>,
+    /// The last round that changed each row, where rows expire.
+    changed: Vec<u32>,
+    /// Rows that the workers hold; their room is kept.
+    away: BTreeSet<u64>,
+}
+
+impl Table {
+    /// A part of a table, with no row changed yet.
+    ///
+    /// # Errors
+    /// [`TableError::Spec`].
+    pub fn new(spec: TableSpec, part: Part) -> Result<Self, TableError> {
+        spec.validate()?;
+        let room = Room::new(&spec.rows, &part);
+        let stride = spec.stride();
+        let (values, changed, away) = (Vec::new(), Vec::new(), BTreeSet::new());
+        let mut table = Self { spec, part, room, values, changed, away };
+        match table.room {
+            // Zeros that are not touched take no memory yet.
+            Room::Range(_) => table.values = vec![0.0; part.rows as usize * stride],
+            Room::Hashed(_) => table.values.reserve_exact(part.rows as usize * stride),
+        }
+        if table.spec.expire_after.is_some() {
+            table.changed = vec![0; part.rows as usize];
+        }
+        Ok(table)
+    }
+
+    /// Bytes that [`Self::new`] reserves for a part.
+    #[must_use]
+    pub fn bytes_for(spec: &TableSpec, part: &Part) -> u64 {
+        let row = spec.stride() + usize::from(spec.expire_after.is_some());
+        part.rows * (row * size_of::<f32>()) as u64 + Room::bytes_for(&spec.rows, part)
+    }
+
+    /// The description.
+    #[must_use]
+    pub fn spec(&self) -> &TableSpec {
+        &self.spec
+    }
+
+    /// Which rows may be here.
+    #[must_use]
+    pub fn part(&self) -> &Part {
+        &self.part
+    }
+
+    /// Rows that were changed and are here.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.room.len()
+    }
+
+    /// Whether no row was changed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.room.len() == 0
+    }
+
+    /// A row's weights as they are after round `version`.
+    ///
+    /// # Errors
+    /// [`TableError::NoRow`], [`TableError::Away`].
+    ///
+    /// # Panics
+    /// If `weights` are not as many as the row has.
+    pub fn read(&self, key: u64, version: u32, weights: &mut [f32]) -> Result<(), TableError> {
+        self.check(key)?;
+        match self.room.get(key).filter(|number| !self.is_expired(*number, version)) {
+            Some(number) => weights.copy_from_slice(&self.row(number)[..weights.len()]),
+            None => self.spec.fill_initial(key, weights),
+        }
+        Ok(())
+    }
+
+    /// Makes room for rows that are about to change: for all of them, or for none.
+    ///
+    /// # Errors
+    /// [`TableError::NoRow`], [`TableError::Away`], [`TableError::Full`].
+    pub fn reserve(&mut self, keys: &[u64]) -> Result<(), TableError> {
+        keys.iter().try_for_each(|key| self.check(*key))?;
+        if !self.room.has_for(keys) {
+            let missing = keys.iter().copied().filter(|key| self.room.get(*key).is_none());
+            let (table, key) = (self.spec.name.clone(), missing.max().unwrap_or_default());
+            return Err(TableError::Full { table, key, rows: self.part.rows });
+        }
+        for key in keys {
+            self.find_or_add(*key);
+        }
+        Ok(())
+    }
+
+    /// Changes a row, which there is room for, by the gradient of a round.
+    pub fn step(&mut self, round: u32, key: u64, gradient: &[f32]) {
+        let number = self.find_or_add(key);
+        if self.is_expired(number, round - 1) {
+            self.begin(number, key);
+        }
+        let stride = self.spec.stride();
+        let row = &mut self.values[number * stride..(number + 1) * stride];
+        let (weights, state) = row.split_at_mut(usize::from(self.spec.dim));
+        self.spec.optimizer.step(u64::from(round), weights, state, gradient);
+        if let Some(changed) = self.changed.get_mut(number) {
+            *changed = round;
+        }
+    }
+
+    /// Takes a row off this server, which keeps its room: it is to be held by the workers from round `version` + 1 on.
+    ///
+    /// # Errors
+    /// [`TableError::NoRow`], [`TableError::Away`], [`TableError::Full`].
+    pub fn lend(&mut self, key: u64, version: u32) -> Result<Row, TableError> {
+        self.reserve(&[key])?;
+        let number = self.find_or_add(key);
+        if self.is_expired(number, version) {
+            self.begin(number, key);
+        }
+        let changed = self.changed.get(number).copied().unwrap_or_default();
+        let row = Row { values: self.row(number).to_vec(), changed };
+        self.away.insert(key);
+        Ok(row)
+    }
+
+    /// Puts a row back that the workers held.
+    ///
+    /// # Errors
+    /// [`TableError::NotAway`].
+    ///
+    /// # Panics
+    /// If the row is not as long as rows are.
+    pub fn put_back(&mut self, key: u64, row: &Row) -> Result<(), TableError> {
+        if !self.away.remove(&key) {
+            return Err(TableError::NotAway { table: self.spec.name.clone(), key });
+        }
+        self.set(key, row);
+        Ok(())
+    }
+
+    /// Sets a row, as a snapshot has it.
+    pub(crate) fn set(&mut self, key: u64, row: &Row) {
+        let number = self.find_or_add(key);
+        let stride = self.spec.stride();
+        self.values[number * stride..(number + 1) * stride].copy_from_slice(&row.values);
+        if let Some(changed) = self.changed.get_mut(number) {
+            *changed = row.changed;
+        }
+    }
+
+    /// Rows that the workers hold, in order.
+    pub fn away(&self) -> impl Iterator<Item = u64> {
+        self.away.iter().copied()
+    }
+
+    /// The rows that are here and not expired, in order of their keys.
+    #[must_use]
+    pub fn rows(&self, version: u32) -> Vec<(u64, Row)> {
+        let mut rows: Vec<(u64, Row)> = Vec::new();
+        for (key, number) in self.room.rows(&self.part) {
+            if !self.is_expired(number, version) && !self.away.contains(&key) {
+                let changed = self.changed.get(number).copied().unwrap_or_default();
+                rows.push((key, Row { values: self.row(number).to_vec(), changed }));
+            }
+        }
+        rows.sort_unstable_by_key(|(key, _)| *key);
+        rows
+    }
+
+    /// Frees the room of rows that have expired by round `version`, but of those that `is_needed` names.
+    pub fn sweep(&mut self, version: u32, is_needed: impl Fn(u64) -> bool) {
+        let Room::Hashed(_) = &self.room else { return };
+        let expired: Vec<u64> = self
+            .room
+            .rows(&self.part)
+            .filter(|(key, number)| self.is_expired(*number, version) && !is_needed(*key))
+            .map(|(key, _)| key)
+            .filter(|key| !self.away.contains(key))
+            .collect();
+        expired.into_iter().for_each(|key| self.remove(key));
+    }
+
+    fn remove(&mut self, key: u64) {
+        let stride = self.spec.stride();
+        let (number, last) = self.room.remove(key);
+        self.values.copy_within(last * stride..(last + 1) * stride, number * stride);
+        self.values.truncate(last * stride);
+        self.changed[number] = self.changed[last];
+    }
+
+    fn check(&self, key: u64) -> Result<(), TableError> {
+        let table = || self.spec.name.clone();
+        if !self.part.holds(&self.spec.rows, key) {
+            return Err(TableError::NoRow { table: table(), key });
+        }
+        if self.away.contains(&key) {
+            return Err(TableError::Away { table: table(), key });
+        }
+        Ok(())
+    }
+
+    fn is_expired(&self, number: usize, version: u32) -> bool {
+        let after = self.spec.expire_after;
+        after.is_some_and(|after| version.saturating_sub(self.changed[number]) >= after)
+    }
+
+    fn row(&self, number: usize) -> &[f32] {
+        let stride = self.spec.stride();
+        &self.values[number * stride..(number + 1) * stride]
+    }
+
+    fn find_or_add(&mut self, key: u64) -> usize {
+        let (number, is_new) = self.room.get_or_add(key);
+        if is_new {
+            let stride = self.spec.stride();
+            let end = (number + 1) * stride;
+            self.values.resize(self.values.len().max(end), 0.0);
+            self.begin(number, key);
+        }
+        number
+    }
+
+    fn begin(&mut self, number: usize, key: u64) {
+        let stride = self.spec.stride();
+        let row = &mut self.values[number * stride..(number + 1) * stride];
+        let (weights, state) = row.split_at_mut(usize::from(self.spec.dim));
+        self.spec.fill_initial(key, weights);
+        state.fill(self.spec.optimizer.initial_state());
+        if let Some(changed) = self.changed.get_mut(number) {
+            *changed = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
