@@ -3,6 +3,7 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`layout`] | which register of a switch holds which hot row, and which pairs share a packet |
+//! | [`hot`] | the map of hot rows, and the set of them while training |
 //! | [`sum`] | exact sums of float32 gradients, the same bits in whatever order |
 //! | [`optimizer`] | what a round's gradient does to a row |
 //! | [`table`] | a table's rows at one server |
@@ -12,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod hot;
 pub mod layout;
 pub mod optimizer;
 pub mod sum;
@@ -25,4 +27,11 @@ pub(crate) fn mix(x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)
+}
+
+/// FNV-1a, 64 bits: not a defence, only a fingerprint.
+pub(crate) fn fingerprint(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
