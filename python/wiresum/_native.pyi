@@ -29,6 +29,30 @@ def derive_plan(json: str) -> str:
         wiresum.errors.PlanError: Names the field and the remedy.
     """
 
+def sparse_layout(map_json: str, pushes: list[list[int]], registers: int, pairs: int, seed: int) -> str:
+    """Count what each layout of hot rows in a switch's registers, and each packaging of pushes, costs.
+
+    Args:
+        map_json: A hot map.
+        pushes: For each push its distinct positions, in the order in which the worker meets them.
+        registers: Registers of the switch.
+        pairs: Most pairs of a packet.
+        seed: Seed that shuffles the random layout.
+
+    Returns:
+        A JSON list with one object for each layout and packaging; `wiresum_sparse::layout::Comparison` has its fields.
+
+    Raises:
+        wiresum.errors.PlanError: The map, a position or a number is wrong; the message names it.
+    """
+
+def hot_map_digest(map_json: str) -> int:
+    """Return the 64-bit fingerprint of a hot map.
+
+    Raises:
+        wiresum.errors.PlanError: The map is wrong.
+    """
+
 def simulate(scenario_json: str, report: Callable[[str], object]) -> None:
     """Simulate a resolved scenario. Python's lock is released meanwhile.
 

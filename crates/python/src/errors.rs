@@ -31,6 +31,11 @@ pub fn plan_error(error: PlanError) -> PyErr {
     python::PlanError::new_err(error.to_string())
 }
 
+/// A hot map, a layout or a table that cannot be.
+pub fn sparse_error(error: impl std::error::Error) -> PyErr {
+    python::PlanError::new_err(error.to_string())
+}
+
 /// A scenario that Python resolved wrongly.
 pub fn scenario_error(error: serde_json::Error) -> PyErr {
     python::SimulationError::new_err(format!("the resolved scenario cannot be read: {error}"))

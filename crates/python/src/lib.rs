@@ -6,6 +6,7 @@ mod engine;
 mod errors;
 mod plan;
 mod simulate;
+mod sparse;
 
 use pyo3::prelude::*;
 
@@ -24,6 +25,8 @@ mod _native {
     use super::plan::{derive_plan, plan_digest, validate_plan};
     #[pymodule_export]
     use super::simulate::simulate;
+    #[pymodule_export]
+    use super::sparse::{hot_map_digest, sparse_layout};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
