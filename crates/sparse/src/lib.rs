@@ -6,6 +6,8 @@
 //! | [`hot`] | the map of hot rows, and the set of them while training |
 //! | [`sum`] | exact sums of float32 gradients, the same bits in whatever order |
 //! | [`optimizer`] | what a round's gradient does to a row |
+//! | [`message`] | what workers, switches and servers tell each other |
+//! | [`server`] | a server of tables: rounds of pushes, a step for each row and round, rows for those who pull |
 //! | [`table`] | a table's rows at one server |
 //!
 //! Everything here is sans-IO: what comes and what time it is are arguments, what is to be sent is returned.
@@ -15,7 +17,9 @@
 
 pub mod hot;
 pub mod layout;
+pub mod message;
 pub mod optimizer;
+pub mod server;
 pub mod sum;
 pub mod table;
 
@@ -31,7 +35,14 @@ pub(crate) fn mix(x: u64) -> u64 {
 
 /// FNV-1a, 64 bits: not a defence, only a fingerprint.
 pub(crate) fn fingerprint(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+    fingerprint_from(FINGERPRINT_OF_NOTHING, bytes)
 }
+
+/// The fingerprint of more bytes after those that have this one.
+pub(crate) fn fingerprint_from(before: u64, bytes: &[u8]) -> u64 {
+    let enter = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    bytes.iter().fold(before, enter)
+}
+
+/// Offset basis of FNV-1a.
+pub(crate) const FINGERPRINT_OF_NOTHING: u64 = 0xcbf2_9ce4_8422_2325;

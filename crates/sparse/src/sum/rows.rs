@@ -47,6 +47,12 @@ impl RowSums {
         self.index.is_empty()
     }
 
+    /// Whether a row has a sum.
+    #[must_use]
+    pub fn has(&self, key: u64) -> bool {
+        self.index.get(key).is_some()
+    }
+
     /// Adds the gradients of one worker: all of them, or none.
     ///
     /// # Errors

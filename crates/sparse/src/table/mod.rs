@@ -7,7 +7,7 @@ mod spec;
 pub use initial::Initial;
 pub use spec::{MAX_DIM, Part, RowIds, Shards, TableId, TableSpec};
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use thiserror::Error;
 
@@ -92,8 +92,10 @@ pub struct Table {
     values: Vec<f32>,
     /// The last round that changed each row, where rows expire.
     changed: Vec<u32>,
-    /// Rows that the workers hold; their room is kept.
-    away: BTreeSet<u64>,
+    /// Rows that the workers hold, and whether they are on their way back; their room is kept.
+    away: BTreeMap<u64, bool>,
+    /// Rows that changed since a walk began, if one has.
+    touched: Option<BTreeSet<u64>>,
 }
 
 impl Table {
@@ -105,8 +107,8 @@ impl Table {
         spec.validate()?;
         let room = Room::new(&spec.rows, &part);
         let stride = spec.stride();
-        let (values, changed, away) = (Vec::new(), Vec::new(), BTreeSet::new());
-        let mut table = Self { spec, part, room, values, changed, away };
+        let (values, changed, away) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let mut table = Self { spec, part, room, values, changed, away, touched: None };
         match table.room {
             // Zeros that are not touched take no memory yet.
             Room::Range(_) => table.values = vec![0.0; part.rows as usize * stride],
@@ -157,7 +159,7 @@ impl Table {
     /// # Panics
     /// If `weights` are not as many as the row has.
     pub fn read(&self, key: u64, version: u32, weights: &mut [f32]) -> Result<(), TableError> {
-        self.check(key)?;
+        self.check(key, false)?;
         match self.room.get(key).filter(|number| !self.is_expired(*number, version)) {
             Some(number) => weights.copy_from_slice(&self.row(number)[..weights.len()]),
             None => self.spec.fill_initial(key, weights),
@@ -170,7 +172,7 @@ impl Table {
     /// # Errors
     /// [`TableError::NoRow`], [`TableError::Away`], [`TableError::Full`].
     pub fn reserve(&mut self, keys: &[u64]) -> Result<(), TableError> {
-        keys.iter().try_for_each(|key| self.check(*key))?;
+        keys.iter().try_for_each(|key| self.check(*key, true))?;
         if !self.room.has_for(keys) {
             let missing = keys.iter().copied().filter(|key| self.room.get(*key).is_none());
             let (table, key) = (self.spec.name.clone(), missing.max().unwrap_or_default());
@@ -195,6 +197,7 @@ impl Table {
         if let Some(changed) = self.changed.get_mut(number) {
             *changed = round;
         }
+        self.touch(key);
     }
 
     /// Takes a row off this server, which keeps its room: it is to be held by the workers from round `version` + 1 on.
@@ -207,13 +210,35 @@ impl Table {
         if self.is_expired(number, version) {
             self.begin(number, key);
         }
-        let changed = self.changed.get(number).copied().unwrap_or_default();
-        let row = Row { values: self.row(number).to_vec(), changed };
-        self.away.insert(key);
+        let row = self.kept(number);
+        self.away.insert(key, false);
+        self.touch(key);
         Ok(row)
     }
 
-    /// Puts a row back that the workers held.
+    /// A row that the workers hold is on its way back.
+    ///
+    /// # Errors
+    /// [`TableError::NotAway`].
+    pub fn expect_back(&mut self, key: u64) -> Result<(), TableError> {
+        let not_away = || TableError::NotAway { table: self.spec.name.clone(), key };
+        *self.away.get_mut(&key).ok_or_else(not_away)? = true;
+        Ok(())
+    }
+
+    /// Whether a row is on its way back.
+    #[must_use]
+    pub fn is_coming(&self, key: u64) -> bool {
+        self.away.get(&key) == Some(&true)
+    }
+
+    /// Rows that are on their way back.
+    #[must_use]
+    pub fn coming(&self) -> usize {
+        self.away.values().filter(|is_coming| **is_coming).count()
+    }
+
+    /// Puts a row back that was on its way.
     ///
     /// # Errors
     /// [`TableError::NotAway`].
@@ -221,9 +246,10 @@ impl Table {
     /// # Panics
     /// If the row is not as long as rows are.
     pub fn put_back(&mut self, key: u64, row: &Row) -> Result<(), TableError> {
-        if !self.away.remove(&key) {
+        if !self.is_coming(key) {
             return Err(TableError::NotAway { table: self.spec.name.clone(), key });
         }
+        self.away.remove(&key);
         self.set(key, row);
         Ok(())
     }
@@ -236,11 +262,52 @@ impl Table {
         if let Some(changed) = self.changed.get_mut(number) {
             *changed = row.changed;
         }
+        self.touch(key);
     }
 
-    /// Rows that the workers hold, in order.
-    pub fn away(&self) -> impl Iterator<Item = u64> {
-        self.away.iter().copied()
+    /// Rows that the workers hold, in order, and whether each is on its way back.
+    pub fn away(&self) -> impl Iterator<Item = (u64, bool)> {
+        self.away.iter().map(|(key, is_coming)| (*key, *is_coming))
+    }
+
+    /// Marks a row as one that the workers hold, as a snapshot has it.
+    pub(crate) fn set_away(&mut self, key: u64, is_coming: bool) {
+        self.find_or_add(key);
+        self.away.insert(key, is_coming);
+    }
+
+    /// From here on, [`Self::walked`] knows which rows changed.
+    pub(crate) fn begin_walk(&mut self) {
+        self.touched = Some(BTreeSet::new());
+    }
+
+    /// Some rows, of places from `place` on, and the place to go on from; `None` at the end.
+    pub(crate) fn walk(&self, place: usize, version: u32) -> Option<(usize, Option<(u64, Row)>)> {
+        let (key, place) = self.room.at_or_after(&self.part, place)?;
+        let is_kept = !self.is_expired(place, version) && !self.away.contains_key(&key);
+        Some((place + 1, is_kept.then(|| (key, self.kept(place)))))
+    }
+
+    /// The rows that changed since the walk began: as they are now, or that they are gone.
+    pub(crate) fn walked(&mut self, version: u32) -> Vec<(u64, Option<Row>)> {
+        let touched = self.touched.take().unwrap_or_default();
+        let now = |key: u64| {
+            let number = self.room.get(key)?;
+            let is_kept = !self.is_expired(number, version) && !self.away.contains_key(&key);
+            is_kept.then(|| self.kept(number))
+        };
+        touched.into_iter().map(|key| (key, now(key))).collect()
+    }
+
+    fn kept(&self, number: usize) -> Row {
+        let changed = self.changed.get(number).copied().unwrap_or_default();
+        Row { values: self.row(number).to_vec(), changed }
+    }
+
+    fn touch(&mut self, key: u64) {
+        if let Some(touched) = &mut self.touched {
+            touched.insert(key);
+        }
     }
 
     /// The rows that are here and not expired, in order of their keys.
@@ -248,9 +315,8 @@ impl Table {
     pub fn rows(&self, version: u32) -> Vec<(u64, Row)> {
         let mut rows: Vec<(u64, Row)> = Vec::new();
         for (key, number) in self.room.rows(&self.part) {
-            if !self.is_expired(number, version) && !self.away.contains(&key) {
-                let changed = self.changed.get(number).copied().unwrap_or_default();
-                rows.push((key, Row { values: self.row(number).to_vec(), changed }));
+            if !self.is_expired(number, version) && !self.away.contains_key(&key) {
+                rows.push((key, self.kept(number)));
             }
         }
         rows.sort_unstable_by_key(|(key, _)| *key);
@@ -265,25 +331,41 @@ impl Table {
             .rows(&self.part)
             .filter(|(key, number)| self.is_expired(*number, version) && !is_needed(*key))
             .map(|(key, _)| key)
-            .filter(|key| !self.away.contains(key))
+            .filter(|key| !self.away.contains_key(key))
             .collect();
         expired.into_iter().for_each(|key| self.remove(key));
     }
 
-    fn remove(&mut self, key: u64) {
-        let stride = self.spec.stride();
-        let (number, last) = self.room.remove(key);
-        self.values.copy_within(last * stride..(last + 1) * stride, number * stride);
-        self.values.truncate(last * stride);
-        self.changed[number] = self.changed[last];
+    /// Forgets a row, which begins anew.
+    pub(crate) fn forget(&mut self, key: u64) {
+        match (&self.room, self.room.get(key)) {
+            (Room::Hashed(_), Some(_)) => self.remove(key),
+            (Room::Range(_), Some(number)) => self.begin(number, key),
+            (_, None) => {}
+        }
     }
 
-    fn check(&self, key: u64) -> Result<(), TableError> {
+    fn remove(&mut self, key: u64) {
+        let stride = self.spec.stride();
+        self.touch(key);
+        let (number, last, moved) = self.room.remove(key);
+        if let Some(moved) = moved {
+            self.touch(moved);
+        }
+        self.values.copy_within(last * stride..(last + 1) * stride, number * stride);
+        self.values.truncate(last * stride);
+        if !self.changed.is_empty() {
+            self.changed[number] = self.changed[last];
+        }
+    }
+
+    /// A row that is on its way back may change, but cannot be read yet.
+    fn check(&self, key: u64, is_change: bool) -> Result<(), TableError> {
         let table = || self.spec.name.clone();
         if !self.part.holds(&self.spec.rows, key) {
             return Err(TableError::NoRow { table: table(), key });
         }
-        if self.away.contains(&key) {
+        if self.away.get(&key).is_some_and(|is_coming| !(is_coming & is_change)) {
             return Err(TableError::Away { table: table(), key });
         }
         Ok(())

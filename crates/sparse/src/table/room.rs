@@ -95,12 +95,24 @@ impl Room {
         }
     }
 
-    /// Forgets a row of an index: its place, and the last place, whose row moves there.
-    pub(super) fn remove(&mut self, key: u64) -> (usize, usize) {
+    /// Forgets a row of an index: its place, the last place, and the row of the latter, which moves, if it is another.
+    pub(super) fn remove(&mut self, key: u64) -> (usize, usize, Option<u64>) {
         let Self::Hashed(hashed) = self else { unreachable!("a range keeps its places") };
         let place = hashed.index.get(key).expect("what is removed is there");
         hashed.index.swap_remove(place);
-        (place, hashed.index.len())
+        (place, hashed.index.len(), hashed.index.keys().get(place).copied())
+    }
+
+    /// The first row at this place or behind it, with its place.
+    pub(super) fn at_or_after(&self, part: &Part, place: usize) -> Option<(u64, usize)> {
+        match self {
+            Self::Range(range) => {
+                let is_present = |place: &usize| range.present[place / 64] >> (place % 64) & 1 == 1;
+                let found = (place..part.rows as usize).find(is_present)?;
+                Some((part.begin + found as u64, found))
+            }
+            Self::Hashed(hashed) => Some((*hashed.index.keys().get(place)?, place)),
+        }
     }
 
     /// Rows with their places.

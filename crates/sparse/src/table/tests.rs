@@ -91,8 +91,12 @@ proptest! {
                 let away = Err(TableError::Away { table: "ads".into(), key });
                 prop_assert_eq!(table.read(key, round, &mut [0.0; DIM as usize]), away.clone());
                 prop_assert_eq!(table.reserve(&[key]), away);
+                let not_away = Err(TableError::NotAway { table: "ads".into(), key });
+                prop_assert_eq!(table.put_back(key, &row), not_away.clone());
+                table.expect_back(key).unwrap();
+                prop_assert_eq!((table.reserve(&[key]), table.coming()), (Ok(()), 1));
                 table.put_back(key, &row).unwrap();
-                prop_assert_eq!(table.put_back(key, &row), Err(TableError::NotAway { table: "ads".into(), key }));
+                prop_assert_eq!(table.put_back(key, &row), not_away);
             }
             if number % 3 == 0 {
                 table.sweep(round, |key| key % 7 == 0);

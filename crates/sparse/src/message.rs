@@ -1,0 +1,125 @@
+//! What workers, switches and servers of tables tell each other. `spec/sparse.md` has the bytes.
+
+use std::sync::Arc;
+
+use crate::hot::{MapChange, RowId};
+use crate::table::{Row, TableId};
+
+/// A sender of gradients, as a server counts them: the workers by rank, then the switches that sum on the way.
+pub type Sender = u32;
+
+/// Something for a server.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ToServer {
+    /// Gradients of one worker for rows of one table.
+    Push {
+        /// The round.
+        round: u32,
+        /// Number of the packet among the sender's of this round, from 0.
+        sequence: u32,
+        /// Version of the map by which the rows were sorted into tiers.
+        map_version: u32,
+        /// The table.
+        table: TableId,
+        /// The rows, each once.
+        keys: Vec<u64>,
+        /// Their gradients, one after the other.
+        values: Vec<f32>,
+    },
+    /// A sum that was made on the way.
+    Sum {
+        /// The round.
+        round: u32,
+        /// Number of the packet among the sender's of this round, from 0.
+        sequence: u32,
+        /// Version of the map.
+        map_version: u32,
+        /// The row.
+        row: RowId,
+        /// Bit w: the gradient of worker w is in the sum.
+        contributors: u64,
+        /// The sum.
+        lanes: Vec<i64>,
+    },
+    /// A row that was replicated until the round before.
+    Return {
+        /// The round.
+        round: u32,
+        /// Number of the packet among the sender's of this round, from 0.
+        sequence: u32,
+        /// The row.
+        row: RowId,
+        /// Its weights and state.
+        values: Row,
+    },
+    /// The sender has no more for this round.
+    End {
+        /// The round.
+        round: u32,
+        /// Packets of the round before this one.
+        packets: u32,
+        /// Of hot rows whose server this is: how many workers had a gradient in the round before. One worker tells.
+        counts: Vec<(RowId, u32)>,
+    },
+    /// What is decided about the map when a round closes.
+    Decision {
+        /// The round.
+        round: u32,
+        /// The change, if there is one.
+        change: Option<Arc<MapChange>>,
+    },
+    /// A question for weights.
+    Pull {
+        /// The round after which they are wanted.
+        version: u32,
+        /// The asker's number for the question.
+        request: u32,
+        /// The table.
+        table: TableId,
+        /// The rows.
+        keys: Vec<u64>,
+    },
+}
+
+/// Something from a server.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FromServer {
+    /// A packet of a round has come, now or before.
+    Acknowledgement {
+        /// The round.
+        round: u32,
+        /// The packet.
+        sequence: u32,
+    },
+    /// A packet cannot be taken, and never will be: the job ends with this error.
+    Refusal {
+        /// The round.
+        round: u32,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A round is closed.
+    Closed(Arc<Closed>),
+    /// Weights that were asked for.
+    Rows {
+        /// The round after which they are.
+        version: u32,
+        /// The asker's number for the question.
+        request: u32,
+        /// The table.
+        table: TableId,
+        /// Weights, row after row.
+        values: Vec<f32>,
+    },
+}
+
+/// What a server says when a round is closed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Closed {
+    /// The round.
+    pub round: u32,
+    /// Whether the next round has another map, and which.
+    pub change: Option<Arc<MapChange>>,
+    /// This server's rows that the workers hold from the next round on.
+    pub lent: Vec<(RowId, Row)>,
+}

@@ -1,0 +1,91 @@
+//! What a server refuses.
+
+use thiserror::Error;
+
+use crate::sum::SumError;
+use crate::table::{TableError, TableSpec};
+
+/// A packet that cannot be taken.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum PushError {
+    /// See [`TableError`].
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// See [`SumError`].
+    #[error("table {table}: {problem}")]
+    Sum {
+        /// Number of the table.
+        table: u16,
+        /// What is wrong.
+        problem: SumError,
+    },
+    /// A table that the job does not have.
+    #[error("there is no table {0} in this job: give all ranks one plan")]
+    NoTable(u16),
+    /// Another length than that of the table's rows.
+    #[error(
+        "table {table} has rows of {expected} numbers, and {found} came for {rows} rows: give all ranks one plan"
+    )]
+    Length {
+        /// Number of the table.
+        table: u16,
+        /// Numbers of a row.
+        expected: usize,
+        /// Rows in the packet.
+        rows: usize,
+        /// Numbers in the packet.
+        found: usize,
+    },
+    /// Rows that were sorted into tiers by another map.
+    #[error(
+        "rows were sorted by version {found} of the hot map, and version {expected} is in use: take the new map"
+    )]
+    Map {
+        /// In the packet.
+        found: u32,
+        /// In use.
+        expected: u32,
+    },
+    /// A number of packets that cannot be.
+    #[error(
+        "{announced} packets were announced, and {least} or more were sent: the sender counts wrongly"
+    )]
+    Count {
+        /// As announced.
+        announced: u32,
+        /// As is known.
+        least: u32,
+    },
+    /// Too many packets.
+    #[error("packet {0} of a round: a sender has fewer than {max} for each server", max = super::reception::MAX_PACKETS)]
+    Sequence(u32),
+    /// Contributors beyond the job's workers, or a sum from a worker.
+    #[error("a sum came of workers {0:#x}: only switches send sums, of workers of the job")]
+    Contributors(u64),
+}
+
+/// A snapshot that cannot be restored.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum SnapshotError {
+    /// See [`TableError`].
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// No snapshot, or a part of one.
+    #[error("the snapshot is damaged at byte {0}: restore an older one")]
+    Damaged(usize),
+    /// A snapshot of another plan, or of another server.
+    #[error(
+        "the snapshot is of other tables, or of another server: restore it with the plan that it was made with"
+    )]
+    Foreign,
+}
+
+pub(super) fn no_memory(table: &TableSpec, bytes: u64, left: u64) -> TableError {
+    TableError::Spec {
+        table: table.name.clone(),
+        field: "rows",
+        problem: format!(
+            "take {bytes} bytes here, and {left} are left of the server's memory: plan more servers, or fewer rows"
+        ),
+    }
+}

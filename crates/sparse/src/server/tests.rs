@@ -1,0 +1,222 @@
+use super::*;
+use crate::hot::{HotRow, Tier};
+use crate::optimizer::{Optimizer, Sgd};
+use crate::table::{Initial, Row, RowIds};
+
+const TABLE: TableId = TableId(0);
+
+fn spec(workers: u32, switches: u32, period: u32) -> ServerSpec {
+    let table = TableSpec {
+        id: TABLE,
+        name: "ads".into(),
+        rows: RowIds::Counted(100),
+        dim: 2,
+        optimizer: Optimizer::Sgd(Sgd { lr: 1.0 }),
+        initial: Initial::Zeros,
+        seed: 1,
+        is_averaged: false,
+        expire_after: None,
+    };
+    let (shard, shards, memory_bytes) = (0, Shards(1), 1 << 20);
+    ServerSpec { shard, shards, workers, switches, tables: vec![table], memory_bytes, period }
+}
+
+fn server(workers: u32) -> Server {
+    Server::new(spec(workers, 1, 0), 1).unwrap()
+}
+
+fn push(round: u32, sequence: u32, key: u64, value: f32) -> ToServer {
+    let (keys, values) = (vec![key], vec![value; 2]);
+    ToServer::Push { round, sequence, map_version: 1, table: TABLE, keys, values }
+}
+
+fn end(round: u32, packets: u32) -> ToServer {
+    ToServer::End { round, packets, counts: vec![] }
+}
+
+fn pull(version: u32, keys: &[u64]) -> ToServer {
+    ToServer::Pull { version, request: 9, table: TABLE, keys: keys.to_vec() }
+}
+
+fn said(server: &mut Server) -> Vec<(Sender, FromServer)> {
+    std::iter::from_fn(|| server.poll_transmit()).collect()
+}
+
+fn closed(round: u32) -> FromServer {
+    FromServer::Closed(Arc::new(Closed { round, ..Closed::default() }))
+}
+
+#[test]
+fn a_round_closes_when_all_packets_of_all_senders_are_in() {
+    let mut server = server(2);
+    server.handle(1, &end(1, 1));
+    server.handle(0, &push(1, 0, 7, 1.0));
+    server.handle(0, &end(1, 1));
+    server.handle(2, &end(1, 0));
+    assert_eq!(server.open_round(), 1, "a packet of worker 1 is missing");
+    said(&mut server);
+    server.handle(1, &push(1, 0, 7, 2.0));
+    assert_eq!(server.open_round(), 2);
+    let acknowledgement = FromServer::Acknowledgement { round: 1, sequence: 0 };
+    let news = [(1, acknowledgement), (0, closed(1)), (1, closed(1))];
+    assert_eq!(said(&mut server), news);
+    server.handle(0, &pull(1, &[7, 8]));
+    let values = vec![-3.0, -3.0, 0.0, 0.0];
+    let rows = FromServer::Rows { version: 1, request: 9, table: TABLE, values };
+    assert_eq!(said(&mut server), [(0, rows)]);
+    assert_eq!(server.popularity(), [(RowId { table: TABLE, key: 7 }, 2)]);
+}
+
+#[test]
+fn what_comes_twice_late_or_early_changes_nothing() {
+    let mut server = server(1);
+    for _ in 0..3 {
+        server.handle(0, &push(1, 0, 7, 1.0));
+    }
+    server.handle(0, &push(2, 0, 7, 1.0));
+    server.handle(0, &end(2, 1));
+    server.handle(0, &pull(1, &[7]));
+    server.handle(1, &end(1, 0));
+    server.handle(1, &end(1, 0));
+    server.handle(0, &end(1, 1));
+    assert_eq!(server.open_round(), 2);
+    let counters = server.counters();
+    assert_eq!((counters.rows, counters.duplicates, counters.early), (1, 3, 3));
+    said(&mut server);
+    server.handle(0, &push(1, 0, 7, 1.0));
+    server.handle(0, &end(1, 1));
+    server.handle(0, &pull(0, &[7]));
+    assert_eq!(server.counters().late, 3);
+    let acknowledgement = FromServer::Acknowledgement { round: 1, sequence: 0 };
+    assert_eq!(said(&mut server), [(0, acknowledgement), (0, closed(1))]);
+}
+
+#[test]
+fn sums_from_switches_count_as_their_workers() {
+    let mut server = server(3);
+    let row = RowId { table: TABLE, key: 5 };
+    let lanes = vec![crate::sum::lane(4.0); 2];
+    let sum = |contributors| ToServer::Sum {
+        round: 1,
+        sequence: 0,
+        map_version: 1,
+        row,
+        contributors,
+        lanes: lanes.clone(),
+    };
+    server.handle(0, &push(1, 0, 5, 1.0));
+    server.handle(3, &sum(0b101));
+    assert_eq!(server.counters().refused, 1, "worker 0 is in the sum, and has pushed");
+    server.handle(3, &sum(0b1110));
+    server.handle(1, &sum(0b110));
+    assert_eq!(server.counters().refused, 3, "no worker 3; and workers send no sums");
+    server.handle(3, &sum(0b110));
+    (0..4).for_each(|sender| server.handle(sender, &end(1, u32::from(sender % 3 == 0))));
+    let mut weights = [0.0; 2];
+    server.tables()[0].read(5, 1, &mut weights).unwrap();
+    assert_eq!(weights, [-5.0; 2]);
+    assert_eq!(server.popularity(), [(row, 3)]);
+}
+
+#[test]
+fn what_cannot_be_taken_is_named() {
+    let mut server = server(2);
+    let problem = |server: &mut Server, message: ToServer| {
+        server.handle(0, &message);
+        match said(server).pop() {
+            Some((0, FromServer::Refusal { problem, .. })) => problem,
+            other => panic!("{message:?}: {other:?}"),
+        }
+    };
+    let push = |table, map_version, keys: &[u64], values: &[f32]| ToServer::Push {
+        round: 1,
+        sequence: 3,
+        map_version,
+        table: TableId(table),
+        keys: keys.to_vec(),
+        values: values.to_vec(),
+    };
+    for (message, expected) in [
+        (push(4, 1, &[1], &[1.0; 2]), "there is no table 4"),
+        (push(0, 2, &[1], &[1.0; 2]), "sorted by version 2 of the hot map"),
+        (push(0, 1, &[1], &[1.0; 3]), "3 came for 1 rows"),
+        (push(0, 1, &[100], &[1.0; 2]), "has no row 100"),
+        (push(0, 1, &[1, 1], &[1.0; 4]), "row 1 was given before"),
+        (push(0, 1, &[1], &[1.0, f32::NAN]), "not finite"),
+        (pull(0, &[100]), "has no row 100"),
+    ] {
+        let problem = problem(&mut server, message);
+        assert!(problem.contains(expected), "{problem}");
+    }
+    assert_eq!(server.counters().refused, 7);
+    server.handle(0, &push(0, 1, &[1], &[1.0; 2]));
+    let short = problem(&mut server, end(1, 2));
+    assert!(short.contains("2 packets were announced, and 4 or more"), "{short}");
+}
+
+#[test]
+fn tables_beyond_the_memory_are_refused() {
+    let small = ServerSpec { memory_bytes: 815, ..spec(1, 0, 0) };
+    let problem = Server::new(small.clone(), 1).unwrap_err().to_string();
+    assert!(problem.contains("take 816 bytes here, and 815 are left"), "{problem}");
+    assert!(Server::new(ServerSpec { memory_bytes: 816, ..small }, 1).is_ok());
+}
+
+#[test]
+fn rows_are_lent_with_their_state_and_come_back_before_the_next_round_closes() {
+    let mut server = Server::new(spec(2, 0, 2), 1).unwrap();
+    let row = RowId { table: TABLE, key: 7 };
+    let rounds = |server: &mut Server, round, decision: Option<MapChange>| {
+        server.handle(0, &end(round, 0));
+        server.handle(1, &end(round, 0));
+        let change = decision.map(Arc::new);
+        server.handle(0, &ToServer::Decision { round, change });
+        said(server)
+    };
+    server.handle(0, &push(1, 0, 7, 1.0));
+    server.handle(0, &end(1, 1));
+    server.handle(1, &end(1, 0));
+    assert_eq!(server.open_round(), 2);
+    let hot = HotRow { row, position: 0, tier: Tier::A };
+    let promoted = MapChange { version: 2, promoted: vec![hot], demoted: vec![] };
+    let lent = match rounds(&mut server, 2, Some(promoted)).pop() {
+        Some((1, FromServer::Closed(closed))) => closed.lent.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(lent, [(row, Row { values: vec![-1.0; 2], changed: 0 })]);
+    server.handle(0, &push(3, 0, 7, 1.0));
+    assert_eq!(server.counters().refused, 1, "version 1 of the map is over");
+    rounds(&mut server, 3, None);
+    let demoted = MapChange { version: 3, promoted: vec![], demoted: vec![row] };
+    rounds(&mut server, 4, Some(demoted));
+    assert_eq!(server.open_round(), 5);
+    server.handle(0, &end(5, 0));
+    server.handle(1, &end(5, 1));
+    let back = Row { values: vec![8.0, 9.0], changed: 0 };
+    server.handle(1, &ToServer::Return { round: 5, sequence: 0, row, values: back.clone() });
+    assert_eq!(server.open_round(), 6);
+    assert_eq!(server.tables()[0].rows(5), [(7, back)]);
+}
+
+#[test]
+fn damaged_and_foreign_snapshots_are_refused() {
+    let mut server = server(1);
+    let mut bytes = server.begin_snapshot();
+    server.handle(0, &push(1, 0, 7, 1.0));
+    bytes.extend(server.walk_snapshot(1000));
+    server.handle(0, &end(1, 1));
+    server.handle(1, &end(1, 0));
+    let snapshot = server.poll_snapshot().unwrap();
+    assert_eq!((snapshot.version, server.poll_snapshot()), (0, None));
+    bytes.extend(snapshot.last_piece);
+    assert_eq!(Server::restore(spec(1, 1, 0), &bytes).unwrap().open_round(), 1);
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 1;
+        assert!(Server::restore(spec(1, 1, 0), &damaged).is_err(), "byte {at}");
+        assert!(Server::restore(spec(1, 1, 0), &bytes[..at]).is_err());
+    }
+    let mut other = spec(1, 1, 0);
+    other.tables[0].dim = 3;
+    assert_eq!(Server::restore(other, &bytes).unwrap_err(), SnapshotError::Foreign);
+}
