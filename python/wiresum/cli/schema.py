@@ -10,11 +10,12 @@ from wiresum.registry import Registry
 if TYPE_CHECKING:
     from wiresum.document import FileDocument
 
-Format = Literal["plan", "topology", "evaluation", "scenario"]
+Format = Literal["plan", "topology", "tables", "evaluation", "scenario"]
 MODELS: "Registry[type[FileDocument]]" = Registry(
     {
         "plan": "wiresum.plan.aggregation_plan:AggregationPlan",
         "topology": "wiresum.topology.model:Topology",
+        "tables": "wiresum.plan.tables:Tables",
         "evaluation": "wiresum.plan.evaluation:Evaluation",
         "scenario": "wiresum.sim:Scenario",
     }
@@ -24,7 +25,7 @@ MODELS: "Registry[type[FileDocument]]" = Registry(
 
 def schema(
     which: Annotated[
-        Format, typer.Argument(metavar="FORMAT", help="File format: plan, topology, evaluation or scenario")
+        Format, typer.Argument(metavar="FORMAT", help="File format: plan, topology, tables, evaluation or scenario")
     ],
 ) -> None:
     """Print the JSON schema of a file format.

@@ -1,0 +1,105 @@
+"""Tables of embedding rows: what a sparse model trains beside its dense parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from wiresum.document import Document, FileDocument
+from wiresum.errors import PlanError, WiresumError
+
+MAX_ROWS = 1 << 40
+"""Ids beyond would not fit the positions of a server's table: 10¹² rows are 64 TB at 16 float32 each."""
+MAX_DIMENSION = 256
+"""A row of float32 then still fits one packet of 1,500 bytes."""
+VALUE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
+STATE_VALUES = {"sgd": 0, "adagrad": 1, "rowwise-adagrad": 0, "sparse-adam": 2, "ftrl": 2}
+"""float32 values that an optimizer keeps for each value of a row."""
+ROW_STATE_VALUES = {"rowwise-adagrad": 1, "sparse-adam": 1}
+"""float32 values that an optimizer keeps for each row: its one accumulator, or its number of steps."""
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+Type = Literal["float32", "float16", "bfloat16"]
+Ids = Literal["range", "hashed"]
+Method = Literal["sgd", "adagrad", "rowwise-adagrad", "sparse-adam", "ftrl"]
+
+
+class Optimizer(Document):
+    """What turns the summed gradient of a row into its next value.
+
+    Attributes:
+        method: `sgd`, `adagrad` and `sparse-adam` as torch has them, `rowwise-adagrad` as FBGEMM, `ftrl` as
+            FTRL-proximal.
+        learning_rate: step size.
+    """
+
+    method: Method = "sgd"
+    learning_rate: Annotated[float, Field(gt=0)] = 0.01
+
+
+class Table(Document):
+    """Rows of equal length, one for each value of a feature.
+
+    Attributes:
+        name: unique among the tables of a model.
+        rows: ids of a `range` table are 0 to `rows` − 1; of a `hashed` one, the most rows that its servers keep.
+        dimension: values of a row.
+        type: of a value; sums are exact whatever it is.
+        ids: `range`, or `hashed` for ids of any 64 bits, whose rows appear on first use.
+        features: names of the features that look rows up here; several may share a table.
+        optimizer: of all its rows.
+    """
+
+    name: Name
+    rows: Annotated[int, Field(gt=0, le=MAX_ROWS)]
+    dimension: Annotated[int, Field(gt=0, le=MAX_DIMENSION)]
+    type: Type = "float32"
+    ids: Ids = "range"
+    features: Annotated[list[Name], Field(min_length=1)]
+    optimizer: Optimizer = Optimizer()
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row's values on the wire."""
+        return self.dimension * VALUE_BYTES[self.type]
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of all rows with the optimizer's state, without what finds a row."""
+        method = self.optimizer.method
+        state = self.dimension * STATE_VALUES[method] + ROW_STATE_VALUES.get(method, 0)
+        return self.rows * (self.row_bytes + 4 * state)
+
+
+class Tables(FileDocument):
+    """The tables of one model, as a file."""
+
+    error: ClassVar[type[WiresumError]] = PlanError
+    what: ClassVar[str] = "tables"
+
+    format: Literal["wiresum-tables/1"] = "wiresum-tables/1"
+    tables: Annotated[list[Table], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _names_are_unique(self) -> Self:
+        _require_unique("table", [table.name for table in self.tables])
+        _require_unique("feature", [feature for table in self.tables for feature in table.features])
+        return self
+
+    @property
+    def rows(self) -> int:
+        """Rows of all tables."""
+        return sum(table.rows for table in self.tables)
+
+    @property
+    def features(self) -> int:
+        """Rows that a sample touches, where each of its features has one value."""
+        return sum(len(table.features) for table in self.tables)
+
+
+def _require_unique(what: str, names: Sequence[str]) -> None:
+    repeated = next((name for index, name in enumerate(names) if name in names[:index]), None)
+    if repeated is not None:
+        raise ValueError(f"tables: two have the {what} {repeated}; each needs its own")

@@ -1,0 +1,62 @@
+"""Tables of sparse models: what a file may say, and what the named models have."""
+
+import json
+
+import pytest
+
+from wiresum.errors import PlanError
+from wiresum.plan.models import MODELS, TABLES
+from wiresum.plan.tables import STATE_VALUES, Table, Tables
+
+ONE = {"name": "users", "rows": 10, "dimension": 16, "features": ["user"]}
+
+
+def tables(**changes):
+    return json.dumps({"format": "wiresum-tables/1", "tables": [{**ONE, **changes}]})
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_of_named_models_are_files_that_can_be_read_again(name):
+    made = TABLES[name]()
+    assert Tables.parse(made.to_json()) == made
+    assert name in MODELS
+
+
+def test_criteo_has_as_many_rows_as_its_features_have_values():
+    assert TABLES["dlrm"]().rows == TABLES["lr"]().rows == 33_762_577
+    assert TABLES["fm"]().rows == 2 * 33_762_577, "a weight and a vector each"
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"rows": 0}, "tables[0].rows"),
+        ({"rows": 1 << 41}, "tables[0].rows"),
+        ({"dimension": 257}, "tables[0].dimension"),
+        ({"dimension": "16"}, "tables[0].dimension"),
+        ({"type": "int8"}, "tables[0].type"),
+        ({"ids": "sorted"}, "tables[0].ids"),
+        ({"features": []}, "tables[0].features"),
+        ({"optimizer": {"method": "lamb"}}, "tables[0].optimizer.method"),
+        ({"optimizer": {"learning_rate": 0}}, "tables[0].optimizer.learning_rate"),
+        ({"colour": "red"}, "tables[0].colour: is not a known field"),
+        ({"features": ["user", "user"]}, "two have the feature user"),
+    ],
+)
+def test_a_bad_field_is_named(change, named):
+    with pytest.raises(PlanError, match=r"^tables") as refused:
+        Tables.parse(tables(**change))
+    assert named in str(refused.value)
+
+
+def test_two_tables_of_one_name_are_refused():
+    with pytest.raises(PlanError, match="two have the table users"):
+        Tables.build(format="wiresum-tables/1", tables=[Table(**ONE), Table(**{**ONE, "features": ["other"]})])
+
+
+def test_memory_counts_values_and_the_optimizers_state():
+    stored = {
+        method: Table(**{**ONE, "optimizer": {"method": method}}).stored_bytes // ONE["rows"] for method in STATE_VALUES
+    }
+    assert stored == {"sgd": 64, "adagrad": 128, "rowwise-adagrad": 68, "sparse-adam": 196, "ftrl": 192}
+    assert Table(**{**ONE, "type": "bfloat16"}).row_bytes == 32
