@@ -25,6 +25,10 @@ class ScenarioError(WiresumError, ValueError):
     """A scenario has a field that cannot be; the message names file, line and field."""
 
 
+class TraceError(WiresumError, ValueError):
+    """A trace's description or file has a field that cannot be; the message names the field."""
+
+
 class SimulationError(WiresumError, RuntimeError):
     """A simulation made no progress, or broke a rule; the message says which worker waits for what."""
 

@@ -32,7 +32,7 @@ ALLOWED_CRATES = {
 PRIVATE_DEPENDENCIES = {"pyo3": "python", "libbpf-rs": "xdp", "libbpf-sys": "xdp", "libbpf-cargo": "xdp"}
 
 # Python packages by layer: a package may import those in its own set.
-PLANNING = {"document", "topology", "plan", "predict", "planners"}
+PLANNING = {"document", "topology", "plan", "sparse", "predict", "planners"}
 ALLOWED_PACKAGES = {
     "errors": set(),
     "wire": set(),
@@ -41,14 +41,15 @@ ALLOWED_PACKAGES = {
     "picture": {"errors"},
     "topology": {"errors", "document", "registry"},
     "plan": {"errors", "wire", "document", "picture", "topology", "_native"},
-    "predict": {"errors", "wire", "picture", "topology", "plan"},
-    "planners": {"errors", "wire", "registry", "document", "topology", "plan", "predict"},
+    "sparse": {"errors", "registry", "picture", "plan"},
+    "predict": {"errors", "wire", "picture", "topology", "plan", "sparse"},
+    "planners": {"errors", "wire", "registry", "document", "topology", "plan", "sparse", "predict"},
     "adjust": {"errors", "wire", *PLANNING},
     "torch": {"errors", "wire", "document", "topology", "plan", "planners", "_native"},
     "testbed": {"errors", "wire", "topology", "plan", "planners", "_native"},
     "sim": {"picture", "errors", "wire", "registry", *PLANNING, "_native"},
     "training": {"errors"},
-    "commandline": {"errors", "topology", "plan", "planners", "testbed"},
+    "commandline": {"errors", "topology", "plan", "sparse", "planners", "testbed"},
     "bench": {
         "picture",
         "training",
