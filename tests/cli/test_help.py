@@ -37,7 +37,17 @@ def test_no_help_loads_what_takes_long():
     command = [sys.executable, "-c", WALK, json.dumps(sorted(HEAVY))]
     found = json.loads(subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=True).stdout)
     commands = {name for name, _, _ in found}
-    assert {"", "plan", "bench", "bench kills", "topology star", "testbed run", "node add", "doctor"} <= commands
+    assert {
+        "",
+        "plan",
+        "bench",
+        "bench kills",
+        "topology star",
+        "testbed run",
+        "sparse trace",
+        "node add",
+        "doctor",
+    } <= commands
     assert [name for name, length, _ in found if not length] == []
     assert {name: loaded for name, _, loaded in found if loaded} == {}
 

@@ -22,13 +22,22 @@ from wiresum.cli import (
     reproduce,
     schema,
     simulate,
+    sparse,
     testbed,
     topology,
     version,
 )
 from wiresum.commandline.console import fail
 from wiresum.commandline.contents import Contents, Quick
-from wiresum.errors import NotWorthwhileError, PlanError, ScenarioError, SupportError, TopologyError, WiresumError
+from wiresum.errors import (
+    NotWorthwhileError,
+    PlanError,
+    ScenarioError,
+    SupportError,
+    TopologyError,
+    TraceError,
+    WiresumError,
+)
 
 FAILURE = 1
 USAGE = 2
@@ -48,6 +57,7 @@ app.add_typer(testbed.app, name="testbed")
 app.add_typer(topology.app, name="topology")
 app.add_typer(bench.app, name="bench")
 app.add_typer(node.app, name="node")
+app.add_typer(sparse.app, name="sparse")
 app.command("demo", epilog="Example: `wiresum demo --workers 4 --rate 250mbit`")(demo.demo)
 app.command("plan")(plan.plan)
 app.command("compare")(compare.compare)
@@ -67,7 +77,7 @@ def main() -> None:
         app()
     except NotWorthwhileError as answer:
         sys.exit(fail(str(answer), NOT_WORTHWHILE))
-    except (PlanError, ScenarioError, TopologyError) as refused:
+    except (PlanError, ScenarioError, TopologyError, TraceError) as refused:
         sys.exit(fail(str(refused), USAGE))
     except SupportError as missing:
         sys.exit(fail(str(missing), UNSUPPORTED))

@@ -167,6 +167,10 @@ class Counts:
         """Bytes of the values of the longest row."""
         return int(self._row_bytes.max())
 
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"workers": self.workers, "rounds": self.rounds, "pushed": self.pushed, "union": self.union}
+
     def hot(self, rows: int) -> HotSet:
         """What sums of the most popular rows save a server."""
         place = self.place(rows)
