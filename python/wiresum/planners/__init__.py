@@ -1,8 +1,8 @@
 """Planners: one file each, or one folder with its mathematics, and one line here.
 
-There are two kinds. A planner of trees is a function `(topology, job, options) -> AggregationPlan`. A planner of switch
-networks is a function `(instance, options) -> Assignment`, for networks of thousands of nodes too; `PLANNERS` has it as
-the former. They are judged by the plan's own validation and by what the runners measure, never by themselves.
+There are three kinds. A planner of trees is a function `(topology, job, options) -> AggregationPlan`. A planner of
+switch networks is a function `(instance, options) -> Assignment`, for networks of thousands of nodes too; `PLANNERS` has
+it as the former. A planner of rows is a function `(instance) -> SparsePart`, for the tables of sparse models. They are judged by the plan's own validation and by what the runners measure, never by themselves.
 
 Example:
     >>> from wiresum.plan.job import Job
@@ -27,8 +27,11 @@ if TYPE_CHECKING:
     from wiresum.plan.assignment import Assignment, Instance
     from wiresum.plan.job import Job
     from wiresum.plan.options import PlanOptions
+    from wiresum.plan.sparse import SparsePart
+    from wiresum.planners.tiers.instance import SparseInstance
     from wiresum.topology.model import Topology
 
+    RowPlanner = Callable[[SparseInstance], SparsePart]
     Planner = Callable[[Topology, Job, PlanOptions], AggregationPlan]
     SwitchPlanner = Callable[[Instance, PlanOptions], Assignment]
 
@@ -66,6 +69,13 @@ SWITCH_PLANNERS: Registry[SwitchPlanner] = Registry({name: place for name, (plac
 SWITCH_POLICIES: dict[str, SwitchPolicy] = {name: policy for name, (_, policy) in _SWITCHES.items()}
 """What the switches of each planner's paper do; `ps` and `geryon` have none that sum."""
 
+ROW_PLANNERS: Registry[RowPlanner] = Registry(
+    {
+        "tiers": "wiresum.planners.tiers.planner:tiers",
+        "zebra": "wiresum.planners.zebra:zebra",
+    }
+)
+
 
 def plan(topology: Topology, job: Job, options: PlanOptions | None = None, planner: str = "direct") -> AggregationPlan:
     """Places a job on a topology.
@@ -93,6 +103,17 @@ def assign(topology: Topology, job: Job, options: PlanOptions | None = None, pla
     if planner not in SWITCH_PLANNERS:
         raise PlanError(f"{planner} is no planner of switch networks; choose from {', '.join(SWITCH_PLANNERS)}")
     return validate(_assigned(planner, topology, job, options or PlanOptions()))
+
+
+def place_rows(instance: SparseInstance, planner: str = "tiers") -> SparsePart:
+    """Decides where each row of a sparse model is summed.
+
+    Raises:
+        PlanError: no such planner of rows, or a worker does not reach a server.
+    """
+    if planner not in ROW_PLANNERS:
+        raise PlanError(f"{planner} is no planner of rows; choose from {', '.join(ROW_PLANNERS)}")
+    return ROW_PLANNERS[planner](instance)
 
 
 def _assigned(name: str, topology: Topology, job: Job, options: PlanOptions) -> Assignment:

@@ -1,0 +1,1 @@
+"""Rows of sparse models in three tiers, by two thresholds of popularity."""
