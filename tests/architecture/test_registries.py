@@ -11,7 +11,7 @@ from typer.main import get_command
 
 from wiresum.bench import BENCHMARKS
 from wiresum.cli.main import app
-from wiresum.planners import PLANNERS, SWITCH_PLANNERS, SWITCH_POLICIES, TREE_PLANNERS
+from wiresum.planners import PLANNERS, ROW_PLANNERS, SWITCH_PLANNERS, SWITCH_POLICIES, TREE_PLANNERS
 from wiresum.reproduce import PAPERS
 from wiresum.topology.generators import TOPOLOGIES
 from wiresum.topology.interchange import EXPORTERS, IMPORTERS
@@ -25,7 +25,7 @@ OTHER_WORDS = {*TOPOLOGIES, "ps", "auto", "direct"}
 """Names that topologies, kinds of nodes and choices of other things have too; and the default."""
 
 
-@pytest.mark.parametrize("table", [TREE_PLANNERS, SWITCH_PLANNERS, TOPOLOGIES, IMPORTERS, EXPORTERS])
+@pytest.mark.parametrize("table", [TREE_PLANNERS, SWITCH_PLANNERS, ROW_PLANNERS, TOPOLOGIES, IMPORTERS, EXPORTERS])
 def test_what_a_table_names_is_there(table):
     assert all(callable(table[name]) for name in table)
 
@@ -89,11 +89,12 @@ def first_cells(page):
     ("table", "page"),
     [
         (PLANNERS, "planners.md"),
+        (ROW_PLANNERS, "planners.md"),
         (POLICIES, "policies.md"),
         (BENCHMARKS, "benchmarks.md"),
         (PAPERS, "reproduction.md"),
     ],
-    ids=["planners", "policies", "benchmarks", "papers"],
+    ids=["planners", "planners of rows", "policies", "benchmarks", "papers"],
 )
 def test_whatever_has_a_name_has_a_row_in_the_documentation(table, page):
     assert set(table) - first_cells(page) == set()

@@ -1,8 +1,9 @@
 """Planners: one file each, or one folder with its mathematics, and one line here.
 
 There are three kinds. A planner of trees is a function `(topology, job, options) -> AggregationPlan`. A planner of
-switch networks is a function `(instance, options) -> Assignment`, for networks of thousands of nodes too; `PLANNERS` has
-it as the former. A planner of rows is a function `(instance) -> SparsePart`, for the tables of sparse models. They are judged by the plan's own validation and by what the runners measure, never by themselves.
+switch networks is a function `(instance, options) -> Assignment`, for networks of thousands of nodes too; `PLANNERS`
+has it as the former. A planner of rows is a function `(instance) -> SparsePart`, for tables of sparse models. They are
+judged by the plan's own validation and by what the runners measure, never by themselves.
 
 Example:
     >>> from wiresum.plan.job import Job
