@@ -25,6 +25,7 @@ EXAMPLES = {
     "xagg": "--scale 0.005 > xagg.json",
     "servers": "--workers 8 --servers 4 --rate 250mbit > servers.json",
     "stragglers": "--slow-rate 25mbit > stragglers.json",
+    "optical": "--units 8 --hosts-per-unit 4 --ports 4 --rate 50mbit --dark 20ms > optical.json",
     "fat-tree": "--k 8 --hosts-per-edge 6 --programmable 0.2 --seed 1 > fat-tree.json",
 }
 
@@ -68,6 +69,23 @@ def export(
     if form not in EXPORTERS:
         raise TopologyError(f"there is no exporter {form}; choose from {', '.join(EXPORTERS)}")
     print(EXPORTERS[form](load_topology(topology)), end="")
+
+
+@app.command(epilog="Example: `wiresum topology lit optical:units=4,ports=3 > lit.json`")
+def lit(
+    topology: Annotated[
+        str, typer.Argument(metavar="TOPOLOGY", help="Name or file of a topology with optical switches")
+    ],
+    circuit: Annotated[
+        list[str] | None,
+        typer.Option("--circuit", help="Two fibres that are joined, as u0-1,u3-2 [default: all units alike]"),
+    ] = None,
+) -> None:
+    """Print the packet network that a topology with optical switches is while some circuits are lit."""
+    from wiresum.topology.circuits import named, uniform
+
+    there = load_topology(topology)
+    show(there.with_circuits([named(there, one) for one in circuit] if circuit else uniform(there)))
 
 
 def _text(file: Path) -> str:

@@ -1,6 +1,7 @@
 """Generators of topologies as command-line options: names, types and help come from their signatures and docstrings.
 
-A parameter `rate_bps` is the option `--rate`, given as 500mbit; `memory_bytes` is `--memory`, as 64MB.
+A parameter `rate_bps` is the option `--rate`, given as 500mbit; `memory_bytes` is `--memory`, as 64MB; `dark_s` is
+`--dark`, as 20ms.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 
 import typer
 
-from wiresum.commandline.quantities import UNLIMITED, parse_rate, parse_size
+from wiresum.commandline.quantities import UNLIMITED, parse_rate, parse_seconds, parse_size
 from wiresum.errors import TopologyError
 from wiresum.topology.generators import TOPOLOGIES
 
@@ -43,7 +44,7 @@ class Option:
     @property
     def name(self) -> str:
         """The parameter without its unit."""
-        return re.sub(r"_(bps|bytes)$", "", self.parameter)
+        return re.sub(r"_(bps|bytes|s)$", "", self.parameter)
 
     @property
     def typer_kind(self) -> Any:
@@ -61,6 +62,8 @@ class Option:
             return self._present(parse_rate(given))
         if self.parameter.endswith("_bytes"):
             return self._present(None if given == UNLIMITED else parse_size(given))
+        if self.parameter.endswith("_s"):
+            return parse_seconds(given)
         return given if not isinstance(given, str) else self._from_text(given)
 
     def _present(self, value: Any) -> Any:
@@ -175,6 +178,8 @@ def _shown(option: Option, default: Any) -> str:
         return f"{default / 1e9:g}gbit" if default >= 1e9 else f"{default / 1e6:g}mbit"  # noqa: PLR2004 - a gbit
     if isinstance(default, int) and option.parameter.endswith("_bytes"):
         return f"{default / 1e6:g}MB"
+    if isinstance(default, float) and option.parameter.endswith("_s"):
+        return f"{default * 1e3:g}ms"
     return str(default)
 
 

@@ -1,4 +1,4 @@
-"""Rates and sizes as people write them."""
+"""Rates, sizes and times as people write them."""
 
 import re
 
@@ -9,6 +9,7 @@ SIZE_UNITS = {
     "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9,
     "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30,
 }  # fmt: skip
+TIME_UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 UNLIMITED = "none"
 
 
@@ -28,6 +29,16 @@ def parse_size(text: str) -> int:
         typer.BadParameter: it is not a size.
     """
     return round(_parse(text, SIZE_UNITS, "a size, as 25MB or 64KiB"))
+
+
+def parse_seconds(text: str) -> float:
+    """0.02 from `20ms`, 0.0 from `0s`.
+
+    Raises:
+        typer.BadParameter: it is not a time.
+    """
+    wanted = "a time, as 20ms, 50us or 1s"
+    return 0.0 if re.fullmatch(r"0[a-z]*", text) else _parse(text, TIME_UNITS, wanted)
 
 
 def parse_fraction(text: str) -> float:

@@ -16,7 +16,7 @@ from wiresum.plan.choices import (
     Policy,
 )
 from wiresum.registry import spelled
-from wiresum.topology.model import Name
+from wiresum.topology.names import Name
 from wiresum.wire import PolicyName
 
 Fidelity = Literal["packets", "trains", "flows"]

@@ -50,7 +50,12 @@ class Graph:
 
     @classmethod
     def of(cls, topology: Topology) -> Graph:
-        """The arrays of a topology; nodes and links keep their order."""
+        """The arrays of a topology; nodes and links keep their order.
+
+        Raises:
+            TopologyError: it has an optical switch, and no circuits.
+        """
+        topology.require_packets()
         names = [node.name for node in topology.nodes]
         index = {name: number for number, name in enumerate(names)}
         ends = np.array([(index[link.source], index[link.target]) for link in topology.links], dtype=np.int64)

@@ -1,7 +1,7 @@
 """A network: nodes and the links between them. `spec/topology.md` documents every field."""
 
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Network, ip_address
 from itertools import chain
 from typing import Annotated, ClassVar, Literal, Self
@@ -10,6 +10,9 @@ from pydantic import Field, field_validator, model_validator
 
 from wiresum.document import Document, FileDocument
 from wiresum.errors import TopologyError, WiresumError
+from wiresum.topology import circuits
+from wiresum.topology.names import Name
+from wiresum.topology.optical import Circuit, Oxc
 
 DEFAULT_SUBNET = IPv4Network("10.99.0.0/16")
 """Addresses of nodes that a topology gives none: hosts from below, summing switches from .0.254 down."""
@@ -20,9 +23,7 @@ hosts go on at the next 256 addresses, and switches from the subnet's end down."
 MAX_BANDWIDTH_RATIO = 1e8
 """Of a network's links: 10 kbit/s beside 800 Gbit/s are 8 × 10⁷, and 40 meant as Gbit/s beside 10¹⁰ are 2.5 × 10⁸."""
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,31}$")]
-"""Names become parts of namespace and file names."""
-Kind = Literal["worker", "ps", "aggregator", "switch"]
+Kind = Literal["worker", "ps", "aggregator", "switch", "oxc"]
 
 
 class Node(Document):
@@ -30,7 +31,8 @@ class Node(Document):
 
     Attributes:
         name: unique within the topology.
-        kind: `worker` trains; `ps` and `aggregator` are servers that sum; `switch` forwards, and may sum.
+        kind: `worker` trains; `ps` and `aggregator` are servers that sum; `switch` forwards, and may sum;
+            `oxc` is an optical circuit switch, which joins two of its links to one.
         address: IP address on the training network.
         aggregation_rate_bps: bit/s of gradient that the node can add, all children together; 0: it does not sum.
         memory_bytes: memory that it has for slots; unlimited where absent.
@@ -38,6 +40,8 @@ class Node(Document):
         cores: CPU cores for aggregation, with which `aggregation_rate_bps` was measured.
         idle_cores: of them, those without other work; all where absent.
         sums_at: the node that sums what leaves this one; where absent, planners choose (`direct`: the nearest).
+        places: how many jobs the node can sum for at once; as many as its memory holds where absent.
+        oxc: ports and times of an optical circuit switch.
     """
 
     name: Name
@@ -49,6 +53,8 @@ class Node(Document):
     cores: Annotated[int, Field(gt=0)] = 1
     idle_cores: Annotated[int, Field(ge=0)] | None = None
     sums_at: Name | None = None
+    places: Annotated[int, Field(ge=0)] | None = None
+    oxc: Oxc | None = None
 
     @field_validator("address")
     @classmethod
@@ -63,6 +69,9 @@ class Node(Document):
             raise ValueError(f"node {self.name}: a {self.kind} sums, so `aggregation_rate_bps` must be above 0")
         if self.kind == "worker" and self.sums:
             raise ValueError(f"node {self.name}: workers do not sum; remove `aggregation_rate_bps` or change `kind`")
+        if (self.kind == "oxc") != (self.oxc is not None) or (self.kind == "oxc" and self.sums):
+            problem = "an `oxc` has the field `oxc`, with `dark_s`, and sums nothing; no other kind has that field"
+            raise ValueError(f"node {self.name}: {problem}")
         if self.idle_core_count > self.cores:
             raise ValueError(
                 f"node {self.name}: `idle_cores` is {self.idle_cores} of {self.cores}; correct one of them"
@@ -155,6 +164,7 @@ class Topology(FileDocument):
         self._check_units()
         for index, node in enumerate(self.nodes):
             self._check_sums_at(node, f"nodes[{index}].sums_at")
+        circuits.check(self)
         return self
 
     def _check_units(self) -> None:
@@ -225,13 +235,40 @@ class Topology(FileDocument):
                     seen.add(neighbour)
                     queue.append(self.node(neighbour))
 
+    def with_circuits(self, lit: Iterable[Circuit]) -> "Topology":
+        """The packet network while these circuits are lit: logical links instead of optical switches and fibres.
+
+        Raises:
+            TopologyError: one of them cannot be, or a port is in two.
+        """
+        return circuits.with_circuits(self, lit)
+
+    def require_packets(self) -> Self:
+        """The topology itself, if every link carries packets by itself.
+
+        Raises:
+            TopologyError: there is an optical switch, whose circuits decide who is joined to whom.
+        """
+        switch = next(iter(circuits.optical_switches(self)), None)
+        if switch is not None:
+            raise TopologyError(
+                f"topology {self.name}: {switch.name} is an optical switch, and which units it joins is not said; "
+                "light some circuits (`wiresum topology lit`), or give jobs and a scheduler"
+            )
+        return self
+
     def with_loss(self, fraction: float) -> "Topology":
         """The topology with this loss in both directions of every link."""
         update = {"loss": fraction, "reverse_loss": None}
         return self.model_copy(update={"links": [link.model_copy(update=update) for link in self.links]})
 
     def with_addresses(self) -> "Topology":
-        """The topology with an address at every worker and every summing node that had none."""
+        """The topology with an address at every worker and every summing node that had none.
+
+        Raises:
+            TopologyError: no address is left, or circuits are not said: nobody talks over a network that is not there.
+        """
+        self.require_packets()
         taken = {node.address for node in self.nodes}
         middle, end = DEFAULT_SUBNET.num_addresses // 2, DEFAULT_SUBNET.num_addresses - 2
         below = (DEFAULT_SUBNET[n] for n in chain(range(1, MAX_HOSTS + 1), range(256, middle)))

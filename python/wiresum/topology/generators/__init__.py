@@ -16,6 +16,7 @@ TOPOLOGIES: Registry[Callable[..., Topology]] = Registry(
         "goat": "wiresum.topology.generators.goat:goat",
         "ingo": "wiresum.topology.generators.ingo:ingo",
         "leaf-spine": "wiresum.topology.generators.leaf_spine:leaf_spine",
+        "optical": "wiresum.topology.generators.optical:optical",
         "racks": "wiresum.topology.generators.racks:racks",
         "servers": "wiresum.topology.generators.servers:servers",
         "star": "wiresum.topology.generators.star:star",
