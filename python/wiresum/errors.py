@@ -29,6 +29,10 @@ class TraceError(WiresumError, ValueError):
     """A trace's description or file has a field that cannot be; the message names the field."""
 
 
+class WorkloadError(WiresumError, ValueError):
+    """A file of jobs, or a trace, has a field that cannot be; the message names the job or the line."""
+
+
 class SimulationError(WiresumError, RuntimeError):
     """A simulation made no progress, or broke a rule; the message says which worker waits for what."""
 

@@ -40,6 +40,7 @@ ALLOWED_PACKAGES = {
     "document": {"errors"},
     "picture": {"errors"},
     "topology": {"errors", "document", "registry"},
+    "workload": {"errors", "document", "topology"},
     "plan": {"errors", "wire", "document", "picture", "topology", "_native"},
     "sparse": {"errors", "registry", "picture", "plan"},
     "predict": {"errors", "wire", "picture", "topology", "plan", "sparse"},
@@ -93,6 +94,7 @@ ALLOWED_PACKAGES = {
     },
     "cli": {
         "errors",
+        "workload",
         "registry",
         *PLANNING,
         "adjust",

@@ -26,6 +26,7 @@ from wiresum.cli import (
     testbed,
     topology,
     version,
+    workload,
 )
 from wiresum.commandline.console import fail
 from wiresum.commandline.contents import Contents, Quick
@@ -37,6 +38,7 @@ from wiresum.errors import (
     TopologyError,
     TraceError,
     WiresumError,
+    WorkloadError,
 )
 
 FAILURE = 1
@@ -55,6 +57,7 @@ app = typer.Typer(
 )
 app.add_typer(testbed.app, name="testbed")
 app.add_typer(topology.app, name="topology")
+app.add_typer(workload.app, name="workload")
 app.add_typer(bench.app, name="bench")
 app.add_typer(node.app, name="node")
 app.add_typer(sparse.app, name="sparse")
@@ -77,7 +80,7 @@ def main() -> None:
         app()
     except NotWorthwhileError as answer:
         sys.exit(fail(str(answer), NOT_WORTHWHILE))
-    except (PlanError, ScenarioError, TopologyError, TraceError) as refused:
+    except (PlanError, ScenarioError, TopologyError, TraceError, WorkloadError) as refused:
         sys.exit(fail(str(refused), USAGE))
     except SupportError as missing:
         sys.exit(fail(str(missing), UNSUPPORTED))

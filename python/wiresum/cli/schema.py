@@ -10,7 +10,7 @@ from wiresum.registry import Registry
 if TYPE_CHECKING:
     from wiresum.document import FileDocument
 
-Format = Literal["plan", "topology", "tables", "evaluation", "scenario"]
+Format = Literal["plan", "topology", "tables", "evaluation", "scenario", "workload"]
 MODELS: "Registry[type[FileDocument]]" = Registry(
     {
         "plan": "wiresum.plan.aggregation_plan:AggregationPlan",
@@ -18,6 +18,7 @@ MODELS: "Registry[type[FileDocument]]" = Registry(
         "tables": "wiresum.plan.tables:Tables",
         "evaluation": "wiresum.plan.evaluation:Evaluation",
         "scenario": "wiresum.sim:Scenario",
+        "workload": "wiresum.workload.model:Workload",
     }
 )
 """The models of the files that people write."""
@@ -25,7 +26,8 @@ MODELS: "Registry[type[FileDocument]]" = Registry(
 
 def schema(
     which: Annotated[
-        Format, typer.Argument(metavar="FORMAT", help="File format: plan, topology, tables, evaluation or scenario")
+        Format,
+        typer.Argument(metavar="FORMAT", help="File format: plan, topology, tables, evaluation, scenario or workload"),
     ],
 ) -> None:
     """Print the JSON schema of a file format.

@@ -1,0 +1,148 @@
+"""`wiresum workload`: makes and imports files of jobs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wiresum.commandline.console import print_json
+from wiresum.commandline.contents import Contents
+from wiresum.commandline.options import JsonOption, load_topology
+from wiresum.commandline.quantities import parse_fraction, parse_numbers, parse_seconds, parse_size
+from wiresum.errors import WorkloadError
+
+if TYPE_CHECKING:
+    from wiresum.workload.model import Workload
+
+app = typer.Typer(cls=Contents, help="Make a file of jobs, or import one from a trace.", no_args_is_help=True)
+
+TopologyOption = Annotated[
+    str,
+    typer.Option("--topology", "-t", help="Topology whose units the jobs run in: a name or a file"),
+]
+BytesOption = Annotated[
+    str, typer.Option("--bytes", help="Gradient of a worker: a size, or the least and the most, as 102MB,528MB")
+]
+SpreadOption = Annotated[
+    str, typer.Option("--spread", help="Share of the jobs that are put in two units though one has room, as 30%")
+]
+ByHostOption = Annotated[bool, typer.Option("--by-host", help="Name hosts as places of workers, instead of units")]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of arrivals, sizes and places")]
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="Trace to read")]
+PAPERS_BYTES = "102MB,528MB"
+
+
+@app.command(
+    epilog="Example: `wiresum workload poisson --jobs 60 --per-second 1 --workers 2,4 --bytes 102MB,528MB > jobs.json`"
+)
+def poisson(
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Number of jobs")] = 60,
+    per_second: Annotated[float, typer.Option("--per-second", help="Jobs that come in a second on average")] = 1.0,
+    workers: Annotated[
+        str, typer.Option("--workers", "-n", help="Numbers of workers, one of which is drawn for each job")
+    ] = "2,4,8,16",
+    size: BytesOption = PAPERS_BYTES,
+    iterations: Annotated[int, typer.Option("--iterations", min=1, help="How often each job sends its gradient")] = 1,
+    compute: Annotated[str, typer.Option("--compute", help="Time of computing in each iteration, as 50ms")] = "0s",
+    topology: TopologyOption = "optical",
+    spread: SpreadOption = "0",
+    by_host: ByHostOption = False,
+    seed: SeedOption = 0,
+) -> None:
+    """Print jobs that come at random, with workers in as few units as possible.
+
+    The defaults are the sizes of P4INC-AOI's experiments (§VII).
+    """
+    from wiresum.workload.poisson import poisson as make
+
+    show(
+        make(
+            load_topology(topology),
+            jobs,
+            per_second,
+            [round(number) for number in parse_numbers(workers)],
+            _range(size),
+            iterations=iterations,
+            compute_s=parse_seconds(compute),
+            spread=_share(spread),
+            by_host=by_host,
+            seed=seed,
+        )
+    )
+
+
+@app.command(epilog="Example: `wiresum workload coflows trace.txt --topology optical:units=64 > coflows.json`")
+def coflows(file: FileArgument, topology: TopologyOption = "optical", batch: bool = typer.Option(
+    False, "--batch", help="Let all jobs be there at the begin"
+)) -> None:  # fmt: skip
+    """Import a trace of the coflow benchmark; its racks are folded on the units of the topology."""
+    from wiresum.workload.coflows import coflows as read
+    from wiresum.workload.sites import units_of
+
+    made = read(_text(file), [unit.name for unit in units_of(load_topology(topology))], _name(file))
+    show(made.as_batch() if batch else made)
+
+
+@app.command(epilog="Example: `wiresum workload table jobs.csv --topology optical.json > jobs.json`")
+def table(
+    file: FileArgument,
+    topology: TopologyOption = "optical",
+    size: BytesOption = PAPERS_BYTES,
+    spread: SpreadOption = "0",
+    by_host: ByHostOption = False,
+    seed: SeedOption = 0,
+) -> None:
+    """Import a table of jobs with a header, comma-separated, as clusters publish them.
+
+    It needs columns for arrivals and GPUs, under the names that Philly's, Helios' and Lingjun's tables have. Sizes are
+    drawn where it has no column `bytes`.
+    """
+    from wiresum.workload.table import table as read
+
+    there, name = load_topology(topology), _name(file)
+    show(read(_text(file), there, _range(size), name=name, spread=_share(spread), by_host=by_host, seed=seed))
+
+
+@app.command("show", epilog="Example: `wiresum workload show jobs.json`")
+def show_(
+    file: Annotated[Path, typer.Argument(metavar="WORKLOAD", help="Workload file")], as_json: JsonOption = False
+) -> None:
+    """Say what is in a file of jobs."""
+    from wiresum.workload.model import Workload
+    from wiresum.workload.summary import describe, summarize
+
+    workload = Workload.read(file)
+    if as_json:
+        print_json(summarize(workload))
+    else:
+        print(describe(workload))
+
+
+def show(workload: Workload) -> None:
+    """On standard output."""
+    sys.stdout.write(workload.to_json())
+
+
+def _range(text: str) -> tuple[int, int]:
+    sizes = [parse_size(one) for one in text.split(",")]
+    if len(sizes) > 2:  # noqa: PLR2004 - the least and the most
+        raise typer.BadParameter(f"{text} has {len(sizes)} sizes; give one, or the least and the most")
+    return sizes[0], sizes[-1]
+
+
+def _share(text: str) -> float:
+    return 1.0 if text in {"1", "100%"} else parse_fraction(text)
+
+
+def _name(file: Path) -> str:
+    return "".join(letter for letter in file.stem if letter.isalnum() or letter in "-_.")[:32].lstrip("-_.") or "trace"
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as unreadable:
+        raise WorkloadError(f"{file} cannot be read ({unreadable}); check the path") from None

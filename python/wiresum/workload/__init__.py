@@ -1,0 +1,1 @@
+"""Jobs over time: files, makers of random ones, and importers of traces."""

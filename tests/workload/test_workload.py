@@ -1,0 +1,189 @@
+"""Files of jobs: what makes them and what reads them."""
+
+import contextlib
+import json
+import re
+from statistics import mean
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from wiresum.cli.main import app
+from wiresum.errors import WorkloadError
+from wiresum.topology.generators.optical import optical
+from wiresum.topology.generators.racks import racks
+from wiresum.workload.coflows import coflows
+from wiresum.workload.model import Workload, WorkloadJob
+from wiresum.workload.poisson import poisson
+from wiresum.workload.sites import unit_of_place, units_of
+from wiresum.workload.table import table
+
+UNITS = optical(units=5, hosts_per_unit=4, servers_per_unit=2)
+
+
+@given(
+    st.integers(1, 30),
+    st.lists(st.integers(1, 20), min_size=1, max_size=4),
+    st.sampled_from([0.0, 0.5, 1.0]),
+    st.booleans(),
+    st.integers(0, 1000),
+)
+def test_random_jobs_are_where_they_may_be(jobs, workers, spread, by_host, seed):
+    made = poisson(UNITS, jobs, 3.0, workers, (10, 20), spread=spread, by_host=by_host, seed=seed)
+    assert Workload.parse(made.to_json()) == made
+    assert len(made.jobs) == jobs
+    unit = unit_of_place(units_of(UNITS))
+    for job in made.jobs:
+        assert job.worker_count in workers
+        assert 10 <= job.bytes <= 20
+        assert job.places <= set(unit)
+        assert len(job.workers) == job.worker_count if by_host else all(place.startswith("u") for place in job.workers)
+        fewest = -(-job.worker_count // 4)
+        used = len({unit[place] for place in job.workers})
+        assert fewest <= used <= max(fewest, 2 if spread and job.worker_count > 1 else 0)
+
+
+def test_arrivals_come_as_often_as_asked_and_by_seed_alone():
+    made = [poisson(UNITS, 4000, 20.0, [2], (1, 1), seed=seed).jobs for seed in (1, 1, 2)]
+    assert made[0] == made[1] != made[2]
+    gaps = [later.arrival_s - job.arrival_s for job, later in zip(made[0], made[0][1:], strict=False)]
+    assert mean(gaps) == pytest.approx(1 / 20, rel=0.1)
+    assert mean(gap**2 for gap in gaps) == pytest.approx(2 / 20**2, rel=0.2), "not exponential"
+
+
+def test_units_are_filled_evenly():
+    made = poisson(UNITS, 50, 1.0, [2], (1, 1), seed=3)
+    load = dict.fromkeys((unit.name for unit in units_of(UNITS)), 0)
+    for job in made.jobs:
+        for place, count in job.workers.items():
+            load[place] += count
+    assert set(load.values()) == {20}
+
+
+def test_racks_of_servers_have_servers_only():
+    made = poisson(racks(ports=3), 20, 1.0, [2, 4], (1, 1), seed=1)
+    assert {job.server for job in made.jobs} == {"T3"}
+    assert {place for job in made.jobs for place in job.workers} == {"T1", "T2"}
+
+
+TRACE = """6 2
+1 0 2 0 3 2 1:65.0 4:5
+2 1500 1 5 1 5:0.5
+"""
+
+
+def test_a_trace_keeps_its_bytes_on_any_number_of_units():
+    for size in (1, 2, 3, 6):
+        names = [f"u{number}" for number in range(size)]
+        read = coflows(TRACE, names)
+        assert [job.total_bytes for job in read.jobs] == [70_000_000, 500_000]
+        assert [job.worker_count for job in read.jobs] == [2, 1]
+        assert [job.arrival_s for job in read.jobs] == [0.0, 1.5]
+        assert read.jobs[0].sinks == ({"u0": 70_000_000} if size == 1 else read.jobs[0].sinks)
+    assert read.jobs[0].workers == {"u0": 1, "u3": 1}
+    assert read.jobs[0].sinks == {"u1": 65_000_000, "u4": 5_000_000}
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (("4:5", ""), "line 2: it should have 2 reducers, and has 1"),
+        (("2 1500", "2 -1"), "line 3: arrival and mappers"),
+        (("6 2", "6 3"), "line 1: 6 racks and 3 coflows, but 2 lines"),
+        (("6 2", "none"), "line 1: it should have the numbers of racks and coflows, and has 1"),
+        (("5:0.5", "6:0.5"), "line 3: rack 6 of 6; racks count from 0"),
+        (("5:0.5", "5:half"), "line 3: `5:half` is not a rack and its megabytes"),
+        (("5:0.5", "5:0.5 9"), "line 3: more fields"),
+        (("5:0.5", "5:0"), "line 3: `5:0` is not a rack and its megabytes"),
+        (("2 1500", "1 1500"), "two have the name c1"),
+        (("1 0 2", "1 9000 2"), "c2 comes at 1.5 s, before c1 at 9.0 s; sort the jobs"),
+    ],
+)
+def test_a_bad_trace_is_refused_with_its_line(change, named):
+    with pytest.raises((WorkloadError, ValueError), match=re.escape(named)):
+        coflows(TRACE.replace(*change), ["u0", "u1"])
+
+
+@given(st.text(alphabet="0123456789: .\n-x", max_size=60))
+def test_no_text_breaks_the_reader_of_traces(text):
+    with contextlib.suppress(WorkloadError):
+        coflows(text, ["u0", "u1"])
+
+
+TABLE = """job_id,submit_time,num_gpu,other
+application_1506638472019_10258,2017-10-03 05:18:10,4,x
+application_1506638472019_10259,2017-10-03 05:18:00,1,y
+cpu-only,2017-10-03 05:18:30,0,z
+"""
+
+
+def test_a_table_is_sorted_counts_from_the_first_job_and_leaves_out_who_sends_nothing():
+    read = table(TABLE, UNITS, (7, 7))
+    assert [(job.name[-5:], job.arrival_s, job.worker_count, job.bytes) for job in read.jobs] == [
+        ("10259", 0.0, 1, 7), ("10258", 10.0, 4, 7),
+    ]  # fmt: skip
+    own = table("gpus,arrival,bytes,steps\n2,5,100,3\n", UNITS, (7, 7))
+    assert (own.jobs[0].bytes, own.jobs[0].iterations, own.jobs[0].arrival_s) == (100, 3, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("a,b\n1,2\n", "line 1: no column for arrival; name it one of arrival_s"),
+        ("arrival,gpus\nsoon,1\n", "line 2: arrival is `soon`; give seconds, or a date and time"),
+        ("arrival,gpus\n1,many\n", "line 2: gpus is `many`; give a number"),
+        ("arrival,gpus\n1,0\n", "no job with workers"),
+        ("arrival,gpus\n1,999\n", "a job of 999 workers has no room"),
+    ],
+)
+def test_a_bad_table_is_refused_with_its_line(text, named):
+    with pytest.raises(WorkloadError, match=re.escape(named)):
+        table(text, UNITS, (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("job", "named"),
+    [
+        ({"workers": {"u0": 1}}, "a star has `bytes`"),
+        ({"workers": {"u0": 1}, "bytes": 1, "sinks": {"u1": 1}}, "no `sinks`"),
+        ({"workers": {"u0": 1}, "synchrony": "coflow", "bytes": 1}, "a coflow has `sinks`"),
+        ({"workers": {}, "bytes": 1}, "at least 1"),
+        ({"workers": {"u0": 0}, "bytes": 1}, "greater than 0"),
+        ({"workers": {"u0": 1}, "bytes": 0}, "greater than 0"),
+        ({"workers": {"u0": 1}, "bytes": 1, "speed": 1}, "not a known field"),
+    ],
+)
+def test_a_job_that_cannot_be_is_refused_by_field(job, named):
+    with pytest.raises(WorkloadError, match=re.escape(named)):
+        Workload.build(name="w", jobs=[{"name": "j", **job}])
+
+
+def run(*arguments):
+    done = CliRunner().invoke(app, ["workload", *arguments])
+    assert done.exception is None, done.output
+    return done.stdout
+
+
+def test_the_commands_make_files_that_show_reads(tmp_path):
+    trace, rows = tmp_path / "trace.txt", tmp_path / "rows.csv"
+    trace.write_text(TRACE)
+    rows.write_text(TABLE)
+    made = {
+        "poisson": run("poisson", "--jobs", "3", "--workers", "2,4", "--bytes", "1MB,2MB", "--seed", "1"),
+        "coflows": run("coflows", str(trace), "--batch"),
+        "table": run("table", str(rows), "--topology", "optical:units=2", "--by-host"),
+    }
+    for name, text in made.items():
+        file = tmp_path / f"{name}.json"
+        file.write_text(text)
+        told = json.loads(run("show", str(file), "--json"))
+        assert told["jobs"] == len(Workload.parse(text).jobs)
+        assert "jobs" in run("show", str(file))
+    assert {job.arrival_s for job in Workload.parse(made["coflows"]).jobs} == {0.0}
+
+
+def test_what_a_job_sends():
+    star = WorkloadJob(name="s", workers={"u0": 3, "u1": 1}, bytes=10, iterations=5)
+    assert (star.worker_count, star.total_bytes) == (4, 200)
