@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -223,6 +223,39 @@ def uniform(topology: Topology) -> list[Circuit]:
     while len(made) > before:
         before = len(made)
         made += [circuit for pair in pairs if (circuit := _take(free, *pair))]
+    return made
+
+
+def between(topology: Topology, pairs: Mapping[frozenset[str], int], lit: Sequence[Circuit] = ()) -> list[Circuit]:
+    """Circuits for numbers of them between units. Of those that are lit, as many stay as are still wanted.
+
+    Args:
+        topology: whose ports are used.
+        pairs: number of circuits by the names of the two units.
+        lit: what is joined now.
+
+    Raises:
+        TopologyError: ports run out between two units.
+    """
+    unit = {fibre.link.id: fibre.unit for fibre in fibres(topology)}
+    missing = Counter(pairs)
+    stay = []
+    for circuit in lit:
+        pair = frozenset(unit[link] for link in circuit.links)
+        if missing[pair] > 0:
+            missing[pair] -= 1
+            stay.append(circuit)
+    taken = {link for circuit in stay for link in circuit.links}
+    free: dict[str, list[Fibre]] = defaultdict(list)
+    for fibre in fibres(topology):
+        if fibre.link.id not in taken:
+            free[fibre.unit].append(fibre)
+    return stay + [_must(_take(free, *sorted(pair)), pair) for pair, count in missing.items() for _ in range(count)]
+
+
+def _must(made: Circuit | None, pair: Iterable[str]) -> Circuit:
+    if made is None:
+        raise TopologyError(f"{' and '.join(sorted(pair))} have no two free ports that can meet; join fewer units")
     return made
 
 
