@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shutil
 import socket
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -61,6 +62,7 @@ PROBES = {
     "p4c": lambda: _p4_tools("P4C"),
     "bmv2": lambda: _p4_tools("BMV2", "BMV2_CLI"),
     "ray": _why_no_ray,
+    "curl": lambda: "" if shutil.which("curl") else "install curl",
 }
 """What says why a capability is missing, with the remedy; empty if it is there."""
 

@@ -51,6 +51,14 @@ class ControlError(WiresumError, RuntimeError):
     """A running aggregator refuses what it was asked for, or does not answer; the message says why, with numbers."""
 
 
+class CircuitError(WiresumError, RuntimeError):
+    """An optical switch cannot be as ordered, or is not what it says; the message names the ports and the remedy."""
+
+
+class CircuitSessionError(CircuitError, ConnectionError):
+    """An optical switch does not answer, or answers what makes no sense. What it did meanwhile is unknown: read it."""
+
+
 class SettingError(WiresumError, ValueError):
     """An environment variable has a value that makes no sense; the message names it and what it may be."""
 

@@ -41,6 +41,7 @@ ALLOWED_PACKAGES = {
     "picture": {"errors"},
     "topology": {"errors", "document", "registry"},
     "workload": {"errors", "document", "topology"},
+    "circuits": {"errors", "registry", "topology"},
     "plan": {"errors", "wire", "document", "picture", "topology", "_native"},
     "sparse": {"errors", "registry", "picture", "plan"},
     "predict": {"errors", "wire", "picture", "topology", "plan", "sparse"},
@@ -94,6 +95,7 @@ ALLOWED_PACKAGES = {
     },
     "cli": {
         "errors",
+        "circuits",
         "workload",
         "registry",
         *PLANNING,

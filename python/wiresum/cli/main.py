@@ -12,6 +12,7 @@ import typer
 from wiresum.cli import (
     adjust,
     bench,
+    circuits,
     compare,
     demo,
     doctor,
@@ -57,6 +58,7 @@ app = typer.Typer(
 )
 app.add_typer(testbed.app, name="testbed")
 app.add_typer(topology.app, name="topology")
+app.add_typer(circuits.app, name="circuits")
 app.add_typer(workload.app, name="workload")
 app.add_typer(bench.app, name="bench")
 app.add_typer(node.app, name="node")

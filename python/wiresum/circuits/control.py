@@ -1,0 +1,181 @@
+"""Makes a device as it is wanted: the whole state in, the difference out, everything read back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from wiresum.circuits.device import (
+    Connection,
+    Driver,
+    Pair,
+    PortState,
+    Reading,
+    State,
+    both_ways,
+    check_pairs,
+    natural,
+    shown,
+)
+from wiresum.errors import CircuitError, CircuitSessionError
+
+T = TypeVar("T")
+
+ATTEMPTS = 3
+"""Orders until what is read is what is wanted. A session that drops may have done its work; a device that applies half
+of a batch does the rest when asked again; more than that is a device that does not obey."""
+POLL_S = 0.002
+"""Between two questions whether there is light: a tenth of the darkness of a fast MEMS switch."""
+PATIENCE_S = 5.0
+"""Until a circuit without light has failed. No optical circuit switch is known to need a second."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What an order did.
+
+    Attributes:
+        removed: circuits, and halves of circuits, that are gone.
+        added: circuits that were not there before.
+        attempts: orders that it took; 0 where nothing was to change.
+        light: what the device says afterwards.
+    """
+
+    removed: frozenset[Connection]
+    added: frozenset[Pair]
+    attempts: int
+    light: Reading
+
+
+def apply(
+    driver: Driver, wanted: Collection[Pair], owned: Collection[str], expected: Collection[Pair] | None = None
+) -> Change:
+    """Brings the ports that are ours to the circuits that are wanted, and leaves all others alone.
+
+    The device is asked first, so an order after a crash begins with what is lit. The same order twice changes nothing.
+
+    Args:
+        driver: of the device.
+        wanted: every circuit between ports of ours.
+        owned: ports of ours.
+        expected: circuits that should be there now; anything else means that a stranger was at work.
+
+    Raises:
+        CircuitError: the wanted state cannot be, a port of a stranger is in the way, a stranger has changed ours, or
+            the device does not obey; the message names the ports.
+        CircuitSessionError: the device does not answer, however often it is asked.
+    """
+    wanted, ours = frozenset(wanted), frozenset(owned)
+    _check(driver, wanted, ours)
+    before = _retried(driver.read)
+    if expected is not None:
+        _require_no_stranger(before, frozenset(expected), ours)
+    goal, now = both_ways(wanted), _own(before, ours)
+    first, attempts, trouble = now, 0, ""
+    while now != goal and attempts < ATTEMPTS:
+        attempts += 1
+        trouble = _order(driver, now - goal, goal - now)
+        light = _retried(driver.read)
+        now = _own(light, ours)
+    if now != goal:
+        raise CircuitError(f"the device does not do as ordered: {_differences(now, goal)}{trouble}")
+    after = light if attempts else before
+    return Change(first - goal, wanted - before.pairs, attempts, after)
+
+
+def watch(
+    driver: Driver,
+    ports: Collection[str],
+    patience_s: float = PATIENCE_S,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Iterator[tuple[float, str, PortState]]:
+    """Follows ports until each has light or has failed: yields seconds, port and state at every change.
+
+    A port without light after `patience_s` has failed, whatever the device says of it.
+    """
+    began_s = clock()
+    seen: dict[str, PortState] = {}
+    while True:
+        states = _retried(driver.read).states
+        elapsed_s = clock() - began_s
+        for port in sorted(ports, key=natural):
+            state = states.get(port, PortState(State.FAILED, "the device does not list it"))
+            if elapsed_s > patience_s and state.state in {State.DARK, State.TUNING}:
+                state = PortState(State.FAILED, f"{state.state} after {patience_s:g} s")
+            if seen.get(port) != state:
+                seen[port] = state
+                yield elapsed_s, port, state
+        if all(state.state in {State.LIT, State.FAILED} for state in seen.values()):
+            return
+        sleep(POLL_S)
+
+
+def wait_for_light(driver: Driver, pairs: Collection[Pair], probe: Callable[[Pair], bool] | None = None) -> None:
+    """Returns when all circuits carry traffic.
+
+    Args:
+        driver: of the device.
+        pairs: circuits that were ordered.
+        probe: tries whether something gets through; a device may say `lit` and be dark.
+
+    Raises:
+        CircuitError: one has failed; the message names the ports and the reason.
+    """
+    ends: Mapping[str, PortState] = {port: state for _, port, state in watch(driver, frozenset().union(*pairs))}
+    failed = [f"port {port}: {state.reason}" for port, state in ends.items() if state.state is State.FAILED]
+    if failed:
+        raise CircuitError(f"{'; '.join(failed)}; check its fibre, or use another port")
+    for pair in sorted(pairs, key=sorted):
+        if probe is not None and not probe(pair):
+            raise CircuitError(f"{shown(pair)}: the device says `lit`, and nothing gets through; check the fibres")
+
+
+def _check(driver: Driver, wanted: frozenset[Pair], ours: frozenset[str]) -> None:
+    sides = _retried(driver.describe).sides
+    check_pairs(wanted, sides)
+    foreign = sorted(frozenset().union(*wanted) - ours, key=natural)
+    if foreign:
+        raise CircuitError(f"port {foreign[0]} is not ours, so it is not touched; add it to the owned ports")
+
+
+def _own(reading: Reading, ours: frozenset[str]) -> frozenset[Connection]:
+    """Connections of our ports. One that leads to a stranger's port is in the way of everything."""
+    for one in sorted(reading.connections):
+        if len(ours.intersection(one)) == 1:
+            raise CircuitError(f"{one[0]} → {one[1]}: one of the ports is not ours; disconnect them, or own both")
+    return frozenset(one for one in reading.connections if ours.issuperset(one))
+
+
+def _require_no_stranger(before: Reading, expected: frozenset[Pair], ours: frozenset[str]) -> None:
+    now = _own(before, ours)
+    if now != both_ways(expected):
+        differences = _differences(now, both_ways(expected))
+        raise CircuitError(f"someone else has changed the device: {differences}; find out who, and order again")
+
+
+def _order(driver: Driver, remove: frozenset[Connection], add: frozenset[Connection]) -> str:
+    """One order; a session that ends may have brought it about, so what is read afterwards decides."""
+    try:
+        driver.change(remove, add)
+    except CircuitError as trouble:
+        return f" ({trouble})"
+    return ""
+
+
+def _retried(ask: Callable[[], T]) -> T:
+    """Asks again after a session that ended: questions change nothing."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return ask()
+        except CircuitSessionError:
+            continue
+    return ask()
+
+
+def _differences(now: frozenset[Connection], goal: frozenset[Connection]) -> str:
+    more = [f"{one} → {other} is there" for one, other in sorted(now - goal)]
+    less = [f"{one} → {other} is missing" for one, other in sorted(goal - now)]
+    return ", ".join([*more, *less][:8])

@@ -1,0 +1,62 @@
+"""An emulated optical switch by its own protocol: lines of JSON. `spec/circuits.md` has it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from functools import partial
+from typing import Any
+
+from wiresum.circuits.device import Connection, Description, PortState, Reading, State
+from wiresum.circuits.drivers.address import Address
+from wiresum.circuits.drivers.session import Session, dial, patience
+from wiresum.errors import CircuitError
+
+
+class Emulated:
+    """Speaks to `wiresum circuits emulate --serve emulated`, or to the optical switch of a testbed."""
+
+    def __init__(self, address: Address) -> None:
+        name = f"{address.scheme}://{address.host}"
+        reach = partial(dial, address.host, address.port)
+        self._session = Session(name, reach, timeout_s=patience(address))
+
+    def describe(self) -> Description:
+        """Everything that the emulator was told."""
+        told = self.ask("describe")
+        return self._session.understood(lambda: Description(told["model"], dict(told["sides"]), float(told["light_s"])))
+
+    def read(self) -> Reading:
+        """As in `Driver`."""
+        told = self.ask("read")
+        return self._session.understood(lambda: _reading(told))
+
+    def change(self, remove: Collection[Connection], add: Collection[Connection]) -> None:
+        """As in `Driver`."""
+        self.ask("change", remove=sorted(map(list, remove)), add=sorted(map(list, add)))
+
+    def ask(self, what: str, **fields: Any) -> Any:
+        """One question of the protocol.
+
+        Raises:
+            CircuitSessionError: no answer, or none that makes sense.
+            CircuitError: the emulator refuses.
+        """
+        self._session.send(json.dumps({"do": what, **fields}).encode() + b"\n")
+        answer = self._session.until(b"\n")
+        return self._session.understood(lambda: _answer(json.loads(answer)))
+
+    def close(self) -> None:
+        """As in `Driver`."""
+        self._session.close()
+
+
+def _reading(told: Any) -> Reading:
+    states = {port: PortState(State(state), str(reason)) for port, (state, reason) in told["states"].items()}
+    return Reading(frozenset((str(one), str(other)) for one, other in told["connections"]), states)
+
+
+def _answer(told: Any) -> Any:
+    if "error" in told:
+        raise CircuitError(f"the emulated switch refuses: {told['error']}")
+    return told["answer"]

@@ -1,0 +1,191 @@
+"""Polatis optical switches by RESTCONF: the collection of cross-connects, put as a whole.
+
+Light goes one way: it enters by an ingress and leaves by an egress, which are numbered apart. Of a switch of n × n
+fibres, port p is ingress p and egress n + p. Single pairs that are posted are reported to vanish after some seconds, so
+an order reads the collection, changes it, and puts it back, with the pairs of others as they were. Where the device
+gives an `ETag`, it refuses if someone was faster.
+
+A device with power meters says whether there is light at an egress; without them, a connection is lit a while after its
+order (`?light=0.05`, in seconds).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
+from typing import Any
+
+from wiresum.circuits.device import Connection, Description, PortState, Reading, State
+from wiresum.circuits.drivers.address import Address
+from wiresum.circuits.drivers.lit_by_time import LitByTime
+from wiresum.circuits.drivers.session import CHUNK_BYTES, MAX_ANSWER_BYTES, TIMEOUT_S
+from wiresum.errors import CircuitError, CircuitSessionError
+
+USER, PASSWORD = "admin", "root"
+"""As the maker delivers it."""
+MEDIA = "application/yang-data+json"
+BASE = "/api/data/optical-switch:"
+CROSS_CONNECTS = "cross-connects"
+LIGHT_S = 0.05
+"""The maker promises less than 50 ms."""
+DARK_DBM = -30.0
+"""Power below which there is no light: transceivers for a kilometre see down to about −15 dBm."""
+OK, NOT_FOUND, PRECONDITION_FAILED = range(200, 300), 404, 412
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the device says to a request.
+
+    Attributes:
+        status: of HTTP.
+        etag: version of what was got; empty where the device has none.
+        content: JSON; None where there is no body.
+    """
+
+    status: int
+    etag: str
+    content: Any
+
+
+class PolatisRest:
+    """RESTCONF over HTTP, with a connection for each request."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._name = f"{address.scheme}://{address.host}"
+        self._light = LitByTime(address.number("light", LIGHT_S))
+        self._timeout_s = address.number("timeout", TIMEOUT_S)
+        self._size = 0
+
+    def describe(self) -> Description:
+        """Model and number of ports."""
+        told = self._understood(lambda: dict(self._get("product-information")["optical-switch:product-information"]))
+        size = self._ports()
+        sides = {str(port): None for port in range(1, size + 1)}
+        model = f"{told.get('manufacturer', '')} {told.get('model-name', '')}".strip()
+        return Description(model, sides, self._light.light_s)
+
+    def read(self) -> Reading:
+        """As in `Driver`."""
+        size = self._ports()
+        connections = self._understood(lambda: _connections(self._get(CROSS_CONNECTS), size))
+        return Reading(connections, self._states(size, connections))
+
+    def change(self, remove: Collection[Connection], add: Collection[Connection]) -> None:
+        """Puts the collection that is there, less what goes, with what comes."""
+        size = self._ports()
+        answer = self._request("GET", CROSS_CONNECTS)
+        there = self._understood(lambda: _connections(answer.content, size))
+        pairs = sorted((there - frozenset(remove)) | frozenset(add))
+        body = {f"optical-switch:{CROSS_CONNECTS}": {"pair": [_pair(one, size) for one in pairs]}}
+        put = self._request("PUT", CROSS_CONNECTS, body, {"If-Match": answer.etag} if answer.etag else {})
+        if put.status == PRECONDITION_FAILED:
+            raise CircuitError(f"{self._name}: someone else has changed the device meanwhile; order again")
+        self._light.ordered(add)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _ports(self) -> int:
+        if not self._size:
+            found = self._understood(lambda: self._get("ports")["optical-switch:ports"]["port"])
+            self._size = len(found) // 2
+        return self._size
+
+    def _states(self, size: int, connections: frozenset[Connection]) -> dict[str, PortState]:
+        ports = [str(port) for port in range(1, size + 1)]
+        answer = self._request("GET", "opm-power", allowed=(NOT_FOUND,))
+        if answer.status == NOT_FOUND:
+            return self._light.states(ports, connections)
+        power = self._understood(lambda: _power(answer.content))
+        lit = {one for one in connections if power.get(size + int(one[1]), DARK_DBM) > DARK_DBM}
+        return {port: _state(port, connections, lit) for port in ports}
+
+    def _get(self, what: str) -> Any:
+        return self._request("GET", what).content
+
+    def _request(
+        self,
+        method: str,
+        what: str,
+        body: object = None,
+        headers: Mapping[str, str] | None = None,
+        allowed: Iterable[int] = (PRECONDITION_FAILED,),
+    ) -> Answer:
+        try:
+            answer = self._exchange(method, what, body, headers or {})
+        except (OSError, HTTPException, ValueError) as broken:
+            raise CircuitSessionError(f"{self._name}: {type(broken).__name__} {broken}; ask again") from None
+        if answer.status not in OK and answer.status not in allowed:
+            raise CircuitError(f"{self._name} refuses {method} {what}: HTTP {answer.status} {_error(answer.content)}")
+        return answer
+
+    def _exchange(self, method: str, what: str, body: object, headers: Mapping[str, str]) -> Answer:
+        address = self._address
+        login = f"{address.user or USER}:{address.password or PASSWORD}".encode()
+        connection = HTTPConnection(address.host, address.port, timeout=self._timeout_s)
+        try:
+            connection.request(
+                method,
+                BASE + what,
+                None if body is None else json.dumps(body).encode(),
+                {
+                    "Accept": MEDIA,
+                    "Content-Type": MEDIA,
+                    "Authorization": f"Basic {base64.b64encode(login).decode()}",
+                    **headers,
+                },
+            )
+            response = connection.getresponse()
+            text = b""
+            deadline_s = time.monotonic() + self._timeout_s
+            while data := response.read1(CHUNK_BYTES):
+                text += data
+                if len(text) > MAX_ANSWER_BYTES or time.monotonic() > deadline_s:
+                    raise ValueError("an answer that does not end")
+            wanted = response.getheader("Content-Length")
+            if wanted is not None and len(text) < int(wanted):
+                raise ValueError(f"{len(text)} of {wanted} bytes")
+            return Answer(response.status, response.getheader("ETag") or "", json.loads(text) if text else None)
+        finally:
+            connection.close()
+
+    def _understood(self, read: Any) -> Any:
+        try:
+            return read()
+        except (ValueError, LookupError, TypeError, AttributeError) as strange:
+            why = f"an answer that makes no sense ({type(strange).__name__}: {strange})"
+            raise CircuitSessionError(f"{self._name}: {why}; ask again") from None
+
+
+def _connections(content: Any, size: int) -> frozenset[Connection]:
+    pairs = content[f"optical-switch:{CROSS_CONNECTS}"].get("pair", []) if content else []
+    return frozenset((str(int(pair["ingress"])), str(int(pair["egress"]) - size)) for pair in pairs)
+
+
+def _pair(connection: Connection, size: int) -> dict[str, int]:
+    return {"ingress": int(connection[0]), "egress": size + int(connection[1])}
+
+
+def _power(content: Any) -> dict[int, float]:
+    return {int(port["port-id"]): float(port["power"]) for port in content["optical-switch:opm-power"]["port"]}
+
+
+def _state(port: str, connections: frozenset[Connection], lit: set[Connection]) -> PortState:
+    """A port is lit if light passes all of its connections."""
+    own = [one for one in connections if port in one]
+    if not own:
+        return PortState(State.DARK)
+    return PortState(State.LIT if lit.issuperset(own) else State.TUNING)
+
+
+def _error(content: Any) -> str:
+    try:
+        return str(content["ietf-restconf:errors"]["error"][0]["error-message"])
+    except (LookupError, TypeError):
+        return ""

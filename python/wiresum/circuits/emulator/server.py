@@ -1,0 +1,210 @@
+"""Serves an emulated switch over TCP, with faults of the session: late, cut, dropped, halved, or foreign answers."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Coroutine
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from wiresum.circuits.device import Connection
+from wiresum.circuits.emulator.crossbar import Crossbar
+from wiresum.errors import CircuitError
+from wiresum.registry import Registry
+
+SessionFault = Literal["late", "silent", "drop", "done-drop", "half", "cut", "foreign"]
+"""Of the next request: answered late; never; the session ends before it, or after it; only half of an order is done;
+half of the answer comes, then the session ends; the answer is another one's."""
+LATE_S = 0.05
+HOST = "127.0.0.1"
+START_TIMEOUT_S = 10.0
+FOREIGN = b"220 mail.example ESMTP ready\r\n\r\n;"
+"""What another service says; it has the ends of all answers, so that nobody waits for more."""
+
+
+@dataclass
+class Device:
+    """An emulated switch: a crossbar, a clock, and what goes wrong with sessions.
+
+    Attributes:
+        crossbar: the model.
+        faults: of the next requests, one each.
+        clock: seconds.
+        halved: the next order is done by half.
+        tap: sees what comes (`>`) and goes (`<`).
+        mangle: changes every answer on its way.
+    """
+
+    crossbar: Crossbar
+    faults: deque[SessionFault] = field(default_factory=deque)
+    clock: Callable[[], float] = time.monotonic
+    halved: bool = False
+    tap: Callable[[str, bytes], None] = lambda _, __: None
+    mangle: Callable[[bytes], bytes] = lambda answer: answer
+
+    def order(self, remove: Collection[Connection], add: Collection[Connection]) -> None:
+        """An order as a protocol has understood it; errors as `Crossbar.order`."""
+        if self.halved:
+            self.halved = False
+            parts = [("remove", one) for one in sorted(remove)] + [("add", one) for one in sorted(add)]
+            done = parts[: len(parts) // 2]
+            remove, add = ([one for verb, one in done if verb == wanted] for wanted in ("remove", "add"))
+        self.crossbar.order(self.clock(), remove, add)
+
+
+class EndedError(Exception):
+    """This session ends here."""
+
+
+class Exchange:
+    """One session as a protocol's server sees it."""
+
+    def __init__(self, device: Device, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.device, self._reader, self._writer = device, reader, writer
+
+    async def until(self, end: bytes) -> bytes:
+        """A request up to and without its end."""
+        request = await self._reader.readuntil(end)
+        self.device.tap(">", request)
+        return request[: -len(end)]
+
+    async def exactly(self, count: int) -> bytes:
+        """So many bytes."""
+        request = await self._reader.readexactly(count)
+        if request:
+            self.device.tap(">", request)
+        return request
+
+    def push(self, message: bytes) -> None:
+        """Says something that nobody has asked for."""
+        self.device.tap("<", message)
+        self._writer.write(message)
+
+    async def answer(self, handle: Callable[[], bytes]) -> None:
+        """Does what was asked and answers, or does what the next fault says."""
+        fault = self.device.faults.popleft() if self.device.faults else None
+        if fault == "drop":
+            raise EndedError
+        self.device.halved = fault == "half"
+        text = handle()
+        self.device.halved = False
+        if fault in {"done-drop", "silent"}:
+            if fault == "silent":
+                await asyncio.Event().wait()
+            raise EndedError
+        if fault == "late":
+            await asyncio.sleep(LATE_S)
+        text = self.device.mangle({"cut": text[: len(text) // 2], "foreign": FOREIGN}.get(fault or "", text))
+        self.push(text)
+        await self._writer.drain()
+        if fault == "cut":
+            raise EndedError
+
+
+Serve = Callable[[Exchange], Awaitable[None]]
+SERVERS: Registry[Serve] = Registry(
+    {
+        "emulated": "wiresum.circuits.emulator.plain:serve",
+        "polatis-rest": "wiresum.circuits.emulator.restconf:serve",
+        "polatis-scpi": "wiresum.circuits.emulator.scpi:serve",
+        "calient-tl1": "wiresum.circuits.emulator.tl1:serve",
+        "sonic-tcp": "wiresum.circuits.emulator.sonic:serve",
+    }
+)
+"""Servers of protocols, by the scheme of the driver that speaks to them."""
+
+NUMBERED = {"polatis-rest", "polatis-scpi", "sonic-tcp"}
+"""Protocols in which the number of a port is its name."""
+
+
+async def listen(device: Device, protocol: str, host: str = HOST, port: int = 0) -> asyncio.Server:
+    """Starts a server; port 0 takes a free one.
+
+    Raises:
+        CircuitError: no such protocol, or the port is taken.
+    """
+    if protocol not in SERVERS:
+        raise CircuitError(f"there is no protocol {protocol}; choose from {', '.join(SERVERS)}")
+    if protocol in NUMBERED and not all(port.isdigit() for port in device.crossbar.sides):
+        raise CircuitError(f"{protocol} numbers its ports 1, 2, …; give the ports of the switch such names")
+    serve = SERVERS[protocol]
+
+    async def session(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                await serve(Exchange(device, reader, writer))
+        except (EndedError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.CancelledError):
+            pass  # The other end has gone, this one goes as a fault says, or the server ends.
+        finally:
+            writer.close()
+
+    try:
+        return await asyncio.start_server(session, host, port)
+    except OSError as taken:
+        raise CircuitError(f"{protocol} cannot be served at {host}:{port} ({taken}); choose another port") from None
+
+
+class Serving:
+    """Servers of one device in a thread of their own, for a `with` block.
+
+    Args:
+        device: what they serve.
+        protocols: names, each with a host and a port; port 0 takes a free one.
+
+    Example:
+        >>> from wiresum.circuits.drivers import connect
+        >>> with Serving(Device(Crossbar({"1": None, "2": None}, dark_s=0.0)), {"polatis-scpi": (HOST, 0)}) as serving:
+        ...     len(connect(serving.url("polatis-scpi")).describe().sides)
+        2
+    """
+
+    def __init__(self, device: Device, protocols: dict[str, tuple[str, int]]) -> None:
+        self.device, self._wanted = device, protocols
+        self._ports: dict[str, tuple[str, int]] = {}
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="optical switch", daemon=True)
+        self._servers: list[asyncio.Server] = []
+
+    def url(self, protocol: str) -> str:
+        """Address for a driver."""
+        host, port = self._ports[protocol]
+        return f"{protocol}://{host}:{port}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        try:
+            for protocol, (host, port) in self._wanted.items():
+                server = self._run(listen(self.device, protocol, host, port))
+                self._servers.append(server)
+                self._ports[protocol] = (host, int(server.sockets[0].getsockname()[1]))
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends servers and sessions."""
+        self._run(self._end())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _end(self) -> None:
+        for server in self._servers:
+            server.close()
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
+
+    def _run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(START_TIMEOUT_S)
