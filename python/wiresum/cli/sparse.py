@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wiresum.cli.sparse_layout import layout
 from wiresum.commandline import options
 from wiresum.commandline.console import err, note, out, print_json
 from wiresum.commandline.contents import Contents
@@ -23,6 +24,8 @@ HOT_SETS = (1_000, 10_000, 30_000, 60_000, 100_000)
 app = typer.Typer(
     cls=Contents, help="Draw and count which rows of its tables a sparse model touches.", no_args_is_help=True
 )
+
+app.command(epilog="Example: `wiresum sparse layout hot.json --registers 4096 --pairs 32`")(layout)
 
 TraceArgument = Annotated[
     str,

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
-from wiresum.cli.console import out, print_json
-from wiresum.cli.options import JsonOption
+from wiresum.commandline.console import out, print_json
+from wiresum.commandline.options import JsonOption
 from wiresum.errors import PlanError
+
+if TYPE_CHECKING:
+    from wiresum.topology.graph import Ints
 
 COLUMNS = ("layout", "packaging", "packets", "one pair a pass", "one of a register", "most")
 
@@ -52,18 +54,20 @@ def _text(file: Path) -> str:
         raise PlanError(f"{file} cannot be read ({unreadable}); check the path") from None
 
 
-def _positions(text: str) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _positions(text: str) -> Ints:
     """The map's positions that have a row, in order."""
+    import numpy as np
+
     try:
         return np.sort(np.array([position for _, _, position, _ in json.loads(text)["rows"]], dtype=np.int64))
     except (ValueError, KeyError, TypeError) as other:
         raise PlanError(f"not a hot map ({other}); spec/sparse.md has the fields") from None
 
 
-def _draw(
-    positions: np.ndarray[Any, np.dtype[np.int64]], pushes: int, lookups: int, exponent: float, seed: int
-) -> list[list[int]]:
+def _draw(positions: Ints, pushes: int, lookups: int, exponent: float, seed: int) -> list[list[int]]:
     """The distinct positions of each push, in the order in which they are drawn first."""
+    import numpy as np
+
     if not len(positions):
         raise PlanError("the map has no rows; give one that has some")
     sums = np.cumsum(np.arange(1, len(positions) + 1, dtype=float) ** -exponent)
