@@ -8,6 +8,9 @@
 //! | [`optimizer`] | what a round's gradient does to a row |
 //! | [`message`] | what workers, switches and servers tell each other |
 //! | [`server`] | a server of tables: rounds of pushes, a step for each row and round, rows for those who pull |
+//! | [`summer`] | a switch in user space that sums hot rows by position |
+//! | [`worker`] | a worker: gradients sorted into tiers, replicas of hot rows, weights from servers |
+//! | [`coordinator`] | what is decided about the map, told to all servers |
 //! | [`table`] | a table's rows at one server |
 //!
 //! Everything here is sans-IO: what comes and what time it is are arguments, what is to be sent is returned.
@@ -15,13 +18,18 @@
 
 #![forbid(unsafe_code)]
 
+pub mod coordinator;
 pub mod hot;
 pub mod layout;
 pub mod message;
 pub mod optimizer;
+mod reception;
+mod sending;
 pub mod server;
 pub mod sum;
+pub mod summer;
 pub mod table;
+pub mod worker;
 
 /// A number with nothing left of the pattern of `x`: the finaliser of SplitMix64 (Steele, Lea, Flood, 2014).
 #[must_use]

@@ -123,3 +123,81 @@ pub struct Closed {
     /// This server's rows that the workers hold from the next round on.
     pub lent: Vec<(RowId, Row)>,
 }
+
+/// Something for a switch that sums hot rows.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ToSwitch {
+    /// Gradients of one worker for hot rows.
+    Rows {
+        /// The round.
+        round: u32,
+        /// Number of the packet among the worker's to this switch in this round, from 0.
+        sequence: u32,
+        /// The change that led to the round's map, if the round before ended with one.
+        change: Option<Arc<MapChange>>,
+        /// The rows' positions, each once.
+        positions: Vec<u32>,
+        /// Their gradients, one after the other.
+        values: Vec<f32>,
+    },
+    /// The worker has no more for this round.
+    End {
+        /// The round.
+        round: u32,
+        /// Packets of the round before this one.
+        packets: u32,
+        /// As in `Rows`.
+        change: Option<Arc<MapChange>>,
+    },
+}
+
+/// The sum of a hot row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HotSum {
+    /// The row's position.
+    pub position: u32,
+    /// Workers that had a gradient for it.
+    pub contributors: u32,
+    /// The sum, rounded once.
+    pub values: Vec<f32>,
+}
+
+/// Something from a switch that sums hot rows.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FromSwitch {
+    /// A packet has come, now or before.
+    Acknowledgement {
+        /// The round.
+        round: u32,
+        /// The packet.
+        sequence: u32,
+    },
+    /// A packet cannot be taken: the job ends.
+    Refusal {
+        /// The round.
+        round: u32,
+    },
+    /// Sums of a round.
+    Results {
+        /// The round.
+        round: u32,
+        /// Which of the round's packets of results this is, from 0.
+        part: u32,
+        /// How many there are.
+        parts: u32,
+        /// Sums.
+        rows: Arc<[HotSum]>,
+    },
+}
+
+impl FromSwitch {
+    /// The round that this is about.
+    #[must_use]
+    pub fn round(&self) -> u32 {
+        match self {
+            Self::Acknowledgement { round, .. }
+            | Self::Refusal { round }
+            | Self::Results { round, .. } => *round,
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{Gradients, Oracle, gradients, tables};
+use support::{Gradients, Oracle, gradients, no_map, tables};
 use wiresum_netem::Rng;
 use wiresum_sparse::message::{FromServer, Sender, ToServer};
 use wiresum_sparse::server::{Server, ServerSpec};
@@ -66,7 +66,7 @@ impl Disk {
         self.restarts += u64::from(self.whole.is_some());
         match &self.whole {
             Some((version, bytes)) => (*version, Server::restore(spec.clone(), bytes).unwrap()),
-            None => (0, Server::new(spec.clone(), 1).unwrap()),
+            None => (0, Server::new(spec.clone(), &no_map(&spec.tables)).unwrap()),
         }
     }
 }
@@ -121,7 +121,8 @@ fn a_killed_server_comes_back_to_the_same_bits() {
             memory_bytes,
             period: 0,
         };
-        let (mut server, mut disk) = (Server::new(spec.clone(), 1).unwrap(), Disk::default());
+        let (mut server, mut disk) =
+            (Server::new(spec.clone(), &no_map(&spec.tables)).unwrap(), Disk::default());
         let (mut oracle, mut log) = (Oracle::new(&tables), Vec::new());
         for round in 1..=ROUNDS {
             let all: Vec<Gradients> = (0..workers).map(|_| gradients(&tables, &mut rng)).collect();

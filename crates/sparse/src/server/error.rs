@@ -57,7 +57,7 @@ pub enum PushError {
         least: u32,
     },
     /// Too many packets.
-    #[error("packet {0} of a round: a sender has fewer than {max} for each server", max = super::reception::MAX_PACKETS)]
+    #[error("packet {0} of a round: a sender has fewer than {max} for each server", max = crate::reception::MAX_PACKETS)]
     Sequence(u32),
     /// Contributors beyond the job's workers, or a sum from a worker.
     #[error("a sum came of workers {0:#x}: only switches send sums, of workers of the job")]

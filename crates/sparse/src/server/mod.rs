@@ -9,7 +9,6 @@
 
 mod counters;
 mod error;
-mod reception;
 mod round;
 mod snapshot;
 
@@ -20,11 +19,11 @@ pub use snapshot::Snapshot;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::hot::{MapChange, RowId, Tier};
+use crate::hot::{HotMap, MapChange, RowId, Tier};
 use crate::message::{Closed, FromServer, Sender, ToServer};
+use crate::sending::DECISION;
 use crate::sum::MAX_CONTRIBUTORS;
 use crate::table::{Row, Shards, Table, TableError, TableId, TableSpec};
-use reception::Reception;
 use round::Round;
 
 /// What a server knows from the plan.
@@ -63,11 +62,22 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server whose rows have their initial values.
+    /// A server whose rows have their initial values. Those that the map replicates are at the workers.
     ///
     /// # Errors
     /// [`TableError::Spec`]: a table's field, or more memory than planned.
-    pub fn new(spec: ServerSpec, map_version: u32) -> Result<Self, TableError> {
+    pub fn new(spec: ServerSpec, map: &HotMap) -> Result<Self, TableError> {
+        let mut server = Self::empty(spec, map.version())?;
+        let rows = map.document().rows.iter().filter(|hot| hot.tier == Tier::A);
+        for hot in rows {
+            if let Some(table) = server.table_of(hot.row) {
+                table.lend(hot.row.key, 0)?;
+            }
+        }
+        Ok(server)
+    }
+
+    fn empty(spec: ServerSpec, map_version: u32) -> Result<Self, TableError> {
         let mut left = spec.memory_bytes;
         let mut tables = Vec::new();
         for table in &spec.tables {
@@ -122,7 +132,7 @@ impl Server {
             ToServer::Pull { version, request, table, keys } => {
                 self.pull(from, *version, *request, *table, keys);
             }
-            ToServer::Decision { round, change } => self.decide(*round, change.clone()),
+            ToServer::Decision { round, change } => self.decide(from, *round, change.clone()),
             ToServer::End { round, packets, counts } => self.end(from, *round, *packets, counts),
             ToServer::Push { round, sequence, .. }
             | ToServer::Sum { round, sequence, .. }
@@ -176,12 +186,10 @@ impl Server {
     fn end(&mut self, from: Sender, round: u32, packets: u32, counts: &[(RowId, u32)]) {
         if round > self.round.number {
             self.counters.early += 1;
-        } else if round + 1 == self.round.number {
-            // Its sender lacks the news that the round is closed.
+        } else if round < self.round.number {
+            // Its sender lacks the news that the round is closed, or has told a restarted server everything again.
             self.counters.late += 1;
             self.outbox.push_back((from, FromServer::Closed(self.last.clone())));
-        } else if round < self.round.number {
-            self.counters.late += 1;
         } else {
             self.announce(from, round, packets, counts);
         }
@@ -195,12 +203,16 @@ impl Server {
         }
     }
 
-    fn decide(&mut self, round: u32, change: Option<Arc<MapChange>>) {
-        if round == self.round.number && self.round.decision.is_none() {
-            self.round.decision = Some(change);
+    fn decide(&mut self, from: Sender, round: u32, change: Option<Arc<MapChange>>) {
+        if round > self.round.number {
+            self.counters.early += 1;
+            return;
+        }
+        self.acknowledge(from, round, DECISION);
+        if round < self.round.number || self.round.decision.is_some() {
+            self.counters.duplicates += 1;
         } else {
-            self.counters.late += u64::from(round <= self.round.number);
-            self.counters.early += u64::from(round > self.round.number);
+            self.round.decision = Some(change);
         }
     }
 
@@ -251,8 +263,8 @@ impl Server {
         let lent = change.as_ref().map(|change| self.exchange(closed.number, change));
         self.last =
             Arc::new(Closed { round: closed.number, change, lent: lent.unwrap_or_default() });
-        for worker in 0..self.spec.workers {
-            self.outbox.push_back((worker, FromServer::Closed(self.last.clone())));
+        for sender in 0..self.spec.workers + self.spec.switches {
+            self.outbox.push_back((sender, FromServer::Closed(self.last.clone())));
         }
     }
 

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{PushError, Reception, ServerSpec};
+use super::{PushError, ServerSpec};
 use crate::hot::{MapChange, RowId};
 use crate::message::{Sender, ToServer};
+use crate::reception::Reception;
 use crate::sum::{RowSums, float};
 use crate::table::{Row, Table, TableId};
 

@@ -122,7 +122,7 @@ impl Server {
     /// # Errors
     /// [`SnapshotError`]: the bytes are no whole snapshot, or that of another server.
     pub fn restore(spec: ServerSpec, bytes: &[u8]) -> Result<Self, SnapshotError> {
-        let mut server = Self::new(spec, 0)?;
+        let mut server = Self::empty(spec, 0)?;
         let whole = bytes.len().checked_sub(size_of::<u64>());
         let (content, fingerprint) =
             bytes.split_at(whole.ok_or(SnapshotError::Damaged(bytes.len()))?);

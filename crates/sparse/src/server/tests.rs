@@ -1,5 +1,5 @@
 use super::*;
-use crate::hot::{HotRow, Tier};
+use crate::hot::{FORMAT, HotRow, HotRows, Tier};
 use crate::optimizer::{Optimizer, Sgd};
 use crate::table::{Initial, Row, RowIds};
 
@@ -21,8 +21,14 @@ fn spec(workers: u32, switches: u32, period: u32) -> ServerSpec {
     ServerSpec { shard, shards, workers, switches, tables: vec![table], memory_bytes, period }
 }
 
+fn no_map() -> HotMap {
+    let (version, dim, positions, block, digest) = (1, 2, 10, 0, None);
+    let format = FORMAT.into();
+    HotMap::new(HotRows { format, version, dim, positions, block, rows: vec![], digest }).unwrap()
+}
+
 fn server(workers: u32) -> Server {
-    Server::new(spec(workers, 1, 0), 1).unwrap()
+    Server::new(spec(workers, 1, 0), &no_map()).unwrap()
 }
 
 fn push(round: u32, sequence: u32, key: u64, value: f32) -> ToServer {
@@ -58,7 +64,7 @@ fn a_round_closes_when_all_packets_of_all_senders_are_in() {
     server.handle(1, &push(1, 0, 7, 2.0));
     assert_eq!(server.open_round(), 2);
     let acknowledgement = FromServer::Acknowledgement { round: 1, sequence: 0 };
-    let news = [(1, acknowledgement), (0, closed(1)), (1, closed(1))];
+    let news = [(1, acknowledgement), (0, closed(1)), (1, closed(1)), (2, closed(1))];
     assert_eq!(said(&mut server), news);
     server.handle(0, &pull(1, &[7, 8]));
     let values = vec![-3.0, -3.0, 0.0, 0.0];
@@ -157,14 +163,14 @@ fn what_cannot_be_taken_is_named() {
 #[test]
 fn tables_beyond_the_memory_are_refused() {
     let small = ServerSpec { memory_bytes: 815, ..spec(1, 0, 0) };
-    let problem = Server::new(small.clone(), 1).unwrap_err().to_string();
+    let problem = Server::new(small.clone(), &no_map()).unwrap_err().to_string();
     assert!(problem.contains("take 816 bytes here, and 815 are left"), "{problem}");
-    assert!(Server::new(ServerSpec { memory_bytes: 816, ..small }, 1).is_ok());
+    assert!(Server::new(ServerSpec { memory_bytes: 816, ..small }, &no_map()).is_ok());
 }
 
 #[test]
 fn rows_are_lent_with_their_state_and_come_back_before_the_next_round_closes() {
-    let mut server = Server::new(spec(2, 0, 2), 1).unwrap();
+    let mut server = Server::new(spec(2, 0, 2), &no_map()).unwrap();
     let row = RowId { table: TABLE, key: 7 };
     let rounds = |server: &mut Server, round, decision: Option<MapChange>| {
         server.handle(0, &end(round, 0));

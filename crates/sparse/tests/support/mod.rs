@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use wiresum_netem::Rng;
-use wiresum_sparse::hot::RowId;
+use wiresum_sparse::hot::{FORMAT, HotMap, HotRows, RowId};
 use wiresum_sparse::optimizer::{Adagrad, Ftrl, Optimizer, RowWiseAdagrad, Sgd, SparseAdam, Step};
 use wiresum_sparse::table::{Initial, Row, RowIds, TableId, TableSpec};
 
@@ -126,4 +126,11 @@ impl Oracle {
             self.rows.insert(row, kept);
         }
     }
+}
+
+/// A map without rows.
+pub fn no_map(tables: &[TableSpec]) -> HotMap {
+    let (version, dim, positions, block, digest) = (1, tables[0].dim, 1, 0, None);
+    let format = FORMAT.into();
+    HotMap::new(HotRows { format, version, dim, positions, block, rows: vec![], digest }).unwrap()
 }

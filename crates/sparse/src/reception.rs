@@ -1,25 +1,25 @@
 //! Which packets of a round have come from one sender, and how many there are.
 
-use super::PushError;
+use crate::server::PushError;
 
 /// Most packets of a sender to a server in a round: 2²⁰ of about 20 rows are 20 M rows, and their bits take 128 KiB.
-pub(super) const MAX_PACKETS: u32 = 1 << 20;
+pub(crate) const MAX_PACKETS: u32 = 1 << 20;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Reception {
+pub(crate) struct Reception {
     seen: Vec<u64>,
     count: u32,
     announced: Option<u32>,
 }
 
 impl Reception {
-    pub(super) fn has(&self, sequence: u32) -> bool {
+    pub(crate) fn has(&self, sequence: u32) -> bool {
         let word = self.seen.get(sequence as usize / 64);
         word.is_some_and(|word| word >> (sequence % 64) & 1 == 1)
     }
 
     /// Whether a packet with this number can be.
-    pub(super) fn check(&self, sequence: u32) -> Result<(), PushError> {
+    pub(crate) fn check(&self, sequence: u32) -> Result<(), PushError> {
         if sequence >= MAX_PACKETS {
             return Err(PushError::Sequence(sequence));
         }
@@ -31,7 +31,7 @@ impl Reception {
         }
     }
 
-    pub(super) fn enter(&mut self, sequence: u32) {
+    pub(crate) fn enter(&mut self, sequence: u32) {
         let word = sequence as usize / 64;
         self.seen.resize(self.seen.len().max(word + 1), 0);
         self.seen[word] |= 1 << (sequence % 64);
@@ -39,7 +39,7 @@ impl Reception {
     }
 
     /// The sender says how many packets there are; whether that is news.
-    pub(super) fn announce(&mut self, packets: u32) -> Result<bool, PushError> {
+    pub(crate) fn announce(&mut self, packets: u32) -> Result<bool, PushError> {
         let highest = self.seen.iter().rposition(|word| *word != 0);
         let least =
             highest.map_or(0, |word| word as u32 * 64 + 64 - self.seen[word].leading_zeros());
@@ -50,7 +50,7 @@ impl Reception {
         Ok(self.announced.replace(packets).is_none())
     }
 
-    pub(super) fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.announced == Some(self.count)
     }
 }

@@ -1,0 +1,312 @@
+//! A worker's part: gradients sorted into tiers, replicas of hot rows, and weights from the servers for all others.
+//!
+//! The state table is in `spec/sparse.md`. A round is over when every server has closed it and all results of the switches
+//! are in. Then replicas take their step, the round's news about the map takes effect, and the next round may begin.
+//!
+//! Inputs: [`Worker::begin`], [`Worker::pull`], [`Worker::handle_server`], [`Worker::handle_switch`]. Outputs:
+//! [`Worker::poll_to_server`] and [`Worker::poll_to_switch`], until there are none; [`Worker::poll_timeout`] says when there
+//! will be more. What is not answered is sent again.
+
+mod replicas;
+mod round;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use thiserror::Error;
+use wiresum_netem::Time;
+
+use crate::hot::{HotMap, MapChange, RowId, Tier};
+use crate::message::{FromServer, FromSwitch, ToServer, ToSwitch};
+use crate::sending::{DECISION, Sending};
+use crate::table::{Shards, TableId, TableSpec};
+use replicas::Replicas;
+use round::{Packets, Round};
+
+/// What a worker knows from the plan.
+#[derive(Clone, Debug)]
+pub struct WorkerSpec {
+    /// Its rank.
+    pub rank: u32,
+    /// The workers.
+    pub workers: u32,
+    /// The servers of tables.
+    pub shards: Shards,
+    /// Switches that sum hot rows: position p is summed by number p mod this. 0 if there are no hot rows.
+    pub switches: u16,
+    /// The job's tables.
+    pub tables: Vec<TableSpec>,
+    /// Rows of a packet.
+    pub rows_per_packet: usize,
+}
+
+/// Why a job cannot go on.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum WorkerError {
+    /// A server refused something.
+    #[error("server {server} refused a packet of round {round}: {problem}")]
+    Refused {
+        /// The server.
+        server: u16,
+        /// The round.
+        round: u32,
+        /// What it said.
+        problem: String,
+    },
+    /// A switch refused something.
+    #[error(
+        "a switch refused a packet of round {round}: a gradient is not within ±4096, or its map is another one"
+    )]
+    RefusedBySwitch {
+        /// The round.
+        round: u32,
+    },
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Worker {
+    spec: WorkerSpec,
+    map: HotMap,
+    /// The change that led to the map, if the last round ended with one.
+    change: Option<Arc<MapChange>>,
+    replicas: Replicas,
+    round: Round,
+    to_servers: Sending<ToServer>,
+    to_switches: Sending<ToSwitch>,
+    questions: Sending<ToServer>,
+    pulls: BTreeMap<u32, Pull>,
+    pulled: BTreeMap<RowId, Vec<f32>>,
+    next_request: u32,
+    error: Option<WorkerError>,
+}
+
+/// A question for weights.
+#[derive(Clone, Debug)]
+struct Pull {
+    server: u16,
+    table: TableId,
+    keys: Vec<u64>,
+}
+
+impl Worker {
+    /// A worker before the first round. Replicas have their rows' initial values, which everybody can tell.
+    #[must_use]
+    pub fn new(spec: WorkerSpec, map: HotMap) -> Self {
+        let replicas = Replicas::initial(&spec.tables, &map);
+        let round = Round::none(spec.shards.0, spec.switches);
+        let (change, to_servers, to_switches, questions) = Default::default();
+        let (pulls, pulled) = Default::default();
+        let (next_request, error) = (0, None);
+        Self {
+            spec,
+            map,
+            change,
+            replicas,
+            round,
+            to_servers,
+            to_switches,
+            questions,
+            pulls,
+            pulled,
+            next_request,
+            error,
+        }
+    }
+
+    /// The last round that is over.
+    #[must_use]
+    pub fn version(&self) -> u32 {
+        if self.round.is_over { self.round.number } else { self.round.number - 1 }
+    }
+
+    /// Whether the next round can begin.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.round.is_over && self.pulls.is_empty()
+    }
+
+    /// Why the job cannot go on, if it cannot.
+    #[must_use]
+    pub fn error(&self) -> Option<&WorkerError> {
+        self.error.as_ref()
+    }
+
+    /// The map of the next round, or of the one under way.
+    #[must_use]
+    pub fn map(&self) -> &HotMap {
+        &self.map
+    }
+
+    /// Begins the next round with this worker's gradients, each row once.
+    ///
+    /// # Panics
+    /// If the last round is not over.
+    pub fn begin(&mut self, gradients: &BTreeMap<RowId, Vec<f32>>) {
+        assert!(self.is_idle(), "round {} is not over", self.round.number);
+        self.pulled.clear();
+        self.round = Round::begin(self.round.number + 1, self.spec.shards.0, self.spec.switches);
+        let mut packets = Packets::new(&self.spec, self.round.number, &self.map, &self.change);
+        for (row, values) in gradients {
+            match self.map.place(*row) {
+                Some(place) => packets.add_hot(place.position, values),
+                None => packets.add_cold(*row, values),
+            }
+        }
+        for (row, values) in self.replicas.take_leaving(self.spec.rank, self.spec.workers) {
+            packets.add_return(row, values);
+        }
+        packets.send(&mut self.to_servers, &mut self.to_switches, self.replicas.counts());
+    }
+
+    /// Something has come from a server.
+    pub fn handle_server(&mut self, server: u16, message: &FromServer) {
+        match message {
+            FromServer::Acknowledgement { round, sequence } => {
+                self.to_servers.answered((server, *round, *sequence));
+            }
+            FromServer::Refusal { round, problem } => {
+                let (round, problem) = (*round, problem.clone());
+                self.error.get_or_insert(WorkerError::Refused { server, round, problem });
+            }
+            FromServer::Closed(closed) => {
+                self.to_servers.all_answered(server, closed.round);
+                self.round.enter_closed(server, closed);
+                self.end_if_complete();
+            }
+            FromServer::Rows { version, request, table, values } => {
+                self.enter_rows(server, *version, *request, *table, values);
+            }
+        }
+    }
+
+    /// Something has come from a switch.
+    pub fn handle_switch(&mut self, switch: u16, message: &FromSwitch) {
+        match message {
+            FromSwitch::Acknowledgement { round, sequence } => {
+                self.to_switches.answered((switch, *round, *sequence));
+            }
+            FromSwitch::Refusal { round } => {
+                self.error.get_or_insert(WorkerError::RefusedBySwitch { round: *round });
+            }
+            FromSwitch::Results { round, part, parts, rows } => {
+                if *round == self.round.number
+                    && self.round.enter_results(switch, *part, *parts, rows)
+                {
+                    self.to_switches.forget(switch, *round);
+                }
+                self.end_if_complete();
+            }
+        }
+    }
+
+    fn end_if_complete(&mut self) {
+        if self.round.is_over || !self.round.is_complete() {
+            return;
+        }
+        self.round.is_over = true;
+        let (number, workers) = (self.round.number, self.spec.workers);
+        self.replicas.step(number, workers, &self.map, self.round.results());
+        self.change = self.round.change();
+        if let Some(change) = &self.change
+            && let Ok(map) = change.apply(&self.map)
+        {
+            self.replicas.exchange(change, self.round.lent());
+            self.map = map;
+        }
+        // A restarted server has to learn again what was decided; all workers know.
+        for server in 0..self.spec.shards.0 {
+            let decision = ToServer::Decision { round: number, change: self.change.clone() };
+            self.to_servers.keep((server, number, DECISION), decision);
+        }
+    }
+
+    /// Asks the servers for the weights of rows as they are now; those of replicas need no question.
+    pub fn pull(&mut self, rows: impl IntoIterator<Item = RowId>) {
+        let mut keys: BTreeMap<(u16, TableId), Vec<u64>> = BTreeMap::new();
+        for row in rows.into_iter().filter(|row| self.replicas.row(*row).is_none()) {
+            let server = self.server_of(row);
+            keys.entry((server, row.table)).or_default().push(row.key);
+        }
+        for ((server, table), keys) in keys {
+            for part in keys.chunks(self.spec.rows_per_packet) {
+                self.ask(server, table, part);
+            }
+        }
+    }
+
+    fn ask(&mut self, server: u16, table: TableId, keys: &[u64]) {
+        let (request, version, keys) = (self.next_request, self.version(), keys.to_vec());
+        self.next_request = request.wrapping_add(1);
+        let pull = ToServer::Pull { version, request, table, keys: keys.clone() };
+        self.questions.send((server, version, request), pull);
+        self.pulls.insert(request, Pull { server, table, keys });
+    }
+
+    fn enter_rows(
+        &mut self,
+        server: u16,
+        version: u32,
+        request: u32,
+        table: TableId,
+        values: &[f32],
+    ) {
+        let is_wanted = |pull: &Pull| pull.server == server && pull.table == table;
+        if !self.pulls.get(&request).is_some_and(is_wanted) {
+            return;
+        }
+        let pull = self.pulls.remove(&request).expect("it was found");
+        self.questions.settled((server, version, request));
+        let dim = values.len() / pull.keys.len();
+        for (key, weights) in pull.keys.into_iter().zip(values.chunks_exact(dim)) {
+            self.pulled.insert(RowId { table, key }, weights.to_vec());
+        }
+    }
+
+    /// A row's weights after the last round, from its replica or as pulled.
+    #[must_use]
+    pub fn weights(&self, row: RowId) -> Option<&[f32]> {
+        let table = self.spec.tables.iter().find(|table| table.id == row.table)?;
+        let replica = self.replicas.row(row).filter(|_| self.round.is_over);
+        let replica = replica.map(|kept| &kept.values[..usize::from(table.dim)]);
+        replica.or_else(|| self.pulled.get(&row).map(Vec::as_slice))
+    }
+
+    fn server_of(&self, row: RowId) -> u16 {
+        let table = self.spec.tables.iter().find(|table| table.id == row.table);
+        table.map_or(0, |table| self.spec.shards.of(&table.rows, row.key))
+    }
+
+    /// A server has restarted from a snapshot of after round `version`.
+    pub fn handle_restart(&mut self, server: u16, version: u32) {
+        self.to_servers.restarted(server, version);
+    }
+
+    /// A server has a snapshot of after round `version`: what was kept for it until then is not needed any more.
+    pub fn handle_snapshot(&mut self, server: u16, version: u32) {
+        self.to_servers.forget(server, version);
+    }
+
+    /// The next thing for a server.
+    pub fn poll_to_server(&mut self, now: Time) -> Option<(u16, ToServer)> {
+        self.to_servers.poll(now).or_else(|| self.questions.poll(now))
+    }
+
+    /// The next thing for a switch.
+    pub fn poll_to_switch(&mut self, now: Time) -> Option<(u16, ToSwitch)> {
+        self.to_switches.poll(now)
+    }
+
+    /// When there will be more to send, if nothing comes before.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let due =
+            [self.to_servers.next_due(), self.to_switches.next_due(), self.questions.next_due()];
+        due.into_iter().flatten().min()
+    }
+}
+
+/// Whether a tier's rows have replicas.
+fn is_replicated(tier: Tier) -> bool {
+    tier == Tier::A
+}

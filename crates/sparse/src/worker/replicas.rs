@@ -1,0 +1,116 @@
+//! Hot rows at a worker: equal at all of them, as all take the same steps with the same sums.
+
+use std::collections::BTreeMap;
+
+use super::is_replicated;
+use crate::hot::{HotMap, MapChange, RowId};
+use crate::mix;
+use crate::optimizer::Step;
+use crate::table::{Row, TableSpec};
+
+/// Replicated rows, with their optimizers' state.
+#[derive(Clone, Debug)]
+pub(super) struct Replicas {
+    tables: Vec<TableSpec>,
+    rows: BTreeMap<RowId, Row>,
+    /// Rows that are hot no longer: one worker sends each back in the next round.
+    leaving: BTreeMap<RowId, Row>,
+    /// How many workers had a gradient for each row in the last round.
+    counts: Vec<(RowId, u32)>,
+}
+
+impl Replicas {
+    pub(super) fn initial(tables: &[TableSpec], map: &HotMap) -> Self {
+        let (rows, leaving, counts) = Default::default();
+        let mut replicas = Self { tables: tables.to_vec(), rows, leaving, counts };
+        for hot in map.document().rows.iter().filter(|hot| is_replicated(hot.tier)) {
+            let row = replicas.initial_row(hot.row);
+            replicas.rows.insert(hot.row, row);
+        }
+        replicas
+    }
+
+    fn table(&self, row: RowId) -> &TableSpec {
+        let table = self.tables.iter().find(|table| table.id == row.table);
+        table.expect("a map fits the job's tables")
+    }
+
+    fn initial_row(&self, row: RowId) -> Row {
+        let table = self.table(row);
+        let mut values = vec![table.optimizer.initial_state(); table.stride()];
+        table.fill_initial(row.key, &mut values[..usize::from(table.dim)]);
+        Row { values, changed: 0 }
+    }
+
+    /// A row's replica, or what it was until it left.
+    pub(super) fn row(&self, row: RowId) -> Option<&Row> {
+        self.rows.get(&row).or_else(|| self.leaving.get(&row))
+    }
+
+    pub(super) fn counts(&self) -> &[(RowId, u32)] {
+        &self.counts
+    }
+
+    /// One step for each row that has a sum; rows that expire begin anew.
+    pub(super) fn step<'a>(
+        &mut self,
+        round: u32,
+        workers: u32,
+        map: &HotMap,
+        results: impl Iterator<Item = (u32, u32, &'a [f32])>,
+    ) {
+        self.counts.clear();
+        for (position, contributors, values) in results {
+            let Some(row) = map.row(position) else { continue };
+            let table = self.table(row).clone();
+            let Some(kept) = self.rows.get_mut(&row) else { continue };
+            self.counts.push((row, contributors));
+            let mut gradient = values.to_vec();
+            if table.is_averaged {
+                gradient.iter_mut().for_each(|value| *value /= workers as f32);
+            }
+            let (weights, state) = kept.values.split_at_mut(usize::from(table.dim));
+            table.optimizer.step(u64::from(round), weights, state, &gradient);
+            kept.changed = if table.expire_after.is_some() { round } else { 0 };
+        }
+        self.expire(round);
+    }
+
+    fn expire(&mut self, round: u32) {
+        let is_over = |row: &RowId, kept: &Row| {
+            let after = self.table(*row).expire_after;
+            after.is_some_and(|after| round.saturating_sub(kept.changed) >= after)
+        };
+        let over: Vec<RowId> = self
+            .rows
+            .iter()
+            .filter(|(row, kept)| is_over(row, kept))
+            .map(|(row, _)| *row)
+            .collect();
+        for row in over {
+            let row_anew = self.initial_row(row);
+            self.rows.insert(row, row_anew);
+        }
+    }
+
+    /// A change of the map takes effect: some rows leave, others come.
+    pub(super) fn exchange<'a>(
+        &mut self,
+        change: &MapChange,
+        lent: impl Iterator<Item = &'a (RowId, Row)>,
+    ) {
+        for row in &change.demoted {
+            if let Some(kept) = self.rows.remove(row) {
+                self.leaving.insert(*row, kept);
+            }
+        }
+        self.rows.extend(lent.cloned());
+    }
+
+    /// The rows that this worker is to send back; nobody keeps those that others send.
+    pub(super) fn take_leaving(&mut self, rank: u32, workers: u32) -> Vec<(RowId, Row)> {
+        let leaving = std::mem::take(&mut self.leaving);
+        let is_mine = |row: &RowId| mix(row.key) % u64::from(workers) == u64::from(rank);
+        leaving.into_iter().filter(|(row, _)| is_mine(row)).collect()
+    }
+}
