@@ -49,7 +49,8 @@ struct Disk {
 impl Disk {
     /// Does something about snapshots, or nothing.
     fn act(&mut self, server: &mut Server, rng: &mut Rng) {
-        if let (Some(snapshot), Some(mut bytes)) = (server.poll_snapshot(), self.part.take()) {
+        if let Some(snapshot) = server.poll_snapshot() {
+            let mut bytes = self.part.take().expect("pieces come before the last one");
             bytes.extend(snapshot.last_piece);
             self.whole = Some((snapshot.version, bytes));
         }
