@@ -68,6 +68,8 @@ def test_frequencies_count_once_for_each_worker_and_round(monkeypatch):
         int(key): int((pushed == key).sum()) for key in np.unique(pushed)
     }
     assert (np.diff(counted.updates) <= 0).all()
+    every = Frequencies.of(trace, 3, 5, merged=False)
+    assert every.updates.sum() == 3 * 5 * 4 * 3, "each lookup of each sample"
     ranks = counted.ranks(np.arange(50))
     assert (np.sort(ranks) == np.arange(50)).all()
     assert (ranks[counted.keys] == np.arange(len(counted.keys))).all()

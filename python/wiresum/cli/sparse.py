@@ -92,6 +92,9 @@ def profile(
         str, typer.Option("--sampling", help="Shares of the samples whose hot rows are compared with those of all")
     ] = "4%,8%",
     hot: Annotated[int, typer.Option("--hot", min=1, help="Rows of the hot sets that are compared")] = 30_000,
+    lookups: Annotated[
+        bool, typer.Option("--lookups", help="Count every lookup, instead of one update for each worker and round")
+    ] = False,
     seed: SeedOption = None,
     data_dir: DataOption = None,
     plot: options.PlotOption = None,
@@ -104,7 +107,9 @@ def profile(
     rates = [parse_fraction(text) for text in sampling.split(",") if text]
     drawn = parse(spec, seed, data_dir)
     with err().status(spec) as status:
-        found = count(drawn, workers, rounds, rates, hot=hot, seed=seed or 0, progress=status.update)
+        found = count(
+            drawn, workers, rounds, rates, hot=hot, merged=not lookups, seed=seed or 0, progress=status.update
+        )
     if plot:
         from wiresum.sparse.plot import draw
 

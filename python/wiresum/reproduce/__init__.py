@@ -18,6 +18,7 @@ PAPERS: Registry[Paper] = Registry(
         "goat": "wiresum.reproduce.goat:PAPER",
         "ingo": "wiresum.reproduce.ingo:PAPER",
         "xagg": "wiresum.reproduce.xagg:PAPER",
+        "zebra": "wiresum.reproduce.zebra:PAPER",
     }
 )
 """By the name that a command line takes."""

@@ -37,6 +37,7 @@ class Frequencies:
         rounds: int,
         *,
         first_round: int = 0,
+        merged: bool = True,
         sampling: float = 1.0,
         seed: int = 0,
         progress: Callable[[str], None] = lambda line: None,
@@ -48,6 +49,7 @@ class Frequencies:
             workers: number of workers.
             rounds: number of rounds.
             first_round: of them.
+            merged: whether a worker pushes a row once in a round; otherwise every lookup counts.
             sampling: share of the samples that the run has, drawn one by one and put into batches as large as before.
             seed: which samples.
             progress: told which round is drawn.
@@ -55,7 +57,7 @@ class Frequencies:
         tally = _Tally()
         every = range(first_round, first_round + rounds)
         for batch in _batches(trace, workers, every, sampling=sampling, seed=seed, progress=progress):
-            tally.add(np.unique(batch))
+            tally.add(np.unique(batch) if merged else batch.ravel())
         return cls(*tally.total())
 
     @cached_property
@@ -118,7 +120,7 @@ def _batches(
         for round in rounds:
             progress(f"round {round - rounds.start + 1} of {len(rounds)}")
             for worker in range(workers):
-                yield trace.pushed(round, worker, workers)
+                yield trace.batch_of(round, worker, workers)
         return
     kept = np.zeros((0, trace.lookups), dtype=np.int64)
     for round in rounds:

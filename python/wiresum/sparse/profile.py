@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,7 @@ def profile(
     rates: Sequence[float] = (),
     *,
     hot: int = HOT_ROWS,
+    merged: bool = True,
     seed: int = 0,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Profile:
@@ -87,19 +89,13 @@ def profile(
         rounds: number of rounds.
         rates: shares of the samples.
         hot: length of the lists that are compared at a fixed length.
+        merged: whether a worker pushes a row once in a round; otherwise every lookup counts.
         seed: which samples.
         progress: told what is drawn.
     """
-    counted = Frequencies.of(trace, workers, rounds, progress=progress)
-    sampled = [
-        compared(
-            counted,
-            Frequencies.of(trace, workers, rounds, sampling=rate, seed=seed, progress=progress),
-            rate,
-            min(hot, len(counted.keys)),
-        )
-        for rate in rates
-    ]
+    count = partial(Frequencies.of, trace, workers, rounds, merged=merged, seed=seed, progress=progress)
+    counted = count()
+    sampled = [compared(counted, count(sampling=rate), rate, min(hot, len(counted.keys))) for rate in rates]
     points = np.unique(np.geomspace(1, len(counted.keys), CURVE_POINTS).astype(int))
     return Profile(
         rows=trace.rows,

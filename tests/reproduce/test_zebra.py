@@ -1,0 +1,97 @@
+"""Every recomputed figure of Zebra, by hand; and every row that is counted, on little."""
+
+import re
+
+import numpy as np
+import pytest
+
+from wiresum.reproduce import PAPERS, pictures
+from wiresum.reproduce.session import Session
+from wiresum.reproduce.zebra import aggregation, identification, popularity, printed, switch
+
+ZEBRA = PAPERS["zebra"]
+NOT_YET = {"Z8", "Z9", "Z10"}
+
+
+@pytest.fixture(scope="module")
+def little():
+    """Benchmarks of seconds: few workers, small batches, few rounds."""
+    few = {
+        printed: {"SAMPLED_WORKERS": 2, "DOUBLED_WORKERS": 2, "WORKERS": (2, 32), "ALL_ROUNDS": 12},
+        popularity: {"ROUNDS": 1},
+        aggregation: {"BATCHES": (16, 4)},
+        identification: {"SAMPLED_ROUNDS": 2, "RATES": identification.QUICK_RATES, "ONLINE_WORKERS": 1},
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for module, values in few.items():
+            for name, value in values.items():
+                patch.setattr(module, name, value)
+        yield Session(ZEBRA.benchmarks)
+
+
+def test_statements_are_in_order_and_complete():
+    assert [row.id for row in ZEBRA.rows] == [f"Z{number}" for number in range(1, 15)]
+    needed = {name for row in ZEBRA.rows for name in row.needs}
+    assert needed == set(ZEBRA.benchmarks) == {figure.needs for figure in ZEBRA.figures}
+
+
+def test_what_is_not_there_yet_says_so():
+    said = {row.id: row.evaluate(None).ours for row in ZEBRA.rows}
+    assert {name for name, text in said.items() if text.startswith("not yet")} == NOT_YET
+
+
+def test_every_row_has_an_answer_and_every_figure_is_drawn(little, tmp_path):
+    for row in ZEBRA.rows:
+        found = row.evaluate(little)
+        assert not found.failed, found.ours
+        assert found.ours
+    drawn = dict(pictures.draw(ZEBRA, little.reports, tmp_path))
+    assert set(drawn) == {figure.name for figure in ZEBRA.figures}
+    assert all(path.read_bytes()[1:4] == b"PNG" for path in drawn.values())
+
+
+def test_z1_a_row_is_pushed_once_so_few_rows_cannot_have_most_pushes(little):
+    assert popularity.most_merged(100) == pytest.approx(100 / (0.15294 * 70_000), rel=1e-3)
+    report = little.report("popularity")
+    for one in report.results:
+        if "top" in one.extra:
+            assert one.extra["looked_up"] == pytest.approx(
+                printed.POPULAR[one.extra["model"]][one.extra["top"]], abs=0.021
+            )
+            assert one.median <= one.extra["looked_up"], "merging flattens"
+
+
+def test_z2_ncf():
+    assert popularity.pushed_share() == pytest.approx(0.153, abs=5e-4)
+    law = popularity.LAWS["ncf"]()
+    lookups = popularity.lookups_for(0.153)
+    touched = 1 - (1 - law.chance(np.arange(law.rows))) ** lookups
+    assert touched.mean() == pytest.approx(0.153, rel=2e-3)
+    assert "0.43 MB" in popularity._ncf()
+
+
+def test_z3_the_formula_gives_the_printed_range_and_counting_less(little):
+    gains = [float(text) for text in re.findall(r"([\d.]+) ×", aggregation._formula())]
+    assert len(gains) == 4
+    assert printed.GAIN[0] < min(gains) < max(gains) < printed.GAIN[1]
+    for one in little.report("aggregation").results:
+        assert one.median <= one.extra["formula"] + 1e-9
+        assert one.extra["zebra"] == pytest.approx(1.15, abs=0.04), "from 80/72 to 80/68"
+        assert one.extra["tiers"] >= one.extra["zebra"] * 0.999
+
+
+def test_z4_oa_is_the_formula_and_se_is_not(monkeypatch):
+    monkeypatch.setattr(printed, "DOUBLED_WORKERS", 16)
+    assert aggregation.doubled_by_formula("oa") == pytest.approx(0.07, abs=0.002)
+    assert aggregation.doubled_by_formula("se") == pytest.approx(0.119, abs=0.002)
+
+
+def test_z11_parts_and_share_of_the_memory():
+    assert switch.memory_kb() == printed.MEMORY_TOTAL_KB
+    assert switch.memory_kb() / (20 * 1024) == pytest.approx(printed.MEMORY_SHARE, abs=5e-5)
+    assert switch.hot_kib() == pytest.approx(117.2, abs=0.02)
+
+
+def test_z12_amdahl():
+    assert aggregation.sparse_share(1.4, 1.5) == pytest.approx(0.857, abs=1e-3)
+    assert aggregation.sparse_share(2.6, 4.0) == pytest.approx(0.8205, abs=1e-3)
