@@ -48,7 +48,7 @@ ALLOWED_PACKAGES = {
     "planners": {"errors", "wire", "registry", "document", "topology", "plan", "sparse", "predict"},
     "adjust": {"errors", "wire", *PLANNING},
     "torch": {"errors", "wire", "document", "topology", "plan", "planners", "_native"},
-    "testbed": {"errors", "wire", "topology", "plan", "planners", "_native"},
+    "testbed": {"errors", "wire", "topology", "circuits", "plan", "planners", "_native"},
     "sim": {"picture", "errors", "wire", "registry", *PLANNING, "_native"},
     "training": {"errors"},
     "commandline": {"errors", "topology", "plan", "sparse", "planners", "testbed"},

@@ -4,6 +4,8 @@ import ctypes
 import os
 import platform
 import struct
+import sys
+from collections.abc import Mapping
 
 from wiresum.errors import SupportError
 
@@ -13,6 +15,7 @@ BPF_MAP_CREATE = 0
 BPF_MAP_LOOKUP_ELEM = 1
 BPF_PROG_LOAD = 5
 BPF_PROG_ATTACH = 8
+BPF_MAP_UPDATE_BATCH = 26
 BPF_MAP_TYPE_ARRAY = 2
 INSTRUCTION_BYTES = 8
 KEY_BYTES = 4
@@ -63,22 +66,40 @@ def load(kind: int, program: bytes, what: str) -> int:
     return call(BPF_PROG_LOAD, struct.pack("=IIQQ", kind, count, *addresses), what)
 
 
-def create_array(value_bytes: int, what: str) -> int:
-    """Makes a map of one value, all zero, and returns its descriptor.
+def create_array(value_bytes: int, what: str, values: int = 1) -> int:
+    """Makes a map of so many values, all zero, and returns its descriptor.
 
     Raises:
         SupportError: as `call`.
     """
-    return call(BPF_MAP_CREATE, struct.pack("=IIII", BPF_MAP_TYPE_ARRAY, KEY_BYTES, value_bytes, 1), what)
+    return call(BPF_MAP_CREATE, struct.pack("=IIII", BPF_MAP_TYPE_ARRAY, KEY_BYTES, value_bytes, values), what)
 
 
-def read_array(descriptor: int, value_bytes: int, what: str) -> bytes:
-    """The value of a map of one value.
+def write_array(descriptor: int, values: Mapping[int, bytes], what: str) -> None:
+    """Writes some values of a map with one call.
+
+    Args:
+        descriptor: of the map.
+        values: by their index.
+        what: names the attempt in the error.
 
     Raises:
         SupportError: as `call`.
     """
-    key, value = ctypes.create_string_buffer(KEY_BYTES), ctypes.create_string_buffer(value_bytes)
+    keys = ctypes.create_string_buffer(b"".join(index.to_bytes(KEY_BYTES, sys.byteorder) for index in values))
+    content = ctypes.create_string_buffer(b"".join(values.values()))
+    addresses = ctypes.addressof(keys), ctypes.addressof(content)
+    call(BPF_MAP_UPDATE_BATCH, struct.pack("=QQQQIIQQ", 0, 0, *addresses, len(values), descriptor, 0, 0), what)
+
+
+def read_array(descriptor: int, value_bytes: int, what: str, index: int = 0) -> bytes:
+    """A value of a map.
+
+    Raises:
+        SupportError: as `call`.
+    """
+    key = ctypes.create_string_buffer(index.to_bytes(KEY_BYTES, sys.byteorder), KEY_BYTES)
+    value = ctypes.create_string_buffer(value_bytes)
     attributes = struct.pack("=IxxxxQQQ", descriptor, ctypes.addressof(key), ctypes.addressof(value), 0)
     call(BPF_MAP_LOOKUP_ELEM, attributes, what)
     return value.raw
