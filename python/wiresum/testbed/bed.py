@@ -19,6 +19,7 @@ from wiresum.testbed.environment import worker_environment
 from wiresum.testbed.fabric import SwitchedNetwork
 from wiresum.testbed.loss import LossCount
 from wiresum.testbed.networks import LoopbackNetwork, NamespaceNetwork, Network, why_no_namespaces
+from wiresum.testbed.optical import OpticalSwitch
 from wiresum.testbed.traffic import LinkTraffic
 from wiresum.topology.model import Topology
 
@@ -58,7 +59,7 @@ class Testbed:
         loopback: bool | None = None,
         loss_seed: int = DEFAULT_LOSS_SEED,
     ) -> None:
-        self.topology = topology.with_addresses()
+        self.topology = topology.with_addresses(unlit=True)
         self.name = name or f"{topology.name[:12].lower()}-{os.getpid()}"
         self.why_loopback = "asked for" if loopback else why_no_namespaces() if loopback is None else ""
         self.network = self._make_network(plan, mtu_bytes, loss_seed)
@@ -199,6 +200,17 @@ class Testbed:
     def link_traffic(self) -> dict[str, LinkTraffic]:
         """What has crossed each link since the testbed came up, by link id; empty on loopback."""
         return self.network.traffic()
+
+    def optical_switch(self, name: str) -> OpticalSwitch:
+        """An optical switch: its device, its light, and addresses for drivers.
+
+        Raises:
+            TestbedError: this testbed has none of that name.
+        """
+        found = self.network.optical_switches.get(name)
+        if found is None:
+            raise TestbedError(f"testbed {self.name} has no optical switch {name}, or is not up")
+        return found
 
     def link_losses(self) -> dict[str, tuple[LossCount | None, LossCount | None]]:
         """What was lost on purpose, by lossy link: from source to target, and back."""

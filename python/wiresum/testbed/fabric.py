@@ -14,11 +14,13 @@ from ipaddress import ip_address
 from wiresum.errors import TestbedError, TopologyError
 from wiresum.plan.aggregation_plan import AggregationPlan, parse_socket_address
 from wiresum.plan.fabric import FabricLink, PlanFabric
-from wiresum.testbed import namespaces, xdp_pass
+from wiresum.testbed import namespaces, optical, xdp_pass
 from wiresum.testbed.layout import NAMESPACE_PREFIX, Layout, PointToPoint, Port, Wire, check_mtu, prefix_length
 from wiresum.testbed.loss import LossCount
 from wiresum.testbed.networks import LaidOutNetwork, require_xdp_ports, xdp_nodes
+from wiresum.topology.circuits import fibres
 from wiresum.topology.model import Link, Topology
+from wiresum.topology.optical import Circuit
 
 HUB = "hub"
 """Name of the node, in no topology, at which the network for everything else meets."""
@@ -32,6 +34,7 @@ class SwitchedNetwork(LaidOutNetwork):
     def __init__(self, name: str, topology: Topology, plan: AggregationPlan, mtu_bytes: int) -> None:
         self._fabric = _fabric_of(plan)
         self._xdp_nodes = xdp_nodes(plan)
+        self._lit = optical.lit_in(topology, self._fabric)
         layout = lay_out(name, topology, self._fabric, mtu_bytes, self._xdp_nodes)
         super().__init__(layout, {**layout.namespaces, HUB: layout.hub})
 
@@ -39,6 +42,7 @@ class SwitchedNetwork(LaidOutNetwork):
         """Makes namespaces, links and shapers; puts a passing program opposite every port that will sum."""
         namespaces.create(self.layout)
         xdp_pass.attach_opposite(self.layout, self._xdp_nodes)
+        self.optical_switches = optical.of_layout(self.layout, self._lit)
 
     def adapt(self, plan: AggregationPlan) -> AggregationPlan:
         """A plan for these links already.
@@ -61,6 +65,8 @@ class SwitchedNetwork(LaidOutNetwork):
         wire = self.layout.wire(link)
         if wire.relay:
             return HUB, wire.relay[towards == wire.target.node].interface
+        if wire.is_fibre and towards == wire.shaped_at.node:
+            raise TestbedError(f"fibre {link} is limited where light leaves {towards}: at another fibre; name that one")
         return super().shaper(link, towards)
 
     def losses(self) -> dict[str, tuple[LossCount | None, LossCount | None]]:
@@ -68,7 +74,10 @@ class SwitchedNetwork(LaidOutNetwork):
         return {}
 
     def close(self) -> None:
-        """Nothing counts."""
+        """Ends what counts at optical switches."""
+        for switch in self.optical_switches.values():
+            switch.close()
+        self.optical_switches = {}
 
 
 def lay_out(
@@ -86,29 +95,46 @@ def lay_out(
     Raises:
         TopologyError: the plan is for other links, or something that namespaces cannot be.
     """
-    topology = topology.with_addresses()
-    _check(topology, fabric)
+    topology = topology.with_addresses(unlit=True)
+    lit = optical.lit_in(topology, fabric)
+    packets = topology.with_circuits(lit)
+    _check(packets, fabric)
     check_mtu(mtu_bytes, in_kernel)
     hub = f"{NAMESPACE_PREFIX}{name}-{HUB}"
     spaces = {node.name: f"{NAMESPACE_PREFIX}{name}-{node.name}" for node in topology.nodes}
     counts = dict.fromkeys(spaces, 0)
-    planned = {link.id: link for link in fabric.links}
     wires: list[Wire] = []
-    ends: dict[Port, PointToPoint] = {}
     for number, link in enumerate(topology.links):
         ports = []
         for node in (link.source, link.target):
             ports.append(Port(node, spaces[node], f"p{counts[node]}", counts[node]))
             counts[node] += 1
         wires.append(_wire(link, ports, topology, in_kernel, _relay(number, hub)))
-        ends.update(_ends(number, planned[link.id], ports))
+    ends: dict[Port, PointToPoint] = {}
+    for number, (planned, ports) in enumerate(zip(fabric.links, _joined(topology, wires, lit), strict=True)):
+        ends.update(_ends(number, planned, ports))
     return Layout(topology, spaces, wires, mtu_bytes, prefix_length(topology), hub, ends)
+
+
+def _joined(topology: Topology, wires: list[Wire], lit: list[Circuit]) -> list[list[Port]]:
+    """The two ends of every link that packets see: of links first, then of circuits, each from unit to unit."""
+    fibre_of = {fibre.link.id: fibre for fibre in fibres(topology)}
+    near = {
+        wire.link.id: wire.source if wire.source.node == fibre_of[wire.link.id].unit else wire.target
+        for wire in wires
+        if wire.is_fibre
+    }
+    ordinary = [[wire.source, wire.target] for wire in wires if not wire.is_fibre]
+    return ordinary + [[near[link] for link in one.links] for one in lit]
 
 
 def _wire(
     link: Link, ports: list[Port], topology: Topology, in_kernel: Collection[str], relay: tuple[Port, Port]
 ) -> Wire:
-    """Limited at a host's end, or at that of a switch in user space; else between the two."""
+    """Limited at a host's end, or at that of a switch in user space; else between the two. Fibres at their far end."""
+    far = next((port for port in ports if topology.node(port.node).kind == "oxc"), None)
+    if far is not None:
+        return Wire(link, ports[0], ports[1], far, is_fibre=True)
     ordinary = [port for port in ports if port.node not in in_kernel]
     hosts = [port for port in ordinary if topology.node(port.node).kind != "switch"]
     if not ordinary:

@@ -45,6 +45,8 @@ class Wire:
         shaped_at: the end at which both directions are limited.
         relay: where both ends sum in XDP: two ports of a third namespace that the link leads through, at the source's
             side and at the target's. Each limits what leaves by it, and `shaped_at` is the first.
+        is_fibre: it ends at an optical switch, which is where it is shaped, outwards only: what it brings in leaves by
+            another fibre, whose rate counts.
     """
 
     link: Link
@@ -52,6 +54,7 @@ class Wire:
     target: Port
     shaped_at: Port
     relay: tuple[Port, Port] | None = None
+    is_fibre: bool = False
 
     @property
     def outward_bps(self) -> float | None:
@@ -60,7 +63,9 @@ class Wire:
 
     @property
     def inward_bps(self) -> float | None:
-        """bit/s in the direction that reaches the shaped end."""
+        """bit/s in the direction that reaches the shaped end; None where nothing limits it there."""
+        if self.is_fibre:
+            return None
         return self.link.bandwidth_from(self.link.other_end(self.shaped_at.node))
 
 

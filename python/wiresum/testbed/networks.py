@@ -12,6 +12,7 @@ from wiresum.plan.choices import DEFAULT_LOSS_SEED, XDP_ENGINES
 from wiresum.testbed import delivery, namespaces, traffic, xdp_pass
 from wiresum.testbed.layout import Layout, lay_out
 from wiresum.testbed.loss import LossCount, LossyLinks
+from wiresum.testbed.optical import OpticalSwitch
 from wiresum.testbed.shaping import ifb_name
 from wiresum.testbed.traffic import LinkTraffic
 from wiresum.topology.model import Topology
@@ -28,10 +29,12 @@ class Network(Protocol):
     Attributes:
         namespaces: network namespaces by node; none on loopback.
         left_out: what this network does not do, for people.
+        optical_switches: those of the topology, by name, while the network is there.
     """
 
     namespaces: dict[str, str]
     left_out: list[str]
+    optical_switches: dict[str, OpticalSwitch]
 
     def create(self) -> None:
         """Makes it, and asserts that it delivers."""
@@ -78,12 +81,14 @@ class LaidOutNetwork:
         layout: names, wires and ports.
         namespaces: as in `Network`.
         left_out: nothing.
+        optical_switches: as in `Network`.
     """
 
     def __init__(self, layout: Layout, spaces: dict[str, str]) -> None:
         self.layout = layout
         self.namespaces = spaces
         self.left_out: list[str] = []
+        self.optical_switches: dict[str, OpticalSwitch] = {}
 
     def command(self, node: str, command: list[str]) -> list[str]:
         """Runs it in the node's namespace."""
@@ -159,6 +164,7 @@ class LoopbackNetwork:
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
         self.namespaces: dict[str, str] = {}
+        self.optical_switches: dict[str, OpticalSwitch] = {}
         self.left_out = [
             "links are not shaped: everything shares the loopback interface",
             "gradients are summed in user space, not by XDP",

@@ -262,13 +262,17 @@ class Topology(FileDocument):
         update = {"loss": fraction, "reverse_loss": None}
         return self.model_copy(update={"links": [link.model_copy(update=update) for link in self.links]})
 
-    def with_addresses(self) -> "Topology":
+    def with_addresses(self, *, unlit: bool = False) -> "Topology":
         """The topology with an address at every worker and every summing node that had none.
+
+        Args:
+            unlit: the topology may have optical switches whose circuits are not said.
 
         Raises:
             TopologyError: no address is left, or circuits are not said: nobody talks over a network that is not there.
         """
-        self.require_packets()
+        if not unlit:
+            self.require_packets()
         taken = {node.address for node in self.nodes}
         middle, end = DEFAULT_SUBNET.num_addresses // 2, DEFAULT_SUBNET.num_addresses - 2
         below = (DEFAULT_SUBNET[n] for n in chain(range(1, MAX_HOSTS + 1), range(256, middle)))
@@ -277,7 +281,7 @@ class Topology(FileDocument):
         free_switch = (str(address) for address in above if str(address) not in taken)
 
         def addressed(node: Node) -> Node:
-            if node.address or (node.kind == "switch" and not node.sums):
+            if node.address or (node.kind in {"switch", "oxc"} and not node.sums):
                 return node
             address = next(free_switch if node.kind == "switch" else free_host, None)
             if address is None:
