@@ -54,6 +54,10 @@ def run(
     loopback: Annotated[
         bool, typer.Option("--loopback", help="Run processes on the loopback interface, without namespaces")
     ] = False,
+    serve: Annotated[
+        list[str] | None,
+        typer.Option("--serve", help="Protocol by which the topology's optical switches are ordered, as sonic-tcp"),
+    ] = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Run a command once at every worker of a topology.
@@ -71,6 +75,7 @@ def run(
     sink = sys.stderr if as_json else sys.stdout
     with Testbed(there, made, name=name, mtu_bytes=job.mtu, loopback=loopback or None, loss_seed=lost.seed) as bed:
         _announce(bed)
+        _serve(bed, serve or [])
 
         def show(rank: int, is_error: bool, line: str) -> None:
             print(f"[{rank}] {line}", file=sys.stderr if is_error else sink, flush=True)
@@ -178,6 +183,15 @@ def _plan(
     if file:
         return read_plan(file, engine)
     return plan(network, job.job(), PlanOptions(engine=choose_engine(engine, loopback)), planner)
+
+
+def _serve(bed: Testbed, protocols: list[str]) -> None:
+    from wiresum.topology.circuits import optical_switches
+
+    for switch in optical_switches(bed.topology):
+        for protocol in protocols:
+            address = bed.optical_switch(switch.name).serve(protocol)
+            note(f"{switch.name}: wiresum circuits show --driver {address}")
 
 
 def read_plan(file: Path, engine: EngineChoice) -> AggregationPlan:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, NoReturn, Self
 
-from wiresum.errors import TestbedError
+from wiresum.errors import TestbedError, TopologyError
 from wiresum.plan.aggregation_plan import AggregationPlan, PlanNode
 from wiresum.plan.choices import DEFAULT_LOSS_SEED, DEFAULT_MTU_BYTES
 from wiresum.testbed import aggregators, processes, records
@@ -21,6 +21,7 @@ from wiresum.testbed.loss import LossCount
 from wiresum.testbed.networks import LoopbackNetwork, NamespaceNetwork, Network, why_no_namespaces
 from wiresum.testbed.optical import OpticalSwitch
 from wiresum.testbed.traffic import LinkTraffic
+from wiresum.topology.circuits import optical_switches
 from wiresum.topology.model import Topology
 
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
@@ -77,6 +78,11 @@ class Testbed:
             return LoopbackNetwork(self.topology)
         if plan is not None and plan.fabric is not None:
             return SwitchedNetwork(self.name, self.topology, plan, mtu_bytes)
+        if optical_switches(self.topology):
+            raise TopologyError(
+                f"topology {self.topology.name} has optical switches, which only a plan whose switches sum can use; "
+                "make one for a lit network (`wiresum topology lit`, `wiresum plan --switched auto`)"
+            )
         return NamespaceNetwork(self.name, self.topology, plan, mtu_bytes, loss_seed)
 
     @property

@@ -75,13 +75,18 @@ def lit_in(topology: Topology, fabric: PlanFabric) -> list[Circuit]:
     """
     known = {link.id for link in topology.links}
     by_port = {(fibre.switch, fibre.port.name): fibre.link.id for fibre in fibres(topology)}
-    return [_named(by_port, link.id) for link in fabric.links if link.id not in known]
+    found = {link.id: _named(by_port, link.id) for link in fabric.links if link.id not in known}
+    strange = next((name for name, circuit in found.items() if circuit is None), None)
+    if strange is not None:
+        problem = f"the plan has other links than topology {topology.name}, as {strange}"
+        raise TopologyError(f"{problem}; plan again for this topology")
+    return [circuit for circuit in found.values() if circuit is not None]
 
 
-def _named(by_port: Mapping[tuple[str, str], str], name: str) -> Circuit:
+def _named(by_port: Mapping[tuple[str, str], str], name: str) -> Circuit | None:
     switch, _, ports = name.rpartition(".")
     for at, letter in enumerate(ports):
         ends = (switch, ports[:at]), (switch, ports[at + 1 :])
         if letter == "-" and all(end in by_port for end in ends):
             return Circuit(switch=switch, links=[by_port[end] for end in ends])
-    raise TopologyError(f"the plan has a link {name}, which is no link and no circuit here; plan for this topology")
+    return None
