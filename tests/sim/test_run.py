@@ -14,6 +14,7 @@ from wiresum.planners import plan
 from wiresum.predict import predict
 from wiresum.sim import ScenarioFile, plot, run
 from wiresum.sim.sweep import Sweep
+from wiresum.wire import POLICIES
 
 BYTES = 4_000_000
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
@@ -145,12 +146,12 @@ def test_the_command_shows_tables(scenario):
     assert "w0 → switch" in result.stdout
 
 
-@pytest.mark.parametrize("policy", ["hash", "preempt", "exclusive", "register", "pool", "cache"])
+@pytest.mark.parametrize("policy", [name for name, policy in POLICIES.items() if policy.is_exact])
 def test_switch_programs_sum_exactly(policy):
     changes = {"job.0.program.policy": policy, "job.0.bytes": 400_000, "job.0.rounds": 2, "check_sums": True}
-    if policy in {"exclusive", "register"}:
+    if POLICIES[policy].is_addressed:
         changes["job.0.program.node"] = "leaf1"
-    if policy in {"pool", "cache"}:
+    if POLICIES[policy].needs_server is False:
         changes["job.0.program.server"] = "spine0"
     outcome = run(ScenarioFile.read(EXAMPLES / "asynchrony.toml", changes), load)
     fragments = -(-400_000 // 1408)  # 352 values fill 1500 bytes

@@ -10,7 +10,7 @@
 
 use std::time::Instant;
 
-use wiresum_switch::policy::PolicyName;
+use wiresum_switch::policy::Policy;
 use wiresum_switch::rmt::Profile;
 use wiresum_switch::{
     Addressing, Contributors, Egress, Packet, Payload, Place, Sending, Switch, Values, Worker,
@@ -29,7 +29,7 @@ fn main() {
         "{:<18}{:>16}{:>16}   ns per packet through a switch",
         "policy", "no values", "64 values"
     );
-    for policy in PolicyName::ALL {
+    for policy in Policy::ALL {
         let without = nanoseconds(policy, (), rounds);
         let with: f64 = nanoseconds::<Values>(policy, vec![1; 64], rounds);
         println!("{:<18}{without:>16.1}{with:>16.1}", policy.name());
@@ -37,7 +37,7 @@ fn main() {
 }
 
 /// Mean over all packets, contributions and results.
-fn nanoseconds<V: Payload>(policy: PolicyName, values: V, rounds: u32) -> f64 {
+fn nanoseconds<V: Payload>(policy: Policy, values: V, rounds: u32) -> f64 {
     let mut switch = switch::<V>(policy);
     let template = template(policy);
     let addressing = addressing(policy);
@@ -69,22 +69,22 @@ fn sum<V: Payload>(switch: &mut Switch<V>, packet: &Packet<V>) -> u64 {
     u64::from(WORKERS) + 1
 }
 
-fn sending(policy: PolicyName) -> Sending {
+fn sending(policy: Policy) -> Sending {
     let window = SLOTS;
     Sending { policy, window, slots: SLOTS, workers: WORKERS, ..Sending::default() }
 }
 
-fn template(policy: PolicyName) -> Packet<()> {
+fn template(policy: Policy) -> Packet<()> {
     let mut worker = Worker::new(sending(policy));
     worker.begin(1);
     worker.poll_transmit(wiresum_protocol::Time(0)).expect("a first packet")
 }
 
-fn addressing(policy: PolicyName) -> Addressing {
+fn addressing(policy: Policy) -> Addressing {
     wiresum_switch::policy::sender(policy, &sending(policy)).addressing
 }
 
-fn switch<V: Payload>(policy: PolicyName) -> Switch<V> {
+fn switch<V: Payload>(policy: Policy) -> Switch<V> {
     let mut switch = Switch::new(NODE, policy, SLOTS, 64, &Profile::UNLIMITED)
         .expect("an unlimited switch has room");
     let place = Place {

@@ -18,12 +18,12 @@
 //!
 //! ```
 //! use wiresum_protocol::Time;
-//! use wiresum_switch::{policy::PolicyName, rmt::Profile, *};
+//! use wiresum_switch::{policy::Policy, rmt::Profile, *};
 //! use wiresum_wire::{Flags, JobId, NodeId, SubModelId};
 //!
 //! let (job, sub_model, members) = (JobId(1), SubModelId(0), Contributors::first(2));
 //! let lanes = Flags(0); // sums of 32 bits
-//! let mut switch: Switch<Values> = Switch::new(NodeId(1), PolicyName::Hash, 4, 8, &Profile::TOFINO_1)?;
+//! let mut switch: Switch<Values> = Switch::new(NodeId(1), Policy::Hash, 4, 8, &Profile::TOFINO_1)?;
 //! let parent = Some(NodeId(9));
 //! switch.install(Place { job, sub_model, members, parent, base: 0, slots: 4, window: 4, lanes })?;
 //! let mut server = ParameterServer::default();
@@ -31,7 +31,7 @@
 //!
 //! let mut sums = Vec::new();
 //! for worker in 0..2 {
-//!     let policy = PolicyName::Hash;
+//!     let policy = Policy::Hash;
 //!     let sending = Sending { policy, job, sub_model, worker, workers: 2, window: 4, slots: 4, ..Sending::default() };
 //!     let mut sender = Worker::new(sending);
 //!     sender.begin(1);

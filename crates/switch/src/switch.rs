@@ -4,7 +4,7 @@ use wiresum_wire::{Flags, JobId, Kind, NodeId};
 
 use crate::Place;
 use crate::live::SwitchState;
-use crate::policy::{self, PolicyName, Program};
+use crate::policy::{self, Policy, Program};
 use crate::rmt::{Memory, Misfit, Profile, Report};
 use crate::table::{MAX_STREAMS, PlaceError, Table};
 use crate::{ANY_NODE, Counters, Outcome, Packet, Payload, Values, Verdict};
@@ -28,7 +28,7 @@ impl<V: Payload> Switch<V> {
     /// [`Misfit`] if the profile has no room for that.
     pub fn new(
         node: NodeId,
-        policy: PolicyName,
+        policy: Policy,
         slots: u32,
         values_per_packet: u32,
         profile: &Profile,

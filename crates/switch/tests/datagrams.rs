@@ -1,7 +1,7 @@
 //! Packets there and back through datagrams.
 
 use wiresum_protocol::rng::Rng;
-use wiresum_switch::policy::PolicyName;
+use wiresum_switch::policy::Policy;
 use wiresum_switch::wire;
 use wiresum_testkit::traffic::switch::RandomTraffic;
 use wiresum_wire::{Flags, HEADER_LEN, Header, JobKey, SwitchHeader, seal_switched};
@@ -10,7 +10,7 @@ use zerocopy::{FromBytes, IntoBytes};
 #[test]
 fn what_was_emitted_is_parsed_again_in_every_format() {
     let lanes = [Flags::LANES16, Flags::MAXIMUM];
-    let mut traffic = RandomTraffic::of_lanes(lanes, PolicyName::Preempt, false, 3);
+    let mut traffic = RandomTraffic::of_lanes(lanes, Policy::Preempt, false, 3);
     for _ in 0..1000 {
         let mut packet = traffic.next_packet();
         packet.mark(Flags::SWITCHED);
@@ -22,7 +22,7 @@ fn what_was_emitted_is_parsed_again_in_every_format() {
 /// Random bytes, one by one, in otherwise good datagrams, sealed anew: whatever a stranger sends, the switch goes on.
 #[test]
 fn no_datagram_harms_a_switch() {
-    for policy in PolicyName::ALL {
+    for policy in Policy::ALL {
         let is_root = !policy.needs_server();
         let lanes = [Flags::LANES16, Flags(0)];
         let mut traffic = RandomTraffic::of_lanes(lanes, policy, is_root, 5);

@@ -4,18 +4,18 @@ mod network;
 
 use network::{Faults, Graph, Network, Scenario, StreamPlan};
 use wiresum_protocol::rng::Rng;
-use wiresum_switch::policy::PolicyName;
+use wiresum_switch::policy::Policy;
 use wiresum_testkit::seeds::for_each_seed;
 use wiresum_wire::Flags;
 
 /// Random scenarios for each policy.
 const SEEDS: u64 = 150;
 
-fn scenario(policy: PolicyName, seed: u64) -> Scenario {
+fn scenario(policy: Policy, seed: u64) -> Scenario {
     let mut rng = Rng::new(seed ^ 0x5eed);
     let workers = 1 + rng.below(6) as u8;
-    let has_server = policy.needs_server() || policy == PolicyName::Segment && rng.below(2) == 0;
-    let is_single = policy == PolicyName::Segment && !has_server;
+    let has_server = policy.needs_server() || policy == Policy::Segment && rng.below(2) == 0;
+    let is_single = policy == Policy::Segment && !has_server;
     let graph = match rng.below(2) {
         _ if is_single => Graph::star(workers),
         0 => Graph::star(workers),
@@ -39,9 +39,9 @@ fn scenario(policy: PolicyName, seed: u64) -> Scenario {
     Scenario { policy, graph, has_server, streams, memory, starts_us, faults, first, seed }
 }
 
-fn stream(policy: PolicyName, graph: &Graph, memory: u32, index: u16, rng: &mut Rng) -> StreamPlan {
+fn stream(policy: Policy, graph: &Graph, memory: u32, index: u16, rng: &mut Rng) -> StreamPlan {
     let window = match policy {
-        PolicyName::Pool | PolicyName::Cache => 1 + rng.below(u64::from(memory)) as u32,
+        Policy::Pool | Policy::Cache => 1 + rng.below(u64::from(memory)) as u32,
         _ => 1 + rng.below(24) as u32,
     };
     let is_addressed = policy.is_addressed();
@@ -60,7 +60,7 @@ fn stream(policy: PolicyName, graph: &Graph, memory: u32, index: u16, rng: &mut 
     }
 }
 
-fn check(policy: PolicyName) {
+fn check(policy: Policy) {
     let test = format!("-p wiresum-switch --test exactness {}", policy.name());
     for_each_seed(&test, 0, SEEDS, |seed| {
         let scenario = scenario(policy, seed);
@@ -71,37 +71,25 @@ fn check(policy: PolicyName) {
     });
 }
 
-#[test]
-fn pool() {
-    check(PolicyName::Pool);
+/// A test for each exact policy, by the name of its file; `oracles` shows how the others are wrong.
+macro_rules! check_each {
+    ($(
+        $(#[$doc:meta])* $variant:ident $name:literal $module:ident, $kernel:literal: {
+            server: $server:ident, addressed: $addressed:literal, shared: $shared:literal, exact: $exact:tt, $($rest:tt)*
+        };
+    )+) => {
+        $(check_if!($exact, $module, $variant);)+
+    };
 }
 
-#[test]
-fn hash() {
-    check(PolicyName::Hash);
+macro_rules! check_if {
+    (true, $module:ident, $variant:ident) => {
+        #[test]
+        fn $module() {
+            check(Policy::$variant);
+        }
+    };
+    (false, $module:ident, $variant:ident) => {};
 }
 
-#[test]
-fn preempt() {
-    check(PolicyName::Preempt);
-}
-
-#[test]
-fn exclusive() {
-    check(PolicyName::Exclusive);
-}
-
-#[test]
-fn register() {
-    check(PolicyName::Register);
-}
-
-#[test]
-fn segment() {
-    check(PolicyName::Segment);
-}
-
-#[test]
-fn cache() {
-    check(PolicyName::Cache);
-}
+wiresum_wire::policies!(check_each);

@@ -5,7 +5,7 @@ mod network;
 use std::fmt::Write;
 
 use network::{Faults, Graph, Network, Scenario, StreamPlan};
-use wiresum_switch::policy::PolicyName;
+use wiresum_switch::policy::Policy;
 use wiresum_wire::Flags;
 
 const WORKERS: u8 = 8;
@@ -15,7 +15,7 @@ const FRAGMENTS: u32 = 256;
 const STEPS_US: [u64; 3] = [0, 10, 50];
 
 /// Eight workers at two switches below a third one. Addressed policies sum at that one.
-fn per_fragment(policy: PolicyName, slots: u32, step_us: u64) -> f64 {
+fn per_fragment(policy: Policy, slots: u32, step_us: u64) -> f64 {
     let plan = StreamPlan {
         job: 1,
         sub_model: 0,
@@ -46,9 +46,7 @@ fn per_fragment(policy: PolicyName, slots: u32, step_us: u64) -> f64 {
 fn ingress_of_the_server_by_memory_and_asynchrony() {
     let mut table =
         String::from("policy      workers start  1 slot  4 slots  16 slots  32 slots\n");
-    for policy in
-        [PolicyName::Hash, PolicyName::Preempt, PolicyName::Exclusive, PolicyName::Register]
-    {
+    for policy in [Policy::Hash, Policy::Preempt, Policy::Exclusive, Policy::Register] {
         for step_us in STEPS_US {
             let at = |slots| per_fragment(policy, slots, step_us);
             let _ = writeln!(

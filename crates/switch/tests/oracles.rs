@@ -3,7 +3,7 @@
 mod network;
 
 use network::{Faults, Graph, Network, Scenario, Site, StreamPlan};
-use wiresum_switch::policy::PolicyName;
+use wiresum_switch::policy::Policy;
 use wiresum_switch::rmt::Profile;
 use wiresum_switch::{
     Contributors, Egress, Packet, ParameterServer, Place, Sending, Serving, Switch, Worker,
@@ -12,7 +12,7 @@ use wiresum_wire::{Flags, JobId, NodeId, SubModelId};
 
 /// GOAT, Fig. 2(a): workers 1 and 2 at S1, 3 and 4 at S2, the server at S3; each switch has room for one fragment. The counts of
 /// Fig. 2(c) need a link between S1 and S2.
-fn figure_2(policy: PolicyName, streams: Vec<StreamPlan>) -> Network {
+fn figure_2(policy: Policy, streams: Vec<StreamPlan>) -> Network {
     let mut graph = Graph::tree(4, 2);
     graph.connect(Site::Switch(0), Site::Switch(1));
     // A1 B1 C1 before A2 B2 C2: Fig. 2(b).
@@ -54,7 +54,7 @@ fn outputs(network: &Network) -> [u64; 3] {
 
 #[test]
 fn goat_figure_2_atp_sends_seven_fragments_to_the_server_and_seventeen_in_all() {
-    let network = figure_2(PolicyName::Hash, vec![stream(0, None, 3)]);
+    let network = figure_2(Policy::Hash, vec![stream(0, None, 3)]);
     assert_eq!(network.server_ingress(), 7);
     assert_eq!(outputs(&network), [5, 5, 7]);
 }
@@ -62,7 +62,7 @@ fn goat_figure_2_atp_sends_seven_fragments_to_the_server_and_seventeen_in_all() 
 #[test]
 fn goat_figure_2_collaborating_switches_send_three_and_thirteen() {
     let streams = (0..3).map(|switch| stream(switch, Some(switch), 1)).collect();
-    let network = figure_2(PolicyName::Exclusive, streams);
+    let network = figure_2(Policy::Exclusive, streams);
     assert_eq!(network.server_ingress(), 3);
     assert_eq!(outputs(&network), [5, 5, 3]);
 }
@@ -78,7 +78,7 @@ fn server_bytes(is_summed: bool) -> u64 {
     let (job, sub_model) = (JobId(1), SubModelId(0));
     let (members, lanes) = (Contributors::first(WORKERS), Flags(0));
     let mut switch: Switch<()> =
-        Switch::new(NodeId(0), PolicyName::Exclusive, fragments, 64, &Profile::UNLIMITED)
+        Switch::new(NodeId(0), Policy::Exclusive, fragments, 64, &Profile::UNLIMITED)
             .expect("an unlimited switch has room");
     let mut server = ParameterServer::default();
     let (window, slots) = (fragments, fragments);
@@ -88,7 +88,7 @@ fn server_bytes(is_summed: bool) -> u64 {
     switch.install(place).expect("memory for the whole model");
     let node = if is_summed { NodeId(0) } else { NodeId(1) };
     let sending = Sending {
-        policy: PolicyName::Exclusive,
+        policy: Policy::Exclusive,
         job,
         sub_model,
         workers: WORKERS,
@@ -128,8 +128,8 @@ fn goat_experiment_3_without_aggregation_it_receives_sixteen_models() {
 
 #[test]
 fn workers_in_step_with_memory_for_a_window_send_the_server_each_fragment_once() {
-    let exact = |policy: &PolicyName| policy.needs_server() && policy.is_exact();
-    for policy in PolicyName::ALL.into_iter().filter(exact) {
+    let exact = |policy: &Policy| policy.needs_server() && policy.is_exact();
+    for policy in Policy::ALL.into_iter().filter(exact) {
         let node = policy.is_addressed().then_some(2);
         let plan = StreamPlan { window: 16, slots: 16, rounds: 3, node, ..stream(0, None, 40) };
         let scenario = Scenario {
@@ -166,8 +166,8 @@ fn ingo_counter_loses_gradients_where_a_bitmap_does_not() {
         let run = Network::new(scenario(policy)).run_for(10_000_000);
         (run.is_done(), run.wrong.is_empty())
     };
-    assert_eq!(ends(PolicyName::Register), (true, true));
-    assert_eq!(ends(PolicyName::RegisterCounter), (false, false));
+    assert_eq!(ends(Policy::Register), (true, true));
+    assert_eq!(ends(Policy::RegisterCounter), (false, false));
 }
 
 /// P4INC-AOI, §VI-B: with a window larger than the segment, workers are early, are told so, and narrow their windows.
@@ -176,7 +176,7 @@ fn p4inc_aoi_marks_throttle_workers_whose_window_exceeds_the_segment() {
     let run = |slots| {
         let plan = StreamPlan { window: 16, slots, ..stream(0, None, 300) };
         let scenario = Scenario {
-            policy: PolicyName::Segment,
+            policy: Policy::Segment,
             graph: Graph::star(4),
             has_server: false,
             streams: vec![plan],
@@ -201,7 +201,7 @@ fn p4inc_aoi_marks_throttle_workers_whose_window_exceeds_the_segment() {
 fn atp_jobs_that_collide_move_apart() {
     let plan = |job| StreamPlan { job, window: 8, slots: 64, rounds: 40, ..stream(job, None, 8) };
     let scenario = Scenario {
-        policy: PolicyName::Hash,
+        policy: Policy::Hash,
         graph: Graph::star(4),
         has_server: true,
         streams: (1..6).map(plan).collect(),
@@ -232,7 +232,7 @@ fn esa_gives_the_slots_to_the_more_urgent_job() {
             ..stream(job, None, 40)
         };
         let scenario = Scenario {
-            policy: PolicyName::Preempt,
+            policy: Policy::Preempt,
             graph: Graph::star(4),
             has_server: true,
             streams: [(1, priorities[0]), (2, priorities[1])].map(plan).to_vec(),

@@ -1,7 +1,7 @@
 //! Any sequence of packets, sensible or not: what leaves a switch is the sum of those whose names it bears, and no program breaks a
 //! rule of the pipeline.
 
-use wiresum_switch::policy::PolicyName;
+use wiresum_switch::policy::Policy;
 use wiresum_switch::{Contributors, Egress, Packet, Values, Verdict};
 use wiresum_testkit::seeds::times_soak;
 use wiresum_testkit::traffic::switch::RandomTraffic;
@@ -13,14 +13,14 @@ fn packets() -> u64 {
 }
 
 /// Every exact policy, as an inner switch and, where there is such a thing, as the root.
-fn roles() -> Vec<(PolicyName, bool)> {
-    let exact = PolicyName::ALL.into_iter().filter(|policy| policy.is_exact());
+fn roles() -> Vec<(Policy, bool)> {
+    let exact = Policy::ALL.into_iter().filter(|policy| policy.is_exact());
     exact
         .flat_map(|policy| roles_of(policy).iter().map(move |&is_root| (policy, is_root)))
         .collect()
 }
 
-fn roles_of(policy: PolicyName) -> &'static [bool] {
+fn roles_of(policy: Policy) -> &'static [bool] {
     if policy.needs_server() { &[false] } else { &[false, true] }
 }
 

@@ -1,6 +1,6 @@
 //! The resource model: what breaks its rules fails, and what a policy takes is what its layout says.
 
-use wiresum_switch::policy::{self, PolicyName};
+use wiresum_switch::policy::{self, Policy};
 use wiresum_switch::rmt::{
     ArrayDeclaration, ArrayId, BankDeclaration, BankId, Layout, Memory, Misfit, Profile, Violation,
 };
@@ -122,7 +122,7 @@ fn a_bank_is_spread_over_stages_and_a_second_one_follows_it() {
 
 #[test]
 fn what_each_policy_takes_is_as_documented() {
-    let reports = PolicyName::ALL.map(|policy| {
+    let reports = Policy::ALL.map(|policy| {
         let layout = policy::program::<()>(policy).layout(8192, 32);
         layout.fit(&Profile::TOFINO_1).map_or_else(|e| e.to_string(), |report| report.to_string())
     });
@@ -138,7 +138,7 @@ fn what_each_policy_takes_is_as_documented() {
 #[test]
 fn a_table_says_why_it_does_not_take_a_stream() {
     let mut switch: Switch<()> =
-        Switch::new(NodeId(0), PolicyName::Pool, 8, 32, &Profile::TOFINO_1).expect("room");
+        Switch::new(NodeId(0), Policy::Pool, 8, 32, &Profile::TOFINO_1).expect("room");
     let place = Place {
         job: JobId(1),
         sub_model: SubModelId(2),

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use wiresum_switch::policy::PolicyName;
+use wiresum_switch::policy::Policy;
 use wiresum_switch::rmt::Profile;
 use wiresum_switch::{Contributors, Egress, Place, Switch, Values, Verdict, wire};
 use wiresum_testkit::traffic::switch::RandomTraffic;
@@ -137,7 +137,7 @@ fn generate((policy, is_root, lanes): Kind, seed: u64) -> Trace {
 
 /// What a switch that knows nothing of the generator makes of a trace's datagrams.
 fn replay(trace: &Trace) -> (Vec<Step>, Vec<(String, Vec<u64>)>) {
-    let policy = PolicyName::from_name(&trace.policy).expect("a policy's name");
+    let policy = Policy::from_name(&trace.policy).expect("a policy's name");
     let (slots, values) = (trace.slots, trace.values_per_packet);
     let profile = Profile::TOFINO_1;
     let mut switch: Switch<Values> =
@@ -150,20 +150,20 @@ fn replay(trace: &Trace) -> (Vec<Step>, Vec<(String, Vec<u64>)>) {
 }
 
 /// What a trace shows: a policy, whether at the root, and the lanes of its two streams.
-type Kind = (PolicyName, bool, [Flags; 2]);
+type Kind = (Policy, bool, [Flags; 2]);
 
 /// Every trace by its name. Those of 32-bit sums alone come first, as a trace's seed is its place.
 fn traces() -> Vec<(String, Kind)> {
     let sums = [Flags(0); 2];
     let mut traces = Vec::new();
-    for policy in PolicyName::ALL {
+    for policy in Policy::ALL {
         traces.push((policy.name().to_owned(), (policy, false, sums)));
         if !policy.needs_server() {
             traces.push((format!("{}-root", policy.name()), (policy, true, sums)));
         }
     }
     let lanes = [Flags::MAXIMUM, Flags::LANES16];
-    traces.extend(PolicyName::ALL.map(|policy| {
+    traces.extend(Policy::ALL.map(|policy| {
         (format!("{}-lanes", policy.name()), (policy, !policy.needs_server(), lanes))
     }));
     traces

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use wiresum_protocol::Time;
-use wiresum_switch::policy::PolicyName;
+use wiresum_switch::policy::Policy;
 use wiresum_switch::{Contributors, Packet, Received, Sending, Worker};
 use wiresum_wire::{Flags, FragmentId, JobId, Kind, Round};
 
 const NOW: Time = Time(1000);
 const TIMEOUT_US: u64 = 500;
 
-fn worker(policy: PolicyName, window: u32) -> Worker {
+fn worker(policy: Policy, window: u32) -> Worker {
     let timeout = Duration::from_micros(TIMEOUT_US);
     let sending = Sending { policy, window, initial_window: window, slots: 64, timeout, ..base() };
     Worker::new(sending)
@@ -59,7 +59,7 @@ fn take(worker: &mut Worker, position: u32) -> Received {
 
 #[test]
 fn results_clock_what_is_sent() {
-    let mut worker = worker(PolicyName::Pool, 4);
+    let mut worker = worker(Policy::Pool, 4);
     assert_eq!(sent(&mut worker), []);
     worker.begin(6);
     assert_eq!(sent(&mut worker), new(0..4));
@@ -72,7 +72,7 @@ fn results_clock_what_is_sent() {
 
 #[test]
 fn what_was_not_waited_for_changes_nothing() {
-    let mut worker = worker(PolicyName::Pool, 4);
+    let mut worker = worker(Policy::Pool, 4);
     worker.begin(6);
     sent(&mut worker);
     assert_eq!(take(&mut worker, 4), Received::Duplicate, "not sent yet");
@@ -87,7 +87,7 @@ fn what_was_not_waited_for_changes_nothing() {
 
 #[test]
 fn rounds_follow_each_other_in_the_stream() {
-    let mut worker = worker(PolicyName::Pool, 8);
+    let mut worker = worker(Policy::Pool, 8);
     worker.begin(2);
     worker.begin(3);
     let packets: Vec<_> = std::iter::from_fn(|| worker.poll_transmit(NOW)).collect();
@@ -102,7 +102,7 @@ fn rounds_follow_each_other_in_the_stream() {
 
 #[test]
 fn what_was_overtaken_by_three_is_sent_again() {
-    let mut worker = worker(PolicyName::Pool, 8);
+    let mut worker = worker(Policy::Pool, 8);
     worker.begin(8);
     sent(&mut worker);
     take(&mut worker, 1);
@@ -116,7 +116,7 @@ fn what_was_overtaken_by_three_is_sent_again() {
 
 #[test]
 fn a_repetitions_result_tells_nothing_about_what_was_sent_before_it() {
-    let mut worker = worker(PolicyName::Pool, 8);
+    let mut worker = worker(Policy::Pool, 8);
     worker.begin(8);
     sent(&mut worker);
     (1..4).for_each(|position| assert_eq!(take(&mut worker, position), Received::Fresh));
@@ -127,7 +127,7 @@ fn a_repetitions_result_tells_nothing_about_what_was_sent_before_it() {
 
 #[test]
 fn silence_brings_one_back_then_two_then_four_ever_more_slowly() {
-    let mut worker = worker(PolicyName::Pool, 8);
+    let mut worker = worker(Policy::Pool, 8);
     worker.begin(8);
     sent(&mut worker);
     let (mut now, mut pause) = (NOW, TIMEOUT_US);
@@ -148,7 +148,7 @@ fn silence_brings_one_back_then_two_then_four_ever_more_slowly() {
 
 #[test]
 fn who_has_everything_waits_for_nothing() {
-    let mut worker = worker(PolicyName::Pool, 8);
+    let mut worker = worker(Policy::Pool, 8);
     worker.begin(1);
     sent(&mut worker);
     take(&mut worker, 0);
@@ -157,9 +157,7 @@ fn who_has_everything_waits_for_nothing() {
 
 #[test]
 fn a_mark_halves_the_window_where_the_policy_heeds_it() {
-    for (policy, window) in
-        [(PolicyName::Pool, 16), (PolicyName::Hash, 9), (PolicyName::Segment, 8)]
-    {
+    for (policy, window) in [(Policy::Pool, 16), (Policy::Hash, 9), (Policy::Segment, 8)] {
         let mut worker = worker(policy, 16);
         worker.begin(16);
         sent(&mut worker);
@@ -171,7 +169,7 @@ fn a_mark_halves_the_window_where_the_policy_heeds_it() {
 
 #[test]
 fn a_collision_moves_the_place_for_its_next_positions() {
-    let mut worker = worker(PolicyName::Hash, 4);
+    let mut worker = worker(Policy::Hash, 4);
     worker.begin(8);
     let first: Vec<_> = std::iter::from_fn(|| worker.poll_transmit(NOW)).map(|p| p.slot).collect();
     worker.handle(&result(0, Flags::COLLISION), NOW);
@@ -184,7 +182,7 @@ fn a_collision_moves_the_place_for_its_next_positions() {
 
 /// A segment of one slot, so that every position waits for the one before.
 fn crowded() -> Worker {
-    let policy = PolicyName::Segment;
+    let policy = Policy::Segment;
     Worker::new(Sending { policy, window: 4, initial_window: 4, slots: 1, ..base() })
 }
 
@@ -223,7 +221,7 @@ fn round_trips(worker: &mut Worker, times_us: &[u64]) -> Time {
 }
 
 /// What is sent again, and how large the window is, when the first two of a window of sixteen are overtaken by seven.
-fn after_a_loss(policy: PolicyName, times_us: &[u64]) -> (Vec<(u32, bool)>, u32) {
+fn after_a_loss(policy: Policy, times_us: &[u64]) -> (Vec<(u32, bool)>, u32) {
     let mut worker = worker(policy, 16);
     worker.begin(100);
     let now = round_trips(&mut worker, times_us);
@@ -237,13 +235,13 @@ fn after_a_loss(policy: PolicyName, times_us: &[u64]) -> (Vec<(u32, bool)>, u32)
 }
 
 /// Whether a policy's results overtake each other without a loss.
-fn disorders(policy: &PolicyName) -> bool {
-    matches!(policy, PolicyName::Hash | PolicyName::Preempt | PolicyName::Segment)
+fn disorders(policy: &Policy) -> bool {
+    matches!(policy, Policy::Hash | Policy::Preempt | Policy::Segment)
 }
 
 #[test]
 fn a_loss_before_a_queue_halves_the_window_and_what_is_sent_again_waits_for_it() {
-    for policy in PolicyName::ALL {
+    for policy in Policy::ALL {
         let found = after_a_loss(policy, &[100, 900, 900]);
         let expected = if disorders(&policy) {
             (vec![(0, true), (1, true)], 16)
@@ -256,7 +254,7 @@ fn a_loss_before_a_queue_halves_the_window_and_what_is_sent_again_waits_for_it()
 
 #[test]
 fn a_loss_without_a_queue_leaves_the_window() {
-    for policy in PolicyName::ALL {
+    for policy in Policy::ALL {
         for times_us in [[100, 100, 100], [100, 900, 100], [900, 900, 900]] {
             let found = after_a_loss(policy, &times_us);
             assert_eq!(found, (vec![(0, true), (1, true)], 16), "{}", policy.name());
@@ -266,7 +264,7 @@ fn a_loss_without_a_queue_leaves_the_window() {
 
 #[test]
 fn a_window_that_was_lost_for_the_most_part_shrinks_to_what_was_not_whatever_delays_are() {
-    for policy in PolicyName::ALL.into_iter().filter(|policy| !disorders(policy)) {
+    for policy in Policy::ALL.into_iter().filter(|policy| !disorders(policy)) {
         let mut worker = worker(policy, 16);
         worker.begin(100);
         assert_eq!(sent(&mut worker), new(0..16));

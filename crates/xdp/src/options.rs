@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
-use wiresum_switch::policy::PolicyName;
+use wiresum_switch::policy::Policy;
 use wiresum_wire::NodeId;
 
 /// Where in a device's receive path the program runs.
@@ -51,7 +51,7 @@ pub struct SwitchOptions {
     /// Its number in plans and packets.
     pub node: NodeId,
     /// What it does with a fragment.
-    pub policy: PolicyName,
+    pub policy: Policy,
     /// Fragments that its memory has room for.
     pub slots: u32,
     /// Values of the longest packet that it sums.

@@ -9,7 +9,7 @@ use support::switches::{
     MAXIMA_AND_NARROW, Pair, SUMS, SUMS_AND_NARROW_MAXIMA, Wild, compare_judgement, load,
 };
 use support::{bpf_is_here, bytes, list, replay_traces};
-use wiresum_switch::policy::PolicyName;
+use wiresum_switch::policy::Policy;
 use wiresum_switch::{Contributors, Egress, Place, PlaceError, Verdict};
 use wiresum_testkit::seeds::for_each_seed;
 use wiresum_wire::{Flags, JobId, NodeId, SubModelId};
@@ -22,7 +22,7 @@ const SEQUENCES: u64 = 50;
 const PACKETS: usize = 100;
 
 /// Random sequences to both.
-fn compare(policy: PolicyName, is_root: bool) {
+fn compare(policy: Policy, is_root: bool) {
     if !bpf_is_here() {
         return;
     }
@@ -38,29 +38,20 @@ fn compare(policy: PolicyName, is_root: bool) {
     }
 }
 
-/// Policy and role of each test, named so that one can be asked for.
-macro_rules! compare_policies {
-    ($($name:ident: $policy:ident, $is_root:literal;)*) => {$(
+/// A test for each policy, by the name of its file, in every role that it may have.
+macro_rules! compare_each {
+    ($($(#[$doc:meta])* $variant:ident $name:literal $module:ident, $kernel:literal: $properties:tt;)+) => {$(
         #[test]
-        fn $name() {
-            compare(PolicyName::$policy, $is_root);
+        fn $module() {
+            compare(Policy::$variant, false);
+            if !Policy::$variant.needs_server() {
+                compare(Policy::$variant, true);
+            }
         }
-    )*};
+    )+};
 }
 
-compare_policies! {
-    hash: Hash, false;
-    preempt: Preempt, false;
-    exclusive: Exclusive, false;
-    register: Register, false;
-    register_counter: RegisterCounter, false;
-    segment: Segment, false;
-    segment_at_the_root: Segment, true;
-    pool: Pool, false;
-    pool_at_the_root: Pool, true;
-    cache: Cache, false;
-    cache_at_the_root: Cache, true;
-}
+wiresum_wire::policies!(compare_each);
 
 /// The golden traces that every data plane replays.
 #[test]
@@ -73,7 +64,7 @@ fn golden_traces() {
 
 fn replay(trace: &Value, name: &str) {
     let number = |field: &str| trace[field].as_u64().expect("a number");
-    let policy = PolicyName::from_name(trace["policy"].as_str().expect("a name")).expect("known");
+    let policy = Policy::from_name(trace["policy"].as_str().expect("a name")).expect("known");
     let places: Vec<_> = list(&trace["places"]).iter().map(place).collect();
     let values = number("values_per_packet") as usize;
     let program =
@@ -125,10 +116,10 @@ fn every_verdict_is_met_and_counted() {
     let mut unmet = Verdict::STATION.to_vec();
     unmet.retain(|verdict| !absent.contains(verdict));
     for (policy, is_root) in [
-        (PolicyName::Preempt, false),
-        (PolicyName::Exclusive, false),
-        (PolicyName::Pool, false),
-        (PolicyName::Segment, true),
+        (Policy::Preempt, false),
+        (Policy::Exclusive, false),
+        (Policy::Pool, false),
+        (Policy::Segment, true),
     ] {
         let mut pair = Pair::of_random_traffic(SUMS_AND_NARROW_MAXIMA, policy, is_root);
         let all: Vec<_> = Wild::new(SUMS_AND_NARROW_MAXIMA, policy, is_root, 5)
@@ -150,7 +141,7 @@ fn jobs_that_come_and_go() {
     if !bpf_is_here() {
         return;
     }
-    for policy in PolicyName::ALL {
+    for policy in Policy::ALL {
         let mut pair = Pair::of_random_traffic(SUMS_AND_NARROW_MAXIMA, policy, false);
         let places = pair.places().to_vec();
         for (round, datagrams) in Wild::new(SUMS_AND_NARROW_MAXIMA, policy, false, 3)
@@ -178,7 +169,7 @@ fn streams_that_cannot_be_summed_here() {
     if !bpf_is_here() {
         return;
     }
-    let mut program = load(NodeId(1), PolicyName::Hash, 8, 32, &[]);
+    let mut program = load(NodeId(1), Policy::Hash, 8, 32, &[]);
     let place = |job: u16| Place {
         job: JobId(job),
         sub_model: SubModelId(0),
@@ -202,10 +193,10 @@ fn memory_is_taken_once() {
         return;
     }
     let bytes = |policy| load(NodeId(1), policy, 100, 256, &[]).memory_bytes();
-    assert_eq!(bytes(PolicyName::Hash), 100 * (64 + 1024));
+    assert_eq!(bytes(Policy::Hash), 100 * (64 + 1024));
     // Two versions of a slot; a sum and a shadow in each.
-    assert_eq!(bytes(PolicyName::Pool), 200 * (64 + 1024));
-    assert_eq!(bytes(PolicyName::Segment), 100 * (64 + 2048));
+    assert_eq!(bytes(Policy::Pool), 200 * (64 + 1024));
+    assert_eq!(bytes(Policy::Segment), 100 * (64 + 2048));
 }
 
 #[test]
@@ -213,9 +204,9 @@ fn frames_for_others_are_left_alone() {
     if !bpf_is_here() {
         return;
     }
-    let program = load(NodeId(1), PolicyName::Hash, 8, 32, &[]);
+    let program = load(NodeId(1), Policy::Hash, 8, 32, &[]);
     let (address, source) = support::switches::addresses();
-    let datagram = Wild::new(SUMS, PolicyName::Hash, false, 1).next().expect("packets never end");
+    let datagram = Wild::new(SUMS, Policy::Hash, false, 1).next().expect("packets never end");
     let other_port = std::net::SocketAddr::new(address.ip(), 53);
     let frame = udp_frame(source, other_port, &datagram);
     assert_eq!(program.judge(&frame).expect("a test-run"), None);

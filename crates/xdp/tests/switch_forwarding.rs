@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use support::namespaces::{Namespace, namespaces_work};
 use support::switches::{SUMS, Wild, key_of, load, load_at};
 use support::{XDP_DROP, XDP_PASS, XDP_REDIRECT, bpf_is_here, check_frame};
-use wiresum_switch::policy::PolicyName;
+use wiresum_switch::policy::Policy;
 use wiresum_switch::{
     ANY_NODE, Contributors, Egress, Forwarding, Hop, Leg, Neighbour, Packet, Site, Switch, Values,
     Verdict, Way, Ways, wire,
@@ -45,7 +45,7 @@ fn neighbour(site: Site) -> Neighbour {
 }
 
 /// Workers 0 and 1 and the other switch below this one, the parent above. A root's results begin here.
-fn ways(policy: PolicyName, is_root: bool, job: JobId, sub_model: SubModelId) -> Ways {
+fn ways(policy: Policy, is_root: bool, job: JobId, sub_model: SubModelId) -> Ways {
     let hop = |from, to| Hop { from, to, link: 0 };
     let of = |worker: u8| {
         let mut below = vec![Site::Worker(worker)];
@@ -130,7 +130,7 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(policy: PolicyName, is_root: bool, is_v6: bool, namespace: &Namespace) -> Self {
+    fn new(policy: Policy, is_root: bool, is_v6: bool, namespace: &Namespace) -> Self {
         let traffic = RandomTraffic::new(policy, is_root, 0);
         let streams: Vec<_> = traffic
             .places()
@@ -220,7 +220,7 @@ fn packets_go_where_the_reference_sends_them() {
     }
     let (seed, packets) = (seed_or(1), times_soak(PACKETS));
     let _replay = Replay { test: "-p wiresum-xdp --test switch_forwarding", seed };
-    for policy in PolicyName::ALL {
+    for policy in Policy::ALL {
         for is_root in [false, true] {
             if is_root && policy.needs_server() {
                 continue;
@@ -245,9 +245,9 @@ fn ways_that_cannot_be_had() {
     }
     let namespace = Namespace::new("fw-bad");
     let links = Links::to_nowhere(&namespace);
-    let stream = ways(PolicyName::Hash, false, JobId(1), SubModelId(0));
+    let stream = ways(Policy::Hash, false, JobId(1), SubModelId(0));
     let forwarding = Forwarding::of(Site::Node(NODE), &[stream]).expect("ways that lead there");
-    let mut program = load(NODE, PolicyName::Hash, 8, 32, &[]);
+    let mut program = load(NODE, Policy::Hash, 8, 32, &[]);
     let early = program.forward(&forwarding);
     assert!(matches!(early, Err(XdpError::UnknownNeighbour(_))), "{early:?}");
     namespace.enter(|| {
@@ -344,19 +344,19 @@ fn sum_over_real_links(is_v6: bool) {
         return;
     }
     let (network, (job, sub_model)) = (Network::build(is_v6), (JobId(1), SubModelId(3)));
-    let mut streams = ways(PolicyName::Hash, false, job, sub_model);
+    let mut streams = ways(Policy::Hash, false, job, sub_model);
     streams.of.truncate(2);
     let own = Hop { from: Site::Worker(2), to: Site::Node(NODE), link: 0 };
     let above = Hop { from: Site::Node(NODE), to: Site::Node(PARENT), link: 0 };
     streams.of.push(Way { worker: 2, legs: vec![Leg { node: ANY_NODE, hops: vec![own, above] }] });
-    let mut alone = ways(PolicyName::Hash, false, job, ALONE);
+    let mut alone = ways(Policy::Hash, false, job, ALONE);
     alone.of.truncate(1);
     let both = [streams, alone];
     let forwarding = Forwarding::of(Site::Node(NODE), &both).expect("ways that lead there");
-    let place = RandomTraffic::new(PolicyName::Hash, false, 0).places()[0];
+    let place = RandomTraffic::new(Policy::Hash, false, 0).places()[0];
     let anywhere = if is_v6 { "[::]:5747" } else { "0.0.0.0:5747" };
     let anywhere: SocketAddr = anywhere.parse().expect("an address");
-    let mut program = load_at(anywhere, NODE, PolicyName::Hash, place.slots, 8, &[place]);
+    let mut program = load_at(anywhere, NODE, Policy::Hash, place.slots, 8, &[place]);
     // Hellos go on to a socket, as they do to a station's; without, the kernel would refuse them aloud.
     let _station = network.switch.enter(|| {
         let station = UdpSocket::bind(anywhere).expect("a port of its own");

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use support::{bpf_is_here, switches};
 use wiresum_protocol::Plan;
-use wiresum_switch::policy::PolicyName;
+use wiresum_switch::policy::Policy;
 use wiresum_wire::NodeId;
 use wiresum_xdp::{Options, XdpAggregator};
 
@@ -52,7 +52,7 @@ fn no_more_in_a_switch_of_any_policy() {
     if !bpf_is_here() {
         return;
     }
-    for policy in PolicyName::ALL {
+    for policy in Policy::ALL {
         let switch = switches::load(NodeId(1), policy, 8, wiresum_wire::MAX_VALUES, &[]);
         let descriptor = switch.program("forward_packet").expect("the program is loaded");
         check_steps(descriptor.as_fd(), policy.name());

@@ -18,9 +18,10 @@ from wiresum.plan.models import MODELS, equal_parts, sub_models
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import SWITCH_PLANNERS, SWITCH_POLICIES, assign
 from wiresum.predict import Stream
-from wiresum.sim.scenario import ScenarioJob, SwitchPolicy, SwitchProgram
+from wiresum.sim.scenario import ScenarioJob, SwitchProgram
 from wiresum.sim.trees import Tree, of_assignment, of_plan, resolved_ways
 from wiresum.topology.model import Topology
+from wiresum.wire import PolicyName
 
 PACKET_OVERHEAD = wire.ETHERNET_LEN + wire.IPV4_LEN + wire.UDP_LEN + wire.HEADER_LEN + wire.SWITCH_HEADER_LEN
 """Bytes of a packet beside its values."""
@@ -36,7 +37,7 @@ class Planned(NamedTuple):
         streams: as the simulator takes them.
     """
 
-    policy: SwitchPolicy
+    policy: PolicyName
     workers: Sequence[str]
     slots: int
     streams: Sequence[dict[str, Any]]
@@ -132,7 +133,7 @@ def _memory_slots(assignment: Assignment, job: ScenarioJob, values: int) -> int 
     return None if math.isinf(least) else max(1, int(least * scale / (LANE_BYTES * values)))
 
 
-def _shaped(tree: Tree, policy: SwitchPolicy, program: SwitchProgram) -> Tree:
+def _shaped(tree: Tree, policy: PolicyName, program: SwitchProgram) -> Tree:
     """The tree as the policy and the scenario want it."""
     parents = dict(tree.parents)
     strangers = [name for name in program.bypass if name not in parents]
@@ -149,7 +150,7 @@ def _shaped(tree: Tree, policy: SwitchPolicy, program: SwitchProgram) -> Tree:
     return top
 
 
-def without_server(tree: Tree, policy: SwitchPolicy) -> Tree:
+def without_server(tree: Tree, policy: PolicyName) -> Tree:
     """The tree up to its topmost switch, where that has the results: `segment` if one switch sums all workers."""
     needs_server = wire.POLICIES[policy].needs_server
     if needs_server is None:
@@ -169,7 +170,7 @@ def _check_server(plan: AggregationPlan, topology: Topology) -> None:
         raise PlanError(f"its tree ends at the switch {top}, and trains take trees that end at a parameter server")
 
 
-def policy_of(job: ScenarioJob, plan: AggregationPlan | None = None) -> SwitchPolicy | None:
+def policy_of(job: ScenarioJob, plan: AggregationPlan | None = None) -> PolicyName | None:
     """The policy of a job's switches, by the scenario, the plan or the planner; None where nobody says."""
     of_plan = plan.fabric.policy if plan and plan.fabric else None
     return (job.program and job.program.policy) or of_plan or SWITCH_POLICIES.get(job.planner)
@@ -226,7 +227,7 @@ class Places:
         servers: who completes sums; a stream that ends elsewhere ends at a switch.
     """
 
-    def __init__(self, policy: SwitchPolicy, program: SwitchProgram, memory: int, is_held: bool) -> None:
+    def __init__(self, policy: PolicyName, program: SwitchProgram, memory: int, is_held: bool) -> None:
         self.policy = policy
         self.program = program
         self.slots = program.slots or memory

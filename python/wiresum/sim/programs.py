@@ -9,10 +9,10 @@ from wiresum.errors import PlanError, ScenarioError, TopologyError
 from wiresum.plan.aggregation_plan import LANE_BYTES, AggregationPlan
 from wiresum.planners import SWITCH_PLANNERS
 from wiresum.sim.planned import PACKET_OVERHEAD, Planned, is_planned, packet_values, streams
-from wiresum.sim.scenario import ScenarioJob, SwitchPolicy, SwitchProgram
+from wiresum.sim.scenario import ScenarioJob, SwitchProgram
 from wiresum.sim.source import ScenarioFile
 from wiresum.topology.model import Topology
-from wiresum.wire import POLICIES
+from wiresum.wire import POLICIES, PolicyName
 
 ADDRESSED = [name for name, policy in POLICIES.items() if policy.is_addressed]
 """Policies whose packets name the switch that sums them."""
@@ -103,7 +103,7 @@ class Programs:
         }
         return Planned(policy, names, program.base + slots, [stream])
 
-    def _required(self, place: Location, program: SwitchProgram) -> tuple[SwitchPolicy, str, int]:
+    def _required(self, place: Location, program: SwitchProgram) -> tuple[PolicyName, str, int]:
         """What a planner would say."""
         if program.policy is None or program.server is None or program.slots is None:
             absent = next(field for field in ("policy", "server", "slots") if getattr(program, field) is None)
@@ -112,7 +112,7 @@ class Programs:
             raise self.file.error(place, problem)
         return program.policy, program.server, program.slots
 
-    def _check(self, place: Location, policy: SwitchPolicy, server: str, node: str | None) -> None:
+    def _check(self, place: Location, policy: PolicyName, server: str, node: str | None) -> None:
         if not self.switches:
             raise self.file.error(place, "no switch of the topology sums: give one an `aggregation_rate_bps`")
         if (node is not None) != (policy in ADDRESSED):

@@ -20,8 +20,6 @@ from wiresum.topology.names import Name
 from wiresum.wire import PolicyName
 
 Fidelity = Literal["packets", "trains", "flows"]
-SwitchPolicy = PolicyName
-"""Programs of `crates/switch`."""
 
 DEFAULT_QUEUE_BYTES = 1 << 20
 """A megabyte a port: what shallow-buffered switches have."""
@@ -152,7 +150,7 @@ class SwitchProgram(Document):
         bypass: workers that no switch sums, as GOAT's evaluation has the late ones of ATP.
     """
 
-    policy: SwitchPolicy | None = None
+    policy: PolicyName | None = None
     server: Name | None = None
     node: Name | None = None
     slots: Annotated[int, Field(gt=0, lt=1 << 32)] | None = None

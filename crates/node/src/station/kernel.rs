@@ -11,7 +11,7 @@ use wiresum_protocol::{Plan, Quota};
 use wiresum_switch::live::StationError;
 use wiresum_switch::live::parts::{self, Room};
 use wiresum_switch::live::plane::{DataPlane, PlaneError, passed};
-use wiresum_switch::policy::PolicyName;
+use wiresum_switch::policy::Policy;
 use wiresum_switch::{Forwarding, Neighbour, Outcome, Packet, Place, Values};
 use wiresum_wire::{JobId, JobKey, NodeId};
 use wiresum_xdp::{AttachMode, SwitchOptions, SwitchProgram, XdpAggregator, XdpError};
@@ -262,7 +262,7 @@ fn room(plans: &[Plan], node: NodeId) -> Result<Room, LoadError> {
     let only_forwards = || {
         let plan = plans.first();
         let values = plan.map_or(1, |plan| u32::from(plan.job.values_per_packet));
-        let policy = plan.and_then(parts::policy).unwrap_or(PolicyName::Hash);
+        let policy = plan.and_then(parts::policy).unwrap_or(Policy::Hash);
         Room { policy, slots: LEAST_SLOTS, values }
     };
     Ok(parts::common_room(plans, node)?.unwrap_or_else(only_forwards))

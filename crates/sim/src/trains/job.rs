@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use wiresum_protocol::Time;
-use wiresum_switch::policy::PolicyName;
+use wiresum_switch::policy::Policy;
 use wiresum_switch::{ANY_NODE, Contributors, Place, Sending, Serving, Worker};
 use wiresum_wire::{Flags, JobId, NodeId, SubModelId};
 
@@ -51,7 +51,7 @@ impl Host {
 /// See the module.
 pub(super) struct Job {
     pub name: String,
-    pub policy: PolicyName,
+    pub policy: Policy,
     pub packet_bytes: u64,
     pub hosts: Vec<Host>,
     /// By stream.
@@ -70,7 +70,7 @@ impl Job {
         network: &mut Network,
     ) -> Result<Self, SimulationError> {
         let wrong = |problem: String| SimulationError::Job { job: program.name.clone(), problem };
-        let policy = PolicyName::from_name(&program.policy);
+        let policy = Policy::from_name(&program.policy);
         let policy = policy.ok_or_else(|| wrong("there is no policy of that name".into()))?;
         let count = program.workers.len();
         if !(1..=MAX_WORKERS).contains(&count) {
@@ -194,7 +194,7 @@ pub(super) fn sub_models(program: &Program) -> impl Iterator<Item = (SubModelId,
 fn sending(
     number: usize,
     rank: usize,
-    policy: PolicyName,
+    policy: Policy,
     program: &Program,
     (id, stream): (SubModelId, &ProgramStream),
 ) -> Sending {

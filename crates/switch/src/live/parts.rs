@@ -4,14 +4,14 @@ use wiresum_plan::Plan;
 use wiresum_wire::NodeId;
 
 use super::StationError;
-use crate::policy::PolicyName;
+use crate::policy::Policy;
 use crate::{Contributors, Sending};
 
 /// A switch program and its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
     /// The program.
-    pub policy: PolicyName,
+    pub policy: Policy,
     /// Fragments.
     pub slots: u32,
     /// Values of a fragment.
@@ -28,7 +28,7 @@ impl Room {
 
 /// The policy of a plan's switches; `None` where servers sum.
 #[must_use]
-pub fn policy(plan: &Plan) -> Option<PolicyName> {
+pub fn policy(plan: &Plan) -> Option<Policy> {
     plan.fabric.as_ref().map(|fabric| fabric.policy)
 }
 

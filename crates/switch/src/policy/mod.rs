@@ -22,7 +22,7 @@ use crate::{Outcome, Packet, Payload, Place, Sending, Verdict};
 
 pub use key::{Key, Relation};
 pub use preempt::priority;
-pub use wiresum_wire::Policy as PolicyName;
+pub use wiresum_wire::Policy;
 
 /// Results by which packets may overtake each other before a missing one counts as lost, where a policy's paper does not say: as many
 /// as TCP's duplicate acknowledgements.
@@ -89,14 +89,14 @@ macro_rules! dispatch {
     ($($(#[$doc:meta])* $variant:ident $name:literal $module:ident, $kernel:literal: $properties:tt;)+) => {
         /// The switch program of a policy.
         #[must_use]
-        pub fn program<V: Payload>(policy: PolicyName) -> Box<dyn Program<V>> {
-            match policy { $(PolicyName::$variant => Box::new($module::PROGRAM),)+ }
+        pub fn program<V: Payload>(policy: Policy) -> Box<dyn Program<V>> {
+            match policy { $(Policy::$variant => Box::new($module::PROGRAM),)+ }
         }
 
         /// The sender's rules of a policy, for one worker's stream.
         #[must_use]
-        pub fn sender(policy: PolicyName, sending: &Sending) -> Rules {
-            match policy { $(PolicyName::$variant => $module::sender(sending),)+ }
+        pub fn sender(policy: Policy, sending: &Sending) -> Rules {
+            match policy { $(Policy::$variant => $module::sender(sending),)+ }
         }
     };
 }

@@ -7,7 +7,7 @@ use wiresum_wire::{JobId, NodeId, SubModelId};
 
 use super::{Addressing, Window};
 use crate::ANY_NODE;
-use crate::policy::PolicyName;
+use crate::policy::Policy;
 
 /// How long nothing is heard before something is sent again, unless a plan says otherwise.
 const DEFAULT_TIMEOUT: Duration = Duration::from_millis(2);
@@ -16,7 +16,7 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_millis(2);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sending {
     /// The policy of its switches.
-    pub policy: PolicyName,
+    pub policy: Policy,
     /// The job.
     pub job: JobId,
     /// The stream.
@@ -44,7 +44,7 @@ pub struct Sending {
 impl Sending {
     /// As a plan has it.
     #[must_use]
-    pub fn of(policy: PolicyName, sender: &Sender) -> Self {
+    pub fn of(policy: Policy, sender: &Sender) -> Self {
         let Sender { job, sub_model, worker, workers, node, window, .. } = *sender;
         let Sender { base, slots, priority, timeout, .. } = *sender;
         Self {
@@ -67,7 +67,7 @@ impl Sending {
 impl Default for Sending {
     fn default() -> Self {
         Self {
-            policy: PolicyName::Pool,
+            policy: Policy::Pool,
             job: JobId(0),
             sub_model: SubModelId(0),
             worker: 0,

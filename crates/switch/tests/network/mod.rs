@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use wiresum_netem::{Cargo, Conditions, Network as Links, Next, PS_PER_US, Rng, Time};
-use wiresum_switch::policy::PolicyName;
+use wiresum_switch::policy::Policy;
 use wiresum_switch::rmt::Profile;
 use wiresum_switch::{
     ANY_NODE, Contributors, Egress, Packet, ParameterServer, Place, Received, Sending, Serving,
@@ -65,7 +65,7 @@ pub struct StreamPlan {
 /// Everything that a run depends on.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    pub policy: PolicyName,
+    pub policy: Policy,
     pub graph: Graph,
     /// Whether a parameter server completes the sums; otherwise the topmost switch has them.
     pub has_server: bool,
@@ -377,7 +377,7 @@ fn switch(scenario: &Scenario, index: u16) -> Switch<Values> {
     let graph = &scenario.graph;
     for stream in &scenario.streams {
         // A segment is only at the workers' own switch: one layer, as in the paper.
-        let is_beyond = scenario.policy == PolicyName::Segment && !graph.is_leaf(index);
+        let is_beyond = scenario.policy == Policy::Segment && !graph.is_leaf(index);
         if is_beyond || stream.node.is_some_and(|node| node != index) {
             continue;
         }

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn a_late_worker_finds_a_whole_gradient_waiting() {
-    let mut bench = Bench::with(PolicyName::Cache, &[Place { parent: None, ..place() }]);
+    let mut bench = Bench::with(Policy::Cache, &[Place { parent: None, ..place() }]);
     for fragment in 0..8 {
         assert_eq!(bench.contribute(2, fragment), absorbed(Verdict::Added));
     }

@@ -3,7 +3,7 @@
 use super::*;
 
 fn bench() -> Bench {
-    Bench::new(PolicyName::RegisterCounter)
+    Bench::new(Policy::RegisterCounter)
 }
 
 #[test]

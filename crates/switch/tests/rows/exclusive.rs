@@ -3,7 +3,7 @@
 use super::*;
 
 fn bench() -> Bench {
-    Bench::new(PolicyName::Exclusive)
+    Bench::new(Policy::Exclusive)
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn the_next_round_takes_the_slot_and_what_is_older_goes_to_the_server() {
 
 #[test]
 fn what_the_plan_gave_no_memory_goes_up_unsummed_and_is_marked() {
-    let mut bench = Bench::with(PolicyName::Exclusive, &[Place { slots: 6, ..place() }]);
+    let mut bench = Bench::with(Policy::Exclusive, &[Place { slots: 6, ..place() }]);
     assert_eq!(bench.send(contribution(0, 5)), absorbed(Verdict::First));
     assert_eq!(bench.send(contribution(0, 6)), up(Verdict::Collision));
     assert!(bench.packet.flags.contains(Flags::COLLISION));
@@ -49,7 +49,7 @@ fn what_the_plan_gave_no_memory_goes_up_unsummed_and_is_marked() {
 #[test]
 fn streams_that_were_planned_into_the_same_slot_do_not_mix() {
     let second = Place { sub_model: SubModelId(1), ..place() };
-    let mut bench = Bench::with(PolicyName::Exclusive, &[place(), second]);
+    let mut bench = Bench::with(Policy::Exclusive, &[place(), second]);
     bench.contribute(2, 0);
     let other = Packet { sub_model: SubModelId(1), ..contribution(0, 0) };
     assert_eq!(bench.send(other), up(Verdict::Collision));

@@ -3,7 +3,7 @@
 use super::*;
 
 fn bench() -> Bench {
-    Bench::new(PolicyName::Hash)
+    Bench::new(Policy::Hash)
 }
 
 #[test]

@@ -10,7 +10,7 @@ mod register;
 mod segment;
 mod server;
 
-use wiresum_switch::policy::PolicyName;
+use wiresum_switch::policy::Policy;
 use wiresum_switch::rmt::Profile;
 use wiresum_switch::{
     ANY_NODE, Contributors, Egress, Outcome, Packet, Place, Switch, Values, Verdict,
@@ -75,15 +75,15 @@ fn result(fragment: u32) -> Packet<Values> {
 }
 
 impl Bench {
-    fn new(policy: PolicyName) -> Self {
+    fn new(policy: Policy) -> Self {
         Self::with(policy, &[place()])
     }
 
-    fn with(policy: PolicyName, places: &[Place]) -> Self {
+    fn with(policy: Policy, places: &[Place]) -> Self {
         Self::with_values(policy, places, 1)
     }
 
-    fn with_values(policy: PolicyName, places: &[Place], values: u32) -> Self {
+    fn with_values(policy: Policy, places: &[Place], values: u32) -> Self {
         let mut switch = Switch::new(NODE, policy, 16, values, &Profile::TOFINO_1)
             .expect("room for sixteen slots");
         places.iter().for_each(|&place| switch.install(place).expect("a place that fits"));
@@ -121,7 +121,7 @@ const fn down(verdict: Verdict) -> Outcome {
 
 #[test]
 fn strangers_pass_untouched() {
-    for policy in PolicyName::ALL {
+    for policy in Policy::ALL {
         let mut bench = Bench::new(policy);
         let stranger = Packet { job: JobId(2), ..contribution(0, 0) };
         assert_eq!(bench.send(stranger.clone()), up(Verdict::Passed));
@@ -143,7 +143,7 @@ fn strangers_pass_untouched() {
 
 #[test]
 fn lanes_that_are_not_the_streams_pass_untouched() {
-    for policy in PolicyName::ALL {
+    for policy in Policy::ALL {
         let maxima = Place { lanes: Flags::MAXIMUM, ..place() };
         let mut bench = Bench::with(policy, &[maxima]);
         for lanes in [Flags(0), Flags::LANES16, Flags::LANES] {
@@ -158,7 +158,7 @@ fn lanes_that_are_not_the_streams_pass_untouched() {
 
 #[test]
 fn the_larger_lanes_are_kept_and_those_that_are_missing_are_zero() {
-    for policy in PolicyName::ALL {
+    for policy in Policy::ALL {
         let maxima = Place { lanes: Flags::MAXIMUM, members: Contributors::first(2), ..place() };
         for is_turned in [false, true] {
             let mut bench = Bench::with_values(policy, &[maxima], 3);
@@ -174,7 +174,7 @@ fn the_larger_lanes_are_kept_and_those_that_are_missing_are_zero() {
 
 #[test]
 fn sums_of_16_bits_wrap() {
-    for policy in PolicyName::ALL {
+    for policy in Policy::ALL {
         let mut bench = Bench::with(policy, &[Place { lanes: Flags::LANES16, ..place() }]);
         for worker in 0..WORKERS {
             let values = vec![i32::from(i16::MAX), -1];
@@ -186,7 +186,7 @@ fn sums_of_16_bits_wrap() {
 
 #[test]
 fn what_was_addressed_here_leaves_for_the_parent() {
-    for policy in PolicyName::ALL {
+    for policy in Policy::ALL {
         let mut bench = Bench::new(policy);
         for worker in 0..WORKERS {
             bench.send(Packet { node: NODE, ..contribution(worker, 0) });
@@ -198,7 +198,7 @@ fn what_was_addressed_here_leaves_for_the_parent() {
 
 #[test]
 fn a_job_that_leaves_frees_its_slots_and_no_others() {
-    for policy in PolicyName::ALL {
+    for policy in Policy::ALL {
         let other = Place { job: JobId(2), base: 8, ..place() };
         let mut bench = Bench::with(policy, &[place(), other]);
         let theirs = |worker| Packet { job: JobId(2), slot: 8, ..contribution(worker, 0) };
@@ -214,7 +214,7 @@ fn a_job_that_leaves_frees_its_slots_and_no_others() {
 
 #[test]
 fn policies_have_names_of_their_own() {
-    for policy in PolicyName::ALL {
-        assert_eq!(PolicyName::from_name(policy.name()), Some(policy));
+    for policy in Policy::ALL {
+        assert_eq!(Policy::from_name(policy.name()), Some(policy));
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 fn root() -> Bench {
-    Bench::with(PolicyName::Pool, &[Place { parent: None, ..place() }])
+    Bench::with(Policy::Pool, &[Place { parent: None, ..place() }])
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn the_other_version_keeps_the_result_until_two_windows_on() {
 
 #[test]
 fn an_inner_switch_sends_its_sum_up_again_until_it_has_the_result() {
-    let mut bench = Bench::new(PolicyName::Pool);
+    let mut bench = Bench::new(Policy::Pool);
     assert_eq!(bench.contribute(3, 0), up(Verdict::Forwarded));
     assert_eq!(bench.left(), (0b111, 111));
     assert_eq!(bench.send(contribution(1, 0)), up(Verdict::Reforwarded));
@@ -51,7 +51,7 @@ fn an_inner_switch_sends_its_sum_up_again_until_it_has_the_result() {
 
 #[test]
 fn a_result_without_its_sum_here_passes() {
-    let mut bench = Bench::new(PolicyName::Pool);
+    let mut bench = Bench::new(Policy::Pool);
     assert_eq!(bench.send(result(0)), down(Verdict::Passed));
     bench.contribute(2, 0);
     assert_eq!(bench.send(result(0)), down(Verdict::Passed));

@@ -12,7 +12,7 @@ fn rival(worker: u8) -> Packet<Values> {
 }
 
 fn bench() -> Bench {
-    Bench::new(PolicyName::Preempt)
+    Bench::new(Policy::Preempt)
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn the_more_urgent_has_the_slot_and_the_partial_sum_leaves() {
 #[test]
 fn an_evicted_sum_of_another_job_has_that_jobs_names() {
     let other = Place { job: JobId(2), sub_model: SubModelId(6), ..place() };
-    let mut bench = Bench::with(PolicyName::Preempt, &[other, place()]);
+    let mut bench = Bench::with(Policy::Preempt, &[other, place()]);
     let theirs = Packet { job: JobId(2), sub_model: SubModelId(6), ..contribution(1, 0) };
     bench.send(theirs.clone());
     assert_eq!(bench.send(urgent(1, contribution(0, 8))), up(Verdict::Evicted));
@@ -76,7 +76,7 @@ fn what_is_sent_again_goes_up_with_what_is_there() {
 fn what_is_evicted_leaves_with_its_own_lanes() {
     let other = Place { job: JobId(2), sub_model: SubModelId(6), lanes: Flags::LANES16, ..place() };
     let maxima = Place { lanes: Flags::MAXIMUM, ..place() };
-    let mut bench = Bench::with(PolicyName::Preempt, &[maxima, other]);
+    let mut bench = Bench::with(Policy::Preempt, &[maxima, other]);
     bench.send(Packet { flags: Flags::MAXIMUM, ..urgent(1, contribution(0, 0)) });
     let flags = Flags::LANES16.with(Flags::LITTLE_ENDIAN);
     let theirs = urgent(2, contribution(1, 0));

@@ -3,7 +3,7 @@
 use super::*;
 
 fn bench() -> Bench {
-    Bench::new(PolicyName::Register)
+    Bench::new(Policy::Register)
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::*;
 
 fn bench() -> Bench {
-    Bench::with(PolicyName::Segment, &[Place { parent: None, ..place() }])
+    Bench::with(Policy::Segment, &[Place { parent: None, ..place() }])
 }
 
 /// Of a later fragment in the slot of fragment 0.
@@ -56,7 +56,7 @@ fn who_lacks_the_result_before_is_early_even_if_the_slot_is_free() {
 
 #[test]
 fn below_a_server_the_sum_goes_up_and_the_server_answers() {
-    let mut bench = Bench::new(PolicyName::Segment);
+    let mut bench = Bench::new(Policy::Segment);
     assert_eq!(bench.contribute(3, 0), up(Verdict::Forwarded));
     assert_eq!(bench.left(), (0b111, 111));
     assert_eq!(bench.send(resent(1, 0)), up(Verdict::Reforwarded));

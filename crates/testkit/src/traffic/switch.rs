@@ -5,7 +5,7 @@
 //! [`RandomTraffic::sum`].
 
 use wiresum_netem::Rng;
-use wiresum_switch::policy::PolicyName;
+use wiresum_switch::policy::Policy;
 use wiresum_switch::rmt::Profile;
 use wiresum_switch::{ANY_NODE, Contributors, Packet, Payload, Place, Switch, Values};
 use wiresum_wire::{Flags, FragmentId, JobId, Kind, NodeId, Round, SubModelId};
@@ -25,7 +25,7 @@ const VALUES: u32 = 8;
 
 /// See the module.
 pub struct RandomTraffic {
-    policy: PolicyName,
+    policy: Policy,
     places: Vec<Place>,
     /// Whether lanes come in both byte orders, and at times not as the switch knows them of their stream.
     is_mixed: bool,
@@ -37,13 +37,13 @@ pub struct RandomTraffic {
 impl RandomTraffic {
     /// Packets of 32-bit sums, for a switch that has the final ones (`is_root`) or not.
     #[must_use]
-    pub fn new(policy: PolicyName, is_root: bool, seed: u64) -> Self {
+    pub fn new(policy: Policy, is_root: bool, seed: u64) -> Self {
         Self::of_lanes([Flags(0); 2], policy, is_root, seed)
     }
 
     /// Packets of two streams with these lanes; see [`Place::lanes`].
     #[must_use]
-    pub fn of_lanes(lanes: [Flags; 2], policy: PolicyName, is_root: bool, seed: u64) -> Self {
+    pub fn of_lanes(lanes: [Flags; 2], policy: Policy, is_root: bool, seed: u64) -> Self {
         let place = |index: u16| Place {
             job: JobId(1 + index),
             sub_model: SubModelId(3),

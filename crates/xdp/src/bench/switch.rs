@@ -11,7 +11,7 @@ mod job;
 #[path = "stub.rs"]
 mod job;
 
-use wiresum_switch::policy::PolicyName;
+use wiresum_switch::policy::Policy;
 
 use super::Engine;
 use crate::{Options, XdpError};
@@ -48,7 +48,7 @@ impl Default for Parameters {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// A switch with this policy.
-    Policy(PolicyName),
+    Policy(Policy),
     /// The making of packets alone, which is part of every policy's figure.
     Feed,
     /// The aggregator of servers, whose packets have no switch header, and whose senders are checked.
@@ -107,7 +107,7 @@ fn measure_point(
     workers: u8,
 ) -> Result<Vec<Measurement>, XdpError> {
     let measurement = |subject| Measurement { subject, values, workers, nanoseconds: Vec::new() };
-    let subjects = PolicyName::ALL.map(Subject::Policy).into_iter().chain([Subject::Feed]);
+    let subjects = Policy::ALL.map(Subject::Policy).into_iter().chain([Subject::Feed]);
     let mut points = Vec::new();
     for subject in subjects {
         let job = Job::new(subject, values, workers, parameters.slots)?;

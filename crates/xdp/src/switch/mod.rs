@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
 use libbpf_rs::{MapCore, MapFlags};
-use wiresum_switch::policy::{self, PolicyName};
+use wiresum_switch::policy::{self, Policy};
 use wiresum_switch::{Place, Table, Verdict};
 use wiresum_wire::{BLOCK_LEN, JobId, MAX_VALUES, VERDICT_RANGE};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
@@ -36,13 +36,13 @@ const CLEAR_BATCH: u32 = 1024;
 macro_rules! images {
     ($($(#[$doc:meta])* $variant:ident $name:literal $module:ident, $kernel:literal: $properties:tt;)+) => {
         /// The policy's object.
-        fn image(policy: PolicyName) -> Image {
-            match policy { $(PolicyName::$variant => object!("switch-", $kernel),)+ }
+        fn image(policy: Policy) -> Image {
+            match policy { $(Policy::$variant => object!("switch-", $kernel),)+ }
         }
 
         /// The same, with the programs that tests and the benchmark need.
-        fn image_for_tests(policy: PolicyName) -> Image {
-            match policy { $(PolicyName::$variant => object!("switch-bench-", $kernel),)+ }
+        fn image_for_tests(policy: Policy) -> Image {
+            match policy { $(Policy::$variant => object!("switch-bench-", $kernel),)+ }
         }
     };
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use wiresum_protocol::rng::Rng;
-use wiresum_switch::policy::PolicyName;
+use wiresum_switch::policy::Policy;
 use wiresum_switch::rmt::Profile;
 use wiresum_switch::{Egress, Packet, Place, Switch, Values, Verdict, wire};
 use wiresum_testkit::traffic::switch::RandomTraffic;
@@ -40,7 +40,7 @@ pub fn key_of(job: JobId) -> JobKey {
 /// A kernel's switch with these streams.
 pub fn load(
     node: NodeId,
-    policy: PolicyName,
+    policy: Policy,
     slots: u32,
     values_per_packet: usize,
     places: &[Place],
@@ -52,7 +52,7 @@ pub fn load(
 pub fn load_at(
     address: SocketAddr,
     node: NodeId,
-    policy: PolicyName,
+    policy: Policy,
     slots: u32,
     values_per_packet: usize,
     places: &[Place],
@@ -70,7 +70,7 @@ pub struct Pair {
     xdp: SwitchProgram,
     reference: Switch<Values>,
     node: NodeId,
-    policy: PolicyName,
+    policy: Policy,
     slots: u32,
     places: Vec<Place>,
     fed: usize,
@@ -78,7 +78,7 @@ pub struct Pair {
 
 impl Pair {
     /// Those that random traffic of two streams with these lanes is for.
-    pub fn of_random_traffic(lanes: [Flags; 2], policy: PolicyName, is_root: bool) -> Self {
+    pub fn of_random_traffic(lanes: [Flags; 2], policy: Policy, is_root: bool) -> Self {
         let traffic = RandomTraffic::of_lanes(lanes, policy, is_root, 0);
         let (node, slots) = (traffic.switch().node(), traffic.slots());
         let places = traffic.places().to_vec();
@@ -140,7 +140,7 @@ impl Pair {
     }
 }
 
-fn reference(node: NodeId, policy: PolicyName, slots: u32, places: &[Place]) -> Switch<Values> {
+fn reference(node: NodeId, policy: Policy, slots: u32, places: &[Place]) -> Switch<Values> {
     let profile = Profile::UNLIMITED;
     let mut switch =
         Switch::new(node, policy, slots, ROOM as u32, &profile).expect("an unlimited switch");
@@ -180,7 +180,7 @@ pub struct Wild {
 }
 
 impl Wild {
-    pub fn new(lanes: [Flags; 2], policy: PolicyName, is_root: bool, seed: u64) -> Self {
+    pub fn new(lanes: [Flags; 2], policy: Policy, is_root: bool, seed: u64) -> Self {
         let mut rng = Rng::new(!seed);
         let offset = if rng.chance(0.5) { 0 } else { (rng.below(16) as u32 * 4).wrapping_neg() };
         Self { traffic: RandomTraffic::of_lanes(lanes, policy, is_root, seed), rng, offset }

@@ -22,6 +22,7 @@ from wiresum.sim.scenario import ScenarioJob, SwitchProgram
 from wiresum.testbed import Testbed, run_or_fail
 from wiresum.testbed.networks import why_no_namespaces
 from wiresum.topology.model import Link, Topology
+from wiresum.wire import POLICIES
 
 UNSEEN = ("duplication", "reordering", "jitter_s", "queue_bytes", "ecn_bytes")
 """Conditions of links that a testbed does not make."""
@@ -111,8 +112,9 @@ def _why_no_fabric(file: ScenarioFile) -> str:
     job = file.scenario.job[0]
     if job.plan is None and job.planner not in SWITCH_PLANNERS:
         return f"no planner says where its switches sum; give the job one of {', '.join(SWITCH_PLANNERS)}"
-    if policy_of(job) == "register-counter":
-        return "register-counter sums wrongly and runs in simulation only; take `register`"
+    policy = policy_of(job)
+    if policy is not None and not POLICIES[policy].is_exact:
+        return f"{policy} sums wrongly and runs in simulation only; take a policy that is exact"
     given = [field for field in UNPLANNED if job.program and getattr(job.program, field)]
     if given:
         return f"a plan has no place for the program's `{given[0]}`; remove it"

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use wiresum_switch::policy::PolicyName;
+use wiresum_switch::policy::Policy;
 use wiresum_switch::{ANY_NODE, Contributors, Packet, Place, Values, Verdict, wire};
 use wiresum_wire::{
     Flags, FragmentId, HEADER_LEN, JobId, JobKey, Kind, NodeId, Round, SWITCH_HEADER_LEN,
@@ -31,7 +31,7 @@ impl Job {
     pub fn new(subject: Subject, values: usize, workers: u8, slots: u32) -> Result<Self, XdpError> {
         let policy = match subject {
             Subject::Policy(policy) => policy,
-            Subject::Feed | Subject::Aggregator => PolicyName::Cache,
+            Subject::Feed | Subject::Aggregator => Policy::Cache,
         };
         let mut program = SwitchProgram::load_for_tests(SwitchOptions {
             node: NODE,
@@ -69,7 +69,7 @@ impl Job {
 }
 
 /// The root where the policy has one. A position's slot is taken over by the next position that has it.
-fn place(policy: PolicyName, workers: u8, slots: u32) -> Place {
+fn place(policy: Policy, workers: u8, slots: u32) -> Place {
     Place {
         job: JobId(1),
         sub_model: SubModelId(0),
@@ -82,7 +82,7 @@ fn place(policy: PolicyName, workers: u8, slots: u32) -> Place {
     }
 }
 
-fn packet(place: &Place, policy: PolicyName, values: usize, workers: u8) -> Packet<Values> {
+fn packet(place: &Place, policy: Policy, values: usize, workers: u8) -> Packet<Values> {
     Packet {
         contributors: Contributors::one(0),
         fragment: FragmentId(0),
