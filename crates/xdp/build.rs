@@ -33,6 +33,7 @@ fn main() {
         compile(&clang, "switch/bench.bpf.c", &format!("switch-bench-{policy}"), &[&header]);
     }
     println!("cargo:rustc-cfg=wiresum_bpf");
+    println!("cargo:bpf=1");
 }
 
 fn find_clang() -> Option<String> {

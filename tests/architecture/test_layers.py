@@ -25,7 +25,8 @@ ALLOWED_CRATES = {
     "sim": {"wire", "codec", "netem", "plan", "protocol", "switch", "worker"},
     "xdp": {"wire", "plan", "protocol", "switch"},
     "node": {"wire", "codec", "plan", "protocol", "switch", "worker", "xdp"},
-    "python": {"wire", "codec", "plan", "protocol", "sparse", "worker", "sim", "xdp", "node"},
+    "bench": {"wire", "codec", "plan", "protocol", "switch", "xdp", "node"},
+    "python": {"wire", "codec", "plan", "protocol", "sparse", "worker", "sim", "xdp", "node", "bench"},
 }
 
 # What only one crate may know.
@@ -116,6 +117,10 @@ def manifest(crate: str) -> dict:
     return tomllib.loads((ROOT / "crates" / crate / "Cargo.toml").read_text())
 
 
+def sources(crate: str) -> list[Path]:
+    return sorted((ROOT / "crates" / crate / "src").rglob("*.rs"))
+
+
 def dependencies(crate: str) -> set[str]:
     content = manifest(crate)
     return set(content.get("dependencies", {})) | set(content.get("build-dependencies", {}))
@@ -135,11 +140,17 @@ def test_products_do_not_depend_on_what_only_tests_need():
     assert [crate for crate in ALLOWED_CRATES if "wiresum-testkit" in dependencies(crate)] == []
 
 
+def test_nothing_of_the_product_depends_on_benchmarks():
+    """The native module, which `wiresum bench` calls, hands them out."""
+    assert [crate for crate in ALLOWED_CRATES if "wiresum-bench" in dependencies(crate)] == ["python"]
+    products = [path for crate in ALLOWED_CRATES if crate not in {"bench", "python"} for path in sources(crate)]
+    assert [str(path.relative_to(ROOT)) for path in products if {"bench", "bench.rs"} & set(path.parts)] == []
+
+
 def test_no_product_has_random_traffic_or_clusters_of_its_own():
-    products = [crate for crate in ALLOWED_CRATES if crate != "testkit"]
-    sources = [path for crate in products for path in (ROOT / "crates" / crate / "src").rglob("*.rs")]
+    files = [path for crate in ALLOWED_CRATES if crate != "testkit" for path in sources(crate)]
     pattern = re.compile(r"^\s*(?:pub )?mod (?:random_traffic|cluster|traffic)\b", re.MULTILINE)
-    assert [str(path.relative_to(ROOT)) for path in sources if pattern.search(path.read_text())] == []
+    assert [str(path.relative_to(ROOT)) for path in files if pattern.search(path.read_text())] == []
 
 
 @pytest.mark.parametrize("crate", ALLOWED_CRATES)
@@ -167,7 +178,7 @@ def test_packages_import_downwards_only(path):
     assert imports(path) <= ALLOWED_PACKAGES[place] | {place}
 
 
-TOOLS_AND_TESTS = {"bin", "bench.rs"}
+TOOLS = "bin"
 BANNED_IN_CORE = r"std::(?:net::\w*Socket\b|net::Tcp|time::(?:Instant|SystemTime)|thread(?!::panicking)|fs|process)"
 
 
@@ -176,8 +187,8 @@ SANS_IO = ["wire", "codec", "netem", "plan", "protocol", "sparse", "switch", "wo
 
 @pytest.mark.parametrize("crate", SANS_IO)
 def test_the_core_is_sans_io(crate):
-    for path in (ROOT / "crates" / crate / "src").rglob("*.rs"):
-        if path.relative_to(ROOT / "crates" / crate / "src").parts[0] in TOOLS_AND_TESTS:
+    for path in sources(crate):
+        if path.relative_to(ROOT / "crates" / crate / "src").parts[0] == TOOLS:
             continue
         hits = [h for h in re.findall(BANNED_IN_CORE, path.read_text()) if "SocketAddr" not in h]
         assert not hits, f"{path.relative_to(ROOT)} uses {hits}"

@@ -165,7 +165,8 @@ impl Format {
         self.exponent_with(Instructions::best(), values)
     }
 
-    pub(crate) fn exponent_with<T: Element>(&self, set: Instructions, values: &[T]) -> i32 {
+    #[doc(hidden)]
+    pub fn exponent_with<T: Element>(&self, set: Instructions, values: &[T]) -> i32 {
         let largest = T::from_magnitude(instructions::magnitude(set, values));
         if !largest.is_finite() {
             return NOT_FINITE;
@@ -189,7 +190,8 @@ impl Format {
         self.encode_with(Instructions::best(), values, exponent, payload)
     }
 
-    pub(crate) fn encode_with<T: Element>(
+    #[doc(hidden)]
+    pub fn encode_with<T: Element>(
         &self,
         set: Instructions,
         values: &[T],
@@ -225,7 +227,8 @@ impl Format {
         self.decode_with(Instructions::best(), payload, exponent, operation, values);
     }
 
-    pub(crate) fn decode_with<T: Element>(
+    #[doc(hidden)]
+    pub fn decode_with<T: Element>(
         &self,
         set: Instructions,
         payload: &[u8],

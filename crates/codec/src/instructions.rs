@@ -8,7 +8,7 @@ use crate::lane::Lane;
 
 /// An instruction set that this processor has. All give the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Instructions(Set);
+pub struct Instructions(Set);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Set {
@@ -23,7 +23,7 @@ enum Set {
 impl Instructions {
     /// The fastest that is here. Cheap: the standard library remembers what it found.
     #[inline]
-    pub(crate) fn best() -> Self {
+    pub fn best() -> Self {
         #[cfg(target_arch = "x86_64")]
         {
             if has_avx512() {
@@ -37,7 +37,7 @@ impl Instructions {
     }
 
     /// All that are here, slowest first, for tests and measurements that compare them.
-    pub(crate) fn available() -> Vec<Self> {
+    pub fn available() -> Vec<Self> {
         let mut sets = vec![Self(Set::Baseline)];
         #[cfg(target_arch = "x86_64")]
         {
@@ -52,7 +52,7 @@ impl Instructions {
     }
 
     /// Its name, for people.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self.0 {
             Set::Baseline => "baseline",
             #[cfg(target_arch = "x86_64")]

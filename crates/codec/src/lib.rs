@@ -30,7 +30,6 @@
 //! lane = round(x · f), the same clamp; unit = 1 / f. A worker whose lanes could overflow n-fold does not propose an exponent
 //! but [`NOT_FINITE`], so every worker learns before a value flows that the collective does not fit.
 
-pub mod bench;
 mod element;
 mod format;
 mod instructions;
@@ -43,5 +42,7 @@ mod tests;
 pub use element::{Element, ElementType};
 pub use format::{Codec, Format, FormatError, MIN_EXPONENT, Operation};
 pub use half::{bf16, f16};
+#[doc(hidden)]
+pub use instructions::Instructions;
 pub use lanes::{add_lanes, maximize_lanes, sum_lanes};
 pub use wiresum_wire::{LaneType, NOT_FINITE};

@@ -3,7 +3,6 @@
 
 pub mod abi;
 pub mod aggregators;
-pub mod bench;
 mod carriers;
 pub mod clock;
 pub mod engine;

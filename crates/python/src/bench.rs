@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use wiresum_codec::bench::{self, IN_CACHE, OUT_OF_CACHE};
-use wiresum_node::bench::{Load, generate, udp_aggregator};
-use wiresum_xdp::bench::{Parameters, measure, scaling, switch};
+use wiresum_bench::codec::{self, IN_CACHE, OUT_OF_CACHE};
+use wiresum_bench::live::{Load, generate, udp_aggregator};
+use wiresum_bench::packets::{Parameters, measure, scaling, switch};
 
 use crate::errors::support_error;
 
@@ -23,7 +23,7 @@ pub fn bench_codec(py: Python<'_>, runs: usize) -> PyResult<Bound<'_, PyList>> {
     require_runs(runs)?;
     let start = Instant::now();
     let measured = py.detach(|| {
-        [IN_CACHE, OUT_OF_CACHE].map(|bytes| bench::run(bytes, runs, &|| start.elapsed()))
+        [IN_CACHE, OUT_OF_CACHE].map(|bytes| codec::run(bytes, runs, &|| start.elapsed()))
     });
     let rows = PyList::empty(py);
     for m in measured.iter().flatten() {

@@ -164,7 +164,8 @@ impl XdpAggregator {
     }
 
     /// As [`Self::attach`], with one of the programs for tests and benchmarks.
-    pub(crate) fn attach_program(
+    #[doc(hidden)]
+    pub fn attach_program(
         &mut self,
         program: &'static str,
         interface: &str,
@@ -336,7 +337,8 @@ impl XdpAggregator {
         self.streams.bytes_for(plan, node)
     }
 
-    pub(crate) fn kernel(&self) -> &Kernel {
+    #[doc(hidden)]
+    pub fn kernel(&self) -> &Kernel {
         &self.kernel
     }
 
@@ -346,7 +348,8 @@ impl XdpAggregator {
         self.kernel.program(name).as_fd().try_clone_to_owned()
     }
 
-    pub(crate) fn streams(&self) -> &Streams {
+    #[doc(hidden)]
+    pub fn streams(&self) -> &Streams {
         &self.streams
     }
 

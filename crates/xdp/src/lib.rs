@@ -17,7 +17,6 @@ mod af_xdp;
 #[cfg(not(wiresum_bpf))]
 #[path = "af_xdp/stub.rs"]
 mod af_xdp;
-pub mod bench;
 mod error;
 mod options;
 
@@ -27,9 +26,11 @@ mod engine;
 #[doc(hidden)]
 pub mod frames;
 #[cfg(wiresum_bpf)]
-mod kernel;
+#[doc(hidden)]
+pub mod kernel;
 #[cfg(wiresum_bpf)]
-mod layout;
+#[doc(hidden)]
+pub mod layout;
 #[cfg(wiresum_bpf)]
 mod peers;
 #[cfg(wiresum_bpf)]
@@ -66,6 +67,9 @@ pub use layout::LAYOUT_VERSION;
 pub use options::{AttachMode, Estate, Options, SwitchOptions};
 #[cfg(wiresum_bpf)]
 pub use slots::Slots;
+#[cfg(wiresum_bpf)]
+#[doc(hidden)]
+pub use switch::Feed as SwitchFeed;
 pub use switch::SwitchProgram;
 #[cfg(wiresum_bpf)]
 pub use switch::{Judgement, Reach};

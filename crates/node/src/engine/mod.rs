@@ -5,7 +5,8 @@
 
 mod driver;
 mod statistics;
-pub(crate) mod transport;
+#[doc(hidden)]
+pub mod transport;
 mod wake;
 
 use std::io::Write;

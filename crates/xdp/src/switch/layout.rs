@@ -173,6 +173,7 @@ pub struct Tally {
 }
 
 /// What the benchmark's program makes packets from.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Feed {

@@ -24,7 +24,8 @@ use layout::{Forgetting, MAX_PLACES, PlaceEntry, Slot, SwitchConfig, TableEntry,
 
 pub use forwarding::Reach;
 pub use judgement::Judgement;
-pub(crate) use layout::Feed;
+#[doc(hidden)]
+pub use layout::Feed;
 
 /// The map that holds the table.
 const TABLE: &str = ".data.table";
@@ -218,7 +219,8 @@ impl SwitchProgram {
     }
 
     /// The loaded object.
-    pub(crate) fn kernel(&self) -> &Kernel {
+    #[doc(hidden)]
+    pub fn kernel(&self) -> &Kernel {
         &self.kernel
     }
 

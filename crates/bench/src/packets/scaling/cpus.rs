@@ -7,8 +7,8 @@ use std::thread;
 
 use super::super::job::{Job, Share};
 use super::{Parameters, Placement};
-use crate::XdpError;
-use crate::test_run::{self, stay_on};
+use wiresum_xdp::XdpError;
+use wiresum_xdp::test_run::{self, stay_on};
 
 /// What runs on each CPU.
 const PROGRAM: &str = "feed_and_aggregate";

@@ -18,11 +18,11 @@ use wiresum_wire::{
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::Engine;
-use crate::engine::XdpAggregator;
-use crate::frames::udp_frame;
-use crate::layout::{Feed, V4_FRAME_LEN};
-use crate::test_run::{self, cpus, stay_on};
-use crate::{Options, XdpError};
+use wiresum_xdp::XdpAggregator;
+use wiresum_xdp::frames::udp_frame;
+use wiresum_xdp::layout::{Feed, V4_FRAME_LEN};
+use wiresum_xdp::test_run::{self, cpus, stay_on};
+use wiresum_xdp::{Options, XdpError};
 
 const NODE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 5747);
 const INCARNATION: u64 = 1;
@@ -281,7 +281,7 @@ mod tests {
     use zerocopy::FromZeros;
 
     use super::*;
-    use crate::layout::Entry;
+    use wiresum_xdp::layout::Entry;
 
     fn take_all_locks(job: &Job, lock: u32) {
         let entries = job.xdp.streams().pool.entry_count();

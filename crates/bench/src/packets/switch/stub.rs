@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use super::Subject;
-use crate::{XdpAggregator, XdpError};
+use wiresum_xdp::{XdpAggregator, XdpError};
 
 /// See `job.rs`; cannot exist in this build.
 pub struct Job(Infallible);

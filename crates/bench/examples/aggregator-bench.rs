@@ -1,6 +1,6 @@
 //! Prints what one packet costs: `aggregator-bench [VALUES,… [CHILDREN,… [WORKING_SET_BYTES,… [LOCK 0|1]]]]`.
 
-use wiresum_xdp::bench::{Measurement, Parameters, measure};
+use wiresum_bench::packets::{Measurement, Parameters, measure};
 
 fn numbers(position: usize) -> Option<Vec<usize>> {
     let argument = std::env::args().nth(position)?;

@@ -14,8 +14,8 @@ mod job;
 use wiresum_switch::policy::Policy;
 
 use super::Engine;
-use crate::{Options, XdpError};
 use job::Job;
+use wiresum_xdp::{Options, XdpError};
 
 /// What is measured.
 #[derive(Clone, Debug, PartialEq, Eq)]

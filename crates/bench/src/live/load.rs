@@ -16,8 +16,8 @@ use wiresum_wire::{Flags, HEADER_LEN, Header, Kind, LaneType, NodeId, header_sum
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::BenchError;
-use crate::clock::timespec;
-use crate::engine::transport::Transport;
+use wiresum_node::clock::timespec;
+use wiresum_node::engine::transport::Transport;
 
 /// The incarnation of the generated job.
 const INCARNATION: u64 = 1_700_000_000_000_000;

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use super::Engine;
-use crate::{Options, XdpAggregator, XdpError};
+use wiresum_xdp::{Options, XdpAggregator, XdpError};
 
 /// See `job.rs`; cannot exist in this build.
 pub struct Job(Infallible);

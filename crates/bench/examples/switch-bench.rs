@@ -1,6 +1,6 @@
 //! Prints what one contribution costs the kernel's switch under each policy: `switch-bench [VALUES,… [WORKERS,… [SLOTS]]]`.
 
-use wiresum_xdp::bench::switch::{Measurement, Parameters, measure};
+use wiresum_bench::packets::switch::{Measurement, Parameters, measure};
 
 fn numbers(position: usize) -> Option<Vec<usize>> {
     let argument = std::env::args().nth(position)?;

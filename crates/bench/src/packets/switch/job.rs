@@ -10,9 +10,10 @@ use wiresum_wire::{
 };
 
 use super::Subject;
-use crate::frames::udp_frame;
-use crate::switch::{Feed, SwitchProgram};
-use crate::{SwitchOptions, XdpError};
+use wiresum_xdp::SwitchFeed as Feed;
+use wiresum_xdp::SwitchProgram;
+use wiresum_xdp::frames::udp_frame;
+use wiresum_xdp::{SwitchOptions, XdpError};
 
 const SWITCH: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 5747);
 const WORKERS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), 4000);

@@ -17,11 +17,11 @@ use wiresum_protocol::plan::{
 };
 use wiresum_wire::NodeId;
 
-use crate::clock::thread_cpu_time;
-use crate::engine::{CollectiveError, Engine, JoinError, Options};
-use crate::node::Node;
-use crate::tensor::tensor;
 pub use load::{Load, Served, generate};
+use wiresum_node::clock::thread_cpu_time;
+use wiresum_node::engine::{CollectiveError, Engine, JoinError, Options};
+use wiresum_node::node::Node;
+use wiresum_node::tensor::tensor;
 
 /// Fragments of one run: some tens of windows, so that the first and the last one hardly count.
 const FRAGMENTS: usize = 8192;

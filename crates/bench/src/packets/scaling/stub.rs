@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use super::{Parameters, Placement};
-use crate::{XdpAggregator, XdpError};
+use wiresum_xdp::{XdpAggregator, XdpError};
 
 /// See `cpus.rs`; cannot exist in this build.
 pub struct Cpus(Infallible);

@@ -14,8 +14,8 @@ mod job;
 pub mod scaling;
 pub mod switch;
 
-use crate::{Options, XdpError};
 use job::Job;
+use wiresum_xdp::{Options, XdpError};
 
 /// What is measured.
 #[derive(Clone, Debug, PartialEq, Eq)]

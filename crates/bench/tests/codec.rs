@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use wiresum_codec::bench;
+use wiresum_bench::codec as bench;
 
 #[test]
 fn speeds_are_bytes_of_elements_over_time() {

@@ -10,8 +10,8 @@ mod cpus;
 #[path = "stub.rs"]
 mod cpus;
 
-use crate::{AttachMode, Options, XdpError};
 use cpus::Cpus;
+use wiresum_xdp::{AttachMode, Options, XdpError};
 
 /// Which packets come in where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -7,10 +7,8 @@
 use std::hint::black_box;
 use std::time::Duration;
 
+use wiresum_codec::{Codec, Element, Format, Instructions, Operation, bf16, f16};
 use wiresum_wire::{HEADER_LEN, LaneType, MAX_PACKET, MAX_PAYLOAD};
-
-use crate::instructions::Instructions;
-use crate::{Codec, Element, Format, Operation, bf16, f16};
 
 /// Elements that stay in a core's own cache, with their lanes.
 pub const IN_CACHE: usize = 64 << 10;

@@ -1,0 +1,5 @@
+//! Measurements of the layers below Python, for `wiresum bench`. Nothing of the product depends on them.
+
+pub mod codec;
+pub mod live;
+pub mod packets;
