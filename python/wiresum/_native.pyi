@@ -1,6 +1,6 @@
 """The native part of Wiresum: the worker's engine and the plan's validator."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self, final
 
@@ -63,6 +63,25 @@ def simulate(scenario_json: str, report: Callable[[str], object]) -> None:
     Raises:
         wiresum.errors.PlanError: A plan is wrong.
         wiresum.errors.SimulationError: No progress, or something that the fidelity does not know.
+    """
+
+def predict_flows(
+    capacities_bps: Sequence[float],
+    flows: Sequence[tuple[Sequence[tuple[int, int]], float, float, Sequence[int]]],
+) -> tuple[list[list[tuple[float, float, float]]], list[int]]:
+    """Share capacities max-min fairly among flows, from one event to the next, as the simulator's flows do.
+
+    Args:
+        capacities_bps: Rate of each capacity.
+        flows: Of each flow the capacities that it crosses, each once and how often, its bytes on the wire, the seconds
+            at which it may start, and the numbers of the flows that bring what it sends on.
+
+    Returns:
+        Of each flow the spans in which it was not idle, as begin, end and bit/s, in order; and the flows that wait for
+        each other for ever.
+
+    Raises:
+        wiresum.errors.SimulationError: The simulator broke its own rules.
     """
 
 def bench_codec(runs: int = 7) -> list[dict[str, Any]]:

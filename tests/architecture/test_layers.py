@@ -45,7 +45,7 @@ ALLOWED_PACKAGES = {
     "circuits": {"errors", "registry", "topology"},
     "plan": {"errors", "wire", "document", "picture", "topology", "_native"},
     "sparse": {"errors", "registry", "picture", "plan"},
-    "predict": {"errors", "wire", "picture", "topology", "plan", "sparse"},
+    "predict": {"errors", "wire", "picture", "topology", "plan", "sparse", "_native"},
     "planners": {"errors", "wire", "registry", "document", "topology", "plan", "sparse", "predict"},
     "adjust": {"errors", "wire", *PLANNING},
     "torch": {"errors", "wire", "document", "topology", "plan", "planners", "_native"},

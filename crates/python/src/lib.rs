@@ -24,7 +24,7 @@ mod _native {
     #[pymodule_export]
     use super::plan::{derive_plan, plan_digest, validate_plan};
     #[pymodule_export]
-    use super::simulate::simulate;
+    use super::simulate::{predict_flows, simulate};
     #[pymodule_export]
     use super::sparse::{hot_map_digest, sparse_layout};
 

@@ -52,6 +52,17 @@ pub(super) struct Pattern {
     pub needed: u32,
 }
 
+impl Pattern {
+    /// Tells each current whom it feeds.
+    pub fn mirror(&mut self) {
+        for index in 0..self.currents.len() {
+            for feed in self.currents[index].feeds.clone() {
+                self.currents[feed as usize].fed.push(index as u32);
+            }
+        }
+    }
+}
+
 /// Makes the pattern of a job.
 pub(super) struct Weaver<'a> {
     pub scenario: &'a Scenario,
@@ -71,11 +82,7 @@ impl Weaver<'_> {
             }
             pattern.needed += 1;
         }
-        for index in 0..pattern.currents.len() {
-            for feed in pattern.currents[index].feeds.clone() {
-                pattern.currents[feed as usize].fed.push(index as u32);
-            }
-        }
+        pattern.mirror();
         Ok(pattern)
     }
 

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use super::current::{Pattern, Template, Weaver};
+use super::current::Weaver;
+use super::flowing::Flowing;
 use super::leftover::Leftover;
-use super::sharing::Sharing;
 use super::timers::Timers;
 use crate::network::{Network, picoseconds, seconds};
 use crate::record::tell;
@@ -13,32 +13,10 @@ use crate::timeline::Loads;
 use crate::trace::Trace;
 use crate::{Scenario, SimulationError, Sink};
 
-/// Relative to a current's bytes: a smaller remainder or lead is rounding, and gets no event of its own.
-pub(super) const TOLERANCE: f64 = 1e-9;
 /// Stands for a link without a rate: faster than any that has one.
 const UNLIMITED_BPS: f64 = 1e15;
 /// Events between two reports of progress.
 const PROGRESS_EVENTS: u64 = 1 << 12;
-
-/// Where a current stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
-    Waiting,
-    Open,
-    Ended,
-}
-
-/// A current of a round.
-#[derive(Clone, Debug)]
-pub(super) struct Current {
-    pub job: u32,
-    pub round: u32,
-    /// In the job's pattern; `base` is the number of the round's first.
-    pub template: u32,
-    pub base: u32,
-    pub stage: Stage,
-    pub sent_bytes: f64,
-}
 
 /// A round that has currents.
 pub(super) struct Running {
@@ -53,14 +31,11 @@ pub(super) struct Running {
 pub(super) struct Fluid<'a> {
     pub scenario: &'a Scenario,
     pub network: Network,
-    pub patterns: Vec<Pattern>,
-    pub sharing: Sharing,
+    pub flowing: Flowing,
     /// What directions leave to the jobs.
     pub leftover: Leftover,
-    pub currents: Vec<Current>,
     /// Numbers of rounds that have ended, by job: their currents are used again.
     pub spare: Vec<Vec<u32>>,
-    pub open: Vec<u32>,
     /// By job, from the oldest round that has not ended.
     pub running: Vec<VecDeque<Running>>,
     pub first_running: Vec<u32>,
@@ -71,7 +46,6 @@ pub(super) struct Fluid<'a> {
     pub timeline: Option<Loads>,
     /// By job: bytes that its roots have received.
     pub ingress_bytes: Vec<f64>,
-    pub now_s: f64,
     pub events: u64,
     pub trace: Trace,
 }
@@ -89,21 +63,17 @@ impl<'a> Fluid<'a> {
         let full_bps: Vec<f64> = (0..network.links.count()).map(rate).collect();
         let mut fluid = Self {
             scenario,
-            patterns: patterns?,
-            sharing: Sharing::new(&full_bps),
+            flowing: Flowing::new(patterns?, &full_bps),
             carried_bytes: vec![0.0; full_bps.len()],
             timeline: scenario.timeline.then(|| Loads::new(full_bps.len())),
             ingress_bytes: vec![0.0; scenario.jobs.len()],
             leftover: Leftover::new(full_bps),
             network,
-            currents: Vec::new(),
             spare: vec![Vec::new(); scenario.jobs.len()],
-            open: Vec::new(),
             running: scenario.jobs.iter().map(|_| VecDeque::new()).collect(),
             first_running: vec![0; scenario.jobs.len()],
             timers: Timers::default(),
             rounds: Rounds::of_jobs(scenario),
-            now_s: 0.0,
             events: 0,
             trace: Trace::default(),
         };
@@ -122,8 +92,9 @@ impl<'a> Fluid<'a> {
 
     /// From one event to the next.
     pub fn step(&mut self, sink: &mut Sink) -> Result<(), SimulationError> {
-        self.share()?;
-        let Some(next_s) = self.next_event_s() else { return Err(self.stuck()) };
+        self.flowing.share()?;
+        let timer_s = self.timers.next_ps().map(seconds);
+        let Some(next_s) = self.flowing.next_event_s(timer_s) else { return Err(self.stuck()) };
         self.flow_until(next_s);
         self.events += 1;
         self.end_currents(sink)?;
@@ -135,95 +106,18 @@ impl<'a> Fluid<'a> {
         Ok(())
     }
 
-    pub fn template(&self, current: &Current) -> &Template {
-        &self.patterns[current.job as usize].currents[current.template as usize]
-    }
-
-    /// Whether a current has something to send on that this one of its feeds has brought.
-    pub fn lags(&self, current: &Current, feed: &Current) -> bool {
-        let wire_bytes = self.template(current).wire_bytes;
-        feed.sent_bytes - current.sent_bytes > TOLERANCE * wire_bytes
-    }
-
-    /// Computes the rates.
-    fn share(&mut self) -> Result<(), SimulationError> {
-        let mut stopped = Vec::new();
-        for &number in &self.open {
-            let current = &self.currents[number as usize];
-            let mut feeds = self.template(current).feeds.iter();
-            let is_dry = |feed: &u32| {
-                let feed = &self.currents[(current.base + feed) as usize];
-                feed.stage == Stage::Waiting && !self.lags(current, feed)
-            };
-            if feeds.any(is_dry) {
-                stopped.push(number);
-            }
-        }
-        let mut sharing = std::mem::take(&mut self.sharing);
-        sharing.compute(&stopped, |number, followers| {
-            let feed = &self.currents[number as usize];
-            for fed in &self.template(feed).fed {
-                let follower = &self.currents[(feed.base + fed) as usize];
-                if follower.stage == Stage::Open && !self.lags(follower, feed) {
-                    followers.push(feed.base + fed);
-                }
-            }
-        });
-        self.sharing = sharing;
-        match self.sharing.overloaded() {
-            None => Ok(()),
-            Some(direction) => {
-                let what = format!("direction {direction} carries more than its rate");
-                Err(SimulationError::Invariant(what))
-            }
-        }
-    }
-
-    /// When something begins, ends, or catches up with what feeds it.
-    fn next_event_s(&self) -> Option<f64> {
-        let mut next_s = f64::INFINITY;
-        for &number in &self.open {
-            let rate_bps = self.sharing.rate_bps(number);
-            if rate_bps == 0.0 {
-                continue;
-            }
-            let current = &self.currents[number as usize];
-            let template = self.template(current);
-            let left_bytes = template.wire_bytes - current.sent_bytes;
-            next_s = next_s.min(self.now_s + 8.0 * left_bytes / rate_bps);
-            for feed in &template.feeds {
-                let feed_number = current.base + feed;
-                let feed = &self.currents[feed_number as usize];
-                let gain_bps = rate_bps - self.sharing.rate_bps(feed_number);
-                if feed.stage != Stage::Ended && gain_bps > 0.0 && self.lags(current, feed) {
-                    let lead_bytes = feed.sent_bytes - current.sent_bytes;
-                    next_s = next_s.min(self.now_s + 8.0 * lead_bytes / gain_bps);
-                }
-            }
-        }
-        let timer_s = self.timers.next_ps().map_or(f64::INFINITY, seconds);
-        let next_s = next_s.min(timer_s.max(self.now_s));
-        next_s.is_finite().then_some(next_s)
-    }
-
     fn flow_until(&mut self, next_s: f64) {
-        let step_s = next_s - self.now_s;
-        for &number in &self.open {
-            let bytes = self.sharing.rate_bps(number) / 8.0 * step_s;
-            self.currents[number as usize].sent_bytes += bytes;
-        }
         if let Some(timeline) = &mut self.timeline {
-            let (from_ps, until_ps) = (picoseconds(self.now_s), picoseconds(next_s));
-            for &number in &self.open {
-                let bytes = self.sharing.rate_bps(number) / 8.0 * step_s;
-                let current = &self.currents[number as usize];
-                let pattern = &self.patterns[current.job as usize];
-                for &(direction, times) in &pattern.currents[current.template as usize].uses {
+            let (flowing, step_s) = (&self.flowing, next_s - self.flowing.now_s);
+            let (from_ps, until_ps) = (picoseconds(flowing.now_s), picoseconds(next_s));
+            for &number in &flowing.open {
+                let bytes = flowing.sharing.rate_bps(number) / 8.0 * step_s;
+                for &(direction, times) in &flowing.template_of(number).uses {
                     timeline.note(direction, from_ps, until_ps, f64::from(times) * bytes);
                 }
             }
         }
-        self.now_s = next_s;
+        self.flowing.flow_until(next_s);
         self.trace.note(next_s.to_bits());
     }
 }

@@ -6,18 +6,22 @@
 //! | `current` | what flows: one edge of a tree, or a whole tree whose edges move in step |
 //! | `copies` | results that switches copy |
 //! | `leftover` | what links leave to the jobs |
-//! | `fluid` | the loop of events |
+//! | `flowing` | what is open, how fast it is, and when that changes |
+//! | `fluid` | the loop of events of a scenario |
+//! | `prediction` | the same of one round of flows, for `wiresum predict` |
 //! | `timers` | what happens at times that are known beforehand |
 //! | `work` | what begins and ends |
 //! | `report` | what is checked, and what a run says |
 //!
-//! The same model as `python/wiresum/predict`, over many jobs and rounds: between events rates are constant; events are that something
-//! begins, ends, or catches up with what feeds it, from where on it can be no faster. Delay and loss are not counted.
+//! Between events rates are constant; events are that something begins, ends, or catches up with what feeds it, from where
+//! on it can be no faster. Delay and loss are not counted.
 
 mod copies;
 mod current;
+mod flowing;
 mod fluid;
 mod leftover;
+mod prediction;
 mod report;
 mod sharing;
 #[cfg(test)]
@@ -27,6 +31,7 @@ mod work;
 
 use crate::{Scenario, SimulationError, Sink};
 
+pub use prediction::{Flow, Outcome, Span, predict};
 pub use sharing::Sharing;
 
 /// Simulates a scenario as flows.

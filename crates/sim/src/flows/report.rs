@@ -1,6 +1,7 @@
 //! What is checked, and what a run says.
 
-use super::fluid::{Fluid, Stage, TOLERANCE};
+use super::flowing::{Stage, TOLERANCE};
+use super::fluid::Fluid;
 use crate::network::seconds;
 use crate::record::tell;
 use crate::{Record, SimulationError, Sink};
@@ -11,7 +12,7 @@ const SLACK: f64 = 1e-6;
 impl Fluid<'_> {
     pub(super) fn progress(&self) -> Record {
         Record::Progress {
-            at_s: self.now_s,
+            at_s: self.flowing.now_s,
             events: self.events,
             rounds: self.rounds.ended(),
             of_rounds: self.rounds.total(),
@@ -21,20 +22,20 @@ impl Fluid<'_> {
     pub(super) fn stuck(&self) -> SimulationError {
         let name = |site: usize| self.scenario.sites[site].name.clone();
         let wait = |number: &u32| {
-            let current = &self.currents[*number as usize];
-            let template = self.template(current);
+            let current = &self.flowing.currents[*number as usize];
+            let template = self.flowing.template(current);
             let (from, to) = (name(template.source), name(template.target));
             let (sent, all) = (current.sent_bytes, template.wire_bytes);
             format!("{to} has {sent:.0} of {all:.0} bytes of round {} from {from}", current.round)
         };
         // Who waits for one that waits is not to blame.
         let is_first = |number: &&u32| {
-            let current = &self.currents[**number as usize];
-            let mut feeds = self.template(current).feeds.iter();
-            feeds.all(|f| self.currents[(current.base + f) as usize].stage == Stage::Ended)
+            let current = &self.flowing.currents[**number as usize];
+            let mut feeds = self.flowing.template(current).feeds.iter();
+            feeds.all(|f| self.flowing.currents[(current.base + f) as usize].stage == Stage::Ended)
         };
-        let waits = self.open.iter().filter(is_first).map(wait).collect();
-        SimulationError::Stuck { at_s: self.now_s, waits }
+        let waits = self.flowing.open.iter().filter(is_first).map(wait).collect();
+        SimulationError::Stuck { at_s: self.flowing.now_s, waits }
     }
 
     /// A current that ends has brought what it should, and nothing that was not brought to it.
@@ -42,12 +43,12 @@ impl Fluid<'_> {
     /// # Errors
     /// [`SimulationError::Invariant`].
     pub(super) fn check_current(&self, number: u32) -> Result<(), SimulationError> {
-        let current = &self.currents[number as usize];
-        let template = self.template(current);
+        let current = &self.flowing.currents[number as usize];
+        let template = self.flowing.template(current);
         let slack_bytes = 2.0 * TOLERANCE * template.wire_bytes;
         let mut feeds = template.feeds.iter().map(|feed| current.base + feed);
         let is_short = |feed: &u32| {
-            let feed = &self.currents[*feed as usize];
+            let feed = &self.flowing.currents[*feed as usize];
             feed.stage != Stage::Ended && feed.sent_bytes + slack_bytes < current.sent_bytes
         };
         let excess_bytes = current.sent_bytes - template.wire_bytes;
@@ -69,7 +70,7 @@ impl Fluid<'_> {
     /// [`SimulationError::Invariant`].
     pub(super) fn check_rates(&self) -> Result<(), SimulationError> {
         for (direction, &carried_bytes) in self.carried_bytes.iter().enumerate() {
-            let most_bytes = self.leftover.full_bps(direction) / 8.0 * self.now_s;
+            let most_bytes = self.leftover.full_bps(direction) / 8.0 * self.flowing.now_s;
             if carried_bytes > most_bytes * (1.0 + SLACK) {
                 let what = format!(
                     "direction {direction}: {carried_bytes} bytes in time for {most_bytes}"

@@ -282,8 +282,8 @@ fn broken_rule(change: impl Fn(&mut Fluid)) -> String {
 #[test]
 fn bytes_from_nowhere_are_seen() {
     let what = broken_rule(|fluid| {
-        let first = fluid.open[0] as usize;
-        fluid.currents[first].sent_bytes = 2.0 * BYTES as f64;
+        let first = fluid.flowing.open[0] as usize;
+        fluid.flowing.currents[first].sent_bytes = 2.0 * BYTES as f64;
     });
     assert!(what.contains("of 125000000 bytes, or more"), "{what}");
 }
@@ -291,7 +291,7 @@ fn bytes_from_nowhere_are_seen() {
 #[test]
 fn a_link_that_was_too_fast_is_seen() {
     let what = broken_rule(|fluid| {
-        for current in &mut fluid.currents {
+        for current in &mut fluid.flowing.currents {
             current.sent_bytes = 0.9 * BYTES as f64;
         }
     });
@@ -301,8 +301,8 @@ fn a_link_that_was_too_fast_is_seen() {
 #[test]
 fn a_result_that_is_ahead_of_its_sum_is_seen() {
     let what = broken_rule(|fluid| {
-        let last = fluid.currents.len() - 1;
-        fluid.currents[last].sent_bytes = BYTES as f64;
+        let last = fluid.flowing.currents.len() - 1;
+        fluid.flowing.currents[last].sent_bytes = BYTES as f64;
     });
     assert!(what.contains("more than its feeds"), "{what}");
 }

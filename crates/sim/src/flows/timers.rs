@@ -78,7 +78,7 @@ impl Fluid<'_> {
     }
 
     pub(super) fn ring_timers(&mut self) {
-        while let Some((at_ps, event)) = self.timers.pop(self.now_s) {
+        while let Some((at_ps, event)) = self.timers.pop(self.flowing.now_s) {
             match event {
                 Event::Begin { job, rank, round } => self.begin(job as usize, rank, round, at_ps),
                 Event::Break { failure, is_back } => self.break_link(failure as usize, is_back),
@@ -107,6 +107,6 @@ impl Fluid<'_> {
 
     fn change_rate(&mut self, direction: u32) {
         let rate_bps = self.leftover.rate_bps(direction, &self.scenario.background);
-        self.sharing.set_rate(direction, rate_bps);
+        self.flowing.sharing.set_rate(direction, rate_bps);
     }
 }

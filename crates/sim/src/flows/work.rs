@@ -1,40 +1,31 @@
 //! What begins and ends: rounds and their currents.
 
 use super::current::{Begins, Brings};
-use super::fluid::{Current, Fluid, Running, Stage, TOLERANCE};
+use super::flowing::{Current, Stage};
+use super::fluid::{Fluid, Running};
 use super::timers::Event;
 use crate::network::picoseconds;
 use crate::{SimulationError, Sink};
 
 impl Fluid<'_> {
     pub(super) fn end_currents(&mut self, sink: &mut Sink) -> Result<(), SimulationError> {
-        let is_done = |number: &u32| {
-            let current = &self.currents[*number as usize];
-            let wire_bytes = self.template(current).wire_bytes;
-            wire_bytes - current.sent_bytes <= TOLERANCE * wire_bytes
-        };
-        let mut done: Vec<u32> = self.open.iter().copied().filter(is_done).collect();
-        if done.is_empty() {
-            return Ok(());
-        }
-        done.sort_unstable();
-        self.open.retain(|number| done.binary_search(number).is_err());
+        let done = self.flowing.close();
         done.into_iter().try_for_each(|number| self.end(number, sink))
     }
 
     pub(super) fn end(&mut self, number: u32, sink: &mut Sink) -> Result<(), SimulationError> {
         self.check_current(number)?;
-        let current = &mut self.currents[number as usize];
+        let current = &mut self.flowing.currents[number as usize];
         current.stage = Stage::Ended;
         let (job, round) = (current.job as usize, current.round);
-        let template = &self.patterns[job].currents[current.template as usize];
+        let template = &self.flowing.patterns[job].currents[current.template as usize];
         current.sent_bytes = template.wire_bytes;
         for &(direction, times) in &template.uses {
             self.carried_bytes[direction as usize] += f64::from(times) * template.wire_bytes;
         }
         self.ingress_bytes[job] += if template.into_root { template.wire_bytes } else { 0.0 };
         let brings = template.brings;
-        self.sharing.leave(number);
+        self.flowing.sharing.leave(number);
         self.trace.note(u64::from(number));
         let index = (round - self.first_running[job]) as usize;
         self.running[job][index].ended += 1;
@@ -62,7 +53,7 @@ impl Fluid<'_> {
         if *missing > 0 {
             return Ok(());
         }
-        let now_ps = picoseconds(self.now_s);
+        let now_ps = picoseconds(self.flowing.now_s);
         let next = self.rounds.finish(job, rank, round, now_ps, sink)?;
         if let Some(next) = next {
             self.schedule(job, rank, next);
@@ -72,7 +63,7 @@ impl Fluid<'_> {
 
     /// Lets the numbers of rounds without open currents be used again.
     pub(super) fn forget_ended(&mut self, job: usize) {
-        let count = self.patterns[job].currents.len();
+        let count = self.flowing.patterns[job].currents.len();
         while self.running[job].front().is_some_and(|running| running.ended == count) {
             if let Some(running) = self.running[job].pop_front() {
                 self.spare[job].push(running.base);
@@ -82,7 +73,7 @@ impl Fluid<'_> {
     }
 
     pub(super) fn schedule(&mut self, job: usize, rank: usize, round: u32) {
-        let at_ps = self.rounds.schedule(job, rank, round, picoseconds(self.now_s));
+        let at_ps = self.rounds.schedule(job, rank, round, picoseconds(self.flowing.now_s));
         let begin = Event::Begin { job: job as u32, rank: rank as u32, round };
         self.timers.add(at_ps, begin);
     }
@@ -96,12 +87,14 @@ impl Fluid<'_> {
         let running = &mut self.running[job][(round - self.first_running[job]) as usize];
         running.begun += 1;
         let (base, is_last) = (running.base, running.begun == ranks);
-        for index in 0..self.patterns[job].currents.len() as u32 {
-            let begins = self.patterns[job].currents[index as usize].begins;
+        for index in 0..self.flowing.patterns[job].currents.len() as u32 {
+            let begins = self.flowing.patterns[job].currents[index as usize].begins;
             let is_its_turn = match begins {
                 Begins::Rank(of) => of == rank,
                 Begins::Last => is_last,
-                Begins::Fed => self.currents[(base + index) as usize].stage == Stage::Waiting,
+                Begins::Fed => {
+                    self.flowing.currents[(base + index) as usize].stage == Stage::Waiting
+                }
             };
             if is_its_turn {
                 self.open(base + index);
@@ -110,17 +103,18 @@ impl Fluid<'_> {
     }
 
     pub(super) fn open(&mut self, number: u32) {
-        let current = &mut self.currents[number as usize];
+        let current = &mut self.flowing.currents[number as usize];
         current.stage = Stage::Open;
-        let template = &self.patterns[current.job as usize].currents[current.template as usize];
-        self.sharing.enter(number, &template.uses);
-        self.open.push(number);
+        let template =
+            &self.flowing.patterns[current.job as usize].currents[current.template as usize];
+        self.flowing.sharing.enter(number, &template.uses);
+        self.flowing.open.push(number);
     }
 
     pub(super) fn make_round(&mut self, job: usize) {
-        let count = self.patterns[job].currents.len() as u32;
+        let count = self.flowing.patterns[job].currents.len() as u32;
         let round = self.first_running[job] + self.running[job].len() as u32;
-        let base = self.spare[job].pop().unwrap_or(self.currents.len() as u32);
+        let base = self.spare[job].pop().unwrap_or(self.flowing.currents.len() as u32);
         let current = |template| Current {
             job: job as u32,
             round,
@@ -131,12 +125,12 @@ impl Fluid<'_> {
         };
         for template in 0..count {
             let index = (base + template) as usize;
-            match self.currents.get_mut(index) {
+            match self.flowing.currents.get_mut(index) {
                 Some(old) => *old = current(template),
-                None => self.currents.push(current(template)),
+                None => self.flowing.currents.push(current(template)),
             }
         }
-        let needed = self.patterns[job].needed;
+        let needed = self.flowing.patterns[job].needed;
         let missing = vec![needed; self.scenario.jobs[job].workers.len()];
         self.running[job].push_back(Running { base, begun: 0, ended: 0, missing });
     }
