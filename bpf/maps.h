@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* What the program knows: constants set at load, jobs, peers and keys set by the daemon, and the slots.
- * crates/xdp/src/layout.rs mirrors every struct here; the loader compares their sizes. */
+ * crates/xdp/src/layout.rs mirrors every struct here; a test compares them field by field. */
 #ifndef WIRESUM_MAPS_H
 #define WIRESUM_MAPS_H
 

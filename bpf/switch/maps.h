@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* What a switch knows: the table of the streams that it sums, its slots, its counters.
- * crates/xdp/src/switch/layout.rs mirrors every struct here; the loader compares their sizes. */
+ * crates/xdp/src/switch/layout.rs mirrors every struct here; a test compares them field by field. */
 #ifndef WIRESUM_SWITCH_MAPS_H
 #define WIRESUM_SWITCH_MAPS_H
 

@@ -1,4 +1,5 @@
-//! The structs of `bpf/maps.h`, in Rust. [`super::kernel`] compares their sizes with the maps' when it loads the program.
+//! The structs of `bpf/maps.h`, in Rust. A test compares their fields with those that the objects' BTF tells of; [`super::kernel`]
+//! compares sizes with the maps' when it loads the program. Of `Check` and `SurveyFrame`, which are in no map, BTF knows nothing.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -19,14 +20,15 @@ pub const V4_FRAME_LEN: usize = 42;
 /// Bytes of Ethernet, IPv6 and UDP headers.
 pub const V6_FRAME_LEN: usize = 62;
 
-/// One side of a UDP flow; IPv4 addresses are mapped into IPv6.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
-#[repr(C)]
-pub struct Endpoint {
-    pub address: [u8; 16],
-    pub port: [u8; 2],
-    pub any_address: u16,
-    pub reserved: u32,
+mirrored! {
+    /// One side of a UDP flow; IPv4 addresses are mapped into IPv6.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+    pub struct Endpoint as "endpoint" {
+        pub address: [u8; 16],
+        pub port: [u8; 2],
+        pub any_address: u16,
+        pub reserved: u32,
+    }
 }
 
 impl From<SocketAddr> for Endpoint {
@@ -44,25 +46,26 @@ impl From<SocketAddr> for Endpoint {
     }
 }
 
-/// A sub-model at this node, as the plan says.
-#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
-#[repr(C)]
-pub struct Stream {
-    pub expected: u64,
-    pub secret: u64,
-    pub node: u16,
-    pub parent_node: u16,
-    pub first_entry: u32,
-    pub entry_mask: u32,
-    pub max_payload: u16,
-    pub job_index: u8,
-    pub child_count: u8,
-    pub is_root: u8,
-    pub own_index: u8,
-    pub parent_children: u8,
-    pub seat_count: u8,
-    pub check_shift: u8,
-    pub reserved: [u8; 3],
+mirrored! {
+    /// A sub-model at this node, as the plan says.
+    #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
+    pub struct Stream as "stream" {
+        pub expected: u64,
+        pub secret: u64,
+        pub node: u16,
+        pub parent_node: u16,
+        pub first_entry: u32,
+        pub entry_mask: u32,
+        pub max_payload: u16,
+        pub job_index: u8,
+        pub child_count: u8,
+        pub is_root: u8,
+        pub own_index: u8,
+        pub parent_children: u8,
+        pub seat_count: u8,
+        pub check_shift: u8,
+        pub reserved: [u8; 3],
+    }
 }
 
 /// Key of a stream in use; that of a free one is 0.
@@ -70,32 +73,35 @@ pub fn stream_key(job: JobId, sub_model: SubModelId) -> u64 {
     1 << 32 | u64::from(job.0) << 16 | u64::from(sub_model.0)
 }
 
-/// Constants of the program.
-#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
-#[repr(C)]
-pub struct Config {
-    pub max_payload: u32,
-    pub lock_entries: u32,
+mirrored! {
+    /// Constants of the program.
+    #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
+    pub struct Config as "config" {
+        pub max_payload: u32,
+        pub lock_entries: u32,
+    }
 }
 
-/// The streams of the jobs that are served now.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
-#[repr(C)]
-pub struct Directory {
-    pub stream_count: u32,
-    pub endpoint_count: u32,
-    pub endpoints: [Endpoint; MAX_ENDPOINTS],
-    pub keys: [u64; MAX_STREAMS],
-    pub streams: [Stream; MAX_STREAMS],
+mirrored! {
+    /// The streams of the jobs that are served now.
+    #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
+    pub struct Directory as "directory" {
+        pub stream_count: u32,
+        pub endpoint_count: u32,
+        pub endpoints: [Endpoint; MAX_ENDPOINTS],
+        pub keys: [u64; MAX_STREAMS],
+        pub streams: [Stream; MAX_STREAMS],
+    }
 }
 
-/// A bound on bytes per second, of which nothing is used.
-#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
-#[repr(C)]
-pub struct Budget {
-    pub byte_cost: u64,
-    pub burst: u64,
-    pub due: u64,
+mirrored! {
+    /// A bound on bytes per second, of which nothing is used.
+    #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
+    pub struct Budget as "budget" {
+        pub byte_cost: u64,
+        pub burst: u64,
+        pub due: u64,
+    }
 }
 
 impl From<Quota> for Budget {
@@ -120,46 +126,50 @@ pub const STRANGERS_BUDGET: u32 = 2 * MAX_JOBS as u32;
 /// Index of the counters of what names no job.
 pub const NO_JOB: usize = MAX_JOBS;
 
-/// What has become of a job's packets.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
-#[repr(C)]
-pub struct Tally {
-    pub verdicts: [u64; VERDICT_RANGE],
-    pub bytes: u64,
+mirrored! {
+    /// What has become of a job's packets.
+    #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
+    pub struct Tally as "tally" {
+        pub verdicts: [u64; VERDICT_RANGE],
+        pub bytes: u64,
+    }
 }
 
-/// The running incarnation of a job.
-#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
-#[repr(C)]
-pub struct Job {
-    pub key: u32,
-    pub running: u32,
+mirrored! {
+    /// The running incarnation of a job.
+    #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
+    pub struct Job as "job" {
+        pub key: u32,
+        pub running: u32,
+    }
 }
 
-/// A child or a parent: where packets come from, and what goes before a packet to it.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
-#[repr(C)]
-pub struct Peer {
-    pub source: Endpoint,
-    pub ifindex: u32,
-    pub job_key: u32,
-    pub child: u64,
-    pub team: u64,
-    pub rivals: u64,
-    pub frame_len: u16,
-    pub address_sum: u16,
-    pub frame: [u8; V6_FRAME_LEN],
-    pub padding: [u8; 6],
+mirrored! {
+    /// A child or a parent: where packets come from, and what goes before a packet to it.
+    #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
+    pub struct Peer as "peer" {
+        pub source: Endpoint,
+        pub ifindex: u32,
+        pub job_key: u32,
+        pub child: u64,
+        pub team: u64,
+        pub rivals: u64,
+        pub frame_len: u16,
+        pub address_sum: u16,
+        pub frame: [u8; V6_FRAME_LEN],
+        pub padding: [u8; 6],
+    }
 }
 
-/// How a peer was heard.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
-#[repr(C)]
-pub struct Hearing {
-    pub local: Endpoint,
-    pub ifindex: u32,
-    pub peer_mac: [u8; 6],
-    pub local_mac: [u8; 6],
+mirrored! {
+    /// How a peer was heard.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+    pub struct Hearing as "hearing" {
+        pub local: Endpoint,
+        pub ifindex: u32,
+        pub peer_mac: [u8; 6],
+        pub local_mac: [u8; 6],
+    }
 }
 
 impl Tally {
@@ -170,12 +180,13 @@ impl Tally {
     }
 }
 
-/// Key of the map `ports`.
-#[derive(Clone, Copy, Debug, IntoBytes, Immutable)]
-#[repr(C)]
-pub struct Port {
-    pub stream: u32,
-    pub ifindex: u32,
+mirrored! {
+    /// Key of the map `ports`.
+    #[derive(Clone, Copy, Debug, IntoBytes, Immutable)]
+    pub struct Port as "port" {
+        pub stream: u32,
+        pub ifindex: u32,
+    }
 }
 
 /// An entry of a devmap.
@@ -186,37 +197,39 @@ pub struct DevmapValue {
     pub program: i32,
 }
 
-/// A slot's entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct Entry {
-    pub lock: u32,
-    pub job_key: u32,
-    pub contributors: u64,
-    pub position: u32,
-    pub round: u32,
-    pub lane_sum: u32,
-    pub value_count: u16,
-    pub format: u16,
-    pub exponent: i8,
-    pub state: u8,
-    pub reserved: [u8; 6],
+mirrored! {
+    /// A slot's entry.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+    pub struct Entry as "entry" {
+        pub lock: u32,
+        pub job_key: u32,
+        pub contributors: u64,
+        pub position: u32,
+        pub round: u32,
+        pub lane_sum: u32,
+        pub value_count: u16,
+        pub format: u16,
+        pub exponent: i8,
+        pub state: u8,
+        pub reserved: [u8; 6],
+    }
 }
 
-/// What the benchmark's program makes packets from.
-#[derive(Clone, Copy, Debug, IntoBytes, Immutable)]
-#[repr(C)]
-pub struct Feed {
-    pub contributor: u32,
-    pub first_child: u32,
-    pub end_child: u32,
-    pub position: u32,
-    pub batch: u32,
-    pub skip: u32,
-    pub first_port: u16,
-    pub frame: [u8; V4_FRAME_LEN],
-    pub header: [u8; wiresum_wire::HEADER_LEN],
-    pub padding: [u8; 2],
+mirrored! {
+    /// What the benchmark's program makes packets from.
+    #[derive(Clone, Copy, Debug, IntoBytes, Immutable)]
+    pub struct Feed as "feed" {
+        pub contributor: u32,
+        pub first_child: u32,
+        pub end_child: u32,
+        pub position: u32,
+        pub batch: u32,
+        pub skip: u32,
+        pub first_port: u16,
+        pub frame: [u8; V4_FRAME_LEN],
+        pub header: [u8; wiresum_wire::HEADER_LEN],
+        pub padding: [u8; 2],
+    }
 }
 
 /// A note on the check queue.

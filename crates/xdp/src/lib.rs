@@ -13,6 +13,10 @@
 //! Where there is no Linux, or no clang at build time, the same interface returns [`XdpError::NotBuilt`].
 
 #[cfg(wiresum_bpf)]
+#[macro_use]
+mod mirror;
+
+#[cfg(wiresum_bpf)]
 mod af_xdp;
 #[cfg(not(wiresum_bpf))]
 #[path = "af_xdp/stub.rs"]

@@ -1,4 +1,4 @@
-//! The structs of `bpf/switch/maps.h`, in Rust.
+//! The structs of `bpf/switch/maps.h`, in Rust. A test compares their fields with those that the objects' BTF tells of.
 
 use wiresum_switch::Place;
 use wiresum_wire::{HEADER_LEN, SWITCH_HEADER_LEN, VERDICT_RANGE};
@@ -11,30 +11,32 @@ pub const MAX_PLACES: usize = 64;
 /// Jobs of one switch.
 pub const MAX_JOBS: usize = 16;
 
-/// Constants of the program.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
-#[repr(C)]
-pub struct SwitchConfig {
-    pub payload_len: u32,
-    pub node: u16,
-    pub reserved: u16,
+mirrored! {
+    /// Constants of the program.
+    #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
+    pub struct SwitchConfig as "switch_config" {
+        pub payload_len: u32,
+        pub node: u16,
+        pub reserved: u16,
+    }
 }
 
-/// A stream that is summed here.
-#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
-#[repr(C)]
-pub struct PlaceEntry {
-    pub members: u64,
-    pub base: u32,
-    pub slots: u32,
-    pub window: u32,
-    pub job: u16,
-    pub sub_model: u16,
-    pub parent: u16,
-    pub is_root: u8,
-    pub member_count: u8,
-    pub number_sum: u16,
-    pub lanes: u16,
+mirrored! {
+    /// A stream that is summed here.
+    #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
+    pub struct PlaceEntry as "place" {
+        pub members: u64,
+        pub base: u32,
+        pub slots: u32,
+        pub window: u32,
+        pub job: u16,
+        pub sub_model: u16,
+        pub parent: u16,
+        pub is_root: u8,
+        pub member_count: u8,
+        pub number_sum: u16,
+        pub lanes: u16,
+    }
 }
 
 impl From<&Place> for PlaceEntry {
@@ -55,46 +57,49 @@ impl From<&Place> for PlaceEntry {
     }
 }
 
-/// A job, in the incarnation that runs.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
-#[repr(C)]
-pub struct Running {
-    pub key: u32,
-    pub job: u16,
-    pub is_running: u16,
+mirrored! {
+    /// A job, in the incarnation that runs.
+    #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
+    pub struct Running as "running" {
+        pub key: u32,
+        pub job: u16,
+        pub is_running: u16,
+    }
 }
 
-/// The table of streams.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
-#[repr(C)]
-pub struct TableEntry {
-    pub place_count: u32,
-    pub endpoint_count: u32,
-    pub endpoints: [Endpoint; MAX_ENDPOINTS],
-    pub jobs: [Running; MAX_JOBS],
-    pub keys: [u64; MAX_PLACES],
-    pub places: [PlaceEntry; MAX_PLACES],
+mirrored! {
+    /// The table of streams.
+    #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
+    pub struct TableEntry as "table" {
+        pub place_count: u32,
+        pub endpoint_count: u32,
+        pub endpoints: [Endpoint; MAX_ENDPOINTS],
+        pub jobs: [Running; MAX_JOBS],
+        pub keys: [u64; MAX_PLACES],
+        pub places: [PlaceEntry; MAX_PLACES],
+    }
 }
 
-/// A slot's registers.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
-#[repr(C)]
-pub struct Slot {
-    pub lock: u32,
-    pub lane_sum: u32,
-    pub key: u64,
-    pub contributors: u64,
-    pub shadow_key: u64,
-    pub scale: u64,
-    pub count: u32,
-    pub shadow_lane_sum: u32,
-    pub job_key: u32,
-    pub payload_len: u16,
-    pub shadow_len: u16,
-    pub congestion: u8,
-    pub is_final: u8,
-    pub bank: u8,
-    pub reserved: [u8; 5],
+mirrored! {
+    /// A slot's registers.
+    #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
+    pub struct Slot as "slot" {
+        pub lock: u32,
+        pub lane_sum: u32,
+        pub key: u64,
+        pub contributors: u64,
+        pub shadow_key: u64,
+        pub scale: u64,
+        pub count: u32,
+        pub shadow_lane_sum: u32,
+        pub job_key: u32,
+        pub payload_len: u16,
+        pub shadow_len: u16,
+        pub congestion: u8,
+        pub is_final: u8,
+        pub bank: u8,
+        pub reserved: [u8; 5],
+    }
 }
 
 impl Slot {
@@ -125,63 +130,69 @@ pub const SPARE_GROUP: u32 = MAX_FORWARDED as u32;
 /// In place of a worker: anyone of whom nothing else is known.
 pub const ANY_WORKER: u16 = u16::MAX;
 
-/// Key of the map `ups`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoBytes, Immutable)]
-#[repr(C)]
-pub struct WayKey {
-    pub job: u16,
-    pub sub_model: u16,
-    pub node: u16,
-    pub worker: u16,
+mirrored! {
+    /// Key of the map `ups`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoBytes, Immutable)]
+    pub struct WayKey as "way" {
+        pub job: u16,
+        pub sub_model: u16,
+        pub node: u16,
+        pub worker: u16,
+    }
 }
 
-/// Key of the map `downs`.
-#[derive(Clone, Copy, Debug, IntoBytes, Immutable)]
-#[repr(C)]
-pub struct StreamName {
-    pub job: u16,
-    pub sub_model: u16,
+mirrored! {
+    /// Key of the map `downs`.
+    #[derive(Clone, Copy, Debug, IntoBytes, Immutable)]
+    pub struct StreamName as "stream_name" {
+        pub job: u16,
+        pub sub_model: u16,
+    }
 }
 
-/// The way down of a stream.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
-#[repr(C)]
-pub struct Down {
-    pub group: u32,
-    pub neighbour_count: u32,
-    pub behind: [u64; MAX_NEIGHBOURS],
-    pub neighbours: [u32; MAX_NEIGHBOURS],
-    pub ifindices: [u32; MAX_NEIGHBOURS],
+mirrored! {
+    /// The way down of a stream.
+    #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
+    pub struct Down as "down" {
+        pub group: u32,
+        pub neighbour_count: u32,
+        pub behind: [u64; MAX_NEIGHBOURS],
+        pub neighbours: [u32; MAX_NEIGHBOURS],
+        pub ifindices: [u32; MAX_NEIGHBOURS],
+    }
 }
 
-/// The frame that tells the program `forget` which slots to free.
-#[derive(Clone, Copy, Debug, IntoBytes, Immutable)]
-#[repr(C)]
-pub struct Forgetting {
-    /// 0: whatever they hold.
-    pub number: u32,
-    pub first: u32,
-    pub end: u32,
-    pub reserved: u32,
+mirrored! {
+    /// The frame that tells the program `forget` which slots to free.
+    #[derive(Clone, Copy, Debug, IntoBytes, Immutable)]
+    pub struct Forgetting as "forgetting" {
+        /// 0: whatever they hold.
+        pub number: u32,
+        pub first: u32,
+        pub end: u32,
+        pub reserved: u32,
+    }
 }
 
-/// What has become of packets, on one CPU.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
-#[repr(C)]
-pub struct Tally {
-    pub verdicts: [u64; VERDICT_RANGE],
+mirrored! {
+    /// What has become of packets, on one CPU.
+    #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
+    pub struct Tally as "tally" {
+        pub verdicts: [u64; VERDICT_RANGE],
+    }
 }
 
-/// What the benchmark's program makes packets from.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug, IntoBytes, Immutable)]
-#[repr(C)]
-pub struct Feed {
-    /// Of the packet before the first.
-    pub worker: u32,
-    pub workers: u32,
-    pub position: u32,
-    pub slot_mask: u32,
-    pub header: [u8; HEADER_LEN + SWITCH_HEADER_LEN],
-    pub reserved: [u8; 2],
+mirrored! {
+    /// What the benchmark's program makes packets from.
+    #[doc(hidden)]
+    #[derive(Clone, Copy, Debug, IntoBytes, Immutable)]
+    pub struct Feed as "feed" {
+        /// Of the packet before the first.
+        pub worker: u32,
+        pub workers: u32,
+        pub position: u32,
+        pub slot_mask: u32,
+        pub header: [u8; HEADER_LEN + SWITCH_HEADER_LEN],
+        pub reserved: [u8; 2],
+    }
 }

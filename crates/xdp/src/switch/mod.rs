@@ -3,7 +3,7 @@
 mod admission;
 mod forwarding;
 mod judgement;
-mod layout;
+pub(crate) mod layout;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -42,7 +42,7 @@ macro_rules! images {
         }
 
         /// The same, with the programs that tests and the benchmark need.
-        fn image_for_tests(policy: Policy) -> Image {
+        pub(crate) fn image_for_tests(policy: Policy) -> Image {
             match policy { $(Policy::$variant => object!("switch-bench-", $kernel),)+ }
         }
     };
