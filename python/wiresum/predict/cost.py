@@ -24,7 +24,7 @@ from wiresum.topology.paths import Routes
 BITS_PER_ELEMENT = 32
 MAX_FLUID_FLOWS = 600
 """Gradients and results together. The fluid follows every flow from event to event, so its time grows with the square
-of their number: some seconds for this many. Above, the busiest link's time alone is given."""
+of their number: a tenth of a second for this many. Above, the busiest link's time alone is given."""
 
 
 @dataclass(frozen=True, eq=False)
