@@ -47,6 +47,12 @@ impl Contributors {
         Self(self.0 & other.0)
     }
 
+    /// Those that are not in `other`.
+    #[must_use]
+    pub fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
     /// Whether all of `other` are in.
     #[must_use]
     pub fn contains(self, other: Self) -> bool {

@@ -65,6 +65,13 @@ impl<V> Packet<V> {
         self.flags.contains(Flags::RETRANSMISSION)
     }
 
+    /// Whether it asks for the result of its position; a refusal of a contribution has ECN.
+    #[must_use]
+    pub fn is_recall(&self) -> bool {
+        self.kind == Kind::Result
+            && self.flags.only(Flags::REFUSED.with(Flags::ECN)) == Flags::REFUSED
+    }
+
     /// Sets flags.
     pub fn mark(&mut self, flags: Flags) {
         self.flags = self.flags.with(flags);

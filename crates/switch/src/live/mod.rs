@@ -5,9 +5,11 @@
 //! | [`parts`] | what a plan's fabric means for one site |
 //! | [`notes`] | hellos and their answers |
 //! | [`Station`] | a node: switch, parameter server, or both to different streams |
+//! | `forgotten` | how it gets back what it lost when it started again |
 //! | [`StationState`] | all that a node knows, for the process that goes on with it |
 //! | [`plane`] | what sums there: this process, or what carries packets by itself |
 
+mod forgotten;
 pub mod notes;
 pub mod parts;
 pub mod plane;

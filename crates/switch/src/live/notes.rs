@@ -8,7 +8,7 @@ use wiresum_wire::control::{
     RefusalReason, double_word, hello, hello_payload, set_double_word, set_word, welcome, word,
 };
 use wiresum_wire::{
-    FragmentId, HEADER_LEN, Header, JobId, Kind, LaneType, NodeId, SubModelId, seal,
+    Flags, FragmentId, HEADER_LEN, Header, JobId, Kind, LaneType, NodeId, SubModelId, seal,
 };
 use zerocopy::IntoBytes;
 
@@ -34,6 +34,8 @@ pub struct Note {
     pub sub_model: SubModelId,
     /// Position that the worker lacks.
     pub fragment: FragmentId,
+    /// Of a hello: whether its sender has joined already.
+    pub is_member: bool,
     /// Words of the control packet.
     pub payload: [u8; 4 * hello::WORDS],
 }
@@ -50,6 +52,7 @@ impl Note {
             attempt: 0,
             sub_model: SubModelId(0),
             fragment: FragmentId(0),
+            is_member: false,
             payload: hello_payload(plan.secret(), incarnation, plan.digest()),
         }
     }
@@ -93,7 +96,7 @@ impl Note {
     /// The answer that lets the sender in.
     #[must_use]
     pub fn welcome(mut self, node: NodeId, known: Contributors, held: Contributors) -> Self {
-        (self.kind, self.node) = (Kind::Welcome, node);
+        (self.kind, self.node, self.is_member) = (Kind::Welcome, node, false);
         set_double_word(&mut self.payload, welcome::KNOWN_WORD, known.0);
         set_double_word(&mut self.payload, welcome::HELD_WORD, held.0);
         self
@@ -102,7 +105,7 @@ impl Note {
     /// The answer that does not.
     #[must_use]
     pub fn refusal(mut self, node: NodeId, reason: RefusalReason) -> Self {
-        (self.kind, self.node) = (Kind::Refusal, node);
+        (self.kind, self.node, self.is_member) = (Kind::Refusal, node, false);
         set_double_word(&mut self.payload, hello::SECRET_WORD, 0);
         set_word(&mut self.payload, hello::REASON_WORD, reason as u32);
         self
@@ -125,6 +128,7 @@ impl Note {
             attempt: header.round.get(),
             sub_model: SubModelId(header.sub_model.get()),
             fragment: FragmentId(header.fragment.get()),
+            is_member: packet.flags.contains(Flags::RETRANSMISSION),
             payload: packet.payload.try_into().ok()?,
         })
     }
@@ -132,7 +136,9 @@ impl Note {
     /// As a datagram.
     #[must_use]
     pub fn emit(&self) -> [u8; NOTE_LEN] {
+        let flags = if self.is_member { Flags::RETRANSMISSION } else { Flags(0) };
         let mut header = Header {
+            flags: flags.0.into(),
             job: self.job.0.into(),
             node: self.node.0.into(),
             round: self.attempt.into(),

@@ -32,6 +32,7 @@ pub(super) struct JobState {
     pub job: u16,
     pub incarnation: Option<u64>,
     pub known: u64,
+    pub has_forgotten: bool,
     pub back: Vec<Option<(u32, SocketAddr)>>,
     pub served: Vec<u64>,
     pub over_quota: u64,

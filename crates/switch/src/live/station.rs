@@ -11,6 +11,7 @@ use wiresum_protocol::{Quota, Time};
 use wiresum_wire::control::RefusalReason;
 use wiresum_wire::{JobId, JobKey, Kind, NodeId, SubModelId};
 
+use super::forgotten::is_sent_again;
 use super::notes::{NOTE_LEN, Note};
 use super::plane::{DataPlane, Here, PlaneError};
 use super::remains::{JobState, StationState, Unfit};
@@ -45,24 +46,26 @@ pub enum StationError {
 }
 
 /// What a node knows of a job.
-struct Job {
+pub(super) struct Job {
     plan: Plan,
     incarnation: Option<u64>,
-    key: JobKey,
+    pub(super) key: JobKey,
     /// Workers that have said hello in this incarnation.
-    known: Contributors,
+    pub(super) known: Contributors,
+    /// Workers had joined before this station began: what it held then is gone.
+    pub(super) has_forgotten: bool,
     /// By worker: the last attempt, and the neighbour that it came from.
     back: Vec<Option<(u32, SocketAddr)>>,
     /// By worker: neighbours that its hellos are handed on to.
     onward: Vec<Vec<SocketAddr>>,
-    places: Vec<Place>,
-    servings: Vec<Serving>,
+    pub(super) places: Vec<Place>,
+    pub(super) servings: Vec<Serving>,
     /// What workers may still say to be let in.
     hellos: Budget,
     /// What they may still contribute; absent without a quota.
     budget: Option<Budget>,
-    /// What the server here has done with its packets.
-    served: Counters,
+    /// What the station itself has done with its packets.
+    pub(super) served: Counters,
     over_quota: u64,
     /// Bytes of its packets that came to the station.
     bytes: u64,
@@ -91,10 +94,14 @@ pub struct Report {
 
 /// See the module.
 pub struct Station {
-    node: NodeId,
-    jobs: BTreeMap<JobId, Job>,
+    pub(super) node: NodeId,
+    pub(super) jobs: BTreeMap<JobId, Job>,
     plane: Box<dyn DataPlane>,
-    server: ParameterServer<Values>,
+    pub(super) server: ParameterServer<Values>,
+    /// What went up past a switch that has forgotten.
+    pub(super) bypassed: Counters,
+    /// Requests for results that the server here has forgotten.
+    pub(super) recalls: u64,
     forwarding: Forwarding,
     /// Contributions that came, by stream.
     arrived: BTreeMap<(JobId, SubModelId), u64>,
@@ -137,6 +144,8 @@ impl Station {
             jobs: BTreeMap::new(),
             plane,
             server: ParameterServer::default(),
+            bypassed: Counters::default(),
+            recalls: 0,
             forwarding: Forwarding::default(),
             arrived: BTreeMap::new(),
             departed: BTreeMap::new(),
@@ -213,6 +222,7 @@ impl Station {
     fn install(&mut self, id: JobId, key: Option<JobKey>) -> Result<(), PlaneError> {
         let job = &self.jobs[&id];
         self.plane.install(id, &job.places, key)?;
+        self.server.remove(id);
         job.servings.iter().for_each(|serving| self.server.serve(*serving));
         Ok(())
     }
@@ -261,44 +271,64 @@ impl Station {
         if !job.affords(packet.kind, len, self.now) {
             return;
         }
+        let everyone = job.plan.everyone();
         let stream = (packet.job, packet.sub_model);
         if packet.kind == Kind::Contribution {
             *self.arrived.entry(stream).or_default() += 1;
         }
         match self.sum(&mut packet).egress {
-            Egress::Absorbed => {}
-            Egress::Up => {
-                *self.departed.entry(stream).or_default() += 1;
-                let next =
-                    self.forwarding.up(packet.job, packet.sub_model, packet.node, packet.worker);
-                self.send_on(next, &packet, key, send);
-            }
-            Egress::Down => {
-                let copies: Vec<_> = self
-                    .forwarding
-                    .down(packet.job, packet.sub_model, packet.contributors)
-                    .collect();
-                for (next, contributors) in copies {
-                    packet.contributors = contributors;
-                    self.send_on(Some(next), &packet, key, send);
+            Egress::Absorbed => {
+                if is_sent_again(&packet) {
+                    let position = (packet.job, packet.sub_model, packet.fragment);
+                    self.recall(position, everyone, send);
                 }
             }
+            Egress::Up => {
+                *self.departed.entry(stream).or_default() += 1;
+                let next = self.next_up(&mut packet);
+                self.send_on(next, &packet, key, send);
+            }
+            Egress::Down => self.send_down(packet, key, send),
+        }
+    }
+
+    /// Where a contribution goes next. What a switch lets pass although it is addressed to it goes on as its sums do.
+    fn next_up(&self, packet: &mut Packet<Values>) -> Option<Neighbour> {
+        let next = |node| self.forwarding.up(packet.job, packet.sub_model, node, packet.worker);
+        let is_here = packet.node == self.node;
+        let parent = || self.jobs.get(&packet.job)?.place(packet.sub_model)?.parent;
+        let onward = next(packet.node).map(|next| (packet.node, next)).or_else(|| {
+            let parent = is_here.then(parent)??;
+            Some((parent, next(parent)?))
+        });
+        let (node, next) = onward?;
+        packet.node = node;
+        Some(next)
+    }
+
+    /// Sends a result to all that it is for.
+    pub(super) fn send_down(
+        &mut self,
+        mut packet: Packet<Values>,
+        key: JobKey,
+        send: &mut impl FnMut(SocketAddr, &[u8]),
+    ) {
+        let Packet { job, sub_model, contributors, .. } = packet;
+        let copies: Vec<_> = self.forwarding.down(job, sub_model, contributors).collect();
+        for (next, contributors) in copies {
+            packet.contributors = contributors;
+            self.send_on(Some(next), &packet, key, send);
         }
     }
 
     /// What the server or the switch here does with a packet.
     fn sum(&mut self, packet: &mut Packet<Values>) -> Outcome {
-        let is_served = |s: &Serving| (s.job, s.sub_model) == (packet.job, packet.sub_model);
-        let is_up = packet.kind == Kind::Contribution;
-        if let Some(job) = self.jobs.get_mut(&packet.job)
-            && is_up
-            && job.servings.iter().any(is_served)
-        {
+        if let Some(job) = self.jobs.get_mut(&packet.job).filter(|job| job.serves(packet)) {
             let outcome = self.server.handle(packet);
             job.served.count(outcome.verdict);
             return outcome;
         }
-        self.plane.handle(packet)
+        self.bypass(packet).unwrap_or_else(|| self.plane.handle(packet))
     }
 
     fn send_on(
@@ -326,9 +356,11 @@ impl Station {
             Ok(false) => return,
             Err(reason) => return send(source, &note.refusal(self.node, reason).emit()),
         }
+        self.note_member(note);
         let held = self.server.held(note.job, note.sub_model, note.fragment);
+        let asker = Contributors::one(note.worker);
         let Some(job) = self.jobs.get_mut(&note.job) else { return };
-        job.known = job.known.with(Contributors::one(note.worker));
+        job.known = job.known.with(asker);
         let welcome = note.welcome(self.node, job.known, held);
         let back = &mut job.back[usize::from(note.worker)];
         if back.is_some_and(|(attempt, _)| attempt >= note.attempt) {
@@ -338,6 +370,10 @@ impl Station {
         send(source, &welcome.emit());
         for &next in &job.onward[usize::from(note.worker)] {
             send(next, &note.emit());
+        }
+        let others = job.plan.everyone().without(asker);
+        if note.is_member {
+            self.recall((note.job, note.sub_model, note.fragment), others, send);
         }
     }
 
@@ -377,6 +413,7 @@ impl Station {
         let Some(job) = self.jobs.get_mut(&id) else { return false };
         let key = job.plan.job_key(incarnation);
         (job.incarnation, job.key, job.known) = (None, key, Contributors::NONE);
+        job.has_forgotten = false;
         job.back.fill(None);
         if let Err(error) = self.install(id, Some(key)) {
             self.problem = Some(format!("job {id} does not begin: {error}"));
@@ -426,6 +463,7 @@ impl Station {
             job: id.0,
             incarnation: job.incarnation,
             known: job.known.0,
+            has_forgotten: job.has_forgotten,
             back: job.back.clone(),
             served: job.served.to_vec(),
             over_quota: job.over_quota,
@@ -462,11 +500,15 @@ impl Station {
         job.key = state.incarnation.map_or(JobKey(0), |incarnation| job.plan.job_key(incarnation));
         job.incarnation = state.incarnation;
         (job.known, job.back) = (Contributors(state.known), state.back);
+        job.has_forgotten = state.has_forgotten;
         job.served = Counters::from_slice(&state.served);
         (job.over_quota, job.bytes) = (state.over_quota, state.bytes);
         for (sub_model, came, left) in state.streams {
             self.arrived.insert((id, SubModelId(sub_model)), came);
             self.departed.insert((id, SubModelId(sub_model)), left);
+        }
+        if state.has_forgotten {
+            self.serve_roots(id);
         }
         let mut entries = state.entries.into_iter();
         entries.try_for_each(|(stream, held)| self.server.restore(id, SubModelId(stream), held))
@@ -508,11 +550,13 @@ impl Station {
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let mut sums = self.plane.counters();
         add_to(&mut sums, by_name(self.server.counters()));
+        add_to(&mut sums, by_name(&self.bypassed));
         let over_quota = self.jobs.values().map(|job| job.over_quota).sum::<u64>();
         let others = [
             ("malformed", self.malformed),
             ("strangers", self.foreign),
             ("unrouted", self.unrouted),
+            ("recalls", self.recalls),
             ("over_quota", self.over_quota + over_quota),
         ];
         add_to(&mut sums, others);
@@ -538,6 +582,7 @@ impl Job {
             incarnation: None,
             key: JobKey(0),
             known: Contributors::NONE,
+            has_forgotten: false,
             back: vec![None; usize::from(MAX_WORKERS)],
             onward: (0..MAX_WORKERS).map(|worker| plan.onward(node, worker)).collect(),
             places,

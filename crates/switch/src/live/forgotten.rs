@@ -1,0 +1,127 @@
+//! A station that has taken the place of one that workers had joined: what that one held is gone, and is had back from
+//! workers (`spec/switch.md`, "Nodes that forget").
+
+use std::net::SocketAddr;
+
+use wiresum_plan::Serving;
+use wiresum_wire::{Flags, FragmentId, JobId, Kind, Round, SubModelId};
+
+use super::notes::Note;
+use super::station::{Job, Station};
+use crate::{Contributors, Outcome, Packet, Place, Values, Verdict};
+
+impl Station {
+    /// A worker that has joined was welcomed by every node on its ways: a node that does not know it has forgotten it.
+    /// From now on its switch sums nothing that is sent again. Where it is the root, a server does so beside it.
+    pub(super) fn note_member(&mut self, note: &Note) {
+        let Some(job) = self.jobs.get_mut(&note.job) else { return };
+        if job.has_forgotten || !note.is_member || job.knows(note.worker) {
+            return;
+        }
+        job.has_forgotten = true;
+        self.serve_roots(note.job);
+    }
+
+    /// The station completes what is sent again in the streams that end at its switch.
+    pub(super) fn serve_roots(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let roots = job.places.iter().filter(|place| place.parent.is_none());
+        roots.for_each(|place| self.server.serve(serving(place)));
+    }
+
+    /// What becomes of a contribution that a switch which has forgotten does not sum: it goes up past it.
+    pub(super) fn bypass(&mut self, packet: &mut Packet<Values>) -> Option<Outcome> {
+        let job = self.jobs.get_mut(&packet.job)?;
+        if !job.has_forgotten || !is_sent_again(packet) {
+            return None;
+        }
+        let parent = job.place(packet.sub_model)?.parent?;
+        if packet.node == self.node {
+            packet.node = parent;
+        }
+        job.served.count(Verdict::Bypassed);
+        self.bypassed.count(Verdict::Bypassed);
+        Some(Outcome::up(Verdict::Bypassed))
+    }
+
+    /// Asks workers for the result of a position that the server here lacks, if it has forgotten what it had: those of
+    /// `candidates` whose contribution is not in.
+    pub(super) fn recall(
+        &mut self,
+        (id, sub_model, position): (JobId, SubModelId, FragmentId),
+        candidates: Contributors,
+        send: &mut impl FnMut(SocketAddr, &[u8]),
+    ) {
+        let Some(job) = self.jobs.get(&id).filter(|job| job.has_forgotten) else { return };
+        let Some((members, lanes)) = job.completes(sub_model) else { return };
+        let held = self.server.held(id, sub_model, position);
+        let asked = candidates.without(held);
+        if held == members || asked.is_empty() {
+            return;
+        }
+        let key = job.key;
+        self.recalls += 1;
+        self.send_down(request((id, sub_model, position), asked, lanes), key, send);
+    }
+}
+
+impl Job {
+    fn knows(&self, worker: u8) -> bool {
+        self.known.contains(Contributors::one(worker))
+    }
+
+    pub(super) fn place(&self, sub_model: SubModelId) -> Option<&Place> {
+        self.places.iter().find(|place| place.sub_model == sub_model)
+    }
+
+    /// Of a stream that ends here: its workers, and how its lanes are merged.
+    fn completes(&self, sub_model: SubModelId) -> Option<(Contributors, Flags)> {
+        let served = self.servings.iter().find(|serving| serving.sub_model == sub_model);
+        let root = || self.place(sub_model).filter(|place| place.parent.is_none());
+        let of_place = || root().map(|place| (place.members, place.lanes));
+        served.map(|serving| (serving.members, serving.lanes)).or_else(of_place)
+    }
+
+    /// Whether the server here deals with a packet.
+    pub(super) fn serves(&self, packet: &Packet<Values>) -> bool {
+        packet.kind == Kind::Contribution
+            && (self.servings.iter().any(|serving| serving.sub_model == packet.sub_model)
+                || self.has_forgotten
+                    && packet.is_resent()
+                    && self.completes(packet.sub_model).is_some())
+    }
+}
+
+/// Whether a packet is a contribution that was sent before.
+pub(super) fn is_sent_again(packet: &Packet<Values>) -> bool {
+    packet.kind == Kind::Contribution && packet.is_resent()
+}
+
+fn serving(place: &Place) -> Serving {
+    let Place { job, sub_model, members, window, lanes, .. } = *place;
+    Serving { job, sub_model, members, window, lanes }
+}
+
+/// A recall.
+fn request(
+    (job, sub_model, fragment): (JobId, SubModelId, FragmentId),
+    asked: Contributors,
+    lanes: Flags,
+) -> Packet<Values> {
+    Packet {
+        contributors: asked,
+        fragment,
+        round: Round(0),
+        slot: 0,
+        job,
+        sub_model,
+        node: crate::ANY_NODE,
+        flags: lanes.with(Flags::REFUSED),
+        kind: Kind::Result,
+        worker: 0,
+        expected: 0,
+        priority: 0,
+        exponent: 0,
+        values: Values::new(),
+    }
+}
