@@ -76,6 +76,7 @@ pub struct Bed {
     conditions: Conditions,
     sites: BTreeMap<SocketAddr, Site>,
     incarnation: u64,
+    of_nodes: Plan,
 }
 
 impl Bed {
@@ -98,6 +99,7 @@ impl Bed {
             conditions: Conditions { loss, ..LINK },
             sites: sites.collect(),
             incarnation: 1,
+            of_nodes: plan.clone(),
             plan: of_workers.clone(),
         }
     }
@@ -115,6 +117,19 @@ impl Bed {
         self.dead.insert(node);
     }
 
+    /// A node starts again, with the same plan and no memory.
+    pub fn restart(&mut self, node: u16) {
+        let plans = std::slice::from_ref(&self.of_nodes);
+        let station = Station::new(plans, NodeId(node)).expect("it fits");
+        self.stations.insert(node, station);
+    }
+
+    /// What a session counts under this name, all ranks together.
+    pub fn count(&self, name: &str) -> u64 {
+        let counters = self.ranks.iter().flat_map(|rank| rank.session.counters());
+        counters.filter(|(of, _)| *of == name).map(|(_, count)| count).sum()
+    }
+
     pub fn join(&mut self, rank: usize, timeout: Duration) {
         let now = self.network.now();
         self.ranks[rank].session.join(now.plus(timeout), now);
@@ -127,6 +142,11 @@ impl Bed {
         for (rank, state) in self.ranks.iter().enumerate() {
             assert!(matches!(state.joined, Some(Ok(()))), "rank {rank}: {:?}", state.joined);
         }
+    }
+
+    pub fn leave(&mut self, rank: usize) {
+        self.ranks[rank].session.leave(self.network.now());
+        self.drain(rank);
     }
 
     pub fn join_failure(&self, rank: usize) -> Option<&Failure> {
@@ -174,14 +194,28 @@ impl Bed {
     pub fn run(&mut self, limit: Duration) {
         let end = self.network.now().plus(limit);
         while self.network.next_at(self.next_timer()).is_some_and(|next| next < end) {
-            match self.network.advance(self.next_timer()).expect("something happens") {
-                Next::Arrival(flight) => self.deliver(flight.from, flight.to, &flight.cargo),
-                Next::Timers => (0..self.ranks.len()).for_each(|rank| {
-                    self.ranks[rank].session.handle_timeout(self.network.now());
-                    self.drain(rank);
-                }),
-            }
+            self.step();
         }
+    }
+
+    /// Lets so many things happen, or all.
+    pub fn steps(&mut self, count: u64) {
+        (0..count).for_each(|_| {
+            self.step();
+        });
+    }
+
+    /// Lets the next thing happen; `false` if there is none.
+    pub fn step(&mut self) -> bool {
+        match self.network.advance(self.next_timer()) {
+            Some(Next::Arrival(flight)) => self.deliver(flight.from, flight.to, &flight.cargo),
+            Some(Next::Timers) => (0..self.ranks.len()).for_each(|rank| {
+                self.ranks[rank].session.handle_timeout(self.network.now());
+                self.drain(rank);
+            }),
+            None => return false,
+        }
+        true
     }
 
     fn next_timer(&self) -> Option<Time> {

@@ -3,6 +3,7 @@
 mod agreement;
 mod bed;
 mod plans;
+mod restarts;
 mod schedules;
 mod seam;
 

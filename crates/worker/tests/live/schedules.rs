@@ -109,7 +109,12 @@ struct Net {
     spans: BTreeMap<SubModelId, u32>,
     now: Time,
     rng: Rng,
+    /// Nodes start again with nothing in memory, if this says how.
+    again: Option<Box<dyn Fn(SocketAddr) -> Node>>,
 }
+
+/// How often something that happens is a node's start.
+const RESTARTS: f64 = 0.0005;
 
 fn value(rank: usize, round: usize, index: usize) -> i32 {
     (rank * 1_000_003 + round * 10_007 + index * 13) as i32 - 5_000
@@ -148,7 +153,20 @@ impl Net {
             finished: 0,
         };
         let ranks = (0..plan.workers.len() as u32).map(rank).collect();
-        Self { ranks, nodes, under_way: Vec::new(), spans, now: Time(0), rng: Rng::new(seed) }
+        let (now, rng) = (Time(0), Rng::new(seed));
+        Self { ranks, nodes, under_way: Vec::new(), spans, now, rng, again: None }
+    }
+
+    /// Switches start again now and then, and so does their server.
+    fn of_forgetful_switches(plan: &Plan, seed: u64) -> Self {
+        let mut net = Self::of_switches(plan, seed);
+        let plan = plan.clone();
+        net.again = Some(Box::new(move |address| {
+            let node = plan.nodes.iter().find(|node| node.address == address).expect("a node");
+            let station = Station::new(std::slice::from_ref(&plan), NodeId(node.id));
+            Node::Switch(Box::new(station.expect("it fits")))
+        }));
+        net
     }
 
     /// Runs every collective to its end.
@@ -176,6 +194,13 @@ impl Net {
 
     /// Delivers a random datagram, perhaps twice or not at all, or lets time pass.
     fn step(&mut self) {
+        if let Some(again) = &self.again
+            && self.rng.chance(RESTARTS)
+        {
+            let which = self.rng.below(self.nodes.len() as u64) as usize;
+            let (address, node) = self.nodes.iter_mut().nth(which).expect("below their number");
+            return *node = again(*address);
+        }
         if self.under_way.is_empty() || self.rng.chance(0.01) {
             return self.pass_time();
         }
@@ -271,6 +296,17 @@ fn every_position_completes_once_at_switches() {
             let is_flat = seed % 2 == 0 || policy == SwitchPolicy::Segment;
             let shape = if is_flat { Shape::Star } else { Shape::Tree };
             Net::of_switches(&plan_of_switches(policy, shape), seed).run();
+        }
+    });
+}
+
+#[test]
+fn every_position_completes_once_at_switches_that_start_again() {
+    for_each_seed("-p wiresum-worker start_again", 0, SEEDS, |seed| {
+        for policy in crate::ALL {
+            let is_flat = seed % 2 == 0 || policy == SwitchPolicy::Segment;
+            let shape = if is_flat { Shape::Star } else { Shape::Tree };
+            Net::of_forgetful_switches(&plan_of_switches(policy, shape), seed).run();
         }
     });
 }

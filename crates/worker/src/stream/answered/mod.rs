@@ -4,6 +4,7 @@
 //! and sends again is [`wiresum_switch::Worker`]'s part, one of them for each stream.
 
 mod hearing;
+mod kept;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -21,6 +22,7 @@ use super::{Evidence, Streams};
 use crate::session::rounds::{Arrived, Rounds};
 use crate::session::{Failure, ordered};
 use hearing::Hearing;
+use kept::Kept;
 
 /// Silence after which a worker asks who is there.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -35,6 +37,7 @@ struct Stream {
     sub_model: SubModelId,
     /// The neighbour that its packets go to.
     next: SocketAddr,
+    kept: Kept,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,6 +55,7 @@ struct Counters {
     malformed: u64,
     mismatches: u64,
     results_without_room: u64,
+    results_given_back: u64,
 }
 
 /// See the module.
@@ -132,6 +136,22 @@ impl Answered {
         Some(Transmit { destination: self.streams[index].next, len })
     }
 
+    /// Writes a result that a node has forgotten.
+    fn give_back(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
+        let key = self.key;
+        let given_back = self.streams.iter_mut().find_map(|stream| {
+            let destination = stream.next;
+            let packet = stream.kept.poll(now)?;
+            let fill = |payload: &mut [u8]| {
+                payload[..packet.values.len()].copy_from_slice(&packet.values);
+                packet.values.len()
+            };
+            Some(Transmit { destination, len: wire::write(packet, key, buffer, fill) })
+        });
+        self.counters.results_given_back += u64::from(given_back.is_some());
+        given_back
+    }
+
     fn take(&mut self, packet: &Packet<&[u8]>, rounds: &mut Rounds, now: Time) {
         let is_ours = |stream: &Stream| {
             packet.kind == Kind::Result
@@ -141,6 +161,9 @@ impl Answered {
             return self.counters.strangers += 1;
         };
         let position = packet.fragment;
+        if packet.is_recall() {
+            return self.streams[index].kept.recall(position, now);
+        }
         let is_result = !packet.flags.contains(Flags::REFUSED);
         if is_result && self.streams[index].worker.is_pending(position) {
             let Packet { round, exponent, flags, values: payload, .. } = *packet;
@@ -149,6 +172,7 @@ impl Answered {
                 Some(false) => return self.counters.results_without_room += 1,
                 None => return self.counters.mismatches += 1,
             }
+            self.streams[index].kept.keep(packet);
             (self.progress, self.hearing.next) = (now, None);
         }
         self.streams[index].worker.handle(packet, now);
@@ -163,11 +187,16 @@ impl Answered {
         })
     }
 
+    /// A hello that says whether this worker has joined.
+    fn hello(&self) -> Note {
+        Note { is_member: self.stage == Stage::Joined, ..self.hello }
+    }
+
     /// Queues hellos that are due, for every first neighbour.
     fn say_hello(&mut self, rounds: &Rounds, now: Time) {
         let Some(attempt) = self.hearing.due(now) else { return };
         let (sub_model, fragment) = self.lacks(rounds);
-        let note = Note { attempt, sub_model, fragment, ..self.hello }.emit();
+        let note = Note { attempt, sub_model, fragment, ..self.hello() }.emit();
         let mut neighbours: Vec<_> = self.streams.iter().map(|stream| stream.next).collect();
         neighbours.sort_unstable();
         neighbours.dedup();
@@ -306,6 +335,9 @@ impl Streams for Answered {
         if self.stage != Stage::Joined {
             return None;
         }
+        if let Some(given_back) = self.give_back(now, buffer) {
+            return Some(given_back);
+        }
         self.begin(rounds);
         for _ in 0..self.streams.len() {
             let index = self.turn;
@@ -337,7 +369,7 @@ impl Streams for Answered {
         }
         let Stream { next, sub_model, .. } = self.streams[0];
         let attempt = self.hearing.next_attempt();
-        let note = Note { attempt, sub_model, fragment: position, ..self.hello };
+        let note = Note { attempt, sub_model, fragment: position, ..self.hello() };
         buffer[..NOTE_LEN].copy_from_slice(&note.emit());
         Some(Transmit { destination: next, len: NOTE_LEN })
     }
@@ -377,7 +409,8 @@ impl Streams for Answered {
         let sum = |of: fn(&WorkerCounters) -> u64| {
             self.streams.iter().map(|stream| of(stream.worker.counters())).sum()
         };
-        let Counters { strangers, malformed, mismatches, results_without_room } = self.counters;
+        let Counters { strangers, malformed, mismatches, .. } = self.counters;
+        let Counters { results_without_room, results_given_back, .. } = self.counters;
         vec![
             ("hellos", self.hearing.attempt.into()),
             ("contributions", sum(|c| c.sent - c.resent)),
@@ -388,6 +421,7 @@ impl Streams for Answered {
             ("timeouts", sum(|c| c.timeouts)),
             ("mismatches", mismatches),
             ("results_without_room", results_without_room),
+            ("results_given_back", results_given_back),
             ("foreign", strangers),
             ("malformed", malformed),
         ]
@@ -408,7 +442,8 @@ fn streams(plan: &Plan, rank: u8, first: FragmentId) -> Vec<Stream> {
         let sending = sendings.iter().find(|sending| sending.sub_model == id).copied();
         let sending = sending.expect("every stream has ways");
         let worker = Worker::starting_at(sending, first);
-        Stream { next: next(&sending), worker, sub_model: id }
+        let kept = Kept::new(sending, parts::everyone(plan), plan.payload_len());
+        Stream { next: next(&sending), worker, sub_model: id, kept }
     };
     ordered(plan).map(|sub_model| make(sub_model.id())).collect()
 }
