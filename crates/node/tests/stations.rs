@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::ptr::NonNull;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use switched::{Place, SERVER, SWITCH, WORKERS};
@@ -159,6 +159,37 @@ fn a_quota_bounds_what_workers_contribute() {
     let status = nodes[0].status();
     assert_eq!(status["jobs"][0]["quota"]["bytes_per_second"], 1_000_000);
     assert!(status["jobs"][0]["verdicts"]["over_quota"].as_u64() > Some(0), "{status}");
+}
+
+/// The server dies without a word while values flow, and another one starts in its place with nothing in memory. Then
+/// the same happens to the switch.
+#[test]
+fn a_node_that_is_killed_in_mid_round_and_starts_again_loses_no_step() {
+    let plan = Place::default().plan(1, SLOTS);
+    let [mut switch, mut server] = start(&plan);
+    std::thread::scope(|scope| {
+        let sums = scope.spawn(|| assert_summed(&plan, 1, 2_000_000));
+        wait_for_completed(&server, 1_000);
+        drop(server);
+        server = Daemon::start(&plan, SERVER, &[]);
+        wait_for_completed(&server, 1_000);
+        drop(switch);
+        switch = Daemon::start(&plan, SWITCH, &[]);
+        wait_for_completed(&server, 2_000);
+        assert!(!sums.is_finished(), "nothing was killed in mid round");
+        // Before the nodes go.
+        sums.join().expect("exact sums");
+        assert!(switch.status()["verdicts"]["forwarded"].as_u64() > Some(0));
+    });
+}
+
+/// Waits until a server has completed so many sums.
+fn wait_for_completed(server: &Daemon, count: u64) {
+    let since = Instant::now();
+    while server.status()["verdicts"]["completed"].as_u64() < Some(count) {
+        assert!(since.elapsed() < PATIENCE, "no end in sight: {}", server.status());
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// Thousands of hellos of strangers: some are refused with an answer, and the job goes on.
