@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import typer
 from typer.testing import CliRunner
-from wiresum.cli.sparse_layout import layout
 
+from wiresum.cli.sparse_layout import layout
 from wiresum.errors import PlanError
 
 app = typer.Typer()
