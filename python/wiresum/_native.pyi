@@ -22,6 +22,16 @@ def plan_digest(json: str) -> int:
         wiresum.errors.PlanError: Names the field and the remedy.
     """
 
+def validate_schedule(json: str) -> tuple[str, str] | None:
+    """The first wrong field of a schedule, and what is wrong with it; the field is empty if it has another shape."""
+
+def convert_plan(json: str) -> str:
+    """A plan of any format that can be read, as JSON in the present format.
+
+    Raises:
+        wiresum.errors.PlanError: it breaks a rule, or says what the present format cannot.
+    """
+
 def derive_plan(json: str) -> str:
     """Return what follows from a plan's fabric, as the JSON of `wiresum.plan.fabric.Derived`.
 

@@ -28,7 +28,7 @@ def with_spare(rate_bps: float = 1e9) -> Topology:
 
 
 def tree(made: AggregationPlan) -> dict[str, str | None]:
-    return parents_of(made, made.sub_models[1])
+    return parents_of(made, made.streams[1])
 
 
 def test_nothing_moves_without_a_reason():
@@ -115,13 +115,12 @@ def test_every_tree_of_a_plan_is_adjusted():
     whole = plan(network.model_copy(update={"nodes": [
         node.model_copy(update={"sums_at": {"a": "S1", "b": "S1", "S1": "PS"}.get(node.name)}) for node in network.nodes
     ]}), Job())  # fmt: skip
-    exponents, values = whole.sub_models
+    exponents, values = whole.streams
     first = values.model_copy(update={"share": 0.5})
-    turned = [values.tree[0], values.tree[1].model_copy(update={"children": values.tree[1].children[::-1]})]
-    second = values.model_copy(update={"share": 0.5, "id": 2, "tree": turned})
-    split = whole.model_copy(update={"sub_models": [exponents, first, second]})
+    second = values.model_copy(update={"share": 0.5, "id": 2, "legs": values.legs[::-1]})
+    split = whole.model_copy(update={"streams": [exponents, first, second]})
     after = adjust(split, network, {"S1": Load(idle_cores=0)}).plan
-    assert all("S1" not in parents_of(after, sub_model) for sub_model in after.sub_models)
+    assert all("S1" not in parents_of(after, stream) for stream in after.streams)
     assert AggregationPlan.parse(after.to_json()) == after
 
 

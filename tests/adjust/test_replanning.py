@@ -143,7 +143,7 @@ def test_a_large_network_is_kept_with_few_moves():
 
 
 def tree(made):
-    return parents_of(made, made.sub_models[1])
+    return parents_of(made, made.streams[1])
 
 
 def two_levels() -> Topology:
@@ -202,7 +202,7 @@ def test_a_mended_plan_has_a_way_for_every_edge(seed, planner, is_link):
     now = without(topology, random.choice(between)) if is_link or not used else dumb(topology, random.choice(used))
     after = adjust(before, now).plan
     reach = Network(now)
-    for stream in after.sub_models:
+    for stream in after.streams:
         for child, parent in parents_of(after, stream).items():
             assert parent is None or (reach.reaches(child, parent) and now.node(parent).sums)
 
@@ -211,14 +211,14 @@ def test_ways_stay_while_their_links_do():
     topology = ingo("mesh").with_addresses()
     made = plan(topology, JOB, PlanOptions(), "ingo")
     assert adjust(made, topology, {}).plan == made
-    values = made.sub_models[1]
+    values = made.streams[1]
     links = links_of(made, values)
     lost = next(link for way in links.values() for link in way if link.startswith("S"))
     changed = adjust(made, without(topology, lost), {})
-    left = links_of(changed.plan, changed.plan.sub_models[1])
+    left = links_of(changed.plan, changed.plan.streams[1])
     assert left == {edge: way for edge, way in links.items() if lost not in way}
     assert any("the way of" in reason for reason in changed.reasons)
-    assert parents_of(changed.plan, changed.plan.sub_models[1]) == parents_of(made, values)
+    assert parents_of(changed.plan, changed.plan.streams[1]) == parents_of(made, values)
     with pytest.raises(PlanError, match="which the topology does not have"):
         predict(without(topology, lost), made, 1_000_000)
 

@@ -116,9 +116,9 @@ def test_options_reach_topology_and_plan():
     )
     made = AggregationPlan.parse(done.stdout)
     assert len(made.workers) == 3
-    assert made.sub_models[1].policy == "cache"
+    assert made.streams[1].policy == "cache"
     assert (made.job.lanes, made.job.values_per_packet) == ("int16-le", 352)
-    assert made.sub_models[1].slots == 512
+    assert made.streams[1].slots == 512
 
 
 def test_a_plan_goes_to_a_file(tmp_path):

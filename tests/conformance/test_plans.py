@@ -21,8 +21,6 @@ FABRIC_IN_PACKETS = "switches sum in this plan"
 """Aggregators of servers ask and are asked; `packets` has no switches."""
 TREE_IN_TRAINS = "servers sum in this plan"
 """Trains are of what switches sum."""
-ENDS_AT_A_SWITCH = "its tree ends at the switch"
-"""Trains derive slots from trees, which have a server at the top."""
 
 WITHOUT_SERVERS_BELOW = {"forest", "byteps", "joint", "goat", "krgs", "ps", "atp", "esa", "geryon", "auto"}
 """Planners that have no server of `xagg` sum below another node, which takes a switch."""
@@ -52,13 +50,7 @@ def declared(runner: str, made: AggregationPlan, topology: str) -> str | None:
     """Why this runner refuses this plan; None where it takes it."""
     if runner == "packets":
         return FABRIC_IN_PACKETS if made.fabric else None
-    if runner != "trains":
-        return None
-    if made.fabric is None:
-        return TREE_IN_TRAINS
-    network = load(topology)
-    roots = {network.node(made.node(one.tree[0].node).name).kind for one in made.sub_models}
-    return ENDS_AT_A_SWITCH if "switch" in roots else None
+    return TREE_IN_TRAINS if runner == "trains" and made.fabric is None else None
 
 
 def carried_out(runner: str, made: AggregationPlan, topology: str, folder) -> float:

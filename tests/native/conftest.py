@@ -20,15 +20,15 @@ Plan = dict[str, Any]
 
 def star_plan(workers: int, lanes: str = "int32-le") -> Plan:
     """One node, which has no address yet, over all workers."""
-    tree = [{"node": 0, "parent": None, "children": [{"worker": rank} for rank in range(workers)]}]
-    stream = {"policy": "pool", "slots": 512, "window": 192, "tree": tree}
+    legs = [{"child": {"worker": rank}, "parent": 0} for rank in range(workers)]
+    stream = {"policy": "pool", "window": 192, "places": [{"node": 0, "slots": 512}], "legs": legs}
     return {
-        "format": "wiresum-plan/1",
+        "format": "wiresum-plan/2",
         "planner": "test",
         "job": {"id": 3, "secret": "00112233445566ff", "values_per_packet": 256, "lanes": lanes, "codec": "block"},
         "nodes": [{"id": 0, "name": "switch", "address": "127.0.0.1:1", "engine": "udp"}],
         "workers": [{"rank": rank, "name": f"w{rank}", "address": "127.0.0.1"} for rank in range(workers)],
-        "sub_models": [
+        "streams": [
             {"id": 0, "name": "exponents", "role": "exponents", "share": 0.0, **stream},
             {"id": 1, "name": "values", "role": "values", "share": 1.0, **stream},
         ],

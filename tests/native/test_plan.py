@@ -42,5 +42,5 @@ def test_digest_is_of_what_all_must_agree_on(unanswered_plan: dict[str, Any]) ->
     digest = _native.plan_digest(json.dumps(unanswered_plan))
     unanswered_plan["nodes"][0]["address"] = "10.0.0.9:5747"
     assert _native.plan_digest(json.dumps(unanswered_plan)) == digest
-    unanswered_plan["sub_models"][1]["window"] -= 1
+    unanswered_plan["streams"][1]["window"] -= 1
     assert _native.plan_digest(json.dumps(unanswered_plan)) != digest

@@ -15,7 +15,8 @@ from wiresum.planners import plan
 from wiresum.topology.generators.star import star
 from wiresum.topology.generators.xagg import xagg
 
-EXAMPLE = Path(__file__).parents[2] / "spec" / "example-plan.json"
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "spec" / "example-plan.json"
 
 
 def tree_plan() -> dict:
@@ -23,7 +24,7 @@ def tree_plan() -> dict:
 
 
 def changed(path: str, value: object) -> dict:
-    """A good plan with one field changed; a path like `sub_models.1.slots`."""
+    """A good plan with one field changed; a path like `streams.1.window`."""
     content = tree_plan()
     *way, last = (int(part) if part.isdigit() else part for part in path.split("."))
     place = content
@@ -45,10 +46,9 @@ def cycle() -> dict:
     """Two nodes that are each other's parents, which no worker reaches."""
     content = tree_plan()
     content["nodes"] += [{**content["nodes"][0], "id": 8}, {**content["nodes"][0], "id": 9}]
-    content["sub_models"][1]["tree"] += [
-        {"node": 8, "parent": 9, "children": [{"node": 9}]},
-        {"node": 9, "parent": 8, "children": [{"node": 8}]},
-    ]
+    stream = content["streams"][1]
+    stream["places"] += [{"node": 8, "slots": 512}, {"node": 9, "slots": 512}]
+    stream["legs"] += [{"child": {"node": 8}, "parent": 9}, {"child": {"node": 9}, "parent": 8}]
     return content
 
 
@@ -57,13 +57,13 @@ def crowd(workers: int) -> dict:
     content = tree_plan()
     content["job"]["lanes"] = "int16-le"
     content["workers"] = [{"rank": rank, "name": f"w{rank}"} for rank in range(workers)]
-    ranks = [{"worker": rank} for rank in range(workers)]
-    leaves = [ranks[start : start + 64] for start in range(0, workers, 64)]
-    content["nodes"] = [{"id": n, "name": f"n{n}", "address": f"10.0.0.1:{n}"} for n in range(len(leaves) + 1)]
-    tree = [{"node": 0, "children": [{"node": n} for n in range(1, len(leaves) + 1)]}]
-    tree += [{"node": n, "parent": 0, "children": leaf} for n, leaf in enumerate(leaves, start=1)]
-    for stream in content["sub_models"]:
-        stream["tree"] = tree
+    leaves = 1 + (workers - 1) // 64
+    content["nodes"] = [{"id": n, "name": f"n{n}", "address": f"10.0.0.1:{n}"} for n in range(leaves + 1)]
+    legs = [{"child": {"worker": rank}, "parent": 1 + rank // 64} for rank in range(workers)]
+    legs += [{"child": {"node": node}, "parent": 0} for node in range(1, leaves + 1)]
+    for stream in content["streams"]:
+        stream["places"] = [{"node": node, "slots": 512} for node in range(leaves + 1)]
+        stream["legs"] = legs
     return content
 
 
@@ -82,17 +82,24 @@ def partial(rounds: dict | None = None, **job: object) -> dict:
     return content
 
 
-def routed(*ways: tuple[dict, list]) -> dict:
-    """A plan whose first stream of values has these ways."""
-    return changed("sub_models.1.ways", [{"child": child, "links": links} for child, links in ways])
+def routed(links: list | None, **leg: object) -> dict:
+    """A plan whose first stream of values has these links from worker 0 on."""
+    content = tree_plan()
+    content["streams"][1]["legs"][0] |= {"links": links, **leg}
+    return content
 
 
-W0, N1 = {"worker": 0}, {"node": 1}
+def with_legs(*legs: tuple[dict, int]) -> dict:
+    """A plan whose first stream of values has these legs too."""
+    content = tree_plan()
+    content["streams"][1]["legs"] += [{"child": child, "parent": parent} for child, parent in legs]
+    return content
+
 
 GOOD = {
-    "ways": routed((W0, ["w0-S1"]), (N1, ["S1-S3", "S3-S2"])),
-    "no ways": changed("sub_models.1.ways", None),
-    "an empty list of ways": routed(),
+    "links of a leg": routed(["w0-S1"]),
+    "links that are none": routed(None),
+    "an empty list of links": routed([]),
     "partial rounds": partial(),
     "partial rounds without counts": partial({"counts": [], "most_missed": 1024}),
     "whole rounds": changed("job.rounds", None),
@@ -103,7 +110,7 @@ GOOD = {
     "IPv6": changed("nodes.0.address", "[fd00::1]:5747"),
     "bandwidths": changed("nodes.0", tree_plan()["nodes"][0] | {"ingress_bps": 2**53, "egress_bps": 1}),
     "bandwidth of a worker": changed("workers.0.egress_bps", 10**9),
-    "whole number as share": changed("sub_models.1.share", 1),
+    "whole number as share": changed("streams.1.share", 1),
     "no worker address": changed("workers.0.address", None),
     "port 0": changed("nodes.0.address", "10.0.0.1:0"),
     "capitals in the secret": changed("job.secret", "ABCDEFabcdef0123"),
@@ -117,12 +124,11 @@ GOOD = {
 }
 
 BAD = {
-    "way of the root": routed(({"node": 0}, ["a"])),
-    "way of nobody": routed(({"worker": 99}, ["a"])),
-    "two ways of a child": routed((W0, ["a"]), (W0, ["b"])),
-    "way without links": routed((W0, [])),
-    "way over a link twice": routed((W0, ["a", "a"])),
-    "way with more": changed("sub_models.1.ways", [{"child": W0, "links": ["a"], "to": "S1"}]),
+    "link twice": routed(["a", "a"]),
+    "leg with more": routed(["a"], node="S1"),
+    "two legs of a worker": with_legs(({"worker": 0}, 1)),
+    "leg of an unknown worker": with_legs(({"worker": 99}, 1)),
+    "leg of a node without a place": with_legs(({"node": 9}, 1)),
     "partial rounds with a fixed codec": partial(codec="fixed:1e8"),
     "partial rounds that are forecast": partial(exponents="expected"),
     "no missed round": partial({"most_missed": 0}),
@@ -133,7 +139,7 @@ BAD = {
     "two counts of a node": partial({"counts": [{"node": 0, "k": 1}, {"node": 0, "k": 1}]}),
     "rounds with more": partial({"late": "drop"}),
     "rounds without counts": changed("job.rounds", {"most_missed": 1}),
-    "format": changed("format", "wiresum-plan/2"),
+    "format": changed("format", "wiresum-plan/3"),
     "unknown field": changed("job.speed", 1),
     "unknown status": changed("solution", SOLUTION | {"status": "good"}),
     "solution with more": changed("solution", SOLUTION | {"cost": 1}),
@@ -164,24 +170,27 @@ BAD = {
     "worker address with zone": changed("workers.0.address", "fe80::1%1"),
     "rank out of order": changed("workers.0.rank", 1),
     "no workers": changed("workers", []),
-    "two exponent streams": changed("sub_models.1.role", "exponents"),
-    "shares below 1": changed("sub_models.1.share", 0.5),
-    "unknown policy": changed("sub_models.1.policy", "lru"),
-    "no slots": changed("sub_models.1.slots", 0),
-    "slots not a power of two": changed("sub_models.1.slots", 300),
-    "too many slots": changed("sub_models.1.slots", 1 << 23),
-    "no window": changed("sub_models.1.window", 0),
-    "window above slots": changed("sub_models.1.window", 1 << 20),
-    "no tree": changed("sub_models.1.tree", []),
-    "two roots": changed("sub_models.1.tree.1.parent", None),
-    "unknown node": changed("sub_models.1.tree.0.node", 9),
-    "unknown parent": changed("sub_models.1.tree.1.parent", 9),
-    "no children": changed("sub_models.1.tree.1.children", []),
-    "unknown worker": changed("sub_models.1.tree.1.children", [{"worker": 7}]),
-    "worker twice": changed("sub_models.1.tree.1.children", [{"worker": 0}, {"worker": 0}]),
-    "worker without a parent": changed("sub_models.1.tree.1.children", [{"worker": 0}]),
-    "child that disagrees": changed("sub_models.1.tree.1.children.0", {"node": 2}),
-    "child of two kinds": changed("sub_models.1.tree.1.children.0", {"node": 2, "worker": 0}),
+    "two exponent streams": changed("streams.1.role", "exponents"),
+    "shares below 1": changed("streams.1.share", 0.5),
+    "unknown policy": changed("streams.1.policy", "lru"),
+    "policy of switches": changed("streams.1.policy", "hash"),
+    "priority at servers": changed("streams.1.priority", 1),
+    "no slots": changed("streams.1.places.0.slots", 0),
+    "slots not a power of two": changed("streams.1.places.0.slots", 300),
+    "too many slots": changed("streams.1.places.0.slots", 1 << 23),
+    "other slots elsewhere": changed("streams.1.places.1.slots", 256),
+    "base at a server": changed("streams.1.places.0.base", 1),
+    "no window": changed("streams.1.window", 0),
+    "window above slots": changed("streams.1.window", 1 << 20),
+    "no places": changed("streams.1.places", []),
+    "no legs": changed("streams.1.legs", []),
+    "two roots": changed("streams.1.legs.7.child", {"worker": 0}),
+    "unknown node": changed("streams.1.places.0.node", 9),
+    "unknown parent": changed("streams.1.legs.7.parent", 9),
+    "no children": changed("streams.1.places.2", {"node": 3, "slots": 512}),
+    "unknown worker": changed("streams.1.legs.0.child", {"worker": 7}),
+    "worker twice": changed("streams.1.legs.0.child", {"worker": 1}),
+    "child of two kinds": changed("streams.1.legs.0.child", {"node": 2, "worker": 0}),
     "unknown codec": changed("job.codec", "mp3"),
     "unknown exponents": changed("job.exponents", "guessed"),
     "factor that is no number": changed("job.codec", "fixed:many"),
@@ -190,14 +199,12 @@ BAD = {
     "endless factor": changed("job.codec", "fixed:inf"),
     "signed secret": changed("job.secret", "+123456789abcdef"),
     "two nodes of one id": changed("nodes.1.id", 0),
-    "two streams of one id": changed("sub_models.1.id", 0),
-    "negative share": changed("sub_models.0.share", -1),
-    "node with two places": changed("sub_models.1.tree.2", tree_plan()["sub_models"][1]["tree"][1]),
-    "child twice": changed("sub_models.1.tree.0.children.0", {"node": 1}),
-    "child before its parent": changed("sub_models.1.tree", tree_plan()["sub_models"][1]["tree"][::-1]),
+    "two streams of one id": changed("streams.1.id", 0),
+    "negative share": changed("streams.0.share", -1),
+    "node with two places": changed("streams.1.places.2", tree_plan()["streams"][1]["places"][1]),
     "cycle beside the root": cycle(),
     "129 workers on 16 bits": crowd(129),
-    "65 children": changed("sub_models.1.tree.1.children", [{"worker": 0}] * 65),
+    "65 children": with_legs(*[({"worker": 0}, 1)] * 63),
 }
 
 
@@ -214,7 +221,7 @@ def test_bad_plans_are_refused(content):
 
 
 def test_the_message_names_file_field_and_remedy():
-    with pytest.raises(PlanError, match=r"plan bad\.json: sub_models\[1\]\.slots: must be a power of two"):
+    with pytest.raises(PlanError, match=r"plan bad\.json: streams\[1\]\.places: `slots` must be a power of two"):
         AggregationPlan.parse(json.dumps(BAD["slots not a power of two"]), "bad.json")
 
 
@@ -233,6 +240,15 @@ def test_the_secret_is_in_a_file_that_only_its_owner_reads(tmp_path):
     secret_beside(file).write_text("0123")
     with pytest.raises(PlanError, match="secret"):
         AggregationPlan.read(file)
+
+
+def test_plans_of_the_format_before_are_read():
+    old = json.loads((ROOT / "crates" / "plan" / "tests" / "plans" / "version1.json").read_text())
+    new = AggregationPlan.read(ROOT / "crates" / "protocol" / "tests" / "plans" / "tree.json")
+    assert AggregationPlan.parse(json.dumps(old)) == new
+    old["sub_models"][1]["tree"][1]["parent"] = None
+    with pytest.raises(PlanError, match="names another parent than the node that lists it"):
+        AggregationPlan.parse(json.dumps(old))
 
 
 def native_accepts(text: str) -> bool:

@@ -123,7 +123,7 @@ def test_what_cannot_be_carried_out_is_named():
 def test_sub_models_with_the_same_tree_are_one_stream():
     instance = Instance.of(goat(2).with_addresses(), job(100, 300, 600))
     made = as_plan("test", Assignment(instance, np.array([[1, 2, 1]] * 4), NOTHING_PROVEN), PlanOptions(engine="udp"))
-    assert [round(one.share, 6) for one in made.sub_models] == [0, 0.7, 0.3]
+    assert [round(one.share, 6) for one in made.streams] == [0, 0.7, 0.3]
     assert made.solution == NOTHING_PROVEN
     assert AggregationPlan.parse(made.to_json()) == made
     assert predict(instance.topology, made, 1000).seconds > 0

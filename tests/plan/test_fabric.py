@@ -60,7 +60,7 @@ def test_a_plan_names_every_link_and_way():
     topology = goat(2)
     assert [link.id for link in plan.fabric.links] == [link.id for link in topology.links]
     assert {node.name for node in plan.nodes} == {node.name for node in topology.nodes if node.kind != "worker"}
-    assert [stream.sub_model for stream in plan.fabric.streams] == [one.id for one in plan.sub_models]
+    assert all(leg.links for stream in plan.streams for leg in stream.legs)
     addresses = [end.address for link in plan.fabric.links for end in link.ends]
     assert len(set(addresses)) == len(addresses)
 
@@ -70,20 +70,19 @@ def test_jobs_get_a_codec_and_packets_that_switches_can_carry():
     plan = as_switched_plan("ingo", answer, PlanOptions())
     assert plan.job.codec.startswith("fixed:")
     assert plan.job.values_per_packet == MAX_SWITCHED_VALUES
-    assert plan.fabric.policy == "register"
+    assert {stream.policy for stream in plan.streams} == {"register"}
 
 
 @pytest.mark.parametrize("policy", ["pool", "cache"])
 def test_without_a_server_sums_end_at_the_switch_where_all_ways_have_met(policy):
     plan = switched(goat(2), "atp", policy, parts=40)
     server, top = (plan.nodes[[node.name for node in plan.nodes].index(name)].id for name in ("ps", "S3"))
-    for stream in plan.fabric.streams:
-        links = {link for way in stream.ways for leg in way.legs for link in leg.links}
-        ends = {end.site for link in links for end in plan.fabric.links[link].ends}
-        assert ("node", server) not in ends
+    sites = {link.id: {end.site for end in link.ends} for link in plan.fabric.links}
+    for stream in plan.streams:
+        assert not any(("node", server) in sites[link] for leg in stream.legs for link in leg.links)
         assert top in [place.node for place in stream.places]
     assert server not in plan.derived().switches
-    values = plan.fabric.streams[1]
+    values = plan.streams[1]
     assert len(values.places) == 3
     # A round's fragments, or a window's.
     assert {place.slots for place in values.places} == {64 if policy == "cache" else 16}
@@ -92,8 +91,8 @@ def test_without_a_server_sums_end_at_the_switch_where_all_ways_have_met(policy)
 
 def test_pool_keeps_to_the_slots_that_it_is_given():
     plan = switched(goat(2), "atp", "pool", parts=40, slots=11)
-    assert {place.slots for stream in plan.fabric.streams for place in stream.places} == {8}
-    assert {sub_model.window for sub_model in plan.sub_models} == {8}
+    assert {place.slots for stream in plan.streams for place in stream.places} == {8}
+    assert {stream.window for stream in plan.streams} == {8}
 
 
 def test_without_a_server_ways_have_to_meet_at_a_switch():
@@ -132,7 +131,7 @@ def test_trees_of_any_planner_are_carried_out(topology):
         # Headers lower it; a result is sent once for all behind a link, where the value counts one for each child.
         assert rate_bps > 0.96 * 8 * job.gradient_bytes / plan.solution.value
         assert predict(topology, plan, job.gradient_bytes).seconds > plan.solution.value
-        assert (plan.fabric.policy == "pool") == all(stream.places for stream in plan.fabric.streams)
+        assert (plan.streams[0].policy == "pool") == all(stream.slots for stream in plan.streams)
 
 
 def test_hosts_that_sum_below_others_are_no_switches():
@@ -142,38 +141,30 @@ def test_hosts_that_sum_below_others_are_no_switches():
 
 def test_a_fabrics_ways_are_the_plans():
     plan = exclusive_plan()
-    values = [one for one in plan.sub_models if one.role == "values"]
-    for sub_model in values:
-        named = links_of(plan, sub_model)
-        assert set(named) == {edge for edge in parents_of(plan, sub_model).items() if edge[1] is not None}
-    assert all(sub_model.ways is None for sub_model in plan.sub_models)
-    both = json.loads(plan.to_json())
-    both["sub_models"][1]["ways"] = [{"child": {"worker": 0}, "links": ["w0-S1"]}]
-    with pytest.raises(PlanError, match="the fabric has the ways"):
-        AggregationPlan.parse(json.dumps(both))
-    assert not native_accepts(json.dumps(both))
+    for stream in plan.streams:
+        named = links_of(plan, stream)
+        assert set(named) == {edge for edge in parents_of(plan, stream).items() if edge[1] is not None}
 
 
 def ends(plan):
-    """Where each stream's ways end."""
-    return {(stream.sub_model, way.legs[-1].links[-1]) for stream in plan.fabric.streams for way in stream.ways}
+    """Over which links each stream's ways end."""
+    return {(stream.id, leg.links[-1]) for stream in plan.streams for leg in stream.legs if leg.parent == stream.root}
 
 
 def test_a_job_of_one_rack_ends_at_its_switch_and_one_of_several_at_the_server():
     local, wide = switched(racks(1), "p4inc-aoi"), switched(racks(2), "p4inc-aoi")
-    assert local.fabric.policy == wide.fabric.policy == "segment"
+    assert local.streams[0].policy == wide.streams[0].policy == "segment"
     # Four checks and four streams of values, each over its worker's link alone.
-    links = [link.id for link in local.fabric.links]
-    assert {links[link] for _, link in ends(local)} == {"w0-T1", "w1-T1", "w2-T1", "w3-T1"}
-    assert {wide.fabric.links[link].id for _, link in ends(wide)} == {"ps-T3"}
+    assert {link for _, link in ends(local)} == {"w0-T1", "w1-T1", "w2-T1", "w3-T1"}
+    assert {link for _, link in ends(wide)} == {"ps-T3"}
 
 
 def test_policies_without_a_server_end_at_the_topmost_switch():
     plan = switched(racks(2), "switchml")
-    assert plan.fabric.policy == "pool"
-    (top,) = {place.node for stream in plan.fabric.streams for place in stream.places if stream.sub_model == 0}
+    assert plan.streams[0].policy == "pool"
+    (top,) = {place.node for place in plan.streams[0].places}
     assert plan.node(top).name == "T1"
-    slots = [place.slots for stream in plan.fabric.streams for place in stream.places]
+    slots = [place.slots for stream in plan.streams for place in stream.places]
     assert all(slot & (slot - 1) == 0 for slot in slots)
 
 
@@ -196,19 +187,21 @@ def test_goat_figure_2_sends_three_fragments_to_the_server_and_thirteen_from_swi
     ("path", "value", "problem"),
     [
         (("job", "values_per_packet"), 736, "two headers"),
-        (("fabric", "policy"), "hash", "have a leg with `node`"),
-        (("fabric", "policy"), "pool", "the root has none"),
+        (("streams", 1, "policy"), "hash", "same policy"),
+        (("streams", 0, "policy"), "pool", "the root needs `slots`"),
         (("fabric", "timeout_s"), 0.0, "fabric.timeout_s"),
         (("fabric", "links", 0, "ends", 0, "at"), {"node": 99}, r"fabric.links\[0\].ends: one is not"),
         (("fabric", "links", 0, "ends", 0, "address"), "nowhere", "must be an IP address"),
         (("fabric", "memory", 0, "node"), 99, r"fabric.memory\[0\].node: is not in"),
-        (("fabric", "streams", 1, "places", 0, "base"), 5, "has 1 slots"),
-        (("fabric", "streams", 0, "sub_model"), 7, "one for each sub-model"),
-        (("fabric", "streams", 1, "places"), [], "a leg ends where the stream has none"),
-        (("fabric", "streams", 1, "ways", 0, "worker"), 1, "in rank order"),
-        (("fabric", "streams", 1, "ways", 0, "legs"), [], "has no legs"),
-        (("fabric", "streams", 0, "ways", 0, "legs", 0, "links"), [], "a leg without hops"),
-        (("fabric", "streams", 1, "ways", 0, "legs", 0, "links"), [99], "does not begin where"),
+        (("fabric", "links", 1, "id"), "w0-S1", r"fabric.links: two have the same id"),
+        (("streams", 1, "places", 0, "base"), 5, "has 1 slots"),
+        (("streams", 1, "places", 0, "slots"), None, "is not the root, and has no `slots`"),
+        (("streams", 1, "places", -1, "slots"), 1, "this policy has the sum at a server"),
+        (("streams", 1, "places"), [], "has no place: give it one"),
+        (("streams", 1, "legs", 0, "links"), [], "name every link"),
+        (("streams", 1, "legs", 0, "links"), ["w9-S1"], "name every link"),
+        (("streams", 1, "legs", 0, "links"), ["w0-S1", "S1-S2", "S1-S2"], "a link twice"),
+        (("streams", 1, "legs", 0, "parent"), 99, "ends at node 99"),
     ],
 )
 def test_every_wrong_field_is_named(path, value, problem):
@@ -268,11 +261,12 @@ def places_of(value, way=()):
 @given(st.data())
 def test_both_validators_agree_on_changed_fabrics(data):
     plan = copy.deepcopy(data.draw(st.sampled_from(PLANS)))
-    for way in data.draw(st.lists(st.sampled_from(list(places_of(plan["fabric"]))), min_size=1, max_size=2)):
-        place = plan["fabric"]
+    part = {name: plan[name] for name in ("streams", "fabric")}
+    for way in data.draw(st.lists(st.sampled_from(list(places_of(part))), min_size=1, max_size=2)):
+        place = plan
         try:
-            for part in way[:-1]:
-                place = place[part]
+            for key in way[:-1]:
+                place = place[key]
             old = place[way[-1]]
         except (KeyError, IndexError, TypeError):
             continue

@@ -69,8 +69,8 @@ def test_unequal_servers_share_by_their_links():
     base = servers(6, 2, RATE)
     links = [link.model_copy(update={"bandwidth_bps": 3 * RATE}) if link.id == "s1" else link for link in base.links]
     made = plan(base.model_copy(update={"links": links}), Job(), planner="forest")
-    assert [stream.share for stream in made.sub_models] == pytest.approx([0, 0.75, 0.25], abs=1e-6)
-    assert [stream.window for stream in made.sub_models] == [32, 96, 32]
+    assert [stream.share for stream in made.streams] == pytest.approx([0, 0.75, 0.25], abs=1e-6)
+    assert [stream.window for stream in made.streams] == [32, 96, 32]
 
 
 def test_a_slow_adder_counts_like_a_slow_link():
@@ -79,8 +79,8 @@ def test_a_slow_adder_counts_like_a_slow_link():
 
 def test_one_tree_is_enough_at_a_switch_that_sums():
     made = plan(star(4), Job(), planner="forest")
-    assert [(stream.role, stream.share) for stream in made.sub_models] == [("exponents", 0), ("values", 1)]
-    assert made.sub_models[1].window == Job().window
+    assert [(stream.role, stream.share) for stream in made.streams] == [("exponents", 0), ("values", 1)]
+    assert made.streams[1].window == Job().window
     assert "500 Mbit/s at every worker, optimal" in made.planner
 
 
@@ -95,9 +95,9 @@ def test_the_same_input_gives_the_same_plan():
 
 def test_exponents_are_summed_at_a_server_of_the_forest():
     made = plan(servers(4, 3), Job(), planner="forest")
-    roots = {stream.tree[0].node for stream in made.sub_models[1:]}
+    roots = {stream.root for stream in made.streams[1:]}
     assert len(roots) == 3
-    assert made.sub_models[0].tree[0].node in roots
+    assert made.streams[0].root in roots
     assert AggregationPlan.parse(made.to_json()) == made
 
 
@@ -114,9 +114,9 @@ def test_under_cache_a_server_takes_no_more_than_its_memory_holds():
     # Room for 1024 of the 5435 fragments, beside the exponents.
     small = with_memory(servers(2, 2, RATE), {"s0": 2 * 2944 * (1024 + 64)})
     made = plan(small, job, planner="forest")
-    share = {made.node(s.tree[0].node).name: s.share for s in made.sub_models[1:]}
+    share = {made.node(s.root).name: s.share for s in made.streams[1:]}
     assert share["s0"] == pytest.approx(1023 / 5435, rel=1e-5)
-    assert {made.node(s.tree[0].node).name: s.slots for s in made.sub_models[1:]} == {"s0": 1024, "s1": 8192}
+    assert {made.node(s.root).name: s.slots for s in made.streams[1:]} == {"s0": 1024, "s1": 8192}
 
 
 def test_a_gradient_that_fits_nowhere_is_refused():

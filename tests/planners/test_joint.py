@@ -145,8 +145,11 @@ def test_the_value_is_what_the_busiest_link_needs(topology):
 def test_on_links_that_hash_badly_ways_are_worth_naming():
     topology = leaf_spine(4, 3, 3, programmable=0.5)
     made = plan(topology, JOB, LIMIT, "joint")
-    own = [one.model_copy(update={"ways": None}) for one in made.sub_models]
-    untold = made.model_copy(update={"sub_models": own})
+
+    def own(stream):
+        return stream.model_copy(update={"legs": [leg.model_copy(update={"links": None}) for leg in stream.legs]})
+
+    untold = made.model_copy(update={"streams": [own(stream) for stream in made.streams]})
     assert carried(topology, untold) > 1.2 * carried(topology, made)
     assert f"{carried(topology, untold):.4g} s over the network's own" in made.planner
 

@@ -162,11 +162,11 @@ def test_the_planners_place_as_goat_and_count(planner):
     job = Job(secret="0" * 16, sub_models=equal_parts("model", 8_000_000, 3))
     workers = len(Instance.of(goat(), job).workers)
     made = plan(goat(), job, evaluated([1.0] * (workers - 1) + [10.0]), planner=planner)
-    assert made.sub_models == plan(goat(), job, planner="goat").sub_models
+    assert made.streams == plan(goat(), job, planner="goat").streams
     assert f"{workers - 1} of {workers} workers a round" in made.planner
     assert made.job.rounds is not None
-    places = [(count.k, made.sub_models[0].place(count.node)) for count in made.job.rounds.counts]
-    assert sum(len(place.children) - k for k, place in places if place) == 1, "all but the slow one"
+    counts = made.job.rounds.counts
+    assert sum(len(made.streams[0].children(count.node)) - count.k for count in counts) == 1, "all but the slow one"
 
 
 def test_the_planners_need_times_and_constants():

@@ -20,11 +20,9 @@ from wiresum.topology.model import Link, Node, Topology
 def children(made: AggregationPlan, node: str) -> list[str]:
     """Names of a node's children in the tree of the values."""
     ids = {entry.name: entry.id for entry in made.nodes}
-    place = made.sub_models[1].place(ids[node])
-    assert place is not None
     return [
         made.workers[child.worker].name if hasattr(child, "worker") else made.node(child.node).name
-        for child in place.children
+        for child in made.streams[1].children(ids[node])
     ]
 
 
@@ -49,7 +47,7 @@ def test_every_planner_of_switch_networks_makes_a_valid_plan(planner, topology):
     made = plan(topology, Job(sub_models=equal_parts("model", 8_000_000, 3)), planner=planner)
     assert AggregationPlan.parse(made.to_json()) == made
     assert made.solution is not None
-    assert made.node(made.sub_models[1].tree[0].node).name in {"ps", "PS"}
+    assert made.node(made.streams[1].root).name in {"ps", "PS"}
 
 
 def test_a_star_sums_at_its_switch():

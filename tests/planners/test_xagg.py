@@ -21,7 +21,7 @@ from wiresum.topology.model import Node, Topology
 
 
 def tree_of(made):
-    return parents_of(made, made.sub_models[1])
+    return parents_of(made, made.streams[1])
 
 
 def measured(**rounds: tuple[float, float]) -> Evaluation:

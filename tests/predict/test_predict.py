@@ -151,11 +151,9 @@ def test_the_test_bed_of_xagg(policy):
 def test_parallel_streams_share_the_links():
     network = star(2, rate_bps=100e6)
     whole = plan(network, Job())
-    half = whole.sub_models[1].model_copy(update={"share": 0.5, "id": 1})
-    other = half.model_copy(
-        update={"id": 2, "tree": [half.tree[0].model_copy(update={"children": half.tree[0].children[::-1]})]}
-    )
-    split = whole.model_copy(update={"sub_models": [whole.sub_models[0], half, other]})
+    half = whole.streams[1].model_copy(update={"share": 0.5, "id": 1})
+    other = half.model_copy(update={"id": 2, "legs": half.legs[::-1]})
+    split = whole.model_copy(update={"streams": [whole.streams[0], half, other]})
     elements = 736 * 1000
     assert predict(network, split, 4 * elements).seconds == pytest.approx(predict(network, whole, 4 * elements).seconds)
 

@@ -46,9 +46,7 @@ def test_each_node_sums_its_children_and_each_worker_sends_once(name, topology, 
     assert root["completed"] >= fragments
     assert all(node["forwarded"] >= fragments for node in inner)
     if engine == "af_xdp":
-        children = sum(
-            len(place.children) for tree in planned.sub_models for place in tree.tree if tree.role == "values"
-        )
+        children = sum(len(stream.legs) for stream in planned.streams if stream.role == "values")
         frames = sum(counters[node.name]["socket"]["frames_received"] for node in planned.nodes)
         assert frames >= children * fragments, "data came as frames, not through the stack"
     payload_bytes = 4 * ELEMENTS

@@ -134,7 +134,7 @@ def test_a_plan_of_trees_runs_over_its_ways_and_ends_at_a_switch(namespaces, nam
     topology = ingo("ring", RATE_BPS)
     job = Job(gradient_bytes=4 * elements, window=16)
     plan = plan_switched(topology.with_addresses(), job, PlanOptions(), "joint")
-    assert plan.fabric.policy == "pool"
+    assert plan.streams[0].policy == "pool"
     calm = plan.fabric.model_copy(update={"timeout_s": UNDISTURBED_S})
     plan = plan.model_copy(update={"fabric": calm})
     with running(topology, plan, job.mtu_bytes, name) as ranks:

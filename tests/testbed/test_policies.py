@@ -144,7 +144,7 @@ def test_a_job_comes_to_switches_that_run_and_another_goes(network, engine):
 @pytest.mark.parametrize("engine", engines("udp", "xdp"))
 def test_sums_are_right_with_two_slots_for_a_window(network, policy, engine):
     plan = switched(policy, engine, slots=2)
-    assert max(memory.slots for memory in plan.fabric.memory) <= 2 * len(plan.fabric.streams)
+    assert max(memory.slots for memory in plan.fabric.memory) <= 2 * len(plan.streams)
     network.join(plan)
     assert network.sum() == [{"right": True, "error": None}] * len(network.ranks)
     network.leave()

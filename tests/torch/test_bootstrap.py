@@ -92,7 +92,7 @@ def test_one_aggregator_is_a_star_without_worker_addresses() -> None:
     assert [node.address for node in made.nodes] == ["192.0.2.7:5747"]
     assert [worker.address for worker in made.workers] == [None] * 4
     assert (made.job.lanes, made.job.values_per_packet, made.job.secret) == ("int16-le", 352, SECRET)
-    assert made.sub_models[1].window == 32
+    assert made.streams[1].window == 32
 
 
 @pytest.mark.parametrize(

@@ -60,27 +60,21 @@ fn plan(policy: &str, slots: u32, timeout_s: f64, streams: &[Stream]) -> Plan {
         .collect();
     let first = Stream { at: streams[0].at, window: 8, share: 0.0 };
     let all: Vec<&Stream> = std::iter::once(&first).chain(streams).collect();
-    let children: Vec<Value> = (0..WORKERS).map(|rank| json!({ "worker": rank })).collect();
-    let tree = json!([{ "node": SERVER, "children": children }]);
-    let sub_models: Vec<Value> = all.iter().enumerate().map(|(id, s)| {
-        json!({ "id": id, "name": format!("s{id}"), "role": if id == 0 { "exponents" } else { "values" }, "share": s.share,
-                "policy": "pool", "slots": s.window.next_power_of_two(), "window": s.window, "tree": tree })
-    }).collect();
-    let carried: Vec<Value> = all
+    let streams: Vec<Value> = all
         .iter()
         .enumerate()
         .map(|(id, s)| {
             // Checks are summed at the server, and the values' slots stay the values'.
-            let is_check = id == 0;
-            let ways: Vec<Value> = (0..WORKERS).map(|rank| way(rank, s.at, is_check)).collect();
-            let places: Vec<Value> = match s.at {
-                _ if is_check => vec![],
-                Some(node) => vec![json!({ "node": node, "base": 0, "slots": slots })],
-                None => {
-                    (0..3).map(|node| json!({ "node": node, "base": 0, "slots": slots })).collect()
-                }
+            let sums = match s.at {
+                _ if id == 0 => vec![],
+                Some(node) => vec![node],
+                None => vec![0, 1, 2],
             };
-            json!({ "sub_model": id, "places": places, "ways": ways })
+            let place = |node: &u16| json!({ "node": node, "slots": slots });
+            let places: Vec<Value> =
+                sums.iter().map(place).chain([json!({ "node": SERVER })]).collect();
+            json!({ "id": id, "name": format!("s{id}"), "role": if id == 0 { "exponents" } else { "values" },
+                    "share": s.share, "policy": policy, "window": s.window, "places": places, "legs": legs(&sums) })
         })
         .collect();
     let memory: Vec<Value> = (0..3).map(|node| json!({ "node": node, "slots": slots })).collect();
@@ -90,27 +84,35 @@ fn plan(policy: &str, slots: u32, timeout_s: f64, streams: &[Stream]) -> Plan {
     let workers: Vec<Value> =
         (0..WORKERS).map(|rank| json!({ "rank": rank, "name": format!("w{rank}") })).collect();
     let text = json!({
-        "format": "wiresum-plan/1",
+        "format": "wiresum-plan/2",
         "job": { "id": 1, "secret": "0123456789abcdef", "values_per_packet": VALUES, "codec": "fixed:1000" },
-        "nodes": nodes, "workers": workers, "sub_models": sub_models,
-        "fabric": { "policy": policy, "timeout_s": timeout_s, "links": links, "memory": memory, "streams": carried },
+        "nodes": nodes, "workers": workers, "streams": streams,
+        "fabric": { "timeout_s": timeout_s, "links": links, "memory": memory },
     });
     Plan::from_json(&text.to_string()).expect("a valid plan")
 }
 
-fn way(rank: usize, at: Option<u16>, is_check: bool) -> Value {
-    let (leaf, up) = (rank / 2, 4 + rank / 2);
-    let legs = match at {
-        None => json!([{ "links": [rank, up, 6] }]),
-        Some(_) if is_check => json!([{ "node": SERVER, "links": [rank, up, 6] }]),
-        Some(2) => json!([{ "node": 2, "links": [rank, up] }, { "node": SERVER, "links": [6] }]),
-        Some(node) => {
-            let near = usize::from(node) == leaf;
-            let first = if near { vec![rank] } else { vec![rank, 7] };
-            json!([{ "node": node, "links": first }, { "node": SERVER, "links": [4 + node, 6] }])
+/// From each worker, and from each switch that sums, to the next switch that does, or to the server.
+fn legs(sums: &[u16]) -> Vec<Value> {
+    let leg = |child: Value, parent: u16, links: &[u16]| {
+        let links: Vec<_> = links.iter().map(|link| format!("l{link}")).collect();
+        json!({ "child": child, "parent": parent, "links": links })
+    };
+    let worker = |rank: u16| {
+        let (child, leaf) = (json!({ "worker": rank }), rank / 2);
+        match sums {
+            [] => leg(child, SERVER, &[rank, 4 + leaf, 6]),
+            [2] => leg(child, 2, &[rank, 4 + leaf]),
+            [at] if *at != leaf => leg(child, *at, &[rank, 7]),
+            _ => leg(child, leaf, &[rank]),
         }
     };
-    json!({ "worker": rank, "legs": legs })
+    let switch = |at: &u16| match at {
+        2 => leg(json!({ "node": 2 }), SERVER, &[6]),
+        _ if sums.contains(&2) => leg(json!({ "node": at }), 2, &[4 + at]),
+        _ => leg(json!({ "node": at }), SERVER, &[4 + at, 6]),
+    };
+    (0..WORKERS as u16).map(worker).chain(sums.iter().map(switch)).collect()
 }
 
 /// Contributions of values that a node received and sent upwards.

@@ -164,7 +164,7 @@ fn jobs_come_and_go_over_tcp() {
 fn what_does_not_fit_is_refused_with_numbers() {
     let daemon = Daemon::start("limits", &["--memory", "2MB", "--max-jobs", "1"]);
     let mut large = daemon.plan(7);
-    large.sub_models.iter_mut().for_each(|sub_model| sub_model.slots = 4096);
+    large.streams = large.streams.into_iter().map(|stream| stream.with_slots(4096)).collect();
     let says = |answer: Value, words: &str| {
         let error = answer["error"].as_str().unwrap_or_default().to_owned();
         assert!(answer["ok"] == false && error.contains(words), "{words}: {answer}");
@@ -178,7 +178,7 @@ fn what_does_not_fit_is_refused_with_numbers() {
     says(daemon.request("remove", 9), "not served");
     let mut elsewhere = daemon.plan(8);
     elsewhere.nodes[0].id = 4;
-    says(daemon.add(&elsewhere, &json!({})), "sub_models");
+    says(daemon.add(&elsewhere, &json!({})), "streams");
     says(daemon.ask("nonsense"), "not JSON");
 }
 

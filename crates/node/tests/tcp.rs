@@ -122,7 +122,7 @@ const PILE: usize = 6_000_000;
 /// A star whose nodes hold all of [`PILE`], so that nothing but TCP slows the workers down.
 fn roomy_star() -> Plan {
     let mut plan = over_tcp(plan(Shape::Star, WORKERS, Lanes::Int32Le, Policy::Cache));
-    plan.sub_models[1].slots = 1 << 15;
+    plan.streams[1] = plan.streams[1].clone().with_slots(1 << 15);
     plan
 }
 
@@ -269,7 +269,7 @@ fn a_node_that_is_not_there_is_named_with_what_the_kernel_says() {
 fn a_node_that_starts_late_is_joined() {
     let mut plan = star();
     plan.workers.truncate(1);
-    plan.sub_models.iter_mut().for_each(|s| s.tree[0].children.truncate(1));
+    plan.streams.iter_mut().for_each(|s| s.legs.truncate(1));
     let port = TcpListener::bind("127.0.0.1:0").expect("a port");
     plan.nodes[0].address = port.local_addr().expect("bound");
     std::thread::scope(|scope| {

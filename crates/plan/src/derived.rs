@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
-use wiresum_wire::{NodeId, SubModelId};
+use wiresum_wire::NodeId;
 
-use crate::fabric::FabricStream;
 use crate::ways::{ANY_NODE, Hop, Site, Way, Ways};
-use crate::{Child, Plan};
+use crate::{Child, Plan, PlanStream};
 
 /// What follows from a plan's fabric.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -22,13 +21,9 @@ pub struct Derived {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DerivedStream {
     /// Which.
-    pub sub_model: u16,
-    /// Where its sums end.
-    pub root: Option<Child>,
-    /// The nodes that sum it in slots.
+    pub id: u16,
+    /// The nodes that sum it, a parameter server among them.
     pub places: Vec<DerivedPlace>,
-    /// By rank: each link that the worker's values cross, by index, and who is at its end.
-    pub ways: Vec<Vec<(u16, Child)>>,
     /// Each direction of a link that fragments cross, with how often each fragment does.
     pub crossings: Vec<Crossing>,
 }
@@ -63,8 +58,8 @@ impl Plan {
         let mut streams = Vec::new();
         for (stream, ways) in self.fabric_streams() {
             passed.extend(ways.of.iter().flat_map(Way::hops).filter_map(|hop| node_of(hop.to)));
-            let root = ways.root().and_then(node_of);
-            servers.extend(root.filter(|root| stream.place(NodeId(*root)).is_none()));
+            let serving = stream.places.iter().filter(|place| place.slots.is_none());
+            servers.extend(serving.map(|place| place.node));
             streams.push(DerivedStream::of(stream, &ways));
         }
         Derived { switches: &passed - &servers, streams }
@@ -72,23 +67,19 @@ impl Plan {
 }
 
 impl DerivedStream {
-    fn of(stream: &FabricStream, ways: &Ways) -> Self {
-        let SubModelId(sub_model) = ways.sub_model;
-        let root = ways.root().map(child);
+    fn of(stream: &PlanStream, ways: &Ways) -> Self {
         let place = |node: NodeId| DerivedPlace {
             node: node.0,
             members: ways.members(node).iter().collect(),
             parent: ways.parent(node).map(|parent| parent.0),
         };
         let places = stream.places.iter().map(|at| place(NodeId(at.node))).collect();
-        let passed = |way: &Way| way.hops().map(|hop| (hop.link, child(hop.to))).collect();
-        let crossings = crossings(stream, ways);
-        Self { sub_model, root, places, ways: ways.of.iter().map(passed).collect(), crossings }
+        Self { id: stream.id, places, crossings: crossings(stream, ways) }
     }
 }
 
 /// A worker's own packets count each, a sum counts once however many are in it, and a result once for all behind a link.
-fn crossings(stream: &FabricStream, ways: &Ways) -> Vec<Crossing> {
+fn crossings(stream: &PlanStream, ways: &Ways) -> Vec<Crossing> {
     let (mut up, mut down) = (BTreeSet::new(), BTreeSet::new());
     for way in &ways.of {
         let mut origin = Site::Worker(way.worker);
@@ -113,7 +104,7 @@ fn crossings(stream: &FabricStream, ways: &Ways) -> Vec<Crossing> {
         .collect()
 }
 
-fn is_placed(stream: &FabricStream, site: Site) -> bool {
+fn is_placed(stream: &PlanStream, site: Site) -> bool {
     node_of(site).is_some_and(|node| stream.place(NodeId(node)).is_some())
 }
 

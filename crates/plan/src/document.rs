@@ -4,22 +4,21 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use wiresum_wire::{Contributor, GROUP_FRAGMENTS, JobId, LaneType, NodeId, SubModelId};
+pub use wiresum_wire::Policy;
+use wiresum_wire::{JobId, LaneType, NodeId};
 
-use crate::{Fabric, validate};
+use crate::{Fabric, PlanStream, validate, version1};
 
 /// Value of [`Plan::format`].
-pub const FORMAT: &str = "wiresum-plan/1";
+pub const FORMAT: &str = "wiresum-plan/2";
 /// Largest bandwidth, in bit/s: the largest whole number that every reader of JSON keeps exactly.
 pub const MAX_BPS: u64 = 1 << 53;
-/// Most slots of one sub-model: 2²² fragments of 2944 bytes are 12 GB of gradient.
+/// Most slots of one stream: 2²² fragments of 2944 bytes are 12 GB of gradient.
 pub const MAX_SLOTS: u32 = 1 << 22;
 /// Most rounds in a row without the same worker; with DDP's buckets of 25 MB their results are 25 GB.
 pub const MAX_MISSED: u16 = 1024;
 /// What to do about a plan without a secret.
 const NO_SECRET: &str = "is not known: put its 16 hexadecimal digits into a file beside the plan, PLAN.secret, or name that file";
-/// Fewest positions between two notes on a check queue.
-const MIN_CHECK_FRAGMENTS: u32 = 16;
 
 /// Where each fragment of one job is summed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,8 +39,8 @@ pub struct Plan {
     /// Workers in rank order.
     pub workers: Vec<Worker>,
     /// Streams. Exactly one has the role [`Role::Exponents`]; the shares of the others add up to 1.
-    pub sub_models: Vec<SubModel>,
-    /// Where switches sum the values instead of the trees' nodes: how.
+    pub streams: Vec<PlanStream>,
+    /// The network of switches that sums the streams; absent where servers do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fabric: Option<Fabric>,
 }
@@ -116,7 +115,8 @@ pub struct Job {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rounds {
-    /// How many each node's rounds take, by node of the exponents' tree; a node that is not listed takes all its children.
+    /// How many each node's rounds take; a node that is not listed takes all. Where servers sum, each node of the
+    /// exponents' stream counts its children; where switches do, the root alone counts, and it counts workers.
     pub counts: Vec<Count>,
     /// Most rounds in a row that go on without the same worker, 1 to [`MAX_MISSED`]: it keeps their results until it has caught up.
     pub most_missed: u16,
@@ -234,43 +234,7 @@ pub struct Worker {
     pub egress_bps: Option<u64>,
 }
 
-/// A stream of fragments with a tree and slots of its own.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SubModel {
-    /// Its number in packets.
-    pub id: u16,
-    /// Its name, for people.
-    pub name: String,
-    /// What it carries.
-    pub role: Role,
-    /// Fraction of each collective's values that it carries; 0 for exponents.
-    pub share: f64,
-    /// How fragments find their slots.
-    pub policy: Policy,
-    /// Slots at every node of the tree, each with two versions; a power of two.
-    pub slots: u32,
-    /// Most fragments that a worker has sent without an acknowledgement; at most `slots`.
-    pub window: u32,
-    /// The reduce tree, root first.
-    pub tree: Vec<TreeNode>,
-    /// The links of its edges, for networks that are told them; who is not listed takes the network's own way. The data plane keeps
-    /// it and does not read it: switches that sum have theirs in the fabric.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ways: Option<Vec<TreeWay>>,
-}
-
-/// Which links lead from a child to its parent, and results back.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TreeWay {
-    /// Whose.
-    pub child: Child,
-    /// Ids of the topology's links, from the child on.
-    pub links: Vec<String>,
-}
-
-/// What a sub-model carries.
+/// What a stream carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -278,29 +242,6 @@ pub enum Role {
     Exponents,
     /// Values, combined by sum.
     Values,
-}
-
-/// How fragments find their slots, and what acknowledges them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Policy {
-    /// SwitchML: few slots, the result is the acknowledgement, so the slowest worker clocks everyone.
-    Pool,
-    /// XAgg: a slot per fragment of the gradient; the node acknowledges groups, so that a worker need not wait for others.
-    Cache,
-}
-
-/// A node's place in a tree.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TreeNode {
-    /// The aggregator.
-    pub node: u16,
-    /// Its parent; absent at the root.
-    #[serde(default)]
-    pub parent: Option<u16>,
-    /// Its children; the index in this list is the [`Contributor`].
-    pub children: Vec<Child>,
 }
 
 /// A child in a tree.
@@ -330,12 +271,15 @@ pub enum PlanError {
 }
 
 impl Plan {
-    /// Reads and validates a plan.
+    /// Reads and validates a plan, also one of the format before this one.
     ///
     /// # Errors
     /// [`PlanError`] names the field and the remedy.
     pub fn from_json(text: &str) -> Result<Self, PlanError> {
-        let plan: Self = serde_json::from_str(text)?;
+        let plan = match Format::of(text)?.as_deref() {
+            Some(version1::FORMAT) => version1::converted(text)?,
+            _ => serde_json::from_str::<Self>(text)?,
+        };
         plan.validate()?;
         Ok(plan)
     }
@@ -347,11 +291,9 @@ impl Plan {
     /// Never: a plan always serialises.
     #[must_use]
     pub fn digest(&self) -> u64 {
-        let agreed = (Job { secret: None, ..self.job.clone() }, &self.sub_models);
-        let text = match &self.fabric {
-            None => serde_json::to_string(&agreed),
-            Some(fabric) => serde_json::to_string(&(agreed, fabric.agreed())),
-        };
+        let job = Job { secret: None, ..self.job.clone() };
+        let text =
+            serde_json::to_string(&(job, &self.streams, self.fabric.as_ref().map(Fabric::agreed)));
         let text = text.expect("a plan serialises");
         // FNV-1a, 64 bits: not a defence, only a fingerprint.
         text.bytes()
@@ -405,6 +347,18 @@ impl Plan {
         self.nodes.iter().any(|node| node.engine == Engine::Tcp)
     }
 
+    /// What the plan's switches do with fragments; absent where servers sum.
+    #[must_use]
+    pub fn switch_policy(&self) -> Option<Policy> {
+        self.fabric.as_ref().and_then(|_| self.streams.first()).map(|stream| stream.policy)
+    }
+
+    /// The stream of the exponents, or of what a fixed codec has in their place.
+    #[must_use]
+    pub fn exponents(&self) -> Option<&PlanStream> {
+        self.streams.iter().find(|stream| stream.role == Role::Exponents)
+    }
+
     /// The node with this id.
     #[must_use]
     pub fn node(&self, id: NodeId) -> Option<&Node> {
@@ -412,60 +366,15 @@ impl Plan {
     }
 }
 
-impl SubModel {
-    /// Its id as a new-type.
-    #[must_use]
-    pub fn id(&self) -> SubModelId {
-        SubModelId(self.id)
-    }
+/// The part of a document that says what the rest is.
+#[derive(Deserialize)]
+pub(crate) struct Format {
+    format: Option<String>,
+}
 
-    /// A node's place in the tree.
-    #[must_use]
-    pub fn place(&self, node: NodeId) -> Option<&TreeNode> {
-        self.tree.iter().find(|t| t.node == node.0)
-    }
-
-    /// The contributor index of `child` at `node`.
-    #[must_use]
-    pub fn position(&self, node: NodeId, child: Child) -> Option<Contributor> {
-        let place = self.place(node)?;
-        place.children.iter().position(|c| *c == child).map(|index| Contributor(index as u8))
-    }
-
-    /// The node that a child sends to, and its index there.
-    #[must_use]
-    pub fn parent_of(&self, child: Child) -> Option<(NodeId, Contributor)> {
-        self.tree.iter().find_map(|t| {
-            let node = NodeId(t.node);
-            self.position(node, child).map(|contributor| (node, contributor))
-        })
-    }
-
-    /// Whether its children ask for rates: a bandwidth is known at one of its nodes.
-    /// Exponents are few and never ask; TCP has a congestion control of its own.
-    #[must_use]
-    pub fn is_negotiated(&self, plan: &Plan) -> bool {
-        let is_bounded = |place: &TreeNode| {
-            let node = plan.node(NodeId(place.node));
-            node.is_some_and(|node| node.ingress_bps.is_some() || node.egress_bps.is_some())
-        };
-        let is_ours = self.role == Role::Values && !plan.is_over_tcp();
-        is_ours && self.tree.iter().any(is_bounded)
-    }
-
-    /// Fragments that one probe of this stream is about: no more than a window, or a probe would describe fragments
-    /// that cannot have been sent.
-    #[must_use]
-    pub fn group_fragments(&self) -> u32 {
-        self.window.min(GROUP_FRAGMENTS as u32)
-    }
-
-    /// Fragments between two notes on an inner node's check queue; a power of two. Half a window, so that the other half keeps
-    /// the links busy while a loss is being found, but at most a group, and not so few that notes cost more than what they
-    /// are about.
-    #[must_use]
-    pub fn check_interval(&self) -> u32 {
-        let half = (self.window / 2).clamp(MIN_CHECK_FRAGMENTS, GROUP_FRAGMENTS as u32);
-        1 << half.ilog2()
+impl Format {
+    /// The format that a document says it has.
+    pub fn of(text: &str) -> Result<Option<String>, PlanError> {
+        Ok(serde_json::from_str::<Self>(text)?.format)
     }
 }

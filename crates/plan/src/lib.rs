@@ -2,7 +2,8 @@
 //!
 //! | module | what it holds |
 //! | --- | --- |
-//! | [`Plan`] | the document; `spec/plan.md` describes every field |
+//! | [`Plan`], [`PlanStream`] | the document; `spec/plan.md` describes every field |
+//! | `version1` | reads the format before this one |
 //! | `validate` | what makes a plan one that every runner can honour |
 //! | [`fabric`] | the part about a network of switches, and its rules |
 //! | [`Schedule`] | plans over time |
@@ -23,8 +24,10 @@ pub mod fabric;
 mod forwarding;
 mod schedule;
 mod site;
+mod stream;
 mod substitutes;
 mod validate;
+mod version1;
 pub mod ways;
 
 pub use contributors::Contributors;
@@ -34,4 +37,5 @@ pub use fabric::Fabric;
 pub use forwarding::{Forwarding, Neighbour, UpKey};
 pub use schedule::{Circuit, Interval, SCHEDULE_FORMAT, Schedule};
 pub use site::{Duties, Place, Sender, Serving};
+pub use stream::{PlanStream, StreamLeg, StreamPlace};
 pub use substitutes::{Refuge, Seat, Substitute};

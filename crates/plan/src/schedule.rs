@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::document::Format;
 use crate::validate::require;
 use crate::{FORMAT, Plan, PlanError};
 
@@ -60,8 +61,7 @@ impl Schedule {
     /// # Errors
     /// [`PlanError`] names the field and the remedy.
     pub fn from_json(text: &str) -> Result<Self, PlanError> {
-        let document: serde_json::Value = serde_json::from_str(text)?;
-        if document.get("format").is_some_and(|format| format == FORMAT) {
+        if Format::of(text)?.is_some_and(|format| format.starts_with("wiresum-plan/")) {
             return Plan::from_json(text).map(Self::of);
         }
         let schedule: Self = serde_json::from_str(text)?;
@@ -178,10 +178,10 @@ mod tests {
     fn plans_are_checked_under_their_jobs() {
         let plan: Value = serde_json::from_str(TREE).expect("JSON");
         let mut wrong = plan.clone();
-        wrong["sub_models"][1]["slots"] = 12.into();
+        wrong["streams"][1]["places"][0]["slots"] = 12.into();
         let id = plan["job"]["id"].as_u64().expect("a number");
         for (key, plan, words) in [
-            (id, wrong, format!("`intervals[0].plans.{id}.sub_models[1].slots`")),
+            (id, wrong, format!("`intervals[0].plans.{id}.streams[1].places`")),
             (id + 1, plan, format!("is the plan of job {id}")),
         ] {
             let mut schedule = two();

@@ -1,13 +1,13 @@
-//! What a plan's fabric means for one site: what a node sums, for whom, in which slots and where to; and how a worker sends.
+//! What a plan with a fabric means for one site: what a node sums, for whom, in which slots and where to; and how a
+//! worker sends.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use wiresum_wire::{Flags, JobId, LaneType, NodeId, SubModelId};
 
-use crate::fabric::FabricStream;
-use crate::ways::{ANY_NODE, Site, Way, WayError, Ways};
-use crate::{Contributors, Fabric, Forwarding, Plan, Role, SubModel};
+use crate::ways::{Site, Way, WayError, Ways};
+use crate::{Child, Contributors, Fabric, Forwarding, Plan, PlanStream, Role, StreamPlace};
 
 /// What a switch knows of a stream that it sums: an entry of its table, written by the control plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,12 +89,15 @@ impl Plan {
     pub fn site(&self, node: NodeId) -> Result<Duties, WayError> {
         let mut duties = Duties::default();
         for (stream, ways) in self.fabric_streams() {
-            let place = self.place(stream, &ways, node);
-            let is_root = ways.root() == Some(Site::Node(node));
-            if place.is_none() && is_root {
-                duties.servings.push(self.serving(&ways));
+            match stream.place(node) {
+                Some(StreamPlace { slots: None, .. }) => {
+                    duties.servings.push(self.serving(stream));
+                }
+                Some(StreamPlace { base, slots: Some(slots), .. }) => {
+                    duties.places.push(self.place(stream, &ways, node, (*base, *slots)));
+                }
+                None => {}
             }
-            duties.places.extend(place);
             duties.forwarding.install(Site::Node(node), &ways)?;
         }
         Ok(duties)
@@ -131,44 +134,49 @@ impl Plan {
         self.fabric_streams().map(|(_, ways)| ways).collect()
     }
 
-    pub(crate) fn fabric_streams(&self) -> impl Iterator<Item = (&FabricStream, Ways)> {
+    pub(crate) fn fabric_streams(&self) -> impl Iterator<Item = (&PlanStream, Ways)> {
         let of = |fabric: &'_ Fabric, stream| fabric.ways(self.job_id(), stream);
         self.fabric.iter().flat_map(move |fabric| {
-            fabric.streams.iter().map(move |stream| (stream, of(fabric, stream)))
+            self.streams.iter().map(move |stream| (stream, of(fabric, stream)))
         })
     }
 
-    fn place(&self, stream: &FabricStream, ways: &Ways, node: NodeId) -> Option<Place> {
-        let slots = stream.place(node)?;
-        Some(Place {
+    fn place(
+        &self,
+        stream: &PlanStream,
+        ways: &Ways,
+        node: NodeId,
+        (base, slots): (u32, u32),
+    ) -> Place {
+        Place {
             job: ways.job,
             sub_model: ways.sub_model,
             members: ways.members(node),
             parent: ways.parent(node),
-            base: slots.base,
-            slots: slots.slots,
-            window: self.window(ways.sub_model),
-            lanes: self.lanes(ways.sub_model),
-        })
+            base,
+            slots,
+            window: stream.window,
+            lanes: self.lanes(stream),
+        }
     }
 
-    fn serving(&self, ways: &Ways) -> Serving {
-        let (job, sub_model) = (ways.job, ways.sub_model);
-        let (window, lanes) = (self.window(sub_model), self.lanes(sub_model));
+    fn serving(&self, stream: &PlanStream) -> Serving {
+        let (job, sub_model) = (self.job_id(), stream.id());
+        let (window, lanes) = (stream.window, self.lanes(stream));
         Serving { job, sub_model, members: self.everyone(), window, lanes }
     }
 
-    fn sender(&self, stream: &FabricStream, ways: &Ways, rank: u8) -> Sender {
+    fn sender(&self, stream: &PlanStream, ways: &Ways, rank: u8) -> Sender {
         let way = &ways.of[usize::from(rank)];
         let timeout_s = self.fabric.as_ref().map_or(0.0, |fabric| fabric.timeout_s);
-        let (base, slots) = stream.slots_of(way);
+        let (base, slots) = stream.first_slots(rank.into());
         Sender {
             job: ways.job,
             sub_model: ways.sub_model,
             worker: rank,
             workers: self.workers.len() as u8,
             node: way.first_address(),
-            window: self.window(ways.sub_model),
+            window: stream.window,
             base,
             slots,
             priority: stream.priority,
@@ -176,38 +184,23 @@ impl Plan {
         }
     }
 
-    fn window(&self, sub_model: SubModelId) -> u32 {
-        self.sub_model(sub_model).map_or(1, |sub_model| sub_model.window)
-    }
-
-    /// How switches merge a stream's lanes: values are summed, as wide as the job's lanes; exponents of the codec `block` are agreed
-    /// on by maximum, and what a fixed codec has in their place, the check, is summed, both in 32 bits.
+    /// How switches merge a stream's lanes: values are summed, as wide as the job's lanes; exponents of the codec
+    /// `block` are agreed on by maximum, and what a fixed codec has in their place, the check, is summed, both in 32
+    /// bits.
     #[must_use]
-    pub fn lanes(&self, sub_model: SubModelId) -> Flags {
-        match self.sub_model(sub_model).map(|sub_model| sub_model.role) {
-            Some(Role::Values) => LaneType::from(self.job.lanes).flags().only(Flags::LANES),
-            _ if self.job.codec == "block" => Flags::MAXIMUM,
-            _ => Flags(0),
+    pub fn lanes(&self, stream: &PlanStream) -> Flags {
+        match stream.role {
+            Role::Values => LaneType::from(self.job.lanes).flags().only(Flags::LANES),
+            Role::Exponents if self.job.codec == "block" => Flags::MAXIMUM,
+            Role::Exponents => Flags(0),
         }
-    }
-
-    fn sub_model(&self, id: SubModelId) -> Option<&SubModel> {
-        self.sub_models.iter().find(|sub_model| sub_model.id == id.0)
     }
 }
 
-impl FabricStream {
+impl PlanStream {
     /// First slot and number of slots that a worker may choose from: those where it is summed first.
-    fn slots_of(&self, way: &Way) -> (u32, u32) {
-        let on_the_way = || way.hops().map(|hop| hop.to);
-        let place_at = |site| match site {
-            Site::Node(node) => self.place(node),
-            Site::Worker(_) => None,
-        };
-        let first = match way.first_address() {
-            ANY_NODE => on_the_way().find_map(place_at),
-            node => self.place(node),
-        };
-        first.map_or((0, 1), |place| (place.base, place.slots))
+    fn first_slots(&self, rank: u32) -> (u32, u32) {
+        let first = self.leg(Child::Worker(rank)).and_then(|leg| self.place(NodeId(leg.parent)));
+        first.map_or((0, 1), |place| (place.base, place.slots.unwrap_or(1)))
     }
 }

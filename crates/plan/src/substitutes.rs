@@ -6,7 +6,7 @@
 
 use wiresum_wire::{Contributor, MAX_CONTRIBUTORS, NodeId};
 
-use crate::{Child, SubModel};
+use crate::{Child, PlanStream};
 
 /// A worker below a child: a contributor when that child is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,11 +49,11 @@ impl Seat {
     }
 }
 
-impl SubModel {
+impl PlanStream {
     /// The seats at a node, by contributor number: first its children's, then their substitutes'.
     #[must_use]
     pub fn seats(&self, node: NodeId) -> Vec<Seat> {
-        let count = self.place(node).map_or(0, |place| place.children.len());
+        let count = self.fan_in(node);
         let own = (0..count).map(|child| 1 << child);
         let mut seats: Vec<Seat> =
             own.map(|bit| Seat { child: bit, team: bit, rivals: 0 }).collect();
@@ -73,7 +73,7 @@ impl SubModel {
     /// In the order of children and of the workers below them. A child whose substitutes would not fit below [`MAX_CONTRIBUTORS`] has none.
     #[must_use]
     pub fn substitutes(&self, node: NodeId) -> Vec<Substitute> {
-        let children = self.place(node).map_or(&[][..], |place| &place.children);
+        let children: Vec<Child> = self.children(node).collect();
         let mut substitutes = Vec::new();
         for (index, child) in children.iter().enumerate() {
             let ranks = self.ranks_below(*child);
@@ -96,7 +96,7 @@ impl SubModel {
 
     fn refuge(&self, rank: u32, removed: NodeId) -> Option<Refuge> {
         let (node, child) = self.parent_of(Child::Node(removed.0))?;
-        let before = self.place(node)?.children.len();
+        let before = self.fan_in(node);
         let is_own = |s: &Substitute| s.rank == rank && s.stands_for == child;
         let index = self.substitutes(node).iter().position(is_own)?;
         let contributor = Contributor((before + index) as u8);
@@ -115,28 +115,33 @@ impl SubModel {
     /// The workers below a child that is a node, in the order of the tree.
     fn ranks_below(&self, child: Child) -> Vec<u32> {
         let Child::Node(node) = child else { return Vec::new() };
-        let children = self.place(NodeId(node)).map_or(&[][..], |place| &place.children);
-        let ranks = |child: &Child| match child {
-            Child::Worker(rank) => vec![*rank],
-            Child::Node(_) => self.ranks_below(*child),
+        let ranks = |child| match child {
+            Child::Worker(rank) => vec![rank],
+            Child::Node(_) => self.ranks_below(child),
         };
-        children.iter().flat_map(ranks).collect()
+        self.children(NodeId(node)).flat_map(ranks).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Plan, TreeNode};
+    use crate::{Plan, StreamLeg, StreamPlace};
 
-    fn sub_model(tree: Vec<TreeNode>) -> SubModel {
+    /// A stream of which each node has these children.
+    fn stream(tree: &[(u16, Vec<Child>)]) -> PlanStream {
         let plan =
             Plan::from_json(include_str!("../../protocol/tests/plans/tree.json")).expect("valid");
-        SubModel { tree, ..plan.sub_models[1].clone() }
-    }
-
-    fn place(node: u16, parent: Option<u16>, children: Vec<Child>) -> TreeNode {
-        TreeNode { node, parent, children }
+        let place = |(node, _): &_| StreamPlace { node: *node, base: 0, slots: Some(8) };
+        let leg = |child, parent| StreamLeg { child, parent, links: Vec::new() };
+        let legs = tree
+            .iter()
+            .flat_map(|(node, children)| children.iter().map(move |child| leg(*child, *node)));
+        PlanStream {
+            places: tree.iter().map(place).collect(),
+            legs: legs.collect(),
+            ..plan.streams[1].clone()
+        }
     }
 
     fn workers(ranks: std::ops::Range<u32>) -> Vec<Child> {
@@ -144,7 +149,7 @@ mod tests {
     }
 
     /// Removed nodes, where the worker goes, and its number there.
-    fn refuges(tree: &SubModel, rank: u32) -> Vec<(u16, u16, u8)> {
+    fn refuges(tree: &PlanStream, rank: u32) -> Vec<(u16, u16, u8)> {
         let refuges = tree.refuges(rank).into_iter();
         refuges.map(|refuge| (refuge.removed.0, refuge.node.0, refuge.contributor.0)).collect()
     }
@@ -152,11 +157,7 @@ mod tests {
     #[test]
     fn substitutes_are_numbered_after_the_children_in_their_order() {
         let root = vec![Child::Node(1), Child::Worker(0), Child::Node(2)];
-        let tree = sub_model(vec![
-            place(0, None, root),
-            place(1, Some(0), workers(1..3)),
-            place(2, Some(0), workers(3..4)),
-        ]);
+        let tree = stream(&[(0, root), (1, workers(1..3)), (2, workers(3..4))]);
         let found: Vec<_> =
             tree.substitutes(NodeId(0)).iter().map(|s| (s.stands_for.0, s.rank)).collect();
         assert_eq!(found, [(0, 1), (0, 2), (2, 3)]);
@@ -172,10 +173,10 @@ mod tests {
 
     #[test]
     fn all_workers_below_a_node_are_its_substitutes() {
-        let tree = sub_model(vec![
-            place(0, None, vec![Child::Node(1)]),
-            place(1, Some(0), vec![Child::Worker(0), Child::Node(2)]),
-            place(2, Some(1), workers(1..3)),
+        let tree = stream(&[
+            (0, vec![Child::Node(1)]),
+            (1, vec![Child::Worker(0), Child::Node(2)]),
+            (2, workers(1..3)),
         ]);
         let ranks: Vec<_> = tree.substitutes(NodeId(0)).iter().map(|s| s.rank).collect();
         assert_eq!(ranks, [0, 1, 2]);
@@ -188,11 +189,11 @@ mod tests {
 
     #[test]
     fn a_child_whose_substitutes_do_not_fit_has_none() {
-        let tree = sub_model(vec![
-            place(0, None, vec![Child::Node(1), Child::Node(2), Child::Node(3)]),
-            place(1, Some(0), workers(0..40)),
-            place(2, Some(0), workers(40..80)),
-            place(3, Some(0), workers(80..101)),
+        let tree = stream(&[
+            (0, vec![Child::Node(1), Child::Node(2), Child::Node(3)]),
+            (1, workers(0..40)),
+            (2, workers(40..80)),
+            (3, workers(80..101)),
         ]);
         assert_eq!(tree.substitutes(NodeId(0)).len(), 40 + 21);
         assert_eq!(refuges(&tree, 39), [(1, 0, 42)]);

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use wiresum_wire::{BLOCK_LEN, LaneType, MAX_CONTRIBUTORS, MAX_PAYLOAD, MIN_VALUES, NodeId};
 
 use crate::{
-    Child, Engine, Exponents, FORMAT, MAX_BPS, MAX_MISSED, MAX_SLOTS, Plan, PlanError, Role,
-    Rounds, SubModel, TreeNode, TreeWay,
+    Child, Engine, Exponents, FORMAT, MAX_BPS, MAX_MISSED, MAX_SLOTS, Plan, PlanError, PlanStream,
+    Policy, Role, Rounds, StreamPlace,
 };
 
 impl Plan {
@@ -34,23 +34,23 @@ impl Plan {
             "nodes",
             "the engine `tcp` is for all nodes or none, as children speak to every node alike",
         )?;
-        let apart = all_distinct(self.sub_models.iter().map(|s| s.id));
-        require(apart, "sub_models", "two have the same id: give each its own")?;
-        let exponents = self.sub_models.iter().filter(|s| s.role == Role::Exponents).count();
-        require(exponents == 1, "sub_models", "exactly one must have the role `exponents`")?;
-        let share: f64 =
-            self.sub_models.iter().filter(|s| s.role == Role::Values).map(|s| s.share).sum();
-        require(
-            (share - 1.0).abs() < 1e-6,
-            "sub_models",
-            "the shares of the `values` streams must add up to 1",
-        )?;
-        self.sub_models
-            .iter()
-            .enumerate()
-            .try_for_each(|(index, s)| self.validate_sub_model(index, s))?;
-        self.job.rounds.as_ref().map_or(Ok(()), |rounds| self.validate_rounds(rounds))?;
-        self.fabric.as_ref().map_or(Ok(()), |fabric| fabric.validate(self))
+        let apart = all_distinct(self.streams.iter().map(|s| s.id));
+        require(apart, "streams", "two have the same id: give each its own")?;
+        let exponents = self.streams.iter().filter(|s| s.role == Role::Exponents).count();
+        require(exponents == 1, "streams", "exactly one must have the role `exponents`")?;
+        let values = self.streams.iter().filter(|s| s.role == Role::Values);
+        let share: f64 = values.map(|s| s.share).sum();
+        let problem = "the shares of the `values` streams must add up to 1";
+        require((share - 1.0).abs() < 1e-6, "streams", problem)?;
+        for (index, stream) in self.streams.iter().enumerate() {
+            let field = format!("streams[{index}]");
+            self.validate_stream(stream, &field)?;
+            if self.fabric.is_none() {
+                stream.validate_at_servers(&field)?;
+            }
+        }
+        self.fabric.as_ref().map_or(Ok(()), |fabric| fabric.validate(self))?;
+        self.job.rounds.as_ref().map_or(Ok(()), |rounds| self.validate_rounds(rounds))
     }
 
     fn validate_rounds(&self, rounds: &Rounds) -> Result<(), PlanError> {
@@ -65,16 +65,28 @@ impl Plan {
         require(is_bounded, "job.rounds.most_missed", &allowed)?;
         let apart = all_distinct(rounds.counts.iter().map(|count| count.node));
         require(apart, "job.rounds.counts", "a node has two counts: give it one")?;
-        let tree = self.sub_models.iter().find(|s| s.role == Role::Exponents);
         for count in &rounds.counts {
-            let place = tree.and_then(|tree| tree.place(NodeId(count.node)));
-            let fan_in = place.map_or(0, |place| place.children.len());
-            let problem =
-                format!("node {} has {fan_in} children, not {} or more", count.node, count.k);
-            let is_possible = (1..=fan_in).contains(&usize::from(count.k));
+            let counted = self.counted_at(NodeId(count.node));
+            let who = if self.fabric.is_some() { "counts at the root of switches" } else { "has" };
+            let problem = format!(
+                "node {} {who} {counted} children or workers, not {} or more",
+                count.node, count.k
+            );
+            let is_possible = (1..=counted).contains(&usize::from(count.k));
             require(is_possible, "job.rounds.counts", &problem)?;
         }
         Ok(())
+    }
+
+    /// How many contributions the rounds of a node may wait for: its children's, or, at the root of switches, which
+    /// alone knows who is in, the workers'.
+    fn counted_at(&self, node: NodeId) -> usize {
+        let stream = self.exponents();
+        match &self.fabric {
+            None => stream.map_or(0, |stream| stream.fan_in(node)),
+            Some(_) if stream.and_then(PlanStream::root) == Some(node) => self.workers.len(),
+            Some(_) => 0,
+        }
     }
 
     fn validate_bandwidths(&self) -> Result<(), PlanError> {
@@ -116,111 +128,74 @@ impl Plan {
         )
     }
 
-    fn validate_sub_model(&self, index: usize, sub_model: &SubModel) -> Result<(), PlanError> {
-        let field = |name: &str| format!("sub_models[{index}].{name}");
-        let slots_ok = sub_model.slots.is_power_of_two() && sub_model.slots <= MAX_SLOTS;
-        require(
-            slots_ok,
-            &field("slots"),
-            &format!("must be a power of two, at most {MAX_SLOTS}"),
-        )?;
-        let window_ok = (1..=sub_model.slots).contains(&sub_model.window);
-        require(window_ok, &field("window"), "must be between 1 and `slots`")?;
-        let share_ok = (0.0..=1.0).contains(&sub_model.share);
-        require(share_ok, &field("share"), "must be between 0 and 1")?;
-        let apart = all_distinct(sub_model.tree.iter().map(|t| t.node));
-        require(apart, &field("tree"), "a node has two places: give it one")?;
-        let mut parents = sub_model.tree.iter().filter(|t| t.parent.is_none());
-        require(
-            parents.next().is_some() && parents.next().is_none(),
-            &field("tree"),
-            "must have exactly one root",
-        )?;
-        let mut seen = vec![false; self.workers.len()];
-        for (index, place) in sub_model.tree.iter().enumerate() {
-            // Which also rules out cycles.
-            let after_parent = place
-                .parent
-                .is_none_or(|parent| sub_model.tree[..index].iter().any(|t| t.node == parent));
+    /// Whether the stream's legs are a tree over its places that all workers send into.
+    fn validate_stream(&self, stream: &PlanStream, field: &str) -> Result<(), PlanError> {
+        let [places, legs] = ["places", "legs"].map(|name| format!("{field}.{name}"));
+        let share_ok = (0.0..=1.0).contains(&stream.share);
+        require(share_ok, &format!("{field}.share"), "must be between 0 and 1")?;
+        let window_ok = (1..=MAX_SLOTS).contains(&stream.window);
+        let allowed = format!("must be 1..={MAX_SLOTS}");
+        require(window_ok, &format!("{field}.window"), &allowed)?;
+        let apart = all_distinct(stream.places.iter().map(|place| place.node));
+        require(apart, &places, "a node has two places: give it one")?;
+        let known: BTreeSet<u16> = self.nodes.iter().map(|node| node.id).collect();
+        for StreamPlace { node, .. } in &stream.places {
+            require(known.contains(node), &places, &format!("node {node} is not in `nodes`"))?;
+            let fan_in = (1..=MAX_CONTRIBUTORS).contains(&stream.fan_in(NodeId(*node)));
+            let problem = format!("node {node} must have 1..={MAX_CONTRIBUTORS} children");
+            require(fan_in, &legs, &problem)?;
+        }
+        let once = all_distinct(stream.legs.iter().map(|leg| key(leg.child)));
+        require(once, &legs, "a worker or node has two legs: give it one")?;
+        for leg in &stream.legs {
+            let is_known = match leg.child {
+                Child::Worker(rank) => (rank as usize) < self.workers.len(),
+                Child::Node(node) => stream.place(NodeId(node)).is_some(),
+            };
+            let problem = "one begins at a worker that is not in `workers`, or at a node without a place: remove it";
+            require(is_known, &legs, problem)?;
             let problem =
-                format!("node {} comes before its parent: list the root first", place.node);
-            require(after_parent, &field("tree"), &problem)?;
-            self.validate_place(sub_model, place, &field("tree"), &mut seen)?;
+                format!("one ends at node {}, which has no place: give it one", leg.parent);
+            require(stream.place(NodeId(leg.parent)).is_some(), &legs, &problem)?;
+            require(all_distinct(leg.links.iter()), &legs, "one names a link twice")?;
         }
+        let workers =
+            stream.legs.iter().filter(|leg| matches!(leg.child, Child::Worker(_))).count();
+        require(workers == self.workers.len(), &legs, "every worker must have one")?;
+        // As every place but one has a leg, and each leg an end, what does not lead to that one leads in a circle.
+        let is_tree = stream.legs.len() + 1 == workers + stream.places.len()
+            && stream.legs.iter().all(|leg| stream.leads_to_root(leg.parent));
         require(
-            seen.iter().all(|s| *s),
-            &field("tree"),
-            "every worker must be a child of exactly one node",
-        )?;
-        let ways = sub_model.ways.as_deref().unwrap_or_default();
-        self.validate_ways(sub_model, ways, &field("ways"))
+            is_tree,
+            &legs,
+            "must lead to one root: the only place without a leg, and no circles",
+        )
+    }
+}
+
+impl PlanStream {
+    fn leads_to_root(&self, node: u16) -> bool {
+        let above = |node: &u16| self.leg(Child::Node(*node)).map(|leg| leg.parent);
+        std::iter::successors(Some(node), above).take(self.places.len() + 1).count()
+            <= self.places.len()
     }
 
-    fn validate_ways(
-        &self,
-        sub_model: &SubModel,
-        ways: &[TreeWay],
-        field: &str,
-    ) -> Result<(), PlanError> {
-        let is_theirs = ways.is_empty() || self.fabric.is_none();
-        require(is_theirs, field, "the fabric has the ways: leave these out")?;
-        let once = all_distinct(ways.iter().map(|way| key(way.child)));
-        require(once, field, "a child has two ways: give it one")?;
-        for way in ways {
-            let has_parent = sub_model.tree.iter().any(|place| place.children.contains(&way.child));
-            require(
-                has_parent,
-                field,
-                "one is of nobody that has a parent in the tree: remove it",
-            )?;
-            let is_path = !way.links.is_empty() && all_distinct(way.links.iter());
-            require(is_path, field, "must have one link or more, none twice")?;
-        }
-        Ok(())
-    }
-
-    fn validate_place(
-        &self,
-        sub_model: &SubModel,
-        place: &TreeNode,
-        field: &str,
-        seen: &mut [bool],
-    ) -> Result<(), PlanError> {
-        let id = place.node;
-        require(self.node(NodeId(id)).is_some(), field, &format!("node {id} is not in `nodes`"))?;
-        let fan_in = (1..=MAX_CONTRIBUTORS).contains(&place.children.len());
-        require(fan_in, field, &format!("node {id} must have 1..={MAX_CONTRIBUTORS} children"))?;
-        let apart = all_distinct(place.children.iter().map(|child| key(*child)));
-        require(apart, field, &format!("node {id} has the same child twice"))?;
-        if let Some(parent) = place.parent {
-            let listed = sub_model.position(NodeId(parent), Child::Node(id)).is_some();
-            require(
-                listed,
-                field,
-                &format!(
-                    "node {id} names {parent} as its parent, which does not list it as a child"
-                ),
-            )?;
-        }
-        for child in &place.children {
-            match *child {
-                Child::Worker(rank) => {
-                    let slot = seen.get_mut(rank as usize);
-                    let fresh = slot.is_some_and(|s| !std::mem::replace(s, true));
-                    require(fresh, field, &format!("worker {rank} is unknown or has two parents"))?;
-                }
-                Child::Node(node) => {
-                    let agrees =
-                        sub_model.place(NodeId(node)).is_some_and(|t| t.parent == Some(id));
-                    require(
-                        agrees,
-                        field,
-                        &format!("node {node} does not name {id} as its parent"),
-                    )?;
-                }
-            }
-        }
-        Ok(())
+    /// Whether servers, whose slots are laid out alike at all places, can sum the stream.
+    fn validate_at_servers(&self, field: &str) -> Result<(), PlanError> {
+        let policy_ok = matches!(self.policy, Policy::Pool | Policy::Cache);
+        let problem =
+            "servers have the policies `pool` and `cache`; others need a `fabric` of switches";
+        require(policy_ok, &format!("{field}.policy"), problem)?;
+        let slots = self.slots();
+        let places = format!("{field}.places");
+        let slots_ok = slots.is_power_of_two() && slots <= MAX_SLOTS;
+        let allowed = format!("`slots` must be a power of two, at most {MAX_SLOTS}");
+        require(slots_ok, &places, &allowed)?;
+        let alike = self.places.iter().all(|place| place.slots == Some(slots) && place.base == 0);
+        require(alike, &places, "servers all have the same `slots`, and no `base`")?;
+        require(self.window <= slots, &format!("{field}.window"), "must be at most `slots`")?;
+        let problem = "is for switches that preempt: leave it out";
+        require(self.priority == 0, &format!("{field}.priority"), problem)
     }
 }
 
@@ -284,14 +259,17 @@ mod tests {
                 json!({ "id": 1, "name": "left", "address": "10.0.0.2:5747", "engine": "tcp" }),
                 "nodes",
             ),
-            ("/sub_models/1/id", json!(0), "sub_models"),
-            ("/sub_models/0/role", json!("values"), "sub_models"),
-            ("/sub_models/1/share", json!(0.6), "sub_models"),
-            ("/sub_models/0/share", json!(-1.0), "sub_models[0].share"),
-            ("/sub_models/1/slots", json!(12), "sub_models[1].slots"),
-            ("/sub_models/1/slots", json!(8_388_608), "sub_models[1].slots"),
-            ("/sub_models/2/window", json!(65), "sub_models[2].window"),
-            ("/sub_models/2/window", json!(0), "sub_models[2].window"),
+            ("/streams/1/id", json!(0), "streams"),
+            ("/streams/0/role", json!("values"), "streams"),
+            ("/streams/1/share", json!(0.6), "streams"),
+            ("/streams/0/share", json!(-1.0), "streams[0].share"),
+            ("/streams/1/places/0/slots", json!(12), "streams[1].places"),
+            ("/streams/1/places/0/slots", json!(8_388_608), "streams[1].places"),
+            ("/streams/1/places/1/slots", json!(32), "streams[1].places"),
+            ("/streams/1/places/1/slots", json!(null), "streams[1].places"),
+            ("/streams/1/policy", json!("hash"), "streams[1].policy"),
+            ("/streams/2/window", json!(65), "streams[2].window"),
+            ("/streams/2/window", json!(0), "streams[2].window"),
         ] {
             let complaint = complaint(pointer, value);
             assert!(complaint.starts_with(&format!("{field}: ")), "{pointer}: {complaint}");
@@ -316,55 +294,56 @@ mod tests {
         }
     }
 
+    /// The problem that the validator names in a field of stream 0, after one change to it.
+    fn problem(field: &str, change: impl Fn(&mut Value)) -> String {
+        let mut plan: Value = serde_json::from_str(TREE).expect("JSON");
+        change(&mut plan["streams"][0]);
+        let error = Plan::from_json(&plan.to_string()).expect_err("no tree").to_string();
+        assert!(error.contains(&format!("`streams[0].{field}`")), "{error}");
+        error
+    }
+
     #[test]
     fn every_wrong_tree_is_told_apart() {
-        for (pointer, value, problem) in [
-            ("/tree/1/node", json!(0), "a node has two places"),
-            ("/tree/1/parent", json!(null), "exactly one root"),
-            ("/tree/1/node", json!(5), "does not name 0 as its parent"),
-            ("/tree/1/children", json!([]), "must have 1..=64 children"),
-            ("/tree/1/children", json!([{ "worker": 1 }, { "worker": 1 }]), "the same child twice"),
-            ("/tree/1/children", json!([{ "worker": 1 }, { "worker": 9 }]), "worker 9 is unknown"),
-            ("/tree/1/children", json!([{ "worker": 1 }]), "every worker must be a child"),
-            ("/tree/0/children", json!([{ "worker": 0 }]), "does not list it as a child"),
-        ] {
-            let complaint = complaint(&format!("/sub_models/0{pointer}"), value);
-            assert!(complaint.starts_with("sub_models[0].tree: "), "{complaint}");
-            assert!(complaint.contains(problem), "{pointer}: {complaint}");
-        }
-    }
-
-    #[test]
-    fn every_wrong_way_is_told_apart() {
-        for (ways, problem) in [
-            (json!([{ "child": { "worker": 9 }, "links": ["a"] }]), "nobody that has a parent"),
-            (json!([{ "child": { "node": 0 }, "links": ["a"] }]), "nobody that has a parent"),
-            (json!([{ "child": { "worker": 0 }, "links": [] }]), "one link or more"),
-            (json!([{ "child": { "worker": 0 }, "links": ["a", "a"] }]), "none twice"),
+        // Legs 0 to 3 are those of workers 0 and 1 to 3, and the last is node 1's.
+        for (pointer, value, words) in [
+            ("/legs/0/child", json!({ "worker": 1 }), "a worker or node has two legs"),
+            ("/legs/0/child", json!({ "worker": 9 }), "not in `workers`"),
+            ("/legs/0/parent", json!(5), "ends at node 5, which has no place"),
+            ("/legs/1/child", json!({ "node": 7 }), "a node without a place"),
             (
-                json!([
-                    { "child": { "worker": 0 }, "links": ["a"] },
-                    { "child": { "worker": 0 }, "links": ["b"] }
-                ]),
-                "a child has two ways",
+                "/legs/0",
+                json!({ "child": { "worker": 0 }, "parent": 0, "links": ["a", "a"] }),
+                "names a link twice",
             ),
         ] {
-            let mut plan: Value = serde_json::from_str(TREE).expect("JSON");
-            plan["sub_models"][1]["ways"] = ways;
-            let complaint = Plan::from_json(&plan.to_string()).expect_err("no way").to_string();
-            assert!(complaint.contains("sub_models[1].ways"), "{complaint}");
-            assert!(complaint.contains(problem), "{complaint}");
+            let problem = problem("legs", |stream| {
+                *stream.pointer_mut(pointer).expect("a field of the stream") = value.clone();
+            });
+            assert!(problem.contains(words), "{pointer}: {problem}");
         }
     }
 
     #[test]
-    fn a_node_comes_after_its_parent() {
-        let mut plan: Value = serde_json::from_str(TREE).expect("JSON");
-        let places = plan.pointer("/sub_models/0/tree").and_then(Value::as_array).expect("a tree");
-        let reversed: Vec<Value> = places.iter().rev().cloned().collect();
-        plan["sub_models"][0]["tree"] = reversed.into();
-        let problem = Plan::from_json(&plan.to_string()).expect_err("a cycle could hide there");
-        assert!(problem.to_string().contains("node 1 comes before its parent"), "{problem}");
+    fn every_worker_has_one_leg_and_every_place_children() {
+        let without = |kept: fn(&Value) -> bool| {
+            move |stream: &mut Value| {
+                stream["legs"].as_array_mut().expect("a list").retain(kept);
+            }
+        };
+        let missing = problem("legs", without(|leg| leg["child"]["worker"] != 3));
+        assert!(missing.contains("every worker must have one"), "{missing}");
+        let roots = problem("legs", without(|leg| leg["child"]["node"] != 1));
+        assert!(roots.contains("must lead to one root"), "{roots}");
+        let circle = problem("legs", |stream| {
+            let legs = stream["legs"].as_array_mut().expect("a list");
+            legs.push(json!({ "child": { "node": 0 }, "parent": 1 }));
+        });
+        assert!(circle.contains("must lead to one root"), "{circle}");
+        let idle = problem("legs", without(|leg| leg["parent"] != 1));
+        assert!(idle.contains("node 1 must have 1..=64 children"), "{idle}");
+        let twice = problem("places", |stream| stream["places"][1]["node"] = 0.into());
+        assert!(twice.contains("a node has two places"), "{twice}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use wiresum_wire::{
 use zerocopy::IntoBytes;
 
 use crate::Plan;
-use crate::plan::SubModel;
+use crate::plan::PlanStream;
 
 /// A datagram that a state machine wrote to its caller's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +113,7 @@ impl Draft {
 pub fn hello(
     plan: &Plan,
     node: NodeId,
-    sub_model: &SubModel,
+    sub_model: &PlanStream,
     contributor: u8,
     incarnation: u64,
 ) -> Vec<u8> {
@@ -124,7 +124,7 @@ pub fn hello(
         key: plan.job_key(incarnation),
         sub_model: sub_model.id(),
         contributor,
-        expected: sub_model.place(node).map_or(0, |place| place.children.len() as u8),
+        expected: sub_model.fan_in(node) as u8,
         ..Draft::default()
     };
     draft.datagram(&hello_payload(plan, incarnation))

@@ -22,7 +22,7 @@ mod _native {
     #[pymodule_export]
     use super::engine::PyEngine;
     #[pymodule_export]
-    use super::plan::{derive_plan, plan_digest, validate_plan};
+    use super::plan::{convert_plan, derive_plan, plan_digest, validate_plan, validate_schedule};
     #[pymodule_export]
     use super::simulate::{predict_flows, simulate};
     #[pymodule_export]

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use wiresum_codec::FormatError;
 use wiresum_node::engine::format_of;
-use wiresum_plan::{Plan, PlanError};
+use wiresum_plan::{Plan, PlanError, Schedule};
 
 use crate::errors;
 
@@ -30,13 +30,33 @@ fn unfit(error: FormatError) -> PlanError {
     PlanError::Field { field: format!("job.{field}"), problem: error.to_string() }
 }
 
-/// The first wrong field of a plan, and what is wrong with it; the field is empty if the text has another shape.
-#[pyfunction]
-pub fn validate_plan(json: &str) -> Option<(String, String)> {
-    match parse_plan(json).err()? {
-        PlanError::Field { field, problem } => Some((field, problem)),
-        PlanError::Json(error) => Some((String::new(), error.to_string())),
+/// A field, and what is wrong with it; the field is empty if the text has another shape.
+type Wrong = (String, String);
+
+fn wrong(error: PlanError) -> Wrong {
+    match error {
+        PlanError::Field { field, problem } => (field, problem),
+        PlanError::Json(error) => (String::new(), error.to_string()),
     }
+}
+
+/// The first wrong field of a plan.
+#[pyfunction]
+pub fn validate_plan(json: &str) -> Option<Wrong> {
+    parse_plan(json).err().map(wrong)
+}
+
+/// The first wrong field of a schedule.
+#[pyfunction]
+pub fn validate_schedule(json: &str) -> Option<Wrong> {
+    Schedule::from_json(json).err().map(wrong)
+}
+
+/// A plan of any format that can be read, as JSON in the present format.
+#[pyfunction]
+pub fn convert_plan(json: &str) -> PyResult<String> {
+    let plan = read_plan(json)?;
+    Ok(serde_json::to_string(&plan).expect("it serialises"))
 }
 
 /// A fingerprint of what a plan's participants must agree on.

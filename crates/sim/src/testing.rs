@@ -46,21 +46,25 @@ impl Tree {
     }
 
     fn plan(&self, policy: &str) -> Value {
-        let places: Vec<_> = self.0.iter().map(|(node, parent, children)| {
-            json!({ "node": node, "parent": parent, "children": children })
-        }).collect();
+        let below = |(node, _, children): &(u16, Option<u16>, Vec<Value>)| {
+            let leg = |child: &Value| json!({ "child": child, "parent": node });
+            children.iter().map(leg).collect::<Vec<_>>()
+        };
+        let legs: Vec<Value> = self.0.iter().flat_map(below).collect();
         let stream = |id: u16, role: &str, share: f64, policy: &str, slots: u32, window: u32| {
-            json!({ "id": id, "name": role, "role": role, "share": share, "policy": policy, "slots": slots,
-                "window": window, "tree": places })
+            let place = |(node, ..): &(u16, Option<u16>, Vec<Value>)| json!({ "node": node, "slots": slots });
+            let places: Vec<Value> = self.0.iter().map(place).collect();
+            json!({ "id": id, "name": role, "role": role, "share": share, "policy": policy, "window": window,
+                "places": places, "legs": legs })
         };
         let node = |(id, ..): &(u16, Option<u16>, Vec<Value>)| json!({ "id": id, "name": format!("n{id}"), "address": format!("10.0.0.{id}:5747") });
         let worker = |rank| json!({ "rank": rank, "name": format!("w{rank}") });
         json!({
-            "format": "wiresum-plan/1",
+            "format": "wiresum-plan/2",
             "job": { "id": 1, "secret": "0123456789abcdef", "values_per_packet": 256 },
             "nodes": self.0.iter().map(node).collect::<Vec<_>>(),
             "workers": (0..self.workers()).map(worker).collect::<Vec<_>>(),
-            "sub_models": [
+            "streams": [
                 stream(0, "exponents", 0.0, "pool", 8, 4),
                 stream(1, "values", 1.0, policy, 1024, 64),
             ],

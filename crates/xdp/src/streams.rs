@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use wiresum_protocol::Plan;
-use wiresum_protocol::plan::{Child, Seat, SubModel};
+use wiresum_protocol::plan::{Child, PlanStream, Seat};
 use wiresum_wire::{JobId, MAX_CONTRIBUTORS, MAX_PAYLOAD, NodeId, SubModelId};
 use zerocopy::FromZeros;
 
@@ -73,7 +73,7 @@ impl Streams {
         let endpoint = Endpoint::from(plan.node(node)?.address);
         let (mut first, mut end) = (u32::MAX, 0);
         let mut index = None;
-        for sub_model in plan.sub_models.iter().filter(|s| s.place(node).is_some()) {
+        for sub_model in plan.streams.iter().filter(|s| s.place(node).is_some()) {
             let at = self.index(plan.job_id(), sub_model.id())?;
             let stream = self.directory.streams[at];
             first = first.min(stream.first_entry);
@@ -104,7 +104,7 @@ impl Streams {
         let used = self.jobs.iter().flatten().count();
         limit("jobs in one program", used + 1, MAX_JOBS)?;
         let free = (0..MAX_STREAMS).filter(|i| self.directory.keys[*i] == 0).count();
-        let sub_models = || plan.sub_models.iter().filter(|s| s.place(node).is_some());
+        let sub_models = || plan.streams.iter().filter(|s| s.place(node).is_some());
         limit("sub-models of all jobs", MAX_STREAMS - free + sub_models().count(), MAX_STREAMS)?;
         let endpoint = Endpoint::from(place.address);
         let listening = self.endpoint_index(endpoint)?;
@@ -115,7 +115,7 @@ impl Streams {
         let mut first_entry = entries.start;
         for sub_model in sub_models() {
             let stream = stream(plan, sub_model, node, index, first_entry);
-            first_entry += 2 * sub_model.slots;
+            first_entry += 2 * sub_model.slots();
             let at = self.put_stream(stream_key(job, sub_model.id()), stream);
             self.seats[at] = sub_model.seats(node);
         }
@@ -238,35 +238,35 @@ fn pool_for(plans: &[(Plan, NodeId)]) -> Result<Pool, XdpError> {
 
 /// Entries of all sub-models that the node has a place in.
 fn entries_of(plan: &Plan, node: NodeId) -> Result<u32, XdpError> {
-    let placed = plan.sub_models.iter().filter(|s| s.place(node).is_some());
-    let entries: u64 = placed.map(|s| 2 * u64::from(s.slots)).sum();
+    let placed = plan.streams.iter().filter(|s| s.place(node).is_some());
+    let entries: u64 = placed.map(|s| 2 * u64::from(s.slots())).sum();
     let problem = "more than 2^32 slot entries: ask for fewer slots";
     u32::try_from(entries).map_err(|_| XdpError::Plan { job: plan.job_id(), node, problem })
 }
 
 fn stream(
     plan: &Plan,
-    sub_model: &SubModel,
+    sub_model: &PlanStream,
     node: NodeId,
     job_index: usize,
     first_entry: u32,
 ) -> Stream {
-    let place = sub_model.place(node).expect("only sub-models with this node are placed");
+    let children = sub_model.fan_in(node);
     let parent = sub_model.parent_of(Child::Node(node.0));
-    let siblings = parent.and_then(|(above, _)| sub_model.place(above)).map(|t| t.children.len());
+    let siblings = parent.map_or(0, |(above, _)| sub_model.fan_in(above));
     Stream {
-        expected: u64::MAX >> (MAX_CONTRIBUTORS - place.children.len()),
+        expected: u64::MAX >> (MAX_CONTRIBUTORS - children),
         secret: plan.secret(),
         node: node.0,
         parent_node: parent.map_or(0, |(above, _)| above.0),
         first_entry,
-        entry_mask: 2 * sub_model.slots - 1,
+        entry_mask: 2 * sub_model.slots() - 1,
         max_payload: plan.payload_len() as u16,
         job_index: job_index as u8,
-        child_count: place.children.len() as u8,
+        child_count: children as u8,
         is_root: parent.is_none().into(),
         own_index: parent.map_or(0, |(_, index)| index.0),
-        parent_children: siblings.unwrap_or(0) as u8,
+        parent_children: siblings as u8,
         seat_count: sub_model.seats(node).len() as u8,
         check_shift: sub_model.check_interval().ilog2() as u8,
         reserved: [0; 3],

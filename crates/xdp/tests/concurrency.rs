@@ -31,18 +31,18 @@ fn plan() -> Plan {
         .map(|r| format!(r#"{{"rank":{r},"name":"w{r}","address":"{CHILD_IP}"}}"#))
         .collect::<Vec<_>>()
         .join(",");
-    let children = (0..CHILDREN).map(|r| format!(r#"{{"worker":{r}}}"#)).collect::<Vec<_>>();
+    let leg = |r| format!(r#"{{"child":{{"worker":{r}}},"parent":0}}"#);
+    let legs = (0..CHILDREN).map(leg).collect::<Vec<_>>().join(",");
     let stream = |id: u8, role: &str| {
         format!(
-            r#"{{"id":{id},"name":"{role}","role":"{role}","share":{id},"policy":"pool","slots":{SLOTS},"window":1,
-            "tree":[{{"node":0,"children":[{}]}}]}}"#,
-            children.join(",")
+            r#"{{"id":{id},"name":"{role}","role":"{role}","share":{id},"policy":"pool","window":1,
+            "places":[{{"node":0,"slots":{SLOTS}}}],"legs":[{legs}]}}"#
         )
     };
     let text = format!(
-        r#"{{"format":"wiresum-plan/1","job":{{"id":1,"secret":"0123456789abcdef","values_per_packet":{VALUES}}},
+        r#"{{"format":"wiresum-plan/2","job":{{"id":1,"secret":"0123456789abcdef","values_per_packet":{VALUES}}},
         "nodes":[{{"id":0,"name":"n","address":"10.0.0.1:5747"}}],"workers":[{workers}],
-        "sub_models":[{},{}]}}"#,
+        "streams":[{},{}]}}"#,
         stream(0, "exponents"),
         stream(1, "values")
     );

@@ -81,17 +81,17 @@ fn at_an_inner_node_over_ipv6() {
 fn star() -> String {
     let list = |item: fn(u32) -> String| (0..64).map(item).collect::<Vec<_>>().join(",");
     let workers = list(|rank| format!(r#"{{ "rank": {rank}, "name": "w{rank}" }}"#));
-    let children = list(|rank| format!(r#"{{ "worker": {} }}"#, 63 - rank));
+    let legs = list(|rank| format!(r#"{{ "child": {{ "worker": {} }}, "parent": 5 }}"#, 63 - rank));
     let stream = |id: u16, role: &str, policy: &str, slots: u32| {
         format!(
-            r#"{{ "id": {id}, "name": "{role}", "role": "{role}", "share": {id}, "policy": "{policy}", "slots": {slots},
-            "window": 8, "tree": [{{ "node": 5, "children": [{children}] }}] }}"#
+            r#"{{ "id": {id}, "name": "{role}", "role": "{role}", "share": {id}, "policy": "{policy}",
+            "window": 8, "places": [{{ "node": 5, "slots": {slots} }}], "legs": [{legs}] }}"#
         )
     };
     format!(
-        r#"{{ "format": "wiresum-plan/1", "job": {{ "id": 65535, "secret": "fedcba9876543210", "values_per_packet": 736 }},
+        r#"{{ "format": "wiresum-plan/2", "job": {{ "id": 65535, "secret": "fedcba9876543210", "values_per_packet": 736 }},
         "nodes": [{{ "id": 5, "name": "switch", "address": "0.0.0.0:5747" }}], "workers": [{workers}],
-        "sub_models": [{}, {}] }}"#,
+        "streams": [{}, {}] }}"#,
         stream(0, "exponents", "pool", 8),
         stream(1, "values", "cache", 1024)
     )

@@ -59,13 +59,16 @@ impl Family {
                 format!(r#"{{ "rank": {rank}, "name": "w{rank}", "address": "{host}" }}"#)
             })
             .collect();
-        let tree = r#""tree": [{ "node": 0, "children": [{ "worker": 1 }, { "worker": 0 }, { "worker": 3 }, { "worker": 2 }] }]"#;
+        let leg = |rank| format!(r#"{{ "child": {{ "worker": {rank} }}, "parent": 0 }}"#);
+        let legs = [1, 0, 3, 2].map(leg).join(", ");
         let text = format!(
-            r#"{{ "format": "wiresum-plan/1", "job": {{ "id": 1, "secret": "0123456789abcdef", "values_per_packet": 736 }},
+            r#"{{ "format": "wiresum-plan/2", "job": {{ "id": 1, "secret": "0123456789abcdef", "values_per_packet": 736 }},
             "nodes": [{{ "id": 0, "name": "switch", "address": "{}", "engine": "xdp" }}], "workers": [{}],
-            "sub_models": [
-              {{ "id": 0, "name": "exponents", "role": "exponents", "share": 0, "policy": "pool", "slots": 8, "window": 4, {tree} }},
-              {{ "id": 1, "name": "values", "role": "values", "share": 1, "policy": "pool", "slots": 16, "window": 8, {tree} }}] }}"#,
+            "streams": [
+              {{ "id": 0, "name": "exponents", "role": "exponents", "share": 0, "policy": "pool", "window": 4,
+                 "places": [{{ "node": 0, "slots": 8 }}], "legs": [{legs}] }},
+              {{ "id": 1, "name": "values", "role": "values", "share": 1, "policy": "pool", "window": 8,
+                 "places": [{{ "node": 0, "slots": 16 }}], "legs": [{legs}] }}] }}"#,
             self.node(),
             workers.join(", ")
         );
@@ -139,7 +142,7 @@ type Sockets = BTreeMap<SocketAddr, UdpSocket>;
 
 fn bind(family: &Family, plan: &Plan, hosts: &[Namespace; 2]) -> Sockets {
     let traffic = RandomTraffic::new(plan, NodeId(0), 0);
-    let addresses = (0..4).map(|child| traffic.child_address(&plan.sub_models[0], child));
+    let addresses = (0..4).map(|child| traffic.child_address(&plan.streams[0], child));
     let socket = |address: SocketAddr| {
         let host = family.hosts.iter().position(|host| host.parse() == Ok(address.ip()));
         let socket = hosts[host.expect("a known host")].enter(|| UdpSocket::bind(address));

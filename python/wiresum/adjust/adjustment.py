@@ -12,7 +12,7 @@ from wiresum.adjust.bottleneck import relieved_seconds
 from wiresum.adjust.mending import mend
 from wiresum.document import Document
 from wiresum.errors import PlanError
-from wiresum.plan.aggregation_plan import AggregationPlan, PlanNode, SubModel, TreeNode
+from wiresum.plan.aggregation_plan import AggregationPlan, PlanNode, PlanStream, Tree
 from wiresum.plan.bandwidth import bandwidths
 from wiresum.plan.placement import Parents, parents_of
 from wiresum.plan.trees import with_tree
@@ -151,7 +151,7 @@ class _Place:
 
     plan: AggregationPlan
     topology: Topology
-    tree: Sequence[TreeNode]
+    tree: Tree
     name: str
 
     @property
@@ -159,15 +159,15 @@ class _Place:
         return parents_of(self.plan, self.streams[0])
 
     @property
-    def streams(self) -> list[SubModel]:
-        return [sub_model for sub_model in self.plan.sub_models if sub_model.tree == self.tree]
+    def streams(self) -> list[PlanStream]:
+        return [stream for stream in self.plan.streams if stream.tree == self.tree]
 
 
 def _problem(plan: AggregationPlan, topology: Topology, name: str) -> str | None:
     """Why a server must be left; None if it can go on."""
     ids = [node.id for node in plan.nodes if node.name == name]
-    placed = [sub_model for sub_model in plan.sub_models if any(sub_model.place(each) for each in ids)]
-    needed = sum(sub_model.slot_bytes(plan.job.payload_bytes) for sub_model in placed)
+    placed = [stream for stream in plan.streams if any(stream.place(each) for each in ids)]
+    needed = sum(stream.slot_bytes(plan.job.payload_bytes) for stream in placed)
     return why_not(Network(topology), topology.node(name), needed, []) if placed else None
 
 
@@ -206,20 +206,16 @@ def _without_if_better(plan: AggregationPlan, topology: Topology, name: str) -> 
     return changed, f"slows an all-reduce of {size} down: {before:.4g} s with it, {after:.4g} s without"
 
 
-def _trees_with(plan: AggregationPlan, name: str) -> list[list[TreeNode]]:
+def _trees_with(plan: AggregationPlan, name: str) -> list[Tree]:
     """The distinct trees in which a server sums."""
-    trees: list[list[TreeNode]] = []
-    for sub_model in plan.sub_models:
-        if name in parents_of(plan, sub_model) and sub_model.tree not in trees:
-            trees.append(sub_model.tree)
-    return trees
+    return list(dict.fromkeys(stream.tree for stream in plan.streams if name in parents_of(plan, stream)))
 
 
 def _seconds(plan: AggregationPlan, topology: Topology) -> float:
     """Predicted time, of large plans the busiest link's; infinite with a server that cannot add at all."""
     if not all(topology.node(node.name).available_rate_bps for node in plan.nodes):
         return inf
-    edges = sum(len(place.children) for sub_model in plan.sub_models for place in sub_model.tree)
+    edges = sum(len(stream.legs) for stream in plan.streams)
     if 2 * edges > MAX_FLUID_FLOWS:
         return bound(topology, plan, REFERENCE_BYTES)
     return predict(topology, plan, REFERENCE_BYTES).seconds
@@ -263,7 +259,7 @@ def _free_servers(place: _Place, neighbours: Sequence[str]) -> list[str]:
 
 def _moves(before: AggregationPlan, after: AggregationPlan) -> list[Move]:
     moves: list[Move] = []
-    for old, new in zip(before.sub_models, after.sub_models, strict=True):
+    for old, new in zip(before.streams, after.streams, strict=True):
         was, now = parents_of(before, old), parents_of(after, new)
         moves += [Move(name, was.get(name), parent) for name, parent in now.items() if was.get(name) != parent]
     return list(dict.fromkeys(moves))

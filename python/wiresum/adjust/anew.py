@@ -34,7 +34,7 @@ def anew(before: AggregationPlan, adjusted: Adjustment, topology: Topology, plan
     Raises:
         PlanError: the planner finds no plan.
     """
-    first = next(one for one in before.sub_models if one.role == "values")
+    first = next(one for one in before.streams if one.role == "values")
     job = Job(
         id=before.job.id,
         workers=[worker.name for worker in before.workers],
@@ -42,7 +42,7 @@ def anew(before: AggregationPlan, adjusted: Adjustment, topology: Topology, plan
         lanes=before.job.lanes,
         codec=before.job.codec,
         exponents=before.job.exponents,
-        policy=first.policy,
+        policy="cache" if first.policy == "cache" else "pool",
     )
     new = plan(topology, job, planner=planner)
     now = topology.with_addresses()
@@ -51,4 +51,4 @@ def anew(before: AggregationPlan, adjusted: Adjustment, topology: Topology, plan
 
 
 def _edges(made: AggregationPlan) -> set[tuple[str, str | None]]:
-    return {edge for one in made.sub_models if one.role == "values" for edge in parents_of(made, one).items()}
+    return {edge for one in made.streams if one.role == "values" for edge in parents_of(made, one).items()}

@@ -9,7 +9,7 @@ from math import inf
 
 from wiresum import wire
 from wiresum.errors import PlanError
-from wiresum.plan.aggregation_plan import AggregationPlan, SubModel, TreeNode
+from wiresum.plan.aggregation_plan import AggregationPlan, PlanStream, Tree
 from wiresum.plan.placement import Parents, parents_of
 from wiresum.plan.trees import with_tree, without_lost_ways
 from wiresum.planners.xagg.selection import server, why_not
@@ -46,7 +46,7 @@ def mend(plan: AggregationPlan, topology: Topology) -> tuple[AggregationPlan, li
     plan, reasons = without_lost_ways(plan, topology)
     changed = plan
     for tree in _distinct(plan):
-        streams = [one for one in plan.sub_models if one.tree == tree]
+        streams = [one for one in plan.streams if one.tree == tree]
         broken = _Broken(plan, network, streams, parents_of(plan, streams[0]))
         if broken.is_whole:
             continue
@@ -66,12 +66,8 @@ def _busiest_seconds(topology: Topology, parents: Parents) -> float:
     return bound_tree(topology, parents, UNIT_BYTES) if inner <= able else inf
 
 
-def _distinct(plan: AggregationPlan) -> list[list[TreeNode]]:
-    trees: list[list[TreeNode]] = []
-    for sub_model in plan.sub_models:
-        if sub_model.tree not in trees:
-            trees.append(sub_model.tree)
-    return trees
+def _distinct(plan: AggregationPlan) -> list[Tree]:
+    return list(dict.fromkeys(stream.tree for stream in plan.streams))
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +76,7 @@ class _Broken:
 
     plan: AggregationPlan
     network: Network
-    streams: Sequence[SubModel]
+    streams: Sequence[PlanStream]
     parents: Parents
 
     @property

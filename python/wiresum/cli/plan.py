@@ -98,10 +98,9 @@ def explanation(network: Topology, made: AggregationPlan, gradient_bytes: int) -
     from wiresum.predict import predict
 
     lines = [made.planner]
-    for sub_model in (one for one in made.sub_models if one.role == "values"):
-        parents = parents_of(made, sub_model)
-        for node in sub_model.tree:
-            name = made.node(node.node).name
+    for stream in (one for one in made.streams if one.role == "values"):
+        parents = parents_of(made, stream)
+        for name in dict.fromkeys(parent for parent in parents.values() if parent is not None):
             lines.append(f"{name} sums {', '.join(child for child in parents if parents[child] == name)}")
     found = predict(network, made, gradient_bytes)
     lines.append(

@@ -3,6 +3,7 @@
 The types here are a plan's shape; the rules across its fields are in `crates/plan`, which every plan is put to.
 """
 
+import json
 from functools import lru_cache
 from importlib import import_module
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -14,11 +15,12 @@ from pydantic import Field, field_validator, model_validator
 
 from wiresum.document import Document, FileDocument
 from wiresum.errors import PlanError, WiresumError
-from wiresum.plan.choices import MAX_MISSED, Engine, Exponents, Lanes, Policy
+from wiresum.plan.choices import MAX_MISSED, Engine, Exponents, Lanes, SwitchPolicy
 from wiresum.plan.fabric import Derived, PlanFabric
 from wiresum.plan.members import (
     MAX_U16,
     MAX_U32,
+    U8,
     U16,
     U32,
     Child,
@@ -31,12 +33,14 @@ from wiresum.wire import MAX_CONTRIBUTORS
 __all__ = [
     "FORMAT", "LANE_BYTES", "MAX_BPS", "MAX_SLOTS", "MAX_U16", "MAX_U32", "SLOT_VERSIONS", "U16", "U32",
     "AggregationPlan", "Bandwidth", "Child", "NodeChild", "PlanFabric", "PlanJob",
-    "PlanNode", "PlanWorker", "Role", "Solution", "SolutionStatus", "SubModel", "TreeNode", "TreeWay",
+    "PlanLeg", "PlanNode", "PlanPlace", "PlanStream", "PlanWorker", "Role", "Solution", "SolutionStatus", "Tree",
     "WorkerChild", "parse_socket_address",
 ]  # fmt: skip
 
-FORMAT = "wiresum-plan/1"
+FORMAT = "wiresum-plan/2"
 """Value of `AggregationPlan.format`."""
+VERSION_1 = "wiresum-plan/1"
+"""The format before this one, which is still read."""
 LANE_BYTES = 4
 """Bytes of an int32 lane."""
 MAX_SLOTS = 1 << 22
@@ -68,7 +72,8 @@ class Rounds(Document):
     """Rounds that go on without late workers (GOAT §V).
 
     Attributes:
-        counts: how many each node's rounds take, by node of the exponents' tree; a node that is not listed takes all.
+        counts: how many each node's rounds take; a node that is not listed takes all. Where servers sum, each node of
+            the exponents' stream counts its children; where switches do, the root alone counts, and it counts workers.
         most_missed: most rounds in a row that go on without the same worker.
     """
 
@@ -163,34 +168,40 @@ class PlanWorker(Document):
         return address
 
 
-class TreeNode(Document):
-    """A node's place in a tree.
+class PlanPlace(Document):
+    """A node's part in a stream.
 
     Attributes:
-        node: the aggregator's id.
-        parent: its parent's id; absent at the root.
-        children: its children; the index in this list is the contributor.
+        node: the node.
+        base: the first of its slots, at a switch.
+        slots: fragments that it keeps; absent at a parameter server, which completes sums without slots.
     """
 
     node: U16
-    parent: U16 | None = None
-    children: list[Child]
+    base: U32 = 0
+    slots: U32 | None = None
 
 
-class TreeWay(Document):
-    """Which links lead from a child to its parent, and results back.
+class PlanLeg(Document):
+    """The part of a way from a worker, or from a node that sums, to the next node that sums.
 
     Attributes:
-        child: whose.
-        links: ids of the topology's links, from the child on.
+        child: where it begins.
+        parent: the node that sums what it brings; among the legs to the same parent, its index is the contributor.
+        links: ids of the topology's links that it takes, and results back; absent where the network chooses.
     """
 
     child: Child
-    links: Annotated[list[str], Field(min_length=1)]
+    parent: U16
+    links: list[str] | None = None
 
 
-class SubModel(Document):
-    """A stream of fragments with a tree and slots of its own.
+Tree = tuple[tuple[Child, int], ...]
+"""A stream's legs without their links: each child with the id of its parent."""
+
+
+class PlanStream(Document):
+    """An ordered part of a job's values, with slots of its own.
 
     Attributes:
         id: its number in packets.
@@ -198,28 +209,48 @@ class SubModel(Document):
         role: what it carries.
         share: fraction of each collective's values that it carries; 0 for exponents.
         policy: how fragments find their slots, and what acknowledges them.
-        slots: slots at every node of the tree, each with two versions; a power of two.
-        window: most fragments that a worker has sent without an acknowledgement; at most `slots`.
-        tree: the reduce tree, root first.
-        ways: of the tree's edges, where the planner chose them; who is not listed takes the network's own way.
+        window: most fragments that a worker has sent without an acknowledgement.
+        priority: urgency, where the policy preempts.
+        places: the nodes that sum it.
+        legs: one from each worker, and one from each place but the root.
     """
 
     id: U16
     name: str
     role: Role
     share: Annotated[float, Field(ge=0, le=1)]
-    policy: Policy
-    slots: U32
+    policy: SwitchPolicy
     window: U32
-    tree: list[TreeNode]
-    ways: list[TreeWay] | None = None
+    priority: U8 = 0
+    places: list[PlanPlace]
+    legs: list[PlanLeg]
 
-    def place(self, node: int) -> TreeNode | None:
-        """A node's place in the tree."""
-        return next((place for place in self.tree if place.node == node), None)
+    @property
+    def tree(self) -> Tree:
+        """Who sends to whom."""
+        return tuple((leg.child, leg.parent) for leg in self.legs)
+
+    @property
+    def root(self) -> int:
+        """The node at which the sums are complete: it has a place, and no leg to another."""
+        below = {leg.child.node for leg in self.legs if isinstance(leg.child, NodeChild)}
+        return next(place.node for place in self.places if place.node not in below)
+
+    @property
+    def slots(self) -> int:
+        """Slots at each of its places, where servers sum; 0 at a parameter server."""
+        return self.places[0].slots or 0
+
+    def place(self, node: int) -> PlanPlace | None:
+        """A node's place."""
+        return next((place for place in self.places if place.node == node), None)
+
+    def children(self, node: int) -> list[Child]:
+        """Who sends to a node; the index is the contributor."""
+        return [leg.child for leg in self.legs if leg.parent == node]
 
     def slot_bytes(self, payload_bytes: int) -> int:
-        """Memory for values at each node of the tree."""
+        """Memory for values at each of its servers, whose slots are alike."""
         return self.slots * SLOT_VERSIONS * payload_bytes
 
 
@@ -266,18 +297,29 @@ class AggregationPlan(FileDocument):
     error: ClassVar[type[WiresumError]] = PlanError
     what: ClassVar[str] = "plan"
 
-    format: Literal["wiresum-plan/1"]
+    format: Literal["wiresum-plan/2"]
     planner: str = ""
     solution: Solution | None = None
     job: PlanJob
     nodes: list[PlanNode]
     workers: Annotated[list[PlanWorker], Field(min_length=1)]
-    sub_models: list[SubModel]
+    streams: list[PlanStream]
     fabric: PlanFabric | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _present(cls, document: object) -> object:
+        """The document in the present format."""
+        if not isinstance(document, dict) or document.get("format") != VERSION_1:
+            return document
+        try:
+            return json.loads(native().convert_plan(json.dumps(document)))
+        except PlanError as wrong:
+            raise ValueError(str(wrong)) from None
 
     @model_validator(mode="after")
     def _keeps_the_rules(self) -> Self:
-        wrong = _native().validate_plan(self._compact())
+        wrong = native().validate_plan(self._compact())
         if wrong is not None:
             field, problem = wrong
             raise ValueError(f"{field}: {problem}" if field else problem)
@@ -319,7 +361,7 @@ class AggregationPlan(FileDocument):
 
     def digest(self) -> str:
         """A fingerprint of all that participants must agree on; nodes and workers compare it when they join."""
-        return f"{_native().plan_digest(self._compact()):016x}"
+        return f"{native().plan_digest(self._compact()):016x}"
 
     def derived(self) -> Derived:
         """What follows from the fabric: who is summed where, and what crosses which link."""
@@ -348,10 +390,10 @@ def secret_beside(path: Path | str) -> Path:
 @lru_cache(maxsize=4)
 def _derived(text: str) -> Derived:
     """What follows from a plan that is given as JSON. Kept, as callers ask for one stream after another."""
-    return Derived.model_validate_json(_native().derive_plan(text))
+    return Derived.model_validate_json(native().derive_plan(text))
 
 
-def _native() -> ModuleType:
+def native() -> ModuleType:
     """What knows the rules, loaded when a plan is there.
 
     Raises:

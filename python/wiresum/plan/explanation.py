@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wiresum.plan.aggregation_plan import AggregationPlan, Solution, SubModel
+from wiresum.plan.aggregation_plan import AggregationPlan, PlanStream, Solution
 from wiresum.plan.placement import parents_of
 
 MAX_NAMES = 6
@@ -42,7 +42,7 @@ def _lines(plan: AggregationPlan) -> Iterator[str]:
         f"{_counted(count, 'worker')} ({_listed([worker.name for worker in plan.workers])}) sum their gradients at "
         f"{_counted(nodes, 'node')}, {names} ({engines})."
     )
-    streams = [one for one in plan.sub_models if one.role == "values"]
+    streams = [one for one in plan.streams if one.role == "values"]
     for stream in streams:
         yield "The whole gradient:" if len(streams) == 1 else f"{100 * stream.share:.4g} % of it, as `{stream.name}`:"
         yield from _tree(plan, stream)
@@ -56,13 +56,15 @@ def _lines(plan: AggregationPlan) -> Iterator[str]:
         yield _proof(plan.solution)
 
 
-def _tree(plan: AggregationPlan, stream: SubModel) -> Iterator[str]:
+def _tree(plan: AggregationPlan, stream: PlanStream) -> Iterator[str]:
     parents = parents_of(plan, stream)
-    for place in stream.tree:
-        name = plan.node(place.node).name
+    workers = {worker.name for worker in plan.workers}
+    for name, above in parents.items():
+        if name in workers:
+            continue
         children = [child for child, parent in parents.items() if parent == name]
-        role = "is the root and adds" if place.parent is None else "adds"
-        up = "" if place.parent is None else f", and sends the sum to {plan.node(place.parent).name}"
+        role = "is the root and adds" if above is None else "adds"
+        up = "" if above is None else f", and sends the sum to {above}"
         yield f"  {name} {role} {_listed(children)}{up}."
 
 

@@ -1,7 +1,7 @@
 """The part of a plan that is about a network of switches. `spec/plan.md` documents every field.
 
-What can be derived is not in the document: who is summed at a switch, and where its sum goes, follow from the ways.
-`crates/plan` derives it for every runner, and here it is `Derived`.
+Who is summed at a switch, and where its sum goes, follow from the streams' legs over its links. `crates/plan` derives
+it for every runner, and here it is `Derived`.
 """
 
 from typing import Annotated, Literal
@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from wiresum.document import Document
-from wiresum.plan.choices import SwitchPolicy
 from wiresum.plan.members import U8, U16, U32, Child, WorkerChild, parse_socket_address
 from wiresum.wire import BLOCK_LEN, HEADER_LEN, MAX_PACKET, SWITCH_HEADER_LEN
 
@@ -64,70 +63,22 @@ class FabricMemory(Document):
     slots: U32
 
 
-class FabricPlace(Document):
-    """A stream's part of a switch's memory: `slots` fragments from `base` on."""
-
-    node: U16
-    base: U32
-    slots: U32
-
-
-class FabricLeg(Document):
-    """A part of a way, on which packets have one address.
-
-    Attributes:
-        node: what they are addressed to; absent: every switch on the way.
-        links: indices into the fabric's links.
-    """
-
-    node: U16 | None = None
-    links: list[U16]
-
-
-class FabricWay(Document):
-    """The links that a worker's values take, alone and in sums, to each node that sums them, in order."""
-
-    worker: U32
-    legs: list[FabricLeg]
-
-
-class FabricStream(Document):
-    """How one stream is carried and summed.
-
-    Attributes:
-        sub_model: which.
-        priority: urgency, where the policy preempts.
-        places: where it is summed below its root, and at the root if that is a switch.
-        ways: in rank order.
-    """
-
-    sub_model: U16
-    priority: U8 = 0
-    places: list[FabricPlace]
-    ways: list[FabricWay]
-
-
 class PlanFabric(Document):
-    """How switches carry and sum a plan's streams, instead of the nodes of their trees.
+    """A network of switches that carries and sums a plan's streams, where no servers do.
 
     Attributes:
-        policy: what the switches do with fragments.
         timeout_s: how long a worker hears nothing before it sends its oldest fragment again.
         links: between neighbours.
         memory: of the switches that sum.
-        streams: one for each sub-model, in their order; what the exponents' stream carries is one check of each
-            collective.
     """
 
-    policy: SwitchPolicy
     timeout_s: Annotated[float, Field(ge=1e-4, le=10)] = DEFAULT_TIMEOUT_S
     links: Annotated[list[FabricLink], Field(max_length=(1 << 16) - 1)]
     memory: list[FabricMemory]
-    streams: list[FabricStream]
 
 
 class DerivedPlace(Document):
-    """What follows for one node that sums a stream in slots.
+    """What follows for one node that sums a stream.
 
     Attributes:
         node: the node.
@@ -158,18 +109,14 @@ class DerivedStream(Document):
     """What follows for one stream.
 
     Attributes:
-        sub_model: which.
-        root: where its sums end.
-        places: the nodes that sum it in slots.
-        ways: by rank: each link that the worker's values cross, by index, and who is at its end.
+        id: which.
+        places: the nodes that sum it, a parameter server among them.
         crossings: what each fragment puts on links. Workers' own packets count each, a sum counts once however many
             are in it, and a result once for all behind a link.
     """
 
-    sub_model: U16
-    root: Child | None
+    id: U16
     places: list[DerivedPlace]
-    ways: list[list[tuple[U16, Child]]]
     crossings: list[Crossing]
 
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from wiresum.errors import PlanError
 from wiresum.plan.aggregation_plan import (
@@ -13,12 +14,12 @@ from wiresum.plan.aggregation_plan import (
     Child,
     NodeChild,
     PlanJob,
+    PlanLeg,
     PlanNode,
+    PlanPlace,
+    PlanStream,
     PlanWorker,
     Solution,
-    SubModel,
-    TreeNode,
-    TreeWay,
     WorkerChild,
 )
 from wiresum.plan.bandwidth import bandwidths
@@ -103,7 +104,6 @@ def assemble(
     ranks = [worker.name for worker in workers]
     names = list(dict.fromkeys(name for shard in shards for name in _root_first(shard.parents, ranks)))
     ids = {name: index for index, name in enumerate(names)}
-    trees = [numbered_tree(shard.parents, ids, ranks) for shard in shards]
     plan = AggregationPlan.build(
         format=FORMAT,
         planner=planner,
@@ -116,32 +116,34 @@ def assemble(
             )
             for rank, worker in enumerate(workers)
         ],
-        sub_models=_streams(job, trees, shards, [_ways(shard, ids, ranks) for shard in shards]),
+        streams=_streams(job, shards, ids, ranks),
     )
     _check_memory(topology, plan)
     return plan
 
 
-def numbered_tree(parents: Parents, ids: Mapping[str, int], workers: Sequence[str]) -> list[TreeNode]:
-    """A tree in numbers, root first.
+def numbered_legs(
+    parents: Parents, ids: Mapping[str, int], workers: Sequence[str], ways: Ways | None = None
+) -> list[PlanLeg]:
+    """A tree in numbers: at each node, workers come before nodes.
 
     Args:
         parents: the tree by names.
         ids: of its aggregators.
         workers: names in rank order.
+        ways: of children, the links to their parents.
 
     Raises:
         PlanError: it has several roots or none.
     """
-    order = _root_first(parents, workers)
-    children: dict[str, list[Child]] = {name: [] for name in order}
-    for rank, worker in enumerate(workers):
-        above = parents[worker]
-        if above in children:  # Validation names a worker that hangs on a cycle beside the tree.
-            children[above].append(WorkerChild(worker=rank))
-    for name in order[1:]:
-        children[str(parents[name])].append(NodeChild(node=ids[name]))
-    return [TreeNode(node=ids[name], parent=_id_of(parents[name], ids), children=children[name]) for name in order]
+    children: dict[str, Child] = {name: WorkerChild(worker=rank) for rank, name in enumerate(workers)}
+    children |= {name: NodeChild(node=ids[name]) for name in _root_first(parents, workers)[1:]}
+    return [
+        PlanLeg(child=child, parent=ids[str(parents[name])], links=list(links) if links else None)
+        for name, child in children.items()
+        for links in ((ways or {}).get(name),)
+        if parents[name] in ids  # Validation names a worker that hangs on a cycle beside the tree.
+    ]
 
 
 def _root_first(parents: Parents, workers: Sequence[str]) -> list[str]:
@@ -155,10 +157,6 @@ def _root_first(parents: Parents, workers: Sequence[str]) -> list[str]:
     for name in order:
         order.extend(child for child in aggregators if parents[child] == name)
     return order
-
-
-def _id_of(name: str | None, ids: Mapping[str, int]) -> int | None:
-    return None if name is None else ids[name]
 
 
 def _job(job: Job) -> PlanJob:
@@ -188,32 +186,25 @@ def plan_node(topology: Topology, node: Node, number: int, options: PlanOptions)
     )  # fmt: skip
 
 
-def _ways(shard: Shard, ids: Mapping[str, int], ranks: Sequence[str]) -> list[TreeWay] | None:
-    if shard.ways is None:
-        return None
-    rank_of = {name: rank for rank, name in enumerate(ranks)}
-    return [
-        TreeWay(
-            child=WorkerChild(worker=rank_of[name]) if name in rank_of else NodeChild(node=ids[name]), links=list(links)
-        )
-        for name, links in shard.ways.items()
-    ]
+def _streams(job: Job, shards: Sequence[Shard], ids: Mapping[str, int], ranks: Sequence[str]) -> list[PlanStream]:
+    def stream(index: int, shard: Shard, **fields: Any) -> PlanStream:
+        slots = fields.pop("slots")
+        order = _root_first(shard.parents, ranks)
+        places = [PlanPlace(node=ids[name], slots=slots) for name in order]
+        legs = numbered_legs(shard.parents, ids, ranks, shard.ways)
+        return PlanStream(id=index, places=places, legs=legs, **fields)
 
-
-def _streams(
-    job: Job, trees: Sequence[list[TreeNode]], shards: Sequence[Shard], ways: Sequence[list[TreeWay] | None]
-) -> list[SubModel]:
-    exponents = SubModel(
-        id=0, name="exponents", role="exponents", share=0.0, policy="pool",
-        slots=EXPONENT_SLOTS, window=EXPONENT_WINDOW, tree=trees[0], ways=ways[0],
+    exponents = stream(
+        0, shards[0], name="exponents", role="exponents", share=0.0, policy="pool", slots=EXPONENT_SLOTS,
+        window=EXPONENT_WINDOW,
     )  # fmt: skip
     values = [
-        SubModel(
-            id=index, name="values" if len(trees) == 1 else f"values{index}", role="values", share=shard.share,
+        stream(
+            index, shard, name="values" if len(shards) == 1 else f"values{index}", role="values", share=shard.share,
             policy=job.policy, slots=job.slots_of(shard.share, shard.window or job.window),
-            window=shard.window or job.window, tree=tree, ways=chosen,
+            window=shard.window or job.window,
         )
-        for index, (tree, shard, chosen) in enumerate(zip(trees, shards, ways, strict=True), start=1)
+        for index, shard in enumerate(shards, start=1)
     ]  # fmt: skip
     return [exponents, *values]
 
@@ -225,8 +216,8 @@ def needed_bytes(job: Job) -> int:
 
 def _check_memory(topology: Topology, plan: AggregationPlan) -> None:
     for node in plan.nodes:
-        placed = [sub_model for sub_model in plan.sub_models if sub_model.place(node.id)]
-        needed = sum(sub_model.slot_bytes(plan.job.payload_bytes) for sub_model in placed)
+        placed = [stream for stream in plan.streams if stream.place(node.id)]
+        needed = sum(stream.slot_bytes(plan.job.payload_bytes) for stream in placed)
         server = topology.node(node.name)
         if server.memory_bytes is not None and needed + server.memory_used_bytes > server.memory_bytes:
             raise PlanError(
@@ -235,7 +226,7 @@ def _check_memory(topology: Topology, plan: AggregationPlan) -> None:
             )
 
 
-def parents_of(plan: AggregationPlan, sub_model: SubModel) -> dict[str, str | None]:
+def parents_of(plan: AggregationPlan, stream: PlanStream) -> dict[str, str | None]:
     """The tree of a plan's stream by names, the inverse of `assemble`: parents before their children, then the workers.
 
     Example:
@@ -243,17 +234,20 @@ def parents_of(plan: AggregationPlan, sub_model: SubModel) -> dict[str, str | No
         >>> from wiresum.planners import plan
         >>> from wiresum.topology.generators.star import star
         >>> made = plan(star(2), Job())
-        >>> parents_of(made, made.sub_models[1])
+        >>> parents_of(made, made.streams[1])
         {'switch': None, 'w0': 'switch', 'w1': 'switch'}
     """
     names = {node.id: node.name for node in plan.nodes}
-    parents: dict[str, str | None] = {
-        names[place.node]: None if place.parent is None else names[place.parent] for place in sub_model.tree
-    }
-    above = {
-        child.worker: names[place.node]
-        for place in sub_model.tree
-        for child in place.children
-        if isinstance(child, WorkerChild)
-    }
+    below: dict[int, list[int]] = {}
+    above: dict[int, str] = {}
+    for leg in stream.legs:
+        if isinstance(leg.child, WorkerChild):
+            above[leg.child.worker] = names[leg.parent]
+        else:
+            below.setdefault(leg.parent, []).append(leg.child.node)
+    parents: dict[str, str | None] = {names[stream.root]: None}
+    order = [stream.root]
+    for node in order:
+        order += below.get(node, [])
+        parents |= {names[child]: names[node] for child in below.get(node, [])}
     return parents | {worker.name: above[worker.rank] for worker in plan.workers}

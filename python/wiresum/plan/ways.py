@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from wiresum.errors import PlanError
-from wiresum.plan.aggregation_plan import AggregationPlan, SubModel
+from wiresum.plan.aggregation_plan import AggregationPlan, PlanStream
 from wiresum.plan.members import Child, WorkerChild
-from wiresum.plan.placement import parents_of
 from wiresum.topology.model import Topology
 from wiresum.topology.paths import Capacity
 
@@ -15,41 +14,15 @@ Edge = tuple[str, str]
 """A child and its parent, by name."""
 
 
-def links_of(plan: AggregationPlan, sub_model: SubModel) -> dict[Edge, list[str]]:
-    """Ids of the links of each edge that has a way, from the child on; of a plan with a fabric, those of the fabric.
-
-    Results take the same links back. The few packets of exponents, or checks, count as values of their tree.
-    """
-    parents = parents_of(plan, sub_model)
-    if plan.fabric is not None:
-        values = (one for one in plan.sub_models if one.role == "values" and one.tree == sub_model.tree)
-        return dict(_of_fabric(plan, next(values, sub_model), parents))
-    named: dict[Edge, list[str]] = {}
-    for way in sub_model.ways or []:
-        child = name_of(plan, way.child)
-        named[child, str(parents[child])] = way.links
-    return named
+def links_of(plan: AggregationPlan, stream: PlanStream) -> dict[Edge, list[str]]:
+    """Ids of the links of each edge that has a way, from the child on; results take the same links back."""
+    names = {node.id: node.name for node in plan.nodes}
+    return {(name_of(plan, leg.child), names[leg.parent]): leg.links for leg in stream.legs if leg.links}
 
 
 def name_of(plan: AggregationPlan, child: Child) -> str:
     """Of a worker, or a node."""
     return plan.workers[child.worker].name if isinstance(child, WorkerChild) else plan.node(child.node).name
-
-
-def _of_fabric(
-    plan: AggregationPlan, sub_model: SubModel, parents: Mapping[str, str | None]
-) -> Iterator[tuple[Edge, list[str]]]:
-    """Every worker's way, cut where its tree has a node."""
-    assert plan.fabric is not None, "asked just now"
-    stream = next(one for one in plan.derived().streams if one.sub_model == sub_model.id)
-    for worker, way in zip(plan.workers, stream.ways, strict=True):
-        child, passed = worker.name, list[str]()
-        for link, end in way:
-            passed.append(plan.fabric.links[link].id)
-            at = name_of(plan, end)
-            if at == parents[child]:
-                yield (child, at), passed
-                child, passed = at, []
 
 
 class Ways:

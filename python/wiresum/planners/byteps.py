@@ -24,7 +24,7 @@ def byteps(topology: Topology, job: Job, options: PlanOptions) -> AggregationPla
     Example:
         >>> from wiresum.topology.generators.servers import servers
         >>> made = byteps(servers(workers=4, servers=2).with_addresses(), Job(), PlanOptions())
-        >>> [sub_model.share for sub_model in made.sub_models]
+        >>> [stream.share for stream in made.streams]
         [0.0, 0.5, 0.5]
     """
     servers = [node.name for node in topology.nodes if node.kind in {"ps", "aggregator"}]

@@ -21,7 +21,7 @@ def direct(topology: Topology, job: Job, options: PlanOptions) -> AggregationPla
 
     Example:
         >>> from wiresum.topology.generators.star import star
-        >>> direct(star(2).with_addresses(), Job(), PlanOptions()).sub_models[1].tree[0].children
+        >>> direct(star(2).with_addresses(), Job(), PlanOptions()).streams[1].children(0)
         [WorkerChild(worker=0), WorkerChild(worker=1)]
     """
     parents = _parents(topology, participants(topology, job))

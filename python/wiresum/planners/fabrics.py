@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wiresum.errors import PlanError
-from wiresum.plan.aggregation_plan import AggregationPlan, SubModel
+from wiresum.plan.aggregation_plan import AggregationPlan, PlanStream
 from wiresum.plan.assignment.traffic import traffic_of_plan
 from wiresum.plan.assignment.wiring import as_switched_plan, switchable, switched, with_engine, without_memory
 from wiresum.plan.choices import SwitchEngine, SwitchPolicy
@@ -68,26 +68,26 @@ def _of_trees(
     return switched(made, topology, job, options, policy)
 
 
-def _root(made: AggregationPlan, sub_model: SubModel) -> str:
-    return made.node(sub_model.tree[0].node).name
+def _root(made: AggregationPlan, stream: PlanStream) -> str:
+    return made.node(stream.root).name
 
 
 def _ends_at_switches(made: AggregationPlan, topology: Topology) -> bool:
-    return all(topology.node(_root(made, one)).kind == "switch" for one in made.sub_models)
+    return all(topology.node(_root(made, one)).kind == "switch" for one in made.streams)
 
 
 def _to_server(made: AggregationPlan, topology: Topology, job: Job) -> AggregationPlan:
     """The plan whose sums at switches go on to the parameter server."""
-    ending = [one.tree for one in made.sub_models if topology.node(_root(made, one)).kind == "switch"]
+    ending = [one.tree for one in made.streams if topology.node(_root(made, one)).kind == "switch"]
     if not ending:
         return made
     server = next((node.name for node in topology.nodes if node.kind == "ps"), None)
     if server is None:
         raise PlanError(f"topology {topology.name} has no parameter server, and sums end at one; use the policy pool")
     for tree in ending:
-        sub_model = next((one for one in made.sub_models if one.tree == tree), None)
-        if sub_model is not None:  # Streams with the same tree change together.
-            parents = {**parents_of(made, sub_model), _root(made, sub_model): server, server: None}
+        stream = next((one for one in made.streams if one.tree == tree), None)
+        if stream is not None:  # Streams with the same tree change together.
+            parents = {**parents_of(made, stream), _root(made, stream): server, server: None}
             made = with_tree(made, topology, tree, parents)
     if made.solution is None:
         return made

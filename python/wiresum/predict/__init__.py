@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from wiresum.errors import PlanError
-from wiresum.plan.aggregation_plan import AggregationPlan, SubModel
+from wiresum.plan.aggregation_plan import AggregationPlan, PlanStream
 from wiresum.plan.choices import Policy
 from wiresum.plan.placement import Parents, parents_of
 from wiresum.plan.ways import Edge, Ways, links_of
@@ -95,7 +95,7 @@ def predict(
     if barrier or (barrier is None and plan.job.codec == "block" and plan.job.exponents == "agreed"):
         starts = {worker.name: max(starts.values(), default=0.0) for worker in plan.workers}
     schedule = Schedule(Network(topology), upload_only)
-    total = sum(wire_bytes(plan, sub_model, bytes) for sub_model in plan.sub_models)
+    total = sum(wire_bytes(plan, stream, bytes) for stream in plan.streams)
     _add_streams(schedule, plan, bytes, starts, total / bytes)
     return _run(schedule)
 
@@ -147,7 +147,7 @@ def predict_trees(
 def bound(topology: Topology, plan: AggregationPlan, bytes: int) -> float:
     """Seconds that the busiest link of a plan needs on its own: never more than `predict` says, and quicker."""
     schedule = Schedule(Network(topology))
-    total = sum(wire_bytes(plan, sub_model, bytes) for sub_model in plan.sub_models)
+    total = sum(wire_bytes(plan, stream, bytes) for stream in plan.streams)
     _add_streams(schedule, plan, bytes, {}, total / bytes)
     return schedule.bound_seconds()
 
@@ -171,18 +171,18 @@ def _add_streams(
 
 
 def streams(plan: AggregationPlan, gradient_bytes: int) -> list[Stream]:
-    """The flows of a plan: sub-models with the same tree and the same ways as one."""
-    groups: dict[str, list[SubModel]] = {}
-    for sub_model in plan.sub_models:
-        groups.setdefault(f"{sub_model.tree} {links_of(plan, sub_model)}", []).append(sub_model)
+    """The flows of a plan: streams with the same legs as one."""
+    groups: dict[str, list[PlanStream]] = {}
+    for stream in plan.streams:
+        groups.setdefault(str(stream.legs), []).append(stream)
     return [_stream(plan, members, gradient_bytes) for members in groups.values()]
 
 
-def _stream(plan: AggregationPlan, members: Sequence[SubModel], gradient_bytes: int) -> Stream:
+def _stream(plan: AggregationPlan, members: Sequence[PlanStream], gradient_bytes: int) -> Stream:
     return Stream(
         name="+".join(member.name for member in members),
         parents=parents_of(plan, members[0]),
-        lockstep=all(member.policy == "pool" for member in members),
+        lockstep=all(member.policy != "cache" for member in members),
         wire_bytes=sum(wire_bytes(plan, member, gradient_bytes) for member in members),
         links=links_of(plan, members[0]),
     )

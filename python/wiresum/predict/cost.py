@@ -181,7 +181,7 @@ def _plan_memory_share(topology: Topology, plan: AggregationPlan) -> float | Non
     """Of the fullest node, what the plan's slots take of its free memory."""
     shares = []
     for node in plan.nodes:
-        placed = [one for one in plan.sub_models if one.place(node.id)]
+        placed = [one for one in plan.streams if one.place(node.id)]
         held, server = sum(one.slot_bytes(plan.job.payload_bytes) for one in placed), topology.node(node.name)
         if server.memory_bytes is not None and server.memory_bytes > server.memory_used_bytes:
             shares.append(held / (server.memory_bytes - server.memory_used_bytes))

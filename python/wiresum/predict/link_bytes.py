@@ -69,20 +69,20 @@ def _loads(plan: AggregationPlan, elements: int) -> list[tuple[int, int]]:
     """Packets and payload bytes of one collective, by stream: what `Layout::split` in crates/protocol gives each."""
     per_packet = plan.job.values_per_packet
     fragments = math.ceil(elements / per_packet)
-    values = [sub_model for sub_model in plan.sub_models if sub_model.role == "values"]
+    values = [stream for stream in plan.streams if stream.role == "values"]
     parts: dict[int, range] = {}
     start, total = 0, 0.0
-    for index, sub_model in enumerate(values):
-        total += sub_model.share
+    for index, stream in enumerate(values):
+        total += stream.share
         # Half away from zero, as Rust rounds.
         end = fragments if index == len(values) - 1 else min(max(math.floor(total * fragments + 0.5), start), fragments)
-        parts[sub_model.id] = range(start, end)
+        parts[stream.id] = range(start, end)
         start = end
     return [
         (1, _padded(1 + CHECK_LANES_PER_RANK * len(plan.workers)))
-        if sub_model.role == "exponents"
-        else (len(parts[sub_model.id]), _payload(parts[sub_model.id], per_packet, elements))
-        for sub_model in plan.sub_models
+        if stream.role == "exponents"
+        else (len(parts[stream.id]), _payload(parts[stream.id], per_packet, elements))
+        for stream in plan.streams
     ]
 
 

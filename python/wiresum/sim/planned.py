@@ -26,6 +26,9 @@ from wiresum.wire import PolicyName
 PACKET_OVERHEAD = wire.ETHERNET_LEN + wire.IPV4_LEN + wire.UDP_LEN + wire.HEADER_LEN + wire.SWITCH_HEADER_LEN
 """Bytes of a packet beside its values."""
 
+PLANNED_FIELDS = {"policy", "slots", "base", "memory_slots"}
+"""What a scenario leaves to a plan of switches, which says it."""
+
 
 class Planned(NamedTuple):
     """A job's program.
@@ -104,24 +107,58 @@ def streams(
         PlanError: it found no place for the job, or the job does not fit.
     """
     program = job.program or SwitchProgram()
+    policy = policy_of(job, plan)
+    if policy is None:
+        raise PlanError("servers sum in this plan, and trains are what switches sum; give the program a `policy`")
+    fragments = math.ceil(job.bytes / LANE_BYTES / values)
+    if plan is not None and plan.fabric is not None:
+        if said := PLANNED_FIELDS & program.model_fields_set:
+            raise PlanError(f"{min(said)}: the plan says that; remove it from the program, or plan with another")
+        trees = [_shaped(tree, program) for tree in of_plan(plan, topology)]
+        held = max((one.slots for one in plan.fabric.memory), default=1)
+        return Planned(policy, trees[0].workers, held, _placed(plan, trees, fragments, sites))
     if plan is not None:
         trees, memory, is_held = of_plan(plan, topology), None, False
     else:
         assignment = assigned(topology, job)
         trees, memory = of_assignment(assignment), _memory_slots(assignment, job, values)
         is_held = assignment.allocation != "shared"
-    policy = policy_of(job, plan)
-    if policy is None:
-        raise PlanError("servers sum in this plan, and trains are what switches sum; give the program a `policy`")
-    if plan is not None and plan.fabric is not None:
-        _check_server(plan, topology)
-    fragments = math.ceil(job.bytes / LANE_BYTES / values)
-    shaped = [_shaped(tree, policy, program) for tree in trees]
+    shaped = [_topped(_shaped(tree, program), policy) for tree in trees]
     windows = [_window(tree, job.window) for tree in shaped]
     # Only an offset of a planned stream can be the same in every round; others choose among what there is.
     places = Places(policy, program, memory or sum(windows), is_held and policy == "exclusive")
     places.servers = {tree.root for tree in trees}
     return Planned(policy, shaped[0].workers, *places.streams(shaped, windows, fragments, sites))
+
+
+def _placed(
+    plan: AggregationPlan, trees: Sequence[Tree], fragments: int, sites: Mapping[str, int]
+) -> list[dict[str, Any]]:
+    """The streams of values in a plan's places, with its slots and windows.
+
+    Raises:
+        PlanError: a stream's places differ in their slots.
+    """
+    values = [stream for stream in plan.streams if stream.role == "values"]
+    made = []
+    for tree, stream, count in zip(trees, values, _cut(trees, fragments), strict=True):
+        summing = {*tree.summing, tree.root}
+        places = [(plan.node(place.node).name, place) for place in stream.places]
+        used = {sites[name]: (place.base, place.slots) for name, place in places if place.slots and name in summing}
+        slots = {slots or 0 for _, slots in used.values()}
+        if len(slots) > 1:
+            raise PlanError(f"{stream.name} has {min(slots)} and {max(slots)} slots; trains have equal ones, plan anew")
+        sizes = {"base": 0, "slots": max(slots, default=1), "window": stream.window, "fragments": count}
+        made.append({**_stream(tree, sites), "switches": [[site, base] for site, (base, _) in used.items()], **sizes})
+    return made
+
+
+def _stream(tree: Tree, sites: Mapping[str, int]) -> dict[str, Any]:
+    """A stream's ways."""
+    return {
+        "waypoints": [[sites[name] for name in tree.above(worker)] for worker in tree.workers],
+        "ways": resolved_ways(tree.ways, sites),
+    }
 
 
 def _memory_slots(assignment: Assignment, job: ScenarioJob, values: int) -> int | None:
@@ -133,8 +170,8 @@ def _memory_slots(assignment: Assignment, job: ScenarioJob, values: int) -> int 
     return None if math.isinf(least) else max(1, int(least * scale / (LANE_BYTES * values)))
 
 
-def _shaped(tree: Tree, policy: PolicyName, program: SwitchProgram) -> Tree:
-    """The tree as the policy and the scenario want it."""
+def _shaped(tree: Tree, program: SwitchProgram) -> Tree:
+    """The tree as the scenario wants it."""
     parents = dict(tree.parents)
     strangers = [name for name in program.bypass if name not in parents]
     if strangers:
@@ -143,10 +180,14 @@ def _shaped(tree: Tree, policy: PolicyName, program: SwitchProgram) -> Tree:
     if program.once:
         above = set(parents.values())
         parents |= {name: tree.root for name, parent in parents.items() if name in above and parent is not None}
-    shaped = _pruned(replace(tree, parents=parents), tree.workers)
+    return _pruned(replace(tree, parents=parents), tree.workers)
+
+
+def _topped(shaped: Tree, policy: SwitchPolicy) -> Tree:
+    """The tree that ends where the policy has the sums."""
     top = without_server(shaped, policy)
     if wire.POLICIES[policy].needs_server is False and top is shaped:
-        raise PlanError(f"{policy} has no server: its tree needs one switch at the top, below {tree.root}")
+        raise PlanError(f"{policy} has no server: its tree needs one switch at the top, below {shaped.root}")
     return top
 
 
@@ -158,27 +199,15 @@ def without_server(tree: Tree, policy: PolicyName) -> Tree:
     return tree if needs_server else tree.without_root()
 
 
-def _check_server(plan: AggregationPlan, topology: Topology) -> None:
-    """A plan's trees end at servers, as trains take them.
-
-    Raises:
-        PlanError: one ends at a switch.
-    """
-    roots = (plan.node(sub_model.tree[0].node).name for sub_model in plan.sub_models)
-    top = next((root for root in roots if topology.node(root).kind == "switch"), None)
-    if top is not None:
-        raise PlanError(f"its tree ends at the switch {top}, and trains take trees that end at a parameter server")
-
-
 def policy_of(job: ScenarioJob, plan: AggregationPlan | None = None) -> PolicyName | None:
     """The policy of a job's switches, by the scenario, the plan or the planner; None where nobody says."""
-    of_plan = plan.fabric.policy if plan and plan.fabric else None
+    of_plan = plan.streams[0].policy if plan and plan.fabric else None
     return (job.program and job.program.policy) or of_plan or SWITCH_POLICIES.get(job.planner)
 
 
 def switched(job: ScenarioJob, plan: AggregationPlan, flows: Sequence[Stream]) -> list[Stream]:
     """Flows of a plan's streams, as switches carry them: in their packets, and ending where their sums do."""
-    policy = policy_of(job, plan)
+    policy = None if plan.fabric else policy_of(job, plan)  # A plan of switches ends where its sums do.
     factor = packets_bytes(job) / sum(one.wire_bytes for one in flows)
     return [
         one._replace(
@@ -250,8 +279,7 @@ class Places:
         top = [] if tree.root in self.servers else [tree.root]
         bases = self._take([*tree.summing, *top], slots)
         return {
-            "waypoints": [[sites[name] for name in tree.above(worker)] for worker in tree.workers],
-            "ways": resolved_ways(tree.ways, sites),
+            **_stream(tree, sites),
             "switches": [[sites[name], base] for name, base in bases.items()],
             "base": max(bases.values(), default=self.program.base),
             "slots": slots,

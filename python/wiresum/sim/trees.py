@@ -80,11 +80,8 @@ def of_plan(plan: AggregationPlan, topology: Topology) -> list[Tree]:
     Raises:
         PlanError: a way is none in this topology.
     """
-    values = [sub_model for sub_model in plan.sub_models if sub_model.role == "values"]
-    return [
-        Tree(parents_of(plan, sub_model), sub_model.share, arcs(topology, links_of(plan, sub_model)))
-        for sub_model in values
-    ]
+    values = [stream for stream in plan.streams if stream.role == "values"]
+    return [Tree(parents_of(plan, one), one.share, arcs(topology, links_of(plan, one))) for one in values]
 
 
 def ways_of(assignment: Assignment) -> dict[tuple[str, str], Path]:

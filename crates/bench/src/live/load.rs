@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use wiresum_protocol::Plan;
 use wiresum_protocol::compose::hello;
-use wiresum_protocol::plan::{Role, SubModel};
+use wiresum_protocol::plan::{PlanStream, Role};
 use wiresum_wire::{Flags, HEADER_LEN, Header, Kind, LaneType, NodeId, header_sum, seal};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -91,7 +91,7 @@ pub fn generate(plan: &Plan, load: &Load) -> Result<Served, BenchError> {
 impl Generator {
     fn new(plan: &Plan) -> Result<Self, BenchError> {
         let node = plan.node(NodeId(0)).expect("a plan with node 0").address;
-        let values = plan.sub_models.iter().find(|s| s.role == Role::Values).expect("a valid plan");
+        let values = plan.streams.iter().find(|s| s.role == Role::Values).expect("a valid plan");
         let child = |rank: u32| {
             let transport = Transport::bind(plan, rank, None)?;
             let packet = contribution(plan, values, rank as u8);
@@ -107,7 +107,7 @@ impl Generator {
     fn join(&mut self, plan: &Plan) -> Result<(), BenchError> {
         for (child, Child { transport, .. }) in (0..).zip(&mut self.children) {
             let hello = |stream| hello(plan, NodeId(0), stream, child, INCARNATION);
-            let hellos: Vec<_> = plan.sub_models.iter().map(hello).collect();
+            let hellos: Vec<_> = plan.streams.iter().map(hello).collect();
             say_hello(transport, self.node, &hellos)?;
         }
         Ok(())
@@ -262,7 +262,7 @@ fn result_position(packet: &[u8]) -> Option<u32> {
 }
 
 /// A full packet of values for position 0.
-fn contribution(plan: &Plan, sub_model: &SubModel, contributor: u8) -> Vec<u8> {
+fn contribution(plan: &Plan, sub_model: &PlanStream, contributor: u8) -> Vec<u8> {
     let len = plan.payload_len();
     let lanes = (0..len as u32 / 4).map(|lane| lane.wrapping_mul(0x9e37_79b9) >> 8);
     let payload: Vec<u8> = lanes.flat_map(u32::to_le_bytes).collect();

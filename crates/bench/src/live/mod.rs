@@ -12,8 +12,8 @@ use thiserror::Error;
 use wiresum_codec::{ElementType, Operation};
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::{
-    Child, Engine as NodeEngine, Exponents, FORMAT, Job, Lanes, Node as PlanNode, Policy, Role,
-    SubModel, TreeNode, Worker,
+    Child, Engine as NodeEngine, Exponents, FORMAT, Job, Lanes, Node as PlanNode, PlanStream,
+    Policy, Role, StreamLeg, StreamPlace, Worker,
 };
 use wiresum_wire::NodeId;
 
@@ -97,18 +97,17 @@ fn reduce(plan: &Plan, rank: u32) -> Result<(), BenchError> {
 
 fn star(values_per_packet: u16, workers: u32) -> Plan {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let children = (0..workers).map(Child::Worker).collect();
-    let tree = vec![TreeNode { node: 0, parent: None, children }];
-    let sub_model = |id, name: &str, role, share| SubModel {
+    let leg = |rank| StreamLeg { child: Child::Worker(rank), parent: 0, links: Vec::new() };
+    let stream = |id, name: &str, role, share| PlanStream {
         id,
         name: name.to_owned(),
         role,
         share,
         policy: Policy::Pool,
-        slots: 512,
         window: 192,
-        tree: tree.clone(),
-        ways: None,
+        priority: 0,
+        places: vec![StreamPlace { node: 0, base: 0, slots: Some(512) }],
+        legs: (0..workers).map(leg).collect(),
     };
     Plan {
         format: FORMAT.to_owned(),
@@ -139,9 +138,9 @@ fn star(values_per_packet: u16, workers: u32) -> Plan {
                 egress_bps: None,
             })
             .collect(),
-        sub_models: vec![
-            sub_model(0, "exponents", Role::Exponents, 0.0),
-            sub_model(1, "values", Role::Values, 1.0),
+        streams: vec![
+            stream(0, "exponents", Role::Exponents, 0.0),
+            stream(1, "values", Role::Values, 1.0),
         ],
         fabric: None,
     }

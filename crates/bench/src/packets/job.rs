@@ -91,7 +91,7 @@ impl Job {
     }
 
     fn join(&mut self) -> Result<(), XdpError> {
-        for sub_model in &self.plan.sub_models {
+        for sub_model in &self.plan.streams {
             for child in 0..self.children {
                 let source = SocketAddr::new(CHILDREN, FIRST_WORKER_PORT + u16::from(child));
                 let hello = hello(&self.plan, NodeId(0), sub_model, child, INCARNATION);
@@ -259,16 +259,16 @@ fn plan(values: usize, working_set: usize, children: usize) -> Plan {
     let list = |item: fn(usize) -> String| (0..children).map(item).collect::<Vec<_>>().join(",");
     let workers =
         list(|rank| format!(r#"{{"rank":{rank},"name":"w{rank}","address":"10.0.0.2"}}"#));
-    let tree = list(|rank| format!(r#"{{"worker":{rank}}}"#));
+    let legs = list(|rank| format!(r#"{{"child":{{"worker":{rank}}},"parent":0}}"#));
     let stream = |id: u16, role: &str, share: u8, slots: usize| {
         format!(
-            r#"{{"id":{id},"name":"{role}","role":"{role}","share":{share},"policy":"pool","slots":{slots},"window":1,
-            "tree":[{{"node":0,"children":[{tree}]}}]}}"#
+            r#"{{"id":{id},"name":"{role}","role":"{role}","share":{share},"policy":"pool","window":1,
+            "places":[{{"node":0,"slots":{slots}}}],"legs":[{legs}]}}"#
         )
     };
     let text = format!(
-        r#"{{"format":"wiresum-plan/1","job":{{"id":1,"secret":"0123456789abcdef","values_per_packet":{}}},
-        "nodes":[{{"id":0,"name":"node","address":"{NODE}"}}],"workers":[{workers}],"sub_models":[{},{}]}}"#,
+        r#"{{"format":"wiresum-plan/2","job":{{"id":1,"secret":"0123456789abcdef","values_per_packet":{}}},
+        "nodes":[{{"id":0,"name":"node","address":"{NODE}"}}],"workers":[{workers}],"streams":[{},{}]}}"#,
         slot_len / 4,
         stream(0, "exponents", 0, 1),
         stream(STREAM, "values", 1, slots)

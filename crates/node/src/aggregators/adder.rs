@@ -280,9 +280,9 @@ fn with_plane(
 
 /// Most datagrams that may be on their way to a node: a window from each child, and one from each parent.
 pub(crate) fn datagrams_under_way(plans: &[Plan], node: NodeId) -> usize {
-    let sub_models = plans.iter().flat_map(|plan| &plan.sub_models);
-    let placed = sub_models.filter_map(|s| s.place(node).map(|place| (s, place)));
-    placed.map(|(s, place)| (place.children.len() + 1) * s.window as usize).sum()
+    let streams = plans.iter().flat_map(|plan| &plan.streams);
+    let placed = streams.filter(|s| s.place(node).is_some());
+    placed.map(|s| (s.fan_in(node) + 1) * s.window as usize).sum()
 }
 
 /// Whether the packet that was left is a refusal of this node's own, not one that it passes down.

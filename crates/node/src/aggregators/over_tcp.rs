@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::event::epoll::EventFlags;
 use rustix::event::{PollFd, PollFlags};
 use socket2::{Domain, Protocol, Socket, Type};
-use wiresum_protocol::plan::SubModel;
+use wiresum_protocol::plan::{Child, PlanStream};
 use wiresum_protocol::{Aggregator, ControlHalf, Plan, Quota, Transmit, Verdict};
 use wiresum_wire::{HEADER_LEN, Header, JobId, Kind, MAX_PACKET, NodeId};
 use zerocopy::FromBytes;
@@ -357,11 +357,11 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 
 /// The nodes above `node`, each once: its parents, and those that may take their place.
 fn ancestors(plan: &Plan, node: NodeId) -> Vec<SocketAddr> {
-    let above = |sub_model: &SubModel| {
-        let parent = |id: &NodeId| sub_model.place(*id)?.parent.map(NodeId);
+    let above = |stream: &PlanStream| {
+        let parent = |id: &NodeId| Some(stream.parent_of(Child::Node(id.0))?.0);
         std::iter::successors(parent(&node), parent).collect::<Vec<_>>()
     };
-    let ids = plan.sub_models.iter().flat_map(above);
+    let ids = plan.streams.iter().flat_map(above);
     let addresses = ids.filter_map(|id| plan.node(id)).map(|node| node.address);
     addresses.collect::<BTreeSet<_>>().into_iter().collect()
 }

@@ -124,7 +124,7 @@ impl AsFd for Transport {
 
 impl Udp {
     fn bind(plan: &Plan, rank: u32, address: SocketAddr) -> io::Result<Self> {
-        let windows = plan.sub_models.iter().map(|sub_model| sub_model.window as usize).sum();
+        let windows = plan.streams.iter().map(|sub_model| sub_model.window as usize).sum();
         let socket = Socket::bind(address, windows)?;
         if let Some(remark) = socket.receive_buffer_remark() {
             log(&format!("wiresum: rank {rank}: {remark}\n"));
@@ -143,7 +143,7 @@ fn planned_address(plan: &Plan, rank: u32) -> Result<SocketAddr, JoinError> {
     {
         return Ok(address);
     }
-    let parents = plan.sub_models.iter().filter_map(|s| s.parent_of(Child::Worker(rank)));
+    let parents = plan.streams.iter().filter_map(|s| s.parent_of(Child::Worker(rank)));
     let mut ipv4 = parents.filter_map(|(node, _)| plan.node(node)).map(|n| n.address.is_ipv4());
     let first = ipv4.next().unwrap_or(true);
     if ipv4.any(|other| other != first) {

@@ -100,7 +100,7 @@ impl UdpStation {
         engine: &'static str,
     ) -> io::Result<Self> {
         let windows = |plan: &Plan| {
-            let windows = plan.sub_models.iter().map(|sub_model| sub_model.window as usize);
+            let windows = plan.streams.iter().map(|sub_model| sub_model.window as usize);
             windows.sum::<usize>() * plan.workers.len()
         };
         let socket = Socket::bind(address, plans.iter().map(windows).sum())?;

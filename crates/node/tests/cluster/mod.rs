@@ -16,8 +16,8 @@ use wiresum_node::node::{Counters, Node};
 use wiresum_node::tensor::tensor;
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::{
-    Child, Engine as NodeEngine, Exponents, FORMAT, Job, Lanes, Node as PlanNode, Policy, Role,
-    SubModel, TreeNode, Worker,
+    Child, Engine as NodeEngine, Exponents, FORMAT, Job, Lanes, Node as PlanNode, PlanStream,
+    Policy, Role, StreamLeg, StreamPlace, Worker,
 };
 use wiresum_wire::NodeId;
 use wiresum_worker::{Buffer, Participation};
@@ -26,7 +26,7 @@ use wiresum_worker::{Buffer, Participation};
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How the nodes of a job are arranged.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Shape {
     /// Node 0 sums for every worker.
     Star,
@@ -72,9 +72,9 @@ pub fn plan(shape: Shape, workers: u32, lanes: Lanes, policy: Policy) -> Plan {
                 egress_bps: None,
             })
             .collect(),
-        sub_models: vec![
-            sub_model(0, Role::Exponents, Policy::Pool, shape, workers),
-            sub_model(1, Role::Values, policy, shape, workers),
+        streams: vec![
+            stream(0, Role::Exponents, Policy::Pool, shape, workers),
+            stream(1, Role::Values, policy, shape, workers),
         ],
         fabric: None,
     };
@@ -82,38 +82,31 @@ pub fn plan(shape: Shape, workers: u32, lanes: Lanes, policy: Policy) -> Plan {
     plan
 }
 
-fn sub_model(id: u16, role: Role, policy: Policy, shape: Shape, workers: u32) -> SubModel {
+fn stream(id: u16, role: Role, policy: Policy, shape: Shape, workers: u32) -> PlanStream {
     let (name, share) = match role {
         Role::Exponents => ("exponents", 0.0),
         Role::Values => ("values", 1.0),
     };
     let (slots, window) = if role == Role::Values { (512, 192) } else { (64, 32) };
-    SubModel {
+    let home = |rank| match shape {
+        Shape::Star => 0,
+        Shape::TwoLevels => 1 + u16::from(rank >= workers / 2),
+    };
+    let nodes = if shape == Shape::Star { 0..0 } else { 1..3 };
+    let leg = |child, parent| StreamLeg { child, parent, links: Vec::new() };
+    let above = nodes.clone().map(|node| leg(Child::Node(node), 0));
+    let below = (0..workers).map(|rank| leg(Child::Worker(rank), home(rank)));
+    let place = |node| StreamPlace { node, base: 0, slots: Some(slots) };
+    PlanStream {
         id,
         name: name.into(),
         role,
         share,
         policy,
-        slots,
         window,
-        tree: tree(shape, workers),
-        ways: None,
-    }
-}
-
-fn tree(shape: Shape, workers: u32) -> Vec<TreeNode> {
-    let leaf = |node, parent, ranks: std::ops::Range<u32>| TreeNode {
-        node,
-        parent,
-        children: ranks.map(Child::Worker).collect(),
-    };
-    match shape {
-        Shape::Star => vec![leaf(0, None, 0..workers)],
-        Shape::TwoLevels => vec![
-            TreeNode { node: 0, parent: None, children: vec![Child::Node(1), Child::Node(2)] },
-            leaf(1, Some(0), 0..workers / 2),
-            leaf(2, Some(0), workers / 2..workers),
-        ],
+        priority: 0,
+        places: std::iter::once(0).chain(nodes.clone()).map(place).collect(),
+        legs: above.chain(below).collect(),
     }
 }
 

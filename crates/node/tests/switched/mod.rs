@@ -41,29 +41,31 @@ impl Place {
         let link = |(i, ends): (usize, &[Value; 2])| json!({ "id": format!("l{i}"), "ends": ends });
         let links: Vec<Value> = ends.iter().enumerate().map(link).collect();
         let ranks = 0..WORKERS;
-        let children: Vec<Value> = ranks.clone().map(|rank| json!({ "worker": rank })).collect();
-        let sub_model = |id: u16, role: &str, window: u32| {
-            json!({ "id": id, "name": role, "role": role, "share": f64::from(id), "policy": "pool", "slots": window,
-                    "window": window, "tree": [{ "node": SERVER, "children": children }] })
-        };
-        let ways: Vec<Value> = ranks
+        // Checks pass the switch; values are summed there.
+        let straight: Vec<Value> = ranks
             .clone()
-            .map(|rank| json!({ "worker": rank, "legs": [{ "links": [rank, 2] }] }))
+            .map(|rank| json!({ "child": { "worker": rank }, "parent": SERVER, "links": [format!("l{rank}"), "l2"] }))
             .collect();
-        let places = json!([{ "node": SWITCH, "base": 0, "slots": slots }]);
+        let checks = json!({ "id": 0, "name": "exponents", "role": "exponents", "share": 0, "policy": "hash",
+                             "window": 8, "places": [{ "node": SERVER }], "legs": straight });
+        let mut legs: Vec<Value> = ranks
+            .clone()
+            .map(|rank| json!({ "child": { "worker": rank }, "parent": SWITCH, "links": [format!("l{rank}")] }))
+            .collect();
+        legs.push(json!({ "child": { "node": SWITCH }, "parent": SERVER, "links": ["l2"] }));
+        let values = json!({ "id": 1, "name": "values", "role": "values", "share": 1, "policy": "hash", "window": 64,
+                             "places": [{ "node": SWITCH, "slots": slots }, { "node": SERVER }], "legs": legs });
         let named = |id: u16| json!({ "id": id, "name": format!("n{id}"), "address": self.address(id.into()) });
         let nodes = [SWITCH, SERVER].map(named);
         let workers: Vec<Value> =
             ranks.map(|rank| json!({ "rank": rank, "name": format!("w{rank}") })).collect();
         let text = json!({
-            "format": "wiresum-plan/1",
+            "format": "wiresum-plan/2",
             "job": { "id": job, "secret": "0123456789abcdef", "values_per_packet": VALUES, "codec": "fixed:1000" },
             "nodes": nodes,
             "workers": workers,
-            "sub_models": [sub_model(0, "exponents", 8), sub_model(1, "values", 64)],
-            "fabric": { "policy": "hash", "timeout_s": 0.1, "links": links, "memory": [{ "node": SWITCH, "slots": slots }],
-                        "streams": [{ "sub_model": 0, "places": [], "ways": ways },
-                                    { "sub_model": 1, "places": places, "ways": ways }] },
+            "streams": [checks, values],
+            "fabric": { "timeout_s": 0.1, "links": links, "memory": [{ "node": SWITCH, "slots": slots }] },
         });
         Plan::from_json(&text.to_string()).expect("a valid plan")
     }

@@ -1,28 +1,26 @@
-//! The part of a plan that is about a network of switches: its links, what each switch keeps, and the way of each worker's values.
+//! The part of a plan that is about a network of switches: its links, and what each switch keeps.
 //!
-//! What can be derived is not in the document: who is summed at a switch, and where its sum goes, follow from the ways.
+//! Who is summed at a switch, and where its sum goes, follow from the streams' legs over these links.
 
 mod validate;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
-pub use wiresum_wire::Policy as SwitchPolicy;
-use wiresum_wire::{JobId, NodeId, SubModelId};
+use wiresum_wire::{JobId, NodeId};
 
-use crate::Child;
 use crate::ways::{ANY_NODE, Hop, Leg, Site, Way, Ways};
+use crate::{Child, PlanStream, StreamLeg};
 
-/// Default of [`Fabric::timeout_s`], in seconds: well above what full queues add to a round trip, as what is sent again needlessly costs a
-/// link what it carries.
+/// Default of [`Fabric::timeout_s`], in seconds: well above what full queues add to a round trip, as what is sent again
+/// needlessly costs a link what it carries.
 pub const DEFAULT_TIMEOUT_S: f64 = 0.2;
 
-/// How switches carry and sum a plan's streams, instead of the nodes of their trees.
+/// A network of switches that carries and sums a plan's streams, where no servers do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fabric {
-    /// What its switches do with fragments.
-    pub policy: SwitchPolicy,
     /// How long a worker hears nothing before it sends its oldest fragment again, in seconds.
     #[serde(default = "default_timeout_s")]
     pub timeout_s: f64,
@@ -30,8 +28,6 @@ pub struct Fabric {
     pub links: Vec<FabricLink>,
     /// The switches that sum.
     pub memory: Vec<Memory>,
-    /// One for each sub-model, in their order. What the exponents' stream carries here is one check of each collective.
-    pub streams: Vec<FabricStream>,
 }
 
 fn default_timeout_s() -> f64 {
@@ -68,68 +64,12 @@ pub struct Memory {
     pub slots: u32,
 }
 
-/// How one stream is carried and summed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FabricStream {
-    /// Which.
-    pub sub_model: u16,
-    /// Urgency, where the policy preempts.
-    #[serde(default)]
-    pub priority: u8,
-    /// Where it is summed below its root, and at the root if that is a switch.
-    pub places: Vec<FabricPlace>,
-    /// In rank order.
-    pub ways: Vec<FabricWay>,
-}
-
-/// A stream's part of a switch's memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FabricPlace {
-    /// Which switch.
-    pub node: u16,
-    /// The first of its slots.
-    pub base: u32,
-    /// How many.
-    pub slots: u32,
-}
-
-/// The links that a worker's values take, alone and in sums.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FabricWay {
-    /// Whose.
-    pub worker: u32,
-    /// To each node that sums them, in order.
-    pub legs: Vec<FabricLeg>,
-}
-
-/// A part of a way, on which packets have one address.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FabricLeg {
-    /// What packets are addressed to; absent: every switch on the way.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub node: Option<u16>,
-    /// Indices into [`Fabric::links`].
-    pub links: Vec<u16>,
-}
-
-impl FabricStream {
-    /// A switch's part in it.
-    #[must_use]
-    pub fn place(&self, node: NodeId) -> Option<&FabricPlace> {
-        self.places.iter().find(|place| place.node == node.0)
-    }
-}
-
 impl Fabric {
-    /// What all participants must agree on: ways name links by index, so these count, without addresses.
+    /// What all participants must agree on: who is linked to whom, and what switches keep, but no addresses.
     pub(crate) fn agreed(&self) -> impl Serialize + '_ {
         let ends = |link: &FabricLink| [link.ends[0].at, link.ends[1].at];
         let links: Vec<_> = self.links.iter().map(|link| (link.id.as_str(), ends(link))).collect();
-        (self.policy, links, &self.memory, &self.streams)
+        (links, &self.memory)
     }
 
     /// Slots of a switch that sums.
@@ -138,25 +78,44 @@ impl Fabric {
         self.memory.iter().find(|memory| memory.node == node.0).map(|memory| memory.slots)
     }
 
-    /// The ways of a stream of a job; broken ones end early.
+    /// The ways of a stream of a job, by rank: its legs from each worker to the root. Under a policy whose packets name
+    /// no switch they are one. Broken ones end early.
     #[must_use]
-    pub fn ways(&self, job: JobId, stream: &FabricStream) -> Ways {
-        let of = stream.ways.iter().map(|way| self.way(way)).collect();
-        Ways { job, sub_model: SubModelId(stream.sub_model), of }
+    pub fn ways(&self, job: JobId, stream: &PlanStream) -> Ways {
+        let names = self.by_id();
+        let mut ranks: Vec<_> = stream.legs.iter().filter_map(|leg| rank_of(leg.child)).collect();
+        ranks.sort_unstable();
+        let of = ranks.into_iter().map(|rank| self.way(stream, &names, rank)).collect();
+        Ways { job, sub_model: stream.id(), of }
     }
 
-    fn way(&self, way: &FabricWay) -> Way {
-        let worker = way.worker as u8;
-        let mut at = Site::Worker(worker);
-        let mut leg = |leg: &FabricLeg| {
-            let hops = leg.links.iter().map_while(|&link| {
-                let hop = self.hop(at, link)?;
-                at = hop.to;
-                Some(hop)
-            });
-            Leg { hops: hops.collect(), node: leg.node.map_or(ANY_NODE, NodeId) }
-        };
-        Way { worker, legs: way.legs.iter().map(&mut leg).collect() }
+    /// Indices of the links.
+    fn by_id(&self) -> BTreeMap<&str, u16> {
+        self.links.iter().zip(0u16..).map(|(link, index)| (link.id.as_str(), index)).collect()
+    }
+
+    fn way(&self, stream: &PlanStream, names: &BTreeMap<&str, u16>, rank: u32) -> Way {
+        let next = |leg: &&StreamLeg| stream.leg(Child::Node(leg.parent));
+        let chain = std::iter::successors(stream.leg(Child::Worker(rank)), next);
+        let legs = chain
+            .take(stream.places.len())
+            .map(|leg| Leg { node: NodeId(leg.parent), hops: self.hops(leg, names) });
+        let worker = rank as u8;
+        if stream.policy.is_addressed() {
+            return Way { worker, legs: legs.collect() };
+        }
+        let hops = legs.flat_map(|leg| leg.hops).collect();
+        Way { worker, legs: vec![Leg { node: ANY_NODE, hops }] }
+    }
+
+    fn hops(&self, leg: &StreamLeg, names: &BTreeMap<&str, u16>) -> Vec<Hop> {
+        let mut at = site(leg.child);
+        let hops = leg.links.iter().map_while(|link| {
+            let hop = self.hop(at, *names.get(link.as_str())?)?;
+            at = hop.to;
+            Some(hop)
+        });
+        hops.collect()
     }
 
     /// A link as seen from one of its ends.
@@ -181,5 +140,12 @@ pub fn site(child: Child) -> Site {
     match child {
         Child::Worker(rank) => Site::Worker(rank as u8),
         Child::Node(node) => Site::Node(NodeId(node)),
+    }
+}
+
+fn rank_of(child: Child) -> Option<u32> {
+    match child {
+        Child::Worker(rank) => Some(rank),
+        Child::Node(_) => None,
     }
 }

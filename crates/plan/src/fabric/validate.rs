@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use wiresum_wire::{BLOCK_LEN, HEADER_LEN, JobId, MAX_PACKET, NodeId, SWITCH_HEADER_LEN};
 
-use super::{Fabric, FabricPlace, FabricStream};
+use super::Fabric;
 use crate::validate::require;
-use crate::ways::{ANY_NODE, MAX_WORKERS, Site, Way, WayError, Ways};
-use crate::{Child, Engine, Plan, PlanError};
+use crate::ways::{Hop, MAX_WORKERS, Site, Way};
+use crate::{Child, Engine, Plan, PlanError, PlanStream, StreamLeg};
 
 /// Most values in a packet: with the second header it is no longer than the largest without.
 const MAX_VALUES: usize =
@@ -16,7 +16,7 @@ const MAX_VALUES: usize =
 const TIMEOUT_S: std::ops::RangeInclusive<f64> = 1e-4..=10.0;
 
 impl Fabric {
-    /// Checks it as part of a plan that is right without it.
+    /// Checks it as part of a plan whose streams are right.
     ///
     /// # Errors
     /// The first [`PlanError::Field`] found.
@@ -24,25 +24,20 @@ impl Fabric {
         validate_job(plan)?;
         let is_fit = TIMEOUT_S.contains(&self.timeout_s);
         require(is_fit, "fabric.timeout_s", "must be 0.0001 to 10 seconds")?;
-        require(
-            self.policy.is_exact(),
-            "fabric.policy",
-            "gives sums that may be wrong: take another",
-        )?;
+        self.validate_links(plan)?;
+        self.validate_memory(plan)?;
+        for (index, stream) in plan.streams.iter().enumerate() {
+            self.validate_stream(plan, stream, &format!("streams[{index}]"))?;
+        }
+        let policy = plan.streams[0].policy;
+        let is_one = plan.streams.iter().all(|stream| stream.policy == policy);
+        require(is_one, "streams", "a switch has one program: give all streams the same policy")?;
         // The server tells who is in, and only switches whose slots others need let go of what they hold.
-        let tells = self.policy.shares_slots() || plan.job.rounds.is_none();
+        let tells = policy.shares_slots() || plan.job.rounds.is_none();
         let problem =
             "switches keep what is in until all workers are: take the policy `hash` or `preempt`";
         require(tells, "job.rounds", problem)?;
-        self.validate_links(plan)?;
-        self.validate_memory(plan)?;
-        let wanted = plan.sub_models.iter().map(|sub_model| sub_model.id);
-        let is_all = wanted.eq(self.streams.iter().map(|stream| stream.sub_model));
-        require(is_all, "fabric.streams", "must be one for each sub-model, in their order")?;
-        for (index, stream) in self.streams.iter().enumerate() {
-            self.validate_stream(plan, stream, &format!("fabric.streams[{index}]"))?;
-        }
-        self.validate_regions()
+        self.validate_regions(plan)
     }
 
     fn validate_links(&self, plan: &Plan) -> Result<(), PlanError> {
@@ -60,6 +55,9 @@ impl Fabric {
             let is_same = one.address.is_ipv4() == other.address.is_ipv4();
             require(is_same, &field, "must both have IPv4 addresses, or both IPv6")?;
         }
+        let ids: BTreeSet<_> = self.links.iter().map(|link| &link.id).collect();
+        let apart = ids.len() == self.links.len();
+        require(apart, "fabric.links", "two have the same id: give each its own")?;
         require(self.links.len() <= usize::from(u16::MAX), "fabric.links", "are more than 65535")
     }
 
@@ -74,110 +72,68 @@ impl Fabric {
         Ok(())
     }
 
+    /// Checks that switches can carry and sum a stream that is a tree.
     fn validate_stream(
         &self,
         plan: &Plan,
-        stream: &FabricStream,
+        stream: &PlanStream,
         field: &str,
     ) -> Result<(), PlanError> {
-        let in_order = stream.ways.iter().map(|way| way.worker).eq(0..plan.workers.len() as u32);
-        let ways = format!("{field}.ways");
-        require(in_order, &ways, "must be one for each worker, in rank order")?;
-        let whole = self.ways(JobId(plan.job.id), stream);
-        let lengths = stream.ways.iter().flat_map(|way| &way.legs).map(|leg| leg.links.len());
-        let hops = whole.of.iter().flat_map(|way| &way.legs).map(|leg| leg.hops.len());
-        require(lengths.eq(hops), &ways, "one names a link that does not begin where it has come")?;
-        let wrong =
-            |error: WayError| PlanError::Field { field: ways.clone(), problem: error.to_string() };
-        whole.validate().map_err(wrong)?;
-        let places = format!("{field}.places");
+        let [places, legs] = ["places", "legs"].map(|name| format!("{field}.{name}"));
+        let exact = stream.policy.is_exact();
+        let problem = "gives sums that may be wrong: take another";
+        require(exact, &format!("{field}.policy"), problem)?;
+        let names = self.by_id();
+        for leg in &stream.legs {
+            let hops = self.hops(leg, &names);
+            validate_leg(stream, leg, &hops, &legs)?;
+        }
+        let ways = self.ways(JobId(plan.job.id), stream);
+        ways.validate().map_err(|e| PlanError::Field { field: legs, problem: e.to_string() })?;
+        self.validate_places(stream, &places)?;
+        let is_kept = |way: &Way| {
+            let mut detours = way.detours();
+            stream.policy.is_addressed() || detours.all(|site| !is_placed(stream, site))
+        };
+        let problem = "results would not pass one of them: choose legs without circles";
+        require(ways.of.iter().all(is_kept), &places, problem)
+    }
+
+    /// Whether every place has what the policy needs.
+    fn validate_places(&self, stream: &PlanStream, field: &str) -> Result<(), PlanError> {
         for place in &stream.places {
-            self.validate_place(place, &places)?;
+            let node = place.node;
+            let is_root = stream.root() == Some(NodeId(node));
+            let Some(slots) = place.slots else {
+                let problem = format!("node {node} is not the root, and has no `slots`");
+                let is_right = is_root && stream.policy.server().allows(true);
+                let at_switch = "the root needs `slots`: with this policy a switch has the sums";
+                require(is_right, field, if is_root { at_switch } else { &problem })?;
+                continue;
+            };
+            let problem =
+                "the root has `slots`, and this policy has the sum at a server: leave them out";
+            require(!is_root || stream.policy.server().allows(false), field, problem)?;
+            let Some(memory) = self.slots(NodeId(node)) else {
+                return require(false, field, &format!("node {node} is not in `fabric.memory`"));
+            };
+            let end = u64::from(place.base) + u64::from(slots);
+            let problem = format!("node {node} has {memory} slots, of which this needs 1 to {end}");
+            require(slots > 0 && end <= u64::from(memory), field, &problem)?;
         }
-        self.validate_sums(stream, &whole, &places)
-    }
-
-    fn validate_place(&self, place: &FabricPlace, field: &str) -> Result<(), PlanError> {
-        let node = place.node;
-        let Some(slots) = self.slots(NodeId(node)) else {
-            return require(false, field, &format!("node {node} is not in `fabric.memory`"));
-        };
-        let end = u64::from(place.base) + u64::from(place.slots);
-        let fits = place.slots > 0 && end <= u64::from(slots);
-        require(
-            fits,
-            field,
-            &format!("node {node} has {slots} slots, of which this needs 1 to {end}"),
-        )
-    }
-
-    /// Whether what the ways pass is summed where the policy needs it.
-    fn validate_sums(
-        &self,
-        stream: &FabricStream,
-        ways: &Ways,
-        field: &str,
-    ) -> Result<(), PlanError> {
-        let mut seen = BTreeSet::new();
-        let is_once = stream.places.iter().all(|place| seen.insert(Site::Node(NodeId(place.node))));
-        require(is_once, field, "a node has two places: give it one")?;
-        let root = ways.of.first().and_then(Way::root);
-        let has_server = root.is_some_and(|root| !seen.contains(&root));
-        let is_right = self.policy.server().allows(has_server);
-        let problem = if has_server {
-            "the root has none, and this policy has the sum at a switch: give it one"
-        } else {
-            "the root has one, and this policy has the sum at a server: remove it"
-        };
-        require(is_right, field, problem)?;
-        for way in &ways.of {
-            self.validate_way(way, &seen, root, field)?;
-        }
-        let passed = |site: &Site| {
-            ways.of
-                .iter()
-                .any(|w| w.legs.iter().flat_map(|leg| &leg.hops).any(|hop| hop.to == *site))
-        };
-        require(seen.iter().all(passed), field, "nobody's way leads over one of them: remove it")
-    }
-
-    fn validate_way(
-        &self,
-        way: &Way,
-        placed: &BTreeSet<Site>,
-        root: Option<Site>,
-        field: &str,
-    ) -> Result<(), PlanError> {
-        let is_named = way.legs.iter().all(|leg| leg.node != ANY_NODE);
-        let is_open = way.legs.iter().all(|leg| leg.node == ANY_NODE);
-        let addressed = self.policy.is_addressed();
-        let problem = if addressed {
-            "have a leg without `node`: this policy's packets name the switch that sums them"
-        } else {
-            "have a leg with `node`: this policy's packets are summed by every switch on the way"
-        };
-        let ways = field.replace("places", "ways");
-        require(if addressed { is_named } else { is_open }, &ways, problem)?;
-        let ends = way.legs.iter().filter_map(|leg| leg.hops.last()).map(|hop| hop.to);
-        let mut sums = ends.filter(|end| Some(*end) != root);
-        let is_placed = sums.all(|end| placed.contains(&end));
-        require(is_placed, field, "a leg ends where the stream has none: give it one")?;
-        let is_passed = addressed || way.detours().all(|site| !placed.contains(&site));
-        require(is_passed, field, "results would not pass one of them: choose ways without circles")
+        Ok(())
     }
 
     /// Streams that share no slots have their own.
-    fn validate_regions(&self) -> Result<(), PlanError> {
-        if self.policy.shares_slots() {
-            return Ok(());
-        }
+    fn validate_regions(&self, plan: &Plan) -> Result<(), PlanError> {
         let mut regions: Vec<(u16, u32, u32)> = Vec::new();
-        for (index, stream) in self.streams.iter().enumerate() {
-            for place in &stream.places {
-                let (begin, end) = (place.base, place.base + place.slots);
+        for (index, stream) in plan.streams.iter().enumerate() {
+            for place in stream.places.iter().filter(|_| !stream.policy.shares_slots()) {
+                let Some(slots) = place.slots else { continue };
+                let (begin, end) = (place.base, place.base + slots);
                 let meets =
                     |&(node, b, e): &(u16, u32, u32)| node == place.node && b < end && begin < e;
-                let field = format!("fabric.streams[{index}].places");
+                let field = format!("streams[{index}].places");
                 let problem =
                     format!("slots of node {} are another stream's: give it its own", place.node);
                 require(!regions.iter().any(meets), &field, &problem)?;
@@ -186,6 +142,30 @@ impl Fabric {
         }
         Ok(())
     }
+}
+
+/// Whether a leg's links lead from its begin to its end, and past no switch that would sum what is on them.
+fn validate_leg(
+    stream: &PlanStream,
+    leg: &StreamLeg,
+    hops: &[Hop],
+    field: &str,
+) -> Result<(), PlanError> {
+    let leads = hops.len() == leg.links.len()
+        && hops.last().is_some_and(|hop| hop.to == Site::Node(NodeId(leg.parent)));
+    let problem = format!(
+        "links of the one from {:?} do not lead to node {}: name every link, from one neighbour to the next",
+        leg.child, leg.parent
+    );
+    require(leads, field, &problem)?;
+    let passed = hops.iter().rev().skip(1).find(|hop| is_placed(stream, hop.to));
+    let is_open = stream.policy.is_addressed() || passed.is_none();
+    let problem = "one passes a switch that sums the stream: end it there, and begin another";
+    require(is_open, field, problem)
+}
+
+fn is_placed(stream: &PlanStream, site: Site) -> bool {
+    matches!(site, Site::Node(node) if stream.place(node).is_some())
 }
 
 fn validate_job(plan: &Plan) -> Result<(), PlanError> {

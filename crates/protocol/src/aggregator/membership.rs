@@ -12,7 +12,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::place::{ChildState, Place};
 use super::{Aggregator, Outcome, Verdict};
 use crate::compose::{Draft, hello_payload};
-use crate::plan::{Child, SubModel};
+use crate::plan::{Child, PlanStream};
 
 /// Who takes part in a job at a node: what a data plane has to know that sums in the node's place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -86,8 +86,8 @@ impl Aggregator {
         let (index, child) = self.notice.take()?;
         let place = &self.places[index];
         let address = place.children[usize::from(child.0)].address?;
-        let tree = self.tree(index).place(self.node)?;
-        let Child::Node(removed) = tree.children[usize::from(child.0)] else { return None };
+        let mut children = self.tree(index).children(self.node);
+        let Child::Node(removed) = children.nth(child.0.into())? else { return None };
         Some((address, self.write_detachment(index, child, NodeId(removed), buffer)))
     }
 
@@ -116,9 +116,9 @@ impl Aggregator {
         }
     }
 
-    fn tree(&self, index: usize) -> &SubModel {
+    fn tree(&self, index: usize) -> &PlanStream {
         let id = self.places[index].sub_model;
-        self.plan.sub_models.iter().find(|s| s.id() == id).expect("its place is there")
+        self.plan.streams.iter().find(|s| s.id() == id).expect("its place is there")
     }
 
     /// Writes the refusal that tells a child that a node is out of the tree; its length.

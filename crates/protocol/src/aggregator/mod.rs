@@ -65,7 +65,7 @@ impl Aggregator {
             plan_digest: plan.digest(),
             job: plan.job_id(),
             node,
-            places: plan.sub_models.iter().filter_map(|s| Place::new(plan, s, node)).collect(),
+            places: plan.streams.iter().filter_map(|s| Place::new(plan, s, node)).collect(),
             incarnation: None,
             key: JobKey(0),
             epoch: 0,

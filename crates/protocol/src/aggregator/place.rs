@@ -7,7 +7,7 @@ use wiresum_wire::{Contributor, Flags, FragmentId, Header, Kind, NodeId, SubMode
 use super::plane::CheckQueue;
 use super::slots::SlotMemory;
 use crate::Plan;
-use crate::plan::{Child, Seat, SubModel};
+use crate::plan::{Child, PlanStream, Seat};
 use crate::policy::{self, SlotPolicy};
 
 /// The node above, in one sub-model.
@@ -58,19 +58,19 @@ pub(super) struct Place {
 
 impl Place {
     /// The place of `node` in `sub_model`; `None` if it is not in that tree.
-    pub fn new(plan: &Plan, sub_model: &SubModel, node: NodeId) -> Option<Self> {
-        let tree_node = sub_model.place(node)?;
+    pub fn new(plan: &Plan, sub_model: &PlanStream, node: NodeId) -> Option<Self> {
+        sub_model.place(node)?;
         let seats = sub_model.seats(node);
         Some(Self {
             sub_model: sub_model.id(),
             children: vec![ChildState::default(); seats.len()],
             seats,
-            fan_in: tree_node.children.len() as u8,
+            fan_in: sub_model.fan_in(node) as u8,
             parent: parent(plan, sub_model, node),
             policy: policy::of(sub_model.policy),
-            slots: SlotMemory::new(sub_model.slots, plan.payload_len()),
+            slots: SlotMemory::new(sub_model.slots(), plan.payload_len()),
             checks: CheckQueue::new(sub_model.check_interval()),
-            slot_count: sub_model.slots,
+            slot_count: sub_model.slots(),
         })
     }
 
@@ -154,13 +154,13 @@ impl Place {
     }
 }
 
-fn parent(plan: &Plan, sub_model: &SubModel, node: NodeId) -> Option<Parent> {
+fn parent(plan: &Plan, sub_model: &PlanStream, node: NodeId) -> Option<Parent> {
     let (above, contributor) = sub_model.parent_of(Child::Node(node.0))?;
     Some(Parent {
         node: above,
         address: plan.node(above)?.address,
         contributor,
-        fan_in: sub_model.place(above)?.children.len() as u8,
+        fan_in: sub_model.fan_in(above) as u8,
         has_welcomed: false,
     })
 }

@@ -14,6 +14,7 @@ use wiresum_wire::{Flags, HEADER_LEN, Header, Kind, LaneType, MAX_PACKET, NodeId
 
 use super::*;
 use crate::compose::{Draft, hello_payload};
+use crate::plan::{Child, StreamLeg};
 
 const INCARNATION: u64 = 1000;
 const SLOTS: u32 = 4;
@@ -22,11 +23,11 @@ const PAYLOAD: usize = 256;
 /// Node 0 is the root; its children are worker 0 and node 1, whose children are workers 1 and 2.
 fn plan() -> Plan {
     let text = format!(
-        r#"{{ "format": "wiresum-plan/1",
+        r#"{{ "format": "wiresum-plan/2",
         "job": {{ "id": 7, "secret": "00000000000000aa", "values_per_packet": 64 }},
         "nodes": [{{ "id": 0, "name": "root", "address": "10.0.0.1:1" }}, {{ "id": 1, "name": "leaf", "address": "10.0.0.2:1" }}],
         "workers": [{{ "rank": 0, "name": "w0" }}, {{ "rank": 1, "name": "w1" }}, {{ "rank": 2, "name": "w2" }}],
-        "sub_models": [{}, {}] }}"#,
+        "streams": [{}, {}] }}"#,
         sub_model(0, "exponents", 0),
         sub_model(3, "values", 1)
     );
@@ -35,9 +36,10 @@ fn plan() -> Plan {
 
 fn sub_model(id: u16, role: &str, share: u8) -> String {
     format!(
-        r#"{{ "id": {id}, "name": "{role}", "role": "{role}", "share": {share}, "policy": "pool", "slots": {SLOTS}, "window": 2,
-        "tree": [{{ "node": 0, "children": [{{ "worker": 0 }}, {{ "node": 1 }}] }},
-                 {{ "node": 1, "parent": 0, "children": [{{ "worker": 1 }}, {{ "worker": 2 }}] }}] }}"#
+        r#"{{ "id": {id}, "name": "{role}", "role": "{role}", "share": {share}, "policy": "pool", "window": 2,
+        "places": [{{ "node": 0, "slots": {SLOTS} }}, {{ "node": 1, "slots": {SLOTS} }}],
+        "legs": [{{ "child": {{ "worker": 0 }}, "parent": 0 }}, {{ "child": {{ "node": 1 }}, "parent": 0 }},
+                 {{ "child": {{ "worker": 1 }}, "parent": 1 }}, {{ "child": {{ "worker": 2 }}, "parent": 1 }}] }}"#
     )
 }
 
@@ -234,7 +236,8 @@ fn a_result_is_readdressed_to_each_child_with_its_check() {
 #[test]
 fn the_third_of_three_is_added_before_the_last() {
     let mut plan = plan();
-    plan.sub_models[1].tree[0].children.push(crate::plan::Child::Worker(3));
+    let third = StreamLeg { child: Child::Worker(3), parent: 0, links: Vec::new() };
+    plan.streams[1].legs.push(third);
     let mut bench = Bench::new(0);
     bench.aggregator = Aggregator::new(&plan, NodeId(0));
     bench.plan = plan;

@@ -49,8 +49,9 @@ pub trait SlotPolicy: Sync {
 #[must_use]
 pub fn of(policy: Policy) -> &'static dyn SlotPolicy {
     match policy {
-        Policy::Pool => &pool::Pool,
         Policy::Cache => &cache::Cache,
+        // The others are those of switches: only results acknowledge there as well.
+        _ => &pool::Pool,
     }
 }
 

@@ -13,7 +13,7 @@ use super::request::{Latencies, Notice, Period, Request};
 use super::usable_bps;
 use crate::aggregator::Membership;
 use crate::compose::Draft;
-use crate::plan::{Child, SubModel};
+use crate::plan::{Child, PlanStream};
 use crate::{ControlHalf, Plan, Time, Transmit};
 
 /// Part of a rate by which it must differ from what a child was told last before the child is told again without having asked.
@@ -201,7 +201,7 @@ impl ControlHalf for Negotiator {
         bounds.ingress_bps = narrowest(given.ingress_bps, bounds.ingress_bps, here.ingress_bps);
         bounds.egress_bps = narrowest(given.egress_bps, bounds.egress_bps, here.egress_bps);
         trees.retain(|tree| tree.job != plan.job_id());
-        let negotiated = plan.sub_models.iter().filter(|s| s.is_negotiated(plan));
+        let negotiated = plan.streams.iter().filter(|s| s.is_negotiated(plan));
         trees.extend(negotiated.filter_map(|s| Tree::new(plan, s, *node, *epoch)));
     }
 
@@ -262,8 +262,8 @@ impl ControlHalf for Negotiator {
 }
 
 impl Tree {
-    fn new(plan: &Plan, sub_model: &SubModel, node: NodeId, epoch: Epoch) -> Option<Self> {
-        let place = sub_model.place(node)?;
+    fn new(plan: &Plan, sub_model: &PlanStream, node: NodeId, epoch: Epoch) -> Option<Self> {
+        sub_model.place(node)?;
         let upward = sub_model.parent_of(Child::Node(node.0)).and_then(|(above, contributor)| {
             let address = plan.node(above)?.address;
             Some(Upward { node: above, address, contributor, request: Request::of(epoch) })
@@ -272,7 +272,7 @@ impl Tree {
             job: plan.job_id(),
             sub_model: sub_model.id(),
             key: None,
-            children: vec![ChildState::default(); place.children.len()],
+            children: vec![ChildState::default(); sub_model.fan_in(node)],
             upward,
         })
     }

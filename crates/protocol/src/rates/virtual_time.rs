@@ -17,12 +17,13 @@ const VALUES: SubModelId = SubModelId(1);
 
 /// The root sums worker 3 and node 1, which sums workers 0 to 2 (XAgg Fig. 1(c), where they are W4 and W1 to W3).
 fn plan() -> Plan {
-    let tree = r#"[{ "node": 0, "children": [{ "worker": 3 }, { "node": 1 }] },
-        { "node": 1, "parent": 0, "children": [{ "worker": 0 }, { "worker": 1 }, { "worker": 2 }] }]"#;
+    let legs = r#"[{ "child": { "worker": 3 }, "parent": 0 }, { "child": { "node": 1 }, "parent": 0 },
+        { "child": { "worker": 0 }, "parent": 1 }, { "child": { "worker": 1 }, "parent": 1 },
+        { "child": { "worker": 2 }, "parent": 1 }]"#;
     let stream = |id, role, share| {
         format!(
-            r#"{{ "id": {id}, "name": "{role}", "role": "{role}", "share": {share}, "policy": "cache", "slots": 8, "window": 4,
-            "tree": {tree} }}"#
+            r#"{{ "id": {id}, "name": "{role}", "role": "{role}", "share": {share}, "policy": "cache", "window": 4,
+            "places": [{{ "node": 0, "slots": 8 }}, {{ "node": 1, "slots": 8 }}], "legs": {legs} }}"#
         )
     };
     let node = |id| {
@@ -34,8 +35,8 @@ fn plan() -> Plan {
         .map(|rank| format!(r#"{{ "rank": {rank}, "name": "w{rank}" }}"#))
         .collect::<Vec<_>>();
     let text = format!(
-        r#"{{ "format": "wiresum-plan/1", "job": {{ "id": 1, "secret": "0123456789abcdef", "values_per_packet": 64 }},
-        "nodes": [{}, {}], "workers": [{}], "sub_models": [{}, {}] }}"#,
+        r#"{{ "format": "wiresum-plan/2", "job": {{ "id": 1, "secret": "0123456789abcdef", "values_per_packet": 64 }},
+        "nodes": [{}, {}], "workers": [{}], "streams": [{}, {}] }}"#,
         node(0),
         node(1),
         workers.join(","),
@@ -86,12 +87,11 @@ impl Net {
         let nodes = [0, 1].map(|id| {
             let mut node = Negotiator::new(NodeId(id), bounds);
             node.handle_job(&plan);
-            let place = plan.sub_models[1].place(NodeId(id)).expect("placed");
-            let children = place.children.iter().enumerate();
+            let children = plan.streams[1].children(NodeId(id)).enumerate();
             let members = Membership {
                 key: Some(plan.job_key(1)),
                 children: children
-                    .map(|(i, c)| ((VALUES, Contributor(i as u8)), address(*c)))
+                    .map(|(i, c)| ((VALUES, Contributor(i as u8)), address(c)))
                     .collect(),
                 ..Membership::default()
             };
@@ -100,7 +100,7 @@ impl Net {
         });
         let sender = |rank: u32| {
             let child = Child::Worker(rank);
-            let (parent, contributor) = plan.sub_models[1].parent_of(child).expect("placed");
+            let (parent, contributor) = plan.streams[1].parent_of(child).expect("placed");
             let most_bps = most_bps[rank as usize];
             Sender {
                 address: address(child),

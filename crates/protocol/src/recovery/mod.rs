@@ -22,7 +22,7 @@ use wiresum_wire::FragmentId;
 use wiresum_wire::control::{EntryState, double_word, status, word};
 
 use crate::Time;
-use crate::plan::SubModel;
+use crate::plan::PlanStream;
 use crate::policy::{self, Acknowledgement};
 use asking::{Asking, SILENT_QUESTIONS};
 pub use asking::{PULSE, Probe};
@@ -118,7 +118,7 @@ pub struct Recovery {
 impl Recovery {
     /// Of a sender to a sub-model's node, whose first position will be `first`.
     #[must_use]
-    pub fn new(sub_model: &SubModel, first: FragmentId) -> Self {
+    pub fn new(sub_model: &PlanStream, first: FragmentId) -> Self {
         Self {
             window: sub_model.window,
             group: sub_model.group_fragments(),
@@ -126,7 +126,7 @@ impl Recovery {
             oldest: first,
             next: first,
             outstanding: 0,
-            flight: Flight::new(sub_model.slots),
+            flight: Flight::new(sub_model.slots()),
             again: VecDeque::new(),
             lost: 0,
             tally: Tally::default(),

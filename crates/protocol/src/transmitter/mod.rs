@@ -48,7 +48,7 @@ impl Transmitter {
     /// Of `node`, for a job; it has nothing to do where the node is the root.
     #[must_use]
     pub fn new(plan: &Plan, node: NodeId) -> Self {
-        let uplinks = plan.sub_models.iter().filter_map(|s| Uplink::new(plan, s, node)).collect();
+        let uplinks = plan.streams.iter().filter_map(|s| Uplink::new(plan, s, node)).collect();
         Self { job: plan.job_id(), key: None, uplinks, counters: Counters::default() }
     }
 

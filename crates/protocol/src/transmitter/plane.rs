@@ -37,7 +37,7 @@ pub struct Sum {
 ///
 /// Notes are hints: one that is lost costs time, and none is needed for correctness. A data plane makes one for each sub-model
 /// in which the node has a parent, when it forwards the sum of a position or stores its result, if the position ends a check
-/// interval ([`SubModel::check_interval`](crate::plan::SubModel::check_interval)) or the sub-model is armed; a note disarms it.
+/// interval ([`PlanStream::check_interval`](crate::plan::PlanStream::check_interval)) or the sub-model is armed; a note disarms it.
 pub trait DataPlane {
     /// Takes the next note off the check queue: a position of a sub-model whose sum has gone up, or whose result has come.
     fn next_check(&mut self) -> Option<(SubModelId, FragmentId)>;

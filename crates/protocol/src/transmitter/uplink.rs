@@ -7,7 +7,7 @@ use wiresum_wire::{Contributor, FragmentId, Kind, NodeId, Packet, SubModelId};
 use super::marks::Marks;
 use super::{Counters, DataPlane, Survey};
 use crate::compose::Draft;
-use crate::plan::{Child, SubModel};
+use crate::plan::{Child, PlanStream};
 use crate::recovery::{Probe, Recovery};
 use crate::{Plan, Time};
 
@@ -37,7 +37,7 @@ pub(super) struct Uplink {
     /// The node's index at the parent, and the parent's fan-in.
     contributor: Contributor,
     fan_in: u8,
-    plan: SubModel,
+    plan: PlanStream,
     recovery: Recovery,
     first: FragmentId,
     /// Lowest position that is not known to be final here.
@@ -59,7 +59,7 @@ pub(super) struct Uplink {
 
 impl Uplink {
     /// Of `node` in a sub-model; `None` if it has no parent there.
-    pub fn new(plan: &Plan, sub_model: &SubModel, node: NodeId) -> Option<Self> {
+    pub fn new(plan: &Plan, sub_model: &PlanStream, node: NodeId) -> Option<Self> {
         let (parent, contributor) = sub_model.parent_of(Child::Node(node.0))?;
         let first = FragmentId(0);
         Some(Self {
@@ -67,11 +67,11 @@ impl Uplink {
             address: plan.node(parent)?.address,
             parent,
             contributor,
-            fan_in: sub_model.place(parent)?.children.len() as u8,
+            fan_in: sub_model.fan_in(parent) as u8,
             recovery: Recovery::new(sub_model, first),
             first,
             base: first,
-            finals: Marks::new(sub_model.slots),
+            finals: Marks::new(sub_model.slots()),
             top: first.plus(u32::MAX),
             is_awake: false,
             is_moving: false,
@@ -103,9 +103,9 @@ impl Uplink {
         self.is_awake = true;
         self.is_armed = false;
         // A node that has come back in the middle of an incarnation has nothing from before, however far that is.
-        let is_beyond = position.since(self.base) as u32 >= self.plan.slots;
+        let is_beyond = position.since(self.base) as u32 >= self.plan.slots();
         if std::mem::take(&mut self.is_fresh) && is_beyond {
-            self.base = position.plus((self.plan.slots - 1).wrapping_neg());
+            self.base = position.plus((self.plan.slots() - 1).wrapping_neg());
             self.top = position;
         }
         self.reach(position, now);
@@ -198,7 +198,7 @@ impl Uplink {
         if position.since(self.top) > 0 {
             self.top = position;
         }
-        while position.since(self.base) >= self.plan.slots as i32 {
+        while position.since(self.base) >= self.plan.slots() as i32 {
             if self.recovery.is_pending(self.base) {
                 self.recovery.complete(self.base, now);
             }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use super::world::World;
 use crate::SimulationError;
 use crate::scenario::Job;
-use wiresum_protocol::plan::{Role, SubModel};
+use wiresum_protocol::plan::{PlanStream, Role};
 
 /// Bytes of an element that becomes a lane.
 const ELEMENT_BYTES: u64 = 4;
@@ -46,7 +46,7 @@ impl World<'_> {
     }
 
     fn check_job(&self, index: usize, job: &Job) -> Result<(), SimulationError> {
-        let values = job.plan.sub_models.iter().filter(|s| s.role == Role::Values);
+        let values = job.plan.streams.iter().filter(|s| s.role == Role::Values);
         values.into_iter().try_for_each(|sub_model| self.check_root(index, job, sub_model))
     }
 
@@ -55,16 +55,16 @@ impl World<'_> {
         &self,
         index: usize,
         job: &Job,
-        sub_model: &SubModel,
+        sub_model: &PlanStream,
     ) -> Result<(), SimulationError> {
-        let Some(root) = sub_model.tree.first() else { return Ok(()) };
+        let Some(root) = sub_model.root() else { return Ok(()) };
         let lane_bytes = wiresum_wire::LaneType::from(job.plan.job.lanes).width() as u64;
         let model = (job.bytes / ELEMENT_BYTES * lane_bytes) as f64 * sub_model.share;
         let least = (model - job.plan.payload_len() as f64).max(0.0) * f64::from(job.rounds);
         let of_root = self.ingress.iter().filter(|((of, daemon, stream), _)| {
             let daemon = &self.daemons[*daemon];
             let name = &self.scenario.sites[daemon.site].name;
-            let node = job.plan.nodes.iter().find(|node| node.id == root.node);
+            let node = job.plan.nodes.iter().find(|node| node.id == root.0);
             *of == index && *stream == sub_model.id && node.is_some_and(|n| n.name == *name)
         });
         let got: u64 = of_root.map(|(_, bytes)| bytes).sum();

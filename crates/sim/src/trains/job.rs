@@ -198,7 +198,9 @@ fn sending(
     program: &Program,
     (id, stream): (SubModelId, &ProgramStream),
 ) -> Sending {
-    let addressed = NodeId(stream.waypoints[rank].get(1).copied().unwrap_or_default() as u16);
+    let first = stream.waypoints[rank].get(1).copied().unwrap_or_default();
+    let addressed = NodeId(first as u16);
+    let base = stream.switches.iter().find(|(site, _)| *site == first).map(|(_, base)| *base);
     Sending {
         policy,
         job: JobId(number as u16),
@@ -208,7 +210,7 @@ fn sending(
         node: if policy.is_addressed() { addressed } else { ANY_NODE },
         window: stream.window,
         initial_window: stream.window,
-        base: stream.base,
+        base: base.unwrap_or(stream.base),
         slots: stream.slots,
         priority: program.priority,
         timeout: Duration::from_secs_f64(program.timeout_s),

@@ -29,7 +29,7 @@ impl Room {
 /// The policy of a plan's switches; `None` where servers sum.
 #[must_use]
 pub fn policy(plan: &Plan) -> Option<Policy> {
-    plan.fabric.as_ref().map(|fabric| fabric.policy)
+    plan.switch_policy()
 }
 
 /// What a switch needs for a job; `None` if it only forwards there.

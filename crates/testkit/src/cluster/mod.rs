@@ -9,7 +9,7 @@ use std::time::Duration;
 use wiresum_netem::{Conditions, Flight, Network, Next, PS_PER_US, Time};
 use wiresum_wire::{FragmentId, MAX_PACKET, NodeId, Packet, Round, SubModelId};
 
-use wiresum_protocol::plan::SubModel;
+use wiresum_protocol::plan::PlanStream;
 use wiresum_protocol::rates::{Bounds, Epoch, Negotiator, Results};
 use wiresum_protocol::{Aggregator, ControlHalf, Outcome, Plan, Recipients, Transmitter, Verdict};
 use wiresum_worker::{Departure, SwitchOver};
@@ -375,7 +375,7 @@ impl Cluster {
             return;
         }
         let sub_model = SubModelId(packet.header.sub_model.get());
-        let slots = self.sub_model(sub_model).slots;
+        let slots = self.sub_model(sub_model).slots();
         let before = FragmentId(packet.header.fragment.get()).plus((2 * slots).wrapping_neg());
         if before.since(self.first) < 0 {
             return;
@@ -386,8 +386,8 @@ impl Cluster {
         }
     }
 
-    fn sub_model(&self, id: SubModelId) -> &SubModel {
-        self.plan.sub_models.iter().find(|s| s.id() == id).expect("a sub-model of the plan")
+    fn sub_model(&self, id: SubModelId) -> &PlanStream {
+        self.plan.streams.iter().find(|s| s.id() == id).expect("a sub-model of the plan")
     }
 
     /// Takes everything out of a worker that it has to give.

@@ -58,14 +58,20 @@ pub fn plan(tree: &Tree, streams: &[Values]) -> Plan {
 
 /// A plan over one tree, with packets of this size and these lanes.
 pub fn plan_with(tree: &Tree, streams: &[Values], values_per_packet: u16, lanes: &str) -> Plan {
-    let places: Vec<_> = tree.0.iter().map(|(node, parent, children)| {
-        serde_json::json!({ "node": node, "parent": parent, "children": children })
-    }).collect();
+    let legs: Vec<_> = tree
+        .0
+        .iter()
+        .flat_map(|(node, _, children)| {
+            children.iter().map(move |child| serde_json::json!({ "child": child, "parent": node }))
+        })
+        .collect();
     let exponents = Values { share: 0.0, policy: "pool", slots: 8, window: 4 };
-    let sub_models: Vec<_> = std::iter::once(&exponents).chain(streams).enumerate().map(|(id, s)| {
+    let streams: Vec<_> = std::iter::once(&exponents).chain(streams).enumerate().map(|(id, s)| {
         let role = if id == 0 { "exponents" } else { "values" };
+        let place = |node: &u16| serde_json::json!({ "node": node, "slots": s.slots });
+        let places: Vec<_> = tree.0.iter().map(|(node, ..)| place(node)).collect();
         serde_json::json!({ "id": id, "name": format!("stream{id}"), "role": role, "share": s.share, "policy": s.policy,
-            "slots": s.slots, "window": s.window, "tree": places })
+            "window": s.window, "places": places, "legs": legs })
     }).collect();
     let nodes: Vec<_> = tree.0.iter().map(|(id, ..)| {
         serde_json::json!({ "id": id, "name": format!("n{id}"), "address": format!("10.0.0.{id}:5747") })
@@ -76,9 +82,9 @@ pub fn plan_with(tree: &Tree, streams: &[Values], values_per_packet: u16, lanes:
     let workers: Vec<_> =
         (0..count).map(|r| serde_json::json!({ "rank": r, "name": format!("w{r}") })).collect();
     let text = serde_json::json!({
-        "format": "wiresum-plan/1",
+        "format": "wiresum-plan/2",
         "job": { "id": 1, "secret": "0123456789abcdef", "values_per_packet": values_per_packet, "lanes": lanes },
-        "nodes": nodes, "workers": workers, "sub_models": sub_models,
+        "nodes": nodes, "workers": workers, "streams": streams,
     });
     Plan::from_json(&text.to_string()).expect("a valid plan")
 }

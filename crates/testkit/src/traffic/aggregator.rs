@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use wiresum_netem::Rng;
 use wiresum_protocol::compose::{Draft, hello_payload};
-use wiresum_protocol::plan::{Child, SubModel};
+use wiresum_protocol::plan::{Child, PlanStream};
 use wiresum_protocol::{Aggregator, Outcome, Plan, Recipients};
 use wiresum_wire::control::{ready, set_word, status};
 use wiresum_wire::{
@@ -40,7 +40,7 @@ pub struct RandomTraffic {
     aggregator: Aggregator,
     rng: Rng,
     seed: u64,
-    /// By index in [`Plan::sub_models`]: the lowest position that children still contribute to.
+    /// By index in [`Plan::streams`]: the lowest position that children still contribute to.
     bases: Vec<u32>,
 }
 
@@ -53,21 +53,18 @@ impl RandomTraffic {
     pub fn new(plan: &Plan, node: NodeId, seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let near_wrap = |rng: &mut Rng| (rng.below(200) as u32).wrapping_neg();
-        let bases = plan.sub_models.iter().map(|_| near_wrap(&mut rng)).collect();
-        assert!(
-            plan.sub_models.iter().all(|s| s.place(node).is_some()),
-            "node {node} has no place"
-        );
+        let bases = plan.streams.iter().map(|_| near_wrap(&mut rng)).collect();
+        assert!(plan.streams.iter().all(|s| s.place(node).is_some()), "node {node} has no place");
         Self { plan: plan.clone(), node, aggregator: Aggregator::new(plan, node), rng, seed, bases }
     }
 
     /// Every child's and substitute's hello in every sub-model, and the parent's welcome.
     pub fn joining(&mut self) -> Vec<Step> {
         let plan = self.plan.clone();
-        plan.sub_models.iter().flat_map(|sub_model| self.joining_of(sub_model)).collect()
+        plan.streams.iter().flat_map(|sub_model| self.joining_of(sub_model)).collect()
     }
 
-    fn joining_of(&mut self, sub_model: &SubModel) -> Vec<Step> {
+    fn joining_of(&mut self, sub_model: &PlanStream) -> Vec<Step> {
         let payload = hello_payload(&self.plan, INCARNATION);
         let mut steps = Vec::new();
         for index in 0..self.seat_count(sub_model) {
@@ -103,11 +100,10 @@ impl RandomTraffic {
 
     /// Where a child or a substitute sends from.
     #[must_use]
-    pub fn child_address(&self, sub_model: &SubModel, index: u8) -> SocketAddr {
-        let place = sub_model.place(self.node).expect("checked at construction");
+    pub fn child_address(&self, sub_model: &PlanStream, index: u8) -> SocketAddr {
         let substitutes = sub_model.substitutes(self.node);
         let substitutes = substitutes.iter().map(|substitute| Child::Worker(substitute.rank));
-        let mut seats = place.children.iter().copied().chain(substitutes);
+        let mut seats = sub_model.children(self.node).chain(substitutes);
         match seats.nth(usize::from(index)).expect("a seat at this node") {
             Child::Node(id) => self.plan.node(NodeId(id)).expect("a valid plan").address,
             Child::Worker(rank) => {
@@ -118,20 +114,20 @@ impl RandomTraffic {
         }
     }
 
-    fn parent(&self, sub_model: &SubModel) -> Option<(NodeId, SocketAddr, u8)> {
+    fn parent(&self, sub_model: &PlanStream) -> Option<(NodeId, SocketAddr, u8)> {
         let (parent, index) = sub_model.parent_of(Child::Node(self.node.0))?;
         Some((parent, self.plan.node(parent)?.address, index.0))
     }
 
-    fn fan_in(&self, sub_model: &SubModel) -> u8 {
-        sub_model.place(self.node).map_or(0, |place| place.children.len() as u8)
+    fn fan_in(&self, sub_model: &PlanStream) -> u8 {
+        sub_model.fan_in(self.node) as u8
     }
 
-    fn seat_count(&self, sub_model: &SubModel) -> u8 {
+    fn seat_count(&self, sub_model: &PlanStream) -> u8 {
         sub_model.seats(self.node).len() as u8
     }
 
-    fn draft(&self, kind: Kind, sub_model: &SubModel) -> Draft {
+    fn draft(&self, kind: Kind, sub_model: &PlanStream) -> Draft {
         Draft {
             kind,
             job: self.plan.job_id(),
@@ -145,8 +141,8 @@ impl RandomTraffic {
 
     /// A packet about a position near the front of a random stream, as a sound child or parent would send it.
     fn sound(&mut self) -> (SocketAddr, Draft, Vec<u8>) {
-        let index = self.rng.below(self.plan.sub_models.len() as u64) as usize;
-        let sub_model = self.plan.sub_models[index].clone();
+        let index = self.rng.below(self.plan.streams.len() as u64) as usize;
+        let sub_model = self.plan.streams[index].clone();
         let seats = self.seat_count(&sub_model);
         let position = self.position(index, &sub_model);
         let contributor = self.rng.below(seats.into()) as u8;
@@ -174,7 +170,7 @@ impl RandomTraffic {
     }
 
     /// A ready from a child, or a rate or status from the parent, with any content: data planes do not look at it.
-    fn control(&mut self, sub_model: &SubModel, contributor: u8) -> (SocketAddr, Draft, Vec<u8>) {
+    fn control(&mut self, sub_model: &PlanStream, contributor: u8) -> (SocketAddr, Draft, Vec<u8>) {
         let mut payload = vec![0; 4 * ready::WORDS];
         self.rng.fill(&mut payload);
         match self.parent(sub_model) {
@@ -194,22 +190,22 @@ impl RandomTraffic {
     }
 
     /// A position that is probably being summed; now and then one that should be over.
-    fn position(&mut self, index: usize, sub_model: &SubModel) -> u32 {
+    fn position(&mut self, index: usize, sub_model: &PlanStream) -> u32 {
         let seats = u64::from(self.seat_count(sub_model));
         let base = &mut self.bases[index];
         if self.rng.below(3 * seats) == 0 {
             *base = base.wrapping_add(1);
         }
-        let over = base.wrapping_sub(2 * sub_model.slots);
+        let over = base.wrapping_sub(2 * sub_model.slots());
         match self.rng.below(25) {
             0 => over,
-            1 => over.wrapping_add(self.rng.below(2 * u64::from(sub_model.slots)) as u32),
+            1 => over.wrapping_add(self.rng.below(2 * u64::from(sub_model.slots())) as u32),
             _ => base.wrapping_add(self.rng.below(3) as u32),
         }
     }
 
     /// What all contributors to a position agree on.
-    fn of_position(&self, sub_model: &SubModel, position: u32) -> Draft {
+    fn of_position(&self, sub_model: &PlanStream, position: u32) -> Draft {
         let formats = [LaneType::I32Le, LaneType::I32Be, LaneType::I16Le, LaneType::I16Be];
         let choice = Rng::new(self.seed ^ u64::from(position / 3)).next();
         let lanes = formats[choice as usize % formats.len()].flags();

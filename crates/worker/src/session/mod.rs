@@ -238,7 +238,7 @@ impl Session {
     /// Positions sent in each stream.
     #[must_use]
     pub fn streams_sent(&self) -> Vec<u32> {
-        (0..self.plan.sub_models.len()).map(|stream| self.streams.sent(stream).0).collect()
+        (0..self.plan.streams.len()).map(|stream| self.streams.sent(stream).0).collect()
     }
 
     /// Gives positions to values whose turn it is, and ends the rounds that are done.
@@ -292,8 +292,8 @@ impl Session {
 }
 
 /// The streams of a plan: the one of the agreement, then those of values.
-pub(crate) fn ordered(plan: &Plan) -> impl Iterator<Item = &wiresum_protocol::plan::SubModel> {
+pub(crate) fn ordered(plan: &Plan) -> impl Iterator<Item = &wiresum_protocol::plan::PlanStream> {
     use wiresum_protocol::plan::Role;
-    let of_role = |role| plan.sub_models.iter().filter(move |s| s.role == role);
+    let of_role = |role| plan.streams.iter().filter(move |s| s.role == role);
     of_role(Role::Exponents).chain(of_role(Role::Values))
 }

@@ -53,7 +53,7 @@ pub(crate) struct Rounds {
 impl Rounds {
     /// No round is open; the streams' first position is `first`.
     pub fn new(plan: &Plan, rank: u32, first: FragmentId) -> Self {
-        let values = plan.sub_models.iter().filter(|s| s.role == Role::Values);
+        let values = plan.streams.iter().filter(|s| s.role == Role::Values);
         let shares: Vec<f64> = values.map(|s| s.share).collect();
         Self {
             format: Format::new(plan, rank),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use wiresum_protocol::Plan;
-use wiresum_protocol::plan::fabric::SwitchPolicy;
+use wiresum_protocol::plan::Policy;
 use wiresum_protocol::plan::{Count, Exponents, Lanes, Rounds};
 use wiresum_testkit::cluster::Tensor;
 
@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LENGTHS: [usize; 3] = [1, 1000, 64 * 40];
 
 /// A plan whose workers agree on exponents.
-fn block(policy: SwitchPolicy, shape: Shape, change: impl Fn(&mut Plan)) -> Plan {
+fn block(policy: Policy, shape: Shape, change: impl Fn(&mut Plan)) -> Plan {
     let mut plan = plan(policy, shape);
     plan.job.codec = "block".into();
     change(&mut plan);
@@ -60,7 +60,7 @@ fn every_policy_sums_with_block_exponents_in_wide_and_narrow_lanes() {
 
 #[test]
 fn exponents_may_be_forecast_at_switches() {
-    for policy in [SwitchPolicy::Exclusive, SwitchPolicy::Hash] {
+    for policy in [Policy::Exclusive, Policy::Hash] {
         let expected = |plan: &mut Plan| plan.job.exponents = Exponents::Expected;
         check_sums(&block(policy, Shape::Tree, expected), 0.02);
     }
@@ -74,7 +74,7 @@ fn rounds_need_switches_that_let_go_of_what_is_in() {
         (plan.job.codec, plan.job.rounds) = ("block".into(), Some(rounds));
         let refusal = plan.validate().err().map(|error| error.to_string());
         match policy {
-            SwitchPolicy::Hash | SwitchPolicy::Preempt => assert_eq!(refusal, None),
+            Policy::Hash | Policy::Preempt => assert_eq!(refusal, None),
             _ => assert!(refusal.expect("a refusal").contains("job.rounds"), "{policy:?}"),
         }
     }
@@ -83,7 +83,7 @@ fn rounds_need_switches_that_let_go_of_what_is_in() {
 #[test]
 fn a_round_goes_on_without_a_late_worker_and_its_owner_gets_the_sums() {
     // Who sends again makes the switch let go of what is in, so that the server, node 3, can tell who that is.
-    let plan = block(SwitchPolicy::Hash, Shape::Star, |plan| {
+    let plan = block(Policy::Hash, Shape::Star, |plan| {
         let counts = vec![Count { node: 3, k: 3 }];
         plan.job.rounds = Some(Rounds { most_missed: 4, counts });
     });

@@ -12,21 +12,21 @@ use std::time::Duration;
 use bed::{Bed, Ended};
 use plans::{Shape, plan};
 use wiresum_protocol::Plan;
-use wiresum_protocol::plan::fabric::SwitchPolicy;
+use wiresum_protocol::plan::Policy;
 use wiresum_worker::Failure;
 
-const ALL: [SwitchPolicy; 7] = [
-    SwitchPolicy::Pool,
-    SwitchPolicy::Hash,
-    SwitchPolicy::Preempt,
-    SwitchPolicy::Exclusive,
-    SwitchPolicy::Register,
-    SwitchPolicy::Segment,
-    SwitchPolicy::Cache,
+const ALL: [Policy; 7] = [
+    Policy::Pool,
+    Policy::Hash,
+    Policy::Preempt,
+    Policy::Exclusive,
+    Policy::Register,
+    Policy::Segment,
+    Policy::Cache,
 ];
 
-fn shapes(policy: SwitchPolicy) -> Vec<Shape> {
-    let is_layered = policy != SwitchPolicy::Segment;
+fn shapes(policy: Policy) -> Vec<Shape> {
+    let is_layered = policy != Policy::Segment;
     if is_layered {
         vec![Shape::Star, Shape::Tree, Shape::Triangle]
     } else {
@@ -78,7 +78,7 @@ fn every_policy_sums_exactly_on_every_shape() {
 
 #[test]
 fn a_second_incarnation_begins_anew() {
-    let plan = plan(SwitchPolicy::Exclusive, Shape::Triangle);
+    let plan = plan(Policy::Exclusive, Shape::Triangle);
     let mut bed = Bed::new(&plan, 0.0, 3);
     bed.join_all();
     let mut bed = sum_all(bed, &[1000]);
@@ -89,7 +89,7 @@ fn a_second_incarnation_begins_anew() {
 
 #[test]
 fn a_rank_with_inf_fails_the_collective_everywhere_and_spares_the_job() {
-    let mut bed = Bed::new(&plan(SwitchPolicy::Hash, Shape::Tree), 0.0, 1);
+    let mut bed = Bed::new(&plan(Policy::Hash, Shape::Tree), 0.0, 1);
     bed.join_all();
     for rank in 0..bed.workers() {
         let not_finite = if rank == 2 { Some(77) } else { None };
@@ -107,7 +107,7 @@ fn a_rank_with_inf_fails_the_collective_everywhere_and_spares_the_job() {
 
 #[test]
 fn different_collectives_are_told_apart_by_rank() {
-    let mut bed = Bed::new(&plan(SwitchPolicy::Exclusive, Shape::Tree), 0.0, 1);
+    let mut bed = Bed::new(&plan(Policy::Exclusive, Shape::Tree), 0.0, 1);
     bed.join_all();
     for rank in 0..bed.workers() {
         let len = if rank == 1 { 900 } else { 500 };
@@ -128,7 +128,7 @@ fn different_collectives_are_told_apart_by_rank() {
 fn a_dead_node_is_named_by_those_who_need_it() {
     // Node 0 sums w0 and w1, node 1 the others; node 3 is the server.
     for (dead, needed_by) in [(0, vec![0, 1]), (3, vec![0, 1, 2, 3])] {
-        let mut bed = Bed::new(&plan(SwitchPolicy::Hash, Shape::Tree), 0.0, 1);
+        let mut bed = Bed::new(&plan(Policy::Hash, Shape::Tree), 0.0, 1);
         bed.join_all();
         bed.kill(dead);
         for rank in 0..bed.workers() {
@@ -149,7 +149,7 @@ fn a_dead_node_is_named_by_those_who_need_it() {
 
 #[test]
 fn a_missing_worker_is_named() {
-    let mut bed = Bed::new(&plan(SwitchPolicy::Exclusive, Shape::Star), 0.0, 1);
+    let mut bed = Bed::new(&plan(Policy::Exclusive, Shape::Star), 0.0, 1);
     bed.join_all();
     for rank in [0, 1, 3] {
         bed.submit(rank, values(rank, 0, 500), Duration::from_secs(4));
@@ -168,14 +168,14 @@ fn a_missing_worker_is_named() {
 
 #[test]
 fn joining_without_a_node_names_it_and_without_a_worker_too() {
-    let mut bed = Bed::new(&plan(SwitchPolicy::Exclusive, Shape::Triangle), 0.0, 1);
+    let mut bed = Bed::new(&plan(Policy::Exclusive, Shape::Triangle), 0.0, 1);
     bed.kill(2);
     bed.join(0, Duration::from_secs(3));
     bed.run(Duration::from_secs(5));
     let failure = bed.join_failure(0).expect("a node is dead");
     assert!(matches!(failure, Failure::NotWelcomed { node, .. } if node.0 == 2), "{failure:?}");
 
-    let mut bed = Bed::new(&plan(SwitchPolicy::Exclusive, Shape::Triangle), 0.0, 1);
+    let mut bed = Bed::new(&plan(Policy::Exclusive, Shape::Triangle), 0.0, 1);
     (0..3).for_each(|rank| bed.join(rank, Duration::from_secs(3)));
     bed.run(Duration::from_secs(5));
     match bed.join_failure(1).expect("a worker is missing") {
@@ -186,7 +186,7 @@ fn joining_without_a_node_names_it_and_without_a_worker_too() {
 
 #[test]
 fn another_plan_or_secret_is_refused() {
-    let right = plan(SwitchPolicy::Exclusive, Shape::Star);
+    let right = plan(Policy::Exclusive, Shape::Star);
     let change = |with: &dyn Fn(&mut Plan)| {
         let mut plan = right.clone();
         with(&mut plan);
@@ -194,7 +194,7 @@ fn another_plan_or_secret_is_refused() {
     };
     for (other, word) in [
         (change(&|plan| plan.job.secret = Some("ffffffffffffffff".into())), "secret"),
-        (change(&|plan| plan.sub_models[1].window = 3), "another plan"),
+        (change(&|plan| plan.streams[1].window = 3), "another plan"),
         (change(&|plan| plan.job.id = 9), "no plan"),
     ] {
         let mut bed = Bed::with_workers(&right, &other, 0.0, 1);

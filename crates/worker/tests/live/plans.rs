@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use wiresum_protocol::Plan;
-use wiresum_protocol::plan::fabric::SwitchPolicy;
+use wiresum_protocol::plan::{FORMAT, Policy};
 use wiresum_wire::ServerNeed;
 
 /// Four workers, switches 0 to 2, and a server 3 at switch 2.
@@ -18,41 +18,29 @@ pub enum Shape {
 }
 
 const WINDOW: u32 = 16;
+const SERVER: u32 = 3;
 
 /// A plan whose policy sums at every switch on the way, or where it is addressed to.
-pub fn plan(policy: SwitchPolicy, shape: Shape) -> Plan {
+pub fn plan(policy: Policy, shape: Shape) -> Plan {
     let text = document(policy, shape).to_string();
     Plan::from_json(&text).unwrap_or_else(|e| panic!("{policy:?}, {shape:?}: {e}"))
 }
 
-fn document(policy: SwitchPolicy, shape: Shape) -> Value {
-    let children: Vec<Value> = (0..4).map(|rank| json!({ "worker": rank })).collect();
-    let tree = json!([{ "node": 3, "children": children }]);
-    let sub_models: Vec<Value> = [("exponents", 0.0), ("values", 0.5), ("values", 0.5)]
-        .iter()
-        .enumerate()
-        .map(|(id, (role, share))| {
-            json!({ "id": id, "name": format!("s{id}"), "role": role, "share": share, "policy": "pool",
-                    "slots": WINDOW, "window": WINDOW, "tree": tree })
-        })
-        .collect();
+fn document(policy: Policy, shape: Shape) -> Value {
     let nodes: Vec<Value> = (0..4)
         .map(|id| json!({ "id": id, "name": format!("n{id}"), "address": format!("10.0.1.{id}:5747") }))
         .collect();
     let workers: Vec<Value> =
         (0..4).map(|rank| json!({ "rank": rank, "name": format!("w{rank}") })).collect();
-    json!({
-        "format": "wiresum-plan/1",
-        "job": { "id": 1, "secret": "0123456789abcdef", "values_per_packet": 64, "codec": "fixed:1" },
-        "nodes": nodes, "workers": workers, "sub_models": sub_models, "fabric": fabric(policy, shape),
-    })
-}
-
-fn fabric(policy: SwitchPolicy, shape: Shape) -> Value {
     let memory: Vec<Value> =
         (0..3).map(|node| json!({ "node": node, "slots": 4 * WINDOW })).collect();
     let streams: Vec<Value> = (0..3).map(|id| stream(policy, shape, id)).collect();
-    json!({ "policy": policy, "timeout_s": 0.02, "links": links(), "memory": memory, "streams": streams })
+    json!({
+        "format": FORMAT,
+        "job": { "id": 1, "secret": "0123456789abcdef", "values_per_packet": 64, "codec": "fixed:1" },
+        "nodes": nodes, "workers": workers, "streams": streams,
+        "fabric": { "timeout_s": 0.02, "links": links(), "memory": memory },
+    })
 }
 
 /// Links 0 to 3: each worker at its leaf; 4 and 5: leaves and switch 2; 6: the leaves; 7: the server; 8 to 11: each
@@ -68,37 +56,49 @@ fn links() -> Vec<Value> {
     links.into_iter().enumerate().map(name).collect()
 }
 
-fn stream(policy: SwitchPolicy, shape: Shape, id: u32) -> Value {
+fn stream(policy: Policy, shape: Shape, id: u32) -> Value {
     let is_addressed = policy.is_addressed();
-    let ends_at_switch = policy.server() == ServerNeed::Never
-        || (policy == SwitchPolicy::Segment && shape == Shape::Star);
-    let ways: Vec<Value> =
-        (0..4).map(|rank| way(is_addressed, ends_at_switch, shape, id, rank)).collect();
+    let ends_at_switch =
+        policy.server() == ServerNeed::Never || (policy == Policy::Segment && shape == Shape::Star);
     let sums = match (shape, id) {
         (Shape::Star, _) => vec![2],
         (Shape::Triangle, 1 | 2) if is_addressed => vec![id - 1],
         (Shape::Tree | Shape::Triangle, _) if is_addressed => vec![2],
-        _ if policy == SwitchPolicy::Segment => vec![0, 1],
+        _ if policy == Policy::Segment => vec![0, 1],
         _ => vec![0, 1, 2],
     };
     let base = if policy.shares_slots() { 0 } else { id * WINDOW };
     let place = |node: &u32| json!({ "node": node, "base": base, "slots": WINDOW });
-    let places: Vec<Value> = sums.iter().map(place).collect();
-    json!({ "sub_model": id, "priority": 3 * id, "places": places, "ways": ways })
+    let server = (!ends_at_switch).then(|| json!({ "node": SERVER }));
+    let places: Vec<Value> = sums.iter().map(place).chain(server).collect();
+    let legs: Vec<Value> = legs(shape, &sums)
+        .into_iter()
+        .filter(|leg| !ends_at_switch || leg["parent"] != SERVER)
+        .collect();
+    let (role, share) = if id == 0 { ("exponents", 0.0) } else { ("values", 0.5) };
+    json!({ "id": id, "name": format!("s{id}"), "role": role, "share": share, "policy": policy, "window": WINDOW,
+            "priority": 3 * id, "places": places, "legs": legs })
 }
 
-fn way(is_addressed: bool, ends_at_switch: bool, shape: Shape, id: u32, rank: u32) -> Value {
-    let (leaf, up) = (rank / 2, 4 + rank / 2);
-    let to_top = if shape == Shape::Star { vec![8 + rank] } else { vec![rank, up] };
-    let legs = match (is_addressed, shape, id) {
-        (false, ..) if ends_at_switch => json!([{ "links": to_top }]),
-        (false, ..) => json!([{ "links": ([to_top, vec![7]].concat()) }]),
-        (true, Shape::Triangle, 1 | 2) => {
-            let at = id - 1;
-            let first = if leaf == at { vec![rank] } else { vec![rank, 6] };
-            json!([{ "node": at, "links": first }, { "node": 3, "links": [4 + at, 7] }])
-        }
-        (true, ..) => json!([{ "node": 2, "links": to_top }, { "node": 3, "links": [7] }]),
+/// From each worker, and from each switch that sums, to the next switch that does, or to the server.
+fn legs(shape: Shape, sums: &[u32]) -> Vec<Value> {
+    let leg = |child: Value, parent: u32, links: &[u32]| {
+        let links: Vec<_> = links.iter().map(|link| format!("l{link}")).collect();
+        json!({ "child": child, "parent": parent, "links": links })
     };
-    json!({ "worker": rank, "legs": legs })
+    let worker = |rank: u32| {
+        let (child, leaf) = (json!({ "worker": rank }), rank / 2);
+        match sums {
+            [2] if shape == Shape::Star => leg(child, 2, &[8 + rank]),
+            [2] => leg(child, 2, &[rank, 4 + leaf]),
+            [at] if *at != leaf => leg(child, *at, &[rank, 6]),
+            _ => leg(child, leaf, &[rank]),
+        }
+    };
+    let switch = |at: &u32| match at {
+        2 => leg(json!({ "node": 2 }), SERVER, &[7]),
+        _ if sums.contains(&2) => leg(json!({ "node": at }), 2, &[4 + at]),
+        _ => leg(json!({ "node": at }), SERVER, &[4 + at, 7]),
+    };
+    (0..4).map(worker).chain(sums.iter().map(switch)).collect()
 }

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use wiresum_protocol::plan::fabric::SwitchPolicy;
+use wiresum_protocol::plan::Policy;
 use wiresum_protocol::rng::Rng;
 use wiresum_protocol::{Aggregator, Plan, Recipients, Time};
 use wiresum_switch::live::Station;
@@ -125,7 +125,7 @@ impl Net {
         let node = &plan.nodes[0];
         let server = Node::Server(Box::new(Aggregator::new(plan, NodeId(node.id))));
         let address = |rank: u32| SocketAddr::from(([10, 1, 0, rank as u8], 4000));
-        let spans = plan.sub_models.iter().map(|s| (s.id(), s.slots)).collect();
+        let spans = plan.streams.iter().map(|s| (s.id(), s.slots())).collect();
         Self::new(plan, address, BTreeMap::from([(node.address, server)]), spans, seed)
     }
 
@@ -135,7 +135,7 @@ impl Net {
             |n: &wiresum_protocol::plan::Node| (n.address, Node::Switch(Box::new(station(n.id))));
         let address = |rank: u32| SocketAddr::from(([10, 0, 0, rank as u8], 5748));
         let nodes = plan.nodes.iter().map(node).collect();
-        let spans = plan.sub_models.iter().map(|s| (s.id(), s.window)).collect();
+        let spans = plan.streams.iter().map(|s| (s.id(), s.window)).collect();
         Self::new(plan, address, nodes, spans, seed)
     }
 
@@ -293,7 +293,7 @@ fn every_position_completes_once_at_servers() {
 fn every_position_completes_once_at_switches() {
     for_each_seed("-p wiresum-worker at_switches", 0, SEEDS, |seed| {
         for policy in crate::ALL {
-            let is_flat = seed % 2 == 0 || policy == SwitchPolicy::Segment;
+            let is_flat = seed % 2 == 0 || policy == Policy::Segment;
             let shape = if is_flat { Shape::Star } else { Shape::Tree };
             Net::of_switches(&plan_of_switches(policy, shape), seed).run();
         }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use wiresum_protocol::plan::fabric::SwitchPolicy;
+use wiresum_protocol::plan::Policy;
 use wiresum_protocol::{Plan, Time};
 use wiresum_switch::live::Station;
 use wiresum_switch::live::plane::{DataPlane, PlaneError, passed};
@@ -72,7 +72,7 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let plan = plan(SwitchPolicy::Hash, Shape::Star);
+        let plan = plan(Policy::Hash, Shape::Star);
         let told = Arc::new(Mutex::new(Told::default()));
         let plane = Box::new(Plane(told.clone()));
         let station = Station::over(plane, std::slice::from_ref(&plan), NodeId(2));

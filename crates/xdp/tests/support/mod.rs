@@ -247,7 +247,7 @@ impl Pair {
     pub fn check_slots(&mut self, first: FragmentId) {
         let mut slots = self.xdp.slots(self.plan.job_id());
         let payload = &mut [[0; MAX_PACKET]; 2];
-        for sub_model in self.plan.sub_models.iter().map(|sub_model| sub_model.id()) {
+        for sub_model in self.plan.streams.iter().map(|sub_model| sub_model.id()) {
             let expected = self.reference.survey(sub_model, first);
             assert_eq!(slots.survey(sub_model, first), expected, "{sub_model} from {first}");
             for position in (0..Survey::POSITIONS).map(|index| first.plus(index)) {

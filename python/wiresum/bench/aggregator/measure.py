@@ -24,7 +24,7 @@ from wiresum import wire
 from wiresum.bench.aggregator.network import LOAD_ADDRESS, NODE_ADDRESS, Feed, TwoHosts
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.errors import SupportError
-from wiresum.plan.aggregation_plan import AggregationPlan
+from wiresum.plan.aggregation_plan import FORMAT, AggregationPlan
 from wiresum.plan.choices import Engine
 
 PORT = 5747
@@ -139,20 +139,23 @@ def feeds(engine: str) -> tuple[Feed, ...]:
 
 def star(engine: str, values: int, children: int) -> AggregationPlan:
     """A node and its children, all of which are the generator's host."""
-    tree = [{"node": 0, "children": [{"worker": rank} for rank in range(children)]}]
+    tree = {
+        "places": [{"node": 0, "slots": SLOTS}],
+        "legs": [{"child": {"worker": rank}, "parent": 0} for rank in range(children)],
+    }
 
     def stream(index: int, role: str) -> dict[str, Any]:
-        sizes = {"policy": "pool", "slots": SLOTS, "window": IN_FLIGHT // children}
-        return {"id": index, "name": role, "role": role, "share": float(role == "values"), "tree": tree, **sizes}
+        sizes = {"policy": "pool", "window": IN_FLIGHT // children}
+        return {"id": index, "name": role, "role": role, "share": float(role == "values"), **sizes, **tree}
 
     return AggregationPlan.model_validate(
         {
-            "format": "wiresum-plan/1",
+            "format": FORMAT,
             "planner": "bench",
             "job": {"id": 1, "secret": "0000000000000001", "values_per_packet": values},
             "nodes": [{"id": 0, "name": "node", "address": f"{NODE_ADDRESS}:{PORT}", "engine": engine}],
             "workers": [{"rank": rank, "name": f"w{rank}", "address": LOAD_ADDRESS} for rank in range(children)],
-            "sub_models": [stream(0, "exponents"), stream(1, "values")],
+            "streams": [stream(0, "exponents"), stream(1, "values")],
         }
     )
 

@@ -81,7 +81,7 @@ class Bound:
         """The bound of a planned forest."""
         network = grown.network
         first = network.instance.rate_of(grown.forest.trees[0]) * network.unit_bps
-        exponents, *values = [wire_bytes(plan, sub_model, size_bytes) for sub_model in plan.sub_models]
+        exponents, *values = [wire_bytes(plan, stream, size_bytes) for stream in plan.streams]
         return cls(exponents, sum(values), first, grown.rate_bps)
 
     @property

@@ -17,7 +17,7 @@ from pathlib import Path
 from wiresum.bench.kills.worker import Task
 from wiresum.bench.result import Report, Result
 from wiresum.errors import TestbedError
-from wiresum.plan.aggregation_plan import AggregationPlan, Child, NodeChild, TreeNode, WorkerChild
+from wiresum.plan.aggregation_plan import AggregationPlan, NodeChild, PlanLeg, PlanStream, WorkerChild
 from wiresum.plan.choices import Engine, Policy
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
@@ -145,39 +145,30 @@ Homes = dict[str, set[tuple[int, str]]]
 def removable(planned: AggregationPlan) -> Homes:
     """Servers that may die: all but the root."""
     names = {node.id: node.name for node in planned.nodes}
-    tree = planned.sub_models[-1].tree
-    inner = [place.node for place in tree if place.parent is not None]
+    stream = planned.streams[-1]
+    inner = [place.node for place in stream.places if place.node != stream.root]
     if not inner:
         raise TestbedError("no server of this plan can be removed: the only one is the root")
-    return {names[node]: set(_homes_below(node, tree, names)) for node in inner}
+    return {names[node]: set(_homes_below(node, stream, names)) for node in inner}
 
 
-def _homes_below(node: int, tree: list[TreeNode], names: dict[int, str]) -> Iterator[tuple[int, str]]:
-    place = next(place for place in tree if place.node == node)
-    for child in place.children:
+def _homes_below(node: int, stream: PlanStream, names: dict[int, str]) -> Iterator[tuple[int, str]]:
+    for child in stream.children(node):
         if isinstance(child, WorkerChild):
             yield child.worker, names[node]
         else:
-            yield from _homes_below(child.node, tree, names)
+            yield from _homes_below(child.node, stream, names)
 
 
 def put_below(planned: AggregationPlan, server: str, above: str) -> AggregationPlan:
     """The plan with a server that has only workers below as the child of another one, in every tree."""
     ids = {node.name: node.id for node in planned.nodes}
-    trees = [_moved(sub_model.tree, NodeChild(node=ids[server]), ids[above]) for sub_model in planned.sub_models]
-    moved = [s.model_copy(update={"tree": tree}) for s, tree in zip(planned.sub_models, trees, strict=True)]
-    return planned.model_copy(update={"sub_models": moved})
-
-
-def _moved(tree: list[TreeNode], child: NodeChild, above: int) -> list[TreeNode]:
-    def children(place: TreeNode) -> list[Child]:
-        others = [other for other in place.children if other != child]
-        return [*others, child] if place.node == above else others
-
-    own = next(place for place in tree if place.node == child.node)
-    others = [place.model_copy(update={"children": children(place)}) for place in tree if place is not own]
-    # Last, as parents come before their children.
-    return [*others, own.model_copy(update={"parent": above})]
+    leg = PlanLeg(child=NodeChild(node=ids[server]), parent=ids[above])
+    streams = [
+        stream.model_copy(update={"legs": [*(one for one in stream.legs if one.child != leg.child), leg]})
+        for stream in planned.streams
+    ]
+    return planned.model_copy(update={"streams": streams})
 
 
 def command(task: Task) -> list[str]:

@@ -117,14 +117,14 @@ def traffic_of_plan(topology: Topology, plan: AggregationPlan, gradient_bytes: i
         PlanError: a way that the plan names is none in this topology.
     """
     graph = Graph.of(topology)
-    values = [one for one in plan.sub_models if one.role == "values"]
+    values = [one for one in plan.streams if one.role == "values"]
     edges = [
-        (graph.index[child], graph.index[parent], sub_model.share * gradient_bytes, chosen.get((child, parent)))
-        for sub_model in values
-        for chosen in (arcs(topology, links_of(plan, sub_model)),)
-        for child, parent in parents_of(plan, sub_model).items()
+        (graph.index[child], graph.index[parent], stream.share * gradient_bytes, chosen.get((child, parent)))
+        for stream in values
+        for chosen in (arcs(topology, links_of(plan, stream)),)
+        for child, parent in parents_of(plan, stream).items()
         if parent is not None
     ]
     source, target, sent, paths = zip(*edges, strict=True)
-    root = graph.index[plan.node(values[0].tree[0].node).name]
+    root = graph.index[plan.node(values[0].root).name]
     return Traffic(graph, root, np.array(source), np.array(target), np.array(sent, dtype=np.float64), paths)

@@ -1,4 +1,4 @@
-"""From an assignment to a plan whose switches sum: links, ways and slots beside the trees."""
+"""From an assignment to a plan whose switches sum: links, legs over these, and slots where the legs end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ipaddress import IPv4Address
 from itertools import pairwise, takewhile
 
 from wiresum.errors import PlanError
-from wiresum.plan.aggregation_plan import AggregationPlan, SubModel
+from wiresum.plan.aggregation_plan import AggregationPlan, PlanLeg, PlanPlace, PlanStream
 from wiresum.plan.assignment.answer import Assignment
 from wiresum.plan.assignment.conversion import as_plan
 from wiresum.plan.assignment.routes import Path, arcs
@@ -19,12 +19,8 @@ from wiresum.plan.fabric import (
     DEFAULT_TIMEOUT_S,
     MAX_SWITCHED_VALUES,
     FabricEnd,
-    FabricLeg,
     FabricLink,
     FabricMemory,
-    FabricPlace,
-    FabricStream,
-    FabricWay,
     PlanFabric,
 )
 from wiresum.plan.job import Job
@@ -155,7 +151,7 @@ def without_memory(topology: Topology) -> Topology:
 def _check_memory(topology: Topology, plan: AggregationPlan) -> None:
     for memory in plan.fabric.memory if plan.fabric else []:
         node = topology.node(plan.node(memory.node).name)
-        copies = POLICIES[plan.fabric.policy].copies if plan.fabric else 1
+        copies = POLICIES[plan.streams[0].policy].copies
         needed = copies * memory.slots * plan.job.payload_bytes
         if node.memory_bytes is not None and needed + node.memory_used_bytes > node.memory_bytes:
             raise PlanError(
@@ -206,39 +202,35 @@ class _Wiring:
             for number, name in numbers.items()
         ]
         ranks = {worker.name: worker.rank for worker in plan.workers}
-        sub_models = [self._held(sub_model) for sub_model in plan.sub_models]
-        streams = [self._stream(sub_model, ids) for sub_model in sub_models]
+        streams = [self._stream(self._held(stream), ids, ranks) for stream in plan.streams]
         memory = [FabricMemory(node=node, slots=slots) for node, slots in sorted(self.taken.items())]
-        fabric = PlanFabric(
-            policy=self.policy, timeout_s=timeout_s, links=self._links(ids, ranks), memory=memory, streams=streams
-        )
+        fabric = PlanFabric(timeout_s=timeout_s, links=self._links(ids, ranks), memory=memory)
         changed = {
             "nodes": [node.model_dump() for node in nodes],
-            "sub_models": [{**sub_model.model_dump(), "ways": None} for sub_model in sub_models],
+            "streams": [stream.model_dump() for stream in streams],
             "fabric": fabric.model_dump(),
         }
         return AggregationPlan.build(**{**plan.model_dump(), **changed})
 
-    def _held(self, sub_model: SubModel) -> SubModel:
+    def _held(self, stream: PlanStream) -> PlanStream:
         """With the window that the policy's slots allow."""
         if POLICIES[self.policy].is_clocked:
-            window = min(sub_model.window, self._slots(sub_model))
-            return sub_model.model_copy(update={"window": window})
-        if self.policy != "exclusive" or sub_model.role == "exponents":
-            return sub_model
+            return stream.model_copy(update={"window": min(stream.window, self._slots(stream))})
+        if self.policy != "exclusive" or stream.role == "exponents":
+            return stream
         # A slot is an offset into the window, which is no longer than what a collective needs.
-        return sub_model.model_copy(update={"window": min(sub_model.window, self._fragments(sub_model))})
+        return stream.model_copy(update={"window": min(stream.window, self._fragments(stream))})
 
-    def _fragments(self, sub_model: SubModel) -> int:
+    def _fragments(self, stream: PlanStream) -> int:
         """Of the largest collective."""
-        return max(1, math.ceil(sub_model.share * self.job.fragments))
+        return max(1, math.ceil(stream.share * self.job.fragments))
 
-    def _slots(self, sub_model: SubModel) -> int:
+    def _slots(self, stream: PlanStream) -> int:
         """Of a stream, where it is summed."""
         if not POLICIES[self.policy].is_clocked:
-            return self.slots or sub_model.window
-        whole = self.policy == "cache" and sub_model.role != "exponents"
-        wanted = self.slots or max(sub_model.window, self._fragments(sub_model) if whole else 1)
+            return self.slots or stream.window
+        whole = self.policy == "cache" and stream.role != "exponents"
+        wanted = self.slots or max(stream.window, self._fragments(stream) if whole else 1)
         return 1 << (wanted - 1).bit_length() if self.slots is None else 1 << (wanted.bit_length() - 1)
 
     def _links(self, ids: Mapping[str, int], ranks: Mapping[str, int]) -> list[FabricLink]:
@@ -258,46 +250,46 @@ class _Wiring:
             for index, link in enumerate(links)
         ]
 
-    def _stream(self, sub_model: SubModel, ids: Mapping[str, int]) -> FabricStream:
-        parents = parents_of(self.plan, sub_model)
+    def _stream(self, stream: PlanStream, ids: Mapping[str, int], ranks: Mapping[str, int]) -> PlanStream:
+        parents = parents_of(self.plan, stream)
         root = next(name for name, parent in parents.items() if parent is None)
         top = self._top(root)
-        is_check = sub_model.role == "exponents"
-        workers = [worker.name for worker in self.plan.workers]
-        chains = [[name, top or root] if is_check else _chain(parents, name) for name in workers]
-        chosen = {} if is_check else arcs(self.topology, links_of(self.plan, sub_model))
+        is_check = stream.role == "exponents"
+        chains = [[name, top or root] if is_check else _chain(parents, name) for name in ranks]
+        chosen = {} if is_check else arcs(self.topology, links_of(self.plan, stream))
         paths = [[self._path(edge, chosen) for edge in pairwise(chain)] for chain in chains]
-        walks = [self._walk(parts) for parts in paths]
         sums = {name for chain in chains for name in chain[1:-1]}
         self._check_hosts(sums)
-        if top is not None:
-            walks = [walk[: 1 + [name for _, name in walk].index(top)] for walk in walks]
-            sums = (sums | {top}) & {name for walk in walks for _, name in walk}
-            self._check_meeting(walks, sums)
-        places = [self._place(ids[name], sub_model) for name in sorted(sums, key=ids.__getitem__)]
-        ways = [
-            FabricWay(worker=rank, legs=self._legs(chain, parts, walk, ids))
-            for rank, (chain, parts, walk) in enumerate(zip(chains, paths, walks, strict=True))
+        if POLICIES[self.policy].is_addressed:
+            legs = {
+                source: self._walk([part])
+                for chain, parts in zip(chains, paths, strict=True)
+                for (source, _), part in zip(pairwise(chain), parts, strict=True)
+            }
+        else:
+            walks = [self._walk(parts) for parts in paths]
+            if top is not None:
+                walks = [walk[: 1 + [name for _, name in walk].index(top)] for walk in walks]
+                sums |= {top}
+            legs = _cut(dict(zip(ranks, walks, strict=True)), sums)
+        ends = {leg[-1][1] for leg in legs.values()}
+        places = [self._place(ids[name], stream) for name in sorted(sums & ends, key=ids.__getitem__)]
+        if root in ends - sums:
+            places.append(PlanPlace(node=ids[root]))
+        numbered = [
+            PlanLeg(
+                child=WorkerChild(worker=ranks[name]) if name in ranks else NodeChild(node=ids[name]),
+                parent=ids[leg[-1][1]],
+                links=[self.topology.links[link].id for link, _ in leg],
+            )
+            for name, leg in legs.items()
         ]
-        return FabricStream(sub_model=sub_model.id, places=places, ways=ways)
+        return stream.model_copy(update={"policy": self.policy, "places": places, "legs": numbered})
 
     def _check_hosts(self, sums: Set[str]) -> None:
         hosts = sorted(name for name in sums if self.topology.node(name).kind != "switch")
         if hosts:
             raise PlanError(f"{hosts[0]} sums below another node, and is no switch; leave it out, or let servers sum")
-
-    def _check_meeting(self, walks: Sequence[Walk], sums: Set[str]) -> None:
-        """Where no server puts sums together, all that pass a switch that sums go on alike.
-
-        Raises:
-            PlanError: they do not.
-        """
-        onwards: dict[str, Walk] = {}
-        for walk in walks:
-            for index, (_, name) in enumerate(walk, start=1):
-                if name in sums and onwards.setdefault(name, walk[index:]) != walk[index:]:
-                    problem = "has its sums pass it again, or leave it over several ways"
-                    raise PlanError(f"under {self.policy} {name} {problem}; use a policy that addresses switches")
 
     def _top(self, root: str) -> str | None:
         """The switch that has the results, where no server does: `segment` needs none where one switch sums all.
@@ -306,9 +298,9 @@ class _Wiring:
             PlanError: the policy wants a server, and the plan ends at a switch; or none, and the ways do not meet.
         """
         trees = [
-            (parents_of(self.plan, sub_model), arcs(self.topology, links_of(self.plan, sub_model)))
-            for sub_model in self.plan.sub_models
-            if sub_model.role == "values"
+            (parents_of(self.plan, stream), arcs(self.topology, links_of(self.plan, stream)))
+            for stream in self.plan.streams
+            if stream.role == "values"
         ]
         chains = [(_chain(parents, worker.name), ways) for parents, ways in trees for worker in self.plan.workers]
         flat = {len(chain) for chain, _ in chains}
@@ -351,19 +343,11 @@ class _Wiring:
             )
         return top
 
-    def _place(self, node: int, sub_model: SubModel) -> FabricPlace:
+    def _place(self, node: int, stream: PlanStream) -> PlanPlace:
         base = 0 if POLICIES[self.policy].shares_slots else self.taken.get(node, 0)
-        slots = self._slots(sub_model)
+        slots = self._slots(stream)
         self.taken[node] = max(self.taken.get(node, 0), base + slots)
-        return FabricPlace(node=node, base=base, slots=slots)
-
-    def _legs(self, chain: Sequence[str], paths: Sequence[Path], walk: Walk, ids: Mapping[str, int]) -> list[FabricLeg]:
-        if not POLICIES[self.policy].is_addressed:
-            return [FabricLeg(links=[link for link, _ in walk])]
-        return [
-            FabricLeg(node=ids[target], links=[arc // 2 for arc in part])
-            for target, part in zip(chain[1:], paths, strict=True)
-        ]
+        return PlanPlace(node=node, base=base, slots=slots)
 
     def _path(self, edge: Edge, chosen: Mapping[Edge, Path]) -> Path:
         """As the plan has it, or as the network does where nobody chooses."""
@@ -378,6 +362,23 @@ class _Wiring:
 def _addressed(node: Node) -> Node:
     """Switches that only forward have no address of their own, and receive on their links' all the same."""
     return node.model_copy(update={"address": node.address or ANYWHERE})
+
+
+def _cut(walks: Mapping[str, Walk], sums: Set[str]) -> dict[str, Walk]:
+    """Legs by where they begin: the first walk that leads on from a node that sums is the way of its sums."""
+    legs: dict[str, Walk] = {}
+    for worker, walk in walks.items():
+        begin, passed = worker, Walk()
+        for link, name in walk:
+            if begin in legs:
+                break
+            passed.append((link, name))
+            if name in sums:
+                legs[begin] = passed
+                begin, passed = name, []
+        if passed:
+            legs[begin] = passed
+    return legs
 
 
 def _chain(parents: Mapping[str, str | None], worker: str) -> list[str]:

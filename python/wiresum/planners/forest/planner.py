@@ -74,7 +74,7 @@ def forest(topology: Topology, job: Job, options: PlanOptions) -> AggregationPla
     Example:
         >>> from wiresum.topology.generators.servers import servers
         >>> made = forest(servers(workers=4, servers=2).with_addresses(), Job(), PlanOptions())
-        >>> [sub_model.share for sub_model in made.sub_models]
+        >>> [stream.share for stream in made.streams]
         [0.0, 0.5, 0.5]
     """
     return place(grow(topology, job, options.time_limit_s), topology, job, options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from wiresum.plan.aggregation_plan import AggregationPlan, Solution, SolutionStatus
+from wiresum.plan.aggregation_plan import AggregationPlan, PlanStream, Solution, SolutionStatus
 from wiresum.plan.assignment.routes import link_ids
 from wiresum.plan.assignment.traffic import Traffic, traffic_of_plan
 from wiresum.plan.job import Job
@@ -94,7 +94,7 @@ def joint(topology: Topology, job: Job, options: PlanOptions) -> AggregationPlan
     Example:
         >>> from wiresum.topology.generators.servers import servers
         >>> made = joint(servers(workers=4, servers=2).with_addresses(), Job(), PlanOptions())
-        >>> [sub_model.share for sub_model in made.sub_models], made.solution.status
+        >>> [stream.share for stream in made.streams], made.solution.status
         ([0.0, 0.5, 0.5], 'optimal')
     """
     routed = route(topology, job, options)
@@ -122,5 +122,8 @@ def _placed(routed: Routed, topology: Topology, job: Job, options: PlanOptions) 
 
 def _untold(plan: AggregationPlan) -> AggregationPlan:
     """The same trees where the network chooses the ways."""
-    streams = [sub_model.model_copy(update={"ways": None}) for sub_model in plan.sub_models]
-    return plan.model_copy(update={"sub_models": streams})
+
+    def untold(stream: PlanStream) -> PlanStream:
+        return stream.model_copy(update={"legs": [leg.model_copy(update={"links": None}) for leg in stream.legs]})
+
+    return plan.model_copy(update={"streams": [untold(stream) for stream in plan.streams]})

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from wiresum.errors import PlanError
-from wiresum.plan.aggregation_plan import AggregationPlan, RoundCount, Rounds, TreeNode, WorkerChild
+from wiresum.plan.aggregation_plan import AggregationPlan, PlanStream, RoundCount, Rounds, WorkerChild
 from wiresum.plan.assignment import Assignment
 from wiresum.plan.choices import DEFAULT_MOST_MISSED
 from wiresum.topology.graph import Bools, Ints
@@ -39,8 +39,9 @@ def with_rounds(
 ) -> AggregationPlan:
     """A plan whose rounds go on without late workers.
 
-    Every node of the exponents' tree counts its own children: all that are nodes, and of its workers those that belong
-    to the K fastest, at least one. Without intervals each node gets its part of K in proportion to its workers.
+    Every server of the exponents' tree counts its own children: all that are nodes, and of its workers those that
+    belong to the K fastest, at least one. Without intervals each gets its part of K in proportion to its workers. Where
+    switches sum, the root counts K workers.
 
     Args:
         plan: any.
@@ -51,20 +52,28 @@ def with_rounds(
     Raises:
         PlanError: K is not possible, or the plan's values do not wait for the agreement on exponents.
     """
-    places = _places(plan)
-    workers = [_ranks(place) for place in places]
+    stream = next(one for one in plan.streams if one.role == "exponents")
+    ranks = {place.node: _ranks(stream, place.node) for place in stream.places}
+    nodes = [node for node, below in ranks.items() if below]
+    workers = [ranks[node] for node in nodes]
     total = len(plan.workers)
     if not 1 <= k <= total:
         raise PlanError(f"a round takes 1 to {total} workers of this plan, not {k}; change the number of participants")
+    if plan.fabric is not None:
+        return _with(plan, [RoundCount(node=stream.root, k=k)], most_missed)
     if intervals is None:
         present = proportional_counts([len(ranks) for ranks in workers], k)
     else:
         fastest = set(np.argsort(np.asarray(intervals), kind="stable")[:k].tolist())
         present = [max(1, len(fastest.intersection(ranks))) for ranks in workers]
     counts = [
-        RoundCount(node=place.node, k=count + len(place.children) - len(ranks))
-        for place, ranks, count in zip(places, workers, present, strict=True)
+        RoundCount(node=node, k=count + len(stream.children(node)) - len(below))
+        for node, below, count in zip(nodes, workers, present, strict=True)
     ]
+    return _with(plan, counts, most_missed)
+
+
+def _with(plan: AggregationPlan, counts: list[RoundCount], most_missed: int) -> AggregationPlan:
     document = plan.model_dump(mode="json", exclude_none=True)
     document["job"]["rounds"] = Rounds(counts=counts, most_missed=most_missed).model_dump(mode="json")
     return AggregationPlan.build(**document)
@@ -86,11 +95,5 @@ def proportional_counts(workers: Sequence[int], k: int) -> list[int]:
     return [max(1, count) for count in counts]
 
 
-def _places(plan: AggregationPlan) -> list[TreeNode]:
-    """Nodes of the exponents' tree that workers send to."""
-    tree = next(sub_model.tree for sub_model in plan.sub_models if sub_model.role == "exponents")
-    return [place for place in tree if _ranks(place)]
-
-
-def _ranks(place: TreeNode) -> list[int]:
-    return [child.worker for child in place.children if isinstance(child, WorkerChild)]
+def _ranks(stream: PlanStream, node: int) -> list[int]:
+    return [child.worker for child in stream.children(node) if isinstance(child, WorkerChild)]

@@ -26,7 +26,7 @@ def trees() -> str:
     seconds = {}
     for k in PAPER_KS:
         made = plan(network, job, PlanOptions(k=k), "xagg")
-        parents = parents_of(made, made.sub_models[-1])
+        parents = parents_of(made, made.streams[-1])
         seconds[f"k = {k}"] = f"{1e3 * predict_tree(network, parents, RESNET50_BYTES).seconds:.1f} ms"
     chosen = plan(network, job, PlanOptions(), "xagg").planner.removeprefix("xagg: ").split(",")[0]
     memory = MEMORY_SHARE * SERVER_MEMORY_BYTES / 1e9

@@ -100,7 +100,7 @@ fn a_newer_incarnation_empties_every_slot_and_forgets_every_child() {
 #[test]
 fn the_last_goodbye_ends_the_incarnation() {
     let mut bench = Bench::new(1);
-    bench.plan.sub_models.remove(0);
+    bench.plan.streams.remove(0);
     bench.aggregator = Aggregator::new(&bench.plan, NodeId(1));
     for child in 0..2 {
         bench.hello(child, INCARNATION);

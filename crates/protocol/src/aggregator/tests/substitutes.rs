@@ -148,7 +148,7 @@ fn a_substitute_that_goes_home_leaves_its_seat_and_not_the_job() {
 #[test]
 fn substitutes_that_leave_the_job_leave_for_their_child() {
     let mut bench = Bench::new(0);
-    bench.plan.sub_models.remove(0);
+    bench.plan.streams.remove(0);
     bench.aggregator = Aggregator::new(&bench.plan, NodeId(0));
     for contributor in [0, 2, 3] {
         bench.hello(contributor, INCARNATION);

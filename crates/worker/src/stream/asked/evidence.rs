@@ -1,6 +1,6 @@
 //! Why nothing comes: what the last statuses say, in names of the plan.
 
-use wiresum_protocol::plan::{Child, SubModel};
+use wiresum_protocol::plan::{Child, PlanStream};
 use wiresum_protocol::recovery::LastStatus;
 use wiresum_wire::NodeId;
 use wiresum_wire::control::EntryState;
@@ -29,7 +29,7 @@ impl Asked {
     /// What a node's last status says.
     fn consider(&self, stream: &Stream, status: LastStatus) -> Evidence {
         let (node, fragment) = (stream.node, status.first.0);
-        let sub_model = self.plan.sub_models.iter().find(|s| s.id() == stream.sub_model);
+        let sub_model = self.plan.streams.iter().find(|s| s.id() == stream.sub_model);
         let suspects = match (status.state, sub_model) {
             (EntryState::Empty | EntryState::Filling, Some(sub_model)) => {
                 let missing = self.missing(sub_model, node, status.contributors);
@@ -49,20 +49,20 @@ impl Asked {
         Evidence::NoResult { node, fragment, suspects }
     }
 
-    fn missing(&self, sub_model: &SubModel, node: NodeId, contributors: u64) -> Vec<String> {
-        let children = sub_model.place(node).map_or(&[][..], |place| &place.children);
-        let absent = children.iter().enumerate().filter(|(i, _)| contributors >> i & 1 == 0);
-        absent.map(|(_, child)| self.name(*child)).collect()
+    fn missing(&self, sub_model: &PlanStream, node: NodeId, contributors: u64) -> Vec<String> {
+        let children = sub_model.children(node).enumerate();
+        let absent = children.filter(|(i, _)| contributors >> i & 1 == 0);
+        absent.map(|(_, child)| self.name(child)).collect()
     }
 
     /// Every node above `node`, and every other child of those.
-    fn beyond(&self, sub_model: &SubModel, node: NodeId) -> Vec<String> {
+    fn beyond(&self, sub_model: &PlanStream, node: NodeId) -> Vec<String> {
         let mut names = Vec::new();
         let mut below = Child::Node(node.0);
         while let Some((above, _)) = sub_model.parent_of(below) {
             names.push(self.name(Child::Node(above.0)));
-            let children = sub_model.place(above).map_or(&[][..], |place| &place.children);
-            names.extend(children.iter().filter(|child| **child != below).map(|c| self.name(*c)));
+            let others = sub_model.children(above).filter(|child| *child != below);
+            names.extend(others.map(|child| self.name(child)));
             below = Child::Node(above.0);
         }
         names

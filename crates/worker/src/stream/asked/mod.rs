@@ -23,7 +23,7 @@ mod stream;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use wiresum_protocol::plan::{Child, SubModel};
+use wiresum_protocol::plan::{Child, PlanStream};
 use wiresum_protocol::recovery::PULSE;
 use wiresum_protocol::{Plan, Time, Transmit};
 use wiresum_wire::{Flags, FragmentId, JobKey, NodeId, Round};
@@ -68,7 +68,7 @@ pub(crate) struct Asked {
 impl Asked {
     /// The streams of worker `rank`, whose first position is `first`.
     pub fn new(plan: &Plan, rank: u32, incarnation: u64, first: FragmentId) -> Self {
-        let stream = |s: &SubModel| Stream::new(plan, s, rank, first).expect("a valid plan");
+        let stream = |s: &PlanStream| Stream::new(plan, s, rank, first).expect("a valid plan");
         let streams: Vec<Stream> = ordered(plan).map(stream).collect();
         Self {
             plan: plan.clone(),
@@ -166,8 +166,7 @@ impl Streams for Asked {
     fn gathering(&self) -> (NodeId, u32) {
         let exponents = ordered(&self.plan).next();
         let seat = exponents.and_then(|tree| tree.parent_of(Child::Worker(self.rank)));
-        let place = exponents.zip(seat).and_then(|(tree, (node, _))| tree.place(node));
-        let members = place.map_or(1, |place| place.children.len() as u32);
+        let members = exponents.zip(seat).map_or(1, |(tree, (node, _))| tree.fan_in(node) as u32);
         (self.streams[0].home.node, members)
     }
 

@@ -13,7 +13,7 @@ use super::stream::Stream;
 use crate::session::rounds::Rounds;
 use wiresum_protocol::Time;
 use wiresum_protocol::compose::{Draft, Transmit};
-use wiresum_protocol::plan::SubModel;
+use wiresum_protocol::plan::PlanStream;
 use wiresum_protocol::rates::{Congestion, Latencies, Notice, Request, UNLIMITED_BPS};
 use wiresum_protocol::recovery::{PULSE, Tally};
 
@@ -153,7 +153,7 @@ pub(super) struct Pace {
 
 impl Pace {
     /// Of a stream with this share of what the worker can send; `None` if no one negotiates there.
-    pub fn of(plan: &wiresum_protocol::Plan, sub_model: &SubModel, rank: u32) -> Option<Self> {
+    pub fn of(plan: &wiresum_protocol::Plan, sub_model: &PlanStream, rank: u32) -> Option<Self> {
         let most = plan.workers[rank as usize].egress_bps.unwrap_or(UNLIMITED_BPS);
         let most_bps = (most as f64 * sub_model.share) as u64;
         sub_model.is_negotiated(plan).then(|| Self {

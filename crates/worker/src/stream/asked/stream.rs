@@ -7,7 +7,7 @@ use wiresum_wire::{Contributor, FragmentId, IpVersion, NodeId, Round, SubModelId
 use super::failover::Absence;
 use super::pacing::Pace;
 use crate::session::Positions;
-use wiresum_protocol::plan::{Child, SubModel};
+use wiresum_protocol::plan::{Child, PlanStream};
 use wiresum_protocol::recovery::{Probe, Recovery, SILENCE};
 use wiresum_protocol::{Plan, Time};
 
@@ -22,9 +22,9 @@ pub(super) struct Parent {
 }
 
 impl Parent {
-    fn of(plan: &Plan, sub_model: &SubModel, seat: (NodeId, Contributor)) -> Option<Self> {
+    fn of(plan: &Plan, sub_model: &PlanStream, seat: (NodeId, Contributor)) -> Option<Self> {
         let (node, contributor) = seat;
-        let fan_in = sub_model.place(node)?.children.len() as u8;
+        let fan_in = sub_model.fan_in(node) as u8;
         Some(Self { node, address: plan.node(node)?.address, contributor, fan_in })
     }
 }
@@ -41,7 +41,7 @@ pub(super) struct Refuge {
 }
 
 impl Refuge {
-    fn all(plan: &Plan, sub_model: &SubModel, rank: u32) -> Vec<Self> {
+    fn all(plan: &Plan, sub_model: &PlanStream, rank: u32) -> Vec<Self> {
         let refuges = sub_model.refuges(rank).into_iter();
         let refuge = |r: wiresum_protocol::plan::Refuge| {
             let parent = Parent::of(plan, sub_model, (r.node, r.contributor))?;
@@ -91,7 +91,7 @@ pub(super) struct Stream {
 
 impl Stream {
     /// The stream of worker `rank`, whose first position is `first`.
-    pub fn new(plan: &Plan, sub_model: &SubModel, rank: u32, first: FragmentId) -> Option<Self> {
+    pub fn new(plan: &Plan, sub_model: &PlanStream, rank: u32, first: FragmentId) -> Option<Self> {
         let home = Parent::of(plan, sub_model, sub_model.parent_of(Child::Worker(rank))?)?;
         Some(Self {
             sub_model: sub_model.id(),
@@ -106,7 +106,7 @@ impl Stream {
             held_from: None,
             is_open: true,
             farewell_at: Time::default(),
-            slots: sub_model.slots,
+            slots: sub_model.slots(),
             window: sub_model.window,
             recovery: Recovery::new(sub_model, first),
             pace: Pace::of(plan, sub_model, rank),
@@ -221,8 +221,7 @@ mod tests {
     fn stream() -> Stream {
         let plan = Plan::from_json(include_str!("../../../../protocol/tests/plans/tree.json"))
             .expect("valid");
-        let mut pooled = plan.sub_models[1].clone();
-        (pooled.slots, pooled.window) = (4, 3);
+        let pooled = PlanStream { window: 3, ..plan.streams[1].clone() }.with_slots(4);
         Stream::new(&plan, &pooled, 0, FragmentId(u32::MAX)).expect("rank 0 is placed")
     }
 
