@@ -6,18 +6,24 @@ from pathlib import Path
 
 import pytest
 
-from wiresum.plan.aggregation_plan import AggregationPlan, PlanJob, PlanNode, PlanWorker, Solution, SubModel, TreeNode
+from wiresum.plan.aggregation_plan import (
+    AggregationPlan,
+    PlanJob,
+    PlanLeg,
+    PlanNode,
+    PlanPlace,
+    PlanStream,
+    PlanWorker,
+    Solution,
+)
 from wiresum.plan.evaluation import Evaluation, WorkerEvaluation
 from wiresum.plan.fabric import (
     FabricEnd,
-    FabricLeg,
     FabricLink,
     FabricMemory,
-    FabricPlace,
-    FabricStream,
-    FabricWay,
     PlanFabric,
 )
+from wiresum.plan.schedule import Circuit, Interval, Schedule
 from wiresum.sim.scenario import BackgroundTraffic, Failure, LinkConditions, Scenario, ScenarioJob, SwitchProgram
 from wiresum.topology.model import Link, Node, Topology
 
@@ -31,16 +37,16 @@ SECTIONS = {
     ("plan.md", "Job"): PlanJob,
     ("plan.md", "Node"): PlanNode,
     ("plan.md", "Worker"): PlanWorker,
-    ("plan.md", "Sub-model"): SubModel,
-    ("plan.md", "Tree node"): TreeNode,
+    ("plan.md", "Stream"): PlanStream,
+    ("plan.md", "Place"): PlanPlace,
+    ("plan.md", "Leg"): PlanLeg,
     ("plan.md", "Fabric"): PlanFabric,
     ("plan.md", "Fabric link"): FabricLink,
     ("plan.md", "Fabric end"): FabricEnd,
     ("plan.md", "Fabric memory"): FabricMemory,
-    ("plan.md", "Fabric stream"): FabricStream,
-    ("plan.md", "Fabric place"): FabricPlace,
-    ("plan.md", "Fabric way"): FabricWay,
-    ("plan.md", "Fabric leg"): FabricLeg,
+    ("schedule.md", "Schedule"): Schedule,
+    ("schedule.md", "Interval"): Interval,
+    ("schedule.md", "Circuit"): Circuit,
     ("plan.md", "Evaluation"): Evaluation,
     ("plan.md", "Evaluated worker"): WorkerEvaluation,
     ("../docs/simulator.md", "Scenario"): Scenario,
@@ -71,5 +77,5 @@ def test_the_examples_can_be_read():
 
 
 def test_the_schemas_are_json_schema():
-    for model in (Topology, AggregationPlan, Evaluation):
+    for model in (Topology, AggregationPlan, Schedule, Evaluation):
         assert json.loads(json.dumps(model.model_json_schema()))["type"] == "object"

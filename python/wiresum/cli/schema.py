@@ -10,10 +10,11 @@ from wiresum.registry import Registry
 if TYPE_CHECKING:
     from wiresum.document import FileDocument
 
-Format = Literal["plan", "topology", "tables", "evaluation", "scenario", "workload"]
+Format = Literal["plan", "schedule", "topology", "tables", "evaluation", "scenario", "workload"]
 MODELS: "Registry[type[FileDocument]]" = Registry(
     {
         "plan": "wiresum.plan.aggregation_plan:AggregationPlan",
+        "schedule": "wiresum.plan.schedule:Schedule",
         "topology": "wiresum.topology.model:Topology",
         "tables": "wiresum.plan.tables:Tables",
         "evaluation": "wiresum.plan.evaluation:Evaluation",
@@ -27,7 +28,9 @@ MODELS: "Registry[type[FileDocument]]" = Registry(
 def schema(
     which: Annotated[
         Format,
-        typer.Argument(metavar="FORMAT", help="File format: plan, topology, tables, evaluation, scenario or workload"),
+        typer.Argument(
+            metavar="FORMAT", help="File format: plan, schedule, topology, tables, evaluation, scenario or workload"
+        ),
     ],
 ) -> None:
     """Print the JSON schema of a file format.

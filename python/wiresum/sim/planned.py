@@ -183,7 +183,7 @@ def _shaped(tree: Tree, program: SwitchProgram) -> Tree:
     return _pruned(replace(tree, parents=parents), tree.workers)
 
 
-def _topped(shaped: Tree, policy: SwitchPolicy) -> Tree:
+def _topped(shaped: Tree, policy: PolicyName) -> Tree:
     """The tree that ends where the policy has the sums."""
     top = without_server(shaped, policy)
     if wire.POLICIES[policy].needs_server is False and top is shaped:

@@ -1,0 +1,72 @@
+"""Plans over time. `spec/schedule.md` documents every field.
+
+The types here are a schedule's shape; the rules across its fields are in `crates/plan`, which every schedule is put to.
+"""
+
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from wiresum.document import Document, FileDocument
+from wiresum.errors import PlanError, WiresumError
+from wiresum.plan.aggregation_plan import FORMAT as PLAN_FORMAT
+from wiresum.plan.aggregation_plan import VERSION_1, AggregationPlan, native
+
+FORMAT = "wiresum-schedule/1"
+"""Value of `Schedule.format`."""
+Seconds = Annotated[float, Field(ge=0)]
+
+
+class Circuit(Document):
+    """Two links that an optical switch joins to one.
+
+    Attributes:
+        switch: name of the optical switch in the topology.
+        links: ids of the two links.
+    """
+
+    switch: str
+    links: Annotated[list[str], Field(min_length=2, max_length=2)]
+
+
+class Interval(Document):
+    """A time in which neither plans nor circuits change.
+
+    Attributes:
+        from_s: when it begins, in seconds from the begin of the schedule.
+        until_s: when it ends; absent for a last interval without an end.
+        circuits: what optical switches join.
+        plans: how each job is summed, by the job's id.
+    """
+
+    from_s: Seconds
+    until_s: Seconds | None = None
+    circuits: list[Circuit] = Field(default_factory=list)
+    plans: dict[str, AggregationPlan]
+
+
+class Schedule(FileDocument):
+    """Plans over time; a plan alone is a schedule of one interval without an end."""
+
+    error: ClassVar[type[WiresumError]] = PlanError
+    what: ClassVar[str] = "schedule"
+
+    format: Literal["wiresum-schedule/1"]
+    intervals: list[Interval]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _whole(cls, document: Any) -> Any:
+        """A plan's document as a schedule's."""
+        if not isinstance(document, dict) or document.get("format") not in {PLAN_FORMAT, VERSION_1}:
+            return document
+        plan = AggregationPlan.model_validate(document)
+        return {"format": FORMAT, "intervals": [{"from_s": 0.0, "plans": {str(plan.job.id): plan}}]}
+
+    @model_validator(mode="after")
+    def _keeps_the_rules(self) -> Self:
+        wrong = native().validate_schedule(self.model_dump_json(exclude_none=True))
+        if wrong is not None:
+            field, problem = wrong
+            raise ValueError(f"{field}: {problem}" if field else problem)
+        return self
