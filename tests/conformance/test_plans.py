@@ -7,6 +7,7 @@ import pytest
 from wiresum.cli.simulate import load
 from wiresum.errors import PlanError, ScenarioError
 from wiresum.plan.aggregation_plan import AggregationPlan
+from wiresum.plan.choices import Engine
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import PLANNERS, plan
@@ -26,10 +27,10 @@ WITHOUT_SERVERS_BELOW = {"forest", "byteps", "joint", "goat", "krgs", "ps", "atp
 """Planners that have no server of `xagg` sum below another node, which takes a switch."""
 
 
-def made(planner: str, topology: str, kind: str) -> AggregationPlan:
+def made(planner: str, topology: str, kind: str, engine: Engine = "udp") -> AggregationPlan:
     """A planner's plan, for servers or for switches."""
     network, job = load(topology).with_addresses(), Job(gradient_bytes=BYTES, window=16, values_per_packet=64)
-    options = PlanOptions(engine="udp", time_limit_s=5)
+    options = PlanOptions(engine=engine, time_limit_s=5)
     if kind == "fabric":
         return plan_switched(network, job, options, planner)
     return plan(network, job, options, planner)

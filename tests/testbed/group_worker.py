@@ -1,4 +1,4 @@
-"""A rank of test_policies: one group of the backend after another, as their plans come, in one process.
+"""A rank of `groups.Ranks`: one group of the backend after another, as their plans come, in one process.
 
 One line of JSON on standard input for each plan: the file, elements, seconds until a collective is late. One line of
 JSON on standard output for the start and for each plan.

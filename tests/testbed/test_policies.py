@@ -4,12 +4,10 @@ One testbed and one process for each rank serve all of them: starting PyTorch ta
 """
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from tests.capabilities import best_engine, engines
+from tests.testbed.groups import Ranks
 
 from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.assignment.wiring import as_switched_plan
@@ -24,8 +22,6 @@ from wiresum.topology.generators.goat import goat
 TOPOLOGY = goat(2, rate_bps=500e6)
 SWITCHES = ("S1", "S2", "S3")
 ELEMENTS = 20_011
-PATIENCE_S = 20.0
-"""Until a sum that is right counts as late, on a busy machine."""
 SHORT_S = 3.0
 """For one that cannot come."""
 PLANNERS = {
@@ -41,62 +37,12 @@ def switched(policy, engine, slots=None, job_id=1):
     return as_switched_plan(PLANNERS[policy], answer, PlanOptions(), policy, slots=slots, engine=engine)
 
 
-class Network:
-    """A testbed whose plan changes, and a rank at each worker."""
-
-    def __init__(self, bed):
-        self.bed = bed
-        worker = [sys.executable, str(Path(__file__).with_name("policy_worker.py"))]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        environment = {"WIRESUM_REQUIRE": "1"}
-        self.ranks = [bed.spawn_worker(rank, worker, environment, **pipes) for rank in range(len(bed.workers))]
-        self.answers()
-
-    def close(self):
-        for rank in self.ranks:
-            rank.stdin.close()
-        for rank in self.ranks:
-            rank.wait()
-
-    def tell(self, text):
-        for rank in self.ranks:
-            rank.stdin.write(text + "\n")
-            rank.stdin.flush()
-
-    def answers(self):
-        lines = [rank.stdout.readline() for rank in self.ranks]
-        assert all(lines), "a rank has ended; its error is above"
-        return [json.loads(line) for line in lines]
-
-    def join(self, plan, timeout_s=PATIENCE_S):
-        """A group of every rank over a plan's switches."""
-        self.bed.replace_plan(plan)
-        self.meet(timeout_s)
-
-    def meet(self, timeout_s=PATIENCE_S):
-        """A group over switches that run already."""
-        self.tell(json.dumps({"plan": str(self.bed.plan_file), "elements": ELEMENTS, "timeout_s": timeout_s}))
-        self.answers()
-
-    def sum(self):
-        self.tell("sum")
-        return self.answers()
-
-    def leave(self):
-        """Ends the group, and the daemons, whose counters it returns."""
-        self.tell("leave")
-        self.answers()
-        return self.bed.stop_aggregators()
-
-
 @pytest.fixture(scope="module")
 def network(namespaces):
     engine = best_engine()
     plan = switched("hash", engine)
-    with Testbed(TOPOLOGY, plan, mtu_bytes=Job().mtu_bytes, loopback=False) as bed:
-        ranks = Network(bed)
+    with Testbed(TOPOLOGY, plan, mtu_bytes=Job().mtu_bytes, loopback=False) as bed, Ranks(bed, ELEMENTS) as ranks:
         yield ranks
-        ranks.close()
 
 
 @pytest.mark.parametrize("policy", PLANNERS)
@@ -104,7 +50,7 @@ def network(namespaces):
 def test_every_policy_sums_under_pytorch(network, policy, engine):
     network.join(switched(policy, engine))
     for _ in range(2):
-        assert network.sum() == [{"right": True, "error": None}] * len(network.ranks)
+        network.sum_rightly()
     counters = network.leave()
     at_switches = [counters[name] for name in SWITCHES]
     assert {node["engine"] for node in at_switches} == {engine}
@@ -127,14 +73,14 @@ def test_a_job_comes_to_switches_that_run_and_another_goes(network, engine):
     second = json.loads(AggregationPlan.read(bed.plan_file).to_json())
     for socket in sockets:
         control.ask(socket, "add", plan=second)
-    assert network.sum() == [{"right": True, "error": None}] * len(network.ranks)
+    network.sum_rightly()
     network.tell("leave")
     network.answers()
     for socket in sockets:
         control.ask(socket, "remove", job=first.job.id)
         assert [job["job"] for job in control.ask(socket, "status")["jobs"]] == [2]
     network.meet()
-    assert network.sum() == [{"right": True, "error": None}] * len(network.ranks)
+    network.sum_rightly()
     counters = network.leave()
     if engine == "xdp":
         assert [counters[name]["control"]["through_process"] for name in SWITCHES] == [0] * len(SWITCHES)
@@ -146,7 +92,7 @@ def test_sums_are_right_with_two_slots_for_a_window(network, policy, engine):
     plan = switched(policy, engine, slots=2)
     assert max(memory.slots for memory in plan.fabric.memory) <= 2 * len(plan.streams)
     network.join(plan)
-    assert network.sum() == [{"right": True, "error": None}] * len(network.ranks)
+    network.sum_rightly()
     network.leave()
 
 

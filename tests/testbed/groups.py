@@ -1,0 +1,65 @@
+"""Ranks in namespaces that join one plan after another: starting PyTorch takes longer than all sums."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+PATIENCE_S = 20.0
+"""Until a sum that is right counts as late, on a busy machine."""
+
+
+class Ranks:
+    """A testbed whose plan changes, and a rank at each worker."""
+
+    def __init__(self, bed, elements):
+        self.bed = bed
+        self.elements = elements
+        worker = [sys.executable, str(Path(__file__).with_name("group_worker.py"))]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        environment = {"WIRESUM_REQUIRE": "1"}
+        self.ranks = [bed.spawn_worker(rank, worker, environment, **pipes) for rank in range(len(bed.workers))]
+        self.answers()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for rank in self.ranks:
+            rank.stdin.close()
+        for rank in self.ranks:
+            rank.wait()
+
+    def tell(self, text):
+        for rank in self.ranks:
+            rank.stdin.write(text + "\n")
+            rank.stdin.flush()
+
+    def answers(self):
+        lines = [rank.stdout.readline() for rank in self.ranks]
+        assert all(lines), "a rank has ended; its error is above"
+        return [json.loads(line) for line in lines]
+
+    def join(self, plan, timeout_s=PATIENCE_S):
+        """A group of every rank over a plan's switches."""
+        self.bed.replace_plan(plan)
+        self.meet(timeout_s)
+
+    def meet(self, timeout_s=PATIENCE_S):
+        """A group over switches that run already."""
+        self.tell(json.dumps({"plan": str(self.bed.plan_file), "elements": self.elements, "timeout_s": timeout_s}))
+        self.answers()
+
+    def sum(self):
+        self.tell("sum")
+        return self.answers()
+
+    def sum_rightly(self):
+        """Every rank has the sum, to the bit."""
+        assert self.sum() == [{"right": True, "error": None}] * len(self.ranks)
+
+    def leave(self):
+        """Ends the group, and the daemons, whose counters it returns."""
+        self.tell("leave")
+        self.answers()
+        return self.bed.stop_aggregators()
