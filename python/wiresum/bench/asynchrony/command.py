@@ -52,9 +52,10 @@ def asynchrony(
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
 
     from wiresum.bench.asynchrony import measure as benchmark
+    from wiresum.bench.methods import METHODS
 
     chosen = benchmark.Options(
-        methods=_methods(methods, tuple(benchmark.METHODS)), deviations=_deviations(deviations), seeds=seeds,
+        methods=_methods(methods, tuple(METHODS)), deviations=_deviations(deviations), seeds=seeds,
         workers=workers, jobs=jobs, size_bytes=parse_size(size), memory_bytes=parse_size(memory), rounds=rounds,
     )  # fmt: skip
     with Progress(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=err(), transient=True) as bar:

@@ -9,21 +9,20 @@ from __future__ import annotations
 import math
 import statistics
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from random import Random
 from typing import Any
 
+from wiresum.bench.methods import METHODS, Progress, simulated
 from wiresum.bench.result import Report, Result
-from wiresum.errors import SimulationError
 from wiresum.planners import SWITCH_POLICIES
 from wiresum.planners.comparison import sample_workers
 from wiresum.predict import predict_ring
 from wiresum.registry import spelled
 from wiresum.sim.outcome import Outcome
 from wiresum.sim.planned import PACKET_OVERHEAD
-from wiresum.sim.sweep import Point, Sweep
+from wiresum.sim.sweep import Point
 from wiresum.topology.generators.leaf_spine import leaf_spine
 from wiresum.topology.model import Topology
 from wiresum.wire import POLICIES
@@ -42,9 +41,6 @@ LANE_BYTES = 4
 WINDOW = 128
 """Packets: what a link of 10 Gbit/s has on its way, in trains of 16 over eight hops."""
 TRAIN = 16
-QUEUE_BYTES = 8_000_000
-"""Room for the windows of all workers, as methods with fixed windows heed no queue."""
-ECN_BYTES = 150_000
 URGENCY = 100
 """Of the first job under ESA; each next one is half as urgent."""
 
@@ -58,37 +54,6 @@ QUANTITIES = {
 }
 """What is measured of each run; a model is its bytes on the wire."""
 
-Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True)
-class Method:
-    """How a method is simulated.
-
-    Attributes:
-        planner: who says what is summed where. Its switches have the policy of the planner with the method's name:
-            P4INC-AOI leaves to others where its sums are made, here to ATP.
-        once: whether contributions are summed once.
-        bypasses: whether late workers bypass switches, as GOAT's evaluation has it.
-    """
-
-    planner: str
-    once: bool = False
-    bypasses: bool = False
-
-
-METHODS = {
-    "ps": Method("ps"),
-    "switchml": Method("switchml"),
-    "atp": Method("atp"),
-    "atp_static": Method("atp-static", bypasses=True),
-    "esa": Method("esa"),
-    "goat": Method("goat"),
-    "ingo": Method("ingo"),
-    "p4inc-aoi": Method("atp", once=True),
-}
-"""By name. `atp_static` is GOAT's model of ATP: the nearest switch holds the first layers that fit, and no switch sums
-a worker that is late; the deviation is the part of the workers that is late, as in the paper's public simulation."""
 CLOSED_FORMS = ("ring", "byteps")
 """No switch sums: 2 (n − 1)/n of the gradient each way at every worker, after the last one has begun. BytePS with a
 server on every worker's host moves as much, its best case."""
@@ -169,11 +134,11 @@ def measure(options: Options, store: Path | None = None, progress: Progress = la
     with tempfile.TemporaryDirectory() as folder:
         networks = {seed: _network(options, seed, Path(folder)) for seed in range(1, options.seeds + 1)}
         points = {case: _point(case, options, networks[case.seed]) for case in cases}
-        scenario = Path(folder) / "asynchrony.toml"
-        scenario.write_text(_text(options), encoding="utf-8")
-        sweep = Sweep(scenario, Topology.read, {}, store, given=list(points.values()), measure=figures)
-        found = _results(sweep, len(cases), progress)
-        runs = {case: found[_key(point)] for case, point in points.items()}
+        remark = f"# {options.workers} workers, {options.jobs} jobs, {options.memory_bytes} bytes of memory"
+        runs = simulated(
+            Path(folder), points, figures, progress,
+            model_bytes=options.size_bytes, train=TRAIN, remark=remark, store=store,
+        )  # fmt: skip
         rings = {seed: predict_ring(network, options.wire_bytes, _workers(options, network, seed)).seconds
                  for seed, network in networks.items()}  # fmt: skip
     return _report(options, runs, rings)
@@ -195,21 +160,6 @@ def figures(outcome: Outcome) -> dict[str, Any]:
         "rounds_per_s": sum(1 / end * sum(r["job"] == job for r in outcome.rounds) for job, end in ends.items()),
         "counts": {name: outcome.count(name) for name in ("collision", "evicted", "released", "overlap")},
     }
-
-
-def _text(options: Options) -> str:
-    """The scenario that all runs start from. The comment tells results of other options from these."""
-    return f"""# {options.workers} workers, {options.jobs} jobs, {options.memory_bytes} bytes of memory
-format = "wiresum-scenario/1"
-topology = "network.json"
-fidelity = "trains"
-train = {TRAIN}
-[links]
-queue_bytes = {QUEUE_BYTES}
-ecn_bytes = {ECN_BYTES}
-[[job]]
-bytes = {options.size_bytes}
-"""
 
 
 def _network(options: Options, seed: int, folder: Path) -> Topology:
@@ -251,7 +201,6 @@ def _program(case: Case, options: Options, number: int, workers: Sequence[str]) 
     method, name = METHODS[case.method], SWITCH_POLICIES[spelled(case.method)]
     policy = POLICIES[name]
     slots = max(1, (options.slots * options.jobs if policy.shares_slots else options.slots) // policy.copies)
-    late = Random(case.seed).sample(workers, round(case.deviation * len(workers))) if method.bypasses else []
     return {
         "policy": name,
         "slots": slots,
@@ -259,22 +208,8 @@ def _program(case: Case, options: Options, number: int, workers: Sequence[str]) 
         "memory_slots": max(options.slots * options.jobs // policy.copies, 1),
         "priority": URGENCY >> number,
         "once": method.once,
-        "bypass": late,
+        "bypass": method.late(workers, case.deviation, case.seed),
     }
-
-
-def _results(sweep: Sweep, count: int, progress: Progress) -> dict[str, dict[str, Any]]:
-    found = {}
-    for result in sweep.results():
-        if "error" in result:
-            raise SimulationError(f"{result['point']['job'][0]['planner']}: {result['error']}")
-        found[_key(result["point"])] = result["summary"]
-        progress(len(found), count)
-    return found
-
-
-def _key(point: Point) -> str:
-    return str(point)
 
 
 def _report(options: Options, runs: Mapping[Case, dict[str, Any]], rings: Mapping[int, float]) -> Report:

@@ -8,27 +8,25 @@ from __future__ import annotations
 
 import statistics
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from random import Random
 from typing import Any
 
-from wiresum.bench.asynchrony.measure import METHODS
+from wiresum.bench.methods import METHODS, Progress, simulated
 from wiresum.bench.result import Report, Result
-from wiresum.errors import SimulationError
 from wiresum.plan.models import MODELS, count
 from wiresum.planners import SWITCH_POLICIES
 from wiresum.registry import spelled
 from wiresum.sim.outcome import Outcome
-from wiresum.sim.sweep import Point, Sweep
+from wiresum.sim.sweep import Point
 from wiresum.topology.generators.goat import SWITCHES, goat
 from wiresum.topology.model import Topology
 from wiresum.training.learning import Learned, Training, learn
 
 NAMES = {"goat": "GOAT", "esa": "ESA", "atp": "ATP", "atp_static": "its model of ATP", "ps": "Geryon"}
-"""Methods of `asynchrony.METHODS`, as the paper calls them."""
+"""Methods of `bench.methods`, as the paper calls them."""
 GIGA_MULTIPLY_ADDS = {
     "resnet18": 1.81, "resnet34": 3.66, "resnet50": 4.09, "densenet121": 2.83, "densenet169": 3.36, "densenet201": 4.29,
 }  # fmt: skip
@@ -60,9 +58,6 @@ SCALE = 10
 WINDOW, TRAIN = 64, 16
 TIMEOUT_S = 0.05 * SCALE
 """ATP's first is 50 ms. What is sent again is a window, which is not scaled, so that it is sent less often."""
-QUEUE_BYTES = 8_000_000
-ECN_BYTES = 150_000
-
 ROUND, COMMUNICATION, SERVER, SPEED = "round", "communication", "server", "images"
 ACCURACY = "accuracy"
 QUANTITIES = {
@@ -71,7 +66,6 @@ QUANTITIES = {
     SERVER: "MB into the parameter server, a round",
     SPEED: "images/s",
 }
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -148,23 +142,11 @@ def measure(options: Options, progress: Progress = lambda done, of: None) -> Rep
         for model, workers in {(case.model, case.workers) for case in cases}:
             network(model, workers, options.scale).write(Path(folder) / f"{model}-{workers}.json")
         points = {case: _point(case, options) for case in cases}
-        scenario = Path(folder) / "testbed.toml"
-        scenario.write_text(_text(), encoding="utf-8")
-        sweep = Sweep(scenario, Topology.read, {}, given=list(points.values()), measure=figures)
-        found = {str(result["point"]): result for result in _told(sweep, len(cases), progress)}
-    runs = {case: found[str(point)]["summary"] for case, point in points.items()}
+        runs = simulated(Path(folder), points, figures, progress, model_bytes=4, train=TRAIN)
     parameters = {
         "workers": list(options.workers), "seeds": options.seeds, "rounds": options.rounds, "scale": options.scale,
     }  # fmt: skip
     return Report("goat-testbed", parameters, [*_results(runs, options.scale), _learned(options)])
-
-
-def _told(sweep: Sweep, count: int, progress: Progress) -> Iterator[dict[str, Any]]:
-    for done, result in enumerate(sweep.results(), 1):
-        if "error" in result:
-            raise SimulationError(f"{result['point']['job'][0]['name']}: {result['error']}")
-        progress(done, count)
-        yield result
 
 
 def figures(outcome: Outcome) -> dict[str, Any]:
@@ -178,22 +160,9 @@ def figures(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _text() -> str:
-    return f"""format = "wiresum-scenario/1"
-topology = "network.json"
-fidelity = "trains"
-train = {TRAIN}
-[links]
-queue_bytes = {QUEUE_BYTES}
-ecn_bytes = {ECN_BYTES}
-[[job]]
-bytes = 4
-"""
-
-
 def _point(case: Case, options: Options) -> Point:
     method, names = METHODS[case.method], [worker.name for worker in network(case.model, case.workers, 1).workers]
-    late = Random(case.seed).sample(names, round(LATE_SHARE * len(names))) if method.bypasses else []
+    late = method.late(names, LATE_SHARE, case.seed)
     slower = GIGA_MULTIPLY_ADDS[case.model] / GIGA_MULTIPLY_ADDS["resnet18"]
     job = {
         "name": f"{case.method}-{case.model}-{case.workers}",
