@@ -36,6 +36,6 @@ pub use document::*;
 pub use fabric::Fabric;
 pub use forwarding::{Forwarding, Neighbour, UpKey};
 pub use schedule::{Circuit, Interval, SCHEDULE_FORMAT, Schedule};
-pub use site::{Duties, Place, Sender, Serving};
+pub use site::{Duties, Place, Sending, Serving};
 pub use stream::{PlanStream, StreamLeg, StreamPlace};
 pub use substitutes::{Refuge, Seat, Substitute};

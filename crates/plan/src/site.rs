@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use wiresum_wire::{Flags, JobId, LaneType, NodeId, SubModelId};
 
-use crate::ways::{Site, Way, WayError, Ways};
-use crate::{Child, Contributors, Fabric, Forwarding, Plan, PlanStream, Role, StreamPlace};
+use crate::ways::{ANY_NODE, Site, Way, WayError, Ways};
+use crate::{Child, Contributors, Fabric, Forwarding, Plan, PlanStream, Policy, Role, StreamPlace};
 
 /// What a switch knows of a stream that it sums: an entry of its table, written by the control plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,29 +45,55 @@ pub struct Serving {
     pub lanes: Flags,
 }
 
-/// How a worker takes part in a stream.
+/// How long nothing is heard before something is sent again, unless a plan says otherwise.
+const DEFAULT_TIMEOUT: Duration = Duration::from_millis(2);
+
+/// How a worker takes part in a stream that switches sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sender {
+pub struct Sending {
+    /// The policy of its switches.
+    pub policy: Policy,
     /// The job.
     pub job: JobId,
     /// The stream.
     pub sub_model: SubModelId,
-    /// The worker.
+    /// The worker: its bit among the contributors.
     pub worker: u8,
     /// Workers of which a result is the sum.
     pub workers: u8,
     /// What its packets are addressed to, or [`ANY_NODE`].
     pub node: NodeId,
-    /// A worker sends position p only after it has the result of p − window.
+    /// It sends position p only after it has the result of p − window; at least 1.
     pub window: u32,
+    /// Window to begin with, where the policy adapts it.
+    pub initial_window: u32,
     /// First of the slots that it may choose from, at the switch that sums it first.
     pub base: u32,
     /// How many there are; at least 1.
     pub slots: u32,
     /// Urgency, where the policy preempts.
     pub priority: u8,
-    /// How long it hears nothing before it sends its oldest fragment again.
+    /// How long it hears nothing before it sends its oldest fragment again; doubled in a row.
     pub timeout: Duration,
+}
+
+impl Default for Sending {
+    fn default() -> Self {
+        Self {
+            policy: Policy::Pool,
+            job: JobId(0),
+            sub_model: SubModelId(0),
+            worker: 0,
+            workers: 1,
+            node: ANY_NODE,
+            window: 1,
+            initial_window: 1,
+            base: 0,
+            slots: 1,
+            priority: 0,
+            timeout: DEFAULT_TIMEOUT,
+        }
+    }
 }
 
 /// What a plan has one of its nodes do.
@@ -105,8 +131,9 @@ impl Plan {
 
     /// How a worker takes part in every stream of the fabric, in their order.
     #[must_use]
-    pub fn senders(&self, rank: u8) -> Vec<Sender> {
-        self.fabric_streams().map(|(stream, ways)| self.sender(stream, &ways, rank)).collect()
+    pub fn sendings(&self, rank: u8) -> Vec<Sending> {
+        let streams = self.fabric_streams();
+        streams.map(|(stream, ways)| self.sending(stream, &ways, rank)).collect()
     }
 
     /// Where a node hands on what is for every node on a worker's ways: its neighbours on them, away from the worker.
@@ -166,17 +193,19 @@ impl Plan {
         Serving { job, sub_model, members: self.everyone(), window, lanes }
     }
 
-    fn sender(&self, stream: &PlanStream, ways: &Ways, rank: u8) -> Sender {
+    fn sending(&self, stream: &PlanStream, ways: &Ways, rank: u8) -> Sending {
         let way = &ways.of[usize::from(rank)];
         let timeout_s = self.fabric.as_ref().map_or(0.0, |fabric| fabric.timeout_s);
         let (base, slots) = stream.first_slots(rank.into());
-        Sender {
+        Sending {
+            policy: stream.policy,
             job: ways.job,
             sub_model: ways.sub_model,
             worker: rank,
             workers: self.workers.len() as u8,
             node: way.first_address(),
             window: stream.window,
+            initial_window: stream.window,
             base,
             slots,
             priority: stream.priority,

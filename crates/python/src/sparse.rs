@@ -18,7 +18,8 @@ pub fn sparse_layout(
 ) -> PyResult<String> {
     let map = HotRows::from_json(map_json).map_err(errors::sparse_error)?;
     let pushes = Pushes { rows: map.positions, positions: &pushes };
-    let rows = py.detach(|| compare(pushes, registers, pairs, seed)).map_err(errors::sparse_error)?;
+    let rows =
+        py.detach(|| compare(pushes, registers, pairs, seed)).map_err(errors::sparse_error)?;
     Ok(serde_json::to_string(&rows).expect("it serialises"))
 }
 

@@ -5,7 +5,6 @@ use wiresum_wire::NodeId;
 
 use super::StationError;
 use crate::policy::Policy;
-use crate::{Contributors, Sending};
 
 /// A switch program and its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,17 +48,4 @@ pub fn common_room(plans: &[Plan], node: NodeId) -> Result<Option<Room>, Station
         return Err(StationError::Programs(node));
     }
     Ok(rooms.first().copied())
-}
-
-/// How a worker takes part in every stream.
-#[must_use]
-pub fn sendings(plan: &Plan, rank: u8) -> Vec<Sending> {
-    let Some(policy) = policy(plan) else { return Vec::new() };
-    plan.senders(rank).iter().map(|sender| Sending::of(policy, sender)).collect()
-}
-
-/// Every worker of the job.
-#[must_use]
-pub fn everyone(plan: &Plan) -> Contributors {
-    plan.everyone()
 }

@@ -22,8 +22,9 @@ use crate::{Contributors, MAX_WINDOW, Packet, policy};
 use delay::Delay;
 
 pub use addressing::Addressing;
-pub use sending::{Received, Rules, Sending, WorkerCounters};
+pub use sending::{Received, Rules, WorkerCounters};
 pub use window::Window;
+pub use wiresum_plan::Sending;
 
 /// More than this part of what is under way, found lost at once, is what a queue had no room for, however little is known of delays.
 const BURST_SHARE: u32 = 4;

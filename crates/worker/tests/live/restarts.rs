@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use wiresum_protocol::plan::fabric::SwitchPolicy;
+use wiresum_protocol::plan::Policy;
 use wiresum_protocol::rng::Rng;
 use wiresum_testkit::seeds::for_each_seed;
 use wiresum_worker::Failure;
@@ -19,7 +19,7 @@ const NODES: u64 = 4;
 const SERVER: u16 = 3;
 
 /// A job that has joined, and has submitted all collectives.
-fn running(policy: SwitchPolicy, shape: Shape, loss: f64, seed: u64) -> Bed {
+fn running(policy: Policy, shape: Shape, loss: f64, seed: u64) -> Bed {
     let mut bed = Bed::new(&plan(policy, shape), loss, seed);
     bed.join_all();
     for (collective, len) in LENGTHS.into_iter().enumerate() {
@@ -49,7 +49,7 @@ fn assert_summed(mut bed: Bed, what: &str) -> u64 {
 }
 
 /// Things that happen until all sums are there.
-fn events(policy: SwitchPolicy, shape: Shape) -> u64 {
+fn events(policy: Policy, shape: Shape) -> u64 {
     let mut bed = running(policy, shape, 0.0, 1);
     let is_open = |bed: &Bed| (0..bed.workers()).any(|rank| bed.ended(rank).len() < LENGTHS.len());
     let mut events = 0;
@@ -106,7 +106,7 @@ fn nodes_may_start_again_and_again_while_packets_are_lost() {
 fn a_result_that_left_with_its_workers_fails_the_round_by_name() {
     let mut named = 0;
     for_each_seed("-p wiresum-worker left_with_its_workers", 0, 20, |seed| {
-        let mut bed = running(SwitchPolicy::Hash, Shape::Tree, 0.2, seed);
+        let mut bed = running(Policy::Hash, Shape::Tree, 0.2, seed);
         while bed.ended(0).len() < LENGTHS.len() && bed.step() {}
         let (done, others): (Vec<_>, Vec<_>) =
             (0..bed.workers()).partition(|rank| bed.ended(*rank).len() == LENGTHS.len());

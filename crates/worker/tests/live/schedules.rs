@@ -304,7 +304,7 @@ fn every_position_completes_once_at_switches() {
 fn every_position_completes_once_at_switches_that_start_again() {
     for_each_seed("-p wiresum-worker start_again", 0, SEEDS, |seed| {
         for policy in crate::ALL {
-            let is_flat = seed % 2 == 0 || policy == SwitchPolicy::Segment;
+            let is_flat = seed % 2 == 0 || policy == Policy::Segment;
             let shape = if is_flat { Shape::Star } else { Shape::Tree };
             Net::of_forgetful_switches(&plan_of_switches(policy, shape), seed).run();
         }

@@ -13,7 +13,6 @@ use std::time::Duration;
 use wiresum_protocol::ways::Site;
 use wiresum_protocol::{Plan, Time, Transmit};
 use wiresum_switch::live::notes::{NOTE_LEN, Note};
-use wiresum_switch::live::parts;
 use wiresum_switch::{Contributors, Forwarding, Packet, Sending, Worker, WorkerCounters, wire};
 use wiresum_wire::control::RefusalReason;
 use wiresum_wire::{Flags, FragmentId, JobKey, Kind, NodeId, SubModelId};
@@ -235,7 +234,7 @@ impl Answered {
             None => note.held(),
         };
         self.hearing.hear(note.node, note.known(), held, now);
-        let is_complete = self.hearing.of(self.root).0 == parts::everyone(&self.plan);
+        let is_complete = self.hearing.of(self.root).0 == self.plan.everyone();
         if self.stage == Stage::Joining && is_complete && self.hearing.silent(now).is_none() {
             (self.stage, self.hearing.next) = (Stage::Joined, None);
         }
@@ -437,12 +436,12 @@ fn streams(plan: &Plan, rank: u8, first: FragmentId) -> Vec<Stream> {
         let next = way.expect("a way begins at its worker");
         fabric.address(next.site, next.link).expect("a link has two ends")
     };
-    let sendings = parts::sendings(plan, rank);
+    let sendings = plan.sendings(rank);
     let make = |id: SubModelId| {
         let sending = sendings.iter().find(|sending| sending.sub_model == id).copied();
         let sending = sending.expect("every stream has ways");
         let worker = Worker::starting_at(sending, first);
-        let kept = Kept::new(sending, parts::everyone(plan), plan.payload_len());
+        let kept = Kept::new(sending, plan.everyone(), plan.payload_len());
         Stream { next: next(&sending), worker, sub_model: id, kept }
     };
     ordered(plan).map(|sub_model| make(sub_model.id())).collect()
