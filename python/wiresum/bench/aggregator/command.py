@@ -17,11 +17,8 @@ LIVE_RATES = "25000,50000,100000,200000,400000"
 
 @command(
     "Packets, on one core",
-    example="--engines xdp,af_xdp,udp,tcp --plot plots",
-    repeated={
-        "aggregator": "",
-        "aggregator-engines": "--engines xdp,af_xdp,udp,tcp --runs 3 --plot build/bench",
-    },
+    "--engines xdp,af_xdp,udp,tcp --plot plots",
+    {"aggregator": "", "aggregator-engines": "--engines xdp,af_xdp,udp,tcp --runs 3 --plot build/bench"},
 )
 def aggregator(
     engines: Annotated[

@@ -14,8 +14,8 @@ from wiresum.plan.choices import DEFAULT_MTU_BYTES, DEFAULT_WINDOW
 
 @command(
     "All-reduces and trainings",
-    example="--workers 4 --rate 500mbit --size 25MB --against gloo",
-    repeated={
+    "--workers 4 --rate 500mbit --size 25MB --against gloo",
+    {
         "allreduce-4": "--workers 4 --rate 500mbit --size 25MB --against gloo",
         "allreduce-8": "--workers 8 --rate 250mbit --size 25MB --against gloo",
         "allreduce-4-int16": "--workers 4 --rate 500mbit --size 25MB --lanes int16-le --against gloo",

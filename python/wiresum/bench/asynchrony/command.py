@@ -19,10 +19,7 @@ NARROWEST = 170
 """Columns of the tables where standard output is no terminal, or a narrow one."""
 
 
-@command(
-    "Planners, simulator, networks of switches",
-    example="--seeds 5 --plot asynchrony.png --store asynchrony.jsonl",
-)
+@command("Planners, simulator, networks of switches", "--seeds 5 --plot asynchrony.png --store asynchrony.jsonl")
 def asynchrony(
     methods: Annotated[
         str | None, typer.Option("--methods", help="Methods to simulate, comma-separated [default: all]")

@@ -5,13 +5,7 @@ from wiresum.commandline import options
 from wiresum.commandline.console import err
 
 
-@command(
-    "Packets, on one core",
-    example="--json",
-    repeated={
-        "codec": "",
-    },
-)
+@command("Packets, on one core", "--json", {"codec": ""})
 def codec(runs: RunsOption = 7, as_json: options.JsonOption = False) -> None:
     """Time the conversion of floats to integers and back, in cache and out of it."""
     from wiresum.bench import native

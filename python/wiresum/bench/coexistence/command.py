@@ -10,10 +10,7 @@ from wiresum.commandline.console import err
 from wiresum.commandline.quantities import parse_numbers, parse_rate
 
 
-@command(
-    "Running aggregators",
-    example="--engines xdp --seconds 1",
-)
+@command("Running aggregators", "--engines xdp --seconds 1")
 def coexistence(
     engines: Annotated[str, typer.Option("--engines", help="Engines to compare, comma-separated: xdp,udp")] = "xdp,udp",
     rate: Annotated[str, typer.Option("--rate", help="Rate of each link: 500mbit, none")] = "500mbit",

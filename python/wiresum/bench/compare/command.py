@@ -13,11 +13,8 @@ from wiresum.commandline.quantities import parse_starts
 
 @command(
     "All-reduces and trainings",
-    example="--method xagg --method gloo --start W3=0.2 --plot compare.png",
-    repeated={
-        "compare": "",
-        "compare-late": "--start W3=0.2",
-    },
+    "--method xagg --method gloo --start W3=0.2 --plot compare.png",
+    {"compare": "", "compare-late": "--start W3=0.2"},
 )
 def compare(
     method: Annotated[

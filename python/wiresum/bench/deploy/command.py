@@ -5,13 +5,7 @@ from wiresum.commandline import options
 from wiresum.commandline.console import err
 
 
-@command(
-    "Running aggregators",
-    example="--json",
-    repeated={
-        "deploy": "--runs 5",
-    },
-)
+@command("Running aggregators", "--json", {"deploy": "--runs 5"})
 def deploy(runs: RunsOption = 7, as_json: options.JsonOption = False) -> None:
     """Time from the start of an aggregator to ready to sum, beside XAgg's figures."""
     from wiresum.bench.deploy import measure as benchmark

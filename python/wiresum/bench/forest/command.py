@@ -13,11 +13,8 @@ from wiresum.commandline.quantities import parse_size
 
 @command(
     "All-reduces and trainings",
-    example="--workers 4 --rate 200mbit --size 10MB --plot forest.png",
-    repeated={
-        "forest": "--workers 4 --rate 200mbit --size 10MB --runs 3",
-        "forest-solver": "--solver-only",
-    },
+    "--workers 4 --rate 200mbit --size 10MB --plot forest.png",
+    {"forest": "--workers 4 --rate 200mbit --size 10MB --runs 3", "forest-solver": "--solver-only"},
 )
 def forest(
     workers: Annotated[

@@ -13,10 +13,8 @@ from wiresum.commandline.quantities import parse_rate, parse_size
 
 @command(
     "All-reduces and trainings",
-    example="--late 2 --slow-rate 50mbit",
-    repeated={
-        "heterogeneity": "--plot build/bench/heterogeneity.png",
-    },
+    "--late 2 --slow-rate 50mbit",
+    {"heterogeneity": "--plot build/bench/heterogeneity.png"},
 )
 def heterogeneity(
     rate: Annotated[str, typer.Option("--rate", help="Rate of every link but that of W2")] = "100mbit",

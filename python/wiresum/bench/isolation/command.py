@@ -10,13 +10,7 @@ from wiresum.commandline.console import err
 from wiresum.commandline.quantities import parse_rate
 
 
-@command(
-    "Running aggregators",
-    example="--engines xdp --rate 500mbit",
-    repeated={
-        "isolation": "--runs 3",
-    },
-)
+@command("Running aggregators", "--engines xdp --rate 500mbit", {"isolation": "--runs 3"})
 def isolation(
     engines: Annotated[str, typer.Option("--engines", help="Engines to compare, comma-separated: xdp,udp")] = "xdp,udp",
     rate: Annotated[str, typer.Option("--rate", help="Rate of each link: 500mbit, none")] = "500mbit",

@@ -9,13 +9,7 @@ from wiresum.commandline import options
 from wiresum.commandline.options import choose_engine
 
 
-@command(
-    "Running aggregators",
-    example="--kills 20 --engine udp",
-    repeated={
-        "kills": "--kills 10",
-    },
-)
+@command("Running aggregators", "--kills 20 --engine udp", {"kills": "--kills 10"})
 def kills(
     count: Annotated[int, typer.Option("--kills", min=1, help="Number of servers to kill, one after the other")] = 100,
     scale: Annotated[float, typer.Option("--scale", help="Factor on the rates of xagg")] = 0.01,

@@ -11,10 +11,7 @@ from wiresum.commandline.quantities import parse_size
 from wiresum.plan.choices import SwitchEngine
 
 
-@command(
-    "Planners, simulator, networks of switches",
-    example="--rate 100mbit --size 8MB --json",
-)
+@command("Planners, simulator, networks of switches", "--rate 100mbit --size 8MB --json")
 def live(
     rate: Annotated[str, typer.Option("--rate", help="Rate of each link, each way: 100mbit")] = "100mbit",
     size: Annotated[str, typer.Option("--size", help="Size of the float32 tensor: 8MB")] = "8MB",

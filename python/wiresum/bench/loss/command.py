@@ -15,10 +15,8 @@ LOSSES = "0,0.01%,0.1%,1%,2%,5%"
 
 @command(
     "All-reduces and trainings",
-    example="--losses 0,1% --topologies star --engines xdp --policies pool",
-    repeated={
-        "loss": "--losses 0,1%,5% --size 4MB --runs 3",
-    },
+    "--losses 0,1% --topologies star --engines xdp --policies pool",
+    {"loss": "--losses 0,1%,5% --size 4MB --runs 3"},
 )
 def loss(
     losses: Annotated[

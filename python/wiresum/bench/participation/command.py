@@ -10,10 +10,7 @@ from wiresum.commandline.console import err, note
 from wiresum.commandline.options import choose_engine
 
 
-@command(
-    "All-reduces and trainings",
-    example="--plot async.png",
-)
+@command("All-reduces and trainings", "--plot async.png")
 def asynchronous(
     workers: Annotated[
         int, typer.Option("--workers", "-n", min=2, max=64, help="Number of hosts around a switch that sums")

@@ -10,10 +10,7 @@ from wiresum.commandline.console import note
 from wiresum.plan.choices import DEFAULT_TIME_LIMIT_S
 
 
-@command(
-    "Planners, simulator, networks of switches",
-    example="--seeds 30 --rival-limit 300",
-)
+@command("Planners, simulator, networks of switches", "--seeds 30 --rival-limit 300")
 def planners(
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Number of seeds for the roundings")] = 30,
     time_limit: options.TimeLimitOption = DEFAULT_TIME_LIMIT_S,

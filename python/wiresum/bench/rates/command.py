@@ -11,13 +11,7 @@ from wiresum.commandline.options import choose_engine
 from wiresum.commandline.quantities import parse_rate
 
 
-@command(
-    "Running aggregators",
-    example="--rounds 100 --plot rates.png",
-    repeated={
-        "rates": "--plot build/bench/rates.png",
-    },
-)
+@command("Running aggregators", "--rounds 100 --plot rates.png", {"rates": "--plot build/bench/rates.png"})
 def rates(
     engine: options.EngineOption = "auto",
     rounds: Annotated[int, typer.Option("--rounds", min=1, help="Number of negotiations that are timed")] = 50,

@@ -11,10 +11,7 @@ from wiresum.commandline.quantities import parse_numbers
 from wiresum.plan.choices import DEFAULT_TIME_LIMIT_S
 
 
-@command(
-    "Planners, simulator, networks of switches",
-    example="--workers 50 --seeds 1 --plot rates.png",
-)
+@command("Planners, simulator, networks of switches", "--workers 50 --seeds 1 --plot rates.png")
 def routing(
     workers: Annotated[
         str, typer.Option("--workers", help="Numbers of workers in the fat-tree, comma-separated")

@@ -12,13 +12,7 @@ from wiresum.commandline.console import err
 SIM_CASES = "trains,packets,flows,memory"
 
 
-@command(
-    "Planners, simulator, networks of switches",
-    example="--fidelities trains,flows --runs 1",
-    repeated={
-        "sim": "",
-    },
-)
+@command("Planners, simulator, networks of switches", "--fidelities trains,flows --runs 1", {"sim": ""})
 def sim(
     fidelities: Annotated[
         str, typer.Option("--fidelities", help="Fidelities to measure, comma-separated: trains,packets,flows,memory")

@@ -5,10 +5,7 @@ from wiresum.commandline import options
 from wiresum.commandline.console import err
 
 
-@command(
-    "Packets, on one core",
-    example="--runs 5",
-)
+@command("Packets, on one core", "--runs 5")
 def switch(runs: RunsOption = 7, as_json: options.JsonOption = False) -> None:
     """Time one packet through the kernel's switch under each slot policy, in the kernel's test-run."""
     from wiresum.bench import native

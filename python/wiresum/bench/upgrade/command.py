@@ -9,10 +9,7 @@ from wiresum.commandline import options
 from wiresum.commandline.options import choose_engine
 
 
-@command(
-    "Running aggregators",
-    example="--upgrades 10 --engine udp",
-)
+@command("Running aggregators", "--upgrades 10 --engine udp")
 def upgrade(
     count: Annotated[
         int, typer.Option("--upgrades", min=1, help="Number of daemons that are replaced, one after the other")
