@@ -17,7 +17,6 @@ from wiresum.bench.result import Ratio, Report, Result
 from wiresum.plan.choices import Engine
 
 RIVAL: Engine = "tcp"
-MILLI = 1e-3
 
 
 @dataclass(frozen=True)
