@@ -7,10 +7,10 @@ import pytest
 
 from wiresum.reproduce import PAPERS, pictures
 from wiresum.reproduce.session import Session
-from wiresum.reproduce.zebra import aggregation, identification, popularity, printed, switch
+from wiresum.reproduce.zebra import aggregation, identification, layout, popularity, printed, switch
 
 ZEBRA = PAPERS["zebra"]
-NOT_YET = {"Z8", "Z9", "Z10"}
+NOT_YET = {"Z9", "Z10"}
 
 
 @pytest.fixture(scope="module")
@@ -19,6 +19,7 @@ def little():
     few = {
         printed: {"SAMPLED_WORKERS": 2, "DOUBLED_WORKERS": 2, "WORKERS": (2, 32), "ALL_ROUNDS": 12},
         popularity: {"ROUNDS": 1},
+        layout: {"PUSHES": 1},
         aggregation: {"BATCHES": (16, 4)},
         identification: {"SAMPLED_ROUNDS": 2, "RATES": identification.QUICK_RATES, "ONLINE_WORKERS": 1},
     }
@@ -84,6 +85,12 @@ def test_z4_oa_is_the_formula_and_se_is_not(monkeypatch):
     monkeypatch.setattr(printed, "DOUBLED_WORKERS", 16)
     assert aggregation.doubled_by_formula("oa") == pytest.approx(0.07, abs=0.002)
     assert aggregation.doubled_by_formula("se") == pytest.approx(0.119, abs=0.002)
+
+
+def test_z8_dealing_needs_no_recirculation_and_the_released_program_nine(little):
+    for one in little.report("layout").results:
+        assert one.median == 0 or one.extra["packaging"] != "dealing"
+        assert one.extra["one_pair_a_pass"] == pytest.approx(layout.PAIRS - 1, abs=0.3)
 
 
 def test_z11_parts_and_share_of_the_memory():

@@ -1,4 +1,4 @@
-"""§V-D to §V-F: what concerns the switch. Most of it waits for the switch program."""
+"""§V-E and §V-F: what concerns the switch. Most of it waits for the switch program."""
 
 from __future__ import annotations
 
@@ -53,9 +53,6 @@ def _not_yet(what: str) -> str:
 
 
 ROWS = (
-    Row("Z8", "recirculations of a packet by layout and packaging, SE and OA", "A", "§V-D, Fig. 10",
-        "random layout 10; Zebra's far fewer; more for OA than for SE",
-        computed=lambda: _not_yet("needs the layouts of crates/sparse on these traces")),
     Row("Z9", "longer training by loss of 0.01 to 0.1 % of the packets", "PL", "§V-E, Fig. 11", "below 3 %",
         computed=lambda: _not_yet("needs the data path of hot rows")),
     Row("Z10", "latency that the switch's processor adds to a packet", "H", "§V-E", "4.45 ms",
