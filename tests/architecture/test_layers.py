@@ -44,7 +44,7 @@ ALLOWED_PACKAGES = {
     "workload": {"errors", "document", "topology"},
     "circuits": {"errors", "registry", "topology"},
     "plan": {"errors", "wire", "document", "picture", "topology", "_native"},
-    "sparse": {"errors", "registry", "picture", "plan"},
+    "sparse": {"errors", "registry", "picture", "plan", "_native"},
     "predict": {"errors", "wire", "picture", "topology", "plan", "sparse", "_native"},
     "planners": {"errors", "wire", "registry", "document", "topology", "plan", "sparse", "predict"},
     "adjust": {"errors", "wire", *PLANNING},

@@ -5,6 +5,7 @@ import json
 import numpy as np
 from tests.cli.forks import wiresum
 
+from wiresum.plan.sparse import SparsePart
 from wiresum.sparse.spec import parse
 
 
@@ -41,3 +42,33 @@ def test_a_bad_trace_is_a_wrong_usage():
     done = wiresum("sparse", "trace", "criteo:rows=3")
     assert done.returncode == 2
     assert "rows: the trace criteo has no such field" in done.stderr
+
+
+PLAN = ["plan", "star", "--workers", "4", "--rate", "20mbit", "--planner"]
+
+
+def test_rows_are_planned_with_a_hot_map(tmp_path):
+    file, hot = tmp_path / "part.json", tmp_path / "hot.json"
+    done = wiresum(*PLAN, "tiers", "--servers", "1", "--trace", "criteo:scale=0.01,batch=64", "--replicas", "500",
+                   "--model", "4KB", "-o", str(file), "--hot", str(hot), "--json")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    part = SparsePart.read(file)
+    assert SparsePart.parse(done.stdout) == part
+    assert part.servers == ["s0"]
+    assert part.dense_bytes == 4000
+    assert 0 < part.replicated_rows <= 500
+    assert len(json.loads(hot.read_text())["rows"]) == part.replicated_rows + part.summed_rows
+
+
+def test_where_sums_do_not_pay_the_planner_says_so():
+    done = wiresum(*PLAN, "tiers", "--beside", "--trace", "zipf:s=0,features=10,batch=10")
+    assert done.returncode == 4
+    assert "push rows to their servers" in done.stderr
+    assert "bottleneck" in done.stdout
+
+
+def test_planners_of_rows_ask_for_a_trace_and_servers():
+    assert "say which ones are touched with --trace" in wiresum(*PLAN, "zebra", "--beside").stderr
+    done = wiresum(*PLAN, "zebra", "--trace", "zipf")
+    assert done.returncode == 2
+    assert "topology star has 0, not one" in done.stderr

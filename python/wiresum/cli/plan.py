@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from wiresum.cli.rows import RowOptions, plan_rows
 from wiresum.commandline import options
 from wiresum.commandline.console import note
 from wiresum.commandline.groups import grouped
 from wiresum.plan.choices import Engine, SwitchEngine, SwitchPolicy
+from wiresum.planners import ROW_PLANNERS
 
 if TYPE_CHECKING:
     from wiresum.plan.aggregation_plan import AggregationPlan
@@ -28,6 +30,7 @@ def plan(
     planner: options.PlannerOptions,
     division: options.ModelParts,
     rounds: options.RoundOptions,
+    rows: RowOptions,
     model: Annotated[
         str | None, typer.Option("--model", help="Model whose parts are placed: a size, or a model's name")
     ] = None,
@@ -57,6 +60,10 @@ def plan(
     from wiresum.planners.fabrics import plan_switched
 
     there = network.load(topology)
+    if planner.planner in ROW_PLANNERS:
+        dense_bytes = sum(part.bytes for part in division.of(model)) if model else 0
+        plan_rows(planner.planner, there, rows, dense_bytes, output, as_json=as_json)
+        return
     choices = planner.told(engine or "xdp")
     asked = job.job(id=job_id, sub_models=division.of(model) if model else None)
     if switched:

@@ -28,7 +28,7 @@ from wiresum.plan.choices import (
     Policy,
 )
 from wiresum.plan.models import MODELS
-from wiresum.planners import PLANNERS
+from wiresum.planners import PLANNERS, ROW_PLANNERS
 from wiresum.topology.generators import TOPOLOGIES
 
 if TYPE_CHECKING:
@@ -213,7 +213,10 @@ class SearchOptions:
 
 
 PlannerOption = Annotated[
-    str, typer.Option("--planner", help=f"Planner that decides which node sums what: {', '.join(PLANNERS)}")
+    str,
+    typer.Option(
+        "--planner", help=f"Planner that decides which node sums what: {', '.join([*PLANNERS, *ROW_PLANNERS])}"
+    ),
 ]
 
 

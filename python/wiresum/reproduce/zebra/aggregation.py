@@ -144,8 +144,8 @@ def _whole_rounds(reports: Reports) -> str:
     zebra = times(max(one.extra["zebra"] for one in found.values()))
     tiers = listed({name: times(one.extra["tiers"]) for name, one in found.items()})
     return (
-        f"whole rounds with pulls, one server, 32 workers, predicted: Zebra's flow at most {zebra}, as its server still "
-        f"answers every worker; planner `tiers` {tiers}. The paper does not say how its pulls became cheaper"
+        f"whole rounds with pulls, one server, 32 workers, predicted: Zebra's flow at most {zebra}, as its server "
+        f"still answers every worker; planner `tiers` {tiers}. The paper does not say how its pulls became cheaper"
     )
 
 
