@@ -4,7 +4,9 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
+from random import Random
 
 import pytest
 from tests.circuits.switches import device, pair
@@ -76,6 +78,25 @@ def test_apply_brings_the_circuits_of_an_interval_and_removes_all_others(tmp_pat
         code, _, err = run("apply", *common, "--interval", "7")
     assert code == 2
     assert "interval 7 has no circuits to read" in err
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_order_after_a_killed_one_finds_what_is_lit_and_goes_on(seed):
+    random, own = Random(seed), device(dark_s=0.0)
+    own.faults.extend(["late"] * 12)  # So that there is a middle to be killed in.
+    with serving(own, "calient-tl1") as driver:
+        command = [sys.executable, "-c", "from wiresum.cli import main; main()", "circuits", "connect"]
+        killed = subprocess.Popen(
+            [*command, "1,2", "3,4", driver], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        while not own.crossbar.orders and killed.poll() is None:
+            time.sleep(0.001)
+        time.sleep(random.random() * 0.3)
+        killed.kill()
+        killed.wait()
+        assert own.crossbar.connections <= both_ways({pair(1, 2), pair(3, 4)})
+        assert run("connect", "1,2", "3,4", driver)[0] == 0
+    assert own.crossbar.connections == both_ways({pair(1, 2), pair(3, 4)})
 
 
 @pytest.mark.parametrize(

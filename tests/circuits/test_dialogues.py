@@ -118,6 +118,26 @@ def test_a_person_orders_by_tl1():
     assert seen.count("REPT EVT") == 4
 
 
+def test_a_person_asks_the_emulator_in_its_own_words():
+    own = device(ports=4, dark_s=0.0)
+    with Serving(own, {"emulated": (HOST, 0)}) as serving:
+        url = serving.url("emulated")
+        asked = [
+            {"do": "change", "add": [["1", "2"]], "remove": []},
+            {"do": "fail", "port": "3", "reason": "mirror 7"},
+            {"do": "change", "add": [["3", "4"]], "remove": []},
+            {"do": "read"},
+            {"do": "change", "add": [["1", "4"]], "remove": []},
+            {"do": "dance"},
+        ]
+        told = [json.loads(line) for line in typed(url, *(json.dumps(one) + "\n" for one in asked), "?\n").splitlines()]
+    assert told[0] == {"answer": {"generation": 1}}
+    assert told[3]["answer"]["connections"] == [["1", "2"], ["3", "4"]]
+    assert told[3]["answer"]["states"]["2"] == ["lit", ""]
+    assert told[3]["answer"]["states"]["4"] == ["failed", "mirror 7"]
+    assert [sorted(one) for one in told[4:]] == [["error"]] * 3
+
+
 BRIDGE = """#!{python}
 import socket, sys, threading
 far = socket.create_connection(("{host}", {port}))

@@ -13,7 +13,7 @@ from wiresum.topology.generators.optical import optical
 from wiresum.workload.instance import instance
 from wiresum.workload.model import Workload
 from wiresum.workload.poisson import poisson
-from wiresum.workload.sites import unit_of_place, units_of
+from wiresum.workload.sites import unit_of_location, units_of
 
 THREE = optical(3, 2, servers_per_unit=1, ports=2, rate_bps=40e9, dark_s=0.02, settle_s=0.01, places=2)
 
@@ -44,14 +44,14 @@ def test_a_coflow_becomes_flows_with_all_of_its_bytes():
 
 
 @given(st.booleans(), st.integers(0, 50))
-def test_places_by_host_and_by_unit_tell_schedulers_the_same(by_host, seed):
+def test_locations_by_host_and_by_unit_tell_schedulers_the_same(by_host, seed):
     topology = optical(4, 8, servers_per_unit=2, ports=4)
     made = poisson(topology, 10, 1.0, [2, 4, 8], (5, 9), spread=0.3, by_host=by_host, seed=seed)
-    names = unit_of_place(units_of(topology))
+    names = unit_of_location(units_of(topology))
     for job, told in zip(made.jobs, instance(topology, made, 1.0)["jobs"], strict=True):
         counted = Counter()
-        for place, count in job.workers.items():
-            counted[names[place]] += count
+        for location, count in job.workers.items():
+            counted[names[location]] += count
         assert told["traffic"]["star"]["workers"] == counted
         assert told["traffic"]["star"]["server"] == names[job.server]
 

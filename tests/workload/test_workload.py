@@ -17,7 +17,7 @@ from wiresum.topology.generators.racks import racks
 from wiresum.workload.coflows import coflows
 from wiresum.workload.model import Workload, WorkloadJob
 from wiresum.workload.poisson import poisson
-from wiresum.workload.sites import unit_of_place, units_of
+from wiresum.workload.sites import unit_of_location, units_of
 from wiresum.workload.table import table
 
 UNITS = optical(units=5, hosts_per_unit=4, servers_per_unit=2)
@@ -34,14 +34,18 @@ def test_random_jobs_are_where_they_may_be(jobs, workers, spread, by_host, seed)
     made = poisson(UNITS, jobs, 3.0, workers, (10, 20), spread=spread, by_host=by_host, seed=seed)
     assert Workload.parse(made.to_json()) == made
     assert len(made.jobs) == jobs
-    unit = unit_of_place(units_of(UNITS))
+    unit = unit_of_location(units_of(UNITS))
     for job in made.jobs:
         assert job.worker_count in workers
         assert 10 <= job.bytes <= 20
-        assert job.places <= set(unit)
-        assert len(job.workers) == job.worker_count if by_host else all(place.startswith("u") for place in job.workers)
+        assert job.locations <= set(unit)
+        assert (
+            len(job.workers) == job.worker_count
+            if by_host
+            else all(location.startswith("u") for location in job.workers)
+        )
         fewest = -(-job.worker_count // 4)
-        used = len({unit[place] for place in job.workers})
+        used = len({unit[location] for location in job.workers})
         assert fewest <= used <= max(fewest, 2 if spread and job.worker_count > 1 else 0)
 
 
@@ -57,15 +61,15 @@ def test_units_are_filled_evenly():
     made = poisson(UNITS, 50, 1.0, [2], (1, 1), seed=3)
     load = dict.fromkeys((unit.name for unit in units_of(UNITS)), 0)
     for job in made.jobs:
-        for place, count in job.workers.items():
-            load[place] += count
+        for location, count in job.workers.items():
+            load[location] += count
     assert set(load.values()) == {20}
 
 
 def test_racks_of_servers_have_servers_only():
     made = poisson(racks(ports=3), 20, 1.0, [2, 4], (1, 1), seed=1)
     assert {job.server for job in made.jobs} == {"T3"}
-    assert {place for job in made.jobs for place in job.workers} == {"T1", "T2"}
+    assert {location for job in made.jobs for location in job.workers} == {"T1", "T2"}
 
 
 TRACE = """6 2

@@ -29,8 +29,8 @@ BytesOption = Annotated[
 SpreadOption = Annotated[
     str, typer.Option("--spread", help="Share of the jobs that are put in two units though one has room, as 30%")
 ]
-ByHostOption = Annotated[bool, typer.Option("--by-host", help="Name hosts as places of workers, instead of units")]
-SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of arrivals, sizes and places")]
+ByHostOption = Annotated[bool, typer.Option("--by-host", help="Name hosts as locations of workers, instead of units")]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of arrivals, sizes and locations")]
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="Trace to read")]
 PAPERS_BYTES = "102MB,528MB"
 

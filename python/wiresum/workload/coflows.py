@@ -42,23 +42,23 @@ def _coflow(fields: list[str], line: int, racks: int, units: Sequence[str]) -> W
     rest = iter(fields)
     (identity,) = _take(rest, 1, line, "an id")
     arrival_ms, mappers = _whole(_take(rest, 2, line, "arrival and number of mappers"), line, "arrival and mappers")
-    places = _whole(_take(rest, mappers, line, f"{mappers} mappers"), line, "racks of mappers")
+    named = _whole(_take(rest, mappers, line, f"{mappers} mappers"), line, "racks of mappers")
     (reducers,) = _whole(_take(rest, 1, line, "the number of reducers"), line, "the number of reducers")
     sinks: Counter[str] = Counter()
     for field in _take(rest, reducers, line, f"{reducers} reducers"):
         rack, size_bytes = _reducer(field, line)
-        places.append(rack)
+        named.append(rack)
         sinks[units[rack % len(units)]] += size_bytes
     if next(rest, None) is not None:
         raise WorkloadError(f"line {line}: more fields than those of {mappers} mappers and {reducers} reducers")
-    outside = next((rack for rack in places if not 0 <= rack < racks), None)
+    outside = next((rack for rack in named if not 0 <= rack < racks), None)
     if outside is not None:
         raise WorkloadError(f"line {line}: rack {outside} of {racks}; racks count from 0")
     return WorkloadJob(
         name=f"c{identity}",
         arrival_s=arrival_ms / 1000,
         synchrony="coflow",
-        workers=dict(Counter(units[rack % len(units)] for rack in places[:mappers])),
+        workers=dict(Counter(units[rack % len(units)] for rack in named[:mappers])),
         sinks=dict(sinks),
     )
 

@@ -14,7 +14,7 @@ from wiresum.topology.circuits import Fibre, fibres, optical_switches
 from wiresum.topology.model import Node, Topology
 from wiresum.topology.optical import Circuit
 from wiresum.workload.model import Workload, WorkloadJob
-from wiresum.workload.sites import Unit, unit_of_place, units_of
+from wiresum.workload.sites import Unit, unit_of_location, units_of
 
 FORMAT = "wiresum-circuit-instance/1"
 UNLIMITED_PLACES = (1 << 32) - 1
@@ -36,7 +36,7 @@ def instance(
 
     Args:
         topology: with one optical switch.
-        workload: whose places are in it.
+        workload: whose locations are in it.
         slot_s: seconds after which circuits may change.
         lit: circuits that are there before.
         paper: count as P4INC-AOI does.
@@ -52,7 +52,7 @@ def instance(
     if slot_s <= dark_s:
         raise WorkloadError(f"a slot of {slot_s} s is over before {switch.name} has light ({dark_s} s); make it longer")
     ports = Counter(fibre.unit for fibre in ends)
-    names = unit_of_place(found)
+    names = unit_of_location(found)
     _check(workload, names, ports)
     links = {end: link for link in topology.links for end in (link.source, link.target)}
     hosts = [host for unit in found for host in unit.hosts]
@@ -84,15 +84,15 @@ def _only_switch(topology: Topology) -> Node:
 
 def _check(workload: Workload, names: Mapping[str, str], ports: Mapping[str, int]) -> None:
     for job in workload.jobs:
-        strange = sorted(job.places - set(names))
+        strange = sorted(job.locations - set(names))
         if strange:
-            raise WorkloadError(f"job {job.name}: {strange[0]} is no unit or host of the topology; correct the place")
+            raise WorkloadError(f"job {job.name}: {strange[0]} is no unit or host of the topology; correct it")
         if job.synchrony == "star":
             _check_star(job, names, ports)
 
 
 def _check_star(job: WorkloadJob, names: Mapping[str, str], ports: Mapping[str, int]) -> None:
-    own = {names[place] for place in job.workers}
+    own = {names[location] for location in job.workers}
     if job.server is None and len(own) > 1:
         raise WorkloadError(f"job {job.name}: its workers are in {len(own)} units, and it has no `server`; name one")
     at = names[job.server] if job.server else next(iter(own))
@@ -161,8 +161,8 @@ def _flows(job: WorkloadJob, names: Mapping[str, str]) -> list[dict[str, Any]]:
     ]
 
 
-def _by_unit(places: Mapping[str, int], names: Mapping[str, str]) -> dict[str, int]:
+def _by_unit(locations: Mapping[str, int], names: Mapping[str, str]) -> dict[str, int]:
     counted: Counter[str] = Counter()
-    for place, count in places.items():
-        counted[names[place]] += count
+    for location, count in locations.items():
+        counted[names[location]] += count
     return dict(counted)

@@ -19,17 +19,17 @@ Count = Annotated[int, Field(gt=0)]
 class WorkloadJob(Document):
     """A job that shares the network with others.
 
-    A place is the name of a unit (the switch of a rack) or of a host.
+    A location is the name of a unit (the switch of a rack) or of a host.
 
     Attributes:
         name: unique within the workload.
         arrival_s: when it comes, in seconds from the workload's begin.
         synchrony: `star`: all workers send to one server, at one rate, and get as much back; `coflow`: every worker
             sends to every sink, each pair at a rate of its own.
-        workers: how many are at each place; of a coflow, its mappers.
-        server: place of a star's parameter server; absent where only switches may sum it.
+        workers: how many are at each location; of a coflow, its mappers.
+        server: location of a star's parameter server; absent where only switches may sum it.
         bytes: of a star: gradient of each worker and iteration.
-        sinks: of a coflow: bytes that arrive at each place, in equal parts from all workers.
+        sinks: of a coflow: bytes that arrive at each location, in equal parts from all workers.
         iterations: how often the bytes are sent.
         compute_s: seconds of computing in each iteration, during which nothing is sent.
         update_s: seconds that the server takes after each iteration's last byte; a switch takes none.
@@ -59,7 +59,7 @@ class WorkloadJob(Document):
 
     @property
     def worker_count(self) -> int:
-        """Workers of all places."""
+        """Workers of all locations."""
         return sum(self.workers.values())
 
     @property
@@ -69,8 +69,8 @@ class WorkloadJob(Document):
         return once * self.iterations
 
     @property
-    def places(self) -> set[str]:
-        """Every place that it names."""
+    def locations(self) -> set[str]:
+        """Every location that it names."""
         return {*self.workers, *self.sinks, *filter(None, [self.server])}
 
 

@@ -38,7 +38,7 @@ def poisson(
         iterations: how often each job sends it.
         compute_s: seconds of computing in each iteration.
         spread: share of the jobs that are put in two units though one has room.
-        by_host: places are hosts, not units.
+        by_host: locations are hosts, not units.
         seed: of all of it.
 
     Raises:

@@ -50,9 +50,9 @@ def units_of(topology: Topology) -> list[Unit]:
     return found
 
 
-def unit_of_place(found: Sequence[Unit]) -> dict[str, str]:
-    """The unit of every place: of hosts, servers and units themselves."""
-    return {place: unit.name for unit in found for place in (unit.name, *unit.hosts, *unit.servers)}
+def unit_of_location(found: Sequence[Unit]) -> dict[str, str]:
+    """The unit of every location: of hosts, servers and units themselves."""
+    return {location: unit.name for unit in found for location in (unit.name, *unit.hosts, *unit.servers)}
 
 
 @dataclass
@@ -66,7 +66,7 @@ class Placer:
         units: to choose from.
         random: breaks ties, and chooses servers.
         spread: share of the jobs that are put in two units though one has room.
-        by_host: places are hosts, not units.
+        by_host: locations are hosts, not units.
     """
 
     units: Sequence[Unit]

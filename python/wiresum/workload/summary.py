@@ -11,11 +11,11 @@ from wiresum.workload.model import Workload
 
 
 def summarize(workload: Workload) -> dict[str, Any]:
-    """What is in it: jobs by synchrony and size, bytes, the time in which they come, and the fullest places."""
+    """What is in it: jobs by synchrony and size, bytes, the time in which they come, and the fullest locations."""
     jobs = workload.jobs
-    places: Counter[str] = Counter()
+    locations: Counter[str] = Counter()
     for job in jobs:
-        places.update(job.workers)
+        locations.update(job.workers)
     return {
         "name": workload.name,
         "jobs": len(jobs),
@@ -23,24 +23,24 @@ def summarize(workload: Workload) -> dict[str, Any]:
         "coflows": sum(job.synchrony == "coflow" for job in jobs),
         "last_arrival_s": jobs[-1].arrival_s,
         "workers": _spread([job.worker_count for job in jobs]),
-        "places_of_a_job": _spread([len(job.workers) for job in jobs]),
+        "locations_of_a_job": _spread([len(job.workers) for job in jobs]),
         "iterations": sum(job.iterations for job in jobs),
         "bytes": sum(job.total_bytes for job in jobs),
-        "fullest_places": dict(places.most_common(8)),
+        "fullest_locations": dict(locations.most_common(8)),
     }
 
 
 def describe(workload: Workload) -> str:
     """The same in words."""
     told = summarize(workload)
-    fullest = ", ".join(f"{place} {workers}" for place, workers in told["fullest_places"].items())
+    fullest = ", ".join(f"{location} {workers}" for location, workers in told["fullest_locations"].items())
     return (
         f"{told['name']}: {told['jobs']} jobs ({told['stars']} stars, {told['coflows']} coflows), "
         f"the last one at {told['last_arrival_s']:g} s\n"
         f"workers of a job: {_range(told['workers'])}\n"
-        f"places of a job's workers: {_range(told['places_of_a_job'])}\n"
+        f"locations of a job's workers: {_range(told['locations_of_a_job'])}\n"
         f"bytes that workers send: {told['bytes'] / 1e9:.3f} GB in {told['iterations']} iterations\n"
-        f"workers at the fullest places: {fullest}"
+        f"workers at the fullest locations: {fullest}"
     )
 
 

@@ -1,7 +1,7 @@
 """Reads jobs from a table, as clusters publish them: one row for each job, with its arrival and its GPUs.
 
 Columns go by the names that published traces have (Philly, Helios, Lingjun and others); what a table lacks is drawn or
-given. It says nothing of places: jobs are placed in as few units as possible, in the order in which they come.
+given. It says nothing of locations: jobs are placed in as few units as possible, in the order in which they come.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def table(
         name: of the workload.
         spread: as in `poisson`.
         by_host: likewise.
-        seed: of sizes and places.
+        seed: of sizes and locations.
 
     Raises:
         WorkloadError: a column is missing, or a value is none; the message names the line.
