@@ -15,7 +15,7 @@ from wiresum.predict.link_bytes import link_bytes
 from wiresum.testbed import Testbed
 from wiresum.testbed.fabric import lay_out
 from wiresum.testbed.optical import lit_in
-from wiresum.topology.circuits import fibres, uniform
+from wiresum.topology.circuits import fibres, named, uniform
 from wiresum.topology.generators.racks import racks
 
 ELEMENTS = 20_000
@@ -120,3 +120,37 @@ def test_only_a_plan_says_which_circuits_a_testbed_needs(name):
         Testbed(topology, loopback=False)
     with pytest.raises(TestbedError, match="no optical switch oxc"):
         Testbed(topology, plan, loopback=False).optical_switch("oxc")
+
+
+def test_a_plan_for_other_circuits_takes_the_place_of_one_and_comes_back(namespaces, name):
+    """First both racks of workers are joined to the server's, then one through the other; and again."""
+    topology = racks(2, 1, hosts_per_rack=2, rate_bps=RATE_BPS, ports=2, dark_s=0.02)
+    direct = [named(topology, one) for one in ("T1-oxc,T3-oxc", "T2-oxc,T3-oxc-1")]
+    through = [named(topology, one) for one in ("T1-oxc,T2-oxc-1", "T2-oxc,T3-oxc")]
+    plans = [
+        switched(topology.with_circuits(lit), "p4inc-aoi", 4 * ELEMENTS, values=FRAGMENT_VALUES)
+        for lit in (direct, through)
+    ]
+    (first, mtu), (second, _) = plans
+    with Testbed(topology, first, name=name, mtu_bytes=mtu, loopback=False, later=[second]) as bed:
+        for plan, circuits in ((None, direct), (second, through), (first, direct)):
+            if plan is not None:
+                bed.replace_plan(plan)
+            with Ranks(bed) as ranks:
+                once = ranks.sum(ELEMENTS)
+            assert once.repetitions == 0
+            sent = {**once.link_bytes, **crossed(topology, circuits, once.link_bytes)}
+            for link, wanted in link_bytes(bed.plan, ELEMENTS).items():
+                for one, other in zip(sent[link], wanted, strict=True):
+                    assert_crossed(one, other)
+    ends = [end for ends in bed.network.layout.ends.values() for end in ends]
+    assert len({end.address for end in ends}) == len(ends)
+
+
+def test_a_plan_for_circuits_that_nobody_announced_is_refused():
+    topology = racks(2, 1, hosts_per_rack=1, ports=2)
+    lit = [named(topology, one) for one in ("T1-oxc,T3-oxc", "T2-oxc,T3-oxc-1")]
+    other = [named(topology, one) for one in ("T1-oxc-1,T3-oxc", "T2-oxc,T3-oxc-1")]
+    first, second = (switched(topology.with_circuits(one), "p4inc-aoi", 4096)[0] for one in (lit, other))
+    with pytest.raises(TestbedError, match="made for other links"):
+        Testbed(topology, first, loopback=False).network.adapt(second)

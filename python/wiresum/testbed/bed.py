@@ -41,6 +41,7 @@ class Testbed:
         mtu_bytes: of every interface.
         loopback: True: never use namespaces; False: always; None: if this process may.
         loss_seed: chooses the packets that lossy links lose.
+        later: plans that may take the plan's place (`replace_plan`) over other circuits of optical switches.
 
     Example:
         >>> with Testbed(star(workers=2)) as bed:  # doctest: +SKIP
@@ -59,11 +60,12 @@ class Testbed:
         mtu_bytes: int = DEFAULT_MTU_BYTES,
         loopback: bool | None = None,
         loss_seed: int = DEFAULT_LOSS_SEED,
+        later: Sequence[AggregationPlan] = (),
     ) -> None:
         self.topology = topology.with_addresses(unlit=True)
         self.name = name or f"{topology.name[:12].lower()}-{os.getpid()}"
         self.why_loopback = "asked for" if loopback else why_no_namespaces() if loopback is None else ""
-        self.network = self._make_network(plan, mtu_bytes, loss_seed)
+        self.network = self._make_network(plan, mtu_bytes, loss_seed, later)
         self.plan = plan and self.network.adapt(plan)
         self.aggregators: list[Aggregator] = []
         self._children: list[subprocess.Popen[bytes]] = []
@@ -73,11 +75,13 @@ class Testbed:
         self._record = records.Record(self.name, topology=topology.name, namespaces=dict(self.network.namespaces))
         self._previous_handlers: dict[signal.Signals, Any] = {}
 
-    def _make_network(self, plan: AggregationPlan | None, mtu_bytes: int, loss_seed: int) -> Network:
+    def _make_network(
+        self, plan: AggregationPlan | None, mtu_bytes: int, loss_seed: int, later: Sequence[AggregationPlan]
+    ) -> Network:
         if self.why_loopback:
             return LoopbackNetwork(self.topology)
         if plan is not None and plan.fabric is not None:
-            return SwitchedNetwork(self.name, self.topology, plan, mtu_bytes)
+            return SwitchedNetwork(self.name, self.topology, plan, mtu_bytes, later)
         if optical_switches(self.topology):
             raise TopologyError(
                 f"topology {self.topology.name} has optical switches, which only a plan whose switches sum can use; "
@@ -274,6 +278,8 @@ class Testbed:
     def replace_plan(self, plan: AggregationPlan) -> dict[str, dict[str, Any]]:
         """Ends the aggregators and starts those of another plan, on the same network; workers then join again.
 
+        Optical switches have the circuits of the new plan by then, and those have light.
+
         The plan's file stays where it is, so a worker finds the new one under the name that it has.
 
         Args:
@@ -287,6 +293,7 @@ class Testbed:
         """
         adapted = self.network.adapt(plan)
         counters = self.stop_aggregators()
+        self.network.light_up(adapted)
         self.plan = adapted
         self._start_aggregators(adapted)
         return counters

@@ -8,12 +8,12 @@ XDP sends past the queues that limit a link, and takes packets before those that
 switches in the kernel leads through the hub, whose two ports for it limit and count what it carries.
 """
 
-from collections.abc import Collection, Mapping
-from ipaddress import ip_address
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from ipaddress import IPv4Address, ip_address
 
 from wiresum.errors import TestbedError, TopologyError
 from wiresum.plan.aggregation_plan import AggregationPlan, parse_socket_address
-from wiresum.plan.fabric import FabricLink, PlanFabric
+from wiresum.plan.fabric import FabricEnd, FabricLink, PlanFabric
 from wiresum.testbed import namespaces, optical, xdp_pass
 from wiresum.testbed.layout import NAMESPACE_PREFIX, Layout, PointToPoint, Port, Wire, check_mtu, prefix_length
 from wiresum.testbed.loss import LossCount
@@ -24,6 +24,8 @@ from wiresum.topology.optical import Circuit
 
 HUB = "hub"
 """Name of the node, in no topology, at which the network for everything else meets."""
+LATER_NETWORK = IPv4Address("10.97.0.0")
+"""Addresses of circuits of plans that come later, beside those of plans' own links (10.98.0.0/16)."""
 LINK_PREFIX = 31
 """Of a link with two ends (RFC 3021)."""
 
@@ -31,11 +33,20 @@ LINK_PREFIX = 31
 class SwitchedNetwork(LaidOutNetwork):
     """Namespaces, veth pairs and shapers for a plan with a fabric."""
 
-    def __init__(self, name: str, topology: Topology, plan: AggregationPlan, mtu_bytes: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        topology: Topology,
+        plan: AggregationPlan,
+        mtu_bytes: int,
+        later: Sequence[AggregationPlan] = (),
+    ) -> None:
         self._fabric = _fabric_of(plan)
-        self._xdp_nodes = xdp_nodes(plan)
+        self._xdp_nodes = xdp_nodes(plan).union(*map(xdp_nodes, later))
         self._lit = optical.lit_in(topology, self._fabric)
-        layout = lay_out(name, topology, self._fabric, mtu_bytes, self._xdp_nodes)
+        self._addresses = addresses_of([self._fabric, *map(_fabric_of, later)])
+        fabrics = [_addressed(_fabric_of(one), self._addresses) for one in later]
+        layout = lay_out(name, topology, self._fabric, mtu_bytes, self._xdp_nodes, later=fabrics)
         super().__init__(layout, {**layout.namespaces, HUB: layout.hub})
 
     def create(self) -> None:
@@ -45,15 +56,26 @@ class SwitchedNetwork(LaidOutNetwork):
         self.optical_switches = optical.of_layout(self.layout, self._lit)
 
     def adapt(self, plan: AggregationPlan) -> AggregationPlan:
-        """A plan for these links already.
+        """The plan with the addresses that its circuits have here; links that are no circuits have the plan's own.
 
         Raises:
             TestbedError: its links are others, or more of its switches are in the kernel.
         """
         require_xdp_ports(plan, self._xdp_nodes)
-        if _wiring(_fabric_of(plan)) != _wiring(self._fabric):
+        fabric = _fabric_of(plan)
+        if not {link.id for link in fabric.links} <= set(self._addresses):
             raise TestbedError("this testbed was made for other links; make it with the plan that is to run")
-        return plan
+        adapted = _addressed(fabric, self._addresses)
+        own = {link.id for link in self.layout.topology.links}
+        if [one for one in _wiring(fabric) if one[0] in own] != [one for one in _wiring(self._fabric) if one[0] in own]:
+            raise TestbedError("this testbed was made for other links; make it with the plan that is to run")
+        return plan.model_copy(update={"fabric": adapted})
+
+    def light_up(self, plan: AggregationPlan) -> None:
+        """Lights the circuits of the plan's links."""
+        lit = optical.lit_in(self.layout.topology, _fabric_of(plan))
+        for switch in self.optical_switches.values():
+            switch.light_up(lit)
 
     def host_interface(self, node: str) -> str:
         """That of the network for everything else."""
@@ -81,7 +103,13 @@ class SwitchedNetwork(LaidOutNetwork):
 
 
 def lay_out(
-    name: str, topology: Topology, fabric: PlanFabric, mtu_bytes: int, in_kernel: Collection[str] = ()
+    name: str,
+    topology: Topology,
+    fabric: PlanFabric,
+    mtu_bytes: int,
+    in_kernel: Collection[str] = (),
+    *,
+    later: Sequence[PlanFabric] = (),
 ) -> Layout:
     """Decides names, and gives each end of each link the address that the plan has for it.
 
@@ -91,14 +119,14 @@ def lay_out(
         fabric: of its plan.
         mtu_bytes: of every interface.
         in_kernel: names of the nodes that sum in XDP.
+        later: of other plans, with addresses that are no other circuit's.
 
     Raises:
         TopologyError: the plan is for other links, or something that namespaces cannot be.
     """
     topology = topology.with_addresses(unlit=True)
-    lit = optical.lit_in(topology, fabric)
-    packets = topology.with_circuits(lit)
-    _check(packets, fabric)
+    for one in (fabric, *later):
+        _check(topology.with_circuits(optical.lit_in(topology, one)), one)
     check_mtu(mtu_bytes, in_kernel)
     hub = f"{NAMESPACE_PREFIX}{name}-{HUB}"
     spaces = {node.name: f"{NAMESPACE_PREFIX}{name}-{node.name}" for node in topology.nodes}
@@ -110,9 +138,14 @@ def lay_out(
             ports.append(Port(node, spaces[node], f"p{counts[node]}", counts[node]))
             counts[node] += 1
         wires.append(_wire(link, ports, topology, in_kernel, _relay(number, hub)))
-    ends: dict[Port, PointToPoint] = {}
-    for number, (planned, ports) in enumerate(zip(fabric.links, _joined(topology, wires, lit), strict=True)):
-        ends.update(_ends(number, planned, ports))
+    ends: dict[Port, list[PointToPoint]] = {}
+    macs = _macs(wires)
+    for one in (fabric, *later):
+        joined = _joined(topology, wires, optical.lit_in(topology, one))
+        for planned, ports in zip(one.links, joined, strict=True):
+            for port, end in _ends(planned, ports, macs):
+                known = ends.setdefault(port, [])
+                known.extend([end] if end not in known else [])
     return Layout(topology, spaces, wires, mtu_bytes, prefix_length(topology), hub, ends)
 
 
@@ -148,14 +181,48 @@ def _relay(number: int, hub: str) -> tuple[Port, Port]:
     return near, far
 
 
-def _ends(number: int, link: FabricLink, ports: list[Port]) -> Mapping[Port, PointToPoint]:
-    addresses = [str(parse_socket_address(end.address)[0]) for end in link.ends]
-    # Known beforehand, so that no address has to be resolved on a link whose bytes are counted.
-    macs = [f"02:00:00:{number >> 8:02x}:{number & 0xFF:02x}:{end:02x}" for end in range(2)]
+def _macs(wires: list[Wire]) -> dict[Port, str]:
+    """Known beforehand, so that no address has to be resolved on a link whose bytes are counted."""
     return {
-        port: PointToPoint(f"{addresses[i]}/{LINK_PREFIX}", macs[i], addresses[1 - i], macs[1 - i])
-        for i, port in enumerate(ports)
+        port: f"02:00:00:{number >> 8:02x}:{number & 0xFF:02x}:{end:02x}"
+        for number, wire in enumerate(wires)
+        for end, port in enumerate((wire.source, wire.target))
     }
+
+
+def _ends(link: FabricLink, ports: list[Port], macs: Mapping[Port, str]) -> Iterator[tuple[Port, PointToPoint]]:
+    near, far = (str(parse_socket_address(end.address)[0]) for end in link.ends)
+    for port, other, own, peer in ((ports[0], ports[1], near, far), (ports[1], ports[0], far, near)):
+        yield port, PointToPoint(f"{own}/{LINK_PREFIX}", macs[port], peer, macs[other])
+
+
+def addresses_of(fabrics: Sequence[PlanFabric]) -> dict[str, tuple[str, str]]:
+    """Addresses of the two ends of every link: those of the first plan that has it, if no other link has them.
+
+    Plans number their links, so circuits of several plans would have the same addresses; later ones get new ones.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    taken: set[tuple[str, str]] = set()
+    for link in (link for fabric in fabrics for link in fabric.links if link.id not in found):
+        own = (link.ends[0].address, link.ends[1].address)
+        if own in taken:
+            low = LATER_NETWORK + 2 * len(found)
+            own = (_moved(own[0], low), _moved(own[1], low + 1))
+        found[link.id] = own
+        taken.add(own)
+    return found
+
+
+def _moved(address: str, to: IPv4Address) -> str:
+    return f"{to}:{parse_socket_address(address)[1]}"
+
+
+def _addressed(fabric: PlanFabric, addresses: Mapping[str, tuple[str, str]]) -> PlanFabric:
+    def end_of(link: FabricLink, index: int) -> FabricEnd:
+        return link.ends[index].model_copy(update={"address": addresses[link.id][index]})
+
+    links = [link.model_copy(update={"ends": [end_of(link, 0), end_of(link, 1)]}) for link in fabric.links]
+    return fabric.model_copy(update={"links": links})
 
 
 def _check(topology: Topology, fabric: PlanFabric) -> None:

@@ -1,6 +1,6 @@
 """From a topology to namespaces and interfaces: names and checks, nothing that touches the machine."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
@@ -98,7 +98,7 @@ class Layout:
         prefix_length: of every address.
         hub: where links have addresses of their own: the namespace in which nodes meet for everything else. Otherwise
             switches bridge their links.
-        ends: then, the addresses of every port.
+        ends: then, the addresses of every port: one for each link that it may ever be an end of.
     """
 
     topology: Topology
@@ -107,7 +107,7 @@ class Layout:
     mtu_bytes: int
     prefix_length: int
     hub: str = ""
-    ends: Mapping[Port, PointToPoint] = field(default_factory=dict)
+    ends: Mapping[Port, Sequence[PointToPoint]] = field(default_factory=dict)
 
     def ports(self, node: str) -> list[Port]:
         """The node's ports, in the order of its links."""

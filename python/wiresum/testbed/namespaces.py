@@ -240,15 +240,14 @@ def _routed_commands(layout: Layout, node: Node) -> list[str]:
     commands = []
     for port in layout.ports(node.name):
         device = f"dev {port.interface}"
-        end = layout.ends.get(port)
-        if end is None:  # of an optical switch, or a fibre that no circuit of the plan uses
-            commands.append(f"link set {device} addrgenmode none up")
-            continue
-        commands += [
-            f"link set {device} address {end.mac} addrgenmode none up",
-            f"addr add {end.address} {device}",
-            f"neigh replace {end.peer} lladdr {end.peer_mac} {device} nud permanent",
-        ]
+        ends = layout.ends.get(port, ())  # none at an optical switch, or on a fibre that no circuit uses
+        address = f" address {ends[0].mac}" if ends else ""
+        commands.append(f"link set {device}{address} addrgenmode none up")
+        for end in ends:
+            commands += [
+                f"addr add {end.address} {device}",
+                f"neigh replace {end.peer} lladdr {end.peer_mac} {device} nud permanent",
+            ]
     if node.address:
         commands += [
             f"link set dev {HUB_PORT} addrgenmode none up",

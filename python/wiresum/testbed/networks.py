@@ -42,6 +42,9 @@ class Network(Protocol):
     def adapt(self, plan: AggregationPlan) -> AggregationPlan:
         """The plan with the addresses and engines that this network has."""
 
+    def light_up(self, plan: AggregationPlan) -> None:
+        """Lights the circuits that a plan is for, and no others."""
+
     def command(self, node: str, command: list[str]) -> list[str]:
         """The command line that runs a command at a node."""
 
@@ -89,6 +92,9 @@ class LaidOutNetwork:
         self.namespaces = spaces
         self.left_out: list[str] = []
         self.optical_switches: dict[str, OpticalSwitch] = {}
+
+    def light_up(self, plan: AggregationPlan) -> None:
+        """There are none."""
 
     def command(self, node: str, command: list[str]) -> list[str]:
         """Runs it in the node's namespace."""
@@ -192,6 +198,9 @@ class LoopbackNetwork:
         ]
         workers = [worker.model_copy(update={"address": None}) for worker in plan.workers]
         return plan.model_copy(update={"nodes": nodes, "workers": workers})
+
+    def light_up(self, plan: AggregationPlan) -> None:
+        """There are none."""
 
     def command(self, node: str, command: list[str]) -> list[str]:
         """Runs it as it is."""

@@ -33,11 +33,22 @@ class OpticalSwitch:
         self.device = Device(of_topology(topology, switch))
         self.light = Light(ends, self.device.crossbar)
         self._serving: list[Serving] = []
-        port = {fibre.link.id: fibre.port.name for fibre in own}
-        pairs = [frozenset(port[link] for link in one.links) for one in lit if one.switch == switch.name]
+        self._name = switch.name
+        self._port = {fibre.link.id: fibre.port.name for fibre in own}
         crossbar = self.device.crossbar
         # These were there before the testbed was: they have their light.
-        crossbar.order(time.monotonic() - crossbar.dark_s - crossbar.settle_s, [], both_ways(pairs))
+        self._order(lit, time.monotonic() - crossbar.dark_s - crossbar.settle_s)
+
+    def light_up(self, lit: Sequence[Circuit]) -> None:
+        """Joins these circuits and no others, and returns when they have light."""
+        self._order(lit, time.monotonic())
+        end_s = max((beam.lit_s for beam in self.device.crossbar.beams.values()), default=0.0)
+        time.sleep(max(0.0, end_s - time.monotonic()))
+
+    def _order(self, lit: Sequence[Circuit], now_s: float) -> None:
+        pairs = [frozenset(self._port[link] for link in one.links) for one in lit if one.switch == self._name]
+        wanted, here = both_ways(pairs), self.device.crossbar.connections
+        self.device.crossbar.order(now_s, here - wanted, wanted - here)
 
     def serve(self, protocol: str) -> str:
         """Speaks a protocol at the loopback interface of this host; returns the address for a driver.
