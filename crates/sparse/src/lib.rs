@@ -11,6 +11,7 @@
 //! | [`summer`] | a switch in user space that sums hot rows by position |
 //! | [`worker`] | a worker: gradients sorted into tiers, replicas of hot rows, weights from servers |
 //! | [`coordinator`] | what is decided about the map, told to all servers |
+//! | [`popularity`] | which rows are popular now: counts that decay, and a choice with hysteresis |
 //! | [`table`] | a table's rows at one server |
 //!
 //! Everything here is sans-IO: what comes and what time it is are arguments, what is to be sent is returned.
@@ -23,6 +24,7 @@ pub mod hot;
 pub mod layout;
 pub mod message;
 pub mod optimizer;
+pub mod popularity;
 mod reception;
 mod sending;
 pub mod server;

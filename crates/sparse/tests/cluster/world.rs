@@ -114,6 +114,8 @@ pub struct World {
     expected: Vec<BTreeMap<RowId, Vec<f32>>>,
     /// What each worker has asked for, to be compared.
     asked: Vec<Option<Vec<RowId>>>,
+    /// How often each row was counted by its server.
+    counted: BTreeMap<RowId, u64>,
     pub seen: Seen,
 }
 
@@ -125,7 +127,9 @@ impl World {
         let (shards, switches) = (Shards(1 + rng.below(3) as u16), 1 + rng.below(2) as u16);
         let rounds = 0..ROUNDS;
         let of_all = |rng: &mut Rng| (0..workers).map(|_| gradients(&tables, rng)).collect();
-        let gradients: Vec<Vec<Gradients>> = rounds.map(|_| of_all(&mut rng)).collect();
+        let mut gradients: Vec<Vec<Gradients>> = rounds.map(|_| of_all(&mut rng)).collect();
+        // Replicated rows are counted a round later: nothing in the last one, so that all can be counted.
+        gradients.last_mut().unwrap().iter_mut().for_each(Gradients::clear);
         let mut oracle = Oracle::new(&tables);
         let mut expected = vec![weights(&oracle, 0)];
         for (round, all) in (1..).zip(&gradients) {
@@ -168,6 +172,7 @@ impl World {
             network: Network::new(seed),
             link: link(faults),
             asked: vec![None; workers as usize],
+            counted: BTreeMap::new(),
             seen: Seen::default(),
             first_map: map,
             rng,
@@ -207,6 +212,17 @@ impl World {
             assert!(self.network.now() < DEADLINE, "the job stands still");
             self.harm_servers();
         }
+        if self.faults.kills == 0.0 {
+            self.check_counts();
+        }
+    }
+
+    /// Every gradient was counted once, in whatever tier.
+    fn check_counts(&self) {
+        let mut expected: BTreeMap<RowId, u64> = BTreeMap::new();
+        let rows = self.gradients.iter().flatten().flat_map(BTreeMap::keys);
+        rows.for_each(|row| *expected.entry(*row).or_default() += 1);
+        assert_eq!(self.counted, expected);
     }
 
     fn is_over(&self) -> bool {
@@ -330,7 +346,14 @@ impl World {
                     Place::Switch(switch) => self.spec.workers + u32::from(switch),
                     _ => self.spec.workers + self.spec.switches,
                 };
-                self.servers[usize::from(shard)].handle(sender, &message);
+                let server = &mut self.servers[usize::from(shard)];
+                let before = server.open_round();
+                server.handle(sender, &message);
+                if server.open_round() > before {
+                    for (row, contributors) in server.popularity() {
+                        *self.counted.entry(*row).or_default() += u64::from(*contributors);
+                    }
+                }
             }
             (Place::Server(shard), to, Content::FromServer(incarnation, message)) => {
                 // What a server said before it was killed is not true any more.

@@ -1,0 +1,98 @@
+//! Prints rows a second that one core of a server applies and looks up: `cargo run --release -p wiresum-sparse --example
+//! table_speed [million rows]`.
+//!
+//! Rows of 16 values with row-wise Adagrad, by range and by hashed ids. A round pushes 100,000 distinct rows at random.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a program of its own, with a clock"
+)]
+
+use std::time::Instant;
+
+use wiresum_netem::Rng;
+use wiresum_sparse::optimizer::{Optimizer, RowWiseAdagrad};
+use wiresum_sparse::sum::{RowSums, float};
+use wiresum_sparse::table::{Initial, RowIds, Shards, Table, TableId, TableSpec};
+
+const DIM: usize = 16;
+const PUSHED: usize = 100_000;
+const ROUNDS: u32 = 15;
+
+fn main() {
+    let millions: u64 =
+        std::env::args().nth(1).map_or(10, |text| text.parse().expect("millions of rows"));
+    let rows = millions * 1_000_000;
+    println!(
+        "{:<8}{:>14}{:>14}{:>14}{:>20}",
+        "ids", "sum M/s", "apply M/s", "look up M/s", "bytes / row / 68"
+    );
+    for (name, ids) in [("range", RowIds::Counted(rows)), ("hashed", RowIds::Hashed(rows))] {
+        measure(name, ids, rows);
+    }
+}
+
+fn measure(name: &str, ids: RowIds, rows: u64) {
+    let spec = TableSpec {
+        id: TableId(0),
+        name: name.into(),
+        rows: ids,
+        dim: DIM as u16,
+        optimizer: Optimizer::RowWiseAdagrad(RowWiseAdagrad { lr: 0.01, eps: 1e-8 }),
+        initial: Initial::Normal(0.01),
+        seed: 1,
+        is_averaged: false,
+        expire_after: None,
+    };
+    let part = Shards(1).part(&spec.rows, 0);
+    let bytes = Table::bytes_for(&spec, &part) as f64 / rows as f64 / 68.0;
+    let mut table = Table::new(spec, part).unwrap();
+    let all: Vec<u64> = (0..rows).collect();
+    all.chunks(PUSHED).for_each(|keys| {
+        table.reserve(keys).unwrap();
+        keys.iter().for_each(|key| table.step(1, *key, &[0.5; DIM]));
+    });
+    let (mut sum, mut apply, mut look_up) = (f64::MAX, f64::MAX, f64::MAX);
+    let mut rng = Rng::new(1);
+    for round in 2..2 + ROUNDS {
+        let mut keys: Vec<u64> = (0..PUSHED).map(|_| rng.below(rows)).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        // A worker sorts nothing: by hash the order is as good as none.
+        keys.sort_unstable_by_key(|key| key.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let values: Vec<f32> =
+            (0..keys.len() * DIM).map(|_| rng.below(1000) as f32 / 1000.0).collect();
+        let mut sums = RowSums::new(DIM);
+        sum = sum.min(seconds(|| {
+            table.reserve(&keys).unwrap();
+            sums.add(0, &keys, &values).unwrap();
+        }));
+        apply = apply.min(seconds(|| {
+            let mut gradient = [0.0; DIM];
+            for (key, _, lanes) in sums.iter() {
+                gradient.iter_mut().zip(lanes).for_each(|(value, sum)| *value = float(*sum));
+                table.step(round, key, &gradient);
+            }
+        }));
+        let mut weights = vec![0.0; keys.len() * DIM];
+        look_up = look_up.min(seconds(|| {
+            for (key, row) in keys.iter().zip(weights.chunks_exact_mut(DIM)) {
+                table.read(*key, round, row).unwrap();
+            }
+        }));
+    }
+    let rate = |seconds: f64| PUSHED as f64 / seconds / 1e6;
+    println!(
+        "{name:<8}{:>14.1}{:>14.1}{:>14.1}{bytes:>20.3}",
+        rate(sum),
+        rate(apply),
+        rate(look_up)
+    );
+}
+
+fn seconds(run: impl FnOnce()) -> f64 {
+    let begun = Instant::now();
+    run();
+    begun.elapsed().as_secs_f64()
+}

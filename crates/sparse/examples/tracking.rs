@@ -1,0 +1,176 @@
+//! Prints how much of what the truly most popular rows get the tracked hot set gets, while popularity drifts: `cargo run
+//! --release -p wiresum-sparse --example tracking [rounds]`.
+//!
+//! A million rows by Zipf's law with exponent 1.05, 16 workers of 4,000 lookups a round, 10,000 hot rows. In each round a
+//! share of the first 20,000 ranks, drawn evenly in the logarithm of the rank, gets fresh rows. Counts decay by 0.7 in ten
+//! rounds. The mean is over the rounds after the first twenty.
+
+#![allow(clippy::disallowed_methods, reason = "a program of its own, with an argument")]
+
+use std::collections::BTreeSet;
+
+use wiresum_netem::Rng;
+use wiresum_sparse::hot::RowId;
+use wiresum_sparse::popularity::{Counting, Tracker, choose};
+use wiresum_sparse::table::TableId;
+
+const ROWS: usize = 1_000_000;
+const EXPONENT: f64 = 1.05;
+const WORKERS: usize = 16;
+const LOOKUPS: usize = 4_000;
+const HOT: usize = 10_000;
+const DRIFTING: usize = 20_000;
+const DECAY_IN_TEN: f32 = 0.7;
+const LEAD_IN: usize = 20;
+
+fn main() {
+    let rounds =
+        std::env::args().nth(1).map_or(120, |text| text.parse().expect("a number of rounds"));
+    let shares = shares();
+    println!(
+        "{:<10}{:>8}{:<28}{:>10}{:>12}{:>22}",
+        "replaced", "period", "  counts", "coverage", "bytes", "exchanged in 10 rounds"
+    );
+    for replaced in [0.0, 0.0002, 0.002] {
+        for period in [10, 2] {
+            for (name, counting) in [
+                ("  exact", Counting::Exact),
+                ("  count-min 4 x 64k", Counting::CountMin { cells: 1 << 16, rows: 2 * HOT }),
+                ("  space-saving 40k", Counting::SpaceSaving(4 * HOT)),
+            ] {
+                let seen = track(&shares, replaced, period, counting, rounds);
+                println!(
+                    "{:<10}{period:>8}{name:<28}{:>10.3}{:>12}{:>20.1} %",
+                    format!("{} %", replaced * 100.0),
+                    seen.coverage,
+                    seen.bytes,
+                    100.0 * seen.exchanged
+                );
+            }
+        }
+        let once = track_once(&shares, replaced, rounds);
+        println!(
+            "{:<10}{:>8}{:<28}{once:>10.3}",
+            format!("{} %", replaced * 100.0),
+            "once",
+            "  exact, after 10 rounds"
+        );
+    }
+}
+
+/// The share of each rank, and the sums of all before.
+struct Shares {
+    of: Vec<f64>,
+    before: Vec<f64>,
+}
+
+fn shares() -> Shares {
+    let of: Vec<f64> = (1..=ROWS).map(|rank| (rank as f64).powf(-EXPONENT)).collect();
+    let mut before = vec![0.0];
+    of.iter().for_each(|share| before.push(before.last().unwrap() + share));
+    Shares { of, before }
+}
+
+/// Which row has which rank.
+struct Drift {
+    rows: Vec<u32>,
+    ranks: Vec<u32>,
+    rng: Rng,
+    owed: f64,
+}
+
+impl Drift {
+    fn new() -> Self {
+        let rows: Vec<u32> = (0..ROWS as u32).collect();
+        Self { ranks: rows.clone(), rows, rng: Rng::new(1), owed: 0.0 }
+    }
+
+    fn unit(&mut self) -> f64 {
+        (self.rng.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    fn step(&mut self, replaced: f64) {
+        self.owed += replaced * DRIFTING as f64;
+        while self.owed >= 1.0 {
+            self.owed -= 1.0;
+            let rank = ((self.unit() * (DRIFTING as f64).ln()).exp() as usize).min(DRIFTING) - 1;
+            let fresh = DRIFTING + (self.unit() * (ROWS - DRIFTING) as f64) as usize;
+            self.rows.swap(rank, fresh);
+            self.ranks[self.rows[rank] as usize] = rank as u32;
+            self.ranks[self.rows[fresh] as usize] = fresh as u32;
+        }
+    }
+
+    /// How many workers touch which row.
+    fn round(&mut self, shares: &Shares) -> Vec<(RowId, u32)> {
+        let mut touched = Vec::new();
+        for _ in 0..WORKERS {
+            let total = *shares.before.last().unwrap();
+            let mut ranks: Vec<usize> = (0..LOOKUPS)
+                .map(|_| {
+                    let point = self.unit() * total;
+                    shares.before.partition_point(|sum| *sum <= point).min(ROWS) - 1
+                })
+                .collect();
+            ranks.sort_unstable();
+            ranks.dedup();
+            touched.extend(ranks.into_iter().map(|rank| self.rows[rank]));
+        }
+        touched.sort_unstable();
+        let row = |row: u32| RowId { table: TableId(0), key: u64::from(row) };
+        touched.chunk_by(|a, b| a == b).map(|same| (row(same[0]), same.len() as u32)).collect()
+    }
+
+    fn coverage(&self, shares: &Shares, hot: &BTreeSet<RowId>) -> f64 {
+        let share = |row: &RowId| shares.of[self.ranks[row.key as usize] as usize];
+        hot.iter().map(share).sum::<f64>() / shares.before[HOT]
+    }
+}
+
+struct Seen {
+    coverage: f64,
+    bytes: usize,
+    exchanged: f64,
+}
+
+fn track(shares: &Shares, replaced: f64, period: usize, counting: Counting, rounds: usize) -> Seen {
+    let (mut drift, mut tracker) = (Drift::new(), Tracker::new(counting));
+    let (mut hot, mut exchanged, mut coverage) = (BTreeSet::new(), 0, 0.0);
+    for round in 0..rounds {
+        drift.step(replaced);
+        if round >= LEAD_IN {
+            coverage += drift.coverage(shares, &hot);
+        }
+        tracker.observe(&drift.round(shares));
+        if (round + 1) % period == 0 {
+            let ranking: Vec<RowId> =
+                tracker.candidates(2 * HOT).into_iter().map(|(row, _)| row).collect();
+            let next: BTreeSet<RowId> = choose(&hot, &ranking, HOT).into_iter().collect();
+            if round >= LEAD_IN {
+                exchanged += next.difference(&hot).count();
+            }
+            hot = next;
+            tracker.decay(DECAY_IN_TEN.powf(period as f32 / 10.0));
+        }
+    }
+    let measured = (rounds - LEAD_IN) as f64;
+    let exchanged = exchanged as f64 / HOT as f64 / measured * 10.0;
+    Seen { coverage: coverage / measured, bytes: tracker.bytes(), exchanged }
+}
+
+/// The paper's method: the hot rows are those of the first ten rounds, for ever.
+fn track_once(shares: &Shares, replaced: f64, rounds: usize) -> f64 {
+    let (mut drift, mut tracker) = (Drift::new(), Tracker::new(Counting::Exact));
+    let (mut hot, mut coverage) = (BTreeSet::new(), 0.0);
+    for round in 0..rounds {
+        drift.step(replaced);
+        if round < 10 {
+            tracker.observe(&drift.round(shares));
+            hot = tracker.candidates(HOT).into_iter().map(|(row, _)| row).collect();
+        }
+        if round >= LEAD_IN {
+            coverage += drift.coverage(shares, &hot);
+        }
+    }
+    coverage / (rounds - LEAD_IN) as f64
+}

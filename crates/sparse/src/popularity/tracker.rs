@@ -1,0 +1,81 @@
+//! Counts of all rows of one server, by table.
+
+use std::collections::BTreeMap;
+
+use super::{CountMin, Counter, Exact, SpaceSaving};
+use crate::hot::RowId;
+use crate::table::TableId;
+
+/// How rows are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counting {
+    /// Each row by itself.
+    Exact,
+    /// In a sketch of four rows of so many cells, which can name so many rows.
+    CountMin {
+        /// Cells of each row of the sketch.
+        cells: usize,
+        /// Rows that it can name.
+        rows: usize,
+    },
+    /// So many counts.
+    SpaceSaving(usize),
+}
+
+impl Counting {
+    fn counter(self) -> Box<dyn Counter> {
+        match self {
+            Self::Exact => Box::new(Exact::default()),
+            Self::CountMin { cells, rows } => Box::new(CountMin::new(cells, rows)),
+            Self::SpaceSaving(counts) => Box::new(SpaceSaving::new(counts)),
+        }
+    }
+}
+
+/// See the module.
+pub struct Tracker {
+    counting: Counting,
+    tables: BTreeMap<TableId, Box<dyn Counter>>,
+}
+
+impl Tracker {
+    /// Nothing counted yet. Sketches are one for each table.
+    #[must_use]
+    pub fn new(counting: Counting) -> Self {
+        Self { counting, tables: BTreeMap::new() }
+    }
+
+    /// A round is closed, in which so many workers had a gradient for these rows.
+    pub fn observe(&mut self, popularity: &[(RowId, u32)]) {
+        for (row, contributors) in popularity {
+            let table = self.tables.entry(row.table);
+            let counter = table.or_insert_with(|| self.counting.counter());
+            counter.add(row.key, *contributors as f32);
+        }
+    }
+
+    /// Older rounds count less from here on, by this factor.
+    pub fn decay(&mut self, factor: f32) {
+        self.tables.values_mut().for_each(|counter| counter.decay(factor));
+    }
+
+    /// The rows with the largest counts, the largest first.
+    #[must_use]
+    pub fn candidates(&self, most: usize) -> Vec<(RowId, f32)> {
+        let of_table = |(table, counter): (&TableId, &Box<dyn Counter>)| {
+            let table = *table;
+            let top = counter.top(most).into_iter();
+            top.map(move |(key, count)| (RowId { table, key }, count)).collect::<Vec<_>>()
+        };
+        let mut all: Vec<(RowId, f32)> = self.tables.iter().flat_map(of_table).collect();
+        all.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        all.truncate(most);
+        all
+    }
+
+    /// Bytes of memory.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.tables.values().map(|counter| counter.bytes()).sum()
+    }
+}
