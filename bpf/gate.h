@@ -3,6 +3,7 @@
 #ifndef WIRESUM_GATE_H
 #define WIRESUM_GATE_H
 
+#include "maps.h"
 #include "quota.h"
 #include "verdict.h"
 

@@ -4,6 +4,7 @@
 #ifndef WIRESUM_MAPS_H
 #define WIRESUM_MAPS_H
 
+#include "budget.h"
 #include "config.h"
 #include "datagram.h"
 #include "peer.h"
@@ -93,13 +94,6 @@ struct {
     __type(key, __u32);
     __type(value, struct job);
 } jobs SEC(".maps");
-
-/* A bound on bytes per second; see quota.h. */
-struct budget {
-    __u64 byte_cost; /* nanoseconds × 2^16 that a byte takes; 0: no bound */
-    __u64 burst;     /* nanoseconds that may be used in advance */
-    __u64 due;       /* when all that was let through is paid for */
-};
 
 /* For the values of each job, for its control packets, and for the control packets of strangers. */
 #define VALUES_BUDGET(job) (job)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Bounds on bytes per second, as wiresum_protocol::Quota counts them. */
+/* Bounds on bytes per second, as wiresum_protocol::Quota counts them. Whoever includes this has the map
+ * `budgets`. */
 #ifndef WIRESUM_QUOTA_H
 #define WIRESUM_QUOTA_H
 
-#include "maps.h"
+#include "budget.h"
 
 /* Fraction bits of budget.byte_cost. */
 #define COST_SHIFT 16

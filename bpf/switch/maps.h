@@ -4,6 +4,7 @@
 #ifndef WIRESUM_SWITCH_MAPS_H
 #define WIRESUM_SWITCH_MAPS_H
 
+#include "../budget.h"
 #include "../config.h"
 #include "../peer.h"
 #include "../wiresum_verdicts.h"
@@ -108,15 +109,31 @@ struct {
     __uint(value_size, 2 * WIRESUM_MAX_PAYLOAD);
 } values SEC(".maps");
 
+/* In place of a job's index in the table: a packet of no job that runs. */
+#define NO_JOB MAX_JOBS
+
 struct tally {
     __u64 verdicts[VERDICT_RANGE];
+    __u64 bytes; /* of datagrams that do not go to the station */
 };
 
+/* By job. */
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-    __uint(max_entries, 1);
+    __uint(max_entries, MAX_JOBS + 1);
     __type(key, __u32);
     __type(value, struct tally);
 } tallies SEC(".maps");
+
+/* What each job's workers may contribute, and what may be said to the station by those who are not next to the
+ * switch. */
+#define STRANGERS_BUDGET MAX_JOBS
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, STRANGERS_BUDGET + 1);
+    __type(key, __u32);
+    __type(value, struct budget);
+} budgets SEC(".maps");
 
 #endif

@@ -105,15 +105,6 @@ static __always_inline struct fate handle(struct xdp_md *ctx, struct arrival *ar
     return visit_slot(ctx, arrival, index);
 }
 
-static __always_inline void count(__u32 verdict) {
-    __u32 zero = 0;
-    struct tally *tally = bpf_map_lookup_elem(&tallies, &zero);
-    /* Or the compiler would leave out a mask that the verifier wants to see. */
-    asm volatile("" : "+r"(verdict));
-    if (tally)
-        tally->verdicts[verdict % VERDICT_RANGE]++;
-}
-
 /* What a test-run returns instead of an action of XDP: the packet was not ours. */
 #define NOT_TAKEN 0xffff
 
@@ -124,7 +115,7 @@ static __always_inline int judge_packet(struct xdp_md *ctx) {
     if (form == NOT_OURS)
         return NOT_TAKEN;
     struct fate fate = form == WELL_FORMED ? handle(ctx, &arrival) : absorb(MALFORMED);
-    count(fate.verdict);
+    count(NO_JOB, fate.verdict, 0);
     return fate.egress << 8 | fate.verdict;
 }
 
@@ -139,21 +130,25 @@ SEC("xdp") int forward_packet(struct xdp_md *ctx) {
         return XDP_PASS;
     if (form == NOTE)
         return take_note(ctx, &arrival.packet);
-    if (form == WELL_FORMED && !is_admitted(&arrival.packet)) {
-        count(STRANGERS);
+    __u32 job = NO_JOB;
+    if (form != WELL_FORMED) {
+        count(job, MALFORMED, 0);
         return XDP_DROP;
     }
-    __u32 frame_len = arrival.packet.frame_len;
-    struct fate fate = form == WELL_FORMED ? handle(ctx, &arrival) : absorb(MALFORMED);
-    count(fate.verdict);
-    if (fate.egress == ABSORBED)
+    if (is_refused(&arrival.packet, &job))
         return XDP_DROP;
-    int action = fate.egress == UP ? send_up(ctx, frame_len) : send_down(ctx, frame_len);
-    if (action != XDP_DROP)
-        return action;
-    if (fate.egress == UP && fate.verdict == PASSED)
+    __u32 frame_len = arrival.packet.frame_len, len = datagram_len(&arrival.packet);
+    struct fate fate = handle(ctx, &arrival);
+    int action = XDP_DROP;
+    if (fate.egress != ABSORBED)
+        action = fate.egress == UP ? send_up(ctx, frame_len) : send_down(ctx, frame_len);
+    int is_stuck = action == XDP_DROP && fate.egress != ABSORBED;
+    int is_for_station = is_stuck && fate.egress == UP && fate.verdict == PASSED;
+    count(job, fate.verdict, is_for_station ? 0 : len);
+    if (is_for_station)
         return XDP_PASS;
-    count(ASTRAY);
+    if (is_stuck)
+        count(job, ASTRAY, 0);
     return action;
 }
 

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use support::namespaces::{Namespace, namespaces_work};
 use support::switches::{SUMS, Wild, key_of, load, load_at};
 use support::{XDP_DROP, XDP_PASS, XDP_REDIRECT, bpf_is_here, check_frame};
+use wiresum_protocol::Quota;
 use wiresum_switch::policy::Policy;
 use wiresum_switch::{
     ANY_NODE, Contributors, Egress, Forwarding, Hop, Leg, Neighbour, Packet, Site, Switch, Values,
@@ -236,6 +237,44 @@ fn packets_go_where_the_reference_sends_them() {
             }
         }
     }
+}
+
+/// Two jobs at one switch: each is counted by itself, and the quota of one leaves the other alone. What a job that goes
+/// has counted stays with the node.
+#[test]
+fn jobs_are_counted_and_bounded_apart() {
+    if !bpf_is_here() || !namespaces_work() {
+        return;
+    }
+    let namespace = Namespace::new("fw-jobs");
+    let Pair { mut program, .. } = Pair::new(Policy::Hash, false, false, &namespace);
+    let of_job = |job, position| Packet { job: JobId(job), ..contribution(0, position) };
+    let send = |program: &SwitchProgram, job, position| {
+        let datagram = wire::emit(&of_job(job, position), key_of(JobId(job)));
+        let (address, source) = ends(false);
+        program.forward_in_test(&udp_frame(source, address, &datagram)).expect("a test-run");
+    };
+    let len = wire::emit(&of_job(1, 0), key_of(JobId(1))).len() as u64;
+    let quota = Quota::with_burst(1, len * u64::from(BURST) / 2);
+    program.set_quota(JobId(1), Some(quota)).expect("it is served");
+    (0..BURST).for_each(|position| send(&program, 1, position));
+    (0..BURST).for_each(|position| send(&program, 2, position));
+    let counts = |program: &SwitchProgram, job| {
+        let (counts, bytes) = program.job_counters(JobId(job)).expect("readable");
+        let over = counts.iter().find(|(name, _)| *name == "over_quota").expect("counted").1;
+        (over, counts.iter().map(|(_, count)| count).sum::<u64>(), bytes)
+    };
+    let ((over, all, bytes), others) = (counts(&program, 1), counts(&program, 2));
+    assert_eq!(over, u64::from(BURST) / 2, "what is beyond the burst");
+    assert_eq!((all, bytes), (BURST.into(), len * u64::from(BURST)));
+    assert_eq!((others.0, others.2), (0, bytes));
+    let before = program.counters().expect("readable");
+    for job in [1, 2].map(JobId) {
+        program.stop(job).expect("it runs");
+        program.release(job).expect("nothing is in the way");
+    }
+    assert_eq!(program.counters().expect("readable"), before);
+    assert_eq!(counts(&program, 1), (0, 0, 0));
 }
 
 #[test]

@@ -140,13 +140,15 @@ impl KernelSwitch {
         self.forwarding.remove(job);
         self.addresses.retain(|(of, _), _| *of != job);
         self.forward()?;
-        self.forget_strangers()
+        self.forget_strangers()?;
+        self.program.release(job)
     }
 }
 
 impl DataPlane for KernelSwitch {
     fn admit(&mut self, plan: &Plan) -> Result<(), StationError> {
         self.memory_for(plan)?;
+        self.program.admit(plan.job_id()).map_err(refused)?;
         let added = addresses(plan, self.node);
         let site = Site::Node(self.node);
         plan.ways().iter().try_for_each(|ways| self.forwarding.install(site, ways))?;
@@ -170,8 +172,15 @@ impl DataPlane for KernelSwitch {
         }
     }
 
-    fn bound(&mut self, _job: JobId, quota: Option<Quota>) -> Result<(), PlaneError> {
-        quota.map_or(Ok(()), |_| Err(carrier(NoQuotas)))
+    fn bound(&mut self, job: JobId, quota: Option<Quota>) -> Result<(), PlaneError> {
+        self.program.set_quota(job, quota).map_err(refused)
+    }
+
+    fn job_counters(&self, job: JobId) -> (Vec<(&'static str, u64)>, u64) {
+        self.program.job_counters(job).unwrap_or_else(|error| {
+            unreadable(&error);
+            Default::default()
+        })
     }
 
     fn install(
@@ -200,7 +209,7 @@ impl DataPlane for KernelSwitch {
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
         self.program.counters().unwrap_or_else(|error| {
-            eprintln!("wiresum-node: the program's counters cannot be read: {error}");
+            unreadable(&error);
             Vec::new()
         })
     }
@@ -210,14 +219,8 @@ impl DataPlane for KernelSwitch {
     }
 }
 
-#[derive(Debug, Error)]
-#[error(
-    "the program of a switch in the kernel counts no bytes, so it cannot bound a job: choose the engine `udp`"
-)]
-struct NoQuotas;
-
-fn carrier(error: impl std::error::Error + Send + Sync + 'static) -> PlaneError {
-    PlaneError::Carrier(error.into())
+fn unreadable(error: &XdpError) {
+    eprintln!("wiresum-node: the program's counters cannot be read: {error}");
 }
 
 #[derive(Debug, Error)]

@@ -31,7 +31,8 @@ pub enum StationError {
     NoFabric(u16),
     /// The plans want several programs, or memories, in one switch.
     #[error(
-        "the plans give node {0} different policies, memories or packets: a switch has one program"
+        "the plans give node {0} different policies, memories or packets: a switch has one program, whose memory is \
+         allocated once; plan them alike, or start another daemon at another port"
     )]
     Programs(NodeId),
     /// The program does not fit.

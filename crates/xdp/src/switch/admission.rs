@@ -7,7 +7,7 @@ use wiresum_switch::Neighbour;
 use wiresum_wire::{JobId, JobKey};
 
 use super::SwitchProgram;
-use super::layout::{MAX_JOBS, MAX_NEIGHBOURS, Running, SPARE_GROUP};
+use super::layout::{MAX_NEIGHBOURS, Running, SPARE_GROUP};
 use crate::XdpError;
 use crate::layout::{Endpoint, Hearing};
 
@@ -18,9 +18,7 @@ impl SwitchProgram {
     /// [`XdpError::TooMany`], or the kernel's refusal.
     pub fn run(&mut self, job: JobId, key: JobKey) -> Result<(), XdpError> {
         self.stop(job)?;
-        let free = self.table.jobs.iter().position(|entry| entry.is_running == 0);
-        let (what, have, most) = ("jobs of a switch", MAX_JOBS + 1, MAX_JOBS);
-        let index = free.ok_or(XdpError::TooMany { what, have, most })?;
+        let index = self.admit(job)?;
         // That it runs comes last, so that no packet finds half an entry.
         self.table.jobs[index] = Running { key: key.0, job: job.0, is_running: 0 };
         self.publish()?;

@@ -179,8 +179,21 @@ mirrored! {
     #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
     pub struct Tally as "tally" {
         pub verdicts: [u64; VERDICT_RANGE],
+        pub bytes: u64,
     }
 }
+
+impl Tally {
+    pub fn add(&mut self, other: &Self) {
+        self.verdicts.iter_mut().zip(other.verdicts).for_each(|(sum, count)| *sum += count);
+        self.bytes += other.bytes;
+    }
+}
+
+/// Index of what is counted of no job.
+pub const NO_JOB: u32 = MAX_JOBS as u32;
+/// Index of the budget of those who are not next to the switch.
+pub const STRANGERS_BUDGET: u32 = MAX_JOBS as u32;
 
 mirrored! {
     /// What the benchmark's program makes packets from.

@@ -2,6 +2,7 @@
 
 mod admission;
 mod forwarding;
+mod jobs;
 mod judgement;
 pub(crate) mod layout;
 
@@ -11,9 +12,9 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use libbpf_rs::{MapCore, MapFlags};
 use wiresum_switch::policy::{self, Policy};
-use wiresum_switch::{Place, Table, Verdict};
-use wiresum_wire::{BLOCK_LEN, JobId, MAX_VALUES, VERDICT_RANGE};
-use zerocopy::{FromBytes, FromZeros, IntoBytes};
+use wiresum_switch::{Place, Table};
+use wiresum_wire::{BLOCK_LEN, JobId, MAX_VALUES};
+use zerocopy::{FromZeros, IntoBytes};
 
 use crate::engine::XdpAggregator;
 use crate::kernel::{self, Image, Kernel};
@@ -66,6 +67,10 @@ pub struct SwitchProgram {
     expected: BTreeSet<SocketAddr>,
     met: BTreeMap<SocketAddr, Hearing>,
     links: Vec<OwnedFd>,
+    /// Index of each job, by which the program counts and bounds it.
+    numbers: BTreeMap<JobId, usize>,
+    /// What jobs have counted that are gone.
+    retired: Tally,
 }
 
 impl SwitchProgram {
@@ -100,8 +105,22 @@ impl SwitchProgram {
         const { assert!(MAX_ENDPOINTS >= 1) };
         let kernel = load(image, &options, &table)?;
         let streams = Table::new(options.slots, MAX_PLACES);
-        let (tables, expected, met) = Default::default();
-        Ok(Self { kernel, options, streams, table, tables, expected, met, links: Vec::new() })
+        let (tables, expected, met, numbers) = Default::default();
+        let (links, retired) = (Vec::new(), Tally::new_zeroed());
+        let program = Self {
+            kernel,
+            options,
+            streams,
+            table,
+            tables,
+            expected,
+            met,
+            links,
+            numbers,
+            retired,
+        };
+        program.bound_strangers()?;
+        Ok(program)
     }
 
     /// Sums a stream from now on.
@@ -188,36 +207,6 @@ impl SwitchProgram {
         Ok(self.kernel.get("slots", &index)?.expect("an index within the map"))
     }
 
-    /// Packets with this fate.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
-    pub fn counter(&self, verdict: Verdict) -> Result<u64, XdpError> {
-        Ok(self.tally()?[verdict as usize])
-    }
-
-    /// Packets by the names of their fates.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
-    pub fn counters(&self) -> Result<Vec<(&'static str, u64)>, XdpError> {
-        let tally = self.tally()?;
-        Ok(Verdict::STATION.map(|verdict| (verdict.name(), tally[verdict as usize])).to_vec())
-    }
-
-    /// Packets by fate, on all CPUs.
-    fn tally(&self) -> Result<[u64; VERDICT_RANGE], XdpError> {
-        let read = self.kernel.map("tallies").lookup_percpu(0u32.as_bytes(), MapFlags::ANY);
-        let cpus =
-            read.map_err(|error| kernel::refused("reading the counters".to_owned(), &error))?;
-        let of = |cpu: &Vec<u8>| Tally::read_from_bytes(cpu).expect("sizes were compared at load");
-        let mut sums = [0; VERDICT_RANGE];
-        for cpu in cpus.iter().flatten() {
-            sums.iter_mut().zip(of(cpu).verdicts).for_each(|(sum, count)| *sum += count);
-        }
-        Ok(sums)
-    }
-
     /// The loaded object.
     #[doc(hidden)]
     pub fn kernel(&self) -> &Kernel {
@@ -292,6 +281,7 @@ fn load(image: &Image, options: &SwitchOptions, table: &TableEntry) -> Result<Ke
     let sizes = [
         ("slots", size_of::<Slot>()),
         ("tallies", size_of::<Tally>()),
+        ("budgets", size_of::<crate::layout::Budget>()),
         ("downs", size_of::<layout::Down>()),
         ("neighbours", size_of::<crate::layout::Peer>()),
         ("acquaintances", size_of::<Hearing>()),

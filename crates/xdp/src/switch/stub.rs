@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 
+use wiresum_protocol::Quota;
 use wiresum_switch::{Forwarding, Neighbour, Place};
 use wiresum_wire::{JobId, JobKey};
 
@@ -93,6 +94,38 @@ impl SwitchProgram {
     /// # Errors
     /// The kernel's refusal.
     pub fn attach(&mut self, _interface: &str, _mode: AttachMode) -> Result<(), XdpError> {
+        match self.0 {}
+    }
+
+    /// Gives a job an index of its own.
+    ///
+    /// # Errors
+    /// [`XdpError::TooMany`].
+    pub fn admit(&mut self, _job: JobId) -> Result<usize, XdpError> {
+        match self.0 {}
+    }
+
+    /// Takes a job's index back.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn release(&mut self, _job: JobId) -> Result<(), XdpError> {
+        match self.0 {}
+    }
+
+    /// Bounds what a job's workers contribute.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn set_quota(&mut self, _job: JobId, _quota: Option<Quota>) -> Result<(), XdpError> {
+        match self.0 {}
+    }
+
+    /// Packets of a job by fate, and their bytes.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn job_counters(&self, _job: JobId) -> Result<(Vec<(&'static str, u64)>, u64), XdpError> {
         match self.0 {}
     }
 

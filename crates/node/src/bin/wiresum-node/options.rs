@@ -16,10 +16,6 @@ impl Kind {
     fn runs_on_interfaces(self) -> bool {
         matches!(self.engine, "xdp" | "af_xdp")
     }
-
-    fn is_switch_in_the_kernel(self) -> bool {
-        self.is_station && self.engine == "xdp"
-    }
 }
 
 struct Refusal {
@@ -32,9 +28,8 @@ struct Refusal {
 const NO_PROGRAM: &str = "this engine runs no program on interfaces; choose --engine xdp";
 const NO_RATES: &str = "at switches no rates are negotiated: workers find theirs by loss and delay";
 const OWN_CONTROL: &str = "TCP's own flow control replaces quotas";
-const NOT_COUNTED: &str = "a switch in the kernel cannot bound a job, as its program counts no bytes; choose --engine udp";
 
-const REFUSALS: [Refusal; 8] = [
+const REFUSALS: [Refusal; 6] = [
     Refusal {
         option: "--interface",
         is_given: |a| !a.interfaces.is_empty() && a.engine != EngineChoice::Auto,
@@ -70,18 +65,6 @@ const REFUSALS: [Refusal; 8] = [
         is_given: |a| a.rate.is_some(),
         at: |kind| kind.engine == "tcp",
         reason: OWN_CONTROL,
-    },
-    Refusal {
-        option: "--quota",
-        is_given: |a| !a.quotas.is_empty(),
-        at: Kind::is_switch_in_the_kernel,
-        reason: NOT_COUNTED,
-    },
-    Refusal {
-        option: "--rate",
-        is_given: |a| a.rate.is_some(),
-        at: Kind::is_switch_in_the_kernel,
-        reason: NOT_COUNTED,
     },
 ];
 
