@@ -164,6 +164,29 @@ def test_racks_refuse_who_is_early_and_keep_sums_for_those_who_ask_again(namespa
     assert of["ps"]["completed"] >= elements // FRAGMENT_VALUES
 
 
+LOSS = 0.01
+
+
+@pytest.mark.parametrize(("planner", "policy"), [("p4inc-aoi", "segment"), ("esa", "preempt")])
+@pytest.mark.parametrize("engine", engines("udp", "xdp"))
+def test_sums_are_exact_where_every_link_loses_packets(namespaces, name, planner, policy, engine):
+    """Copies that are kept, evicted sums, repetitions: every rank checks every value."""
+    topology = racks(2, hosts_per_rack=2, rate_bps=RATE_BPS) if policy == "segment" else goat(2, rate_bps=RATE_BPS)
+    elements = 100_003
+    plan, mtu = switched(topology, planner, 4 * elements, policy, timeout_s=IMPATIENT_S, engine=engine)
+    with Testbed(topology.with_loss(LOSS), plan, name=name, mtu_bytes=mtu, loopback=False) as bed:
+        with Ranks(bed) as ranks:
+            repetitions = sum(ranks.sum(elements).repetitions for _ in range(3))
+        losses = bed.link_losses()
+    lost = {link: sum(direction.lost for direction in both) for link, both in losses.items()}
+    assert repetitions > 0
+    assert sum(lost.values()) > 0
+    # Links between switches lose packets too, although both their ends may sum in the kernel.
+    kinds = {node.name: node.kind for node in topology.nodes}
+    between = [link.id for link in topology.links if kinds[link.source] == kinds[link.target] == "switch"]
+    assert sum(lost[link] for link in between) > 0
+
+
 def test_a_testbed_for_other_links_is_refused():
     plan, mtu = switched(ingo("ring", RATE_BPS), "ingo", 4096)
     with pytest.raises(TopologyError, match="other links"):

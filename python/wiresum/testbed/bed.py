@@ -81,7 +81,7 @@ class Testbed:
         if self.why_loopback:
             return LoopbackNetwork(self.topology)
         if plan is not None and plan.fabric is not None:
-            return SwitchedNetwork(self.name, self.topology, plan, mtu_bytes, later)
+            return SwitchedNetwork(self.name, self.topology, plan, mtu_bytes, later, loss_seed=loss_seed)
         if optical_switches(self.topology):
             raise TopologyError(
                 f"topology {self.topology.name} has optical switches, which only a plan whose switches sum can use; "

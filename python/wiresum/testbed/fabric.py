@@ -13,10 +13,10 @@ from ipaddress import IPv4Address, ip_address
 
 from wiresum.errors import TestbedError, TopologyError
 from wiresum.plan.aggregation_plan import AggregationPlan, parse_socket_address
+from wiresum.plan.choices import DEFAULT_LOSS_SEED
 from wiresum.plan.fabric import FabricEnd, FabricLink, PlanFabric
 from wiresum.testbed import namespaces, optical, xdp_pass
 from wiresum.testbed.layout import NAMESPACE_PREFIX, Layout, PointToPoint, Port, Wire, check_mtu, prefix_length
-from wiresum.testbed.loss import LossCount
 from wiresum.testbed.networks import LaidOutNetwork, require_xdp_ports, xdp_nodes
 from wiresum.topology.circuits import fibres
 from wiresum.topology.model import Link, Topology
@@ -40,6 +40,8 @@ class SwitchedNetwork(LaidOutNetwork):
         plan: AggregationPlan,
         mtu_bytes: int,
         later: Sequence[AggregationPlan] = (),
+        *,
+        loss_seed: int = DEFAULT_LOSS_SEED,
     ) -> None:
         self._fabric = _fabric_of(plan)
         self._xdp_nodes = xdp_nodes(plan).union(*map(xdp_nodes, later))
@@ -47,12 +49,13 @@ class SwitchedNetwork(LaidOutNetwork):
         self._addresses = addresses_of([self._fabric, *map(_fabric_of, later)])
         fabrics = [_addressed(_fabric_of(one), self._addresses) for one in later]
         layout = lay_out(name, topology, self._fabric, mtu_bytes, self._xdp_nodes, later=fabrics)
-        super().__init__(layout, {**layout.namespaces, HUB: layout.hub})
+        super().__init__(layout, {**layout.namespaces, HUB: layout.hub}, loss_seed)
 
     def create(self) -> None:
         """Makes namespaces, links and shapers; puts a passing program opposite every port that will sum."""
         namespaces.create(self.layout)
         xdp_pass.attach_opposite(self.layout, self._xdp_nodes)
+        self.lose()
         self.optical_switches = optical.of_layout(self.layout, self._lit)
 
     def adapt(self, plan: AggregationPlan) -> AggregationPlan:
@@ -91,12 +94,9 @@ class SwitchedNetwork(LaidOutNetwork):
             raise TestbedError(f"fibre {link} is limited where light leaves {towards}: at another fibre; name that one")
         return super().shaper(link, towards)
 
-    def losses(self) -> dict[str, tuple[LossCount | None, LossCount | None]]:
-        """Nothing is lost on purpose."""
-        return {}
-
     def close(self) -> None:
-        """Ends what counts at optical switches."""
+        """Ends what counts, at optical switches too."""
+        super().close()
         for switch in self.optical_switches.values():
             switch.close()
         self.optical_switches = {}
@@ -138,6 +138,8 @@ def lay_out(
             ports.append(Port(node, spaces[node], f"p{counts[node]}", counts[node]))
             counts[node] += 1
         wires.append(_wire(link, ports, topology, in_kernel, _relay(number, hub)))
+        if wires[-1].is_fibre and (link.loss or link.reverse_loss):
+            raise TopologyError(f"links.{link.id}.loss: fibres lose nothing on purpose; set it to 0")
     ends: dict[Port, list[PointToPoint]] = {}
     macs = _macs(wires)
     for one in (fabric, *later):
@@ -231,8 +233,6 @@ def _check(topology: Topology, fabric: PlanFabric) -> None:
     for link in topology.links:
         if link.delay_from(link.source) or link.delay_from(link.target):
             raise TopologyError(f"links.{link.id}.delay_s: a testbed cannot delay packets; set it to 0")
-        if link.loss or link.reverse_loss:
-            raise TopologyError(f"links.{link.id}.loss: links between switches lose nothing on purpose; set it to 0")
     for wired in fabric.links:
         low, high = (int(ip_address(parse_socket_address(end.address)[0])) for end in wired.ends)
         if low ^ high != 1:

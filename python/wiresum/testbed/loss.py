@@ -2,7 +2,8 @@
 
 A program of some twenty instructions at the end of the link whose packets cross the ordinary stack (where the link is
 shaped, for the same reason): XDP sends past queueing disciplines, and this end sees what any engine at the other one
-sends and receives. It runs before the shaper, so a lost packet takes no time on the link.
+sends and receives. Where both ends sum in XDP, each direction has its program where it leaves the namespace between
+them. It runs before the shaper, so a lost packet takes no time on the link.
 
 Which packet is lost depends on its number and the seed alone: a packet is lost if the number, mixed as in SplitMix64
 (Steele, Lea and Flood, OOPSLA 2014), falls below the fraction. ARP is spared: a lost request would stop a flow for a
@@ -18,7 +19,7 @@ import struct
 from dataclasses import dataclass
 
 from wiresum.testbed import bpf
-from wiresum.testbed.layout import Layout, Port
+from wiresum.testbed.layout import Layout, Port, Wire
 from wiresum.testbed.namespaces import inside
 
 BPF_PROG_TYPE_SCHED_CLS = 3
@@ -93,11 +94,15 @@ class LossyDirection:
         os.close(self._map)
 
 
+Directions = tuple[LossyDirection | None, LossyDirection | None]
+"""Of a link: from source to target, and back."""
+
+
 class LossyLinks:
     """Every lossy link of a layout."""
 
     def __init__(self) -> None:
-        self._directions: dict[str, tuple[LossyDirection | None, LossyDirection | None]] = {}
+        self._directions: dict[str, Directions] = {}
 
     def apply(self, layout: Layout, seed: int) -> None:
         """Makes the links lossy that the topology says.
@@ -110,15 +115,26 @@ class LossyLinks:
             SupportError: as `LossyDirection`.
         """
         for index, wire in enumerate(layout.wires):
-            outward = wire.link.loss_from(wire.shaped_at.node)
-            inward = wire.link.loss_from(wire.link.other_end(wire.shaped_at.node))
-            if not outward and not inward:
+            if not any(wire.link.loss_from(port.node) for port in (wire.source, wire.target)):
                 continue
             for port in (wire.source, wire.target):
                 _switch_offloads_off(port)
-            out = self._direction(wire.shaped_at, False, outward, direction_seed(seed, index, False))
-            back = self._direction(wire.shaped_at, True, inward, direction_seed(seed, index, True))
-            self._directions[wire.link.id] = (out, back) if wire.shaped_at == wire.source else (back, out)
+            seeds = [direction_seed(seed, index, inward) for inward in (False, True)]
+            self._directions[wire.link.id] = self._relayed(wire, seeds) if wire.relay else self._at_an_end(wire, seeds)
+
+    def _at_an_end(self, wire: Wire, seeds: list[int]) -> Directions:
+        """Both directions at the end where the link is shaped."""
+        end = wire.shaped_at
+        out = self._direction(end, False, wire.link.loss_from(end.node), seeds[0])
+        back = self._direction(end, True, wire.link.loss_from(wire.link.other_end(end.node)), seeds[1])
+        return (out, back) if end == wire.source else (back, out)
+
+    def _relayed(self, wire: Wire, seeds: list[int]) -> Directions:
+        """Each direction where it leaves the third namespace that the link leads through."""
+        assert wire.relay, "asked of links that have one"
+        near, far = wire.relay
+        forward = self._direction(far, False, wire.link.loss_from(wire.source.node), seeds[0])
+        return forward, self._direction(near, False, wire.link.loss_from(wire.target.node), seeds[1])
 
     @staticmethod
     def _direction(port: Port, inward: bool, fraction: float, seed: int) -> LossyDirection | None:

@@ -87,7 +87,9 @@ class LaidOutNetwork:
         optical_switches: as in `Network`.
     """
 
-    def __init__(self, layout: Layout, spaces: dict[str, str]) -> None:
+    def __init__(self, layout: Layout, spaces: dict[str, str], loss_seed: int) -> None:
+        self._loss_seed = loss_seed
+        self._lossy = LossyLinks()
         self.layout = layout
         self.namespaces = spaces
         self.left_out: list[str] = []
@@ -121,6 +123,18 @@ class LaidOutNetwork:
         """Read at the shapers."""
         return traffic.read(self.layout)
 
+    def lose(self) -> None:
+        """Makes links lossy, once their namespaces are there."""
+        self._lossy.apply(self.layout, self._loss_seed)
+
+    def losses(self) -> dict[str, tuple[LossCount | None, LossCount | None]]:
+        """Read from the programs."""
+        return self._lossy.counts()
+
+    def close(self) -> None:
+        """Ends the counting of losses."""
+        self._lossy.close()
+
 
 class NamespaceNetwork(LaidOutNetwork):
     """Namespaces, veth pairs, bridges and shapers."""
@@ -135,16 +149,14 @@ class NamespaceNetwork(LaidOutNetwork):
     ) -> None:
         self._xdp_nodes = xdp_nodes(plan)
         layout = lay_out(name, topology, mtu_bytes, self._xdp_nodes)
-        super().__init__(layout, layout.namespaces)
-        self._loss_seed = loss_seed
-        self._lossy = LossyLinks()
+        super().__init__(layout, layout.namespaces, loss_seed)
 
     def create(self) -> None:
         """Makes namespaces, links and shapers; puts a passing program opposite every port that will sum."""
         namespaces.create(self.layout)
         xdp_pass.attach_opposite(self.layout, self._xdp_nodes)
         delivery.check(self.layout)
-        self._lossy.apply(self.layout, self._loss_seed)
+        self.lose()
 
     def adapt(self, plan: AggregationPlan) -> AggregationPlan:
         """Planned for these addresses already; but ports are made for XDP only where the first plan sums with it."""
@@ -154,14 +166,6 @@ class NamespaceNetwork(LaidOutNetwork):
     def host_interface(self, node: str) -> str:
         """Its only port."""
         return self.interfaces(node)[0]
-
-    def losses(self) -> dict[str, tuple[LossCount | None, LossCount | None]]:
-        """Read from the programs."""
-        return self._lossy.counts()
-
-    def close(self) -> None:
-        """Ends the counting of losses."""
-        self._lossy.close()
 
 
 class LoopbackNetwork:
