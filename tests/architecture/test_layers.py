@@ -17,6 +17,7 @@ ALLOWED_CRATES = {
     "codec": {"wire"},
     "netem": set(),
     "plan": {"wire"},
+    "schedule": {"netem"},
     "protocol": {"wire", "codec", "netem", "plan"},
     "switch": {"wire", "codec", "plan", "protocol"},
     "sparse": {"wire", "codec", "netem", "plan"},
@@ -26,7 +27,7 @@ ALLOWED_CRATES = {
     "xdp": {"wire", "plan", "protocol", "switch"},
     "node": {"wire", "codec", "plan", "protocol", "switch", "worker", "xdp"},
     "bench": {"wire", "codec", "plan", "protocol", "switch", "xdp", "node"},
-    "python": {"wire", "codec", "plan", "protocol", "sparse", "worker", "sim", "xdp", "node", "bench"},
+    "python": {"wire", "codec", "plan", "schedule", "protocol", "sparse", "worker", "sim", "xdp", "node", "bench"},
 }
 
 # What only one crate may know.
@@ -182,7 +183,7 @@ TOOLS = "bin"
 BANNED_IN_CORE = r"std::(?:net::\w*Socket\b|net::Tcp|time::(?:Instant|SystemTime)|thread(?!::panicking)|fs|process)"
 
 
-SANS_IO = ["wire", "codec", "netem", "plan", "protocol", "sparse", "switch", "worker", "testkit", "sim"]
+SANS_IO = ["wire", "codec", "netem", "plan", "schedule", "protocol", "sparse", "switch", "worker", "testkit", "sim"]
 
 
 @pytest.mark.parametrize("crate", SANS_IO)

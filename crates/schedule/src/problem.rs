@@ -1,0 +1,357 @@
+//! An instance in numbers: resources by index, and for each transfer what a byte of it takes from them.
+//!
+//! A *transfer* is what has a rate of its own: a synchronous job, all of whose workers send at one rate, or a flow of a
+//! coflow. Its amount is in bytes of one worker, or of the flow.
+
+use std::collections::BTreeMap;
+
+use crate::instance::{Before, Darkens, Instance, Star, Traffic};
+use crate::{ScheduleError, Summed};
+
+/// Relative slack of every comparison of amounts.
+pub const EPSILON: f64 = 1e-9;
+const BITS: f64 = 8.0;
+
+/// What a transfer takes if it is summed in one way.
+#[derive(Clone, Debug)]
+pub struct Mode {
+    /// Most bytes in a slot, from its own links.
+    pub most: f64,
+    /// Circuits: pair, lane of it (a direction; 0 where both share), bytes on it for each byte of the transfer.
+    pub crossings: Vec<Crossing>,
+    /// Switches: index of the pool, bytes through it for each byte of the transfer.
+    pub pools: Vec<(usize, f64)>,
+    /// The unit that has to give a place.
+    pub place: Option<usize>,
+    /// From the last byte to the end of the job, in seconds.
+    pub update_s: f64,
+}
+
+/// A transfer's part on one pair of units.
+#[derive(Clone, Copy, Debug)]
+pub struct Crossing {
+    /// Index of the pair.
+    pub pair: usize,
+    /// Direction, or 0 where both share.
+    pub lane: usize,
+    /// Bytes on it for each byte of the transfer.
+    pub times: f64,
+}
+
+/// What has a rate of its own.
+#[derive(Clone, Debug)]
+pub struct Transfer {
+    /// Index of its job.
+    pub job: usize,
+    /// Index of the flow within a coflow; 0 for a synchronous job.
+    pub flow: usize,
+    /// Amount, in bytes.
+    pub bytes: f64,
+    /// The first slot in which it may send.
+    pub release: usize,
+    /// Whether it must not pause.
+    pub contiguous: bool,
+    /// By a server, and by the switch where that is possible.
+    pub modes: [Option<Mode>; 2],
+}
+
+impl Transfer {
+    /// How it is carried when summed like that.
+    ///
+    /// # Panics
+    /// It cannot be.
+    #[must_use]
+    pub fn mode(&self, summed: Summed) -> &Mode {
+        self.modes[summed as usize].as_ref().expect("a mode of this transfer")
+    }
+
+    /// The ways in which it can be summed.
+    pub fn ways(&self) -> impl Iterator<Item = Summed> + '_ {
+        Summed::ALL.into_iter().filter(|summed| self.modes[*summed as usize].is_some())
+    }
+
+    /// Slots that it needs at least.
+    #[must_use]
+    pub fn least_slots(&self, summed: Summed) -> usize {
+        whole(self.bytes / self.mode(summed).most) as usize
+    }
+}
+
+/// An instance in numbers.
+#[derive(Clone, Debug)]
+pub struct Problem<'a> {
+    /// Where it comes from.
+    pub instance: &'a Instance,
+    /// The two units of each pair, ascending; only pairs that a transfer crosses or that are lit before.
+    pub pairs: Vec<[usize; 2]>,
+    /// Circuits of each pair before the first slot.
+    pub before: Vec<u32>,
+    /// Bytes that each pool passes in a slot.
+    pub pools: Vec<f64>,
+    /// Lanes of a pair: 2 where directions are apart.
+    pub lanes: usize,
+    /// In the order of jobs.
+    pub transfers: Vec<Transfer>,
+    /// Bytes that a circuit carries in a slot if it was lit before.
+    pub lit_bytes: f64,
+    /// Bytes that a circuit loses when it is new.
+    pub dark_bytes: f64,
+}
+
+impl<'a> Problem<'a> {
+    /// Numbers an instance that is valid.
+    ///
+    /// # Errors
+    /// A job that no schedule can serve, with the remedy.
+    pub fn new(instance: &'a Instance, sums: bool) -> Result<Self, ScheduleError> {
+        let names: BTreeMap<&str, usize> =
+            instance.units.iter().enumerate().map(|(index, unit)| (&*unit.name, index)).collect();
+        let slot_bytes = |bps: f64| bps / BITS * instance.slot_s;
+        let pools = if instance.paper {
+            instance.units.iter().map(|unit| slot_bytes(unit.switch_bps)).collect()
+        } else {
+            instance.units.iter().flat_map(|u| [slot_bytes(u.switch_bps) / 2.0; 2]).collect()
+        };
+        let mut problem = Self {
+            instance,
+            pairs: Vec::new(),
+            before: Vec::new(),
+            pools,
+            lanes: if instance.paper { 1 } else { 2 },
+            transfers: Vec::new(),
+            lit_bytes: slot_bytes(instance.port_bps),
+            dark_bytes: instance.port_bps / BITS * instance.dark_s,
+        };
+        let mut pairs = BTreeMap::new();
+        for (units, circuits) in problem.lit_before(&names) {
+            let pair = problem.pair(&mut pairs, units);
+            problem.before[pair] += circuits;
+        }
+        for (index, job) in instance.jobs.iter().enumerate() {
+            let release = whole(job.arrival_s / instance.slot_s) as usize;
+            let transfer = Transfer {
+                job: index,
+                flow: 0,
+                bytes: 0.0,
+                release,
+                contiguous: false,
+                modes: [None, None],
+            };
+            match &job.traffic {
+                Traffic::Star(star) => {
+                    let modes = problem.star(star, &names, &mut pairs, sums);
+                    let contiguous = instance.contiguous;
+                    let transfer = Transfer { bytes: star.bytes, contiguous, modes, ..transfer };
+                    problem.transfers.push(transfer);
+                }
+                Traffic::Flows(flows) => {
+                    for (number, flow) in flows.iter().enumerate() {
+                        let (from, to) = (names[&*flow.from], names[&*flow.to]);
+                        let modes = [Some(problem.flow(&mut pairs, from, to)), None];
+                        let bytes = flow.bytes;
+                        let transfer = Transfer { flow: number, bytes, modes, ..transfer.clone() };
+                        problem.transfers.push(transfer);
+                    }
+                }
+            }
+        }
+        problem.transfers.iter().try_for_each(|transfer| problem.check(transfer))?;
+        Ok(problem)
+    }
+
+    /// Number of units.
+    #[must_use]
+    pub fn units(&self) -> usize {
+        self.instance.units.len()
+    }
+
+    /// Ports of a unit.
+    #[must_use]
+    pub fn ports(&self, unit: usize) -> u32 {
+        self.instance.units[unit].ports
+    }
+
+    /// Bytes that circuits carry in a slot, where so many were lit in the slot before. What a change darkens beyond the
+    /// new circuits is taken to be dark in every slot.
+    #[must_use]
+    pub fn carried(&self, circuits: u32, lit: u32) -> f64 {
+        let dark = match self.instance.darkens {
+            Darkens::Added => circuits.saturating_sub(lit),
+            Darkens::Units | Darkens::All => circuits,
+        };
+        f64::from(circuits) * self.lit_bytes - f64::from(dark) * self.dark_bytes
+    }
+
+    /// The least number of circuits that carry so much, where so many were lit in the slot before.
+    #[must_use]
+    pub fn needed(&self, bytes: f64, lit: u32) -> u32 {
+        let kept = if self.instance.darkens == Darkens::Added { lit } else { 0 };
+        let rest = bytes - f64::from(kept) * self.lit_bytes;
+        if rest <= EPSILON * bytes.max(self.lit_bytes) {
+            return whole(bytes / self.lit_bytes) as u32;
+        }
+        kept + whole(rest / (self.lit_bytes - self.dark_bytes)) as u32
+    }
+
+    fn pair(&mut self, pairs: &mut BTreeMap<[usize; 2], usize>, [a, b]: [usize; 2]) -> usize {
+        let units = [a.min(b), a.max(b)];
+        *pairs.entry(units).or_insert_with(|| {
+            self.pairs.push(units);
+            self.before.push(0);
+            self.pairs.len() - 1
+        })
+    }
+
+    /// One unit's servers send to another's.
+    fn crossing(
+        &mut self,
+        pairs: &mut BTreeMap<[usize; 2], usize>,
+        from: usize,
+        to: usize,
+        times: f64,
+    ) -> Crossing {
+        let pair = self.pair(pairs, [from, to]);
+        Crossing { pair, lane: usize::from(from > to) % self.lanes, times }
+    }
+
+    /// Loads on pools: what units send up, and what one of them receives.
+    fn pool_loads(&self, up: &[(usize, f64)], down: Option<(usize, f64)>) -> Vec<(usize, f64)> {
+        let mut loads = BTreeMap::new();
+        let directions = if self.instance.paper { [0, 0] } else { [0, 1] };
+        let stride = if self.instance.paper { 1 } else { 2 };
+        for (unit, times) in up {
+            *loads.entry(unit * stride + directions[0]).or_insert(0.0) += times;
+        }
+        if let Some((unit, times)) = down {
+            *loads.entry(unit * stride + directions[1]).or_insert(0.0) += times;
+        }
+        loads.into_iter().collect()
+    }
+
+    fn star(
+        &mut self,
+        star: &Star,
+        names: &BTreeMap<&str, usize>,
+        pairs: &mut BTreeMap<[usize; 2], usize>,
+        sums: bool,
+    ) -> [Option<Mode>; 2] {
+        let slot_bytes = |bps: f64| bps / BITS * self.instance.slot_s;
+        let server = names[&*star.server];
+        let up: Vec<(usize, f64)> =
+            star.workers.iter().map(|(name, count)| (names[&**name], f64::from(*count))).collect();
+        let workers: f64 = up.iter().map(|(_, count)| count).sum();
+        let host = slot_bytes(star.host_bps.unwrap_or(self.instance.host_bps));
+        let link = slot_bytes(self.instance.server_bps.unwrap_or(self.instance.host_bps)) / workers;
+        let most = if self.instance.paper { host } else { host.min(link) };
+        let remote = up.iter().filter(|(unit, _)| *unit != server);
+        let crossings = remote.map(|(unit, count)| self.crossing(pairs, *unit, server, *count));
+        let crossings = crossings.collect();
+        let by_server = Mode {
+            most,
+            crossings,
+            pools: self.pool_loads(&up, Some((server, workers))),
+            place: None,
+            update_s: star.update_s,
+        };
+        let home = up[0].0;
+        let is_local = up.len() == 1 && self.instance.units[home].places > 0;
+        let by_switch = (sums && is_local).then(|| Mode {
+            most: host,
+            crossings: Vec::new(),
+            pools: self.pool_loads(&up, None),
+            place: Some(home),
+            update_s: 0.0,
+        });
+        [Some(by_server), by_switch]
+    }
+
+    fn flow(&mut self, pairs: &mut BTreeMap<[usize; 2], usize>, from: usize, to: usize) -> Mode {
+        let crossings =
+            if from == to { Vec::new() } else { vec![self.crossing(pairs, from, to, 1.0)] };
+        let pools = self.pool_loads(&[(from, 1.0)], Some((to, 1.0)));
+        let most = pools.iter().map(|(pool, times)| self.pools[*pool] / times);
+        let most = most.fold(f64::INFINITY, f64::min);
+        Mode { most, crossings, pools, place: None, update_s: 0.0 }
+    }
+
+    fn lit_before(&self, names: &BTreeMap<&str, usize>) -> Vec<([usize; 2], u32)> {
+        match &self.instance.before {
+            Before::None => Vec::new(),
+            Before::Given(given) => given
+                .iter()
+                .map(|circuits| {
+                    (circuits.between.each_ref().map(|name| names[&**name]), circuits.circuits)
+                })
+                .collect(),
+            Before::Even => even(&self.instance.units.iter().map(|u| u.ports).collect::<Vec<_>>()),
+        }
+    }
+
+    /// Refuses a synchronous job whose server's unit has too few ports: its pairs meet there, all at once.
+    fn check(&self, transfer: &Transfer) -> Result<(), ScheduleError> {
+        if transfer.modes[Summed::BySwitch as usize].is_some() {
+            return Ok(());
+        }
+        let mode = transfer.mode(Summed::ByServer);
+        let mut meets = BTreeMap::new();
+        for crossing in &mode.crossings {
+            for unit in self.pairs[crossing.pair] {
+                *meets.entry(unit).or_insert(0u32) += 1;
+            }
+        }
+        let short = meets.iter().find(|(unit, circuits)| self.ports(**unit) < **circuits);
+        let Some((unit, circuits)) = short else { return Ok(()) };
+        Err(ScheduleError::Infeasible {
+            job: self.instance.jobs[transfer.job].id,
+            problem: format!(
+                "unit {} has {} ports, and the job needs {circuits} circuits there at once: \
+                 give it more ports, place the job in fewer units, or list it as `flows`",
+                self.instance.units[*unit].name,
+                self.ports(*unit),
+            ),
+        })
+    }
+}
+
+/// Circuits of each unit to the next ones around a ring, then to those after them, while both ends have ports.
+fn even(ports: &[u32]) -> Vec<([usize; 2], u32)> {
+    let count = ports.len();
+    let mut free = ports.to_vec();
+    let mut circuits = BTreeMap::new();
+    loop {
+        let mut added = false;
+        for step in 1..=count / 2 {
+            for a in 0..if 2 * step == count { step } else { count } {
+                let b = (a + step) % count;
+                if free[a] > 0 && free[b] > 0 {
+                    free[a] -= 1;
+                    free[b] -= 1;
+                    *circuits.entry([a.min(b), a.max(b)]).or_insert(0) += 1;
+                    added = true;
+                }
+            }
+        }
+        if !added {
+            return circuits.into_iter().collect();
+        }
+    }
+}
+
+/// The least whole number that is not below, but for rounding.
+pub(crate) fn whole(number: f64) -> f64 {
+    (number - EPSILON * number.max(1.0)).ceil().max(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn even_circuits_are_uniform_where_ports_suffice_and_a_ring_where_not() {
+        let uniform = even(&[3; 4]);
+        assert_eq!(uniform.len(), 6);
+        assert!(uniform.iter().all(|(_, circuits)| *circuits == 1));
+        assert_eq!(even(&[2; 5]), [[0, 1], [0, 4], [1, 2], [2, 3], [3, 4]].map(|p| (p, 1)));
+        assert_eq!(even(&[5; 2]), [([0, 1], 5)]);
+    }
+}

@@ -1,0 +1,46 @@
+//! First come, first served: each job, in the order of arrival, takes the highest rate that is left, and keeps it.
+//!
+//! The paper leaves open whether a job that cannot begin blocks those behind it, and whether circuits stay lit when
+//! their job is complete: both are options.
+
+use super::{Options, Plan, slots};
+use crate::board::Board;
+use crate::problem::Problem;
+use crate::scheduler::slots::Now;
+use crate::{ScheduleError, Summed};
+
+/// Part of its own links' rate that a job waits for before it begins.
+const LEAST_START: f64 = 1.0 / 16.0;
+
+pub fn run<'a>(problem: &'a Problem<'a>, options: &Options) -> Result<Plan<'a>, ScheduleError> {
+    let mut queue: Vec<usize> = (0..problem.transfers.len()).collect();
+    let arrival = |index: &usize| problem.instance.jobs[problem.transfers[*index].job].arrival_s;
+    queue.sort_by(|a, b| arrival(a).total_cmp(&arrival(b)));
+    slots::run(Board::new(problem, 0), options.keep_circuits, |now| {
+        now.go_on(|_| f64::INFINITY);
+        for index in &queue {
+            let waits = now.left[*index] > 0.0 && problem.transfers[*index].release <= now.slot;
+            if waits && !start(now, *index) && options.blocking {
+                break;
+            }
+        }
+    })
+}
+
+/// Gives a transfer what is left, in the first way in which it can begin; false if there is none.
+fn start(now: &mut Now<'_>, index: usize) -> bool {
+    let transfer = &now.problem().transfers[index];
+    let ways: Vec<Summed> = match now.summed(index) {
+        Some(summed) => vec![summed],
+        None => transfer.ways().collect::<Vec<_>>().into_iter().rev().collect(),
+    };
+    for summed in ways {
+        let room = now.room(index, summed);
+        let wanted = LEAST_START * transfer.mode(summed).most.min(now.left[index]);
+        if room >= wanted || (now.given(index) > 0.0 && room > now.least(index, summed)) {
+            now.give(index, summed, room);
+            return true;
+        }
+    }
+    now.given(index) > 0.0
+}

@@ -1,0 +1,170 @@
+//! Who answers, one file each; [`SCHEDULERS`] is the registry.
+
+mod fcfs;
+mod ordered;
+mod slots;
+mod turns;
+mod window;
+
+use serde::{Deserialize, Serialize};
+
+use crate::board::{Board, Turn};
+use crate::problem::Problem;
+use crate::timetable::{Status, TIMETABLE_FORMAT, Timetable, intervals};
+use crate::{Instance, ScheduleError, bound, judge};
+
+/// Completion that is so little above the bound, relatively, is at the bound.
+const AT_BOUND: f64 = 1e-9;
+
+/// A scheduler: its name, and what it does in one line.
+pub struct Scheduler {
+    /// In commands and timetables.
+    pub name: &'static str,
+    /// One line for lists.
+    pub summary: &'static str,
+    run: for<'a> fn(&'a Problem<'a>, &Options) -> Result<Plan<'a>, ScheduleError>,
+}
+
+/// All schedulers. A new one is a file and a line.
+pub const SCHEDULERS: &[Scheduler] = &[
+    Scheduler {
+        name: "turns",
+        summary: "insertion at rates that fill the slot, then ruin and recreate towards the bound",
+        run: turns::run,
+    },
+    Scheduler {
+        name: "window",
+        summary: "time windows of ports, slot by slot (P4INC-AOI, Alg. 1-3, corrected)",
+        run: window::run,
+    },
+    Scheduler {
+        name: "window-fixed",
+        summary: "as `window`, with the circuits that are lit before, and no others",
+        run: window::run_fixed,
+    },
+    Scheduler {
+        name: "fcfs",
+        summary: "first come, first served, at the highest rate that is left",
+        run: fcfs::run,
+    },
+    Scheduler {
+        name: "varys",
+        summary: "smallest bottleneck first, at rates that end all flows of a job together",
+        run: ordered::varys,
+    },
+    Scheduler {
+        name: "sincronia",
+        summary: "order by the most loaded port, the largest weighted job on it last; then greedily",
+        run: ordered::sincronia,
+    },
+    Scheduler {
+        name: "matching",
+        summary: "circuits of a slot from matchings of the heaviest pairs (Helios)",
+        run: ordered::matching,
+    },
+    Scheduler {
+        name: "round-robin",
+        summary: "circuits rotate over all pairs, whatever the demand (RotorNet)",
+        run: ordered::round_robin,
+    },
+];
+
+/// What a schedule is to make small.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Objective {
+    /// The completion of the last job, then the set-ups.
+    #[default]
+    Completion,
+    /// The mean time from arrival to completion.
+    Mean,
+    /// The same, weighted by the jobs' weights.
+    Weighted,
+}
+
+/// What a scheduler may be told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// Of the search.
+    pub seed: u64,
+    /// Whether switches may sum.
+    pub sums: bool,
+    /// What to make small; only `turns` obeys it.
+    pub objective: Objective,
+    /// Rounds of `turns`' search, for each aim; 0: as many as the size of the instance asks for.
+    pub rounds: usize,
+    /// Whether jobs are known at their arrival only; `turns` alone looks ahead otherwise.
+    pub online: bool,
+    /// Step of a worker's rate in `window`, in bit/s; halved where it does not fit.
+    pub step_bps: f64,
+    /// `fcfs`: whether nobody overtakes a job that cannot begin.
+    pub blocking: bool,
+    /// `fcfs`: whether circuits stay lit when their job is complete.
+    pub keep_circuits: bool,
+    /// Whether to prove a bound, too.
+    pub bound: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            sums: true,
+            objective: Objective::Completion,
+            rounds: 0,
+            online: false,
+            step_bps: 10e9,
+            blocking: false,
+            keep_circuits: true,
+            bound: true,
+        }
+    }
+}
+
+/// What a scheduler answers: a turn for each transfer, and the board with them and their circuits.
+pub struct Plan<'a> {
+    /// Circuits by slot.
+    pub board: Board<'a>,
+    /// By transfer.
+    pub turns: Vec<Turn>,
+}
+
+/// Schedules an instance by the scheduler of that name, and judges the answer.
+///
+/// # Errors
+/// There is no such scheduler; the instance is wrong, or a job of it cannot be served.
+pub fn schedule(
+    instance: &Instance,
+    name: &str,
+    options: &Options,
+) -> Result<Timetable, ScheduleError> {
+    let found = SCHEDULERS.iter().find(|scheduler| scheduler.name == name);
+    let scheduler = found.ok_or_else(|| ScheduleError::Field {
+        field: "scheduler".to_owned(),
+        problem: format!(
+            "there is no `{name}`; there are {}",
+            SCHEDULERS.iter().map(|scheduler| scheduler.name).collect::<Vec<_>>().join(", ")
+        ),
+    })?;
+    instance.validate()?;
+    let problem = Problem::new(instance, options.sums)?;
+    let Plan { board, turns } = (scheduler.run)(&problem, options)?;
+    let intervals = intervals(&board, &turns);
+    let cost = judge(instance, &intervals)?;
+    let bound_s = options.bound.then(|| bound::completion(&problem).completion_s);
+    let gap = bound_s.map(|bound_s| (cost.completion_s / bound_s - 1.0).max(0.0));
+    Ok(Timetable {
+        format: TIMETABLE_FORMAT.to_owned(),
+        scheduler: name.to_owned(),
+        seed: options.seed,
+        bound_s,
+        gap,
+        status: match gap {
+            Some(gap) if gap <= AT_BOUND => Status::Optimal,
+            _ => Status::Feasible,
+        },
+        cost,
+        intervals,
+    })
+}

@@ -1,0 +1,154 @@
+//! Slot by slot: what every scheduler does that decides with what it knows now.
+
+use std::collections::BTreeMap;
+
+use super::Plan;
+use crate::board::{Board, LEAST_SHARE, Turn};
+use crate::problem::{EPSILON, Problem};
+use crate::{ScheduleError, Summed};
+
+/// Slots of one schedule, for memory's sake.
+pub const MAX_SLOTS: usize = 1 << 20;
+/// Slots in a row without a byte, after which nobody can be served any more: all circuits of a rotation had their turn.
+const IDLE_SLOTS: usize = MAX_SLOTS >> 8;
+
+/// What is known in a slot.
+pub struct Now<'a> {
+    /// Circuits and loads, up to this slot.
+    pub board: Board<'a>,
+    /// Which slot.
+    pub slot: usize,
+    /// Bytes that each transfer has still to send, at the begin of the slot.
+    pub left: Vec<f64>,
+    /// Past slots.
+    pub turns: Vec<Turn>,
+    /// Whether transfers may add circuits; otherwise they use those that are lit.
+    pub may_add: bool,
+    /// In this slot.
+    given: BTreeMap<usize, (Summed, f64)>,
+}
+
+impl<'a> Now<'a> {
+    /// What it is about.
+    pub fn problem(&self) -> &'a Problem<'a> {
+        self.board.problem
+    }
+
+    /// Transfers that have arrived and are not complete, in the order of jobs.
+    pub fn open(&self) -> impl Iterator<Item = usize> + '_ {
+        let transfers = self.problem().transfers.iter().enumerate();
+        let here = transfers.filter(|(_, transfer)| transfer.release <= self.slot);
+        here.map(|(index, _)| index).filter(|index| self.left[*index] > 0.0)
+    }
+
+    /// Whether it has sent before this slot.
+    pub fn has_begun(&self, transfer: usize) -> bool {
+        !self.turns[transfer].shares.is_empty()
+    }
+
+    /// How it is summed, if that is decided.
+    pub fn summed(&self, transfer: usize) -> Option<Summed> {
+        let given = self.given.get(&transfer).map(|(summed, _)| *summed);
+        given.or_else(|| self.has_begun(transfer).then(|| self.turns[transfer].summed))
+    }
+
+    /// Bytes that it has in this slot.
+    pub fn given(&self, transfer: usize) -> f64 {
+        self.given.get(&transfer).map_or(0.0, |(_, bytes)| *bytes)
+    }
+
+    /// Bytes that it could have in this slot beyond what it has.
+    pub fn room(&self, transfer: usize, summed: Summed) -> f64 {
+        let mode = self.problem().transfers[transfer].mode(summed);
+        let given = self.given(transfer);
+        let room = if given > 0.0 {
+            self.board.rate_room(self.slot, mode, self.may_add).min(mode.most - given)
+        } else {
+            self.board.room(self.slot, mode, self.may_add)
+        };
+        room.min(self.left[transfer] - given).max(0.0)
+    }
+
+    /// Bytes below which it does not count as sending.
+    pub fn least(&self, transfer: usize, summed: Summed) -> f64 {
+        let mode = self.problem().transfers[transfer].mode(summed);
+        LEAST_SHARE * mode.most.min(self.problem().transfers[transfer].bytes)
+    }
+
+    /// Gives it bytes in this slot. There must be room.
+    pub fn give(&mut self, transfer: usize, summed: Summed, bytes: f64) {
+        let mode = self.problem().transfers[transfer].mode(summed);
+        match self.given.get_mut(&transfer) {
+            Some((_, given)) => {
+                self.board.put_rate(self.slot, mode, bytes);
+                *given += bytes;
+            }
+            None => {
+                self.board.put(self.slot, mode, bytes);
+                self.given.insert(transfer, (summed, bytes));
+            }
+        }
+    }
+
+    /// Gives those that have begun what they had in the slot before, so much at most: it fits, as circuits are kept.
+    pub fn go_on(&mut self, most: impl Fn(usize) -> f64) {
+        for transfer in self.open().collect::<Vec<_>>() {
+            let Some((slot, before)) = self.turns[transfer].shares.last().copied() else {
+                continue;
+            };
+            let bytes = before.min(self.left[transfer]).min(most(transfer));
+            if slot + 1 == self.slot && bytes > 0.0 {
+                self.give(transfer, self.turns[transfer].summed, bytes);
+            }
+        }
+    }
+
+    /// Ends the slot; returns whether anybody sent.
+    fn next(&mut self) -> bool {
+        let given = std::mem::take(&mut self.given);
+        let has_sent = !given.is_empty();
+        for (transfer, (summed, bytes)) in given {
+            self.turns[transfer].summed = summed;
+            self.turns[transfer].shares.push((self.slot, bytes));
+            let left = self.left[transfer] - bytes;
+            let is_dust = left <= EPSILON * self.problem().transfers[transfer].bytes;
+            self.left[transfer] = if is_dust { 0.0 } else { left };
+        }
+        self.slot += 1;
+        has_sent
+    }
+}
+
+/// Asks `decide` in every slot until all is sent.
+///
+/// # Errors
+/// A job that is never served.
+pub fn run<'a>(
+    board: Board<'a>,
+    keep_circuits: bool,
+    mut decide: impl FnMut(&mut Now<'a>),
+) -> Result<Plan<'a>, ScheduleError> {
+    let problem = board.problem;
+    let last = problem.transfers.iter().map(|transfer| transfer.release).max().unwrap_or(0);
+    let left: Vec<f64> = problem.transfers.iter().map(|transfer| transfer.bytes).collect();
+    let turns = vec![Turn::default(); left.len()];
+    let mut now = Now { board, slot: 0, left, turns, may_add: true, given: BTreeMap::new() };
+    let mut idle = 0;
+    while let Some(waits) = now.left.iter().position(|left| *left > 0.0) {
+        now.board.resize(now.slot + 1);
+        decide(&mut now);
+        if keep_circuits {
+            now.board.keep_lit(now.slot);
+        }
+        now.board.commit();
+        idle = if now.next() || now.slot <= last { 0 } else { idle + 1 };
+        if idle > IDLE_SLOTS.min(now.problem().pairs.len() + 1) || now.slot >= MAX_SLOTS {
+            let job = problem.instance.jobs[problem.transfers[waits].job].id;
+            let problem = "it finds no circuits, or no rate, however long it waits: \
+                           let circuits change, or give its units more ports"
+                .to_owned();
+            return Err(ScheduleError::Infeasible { job, problem });
+        }
+    }
+    Ok(Plan { board: now.board, turns: now.turns })
+}

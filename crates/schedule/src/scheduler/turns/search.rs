@@ -1,0 +1,392 @@
+//! Turns for all transfers by a given time: insertion, then ruin and recreate.
+
+use wiresum_netem::Rng;
+
+use super::factors;
+use super::insertion::{self, Span};
+use crate::Summed;
+use crate::board::{Board, Turn};
+use crate::bound::slots_until;
+use crate::problem::{EPSILON, Problem};
+use crate::scheduler::{Objective, Options};
+
+/// Turns that are taken out in one round.
+const RUIN: std::ops::RangeInclusive<u64> = 3..=24;
+/// How often a transfer that can be summed either way is asked to change that.
+const FLIP: f64 = 0.2;
+/// How often turns of all units of a transfer are taken out; otherwise of one of them.
+const ALL_UNITS: f64 = 0.5;
+/// How often turns are put back in the order of their need; otherwise in any order.
+const BY_NEED: f64 = 0.5;
+/// Price of a set-up while set-ups are what is made fewer.
+const DEAR: f64 = 2.0;
+
+/// Transfers on a board, all of which are to be complete by one time.
+pub struct Search<'a> {
+    board: Board<'a>,
+    turns: Vec<Option<Turn>>,
+    left_over: Vec<usize>,
+    /// How each transfer is summed by preference.
+    wanted: Vec<Summed>,
+    /// By transfer and way, the slot after the last in which it may send.
+    deadlines: Vec<[usize; 2]>,
+    /// What a transfer asks for, in port-slots or slots of a place: the sooner it is inserted.
+    need: Vec<f64>,
+    /// Transfers of each unit's ports and places.
+    at_units: Vec<Vec<usize>>,
+    rng: Rng,
+    setup: f64,
+}
+
+impl<'a> Search<'a> {
+    /// Begins with an empty board.
+    pub fn new(problem: &'a Problem<'a>, seed: u64, by_switch: &[f64], completion_s: f64) -> Self {
+        let transfers = &problem.transfers;
+        let wanted = transfers.iter().zip(by_switch).map(|(transfer, share)| {
+            let can = transfer.modes[Summed::BySwitch as usize].is_some();
+            let by_server = transfer.mode(Summed::ByServer).crossings.is_empty() && *share < 0.75;
+            if can && *share >= 0.5 && !by_server { Summed::BySwitch } else { Summed::ByServer }
+        });
+        let mut at_units = vec![Vec::new(); problem.units()];
+        for index in 0..transfers.len() {
+            units_of(problem, index).into_iter().for_each(|unit| at_units[unit].push(index));
+        }
+        let mut search = Self {
+            board: Board::new(problem, 0),
+            turns: vec![None; transfers.len()],
+            left_over: (0..transfers.len()).collect(),
+            wanted: wanted.collect(),
+            deadlines: Vec::new(),
+            need: (0..transfers.len()).map(|index| need(problem, index)).collect(),
+            at_units,
+            rng: Rng::new(seed),
+            setup: insertion::SETUP,
+        };
+        search.aim(completion_s);
+        search
+    }
+
+    /// Aims at another time, which is not before the last one.
+    pub fn aim(&mut self, completion_s: f64) {
+        let problem = self.board.problem;
+        self.board.resize(slots_until(problem, completion_s));
+        self.deadlines = problem
+            .transfers
+            .iter()
+            .map(|transfer| {
+                Summed::ALL.map(|summed| {
+                    let mode = transfer.modes[summed as usize].as_ref();
+                    let until = |update_s: f64| slots_until(problem, completion_s - update_s);
+                    mode.map_or(0, |mode| until(mode.update_s))
+                })
+            })
+            .collect();
+    }
+
+    /// Whether every transfer has found its turn, at most so many rounds after the last progress.
+    pub fn reach(&mut self, rounds: usize) -> bool {
+        let mut first = std::mem::take(&mut self.left_over);
+        self.sort_by_need(&mut first);
+        self.left_over = self.insert_all(&first);
+        self.board.commit();
+        let mut since = 0;
+        while !self.left_over.is_empty() && since < rounds {
+            let before = self.missing();
+            self.round();
+            since = if self.missing() < before * (1.0 - EPSILON) { 0 } else { since + 1 };
+        }
+        self.left_over.is_empty()
+    }
+
+    /// Ruins and recreates with the number of set-ups in mind.
+    pub fn fewer_setups(&mut self, rounds: usize) {
+        self.setup = DEAR;
+        for _ in 0..rounds {
+            if self.board.setups() == 0 {
+                return;
+            }
+            let before = self.board.setups();
+            let mut any = self.rng.below(self.turns.len() as u64) as usize;
+            // Those that use circuits are the ones that matter.
+            for _ in 0..8 {
+                if !self.board.problem.transfers[any].mode(self.summed(any)).crossings.is_empty() {
+                    break;
+                }
+                any = self.rng.below(self.turns.len() as u64) as usize;
+            }
+            self.attempt(any, |search, left| left.is_empty() && search.board.setups() <= before);
+        }
+    }
+
+    /// The board, and a turn for each transfer.
+    pub fn into_parts(self) -> (Board<'a>, Vec<Turn>) {
+        let turns = self.turns.into_iter().map(|turn| turn.expect("all have found their turn"));
+        (self.board, turns.collect())
+    }
+
+    fn summed(&self, index: usize) -> Summed {
+        self.turns[index].as_ref().map_or(self.wanted[index], |turn| turn.summed)
+    }
+
+    /// One of those left over is tried again, with neighbours taken out; kept unless more is missing then.
+    fn round(&mut self) {
+        let at = self.rng.below(self.left_over.len() as u64) as usize;
+        let before = self.missing();
+        self.attempt(self.left_over[at], |search, left| {
+            search.sum_of_needs(left) <= before * (1.0 + EPSILON)
+        });
+    }
+
+    /// Takes turns out around one transfer, and inserts them anew with all that are left over. `accepts` is asked with
+    /// those that are left over then; if it refuses, all is as before.
+    fn attempt(&mut self, around: usize, accepts: impl Fn(&Self, &[usize]) -> bool) {
+        let out = self.neighbours(around);
+        let mark = self.board.mark();
+        let kept: Vec<(usize, Option<Turn>)> = out
+            .iter()
+            .chain(&self.left_over)
+            .map(|index| (*index, self.turns[*index].take()))
+            .collect();
+        for (index, turn) in &kept {
+            if let Some(turn) = turn {
+                self.board.take_turn(&self.board.problem.transfers[*index], turn);
+            }
+        }
+        let wanted: Vec<Summed> = kept.iter().map(|(index, _)| self.wanted[*index]).collect();
+        for index in &out {
+            if self.rng.chance(FLIP) {
+                self.flip(*index);
+            }
+        }
+        let mut first = self.left_over.clone();
+        let mut rest: Vec<usize> =
+            out.into_iter().filter(|index| !self.left_over.contains(index)).collect();
+        if self.rng.chance(BY_NEED) {
+            self.sort_by_need(&mut rest)
+        } else {
+            self.shuffle(&mut rest)
+        }
+        self.shuffle(&mut first);
+        first.extend(rest);
+        let left = self.insert(&first);
+        if accepts(self, &left) {
+            self.left_over = left;
+            self.board.commit();
+            return;
+        }
+        self.board.undo(mark);
+        for ((index, turn), wanted) in kept.into_iter().zip(wanted) {
+            self.turns[index] = turn;
+            self.wanted[index] = wanted;
+        }
+    }
+
+    /// Some of those that share a unit's ports or places with a transfer.
+    fn neighbours(&mut self, around: usize) -> Vec<usize> {
+        let units = units_of(self.board.problem, around);
+        let one = self.rng.below(units.len() as u64) as usize;
+        let units = if self.rng.chance(ALL_UNITS) { &units[..] } else { &units[one..=one] };
+        let here = units.iter().flat_map(|unit| &self.at_units[*unit]).copied();
+        let mut candidates: Vec<usize> =
+            here.filter(|index| self.turns[*index].is_some()).collect();
+        candidates.sort_unstable();
+        candidates.dedup();
+        let most = RUIN.end() - RUIN.start() + 1;
+        let count = ((RUIN.start() + self.rng.below(most)) as usize).min(candidates.len());
+        let mut out = candidates;
+        for at in 0..count {
+            let other = at + self.rng.below((out.len() - at) as u64) as usize;
+            out.swap(at, other);
+        }
+        out.truncate(count);
+        if self.turns[around].is_some() && !out.contains(&around) {
+            out.push(around);
+        }
+        out
+    }
+
+    fn flip(&mut self, index: usize) {
+        let can = self.board.problem.transfers[index].modes[Summed::BySwitch as usize].is_some();
+        self.wanted[index] = match self.wanted[index] {
+            Summed::ByServer if can => Summed::BySwitch,
+            _ => Summed::ByServer,
+        };
+    }
+
+    /// Inserts transfers in this order; if some found no room, and all may pause, tries it with 2-factors first.
+    fn insert_all(&mut self, order: &[usize]) -> Vec<usize> {
+        let mark = self.board.mark();
+        let left = self.insert(order);
+        if left.is_empty() || order.len() < self.turns.len() || !factors::suit(self.board.problem) {
+            return left;
+        }
+        self.board.undo(mark);
+        let plain = std::mem::replace(&mut self.turns, vec![None; order.len()]);
+        factors::light(&mut self.board);
+        let again = self.insert(order);
+        if self.sum_of_needs(&again) <= self.sum_of_needs(&left) {
+            return again;
+        }
+        self.board.undo(mark);
+        for (transfer, turn) in self.board.problem.transfers.iter().zip(&plain) {
+            turn.iter().for_each(|turn| self.board.put_turn(transfer, turn));
+        }
+        self.turns = plain;
+        left
+    }
+
+    /// Inserts transfers in this order; returns those that found no room.
+    fn insert(&mut self, order: &[usize]) -> Vec<usize> {
+        let mut left = Vec::new();
+        for index in order {
+            match self.cheapest(*index) {
+                Some(turn) => {
+                    self.board.put_turn(&self.board.problem.transfers[*index], &turn);
+                    self.turns[*index] = Some(turn);
+                }
+                None => left.push(*index),
+            }
+        }
+        left
+    }
+
+    /// In the way that is wanted, or else in the other.
+    fn cheapest(&mut self, index: usize) -> Option<Turn> {
+        let transfer = &self.board.problem.transfers[index];
+        let wanted = self.wanted[index];
+        let mut ways: Vec<Summed> = transfer.ways().collect();
+        ways.sort_by_key(|summed| *summed != wanted);
+        ways.into_iter().find_map(|summed| {
+            let until = self.deadlines[index][summed as usize];
+            let span = Span { setup: self.setup, ..Span::new(transfer.release, until) };
+            insertion::cheapest(&mut self.board, transfer, summed, span).map(|(_, turn)| turn)
+        })
+    }
+
+    fn missing(&self) -> f64 {
+        self.sum_of_needs(&self.left_over)
+    }
+
+    fn sum_of_needs(&self, indices: &[usize]) -> f64 {
+        indices.iter().map(|index| self.need[*index]).sum()
+    }
+
+    /// Least time to spare first, then the largest.
+    pub fn sort_by_need(&self, indices: &mut [usize]) {
+        let transfers = &self.board.problem.transfers;
+        let spare = |index: usize| {
+            let until = self.deadlines[index][self.wanted[index] as usize];
+            let least = transfers[index].least_slots(self.wanted[index]);
+            until.saturating_sub(transfers[index].release + least)
+        };
+        let pairs = |index: usize| transfers[index].mode(self.wanted[index]).crossings.len();
+        indices.sort_by(|a, b| {
+            let by_time = spare(*a).cmp(&spare(*b));
+            let by_pairs = pairs(*b).cmp(&pairs(*a));
+            let by_need = self.need[*b].total_cmp(&self.need[*a]);
+            by_time.then(by_pairs).then(by_need).then(a.cmp(b))
+        });
+    }
+
+    fn shuffle(&mut self, indices: &mut [usize]) {
+        for at in (1..indices.len()).rev() {
+            indices.swap(at, self.rng.below(at as u64 + 1) as usize);
+        }
+    }
+}
+
+/// Units whose ports or places a transfer may take; all of its own if there are none.
+fn units_of(problem: &Problem<'_>, index: usize) -> Vec<usize> {
+    let modes = problem.transfers[index].modes.iter().flatten();
+    let mut units: Vec<usize> = modes
+        .flat_map(|mode| {
+            let pairs = mode.crossings.iter().flat_map(|crossing| problem.pairs[crossing.pair]);
+            pairs.chain(mode.place)
+        })
+        .collect();
+    if units.is_empty() {
+        let per_unit = problem.pools.len() / problem.units();
+        let pools = &problem.transfers[index].mode(Summed::ByServer).pools;
+        units.extend(pools.iter().map(|(pool, _)| pool / per_unit));
+    }
+    units.sort_unstable();
+    units.dedup();
+    units
+}
+
+/// What a transfer asks for: port-slots if it is summed by a server, and a little for its switches.
+fn need(problem: &Problem<'_>, index: usize) -> f64 {
+    const SWITCH: f64 = 0.1;
+    let transfer = &problem.transfers[index];
+    let mode = transfer.mode(Summed::ByServer);
+    let ports: f64 = mode.crossings.iter().map(|crossing| crossing.times).sum();
+    let ports = transfer.bytes * ports / problem.lit_bytes;
+    let switches = mode.pools.iter().map(|(pool, times)| times / problem.pools[*pool]);
+    ports + SWITCH * transfer.bytes * switches.sum::<f64>()
+}
+
+/// Every transfer as soon as it can end, the shortest for its weight first: for the mean time, not for the last end.
+pub fn soonest<'a>(problem: &'a Problem<'a>, options: &Options) -> Search<'a> {
+    let is_weighted = options.objective == Objective::Weighted;
+    let mut order: Vec<usize> = (0..problem.transfers.len()).collect();
+    let price = |index: &usize| {
+        let transfer = &problem.transfers[*index];
+        let job = &problem.instance.jobs[transfer.job];
+        let length = need(problem, *index) + transfer.least_slots(Summed::ByServer) as f64;
+        (transfer.release, length / if is_weighted { job.weight } else { 1.0 })
+    };
+    order.sort_by(|a, b| {
+        let ((release, length), (other, others)) = (price(a), price(b));
+        release.cmp(&other).then(length.total_cmp(&others)).then(a.cmp(b))
+    });
+    let mut search = Search::one_by_one(problem, options.seed);
+    for index in order {
+        search.as_soon_as_possible(index, problem.transfers[index].release);
+    }
+    search
+}
+
+impl<'a> Search<'a> {
+    /// Begins with an empty board, for [`Self::as_soon_as_possible`] alone: nobody is left over.
+    pub fn one_by_one(problem: &'a Problem<'a>, seed: u64) -> Self {
+        let mut search = Self::new(problem, seed, &vec![1.0; problem.transfers.len()], 0.0);
+        search.left_over.clear();
+        search
+    }
+
+    /// Inserts a transfer where it ends first, from a slot on; the board grows as it must.
+    pub fn as_soon_as_possible(&mut self, index: usize, from: usize) {
+        const LATE: f64 = 1e3;
+        let problem = self.board.problem;
+        let transfer = &problem.transfers[index];
+        loop {
+            let until = self.board.slots();
+            let ways: Vec<Summed> = transfer.ways().collect();
+            let turns = ways.into_iter().filter_map(|summed| {
+                let updates = transfer.mode(summed).update_s / problem.instance.slot_s;
+                let span = Span { late: LATE, ..Span::new(from, until) };
+                let found = insertion::cheapest(&mut self.board, transfer, summed, span);
+                found.map(|(price, turn)| (price + LATE * updates, turn))
+            });
+            if let Some((_, turn)) = turns.min_by(|a, b| a.0.total_cmp(&b.0)) {
+                self.board.put_turn(transfer, &turn);
+                self.board.commit();
+                self.turns[index] = Some(turn);
+                return;
+            }
+            self.board.resize((until + until / 4 + 1).max(from + 1));
+        }
+    }
+
+    /// Takes a transfer's turn away, unless it has begun before a slot; returns whether it has none now.
+    pub fn take_back(&mut self, index: usize, slot: usize) -> bool {
+        let has_begun = self.turns[index].as_ref().is_some_and(|turn| turn.shares[0].0 < slot);
+        if has_begun {
+            return false;
+        }
+        if let Some(turn) = self.turns[index].take() {
+            self.board.take_turn(&self.board.problem.transfers[index], &turn);
+        }
+        true
+    }
+}

@@ -1,0 +1,147 @@
+//! A schedule of circuits and jobs as a document: what is lit and who sends how fast, from when until when.
+
+use serde::{Deserialize, Serialize};
+
+use crate::board::{Board, Turn};
+use crate::cost::Cost;
+use crate::instance::{Circuits, Traffic};
+use crate::problem::Problem;
+
+/// Value of [`Timetable::format`].
+pub const TIMETABLE_FORMAT: &str = "wiresum-timetable/1";
+const BITS: f64 = 8.0;
+
+/// Who sums a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Summed {
+    /// Its parameter server; or nobody, for flows.
+    #[default]
+    #[serde(rename = "server")]
+    ByServer,
+    /// The switch of the unit that has all of its workers.
+    #[serde(rename = "switch")]
+    BySwitch,
+}
+
+impl Summed {
+    /// Both ways.
+    pub const ALL: [Self; 2] = [Self::ByServer, Self::BySwitch];
+}
+
+/// What is lit and who sends how fast, over time. Before, between and after intervals nothing runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Timetable {
+    /// [`TIMETABLE_FORMAT`].
+    pub format: String,
+    /// Who made it.
+    pub scheduler: String,
+    /// From which seed.
+    pub seed: u64,
+    /// Proven: no schedule completes all jobs before, in seconds. Absent where none was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound_s: Option<f64>,
+    /// Completion over the bound, less 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap: Option<f64>,
+    /// What is known of it.
+    pub status: Status,
+    /// What it costs.
+    pub cost: Cost,
+    /// In order of time.
+    pub intervals: Vec<Interval>,
+}
+
+/// What is known of a timetable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// It completes at the bound.
+    Optimal,
+    /// It keeps all rules.
+    Feasible,
+}
+
+/// A time in which neither circuits nor rates change.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Interval {
+    /// When it begins, in seconds.
+    pub from_s: f64,
+    /// When it ends.
+    pub until_s: f64,
+    /// Every pair of units with circuits once. New ones are dark at first.
+    pub circuits: Vec<Circuits>,
+    /// Every job and flow that sends.
+    pub rates: Vec<Rate>,
+}
+
+/// How fast a job or a flow sends.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rate {
+    /// The job's id.
+    pub job: u32,
+    /// The two units of a flow; absent for a synchronous job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow: Option<[String; 2]>,
+    /// Who sums it; the same in all intervals.
+    pub by: Summed,
+    /// Of each worker, or of the flow: the average of the interval, its dark time included, in bit/s.
+    pub rate_bps: f64,
+}
+
+/// A board and its turns as intervals, one for each slot; equal ones that follow each other are one.
+///
+/// # Panics
+/// There is a turn for each transfer.
+#[must_use]
+pub fn intervals(board: &Board<'_>, turns: &[Turn]) -> Vec<Interval> {
+    let problem = board.problem;
+    let slot_s = problem.instance.slot_s;
+    let used = turns.iter().filter_map(|turn| turn.shares.last()).map(|(slot, _)| slot + 1).max();
+    let used = used.unwrap_or(0);
+    let mut rates: Vec<Vec<Rate>> = vec![Vec::new(); used];
+    assert_eq!(turns.len(), problem.transfers.len(), "a turn for each transfer");
+    for (index, turn) in turns.iter().enumerate() {
+        for (slot, bytes) in &turn.shares {
+            rates[*slot].push(rate(problem, index, turn.summed, bytes * BITS / slot_s));
+        }
+    }
+    let mut intervals: Vec<Interval> = Vec::new();
+    for (slot, rates) in rates.into_iter().enumerate() {
+        let circuits = circuits(board, slot);
+        let (from_s, until_s) = (slot as f64 * slot_s, (slot + 1) as f64 * slot_s);
+        match intervals.last_mut() {
+            Some(last) if last.circuits == circuits && last.rates == rates => {
+                last.until_s = until_s
+            }
+            _ => intervals.push(Interval { from_s, until_s, circuits, rates }),
+        }
+    }
+    intervals
+}
+
+fn circuits(board: &Board<'_>, slot: usize) -> Vec<Circuits> {
+    let problem = board.problem;
+    let name = |unit: usize| problem.instance.units[unit].name.clone();
+    let lit = problem.pairs.iter().enumerate().map(|(pair, units)| Circuits {
+        between: units.map(name),
+        circuits: board.circuits(slot, pair),
+    });
+    lit.filter(|circuits| circuits.circuits > 0).collect()
+}
+
+fn rate(problem: &Problem<'_>, index: usize, by: Summed, rate_bps: f64) -> Rate {
+    let transfer = &problem.transfers[index];
+    let job = &problem.instance.jobs[transfer.job];
+    let flow = match &job.traffic {
+        Traffic::Star(_) => None,
+        Traffic::Flows(flows) => {
+            let flow = &flows[transfer.flow];
+            Some([flow.from.clone(), flow.to.clone()])
+        }
+    };
+    Rate { job: job.id, flow, by, rate_bps }
+}

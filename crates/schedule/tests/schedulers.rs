@@ -1,0 +1,91 @@
+//! Everybody's schedules of random instances, before the judge; bounds below all of them.
+
+mod common;
+
+use common::{flows, network, quick, star};
+use proptest::prelude::*;
+use wiresum_schedule::{Before, Darkens, Instance, Options, SCHEDULERS, ScheduleError, schedule};
+
+/// Odd ports, one port, no places, all in one unit, coflows beside synchronous jobs, any arrivals.
+fn instances() -> impl Strategy<Value = Instance> {
+    let job =
+        (0usize..6, 0usize..6, 0usize..6, 1u32..5, 0.05f64..4.0, 0.0f64..1.5, 0u32..4, 0u8..4);
+    let size = (1usize..6, 1u32..5, 0u32..3, any::<bool>(), any::<bool>(), 0u8..3, 0u8..3);
+    (size, prop::collection::vec(job, 1..14)).prop_map(|(size, jobs)| {
+        let (units, ports, places, paper, is_even, darkens, scarce) = size;
+        let mut instance = network(units, ports, places);
+        instance.paper = paper;
+        instance.before = if is_even { Before::Even } else { Before::None };
+        instance.darkens = [Darkens::Added, Darkens::Units, Darkens::All][darkens as usize];
+        if scarce == 0 {
+            instance.units.iter_mut().for_each(|unit| unit.switch_bps = 4e10);
+        }
+        for (home, other, server, workers, slots, update_s, arrival, kind) in jobs {
+            let [home, other, server] = [home, other, server].map(|unit| unit % units);
+            if kind == 0 {
+                flows(&mut instance, &[(home, server, slots)]);
+            } else if kind == 1 && home != other && ports > 1 {
+                star(&mut instance, &[(home, workers), (other, workers)], server, slots);
+            } else {
+                star(&mut instance, &[(home, workers)], server, slots);
+            }
+            let job = instance.jobs.last_mut().expect("just added");
+            job.arrival_s = f64::from(arrival) * 0.7;
+            if let wiresum_schedule::Traffic::Star(star) = &mut job.traffic {
+                star.update_s = update_s;
+            }
+        }
+        instance
+    })
+}
+
+/// Those that may find no way: their circuits never change, rotate, or follow pairs without a look at who needs two.
+fn may_fail(name: &str) -> bool {
+    ["window-fixed", "round-robin", "matching"].contains(&name)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn every_schedule_keeps_the_rules_and_none_ends_before_the_bound(instance in instances()) {
+        for sums in [true, false] {
+            for scheduler in SCHEDULERS {
+                let options = Options { sums, ..quick(7) };
+                match schedule(&instance, scheduler.name, &options) {
+                    Ok(timetable) => {
+                        let bound_s = timetable.bound_s.expect("asked for");
+                        let ends_s = timetable.cost.completion_s;
+                        prop_assert!(bound_s <= ends_s + 1e-6, "{}: {bound_s} {ends_s}", scheduler.name);
+                        prop_assert!(sums || timetable.cost.share_summed == 0.0);
+                    }
+                    Err(ScheduleError::Infeasible { .. }) if may_fail(scheduler.name) => {}
+                    Err(error) => prop_assert!(false, "{}: {error}", scheduler.name),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn options_change_no_rule(instance in instances(), blocking: bool, keep_circuits: bool, online: bool) {
+        let options = Options { blocking, keep_circuits, online, bound: false, ..quick(3) };
+        for name in ["fcfs", "turns"] {
+            let timetable = schedule(&instance, name, &options);
+            prop_assert!(timetable.is_ok(), "{name}: {:?}", timetable.err());
+        }
+    }
+
+    #[test]
+    fn equal_seeds_give_equal_schedules(instance in instances(), seed: u64) {
+        let timetable = || schedule(&instance, "turns", &quick(seed)).map_err(|e| e.to_string());
+        prop_assert_eq!(timetable(), timetable());
+    }
+}
+
+#[test]
+fn a_rotation_serves_coflows() {
+    let mut instance = network(5, 2, 0);
+    flows(&mut instance, &[(0, 1, 2.0), (1, 2, 1.0), (3, 4, 0.5), (4, 0, 1.5)]);
+    let timetable = schedule(&instance, "round-robin", &quick(1)).expect("a schedule");
+    assert!(timetable.cost.completion_s >= timetable.bound_s.expect("asked for"));
+}
