@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use crate::instance::{Before, Darkens, Instance, Star, Traffic};
 use crate::{ScheduleError, Summed};
 
@@ -13,7 +15,7 @@ pub const EPSILON: f64 = 1e-9;
 const BITS: f64 = 8.0;
 
 /// What a transfer takes if it is summed in one way.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Mode {
     /// Most bytes in a slot, from its own links.
     pub most: f64,
@@ -28,7 +30,7 @@ pub struct Mode {
 }
 
 /// A transfer's part on one pair of units.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct Crossing {
     /// Index of the pair.
     pub pair: usize,
@@ -39,7 +41,7 @@ pub struct Crossing {
 }
 
 /// What has a rate of its own.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Transfer {
     /// Index of its job.
     pub job: usize,
@@ -77,10 +79,11 @@ impl Transfer {
     }
 }
 
-/// An instance in numbers.
-#[derive(Clone, Debug)]
+/// An instance in numbers. Serialises for solvers that do not speak Rust.
+#[derive(Clone, Debug, Serialize)]
 pub struct Problem<'a> {
     /// Where it comes from.
+    #[serde(skip)]
     pub instance: &'a Instance,
     /// The two units of each pair, ascending; only pairs that a transfer crosses or that are lit before.
     pub pairs: Vec<[usize; 2]>,

@@ -3,7 +3,7 @@
 //! 1. The bound's relaxation says who is summed by switches, and by when all could be complete.
 //! 2. Every transfer is inserted where it adds the fewest circuits, those with the least time to spare first.
 //! 3. While some are left over, turns of one unit are taken out and inserted anew, those left over first.
-//! 4. If some stay left over, the aim moves to a later time: in growing steps, then by bisection.
+//! 4. If some stay left over, the aim moves to a later time: by growing numbers of slots, then by bisection.
 //! 5. At the time reached, the same moves make set-ups fewer, and circuits that nobody needs stay lit until somebody
 //!    needs their ports.
 
@@ -19,10 +19,10 @@ use crate::bound::{self, Times};
 use crate::problem::Problem;
 use search::Search;
 
-/// Aims between the first that was missed and the first that was reached, which are tried again.
-const BISECTIONS: usize = 6;
+/// Aims between the last that was missed and the first that was reached, which are tried again.
+const BISECTIONS: usize = 8;
 /// Rounds without progress before an aim is given up, for few transfers; many have fewer each.
-const ROUNDS: usize = 4_000;
+const ROUNDS: usize = 6_000;
 
 pub fn run<'a>(problem: &'a Problem<'a>, options: &Options) -> Result<Plan<'a>, ScheduleError> {
     if options.online {
@@ -34,11 +34,12 @@ pub fn run<'a>(problem: &'a Problem<'a>, options: &Options) -> Result<Plan<'a>, 
     let times = Times::new(problem);
     let bound = bound::completion(problem);
     let rounds = rounds(problem, options);
+    let at = |index: usize| {
+        Search::new(problem, options.seed, &bound.by_switch, times.seconds(index))
+    };
     let first = times.not_after(bound.completion_s);
-    let mut search = Search::new(problem, options.seed, &bound.by_switch, times.seconds(first));
-    let mut missed = first;
-    let mut reached = first;
-    let mut step = 1;
+    let mut search = at(first);
+    let (mut missed, mut reached, mut step) = (first, first, times.per_slot());
     while !search.reach(rounds) {
         missed = reached;
         reached += step;
@@ -50,8 +51,7 @@ pub fn run<'a>(problem: &'a Problem<'a>, options: &Options) -> Result<Plan<'a>, 
             break;
         }
         let middle = missed.midpoint(reached);
-        let mut nearer =
-            Search::new(problem, options.seed, &bound.by_switch, times.seconds(middle));
+        let mut nearer = at(middle);
         if nearer.reach(rounds) {
             search = nearer;
             reached = middle;
@@ -59,7 +59,7 @@ pub fn run<'a>(problem: &'a Problem<'a>, options: &Options) -> Result<Plan<'a>, 
             missed = middle;
         }
     }
-    search.fewer_setups(rounds);
+    search.fewer_setups(2 * rounds);
     Ok(finish(search))
 }
 

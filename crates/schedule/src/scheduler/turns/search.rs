@@ -12,6 +12,8 @@ use crate::scheduler::{Objective, Options};
 
 /// Turns that are taken out in one round.
 const RUIN: std::ops::RangeInclusive<u64> = 3..=24;
+/// Share of all needs that insertion may leave over for the search to begin at all.
+const HOPELESS: f64 = 0.12;
 /// How often a transfer that can be summed either way is asked to change that.
 const FLIP: f64 = 0.2;
 /// How often turns of all units of a transfer are taken out; otherwise of one of them.
@@ -89,6 +91,10 @@ impl<'a> Search<'a> {
         self.sort_by_need(&mut first);
         self.left_over = self.insert_all(&first);
         self.board.commit();
+        let all: f64 = self.need.iter().sum();
+        if self.missing() > HOPELESS * all {
+            return false;
+        }
         let mut since = 0;
         while !self.left_over.is_empty() && since < rounds {
             let before = self.missing();
@@ -101,6 +107,12 @@ impl<'a> Search<'a> {
     /// Ruins and recreates with the number of set-ups in mind.
     pub fn fewer_setups(&mut self, rounds: usize) {
         self.setup = DEAR;
+        // Who is summed by a switch needs no circuit.
+        for (wanted, transfer) in self.wanted.iter_mut().zip(&self.board.problem.transfers) {
+            if transfer.modes[Summed::BySwitch as usize].is_some() {
+                *wanted = Summed::BySwitch;
+            }
+        }
         for _ in 0..rounds {
             if self.board.setups() == 0 {
                 return;
@@ -154,7 +166,7 @@ impl<'a> Search<'a> {
         }
         let wanted: Vec<Summed> = kept.iter().map(|(index, _)| self.wanted[*index]).collect();
         for index in &out {
-            if self.rng.chance(FLIP) {
+            if self.setup < DEAR && self.rng.chance(FLIP) {
                 self.flip(*index);
             }
         }
