@@ -63,6 +63,64 @@ def hot_map_digest(map_json: str) -> int:
         wiresum.errors.PlanError: The map is wrong.
     """
 
+def schedule(instance: str, scheduler: str, options: str) -> str:
+    """Schedule jobs over optical circuits. Python's lock is released meanwhile.
+
+    Args:
+        instance: Units, circuits before and jobs; spec/schedule.md has the fields.
+        scheduler: One of `schedulers()`.
+        options: A JSON object; `wiresum_schedule::Options` has the fields, all of which have defaults.
+
+    Returns:
+        The timetable, judged and priced, as the JSON of `wiresum.schedule.Timetable`.
+
+    Raises:
+        wiresum.errors.ScheduleError: The instance is wrong, or a job cannot be served; the message names both.
+    """
+
+def validate_schedule(instance: str, intervals: str) -> str:
+    """Judge the intervals of a timetable, whoever made them.
+
+    Returns:
+        What they cost, as the JSON of `wiresum.schedule.Cost`.
+
+    Raises:
+        wiresum.errors.ScheduleError: Names the first rule that is broken, when and by whom.
+    """
+
+def schedulers() -> list[tuple[str, str]]:
+    """Return name and summary of every scheduler."""
+
+def schedule_bound(instance: str, sums: bool = True) -> float:
+    """Return a time before which no schedule completes all jobs, in seconds.
+
+    Raises:
+        wiresum.errors.ScheduleError: The instance is wrong.
+    """
+
+def schedule_problem(instance: str, sums: bool = True) -> str:
+    """Return an instance in numbers, as JSON; `wiresum_schedule::problem::Problem` has the fields.
+
+    Raises:
+        wiresum.errors.ScheduleError: The instance is wrong.
+    """
+
+def schedule_relaxation(instance: str, completion_s: float, sums: bool = True) -> str:
+    """Return what any schedule needs that completes all jobs by a time: a programme in whole numbers, as JSON.
+
+    `wiresum_schedule::bound::Relaxation` has the fields.
+
+    Raises:
+        wiresum.errors.ScheduleError: The instance is wrong.
+    """
+
+def schedule_times(instance: str, from_s: float, until_s: float, sums: bool = True) -> list[float]:
+    """Return the times from one to another, both included, at which all jobs can be complete, in seconds.
+
+    Raises:
+        wiresum.errors.ScheduleError: The instance is wrong.
+    """
+
 def simulate(scenario_json: str, report: Callable[[str], object]) -> None:
     """Simulate a resolved scenario. Python's lock is released meanwhile.
 

@@ -33,6 +33,10 @@ class WorkloadError(WiresumError, ValueError):
     """A file of jobs, or a trace, has a field that cannot be; the message names the job or the line."""
 
 
+class ScheduleError(WiresumError, ValueError):
+    """An instance, a timetable or a request for one cannot be; the message names the job, the field and the remedy."""
+
+
 class SimulationError(WiresumError, RuntimeError):
     """A simulation made no progress, or broke a rule; the message says which worker waits for what."""
 

@@ -4,6 +4,7 @@ use pyo3::PyErr;
 use wiresum_node::abi::Outcome;
 use wiresum_node::engine::{CollectiveError, JoinError};
 use wiresum_plan::PlanError;
+use wiresum_schedule::ScheduleError;
 use wiresum_xdp::XdpError;
 
 mod python {
@@ -11,6 +12,7 @@ mod python {
     use pyo3::import_exception;
 
     import_exception!(wiresum.errors, PlanError);
+    import_exception!(wiresum.errors, ScheduleError);
     import_exception!(wiresum.errors, JoinError);
     import_exception!(wiresum.errors, SimulationError);
     import_exception!(wiresum.errors, CollectiveError);
@@ -34,6 +36,11 @@ pub fn plan_error(error: PlanError) -> PyErr {
 /// A hot map, a layout or a table that cannot be.
 pub fn sparse_error(error: impl std::error::Error) -> PyErr {
     python::PlanError::new_err(error.to_string())
+}
+
+/// An instance, a timetable or a request that makes no sense, or that cannot be served.
+pub fn schedule_error(error: ScheduleError) -> PyErr {
+    python::ScheduleError::new_err(error.to_string())
 }
 
 /// A scenario that Python resolved wrongly.

@@ -5,6 +5,7 @@ mod bench;
 mod engine;
 mod errors;
 mod plan;
+mod schedule;
 mod simulate;
 mod sparse;
 
@@ -23,6 +24,11 @@ mod _native {
     use super::engine::PyEngine;
     #[pymodule_export]
     use super::plan::{convert_plan, derive_plan, plan_digest, validate_plan, validate_schedule};
+    #[pymodule_export]
+    use super::schedule::{
+        schedule, schedule_bound, schedule_problem, schedule_relaxation, schedule_times,
+        schedulers, validate_schedule,
+    };
     #[pymodule_export]
     use super::simulate::{predict_flows, simulate};
     #[pymodule_export]

@@ -21,6 +21,7 @@ from wiresum.cli import (
     plan,
     predict,
     reproduce,
+    schedule,
     schema,
     simulate,
     sparse,
@@ -35,6 +36,7 @@ from wiresum.errors import (
     NotWorthwhileError,
     PlanError,
     ScenarioError,
+    ScheduleError,
     SupportError,
     TopologyError,
     TraceError,
@@ -66,6 +68,7 @@ app.add_typer(sparse.app, name="sparse")
 app.command("demo", epilog="Example: `wiresum demo --workers 4 --rate 250mbit`")(demo.demo)
 app.command("plan")(plan.plan)
 app.command("compare")(compare.compare)
+app.command("schedule", epilog=schedule.EXAMPLE)(schedule.schedule)
 app.command("explain")(explain.explain)
 app.command("adjust")(adjust.adjust)
 app.command("predict")(predict.predict)
@@ -82,7 +85,7 @@ def main() -> None:
         app()
     except NotWorthwhileError as answer:
         sys.exit(fail(str(answer), NOT_WORTHWHILE))
-    except (PlanError, ScenarioError, TopologyError, TraceError, WorkloadError) as refused:
+    except (PlanError, ScenarioError, ScheduleError, TopologyError, TraceError, WorkloadError) as refused:
         sys.exit(fail(str(refused), USAGE))
     except SupportError as missing:
         sys.exit(fail(str(missing), UNSUPPORTED))

@@ -1,0 +1,125 @@
+"""`wiresum schedule`: jobs over optical circuits become a timetable."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from wiresum.commandline import options
+from wiresum.commandline.console import note, out, print_json
+from wiresum.commandline.options import load_topology
+from wiresum.commandline.quantities import parse_rate, parse_seconds
+from wiresum.errors import ScheduleError
+
+if TYPE_CHECKING:
+    from wiresum.schedule import Timetable
+
+EXAMPLE = "Example: `wiresum schedule optical:units=4 --jobs jobs.json --slot 1s --explain --plot gantt.png`"
+INSTANCE = "wiresum-circuit-instance/1"
+OBJECTIVES = ("completion", "mean", "weighted")
+
+
+def schedule(
+    network: Annotated[
+        str,
+        typer.Argument(
+            metavar="INSTANCE_OR_TOPOLOGY", help="Instance file, or a topology with an optical switch: a name or a file"
+        ),
+    ],
+    jobs: Annotated[Path | None, typer.Option("--jobs", help="Workload file, where a topology is given")] = None,
+    scheduler: Annotated[
+        str, typer.Option("--scheduler", "-s", help="Who schedules; `--scheduler list` prints all")
+    ] = "turns",
+    slot: Annotated[str, typer.Option("--slot", help="Time after which circuits may change, for a topology")] = "1s",
+    sums: Annotated[bool, typer.Option("--sums/--no-sums", help="Let switches sum")] = True,
+    objective: Annotated[
+        str, typer.Option("--objective", help=f"What `turns` makes small: {', '.join(OBJECTIVES)}")
+    ] = "completion",
+    online: Annotated[bool, typer.Option("--online", help="Let `turns` know jobs from their arrival on only")] = False,
+    paper: Annotated[bool, typer.Option("--paper", help="Count rates as P4INC-AOI does, for a topology")] = False,
+    blocking: Annotated[
+        bool, typer.Option("--blocking", help="Let nobody overtake a job that cannot begin, in `fcfs`")
+    ] = False,
+    keep_circuits: Annotated[
+        bool, typer.Option("--keep-circuits/--tear-down", help="Keep circuits of jobs that are complete, in `fcfs`")
+    ] = True,
+    step: Annotated[str, typer.Option("--step", help="Step of a worker's rate, in `window`")] = "10gbit",
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the search")] = 1,
+    time_limit: Annotated[float, typer.Option("--time-limit", help="Seconds that `exact` may take")] = 60.0,
+    explain: Annotated[bool, typer.Option("--explain", help="Say in words who sends when, and what is proven")] = False,
+    plot: options.PlotOption = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File for the timetable")] = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Schedule jobs over optical circuits and places at switches, with a proven bound."""
+    from wiresum.schedule import SCHEDULERS
+    from wiresum.schedule import schedule as ask
+
+    if scheduler == "list":
+        for name, summary in SCHEDULERS.items():
+            out().print(f"{name:14} {summary}")
+        return
+    if objective not in OBJECTIVES:
+        raise typer.BadParameter(f"{objective} is not one of {', '.join(OBJECTIVES)}", param_hint="--objective")
+    step_bps = parse_rate(step)
+    if step_bps is None:
+        raise typer.BadParameter("a step needs a rate, as 10gbit", param_hint="--step")
+    instance = _instance(network, jobs, parse_seconds(slot), paper)
+    timetable = ask(
+        instance,
+        scheduler,
+        time_limit,
+        sums=sums,
+        objective=objective,
+        online=online,
+        blocking=blocking,
+        keep_circuits=keep_circuits,
+        step_bps=step_bps,
+        seed=seed,
+    )
+    _show(timetable, instance, explain, as_json)
+    if output:
+        output.write_text(timetable.model_dump_json(exclude_none=True, indent=1) + "\n", encoding="utf-8")
+    if plot:
+        from wiresum.schedule.gantt import draw
+
+        draw(timetable, instance, plot)
+        note(f"drawn to {plot}")
+
+
+def _instance(network: str, jobs: Path | None, slot_s: float, paper: bool) -> dict[str, Any]:
+    """An instance file as it is; a topology and a workload as an instance."""
+    from wiresum.workload.instance import instance
+    from wiresum.workload.model import Workload
+
+    document = _document(network)
+    if document is not None and document.get("format") == INSTANCE:
+        if jobs is not None:
+            raise ScheduleError(f"{network} is an instance, which has its jobs; leave `--jobs` out")
+        return document
+    if jobs is None:
+        raise ScheduleError(f"{network} is a topology, which has no jobs; give `--jobs FILE`")
+    return instance(load_topology(network), Workload.read(jobs), slot_s, paper=paper)
+
+
+def _document(network: str) -> dict[str, Any] | None:
+    """A JSON object, where the name is that of a file with one."""
+    try:
+        document = json.loads(Path(network).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def _show(timetable: Timetable, instance: dict[str, Any], explain: bool, as_json: bool) -> None:
+    from wiresum.schedule.words import SUMMARY_LINES, words
+
+    if as_json:
+        return print_json(json.loads(timetable.model_dump_json(exclude_none=True)))
+    for number, line in enumerate(words(timetable, instance)):
+        if explain or number < SUMMARY_LINES:
+            out().print(line)
+    return None

@@ -1,0 +1,121 @@
+"""Schedules through the binding: everybody before the judge, bounds below the exact programme below everybody."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from wiresum import _native
+from wiresum.bench.schedule.instances import Case, instance
+from wiresum.cli.main import app
+from wiresum.errors import ScheduleError
+from wiresum.schedule import SCHEDULERS, Timetable, judge, schedule
+from wiresum.schedule.sharp import bound as sharp_bound
+from wiresum.schedule.words import words
+
+SMALL = Case(units=4, jobs=10, ports=2, places=1)
+BLIND = {"window-fixed", "round-robin", "matching"}
+"""They may find no way for a job."""
+SLACK = 1 + 1e-6
+
+
+@pytest.mark.parametrize("seed", range(1, 5))
+@pytest.mark.parametrize("paper", [True, False])
+def test_bound_is_below_exact_and_exact_below_everybody(seed, paper):
+    asked = instance(SMALL, seed, paper)
+    best = schedule(asked, "exact", time_limit_s=20)
+    assert judge(asked, best.intervals) == best.cost
+    by_prices = _native.schedule_bound(json.dumps(asked))
+    in_whole_numbers = sharp_bound(asked, best.cost.completion_s, 20)
+    assert by_prices <= in_whole_numbers * SLACK
+    assert in_whole_numbers <= best.cost.completion_s * SLACK
+    for name in SCHEDULERS.keys() - BLIND - {"exact"}:
+        assert best.bound_s <= schedule(asked, name).cost.completion_s * SLACK, name
+    if best.status == "optimal":
+        assert best.cost.completion_s <= schedule(asked, "turns").cost.completion_s * SLACK
+
+
+def test_a_timetable_survives_its_file_and_a_changed_one_is_refused(tmp_path):
+    asked = instance(SMALL, 1)
+    made = schedule(asked, "turns", seed=3)
+    file = tmp_path / "timetable.json"
+    file.write_text(made.model_dump_json(exclude_none=True))
+    read = Timetable.read(file)
+    assert read == made
+    slower = [
+        interval.model_copy(
+            update={"rates": [rate.model_copy(update={"rate_bps": rate.rate_bps / 2}) for rate in interval.rates]}
+        )
+        for interval in read.intervals
+    ]
+    with pytest.raises(ScheduleError, match="has sent"):
+        judge(asked, slower)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"slot_s": 0.0}, "`slot_s`"),
+        ({"jobs": []}, "`jobs`"),
+        ({"colour": "red"}, "colour"),
+    ],
+)
+def test_wrong_instances_are_refused_by_field(change, message):
+    with pytest.raises(ScheduleError, match=message):
+        schedule({**instance(SMALL, 1), **change})
+
+
+def test_exact_refuses_what_it_does_not_model():
+    with pytest.raises(ScheduleError, match="darkens"):
+        schedule({**instance(SMALL, 1), "darkens": "all"}, "exact")
+
+
+def test_words_say_what_was_proven_and_which_circuits_are_new():
+    asked = {**instance(SMALL, 2), "before": "none"}
+    made = schedule(asked, "turns")
+    said = list(words(made, asked))
+    assert f"{made.cost.completion_s:.4g} s" in said[0]
+    assert f"{made.bound_s:.4g} s" in said[1]
+    assert any("new circuits" in line for line in said[3:]) == (made.cost.setups > 0)
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A topology, its jobs, and an instance."""
+    run = CliRunner().invoke
+    topology, jobs, asked = (tmp_path / name for name in ("optical.json", "jobs.json", "instance.json"))
+    topology.write_text(run(app, ["topology", "optical", "--units", "4", "--ports", "3", "--dark", "20ms"]).stdout)
+    maker = ["workload", "poisson", "--jobs", "6", "--topology", str(topology), "--workers", "2", "--seed", "1"]
+    jobs.write_text(run(app, maker).stdout)
+    asked.write_text(json.dumps(instance(SMALL, 1)))
+    return topology, jobs, asked
+
+
+def test_the_command_schedules_a_topology_with_jobs(files, tmp_path):
+    topology, jobs, _ = files
+    made, drawn = tmp_path / "timetable.json", tmp_path / "gantt.png"
+    asked = ["schedule", str(topology), "--jobs", str(jobs), "--explain", "--plot", str(drawn), "-o", str(made)]
+    answer = CliRunner().invoke(app, asked)
+    assert answer.exit_code == 0, answer.output
+    assert "6 jobs are complete" in answer.stdout
+    assert len(Timetable.read(made).cost.jobs) == 6
+    assert drawn.stat().st_size > 0
+
+
+def test_the_command_schedules_an_instance_and_answers_in_json(files):
+    *_, asked = files
+    answer = CliRunner().invoke(app, ["schedule", str(asked), "--scheduler", "fcfs", "--no-sums", "--json"])
+    assert answer.exit_code == 0, answer.output
+    assert json.loads(answer.stdout)["cost"]["share_summed"] == 0.0
+
+
+def test_the_command_says_what_is_missing_or_too_much(files):
+    topology, jobs, asked = files
+    with pytest.raises(ScheduleError, match="give `--jobs FILE`"):
+        CliRunner().invoke(app, ["schedule", str(topology)], catch_exceptions=False)
+    with pytest.raises(ScheduleError, match="leave `--jobs` out"):
+        CliRunner().invoke(app, ["schedule", str(asked), "--jobs", str(jobs)], catch_exceptions=False)
+    listed = CliRunner().invoke(app, ["schedule", "-", "--scheduler", "list"]).stdout
+    assert all(name in listed for name in SCHEDULERS)
