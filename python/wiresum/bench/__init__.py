@@ -27,6 +27,7 @@ BENCHMARKS: Registry[Benchmark] = Registry(
         "asynchrony": "wiresum.bench.asynchrony.command:asynchrony",
         "planners": "wiresum.bench.planners.command:planners",
         "routing": "wiresum.bench.routing.command:routing",
+        "schedule": "wiresum.bench.schedule.command:schedule",
         "sim": "wiresum.bench.sim.command:sim",
         "live": "wiresum.bench.live.command:live",
         "kills": "wiresum.bench.kills.command:kills",
