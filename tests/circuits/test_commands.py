@@ -60,24 +60,42 @@ def test_watch_says_what_fails_and_its_exit_code_too():
     }  # fmt: skip
 
 
-def test_apply_brings_the_circuits_of_an_interval_and_removes_all_others(tmp_path):
+def plans_of(tmp_path, intervals):
+    """A topology of three units, a schedule, and the unit's switch."""
     topology = optical(3, 1, ports=2, dark_s=0.0)
     file, schedule = tmp_path / "optical.json", tmp_path / "schedule.json"
     topology.write(file)
-    intervals = [
-        {"from_s": 0, "until_s": 1, "circuits": [{"switch": "oxc", "links": ["u0-1", "u1-1"]}]},
-        {"from_s": 1, "circuits": [{"switch": "oxc", "links": ["u0-1", "u2-1"]}]},
-    ]
-    schedule.write_text(json.dumps({"intervals": intervals}))
-    own = Device(of_topology(topology, topology.node("oxc")))
+    schedule.write_text(json.dumps(intervals))
+    return Device(of_topology(topology, topology.node("oxc"))), [str(schedule), "--topology", str(file), "--json"]
+
+
+def test_apply_brings_the_circuits_of_an_interval_and_removes_all_others(tmp_path):
+    first, second = ([{"switch": "oxc", "links": ["u0-1", end]}] for end in ("u1-1", "u2-1"))
+    intervals = [{"from_s": 0, "until_s": 1, "circuits": first}, {"from_s": 1, "circuits": second}]
+    document = {"format": "wiresum-schedule/1", "intervals": [{**one, "plans": {}} for one in intervals]}
+    own, common = plans_of(tmp_path, document)
     with serving(own, "calient-tl1") as driver:
-        common = [str(schedule), "--topology", str(file), driver, "--json"]
-        assert json.loads(run("apply", *common)[1])["added"] == [["1", "3"]]
-        assert json.loads(run("apply", *common, "--interval", "1")[1])["added"] == [["1", "5"]]
+        assert json.loads(run("apply", *common, driver)[1])["added"] == [["1", "3"]]
+        assert json.loads(run("apply", *common, driver, "--interval", "1")[1])["added"] == [["1", "5"]]
         assert own.crossbar.connections == both_ways({pair(1, 5)})
-        code, _, err = run("apply", *common, "--interval", "7")
+        code, _, err = run("apply", *common, driver, "--interval", "7")
     assert code == 2
-    assert "interval 7 has no circuits to read" in err
+    assert "has 2 intervals, and no interval 7" in " ".join(err.split())
+
+
+def test_apply_finds_ports_for_a_timetable_and_leaves_alone_what_stays(tmp_path):
+    first, second = (
+        [{"between": pair, "circuits": 1} for pair in pairs]
+        for pairs in ([["u0", "u1"], ["u1", "u2"]], [["u1", "u2"], ["u0", "u2"]])
+    )
+    own, common = plans_of(
+        tmp_path, {"format": "wiresum-timetable/1", "intervals": [{"circuits": first}, {"circuits": second}]}
+    )
+    with serving(own, "emulated") as driver:
+        assert json.loads(run("apply", *common, driver)[1])["added"] == [["1", "3"], ["4", "5"]]
+        told = json.loads(run("apply", *common, driver, "--interval", "1")[1])
+    assert told["added"] == [["1", "6"]]
+    assert told["removed"] == [["1", "3"], ["3", "1"]]
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from wiresum.circuits.device import Driver, Pair, Reading
     from wiresum.circuits.emulator.crossbar import Crossbar
     from wiresum.topology.model import Node, Topology
+    from wiresum.topology.optical import Circuit
 
 app = typer.Typer(cls=Contents, help="Read, order and emulate optical circuit switches.", no_args_is_help=True)
 
@@ -30,6 +31,7 @@ SwitchOption = Annotated[
     str | None, typer.Option("--switch", help="Optical switch of the topology [default: the only one]")
 ]
 IDLE_S = 3600.0
+TIMETABLE = "wiresum-timetable/1"
 
 
 @app.command(epilog="Example: `wiresum circuits show --driver polatis-rest://admin:root@10.0.0.7`")
@@ -57,12 +59,12 @@ def connect(
 ) -> None:
     """Join pairs of ports. No port is touched that is not named: one that is joined to another is an error."""
     pairs = {_pair(text) for text in circuits}
-    _order(driver, pairs, frozenset().union(*pairs), wait=wait, as_json=as_json)
+    _order(driver, lambda _: pairs, frozenset().union(*pairs), wait=wait, as_json=as_json)
 
 
 @app.command(epilog="Example: `wiresum circuits apply schedule.json --topology optical.json --interval 2`")
 def apply(
-    schedule: Annotated[Path, typer.Argument(metavar="SCHEDULE", help="Schedule file")],
+    schedule: Annotated[Path, typer.Argument(metavar="SCHEDULE", help="Schedule, or timetable of `wiresum schedule`")],
     topology: Annotated[str, typer.Option("--topology", "-t", help="Topology of the schedule: a name or a file")],
     interval: Annotated[int, typer.Option("--interval", min=0, help="Interval of the schedule, counted from 0")] = 0,
     switch: SwitchOption = None,
@@ -77,13 +79,19 @@ def apply(
     Every port of the topology's switch that has a fibre is ours: circuits that the schedule does not name are removed.
     Other ports of the device stay as they are.
     """
+    from wiresum.topology.circuits import ports_of
+
     there = load_topology(topology)
     node = _switch(there, switch)
     address = driver or (node.oxc.driver if node.oxc else None)
     if address is None:
         raise TopologyError(f"{node.name} has no `driver`; give `--driver`")
-    pairs, owned = _of_interval(there, node, schedule, interval)
-    _order(address, pairs, owned, wait=wait, as_json=as_json)
+    owned = frozenset(one.name for one in ports_of(there, node) if one.link)
+
+    def wanted(device: Driver) -> set[Pair]:
+        return _as_ports(there, node, _of_interval(there, node, schedule, interval, device))
+
+    _order(address, wanted, owned, wait=wait, as_json=as_json)
 
 
 @app.command(epilog="Example: `wiresum circuits watch --driver sonic://admin@10.0.0.9`")
@@ -180,12 +188,15 @@ def _with_driver(url: str, action: Callable[[Driver], None]) -> None:
         device.close()
 
 
-def _order(url: str, pairs: set[Pair], owned: frozenset[str], *, wait: bool, as_json: bool) -> None:
+def _order(
+    url: str, wanted: Callable[[Driver], set[Pair]], owned: frozenset[str], *, wait: bool, as_json: bool
+) -> None:
     from wiresum.circuits.control import apply as bring
     from wiresum.circuits.control import wait_for_light
 
     def ask(device: Driver) -> None:
         began_s = time.monotonic()
+        pairs = wanted(device)
         change = bring(device, pairs, owned)
         if wait and pairs:
             wait_for_light(device, pairs)
@@ -228,21 +239,45 @@ def _switch(topology: Topology, name: str | None) -> Node:
     return found[0]
 
 
-def _of_interval(topology: Topology, switch: Node, file: Path, index: int) -> tuple[set[Pair], frozenset[str]]:
-    """Circuits of a schedule as ports of the device, and the ports that are ours."""
-    from wiresum.topology.circuits import fibres, ports_of
-    from wiresum.topology.optical import Circuit
+def _of_interval(topology: Topology, switch: Node, file: Path, index: int, device: Driver) -> list[Circuit]:
+    """Circuits of a schedule; or of a timetable, which says how many there are between units."""
+    from wiresum.plan.schedule import Schedule
 
     try:
-        intervals = json.loads(file.read_text(encoding="utf-8"))["intervals"]
-        circuits = [Circuit.model_validate(one) for one in intervals[index].get("circuits", [])]
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as bad:
-        problem = f"interval {index} has no circuits to read ({bad})"
-        raise TopologyError(f"schedule {file}: {problem}; check the file") from None
+        document = json.loads(file.read_text(encoding="utf-8"))
+        count = len(document["intervals"])
+    except (OSError, ValueError, LookupError, TypeError) as bad:
+        raise TopologyError(f"{file} has no intervals to read ({bad}); give a schedule or a timetable") from None
+    if index >= count:
+        raise TopologyError(f"{file} has {count} intervals, and no interval {index}; they count from 0")
+    if document.get("format") == TIMETABLE:
+        return _between(topology, switch, document["intervals"][index].get("circuits", []), device)
+    return Schedule.parse(json.dumps(document), str(file)).intervals[index].circuits
+
+
+def _between(topology: Topology, switch: Node, wanted: list[Any], device: Driver) -> list[Circuit]:
+    """Ports for numbers of circuits between units; what is lit at the device stays, where it is wanted."""
+    from wiresum.topology.circuits import between, fibres
+    from wiresum.topology.optical import Circuit
+
+    link = {fibre.port.name: fibre.link.id for fibre in fibres(topology) if fibre.switch == switch.name}
+    joined = [[link[port] for port in pair] for pair in device.read().pairs if pair <= set(link)]
+    lit = [Circuit(switch=switch.name, links=ends) for ends in joined]
+    try:
+        pairs = {frozenset(one["between"]): int(one["circuits"]) for one in wanted}
+    except (LookupError, TypeError, ValueError) as bad:
+        raise TopologyError(
+            f"circuits of the timetable cannot be read ({bad}); make it with `wiresum schedule`"
+        ) from None
+    return between(topology, pairs, lit)
+
+
+def _as_ports(topology: Topology, switch: Node, circuits: list[Circuit]) -> set[Pair]:
+    from wiresum.topology.circuits import fibres
+
     topology.with_circuits(circuits)
     port = {fibre.link.id: fibre.port.name for fibre in fibres(topology)}
-    pairs = {frozenset(port[link] for link in one.links) for one in circuits if one.switch == switch.name}
-    return pairs, frozenset(one.name for one in ports_of(topology, switch) if one.link)
+    return {frozenset(port[link] for link in one.links) for one in circuits if one.switch == switch.name}
 
 
 def _as_json(reading: Reading) -> dict[str, Any]:

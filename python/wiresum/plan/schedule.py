@@ -11,22 +11,11 @@ from wiresum.document import Document, FileDocument
 from wiresum.errors import PlanError, WiresumError
 from wiresum.plan.aggregation_plan import FORMAT as PLAN_FORMAT
 from wiresum.plan.aggregation_plan import VERSION_1, AggregationPlan, native
+from wiresum.topology.optical import Circuit
 
 FORMAT = "wiresum-schedule/1"
 """Value of `Schedule.format`."""
 Seconds = Annotated[float, Field(ge=0)]
-
-
-class Circuit(Document):
-    """Two links that an optical switch joins to one.
-
-    Attributes:
-        switch: name of the optical switch in the topology.
-        links: ids of the two links.
-    """
-
-    switch: str
-    links: Annotated[list[str], Field(min_length=2, max_length=2)]
 
 
 class Interval(Document):
