@@ -72,3 +72,17 @@ def test_planners_of_rows_ask_for_a_trace_and_servers():
     done = wiresum(*PLAN, "zebra", "--trace", "zipf")
     assert done.returncode == 2
     assert "topology star has 0, not one" in done.stderr
+
+
+def test_a_model_brings_its_own_tables(tmp_path):
+    file = tmp_path / "tables.json"
+    file.write_text(wiresum("sparse", "tables", "lr").stdout)
+    sparse = ["--servers", "1", "--tables", str(file), "--trace"]
+    part = SparsePart.parse(wiresum(*PLAN, "tiers", *sparse, "criteo:batch=64", "--json").stdout)
+    assert part.tables[2].name == "C3.weight"
+    assert part.tables[2].dimension == 1
+    done = wiresum(*PLAN, "tiers", *sparse, "criteo:scale=0.1")
+    assert done.returncode == 2
+    assert "C1.weight has 1460 rows and 1 features, and the trace's C1 has 146 and 1" in done.stderr
+    assert "tables: there are 26, and the trace has 1" in wiresum(*PLAN, "tiers", *sparse, "zipf").stderr
+    assert "choose from dlrm" in wiresum("sparse", "tables", "resnet50").stderr

@@ -81,13 +81,11 @@ def test_a_sampled_run_has_the_share_of_samples_that_was_asked_for():
     assert some.updates.sum() == pytest.approx(2000, rel=0.1)
 
 
-def test_the_knee_and_the_covering_set_follow_their_definitions():
+def test_the_knee_follows_its_definition():
     counted = Frequencies(np.arange(6), np.array([50, 30, 10, 5, 4, 1]))
     assert counted.share(2) == pytest.approx(0.8)
     assert counted.knee(step=2, threshold=0.1) == 4, "the last two bring 5 of 100"
     assert counted.knee(step=1, threshold=0.0) == 6
-    assert counted.covering(0.8) == 2
-    assert counted.covering(0.81) == 3
 
 
 @settings(max_examples=60, deadline=None)

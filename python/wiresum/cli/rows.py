@@ -30,6 +30,12 @@ class RowOptions:
         str | None,
         typer.Option("--trace", help="Trace of a sparse model, for planners of rows, as criteo:scale=0.1,batch=512"),
     ] = None
+    tables: Annotated[
+        Path | None,
+        typer.Option(
+            "--tables", help="File with the model's tables, as `wiresum sparse tables` prints [default: the trace's]"
+        ),
+    ] = None
     beside: Annotated[
         bool, typer.Option("--beside", help="Keep a shard of the tables beside every worker, not at servers")
     ] = False
@@ -48,6 +54,7 @@ def plan_rows(
         PlanError: there is no trace, or the planner found no answer.
         NotWorthwhileError: sums on the way would not make rounds quicker.
     """
+    from wiresum.plan.tables import Tables
     from wiresum.planners import place_rows
     from wiresum.planners.tiers.instance import SparseInstance, servers_of
     from wiresum.predict.sparse import SparseNetwork
@@ -58,6 +65,8 @@ def plan_rows(
         raise PlanError(f"{planner} places rows of a sparse model; say which ones are touched with --trace")
     network = SparseNetwork(topology, servers_of(topology, beside=rows.beside))
     drawn = parse(rows.trace)
+    if rows.tables:
+        drawn.adopt(Tables.read(rows.tables))
     with err().status(rows.trace) as status:
         counts = Counts.of(drawn, len(network.workers), COUNTED_ROUNDS, progress=status.update)
         asked = SparseInstance(network, drawn.tables.tables, counts, dense_bytes, rows.replicas)

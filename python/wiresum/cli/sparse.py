@@ -12,6 +12,7 @@ from wiresum.commandline import options
 from wiresum.commandline.console import err, note, out, print_json
 from wiresum.commandline.contents import Contents
 from wiresum.commandline.quantities import parse_fraction
+from wiresum.plan.models import TABLES
 from wiresum.sparse import FILE_TRACES, TRACES
 
 if TYPE_CHECKING:
@@ -119,6 +120,16 @@ def profile(
         print_json({"trace": spec, "workers": workers, "rounds": rounds, **found.to_json()})
     else:
         _show_profile(found)
+
+
+@app.command(epilog="Example: `wiresum sparse tables dlrm > tables.json`")
+def tables(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help=f"Model with tables: {', '.join(TABLES)}")],
+) -> None:
+    """Print the tables of a model, to change them and use them as a file."""
+    if model not in TABLES:
+        raise typer.BadParameter(f"{model} has no tables; choose from {', '.join(TABLES)}")
+    print(TABLES[model]().to_json(), end="")
 
 
 def _show_counts(counts: Counts) -> None:

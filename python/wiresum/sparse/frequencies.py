@@ -76,10 +76,6 @@ class Frequencies:
         short = np.flatnonzero(brought < threshold)
         return int(ends[short[0]] if len(short) else ends[-1])
 
-    def covering(self, share: float) -> int:
-        """The fewest rows that get this share of all updates."""
-        return min(int(np.searchsorted(self.shares, share)), len(self.keys))
-
     def ranks(self, keys: Ints, round: int = 0) -> Ints:
         """Ranks by updates; rows that nobody updated follow, by key. A round changes nothing about them."""
         by_key = np.argsort(self.keys)

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
+from wiresum.errors import TraceError
 from wiresum.plan.tables import Tables
 from wiresum.sparse.randomness import Floats, Ints
 
@@ -32,6 +33,22 @@ class Trace(ABC):
         self.tables = tables
         self.batch = batch
         self.first_keys: Ints = np.cumsum([0, *(table.rows for table in tables.tables)])
+
+    def adopt(self, tables: Tables) -> None:
+        """Takes tables of a model in place of the trace's own, such as other dimensions, types or optimizers.
+
+        Raises:
+            TraceError: a table has another number of rows or features; the message names it.
+        """
+        if len(tables.tables) != len(self.tables.tables):
+            raise TraceError(f"tables: there are {len(tables.tables)}, and the trace has {len(self.tables.tables)}")
+        for own, other in zip(self.tables.tables, tables.tables, strict=True):
+            if (own.rows, len(own.features)) != (other.rows, len(other.features)):
+                raise TraceError(
+                    f"tables: {other.name} has {other.rows} rows and {len(other.features)} features, and the trace's "
+                    f"{own.name} has {own.rows} and {len(own.features)}; make a trace with as many"
+                )
+        self.tables = tables
 
     @property
     def lookups(self) -> int:
