@@ -25,6 +25,8 @@ class FileDocument(Document):
 
     error: ClassVar[type[WiresumError]] = WiresumError
     what: ClassVar[str] = "document"
+    command: ClassVar[str] = ""
+    """The command that writes one, where its name is not `what`."""
 
     @classmethod
     def build(cls, **fields: Any) -> Self:
@@ -51,7 +53,9 @@ class FileDocument(Document):
         except ValidationError as invalid:
             raise cls.error(f"{where}: {describe(invalid)}") from None
         except (ValueError, RecursionError) as bad:
-            raise cls.error(f"{where}: not valid JSON ({bad}); write one with `wiresum {cls.what} --help`") from None
+            raise cls.error(
+                f"{where}: not valid JSON ({bad}); write one with `wiresum {cls.command or cls.what} --help`"
+            ) from None
 
     @classmethod
     def read(cls, path: Path | str) -> Self:

@@ -49,6 +49,11 @@ def test_a_bad_field_is_named(change, named):
     assert named in str(refused.value)
 
 
+def test_what_is_no_table_says_which_command_writes_one():
+    with pytest.raises(PlanError, match="write one with `wiresum sparse tables --help`"):
+        Tables.parse("no")
+
+
 def test_two_tables_of_one_name_are_refused():
     with pytest.raises(PlanError, match="two have the table users"):
         Tables.build(format="wiresum-tables/1", tables=[Table(**ONE), Table(**{**ONE, "features": ["other"]})])

@@ -70,6 +70,7 @@ class SparsePart(FileDocument):
 
     error: ClassVar[type[WiresumError]] = PlanError
     what: ClassVar[str] = "sparse part"
+    command: ClassVar[str] = "plan"
 
     format: Literal["wiresum-sparse/1"] = "wiresum-sparse/1"
     planner: str

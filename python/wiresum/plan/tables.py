@@ -78,6 +78,7 @@ class Tables(FileDocument):
 
     error: ClassVar[type[WiresumError]] = PlanError
     what: ClassVar[str] = "tables"
+    command: ClassVar[str] = "sparse tables"
 
     format: Literal["wiresum-tables/1"] = "wiresum-tables/1"
     tables: Annotated[list[Table], Field(min_length=1)]
