@@ -132,7 +132,8 @@ def test_bad_arguments_are_named(arguments, named):
     assert named in " ".join(err.split())
 
 
-def test_an_emulated_switch_serves_until_it_is_interrupted(tmp_path):
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+def test_an_emulated_switch_serves_until_it_is_interrupted(end):
     command = [sys.executable, "-c", "from wiresum.cli import main; main()", "circuits", "emulate", "--ports", "4"]
     serve = ["--serve", "polatis-scpi:0", "--serve", "emulated:0", "--dark", "0s", "--talk"]
     emulator = subprocess.Popen([*command, *serve], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -141,7 +142,7 @@ def test_an_emulated_switch_serves_until_it_is_interrupted(tmp_path):
         assert run("connect", "1,2", "--driver", urls[0] + "?light=0")[0] == 0
         assert json.loads(run("show", "--driver", urls[1], "--json")[1])["circuits"] == [["1", "2"]]
     finally:
-        emulator.send_signal(signal.SIGINT)
+        emulator.send_signal(end)
         _, talk = emulator.communicate(timeout=WAIT_S)
     assert emulator.returncode == 0
     assert "> :oxc:swit:conn:add (@1,2),(@6,5)" in talk

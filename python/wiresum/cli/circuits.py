@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -155,6 +156,9 @@ def emulate(
 
 
 def _sleep_until_interrupted() -> None:
+    # A shell that starts it in the background has SIGINT ignored.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     try:
         while True:
             time.sleep(IDLE_S)
@@ -219,7 +223,7 @@ def _tell(change: Change, seconds: float, *, as_json: bool) -> None:
             print(f"joined {shown(pair)}")
         for one, other in sorted(change.removed):
             print(f"removed {one} → {other}")
-        note(f"{seconds * 1e3:.1f} ms, {change.attempts} orders")
+        note(f"{seconds * 1e3:.1f} ms, {change.attempts} order{'s' if change.attempts > 1 else ''}")
 
 
 def _pair(text: str) -> Pair:
