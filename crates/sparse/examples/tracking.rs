@@ -1,8 +1,9 @@
 //! Prints how much of what the truly most popular rows get the tracked hot set gets, while popularity drifts: `cargo run
-//! --release -p wiresum-sparse --example tracking [rounds]`.
+//! --release -p wiresum-sparse --example tracking [rounds] [even | logarithmic]`.
 //!
 //! A million rows by Zipf's law with exponent 1.05, 16 workers of 4,000 lookups a round, 10,000 hot rows. In each round a
-//! share of the first 20,000 ranks, drawn evenly in the logarithm of the rank, gets fresh rows. Counts decay by 0.7 in ten
+//! share of the first 20,000 ranks gets fresh rows: each rank is as likely as another, or each rank as likely as ten times
+//! that rank and its neighbours (`logarithmic`, under which the first rank changes most often). Counts decay by 0.7 in ten
 //! rounds. The mean is over the rounds after the first twenty.
 
 #![allow(clippy::disallowed_methods, reason = "a program of its own, with an argument")]
@@ -26,9 +27,10 @@ const LEAD_IN: usize = 20;
 fn main() {
     let rounds =
         std::env::args().nth(1).map_or(120, |text| text.parse().expect("a number of rounds"));
+    let is_even = std::env::args().nth(2).is_none_or(|text| text == "even");
     let shares = shares();
     println!(
-        "{:<10}{:>8}{:<28}{:>10}{:>12}{:>22}",
+        "{:<10}{:>8}{:<28}{:>10}{:>12}{:>26}",
         "replaced", "period", "  counts", "coverage", "bytes", "exchanged in 10 rounds"
     );
     for replaced in [0.0, 0.0002, 0.002] {
@@ -38,9 +40,9 @@ fn main() {
                 ("  count-min 4 x 64k", Counting::CountMin { cells: 1 << 16, rows: 2 * HOT }),
                 ("  space-saving 40k", Counting::SpaceSaving(4 * HOT)),
             ] {
-                let seen = track(&shares, replaced, period, counting, rounds);
+                let seen = track(&shares, (replaced, is_even), period, counting, rounds);
                 println!(
-                    "{:<10}{period:>8}{name:<28}{:>10.3}{:>12}{:>20.1} %",
+                    "{:<10}{period:>8}{name:<28}{:>10.3}{:>12}{:>24.1} %",
                     format!("{} %", replaced * 100.0),
                     seen.coverage,
                     seen.bytes,
@@ -48,7 +50,7 @@ fn main() {
                 );
             }
         }
-        let once = track_once(&shares, replaced, rounds);
+        let once = track_once(&shares, (replaced, is_even), rounds);
         println!(
             "{:<10}{:>8}{:<28}{once:>10.3}",
             format!("{} %", replaced * 100.0),
@@ -89,11 +91,14 @@ impl Drift {
         (self.rng.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    fn step(&mut self, replaced: f64) {
+    fn step(&mut self, (replaced, is_even): (f64, bool)) {
         self.owed += replaced * DRIFTING as f64;
         while self.owed >= 1.0 {
             self.owed -= 1.0;
-            let rank = ((self.unit() * (DRIFTING as f64).ln()).exp() as usize).min(DRIFTING) - 1;
+            let place = self.unit();
+            let logarithmic = (place * (DRIFTING as f64).ln()).exp() as usize;
+            let rank = if is_even { (place * DRIFTING as f64) as usize } else { logarithmic - 1 };
+            let rank = rank.min(DRIFTING - 1);
             let fresh = DRIFTING + (self.unit() * (ROWS - DRIFTING) as f64) as usize;
             self.rows.swap(rank, fresh);
             self.ranks[self.rows[rank] as usize] = rank as u32;
@@ -133,11 +138,17 @@ struct Seen {
     exchanged: f64,
 }
 
-fn track(shares: &Shares, replaced: f64, period: usize, counting: Counting, rounds: usize) -> Seen {
+fn track(
+    shares: &Shares,
+    drifting: (f64, bool),
+    period: usize,
+    counting: Counting,
+    rounds: usize,
+) -> Seen {
     let (mut drift, mut tracker) = (Drift::new(), Tracker::new(counting));
     let (mut hot, mut exchanged, mut coverage) = (BTreeSet::new(), 0, 0.0);
     for round in 0..rounds {
-        drift.step(replaced);
+        drift.step(drifting);
         if round >= LEAD_IN {
             coverage += drift.coverage(shares, &hot);
         }
@@ -159,11 +170,11 @@ fn track(shares: &Shares, replaced: f64, period: usize, counting: Counting, roun
 }
 
 /// The paper's method: the hot rows are those of the first ten rounds, for ever.
-fn track_once(shares: &Shares, replaced: f64, rounds: usize) -> f64 {
+fn track_once(shares: &Shares, drifting: (f64, bool), rounds: usize) -> f64 {
     let (mut drift, mut tracker) = (Drift::new(), Tracker::new(Counting::Exact));
     let (mut hot, mut coverage) = (BTreeSet::new(), 0.0);
     for round in 0..rounds {
-        drift.step(replaced);
+        drift.step(drifting);
         if round < 10 {
             tracker.observe(&drift.round(shares));
             hot = tracker.candidates(HOT).into_iter().map(|(row, _)| row).collect();

@@ -62,12 +62,11 @@ impl Tracker {
     /// The rows with the largest counts, the largest first.
     #[must_use]
     pub fn candidates(&self, most: usize) -> Vec<(RowId, f32)> {
-        let of_table = |(table, counter): (&TableId, &Box<dyn Counter>)| {
-            let table = *table;
-            let top = counter.top(most).into_iter();
-            top.map(move |(key, count)| (RowId { table, key }, count)).collect::<Vec<_>>()
-        };
-        let mut all: Vec<(RowId, f32)> = self.tables.iter().flat_map(of_table).collect();
+        let mut all = Vec::new();
+        for (table, counter) in &self.tables {
+            let row = |(key, count)| (RowId { table: *table, key }, count);
+            all.extend(counter.top(most).into_iter().map(row));
+        }
         all.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         all.truncate(most);
         all
