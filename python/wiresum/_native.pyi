@@ -78,7 +78,7 @@ def schedule(instance: str, scheduler: str, options: str) -> str:
         wiresum.errors.ScheduleError: The instance is wrong, or a job cannot be served; the message names both.
     """
 
-def validate_schedule(instance: str, intervals: str) -> str:
+def validate_timetable(instance: str, intervals: str) -> str:
     """Judge the intervals of a timetable, whoever made them.
 
     Returns:

@@ -27,7 +27,7 @@ mod _native {
     #[pymodule_export]
     use super::schedule::{
         schedule, schedule_bound, schedule_problem, schedule_relaxation, schedule_times,
-        schedulers, validate_schedule,
+        schedulers, validate_timetable,
     };
     #[pymodule_export]
     use super::simulate::{predict_flows, simulate};

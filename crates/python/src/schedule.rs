@@ -30,7 +30,7 @@ pub fn schedule(
 
 /// Judges intervals (JSON) of an instance (JSON); returns what they cost, as JSON.
 #[pyfunction]
-pub fn validate_schedule(py: Python<'_>, instance: &str, intervals: &str) -> PyResult<String> {
+pub fn validate_timetable(py: Python<'_>, instance: &str, intervals: &str) -> PyResult<String> {
     let answer = || -> Result<String, ScheduleError> {
         let intervals: Vec<Interval> = serde_json::from_str(intervals)?;
         Ok(json(&wiresum_schedule::judge(&Instance::from_json(instance)?, &intervals)?))

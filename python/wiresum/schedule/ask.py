@@ -53,4 +53,4 @@ def judge(instance: Mapping[str, Any], intervals: Sequence[Interval]) -> Cost:
         ScheduleError: names the first rule that is broken, when and by whom.
     """
     documents = json.dumps([interval.model_dump(exclude_none=True) for interval in intervals])
-    return Cost.model_validate_json(_native.validate_schedule(json.dumps(instance), documents))
+    return Cost.model_validate_json(_native.validate_timetable(json.dumps(instance), documents))

@@ -55,7 +55,7 @@ def exact(instance: str, time_limit_s: float, **options: Any) -> Timetable:
     cost, intervals = first.cost, first.intervals
     if answer["slots"]:
         documents = _intervals(answer["slots"], document, question["problem"])
-        found = Cost.model_validate_json(_native.validate_schedule(instance, json.dumps(documents)))
+        found = Cost.model_validate_json(_native.validate_timetable(instance, json.dumps(documents)))
         if _key(found) <= _key(cost):
             cost, intervals = found, [Interval.model_validate(interval) for interval in documents]
     bound_s = min(max(answer["bound_s"], first.bound_s or 0.0), cost.completion_s)
