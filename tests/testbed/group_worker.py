@@ -15,6 +15,8 @@ import torch
 
 LARGEST = 7
 """Of the whole numbers that are summed."""
+ROUNDING = 1e-6
+"""Of a sum that is scaled; sums of whole numbers that differ, differ by more."""
 
 
 def contribution(rank, elements):
@@ -30,10 +32,14 @@ def serve(elements, timeout_s):
         if line.strip() == "leave":
             break
         tensor = contribution(rank, elements)
-        expected = sum(contribution(other, elements) for other in range(ranks))
+        # "sum", or "sum without" a rank that is late: then the others' sum stands for that of all.
+        there = [other for other in range(ranks) if str(other) not in line.split()[2:]]
+        expected = sum(contribution(other, elements) for other in there) * (ranks / len(there))
         try:
             dist.all_reduce(tensor, group=group)
-            answer({"right": torch.equal(tensor, expected), "error": None})
+            is_close = torch.allclose(tensor, expected, rtol=ROUNDING, atol=0)
+            is_right = is_close if len(there) < ranks else torch.equal(tensor, expected)
+            answer({"right": is_right, "error": None})
         except RuntimeError as error:
             answer({"right": False, "error": str(error)})
     dist.destroy_process_group(group)

@@ -58,6 +58,16 @@ class Ranks:
         """Every rank has the sum, to the bit."""
         assert self.sum() == [{"right": True, "error": None}] * len(self.ranks)
 
+    def sum_rightly_without(self, late):
+        """The others have their sum before the late rank begins, which then has the same."""
+        others = [rank for rank in range(len(self.ranks)) if rank != late]
+        for ranks in (others, [late]):
+            for rank in ranks:
+                self.ranks[rank].stdin.write(f"sum without {late}\n")
+                self.ranks[rank].stdin.flush()
+            for rank in ranks:
+                assert json.loads(self.ranks[rank].stdout.readline()) == {"right": True, "error": None}
+
     def leave(self):
         """Ends the group, and the daemons, whose counters it returns."""
         self.tell("leave")

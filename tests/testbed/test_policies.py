@@ -9,7 +9,7 @@ import pytest
 from tests.capabilities import best_engine, engines
 from tests.testbed.groups import Ranks
 
-from wiresum.plan.aggregation_plan import AggregationPlan
+from wiresum.plan.aggregation_plan import AggregationPlan, RoundCount, Rounds
 from wiresum.plan.assignment.wiring import as_switched_plan
 from wiresum.plan.job import Job
 from wiresum.plan.models import equal_parts
@@ -22,6 +22,10 @@ from wiresum.topology.generators.goat import goat
 TOPOLOGY = goat(2, rate_bps=500e6)
 SWITCHES = ("S1", "S2", "S3")
 ELEMENTS = 20_011
+QUOTA_BYTES_PER_S = 200_000
+"""Three collectives are more than the burst that a quota allows."""
+MOST_MISSED = 4
+"""Rounds in a row that go on without the same worker."""
 SHORT_S = 3.0
 """For one that cannot come."""
 PLANNERS = {
@@ -61,6 +65,60 @@ def test_every_policy_sums_under_pytorch(network, policy, engine):
         assert through_process == [0] * len(SWITCHES), "all of it in the kernel"
     else:
         assert min(through_process) > 0
+
+
+@pytest.mark.parametrize(
+    ("policy", "lanes", "exponents"),
+    [
+        ("pool", "int32-le", "agreed"),
+        ("hash", "int16-be", "agreed"),
+        ("segment", "int16-le", "agreed"),
+        ("exclusive", "int32-le", "expected"),
+        ("preempt", "int32-be", "expected"),
+    ],
+)
+@pytest.mark.parametrize("engine", engines("udp", "xdp"))
+def test_block_exponents_and_narrow_lanes_sum_under_pytorch(network, policy, lanes, exponents, engine):
+    """Maxima at switches (`pool`) and at the server, sums of both widths, values that flow before the agreement."""
+    plan = switched(policy, engine)
+    job = plan.job.model_copy(update={"codec": "block", "lanes": lanes, "exponents": exponents})
+    network.join(plan.model_copy(update={"job": job}))
+    # What is expected is learned from the collective before.
+    for _ in range(3):
+        network.sum_rightly()
+    counters = network.leave()
+    at_switches = [counters[name]["verdicts"] for name in SWITCHES]
+    assert sum(verdicts["forwarded"] + verdicts["completed"] for verdicts in at_switches) > 0, "switches summed"
+
+
+@pytest.mark.parametrize("policy", ["hash", "preempt"])
+@pytest.mark.parametrize("engine", engines("udp", "xdp"))
+def test_rounds_go_on_without_a_late_rank(network, policy, engine):
+    plan = switched(policy, engine)
+    server = next(node.id for node in plan.nodes if node.name == "ps")
+    last = len(plan.workers) - 1
+    rounds = Rounds(counts=[RoundCount(node=server, k=last)], most_missed=MOST_MISSED)
+    job = plan.job.model_copy(update={"codec": "block", "rounds": rounds})
+    network.join(plan.model_copy(update={"job": job}))
+    for _ in range(2):
+        network.sum_rightly_without(last)
+    network.leave()
+
+
+@pytest.mark.parametrize("engine", engines("udp", "xdp"))
+def test_switches_count_and_bound_each_job(network, engine):
+    """A quota at one switch drops what is beyond it, which is sent again; the switch counts it for the job."""
+    network.join(switched("hash", engine))
+    bed = network.bed
+    control.ask(bed.folder / "S1.sock", "quota", job=1, quota={"bytes_per_second": QUOTA_BYTES_PER_S})
+    for _ in range(3):
+        network.sum_rightly()
+    (job,) = control.ask(bed.folder / "S1.sock", "status")["jobs"]
+    network.leave()
+    assert job["quota"]["bytes_per_second"] == QUOTA_BYTES_PER_S
+    assert job["verdicts"]["over_quota"] > 0
+    assert job["verdicts"]["forwarded"] > 0
+    assert job["bytes"] > ELEMENTS
 
 
 @pytest.mark.parametrize("engine", engines("udp", "xdp"))
