@@ -118,17 +118,20 @@ def _why_no_fabric(file: ScenarioFile) -> str:
     given = [field for field in UNPLANNED if job.program and getattr(job.program, field)]
     if given:
         return f"a plan has no place for the program's `{given[0]}`; remove it"
-    if file.scenario.links.loss:
-        return "links between switches lose nothing on purpose; set `links.loss` to 0"
     return ""
 
 
 def _servers(file: ScenarioFile, load: LoadTopology, engine: Engine) -> _Live:
     topology, plans = topology_and_plans(file, load)
-    if file.scenario.links.loss:
-        topology = topology.with_loss(file.scenario.links.loss)
+    topology = _lossy(topology, file)
     nodes = [node.model_copy(update={"engine": engine}) for node in plans[0].nodes]
     return _Live(topology, plans[0].model_copy(update={"nodes": nodes}))
+
+
+def _lossy(topology: Topology, file: ScenarioFile) -> Topology:
+    """With the scenario's loss, if it has one of its own."""
+    loss = file.scenario.links.loss
+    return topology.with_loss(loss) if loss else topology
 
 
 def _fabric(file: ScenarioFile, load: LoadTopology) -> _Live:
@@ -142,7 +145,7 @@ def _fabric(file: ScenarioFile, load: LoadTopology) -> _Live:
             raise PlanError("servers sum in the job's plan, not switches; make one with `wiresum plan --switched`")
     else:
         plan = _switched_plan(topology, job, slowdown)
-    return _Live(_slowed(topology, slowdown), plan, slowdown)
+    return _Live(_slowed(_lossy(topology, file), slowdown), plan, slowdown)
 
 
 def _switched_plan(topology: Topology, job: ScenarioJob, slowdown: float) -> AggregationPlan:
