@@ -31,18 +31,20 @@ def papers() -> Iterator[str]:
         yield f"| `{name}` | {paper.title} |"
 
 
+PAGES = ("benchmarks.md", "policies.md", "schedulers.md")
+"""Where figures of benchmarks are."""
 TABLES = {"benchmarks.md": benchmarks, "reproduction.md": papers}
 
 
 def section(command: str) -> tuple[str, str]:
     """The page and heading of the first section that begins by naming a command, or that names it at all."""
     for pattern in (rf"^`{command}[ `]", rf"`{command}[ `]"):
-        for page in ("benchmarks.md", "policies.md"):
+        for page in PAGES:
             parts = re.split(r"^##+ (.*)\n", (DOCS / page).read_text(), flags=re.MULTILINE)[1:]
             for heading, text in zip(parts[::2], parts[1::2], strict=True):
                 if re.search(pattern, text, flags=re.MULTILINE):
                     return page, heading
-    raise SystemExit(f"no section of docs/benchmarks.md names `{command}`; write one, with what it measured")
+    raise SystemExit(f"no section of {', '.join(PAGES)} names `{command}`; write one, with what it measured")
 
 
 def main() -> int:
