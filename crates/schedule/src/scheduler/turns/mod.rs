@@ -34,9 +34,8 @@ pub fn run<'a>(problem: &'a Problem<'a>, options: &Options) -> Result<Plan<'a>, 
     let times = Times::new(problem);
     let bound = bound::completion(problem);
     let rounds = rounds(problem, options);
-    let at = |index: usize| {
-        Search::new(problem, options.seed, &bound.by_switch, times.seconds(index))
-    };
+    let at =
+        |index: usize| Search::new(problem, options.seed, &bound.by_switch, times.seconds(index));
     let first = times.not_after(bound.completion_s);
     let mut search = at(first);
     let (mut missed, mut reached, mut step) = (first, first, times.per_slot());
