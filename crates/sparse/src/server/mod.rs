@@ -239,9 +239,7 @@ impl Server {
         let table = table.ok_or(PushError::NoTable(id.0))?;
         let dim = usize::from(table.spec().dim);
         let mut values = vec![0.0; keys.len() * dim];
-        for (key, weights) in keys.iter().zip(values.chunks_exact_mut(dim)) {
-            table.read(*key, version, weights)?;
-        }
+        table.read_all(keys, version, &mut values)?;
         Ok(values)
     }
 

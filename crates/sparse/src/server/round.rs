@@ -7,7 +7,7 @@ use super::{PushError, ServerSpec};
 use crate::hot::{MapChange, RowId};
 use crate::message::{Sender, ToServer};
 use crate::reception::Reception;
-use crate::sum::{RowSums, float};
+use crate::sum::RowSums;
 use crate::table::{Row, Table, TableId};
 
 #[derive(Clone, Debug)]
@@ -144,22 +144,13 @@ impl Round {
         for (table, sums) in tables.iter_mut().zip(&self.sums) {
             let id = table.spec().id;
             let divisor = table.spec().is_averaged.then_some(workers as f32);
-            let mut gradient = vec![0.0; usize::from(table.spec().dim)];
-            for (key, contributors, lanes) in sums.iter() {
-                fill_gradient(&mut gradient, lanes, divisor);
-                table.step(self.number, key, &gradient);
-                popularity.push((RowId { table: id, key }, contributors.count_ones()));
-            }
+            table.step_all(self.number, sums, divisor);
+            let row = |(key, workers, _): (u64, u64, &[i64])| {
+                (RowId { table: id, key }, workers.count_ones())
+            };
+            popularity.extend(sums.iter().map(row));
         }
         popularity
-    }
-}
-
-/// The gradient of a round from its sum: the nearest float32, then divided if it is to be averaged.
-pub(crate) fn fill_gradient(gradient: &mut [f32], lanes: &[i64], divisor: Option<f32>) {
-    gradient.iter_mut().zip(lanes).for_each(|(value, sum)| *value = float(*sum));
-    if let Some(divisor) = divisor {
-        gradient.iter_mut().for_each(|value| *value /= divisor);
     }
 }
 

@@ -53,6 +53,12 @@ impl RowSums {
         self.index.get(key).is_some()
     }
 
+    /// The rows' keys, in the order in which they came.
+    #[must_use]
+    pub fn keys(&self) -> &[u64] {
+        self.index.keys()
+    }
+
     /// Adds the gradients of one worker: all of them, or none.
     ///
     /// # Errors

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
 use crate::optimizer::Step;
+use crate::sum::{RowSums, float};
 use room::Room;
 
 /// A table that cannot be, or a row that it cannot have.
@@ -70,6 +71,9 @@ pub enum TableError {
         key: u64,
     },
 }
+
+/// Rows that are fetched from memory together: as many as a core has misses under way, or so.
+const AHEAD: usize = 16;
 
 /// A row: its weights, then its optimizer's state.
 #[derive(Clone, Debug, PartialEq)]
@@ -167,6 +171,31 @@ impl Table {
         Ok(())
     }
 
+    /// The weights of several rows, one after the other, as [`Self::read`] has them.
+    ///
+    /// # Errors
+    /// [`TableError::NoRow`], [`TableError::Away`].
+    ///
+    /// # Panics
+    /// If `weights` are not as many as the rows have.
+    pub fn read_all(
+        &self,
+        keys: &[u64],
+        version: u32,
+        weights: &mut [f32],
+    ) -> Result<(), TableError> {
+        let dim = usize::from(self.spec.dim);
+        assert_eq!(weights.len(), keys.len() * dim);
+        for (keys, rows) in keys.chunks(AHEAD).zip(weights.chunks_mut(AHEAD * dim)) {
+            keys.iter().try_for_each(|key| self.check(*key, false))?;
+            self.fetch(keys);
+            for (key, row) in keys.iter().zip(rows.chunks_exact_mut(dim)) {
+                self.read(*key, version, row)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Makes room for rows that are about to change: for all of them, or for none.
     ///
     /// # Errors
@@ -198,6 +227,33 @@ impl Table {
             *changed = round;
         }
         self.touch(key);
+    }
+
+    /// One step for each row that has a sum, and which there is room for. The gradient is the float32 nearest to the sum, then
+    /// divided by `divisor` if there is one.
+    pub fn step_all(&mut self, round: u32, sums: &RowSums, divisor: Option<f32>) {
+        let mut gradient = vec![0.0; usize::from(self.spec.dim)];
+        for (number, (key, _, lanes)) in sums.iter().enumerate() {
+            if number % AHEAD == 0 {
+                self.fetch(&sums.keys()[number..sums.len().min(number + AHEAD)]);
+            }
+            gradient.iter_mut().zip(lanes).for_each(|(value, sum)| *value = float(*sum));
+            if let Some(divisor) = divisor {
+                gradient.iter_mut().for_each(|value| *value /= divisor);
+            }
+            self.step(round, key, &gradient);
+        }
+    }
+
+    /// Reads both ends of rows, which are this server's, so that memory is asked for all of them at once.
+    fn fetch(&self, keys: &[u64]) {
+        let stride = self.spec.stride();
+        let ends = |number: usize| {
+            let begin = number * stride;
+            self.values[begin].to_bits() ^ self.values[begin + stride - 1].to_bits()
+        };
+        let numbers = keys.iter().filter_map(|key| self.room.get(*key));
+        std::hint::black_box(numbers.fold(0, |all, number| all ^ ends(number)));
     }
 
     /// Takes a row off this server, which keeps its room: it is to be held by the workers from round `version` + 1 on.
