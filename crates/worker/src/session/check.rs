@@ -3,6 +3,8 @@
 
 use wiresum_wire::{BLOCK_LEN, LaneType};
 
+use super::shape::Shape;
+
 /// Lanes of a check before those of ranks: how many ranks have values that cannot be summed.
 const COMMON_LANES: usize = 1;
 /// Lanes of each rank: its elements and its signature. Every rank leaves the others' at zero, so a sum has them all.
@@ -19,13 +21,14 @@ pub(super) fn len(ranks: usize) -> usize {
 pub(super) fn write(
     rank: usize,
     is_sound: bool,
-    shape: (i32, i32),
+    shape: Shape,
     lane_type: LaneType,
     payload: &mut [u8],
 ) {
     payload.fill(0);
     let own = COMMON_LANES + RANK_LANES * rank;
-    for (lane, value) in [(0, i32::from(!is_sound)), (own, shape.0), (own + 1, shape.1)] {
+    let Shape { elements, signature } = shape;
+    for (lane, value) in [(0, i32::from(!is_sound)), (own, elements), (own + 1, signature)] {
         payload[LANE * lane..][..LANE].copy_from_slice(&lane_bytes(lane_type, value));
     }
 }
@@ -35,14 +38,14 @@ pub(super) fn read(
     ranks: usize,
     lane_type: LaneType,
     payload: &[u8],
-) -> (bool, impl Iterator<Item = (i32, i32)>) {
+) -> (bool, impl Iterator<Item = Shape>) {
     let lane = move |index: usize| {
         let bytes = &payload[LANE * index..];
         read_lane(lane_type, [bytes[0], bytes[1], bytes[2], bytes[3]])
     };
     let shape = move |rank: usize| {
         let first = COMMON_LANES + RANK_LANES * rank;
-        (lane(first), lane(first + 1))
+        Shape { elements: lane(first), signature: lane(first + 1) }
     };
     (lane(0) == 0, (0..ranks).map(shape))
 }

@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::Exponents;
 
+use super::shape::Shape;
+
 /// Bits by which values may grow between two collectives of a shape. Each costs a bit of resolution.
 const GROWTH_BITS: i32 = 2;
 /// Bits by which they may have shrunk before the forecast's resolution is too coarse: with `GROWTH_BITS`, and 32-bit
@@ -21,9 +23,6 @@ const MAX_SHAPES: usize = 4096;
 const MAX_PAUSE: u32 = 64;
 /// A fragment of zeros, or of what rounds to them: exact with any exponent.
 const ZERO: i32 = i8::MIN as i32;
-
-/// What collectives are alike in: elements and signature.
-pub(super) type Shape = (usize, i32);
 
 /// What is known of a shape.
 #[derive(Clone, Debug, Default)]
@@ -119,7 +118,7 @@ pub(super) fn is_right(forecast: &[i8], agreed: &[i32]) -> bool {
 mod tests {
     use super::*;
 
-    const SHAPE: Shape = (100, 3);
+    const SHAPE: Shape = Shape { elements: 100, signature: 3 };
 
     fn of_the_past() -> Forecaster {
         Forecaster::FromThePast(BTreeMap::new())
@@ -132,8 +131,8 @@ mod tests {
         assert_eq!(forecaster.forecast(SHAPE, 2), None);
         forecaster.learn(SHAPE, &[3, -7], None);
         assert_eq!(forecaster.forecast(SHAPE, 2), Some(vec![5, -5]));
-        assert_eq!(forecaster.forecast((101, 3), 2), None);
-        assert_eq!(forecaster.forecast((100, 4), 2), None);
+        assert_eq!(forecaster.forecast(Shape { elements: 101, ..SHAPE }, 2), None);
+        assert_eq!(forecaster.forecast(Shape { signature: 4, ..SHAPE }, 2), None);
     }
 
     #[test]

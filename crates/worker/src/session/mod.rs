@@ -3,7 +3,8 @@
 //! | file | what it decides |
 //! | --- | --- |
 //! | `rounds` | which rounds are open, whose positions are whose, and when a round ends |
-//! | `round`, `check`, `layout` | what a round's agreement and fragments hold |
+//! | `round` | what a round's agreement and fragments hold, and what becomes of them |
+//! | `format`, `shape`, `check`, `layout` | of what form they are |
 //! | `forecast` | which values may flow before the agreement on their exponents |
 //! | `quorum` | going on without an owner who is late |
 //! | `failure`, `blame` | how a round fails, and who is to blame |
@@ -14,11 +15,13 @@ mod blame;
 mod check;
 pub(crate) mod failure;
 mod forecast;
+mod format;
 mod layout;
 mod positions;
 mod quorum;
 pub(crate) mod round;
 pub(crate) mod rounds;
+mod shape;
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;

@@ -14,6 +14,7 @@ use wiresum_wire::{NodeId, Round};
 
 use super::layout::Layout;
 use super::round::OpenRound;
+use super::shape::Shape;
 use super::{Failure, Session};
 use crate::Buffer;
 
@@ -33,8 +34,8 @@ pub struct Participation {
 /// Results of a round that nobody here has submitted yet, and of what shape they are.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
-    /// Elements and signature, once the preamble has said them.
-    pub shape: Option<(usize, i32)>,
+    /// Once the preamble has said it.
+    pub shape: Option<Shape>,
     /// Fragment, exponent, lanes.
     pub fragments: Vec<(u32, i8, Vec<u8>)>,
 }

@@ -4,13 +4,14 @@ use std::collections::VecDeque;
 
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::Role;
-use wiresum_wire::{BLOCK_LEN, Flags, FragmentId, LaneType, Round};
+use wiresum_wire::{Flags, FragmentId, Round};
 
 use super::Event;
 use super::failure::Failure;
 use super::forecast::Forecaster;
+use super::format::Format;
 use super::positions::Positions;
-use super::round::{Format, OpenRound, Phase};
+use super::round::{OpenRound, Phase};
 
 /// The payload of a contribution, and what its header has to say of it.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +35,6 @@ pub(crate) struct Arrived<'a> {
 /// See the module. Stream 0 carries the agreement, the others values.
 pub(crate) struct Rounds {
     pub format: Format,
-    lane_type: LaneType,
     /// Shares of the streams of values.
     shares: Vec<f64>,
     forecaster: Forecaster,
@@ -57,7 +57,6 @@ impl Rounds {
         let shares: Vec<f64> = values.map(|s| s.share).collect();
         Self {
             format: Format::new(plan, rank),
-            lane_type: plan.job.lanes.into(),
             positions: vec![Positions::starting_at(first); 1 + shares.len()],
             shares,
             forecaster: Forecaster::new(plan),
@@ -153,7 +152,7 @@ impl Rounds {
 
     /// How the lanes of a stream's packets are read and combined.
     pub fn format_flags(&self, stream: usize) -> Flags {
-        if stream == 0 { self.format.preamble_flags() } else { self.lane_type.flags() }
+        if stream == 0 { self.format.preamble_flags() } else { self.format.lane_type.flags() }
     }
 
     /// Writes the lanes of a position. `vote` is this worker's, where the position is the first to carry one.
@@ -165,16 +164,15 @@ impl Rounds {
         payload: &mut [u8],
     ) -> Option<Written> {
         let (round, fragment) = self.positions[stream].locate(position)?;
-        let (lane_width, preamble_len) = (self.lane_type.width(), self.format.preamble_len());
+        let preamble_len = self.format.preamble_len();
         let open = self.get_mut(round)?;
         if stream == 0 {
             let lane_sum = open.encode_preamble(fragment, vote, &mut payload[..preamble_len]);
             return Some(Written { round, exponent: 0, len: preamble_len, lane_sum });
         }
-        let len = (open.layout.range(fragment).len() * lane_width).next_multiple_of(BLOCK_LEN);
-        let exponent = open.exponent(fragment);
-        let lane_sum = open.encode_values(fragment, exponent, &mut payload[..len]);
-        Some(Written { round, exponent, len, lane_sum })
+        let len = open.values_len(fragment);
+        let lane_sum = open.encode_values(fragment, &mut payload[..len]);
+        Some(Written { round, exponent: open.exponent(fragment), len, lane_sum })
     }
 
     /// Decodes the result of a position into its round, or keeps it until its exponents are agreed: whether there was
@@ -188,13 +186,11 @@ impl Rounds {
         let (round, fragment) = self.positions[stream].locate(position)?;
         let is_format_ours = round == arrived.round
             && arrived.flags.only(Flags::FORMAT) == self.format_flags(stream);
-        let (lane_width, preamble_len) = (self.lane_type.width(), self.format.preamble_len());
+        let preamble_len = self.format.preamble_len();
         let open = self.get_mut(round)?;
-        let (exponent, len) = if stream == 0 {
-            (0, preamble_len)
-        } else {
-            let bytes = open.layout.range(fragment).len() * lane_width;
-            (open.exponent(fragment), bytes.next_multiple_of(BLOCK_LEN))
+        let (exponent, len) = match stream {
+            0 => (0, preamble_len),
+            _ => (open.exponent(fragment), open.values_len(fragment)),
         };
         if !is_format_ours || arrived.exponent != exponent || arrived.payload.len() != len {
             return None;

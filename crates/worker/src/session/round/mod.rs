@@ -1,0 +1,306 @@
+//! One collective: its agreement, then its values, or both at once.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `preamble` | what ranks tell each other, and what all of them conclude alike |
+//! | `values` | values to lanes and back |
+
+mod preamble;
+mod values;
+
+use std::ops::Range;
+
+use wiresum_protocol::Time;
+use wiresum_wire::Round;
+
+use super::failure::Failure;
+use super::forecast::{self, Forecaster};
+use super::format::{Agreement, Format};
+use super::layout::Layout;
+use super::quorum::{Kept, Participation};
+use super::shape::Shape;
+use crate::buffer::{Buffer, NOT_FINITE, Nothing};
+use preamble::Preamble;
+
+/// How far a round is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Shapes and exponents are being agreed.
+    Preamble,
+    /// They are agreed; values wait their turn or flow, though of a forecast round perhaps in vain.
+    Agreed,
+    /// It is over, though earlier rounds may not be.
+    Ended(Result<(), Failure>),
+}
+
+/// See the module.
+pub(crate) struct OpenRound {
+    pub round: Round,
+    pub buffer: Box<dyn Buffer>,
+    pub submitted: Time,
+    pub deadline: Time,
+    pub layout: Layout,
+    pub phase: Phase,
+    preamble: Preamble,
+    /// Value fragments without a result.
+    values_left: u32,
+    /// Exponents of values that flow before the agreement, by fragment.
+    forecast: Option<Vec<i8>>,
+    /// Where a check is all that is agreed on: every value can be summed, once that is known.
+    is_sound: Option<bool>,
+    /// Results that came before the agreement.
+    stash: Vec<(u32, Vec<u8>)>,
+    /// Why the sums of a forecast round are of no use; set before the last of them is here.
+    in_vain: Option<Failure>,
+    /// The forecaster knows what was agreed on.
+    is_taught: bool,
+    /// This worker takes part with nothing.
+    is_missed: bool,
+    /// What waits for the owner, while there is none.
+    kept: Option<Kept>,
+    format: Format,
+}
+
+impl OpenRound {
+    pub fn new(
+        round: Round,
+        buffer: Box<dyn Buffer>,
+        format: Format,
+        deadline: Time,
+        now: Time,
+    ) -> Self {
+        let layout = Layout::new(buffer.len(), format.values_per_fragment);
+        let preamble = Preamble::new(format, layout, Some(Shape::of(&*buffer)));
+        Self {
+            round,
+            buffer,
+            submitted: now,
+            deadline,
+            layout,
+            phase: Phase::Preamble,
+            preamble,
+            values_left: layout.fragments(),
+            forecast: None,
+            is_sound: None,
+            stash: Vec::new(),
+            in_vain: None,
+            is_taught: false,
+            is_missed: false,
+            kept: None,
+            format,
+        }
+    }
+
+    /// A round that goes on without its owner, who will claim it. Of the preamble, what every rank has.
+    pub fn missed(round: Round, format: Format, now: Time) -> Self {
+        let never = Time(u64::MAX);
+        let mut open = Self::new(round, Box::new(Nothing), format, never, now);
+        open.preamble = Preamble::new(format, open.layout, None);
+        (open.is_missed, open.kept) = (true, Some(Kept::default()));
+        open
+    }
+
+    /// Whether the number of elements is known.
+    pub fn has_shape(&self) -> bool {
+        self.kept.as_ref().is_none_or(|kept| kept.shape.is_some())
+    }
+
+    /// Takes the number of elements of a missed round, from the preamble or the owner.
+    fn take_length(&mut self, elements: usize) {
+        self.layout = Layout::new(elements, self.format.values_per_fragment);
+        self.values_left = self.layout.fragments();
+        self.preamble.extend(self.layout);
+    }
+
+    /// Preamble fragments that have no positions yet; from now on they have.
+    pub fn rest_of_preamble(&mut self) -> Range<u32> {
+        self.preamble.allot()
+    }
+
+    /// The owner of a missed round has come: it gets what there is, and the rest as it comes.
+    pub fn hand_over(&mut self, mut buffer: Box<dyn Buffer>) -> Result<(), Failure> {
+        let Some(kept) = self.kept.take() else { return Ok(()) };
+        let own = Shape::of(&*buffer);
+        match kept.shape {
+            None => self.take_length(buffer.len()),
+            Some(shape) if shape != own => {
+                self.buffer = buffer;
+                return Err(self.mismatch());
+            }
+            Some(_) => {}
+        }
+        if self.phase != Phase::Preamble {
+            buffer.set_participation(self.participation().ranks);
+        }
+        kept.decode_into(self.layout, &mut *buffer);
+        self.buffer = buffer;
+        Ok(())
+    }
+
+    /// Whether the owner has not come yet.
+    pub fn is_unclaimed(&self) -> bool {
+        self.kept.is_some()
+    }
+
+    /// Who took part, once that is agreed.
+    pub fn participation(&self) -> Participation {
+        let present = self.preamble.shapes().flatten().count();
+        Participation { ranks: present as u32, is_own_in: !self.is_missed }
+    }
+
+    /// What a forecast goes by.
+    pub fn shape(&self) -> Shape {
+        Shape::of(&*self.buffer)
+    }
+
+    /// Lets values flow with these exponents whatever the preamble will say, or has said.
+    pub fn adopt(&mut self, forecast: Vec<i8>) {
+        self.forecast = Some(forecast);
+        let verdict = match &self.phase {
+            Phase::Preamble | Phase::Ended(Err(Failure::Mismatch { .. })) => return,
+            Phase::Ended(Err(failure)) => Some(failure.clone()),
+            Phase::Agreed | Phase::Ended(Ok(())) => None,
+        };
+        self.agree(verdict);
+    }
+
+    /// The exponents that values were sent with before the agreement.
+    pub fn forecast(&self) -> Option<&[i8]> {
+        self.forecast.as_deref()
+    }
+
+    /// Tells the forecaster, once, what was agreed on; nothing if the round ended before.
+    pub(super) fn teach(&mut self, forecaster: &mut Forecaster) {
+        let is_first = !std::mem::replace(&mut self.is_taught, true);
+        if is_first && self.preamble.is_complete() {
+            forecaster.learn(self.shape(), self.preamble.exponents(), self.forecast());
+        }
+    }
+
+    /// Number of preamble fragments.
+    pub fn preamble_fragments(&self) -> u32 {
+        self.preamble.fragments()
+    }
+
+    /// Whether this worker's vote is cast: it stays what it is when the preamble is sent again.
+    pub fn has_voted(&self) -> bool {
+        self.preamble.has_voted()
+    }
+
+    /// The ranks' votes on going home, once the preamble is complete.
+    pub fn votes(&self) -> &[i32] {
+        self.preamble.votes()
+    }
+
+    /// Writes a preamble fragment's lanes and returns their sum. What is voted counts the first time only.
+    pub fn encode_preamble(&mut self, fragment: u32, vote: i32, payload: &mut [u8]) -> u32 {
+        if self.format.agreement == Agreement::Checks {
+            let is_sound = self.is_sound();
+            return self.preamble.write_check(self.shape(), is_sound, payload);
+        }
+        let Self { buffer, layout, is_missed, preamble, .. } = self;
+        preamble.prepare(fragment, vote, |value| {
+            if *is_missed {
+                return preamble::UNSET;
+            }
+            let proposed = buffer.exponent(layout.range(value));
+            // The exponent has 8 bits in a packet: one that does not fit cannot be honoured.
+            if i8::try_from(proposed).is_ok() { proposed } else { NOT_FINITE }
+        });
+        preamble.write(fragment, payload)
+    }
+
+    /// The agreed lanes of a preamble fragment have come.
+    pub fn decode_preamble(&mut self, fragment: u32, payload: &[u8]) {
+        let has_shapes = self.preamble.read(fragment, payload);
+        if self.phase != Phase::Preamble {
+            return;
+        }
+        if has_shapes {
+            self.learn_shape();
+        }
+        if has_shapes && self.disagreement().is_some() || self.preamble.is_complete() {
+            match self.agreement() {
+                Phase::Ended(Err(failure)) if self.may_be_in_vain(&failure) => {
+                    self.agree(Some(failure));
+                }
+                Phase::Ended(Ok(())) | Phase::Agreed if self.forecast.is_some() => self.agree(None),
+                phase => self.phase = phase,
+            }
+            self.tell_participation();
+        }
+    }
+
+    /// Takes the shape of a missed round from those who are present.
+    fn learn_shape(&mut self) {
+        let Some(shape) = self.preamble.shapes().flatten().next() else { return };
+        let Some(kept) = self.kept.as_mut().filter(|kept| kept.shape.is_none()) else { return };
+        kept.shape = Some(shape);
+        self.take_length(usize::try_from(shape.elements).unwrap_or(0));
+    }
+
+    /// Where rounds may go on without some, sums stand for those of all.
+    fn tell_participation(&mut self) {
+        if self.format.is_partial && self.phase == Phase::Agreed {
+            let ranks = self.participation().ranks;
+            self.buffer.set_participation(ranks);
+        }
+    }
+
+    /// Whether the values of a forecast round have to flow nevertheless: some rank may have sent them.
+    fn may_be_in_vain(&self, failure: &Failure) -> bool {
+        self.forecast.is_some() && *failure == Failure::NotFinite
+    }
+
+    /// Settles what a forecast round's sums are good for.
+    fn agree(&mut self, failure: Option<Failure>) {
+        self.phase = Phase::Agreed;
+        let forecast = self.forecast.as_deref().unwrap_or(&[]);
+        let is_right = || forecast::is_right(forecast, self.preamble.exponents());
+        self.in_vain = failure.or_else(|| (!is_right()).then_some(Failure::Unforeseen));
+        for (fragment, payload) in std::mem::take(&mut self.stash) {
+            self.decode(fragment, &payload);
+        }
+        self.end_if_complete();
+    }
+
+    /// What the owner has passed, if there is one.
+    fn own_shape(&self) -> Option<Shape> {
+        self.kept.is_none().then(|| self.shape())
+    }
+
+    /// Ranks that take part with nothing have no shape.
+    fn disagreement(&self) -> Option<Failure> {
+        let mut shapes = self.preamble.shapes().flatten().chain(self.own_shape());
+        let is_agreed = shapes.next().is_none_or(|first| shapes.all(|shape| shape == first));
+        (!is_agreed).then(|| self.mismatch())
+    }
+
+    /// The shapes by rank; −1 where a rank takes part with nothing.
+    fn mismatch(&self) -> Failure {
+        let absent = Shape { elements: -1, signature: -1 };
+        let mut shapes: Vec<Shape> =
+            self.preamble.shapes().map(|shape| shape.unwrap_or(absent)).collect();
+        if let Some(own) = self.own_shape() {
+            shapes[self.format.rank] = own;
+        }
+        let (elements, signatures) = shapes.iter().map(|s| (s.elements, s.signature)).unzip();
+        Failure::Mismatch { round: self.round, elements, signatures }
+    }
+
+    /// What all ranks conclude alike from the same lanes.
+    fn agreement(&self) -> Phase {
+        if let Some(mismatch) = self.disagreement() {
+            return Phase::Ended(Err(mismatch));
+        }
+        let is_number = |lane: &i32| i8::try_from(*lane).is_ok();
+        let exponents = self.preamble.exponents();
+        if !exponents.iter().all(is_number) {
+            Phase::Ended(Err(Failure::NotFinite))
+        } else if exponents.is_empty() {
+            Phase::Ended(Ok(()))
+        } else {
+            Phase::Agreed
+        }
+    }
+}

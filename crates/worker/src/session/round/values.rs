@@ -1,0 +1,78 @@
+//! The values of a round: to lanes, and back.
+
+use wiresum_wire::BLOCK_LEN;
+
+use super::{OpenRound, Phase};
+use crate::buffer::NOT_FINITE;
+use crate::session::format::Agreement;
+
+/// Results of values kept until the agreement on them comes, which has overtaken them if all is well; what is more is
+/// asked for again.
+const MAX_STASHED: usize = 1024;
+
+impl OpenRound {
+    /// Whether every value can be summed, where no agreement says so before values flow.
+    pub(super) fn is_sound(&mut self) -> bool {
+        let mut ranges = (0..self.layout.fragments()).map(|fragment| self.layout.range(fragment));
+        let buffer = &mut self.buffer;
+        let all = || ranges.all(|range| buffer.exponent(range) != NOT_FINITE);
+        *self.is_sound.get_or_insert_with(all)
+    }
+
+    /// Bytes of the values of a fragment, padded to whole blocks.
+    pub fn values_len(&self, fragment: u32) -> usize {
+        let bytes = self.layout.range(fragment).len() * self.format.lane_type.width();
+        bytes.next_multiple_of(BLOCK_LEN)
+    }
+
+    /// The exponent that a value fragment is sent with.
+    pub fn exponent(&self, fragment: u32) -> i8 {
+        match &self.forecast {
+            Some(forecast) => forecast[fragment as usize],
+            None => self.preamble.exponents()[fragment as usize] as i8,
+        }
+    }
+
+    /// Encodes a fragment's values into `lanes` and returns their sum; of a missed round, or of values that cannot be
+    /// summed, zeros.
+    pub fn encode_values(&mut self, fragment: u32, lanes: &mut [u8]) -> u32 {
+        let is_unsound = self.format.agreement == Agreement::Checks && !self.is_sound();
+        if self.is_missed || is_unsound {
+            lanes.fill(0);
+            return 0;
+        }
+        self.buffer.encode(self.layout.range(fragment), self.exponent(fragment), lanes)
+    }
+
+    /// The summed values of a fragment have come. Whether there was room for them, where they have to wait for the
+    /// agreement.
+    pub fn decode_values(&mut self, fragment: u32, payload: &[u8]) -> bool {
+        if self.phase == Phase::Preamble {
+            if self.stash.len() >= MAX_STASHED {
+                return false;
+            }
+            self.stash.push((fragment, payload.to_vec()));
+        } else {
+            self.decode(fragment, payload);
+        }
+        self.values_left -= 1;
+        self.end_if_complete();
+        true
+    }
+
+    /// Decodes a fragment, unless the buffer has to stay as it is, or keeps it for the owner.
+    pub(super) fn decode(&mut self, fragment: u32, payload: &[u8]) {
+        let exponent = self.exponent(fragment);
+        if let Some(kept) = &mut self.kept {
+            kept.fragments.push((fragment, exponent, payload.to_vec()));
+        } else if self.in_vain.is_none() {
+            self.buffer.decode(self.layout.range(fragment), exponent, payload);
+        }
+    }
+
+    pub(super) fn end_if_complete(&mut self) {
+        if self.values_left == 0 && self.phase == Phase::Agreed {
+            self.phase = Phase::Ended(self.in_vain.clone().map_or(Ok(()), Err));
+        }
+    }
+}
