@@ -5,10 +5,10 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 use wiresum_codec::{ElementType, Operation};
-use wiresum_worker::{Failure, Participation};
+use wiresum_worker::{Collective as Submitted, Failure, Participation};
 
 use crate::engine::{CollectiveError, Engine};
-use crate::tensor::tensor;
+use crate::tensor::{Encoding, sink, source};
 
 /// `WIRESUM_ENGINE_ABI_VERSION`.
 pub const ABI_VERSION: u32 = 2;
@@ -119,13 +119,18 @@ pub unsafe extern "C" fn submit(engine: *mut c_void, collective: *const Collecti
         unsafe { (engine.cast::<Engine>().as_ref(), collective.as_ref().copied()) };
     let (Some(engine), Some(collective)) = (engine, collective) else { return ILL_FORMED };
     let Some(call) = Call::checked(&collective) else { return ILL_FORMED };
+    let Call { data, elements, element_type: element, operation, .. } = call;
+    let encoding = Encoding { element, operation, format: engine.format() };
     // SAFETY: `engine_abi.h` leaves the elements to us until `done`; `checked` has seen to the rest.
-    let buffer = unsafe {
-        tensor(call.data, call.elements, call.element_type, call.operation, engine.format())
-    };
+    let (source, sink) =
+        unsafe { (source(data, elements, encoding), sink(data, elements, encoding)) };
     let timeout = Duration::from_micros(collective.timeout_us);
     let notify = call.notify;
-    match engine.submit(buffer, timeout, Box::new(move |outcome| notify.call(&outcome))) {
+    match engine.submit(
+        Submitted { source, sink },
+        timeout,
+        Box::new(move |outcome| notify.call(&outcome)),
+    ) {
         Ok(()) => QUEUED,
         Err(_) => CLOSED,
     }

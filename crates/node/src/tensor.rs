@@ -1,56 +1,82 @@
-//! A caller's tensor as the protocol's [`Buffer`]: summed in place, without a copy.
+//! Memory of a caller as the source and the sink of a collective, without a copy.
 
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::ptr::NonNull;
 
 use wiresum_codec::{Element, ElementType, Format, Operation, bf16, f16};
-use wiresum_worker::Buffer;
+use wiresum_worker::{Sink, Source};
 
-/// Elements that someone else owns.
-struct Tensor<T> {
-    data: NonNull<T>,
-    len: usize,
-    format: Format,
-    operation: Operation,
+/// How the elements of a collective become lanes.
+#[derive(Clone, Copy, Debug)]
+pub struct Encoding {
+    /// Their type.
+    pub element: ElementType,
+    /// What their sum is for.
+    pub operation: Operation,
+    /// The format of the job.
+    pub format: Format,
 }
 
-// SAFETY: `tensor` obliges its caller to leave the elements to this object, on whatever thread it is.
-unsafe impl<T: Element> Send for Tensor<T> {}
-
-/// The `len` elements at `data` as a buffer.
+/// The `len` elements at `data` as a source.
 ///
 /// # Safety
-/// `data` is aligned for the element type and points to `len` initialised elements that nothing else reads or writes
-/// until the buffer is dropped.
+/// `data` is aligned for the element type and points to `len` initialised elements. Until the source is dropped, nobody
+/// writes them but a sink of the same collective, whose first element is either none of them, or the one that it stands
+/// for.
 #[must_use]
-pub unsafe fn tensor(
+pub unsafe fn source(data: NonNull<u8>, len: usize, encoding: Encoding) -> Box<dyn Source> {
+    match encoding.element {
+        ElementType::Float32 => Box::new(Values::<f32>::new(data, len, encoding)),
+        ElementType::Float16 => Box::new(Values::<f16>::new(data, len, encoding)),
+        ElementType::BFloat16 => Box::new(Values::<bf16>::new(data, len, encoding)),
+    }
+}
+
+/// The `len` elements at `data` as a sink.
+///
+/// # Safety
+/// As for [`source`]; and until the sink is dropped, nobody reads the elements but the source of the same collective.
+#[must_use]
+pub unsafe fn sink(data: NonNull<u8>, len: usize, encoding: Encoding) -> Box<dyn Sink> {
+    match encoding.element {
+        ElementType::Float32 => Box::new(Results(Values::<f32>::new(data, len, encoding))),
+        ElementType::Float16 => Box::new(Results(Values::<f16>::new(data, len, encoding))),
+        ElementType::BFloat16 => Box::new(Results(Values::<bf16>::new(data, len, encoding))),
+    }
+}
+
+/// Elements that someone else owns. Slices are made of no more than a call needs, as the rest may be written meanwhile.
+struct Values<T> {
     data: NonNull<u8>,
     len: usize,
-    element: ElementType,
     operation: Operation,
     format: Format,
-) -> Box<dyn Buffer> {
-    match element {
-        ElementType::Float32 => {
-            Box::new(Tensor::<f32> { data: data.cast(), len, format, operation })
-        }
-        ElementType::Float16 => {
-            Box::new(Tensor::<f16> { data: data.cast(), len, format, operation })
-        }
-        ElementType::BFloat16 => {
-            Box::new(Tensor::<bf16> { data: data.cast(), len, format, operation })
-        }
+    elements: PhantomData<T>,
+}
+
+// SAFETY: `source` and `sink` oblige their callers to leave the elements to this object, on whatever thread it is.
+unsafe impl<T: Element> Send for Values<T> {}
+
+impl<T: Element> Values<T> {
+    fn new(data: NonNull<u8>, len: usize, encoding: Encoding) -> Self {
+        let Encoding { operation, format, .. } = encoding;
+        Self { data, len, operation, format, elements: PhantomData }
+    }
+
+    fn at(&self, range: &Range<usize>) -> NonNull<T> {
+        assert!(range.end <= self.len, "{range:?} of {} elements", self.len);
+        // SAFETY: by the contract of `source` and `sink` there are `len` elements.
+        unsafe { self.data.cast::<T>().add(range.start) }
+    }
+
+    fn read(&self, range: Range<usize>) -> &[T] {
+        // SAFETY: as above; nobody writes them before this fragment has its result.
+        unsafe { std::slice::from_raw_parts(self.at(&range).as_ptr(), range.len()) }
     }
 }
 
-impl<T: Element> Tensor<T> {
-    fn elements(&mut self) -> &mut [T] {
-        // SAFETY: by the contract of `tensor`.
-        unsafe { std::slice::from_raw_parts_mut(self.data.as_ptr(), self.len) }
-    }
-}
-
-impl<T: Element> Buffer for Tensor<T> {
+impl<T: Element> Source for Values<T> {
     fn len(&self) -> usize {
         self.len
     }
@@ -59,23 +85,28 @@ impl<T: Element> Buffer for Tensor<T> {
         self.format.signature(T::TYPE, self.operation)
     }
 
-    fn exponent(&mut self, range: Range<usize>) -> i32 {
-        let format = self.format;
-        format.exponent(&self.elements()[range])
+    fn exponent(&self, range: Range<usize>) -> i32 {
+        self.format.exponent(self.read(range))
     }
 
-    fn encode(&mut self, range: Range<usize>, exponent: i8, lanes: &mut [u8]) -> u32 {
-        let format = self.format;
-        format.encode(&self.elements()[range], exponent, lanes)
+    fn encode(&self, range: Range<usize>, exponent: i8, lanes: &mut [u8]) -> u32 {
+        self.format.encode(self.read(range), exponent, lanes)
     }
+}
 
+/// Elements that are written.
+struct Results<T>(Values<T>);
+
+impl<T: Element> Sink for Results<T> {
     fn set_participation(&mut self, ranks: u32) {
-        self.format = self.format.of_participants(ranks);
+        self.0.format = self.0.format.of_participants(ranks);
     }
 
     fn decode(&mut self, range: Range<usize>, exponent: i8, lanes: &[u8]) {
-        let (format, operation) = (self.format, self.operation);
-        format.decode(lanes, exponent, operation, &mut self.elements()[range]);
+        // SAFETY: by the contract of `sink`; nobody reads them any more, as this fragment has its result.
+        let elements =
+            unsafe { std::slice::from_raw_parts_mut(self.0.at(&range).as_ptr(), range.len()) };
+        self.0.format.decode(lanes, exponent, self.0.operation, elements);
     }
 }
 
@@ -84,37 +115,64 @@ mod tests {
     use super::*;
     use wiresum_codec::{Codec, LaneType};
 
+    fn encoding(operation: Operation, workers: u32) -> Encoding {
+        let format = Format::new(Codec::Block, LaneType::I32Le, workers).expect("a format");
+        Encoding { element: ElementType::Float32, operation, format }
+    }
+
+    fn in_place(values: &mut [f32], encoding: Encoding) -> (Box<dyn Source>, Box<dyn Sink>) {
+        let (data, len) = (NonNull::from(&mut *values).cast(), values.len());
+        // SAFETY: the tests drop both before they touch the values.
+        unsafe { (source(data, len, encoding), sink(data, len, encoding)) }
+    }
+
     #[test]
     fn fragments_are_summed_in_place() {
-        let format = Format::new(Codec::Block, LaneType::I32Le, 2).expect("a format");
         let mut values = [1.5f32, -2.0, 3.0, 0.25];
-        let data = NonNull::from(&mut values).cast();
-        // SAFETY: `values` outlives the buffer and is not touched meanwhile.
-        let mut buffer =
-            unsafe { tensor(data, 4, ElementType::Float32, Operation::Average, format) };
-        let exponent = i8::try_from(buffer.exponent(1..3)).expect("finite");
+        let (source, mut sink) = in_place(&mut values, encoding(Operation::Average, 2));
+        let exponent = i8::try_from(source.exponent(1..3)).expect("finite");
         let mut lanes = [0; 32];
-        let sum = buffer.encode(1..3, exponent, &mut lanes);
+        let sum = source.encode(1..3, exponent, &mut lanes);
         assert_eq!(sum, LaneType::I32Le.sum(&lanes));
-        buffer.decode(1..3, exponent, &lanes);
-        drop(buffer);
+        sink.decode(1..3, exponent, &lanes);
+        drop((source, sink));
         assert_eq!(values, [1.5, -1.0, 1.5, 0.25], "one of two workers, averaged");
     }
+
     #[test]
     fn sums_of_some_stand_for_those_of_all() {
-        let format = Format::new(Codec::Block, LaneType::I32Le, 4).expect("a format");
         for (operation, expected) in [(Operation::Sum, 6.0), (Operation::Average, 1.5)] {
             let mut values = [4.5f32];
-            let data = NonNull::from(&mut values).cast();
-            // SAFETY: `values` outlives the buffer and is not touched meanwhile.
-            let mut buffer = unsafe { tensor(data, 1, ElementType::Float32, operation, format) };
-            let exponent = i8::try_from(buffer.exponent(0..1)).expect("finite");
+            let (source, mut sink) = in_place(&mut values, encoding(operation, 4));
+            let exponent = i8::try_from(source.exponent(0..1)).expect("finite");
             let mut lanes = [0; 32];
-            buffer.encode(0..1, exponent, &mut lanes);
-            buffer.set_participation(3);
-            buffer.decode(0..1, exponent, &lanes);
-            drop(buffer);
+            source.encode(0..1, exponent, &mut lanes);
+            sink.set_participation(3);
+            sink.decode(0..1, exponent, &lanes);
+            drop((source, sink));
             assert!((values[0] - expected).abs() < 1e-6, "a sum of 4.5 by three of four");
         }
+    }
+
+    #[test]
+    fn one_thread_may_encode_while_another_decodes() {
+        const FRAGMENT: usize = 8;
+        let mut values: Vec<f32> = (0..64 * FRAGMENT).map(|i| i as f32).collect();
+        let (source, mut sink) = in_place(&mut values, encoding(Operation::Sum, 1));
+        let (sender, encoded) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                for start in (0..source.len()).step_by(FRAGMENT) {
+                    let (range, mut lanes) = (start..start + FRAGMENT, [0; 4 * FRAGMENT]);
+                    source.encode(range.clone(), 9, &mut lanes);
+                    sender.send((range, lanes)).expect("somebody decodes");
+                }
+            });
+            scope.spawn(move || {
+                encoded.iter().for_each(|(range, lanes)| sink.decode(range, 9, &lanes));
+            });
+        });
+        let expected: Vec<f32> = (0..64 * FRAGMENT).map(|i| i as f32).collect();
+        assert_eq!(values, expected);
     }
 }

@@ -2,17 +2,15 @@
 
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use wiresum_codec::{ElementType, Operation};
+use wiresum_codec::Operation;
 use wiresum_node::engine::{CollectiveError, Engine, JoinError, Options};
 use wiresum_node::node::{JobReport, Node as Daemon};
 use wiresum_node::station::{KernelSwitch, LoadError};
-use wiresum_node::tensor::tensor;
 use wiresum_protocol::Plan;
 use wiresum_wire::{NodeId, SubModelId};
 use wiresum_worker::{Failure, Participation};
@@ -174,11 +172,7 @@ fn all_reduce(
     let reduce = |rank: usize, engine: &Engine| {
         std::thread::sleep(delays[rank]);
         let mut values: Vec<f32> = (0..len).map(|i| element(rank, i)).collect();
-        let data = NonNull::from(&mut *values).cast();
-        // SAFETY: the values are not looked at before the outcome is here.
-        let buffer =
-            unsafe { tensor(data, len, ElementType::Float32, Operation::Sum, engine.format()) };
-        let outcome = engine.all_reduce(buffer, timeout);
+        let outcome = engine.all_reduce(&mut values, Operation::Sum, timeout);
         (values, outcome)
     };
     std::thread::scope(|scope| {

@@ -112,8 +112,7 @@ fn an_aggregator_that_dies_in_mid_round_is_named() {
     let outcomes: Vec<_> = std::thread::scope(|scope| {
         let reduce = |engine| {
             let mut values = vec![1f32; 30_000_000];
-            let buffer = cluster::buffer(engine, &mut values, Operation::Sum);
-            Engine::all_reduce(engine, buffer, LONGER)
+            Engine::all_reduce(engine, &mut values, Operation::Sum, LONGER)
         };
         let running: Vec<_> = engines.iter().map(|e| scope.spawn(move || reduce(e))).collect();
         loop {
@@ -137,8 +136,7 @@ fn an_aggregator_that_dies_in_mid_round_is_named() {
 fn a_worker_that_does_not_contribute_is_named() {
     let cluster = Cluster::start(star(3));
     let mut values = vec![1f32; 10];
-    let buffer = cluster::buffer(&cluster.engines[0], &mut values, Operation::Sum);
-    match failure(cluster.engines[0].all_reduce(buffer, SHORT)) {
+    match failure(cluster.engines[0].all_reduce(&mut values, Operation::Sum, SHORT)) {
         Failure::Missing { missing, .. } => assert_eq!(missing, ["w1", "w2"]),
         other => panic!("expected the missing workers, not {other}"),
     }
@@ -191,8 +189,8 @@ fn closing_fails_what_is_open_and_what_comes_later() {
     engine.close();
     assert!(told.recv().expect("an outcome").is_err());
     let mut values = vec![1f32];
-    let buffer = cluster::buffer(engine, &mut values, Operation::Sum);
-    assert!(matches!(engine.all_reduce(buffer, PATIENCE), Err(CollectiveError::Closed)));
+    let outcome = engine.all_reduce(&mut values, Operation::Sum, PATIENCE);
+    assert!(matches!(outcome, Err(CollectiveError::Closed)));
     assert_eq!(engine.statistics().collectives_failed, 1);
 }
 

@@ -4,7 +4,7 @@ mod cluster;
 
 use std::sync::mpsc;
 
-use cluster::{Cluster, PATIENCE, Shape, buffer, over_tcp, plan, submit};
+use cluster::{Cluster, PATIENCE, Shape, over_tcp, plan, submit};
 use wiresum_codec::Operation;
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::{Count, Lanes, Policy, Rounds};
@@ -38,8 +38,7 @@ fn assert_the_late_get_the_sum_of_the_others(plan: Plan) {
     }
     let late = &cluster.engines[3];
     let mut values = vec![100f32; LEN];
-    let own = buffer(late, &mut values, Operation::Average);
-    let participation = late.all_reduce(own, PATIENCE).expect("a sum");
+    let participation = late.all_reduce(&mut values, Operation::Average, PATIENCE).expect("a sum");
     assert_eq!(participation, Participation { ranks: 3, is_own_in: false });
     assert!(values.iter().all(|value| *value == 0.5));
     let statistics = late.statistics();

@@ -8,14 +8,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
 use cluster::{Shape, over_tcp, plan};
 use serde_json::{Value, json};
-use wiresum_codec::{ElementType, Operation};
+use wiresum_codec::Operation;
 use wiresum_node::engine::{Engine, JoinError, Options};
-use wiresum_node::tensor::tensor;
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::{Lanes, Policy};
 use wiresum_testkit::capability::is_here;
@@ -102,11 +100,7 @@ fn reduce(plan: &Plan, incarnation: u64) -> f32 {
 
 fn reduce_at(engine: &Engine) -> f32 {
     let mut values = vec![1f32; 10_000];
-    let data = NonNull::from(&mut *values).cast();
-    let (element, operation) = (ElementType::Float32, Operation::Sum);
-    // SAFETY: `all_reduce` returns when the engine has dropped the buffer, and `values` lives longer.
-    let buffer = unsafe { tensor(data, values.len(), element, operation, engine.format()) };
-    engine.all_reduce(buffer, PATIENCE).expect("a sum");
+    engine.all_reduce(&mut values, Operation::Sum, PATIENCE).expect("a sum");
     values[values.len() - 1]
 }
 

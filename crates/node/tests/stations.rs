@@ -7,14 +7,12 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use switched::{Place, SERVER, SWITCH, WORKERS};
-use wiresum_codec::{ElementType, Operation};
+use wiresum_codec::Operation;
 use wiresum_node::engine::{Engine, Options};
-use wiresum_node::tensor::tensor;
 use wiresum_protocol::Plan;
 use wiresum_wire::NodeId;
 
@@ -82,11 +80,7 @@ fn assert_summed(plan: &Plan, incarnation: u64, len: usize) {
         let options = Options { timeout: PATIENCE, ..Options::default() };
         let engine = Engine::join(plan, rank, incarnation, options).expect("everyone is there");
         let mut values: Vec<f32> = (0..len).map(|i| (i % 97) as f32 + rank as f32).collect();
-        let data = NonNull::from(&mut *values).cast();
-        let (element, operation) = (ElementType::Float32, Operation::Sum);
-        // SAFETY: `all_reduce` returns when the engine has dropped the buffer, and `values` lives longer.
-        let buffer = unsafe { tensor(data, len, element, operation, engine.format()) };
-        engine.all_reduce(buffer, PATIENCE).expect("a sum");
+        engine.all_reduce(&mut values, Operation::Sum, PATIENCE).expect("a sum");
         for (i, sum) in values.iter().enumerate() {
             assert_eq!(*sum, 2.0 * (i % 97) as f32 + 1.0, "rank {rank}, element {i}");
         }

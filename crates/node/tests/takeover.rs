@@ -10,7 +10,6 @@ use std::net::UdpSocket;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
@@ -18,10 +17,9 @@ use std::time::{Duration, Instant};
 
 use cluster::{Shape, plan};
 use serde_json::{Value, json};
-use wiresum_codec::{ElementType, Operation};
+use wiresum_codec::Operation;
 use wiresum_node::engine::{Engine, Options};
 use wiresum_node::takeover::Versions;
-use wiresum_node::tensor::tensor;
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::{Lanes, Policy};
 
@@ -173,11 +171,7 @@ fn train(plan: &Plan, rank: u32, count: u32, stop: &AtomicBool, rounds: &AtomicU
         let value = |index: usize, rank: u32| ((index + round) % 97) as f32 + rank as f32;
         let mut values: Vec<f32> = (0..ELEMENTS).map(|index| value(index, rank)).collect();
         values[0] = f32::from(u8::from(rank == 0 && stop.load(Ordering::Relaxed)));
-        let data = NonNull::from(&mut *values).cast();
-        let (element, operation) = (ElementType::Float32, Operation::Sum);
-        // SAFETY: `all_reduce` returns when the engine has dropped the buffer, and `values` lives longer.
-        let buffer = unsafe { tensor(data, values.len(), element, operation, engine.format()) };
-        engine.all_reduce(buffer, PATIENCE).expect("a sum");
+        engine.all_reduce(&mut values, Operation::Sum, PATIENCE).expect("a sum");
         for (index, sum) in values.iter().enumerate().skip(1) {
             let expected: f32 = (0..count).map(|rank| value(index, rank)).sum();
             assert_eq!(*sum, expected, "round {round}, element {index}, rank {rank}");

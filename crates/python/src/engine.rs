@@ -10,8 +10,8 @@ use pyo3::types::{PyCapsule, PyDict};
 use wiresum_codec::Operation;
 use wiresum_node::abi::{CAPSULE_NAME, EngineAbi};
 use wiresum_node::engine::{CollectiveError, DEFAULT_JOIN_TIMEOUT, Engine, Options};
-use wiresum_node::tensor::tensor;
-use wiresum_worker::Participation;
+use wiresum_node::tensor::{Encoding, sink, source};
+use wiresum_worker::{Collective, Participation};
 
 use crate::array::Array;
 use crate::errors;
@@ -85,13 +85,16 @@ impl PyEngine {
         let (operation, timeout) = (operation(op)?, duration(timeout_s)?);
         let Array { data, len, element_type, .. } = &Array::new(array)?;
         let engine = &self.engine.0;
-        // SAFETY: the array is pinned, and this call does not end before the engine has dropped the buffer.
-        let buffer = unsafe { tensor(*data, *len, *element_type, operation, engine.format()) };
+        let encoding = Encoding { element: *element_type, operation, format: engine.format() };
+        // SAFETY: the array is pinned, and this call does not end before the engine has dropped both.
+        let (source, sink) =
+            unsafe { (source(*data, *len, encoding), sink(*data, *len, encoding)) };
+        let collective = Collective { source, sink };
         let (ended, mut when_ended) = mpsc::channel();
         let done = move |outcome| {
             let _ = ended.send(outcome);
         };
-        engine.submit(buffer, timeout, Box::new(done)).map_err(errors::collective_error)?;
+        engine.submit(collective, timeout, Box::new(done)).map_err(errors::collective_error)?;
         self.wait(py, &mut when_ended)
     }
 

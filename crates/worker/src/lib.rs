@@ -11,9 +11,9 @@
 
 #![forbid(unsafe_code)]
 
-pub mod buffer;
+pub mod collective;
 pub mod session;
 mod stream;
 
-pub use buffer::Buffer;
+pub use collective::{Collective, Sink, Source};
 pub use session::{Departure, Event, Failure, Participation, Session, SwitchOver};

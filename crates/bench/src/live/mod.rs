@@ -5,11 +5,10 @@ mod load;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::net::UnixStream;
-use std::ptr::NonNull;
 use std::time::Duration;
 
 use thiserror::Error;
-use wiresum_codec::{ElementType, Operation};
+use wiresum_codec::Operation;
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::{
     Child, Engine as NodeEngine, Exponents, FORMAT, Job, Lanes, Node as PlanNode, PlanStream,
@@ -21,7 +20,6 @@ pub use load::{Load, Served, generate};
 use wiresum_node::clock::thread_cpu_time;
 use wiresum_node::engine::{CollectiveError, Engine, JoinError, Options};
 use wiresum_node::node::Node;
-use wiresum_node::tensor::tensor;
 
 /// Fragments of one run: some tens of windows, so that the first and the last one hardly count.
 const FRAGMENTS: usize = 8192;
@@ -87,11 +85,7 @@ fn reduce_everywhere(plan: &Plan) -> Result<(), BenchError> {
 fn reduce(plan: &Plan, rank: u32) -> Result<(), BenchError> {
     let engine = Engine::join(plan, rank, 1, Options { timeout: TIMEOUT, ..Options::default() })?;
     let mut values = vec![1f32; FRAGMENTS * usize::from(plan.job.values_per_packet)];
-    let data = NonNull::from(&mut *values).cast();
-    let (element, operation) = (ElementType::Float32, Operation::Sum);
-    // SAFETY: `all_reduce` returns when the engine has dropped the buffer, and `values` lives longer.
-    let buffer = unsafe { tensor(data, values.len(), element, operation, engine.format()) };
-    engine.all_reduce(buffer, TIMEOUT)?;
+    engine.all_reduce(&mut values, Operation::Sum, TIMEOUT)?;
     Ok(())
 }
 

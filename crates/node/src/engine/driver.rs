@@ -119,7 +119,7 @@ impl Driver {
                     let now = self.clock.now();
                     self.busy_since.get_or_insert(now);
                     self.open.push_back(submission.completion);
-                    self.session.submit(submission.buffer, submission.deadline, now);
+                    self.session.submit(submission.collective, submission.deadline, now);
                 }
                 Ok(Command::Await(k)) => self.session.await_members(k),
                 Ok(Command::Report(reply)) => {
@@ -190,9 +190,9 @@ impl Driver {
                     self.tell_joined(Err(JoinError::Protocol { failure, remark }));
                     self.leave();
                 }
-                Event::Finished { buffer, outcome, participation, .. } => {
+                Event::Finished { collective, outcome, participation, .. } => {
                     // The caller may free the memory as soon as it is told.
-                    drop(buffer);
+                    drop(collective);
                     self.finish(outcome.map(|()| participation));
                 }
             }

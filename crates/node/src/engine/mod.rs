@@ -11,17 +11,19 @@ mod wake;
 
 use std::io::Write;
 use std::net::SocketAddr;
+use std::ptr::NonNull;
 use std::sync::mpsc::{self, SendError, Sender};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use thiserror::Error;
-use wiresum_codec::{Format, FormatError};
+use wiresum_codec::{Element, Format, FormatError, Operation};
 use wiresum_protocol::{Plan, Time};
-use wiresum_worker::{Buffer, Failure, Participation, Session};
+use wiresum_worker::{Collective, Failure, Participation, Session};
 
 use crate::clock::Clock;
+use crate::tensor::{Encoding, sink, source};
 use driver::Driver;
 pub use statistics::Statistics;
 use transport::Transport;
@@ -113,7 +115,7 @@ pub type Done = Box<dyn FnOnce(Result<Participation, CollectiveError>) + Send>;
 
 /// A collective on its way to the engine.
 struct Submission {
-    buffer: Box<dyn Buffer>,
+    collective: Collective,
     deadline: Time,
     completion: Completion,
 }
@@ -214,12 +216,12 @@ impl Engine {
     /// [`CollectiveError::Closed`] if the engine has ended; then `done` is not called.
     pub fn submit(
         &self,
-        buffer: Box<dyn Buffer>,
+        collective: Collective,
         timeout: Duration,
         done: Done,
     ) -> Result<(), CollectiveError> {
         let deadline = self.clock.now().plus(timeout);
-        let submission = Submission { buffer, deadline, completion: Completion(Some(done)) };
+        let submission = Submission { collective, deadline, completion: Completion(Some(done)) };
         if let Err(SendError(command)) = self.commands.send(Command::Collect(submission)) {
             if let Command::Collect(submission) = command {
                 submission.completion.disarm();
@@ -230,21 +232,38 @@ impl Engine {
         Ok(())
     }
 
-    /// Sums `buffer` with those of all other ranks and waits for it. Who took part: everyone, unless the plan lets rounds go on
-    /// without late workers.
+    /// Sums `values` in place with those of all other ranks, and waits for it. Who took part: everyone, unless the
+    /// plan lets rounds go on without late workers.
     ///
     /// # Errors
     /// [`CollectiveError`], at the latest after `timeout`.
-    pub fn all_reduce(
+    pub fn all_reduce<T: Element>(
         &self,
-        buffer: Box<dyn Buffer>,
+        values: &mut [T],
+        operation: Operation,
+        timeout: Duration,
+    ) -> Result<Participation, CollectiveError> {
+        let (data, len) = (NonNull::from(&mut *values).cast(), values.len());
+        let encoding = Encoding { element: T::TYPE, operation, format: self.format };
+        // SAFETY: the values are borrowed until the engine has dropped both, which `collect` waits for.
+        let (source, sink) = unsafe { (source(data, len, encoding), sink(data, len, encoding)) };
+        self.collect(Collective { source, sink }, timeout)
+    }
+
+    /// Takes part in a collective, and waits for its end.
+    ///
+    /// # Errors
+    /// [`CollectiveError`], at the latest after `timeout`.
+    pub fn collect(
+        &self,
+        collective: Collective,
         timeout: Duration,
     ) -> Result<Participation, CollectiveError> {
         let (ended, when_ended) = mpsc::channel();
         let done = move |outcome| {
             let _ = ended.send(outcome);
         };
-        self.submit(buffer, timeout, Box::new(done))?;
+        self.submit(collective, timeout, Box::new(done))?;
         when_ended.recv().unwrap_or(Err(CollectiveError::Closed))
     }
 

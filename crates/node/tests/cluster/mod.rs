@@ -13,14 +13,14 @@ use std::time::Duration;
 use wiresum_codec::{Element, Operation};
 use wiresum_node::engine::{CollectiveError, Done, Engine, Options};
 use wiresum_node::node::{Counters, Node};
-use wiresum_node::tensor::tensor;
+use wiresum_node::tensor::{Encoding, sink, source};
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::{
     Child, Engine as NodeEngine, Exponents, FORMAT, Job, Lanes, Node as PlanNode, PlanStream,
     Policy, Role, StreamLeg, StreamPlace, Worker,
 };
 use wiresum_wire::NodeId;
-use wiresum_worker::{Buffer, Participation};
+use wiresum_worker::{Collective, Participation};
 
 /// More than any collective here takes, on any machine; only broken ones wait for it.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -185,7 +185,7 @@ impl Cluster {
     ) -> Vec<(Vec<T>, Result<Participation, CollectiveError>)> {
         let reduce = |rank: usize, engine: &Engine| {
             let mut values = values(rank);
-            let outcome = engine.all_reduce(buffer(engine, &mut values, operation), timeout);
+            let outcome = engine.all_reduce(&mut values, operation, timeout);
             (values, outcome)
         };
         std::thread::scope(|scope| {
@@ -232,15 +232,14 @@ pub fn start_nodes_behind<T>(
     (kept, (plan, nodes))
 }
 
-/// `values` as a buffer, which must be gone before they are touched again.
-pub fn buffer<T: Element>(
-    engine: &Engine,
-    values: &mut [T],
-    operation: Operation,
-) -> Box<dyn Buffer> {
+/// `values` as source and sink, which must be gone before they are touched again.
+pub fn in_place<T: Element>(engine: &Engine, values: &mut [T], operation: Operation) -> Collective {
     let data = NonNull::from(&mut *values).cast();
+    let encoding = Encoding { element: T::TYPE, operation, format: engine.format() };
     // SAFETY: the tests wait for the outcome before they look at the values.
-    unsafe { tensor(data, values.len(), T::TYPE, operation, engine.format()) }
+    let (source, sink) =
+        unsafe { (source(data, values.len(), encoding), sink(data, values.len(), encoding)) };
+    Collective { source, sink }
 }
 
 /// Submits without waiting: the values and the outcome come back through the channel.
@@ -250,9 +249,9 @@ pub fn submit<T: Element>(
     operation: Operation,
     tell: impl FnOnce(Vec<T>, Result<Participation, CollectiveError>) + Send + 'static,
 ) {
-    let buffer = buffer(engine, &mut values, operation);
+    let collective = in_place(engine, &mut values, operation);
     let done: Done = Box::new(move |outcome| tell(values, outcome));
-    engine.submit(buffer, PATIENCE, done).expect("an open engine");
+    engine.submit(collective, PATIENCE, done).expect("an open engine");
 }
 
 /// SplitMix64: numbers that a seed repeats.

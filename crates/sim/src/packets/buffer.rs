@@ -6,15 +6,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use wiresum_netem::Rng;
 use wiresum_wire::LaneType;
-use wiresum_worker::Buffer;
+use wiresum_worker::{Sink, Source};
 
 /// Element type, operation and codec of a simulated collective: the same on every rank.
 const SIGNATURE: i32 = 1;
 
 /// Zeros: packets of the right size, without the work of filling them.
+#[derive(Clone, Copy)]
 pub(super) struct Zeros(pub usize);
 
-impl Buffer for Zeros {
+impl Source for Zeros {
     fn len(&self) -> usize {
         self.0
     }
@@ -23,19 +24,21 @@ impl Buffer for Zeros {
         SIGNATURE
     }
 
-    fn exponent(&mut self, _range: Range<usize>) -> i32 {
+    fn exponent(&self, _range: Range<usize>) -> i32 {
         0
     }
 
-    fn encode(&mut self, _range: Range<usize>, _exponent: i8, lanes: &mut [u8]) -> u32 {
+    fn encode(&self, _range: Range<usize>, _exponent: i8, lanes: &mut [u8]) -> u32 {
         lanes.fill(0);
         0
     }
+}
 
+impl Sink for Zeros {
     fn decode(&mut self, _range: Range<usize>, _exponent: i8, _lanes: &[u8]) {}
 }
 
-/// What was decoded, and what of it was wrong; shared by all buffers of a run.
+/// What was decoded, and what of it was wrong; shared by all sinks of a run.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     pub decoded: AtomicU64,
@@ -43,6 +46,7 @@ pub(super) struct Findings {
 }
 
 /// Integers that use all bits of a lane and differ by rank, round and place, computed where they are needed: no memory, at any size.
+#[derive(Clone)]
 pub(super) struct Exact {
     pub len: usize,
     pub ranks: usize,
@@ -74,7 +78,7 @@ impl Exact {
     }
 }
 
-impl Buffer for Exact {
+impl Source for Exact {
     fn len(&self) -> usize {
         self.len
     }
@@ -83,18 +87,20 @@ impl Buffer for Exact {
         SIGNATURE
     }
 
-    fn exponent(&mut self, _range: Range<usize>) -> i32 {
+    fn exponent(&self, _range: Range<usize>) -> i32 {
         0
     }
 
-    fn encode(&mut self, range: Range<usize>, _exponent: i8, lanes: &mut [u8]) -> u32 {
+    fn encode(&self, range: Range<usize>, _exponent: i8, lanes: &mut [u8]) -> u32 {
         lanes.fill(0);
         for (index, lane) in range.zip(lanes.chunks_exact_mut(self.lanes.width())) {
             self.write(self.value(self.rank, index), lane);
         }
         self.lanes.sum(lanes)
     }
+}
 
+impl Sink for Exact {
     fn decode(&mut self, range: Range<usize>, _exponent: i8, lanes: &[u8]) {
         let width = self.lanes.width();
         let mut expected = [0; 4];

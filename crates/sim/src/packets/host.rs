@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wiresum_protocol::{Plan, Time};
-use wiresum_worker::{Buffer, Event, Failure, Session};
+use wiresum_worker::{Collective, Event, Failure, Session, Sink, Source};
 
 use super::buffer::{Exact, Findings, Zeros};
 use crate::scenario::Job;
@@ -14,6 +14,11 @@ use crate::scenario::Job;
 const INCARNATION: u64 = 1;
 /// Bytes of an element.
 const ELEMENT_BYTES: u64 = 4;
+
+/// The same values as source and sink.
+fn in_place(values: impl Source + Sink + Clone + 'static) -> Collective {
+    Collective { source: Box::new(values.clone()), sink: Box::new(values) }
+}
 
 /// See the module.
 pub(super) struct Host<'a> {
@@ -59,9 +64,9 @@ impl<'a> Host<'a> {
 
     /// Passes the next collective; its values are checked if there are findings to note.
     pub fn submit(&mut self, findings: Option<&Arc<Findings>>, patience: Duration, now: Time) {
-        let buffer: Box<dyn Buffer> = match findings {
-            None => Box::new(Zeros(self.elements)),
-            Some(findings) => Box::new(Exact {
+        let collective = match findings {
+            None => in_place(Zeros(self.elements)),
+            Some(findings) => in_place(Exact {
                 len: self.elements,
                 ranks: self.plan.workers.len(),
                 rank: self.rank,
@@ -70,7 +75,7 @@ impl<'a> Host<'a> {
                 findings: Arc::clone(findings),
             }),
         };
-        self.session.submit(buffer, now.plus(patience), now);
+        self.session.submit(collective, now.plus(patience), now);
         self.round += 1;
     }
 

@@ -16,7 +16,7 @@ use wiresum_worker::{Departure, SwitchOver};
 use wiresum_worker::{Event, Failure, Participation, Session};
 
 pub use plans::{CACHE, POOL, Tree, Values, plan, plan_with};
-pub use tensor::{IntegerBuffer, Tensor};
+pub use tensor::{Integers, Tensor};
 
 /// First incarnation of a cluster.
 pub const INCARNATION: u64 = 1;
@@ -187,8 +187,8 @@ impl Cluster {
         let now = self.now();
         let host = &mut self.hosts[rank];
         host.tensors.push(tensor.clone());
-        let buffer = IntegerBuffer::new(&self.plan, tensor);
-        host.session.submit(Box::new(buffer), now.plus(patience), now);
+        let collective = Integers::new(&self.plan, tensor).in_place();
+        host.session.submit(collective, now.plus(patience), now);
         self.drive(rank);
     }
 

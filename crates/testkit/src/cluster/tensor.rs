@@ -1,4 +1,4 @@
-//! Integers as values, so that sums can be compared to the bit, and a buffer that checks how it is used.
+//! Integers as values, so that sums can be compared to the bit, and a source and sink that check how they are used.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -8,8 +8,8 @@ use wiresum_wire::LaneType;
 use wiresum_netem::Rng;
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::Exponents;
-use wiresum_worker::Buffer;
-use wiresum_worker::buffer::NOT_FINITE;
+use wiresum_worker::collective::NOT_FINITE;
+use wiresum_worker::{Collective, Sink, Source};
 
 /// What a worker passes to a collective; clones share the values.
 #[derive(Clone)]
@@ -81,7 +81,7 @@ impl Tensor {
         self
     }
 
-    /// What the buffer holds now.
+    /// What the sink holds now.
     pub fn values(&self) -> Vec<i32> {
         self.lock().values.clone()
     }
@@ -114,8 +114,9 @@ impl Tensor {
     }
 }
 
-/// A [`Buffer`] over a tensor.
-pub struct IntegerBuffer {
+/// A tensor as the source and the sink of collectives.
+#[derive(Clone)]
+pub struct Integers {
     tensor: Tensor,
     lanes: LaneType,
     rank_count: usize,
@@ -123,11 +124,16 @@ pub struct IntegerBuffer {
     is_free: bool,
 }
 
-impl IntegerBuffer {
+impl Integers {
     /// Over a tensor of this plan.
     pub fn new(plan: &Plan, tensor: Tensor) -> Self {
         let is_free = plan.job.exponents == Exponents::Expected || plan.job.rounds.is_some();
         Self { tensor, lanes: plan.job.lanes.into(), rank_count: plan.workers.len(), is_free }
+    }
+
+    /// Summed in place.
+    pub fn in_place(self) -> Collective {
+        Collective { source: Box::new(self.clone()), sink: Box::new(self) }
     }
 
     /// The exponent that the ranks agree on for a fragment, the largest of those that they propose.
@@ -167,7 +173,7 @@ fn proposal(start: usize, rank: usize) -> i32 {
     ((start / 7 + 13 * rank) % EXPONENT_SPAN) as i32 - EXPONENT_SPAN as i32 / 2
 }
 
-impl Buffer for IntegerBuffer {
+impl Source for Integers {
     fn len(&self) -> usize {
         self.tensor.lock().own.len()
     }
@@ -176,7 +182,7 @@ impl Buffer for IntegerBuffer {
         self.tensor.signature
     }
 
-    fn exponent(&mut self, range: Range<usize>) -> i32 {
+    fn exponent(&self, range: Range<usize>) -> i32 {
         let inner = self.tensor.lock();
         if inner.not_finite.is_some_and(|index| range.contains(&index)) {
             return NOT_FINITE;
@@ -184,7 +190,7 @@ impl Buffer for IntegerBuffer {
         if inner.is_fixed { 0 } else { proposal(range.start, inner.rank) + inner.growth }
     }
 
-    fn encode(&mut self, range: Range<usize>, exponent: i8, lanes: &mut [u8]) -> u32 {
+    fn encode(&self, range: Range<usize>, exponent: i8, lanes: &mut [u8]) -> u32 {
         self.check_exponent(exponent, range.start);
         let inner = self.tensor.lock();
         assert!(
@@ -199,7 +205,9 @@ impl Buffer for IntegerBuffer {
         }
         self.lanes.sum(lanes)
     }
+}
 
+impl Sink for Integers {
     fn set_participation(&mut self, ranks: u32) {
         let told = self.tensor.lock().participation.replace(ranks);
         assert_eq!(told, None, "told once, before anything is decoded");

@@ -1,35 +1,35 @@
 //! A tensor of a gigabyte, without one: its values are all alike.
 
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use wiresum_wire::{LaneType, MAX_PACKET, NodeId};
 
 use super::{POOL, Tree, Values, plan_with};
 use wiresum_protocol::{Aggregator, Time};
-use wiresum_worker::{Buffer, Event, Session};
+use wiresum_worker::{Collective, Event, Session, Sink, Source};
 
 const ELEMENTS: usize = 1 << 28;
 const LANE: i32 = 7;
 
-/// Counts how often it is used; every value is [`LANE`].
-struct Hollow {
-    decoded: usize,
-}
+/// Every value is [`LANE`].
+struct Hollow;
 
-impl Buffer for Hollow {
+impl Source for Hollow {
     fn len(&self) -> usize {
-        ELEMENTS - self.decoded
+        ELEMENTS
     }
 
     fn signature(&self) -> i32 {
         1
     }
 
-    fn exponent(&mut self, _range: Range<usize>) -> i32 {
+    fn exponent(&self, _range: Range<usize>) -> i32 {
         0
     }
 
-    fn encode(&mut self, range: Range<usize>, _exponent: i8, lanes: &mut [u8]) -> u32 {
+    fn encode(&self, range: Range<usize>, _exponent: i8, lanes: &mut [u8]) -> u32 {
         lanes.fill(0);
         lanes
             .chunks_exact_mut(4)
@@ -37,10 +37,15 @@ impl Buffer for Hollow {
             .for_each(|l| l.copy_from_slice(&LANE.to_le_bytes()));
         LaneType::I32Le.sum(lanes)
     }
+}
 
+/// Counts the elements that are decoded.
+struct Counter(Arc<AtomicUsize>);
+
+impl Sink for Counter {
     fn decode(&mut self, range: Range<usize>, _exponent: i8, lanes: &[u8]) {
         assert_eq!(lanes[..4], LANE.to_le_bytes());
-        self.decoded += range.len();
+        self.0.fetch_add(range.len(), Ordering::Relaxed);
     }
 }
 
@@ -52,7 +57,9 @@ fn a_gigabyte_goes_through_a_few_slots() {
     let mut worker = Session::new(&plan, 0, 1);
     let (now, deadline) = (Time(1), Time(u64::MAX));
     worker.join(deadline, now);
-    worker.submit(Box::new(Hollow { decoded: 0 }), deadline, now);
+    let decoded = Arc::new(AtomicUsize::new(0));
+    let sink = Box::new(Counter(Arc::clone(&decoded)));
+    worker.submit(Collective { source: Box::new(Hollow), sink }, deadline, now);
     let mut packet = [0; MAX_PACKET];
     while let Some(transmit) = worker.poll_transmit(now, &mut packet) {
         let source = ([10, 1, 0, 0], 4000).into();
@@ -60,10 +67,11 @@ fn a_gigabyte_goes_through_a_few_slots() {
         worker.handle_datagram(transmit.destination, &packet[..reply.len], now);
     }
     assert!(matches!(worker.poll_event(), Some(Event::Joined)));
-    let Some(Event::Finished { buffer, outcome, .. }) = worker.poll_event() else {
+    let Some(Event::Finished { outcome, .. }) = worker.poll_event() else {
         panic!("the round is not finished");
     };
-    assert_eq!((outcome, buffer.len()), (Ok(()), 0), "every element is decoded once");
+    let decoded = decoded.load(Ordering::Relaxed);
+    assert_eq!((outcome, decoded), (Ok(()), ELEMENTS), "every element is decoded once");
     let fragments = ELEMENTS.div_ceil(736);
     let preamble = (2 + fragments).div_ceil(736);
     let sent: u32 = worker.streams_sent().iter().sum();

@@ -11,13 +11,13 @@ use wiresum_wire::{NodeId, Round};
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Failure {
     /// Some worker's values are not finite, or do not fit the codec. Every worker learns it in the same round, before
-    /// it touches its buffer.
+    /// it touches its sink.
     #[error(
         "a value is Inf or NaN, or does not fit the codec, on at least one rank; nothing was summed"
     )]
     NotFinite,
     /// The values' exponents are not those that were expected from the collectives before. Every worker learns it in
-    /// the same round, before it touches its buffer.
+    /// the same round, before it touches its sink.
     #[error(
         "the values have grown or shrunk too much since the last collective of this shape to be summed with its exponents; \
          nothing was summed"
@@ -118,7 +118,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Whether the job goes on: every rank has this outcome for the same round, and its buffer as it was.
+    /// Whether the job goes on: every rank has this outcome for the same round, and its sink as it was.
     #[must_use]
     pub fn spares_the_job(&self) -> bool {
         matches!(self, Self::NotFinite | Self::Unforeseen)

@@ -142,7 +142,7 @@ mod tests {
         assert!(is_right(&[5], &[5 - GROWTH_BITS - SHRINKAGE_BITS]));
         assert!(!is_right(&[5], &[4 - GROWTH_BITS - SHRINKAGE_BITS]));
         assert!(is_right(&[5], &[ZERO]), "zeros are exact");
-        assert!(!is_right(&[0], &[crate::buffer::NOT_FINITE]));
+        assert!(!is_right(&[0], &[crate::collective::NOT_FINITE]));
     }
 
     #[test]

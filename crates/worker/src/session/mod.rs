@@ -29,8 +29,7 @@ use std::net::SocketAddr;
 use wiresum_protocol::{Plan, Time, Transmit};
 use wiresum_wire::{FragmentId, Round, SubModelId};
 
-use crate::Buffer;
-use crate::buffer::Nothing;
+use crate::Collective;
 use crate::stream::{Answered, Asked, Streams};
 pub use crate::stream::{Departure, SwitchOver};
 pub use failure::Failure;
@@ -74,9 +73,9 @@ pub enum Event {
     Finished {
         /// The round.
         round: Round,
-        /// Its buffer: holding the sums, or, after a failure that [spares the job](Failure::spares_the_job),
-        /// untouched.
-        buffer: Box<dyn Buffer>,
+        /// What was submitted. Its sink holds the results, or, after a failure that
+        /// [spares the job](Failure::spares_the_job), what it held before.
+        collective: Collective,
         /// How it ended.
         outcome: Result<(), Failure>,
         /// Whose values are in the sums; of no meaning after a failure.
@@ -120,7 +119,7 @@ impl Session {
         }
     }
 
-    /// Says hello; [`Event::Joined`], or a failed round 0 with an empty buffer, follows by `deadline`.
+    /// Says hello; [`Event::Joined`], or a failed round 0 with an empty collective, follows by `deadline`.
     pub fn join(&mut self, deadline: Time, now: Time) {
         if self.began.is_none() && self.failed.is_none() {
             (self.began, self.join_by) = (Some(now), Some(deadline));
@@ -129,19 +128,19 @@ impl Session {
     }
 
     /// Queues a collective. Rounds are numbered from 0 in order of submission; every rank must submit the same ones.
-    pub fn submit(&mut self, buffer: Box<dyn Buffer>, deadline: Time, now: Time) -> Round {
+    pub fn submit(&mut self, collective: Collective, deadline: Time, now: Time) -> Round {
         if self.failed.is_none() && self.is_behind() {
-            return self.claim(buffer, deadline);
+            return self.claim(collective, deadline);
         }
         let round = self.rounds.take_number();
         if let Some(failure) = &self.failed {
             let outcome = Err(failure.clone());
             let participation = Participation { ranks: 0, is_own_in: false };
-            self.tell(Event::Finished { round, buffer, outcome, participation });
+            self.tell(Event::Finished { round, collective, outcome, participation });
             return round;
         }
         self.note_presence();
-        self.rounds.open(OpenRound::new(round, buffer, self.rounds.format, deadline, now));
+        self.rounds.open(OpenRound::new(round, collective, self.rounds.format, deadline, now));
         self.deadlines.insert((deadline, round));
         self.advance();
         round
@@ -267,8 +266,9 @@ impl Session {
 
     /// Tells the owner how a round ended.
     fn tell_end(&mut self, open: OpenRound, outcome: Result<(), Failure>) {
-        let (round, participation, buffer) = (open.round, open.participation(), open.buffer);
-        self.tell(Event::Finished { round, buffer, outcome, participation });
+        let (round, participation) = (open.round, open.participation());
+        let collective = open.collective;
+        self.tell(Event::Finished { round, collective, outcome, participation });
     }
 
     fn tell(&mut self, event: Event) {
@@ -278,9 +278,10 @@ impl Session {
     /// Ends the job: every open round, and every later one, fails with this reason.
     fn fail(&mut self, failure: Failure) {
         if self.rounds.oldest().is_none() {
-            let (round, buffer, outcome) = (Round(0), Box::new(Nothing), Err(failure.clone()));
+            let (round, outcome) = (Round(0), Err(failure.clone()));
+            let collective = Collective::nothing();
             let participation = Participation { ranks: 0, is_own_in: false };
-            self.tell(Event::Finished { round, buffer, outcome, participation });
+            self.tell(Event::Finished { round, collective, outcome, participation });
         }
         self.fail_open(failure);
     }

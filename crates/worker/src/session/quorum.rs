@@ -16,7 +16,7 @@ use super::layout::Layout;
 use super::round::OpenRound;
 use super::shape::Shape;
 use super::{Failure, Session};
-use crate::Buffer;
+use crate::{Collective, Sink};
 
 /// Between two looks at the node: 550 bytes each on the wire at a server, 2.2 Mbit/s, and what a round may take
 /// longer.
@@ -42,9 +42,9 @@ pub(super) struct Kept {
 
 impl Kept {
     /// Gives what there is to its owner.
-    pub fn decode_into(self, layout: Layout, buffer: &mut dyn Buffer) {
+    pub fn decode_into(self, layout: Layout, sink: &mut dyn Sink) {
         for (fragment, exponent, lanes) in self.fragments {
-            buffer.decode(layout.range(fragment), exponent, &lanes);
+            sink.decode(layout.range(fragment), exponent, &lanes);
         }
     }
 }
@@ -118,21 +118,21 @@ impl Session {
     }
 
     /// Hands the oldest unclaimed round to its owner.
-    pub(super) fn claim(&mut self, buffer: Box<dyn Buffer>, deadline: Time) -> Round {
+    pub(super) fn claim(&mut self, collective: Collective, deadline: Time) -> Round {
         let quorum = self.quorum.as_mut().expect("only such jobs have unclaimed rounds");
         let round = Round(self.rounds.next().0.wrapping_sub(quorum.unclaimed));
         quorum.unclaimed -= 1;
         match quorum.over.pop_front() {
-            Some(missed) => self.settle(missed, buffer),
-            None => self.hand_over(round, buffer, deadline),
+            Some(missed) => self.settle(missed, collective),
+            None => self.hand_over(round, collective, deadline),
         }
         round
     }
 
     /// Ends a round that was over before its owner came.
-    fn settle(&mut self, missed: Missed, buffer: Box<dyn Buffer>) {
+    fn settle(&mut self, missed: Missed, collective: Collective) {
         let Missed { mut open, outcome } = missed;
-        match open.hand_over(buffer) {
+        match open.hand_over(collective) {
             Ok(()) => self.tell_end(open, outcome),
             Err(failure) => {
                 self.tell_end(open, Err(failure.clone()));
@@ -141,10 +141,10 @@ impl Session {
         }
     }
 
-    fn hand_over(&mut self, round: Round, buffer: Box<dyn Buffer>, deadline: Time) {
+    fn hand_over(&mut self, round: Round, collective: Collective, deadline: Time) {
         let open = self.rounds.get_mut(round).expect("a round that is not over is open");
         open.deadline = deadline;
-        let handed_over = open.hand_over(buffer);
+        let handed_over = open.hand_over(collective);
         self.deadlines.insert((deadline, round));
         if let Err(failure) = handed_over {
             return self.fail(failure);

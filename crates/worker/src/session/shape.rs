@@ -1,6 +1,6 @@
 //! What all ranks have to pass alike to a collective.
 
-use crate::Buffer;
+use crate::Source;
 
 /// Elements and signature, as they travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -11,8 +11,8 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    pub fn of(buffer: &dyn Buffer) -> Self {
-        let elements = i32::try_from(buffer.len()).unwrap_or(i32::MAX);
-        Self { elements, signature: buffer.signature() }
+    pub fn of(source: &dyn Source) -> Self {
+        let elements = i32::try_from(source.len()).unwrap_or(i32::MAX);
+        Self { elements, signature: source.signature() }
     }
 }

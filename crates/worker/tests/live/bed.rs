@@ -10,9 +10,9 @@ use wiresum_netem::{Conditions, Network, Next, PS_PER_US, Time};
 use wiresum_protocol::Plan;
 use wiresum_protocol::ways::Site;
 use wiresum_switch::live::Station;
-use wiresum_testkit::cluster::{IntegerBuffer, Tensor};
+use wiresum_testkit::cluster::{Integers, Tensor};
 use wiresum_wire::{LaneType, MAX_PACKET, NOT_FINITE, NodeId};
-use wiresum_worker::{Buffer, Event, Failure, Session};
+use wiresum_worker::{Collective, Event, Failure, Session, Sink, Source};
 
 const LINK: Conditions = Conditions { delay_ps: 50 * PS_PER_US, ..Conditions::PERFECT };
 
@@ -24,12 +24,13 @@ pub enum Ended {
 }
 
 /// Whole numbers, of which one may not be finite.
+#[derive(Clone)]
 struct Numbers {
     values: Arc<Mutex<Vec<i32>>>,
     not_finite: Option<usize>,
 }
 
-impl Buffer for Numbers {
+impl Source for Numbers {
     fn len(&self) -> usize {
         self.values.lock().expect("no panics").len()
     }
@@ -38,11 +39,11 @@ impl Buffer for Numbers {
         5
     }
 
-    fn exponent(&mut self, range: Range<usize>) -> i32 {
+    fn exponent(&self, range: Range<usize>) -> i32 {
         if self.not_finite.is_some_and(|at| range.contains(&at)) { NOT_FINITE } else { 0 }
     }
 
-    fn encode(&mut self, range: Range<usize>, _: i8, lanes: &mut [u8]) -> u32 {
+    fn encode(&self, range: Range<usize>, _: i8, lanes: &mut [u8]) -> u32 {
         lanes.fill(0);
         let values = self.values.lock().expect("no panics");
         for (lane, value) in lanes.chunks_exact_mut(4).zip(&values[range]) {
@@ -50,7 +51,9 @@ impl Buffer for Numbers {
         }
         LaneType::I32Le.sum(lanes)
     }
+}
 
+impl Sink for Numbers {
     fn decode(&mut self, range: Range<usize>, _: i8, lanes: &[u8]) {
         let mut values = self.values.lock().expect("no panics");
         for (lane, value) in lanes.chunks_exact(4).zip(&mut values[range]) {
@@ -166,18 +169,20 @@ impl Bed {
     ) {
         let values = Arc::new(Mutex::new(values));
         self.ranks[rank].numbers.push(Arc::clone(&values));
-        self.pass(rank, Box::new(Numbers { values, not_finite }), timeout);
+        let numbers = Numbers { values, not_finite };
+        let (source, sink) = (Box::new(numbers.clone()), Box::new(numbers));
+        self.pass(rank, Collective { source, sink }, timeout);
     }
 
     /// Passes a tensor that keeps its own sums; [`Self::ended`] says no more than that there are some.
     pub fn submit_tensor(&mut self, rank: usize, tensor: Tensor, timeout: Duration) {
         self.ranks[rank].numbers.push(Arc::default());
-        self.pass(rank, Box::new(IntegerBuffer::new(&self.plan, tensor)), timeout);
+        self.pass(rank, Integers::new(&self.plan, tensor).in_place(), timeout);
     }
 
-    fn pass(&mut self, rank: usize, buffer: Box<dyn Buffer>, timeout: Duration) {
+    fn pass(&mut self, rank: usize, collective: Collective, timeout: Duration) {
         let now = self.network.now();
-        self.ranks[rank].session.submit(buffer, now.plus(timeout), now);
+        self.ranks[rank].session.submit(collective, now.plus(timeout), now);
         self.drain(rank);
     }
 
@@ -185,7 +190,7 @@ impl Bed {
         &self.ranks[rank].ended
     }
 
-    /// What the buffer of the first collective holds.
+    /// What the sink of the first collective holds.
     pub fn untouched(&self, rank: usize) -> Vec<i32> {
         self.ranks[rank].numbers[0].lock().expect("no panics").clone()
     }

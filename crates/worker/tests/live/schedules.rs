@@ -14,7 +14,7 @@ use wiresum_switch::live::Station;
 use wiresum_testkit::cluster::{CACHE, POOL, Tree, plan as plan_of_servers};
 use wiresum_testkit::seeds::for_each_seed;
 use wiresum_wire::{FragmentId, Kind, LaneType, MAX_PACKET, NodeId, Packet, SubModelId};
-use wiresum_worker::{Buffer, Event, Session};
+use wiresum_worker::{Collective, Event, Session, Sink, Source};
 
 use crate::plans::{Shape, plan as plan_of_switches};
 
@@ -28,12 +28,13 @@ const MAX_EVENTS: u32 = 400_000;
 type Sums = Arc<Mutex<Vec<(i32, u32)>>>;
 
 /// Values that count how often they are decoded.
+#[derive(Clone)]
 struct Counted {
     own: Vec<i32>,
     sums: Sums,
 }
 
-impl Buffer for Counted {
+impl Source for Counted {
     fn len(&self) -> usize {
         self.own.len()
     }
@@ -42,18 +43,20 @@ impl Buffer for Counted {
         5
     }
 
-    fn exponent(&mut self, _: Range<usize>) -> i32 {
+    fn exponent(&self, _: Range<usize>) -> i32 {
         0
     }
 
-    fn encode(&mut self, range: Range<usize>, _: i8, lanes: &mut [u8]) -> u32 {
+    fn encode(&self, range: Range<usize>, _: i8, lanes: &mut [u8]) -> u32 {
         lanes.fill(0);
         for (lane, value) in lanes.chunks_exact_mut(4).zip(&self.own[range]) {
             lane.copy_from_slice(&value.to_le_bytes());
         }
         LaneType::I32Le.sum(lanes)
     }
+}
 
+impl Sink for Counted {
     fn decode(&mut self, range: Range<usize>, _: i8, lanes: &[u8]) {
         let mut sums = self.sums.lock().expect("no panics");
         for (lane, (value, times)) in lanes.chunks_exact(4).zip(&mut sums[range]) {
@@ -178,8 +181,10 @@ impl Net {
                 let own = (0..len).map(|index| value(rank, round, index)).collect();
                 let sums = Arc::new(Mutex::new(vec![(0, 0); len]));
                 self.ranks[rank].sums.push(Arc::clone(&sums));
-                let buffer = Box::new(Counted { own, sums });
-                self.ranks[rank].session.submit(buffer, deadline, self.now);
+                let counted = Counted { own, sums };
+                let (source, sink) = (Box::new(counted.clone()), Box::new(counted));
+                let collective = Collective { source, sink };
+                self.ranks[rank].session.submit(collective, deadline, self.now);
             }
             self.drain(rank);
         }

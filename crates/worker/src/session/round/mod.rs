@@ -19,7 +19,7 @@ use super::format::{Agreement, Format};
 use super::layout::Layout;
 use super::quorum::{Kept, Participation};
 use super::shape::Shape;
-use crate::buffer::{Buffer, NOT_FINITE, Nothing};
+use crate::collective::{Collective, NOT_FINITE};
 use preamble::Preamble;
 
 /// How far a round is.
@@ -36,7 +36,7 @@ pub(crate) enum Phase {
 /// See the module.
 pub(crate) struct OpenRound {
     pub round: Round,
-    pub buffer: Box<dyn Buffer>,
+    pub collective: Collective,
     pub submitted: Time,
     pub deadline: Time,
     pub layout: Layout,
@@ -64,16 +64,16 @@ pub(crate) struct OpenRound {
 impl OpenRound {
     pub fn new(
         round: Round,
-        buffer: Box<dyn Buffer>,
+        collective: Collective,
         format: Format,
         deadline: Time,
         now: Time,
     ) -> Self {
-        let layout = Layout::new(buffer.len(), format.values_per_fragment);
-        let preamble = Preamble::new(format, layout, Some(Shape::of(&*buffer)));
+        let layout = Layout::new(collective.source.len(), format.values_per_fragment);
+        let preamble = Preamble::new(format, layout, Some(Shape::of(&*collective.source)));
         Self {
             round,
-            buffer,
+            collective,
             submitted: now,
             deadline,
             layout,
@@ -94,7 +94,7 @@ impl OpenRound {
     /// A round that goes on without its owner, who will claim it. Of the preamble, what every rank has.
     pub fn missed(round: Round, format: Format, now: Time) -> Self {
         let never = Time(u64::MAX);
-        let mut open = Self::new(round, Box::new(Nothing), format, never, now);
+        let mut open = Self::new(round, Collective::nothing(), format, never, now);
         open.preamble = Preamble::new(format, open.layout, None);
         (open.is_missed, open.kept) = (true, Some(Kept::default()));
         open
@@ -118,22 +118,22 @@ impl OpenRound {
     }
 
     /// The owner of a missed round has come: it gets what there is, and the rest as it comes.
-    pub fn hand_over(&mut self, mut buffer: Box<dyn Buffer>) -> Result<(), Failure> {
+    pub fn hand_over(&mut self, mut collective: Collective) -> Result<(), Failure> {
         let Some(kept) = self.kept.take() else { return Ok(()) };
-        let own = Shape::of(&*buffer);
+        let own = Shape::of(&*collective.source);
         match kept.shape {
-            None => self.take_length(buffer.len()),
+            None => self.take_length(collective.source.len()),
             Some(shape) if shape != own => {
-                self.buffer = buffer;
+                self.collective = collective;
                 return Err(self.mismatch());
             }
             Some(_) => {}
         }
         if self.phase != Phase::Preamble {
-            buffer.set_participation(self.participation().ranks);
+            collective.sink.set_participation(self.participation().ranks);
         }
-        kept.decode_into(self.layout, &mut *buffer);
-        self.buffer = buffer;
+        kept.decode_into(self.layout, &mut *collective.sink);
+        self.collective = collective;
         Ok(())
     }
 
@@ -150,7 +150,7 @@ impl OpenRound {
 
     /// What a forecast goes by.
     pub fn shape(&self) -> Shape {
-        Shape::of(&*self.buffer)
+        Shape::of(&*self.collective.source)
     }
 
     /// Lets values flow with these exponents whatever the preamble will say, or has said.
@@ -198,12 +198,12 @@ impl OpenRound {
             let is_sound = self.is_sound();
             return self.preamble.write_check(self.shape(), is_sound, payload);
         }
-        let Self { buffer, layout, is_missed, preamble, .. } = self;
+        let Self { collective, layout, is_missed, preamble, .. } = self;
         preamble.prepare(fragment, vote, |value| {
             if *is_missed {
                 return preamble::UNSET;
             }
-            let proposed = buffer.exponent(layout.range(value));
+            let proposed = collective.source.exponent(layout.range(value));
             // The exponent has 8 bits in a packet: one that does not fit cannot be honoured.
             if i8::try_from(proposed).is_ok() { proposed } else { NOT_FINITE }
         });
@@ -243,7 +243,7 @@ impl OpenRound {
     fn tell_participation(&mut self) {
         if self.format.is_partial && self.phase == Phase::Agreed {
             let ranks = self.participation().ranks;
-            self.buffer.set_participation(ranks);
+            self.collective.sink.set_participation(ranks);
         }
     }
 

@@ -11,7 +11,7 @@ use crate::session::format::{Agreement, Format};
 use crate::session::layout::Layout;
 use crate::session::shape::Shape;
 
-use crate::buffer::NOT_FINITE;
+use crate::collective::NOT_FINITE;
 
 /// What a lane holds that no one has set: the least element of the maximum.
 pub(super) const UNSET: i32 = i32::MIN;

@@ -3,7 +3,7 @@
 use wiresum_wire::BLOCK_LEN;
 
 use super::{OpenRound, Phase};
-use crate::buffer::NOT_FINITE;
+use crate::collective::NOT_FINITE;
 use crate::session::format::Agreement;
 
 /// Results of values kept until the agreement on them comes, which has overtaken them if all is well; what is more is
@@ -14,8 +14,8 @@ impl OpenRound {
     /// Whether every value can be summed, where no agreement says so before values flow.
     pub(super) fn is_sound(&mut self) -> bool {
         let mut ranges = (0..self.layout.fragments()).map(|fragment| self.layout.range(fragment));
-        let buffer = &mut self.buffer;
-        let all = || ranges.all(|range| buffer.exponent(range) != NOT_FINITE);
+        let source = &self.collective.source;
+        let all = || ranges.all(|range| source.exponent(range) != NOT_FINITE);
         *self.is_sound.get_or_insert_with(all)
     }
 
@@ -41,7 +41,7 @@ impl OpenRound {
             lanes.fill(0);
             return 0;
         }
-        self.buffer.encode(self.layout.range(fragment), self.exponent(fragment), lanes)
+        self.collective.source.encode(self.layout.range(fragment), self.exponent(fragment), lanes)
     }
 
     /// The summed values of a fragment have come. Whether there was room for them, where they have to wait for the
@@ -60,13 +60,13 @@ impl OpenRound {
         true
     }
 
-    /// Decodes a fragment, unless the buffer has to stay as it is, or keeps it for the owner.
+    /// Decodes a fragment, unless the sink has to stay as it is, or keeps it for the owner.
     pub(super) fn decode(&mut self, fragment: u32, payload: &[u8]) {
         let exponent = self.exponent(fragment);
         if let Some(kept) = &mut self.kept {
             kept.fragments.push((fragment, exponent, payload.to_vec()));
         } else if self.in_vain.is_none() {
-            self.buffer.decode(self.layout.range(fragment), exponent, payload);
+            self.collective.sink.decode(self.layout.range(fragment), exponent, payload);
         }
     }
 

@@ -72,7 +72,7 @@ impl Asked {
         draft.emit(buffer, 4 * status::WORDS, echo)
     }
 
-    /// Encodes a position's lanes straight from the collective's buffer into the packet.
+    /// Encodes a position's lanes straight from the collective's source into the packet.
     fn write_contribution(
         &mut self,
         index: usize,
