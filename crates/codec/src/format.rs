@@ -151,11 +151,11 @@ impl Format {
         (elements * self.lanes.width()).next_multiple_of(wiresum_wire::BLOCK_LEN)
     }
 
-    /// Element type, operation and kind of codec as one number ≥ 0, for ranks to compare.
+    /// Element type, operation and kind of codec as one number, for ranks to compare.
     #[must_use]
-    pub fn signature(&self, element: ElementType, operation: Operation) -> i32 {
-        let codec = i32::from(self.codec != Codec::Block);
-        element as i32 | (operation as i32) << 2 | codec << 3
+    pub fn signature(&self, element: ElementType, operation: Operation) -> u8 {
+        let codec = u8::from(self.codec != Codec::Block);
+        element as u8 | (operation as u8) << 2 | codec << 3
     }
 
     /// What this worker proposes as the exponent of a fragment with these values: the smallest e ≥ [`MIN_EXPONENT`] with

@@ -127,7 +127,7 @@ pub unsafe extern "C" fn submit(engine: *mut c_void, collective: *const Collecti
     let timeout = Duration::from_micros(collective.timeout_us);
     let notify = call.notify;
     match engine.submit(
-        Submitted { source, sink },
+        Submitted::all_reduce(source, sink),
         timeout,
         Box::new(move |outcome| notify.call(&outcome)),
     ) {

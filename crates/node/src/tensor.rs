@@ -81,7 +81,7 @@ impl<T: Element> Source for Values<T> {
         self.len
     }
 
-    fn signature(&self) -> i32 {
+    fn signature(&self) -> u8 {
         self.format.signature(T::TYPE, self.operation)
     }
 

@@ -83,7 +83,10 @@ fn different_sizes_are_an_error_on_every_rank() {
     let values = |rank: usize| vec![1f32; if rank == 2 { 100_000 } else { 10 }];
     for (_, outcome) in cluster.all_reduce(Operation::Sum, PATIENCE, values) {
         match failure(outcome) {
-            Failure::Mismatch { elements, .. } => assert_eq!(elements, [10, 10, 100_000]),
+            Failure::Mismatch { shapes, .. } => {
+                let elements: Vec<_> = shapes.iter().flatten().map(|s| s.elements).collect();
+                assert_eq!(elements, [10, 10, 100_000]);
+            }
             other => panic!("expected a mismatch, not {other}"),
         }
     }

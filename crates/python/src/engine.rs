@@ -89,7 +89,7 @@ impl PyEngine {
         // SAFETY: the array is pinned, and this call does not end before the engine has dropped both.
         let (source, sink) =
             unsafe { (source(*data, *len, encoding), sink(*data, *len, encoding)) };
-        let collective = Collective { source, sink };
+        let collective = Collective::all_reduce(source, sink);
         let (ended, mut when_ended) = mpsc::channel();
         let done = move |outcome| {
             let _ = ended.send(outcome);

@@ -2,8 +2,14 @@
 
 use std::ops::Range;
 
+use crate::kind::{Kind, View};
+
 /// One call such as `all_reduce`, as one rank passes it.
 pub struct Collective {
+    /// Who takes which of the results.
+    pub kind: Kind,
+    /// The root, where the kind has one; otherwise 0.
+    pub root: u32,
     /// Where values are read from.
     pub source: Box<dyn Source>,
     /// Where results are written to.
@@ -11,10 +17,22 @@ pub struct Collective {
 }
 
 impl Collective {
+    /// Every rank takes all results.
+    #[must_use]
+    pub fn all_reduce(source: Box<dyn Source>, sink: Box<dyn Sink>) -> Self {
+        Self { kind: Kind::AllReduce, root: 0, source, sink }
+    }
+
     /// A collective that was never submitted.
     #[must_use]
-    pub fn nothing() -> Self {
-        Self { source: Box::new(Nothing), sink: Box::new(Nothing) }
+    pub(crate) fn nothing() -> Self {
+        Self::all_reduce(Box::new(Nothing), Box::new(Nothing))
+    }
+
+    /// Elements whose results rank `rank` of `ranks` takes.
+    pub(crate) fn part(&self, rank: usize, ranks: usize) -> Range<usize> {
+        let (root, elements) = (self.root as usize, self.source.len());
+        self.kind.part(View { rank, ranks, root, elements })
     }
 }
 
@@ -31,9 +49,8 @@ pub trait Source: Send {
         self.len() == 0
     }
 
-    /// Element type, operation and codec in one number ≥ 0, equal on every rank if they pass the same kind of
-    /// collective.
-    fn signature(&self) -> i32;
+    /// Element type, operation and codec in one number, equal on every rank.
+    fn signature(&self) -> u8;
 
     /// What this worker proposes as the exponent of a fragment: [`NOT_FINITE`] if an element is not finite, or does
     /// not fit the codec.
@@ -44,16 +61,16 @@ pub trait Source: Send {
     fn encode(&self, range: Range<usize>, exponent: i8, lanes: &mut [u8]) -> u32;
 }
 
-/// Where the results of a collective are written to.
+/// Where the results of a collective are written to: those of this rank's part, as the kind says.
 ///
-/// It may be the memory of the source: a range is decoded at most once, and never encoded afterwards. Otherwise a
-/// collective that fails leaves the source as it was.
+/// It may be that part of the source: an element is decoded at most once, and never encoded afterwards. Otherwise it
+/// is memory apart, and the source stays as it is, however the collective ends.
 pub trait Sink: Send {
     /// So many ranks' values are in the sums that follow, where rounds may go on without some: what is decoded from
     /// now on stands for the sum, or the average, of all.
     fn set_participation(&mut self, _ranks: u32) {}
 
-    /// Decodes the summed lanes of these elements.
+    /// Decodes the summed lanes of these elements, counted from the beginning of the part.
     fn decode(&mut self, range: Range<usize>, exponent: i8, lanes: &[u8]);
 }
 
@@ -68,7 +85,7 @@ impl Source for Nothing {
         0
     }
 
-    fn signature(&self) -> i32 {
+    fn signature(&self) -> u8 {
         0
     }
 

@@ -1,8 +1,9 @@
 //! The worker of a job, sans-IO: collectives in, datagrams out and back. `spec/session.md` is the prose of `session`;
 //! `spec/aggregation.md` and `spec/switch.md` are that of `stream`.
 //!
-//! | folder | what it holds |
+//! | module | what it holds |
 //! | --- | --- |
+//! | [`collective`], [`kind`] | what is submitted: a kind, a source and a sink |
 //! | [`session`] | what happens once for a job: rounds, agreement, forecasts, deadlines, blame |
 //! | `stream` | how positions get to nodes and back: by asking servers, or by the answers of switches |
 //!
@@ -12,8 +13,10 @@
 #![forbid(unsafe_code)]
 
 pub mod collective;
+pub mod kind;
 pub mod session;
 mod stream;
 
 pub use collective::{Collective, Sink, Source};
-pub use session::{Departure, Event, Failure, Participation, Session, SwitchOver};
+pub use kind::Kind;
+pub use session::{Departure, Event, Failure, Participation, Session, Shape, SwitchOver};

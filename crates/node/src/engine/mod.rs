@@ -11,6 +11,7 @@ mod wake;
 
 use std::io::Write;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::mpsc::{self, SendError, Sender};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,6 +21,7 @@ use std::time::Duration;
 use thiserror::Error;
 use wiresum_codec::{Element, Format, FormatError, Operation};
 use wiresum_protocol::{Plan, Time};
+use wiresum_worker::kind::{Kind, MAX_ROOTS, View};
 use wiresum_worker::{Collective, Failure, Participation, Session};
 
 use crate::clock::Clock;
@@ -157,6 +159,7 @@ pub struct Engine {
     commands: Sender<Command>,
     thread: Mutex<Thread>,
     local_address: SocketAddr,
+    rank: u32,
     format: Format,
 }
 
@@ -191,7 +194,7 @@ impl Engine {
             .spawn(move || driver.run())
             .map_err(JoinError::Start)?;
         let thread = Mutex::new(Thread::Running(thread));
-        let engine = Self { clock, wake, commands, thread, local_address, format };
+        let engine = Self { clock, wake, commands, thread, local_address, rank, format };
         // The protocol bounds the wait; a thread that dies drops the sender.
         let stopped = |_| JoinError::Start(std::io::Error::other("the engine's thread ended"));
         when_joined.recv().map_err(stopped)??;
@@ -202,6 +205,15 @@ impl Engine {
     #[must_use]
     pub fn local_address(&self) -> SocketAddr {
         self.local_address
+    }
+
+    /// Elements of a collective whose results this worker takes; `None` if the root is not a rank of the job.
+    #[must_use]
+    pub fn part(&self, kind: Kind, root: u32, elements: usize) -> Option<Range<usize>> {
+        let (rank, ranks) = (self.rank as usize, self.format.workers() as usize);
+        let is_rank = root < self.format.workers().min(MAX_ROOTS);
+        let root = root as usize;
+        is_rank.then(|| kind.part(View { rank, ranks, root, elements }))
     }
 
     /// How the job's values are represented on the wire.
@@ -247,7 +259,7 @@ impl Engine {
         let encoding = Encoding { element: T::TYPE, operation, format: self.format };
         // SAFETY: the values are borrowed until the engine has dropped both, which `collect` waits for.
         let (source, sink) = unsafe { (source(data, len, encoding), sink(data, len, encoding)) };
-        self.collect(Collective { source, sink }, timeout)
+        self.collect(Collective::all_reduce(source, sink), timeout)
     }
 
     /// Takes part in a collective, and waits for its end.

@@ -5,6 +5,7 @@
 pub mod relay;
 
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::os::unix::net::UnixStream;
 use std::ptr::NonNull;
 use std::thread::JoinHandle;
@@ -232,14 +233,33 @@ pub fn start_nodes_behind<T>(
     (kept, (plan, nodes))
 }
 
-/// `values` as source and sink, which must be gone before they are touched again.
-pub fn in_place<T: Element>(engine: &Engine, values: &mut [T], operation: Operation) -> Collective {
-    let data = NonNull::from(&mut *values).cast();
+/// `values` as source, and this part of them as sink; both must be gone before the values are touched again.
+pub fn in_place<T: Element>(
+    engine: &Engine,
+    values: &mut [T],
+    part: Range<usize>,
+    operation: Operation,
+) -> Collective {
+    let data = NonNull::from(&mut *values).cast::<T>();
     let encoding = Encoding { element: T::TYPE, operation, format: engine.format() };
-    // SAFETY: the tests wait for the outcome before they look at the values.
-    let (source, sink) =
-        unsafe { (source(data, values.len(), encoding), sink(data, values.len(), encoding)) };
-    Collective { source, sink }
+    // SAFETY: the part is among the values, and the tests wait for the outcome before they look at them.
+    let (source, sink) = unsafe {
+        let first = data.add(part.start).cast();
+        (source(data.cast(), values.len(), encoding), sink(first, part.len(), encoding))
+    };
+    Collective::all_reduce(source, sink)
+}
+
+/// Source and sink in memory of their own; both must be gone before that is touched again.
+pub fn apart<T: Element>(
+    engine: &Engine,
+    values: &mut [T],
+    results: &mut [T],
+    operation: Operation,
+) -> Collective {
+    let of_source = in_place(engine, values, 0..0, operation);
+    let of_sink = in_place(engine, results, 0..results.len(), operation);
+    Collective::all_reduce(of_source.source, of_sink.sink)
 }
 
 /// Submits without waiting: the values and the outcome come back through the channel.
@@ -249,7 +269,8 @@ pub fn submit<T: Element>(
     operation: Operation,
     tell: impl FnOnce(Vec<T>, Result<Participation, CollectiveError>) + Send + 'static,
 ) {
-    let collective = in_place(engine, &mut values, operation);
+    let all = 0..values.len();
+    let collective = in_place(engine, &mut values, all, operation);
     let done: Done = Box::new(move |outcome| tell(values, outcome));
     engine.submit(collective, PATIENCE, done).expect("an open engine");
 }

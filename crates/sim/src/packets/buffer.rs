@@ -9,7 +9,7 @@ use wiresum_wire::LaneType;
 use wiresum_worker::{Sink, Source};
 
 /// Element type, operation and codec of a simulated collective: the same on every rank.
-const SIGNATURE: i32 = 1;
+const SIGNATURE: u8 = 1;
 
 /// Zeros: packets of the right size, without the work of filling them.
 #[derive(Clone, Copy)]
@@ -20,7 +20,7 @@ impl Source for Zeros {
         self.0
     }
 
-    fn signature(&self) -> i32 {
+    fn signature(&self) -> u8 {
         SIGNATURE
     }
 
@@ -83,7 +83,7 @@ impl Source for Exact {
         self.len
     }
 
-    fn signature(&self) -> i32 {
+    fn signature(&self) -> u8 {
         SIGNATURE
     }
 

@@ -17,7 +17,7 @@ const ELEMENT_BYTES: u64 = 4;
 
 /// The same values as source and sink.
 fn in_place(values: impl Source + Sink + Clone + 'static) -> Collective {
-    Collective { source: Box::new(values.clone()), sink: Box::new(values) }
+    Collective::all_reduce(Box::new(values.clone()), Box::new(values))
 }
 
 /// See the module.

@@ -16,7 +16,7 @@ use wiresum_worker::{Departure, SwitchOver};
 use wiresum_worker::{Event, Failure, Participation, Session};
 
 pub use plans::{CACHE, POOL, Tree, Values, plan, plan_with};
-pub use tensor::{Integers, Tensor};
+pub use tensor::{Call, Integers, Tensor};
 
 /// First incarnation of a cluster.
 pub const INCARNATION: u64 = 1;
@@ -187,9 +187,24 @@ impl Cluster {
         let now = self.now();
         let host = &mut self.hosts[rank];
         host.tensors.push(tensor.clone());
-        let collective = Integers::new(&self.plan, tensor).in_place();
+        let collective = Integers::new(&self.plan, tensor).collective();
         host.session.submit(collective, now.plus(patience), now);
         self.drive(rank);
+    }
+
+    /// Passes collectives of the same kinds and sizes on every rank, all at once, each with values of its own.
+    pub fn submit_calls(&mut self, calls: &[Call]) {
+        for rank in 0..self.hosts.len() {
+            calls.iter().for_each(|call| self.submit_next(rank, *call));
+        }
+    }
+
+    /// Passes a worker's next collective, with results in place or not.
+    pub fn submit_next(&mut self, rank: usize, call: Call) {
+        let round = self.hosts[rank].tensors.len();
+        let tensor = Tensor::of(&self.plan, rank, round, call.size).of_kind(call.kind, call.root);
+        let is_apart = (rank + round) % 2 == 0;
+        self.submit(rank, if is_apart { tensor.out_of_place() } else { tensor });
     }
 
     /// Passes the same sizes on every rank, all at once, each with values of its own.
@@ -481,8 +496,9 @@ impl Cluster {
             for (index, (round, outcome, _)) in host.finished.iter().enumerate() {
                 assert_eq!(outcome, &Ok(()), "worker {rank}, round {round}");
                 assert_eq!(round.0 as usize, index, "rounds finish in order");
-                let expected = self.expected_sum(index);
-                assert_eq!(host.tensors[index].values(), expected, "worker {rank}, round {round}");
+                let tensor = &host.tensors[index];
+                let expected = tensor.expected(&self.expected_sum(index), self.hosts.len());
+                assert_eq!(tensor.memory(), expected, "worker {rank}, round {round}");
             }
         }
     }

@@ -9,20 +9,47 @@ use wiresum_netem::Rng;
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::Exponents;
 use wiresum_worker::collective::NOT_FINITE;
+use wiresum_worker::kind::{Kind, View};
 use wiresum_worker::{Collective, Sink, Source};
+
+/// A collective that all ranks pass, each with values of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// What it does.
+    pub kind: Kind,
+    /// To whom, where the kind has a root.
+    pub root: u32,
+    /// Elements.
+    pub size: usize,
+}
+
+impl Call {
+    /// Of any kind, and to any of so many ranks.
+    pub fn random(rng: &mut Rng, ranks: usize, size: usize) -> Self {
+        let kind = Kind::ALL[rng.below(Kind::ALL.len() as u64) as usize];
+        let root = if kind.has_root() { rng.below(ranks as u64) as u32 } else { 0 };
+        Self { kind, root, size }
+    }
+}
 
 /// What a worker passes to a collective; clones share the values.
 #[derive(Clone)]
 pub struct Tensor {
     inner: Arc<Mutex<Inner>>,
     /// What the operation is, for the check that all ranks pass the same.
-    pub signature: i32,
+    pub signature: u8,
+    /// What the collective does.
+    pub kind: Kind,
+    /// To whom, where the kind has a root.
+    pub root: u32,
 }
 
 struct Inner {
     rank: usize,
     own: Vec<i32>,
     values: Vec<i32>,
+    /// Where results are written to, if that is not the memory of the values; `None` where nothing has been written.
+    apart: Option<Vec<Option<i32>>>,
     is_decoded: Vec<bool>,
     not_finite: Option<usize>,
     /// By how much all exponents exceed those of a tensor that has not grown.
@@ -48,13 +75,15 @@ impl Tensor {
             rank,
             own,
             values,
+            apart: None,
             is_decoded: vec![false; len],
             not_finite: None,
             growth: 0,
             is_fixed: false,
             participation: None,
         };
-        Self { inner: Arc::new(Mutex::new(inner)), signature: 3 }
+        let (kind, root) = (Kind::AllReduce, 0);
+        Self { inner: Arc::new(Mutex::new(inner)), signature: 3, kind, root }
     }
 
     /// With a value that is not finite at this place.
@@ -76,9 +105,42 @@ impl Tensor {
     }
 
     /// The same values for another operation.
-    pub fn with_signature(mut self, signature: i32) -> Self {
+    pub fn with_signature(mut self, signature: u8) -> Self {
         self.signature = signature;
         self
+    }
+
+    /// The same values for a collective of this kind.
+    pub fn of_kind(mut self, kind: Kind, root: u32) -> Self {
+        (self.kind, self.root) = (kind, root);
+        self
+    }
+
+    /// With results in memory of their own.
+    pub fn out_of_place(self) -> Self {
+        let len = self.own().len();
+        self.lock().apart = Some(vec![None; len]);
+        self
+    }
+
+    /// What the worker ends with, if this is the sum: values, and results in memory of their own, by element.
+    pub fn expected(&self, sum: &[i32], ranks: usize) -> (Vec<i32>, Option<Vec<Option<i32>>>) {
+        let inner = self.lock();
+        let (root, elements) = (self.root as usize, sum.len());
+        let part = self.kind.part(View { rank: inner.rank, ranks, root, elements });
+        let is_taken = |index: &usize| part.contains(index);
+        let Some(apart) = &inner.apart else {
+            let value = |index| if is_taken(&index) { sum[index] } else { inner.own[index] };
+            return ((0..elements).map(value).collect(), None);
+        };
+        let result = |index: usize| is_taken(&index).then(|| sum[index]);
+        (inner.own.clone(), Some((0..apart.len()).map(result).collect()))
+    }
+
+    /// What the worker has now: values, and results in memory of their own.
+    pub fn memory(&self) -> (Vec<i32>, Option<Vec<Option<i32>>>) {
+        let inner = self.lock();
+        (inner.values.clone(), inner.apart.clone())
     }
 
     /// What the sink holds now.
@@ -120,6 +182,8 @@ pub struct Integers {
     tensor: Tensor,
     lanes: LaneType,
     rank_count: usize,
+    /// Values of a fragment.
+    per_fragment: usize,
     /// The exponents are not the largest of all ranks' proposals: they are of earlier collectives, or of those who took part.
     is_free: bool,
 }
@@ -128,12 +192,23 @@ impl Integers {
     /// Over a tensor of this plan.
     pub fn new(plan: &Plan, tensor: Tensor) -> Self {
         let is_free = plan.job.exponents == Exponents::Expected || plan.job.rounds.is_some();
-        Self { tensor, lanes: plan.job.lanes.into(), rank_count: plan.workers.len(), is_free }
+        let lanes = LaneType::from(plan.job.lanes);
+        let per_fragment = plan.payload_len() / lanes.width();
+        Self { tensor, lanes, rank_count: plan.workers.len(), per_fragment, is_free }
     }
 
-    /// Summed in place.
-    pub fn in_place(self) -> Collective {
-        Collective { source: Box::new(self.clone()), sink: Box::new(self) }
+    /// As the tensor says.
+    pub fn collective(self) -> Collective {
+        let Tensor { kind, root, .. } = self.tensor;
+        Collective { kind, root, source: Box::new(self.clone()), sink: Box::new(self) }
+    }
+
+    /// The first element whose result this rank takes.
+    fn first_taken(&self) -> usize {
+        let Tensor { kind, root, .. } = self.tensor;
+        let (elements, root) = (self.len(), root as usize);
+        let rank = self.tensor.lock().rank;
+        kind.part(View { rank, ranks: self.rank_count, root, elements }).start
     }
 
     /// The exponent that the ranks agree on for a fragment, the largest of those that they propose.
@@ -178,7 +253,7 @@ impl Source for Integers {
         self.tensor.lock().own.len()
     }
 
-    fn signature(&self) -> i32 {
+    fn signature(&self) -> u8 {
         self.tensor.signature
     }
 
@@ -194,7 +269,7 @@ impl Source for Integers {
         self.check_exponent(exponent, range.start);
         let inner = self.tensor.lock();
         assert!(
-            !inner.is_decoded[range.clone()].contains(&true),
+            inner.apart.is_some() || !inner.is_decoded[range.clone()].contains(&true),
             "{range:?} is encoded after it was decoded"
         );
         lanes.fill(0);
@@ -214,13 +289,19 @@ impl Sink for Integers {
     }
 
     fn decode(&mut self, range: Range<usize>, exponent: i8, lanes: &[u8]) {
-        self.check_exponent(exponent, range.start);
-        let width = self.lanes.width();
+        let first = self.first_taken();
+        let fragment = (first + range.start) / self.per_fragment * self.per_fragment;
+        self.check_exponent(exponent, fragment);
         let mut inner = self.tensor.lock();
-        for (index, bytes) in range.zip(lanes.chunks_exact(width)) {
+        for (index, bytes) in range.zip(lanes.chunks_exact(self.lanes.width())) {
+            let index = first + index;
             assert!(!inner.is_decoded[index], "element {index} is decoded twice");
             inner.is_decoded[index] = true;
-            inner.values[index] = self.read_lane(bytes);
+            let result = self.read_lane(bytes);
+            match &mut inner.apart {
+                Some(results) => results[index] = Some(result),
+                None => inner.values[index] = result,
+            }
         }
     }
 }

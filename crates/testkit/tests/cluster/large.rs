@@ -21,7 +21,7 @@ impl Source for Hollow {
         ELEMENTS
     }
 
-    fn signature(&self) -> i32 {
+    fn signature(&self) -> u8 {
         1
     }
 
@@ -58,8 +58,9 @@ fn a_gigabyte_goes_through_a_few_slots() {
     let (now, deadline) = (Time(1), Time(u64::MAX));
     worker.join(deadline, now);
     let decoded = Arc::new(AtomicUsize::new(0));
-    let sink = Box::new(Counter(Arc::clone(&decoded)));
-    worker.submit(Collective { source: Box::new(Hollow), sink }, deadline, now);
+    let sink = Counter(Arc::clone(&decoded));
+    let collective = Collective::all_reduce(Box::new(Hollow), Box::new(sink));
+    worker.submit(collective, deadline, now);
     let mut packet = [0; MAX_PACKET];
     while let Some(transmit) = worker.poll_transmit(now, &mut packet) {
         let source = ([10, 1, 0, 0], 4000).into();

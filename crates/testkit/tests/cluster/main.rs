@@ -21,4 +21,4 @@ use wiresum_protocol::{Aggregator, ControlHalf, Plan, Verdict};
 use wiresum_testkit::cluster::*;
 use wiresum_wire::{FragmentId, MAX_PACKET, NodeId, Packet, Round};
 use wiresum_worker::SwitchOver;
-use wiresum_worker::{Failure, Session};
+use wiresum_worker::{Failure, Session, Shape};

@@ -1,6 +1,6 @@
 //! Rounds that go on without late workers.
 
-use super::random::{random_conditions, random_streams, random_tree, run_schedules};
+use super::random::{random_calls, random_conditions, random_streams, random_tree, run_schedules};
 use super::*;
 use wiresum_protocol::plan::{Count, Rounds};
 
@@ -52,9 +52,11 @@ fn assert_partial_sum(cluster: &Cluster, round: usize) -> usize {
     for (rank, host) in hosts().enumerate() {
         let (number, outcome, _) = &host.finished[round];
         assert_eq!((number.0 as usize, outcome), (round, &Ok(())), "worker {rank}");
-        assert_eq!(host.tensors[round].values(), expected, "worker {rank}, round {round}");
+        let tensor = &host.tensors[round];
+        let memory = tensor.expected(&expected, cluster.hosts.len());
+        assert_eq!(tensor.memory(), memory, "worker {rank}, round {round}");
         assert_eq!(host.participations[round].ranks as usize, tensors.len(), "worker {rank}");
-        let told = host.tensors[round].participation();
+        let told = tensor.participation();
         let is_told = told == Some(tensors.len() as u32) || expected.is_empty();
         assert!(is_told, "worker {rank} decoded a sum of {told:?}, round {round}");
     }
@@ -163,8 +165,8 @@ fn a_late_tensor_of_another_shape_is_told() {
     let_pass(&mut cluster);
     pass_next(&mut cluster, 2, 11);
     pass_next(&mut cluster, 2, 10);
-    let (elements, signatures) = (vec![10, 10, 11], vec![3; 3]);
-    let mismatch = Err(Failure::Mismatch { round: Round(0), elements, signatures });
+    let shapes = [10, 10, 11].map(|elements| Some(Shape { elements, signature: 3 })).to_vec();
+    let mismatch = Err(Failure::Mismatch { round: Round(0), shapes });
     let outcomes: Vec<_> = cluster.hosts[2].finished.iter().map(|f| f.1.clone()).collect();
     assert_eq!(outcomes, [mismatch.clone(), mismatch], "the job is over for it");
     assert_eq!(cluster.hosts[2].tensors[0].values(), cluster.hosts[2].tensors[0].own());
@@ -220,25 +222,24 @@ fn partial_sums_are_exact(seed: u64) {
     let plan = with_counts(plan(&tree, &streams), &counts, most_missed);
     let mut cluster = Cluster::new(plan, random_conditions(&mut rng), seed);
     cluster.join_all();
-    for (at, rank, size) in random_submissions(&cluster, &mut rng) {
+    for (at, rank, call) in random_submissions(&cluster, &mut rng) {
         cluster.run_until(at);
-        pass_next(&mut cluster, rank, size);
+        cluster.submit_next(rank, call);
     }
     cluster.run();
     assert_partial_sums(&cluster);
 }
 
-/// When which rank passes a tensor of which size: the same sizes everywhere, after pauses of its own.
-fn random_submissions(cluster: &Cluster, rng: &mut Rng) -> Vec<(Time, usize, usize)> {
-    let scale = [1, 100, 3000][rng.below(3) as usize];
-    let sizes: Vec<usize> = (0..=rng.below(7)).map(|_| rng.below(scale + 1) as usize).collect();
+/// When which rank passes which collective: the same ones everywhere, after pauses of its own.
+fn random_submissions(cluster: &Cluster, rng: &mut Rng) -> Vec<(Time, usize, Call)> {
+    let calls = random_calls(rng, cluster, 7);
     let longest_us = [1, 5_000, 200_000][rng.below(3) as usize];
     let mut submissions = Vec::new();
     for rank in 0..cluster.hosts.len() {
         let mut at = cluster.now();
-        for size in &sizes {
+        for call in &calls {
             at = at.plus(Duration::from_micros(rng.below(longest_us)));
-            submissions.push((at, rank, *size));
+            submissions.push((at, rank, *call));
         }
     }
     submissions.sort_by_key(|(at, rank, _)| (*at, *rank));

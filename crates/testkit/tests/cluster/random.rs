@@ -67,13 +67,16 @@ fn random_cluster(rng: &mut Rng, seed: u64) -> Cluster {
     Cluster::starting_at(plan, random_conditions(rng), seed, FragmentId(first))
 }
 
-fn random_sizes(rng: &mut Rng) -> Vec<usize> {
+/// Collectives of any kind.
+pub(super) fn random_calls(rng: &mut Rng, cluster: &Cluster, most: u64) -> Vec<Call> {
     let scale = [1, 100, 3000][rng.below(3) as usize];
-    (0..=rng.below(5)).map(|_| rng.below(scale + 1) as usize).collect()
+    let size = |rng: &mut Rng| rng.below(scale + 1) as usize;
+    let sizes: Vec<usize> = (0..=rng.below(most)).map(|_| size(rng)).collect();
+    sizes.into_iter().map(|size| Call::random(rng, cluster.hosts.len(), size)).collect()
 }
 
-/// Workers start and pass their tensors at times of their own.
-fn run_with_stragglers(cluster: &mut Cluster, sizes: &[usize], rng: &mut Rng) {
+/// Workers start and pass their collectives at times of their own.
+fn run_with_stragglers(cluster: &mut Cluster, calls: &[Call], rng: &mut Rng) {
     let mut pending: Vec<(Time, usize)> = (0..cluster.hosts.len())
         .map(|rank| {
             (cluster.now().plus(Duration::from_micros(rng.below(3) * rng.below(2_000_000))), rank)
@@ -83,10 +86,7 @@ fn run_with_stragglers(cluster: &mut Cluster, sizes: &[usize], rng: &mut Rng) {
     for (at, rank) in pending {
         cluster.run_until(at);
         cluster.join(rank);
-        for (round, size) in sizes.iter().enumerate() {
-            let tensor = Tensor::of(&cluster.plan, rank, round, *size);
-            cluster.submit(rank, tensor);
-        }
+        calls.iter().for_each(|call| cluster.submit_next(rank, *call));
     }
     cluster.run();
 }
@@ -115,8 +115,8 @@ fn sums_are_exact(seed: u64) {
     let mut rng = Rng::new(seed);
     let mut cluster = random_cluster(&mut rng, seed);
     inject_garbage(&mut cluster, &mut rng);
-    let sizes = random_sizes(&mut rng);
-    run_with_stragglers(&mut cluster, &sizes, &mut rng);
+    let calls = random_calls(&mut rng, &cluster, 5);
+    run_with_stragglers(&mut cluster, &calls, &mut rng);
     cluster.assert_sums();
 }
 
@@ -125,13 +125,14 @@ fn restarts_are_clean(seed: u64) {
     let mut cluster = random_cluster(&mut rng, seed);
     for _ in 0..rng.below(3) {
         cluster.join_all();
-        cluster.submit_all(&random_sizes(&mut rng));
+        let calls = random_calls(&mut rng, &cluster, 5);
+        cluster.submit_calls(&calls);
         let pause = Duration::from_micros(rng.below(400_000));
         cluster.run_until(cluster.now().plus(pause));
         cluster.restart();
     }
-    let sizes = random_sizes(&mut rng);
-    run_with_stragglers(&mut cluster, &sizes, &mut rng);
+    let calls = random_calls(&mut rng, &cluster, 5);
+    run_with_stragglers(&mut cluster, &calls, &mut rng);
     cluster.assert_sums();
 }
 
@@ -187,7 +188,8 @@ fn removals_are_clean(seed: u64) {
         assert!(cluster.step());
     }
     for _ in 0..=rng.below(4) {
-        cluster.submit_all(&random_sizes(&mut rng));
+        let calls = random_calls(&mut rng, &cluster, 5);
+        cluster.submit_calls(&calls);
         cluster.run_until(cluster.now().plus(Duration::from_micros(rng.below(20_000))));
         let node = removable[rng.below(2) as usize];
         if rng.below(3) == 0 {

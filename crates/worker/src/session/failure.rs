@@ -6,6 +6,8 @@ use std::time::Duration;
 use thiserror::Error;
 use wiresum_wire::{NodeId, Round};
 
+use super::shape::{self, Shape};
+
 /// Why a round, or joining, did not succeed. Everything but `NotFinite` and `Unforeseen` ends the job: later rounds
 /// fail with the same reason.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -23,17 +25,13 @@ pub enum Failure {
          nothing was summed"
     )]
     Unforeseen,
-    /// Ranks passed different collectives. Element counts and signatures by rank.
-    #[error(
-        "ranks passed different tensors to collective {round}: elements by rank {elements:?}, signatures {signatures:?}"
-    )]
+    /// Ranks passed different collectives.
+    #[error("ranks passed different collectives as number {round}: {}", shape::describe(shapes))]
     Mismatch {
         /// The round.
         round: Round,
-        /// Elements passed, by rank.
-        elements: Vec<i32>,
-        /// Signatures passed, by rank.
-        signatures: Vec<i32>,
+        /// What was passed, by rank; nothing by a rank that was late.
+        shapes: Vec<Option<Shape>>,
     },
     /// Contributors did not deliver in time.
     #[error(

@@ -1,10 +1,13 @@
 //! What a job fixes of how its ranks agree on a round, and of what travels for it.
 
+use std::ops::Range;
+
 use wiresum_protocol::Plan;
 use wiresum_wire::{Flags, LaneType};
 
 use super::check;
 use super::layout::Layout;
+use crate::Collective;
 
 /// How ranks agree on a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +99,11 @@ impl Format {
             Agreement::Maximum => self.preamble_fragments(layout) as usize * self.preamble_lanes,
             Agreement::Checks => self.used_lanes(layout),
         }
+    }
+
+    /// Elements of a collective whose results this worker takes.
+    pub fn part(&self, collective: &Collective) -> Range<usize> {
+        collective.part(self.rank, self.workers)
     }
 
     /// The first lane of an exponent, after shapes and votes.

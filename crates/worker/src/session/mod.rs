@@ -30,6 +30,7 @@ use wiresum_protocol::{Plan, Time, Transmit};
 use wiresum_wire::{FragmentId, Round, SubModelId};
 
 use crate::Collective;
+use crate::kind::MAX_ROOTS;
 use crate::stream::{Answered, Asked, Streams};
 pub use crate::stream::{Departure, SwitchOver};
 pub use failure::Failure;
@@ -38,6 +39,7 @@ pub use quorum::Participation;
 use quorum::Quorum;
 use round::OpenRound;
 use rounds::Rounds;
+pub use shape::Shape;
 
 /// One participant of a job, whoever sums.
 ///
@@ -128,7 +130,12 @@ impl Session {
     }
 
     /// Queues a collective. Rounds are numbered from 0 in order of submission; every rank must submit the same ones.
+    ///
+    /// # Panics
+    /// If the root is not a rank of the job.
     pub fn submit(&mut self, collective: Collective, deadline: Time, now: Time) -> Round {
+        let roots = (self.plan.workers.len() as u32).min(MAX_ROOTS);
+        assert!(collective.root < roots, "the root {} of {roots} ranks", collective.root);
         if self.failed.is_none() && self.is_behind() {
             return self.claim(collective, deadline);
         }

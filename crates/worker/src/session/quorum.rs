@@ -12,11 +12,10 @@ use wiresum_protocol::plan::Rounds as Rules;
 use wiresum_protocol::{Plan, Time, Transmit};
 use wiresum_wire::{NodeId, Round};
 
-use super::layout::Layout;
 use super::round::OpenRound;
 use super::shape::Shape;
 use super::{Failure, Session};
-use crate::{Collective, Sink};
+use crate::Collective;
 
 /// Between two looks at the node: 550 bytes each on the wire at a server, 2.2 Mbit/s, and what a round may take
 /// longer.
@@ -38,15 +37,6 @@ pub(super) struct Kept {
     pub shape: Option<Shape>,
     /// Fragment, exponent, lanes.
     pub fragments: Vec<(u32, i8, Vec<u8>)>,
-}
-
-impl Kept {
-    /// Gives what there is to its owner.
-    pub fn decode_into(self, layout: Layout, sink: &mut dyn Sink) {
-        for (fragment, exponent, lanes) in self.fragments {
-            sink.decode(layout.range(fragment), exponent, &lanes);
-        }
-    }
 }
 
 /// A round that was over before its owner came.

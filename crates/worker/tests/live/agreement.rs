@@ -6,13 +6,17 @@ use wiresum_protocol::Plan;
 use wiresum_protocol::plan::Policy;
 use wiresum_protocol::plan::{Count, Exponents, Lanes, Rounds};
 use wiresum_testkit::cluster::Tensor;
+use wiresum_worker::Kind;
 
 use crate::bed::{Bed, Ended};
 use crate::plans::{Shape, plan};
 use crate::{ALL, shapes, values};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-const LENGTHS: [usize; 3] = [1, 1000, 64 * 40];
+/// Their number has no factor in common with that of kinds.
+const LENGTHS: [usize; 4] = [1, 1000, 64 * 40, 77];
+/// Every kind has every length, once.
+const ROUNDS: usize = LENGTHS.len() * Kind::ALL.len();
 
 /// A plan whose workers agree on exponents.
 fn block(policy: Policy, shape: Shape, change: impl Fn(&mut Plan)) -> Plan {
@@ -23,12 +27,17 @@ fn block(policy: Policy, shape: Shape, change: impl Fn(&mut Plan)) -> Plan {
     plan
 }
 
-/// Sums these lengths, each rank with exponents of its own.
+/// Sums these lengths with every kind of collective, each rank with exponents of its own, in place or not.
 fn check_sums(plan: &Plan, loss: f64) {
     let mut bed = Bed::new(plan, loss, 7);
     bed.join_all();
-    let tensor = |rank, round: usize| Tensor::of(plan, rank, round, LENGTHS[round % LENGTHS.len()]);
-    let rounds: Vec<Vec<Tensor>> = (0..2 * LENGTHS.len())
+    let tensor = |rank, round: usize| {
+        let (len, kind) = (LENGTHS[round % LENGTHS.len()], Kind::ALL[round % Kind::ALL.len()]);
+        let root = if kind.has_root() { 2 } else { 0 };
+        let tensor = Tensor::of(plan, rank, round, len).of_kind(kind, root);
+        if rank % 2 == 0 { tensor.out_of_place() } else { tensor }
+    };
+    let rounds: Vec<Vec<Tensor>> = (0..ROUNDS)
         .map(|round| (0..bed.workers()).map(|rank| tensor(rank, round)).collect())
         .collect();
     for tensors in &rounds {
@@ -42,7 +51,8 @@ fn check_sums(plan: &Plan, loss: f64) {
         for (rank, tensor) in tensors.iter().enumerate() {
             let ended = &bed.ended(rank)[round];
             assert!(matches!(ended, Ended::Sum(_)), "rank {rank}, round {round}: {ended:?}");
-            assert_eq!(tensor.values(), sum, "rank {rank}, round {round}");
+            let expected = tensor.expected(&sum, tensors.len());
+            assert_eq!(tensor.memory(), expected, "rank {rank}, round {round}");
         }
     }
 }

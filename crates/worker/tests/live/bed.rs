@@ -35,7 +35,7 @@ impl Source for Numbers {
         self.values.lock().expect("no panics").len()
     }
 
-    fn signature(&self) -> i32 {
+    fn signature(&self) -> u8 {
         5
     }
 
@@ -170,14 +170,14 @@ impl Bed {
         let values = Arc::new(Mutex::new(values));
         self.ranks[rank].numbers.push(Arc::clone(&values));
         let numbers = Numbers { values, not_finite };
-        let (source, sink) = (Box::new(numbers.clone()), Box::new(numbers));
-        self.pass(rank, Collective { source, sink }, timeout);
+        let collective = Collective::all_reduce(Box::new(numbers.clone()), Box::new(numbers));
+        self.pass(rank, collective, timeout);
     }
 
     /// Passes a tensor that keeps its own sums; [`Self::ended`] says no more than that there are some.
     pub fn submit_tensor(&mut self, rank: usize, tensor: Tensor, timeout: Duration) {
         self.ranks[rank].numbers.push(Arc::default());
-        self.pass(rank, Integers::new(&self.plan, tensor).in_place(), timeout);
+        self.pass(rank, Integers::new(&self.plan, tensor).collective(), timeout);
     }
 
     fn pass(&mut self, rank: usize, collective: Collective, timeout: Duration) {

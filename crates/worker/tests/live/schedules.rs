@@ -1,70 +1,29 @@
-//! Random schedules of loss, duplication and reordering, over both kinds of streams: every position is decoded
-//! exactly once, sums are exact, and nothing is sent before the result that its window waits for.
+//! Random schedules of loss, duplication and reordering, over both kinds of streams, with every kind of collective, in
+//! place or not: what a rank takes is decoded exactly once, and nothing else is touched, sums are exact, and nothing is
+//! sent before the result that its window waits for.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::ops::Range;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use wiresum_protocol::plan::Policy;
 use wiresum_protocol::rng::Rng;
 use wiresum_protocol::{Aggregator, Plan, Recipients, Time};
 use wiresum_switch::live::Station;
-use wiresum_testkit::cluster::{CACHE, POOL, Tree, plan as plan_of_servers};
+use wiresum_testkit::cluster::{
+    CACHE, Call, Integers, POOL, Tensor, Tree, plan as plan_of_servers,
+};
 use wiresum_testkit::seeds::for_each_seed;
-use wiresum_wire::{FragmentId, Kind, LaneType, MAX_PACKET, NodeId, Packet, SubModelId};
-use wiresum_worker::{Collective, Event, Session, Sink, Source};
+use wiresum_wire::{FragmentId, Kind, MAX_PACKET, NodeId, Packet, SubModelId};
+use wiresum_worker::{Event, Session};
 
 use crate::plans::{Shape, plan as plan_of_switches};
 
-/// Collectives of each run: one fragment, several windows, nothing, and a fragment that is not full.
+/// Lengths of the collectives of each run: one fragment, several windows, nothing, and a fragment that is not full.
 const LENGTHS: [usize; 4] = [64, 64 * 70, 0, 77];
 const SEEDS: u64 = 12;
 /// Datagrams and timeouts of a run, at most.
 const MAX_EVENTS: u32 = 400_000;
-
-/// What a worker has of each element: its sum, and how often it was decoded.
-type Sums = Arc<Mutex<Vec<(i32, u32)>>>;
-
-/// Values that count how often they are decoded.
-#[derive(Clone)]
-struct Counted {
-    own: Vec<i32>,
-    sums: Sums,
-}
-
-impl Source for Counted {
-    fn len(&self) -> usize {
-        self.own.len()
-    }
-
-    fn signature(&self) -> i32 {
-        5
-    }
-
-    fn exponent(&self, _: Range<usize>) -> i32 {
-        0
-    }
-
-    fn encode(&self, range: Range<usize>, _: i8, lanes: &mut [u8]) -> u32 {
-        lanes.fill(0);
-        for (lane, value) in lanes.chunks_exact_mut(4).zip(&self.own[range]) {
-            lane.copy_from_slice(&value.to_le_bytes());
-        }
-        LaneType::I32Le.sum(lanes)
-    }
-}
-
-impl Sink for Counted {
-    fn decode(&mut self, range: Range<usize>, _: i8, lanes: &[u8]) {
-        let mut sums = self.sums.lock().expect("no panics");
-        for (lane, (value, times)) in lanes.chunks_exact(4).zip(&mut sums[range]) {
-            *value = i32::from_le_bytes([lane[0], lane[1], lane[2], lane[3]]);
-            *times += 1;
-        }
-    }
-}
 
 /// What sums.
 enum Node {
@@ -99,12 +58,13 @@ impl Node {
 struct Rank {
     address: SocketAddr,
     session: Session,
-    sums: Vec<Sums>,
+    tensors: Vec<Tensor>,
     finished: usize,
 }
 
 /// Workers, nodes and what is under way between them, in no order.
 struct Net {
+    plan: Plan,
     ranks: Vec<Rank>,
     nodes: BTreeMap<SocketAddr, Node>,
     under_way: Vec<(SocketAddr, SocketAddr, Vec<u8>)>,
@@ -118,10 +78,6 @@ struct Net {
 
 /// How often something that happens is a node's start.
 const RESTARTS: f64 = 0.0005;
-
-fn value(rank: usize, round: usize, index: usize) -> i32 {
-    (rank * 1_000_003 + round * 10_007 + index * 13) as i32 - 5_000
-}
 
 impl Net {
     fn of_servers(plan: &Plan, seed: u64) -> Self {
@@ -152,12 +108,12 @@ impl Net {
         let rank = |rank| Rank {
             address: address(rank),
             session: Session::new(plan, rank, 1),
-            sums: Vec::new(),
+            tensors: Vec::new(),
             finished: 0,
         };
         let ranks = (0..plan.workers.len() as u32).map(rank).collect();
-        let (now, rng) = (Time(0), Rng::new(seed));
-        Self { ranks, nodes, under_way: Vec::new(), spans, now, rng, again: None }
+        let (plan, now, rng) = (plan.clone(), Time(0), Rng::new(seed));
+        Self { plan, ranks, nodes, under_way: Vec::new(), spans, now, rng, again: None }
     }
 
     /// Switches start again now and then, and so does their server.
@@ -175,15 +131,14 @@ impl Net {
     /// Runs every collective to its end.
     fn run(&mut self) {
         let deadline = Time(u64::MAX / 2);
+        let ranks = self.ranks.len();
+        let calls = LENGTHS.map(|size| Call::random(&mut self.rng, ranks, size));
         for rank in 0..self.ranks.len() {
             self.ranks[rank].session.join(deadline, self.now);
-            for (round, len) in LENGTHS.into_iter().enumerate() {
-                let own = (0..len).map(|index| value(rank, round, index)).collect();
-                let sums = Arc::new(Mutex::new(vec![(0, 0); len]));
-                self.ranks[rank].sums.push(Arc::clone(&sums));
-                let counted = Counted { own, sums };
-                let (source, sink) = (Box::new(counted.clone()), Box::new(counted));
-                let collective = Collective { source, sink };
+            for (round, call) in calls.iter().enumerate() {
+                let tensor = self.tensor(rank, round, *call);
+                self.ranks[rank].tensors.push(tensor.clone());
+                let collective = Integers::new(&self.plan, tensor).collective();
                 self.ranks[rank].session.submit(collective, deadline, self.now);
             }
             self.drain(rank);
@@ -254,14 +209,21 @@ impl Net {
         }
     }
 
+    fn tensor(&self, rank: usize, round: usize, call: Call) -> Tensor {
+        let tensor = Tensor::of(&self.plan, rank, round, call.size).of_kind(call.kind, call.root);
+        let is_fixed = self.plan.job.codec.starts_with("fixed:");
+        let tensor = if is_fixed { tensor.with_fixed_exponents() } else { tensor };
+        if rank % 2 == 0 { tensor.out_of_place() } else { tensor }
+    }
+
     fn check_sums(&self) {
-        for (number, rank) in self.ranks.iter().enumerate() {
-            for (round, sums) in rank.sums.iter().enumerate() {
-                let sum = |index| (0..self.ranks.len()).map(|r| value(r, round, index)).sum();
-                let sums = sums.lock().expect("no panics");
-                let expected: Vec<(i32, u32)> =
-                    (0..sums.len()).map(|index| (sum(index), 1)).collect();
-                assert!(*sums == expected, "rank {number}, round {round}");
+        for round in 0..LENGTHS.len() {
+            let tensors: Vec<&Tensor> =
+                self.ranks.iter().map(|rank| &rank.tensors[round]).collect();
+            let sum = Tensor::sum(&self.plan, &tensors);
+            for (rank, tensor) in tensors.iter().enumerate() {
+                let expected = tensor.expected(&sum, tensors.len());
+                assert!(tensor.memory() == expected, "rank {rank}, round {round}");
             }
         }
     }

@@ -37,6 +37,8 @@ pub(crate) enum Phase {
 pub(crate) struct OpenRound {
     pub round: Round,
     pub collective: Collective,
+    /// Elements whose results this worker takes.
+    part: Range<usize>,
     pub submitted: Time,
     pub deadline: Time,
     pub layout: Layout,
@@ -70,9 +72,10 @@ impl OpenRound {
         now: Time,
     ) -> Self {
         let layout = Layout::new(collective.source.len(), format.values_per_fragment);
-        let preamble = Preamble::new(format, layout, Some(Shape::of(&*collective.source)));
+        let preamble = Preamble::new(format, layout, Some(Shape::of(&collective)));
         Self {
             round,
+            part: format.part(&collective),
             collective,
             submitted: now,
             deadline,
@@ -118,22 +121,21 @@ impl OpenRound {
     }
 
     /// The owner of a missed round has come: it gets what there is, and the rest as it comes.
-    pub fn hand_over(&mut self, mut collective: Collective) -> Result<(), Failure> {
+    pub fn hand_over(&mut self, collective: Collective) -> Result<(), Failure> {
         let Some(kept) = self.kept.take() else { return Ok(()) };
-        let own = Shape::of(&*collective.source);
+        self.part = self.format.part(&collective);
+        self.collective = collective;
         match kept.shape {
-            None => self.take_length(collective.source.len()),
-            Some(shape) if shape != own => {
-                self.collective = collective;
-                return Err(self.mismatch());
-            }
+            None => self.take_length(self.collective.source.len()),
+            Some(shape) if shape != self.shape() => return Err(self.mismatch()),
             Some(_) => {}
         }
         if self.phase != Phase::Preamble {
-            collective.sink.set_participation(self.participation().ranks);
+            self.collective.sink.set_participation(self.participation().ranks);
         }
-        kept.decode_into(self.layout, &mut *collective.sink);
-        self.collective = collective;
+        for (fragment, exponent, lanes) in kept.fragments {
+            self.give(fragment, exponent, &lanes);
+        }
         Ok(())
     }
 
@@ -150,7 +152,7 @@ impl OpenRound {
 
     /// What a forecast goes by.
     pub fn shape(&self) -> Shape {
-        Shape::of(&*self.collective.source)
+        Shape::of(&self.collective)
     }
 
     /// Lets values flow with these exponents whatever the preamble will say, or has said.
@@ -276,16 +278,13 @@ impl OpenRound {
         (!is_agreed).then(|| self.mismatch())
     }
 
-    /// The shapes by rank; −1 where a rank takes part with nothing.
+    /// What each rank has passed; nothing where a rank takes part with nothing.
     fn mismatch(&self) -> Failure {
-        let absent = Shape { elements: -1, signature: -1 };
-        let mut shapes: Vec<Shape> =
-            self.preamble.shapes().map(|shape| shape.unwrap_or(absent)).collect();
+        let mut shapes: Vec<Option<Shape>> = self.preamble.shapes().collect();
         if let Some(own) = self.own_shape() {
-            shapes[self.format.rank] = own;
+            shapes[self.format.rank] = Some(own);
         }
-        let (elements, signatures) = shapes.iter().map(|s| (s.elements, s.signature)).unzip();
-        Failure::Mismatch { round: self.round, elements, signatures }
+        Failure::Mismatch { round: self.round, shapes }
     }
 
     /// What all ranks conclude alike from the same lanes.

@@ -1,5 +1,7 @@
 //! The values of a round: to lanes, and back.
 
+use std::ops::Range;
+
 use wiresum_wire::BLOCK_LEN;
 
 use super::{OpenRound, Phase};
@@ -47,13 +49,13 @@ impl OpenRound {
     /// The summed values of a fragment have come. Whether there was room for them, where they have to wait for the
     /// agreement.
     pub fn decode_values(&mut self, fragment: u32, payload: &[u8]) -> bool {
-        if self.phase == Phase::Preamble {
+        if self.phase != Phase::Preamble {
+            self.decode(fragment, payload);
+        } else if self.is_unclaimed() || !self.taken(fragment).is_empty() {
             if self.stash.len() >= MAX_STASHED {
                 return false;
             }
             self.stash.push((fragment, payload.to_vec()));
-        } else {
-            self.decode(fragment, payload);
         }
         self.values_left -= 1;
         self.end_if_complete();
@@ -66,8 +68,26 @@ impl OpenRound {
         if let Some(kept) = &mut self.kept {
             kept.fragments.push((fragment, exponent, payload.to_vec()));
         } else if self.in_vain.is_none() {
-            self.collective.sink.decode(self.layout.range(fragment), exponent, payload);
+            self.give(fragment, exponent, payload);
         }
+    }
+
+    /// Hands the sink what it takes of a fragment's results.
+    pub(super) fn give(&mut self, fragment: u32, exponent: i8, lanes: &[u8]) {
+        let taken = self.taken(fragment);
+        if taken.is_empty() {
+            return;
+        }
+        let skipped = taken.start - self.layout.range(fragment).start;
+        let lanes = &lanes[skipped * self.format.lane_type.width()..];
+        let of_part = taken.start - self.part.start..taken.end - self.part.start;
+        self.collective.sink.decode(of_part, exponent, lanes);
+    }
+
+    /// Elements of a fragment whose results this worker takes.
+    fn taken(&self, fragment: u32) -> Range<usize> {
+        let Range { start, end } = self.layout.range(fragment);
+        start.max(self.part.start)..end.min(self.part.end)
     }
 
     pub(super) fn end_if_complete(&mut self) {

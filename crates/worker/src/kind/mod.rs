@@ -1,0 +1,133 @@
+//! What collectives do. A kind is one file, and one row below; it decides who takes which of the results.
+
+mod all_reduce;
+mod reduce;
+mod reduce_scatter;
+
+use std::fmt;
+use std::ops::Range;
+
+/// Ranks that can be roots: their numbers travel in 15 bits.
+pub const MAX_ROOTS: u32 = 1 << 15;
+
+/// One rank's view of a collective.
+#[derive(Clone, Copy, Debug)]
+pub struct View {
+    /// This rank.
+    pub rank: usize,
+    /// Number of ranks.
+    pub ranks: usize,
+    /// The rank that all have named as the root.
+    pub root: usize,
+    /// Elements of the source.
+    pub elements: usize,
+}
+
+/// What a kind decides.
+struct Rules {
+    /// As in `torch.distributed`.
+    name: &'static str,
+    /// Whether one of the ranks is the root.
+    has_root: bool,
+    /// Elements whose results a rank takes.
+    part: fn(View) -> Range<usize>,
+}
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident = $code:literal in $module:ident;)+) => {
+        /// What a collective does. Values of all ranks are summed; kinds differ in who takes which of the results.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum Kind {
+            $($(#[$doc])* $kind = $code,)+
+        }
+
+        impl Kind {
+            /// Every kind.
+            pub const ALL: &[Self] = &[$(Self::$kind),+];
+
+            const fn rules(self) -> &'static Rules {
+                match self {
+                    $(Self::$kind => &$module::RULES,)+
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// Every rank takes all results.
+    #[default]
+    AllReduce = 0 in all_reduce;
+    /// The root takes all results, the others none.
+    Reduce = 1 in reduce;
+    /// Each rank takes the results of its own part.
+    ReduceScatter = 2 in reduce_scatter;
+}
+
+impl Kind {
+    /// Its name in `torch.distributed`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.rules().name
+    }
+
+    /// Whether all ranks name one of them as the root.
+    #[must_use]
+    pub fn has_root(self) -> bool {
+        self.rules().has_root
+    }
+
+    /// The kind with this number, which ranks tell each other and callers say in C.
+    #[must_use]
+    pub fn of_code(code: u32) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| *kind as u32 == code)
+    }
+
+    /// Elements whose results a rank takes.
+    #[must_use]
+    pub fn part(self, view: View) -> Range<usize> {
+        (self.rules().part)(view)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RANKS: usize = 5;
+
+    fn parts(kind: Kind, elements: usize) -> Vec<Range<usize>> {
+        let view = |rank| View { rank, ranks: RANKS, root: 2, elements };
+        (0..RANKS).map(|rank| kind.part(view(rank))).collect()
+    }
+
+    #[test]
+    fn a_code_names_one_kind() {
+        for (index, kind) in Kind::ALL.iter().enumerate() {
+            assert_eq!(Kind::of_code(*kind as u32), Some(*kind));
+            assert!(Kind::ALL[..index].iter().all(|other| other.name() != kind.name()));
+        }
+        assert_eq!(Kind::of_code(Kind::ALL.len() as u32), None);
+    }
+
+    #[test]
+    fn every_result_is_taken_by_all_by_the_root_or_by_one() {
+        for elements in 0..40 {
+            assert_eq!(parts(Kind::AllReduce, elements), vec![0..elements; RANKS]);
+            let of_reduce = parts(Kind::Reduce, elements);
+            assert_eq!(of_reduce[2], 0..elements);
+            assert_eq!(of_reduce.iter().map(Range::len).sum::<usize>(), elements);
+            let scattered = parts(Kind::ReduceScatter, elements);
+            let joined: Vec<usize> = scattered.iter().cloned().flatten().collect();
+            assert_eq!(joined, (0..elements).collect::<Vec<_>>(), "in order of the ranks");
+            assert!(scattered.iter().all(|part| part.len().abs_diff(elements / RANKS) <= 1));
+        }
+    }
+}
