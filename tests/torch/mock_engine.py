@@ -12,11 +12,12 @@ import torch.distributed as dist
 
 import torch
 
-ABI_VERSION = 2
+ABI_VERSION = 3
 CAPSULE_NAME = b"wiresum._native.engine_abi"
 OK, NOT_FINITE, MISMATCH, TIMED_OUT, FAILED, UNFORESEEN, MISSED = range(7)
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 AVERAGE = 1
+ALL_REDUCE, REDUCE, REDUCE_SCATTER = range(3)
 
 Done = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32, ctypes.c_char_p)
 
@@ -25,7 +26,10 @@ class Collective(ctypes.Structure):
     """`struct wiresum_collective`."""
 
     _fields_ = (
-        ("data", ctypes.c_void_p),
+        ("kind", ctypes.c_uint32),
+        ("root", ctypes.c_uint32),
+        ("source", ctypes.c_void_p),
+        ("sink", ctypes.c_void_p),
         ("elements", ctypes.c_uint64),
         ("element_type", ctypes.c_uint32),
         ("operation", ctypes.c_uint32),
@@ -116,24 +120,41 @@ class MockEngine:
 
     def _sum(self, collective: Collective) -> tuple[int, str]:
         dtype = DTYPES[collective.element_type]
-        length = collective.elements * dtype.itemsize
-        values = torch.frombuffer((ctypes.c_char * length).from_address(collective.data), dtype=dtype)
+        values = _memory(collective.source, collective.elements, dtype)
         finite = bool(torch.isfinite(values).all())
-        shapes = self._gather([collective.elements, collective.element_type, collective.operation])
+        kind = [collective.kind, collective.root, collective.element_type, collective.operation]
+        shapes = self._gather([collective.elements, *kind])
         if len(set(shapes)) > 1:
             return MISMATCH, f"ranks passed different tensors: {shapes}"
         if (0,) in self._gather([int(finite)]):
             return NOT_FINITE, ""
         total = values.double()
         self.gloo.allreduce([total]).wait()
-        values.copy_(total / self.size if collective.operation == AVERAGE else total)
+        if collective.operation == AVERAGE:
+            total /= self.size
+        part = self._part(collective)
+        if len(part):
+            _memory(collective.sink, len(part), dtype).copy_(total[part.start : part.stop])
         return OK, ""
+
+    def _part(self, collective: Collective) -> range:
+        """Elements whose results this rank takes."""
+        elements = collective.elements
+        if collective.kind == REDUCE_SCATTER:
+            return range(self.rank * elements // self.size, (self.rank + 1) * elements // self.size)
+        is_taken = collective.kind == ALL_REDUCE or collective.root == self.rank
+        return range(elements if is_taken else 0)
 
     def _gather(self, numbers: list[int]) -> list[tuple[int, ...]]:
         mine = torch.tensor(numbers, dtype=torch.int64)
         everyone = [torch.empty_like(mine) for _ in range(self.size)]
         self.gloo.allgather([everyone], [mine]).wait()
         return [tuple(each.tolist()) for each in everyone]
+
+
+def _memory(address: int, elements: int, dtype: torch.dtype) -> torch.Tensor:
+    length = elements * dtype.itemsize
+    return torch.frombuffer((ctypes.c_char * length).from_address(address), dtype=dtype)
 
 
 def install() -> None:

@@ -118,6 +118,17 @@ def different_shapes() -> tuple[str, str]:
     return str(first.value), str(second.value)
 
 
+def different_kinds() -> str:
+    tensor = torch.ones(1000)
+    if dist.get_rank() == 0:
+        work = dist.all_reduce(tensor, async_op=True)
+    else:
+        work = dist.reduce_scatter_tensor(torch.empty(500), tensor, async_op=True)
+    with pytest.raises(errors.MismatchError) as caught:
+        work.wait()
+    return str(caught.value)
+
+
 def sum_of_ones() -> float:
     tensor = torch.ones(10_000)
     dist.all_reduce(tensor)
@@ -176,6 +187,13 @@ def test_different_shapes_end_the_job_and_a_new_group_starts_another(node: Aggre
             assert second
         world.run(start_again)
         assert world.run(sum_of_ones) == [2.0, 2.0]
+
+
+def test_different_kinds_are_named(node: Aggregator) -> None:
+    with pair(node) as world:
+        for message in world.run(different_kinds):
+            assert "rank 0: all_reduce of 1000 elements" in message
+            assert "rank 1: reduce_scatter of 1000 elements" in message
 
 
 def test_a_dead_worker_is_named_within_the_timeout(node: Aggregator) -> None:

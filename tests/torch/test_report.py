@@ -42,6 +42,10 @@ def some_of_each() -> Any:
     dist.all_reduce(torch.ones(ELEMENTS, dtype=torch.float64))
     dist.all_reduce(torch.ones(1))
     dist.all_reduce(torch.ones(ELEMENTS), op=dist.ReduceOp.MAX)
+    size = dist.get_world_size()
+    dist.reduce_scatter_tensor(torch.empty(ELEMENTS), torch.ones(size * ELEMENTS))
+    dist.reduce_scatter_tensor(torch.empty(ELEMENTS), torch.ones(size * ELEMENTS), op=dist.ReduceOp.MIN)
+    dist.reduce(torch.ones(ELEMENTS), dst=1)
     dist.broadcast(torch.ones(ELEMENTS), src=0)
     dist.barrier()
     after = report()
@@ -58,6 +62,9 @@ def test_each_collective_is_counted_once_by_kind_and_reason(mocked: World) -> No
             ("all_reduce", "float64", "SUM", "element_type"): (1, ELEMENTS, 8 * ELEMENTS),
             ("all_reduce", "float32", "SUM", "too_small"): (1, 1, 4),
             ("all_reduce", "float32", "MAX", "operation"): (1, ELEMENTS, 4 * ELEMENTS),
+            ("reduce_scatter_single", "float32", "SUM", "summed"): (1, 3 * ELEMENTS, 12 * ELEMENTS),
+            ("reduce_scatter_single", "float32", "MIN", "operation"): (1, 3 * ELEMENTS, 12 * ELEMENTS),
+            ("reduce", "float32", "SUM", "summed"): (1, ELEMENTS, 4 * ELEMENTS),
             ("broadcast", "float32", "", "collective"): (1, ELEMENTS, 4 * ELEMENTS),
             ("barrier", "", "", "collective"): (1, 0, 0),
         }
@@ -81,14 +88,14 @@ GROUP = GroupReport(
 
 def test_the_line_at_the_end_of_a_run() -> None:
     assert GROUP.summary() == (
-        "summed in the network: 812 of 830 all-reduces, 4.1 GB; others: 15 element_type, 3 too_small; "
+        "summed in the network: 812 of 830 collectives, 4.1 GB; others: 15 element_type, 3 too_small; "
         "retransmitted packets: 7"
     )
 
 
 def test_totals_of_several_groups() -> None:
     both = Report([GROUP, GroupReport("1", 0, 2, "the plan is for 4 workers", rows=GROUP.rows[1:], errors=["oh"])])
-    assert (both.all_reduces, both.summed, both.bytes_summed) == (848, 812, 4_100_000_000)
+    assert (both.sums, both.summed, both.bytes_summed) == (848, 812, 4_100_000_000)
     assert "not connected: the plan is for 4 workers" in str(both)
     assert "error: oh" in str(both)
     assert str(Report([])) == "no process group has used wiresum yet"

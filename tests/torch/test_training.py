@@ -113,13 +113,22 @@ def test_ddp_trains_as_over_gloo(
     assert parameters.count(parameters[0]) == networked.size  # ranks never drift apart
 
 
+def scattered() -> tuple[int, int]:
+    """Reduce-scatters so far: those of the network, and all."""
+    rows = [row for row in report().groups[0].rows if row.collective.startswith("reduce_scatter")]
+    return sum(row.collectives for row in rows if row.is_summed), sum(row.collectives for row in rows)
+
+
 def fsdp_both_ways() -> list[tuple[list[float], list[float]]]:
     def wrap(mesh: DeviceMesh, **options: Any) -> Callable[[nn.Module], Any]:
         return lambda model: fully_shard(model, mesh=mesh, **options)
 
     pairs = []
     for options in ({}, {"mp_policy": MixedPrecisionPolicy(reduce_dtype=torch.bfloat16)}):
+        before = scattered()
         ours = train(wrap(dist.init_device_mesh("cpu", (dist.get_world_size(),)), **options))
+        in_network, all_of_them = (now - was for now, was in zip(scattered(), before, strict=True))
+        assert in_network == all_of_them >= STEPS  # the default group's, as the mesh has all ranks
         with gloo() as group:
             pairs.append((ours, train(wrap(DeviceMesh.from_group(group, "cpu"), **options))))
     return pairs

@@ -1,17 +1,18 @@
 //! The C interface of `engine_abi.h`, for the PyTorch backend.
 
 use std::ffi::{CString, c_char, c_void};
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::time::Duration;
 
 use wiresum_codec::{ElementType, Operation};
-use wiresum_worker::{Collective as Submitted, Failure, Participation};
+use wiresum_worker::{Collective as Submitted, Failure, Kind, Participation};
 
 use crate::engine::{CollectiveError, Engine};
 use crate::tensor::{Encoding, sink, source};
 
 /// `WIRESUM_ENGINE_ABI_VERSION`.
-pub const ABI_VERSION: u32 = 2;
+pub const ABI_VERSION: u32 = 3;
 /// `WIRESUM_ENGINE_CAPSULE`.
 pub const CAPSULE_NAME: &std::ffi::CStr = c"wiresum._native.engine_abi";
 
@@ -63,9 +64,15 @@ pub type DoneFn = unsafe extern "C" fn(context: *mut c_void, outcome: i32, messa
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Collective {
-    /// Contiguous elements, summed in place; valid until `done`.
-    pub data: *mut c_void,
-    /// At least 1.
+    /// `enum wiresum_kind`: [`Kind`].
+    pub kind: u32,
+    /// The root of a kind that has one; otherwise 0.
+    pub root: u32,
+    /// Contiguous elements, read until `done`.
+    pub source: *const c_void,
+    /// Where this rank's part of the results goes, contiguous; valid until `done`.
+    pub sink: *mut c_void,
+    /// Elements of the source, at least 1.
     pub elements: u64,
     /// `enum wiresum_element_type`.
     pub element_type: u32,
@@ -109,7 +116,8 @@ const CLOSED: i32 = 1;
 const ILL_FORMED: i32 = 2;
 
 /// `wiresum_engine_abi.submit`: 0 if queued, 1 if the engine is closed, 2 if the collective is ill-formed (a null or
-/// misaligned pointer, no elements, an unknown type or operation). `done` is called in the first case only.
+/// misaligned pointer, no elements, an unknown kind, type or operation, a root that is no rank, a sink that overlaps the
+/// source elsewhere than at its own part). `done` is called in the first case only.
 ///
 /// # Safety
 /// `engine` and `collective` are those of `engine_abi.h`, with its promises.
@@ -118,19 +126,15 @@ pub unsafe extern "C" fn submit(engine: *mut c_void, collective: *const Collecti
     let (engine, collective) =
         unsafe { (engine.cast::<Engine>().as_ref(), collective.as_ref().copied()) };
     let (Some(engine), Some(collective)) = (engine, collective) else { return ILL_FORMED };
-    let Some(call) = Call::checked(&collective) else { return ILL_FORMED };
-    let Call { data, elements, element_type: element, operation, .. } = call;
-    let encoding = Encoding { element, operation, format: engine.format() };
+    let Some(call) = Call::checked(&collective, engine) else { return ILL_FORMED };
+    let Call { kind, encoding, notify, .. } = call;
     // SAFETY: `engine_abi.h` leaves the elements to us until `done`; `checked` has seen to the rest.
-    let (source, sink) =
-        unsafe { (source(data, elements, encoding), sink(data, elements, encoding)) };
+    let (source, sink) = unsafe {
+        (source(call.source, call.elements, encoding), sink(call.sink, call.part, encoding))
+    };
+    let submitted = Submitted { kind, root: collective.root, source, sink };
     let timeout = Duration::from_micros(collective.timeout_us);
-    let notify = call.notify;
-    match engine.submit(
-        Submitted::all_reduce(source, sink),
-        timeout,
-        Box::new(move |outcome| notify.call(&outcome)),
-    ) {
+    match engine.submit(submitted, timeout, Box::new(move |outcome| notify.call(&outcome))) {
         Ok(()) => QUEUED,
         Err(_) => CLOSED,
     }
@@ -138,33 +142,75 @@ pub unsafe extern "C" fn submit(engine: *mut c_void, collective: *const Collecti
 
 /// A collective whose fields make sense.
 struct Call {
-    data: NonNull<u8>,
+    kind: Kind,
+    source: NonNull<u8>,
     elements: usize,
-    element_type: ElementType,
-    operation: Operation,
+    sink: NonNull<u8>,
+    /// Elements of the sink.
+    part: usize,
+    encoding: Encoding,
     notify: Notify,
 }
 
 impl Call {
-    fn checked(collective: &Collective) -> Option<Self> {
-        let (element_type, width) = match collective.element_type {
-            0 => (ElementType::Float32, 4),
-            1 => (ElementType::Float16, 2),
-            2 => (ElementType::BFloat16, 2),
-            _ => return None,
-        };
-        let operation = match collective.operation {
-            0 => Operation::Sum,
-            1 => Operation::Average,
-            _ => return None,
-        };
-        let data = NonNull::new(collective.data.cast::<u8>())?;
+    fn checked(collective: &Collective, engine: &Engine) -> Option<Self> {
+        let kind = Kind::of_code(collective.kind)?;
+        let (element, width) = element(collective.element_type)?;
+        let operation = operation(collective.operation)?;
         let elements = usize::try_from(collective.elements).ok()?;
-        let fits = elements > 0 && elements <= isize::MAX as usize / width;
-        let aligned = data.addr().get().is_multiple_of(width);
+        let part = engine.part(kind, collective.root, elements)?;
+        let source = elements_at(collective.source.cast_mut(), elements, width)?;
+        let sink = match part.len() {
+            0 => NonNull::dangling(),
+            len => elements_at(collective.sink, len, width)?,
+        };
+        let is_sound = is_in_place(source, sink, &part, width)
+            || is_apart((source, elements), (sink, part.len()), width);
+        let encoding = Encoding { element, operation, format: engine.format() };
         let notify = Notify { done: collective.done?, context: collective.context };
-        (fits && aligned).then_some(Self { data, elements, element_type, operation, notify })
+        let part = part.len();
+        is_sound.then_some(Self { kind, source, elements, sink, part, encoding, notify })
     }
+}
+
+/// An element type, and the bytes of an element.
+fn element(code: u32) -> Option<(ElementType, usize)> {
+    match code {
+        0 => Some((ElementType::Float32, 4)),
+        1 => Some((ElementType::Float16, 2)),
+        2 => Some((ElementType::BFloat16, 2)),
+        _ => None,
+    }
+}
+
+fn operation(code: u32) -> Option<Operation> {
+    match code {
+        0 => Some(Operation::Sum),
+        1 => Some(Operation::Average),
+        _ => None,
+    }
+}
+
+/// A pointer to so many elements, at least one, as far as one can tell from its value.
+fn elements_at(data: *mut c_void, elements: usize, width: usize) -> Option<NonNull<u8>> {
+    let data = NonNull::new(data.cast::<u8>())?;
+    let fits = elements > 0 && elements <= isize::MAX as usize / width;
+    (fits && data.addr().get().is_multiple_of(width)).then_some(data)
+}
+
+/// Whether the sink is that part of the source whose results it takes.
+fn is_in_place(source: NonNull<u8>, sink: NonNull<u8>, part: &Range<usize>, width: usize) -> bool {
+    sink.addr().get() == source.addr().get() + part.start * width
+}
+
+/// Whether the source and the sink, each with its elements, have no byte in common.
+fn is_apart(source: (NonNull<u8>, usize), sink: (NonNull<u8>, usize), width: usize) -> bool {
+    let bytes = |(data, elements): (NonNull<u8>, usize)| {
+        let start = data.addr().get();
+        start..start + elements * width
+    };
+    let (source, sink) = (bytes(source), bytes(sink));
+    sink.is_empty() || source.end <= sink.start || sink.end <= source.start
 }
 
 /// A C callback and its context.

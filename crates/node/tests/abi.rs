@@ -1,12 +1,17 @@
 //! `engine_abi.h` and `wiresum_node::abi` are one interface.
 
+mod cluster;
+
 use std::ffi::{CStr, c_char, c_void};
 use std::io::Write;
 use std::mem::{offset_of, size_of};
 use std::process::{Command, Stdio};
 use std::ptr::null_mut;
 
+use cluster::{Cluster, Shape, plan};
 use wiresum_node::abi::{ABI_VERSION, CAPSULE_NAME, Collective, EngineAbi, Outcome, submit};
+use wiresum_protocol::plan::{Lanes, Policy};
+use wiresum_worker::Kind;
 
 const HEADER: &str = include_str!("../../../python/wiresum/torch/csrc/engine_abi.h");
 
@@ -23,7 +28,7 @@ fn assertions() -> String {
         };
     }
     same_layout!("wiresum_collective", Collective:
-        data, elements, element_type, operation, timeout_us, done, context);
+        kind, root, source, sink, elements, element_type, operation, timeout_us, done, context);
     same_layout!("wiresum_engine_abi", EngineAbi: version, engine, submit);
     require(format!("WIRESUM_ENGINE_ABI_VERSION == {ABI_VERSION}"));
     for (name, value) in [
@@ -40,6 +45,9 @@ fn assertions() -> String {
         ("WIRESUM_AVERAGE", wiresum_codec::Operation::Average as i32),
     ] {
         require(format!("{name} == {value}"));
+    }
+    for kind in Kind::ALL {
+        require(format!("WIRESUM_{} == {}", kind.name().to_uppercase(), *kind as u8));
     }
     text
 }
@@ -70,15 +78,52 @@ unsafe extern "C" fn never(_: *mut c_void, _: i32, message: *const c_char) {
 
 #[test]
 fn null_pointers_are_ill_formed() {
-    let collective = Collective {
-        data: null_mut(),
-        elements: 1,
+    let mut values = [0f32; 2];
+    let collective = all_reduce(&mut values);
+    // SAFETY: null is what `submit` guards against.
+    assert_eq!(unsafe { submit(null_mut(), &raw const collective) }, 2);
+}
+
+fn all_reduce(values: &mut [f32]) -> Collective {
+    Collective {
+        kind: Kind::AllReduce as u32,
+        root: 0,
+        source: values.as_ptr().cast(),
+        sink: values.as_mut_ptr().cast(),
+        elements: values.len() as u64,
         element_type: 0,
         operation: 0,
         timeout_us: 1,
         done: Some(never),
         context: null_mut(),
-    };
-    // SAFETY: null is what `submit` guards against.
-    assert_eq!(unsafe { submit(null_mut(), &raw const collective) }, 2);
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_ill_formed() {
+    let cluster = Cluster::start(plan(Shape::Star, 2, Lanes::Int32Le, Policy::Pool));
+    let mut values = [0f32; 10];
+    let good = all_reduce(&mut values);
+    let at = |index: usize| good.sink.wrapping_byte_add(4 * index);
+    let (scatter, reduce) = (Kind::ReduceScatter as u32, Kind::Reduce as u32);
+    for (wrong, collective) in [
+        ("a kind", Collective { kind: Kind::ALL.len() as u32, ..good }),
+        ("a root", Collective { kind: reduce, root: 2, ..good }),
+        ("a null source", Collective { source: null_mut(), ..good }),
+        ("a null sink", Collective { sink: null_mut(), ..good }),
+        ("a misaligned sink", Collective { sink: at(0).wrapping_byte_add(1), ..good }),
+        ("no elements", Collective { elements: 0, ..good }),
+        ("more elements than memory", Collective { elements: u64::MAX, ..good }),
+        ("a type", Collective { element_type: 3, ..good }),
+        ("an operation", Collective { operation: 2, ..good }),
+        ("an overlapping sink", Collective { sink: at(1), ..good }),
+        ("the other rank's part", Collective { kind: scatter, sink: at(5), ..good }),
+        ("no callback", Collective { done: None, ..good }),
+    ] {
+        let engine = EngineAbi::new(&cluster.engines[0]);
+        // SAFETY: the engine lives, and what is ill-formed is not used.
+        let answer = unsafe { (engine.submit)(engine.engine, &raw const collective) };
+        assert_eq!(answer, 2, "{wrong}");
+    }
+    cluster.stop();
 }

@@ -1,4 +1,4 @@
-"""The `wiresum` backend of `torch.distributed`: all-reduces of floats are summed in the network.
+"""The `wiresum` backend of `torch.distributed`: sums of floats are made in the network.
 
     torch.distributed.init_process_group("wiresum")
 

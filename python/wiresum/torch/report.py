@@ -46,7 +46,7 @@ class Row:
         return self.reason in {Reason.SUMMED, Reason.MISSED}
 
     @property
-    def is_all_reduce(self) -> bool:
+    def is_sum(self) -> bool:
         """Whether the network could have taken it, as far as the kind of collective goes."""
         return self.reason is not Reason.COLLECTIVE
 
@@ -74,13 +74,13 @@ class GroupReport:
     engine: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def all_reduces(self) -> int:
-        """All-reduces that are over, wherever they were summed."""
-        return sum(row.collectives for row in self.rows if row.is_all_reduce)
+    def sums(self) -> int:
+        """Collectives of the kinds that the network sums, wherever they were summed."""
+        return sum(row.collectives for row in self.rows if row.is_sum)
 
     @property
     def summed(self) -> int:
-        """All-reduces that were summed in the network."""
+        """Collectives that were summed in the network."""
         return sum(row.collectives for row in self.rows if row.is_summed)
 
     @property
@@ -90,7 +90,7 @@ class GroupReport:
 
     @property
     def missed(self) -> int:
-        """All-reduces that were summed without this rank's values, which were late."""
+        """Collectives that were summed without this rank's values, which were late."""
         return sum(row.collectives for row in self.rows if row.reason is Reason.MISSED)
 
     @property
@@ -100,16 +100,16 @@ class GroupReport:
         return ranks / self.summed if ranks is not None and self.summed else None
 
     def delegated(self) -> dict[Reason, int]:
-        """All-reduces that were not summed in the network, by reason."""
+        """Collectives of those kinds that were not summed in the network, by reason."""
         counts: dict[Reason, int] = {}
         for row in self.rows:
-            if row.is_all_reduce and not row.is_summed:
+            if row.is_sum and not row.is_summed:
                 counts[row.reason] = counts.get(row.reason, 0) + row.collectives
         return counts
 
     def summary(self) -> str:
         """One line, as it is logged at the end of a run."""
-        parts = [f"summed in the network: {self.summed} of {self.all_reduces} all-reduces, {_bytes(self.bytes_summed)}"]
+        parts = [f"summed in the network: {self.summed} of {self.sums} collectives, {_bytes(self.bytes_summed)}"]
         mean = self.ranks_per_sum
         if mean is not None and (mean < self.size or self.missed):
             parts.append(f"{mean:.3g} of {self.size} ranks in the mean sum, this one not in {self.missed}")
@@ -141,13 +141,13 @@ class Report:
     groups: Sequence[GroupReport]
 
     @property
-    def all_reduces(self) -> int:
-        """All-reduces of all groups."""
-        return sum(group.all_reduces for group in self.groups)
+    def sums(self) -> int:
+        """Collectives of all groups, of the kinds that the network sums."""
+        return sum(group.sums for group in self.groups)
 
     @property
     def summed(self) -> int:
-        """All-reduces of all groups that were summed in the network."""
+        """Collectives of all groups that were summed in the network."""
         return sum(group.summed for group in self.groups)
 
     @property

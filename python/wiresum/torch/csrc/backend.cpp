@@ -25,6 +25,25 @@ Tensors flattened(const std::vector<Tensors> &lists) {
     return all;
 }
 
+// The shares of several inputs, all of rank 0 first; none if an input is not a share of its output for each
+// rank.
+std::optional<Tensors> shares_of(const Tensors &inputs, const Tensors &outputs, int ranks) {
+    if (inputs.size() != outputs.size()) {
+        return std::nullopt;
+    }
+    Tensors shares;
+    for (int rank = 0; rank < ranks; ++rank) {
+        for (size_t index = 0; index < inputs.size(); ++index) {
+            const int64_t length = outputs[index].numel();
+            if (inputs[index].layout() != at::kStrided || inputs[index].numel() != length * ranks) {
+                return std::nullopt;
+            }
+            shares.push_back(inputs[index].reshape(-1).narrow(0, rank * length, length));
+        }
+    }
+    return shares;
+}
+
 } // namespace
 
 WiresumBackend::WiresumBackend(c10::intrusive_ptr<c10d::Backend> inner, std::chrono::milliseconds timeout,
@@ -42,30 +61,74 @@ WiresumBackend::~WiresumBackend() { close(); }
 // ---------------------------------------------------------------------------------------------
 
 WorkPtr WiresumBackend::allreduce(Tensors &tensors, const c10d::AllreduceOptions &options) {
-    const Ability ability{network_.has_value(), network_ ? network_->min_elements : 0};
     // Several tensors in one all-reduce are several devices' shares of one: Gloo's business.
     const bool one_dense = tensors.size() == 1 && !options.sparseIndices;
-    const Reason reason = one_dense ? decide(tensors, options.reduceOp, ability) : Reason::Layout;
-    if (reason == Reason::Summed) {
-        return sum(
-            {c10d::OpType::ALLREDUCE, "all_reduce", tensors, options.reduceOp, timeout_of(options), 0});
-    }
-    const auto [elements, bytes] = size_of(tensors);
-    ledger()->count(row_of("all_reduce", tensors, options.reduceOp, reason), elements, bytes);
-    return c10::make_intrusive<DelegatedWork>(inner_->allreduce(tensors, options), reason);
+    return sum_or([&] { return inner_->allreduce(tensors, options); },
+                  {WIRESUM_ALL_REDUCE, c10d::OpType::ALLREDUCE, "all_reduce", tensors, tensors,
+                   options.reduceOp, timeout_of(options.timeout)},
+                  one_dense);
 }
 
 WorkPtr WiresumBackend::allreduce_coalesced(Tensors &tensors,
                                             const c10d::AllreduceCoalescedOptions &options) {
+    return sum_or([&] { return inner_->allreduce_coalesced(tensors, options); },
+                  {WIRESUM_ALL_REDUCE, c10d::OpType::ALLREDUCE_COALESCED, "all_reduce_coalesced", tensors,
+                   tensors, options.reduceOp, timeout_of(options.timeout)},
+                  true);
+}
+
+WorkPtr WiresumBackend::reduce(Tensors &tensors, const c10d::ReduceOptions &options) {
+    return sum_or([&] { return inner_->reduce(tensors, options); },
+                  {WIRESUM_REDUCE, c10d::OpType::REDUCE, "reduce", tensors, tensors, options.reduceOp,
+                   timeout_of(options.timeout), static_cast<int>(options.rootRank)},
+                  tensors.size() == 1 && options.rootRank >= 0 && options.rootRank < getSize());
+}
+
+WorkPtr WiresumBackend::reduce_scatter(Tensors &outputs, std::vector<Tensors> &inputs,
+                                       const c10d::ReduceScatterOptions &options) {
+    const Tensors pieces = flattened(inputs);
+    const auto is_share = [&](const at::Tensor &piece) { return piece.numel() == outputs[0].numel(); };
+    const bool is_even = outputs.size() == 1 && pieces.size() == static_cast<size_t>(getSize()) &&
+                         std::all_of(pieces.begin(), pieces.end(), is_share);
+    return sum_or([&] { return inner_->reduce_scatter(outputs, inputs, options); },
+                  {WIRESUM_REDUCE_SCATTER, c10d::OpType::REDUCE_SCATTER, "reduce_scatter", pieces, outputs,
+                   options.reduceOp, timeout_of(options.timeout)},
+                  is_even);
+}
+
+WorkPtr WiresumBackend::reduce_scatter_single(at::Tensor &output, at::Tensor &input,
+                                              const c10d::ReduceScatterOptions &options) {
+    return sum_or([&] { return inner_->reduce_scatter_single(output, input, options); },
+                  {WIRESUM_REDUCE_SCATTER,
+                   c10d::OpType::_REDUCE_SCATTER_BASE,
+                   "reduce_scatter_single",
+                   {input},
+                   {output},
+                   options.reduceOp,
+                   timeout_of(options.timeout)},
+                  input.numel() == output.numel() * getSize());
+}
+
+WorkPtr WiresumBackend::reduce_scatter_single_coalesced(Tensors &outputs, Tensors &inputs,
+                                                        const c10d::ReduceScatterOptions &options) {
+    const auto shares = shares_of(inputs, outputs, getSize());
+    return sum_or([&] { return inner_->reduce_scatter_single_coalesced(outputs, inputs, options); },
+                  {WIRESUM_REDUCE_SCATTER, c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED,
+                   "reduce_scatter_single_coalesced", shares.value_or(inputs), outputs, options.reduceOp,
+                   timeout_of(options.timeout)},
+                  shares.has_value());
+}
+
+WorkPtr WiresumBackend::sum_or(const Delegate &to_gloo, Request request, bool is_ours) {
     const Ability ability{network_.has_value(), network_ ? network_->min_elements : 0};
-    const Reason reason = decide(tensors, options.reduceOp, ability);
+    const Reason reason =
+        is_ours ? decide(request.inputs, request.outputs, request.operation, ability) : Reason::Layout;
     if (reason == Reason::Summed) {
-        return sum({c10d::OpType::ALLREDUCE_COALESCED, "all_reduce_coalesced", tensors, options.reduceOp,
-                    timeout_of(options), 0});
+        return sum(std::move(request));
     }
-    const auto [elements, bytes] = size_of(tensors);
-    ledger()->count(row_of("all_reduce_coalesced", tensors, options.reduceOp, reason), elements, bytes);
-    return c10::make_intrusive<DelegatedWork>(inner_->allreduce_coalesced(tensors, options), reason);
+    const auto [elements, bytes] = size_of(request.inputs);
+    ledger()->count(row_of(request.collective, request.inputs, request.operation, reason), elements, bytes);
+    return c10::make_intrusive<DelegatedWork>(to_gloo(), reason);
 }
 
 WorkPtr WiresumBackend::sum(Request request) {
@@ -76,9 +139,8 @@ WorkPtr WiresumBackend::sum(Request request) {
     return work;
 }
 
-std::chrono::milliseconds WiresumBackend::timeout_of(const c10d::AllreduceOptions &options) const {
-    const auto asked = options.timeout == c10d::kUnsetTimeout ? timeout_.load() : options.timeout;
-    return std::min(asked, kLongestTimeout);
+std::chrono::milliseconds WiresumBackend::timeout_of(std::chrono::milliseconds asked) const {
+    return std::min(asked == c10d::kUnsetTimeout ? timeout_.load() : asked, kLongestTimeout);
 }
 
 // --- Through Gloo
@@ -100,11 +162,6 @@ WorkPtr WiresumBackend::allreduce_sparse(Tensors &tensors, const c10d::Allreduce
 WorkPtr WiresumBackend::broadcast(Tensors &tensors, const c10d::BroadcastOptions &options) {
     count_delegated("broadcast", tensors);
     return inner_->broadcast(tensors, options);
-}
-
-WorkPtr WiresumBackend::reduce(Tensors &tensors, const c10d::ReduceOptions &options) {
-    count_delegated("reduce", tensors);
-    return inner_->reduce(tensors, options);
 }
 
 WorkPtr WiresumBackend::allgather(std::vector<Tensors> &outputs, Tensors &inputs,
@@ -147,24 +204,6 @@ WorkPtr WiresumBackend::scatter(Tensors &outputs, std::vector<Tensors> &inputs,
                                 const c10d::ScatterOptions &options) {
     count_delegated("scatter", outputs);
     return inner_->scatter(outputs, inputs, options);
-}
-
-WorkPtr WiresumBackend::reduce_scatter(Tensors &outputs, std::vector<Tensors> &inputs,
-                                       const c10d::ReduceScatterOptions &options) {
-    count_delegated("reduce_scatter", flattened(inputs));
-    return inner_->reduce_scatter(outputs, inputs, options);
-}
-
-WorkPtr WiresumBackend::reduce_scatter_single(at::Tensor &output, at::Tensor &input,
-                                              const c10d::ReduceScatterOptions &options) {
-    count_delegated("reduce_scatter_single", {input});
-    return inner_->reduce_scatter_single(output, input, options);
-}
-
-WorkPtr WiresumBackend::reduce_scatter_single_coalesced(Tensors &outputs, Tensors &inputs,
-                                                        const c10d::ReduceScatterOptions &options) {
-    count_delegated("reduce_scatter_single_coalesced", inputs);
-    return inner_->reduce_scatter_single_coalesced(outputs, inputs, options);
 }
 
 WorkPtr WiresumBackend::all_to_all_single(at::Tensor &output, at::Tensor &input,

@@ -1,4 +1,4 @@
-// The c10d backend `wiresum`: all-reduces of floats go to the engine, everything else to an inner Gloo group.
+// The c10d backend `wiresum`: sums of floats go to the engine, everything else to an inner Gloo group.
 #pragma once
 
 #include <atomic>
@@ -44,14 +44,22 @@ class WiresumBackend final : public c10d::Backend {
     c10::intrusive_ptr<c10d::Work>
     allreduce_coalesced(std::vector<at::Tensor> &tensors,
                         const c10d::AllreduceCoalescedOptions &options) override;
+    c10::intrusive_ptr<c10d::Work> reduce(std::vector<at::Tensor> &tensors,
+                                          const c10d::ReduceOptions &options) override;
+    c10::intrusive_ptr<c10d::Work> reduce_scatter(std::vector<at::Tensor> &outputs,
+                                                  std::vector<std::vector<at::Tensor>> &inputs,
+                                                  const c10d::ReduceScatterOptions &options) override;
+    c10::intrusive_ptr<c10d::Work> reduce_scatter_single(at::Tensor &output, at::Tensor &input,
+                                                         const c10d::ReduceScatterOptions &options) override;
+    c10::intrusive_ptr<c10d::Work>
+    reduce_scatter_single_coalesced(std::vector<at::Tensor> &outputs, std::vector<at::Tensor> &inputs,
+                                    const c10d::ReduceScatterOptions &options) override;
 
     // Those that Gloo takes.
     c10::intrusive_ptr<c10d::Work> allreduce_sparse(std::vector<at::Tensor> &tensors,
                                                     const c10d::AllreduceOptions &options) override;
     c10::intrusive_ptr<c10d::Work> broadcast(std::vector<at::Tensor> &tensors,
                                              const c10d::BroadcastOptions &options) override;
-    c10::intrusive_ptr<c10d::Work> reduce(std::vector<at::Tensor> &tensors,
-                                          const c10d::ReduceOptions &options) override;
     c10::intrusive_ptr<c10d::Work> allgather(std::vector<std::vector<at::Tensor>> &outputs,
                                              std::vector<at::Tensor> &inputs,
                                              const c10d::AllgatherOptions &options) override;
@@ -71,14 +79,6 @@ class WiresumBackend final : public c10d::Backend {
     c10::intrusive_ptr<c10d::Work> scatter(std::vector<at::Tensor> &outputs,
                                            std::vector<std::vector<at::Tensor>> &inputs,
                                            const c10d::ScatterOptions &options) override;
-    c10::intrusive_ptr<c10d::Work> reduce_scatter(std::vector<at::Tensor> &outputs,
-                                                  std::vector<std::vector<at::Tensor>> &inputs,
-                                                  const c10d::ReduceScatterOptions &options) override;
-    c10::intrusive_ptr<c10d::Work> reduce_scatter_single(at::Tensor &output, at::Tensor &input,
-                                                         const c10d::ReduceScatterOptions &options) override;
-    c10::intrusive_ptr<c10d::Work>
-    reduce_scatter_single_coalesced(std::vector<at::Tensor> &outputs, std::vector<at::Tensor> &inputs,
-                                    const c10d::ReduceScatterOptions &options) override;
     c10::intrusive_ptr<c10d::Work> all_to_all_single(at::Tensor &output, at::Tensor &input,
                                                      std::vector<int64_t> &output_sizes,
                                                      std::vector<int64_t> &input_sizes,
@@ -115,8 +115,13 @@ class WiresumBackend final : public c10d::Backend {
     c10::intrusive_ptr<c10d::Work> reconfigure(const c10d::ReconfigureOptions &options) override;
 
   private:
+    using Delegate = std::function<c10::intrusive_ptr<c10d::Work>()>;
+
+    // Hands a request to the network, or to Gloo where the network cannot sum it, or it is of a form that is
+    // Gloo's.
+    c10::intrusive_ptr<c10d::Work> sum_or(const Delegate &to_gloo, Request request, bool is_ours);
     c10::intrusive_ptr<c10d::Work> sum(Request request);
-    std::chrono::milliseconds timeout_of(const c10d::AllreduceOptions &options) const;
+    std::chrono::milliseconds timeout_of(std::chrono::milliseconds asked) const;
     void count_delegated(const char *collective, const std::vector<at::Tensor> &tensors);
     void close();
 

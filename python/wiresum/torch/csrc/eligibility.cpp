@@ -25,16 +25,18 @@ template <typename Predicate> bool all(const std::vector<at::Tensor> &tensors, P
 
 } // namespace
 
-Reason decide(const std::vector<at::Tensor> &tensors, const c10d::ReduceOp &operation,
-              const Ability &ability) {
-    if (tensors.empty()) {
+Reason decide(const std::vector<at::Tensor> &inputs, const std::vector<at::Tensor> &outputs,
+              const c10d::ReduceOp &operation, const Ability &ability) {
+    if (inputs.empty() || outputs.empty()) {
         return Reason::Layout;
     }
-    if (!all(tensors, [](const at::Tensor &t) { return t.device().is_cpu(); })) {
+    const auto on_cpu = [](const at::Tensor &t) { return t.device().is_cpu(); };
+    if (!all(inputs, on_cpu) || !all(outputs, on_cpu)) {
         return Reason::Device;
     }
-    const auto type = tensors[0].scalar_type();
-    if (!all(tensors, [type](const at::Tensor &t) { return t.scalar_type() == type && plain(t); })) {
+    const auto type = inputs[0].scalar_type();
+    const auto alike = [type](const at::Tensor &t) { return t.scalar_type() == type && plain(t); };
+    if (!all(inputs, alike) || !all(outputs, alike)) {
         return Reason::Layout;
     }
     if (!summable(type)) {
@@ -44,7 +46,7 @@ Reason decide(const std::vector<at::Tensor> &tensors, const c10d::ReduceOp &oper
         return Reason::Operation;
     }
     int64_t elements = 0;
-    for (const at::Tensor &tensor : tensors) {
+    for (const at::Tensor &tensor : inputs) {
         elements += tensor.numel();
     }
     if (elements < std::max<int64_t>(1, ability.min_elements)) {

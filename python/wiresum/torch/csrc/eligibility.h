@@ -1,4 +1,4 @@
-// Which all-reduces the network can sum. Depends on nothing but what every rank passes alike, so all ranks
+// Which collectives the network can sum. Depends on nothing but what every rank passes alike, so all ranks
 // decide alike.
 #pragma once
 
@@ -19,9 +19,10 @@ struct Ability {
     int64_t min_elements; // fewer are faster through Gloo
 };
 
-// Reason::Summed if the network can sum these tensors together, else why not.
-Reason decide(const std::vector<at::Tensor> &tensors, const c10d::ReduceOp &operation,
-              const Ability &ability);
+// Reason::Summed if the network can sum these inputs together and write results to these outputs, else why
+// not.
+Reason decide(const std::vector<at::Tensor> &inputs, const std::vector<at::Tensor> &outputs,
+              const c10d::ReduceOp &operation, const Ability &ability);
 
 // The engine's name of an element type and of an operation that `decide` let pass.
 wiresum_element_type element_type_of(at::ScalarType type);

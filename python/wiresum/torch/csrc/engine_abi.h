@@ -6,18 +6,24 @@
 
 #include <stdint.h>
 
-#define WIRESUM_ENGINE_ABI_VERSION 2
+#define WIRESUM_ENGINE_ABI_VERSION 3
 #define WIRESUM_ENGINE_CAPSULE "wiresum._native.engine_abi"
 
+/* Who takes which of the results, of a collective of N elements and n ranks: its part. */
+enum wiresum_kind {
+    WIRESUM_ALL_REDUCE = 0,    /* every rank: all */
+    WIRESUM_REDUCE = 1,        /* the root: all; the others: nothing */
+    WIRESUM_REDUCE_SCATTER = 2 /* rank r: elements r*N/n to (r+1)*N/n, both rounded down */
+};
 enum wiresum_element_type { WIRESUM_FLOAT32 = 0, WIRESUM_FLOAT16 = 1, WIRESUM_BFLOAT16 = 2 };
 enum wiresum_operation { WIRESUM_SUM = 0, WIRESUM_AVERAGE = 1 };
 
 /* How a collective ended. */
 enum wiresum_outcome {
-    WIRESUM_OK = 0, /* the buffer holds the sum on every rank */
+    WIRESUM_OK = 0, /* the sink holds this rank's part of the results */
     WIRESUM_NOT_FINITE =
-        1, /* the buffer is untouched on every rank, which all get this outcome for the same collective */
-    WIRESUM_MISMATCH = 2,   /* ranks passed different tensors */
+        1, /* the sink is untouched on every rank, which all get this outcome for the same collective */
+    WIRESUM_MISMATCH = 2,   /* ranks passed different collectives */
     WIRESUM_TIMED_OUT = 3,  /* the message names who did not deliver */
     WIRESUM_FAILED = 4,     /* anything else */
     WIRESUM_UNFORESEEN = 5, /* as WIRESUM_NOT_FINITE: exponents were not those expected */
@@ -28,9 +34,15 @@ enum wiresum_outcome {
  * Python's lock. It must not block. `message` is UTF-8, empty on success, valid during the call only. */
 typedef void (*wiresum_done)(void *context, int32_t outcome, const char *message);
 
+/* Source and sink are contiguous and valid until `done`. The sink is either the part's own place in the
+ * source (a failure may then leave some results among the elements), or has no byte in common with the
+ * source, which then stays as it is however the collective ends. */
 struct wiresum_collective {
-    void *data;            /* contiguous elements, summed in place; valid until `done` */
-    uint64_t elements;     /* at least 1 */
+    uint32_t kind;         /* enum wiresum_kind */
+    uint32_t root;         /* rank of the root, for WIRESUM_REDUCE; otherwise 0 */
+    const void *source;    /* elements to be summed with those of the other ranks */
+    void *sink;            /* where this rank's part of the results goes; unused where it takes nothing */
+    uint64_t elements;     /* of the source, at least 1 */
     uint32_t element_type; /* enum wiresum_element_type */
     uint32_t operation;    /* enum wiresum_operation */
     uint64_t timeout_us;   /* from submission to the end of the collective */
@@ -41,8 +53,8 @@ struct wiresum_collective {
 struct wiresum_engine_abi {
     uint32_t version; /* WIRESUM_ENGINE_ABI_VERSION */
     void *engine;
-    /* Queues a collective; returns at once. 0, or non-zero if the engine is closed (then `done` is not
-     * called). May be called from any thread. */
+    /* Queues a collective; returns at once. 0; 1 if the engine is closed, 2 if the collective is
+     * ill-formed (then `done` is not called). May be called from any thread. */
     int32_t (*submit)(void *engine, const struct wiresum_collective *collective);
 };
 

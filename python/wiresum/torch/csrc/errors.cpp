@@ -23,7 +23,8 @@ void set_error_type(wiresum_outcome outcome, PyObject *type) {
 const char *remedy(wiresum_outcome outcome) {
     switch (outcome) {
     case WIRESUM_MISMATCH:
-        return "Every rank must pass the same number of elements, type and operation to the same collective.";
+        return "Every rank must pass the same collective, with the same number of elements, type and "
+               "operation.";
     case WIRESUM_TIMED_OUT:
         return "Look at the rank or node that is named; if it is only slow, give init_process_group() a "
                "longer timeout.";

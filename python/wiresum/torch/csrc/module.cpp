@@ -107,7 +107,7 @@ py::list rows_of(const Ledger &ledger) {
     return rows;
 }
 
-// Gloo does all that `collective` does but an all-reduce.
+// Works of Gloo itself are of collectives that the network does not sum.
 std::string reason_of(const c10::intrusive_ptr<c10d::Work> &work) {
     const auto *explained = dynamic_cast<const ExplainedWork *>(work.get());
     return name_of(explained != nullptr ? explained->reason() : Reason::Collective);

@@ -10,7 +10,7 @@ namespace wiresum {
 enum class Reason : uint8_t {
     Pending,     // not over yet
     Summed,      // summed in the network
-    Collective,  // not an all-reduce
+    Collective,  // one that the network does not sum
     ElementType, // neither f32, f16 nor bf16
     Operation,   // neither SUM nor AVG
     Device,      // not in CPU memory

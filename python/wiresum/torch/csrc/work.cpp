@@ -56,6 +56,33 @@ at::Tensor contiguous_values(const std::vector<at::Tensor> &tensors) {
     return at::cat(flat);
 }
 
+// Whether two contiguous tensors have a byte in common.
+bool overlap(const at::Tensor &a, const at::Tensor &b) {
+    const auto *a_start = static_cast<const char *>(a.const_data_ptr());
+    const auto *b_start = static_cast<const char *>(b.const_data_ptr());
+    return a_start < b_start + b.nbytes() && b_start < a_start + a.nbytes();
+}
+
+// Where results go: the user's memory where it is one contiguous tensor already.
+at::Tensor contiguous_results(const std::vector<at::Tensor> &outputs) {
+    if (outputs.size() == 1 && outputs[0].is_contiguous()) {
+        return outputs[0].detach();
+    }
+    const auto [elements, bytes] = size_of(outputs);
+    return at::empty({static_cast<int64_t>(elements)}, outputs[0].options());
+}
+
+const char *title_of(wiresum_kind kind) {
+    switch (kind) {
+    case WIRESUM_REDUCE:
+        return "wiresum:reduce";
+    case WIRESUM_REDUCE_SCATTER:
+        return "wiresum:reduce_scatter";
+    default:
+        return "wiresum:all_reduce";
+    }
+}
+
 c10::intrusive_ptr<c10::ivalue::Future> tensors_future() {
     return c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
 }
@@ -79,18 +106,33 @@ std::pair<uint64_t, uint64_t> size_of(const std::vector<at::Tensor> &tensors) {
 }
 
 NetworkWork::NetworkWork(std::shared_ptr<GroupContext> group, Request request)
-    : ExplainedWork(group->ledger->rank, request.op_type, "wiresum:all_reduce", request.tensors),
+    : ExplainedWork(group->ledger->rank, request.op_type, title_of(request.kind), request.inputs),
       group_(std::move(group)), request_(std::move(request)), future_(tensors_future()),
-      values_(contiguous_values(request_.tensors)),
-      deadline_(Clock::now() + request_.timeout + kEngineGrace) {}
+      takes_(request_.kind != WIRESUM_REDUCE || request_.root == group_->ledger->rank),
+      source_(contiguous_values(request_.inputs)), sink_(source_),
+      deadline_(Clock::now() + request_.timeout + kEngineGrace) {
+    if (request_.kind != WIRESUM_REDUCE_SCATTER) {
+        return;
+    }
+    at::NoGradGuard no_grad;
+    sink_ = contiguous_results(request_.outputs);
+    const auto *part =
+        static_cast<const char *>(source_.const_data_ptr()) + group_->ledger->rank * sink_.nbytes();
+    if (overlap(source_, sink_) && sink_.const_data_ptr() != part) {
+        source_ = source_.clone();
+    }
+}
 
 void NetworkWork::submit(const c10::intrusive_ptr<NetworkWork> &work, const wiresum_engine_abi *engine) {
     // The reference that `done` takes back.
     auto reference = std::make_unique<c10::intrusive_ptr<NetworkWork>>(work);
     const wiresum_collective collective{
-        .data = work->values_.mutable_data_ptr(),
-        .elements = static_cast<uint64_t>(work->values_.numel()),
-        .element_type = static_cast<uint32_t>(element_type_of(work->values_.scalar_type())),
+        .kind = static_cast<uint32_t>(work->request_.kind),
+        .root = static_cast<uint32_t>(work->request_.root),
+        .source = work->source_.const_data_ptr(),
+        .sink = work->sink_.mutable_data_ptr(),
+        .elements = static_cast<uint64_t>(work->source_.numel()),
+        .element_type = static_cast<uint32_t>(element_type_of(work->source_.scalar_type())),
         .operation = static_cast<uint32_t>(operation_of(work->request_.operation)),
         .timeout_us = static_cast<uint64_t>(std::chrono::microseconds(work->request_.timeout).count()),
         .done = &NetworkWork::done,
@@ -133,6 +175,35 @@ void NetworkWork::complete(wiresum_outcome outcome, const std::string &message) 
     fail(std::make_exception_ptr(CollectiveError(outcome, text)));
 }
 
+// Of the fallback, into the sink.
+void NetworkWork::sum_by_gloo() {
+    const auto options = [this](auto options) {
+        options.reduceOp = request_.operation;
+        options.timeout = request_.timeout;
+        return options;
+    };
+    std::vector<at::Tensor> values{source_};
+    switch (request_.kind) {
+    case WIRESUM_REDUCE: {
+        if (!takes_) {
+            values[0] = source_.clone(); // Gloo may use it as scratch memory
+        }
+        auto to_root = options(c10d::ReduceOptions());
+        to_root.rootRank = request_.root;
+        group_->fallback->reduce(values, to_root)->wait();
+        break;
+    }
+    case WIRESUM_REDUCE_SCATTER: {
+        at::Tensor flat = source_.reshape(-1);
+        at::Tensor part = sink_.view(-1);
+        group_->fallback->reduce_scatter_single(part, flat, options(c10d::ReduceScatterOptions()))->wait();
+        break;
+    }
+    default:
+        group_->fallback->allreduce(values, options(c10d::AllreduceOptions()))->wait();
+    }
+}
+
 // Gloo's sum keeps Inf and NaN where they belong. The tensors are untouched so far.
 void NetworkWork::sum_again(Reason reason) {
     {
@@ -141,11 +212,7 @@ void NetworkWork::sum_again(Reason reason) {
     }
     std::exception_ptr error;
     try {
-        c10d::AllreduceOptions options;
-        options.reduceOp = request_.operation;
-        options.timeout = request_.timeout;
-        std::vector<at::Tensor> values{values_};
-        group_->fallback->allreduce(values, options)->wait();
+        sum_by_gloo();
     } catch (...) {
         error = std::current_exception();
     }
@@ -180,30 +247,34 @@ void NetworkWork::fail(std::exception_ptr error) {
 // The counters first, so that whoever has waited reads them complete; waiters next, callbacks last, because
 // those may take long.
 void NetworkWork::settle(Reason reason, std::exception_ptr error) {
-    const auto [elements, bytes] = size_of(request_.tensors);
-    group_->ledger->count(row_of(request_.collective, request_.tensors, request_.operation, reason), elements,
+    const auto [elements, bytes] = size_of(request_.inputs);
+    group_->ledger->count(row_of(request_.collective, request_.inputs, request_.operation, reason), elements,
                           bytes);
     {
         std::lock_guard lock(mutex_);
         reason_ = reason;
-        values_.reset();
+        source_.reset();
+        sink_.reset();
     }
     finish(error);
     if (error) {
         future_->setError(error);
     } else {
-        future_->markCompleted(c10::IValue(request_.tensors));
+        future_->markCompleted(c10::IValue(request_.outputs));
     }
 }
 
 void NetworkWork::copy_back() {
+    if (!takes_) {
+        return;
+    }
     at::NoGradGuard no_grad;
     int64_t offset = 0;
-    for (const at::Tensor &tensor : request_.tensors) {
-        if (tensor.is_alias_of(values_)) {
+    for (const at::Tensor &tensor : request_.outputs) {
+        if (tensor.is_alias_of(sink_)) {
             return;
         }
-        tensor.detach().copy_(values_.reshape(-1).narrow(0, offset, tensor.numel()).view(tensor.sizes()));
+        tensor.detach().copy_(sink_.reshape(-1).narrow(0, offset, tensor.numel()).view(tensor.sizes()));
         offset += tensor.numel();
     }
 }
@@ -216,7 +287,7 @@ Reason NetworkWork::reason() const {
 std::vector<at::Tensor> NetworkWork::result() {
     TORCH_CHECK(isCompleted(),
                 "Work needs to be completed before calling result(). Should call wait() before result().");
-    return request_.tensors;
+    return request_.outputs;
 }
 
 bool NetworkWork::wait(std::chrono::milliseconds timeout) {
@@ -246,10 +317,10 @@ bool NetworkWork::wait(std::chrono::milliseconds timeout) {
 }
 
 std::string NetworkWork::describe() const {
-    const auto [elements, bytes] = size_of(request_.tensors);
+    const auto [elements, bytes] = size_of(request_.inputs);
     const std::string group = group_->ledger->group();
     return c10::str(request_.collective, " #", request_.sequence, " of ", elements, " ",
-                    name_of_type(request_.tensors[0].scalar_type()), " (",
+                    name_of_type(request_.inputs[0].scalar_type()), " (",
                     name_of_operation(request_.operation), ") in group '", group, "' on rank ",
                     group_->ledger->rank);
 }

@@ -1,4 +1,4 @@
-// Handles of all-reduces: those summed in the network, and those that Gloo took.
+// Handles of collectives that the network sums: those that it took, and those that Gloo did.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@ namespace wiresum {
 // Longer timeouts mean the same and would overflow a clock in nanoseconds.
 inline constexpr std::chrono::milliseconds kLongestTimeout = std::chrono::hours(24 * 365);
 
-// An all-reduce that knows where it was summed.
+// A collective that knows where it was summed.
 class ExplainedWork : public c10d::Work {
   public:
     using Work::Work;
@@ -37,15 +37,21 @@ struct GroupContext {
 
 // What was asked for.
 struct Request {
+    wiresum_kind kind;
     c10d::OpType op_type;
     const char *collective; // as in torch.distributed
-    std::vector<at::Tensor> tensors;
+    // What is summed, in this order.
+    std::vector<at::Tensor> inputs;
+    // What takes this rank's part of the results, in this order.
+    std::vector<at::Tensor> outputs;
     c10d::ReduceOp operation;
     std::chrono::milliseconds timeout;
-    uint64_t sequence;
+    // The root, where the kind has one.
+    int root = 0;
+    uint64_t sequence = 0;
 };
 
-// An all-reduce on its way through the network. Kept alive by the engine until it is over.
+// A collective on its way through the network. Kept alive by the engine until it is over.
 class NetworkWork final : public ExplainedWork {
   public:
     // How long after its timeout the engine may end a collective before wait() gives up on the engine itself.
@@ -70,6 +76,7 @@ class NetworkWork final : public ExplainedWork {
 
     void complete(wiresum_outcome outcome, const std::string &message);
     void sum_again(Reason reason);
+    void sum_by_gloo();
     void succeed(Reason reason);
     void fail(std::exception_ptr error);
     void settle(Reason reason, std::exception_ptr error);
@@ -79,14 +86,18 @@ class NetworkWork final : public ExplainedWork {
     const std::shared_ptr<GroupContext> group_;
     const Request request_;
     const c10::intrusive_ptr<c10::ivalue::Future> future_;
-    // What the engine sums: the user's tensor itself, or a contiguous copy of it or of several.
-    at::Tensor values_;
+    // Whether this rank's part of the results is more than nothing.
+    const bool takes_;
+    // What the engine encodes: the user's tensor itself, or a contiguous copy of it or of several.
+    at::Tensor source_;
+    // What the engine decodes to: the source, the user's tensor, or contiguous memory that is copied from.
+    at::Tensor sink_;
     // Guarded by Work::mutex_.
     Clock::time_point deadline_;
     Reason reason_ = Reason::Pending;
 };
 
-// An all-reduce that Gloo took.
+// A collective that Gloo took.
 class DelegatedWork final : public ExplainedWork {
   public:
     DelegatedWork(c10::intrusive_ptr<Work> inner, Reason reason);
@@ -113,7 +124,7 @@ class DelegatedWork final : public ExplainedWork {
     const Reason reason_;
 };
 
-// The row of a ledger that an all-reduce counts in.
+// The row of a ledger that a collective counts in.
 RowKey row_of(const char *collective, const std::vector<at::Tensor> &tensors, const c10d::ReduceOp &operation,
               Reason reason);
 
