@@ -49,8 +49,8 @@ def test_a_printed_topology_is_one_that_can_be_read(name, tmp_path):
     assert Topology.parse(done.stdout) == TOPOLOGIES[name]()
     file = tmp_path / "topology.json"
     file.write_text(done.stdout)
-    # Data centres hold more workers than a tree of one level sums.
-    plannable = name not in {"fat-tree"}
+    # Data centres hold more workers than a tree of one level sums; light has to be planned for before anything else.
+    plannable = name not in {"fat-tree", "optical"}
     planner = "ps" if name in {"goat", "ingo", "leaf-spine", "racks"} else "direct"
     if plannable:
         planned = AggregationPlan.parse(wiresum("plan", str(file), "--engine", "udp", "--planner", planner).stdout)
@@ -279,7 +279,7 @@ WRONG = {
     "is not a size": (["plan", "star", "--gradient", "big"], 2),
     "takes no --workers": (["plan", "xagg", "--workers", "3"], 2),
     "there is no planner magic": (["plan", "star", "--planner", "magic"], 2),
-    "a star has 1 to 200 workers": (["topology", "star", "-n", "201"], 2),
+    "a star has 1 to 200 hosts, not 201 workers": (["topology", "star", "-n", "201"], 2),
     "mtu_bytes": (["plan", "star", "--mtu", "9"], 2),
     "cannot be read": (["testbed", "run", "star", "--loopback", "--plan", "absent.json", "--", "true"], 2),
     "was not found": ([*RUN, "--", "no-such-program"], 1),

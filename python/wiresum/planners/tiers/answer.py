@@ -15,6 +15,8 @@ from wiresum.topology.graph import Floats
 
 LEAST_GAIN = 1.03
 """Over no sums at all: what the model leaves out, such as headers and acknowledgements, is as much."""
+ROUNDING = 1e-12
+"""Of the fullest direction's seconds, what differences of sums leave where nothing is sent."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,5 +75,5 @@ def _loads(instance: SparseInstance, busy: Floats) -> list[LinkLoad]:
             bytes=float(busy[arc] * graph.bandwidth_bps[arc] / BITS),
             seconds=float(busy[arc]),
         )
-        for arc in np.flatnonzero(busy[: graph.arc_count])
+        for arc in np.flatnonzero(busy[: graph.arc_count] > ROUNDING * busy.max())
     ]
