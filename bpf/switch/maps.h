@@ -125,8 +125,8 @@ struct {
     __type(value, struct tally);
 } tallies SEC(".maps");
 
-/* What each job's workers may contribute, and what may be said to the station by those who are not next to the
- * switch. */
+/* What each job's workers may contribute, and what may be said to the station by those who are not next to
+ * the switch. */
 #define STRANGERS_BUDGET MAX_JOBS
 
 struct {

@@ -203,7 +203,7 @@ impl Cluster {
     pub fn submit_next(&mut self, rank: usize, call: Call) {
         let round = self.hosts[rank].tensors.len();
         let tensor = Tensor::of(&self.plan, rank, round, call.size).of_kind(call.kind, call.root);
-        let is_apart = (rank + round) % 2 == 0;
+        let is_apart = (rank + round).is_multiple_of(2);
         self.submit(rank, if is_apart { tensor.out_of_place() } else { tensor });
     }
 

@@ -213,7 +213,7 @@ impl Net {
         let tensor = Tensor::of(&self.plan, rank, round, call.size).of_kind(call.kind, call.root);
         let is_fixed = self.plan.job.codec.starts_with("fixed:");
         let tensor = if is_fixed { tensor.with_fixed_exponents() } else { tensor };
-        if rank % 2 == 0 { tensor.out_of_place() } else { tensor }
+        if rank.is_multiple_of(2) { tensor.out_of_place() } else { tensor }
     }
 
     fn check_sums(&self) {
