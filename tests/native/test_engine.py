@@ -69,7 +69,7 @@ def test_mismatch_names_the_sizes(start_job: Any) -> None:
     arrays = [np.ones(10 + 5 * rank, np.float32) for rank in job.ranks]
     for outcome in job.on_each_rank(lambda rank: job.engines[rank].all_reduce(arrays[rank])):
         assert isinstance(outcome, errors.MismatchError)
-        assert re.search(r"10, 15", str(outcome))
+        assert re.search(r"rank 0: all_reduce of 10 .*rank 1: all_reduce of 15 ", str(outcome))
 
 
 def test_other_element_types_are_a_mismatch(start_job: Any) -> None:
@@ -139,7 +139,10 @@ class Collective(ctypes.Structure):
     """`struct wiresum_collective`, written down again: the test is of the C interface as C sees it."""
 
     _fields_ = (
-        ("data", ctypes.c_void_p),
+        ("kind", ctypes.c_uint32),
+        ("root", ctypes.c_uint32),
+        ("source", ctypes.c_void_p),
+        ("sink", ctypes.c_void_p),
         ("elements", ctypes.c_uint64),
         ("element_type", ctypes.c_uint32),
         ("operation", ctypes.c_uint32),
@@ -187,7 +190,7 @@ def test_c_interface_sums_bfloat16(start_job: Any) -> None:
         array = (np.array([1.0, -2.5, 64.0], np.float32) * (rank + 1)).view(np.uint32) >> 16
         array = array.astype(np.uint16)
         done = DONE(lambda _context, outcome, message: told[rank].put((outcome, message)))
-        collective = Collective(array.ctypes.data, 3, 2, 0, 10_000_000, done, None)
+        collective = Collective(0, 0, array.ctypes.data, array.ctypes.data, 3, 2, 0, 10_000_000, done, None)
         assert abi.submit(abi.engine, ctypes.byref(collective)) == 0
         outcome, message = told[rank].get(timeout=30)
         del capsule
@@ -201,6 +204,6 @@ def test_capsule_keeps_the_engine_open(start_job: Any) -> None:
     capsule, abi = interface(job.engines[0])
     job.engines.clear()
     done = DONE(lambda *_: None)
-    collective = Collective(None, 1, 0, 0, 1, done, None)
+    collective = Collective(0, 0, None, None, 1, 0, 0, 1, done, None)
     assert abi.submit(abi.engine, ctypes.byref(collective)) == 2
     del capsule
