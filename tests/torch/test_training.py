@@ -27,6 +27,8 @@ BATCH = 4
 FEATURES = 32
 LOSS_TOLERANCE = 1e-4
 """Relative. Both sums round, differently: a ring to float32 at each step, the network once to its integers."""
+BFLOAT16_ROUNDING = 2**-8
+"""Relative, for gradients that are reduced in bfloat16: Gloo rounds each partial sum, the network rounds once."""
 
 
 class Network(nn.Module):
@@ -136,8 +138,9 @@ def fsdp_both_ways() -> list[tuple[list[float], list[float]]]:
 
 def test_fsdp2_trains_as_over_gloo(networked: World) -> None:
     for pairs in networked.run(fsdp_both_ways):
-        for ours, theirs in pairs:
-            assert ours == pytest.approx(theirs, rel=LOSS_TOLERANCE, abs=LOSS_TOLERANCE)
+        for (ours, theirs), tolerance in zip(pairs, (LOSS_TOLERANCE, BFLOAT16_ROUNDING), strict=True):
+            assert ours[:STEPS] == pytest.approx(theirs[:STEPS], rel=LOSS_TOLERANCE)
+            assert ours[STEPS:] == pytest.approx(theirs[STEPS:], rel=tolerance)
 
 
 def hsdp() -> tuple[list[float], int]:
