@@ -63,6 +63,13 @@ def hot_map_digest(map_json: str) -> int:
         wiresum.errors.PlanError: The map is wrong.
     """
 
+def optimizer_state_len(optimizer_json: str, dim: int) -> int:
+    """Return how many float32 numbers an optimizer keeps for a row of `dim` values.
+
+    Raises:
+        wiresum.errors.PlanError: There is no such optimizer.
+    """
+
 def schedule(instance: str, scheduler: str, options: str) -> str:
     """Schedule jobs over optical circuits. Python's lock is released meanwhile.
 

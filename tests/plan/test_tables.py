@@ -1,12 +1,13 @@
 """Tables of sparse models: what a file may say, and what the named models have."""
 
 import json
+from typing import get_args
 
 import pytest
 
 from wiresum.errors import PlanError
 from wiresum.plan.models import MODELS, TABLES
-from wiresum.plan.tables import STATE_VALUES, Table, Tables
+from wiresum.plan.tables import OptimizerName, Table, Tables
 
 ONE = {"name": "users", "rows": 10, "dimension": 16, "features": ["user"]}
 
@@ -37,8 +38,8 @@ def test_criteo_has_as_many_rows_as_its_features_have_values():
         ({"type": "int8"}, "tables[0].type"),
         ({"ids": "sorted"}, "tables[0].ids"),
         ({"features": []}, "tables[0].features"),
-        ({"optimizer": {"method": "lamb"}}, "tables[0].optimizer.method"),
-        ({"optimizer": {"learning_rate": 0}}, "tables[0].optimizer.learning_rate"),
+        ({"optimizer": {"name": "lamb"}}, "tables[0].optimizer.name"),
+        ({"optimizer": {"lr": 0}}, "tables[0].optimizer.lr"),
         ({"colour": "red"}, "tables[0].colour: is not a known field"),
         ({"features": ["user", "user"]}, "two have the feature user"),
     ],
@@ -61,7 +62,8 @@ def test_two_tables_of_one_name_are_refused():
 
 def test_memory_counts_values_and_the_optimizers_state():
     stored = {
-        method: Table(**{**ONE, "optimizer": {"method": method}}).stored_bytes // ONE["rows"] for method in STATE_VALUES
+        name: Table(**{**ONE, "optimizer": {"name": name}}).stored_bytes // ONE["rows"]
+        for name in get_args(OptimizerName)
     }
-    assert stored == {"sgd": 64, "adagrad": 128, "rowwise-adagrad": 68, "sparse-adam": 196, "ftrl": 192}
+    assert stored == {"sgd": 64, "adagrad": 128, "row-wise-adagrad": 68, "sparse-adam": 192, "ftrl": 192}
     assert Table(**{**ONE, "type": "bfloat16"}).row_bytes == 32

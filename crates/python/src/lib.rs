@@ -32,7 +32,7 @@ mod _native {
     #[pymodule_export]
     use super::simulate::{predict_flows, simulate};
     #[pymodule_export]
-    use super::sparse::{hot_map_digest, sparse_layout};
+    use super::sparse::{hot_map_digest, optimizer_state_len, sparse_layout};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -1,8 +1,9 @@
-//! Sparse models: what layouts of hot rows cost a switch.
+//! Sparse models: what layouts of hot rows cost a switch, and what a row's optimizer keeps.
 
 use pyo3::prelude::*;
 use wiresum_sparse::hot::HotRows;
 use wiresum_sparse::layout::{Pushes, compare};
+use wiresum_sparse::optimizer::{Optimizer, Step};
 
 use crate::errors;
 
@@ -27,4 +28,12 @@ pub fn sparse_layout(
 #[pyfunction]
 pub fn hot_map_digest(map_json: &str) -> PyResult<u64> {
     Ok(HotRows::from_json(map_json).map_err(errors::sparse_error)?.digest())
+}
+
+/// Float32 numbers that an optimizer (JSON) keeps for a row of `dim` values.
+#[pyfunction]
+pub fn optimizer_state_len(optimizer_json: &str, dim: usize) -> PyResult<usize> {
+    let optimizer: Optimizer =
+        serde_json::from_str(optimizer_json).map_err(errors::sparse_error)?;
+    Ok(optimizer.state_len(dim))
 }

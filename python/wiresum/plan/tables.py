@@ -15,28 +15,26 @@ MAX_ROWS = 1 << 40
 MAX_DIMENSION = 256
 """A row of float32 then still fits one packet of 1,500 bytes."""
 VALUE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
-STATE_VALUES = {"sgd": 0, "adagrad": 1, "rowwise-adagrad": 0, "sparse-adam": 2, "ftrl": 2}
-"""float32 values that an optimizer keeps for each value of a row."""
-ROW_STATE_VALUES = {"rowwise-adagrad": 1, "sparse-adam": 1}
-"""float32 values that an optimizer keeps for each row: its one accumulator, or its number of steps."""
+STATE_BYTES = VALUE_BYTES["float32"]
+"""Of each number that an optimizer keeps, whatever the type of the row."""
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 Type = Literal["float32", "float16", "bfloat16"]
 Ids = Literal["range", "hashed"]
-Method = Literal["sgd", "adagrad", "rowwise-adagrad", "sparse-adam", "ftrl"]
+OptimizerName = Literal["sgd", "adagrad", "row-wise-adagrad", "sparse-adam", "ftrl"]
 
 
 class Optimizer(Document):
-    """What turns the summed gradient of a row into its next value.
+    """What turns the summed gradient of a row into its next value; `crates/sparse` has the arithmetic.
 
     Attributes:
-        method: `sgd`, `adagrad` and `sparse-adam` as torch has them, `rowwise-adagrad` as FBGEMM, `ftrl` as
+        name: `sgd`, `adagrad` and `sparse-adam` as torch has them, `row-wise-adagrad` as FBGEMM, `ftrl` as
             FTRL-proximal.
-        learning_rate: step size.
+        lr: learning rate.
     """
 
-    method: Method = "sgd"
-    learning_rate: Annotated[float, Field(gt=0)] = 0.01
+    name: OptimizerName = "sgd"
+    lr: Annotated[float, Field(gt=0)] = 0.01
 
 
 class Table(Document):
@@ -68,9 +66,10 @@ class Table(Document):
     @property
     def stored_bytes(self) -> int:
         """Bytes of all rows with the optimizer's state, without what finds a row."""
-        method = self.optimizer.method
-        state = self.dimension * STATE_VALUES[method] + ROW_STATE_VALUES.get(method, 0)
-        return self.rows * (self.row_bytes + 4 * state)
+        from wiresum import _native
+
+        state = _native.optimizer_state_len(self.optimizer.model_dump_json(), self.dimension)
+        return self.rows * (self.row_bytes + STATE_BYTES * state)
 
 
 class Tables(FileDocument):

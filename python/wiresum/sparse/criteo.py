@@ -74,7 +74,7 @@ def criteo(scale: float = 1.0, batch: int = 512, dim: int = DLRM_WIDTH, s: float
     sources = []
     for number, full in enumerate(CRITEO_ROWS, start=1):
         rows, name = max(FEWEST_ROWS, round(scale * full)), f"C{number}"
-        optimizer = Optimizer(method="rowwise-adagrad")
+        optimizer = Optimizer(name="row-wise-adagrad")
         table = Table(name=name, rows=rows, dimension=dim, features=[name], optimizer=optimizer)
         sources.append(Source(table, Popularity.zipf(rows, s), Places(rows, seed + number)))
     return Clicks(sources, batch, seed)

@@ -75,7 +75,7 @@ def criteo(data_dir: Path, batch: int = 512, dim: int = DLRM_WIDTH, samples: int
     _require_samples(len(keys), path)
     tables = [
         Table(name=f"C{index}", rows=rows, dimension=dim, features=[f"C{index}"],
-              optimizer=Optimizer(method="rowwise-adagrad"))
+              optimizer=Optimizer(name="row-wise-adagrad"))
         for index, rows in enumerate(CRITEO_ROWS, start=1)
     ]  # fmt: skip
     return CriteoFile(Tables(tables=tables), batch, np.stack(keys), np.stack(numbers), np.array(labels))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from wiresum.plan.models.parameters import Parameter, linear
 
 if TYPE_CHECKING:
-    from wiresum.plan.tables import Method, Table, Tables
+    from wiresum.plan.tables import OptimizerName, Table, Tables
 
 CRITEO_ROWS = (
     1460, 583, 10131227, 2202608, 305, 24, 12517, 633, 3, 93145, 5683, 8351593, 3194,
@@ -59,7 +59,7 @@ def lr() -> list[Parameter]:
 
 def dlrm_tables() -> Tables:
     """The tables of DLRM on Criteo's features."""
-    return _tables(_criteo("embedding", DLRM_WIDTH, "rowwise-adagrad"))
+    return _tables(_criteo("embedding", DLRM_WIDTH, "row-wise-adagrad"))
 
 
 def deepfm_tables() -> Tables:
@@ -87,14 +87,14 @@ def fm_tables() -> Tables:
     return _tables([*_criteo("weight", 1, "ftrl"), *_criteo("embedding", FM_WIDTH, "ftrl")])
 
 
-def _criteo(part: str, dimension: int, method: Method) -> list[Table]:
-    return [_table(f"C{number}.{part}", rows, dimension, method) for number, rows in enumerate(CRITEO_ROWS, start=1)]
+def _criteo(part: str, dimension: int, optimizer: OptimizerName) -> list[Table]:
+    return [_table(f"C{number}.{part}", rows, dimension, optimizer) for number, rows in enumerate(CRITEO_ROWS, start=1)]
 
 
-def _table(name: str, rows: int, dimension: int, method: Method) -> Table:
+def _table(name: str, rows: int, dimension: int, optimizer: OptimizerName) -> Table:
     from wiresum.plan.tables import Optimizer, Table
 
-    return Table(name=name, rows=rows, dimension=dimension, features=[name], optimizer=Optimizer(method=method))
+    return Table(name=name, rows=rows, dimension=dimension, features=[name], optimizer=Optimizer(name=optimizer))
 
 
 def _tables(tables: list[Table]) -> Tables:
