@@ -164,7 +164,7 @@ impl Plan {
         require(workers == self.workers.len(), &legs, "every worker must have one")?;
         // As every place but one has a leg, and each leg an end, what does not lead to that one leads in a circle.
         let is_tree = stream.legs.len() + 1 == workers + stream.places.len()
-            && stream.legs.iter().all(|leg| stream.leads_to_root(leg.parent));
+            && stream.places.iter().all(|place| stream.leads_to_root(place.node));
         require(
             is_tree,
             &legs,
