@@ -86,7 +86,7 @@ fn crossings(stream: &PlanStream, ways: &Ways) -> Vec<Crossing> {
         for leg in &way.legs {
             for hop in &leg.hops {
                 up.insert((origin, *hop));
-                if leg.node == ANY_NODE && is_placed(stream, hop.to) {
+                if leg.node == ANY_NODE && stream.sums_at(hop.to) {
                     origin = hop.to;
                 }
             }
@@ -102,10 +102,6 @@ fn crossings(stream: &PlanStream, ways: &Ways) -> Vec<Crossing> {
         .into_iter()
         .map(|(Hop { link, to, .. }, times)| Crossing { link, to: child(to), times })
         .collect()
-}
-
-fn is_placed(stream: &PlanStream, site: Site) -> bool {
-    node_of(site).is_some_and(|node| stream.place(NodeId(node)).is_some())
 }
 
 fn node_of(site: Site) -> Option<u16> {

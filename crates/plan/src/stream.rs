@@ -5,6 +5,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use wiresum_wire::{Contributor, GROUP_FRAGMENTS, NodeId, Policy, SubModelId};
 
+use crate::ways::Site;
 use crate::{Child, Plan, Role};
 
 /// Fewest positions between two notes on a check queue.
@@ -82,6 +83,11 @@ impl PlanStream {
     #[must_use]
     pub fn place(&self, node: NodeId) -> Option<&StreamPlace> {
         self.places.iter().find(|place| place.node == node.0)
+    }
+
+    /// Whether a site is one of the nodes that sum it.
+    pub(crate) fn sums_at(&self, site: Site) -> bool {
+        matches!(site, Site::Node(node) if self.place(node).is_some())
     }
 
     /// Where its sums are complete: the place without a leg to another.

@@ -93,7 +93,7 @@ impl Fabric {
         self.validate_places(stream, &places)?;
         let is_kept = |way: &Way| {
             let mut detours = way.detours();
-            stream.policy.is_addressed() || detours.all(|site| !is_placed(stream, site))
+            stream.policy.is_addressed() || detours.all(|site| !stream.sums_at(site))
         };
         let problem = "results would not pass one of them: choose legs without circles";
         require(ways.of.iter().all(is_kept), &places, problem)
@@ -158,14 +158,10 @@ fn validate_leg(
         leg.child, leg.parent
     );
     require(leads, field, &problem)?;
-    let passed = hops.iter().rev().skip(1).find(|hop| is_placed(stream, hop.to));
+    let passed = hops.iter().rev().skip(1).find(|hop| stream.sums_at(hop.to));
     let is_open = stream.policy.is_addressed() || passed.is_none();
     let problem = "one passes a switch that sums the stream: end it there, and begin another";
     require(is_open, field, problem)
-}
-
-fn is_placed(stream: &PlanStream, site: Site) -> bool {
-    matches!(site, Site::Node(node) if stream.place(node).is_some())
 }
 
 fn validate_job(plan: &Plan) -> Result<(), PlanError> {
