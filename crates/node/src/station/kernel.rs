@@ -265,7 +265,7 @@ fn room(plans: &[Plan], node: NodeId) -> Result<Room, LoadError> {
     let only_forwards = || {
         let plan = plans.first();
         let values = plan.map_or(1, |plan| u32::from(plan.job.values_per_packet));
-        let policy = plan.and_then(parts::policy).unwrap_or(Policy::Hash);
+        let policy = plan.and_then(Plan::switch_policy).unwrap_or(Policy::Hash);
         Room { policy, slots: LEAST_SLOTS, values }
     };
     Ok(parts::common_room(plans, node)?.unwrap_or_else(only_forwards))

@@ -25,17 +25,11 @@ impl Room {
     }
 }
 
-/// The policy of a plan's switches; `None` where servers sum.
-#[must_use]
-pub fn policy(plan: &Plan) -> Option<Policy> {
-    plan.switch_policy()
-}
-
 /// What a switch needs for a job; `None` if it only forwards there.
 #[must_use]
 pub fn room(plan: &Plan, node: NodeId) -> Option<Room> {
     let slots = plan.fabric.as_ref()?.slots(node)?;
-    Some(Room { policy: policy(plan)?, slots, values: plan.job.values_per_packet.into() })
+    Some(Room { policy: plan.switch_policy()?, slots, values: plan.job.values_per_packet.into() })
 }
 
 /// What a switch needs for all jobs of its plans: it has one program. `None` if it only forwards.
