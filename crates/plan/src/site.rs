@@ -1,6 +1,7 @@
 //! What a plan with a fabric means for one site: what a node sums, for whom, in which slots and where to; and how a
 //! worker sends.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -136,17 +137,19 @@ impl Plan {
         streams.map(|(stream, ways)| self.sending(stream, &ways, rank)).collect()
     }
 
-    /// Where a node hands on what is for every node on a worker's ways: its neighbours on them, away from the worker.
+    /// Where a node hands on what is for every node on a worker's ways, by worker: to its neighbours on them, away from
+    /// the worker. Empty where servers sum.
     #[must_use]
-    pub fn onward(&self, node: NodeId, worker: u8) -> Vec<SocketAddr> {
+    pub fn onward(&self, node: NodeId) -> Vec<Vec<SocketAddr>> {
         let Some(fabric) = &self.fabric else { return Vec::new() };
         let ways = self.ways();
-        let its = ways.iter().flat_map(|ways| &ways.of).filter(|way| way.worker == worker);
-        let here = its.flat_map(Way::hops).filter(|hop| hop.from == Site::Node(node));
-        let mut next: Vec<_> = here.filter_map(|hop| fabric.address(hop.to, hop.link)).collect();
-        next.sort_unstable();
-        next.dedup();
-        next
+        let next = |rank: usize| {
+            let its = ways.iter().filter_map(|ways| ways.of.get(rank)).flat_map(Way::hops);
+            let here = its.filter(|hop| hop.from == Site::Node(node));
+            let next = here.filter_map(|hop| fabric.address(hop.to, hop.link));
+            next.collect::<BTreeSet<_>>().into_iter().collect()
+        };
+        (0..self.workers.len()).map(next).collect()
     }
 
     /// Every worker of the job, as a set; for plans with a fabric, which have few enough.

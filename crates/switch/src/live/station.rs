@@ -462,7 +462,7 @@ impl Job {
             known: Contributors::NONE,
             has_forgotten: false,
             back: vec![None; usize::from(MAX_WORKERS)],
-            onward: (0..MAX_WORKERS).map(|worker| plan.onward(node, worker)).collect(),
+            onward: plan.onward(node),
             places,
             servings,
             hellos: Budget::new(Quota::control()),
