@@ -53,6 +53,8 @@ pub enum StationError {
 /// What a node knows of a job.
 pub(super) struct Job {
     plan: Plan,
+    /// Digest of the plan, which every hello is compared with.
+    digest: u64,
     incarnation: Option<u64>,
     pub(super) key: JobKey,
     /// Workers that have said hello in this incarnation.
@@ -379,7 +381,7 @@ impl Station {
         if note.secret() != job.plan.secret() {
             return Err(RefusalReason::WrongSecret);
         }
-        if note.digest() != job.plan.digest() {
+        if note.digest() != job.digest {
             return Err(RefusalReason::OtherPlan);
         }
         if usize::from(note.worker) >= job.plan.workers.len() {
@@ -457,6 +459,7 @@ impl Job {
     fn new(plan: &Plan, node: NodeId, places: Vec<Place>, servings: Vec<Serving>) -> Self {
         Self {
             plan: plan.clone(),
+            digest: plan.digest(),
             incarnation: None,
             key: JobKey(0),
             known: Contributors::NONE,
