@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use wiresum_plan::Serving;
-use wiresum_wire::{Flags, FragmentId, JobId, Kind, Round, SubModelId};
+use wiresum_wire::{Flags, FragmentId, JobId, Kind, NodeId, Round, SubModelId};
 
 use super::notes::Note;
 use super::station::{Job, Station};
@@ -27,21 +27,6 @@ impl Station {
         let Some(job) = self.jobs.get(&id) else { return };
         let roots = job.places.iter().filter(|place| place.parent.is_none());
         roots.for_each(|place| self.server.serve(serving(place)));
-    }
-
-    /// What becomes of a contribution that a switch which has forgotten does not sum: it goes up past it.
-    pub(super) fn bypass(&mut self, packet: &mut Packet<Values>) -> Option<Outcome> {
-        let job = self.jobs.get_mut(&packet.job)?;
-        if !job.has_forgotten || !is_sent_again(packet) {
-            return None;
-        }
-        let parent = job.place(packet.sub_model)?.parent?;
-        if packet.node == self.node {
-            packet.node = parent;
-        }
-        job.served.count(Verdict::Bypassed);
-        self.bypassed.count(Verdict::Bypassed);
-        Some(Outcome::up(Verdict::Bypassed))
     }
 
     /// Asks workers for the result of a position that the server here lacks, if it has forgotten what it had: those of
@@ -74,7 +59,20 @@ impl Job {
         self.places.iter().find(|place| place.sub_model == sub_model)
     }
 
-    /// Of a stream that ends here: its workers, and how its lanes are merged.
+    /// What becomes of a contribution that a switch which has forgotten does not sum: it goes up past it.
+    pub(super) fn bypass(&self, packet: &mut Packet<Values>, node: NodeId) -> Option<Outcome> {
+        if !self.has_forgotten || !is_sent_again(packet) {
+            return None;
+        }
+        let parent = self.place(packet.sub_model)?.parent?;
+        if packet.node == node {
+            packet.node = parent;
+        }
+        Some(Outcome::up(Verdict::Bypassed))
+    }
+
+    /// The workers of a stream whose sums are complete here, and how its lanes are merged; `None` if they are complete
+    /// elsewhere.
     fn completes(&self, sub_model: SubModelId) -> Option<(Contributors, Flags)> {
         let served = self.servings.iter().find(|serving| serving.sub_model == sub_model);
         let root = || self.place(sub_model).filter(|place| place.parent.is_none());
@@ -84,11 +82,10 @@ impl Job {
 
     /// Whether the server here deals with a packet.
     pub(super) fn serves(&self, packet: &Packet<Values>) -> bool {
-        packet.kind == Kind::Contribution
-            && (self.servings.iter().any(|serving| serving.sub_model == packet.sub_model)
-                || self.has_forgotten
-                    && packet.is_resent()
-                    && self.completes(packet.sub_model).is_some())
+        let is_served = || self.servings.iter().any(|s| s.sub_model == packet.sub_model);
+        let is_root = || self.completes(packet.sub_model).is_some();
+        packet.kind == Kind::Contribution && is_served()
+            || self.has_forgotten && is_sent_again(packet) && is_root()
     }
 }
 

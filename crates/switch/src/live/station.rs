@@ -84,8 +84,8 @@ pub struct Station {
     pub(super) jobs: BTreeMap<JobId, Job>,
     plane: Box<dyn DataPlane>,
     pub(super) server: ParameterServer<Values>,
-    /// What went up past a switch that has forgotten.
-    pub(super) bypassed: Counters,
+    /// Contributions that went up past a switch that has forgotten.
+    bypassed: u64,
     /// Requests for results that the server here has forgotten.
     pub(super) recalls: u64,
     forwarding: Forwarding,
@@ -130,7 +130,7 @@ impl Station {
             jobs: BTreeMap::new(),
             plane,
             server: ParameterServer::default(),
-            bypassed: Counters::default(),
+            bypassed: 0,
             recalls: 0,
             forwarding: Forwarding::default(),
             arrived: BTreeMap::new(),
@@ -309,12 +309,17 @@ impl Station {
 
     /// What the server or the switch here does with a packet.
     fn sum(&mut self, packet: &mut Packet<Values>) -> Outcome {
-        if let Some(job) = self.jobs.get_mut(&packet.job).filter(|job| job.serves(packet)) {
-            let outcome = self.server.handle(packet);
-            job.served.count(outcome.verdict);
-            return outcome;
-        }
-        self.bypass(packet).unwrap_or_else(|| self.plane.handle(packet))
+        let Some(job) = self.jobs.get_mut(&packet.job) else { return self.plane.handle(packet) };
+        let outcome = if job.serves(packet) {
+            self.server.handle(packet)
+        } else if let Some(bypass) = job.bypass(packet, self.node) {
+            self.bypassed += 1;
+            bypass
+        } else {
+            return self.plane.handle(packet);
+        };
+        job.served.count(outcome.verdict);
+        outcome
     }
 
     fn send_on(

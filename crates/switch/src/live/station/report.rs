@@ -1,4 +1,4 @@
-//! What a station has to say: of each job, and for the process that goes on with it.
+//! What a station reports: counts of each job, and its state for the process that takes over.
 
 use wiresum_wire::{JobId, JobKey, SubModelId};
 
@@ -116,12 +116,12 @@ impl Station {
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let mut sums = self.plane.counters();
         add_to(&mut sums, by_name(self.server.counters()));
-        add_to(&mut sums, by_name(&self.bypassed));
         let over_quota = self.jobs.values().map(|job| job.over_quota).sum::<u64>();
         let others = [
             ("malformed", self.malformed),
             ("strangers", self.foreign),
             ("unrouted", self.unrouted),
+            (Verdict::Bypassed.name(), self.bypassed),
             ("recalls", self.recalls),
             ("over_quota", self.over_quota + over_quota),
         ];
