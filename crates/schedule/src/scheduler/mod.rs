@@ -128,6 +128,8 @@ pub struct Plan<'a> {
     pub board: Board<'a>,
     /// By transfer.
     pub turns: Vec<Turn>,
+    /// No schedule completes all jobs before, in seconds; where the scheduler needed to know.
+    pub bound_s: Option<f64>,
 }
 
 /// Schedules an instance by the scheduler of that name, and judges the answer.
@@ -149,10 +151,11 @@ pub fn schedule(
     })?;
     instance.validate()?;
     let problem = Problem::new(instance, options.sums)?;
-    let Plan { board, turns } = (scheduler.run)(&problem, options)?;
+    let Plan { board, turns, bound_s } = (scheduler.run)(&problem, options)?;
     let intervals = intervals(&board, &turns);
     let cost = judge(instance, &intervals)?;
-    let bound_s = options.bound.then(|| bound::completion(&problem).completion_s);
+    let proven = || bound_s.unwrap_or_else(|| bound::completion(&problem).completion_s);
+    let bound_s = options.bound.then(proven);
     let gap = bound_s.map(|bound_s| (cost.completion_s / bound_s - 1.0).max(0.0));
     Ok(Timetable {
         format: TIMETABLE_FORMAT.to_owned(),

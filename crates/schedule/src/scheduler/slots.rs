@@ -150,5 +150,5 @@ pub fn run<'a>(
             return Err(ScheduleError::Infeasible { job, problem });
         }
     }
-    Ok(Plan { board: now.board, turns: now.turns })
+    Ok(Plan { board: now.board, turns: now.turns, bound_s: None })
 }

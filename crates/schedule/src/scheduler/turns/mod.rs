@@ -59,7 +59,7 @@ pub fn run<'a>(problem: &'a Problem<'a>, options: &Options) -> Result<Plan<'a>, 
         }
     }
     search.fewer_setups(2 * rounds);
-    Ok(finish(search))
+    Ok(Plan { bound_s: Some(bound.completion_s), ..finish(search) })
 }
 
 /// So many rounds that large instances take about as long as small ones.
@@ -86,7 +86,7 @@ fn finish(search: Search<'_>) -> Plan<'_> {
         }
         board.commit();
     }
-    Plan { board, turns }
+    Plan { board, turns, bound_s: None }
 }
 
 /// For each slot and pair, the next slot after it with more circuits than now.
