@@ -3,14 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::instance::{Darkens, Instance, Traffic};
-use crate::problem::Problem;
+use crate::instance::{Darkens, Instance};
+use crate::problem::{BITS, Problem};
 use crate::timetable::{Interval, Rate};
 use crate::{Cost, ScheduleError, Summed};
 
 /// Relative slack of amounts, which the sum of many slots' roundings stays below.
 const SLACK: f64 = 1e-6;
-const BITS: f64 = 8.0;
 
 /// What a transfer has done so far.
 #[derive(Clone, Debug, Default)]
@@ -57,14 +56,8 @@ impl<'a> Judge<'a> {
     fn new(problem: &'a Problem<'a>) -> Self {
         let units = problem.instance.units.iter().enumerate();
         let transfers = problem.transfers.iter().enumerate().map(|(index, transfer)| {
-            let job = &problem.instance.jobs[transfer.job];
-            let flow = match &job.traffic {
-                Traffic::Star(_) => None,
-                Traffic::Flows(flows) => {
-                    Some([&*flows[transfer.flow].from, &*flows[transfer.flow].to])
-                }
-            };
-            ((job.id, flow), index)
+            let id = problem.instance.jobs[transfer.job].id;
+            ((id, problem.ends(transfer)), index)
         });
         let before = problem.pairs.iter().zip(&problem.before);
         Self {
@@ -188,11 +181,10 @@ impl<'a> Judge<'a> {
                 load[crossing.lane] += bytes * crossing.times;
             }
         }
-        let per_unit = pools.len() / self.problem.units();
         for (pool, bytes) in pools.iter().enumerate() {
             let most = self.problem.pools[pool] * slots;
             self.rule(*bytes <= most * (1.0 + SLACK), interval.from_s, || {
-                let name = &self.problem.instance.units[pool / per_unit].name;
+                let name = &self.problem.instance.units[self.problem.unit_of_pool(pool)].name;
                 format!("the switch of {name} passes {bytes:.0} bytes, and can pass {most:.0}")
             })?;
         }
@@ -221,7 +213,7 @@ impl<'a> Judge<'a> {
         self.rule(from_s >= job.arrival_s - slack_s, from_s, || {
             format!("job {id} sends before it arrives, at {} s", job.arrival_s)
         })?;
-        self.rule(transfer.modes[rate.by as usize].is_some(), from_s, || {
+        self.rule(transfer.can_be(rate.by), from_s, || {
             format!(
                 "job {id} cannot be summed by a switch: its workers are not in one unit with places"
             )

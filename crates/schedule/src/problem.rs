@@ -12,7 +12,8 @@ use crate::{ScheduleError, Summed};
 
 /// Relative slack of every comparison of amounts.
 pub const EPSILON: f64 = 1e-9;
-const BITS: f64 = 8.0;
+/// Bits of a byte.
+pub(crate) const BITS: f64 = 8.0;
 
 /// What a transfer takes if it is summed in one way.
 #[derive(Clone, Debug, Serialize)]
@@ -68,8 +69,14 @@ impl Transfer {
     }
 
     /// The ways in which it can be summed.
-    pub fn ways(&self) -> impl Iterator<Item = Summed> + '_ {
-        Summed::ALL.into_iter().filter(|summed| self.modes[*summed as usize].is_some())
+    pub fn ways(&self) -> impl DoubleEndedIterator<Item = Summed> + '_ {
+        Summed::ALL.into_iter().filter(|summed| self.can_be(*summed))
+    }
+
+    /// Whether it can be summed like that.
+    #[must_use]
+    pub fn can_be(&self, summed: Summed) -> bool {
+        self.modes[summed as usize].is_some()
     }
 
     /// Slots that it needs at least.
@@ -89,9 +96,9 @@ pub struct Problem<'a> {
     pub pairs: Vec<[usize; 2]>,
     /// Circuits of each pair before the first slot.
     pub before: Vec<u32>,
-    /// Bytes that each pool passes in a slot.
+    /// Bytes that each pool passes in a slot: a unit's switch has one for each lane.
     pub pools: Vec<f64>,
-    /// Lanes of a pair: 2 where directions are apart.
+    /// Lanes of a pair, and of a switch: 2 where directions are apart.
     pub lanes: usize,
     /// In the order of jobs.
     pub transfers: Vec<Transfer>,
@@ -168,6 +175,21 @@ impl<'a> Problem<'a> {
         self.instance.units.len()
     }
 
+    /// The unit whose switch has a pool.
+    #[must_use]
+    pub fn unit_of_pool(&self, pool: usize) -> usize {
+        pool / self.lanes
+    }
+
+    /// The two units of a transfer that is a flow; None for a synchronous job.
+    #[must_use]
+    pub fn ends(&self, transfer: &Transfer) -> Option<[&'a str; 2]> {
+        match &self.instance.jobs[transfer.job].traffic {
+            Traffic::Star(_) => None,
+            Traffic::Flows(flows) => Some([&*flows[transfer.flow].from, &*flows[transfer.flow].to]),
+        }
+    }
+
     /// Ports of a unit.
     #[must_use]
     pub fn ports(&self, unit: usize) -> u32 {
@@ -220,13 +242,11 @@ impl<'a> Problem<'a> {
     /// Loads on pools: what units send up, and what one of them receives.
     fn pool_loads(&self, up: &[(usize, f64)], down: Option<(usize, f64)>) -> Vec<(usize, f64)> {
         let mut loads = BTreeMap::new();
-        let directions = if self.instance.paper { [0, 0] } else { [0, 1] };
-        let stride = if self.instance.paper { 1 } else { 2 };
         for (unit, times) in up {
-            *loads.entry(unit * stride + directions[0]).or_insert(0.0) += times;
+            *loads.entry(unit * self.lanes).or_insert(0.0) += times;
         }
         if let Some((unit, times)) = down {
-            *loads.entry(unit * stride + directions[1]).or_insert(0.0) += times;
+            *loads.entry(unit * self.lanes + self.lanes - 1).or_insert(0.0) += times;
         }
         loads.into_iter().collect()
     }
@@ -292,7 +312,7 @@ impl<'a> Problem<'a> {
 
     /// Refuses a synchronous job whose server's unit has too few ports: its pairs meet there, all at once.
     fn check(&self, transfer: &Transfer) -> Result<(), ScheduleError> {
-        if transfer.modes[Summed::BySwitch as usize].is_some() {
+        if transfer.can_be(Summed::BySwitch) {
             return Ok(());
         }
         let mode = transfer.mode(Summed::ByServer);

@@ -4,12 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::board::{Board, Turn};
 use crate::cost::Cost;
-use crate::instance::{Circuits, Traffic};
-use crate::problem::Problem;
+use crate::instance::Circuits;
+use crate::problem::{BITS, Problem};
 
 /// Value of [`Timetable::format`].
 pub const TIMETABLE_FORMAT: &str = "wiresum-timetable/1";
-const BITS: f64 = 8.0;
 
 /// Who sums a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -135,13 +134,6 @@ fn circuits(board: &Board<'_>, slot: usize) -> Vec<Circuits> {
 
 fn rate(problem: &Problem<'_>, index: usize, by: Summed, rate_bps: f64) -> Rate {
     let transfer = &problem.transfers[index];
-    let job = &problem.instance.jobs[transfer.job];
-    let flow = match &job.traffic {
-        Traffic::Star(_) => None,
-        Traffic::Flows(flows) => {
-            let flow = &flows[transfer.flow];
-            Some([flow.from.clone(), flow.to.clone()])
-        }
-    };
-    Rate { job: job.id, flow, by, rate_bps }
+    let flow = problem.ends(transfer).map(|units| units.map(str::to_owned));
+    Rate { job: problem.instance.jobs[transfer.job].id, flow, by, rate_bps }
 }

@@ -18,6 +18,8 @@ const LOOK: usize = 40;
 const FIRST_WEIGHT: f64 = 0.01;
 /// A bound on t, or an excess, that counts as 0.
 const NOTHING: f64 = 1e-7;
+/// In place of the limit of a resource that has nothing left.
+const SMALLEST_LIMIT: f64 = 1e-3;
 /// Limits of t: below, every row holds with ease.
 const EXCESS: Column = Column { low: -1.0, high: 4.0 };
 
@@ -93,8 +95,7 @@ impl Programme {
         let mut columns = vec![Vec::new(); excess + 1];
         let mut limits = Vec::with_capacity(relaxation.rows.len());
         for (index, row) in relaxation.rows.iter().enumerate() {
-            // A resource without anything left counts as one with very little.
-            let scale = if row.is_resource { row.limit.abs().max(1e-3) } else { 1.0 };
+            let scale = if row.is_resource { row.limit.abs().max(SMALLEST_LIMIT) } else { 1.0 };
             let slack = if row.is_resource { vec![(excess, -scale)] } else { vec![] };
             let terms: Vec<(u32, f64)> = row
                 .terms
@@ -209,7 +210,7 @@ fn excess_of(relaxation: &Relaxation, x: &[f64]) -> f64 {
     }
     let over = relaxation.rows.iter().filter(|row| row.is_resource).map(|row| {
         let sum: f64 = row.terms.iter().map(|(at, factor)| factor * needed[*at]).sum();
-        (sum - row.limit) / row.limit.abs().max(1e-3)
+        (sum - row.limit) / row.limit.abs().max(SMALLEST_LIMIT)
     });
     over.fold(EXCESS.low, f64::max)
 }

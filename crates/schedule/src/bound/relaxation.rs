@@ -85,8 +85,8 @@ impl Relaxation {
                 (transfer.release + transfer.least_slots(summed) <= until).then_some(until)
             };
             deadlines[index] = ends(Summed::ByServer);
-            let has_switch = transfer.modes[Summed::BySwitch as usize].is_some();
-            by_switch[index] = has_switch && ends(Summed::BySwitch).is_some();
+            by_switch[index] =
+                transfer.can_be(Summed::BySwitch) && ends(Summed::BySwitch).is_some();
             match (deadlines[index], by_switch[index]) {
                 (None, false) => relaxation.refused = true,
                 (Some(_), true) => relaxation.choices[index] = Some(relaxation.column(0.0, 1.0)),

@@ -4,10 +4,10 @@
 //! their job is complete: both are options.
 
 use super::{Options, Plan, slots};
+use crate::ScheduleError;
 use crate::board::Board;
 use crate::problem::Problem;
 use crate::scheduler::slots::Now;
-use crate::{ScheduleError, Summed};
 
 /// Part of its own links' rate that a job waits for before it begins.
 const LEAST_START: f64 = 1.0 / 16.0;
@@ -30,11 +30,7 @@ pub fn run<'a>(problem: &'a Problem<'a>, options: &Options) -> Result<Plan<'a>, 
 /// Gives a transfer what is left, in the first way in which it can begin; false if there is none.
 fn start(now: &mut Now<'_>, index: usize) -> bool {
     let transfer = &now.problem().transfers[index];
-    let ways: Vec<Summed> = match now.summed(index) {
-        Some(summed) => vec![summed],
-        None => transfer.ways().collect::<Vec<_>>().into_iter().rev().collect(),
-    };
-    for summed in ways {
+    for summed in now.ways(index) {
         let room = now.room(index, summed);
         let wanted = LEAST_START * transfer.mode(summed).most.min(now.left[index]);
         if room >= wanted || (now.given(index) > 0.0 && room > now.least(index, summed)) {

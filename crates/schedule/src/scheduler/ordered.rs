@@ -116,12 +116,7 @@ fn serve_all(now: &mut Now<'_>) {
 
 /// Gives a transfer so much at most, by the switch where there is a place.
 fn serve(now: &mut Now<'_>, index: usize, most: f64) {
-    let transfer = &now.problem().transfers[index];
-    let ways: Vec<Summed> = match now.summed(index) {
-        Some(summed) => vec![summed],
-        None => transfer.ways().collect::<Vec<_>>().into_iter().rev().collect(),
-    };
-    for summed in ways {
+    for summed in now.ways(index) {
         let bytes = now.room(index, summed).min(most);
         if bytes > now.least(index, summed) {
             return now.give(index, summed, bytes);

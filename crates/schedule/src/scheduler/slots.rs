@@ -52,6 +52,14 @@ impl<'a> Now<'a> {
         given.or_else(|| self.has_begun(transfer).then(|| self.turns[transfer].summed))
     }
 
+    /// The ways in which it can be summed, switches first; one where that is decided.
+    pub fn ways(&self, transfer: usize) -> Vec<Summed> {
+        match self.summed(transfer) {
+            Some(summed) => vec![summed],
+            None => self.problem().transfers[transfer].ways().rev().collect(),
+        }
+    }
+
     /// Bytes that it has in this slot.
     pub fn given(&self, transfer: usize) -> f64 {
         self.given.get(&transfer).map_or(0.0, |(_, bytes)| *bytes)

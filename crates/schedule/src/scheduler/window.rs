@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 
 use super::{Options, Plan, slots};
 use crate::board::Board;
-use crate::problem::{EPSILON, Problem};
+use crate::problem::{BITS, EPSILON, Problem};
 use crate::scheduler::slots::Now;
 use crate::{ScheduleError, Summed};
 
@@ -18,7 +18,6 @@ use crate::{ScheduleError, Summed};
 const HALVINGS: i32 = 4;
 /// Rounds of Alg. 3's bisection.
 const BISECTIONS: usize = 40;
-const BITS: f64 = 8.0;
 
 pub fn run<'a>(problem: &'a Problem<'a>, options: &Options) -> Result<Plan<'a>, ScheduleError> {
     run_on(Board::new(problem, 0), options)
@@ -58,7 +57,7 @@ fn places(now: &Now<'_>) -> Vec<Summed> {
     let mut wait: Vec<(f64, usize)> = now
         .open()
         .filter(|index| now.summed(*index).is_none())
-        .filter(|index| problem.transfers[*index].modes[Summed::BySwitch as usize].is_some())
+        .filter(|index| problem.transfers[*index].can_be(Summed::BySwitch))
         .map(|index| (relief(problem, index), index))
         .collect();
     wait.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
@@ -85,13 +84,12 @@ fn relief(problem: &Problem<'_>, index: usize) -> f64 {
 /// Bytes on each virtual port for a byte of the transfer: switches of units first, then their circuits.
 fn port_loads(problem: &Problem<'_>, index: usize, summed: Summed) -> Vec<(usize, f64)> {
     let Some(mode) = &problem.transfers[index].modes[summed as usize] else { return Vec::new() };
-    let per_unit = problem.pools.len() / problem.units();
     let mut loads = vec![];
     let mut add = |port: usize, times: f64| match loads.iter_mut().find(|(p, _)| *p == port) {
         Some((_, load)) => *load += times,
         None => loads.push((port, times)),
     };
-    mode.pools.iter().for_each(|(pool, times)| add(pool / per_unit, *times));
+    mode.pools.iter().for_each(|(pool, times)| add(problem.unit_of_pool(*pool), *times));
     for crossing in &mode.crossings {
         for unit in problem.pairs[crossing.pair] {
             add(problem.units() + unit, crossing.times);

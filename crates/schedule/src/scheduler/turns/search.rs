@@ -45,9 +45,12 @@ impl<'a> Search<'a> {
     pub fn new(problem: &'a Problem<'a>, seed: u64, by_switch: &[f64], completion_s: f64) -> Self {
         let transfers = &problem.transfers;
         let wanted = transfers.iter().zip(by_switch).map(|(transfer, share)| {
-            let can = transfer.modes[Summed::BySwitch as usize].is_some();
             let by_server = transfer.mode(Summed::ByServer).crossings.is_empty() && *share < 0.75;
-            if can && *share >= 0.5 && !by_server { Summed::BySwitch } else { Summed::ByServer }
+            if transfer.can_be(Summed::BySwitch) && *share >= 0.5 && !by_server {
+                Summed::BySwitch
+            } else {
+                Summed::ByServer
+            }
         });
         let mut at_units = vec![Vec::new(); problem.units()];
         for index in 0..transfers.len() {
@@ -109,7 +112,7 @@ impl<'a> Search<'a> {
         self.setup = DEAR;
         // Who is summed by a switch needs no circuit.
         for (wanted, transfer) in self.wanted.iter_mut().zip(&self.board.problem.transfers) {
-            if transfer.modes[Summed::BySwitch as usize].is_some() {
+            if transfer.can_be(Summed::BySwitch) {
                 *wanted = Summed::BySwitch;
             }
         }
@@ -218,7 +221,7 @@ impl<'a> Search<'a> {
     }
 
     fn flip(&mut self, index: usize) {
-        let can = self.board.problem.transfers[index].modes[Summed::BySwitch as usize].is_some();
+        let can = self.board.problem.transfers[index].can_be(Summed::BySwitch);
         self.wanted[index] = match self.wanted[index] {
             Summed::ByServer if can => Summed::BySwitch,
             _ => Summed::ByServer,
@@ -317,9 +320,8 @@ fn units_of(problem: &Problem<'_>, index: usize) -> Vec<usize> {
         })
         .collect();
     if units.is_empty() {
-        let per_unit = problem.pools.len() / problem.units();
         let pools = &problem.transfers[index].mode(Summed::ByServer).pools;
-        units.extend(pools.iter().map(|(pool, _)| pool / per_unit));
+        units.extend(pools.iter().map(|(pool, _)| problem.unit_of_pool(*pool)));
     }
     units.sort_unstable();
     units.dedup();
