@@ -11,6 +11,7 @@ mod factors;
 mod insertion;
 mod online;
 mod search;
+mod soonest;
 
 use super::{Objective, Options, Plan};
 use crate::ScheduleError;
@@ -29,7 +30,7 @@ pub fn run<'a>(problem: &'a Problem<'a>, options: &Options) -> Result<Plan<'a>, 
         return online::run(problem, options);
     }
     if options.objective != Objective::Completion {
-        return Ok(finish(search::soonest(problem, options)));
+        return Ok(finish(soonest::soonest(problem, options)));
     }
     let times = Times::new(problem);
     let bound = bound::completion(problem);

@@ -2,8 +2,10 @@
 //!
 //! All amounts lie in one array, and every write is logged, so that a search undoes what it tried exactly.
 
+mod room;
+
 use crate::Summed;
-use crate::problem::{Crossing, EPSILON, Mode, Problem, Transfer};
+use crate::problem::{EPSILON, Mode, Problem, Transfer};
 
 /// Least share of a slot's bytes with which a transfer counts as sending in it.
 pub const LEAST_SHARE: f64 = 1e-6;
@@ -99,18 +101,6 @@ impl<'a> Board<'a> {
         self.cells[self.places_cell(slot, unit)] as u32
     }
 
-    /// Circuits that a pair needs in a slot if a transfer has so many bytes more.
-    #[must_use]
-    pub fn circuits_for(&self, slot: usize, crossing: Crossing, bytes: f64) -> u32 {
-        self.needed_with(slot, crossing.pair, crossing.lane, bytes * crossing.times)
-    }
-
-    /// Bytes that a transfer could have more with so many circuits; below 0 where they are too few for those there.
-    #[must_use]
-    pub fn bytes_with(&self, slot: usize, crossing: Crossing, circuits: u32) -> f64 {
-        self.room_with(slot, crossing.pair, crossing.lane, circuits) / crossing.times
-    }
-
     /// By how many set-ups rise if a pair has so many circuits in a slot.
     #[must_use]
     pub fn setups_by(&self, slot: usize, pair: usize, circuits: u32) -> f64 {
@@ -139,66 +129,6 @@ impl<'a> Board<'a> {
     /// Forgets how to undo.
     pub fn commit(&mut self) {
         self.log.clear();
-    }
-
-    /// The most bytes that a transfer could have in a slot, beyond what it has; with `add`, circuits may be added.
-    #[must_use]
-    pub fn room(&self, slot: usize, mode: &Mode, add: bool) -> f64 {
-        if let Some(unit) = mode.place
-            && self.places_taken(slot, unit) >= self.problem.instance.units[unit].places
-        {
-            return 0.0;
-        }
-        self.rate_room(slot, mode, add)
-    }
-
-    /// As [`Self::room`], for a transfer that has its place.
-    #[must_use]
-    pub fn rate_room(&self, slot: usize, mode: &Mode, add: bool) -> f64 {
-        let mut room = mode.most;
-        for (pool, times) in &mode.pools {
-            let free = self.problem.pools[*pool] - self.cells[self.pool_cell(slot, *pool)];
-            room = room.min(free / times);
-        }
-        if room <= 0.0 || mode.crossings.is_empty() {
-            return room.max(0.0);
-        }
-        for crossing in &mode.crossings {
-            let most = self.most_circuits(slot, crossing.pair, add);
-            room =
-                room.min(self.room_with(slot, crossing.pair, crossing.lane, most) / crossing.times);
-        }
-        if mode.crossings.len() > 1 && add {
-            self.shared_room(slot, mode, room)
-        } else {
-            room.max(0.0)
-        }
-    }
-
-    /// Of a transfer whose pairs meet in one unit: its ports are for all of them.
-    fn shared_room(&self, slot: usize, mode: &Mode, mut room: f64) -> f64 {
-        let [a, b] = self.problem.pairs[mode.crossings[0].pair];
-        let next = self.problem.pairs[mode.crossings[1].pair];
-        let hub = if next.contains(&a) { a } else { b };
-        let free = self.free_ports(slot, hub);
-        loop {
-            let mut added = 0;
-            let mut below: f64 = 0.0;
-            for crossing in &mode.crossings {
-                let needed =
-                    self.needed_with(slot, crossing.pair, crossing.lane, room * crossing.times);
-                let now = self.circuits(slot, crossing.pair);
-                if needed > now {
-                    added += needed - now;
-                    let fewer = self.room_with(slot, crossing.pair, crossing.lane, needed - 1);
-                    below = below.max((fewer / crossing.times).max(0.0));
-                }
-            }
-            if added <= free || room <= 0.0 {
-                return room.max(0.0);
-            }
-            room = if below < room { below } else { 0.0 };
-        }
     }
 
     /// Gives a transfer bytes in a slot. There must be room.
@@ -313,34 +243,6 @@ impl<'a> Board<'a> {
     fn load(&self, slot: usize, pair: usize) -> f64 {
         let lanes = 0..self.problem.lanes;
         lanes.map(|lane| self.cells[self.load_cell(slot, pair, lane)]).fold(0.0, f64::max)
-    }
-
-    fn most_circuits(&self, slot: usize, pair: usize, add: bool) -> u32 {
-        let now = self.circuits(slot, pair);
-        let [a, b] = self.problem.pairs[pair];
-        let free = self.free_ports(slot, a).min(self.free_ports(slot, b));
-        match (add, self.may_change) {
-            (false, _) => now,
-            (true, true) => now + free,
-            (true, false) => (now + free).min(self.lit(slot, pair)),
-        }
-    }
-
-    fn room_with(&self, slot: usize, pair: usize, lane: usize, circuits: u32) -> f64 {
-        let carried = if self.may_change {
-            self.problem.carried(circuits, self.lit(slot, pair))
-        } else {
-            f64::from(circuits) * self.problem.lit_bytes
-        };
-        carried - self.cells[self.load_cell(slot, pair, lane)]
-    }
-
-    fn needed_with(&self, slot: usize, pair: usize, lane: usize, more: f64) -> u32 {
-        let load = self.cells[self.load_cell(slot, pair, lane)] + more;
-        if !self.may_change {
-            return crate::problem::whole(load / self.problem.lit_bytes) as u32;
-        }
-        self.problem.needed(load, self.lit(slot, pair))
     }
 
     fn set_circuits(&mut self, slot: usize, pair: usize, circuits: u32) {

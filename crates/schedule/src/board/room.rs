@@ -1,0 +1,102 @@
+//! What is still free on a board: bytes that a transfer could have, and the circuits that they would need.
+
+use super::Board;
+use crate::problem::{Crossing, Mode, whole};
+
+impl Board<'_> {
+    /// Circuits that a pair needs in a slot if a transfer has so many bytes more.
+    #[must_use]
+    pub fn circuits_for(&self, slot: usize, crossing: Crossing, bytes: f64) -> u32 {
+        self.needed_with(slot, crossing.pair, crossing.lane, bytes * crossing.times)
+    }
+
+    /// Bytes that a transfer could have more with so many circuits; below 0 where they are too few for those there.
+    #[must_use]
+    pub fn bytes_with(&self, slot: usize, crossing: Crossing, circuits: u32) -> f64 {
+        let Crossing { pair, lane, times } = crossing;
+        let carried = if self.may_change {
+            self.problem.carried(circuits, self.lit(slot, pair))
+        } else {
+            f64::from(circuits) * self.problem.lit_bytes
+        };
+        (carried - self.cells[self.load_cell(slot, pair, lane)]) / times
+    }
+
+    /// The most bytes that a transfer could have in a slot, beyond what it has; with `add`, circuits may be added.
+    #[must_use]
+    pub fn room(&self, slot: usize, mode: &Mode, add: bool) -> f64 {
+        if let Some(unit) = mode.place
+            && self.places_taken(slot, unit) >= self.problem.instance.units[unit].places
+        {
+            return 0.0;
+        }
+        self.rate_room(slot, mode, add)
+    }
+
+    /// As [`Self::room`], for a transfer that has its place.
+    #[must_use]
+    pub fn rate_room(&self, slot: usize, mode: &Mode, add: bool) -> f64 {
+        let mut room = mode.most;
+        for (pool, times) in &mode.pools {
+            let free = self.problem.pools[*pool] - self.cells[self.pool_cell(slot, *pool)];
+            room = room.min(free / times);
+        }
+        if room <= 0.0 || mode.crossings.is_empty() {
+            return room.max(0.0);
+        }
+        for crossing in &mode.crossings {
+            let most = self.most_circuits(slot, crossing.pair, add);
+            room = room.min(self.bytes_with(slot, *crossing, most));
+        }
+        if mode.crossings.len() > 1 && add {
+            self.shared_room(slot, mode, room)
+        } else {
+            room.max(0.0)
+        }
+    }
+
+    /// The room of a transfer whose pairs meet in one unit, which needs a port there for each circuit of each pair.
+    fn shared_room(&self, slot: usize, mode: &Mode, mut room: f64) -> f64 {
+        let [a, b] = self.problem.pairs[mode.crossings[0].pair];
+        let next = self.problem.pairs[mode.crossings[1].pair];
+        let hub = if next.contains(&a) { a } else { b };
+        let free = self.free_ports(slot, hub);
+        loop {
+            let mut added = 0;
+            let mut below: f64 = 0.0;
+            for crossing in &mode.crossings {
+                let needed = self.circuits_for(slot, *crossing, room);
+                let now = self.circuits(slot, crossing.pair);
+                if needed > now {
+                    added += needed - now;
+                    below = below.max(self.bytes_with(slot, *crossing, needed - 1));
+                }
+            }
+            if added <= free || room <= 0.0 {
+                return room.max(0.0);
+            }
+            room = if below < room { below } else { 0.0 };
+        }
+    }
+
+    /// The most circuits that a pair can have; with `add`, more than now.
+    fn most_circuits(&self, slot: usize, pair: usize, add: bool) -> u32 {
+        let now = self.circuits(slot, pair);
+        let [a, b] = self.problem.pairs[pair];
+        let free = self.free_ports(slot, a).min(self.free_ports(slot, b));
+        match (add, self.may_change) {
+            (false, _) => now,
+            (true, true) => now + free,
+            (true, false) => (now + free).min(self.lit(slot, pair)),
+        }
+    }
+
+    /// The least number of circuits that carry a lane's load and so many bytes more.
+    pub(super) fn needed_with(&self, slot: usize, pair: usize, lane: usize, more: f64) -> u32 {
+        let load = self.cells[self.load_cell(slot, pair, lane)] + more;
+        if !self.may_change {
+            return whole(load / self.problem.lit_bytes) as u32;
+        }
+        self.problem.needed(load, self.lit(slot, pair))
+    }
+}
