@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -72,13 +73,19 @@ def test_exact_refuses_what_it_does_not_model():
         schedule({**instance(SMALL, 1), "darkens": "all"}, "exact")
 
 
-def test_words_say_what_was_proven_and_which_circuits_are_new():
-    asked = {**instance(SMALL, 2), "before": "none"}
+GIVEN = {"given": [{"between": ["u1", "u0"], "circuits": 1}]}
+
+
+@pytest.mark.parametrize("before", ["none", "even", GIVEN], ids=["none", "even", "given"])
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_words_say_what_was_proven_and_which_circuits_are_new(seed, before):
+    asked = {**instance(SMALL, seed), "before": before}
     made = schedule(asked, "turns")
     said = list(words(made, asked))
     assert f"{made.cost.completion_s:.4g} s" in said[0]
     assert f"{made.bound_s:.4g} s" in said[1]
-    assert any("new circuits" in line for line in said[3:]) == (made.cost.setups > 0)
+    new = [int(count) for line in said[3:] for count in re.findall(r"u\d-u\d x (\d+)", line)]
+    assert sum(new) == made.cost.setups
 
 
 @pytest.fixture

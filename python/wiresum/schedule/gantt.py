@@ -9,7 +9,7 @@ from typing import Any
 
 from wiresum.picture import picture
 from wiresum.schedule.model import Interval, Timetable
-from wiresum.schedule.words import before
+from wiresum.schedule.words import Lit, added, before, lit_in
 
 COLOURS = {"switch": "tab:green", "server": "tab:blue"}
 WIDTH_IN, ROW_IN, MOST_IN = 9.0, 0.16, 40.0
@@ -37,7 +37,7 @@ def draw(timetable: Timetable, instance: Mapping[str, Any], path: Path) -> None:
 
 
 def _units(axes: Any, timetable: Timetable, instance: Mapping[str, Any], units: list[str]) -> None:
-    """Ports in use as shades, darkness as a red edge, places as a number."""
+    """Ports in use as shades, darkness of new circuits in black, places as a number."""
     ports = {unit["name"]: max(unit["ports"], 1) for unit in instance["units"]}
     homes = {
         job["id"]: next(iter(job["traffic"]["star"]["workers"])) for job in instance["jobs"] if "star" in job["traffic"]
@@ -54,22 +54,19 @@ def _units(axes: Any, timetable: Timetable, instance: Mapping[str, Any], units: 
             if places[unit]:
                 middle = interval.from_s + seconds / 2
                 axes.text(middle, row, str(places[unit]), ha="center", va="center", fontsize=5)
-        lit = {tuple(sorted(one.between)): one.circuits for one in interval.circuits}
+        lit = lit_in(interval)
     axes.set_yticks(range(len(units)), units, fontsize=6)
     axes.set_ylabel("ports in use (shade), places (number)")
     axes.invert_yaxis()
 
 
-def _taken(
-    interval: Interval, lit: Mapping[tuple[str, ...], int], homes: Mapping[int, str]
-) -> tuple[Counter[str], Counter[str], Counter[str]]:
+def _taken(interval: Interval, lit: Lit, homes: Mapping[int, str]) -> tuple[Counter[str], Counter[str], Counter[str]]:
     """Circuits, new circuits and places of each unit."""
     used, new, places = Counter[str](), Counter[str](), Counter[str]()
     for one in interval.circuits:
-        added = max(0, one.circuits - lit.get(tuple(sorted(one.between)), 0))
-        for unit in one.between:
-            used[unit] += one.circuits
-            new[unit] += added
+        used.update(dict.fromkeys(one.between, one.circuits))
+    for pair, count in added(interval, lit).items():
+        new.update(dict.fromkeys(pair, count))
     places.update(homes[rate.job] for rate in interval.rates if rate.by == "switch")
     return used, new, places
 

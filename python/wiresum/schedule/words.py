@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from wiresum import _native
 from wiresum.schedule.model import Interval, Timetable
 
 SUMMARY_LINES = 3
 """The first lines, which say how good the timetable is."""
 SHOWN_JOBS = 12
 """Jobs that an interval names; more would hide the circuits."""
+Lit = dict[tuple[str, ...], int]
+"""Number of circuits between two units, whose names are sorted."""
 
 
 def words(timetable: Timetable, instance: Mapping[str, Any]) -> Iterator[str]:
@@ -19,7 +23,7 @@ def words(timetable: Timetable, instance: Mapping[str, Any]) -> Iterator[str]:
     yield f"{timetable.scheduler}: {len(cost.jobs)} jobs are complete after {cost.completion_s:.4g} s."
     if timetable.bound_s is not None and timetable.gap is not None:
         what = (
-            "which is the least possible" if timetable.status == "optimal" else f"{timetable.gap:.1%} above the bound"
+            "complete then, as soon as possible" if timetable.status == "optimal" else f"{timetable.gap:.1%} above that"
         )
         yield f"No schedule is complete before {timetable.bound_s:.4g} s; this one is {what}."
     yield (
@@ -31,26 +35,33 @@ def words(timetable: Timetable, instance: Mapping[str, Any]) -> Iterator[str]:
     if waits and waits[0][0] > 0:
         seconds, job = waits[0]
         yield f"Job {job.job} waits longest, {seconds:.4g} s, and is then summed by a {job.by}."
-    lit: dict[tuple[str, ...], int] = before(instance)
+    lit = before(instance)
     for interval in timetable.intervals:
         yield _interval(interval, lit)
-        lit = _lit(interval)
+        lit = lit_in(interval)
 
 
-def before(instance: Mapping[str, Any]) -> dict[tuple[str, ...], int]:
-    """Circuits before the first interval, where the instance lists them."""
-    given = instance.get("before", "none")
-    circuits = given["given"] if isinstance(given, dict) else []
-    return {tuple(sorted(one["between"])): one["circuits"] for one in circuits}
+def before(instance: Mapping[str, Any]) -> Lit:
+    """Circuits before the first interval."""
+    problem = json.loads(_native.schedule_problem(json.dumps(instance)))
+    names = [unit["name"] for unit in instance["units"]]
+    counts = zip(problem["pairs"], problem["before"], strict=True)
+    return {tuple(sorted(names[unit] for unit in units)): count for units, count in counts if count}
 
 
-def _lit(interval: Interval) -> dict[tuple[str, ...], int]:
+def lit_in(interval: Interval) -> Lit:
+    """Circuits of an interval."""
     return {tuple(sorted(one.between)): one.circuits for one in interval.circuits}
 
 
-def _interval(interval: Interval, lit: Mapping[tuple[str, ...], int]) -> str:
-    now = _lit(interval)
-    new = {pair: count - lit.get(pair, 0) for pair, count in now.items() if count > lit.get(pair, 0)}
+def added(interval: Interval, lit: Lit) -> Lit:
+    """Circuits of an interval that are new after those that were lit."""
+    now = lit_in(interval).items()
+    return {pair: count - lit.get(pair, 0) for pair, count in now if count > lit.get(pair, 0)}
+
+
+def _interval(interval: Interval, lit: Lit) -> str:
+    new = added(interval, lit)
     jobs = {by: sorted({rate.job for rate in interval.rates if rate.by == by}) for by in ("switch", "server")}
     parts = [f"{by}: {_some(names)}" for by, names in jobs.items() if names]
     changes = ", ".join(f"{'-'.join(pair)} x {count}" for pair, count in sorted(new.items()))
