@@ -54,7 +54,8 @@ def _coflow(fields: list[str], line: int, racks: int, units: Sequence[str]) -> W
     outside = next((rack for rack in named if not 0 <= rack < racks), None)
     if outside is not None:
         raise WorkloadError(f"line {line}: rack {outside} of {racks}; racks count from 0")
-    return WorkloadJob(
+    return WorkloadJob.of_line(
+        line,
         name=f"c{identity}",
         arrival_s=arrival_ms / 1000,
         synchrony="coflow",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import pairwise
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
-from wiresum.document import Document, FileDocument
+from wiresum.document import Document, FileDocument, describe
 from wiresum.errors import WiresumError, WorkloadError
 from wiresum.topology.names import Name
 
@@ -56,6 +56,18 @@ class WorkloadJob(Document):
         if not star and (self.bytes is not None or self.server is not None or not self.sinks):
             raise ValueError(f"job {self.name}: a coflow has `sinks` with their bytes, no `bytes` and no `server`")
         return self
+
+    @classmethod
+    def of_line(cls, line: int, **fields: Any) -> Self:
+        """The job that a line of a trace has.
+
+        Raises:
+            WorkloadError: a field is none that a job can have; the message names line and field.
+        """
+        try:
+            return cls.model_validate(fields)
+        except ValidationError as invalid:
+            raise WorkloadError(f"line {line}: {describe(invalid)}") from None
 
     @property
     def worker_count(self) -> int:

@@ -64,7 +64,8 @@ def table(
     random = Random(seed)
     placer = Placer(units_of(topology), random, spread, by_host)
     jobs = [
-        WorkloadJob(
+        WorkloadJob.of_line(
+            row["line"],
             name=f"j{number}" if row["name"] is None else row["name"],
             arrival_s=round(row["arrival"] - rows[0]["arrival"], 6),
             bytes=row["bytes"] or random.randint(*size_bytes),
@@ -99,6 +100,7 @@ def _row(row: Mapping[str, Any], columns: Mapping[str, str | None], line: int) -
             raise WorkloadError(f"line {line}: {title} is `{value}`; give {_wanted(what)}") from None
 
     return {
+        "line": line,
         "name": read("name", _name),
         "arrival": read("arrival", _seconds),
         **{what: read(what, _count) for what in ("workers", "bytes", "iterations")},
