@@ -5,7 +5,8 @@ import os
 import platform
 import struct
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from wiresum.errors import SupportError
 
@@ -17,14 +18,90 @@ BPF_PROG_LOAD = 5
 BPF_PROG_ATTACH = 8
 BPF_MAP_UPDATE_BATCH = 26
 BPF_MAP_TYPE_ARRAY = 2
+BPF_PROG_TYPE_SCHED_CLS = 3
+BPF_PROG_TYPE_XDP = 6
+BPF_TCX_INGRESS = 46
+BPF_TCX_EGRESS = 47
+TCX_NEXT, TCX_DROP = -1, 2
+XDP_PASS = 2
 INSTRUCTION_BYTES = 8
 KEY_BYTES = 4
 LICENSE = b"Dual BSD/GPL\0"
+
+LOAD_32, LOAD_64, STORE_VALUE_32, ADD_ATOMICALLY = 0x61, 0x79, 0x62, 0xDB
+MOVE, MOVE_VALUE, ADD, ADD_VALUE, MULTIPLY, XOR, SHIFT_RIGHT = 0xBF, 0xB7, 0x0F, 0x07, 0x2F, 0xAF, 0x77
+JUMP, JUMP_IF_EQUAL, JUMP_UNLESS_SAME, JUMP_IF_LESS = 0x05, 0x15, 0x5D, 0xAD
+"""The second one compares with an immediate value, the others with a register."""
+CALL, EXIT = 0x85, 0x95
+LOAD_ADDRESS = 0x18
+"""Opcode of the load of 64 bits, in two instructions."""
+FETCH = 0x01
+"""Immediate value of an atomic addition that leaves the sum of before in its source."""
+MAP, MAP_VALUE = 1, 2
+"""What a load of 64 bits is given: the descriptor of a map, whose address it loads, or that of its first value."""
+FRAME = 10
+"""Register with the end of the stack."""
+LOOKUP, NOW, REDIRECT = 1, 5, 23
+"""Helpers of the kernel: bpf_map_lookup_elem, bpf_ktime_get_ns (CLOCK_MONOTONIC), bpf_redirect."""
+
+
+@dataclass(frozen=True)
+class Jump:
+    """A jump forwards, to a label.
+
+    Attributes:
+        label: where to.
+        code: opcode.
+        target: register that is compared.
+        source: register that it is compared with.
+        value: immediate value that it is compared with.
+    """
+
+    label: str
+    code: int = JUMP
+    target: int = 0
+    source: int = 0
+    value: int = 0
+
+
+Line = bytes | str | Jump
+"""Some instructions, a label, or a jump to one."""
 
 
 def instruction(code: int, target: int = 0, source: int = 0, offset: int = 0, value: int = 0) -> bytes:
     """One instruction: opcode, registers, offset and immediate value."""
     return struct.pack("=BBhi", code, source << 4 | target, offset, value)
+
+
+def load_64(register: int, value: int, kind: int = 0) -> bytes:
+    """Two instructions, after which a register has 64 bits, or an address of a map (`MAP`, `MAP_VALUE`)."""
+    low, high = struct.unpack("=ii", struct.pack("=Q", value))
+    return instruction(LOAD_ADDRESS, register, kind, value=low) + instruction(0, value=high)
+
+
+def assemble(lines: Sequence[Line]) -> bytes:
+    """A program, with the distances of its jumps.
+
+    Example:
+        >>> jump = assemble([Jump("end"), instruction(EXIT), "end"])
+        >>> struct.unpack_from("=h", jump, 2)
+        (1,)
+    """
+    places: dict[str, int] = {}
+    position = 0
+    for line in lines:
+        if isinstance(line, str):
+            places[line] = position
+        else:
+            position += len(line) // INSTRUCTION_BYTES if isinstance(line, bytes) else 1
+    made = b""
+    for line in lines:
+        if isinstance(line, bytes):
+            made += line
+        elif isinstance(line, Jump):
+            distance = places[line.label] - len(made) // INSTRUCTION_BYTES - 1
+            made += instruction(line.code, line.target, line.source, distance, line.value)
+    return made
 
 
 def call(command: int, attributes: bytes, what: str) -> int:

@@ -21,25 +21,13 @@ from dataclasses import dataclass
 from wiresum.circuits.emulator.crossbar import Crossbar
 from wiresum.testbed import bpf
 from wiresum.testbed.layout import Port
-from wiresum.testbed.loss import BPF_PROG_TYPE_SCHED_CLS, BPF_TCX_INGRESS, TCX_DROP
 from wiresum.testbed.namespaces import inside, run_tool
 
-PSEUDO_MAP = 1
-LOOKUP, NOW, REDIRECT = 1, 5, 23
-"""Helpers of the kernel: bpf_map_lookup_elem, bpf_ktime_get_ns (CLOCK_MONOTONIC), bpf_redirect."""
-ADDRESS, LOAD_32, LOAD_64, STORE_VALUE_32, ADD_ATOMICALLY = 0x18, 0x61, 0x79, 0x62, 0xDB
-MOVE, MOVE_VALUE, ADD_VALUE, CALL, EXIT = 0xBF, 0xB7, 0x07, 0x85, 0x95
-JUMP, JUMP_IF_ZERO, JUMP_UNLESS_EQUAL, JUMP_IF_LESS = 0x05, 0x15, 0x5D, 0xAD
-FRAME = 10
-"""Register with the end of the stack."""
 ENTRY = struct.Struct("=IIQQ")
 """Interface that light leads to (0: none), generation, nanoseconds from when on there is light, generation again."""
 COUNTS = struct.Struct("=QQ")
 NEVER_NS = (1 << 64) - 1
 NS = 10**9
-
-Line = bytes | str | tuple[str, int, int, int]
-"""An instruction; a label; or a jump to a label, with opcode, register and register or value."""
 
 
 @dataclass(frozen=True)
@@ -93,20 +81,18 @@ class Light:
             os.close(descriptor)
 
     def _attach(self, name: str, port: Port) -> int:
-        program = bpf.load(BPF_PROG_TYPE_SCHED_CLS, self._program(self._index[name]), self._what)
+        instructions = switching_program(self._entries, self._counts, self._index[name])
+        program = bpf.load(bpf.BPF_PROG_TYPE_SCHED_CLS, instructions, self._what)
 
         def attach() -> int:
             index = socket.if_nametoindex(port.interface)
-            bpf.attach(program, index, BPF_TCX_INGRESS, self._what)
+            bpf.attach(program, index, bpf.BPF_TCX_INGRESS, self._what)
             return index
 
         try:
             return inside(port.namespace, attach)
         finally:
             os.close(program)
-
-    def _program(self, index: int) -> bytes:
-        return switching_program(self._entries, self._counts, index)
 
     def _follow(self, crossbar: Crossbar, changed: Collection[str]) -> None:
         """Writes the entries of these ports at once."""
@@ -157,71 +143,45 @@ def switching_program(entries: int, counts: int, index: int) -> bytes:
         >>> len(switching_program(3, 4, 0)) % bpf.INSTRUCTION_BYTES
         0
     """
-    return assemble([
-        bpf.instruction(STORE_VALUE_32, FRAME, offset=-4, value=index),
+    return bpf.assemble([
+        bpf.instruction(bpf.STORE_VALUE_32, bpf.FRAME, offset=-4, value=index),
         *_lookup(entries),
-        ("lost", JUMP_IF_ZERO, 0, 0),
-        bpf.instruction(MOVE, 7, 0),
-        bpf.instruction(CALL, value=NOW),
+        bpf.Jump("lost", bpf.JUMP_IF_EQUAL, 0),
+        bpf.instruction(bpf.MOVE, 7, 0),
+        bpf.instruction(bpf.CALL, value=bpf.NOW),
         # The end of the entry first: it is written last.
-        bpf.instruction(LOAD_64, 3, 7, offset=16),
-        bpf.instruction(LOAD_64, 2, 7, offset=8),
-        bpf.instruction(LOAD_32, 4, 7, offset=4),
-        bpf.instruction(LOAD_32, 9, 7, offset=0),
-        ("dark", JUMP_UNLESS_EQUAL, 3, 4),
-        ("dark", JUMP_IF_LESS, 0, 2),
-        ("count", JUMP, 0, 0),
+        bpf.instruction(bpf.LOAD_64, 3, 7, offset=16),
+        bpf.instruction(bpf.LOAD_64, 2, 7, offset=8),
+        bpf.instruction(bpf.LOAD_32, 4, 7, offset=4),
+        bpf.instruction(bpf.LOAD_32, 9, 7, offset=0),
+        bpf.Jump("dark", bpf.JUMP_UNLESS_SAME, 3, 4),
+        bpf.Jump("dark", bpf.JUMP_IF_LESS, 0, 2),
+        bpf.Jump("count"),
         "dark",
-        bpf.instruction(MOVE_VALUE, 9, value=0),
+        bpf.instruction(bpf.MOVE_VALUE, 9, value=0),
         "count",
         *_lookup(counts),
-        ("lost", JUMP_IF_ZERO, 0, 0),
-        bpf.instruction(MOVE_VALUE, 1, value=1),
-        ("unlit", JUMP_IF_ZERO, 9, 0),
-        bpf.instruction(ADD_ATOMICALLY, 0, 1, offset=0),
-        bpf.instruction(MOVE, 1, 9),
-        bpf.instruction(MOVE_VALUE, 2, value=0),
-        bpf.instruction(CALL, value=REDIRECT),
-        bpf.instruction(EXIT),
+        bpf.Jump("lost", bpf.JUMP_IF_EQUAL, 0),
+        bpf.instruction(bpf.MOVE_VALUE, 1, value=1),
+        bpf.Jump("unlit", bpf.JUMP_IF_EQUAL, 9),
+        bpf.instruction(bpf.ADD_ATOMICALLY, 0, 1, offset=0),
+        bpf.instruction(bpf.MOVE, 1, 9),
+        bpf.instruction(bpf.MOVE_VALUE, 2, value=0),
+        bpf.instruction(bpf.CALL, value=bpf.REDIRECT),
+        bpf.instruction(bpf.EXIT),
         "unlit",
-        bpf.instruction(ADD_ATOMICALLY, 0, 1, offset=8),
+        bpf.instruction(bpf.ADD_ATOMICALLY, 0, 1, offset=8),
         "lost",
-        bpf.instruction(MOVE_VALUE, 0, value=TCX_DROP),
-        bpf.instruction(EXIT),
+        bpf.instruction(bpf.MOVE_VALUE, 0, value=bpf.TCX_DROP),
+        bpf.instruction(bpf.EXIT),
     ])  # fmt: skip
 
 
-def assemble(lines: Sequence[Line]) -> bytes:
-    """Instructions with the distances of jumps filled in; jumps lead forwards.
-
-    Example:
-        >>> jump = assemble([("end", JUMP, 0, 0), bpf.instruction(EXIT), "end"])
-        >>> struct.unpack_from("=h", jump, 2)
-        (1,)
-    """
-    places: dict[str, int] = {}
-    position = 0
-    for line in lines:
-        if isinstance(line, str):
-            places[line] = position
-        else:
-            position += len(line) // bpf.INSTRUCTION_BYTES if isinstance(line, bytes) else 1
-    made = b""
-    for line in lines:
-        if isinstance(line, bytes):
-            made += line
-        elif not isinstance(line, str):
-            label, code, target, source = line
-            distance = places[label] - len(made) // bpf.INSTRUCTION_BYTES - 1
-            made += bpf.instruction(code, target, source, distance)
-    return made
-
-
-def _lookup(entries: int) -> list[Line]:
+def _lookup(entries: int) -> list[bpf.Line]:
     """r0 = address of the entry whose index is on the stack; 0: none."""
     return [
-        bpf.instruction(ADDRESS, 1, PSEUDO_MAP, value=entries) + bpf.instruction(0),
-        bpf.instruction(MOVE, 2, FRAME),
-        bpf.instruction(ADD_VALUE, 2, value=-4),
-        bpf.instruction(CALL, value=LOOKUP),
+        bpf.load_64(1, entries, bpf.MAP),
+        bpf.instruction(bpf.MOVE, 2, bpf.FRAME),
+        bpf.instruction(bpf.ADD_VALUE, 2, value=-4),
+        bpf.instruction(bpf.CALL, value=bpf.LOOKUP),
     ]

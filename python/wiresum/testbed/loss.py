@@ -22,21 +22,9 @@ from wiresum.testbed import bpf
 from wiresum.testbed.layout import Layout, Port, Wire
 from wiresum.testbed.namespaces import inside
 
-BPF_PROG_TYPE_SCHED_CLS = 3
-BPF_TCX_INGRESS = 46
-BPF_TCX_EGRESS = 47
-TCX_NEXT = -1
-TCX_DROP = 2
 PROTOCOL_OFFSET = 16
-"""Of `protocol` in the context."""
+"""Place of `protocol` in the context of a program."""
 ETHERTYPE_ARP = 0x0806
-PSEUDO_MAP_VALUE = 2
-ADDRESS = 0x18
-"""Opcode of the load of 64 bits, in two instructions."""
-LOAD_WORD, ADD_ATOMICALLY, EXIT = 0x61, 0xDB, 0x95
-MOVE, MOVE_VALUE, ADD, MULTIPLY, XOR, SHIFT_RIGHT = 0xBF, 0xB7, 0x0F, 0x2F, 0xAF, 0x77
-JUMP_IF_EQUAL, JUMP_IF_LESS = 0x15, 0xAD
-FETCH = 0x01
 GOLDEN = 0x9E3779B97F4A7C15
 MIX_1 = 0xBF58476D1CE4E5B9
 MIX_2 = 0x94D049BB133111EB
@@ -78,9 +66,9 @@ class LossyDirection:
     def __init__(self, port: Port, inward: bool, fraction: float, seed: int) -> None:
         self._what = f"losing packets at {port.interface} in {port.namespace} (needs Linux 6.6)"
         self._map = bpf.create_array(COUNTS.size, self._what)
-        program = bpf.load(BPF_PROG_TYPE_SCHED_CLS, losing_program(self._map, fraction, seed), self._what)
+        program = bpf.load(bpf.BPF_PROG_TYPE_SCHED_CLS, losing_program(self._map, fraction, seed), self._what)
         try:
-            kind = BPF_TCX_INGRESS if inward else BPF_TCX_EGRESS
+            kind = bpf.BPF_TCX_INGRESS if inward else bpf.BPF_TCX_EGRESS
             inside(port.namespace, lambda: bpf.attach(program, socket.if_nametoindex(port.interface), kind, self._what))
         finally:
             os.close(program)
@@ -184,51 +172,44 @@ def losing_program(counts: int, fraction: float, seed: int) -> bytes:
         >>> len(losing_program(3, 0.01, 1)) % bpf.INSTRUCTION_BYTES
         0
     """
-    arp = socket.htons(ETHERTYPE_ARP)
-    body = b"".join([
-        _load(6, counts, PSEUDO_MAP_VALUE),  # r6: the counts
-        bpf.instruction(MOVE_VALUE, 2, value=1),
-        bpf.instruction(ADD_ATOMICALLY, 6, 2, value=FETCH),  # r2: the packet's number
-        _load(3, seed),
-        bpf.instruction(ADD, 2, 3),
-        _load(3, GOLDEN),
-        bpf.instruction(MULTIPLY, 2, 3),
+    return bpf.assemble([
+        bpf.instruction(bpf.LOAD_32, 5, 1, offset=PROTOCOL_OFFSET),
+        bpf.Jump("keep", bpf.JUMP_IF_EQUAL, 5, value=socket.htons(ETHERTYPE_ARP)),
+        bpf.load_64(6, counts, bpf.MAP_VALUE),  # r6: the counts
+        bpf.instruction(bpf.MOVE_VALUE, 2, value=1),
+        bpf.instruction(bpf.ADD_ATOMICALLY, 6, 2, value=bpf.FETCH),  # r2: the packet's number
+        bpf.load_64(3, seed),
+        bpf.instruction(bpf.ADD, 2, 3),
+        bpf.load_64(3, GOLDEN),
+        bpf.instruction(bpf.MULTIPLY, 2, 3),
         _mix(30, MIX_1),
         _mix(27, MIX_2),
-        bpf.instruction(MOVE, 4, 2),
-        bpf.instruction(SHIFT_RIGHT, 4, value=31),
-        bpf.instruction(XOR, 2, 4),
-        bpf.instruction(SHIFT_RIGHT, 2, value=32),
-        _load(3, round(fraction * WORD)),
+        bpf.instruction(bpf.MOVE, 4, 2),
+        bpf.instruction(bpf.SHIFT_RIGHT, 4, value=31),
+        bpf.instruction(bpf.XOR, 2, 4),
+        bpf.instruction(bpf.SHIFT_RIGHT, 2, value=32),
+        bpf.load_64(3, round(fraction * WORD)),
+        bpf.Jump("drop", bpf.JUMP_IF_LESS, 2, 3),
+        "keep",
+        bpf.instruction(bpf.MOVE_VALUE, 0, value=bpf.TCX_NEXT),
+        bpf.instruction(bpf.EXIT),
+        "drop",
+        bpf.instruction(bpf.MOVE_VALUE, 2, value=1),
+        bpf.instruction(bpf.ADD_ATOMICALLY, 6, 2, offset=8),
+        bpf.instruction(bpf.MOVE_VALUE, 0, value=bpf.TCX_DROP),
+        bpf.instruction(bpf.EXIT),
     ])  # fmt: skip
-    drop = b"".join([
-        bpf.instruction(MOVE_VALUE, 2, value=1),
-        bpf.instruction(ADD_ATOMICALLY, 6, 2, offset=8),
-        bpf.instruction(MOVE_VALUE, 0, value=TCX_DROP),
-        bpf.instruction(EXIT),
-    ])  # fmt: skip
-    keep = bpf.instruction(MOVE_VALUE, 0, value=TCX_NEXT) + bpf.instruction(EXIT)
-    compare = bpf.instruction(JUMP_IF_LESS, 2, 3, offset=2)
-    spare = bpf.instruction(JUMP_IF_EQUAL, 5, offset=len(body + compare) // bpf.INSTRUCTION_BYTES, value=arp)
-    load_protocol = bpf.instruction(LOAD_WORD, 5, 1, offset=PROTOCOL_OFFSET)
-    return load_protocol + spare + body + compare + keep + drop
 
 
 def _mix(shift: int, factor: int) -> bytes:
     """r2 = (r2 ^ r2 >> shift) * factor."""
     return b"".join([
-        bpf.instruction(MOVE, 4, 2),
-        bpf.instruction(SHIFT_RIGHT, 4, value=shift),
-        bpf.instruction(XOR, 2, 4),
-        _load(3, factor),
-        bpf.instruction(MULTIPLY, 2, 3),
+        bpf.instruction(bpf.MOVE, 4, 2),
+        bpf.instruction(bpf.SHIFT_RIGHT, 4, value=shift),
+        bpf.instruction(bpf.XOR, 2, 4),
+        bpf.load_64(3, factor),
+        bpf.instruction(bpf.MULTIPLY, 2, 3),
     ])  # fmt: skip
-
-
-def _load(register: int, value: int, kind: int = 0) -> bytes:
-    """A register = 64 bits, or the address of a map's value."""
-    low, high = struct.unpack("=ii", struct.pack("=Q", value))
-    return bpf.instruction(ADDRESS, register, kind, value=low) + bpf.instruction(0, value=high)
 
 
 def _switch_offloads_off(port: Port) -> None:

@@ -17,11 +17,7 @@ from wiresum.testbed import bpf
 from wiresum.testbed.layout import Layout, Port
 from wiresum.testbed.namespaces import inside
 
-BPF_PROG_TYPE_XDP = 6
-XDP_PASS = 2
-MOV64, CALL, EXIT = 0xB7, 0x85, 0x95
-FUNC_REDIRECT = 23
-PASS = bpf.instruction(MOV64, value=XDP_PASS) + bpf.instruction(EXIT)
+PASS = bpf.instruction(bpf.MOVE_VALUE, value=bpf.XDP_PASS) + bpf.instruction(bpf.EXIT)
 
 RTM_SETLINK = 19
 NLM_F_REQUEST_ACK = 0x05
@@ -38,8 +34,8 @@ REPLY_BYTES = 4096
 
 def redirect(ifindex: int) -> bytes:
     """A program that sends every packet out by an interface of the same namespace."""
-    arguments = bpf.instruction(MOV64, 1, value=ifindex) + bpf.instruction(MOV64, 2, value=0)
-    return arguments + bpf.instruction(CALL, value=FUNC_REDIRECT) + bpf.instruction(EXIT)
+    arguments = bpf.instruction(bpf.MOVE_VALUE, 1, value=ifindex) + bpf.instruction(bpf.MOVE_VALUE, 2, value=0)
+    return arguments + bpf.instruction(bpf.CALL, value=bpf.REDIRECT) + bpf.instruction(bpf.EXIT)
 
 
 @contextmanager
@@ -52,7 +48,7 @@ def loaded(program: bytes = PASS) -> Iterator[int]:
     Raises:
         SupportError: no privilege, or a machine without BPF.
     """
-    descriptor = bpf.load(BPF_PROG_TYPE_XDP, program, "an XDP program (the engine `udp` needs none)")
+    descriptor = bpf.load(bpf.BPF_PROG_TYPE_XDP, program, "an XDP program (the engine `udp` needs none)")
     try:
         yield descriptor
     finally:
