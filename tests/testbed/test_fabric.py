@@ -199,6 +199,16 @@ def test_a_testbed_for_other_links_is_refused():
         Testbed(ingo("ring", RATE_BPS), plan, loopback=True)
 
 
+def test_a_link_whose_addresses_are_of_two_networks_is_named():
+    topology = ingo("ring", RATE_BPS)
+    plan, mtu = switched(topology, "ingo", 4096)
+    first, *others = plan.fabric.links
+    ends = [first.ends[0], first.ends[1].model_copy(update={"address": "10.200.0.1:9000"})]
+    fabric = plan.fabric.model_copy(update={"links": [first.model_copy(update={"ends": ends}), *others]})
+    with pytest.raises(TopologyError, match=rf"fabric\.links\.{first.id}: .* plan again"):
+        lay_out("x", topology, fabric, mtu)
+
+
 @pytest.mark.parametrize("worker_racks", [1, 2])
 def test_racks_sum_in_their_switches_and_only_several_need_the_server(namespaces, name, worker_racks):
     topology = racks(worker_racks, hosts_per_rack=2, rate_bps=RATE_BPS)

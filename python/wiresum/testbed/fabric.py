@@ -236,9 +236,8 @@ def _check(topology: Topology, fabric: PlanFabric) -> None:
     for wired in fabric.links:
         low, high = (int(ip_address(parse_socket_address(end.address)[0])) for end in wired.ends)
         if low ^ high != 1:
-            raise TopologyError(
-                f"fabric.links.{link.id}: the two addresses are not those of one /{LINK_PREFIX} network"
-            )
+            problem = f"the two addresses are not those of one /{LINK_PREFIX} network"
+            raise TopologyError(f"fabric.links.{wired.id}: {problem}; plan again for this topology")
     if any(node.name == HUB for node in topology.nodes):
         raise TopologyError(f"nodes.{HUB}: that name is the testbed's own; choose another")
 
