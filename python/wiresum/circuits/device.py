@@ -46,6 +46,14 @@ class PortState:
     reason: str = ""
 
 
+WORST_FIRST = (State.FAILED, State.TUNING, State.DARK, State.LIT)
+
+
+def worst(states: Iterable[PortState]) -> PortState:
+    """The state of a port of which a device reports the parts: its two sides, or its connections."""
+    return min(states, key=lambda one: WORST_FIRST.index(one.state))
+
+
 @dataclass(frozen=True)
 class Description:
     """What a device is.

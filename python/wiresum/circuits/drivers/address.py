@@ -56,6 +56,11 @@ class Address:
         known = port or PORTS.get(parts.scheme)
         return cls(parts.scheme, parts.hostname, known, user, password, dict(parse_qsl(parts.query)))
 
+    @property
+    def name(self) -> str:
+        """The device in errors: without password and options."""
+        return f"{self.scheme}://{self.host}"
+
     def number(self, option: str, default: float) -> float:
         """An option that is a number.
 

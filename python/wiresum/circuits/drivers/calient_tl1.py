@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from functools import partial
 
-from wiresum.circuits.device import Connection, Description, PortState, Reading, State
+from wiresum.circuits.device import Connection, Description, PortState, Reading, State, worst
 from wiresum.circuits.drivers.address import Address
-from wiresum.circuits.drivers.session import Session, dial, patience
+from wiresum.circuits.drivers.session import Session
 from wiresum.errors import CircuitError
 
 USER, PASSWORD = "admin", "pxc***"
@@ -29,10 +28,8 @@ class CalientTl1:
     """TL1 over a raw TCP connection."""
 
     def __init__(self, address: Address) -> None:
-        self._address = address
-        self._name = f"{address.scheme}://{address.host}"
-        reach = partial(dial, address.host, address.port)
-        self._session = Session(self._name, reach, self._greet, patience(address))
+        self._address, self._name = address, address.name
+        self._session = Session(address, greet=self._greet)
         self._tag = 0
         self._ports: list[str] = []
 
@@ -104,9 +101,8 @@ def _reading(rows: Sequence[str], ports: Sequence[str]) -> Reading:
         connections.update([(one, other)] if fields["CONNTYPE"] == "1WAY" else [(one, other), (other, one)])
         for port in (one, other):
             states.setdefault(port, []).append(_state(fields))
-    order = [State.FAILED, State.TUNING, State.DARK, State.LIT]
-    worst = {port: min(found, key=lambda one: order.index(one.state)) for port, found in states.items()}
-    return Reading(frozenset(connections), {port: worst.get(port, PortState(State.DARK)) for port in ports})
+    dark = [PortState(State.DARK)]
+    return Reading(frozenset(connections), {port: worst(states.get(port, dark)) for port in ports})
 
 
 def _state(fields: dict[str, str]) -> PortState:

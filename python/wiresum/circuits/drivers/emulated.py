@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from functools import partial
 from typing import Any
 
 from wiresum.circuits.device import Connection, Description, PortState, Reading, State
 from wiresum.circuits.drivers.address import Address
-from wiresum.circuits.drivers.session import Session, dial, patience
+from wiresum.circuits.drivers.session import Session
 from wiresum.errors import CircuitError
 
 
@@ -17,9 +16,7 @@ class Emulated:
     """Speaks to `wiresum circuits emulate --serve emulated`, or to the optical switch of a testbed."""
 
     def __init__(self, address: Address) -> None:
-        name = f"{address.scheme}://{address.host}"
-        reach = partial(dial, address.host, address.port)
-        self._session = Session(name, reach, timeout_s=patience(address))
+        self._session = Session(address)
 
     def describe(self) -> Description:
         """Everything that the emulator was told."""

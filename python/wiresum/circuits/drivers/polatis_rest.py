@@ -14,15 +14,15 @@ from __future__ import annotations
 import base64
 import json
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
-from typing import Any
+from typing import Any, TypeVar
 
 from wiresum.circuits.device import Connection, Description, PortState, Reading, State
 from wiresum.circuits.drivers.address import Address
 from wiresum.circuits.drivers.lit_by_time import LitByTime
-from wiresum.circuits.drivers.session import CHUNK_BYTES, MAX_ANSWER_BYTES, TIMEOUT_S
+from wiresum.circuits.drivers.session import CHUNK_BYTES, MAX_ANSWER_BYTES, patience, understood
 from wiresum.errors import CircuitError, CircuitSessionError
 
 USER, PASSWORD = "admin", "root"
@@ -35,6 +35,8 @@ LIGHT_S = 0.05
 DARK_DBM = -30.0
 """Power below which there is no light: transceivers for a kilometre see down to about −15 dBm."""
 OK, NOT_FOUND, PRECONDITION_FAILED = range(200, 300), 404, 412
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -57,9 +59,9 @@ class PolatisRest:
 
     def __init__(self, address: Address) -> None:
         self._address = address
-        self._name = f"{address.scheme}://{address.host}"
+        self._name = address.name
         self._light = LitByTime(address.number("light", LIGHT_S))
-        self._timeout_s = address.number("timeout", TIMEOUT_S)
+        self._timeout_s = patience(address)
         self._size = 0
 
     def describe(self) -> Description:
@@ -155,12 +157,8 @@ class PolatisRest:
         finally:
             connection.close()
 
-    def _understood(self, read: Any) -> Any:
-        try:
-            return read()
-        except (ValueError, LookupError, TypeError, AttributeError) as strange:
-            why = f"an answer that makes no sense ({type(strange).__name__}: {strange})"
-            raise CircuitSessionError(f"{self._name}: {why}; ask again") from None
+    def _understood(self, read: Callable[[], T]) -> T:
+        return understood(self._name, read)
 
 
 def _connections(content: Any, size: int) -> frozenset[Connection]:

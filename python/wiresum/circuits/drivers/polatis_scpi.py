@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from functools import partial
 
 from wiresum.circuits.device import Connection, Description, Reading
 from wiresum.circuits.drivers.address import Address
 from wiresum.circuits.drivers.lit_by_time import LitByTime
-from wiresum.circuits.drivers.session import Session, dial, patience
+from wiresum.circuits.drivers.session import Session
 from wiresum.errors import CircuitError
 
 LIGHT_S = 0.05
@@ -26,9 +25,8 @@ class PolatisScpi:
     """SCPI over TCP."""
 
     def __init__(self, address: Address) -> None:
-        self._name = f"{address.scheme}://{address.host}"
-        reach = partial(dial, address.host, address.port)
-        self._session = Session(self._name, reach, timeout_s=patience(address))
+        self._name = address.name
+        self._session = Session(address)
         self._light = LitByTime(address.number("light", LIGHT_S))
         self._size = 0
 

@@ -25,29 +25,41 @@ def patience(address: Address) -> float:
     return address.number("timeout", TIMEOUT_S)
 
 
-def dial(host: str, port: int | None) -> socket.socket:
+def dial(address: Address) -> socket.socket:
     """A TCP connection."""
-    return socket.create_connection((host, port or 0), TIMEOUT_S)
+    return socket.create_connection((address.host, address.port or 0), TIMEOUT_S)
+
+
+def understood(name: str, read: Callable[[], T]) -> T:
+    """What a function makes of an answer of the device with this name.
+
+    Raises:
+        CircuitSessionError: it makes nothing of it.
+    """
+    try:
+        return read()
+    except (ValueError, LookupError, TypeError, AttributeError) as strange:
+        why = f"an answer that makes no sense ({type(strange).__name__}: {strange})"
+        raise CircuitSessionError(f"{name}: {why}; ask again") from None
 
 
 class Session:
     """One connection, begun when something is sent, and again after it has ended.
 
     Args:
-        name: of the device, for errors.
+        address: of the device; it may say how long to wait for each answer.
         connect: makes the connection.
         greet: says hello on a fresh connection.
-        timeout_s: for each answer.
     """
 
     def __init__(
         self,
-        name: str,
-        connect: Callable[[], socket.socket],
+        address: Address,
+        connect: Callable[[Address], socket.socket] = dial,
         greet: Callable[[Session], None] | None = None,
-        timeout_s: float = TIMEOUT_S,
     ) -> None:
-        self._name, self._connect, self._greet, self._timeout_s = name, connect, greet, timeout_s
+        self._address, self._connect, self._greet = address, connect, greet
+        self._name, self._timeout_s = address.name, patience(address)
         self._socket: socket.socket | None = None
         self._rest = b""
 
@@ -60,7 +72,7 @@ class Session:
         try:
             if self._socket is None:
                 self._rest = b""
-                self._socket = self._connect()
+                self._socket = self._connect(self._address)
                 self._socket.settimeout(self._timeout_s)
                 if self._greet:
                     self._greet(self)
@@ -107,9 +119,10 @@ class Session:
             CircuitSessionError: it makes nothing of it, so the session is not where it should be.
         """
         try:
-            return read()
-        except (ValueError, LookupError, TypeError, AttributeError) as strange:
-            raise self.fail(f"an answer that makes no sense ({type(strange).__name__}: {strange})") from None
+            return understood(self._name, read)
+        except CircuitSessionError:
+            self.close()
+            raise
 
     def fail(self, why: str) -> CircuitSessionError:
         """Ends the session, whose further bytes could belong to any question; returns what to raise."""

@@ -16,12 +16,11 @@ import shlex
 import socket
 import subprocess
 from collections.abc import Collection, Mapping
-from functools import partial
 from typing import Any
 
-from wiresum.circuits.device import Connection, Description, PortState, Reading, State, natural
+from wiresum.circuits.device import Connection, Description, PortState, Reading, State, natural, worst
 from wiresum.circuits.drivers.address import Address
-from wiresum.circuits.drivers.session import Session, dial, patience
+from wiresum.circuits.drivers.session import Session, dial
 from wiresum.errors import CircuitError
 
 LIGHT_S = 0.05
@@ -34,7 +33,6 @@ STATES = {
     "failed": State.FAILED,
 }
 """The states of SONiC's design, in which a port that is done is `tuned` in some versions and `connected` in others."""
-WORST = (State.FAILED, State.TUNING, State.DARK, State.LIT)
 CONNECTION = re.compile(r"(\w+)A-(\w+)B")
 
 
@@ -42,11 +40,8 @@ class Sonic:
     """A shell at the device, which is given one command after another."""
 
     def __init__(self, address: Address) -> None:
-        self._name = f"{address.scheme}://{address.host}"
-        over_ssh = partial(_ssh, address)
-        bare = partial(dial, address.host, address.port)
-        reach = over_ssh if address.scheme == "sonic" else bare
-        self._session = Session(self._name, reach, timeout_s=patience(address))
+        self._name = address.name
+        self._session = Session(address, _ssh if address.scheme == "sonic" else dial)
         self._commands = 0
 
     def describe(self) -> Description:
@@ -138,7 +133,8 @@ def _reading(configured: Mapping[str, Mapping[str, str]], ports: Mapping[str, Ma
 
 def _state(name: str, ports: Mapping[str, Mapping[str, str]]) -> PortState:
     """The worse one of a port's two sides."""
-    sides = [(side, ports[side]["oper_status"]) for side in (f"{name}A", f"{name}B") if side in ports]
-    side, status = min(sides, key=lambda one: WORST.index(STATES[one[1]]))
-    state = STATES[status]
-    return PortState(state, f"the device says that {side} has failed" if state is State.FAILED else "")
+    sides = [(side, STATES[ports[side]["oper_status"]]) for side in (f"{name}A", f"{name}B") if side in ports]
+    return worst(
+        PortState(state, f"the device says that {side} has failed" if state is State.FAILED else "")
+        for side, state in sides
+    )
