@@ -40,13 +40,11 @@ class Change:
         removed: circuits, and halves of circuits, that are gone.
         added: circuits that were not there before.
         attempts: orders that it took; 0 where nothing was to change.
-        light: what the device says afterwards.
     """
 
     removed: frozenset[Connection]
     added: frozenset[Pair]
     attempts: int
-    light: Reading
 
 
 def apply(
@@ -77,12 +75,10 @@ def apply(
     while now != goal and attempts < ATTEMPTS:
         attempts += 1
         trouble = _order(driver, now - goal, goal - now)
-        light = _retried(driver.read)
-        now = _own(light, ours)
+        now = _own(_retried(driver.read), ours)
     if now != goal:
         raise CircuitError(f"the device does not do as ordered: {_differences(now, goal)}{trouble}")
-    after = light if attempts else before
-    return Change(first - goal, wanted - before.pairs, attempts, after)
+    return Change(first - goal, wanted - before.pairs, attempts)
 
 
 def watch(

@@ -66,7 +66,7 @@ class Light:
         self._interfaces = {name: self._attach(name, port) for name, port in ports.items()}
         self._timers: list[threading.Timer] = []
         crossbar.on_change = self._follow
-        self._follow(crossbar, list(ports))
+        self._follow(list(ports))
 
     def count(self, port: str) -> PortCount:
         """What came in by a port so far."""
@@ -74,7 +74,7 @@ class Light:
 
     def close(self) -> None:
         """Ends the counting and the following of orders."""
-        self._crossbar.on_change = lambda _, __: None
+        self._crossbar.on_change = lambda _: None
         for timer in self._timers:
             timer.cancel()
         for descriptor in (self._entries, self._counts):
@@ -94,7 +94,7 @@ class Light:
         finally:
             os.close(program)
 
-    def _follow(self, crossbar: Crossbar, changed: Collection[str]) -> None:
+    def _follow(self, changed: Collection[str]) -> None:
         """Writes the entries of these ports at once."""
         bpf.write_array(self._entries, {self._index[port]: self._entry(port) for port in changed}, self._what)
         if self._drops_carrier:

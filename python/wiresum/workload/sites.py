@@ -60,7 +60,7 @@ class Placer:
     """Places jobs one after another, each in as few units as possible, where the fewest workers are so far.
 
     When every host has a worker, hosts get a second one, and so on: a network that is shared holds more jobs than
-    hosts. `workers_per_host` says how many.
+    hosts.
 
     Attributes:
         units: to choose from.
@@ -103,11 +103,6 @@ class Placer:
             return None
         unit = self.random.choice(candidates)
         return self.random.choice(unit.servers) if self.by_host else unit.name
-
-    @property
-    def workers_per_host(self) -> int:
-        """The most workers that a host has, if each unit shares them out evenly."""
-        return max((-(-self._load[unit.name] // len(unit.hosts)) for unit in self.units if unit.hosts), default=0)
 
     def _by_room(self, count: int) -> list[Unit]:
         """Units in which a whole job has room come first, then large ones, so that few are needed."""

@@ -26,13 +26,11 @@ class Beam:
         target: the port at which light leaves.
         tuning_s: when light comes.
         lit_s: when traffic passes; infinite where it never will.
-        generation: of the order that set it up, or last darkened it.
     """
 
     target: str
     tuning_s: float
     lit_s: float
-    generation: int
 
 
 @dataclass
@@ -79,7 +77,7 @@ class Crossbar:
         self.faults = Faults()
         self.generation = 0
         self.orders = 0
-        self.on_change: Callable[[Crossbar, Collection[str]], None] = lambda _, __: None
+        self.on_change: Callable[[Collection[str]], None] = lambda _: None
         """Called after an order with the ports whose beams are others now."""
 
     @property
@@ -113,7 +111,7 @@ class Crossbar:
         darkened = self._also_dark(gone | come) - {port for port, _ in come}
         for port in darkened:
             self.beams[port] = self._beam(now_s, (port, self.beams[port].target))
-        self.on_change(self, {port for port, _ in gone | come} | darkened)
+        self.on_change({port for port, _ in gone | come} | darkened)
 
     def reading(self, now_s: float) -> Reading:
         """What the switch says of itself, which is not always true."""
@@ -144,7 +142,7 @@ class Crossbar:
     def _beam(self, now_s: float, connection: Connection) -> Beam:
         tuning_s = now_s + self.dark_s
         lit_s = float("inf") if self.faults.keeps_dark(connection) else tuning_s + self.settle_s
-        return Beam(connection[1], tuning_s, lit_s, self.generation)
+        return Beam(connection[1], tuning_s, lit_s)
 
     def _also_dark(self, changed: set[Connection]) -> set[str]:
         """Ports whose connections lose their light because others change."""
