@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from wiresum.circuits.device import Connection, PortState, Reading, State
+from wiresum.circuits.device import Connection, PortState, Reading, State, natural
 from wiresum.errors import CircuitError
 from wiresum.topology.circuits import fibres, ports_of
 from wiresum.topology.model import Node, Topology
@@ -79,6 +79,11 @@ class Crossbar:
         self.orders = 0
         self.on_change: Callable[[Collection[str]], None] = lambda _: None
         """Called after an order with the ports whose beams are others now."""
+
+    @property
+    def ports(self) -> list[str]:
+        """Names of all ports, 2 before 10: protocols that number them do it in this order."""
+        return sorted(self.sides, key=natural)
 
     @property
     def connections(self) -> frozenset[Connection]:

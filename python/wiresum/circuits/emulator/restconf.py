@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wiresum.circuits.device import Connection, natural
+from wiresum.circuits.device import Connection
 from wiresum.circuits.emulator.server import Device, Exchange
 from wiresum.errors import CircuitError
 
@@ -70,7 +70,7 @@ def _handle(device: Device, line: str, headers: Mapping[str, str], body: bytes) 
 
 
 def _read(device: Device, what: str) -> Any:
-    ports, size = _ports(device), len(device.crossbar.sides)
+    ports, size = device.crossbar.ports, len(device.crossbar.sides)
     match what:
         case "product-information":
             return {"manufacturer": "Wiresum", "model-name": f"emulated-{size}x{size}"}
@@ -85,9 +85,9 @@ def _read(device: Device, what: str) -> Any:
 
 
 def _cross_connects(device: Device, method: str, pair: str, body: bytes) -> tuple[int, Any]:
-    here = device.crossbar.connections
+    here, ports = device.crossbar.connections, device.crossbar.ports
     one = re.fullmatch(r"pair=(\d+)", pair)
-    own = {c for c in here if one and _numbers(device, c)[0] == int(one[1])}
+    own = {c for c in here if one and _numbers(ports, c)[0] == int(one[1])}
     match method:
         case "GET" if not pair:
             return 200, {"optical-switch:cross-connects": {"pair": _listed(device, here)}}
@@ -106,22 +106,18 @@ def _cross_connects(device: Device, method: str, pair: str, body: bytes) -> tupl
     raise RefusedError(404, f"there is no {pair}" if pair else f"{method} makes no sense")
 
 
-def _ports(device: Device) -> list[str]:
-    return sorted(device.crossbar.sides, key=natural)
-
-
-def _numbers(device: Device, connection: Connection) -> tuple[int, int]:
-    ports = _ports(device)
+def _numbers(ports: Sequence[str], connection: Connection) -> tuple[int, int]:
     return ports.index(connection[0]) + 1, len(ports) + ports.index(connection[1]) + 1
 
 
 def _listed(device: Device, connections: Any) -> list[dict[str, int]]:
-    numbers = sorted(_numbers(device, one) for one in connections)
+    ports = device.crossbar.ports
+    numbers = sorted(_numbers(ports, one) for one in connections)
     return [{"ingress": ingress, "egress": egress} for ingress, egress in numbers]
 
 
 def _parsed(device: Device, pairs: Any) -> frozenset[Connection]:
-    ports = _ports(device)
+    ports = device.crossbar.ports
     size = len(ports)
     found = [(int(pair["ingress"]), int(pair["egress"])) for pair in pairs]
     for ingress, egress in found:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wiresum.circuits.device import Connection, natural
+from wiresum.circuits.device import Connection
 from wiresum.circuits.drivers.polatis_scpi import LISTS, lists
 from wiresum.circuits.emulator.server import Device, Exchange
 from wiresum.errors import CircuitError
@@ -51,7 +51,7 @@ def _order(device: Device, remove: set[Connection], add: set[Connection], error:
 
 
 def _connections(device: Device, verb: str, text: str) -> tuple[set[Connection], set[Connection]]:
-    ports = sorted(device.crossbar.sides, key=natural)
+    ports = device.crossbar.ports
     found = LISTS.fullmatch(text.replace(" ", ""))
     if found is None:
         raise ValueError("lists of ports are (@1,2),(@17,18)")
@@ -78,7 +78,7 @@ def _ask(device: Device, verb: str, error: str) -> Iterator[str]:
         case ":oxc:swit:size?":
             yield f"{size},{size}"
         case ":oxc:swit:conn:stat?":
-            ports = sorted(device.crossbar.sides, key=natural)
+            ports = device.crossbar.ports
             number = {port: str(index) for index, port in enumerate(ports, 1)}
             yield lists([(number[one], number[other]) for one, other in device.crossbar.connections], size)
         case ":syst:err?":

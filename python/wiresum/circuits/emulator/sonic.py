@@ -7,7 +7,7 @@ import re
 import shlex
 from typing import Any
 
-from wiresum.circuits.device import Connection, State, natural
+from wiresum.circuits.device import Connection, State
 from wiresum.circuits.drivers.sonic import CONNECTION, key
 from wiresum.circuits.emulator.server import Device, Exchange
 from wiresum.errors import CircuitError
@@ -48,7 +48,7 @@ def _output(device: Device, command: str) -> str:
 
 
 def _table(device: Device, database: str, table: str) -> dict[str, dict[str, str]]:
-    ports = [f"{port}{side}" for port in sorted(device.crossbar.sides, key=natural) for side in "AB"]
+    ports = [f"{port}{side}" for port in device.crossbar.ports for side in "AB"]
     connections = sorted(device.crossbar.connections)
     match database, table:
         case "CONFIG_DB", "OCS_PORT":

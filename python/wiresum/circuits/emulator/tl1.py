@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from wiresum.circuits.device import Connection, State, natural
+from wiresum.circuits.device import Connection, State
 from wiresum.circuits.emulator.server import Device, Exchange
 from wiresum.errors import CircuitError
 
@@ -50,7 +50,7 @@ def _do(device: Device, verb: str, ports: str, rest: Sequence[str]) -> list[str]
         case "ACT-USER" | "INH-MSG-ALL":
             return []
         case "RTRV-PORT":
-            return [f'"{port}:PORTCAT=PO"' for port in sorted(device.crossbar.sides, key=natural)]
+            return [f'"{port}:PORTCAT=PO"' for port in device.crossbar.ports]
         case "RTRV-CRS":
             return [_row(device, one) for one in sorted(device.crossbar.connections)]
         case "ENT-CRS":
