@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wiresum.commandline.console import out, print_json
+from wiresum.commandline.files import read_text
 from wiresum.commandline.options import JsonOption
 from wiresum.errors import PlanError
 
@@ -38,20 +39,13 @@ def layout(
     """
     from wiresum._native import sparse_layout
 
-    text = _text(file)
+    text = read_text(file, PlanError)
     drawn = _draw(_positions(text), pushes, lookups, exponent, seed)
     rows: list[dict[str, Any]] = json.loads(sparse_layout(text, drawn, registers, pairs, seed))
     if as_json:
         print_json(rows)
         return
     _show(rows, drawn)
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as unreadable:
-        raise PlanError(f"{file} cannot be read ({unreadable}); check the path") from None
 
 
 def _positions(text: str) -> Ints:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wiresum.commandline.contents import Contents
+from wiresum.commandline.files import read_text
 from wiresum.commandline.generators import command
 from wiresum.commandline.options import load_topology
 from wiresum.commandline.quantities import parse_size
@@ -57,7 +58,7 @@ def import_(
     if form not in IMPORTERS:
         raise TopologyError(f"there is no importer {form}; choose from {', '.join(IMPORTERS)}")
     chosen = None if programmable is None else Programmable(programmable, parse_size(memory), seed)
-    show(with_roles(IMPORTERS[form](_text(file), file.stem[:32]), server, chosen))
+    show(with_roles(IMPORTERS[form](read_text(file, TopologyError), file.stem[:32]), server, chosen))
 
 
 @app.command(epilog="Example: `wiresum topology export fat-tree:k=4 --format containerlab > fat-tree.clab.yml`")
@@ -86,10 +87,3 @@ def lit(
 
     there = load_topology(topology)
     show(there.with_circuits([named(there, one) for one in circuit] if circuit else uniform(there)))
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as unreadable:
-        raise TopologyError(f"{file} cannot be read ({unreadable}); check the path") from None

@@ -10,6 +10,7 @@ import typer
 
 from wiresum.commandline.console import print_json
 from wiresum.commandline.contents import Contents
+from wiresum.commandline.files import read_text
 from wiresum.commandline.options import JsonOption, load_topology
 from wiresum.commandline.quantities import parse_fraction, parse_numbers, parse_seconds, parse_size
 from wiresum.errors import WorkloadError
@@ -82,7 +83,7 @@ def coflows(file: FileArgument, topology: TopologyOption = "optical", batch: boo
     from wiresum.workload.coflows import coflows as read
     from wiresum.workload.sites import units_of
 
-    made = read(_text(file), [unit.name for unit in units_of(load_topology(topology))], _name(file))
+    made = read(read_text(file, WorkloadError), [unit.name for unit in units_of(load_topology(topology))], _name(file))
     show(made.as_batch() if batch else made)
 
 
@@ -102,8 +103,8 @@ def table(
     """
     from wiresum.workload.table import table as read
 
-    there, name = load_topology(topology), _name(file)
-    show(read(_text(file), there, _range(size), name=name, spread=_share(spread), by_host=by_host, seed=seed))
+    text, there, name = read_text(file, WorkloadError), load_topology(topology), _name(file)
+    show(read(text, there, _range(size), name=name, spread=_share(spread), by_host=by_host, seed=seed))
 
 
 @app.command("show", epilog="Example: `wiresum workload show jobs.json`")
@@ -139,10 +140,3 @@ def _share(text: str) -> float:
 
 def _name(file: Path) -> str:
     return "".join(letter for letter in file.stem if letter.isalnum() or letter in "-_.")[:32].lstrip("-_.") or "trace"
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as unreadable:
-        raise WorkloadError(f"{file} cannot be read ({unreadable}); check the path") from None
