@@ -27,9 +27,9 @@ ATTEMPTS = 3
 """Orders until what is read is what is wanted. A session that drops may have done its work; a device that applies half
 of a batch does the rest when asked again; more than that is a device that does not obey."""
 POLL_S = 0.002
-"""Between two questions whether there is light: a tenth of the darkness of a fast MEMS switch."""
+"""Seconds between two questions whether there is light: a tenth of the darkness of a fast MEMS switch."""
 PATIENCE_S = 5.0
-"""Until a circuit without light has failed. No optical circuit switch is known to need a second."""
+"""Seconds after which a circuit without light has failed. No driver expects more than 0.2 s."""
 
 
 @dataclass(frozen=True)

@@ -99,10 +99,10 @@ class Driver(Protocol):
         """
 
     def read(self) -> Reading:
-        """What is connected, and the state of every port. Raises as `describe`."""
+        """What is connected, and the state of every port; errors as `describe`."""
 
     def change(self, remove: Collection[Connection], add: Collection[Connection]) -> None:
-        """Orders a change in one batch, removals first. Other connections stay as they are. Raises as `describe`."""
+        """Orders a change in one batch, removals first; other connections stay. Errors as `describe`."""
 
     def close(self) -> None:
         """Ends the session. What is connected stays."""

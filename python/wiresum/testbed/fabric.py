@@ -27,7 +27,7 @@ HUB = "hub"
 LATER_NETWORK = IPv4Address("10.97.0.0")
 """Addresses of circuits of plans that come later, beside those of plans' own links (10.98.0.0/16)."""
 LINK_PREFIX = 31
-"""Of a link with two ends (RFC 3021)."""
+"""Length of the prefix of a link with two ends (RFC 3021)."""
 
 
 class SwitchedNetwork(LaidOutNetwork):
@@ -81,7 +81,7 @@ class SwitchedNetwork(LaidOutNetwork):
             switch.light_up(lit)
 
     def host_interface(self, node: str) -> str:
-        """That of the network for everything else."""
+        """The interface of the network for everything else."""
         self.layout.topology.node(node)
         return namespaces.HUB_PORT
 

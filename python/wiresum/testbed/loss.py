@@ -83,7 +83,7 @@ class LossyDirection:
 
 
 Directions = tuple[LossyDirection | None, LossyDirection | None]
-"""Of a link: from source to target, and back."""
+"""The two directions of a link, from source to target and back; None where nothing is lost."""
 
 
 class LossyLinks:

@@ -96,7 +96,7 @@ class LaidOutNetwork:
         self.optical_switches: dict[str, OpticalSwitch] = {}
 
     def light_up(self, plan: AggregationPlan) -> None:
-        """There are none."""
+        """Does nothing: this network has no optical switches."""
 
     def command(self, node: str, command: list[str]) -> list[str]:
         """Runs it in the node's namespace."""
@@ -204,7 +204,7 @@ class LoopbackNetwork:
         return plan.model_copy(update={"nodes": nodes, "workers": workers})
 
     def light_up(self, plan: AggregationPlan) -> None:
-        """There are none."""
+        """Does nothing: this network has no optical switches."""
 
     def command(self, node: str, command: list[str]) -> list[str]:
         """Runs it as it is."""

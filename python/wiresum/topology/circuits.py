@@ -1,4 +1,7 @@
-"""Optical switches in a topology: rules for their ports, and the packet network that some lit circuits make."""
+"""Optical switches in a topology: rules for their ports, and the packet network that some lit circuits make.
+
+The fields of a topology file that they have are in `optical.py`.
+"""
 
 from __future__ import annotations
 

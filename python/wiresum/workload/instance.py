@@ -18,7 +18,7 @@ from wiresum.workload.sites import Unit, unit_of_location, units_of
 
 FORMAT = "wiresum-circuit-instance/1"
 UNLIMITED_PLACES = (1 << 32) - 1
-"""Of a switch that does not say how many jobs it sums at once: more than any instance has."""
+"""`places` of a switch that does not say how many jobs it sums at once: more than any instance has jobs."""
 
 
 def instance(

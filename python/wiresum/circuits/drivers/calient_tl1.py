@@ -15,13 +15,13 @@ from wiresum.circuits.drivers.session import Session
 from wiresum.errors import CircuitError
 
 USER, PASSWORD = "admin", "pxc***"
-"""As the maker delivers it."""
+"""The login of a device as its maker delivers it."""
 LIGHT_S = 0.2
-"""Of a bulk order whose conflicts the controller resolves."""
+"""Seconds from an order to light, if it is a large one whose conflicts the controller resolves."""
 ANSWER = re.compile(r"^M\s+(\S+)\s+(COMPLD|DENY|PRTL|DELAY)\s*$", re.MULTILINE)
 ROW = re.compile(r'^\s*"(.*)"\s*$', re.MULTILINE)
 MAX_MESSAGES = 4096
-"""That are skipped while an answer is awaited."""
+"""Messages that nobody asked for, skipped while an answer is awaited; after more, the session has failed."""
 
 
 class CalientTl1:
@@ -40,13 +40,13 @@ class CalientTl1:
         return Description("Calient", dict.fromkeys(self._ports), LIGHT_S)
 
     def read(self) -> Reading:
-        """As in `Driver`."""
+        """What is connected, and the state of every port."""
         ports = self.describe().sides
         rows = self._ask("RTRV-CRS::,")
         return self._session.understood(lambda: _reading(rows, list(ports)))
 
     def change(self, remove: Collection[Connection], add: Collection[Connection]) -> None:
-        """All commands in one go."""
+        """Sends all commands of an order before the first answer is read."""
         commands = [(f"DLT-CRS::{one},{other}", f":{one}>{other}") for one, other in sorted(remove)]
         commands += [(f"ENT-CRS::{one},{other}", ":,1WAY") for one, other in sorted(add)]
         tags = [self._next_tag() for _ in commands]
@@ -57,7 +57,7 @@ class CalientTl1:
             raise CircuitError(f"{self._name} refuses: {' '.join(refused[0][1].split())}")
 
     def close(self) -> None:
-        """As in `Driver`."""
+        """Ends the session; what is connected stays."""
         self._session.close()
 
     def _greet(self, session: Session) -> None:
@@ -106,7 +106,7 @@ def _reading(rows: Sequence[str], ports: Sequence[str]) -> Reading:
 
 
 def _state(fields: dict[str, str]) -> PortState:
-    """In service and with light; on the way there; or out of service."""
+    """State of a port by a row: lit in service and with light, tuning on the way there, failed out of service."""
     if fields["OSTATUS"] == "IS":
         return PortState(State.LIT if fields["OCAP"] == "OK" else State.TUNING)
     if fields["OSTATUS"] == "RDY":

@@ -24,12 +24,12 @@ class Emulated:
         return self._session.understood(lambda: Description(told["model"], dict(told["sides"]), float(told["light_s"])))
 
     def read(self) -> Reading:
-        """As in `Driver`."""
+        """What is connected, and the state of every port."""
         told = self.ask("read")
         return self._session.understood(lambda: _reading(told))
 
     def change(self, remove: Collection[Connection], add: Collection[Connection]) -> None:
-        """As in `Driver`."""
+        """Orders a change in one batch, removals first."""
         self.ask("change", remove=sorted(map(list, remove)), add=sorted(map(list, add)))
 
     def ask(self, what: str, **fields: Any) -> Any:
@@ -44,7 +44,7 @@ class Emulated:
         return self._session.understood(lambda: _answer(json.loads(answer)))
 
     def close(self) -> None:
-        """As in `Driver`."""
+        """Ends the session; what is connected stays."""
         self._session.close()
 
 

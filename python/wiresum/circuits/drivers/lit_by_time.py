@@ -23,12 +23,12 @@ class LitByTime:
         self._ordered_s: dict[str, float] = {}
 
     def ordered(self, connections: Iterable[Connection]) -> None:
-        """These were ordered just now."""
+        """Notes that connections were ordered just now."""
         now_s = self._clock()
         self._ordered_s.update((port, now_s) for one in connections for port in one)
 
     def states(self, ports: Iterable[str], connections: Collection[Connection]) -> dict[str, PortState]:
-        """Of all ports."""
+        """States of all ports, given what is connected."""
         connected = {port for one in connections for port in one}
         dark_until_s = self._clock() - self.light_s
         return {

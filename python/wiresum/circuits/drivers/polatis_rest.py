@@ -26,12 +26,12 @@ from wiresum.circuits.drivers.session import CHUNK_BYTES, MAX_ANSWER_BYTES, pati
 from wiresum.errors import CircuitError, CircuitSessionError
 
 USER, PASSWORD = "admin", "root"
-"""As the maker delivers it."""
+"""The login of a device as its maker delivers it."""
 MEDIA = "application/yang-data+json"
 BASE = "/api/data/optical-switch:"
 CROSS_CONNECTS = "cross-connects"
 LIGHT_S = 0.05
-"""The maker promises less than 50 ms."""
+"""Seconds from an order to light; the maker promises less."""
 DARK_DBM = -30.0
 """Power below which there is no light: transceivers for a kilometre see down to about −15 dBm."""
 OK, NOT_FOUND, PRECONDITION_FAILED = range(200, 300), 404, 412
@@ -73,7 +73,7 @@ class PolatisRest:
         return Description(model, sides, self._light.light_s)
 
     def read(self) -> Reading:
-        """As in `Driver`."""
+        """What is connected, and the state of every port."""
         size = self._ports()
         connections = self._understood(lambda: _connections(self._get(CROSS_CONNECTS), size))
         return Reading(connections, self._states(size, connections))

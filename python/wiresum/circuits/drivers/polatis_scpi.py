@@ -18,6 +18,7 @@ from wiresum.circuits.drivers.session import Session
 from wiresum.errors import CircuitError
 
 LIGHT_S = 0.05
+"""Seconds from an order to light; the maker promises less."""
 LISTS = re.compile(r"\(@([\d,]*)\),\(@([\d,]*)\)")
 
 
@@ -36,7 +37,7 @@ class PolatisScpi:
         return Description(model, {str(port): None for port in range(1, self._ports() + 1)}, self._light.light_s)
 
     def read(self) -> Reading:
-        """As in `Driver`."""
+        """What is connected, and the state of every port."""
         size = self._ports()
         told = self._ask(":oxc:swit:conn:stat?")
         connections = self._session.understood(lambda: parse(told, size))
@@ -44,7 +45,7 @@ class PolatisScpi:
         return Reading(connections, self._light.states(ports, connections))
 
     def change(self, remove: Collection[Connection], add: Collection[Connection]) -> None:
-        """One line, and the question whether something went wrong."""
+        """Sends the order on one line, with the question whether something went wrong."""
         size = self._ports()
         batches = (("sub", remove), ("add", add))
         orders = [f":oxc:swit:conn:{verb} {lists(some, size)}" for verb, some in batches if some]
@@ -55,7 +56,7 @@ class PolatisScpi:
         self._light.ordered(add)
 
     def close(self) -> None:
-        """As in `Driver`."""
+        """Ends the session; what is connected stays."""
         self._session.close()
 
     def _ports(self) -> int:

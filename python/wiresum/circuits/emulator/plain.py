@@ -10,7 +10,7 @@ from wiresum.errors import CircuitError
 
 
 async def serve(exchange: Exchange) -> None:
-    """One question."""
+    """Reads a question and answers it."""
     line = await exchange.until(b"\n")
     await exchange.answer(lambda: json.dumps(_answer(exchange.device, line)).encode() + b"\n")
 

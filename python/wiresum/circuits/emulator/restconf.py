@@ -26,7 +26,7 @@ class RefusedError(Exception):
 
 
 async def serve(exchange: Exchange) -> None:
-    """One request."""
+    """Reads a request and answers it."""
     head = (await exchange.until(b"\r\n\r\n")).decode("latin-1").split("\r\n")
     headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:])}
     length = headers.get("content-length", "0")

@@ -14,7 +14,7 @@ NO_ERROR = '0,"No error"'
 
 
 async def serve(exchange: Exchange) -> None:
-    """One line. Commands without a question mark have no answer; of those that failed, `:syst:err?` has the last."""
+    """Reads a line and answers its questions; to `:syst:err?` with the last error of the line, as orders have no answer."""
     line = (await exchange.until(b"\n")).decode("ascii", "replace").strip()
     await exchange.answer(lambda: _run(exchange.device, line))
 

@@ -17,8 +17,9 @@ from wiresum.errors import CircuitError
 from wiresum.registry import Registry
 
 SessionFault = Literal["late", "silent", "drop", "done-drop", "half", "cut", "foreign"]
-"""Of the next request: answered late; never; the session ends before it, or after it; only half of an order is done;
-half of the answer comes, then the session ends; the answer is another one's."""
+"""What befalls a request. `late`: it is answered late; `silent`: never; `drop`: the session ends before it is done;
+`done-drop`: after; `half`: half of the order is done; `cut`: half of the answer comes, and the session ends;
+`foreign`: the answer is another service's."""
 LATE_S = 0.05
 HOST = "127.0.0.1"
 START_TIMEOUT_S = 10.0

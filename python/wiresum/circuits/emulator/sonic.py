@@ -19,7 +19,7 @@ STATUS = {State.DARK: "blocked", State.TUNING: "tuning", State.LIT: "tuned", Sta
 
 
 async def serve(exchange: Exchange) -> None:
-    """One command."""
+    """Reads a command and answers with its output."""
     line = (await exchange.until(b"\n")).decode("utf-8", "replace").strip()
     await exchange.answer(lambda: _run(exchange.device, line))
 
