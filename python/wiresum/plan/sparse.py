@@ -14,8 +14,8 @@ Count = Annotated[int, Field(ge=0)]
 Amount = Annotated[float, Field(ge=0)]
 
 
-class LinkLoad(Document):
-    """One direction of a link in a round.
+class DirectionLoad(Document):
+    """What one direction of a link carries in a round.
 
     Attributes:
         link: its id.
@@ -87,4 +87,4 @@ class SparsePart(FileDocument):
     gains: Gains
     worthwhile: bool
     reason: str
-    loads: list[LinkLoad]
+    loads: list[DirectionLoad]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wiresum.plan.sparse import Gains, LinkLoad, SparsePart
+from wiresum.plan.sparse import DirectionLoad, Gains, SparsePart
 from wiresum.planners.tiers.instance import SparseInstance
 from wiresum.planners.tiers.methods import Flows
 from wiresum.planners.tiers.rounds import BITS, Rounds
@@ -65,10 +65,10 @@ def _reason(gain: float) -> str:
     )
 
 
-def _loads(instance: SparseInstance, busy: Floats) -> list[LinkLoad]:
+def _loads(instance: SparseInstance, busy: Floats) -> list[DirectionLoad]:
     graph, links = instance.network.graph, instance.network.topology.links
     return [
-        LinkLoad(
+        DirectionLoad(
             link=links[arc // 2].id,
             source=graph.names[graph.source[arc]],
             target=graph.names[graph.target[arc]],
