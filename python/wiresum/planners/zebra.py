@@ -9,11 +9,11 @@ import numpy as np
 from wiresum.plan.sparse import SparsePart
 from wiresum.planners.tiers.answer import Answer, part_of
 from wiresum.planners.tiers.instance import ZEBRA_MEMORY_BYTES, SparseInstance
-from wiresum.planners.tiers.methods import flows, zebra_flow
+from wiresum.planners.tiers.methods import zebra_flow
 from wiresum.planners.tiers.rounds import Rounds
 from wiresum.planners.tiers.search import Thresholds
 from wiresum.sparse.counts import Counts
-from wiresum.sparse.frequencies import STEP, THRESHOLD
+from wiresum.sparse.frequencies import knee
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def zebra(instance: SparseInstance) -> SparsePart:
     at = counts.place(found.rows)
     answer = Answer(rounds, Thresholds(rounds.seconds(0, at), 0, at), None)
     wanted = "enough" if found.share >= instance.wanted_share else "less than wanted"
-    part = part_of(instance, "zebra", answer, flows(instance))
+    part = part_of(instance, "zebra", answer)
     bounds = (
         f"memory holds {found.by_memory:,}, the knee is at {found.knee:,}, "
         f"{'no number' if found.by_share is None else f'{found.by_share:,}'} of rows get {instance.wanted_share:.0%}"
@@ -59,7 +59,7 @@ def zebra(instance: SparseInstance) -> SparsePart:
     return part.model_copy(update={"planner": planner, "summed_rows": found.rows})
 
 
-def principle(instance: SparseInstance, step: int = STEP, threshold: float = THRESHOLD) -> Principle:
+def principle(instance: SparseInstance) -> Principle:
     """Principle 1, for rows as popular as they were counted."""
     counts, network = instance.counts, instance.network
     nodes = network.sums_below(network.server_nodes)
@@ -67,9 +67,10 @@ def principle(instance: SparseInstance, step: int = STEP, threshold: float = THR
     memory = ZEBRA_MEMORY_BYTES if np.isinf(memory) else memory
     by_memory = int(instance.memory_share * memory // counts.largest_row_bytes)
     by_share = share_rank(counts, instance.wanted_share)
-    knee = knee_of(counts, step, threshold)
-    rows = min(knee, by_memory)
-    return Principle(by_memory, by_share, knee, rows, counts.hot(rows).share)
+    shares = counts.rows_up_to(1) / counts.pushed
+    up_to_knee = knee(counts.rows, lambda ends: shares[np.searchsorted(counts.seen, ends)])
+    rows = min(up_to_knee, by_memory)
+    return Principle(by_memory, by_share, up_to_knee, rows, counts.hot(rows).share)
 
 
 def share_rank(counts: Counts, share: float) -> int | None:
@@ -77,11 +78,3 @@ def share_rank(counts: Counts, share: float) -> int | None:
     shares = counts.rows_up_to(1) / counts.pushed
     place = int(np.searchsorted(shares, share - 1e-12))
     return counts.ranks_up_to(place) if place < len(shares) else None
-
-
-def knee_of(counts: Counts, step: int, threshold: float) -> int:
-    """Rows of a hot list that grows by `step` until these bring less than a share of what workers push."""
-    ends = np.arange(0, counts.rows + step, step)
-    shares = (counts.rows_up_to(1) / counts.pushed)[np.searchsorted(counts.seen, ends)]
-    short = np.flatnonzero(np.diff(shares) < threshold)
-    return int(min(ends[short[0]] if len(short) else ends[-1], counts.rows))

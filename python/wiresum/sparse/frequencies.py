@@ -71,10 +71,7 @@ class Frequencies:
 
     def knee(self, step: int = STEP, threshold: float = THRESHOLD) -> int:
         """Rows of Zebra's hot list: `step` more at a time until they bring less than a share of all updates."""
-        ends = np.minimum(np.arange(0, len(self.keys) + step, step), len(self.keys))
-        brought = np.diff(self.shares[ends])
-        short = np.flatnonzero(brought < threshold)
-        return int(ends[short[0]] if len(short) else ends[-1])
+        return knee(len(self.keys), self.shares.__getitem__, step, threshold)
 
     def ranks(self, keys: Ints, round: int = 0) -> Ints:
         """Ranks by updates; rows that nobody updated follow, by key. A round changes nothing about them."""
@@ -83,6 +80,20 @@ class Frequencies:
         place = np.searchsorted(known, keys)
         at = np.minimum(place, len(known) - 1)
         return np.where(known[at] == keys, by_key[at], len(known) + keys - place)
+
+
+def knee(rows: int, shares: Callable[[Ints], Floats], step: int = STEP, threshold: float = THRESHOLD) -> int:
+    """Rows of a hot list that grows by `step` rows until these bring less than a share of all updates.
+
+    Args:
+        rows: number of rows that the list can have.
+        shares: share of all updates that go to the first so many rows.
+        step: rows that are added at a time.
+        threshold: the share that they must bring.
+    """
+    ends = np.minimum(np.arange(0, rows + step, step), rows)
+    short = np.flatnonzero(np.diff(shares(ends)) < threshold)
+    return int(ends[short[0]] if len(short) else ends[-1])
 
 
 class _Tally:

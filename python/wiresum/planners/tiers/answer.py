@@ -8,7 +8,7 @@ import numpy as np
 
 from wiresum.plan.sparse import DirectionLoad, Gains, SparsePart
 from wiresum.planners.tiers.instance import SparseInstance
-from wiresum.planners.tiers.methods import Flows
+from wiresum.planners.tiers.methods import flows
 from wiresum.planners.tiers.rounds import BITS, Rounds
 from wiresum.planners.tiers.search import Thresholds
 from wiresum.topology.graph import Floats
@@ -28,9 +28,9 @@ class Answer:
     root: int | None
 
 
-def part_of(instance: SparseInstance, planner: str, answer: Answer, others: Flows) -> SparsePart:
-    """The part of a plan."""
-    network, counts, at = instance.network, instance.counts, answer.thresholds
+def part_of(instance: SparseInstance, planner: str, answer: Answer) -> SparsePart:
+    """The part of a plan, with what its round gains over the flows of others."""
+    network, counts, at, others = instance.network, instance.counts, answer.thresholds, flows(instance)
     replicated, hot = counts.ranks_up_to(at.replicated), counts.ranks_up_to(at.summed)
     busy = answer.rounds.capacities(at.replicated, at.summed)
     gain = others.direct / at.seconds

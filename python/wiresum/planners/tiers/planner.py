@@ -7,7 +7,7 @@ from dataclasses import replace
 from wiresum.plan.sparse import SparsePart
 from wiresum.planners.tiers.answer import Answer, part_of
 from wiresum.planners.tiers.instance import SparseInstance
-from wiresum.planners.tiers.methods import flows, tiers_at
+from wiresum.planners.tiers.methods import tiers_at
 from wiresum.planners.tiers.rounds import Rounds
 from wiresum.planners.tiers.search import Thresholds, best, fewest
 
@@ -36,7 +36,7 @@ def tiers(instance: SparseInstance) -> SparsePart:
         answers.append(Answer(rounds, found, root))
     chosen = min(answers, key=lambda answer: answer.thresholds)
     chosen = replace(chosen, thresholds=fewest(chosen.rounds, chosen.thresholds))
-    return part_of(instance, "tiers", chosen, flows(instance))
+    return part_of(instance, "tiers", chosen)
 
 
 def _without_replicas(instance: SparseInstance) -> Answer:
