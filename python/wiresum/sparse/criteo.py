@@ -6,6 +6,7 @@ training can pass.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -71,13 +72,22 @@ def criteo(scale: float = 1.0, batch: int = 512, dim: int = DLRM_WIDTH, s: float
         >>> criteo(scale=0.1).rows
         3376260
     """
-    sources = []
-    for number, full in enumerate(CRITEO_ROWS, start=1):
-        rows, name = max(FEWEST_ROWS, round(scale * full)), f"C{number}"
-        optimizer = Optimizer(name="row-wise-adagrad")
-        table = Table(name=name, rows=rows, dimension=dim, features=[name], optimizer=optimizer)
-        sources.append(Source(table, Popularity.zipf(rows, s), Places(rows, seed + number)))
+    made = tables([max(FEWEST_ROWS, round(scale * full)) for full in CRITEO_ROWS], dim)
+    sources = [
+        Source(table, Popularity.zipf(table.rows, s), Places(table.rows, seed + number))
+        for number, table in enumerate(made, start=1)
+    ]
     return Clicks(sources, batch, seed)
+
+
+def tables(rows: Sequence[int], dim: int) -> list[Table]:
+    """A table for each categorical feature, `C1` and so on, with these numbers of rows."""
+    names = [f"C{number}" for number in range(1, len(rows) + 1)]
+    optimizer = Optimizer(name="row-wise-adagrad")
+    return [
+        Table(name=name, rows=count, dimension=dim, features=[name], optimizer=optimizer)
+        for name, count in zip(names, rows, strict=True)
+    ]
 
 
 def _weights(keys: Ints, seed: int) -> Floats:

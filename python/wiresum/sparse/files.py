@@ -10,7 +10,8 @@ import numpy as np
 
 from wiresum.errors import TraceError
 from wiresum.plan.models.recommendation import CRITEO_NUMBERS, CRITEO_ROWS, DLRM_WIDTH
-from wiresum.plan.tables import Optimizer, Table, Tables
+from wiresum.plan.tables import Table, Tables
+from wiresum.sparse.criteo import tables as criteo_tables
 from wiresum.sparse.observed import Observed
 from wiresum.sparse.randomness import Floats, Ints
 from wiresum.sparse.synthetic import DIMENSION
@@ -73,12 +74,8 @@ def criteo(data_dir: Path, batch: int = 512, dim: int = DLRM_WIDTH, samples: int
             numbers.append(own)
             keys.append(hashes % np.array(CRITEO_ROWS) + firsts[:-1])
     _require_samples(len(keys), path)
-    tables = [
-        Table(name=f"C{index}", rows=rows, dimension=dim, features=[f"C{index}"],
-              optimizer=Optimizer(name="row-wise-adagrad"))
-        for index, rows in enumerate(CRITEO_ROWS, start=1)
-    ]  # fmt: skip
-    return CriteoFile(Tables(tables=tables), batch, np.stack(keys), np.stack(numbers), np.array(labels))
+    tables = Tables(tables=criteo_tables(CRITEO_ROWS, dim))
+    return CriteoFile(tables, batch, np.stack(keys), np.stack(numbers), np.array(labels))
 
 
 def _click(line: str, where: str) -> tuple[float, Floats, Ints]:
