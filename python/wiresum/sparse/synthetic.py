@@ -18,6 +18,13 @@ OA, SE, DEEPLIGHT = (150_000_000, 0.975), (9_000_000, 1.024), (320_000, 0.617)
 """Rows, and the exponent with which the top 30,000 get 50, 70 and 40 % of all touches (Zebra §III-A)."""
 NCF = (Piece(100, 0.6, 0.40), Piece(70_000, 0.4234, 0.60))
 """The top 100 get 40 %, the top 5,000 52 %: “over half”; no single power law does both. 0.6 is a guess."""
+LAWS: dict[str, Callable[[], Popularity]] = {
+    "oa": partial(Popularity.zipf, *OA),
+    "se": partial(Popularity.zipf, *SE),
+    "deeplight": partial(Popularity.zipf, *DEEPLIGHT),
+    "ncf": partial(Popularity, NCF),
+}
+"""Popularity of the rows of Zebra's models, by the name of the trace."""
 DIMENSION, LOOKUPS, BATCH = 16, 100, 256
 """Zebra states none of the three."""
 
@@ -158,13 +165,13 @@ def _of_zebra(
     return _one_table(popularity(), features=features, batch=batch, dim=dim, changes=Changes(drift), seed=seed)
 
 
-oa = partial(_of_zebra, partial(Popularity.zipf, *OA))
+oa = partial(_of_zebra, LAWS["oa"])
 """Online advertising: 150 million rows."""
-se = partial(_of_zebra, partial(Popularity.zipf, *SE))
+se = partial(_of_zebra, LAWS["se"])
 """Search engine: 9 million rows."""
-deeplight = partial(_of_zebra, partial(Popularity.zipf, *DEEPLIGHT))
+deeplight = partial(_of_zebra, LAWS["deeplight"])
 """DeepLight: 320,000 rows."""
-ncf = partial(_of_zebra, partial(Popularity, NCF))
+ncf = partial(_of_zebra, LAWS["ncf"])
 """NCF: 70,000 rows, and two power laws."""
 
 

@@ -15,9 +15,9 @@ from wiresum.predict.sparse import SparseNetwork
 from wiresum.reproduce.row import Benchmark, Figure, Reports, Row
 from wiresum.reproduce.words import listed, percent, spread, times
 from wiresum.reproduce.zebra import printed
-from wiresum.reproduce.zebra.popularity import LAWS
 from wiresum.sparse.counts import Counts, formula
 from wiresum.sparse.spec import parse
+from wiresum.sparse.synthetic import LAWS
 from wiresum.sparse.trace import Trace
 from wiresum.topology.generators.star import star
 

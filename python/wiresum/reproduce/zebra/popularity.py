@@ -15,18 +15,12 @@ from wiresum.reproduce.words import listed, percent
 from wiresum.reproduce.zebra import printed
 from wiresum.sparse import synthetic
 from wiresum.sparse.counts import Counts
-from wiresum.sparse.popularity import Popularity
 from wiresum.sparse.spec import parse
+from wiresum.sparse.synthetic import LAWS
 
 ROUNDS, QUICK_ROUNDS = 4, 1
 POINTS = 50
 FLOAT_MB = 4e-6
-LAWS: dict[str, Callable[[], Popularity]] = {
-    "oa": lambda: Popularity.zipf(*synthetic.OA),
-    "se": lambda: Popularity.zipf(*synthetic.SE),
-    "deeplight": lambda: Popularity.zipf(*synthetic.DEEPLIGHT),
-    "ncf": lambda: Popularity(synthetic.NCF),
-}
 SIZE_INCHES = (9.0, 6.0)
 
 
