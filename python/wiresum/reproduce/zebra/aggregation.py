@@ -14,7 +14,7 @@ from wiresum.planners.tiers.instance import SparseInstance, servers_of
 from wiresum.predict.sparse import SparseNetwork
 from wiresum.reproduce.row import Benchmark, Figure, Reports, Row
 from wiresum.reproduce.words import listed, percent, spread, times
-from wiresum.reproduce.zebra import printed
+from wiresum.reproduce.zebra import bars, printed
 from wiresum.sparse.counts import Counts, formula
 from wiresum.sparse.spec import parse
 from wiresum.sparse.synthetic import LAWS
@@ -177,22 +177,14 @@ def draw_doubled(report: Report, path: Path) -> None:
     Raises:
         SupportError: matplotlib is not installed.
     """
-    with picture(path, figsize=(5.6, 3.6)) as (_, axes):
-        models = list(printed.HOT_ROWS)
-        of_models = _of(report, printed.DOUBLED_WORKERS).values()
-        counted = {one.extra["model"]: 100 * (one.extra["doubled"] - 1) for one in of_models}
-        bars: Mapping[str, Mapping[str, float]] = {
-            "printed": {model: 100 * gain for model, gain in printed.DOUBLED_GAIN.items()},
-            "formula, shares of Fig. 4": {model: 100 * doubled_by_formula(model) for model in models},
-            "counted, 256 samples a worker": counted,
-        }
-        for index, (name, values) in enumerate(bars.items()):
-            places = [models.index(model) + 0.25 * (index - 1) for model in values]
-            axes.bar(places, list(values.values()), width=0.24, label=name)
-        axes.set(xticks=range(len(models)), xticklabels=[printed.NAMES[model] for model in models])
-        axes.set(ylabel="gain of twice as many hot rows (%)")
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False, fontsize=8)
+    models = list(printed.HOT_ROWS)
+    counted = {one.extra["model"]: one.extra["doubled"] - 1 for one in _of(report, printed.DOUBLED_WORKERS).values()}
+    gains: Mapping[str, Mapping[str, float]] = {
+        "printed": printed.DOUBLED_GAIN,
+        "formula, shares of Fig. 4": {model: doubled_by_formula(model) for model in models},
+        "counted, 256 samples a worker": counted,
+    }
+    bars.draw(path, models, gains, "gain of twice as many hot rows (%)")
 
 
 NETWORK = "rows drawn and counted for a star with one server"

@@ -12,7 +12,7 @@ from wiresum.bench.result import Report, Result
 from wiresum.picture import picture
 from wiresum.reproduce.row import Benchmark, Figure, Reports, Row
 from wiresum.reproduce.words import listed, percent
-from wiresum.reproduce.zebra import printed
+from wiresum.reproduce.zebra import bars, printed
 from wiresum.sparse.frequencies import Frequencies
 from wiresum.sparse.profile import compared, precision
 from wiresum.sparse.spec import parse
@@ -128,19 +128,11 @@ def draw_online(report: Report, path: Path) -> None:
     Raises:
         SupportError: matplotlib is not installed.
     """
-    with picture(path, figsize=(6.4, 3.6)) as (_, axes):
-        models = list(printed.NAMES)
-        bars = {"printed": {model: 100 * value for model, value in printed.ONLINE_PRECISION.items()}}
-        for drift, name in DRIFTS.items():
-            of_drift = [one for one in report.results if one.extra["drift"] == drift]
-            bars[f"ours, drift: {name}"] = {one.extra["model"]: 100 * one.median for one in of_drift}
-        for index, (name, values) in enumerate(bars.items()):
-            places = [models.index(model) + 0.2 * (index - 1.5) for model in values]
-            axes.bar(places, list(values.values()), width=0.19, label=name)
-        axes.set(xticks=range(len(models)), xticklabels=[printed.NAMES[model] for model in models])
-        axes.set(ylabel=f"precision after {printed.ONLINE_ROUNDS} rounds (%)", ylim=(0, 135), yticks=range(0, 101, 20))
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False, fontsize=8, ncols=2, loc="upper left")
+    found = {"printed": printed.ONLINE_PRECISION}
+    for drift, name in DRIFTS.items():
+        of_drift = [one for one in report.results if one.extra["drift"] == drift]
+        found[f"ours, drift: {name}"] = {one.extra["model"]: one.median for one in of_drift}
+    bars.draw(path, printed.NAMES, found, f"precision after {printed.ONLINE_ROUNDS} rounds (%)")
 
 
 BENCHMARKS = {
