@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pytest
 from tests.cli.forks import wiresum
 
 from wiresum.plan.sparse import SparsePart
@@ -72,6 +73,33 @@ def test_planners_of_rows_ask_for_a_trace_and_servers():
     done = wiresum(*PLAN, "zebra", "--trace", "zipf")
     assert done.returncode == 2
     assert "topology star has 0, not one" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--policy", "cache"], ["--plot", "loads.png"], ["--switched", "auto"], ["--tries", "3"], ["--parts", "2"],
+     ["--participants", "3"], ["--explain"]],
+)  # fmt: skip
+def test_options_that_a_planner_of_rows_does_not_heed_are_refused(options):
+    done = wiresum(*PLAN, "tiers", "--servers", "1", "--trace", "zipf:rows=2000,features=9,batch=9", *options)
+    assert done.returncode == 2
+    assert f"{options[0]}: the planner tiers places rows and does not heed it" in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--trace", "zipf"], ["--tables", "none.json"], ["--beside"], ["--replicas", "3"], ["--hot", "hot.json"]],
+)
+def test_options_of_rows_are_refused_by_other_planners(options):
+    done = wiresum(*PLAN, "direct", *options)
+    assert done.returncode == 2
+    assert f"{options[0]}: the planner direct places no rows; choose tiers or zebra" in " ".join(done.stderr.split())
+
+
+def test_zebra_keeps_no_rows_at_workers():
+    done = wiresum(*PLAN, "zebra", "--servers", "1", "--trace", "zipf:rows=2000,features=9,batch=9", "--replicas", "3")
+    assert done.returncode == 2
+    assert "the planner zebra keeps no rows at workers" in " ".join(done.stderr.split())
 
 
 def test_a_model_brings_its_own_tables(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -10,7 +11,7 @@ import typer
 from wiresum.cli.rows import RowOptions, plan_rows
 from wiresum.commandline import options
 from wiresum.commandline.console import note
-from wiresum.commandline.groups import grouped
+from wiresum.commandline.groups import given, grouped
 from wiresum.plan.choices import Engine, SwitchEngine, SwitchPolicy
 from wiresum.planners import ROW_PLANNERS
 
@@ -61,9 +62,14 @@ def plan(
 
     there = network.load(topology)
     if planner.planner in ROW_PLANNERS:
+        alone = {"--switched": switched, "--engine": engine, "--job": job_id != 1, "--explain": explain, "--plot": plot}
+        unheeded = [name for group in (job, planner, division, rounds) for name in given(group) if name != "--planner"]
+        unheeded += [name for name, value in alone.items() if value]
+        _refuse(unheeded, f"the planner {planner.planner} places rows and does not heed it; leave it out")
         dense_bytes = sum(part.bytes for part in division.of(model)) if model else 0
         plan_rows(planner.planner, there, rows, dense_bytes, output, as_json=as_json)
         return
+    _refuse(given(rows), f"the planner {planner.planner} places no rows; choose {' or '.join(ROW_PLANNERS)}")
     choices = planner.told(engine or "xdp")
     asked = job.job(id=job_id, sub_models=division.of(model) if model else None)
     if switched:
@@ -84,6 +90,16 @@ def plan(
         print(made.without_secret().to_json(), end="")
     if not output:
         note("This plan has no secret. `-o FILE` writes the plan to FILE, and a secret to FILE.secret")
+
+
+def _refuse(options: Sequence[str], why: str) -> None:
+    """Options that would do nothing are refused.
+
+    Raises:
+        typer.BadParameter: one is given.
+    """
+    if options:
+        raise typer.BadParameter(f"{options[0]}: {why}")
 
 
 def switch_engine(engine: Engine | None) -> SwitchEngine:

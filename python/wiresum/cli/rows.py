@@ -10,6 +10,7 @@ import typer
 
 from wiresum.commandline.console import err, note, out
 from wiresum.errors import NotWorthwhileError, PlanError, TraceError
+from wiresum.planners import ROW_PLANNERS
 
 if TYPE_CHECKING:
     from wiresum.plan.sparse import SparsePart
@@ -28,21 +29,30 @@ class RowOptions:
 
     trace: Annotated[
         str | None,
-        typer.Option("--trace", help="Trace of a sparse model, for planners of rows, as criteo:scale=0.1,batch=512"),
+        typer.Option(
+            "--trace",
+            help=f"Trace of the model whose rows {' or '.join(ROW_PLANNERS)} places, as criteo:scale=0.1,batch=512",
+        ),
     ] = None
     tables: Annotated[
         Path | None,
         typer.Option(
-            "--tables", help="File with the model's tables, as `wiresum sparse tables` prints [default: the trace's]"
+            "--tables", help="File with tables, as `wiresum sparse tables` prints, for --trace [default: the trace's]"
         ),
     ] = None
     beside: Annotated[
-        bool, typer.Option("--beside", help="Keep a shard of the tables beside every worker, not at servers")
+        bool,
+        typer.Option("--beside", help="Keep a shard of the tables of --trace beside every worker, not at servers"),
     ] = False
     replicas: Annotated[
-        int | None, typer.Option("--replicas", min=0, help="Most rows that a worker can keep [default: all]")
+        int | None,
+        typer.Option(
+            "--replicas", min=0, help="Most rows that the planner tiers lets every worker keep [default: all]"
+        ),
     ] = None
-    hot: Annotated[Path | None, typer.Option("--hot", help="File for the hot map of a plan of rows")] = None
+    hot: Annotated[
+        Path | None, typer.Option("--hot", help="File for the hot map, with the rows of --trace that are summed")
+    ] = None
 
 
 def plan_rows(

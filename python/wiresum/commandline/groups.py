@@ -37,6 +37,16 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
+def given(group: Any) -> list[str]:
+    """Names of a group's options whose values are not their defaults.
+
+    Args:
+        group: an instance of a dataclass of options.
+    """
+    changed = [one.name for one in fields(group) if getattr(group, one.name) != one.default]
+    return [f"--{name.replace('_', '-')}" for name in changed]
+
+
 def _parameter(field: Field[Any], annotation: Any) -> inspect.Parameter:
     default = inspect.Parameter.empty if field.default is MISSING else field.default
     return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

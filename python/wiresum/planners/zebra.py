@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from wiresum.errors import PlanError
 from wiresum.plan.sparse import SparsePart
 from wiresum.planners.tiers.answer import Answer, part_of
 from wiresum.planners.tiers.instance import ZEBRA_MEMORY_BYTES, SparseInstance
@@ -42,8 +43,10 @@ def zebra(instance: SparseInstance) -> SparsePart:
     the memory would hold 262,144 parameters, of which it uses 30,000: memory is not what binds.
 
     Raises:
-        PlanError: a worker does not reach a server.
+        PlanError: a worker does not reach a server, or the instance limits replicas.
     """
+    if instance.replicas is not None:
+        raise PlanError("replicas: the planner zebra keeps no rows at workers; leave the limit out, or choose tiers")
     counts = instance.counts
     found = principle(instance)
     rounds = Rounds(instance, zebra_flow(instance.network))
