@@ -62,11 +62,12 @@ def _draw(positions: Ints, pushes: int, lookups: int, exponent: float, seed: int
     """The distinct positions of each push, in the order in which they are drawn first."""
     import numpy as np
 
+    from wiresum.sparse.popularity import Popularity
+
     if not len(positions):
         raise PlanError("the map has no rows; give one that has some")
-    sums = np.cumsum(np.arange(1, len(positions) + 1, dtype=float) ** -exponent)
-    points = np.random.default_rng(seed).random((pushes, lookups)) * sums[-1]
-    ranks = np.minimum(np.searchsorted(sums, points, side="right"), len(positions) - 1)
+    uniform = np.random.default_rng(seed).random((pushes, lookups))
+    ranks = Popularity.zipf(len(positions), exponent).draw(uniform)
     return [positions[list(dict.fromkeys(push))].tolist() for push in ranks.tolist()]
 
 

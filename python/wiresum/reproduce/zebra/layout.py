@@ -14,6 +14,7 @@ from wiresum.picture import picture
 from wiresum.reproduce.row import Benchmark, Figure, Reports, Row
 from wiresum.reproduce.words import listed
 from wiresum.reproduce.zebra import printed
+from wiresum.sparse.hot import FORMAT
 from wiresum.sparse.spec import parse
 from wiresum.sparse.trace import Trace
 
@@ -40,7 +41,7 @@ def _measure(quick: bool, progress: Callable[[str], None]) -> Report:
     for model in MODELS:
         progress(printed.NAMES[model])
         trace, hot = parse(model), printed.HOT_ROWS[model]
-        empty = {"format": "wiresum-hot-map/1", "version": 1, "dim": 1, "positions": hot, "rows": []}
+        empty = {"format": FORMAT, "version": 1, "dim": 1, "positions": hot, "rows": []}
         drawn = [hot_positions(trace, hot, worker, pushes) for worker in range(pushes)]
         for one in json.loads(sparse_layout(json.dumps(empty), drawn, REGISTERS, PAIRS, 1)):
             name = f"{model}, {one['layout']}, {one['packaging']}"
