@@ -31,14 +31,19 @@ std::optional<Tensors> shares_of(const Tensors &inputs, const Tensors &outputs, 
     if (inputs.size() != outputs.size()) {
         return std::nullopt;
     }
+    Tensors flat;
+    for (size_t index = 0; index < inputs.size(); ++index) {
+        const at::Tensor &input = inputs[index];
+        if (input.layout() != at::kStrided || input.numel() != outputs[index].numel() * ranks) {
+            return std::nullopt;
+        }
+        flat.push_back(input.reshape(-1)); // a copy, where the input is not contiguous
+    }
     Tensors shares;
     for (int rank = 0; rank < ranks; ++rank) {
-        for (size_t index = 0; index < inputs.size(); ++index) {
+        for (size_t index = 0; index < flat.size(); ++index) {
             const int64_t length = outputs[index].numel();
-            if (inputs[index].layout() != at::kStrided || inputs[index].numel() != length * ranks) {
-                return std::nullopt;
-            }
-            shares.push_back(inputs[index].reshape(-1).narrow(0, rank * length, length));
+            shares.push_back(flat[index].narrow(0, rank * length, length));
         }
     }
     return shares;
