@@ -9,11 +9,15 @@
     reason = "a program of its own, with a clock"
 )]
 
+#[path = "support/zipf.rs"]
+mod zipf;
+
 use std::hint::black_box;
 use std::time::Instant;
 
 use wiresum_netem::Rng;
 use wiresum_sparse::layout::{Layout, PACKAGINGS, Pushes, compare};
+use zipf::Zipf;
 
 const ROWS: u32 = 30_000;
 const PUSHES: usize = 20;
@@ -24,8 +28,8 @@ fn main() {
     let registers = argument(1, 64.0) as u32;
     let pairs = argument(2, 8.0) as u32;
     let exponent = argument(3, 1.0);
-    let mut rng = Rng::new(1);
-    let pushes: Vec<Vec<u32>> = (0..PUSHES).map(|_| push(&mut rng, exponent)).collect();
+    let (mut rng, zipf) = (Rng::new(1), Zipf::new(ROWS as usize, exponent));
+    let pushes: Vec<Vec<u32>> = (0..PUSHES).map(|_| push(&mut rng, &zipf)).collect();
     let pushed: usize = pushes.iter().map(Vec::len).sum();
     println!("{PUSHES} pushes of {} positions on average", pushed / PUSHES);
     println!(
@@ -65,20 +69,11 @@ fn argument(number: usize, usual: f64) -> f64 {
 }
 
 /// The distinct positions among some draws, in the order in which they come.
-fn push(rng: &mut Rng, exponent: f64) -> Vec<u32> {
-    let mut sums = vec![0.0];
-    (1..=ROWS).for_each(|rank| sums.push(sums.last().unwrap() + f64::from(rank).powf(-exponent)));
+fn push(rng: &mut Rng, zipf: &Zipf) -> Vec<u32> {
     let mut seen = vec![false; ROWS as usize];
-    let total = sums.last().unwrap();
-    let mut draw = || {
-        let point = (rng.next() >> 11) as f64 / (1u64 << 53) as f64 * total;
-        sums.partition_point(|sum| *sum <= point) as u32 - 1
-    };
-    let drawn: Vec<u32> = (0..DRAWS).map(|_| draw()).collect();
-    drawn
-        .into_iter()
-        .filter(|position| !std::mem::replace(&mut seen[*position as usize], true))
-        .collect()
+    let drawn = (0..DRAWS).map(|_| zipf.draw(rng));
+    let fresh = drawn.filter(|rank| !std::mem::replace(&mut seen[*rank], true));
+    fresh.map(|rank| rank as u32).collect()
 }
 
 /// Seconds of the fastest of some runs: other programs can only make them slower.

@@ -4,7 +4,11 @@
 //! Pushes are the distinct rows among lookups by Zipf's law (exponent 1.05, a million rows); the first 30,000 ranks are hot,
 //! and positions are ranks. Packets have 1472 bytes with the header of 34, and 66 on the wire beside.
 
+#[path = "support/zipf.rs"]
+mod zipf;
+
 use wiresum_netem::{OVERHEAD_BYTES, Rng};
+use zipf::Zipf;
 
 const ROWS: usize = 1_000_000;
 const HOT: u64 = 30_000;
@@ -18,47 +22,40 @@ fn main() {
         "{:<10}{:<10}{:<44}{:>10}{:>12}",
         "lookups", "rows", "  which row", "packets", "bytes / row"
     );
-    let mut rng = Rng::new(1);
-    let sums = sums();
+    let (mut rng, zipf) = (Rng::new(1), Zipf::new(ROWS, EXPONENT));
     for lookups in [4_000, 16_000, 64_000] {
-        let pushed = push(&mut rng, &sums, lookups);
+        let pushed = push(&mut rng, &zipf, lookups);
         let (hot, cold): (Vec<u64>, Vec<u64>) = pushed.into_iter().partition(|row| *row < HOT);
         // Cold rows are named by key, which has nothing to do with rank.
         let mut cold: Vec<u64> = cold.into_iter().map(|row| row * 740_629 % ROWS as u64).collect();
         cold.sort_unstable();
-        report(lookups, cold.len(), "  cold: key, 8 bytes", packets(&cold, 8, |_, _| 8));
-        report(
-            lookups,
-            cold.len(),
-            "  cold: key in the table, 4 bytes",
-            packets(&cold, 8, |_, _| 4),
-        );
-        let gap = |first: u64, row: u64| varint(row - first);
+        report(lookups, cold.len(), "  cold: key, 8 bytes", packets(&cold, 8, 8));
+        report(lookups, cold.len(), "  cold: key in the table, 4 bytes", packets(&cold, 8, 4));
         report(
             lookups,
             cold.len(),
             "  cold: gap to the key before, 1 to 10 bytes",
-            packets_of_gaps(&cold, gap),
+            packets_of_gaps(&cold),
         );
-        report(lookups, hot.len(), "  hot: position, 4 bytes", packets(&hot, 4, |_, _| 4));
+        report(lookups, hot.len(), "  hot: position, 4 bytes", packets(&hot, 4, 4));
         report(
             lookups,
             hot.len(),
             "  hot: offset from the packet's base, 2 bytes",
-            packets(&hot, 8, |_, _| 2),
+            packets(&hot, 8, 2),
         );
         report(
             lookups,
             hot.len(),
             "  hot: gap to the position before, 1 to 5",
-            packets_of_gaps(&hot, gap),
+            packets_of_gaps(&hot),
         );
         report(lookups, hot.len(), "  hot: bit in a map of the packet's range", bitmaps(&hot));
         report(
             lookups,
             hot.len(),
             "  hot: all 30,000 as blocks",
-            packets(&Vec::from_iter(0..HOT), 8, |_, _| 0),
+            packets(&Vec::from_iter(0..HOT), 8, 0),
         );
     }
 }
@@ -71,12 +68,13 @@ fn report(lookups: usize, rows: usize, name: &str, (packets, bytes): Cost) {
 }
 
 /// Rows whose names take `name` bytes, after `extra` bytes in each packet.
-fn packets(rows: &[u64], extra: usize, name: impl Fn(u64, u64) -> usize) -> Cost {
-    packed(rows, extra, |_, row| name(row, row))
+fn packets(rows: &[u64], extra: usize, name: usize) -> Cost {
+    packed(rows, extra, |_, _| name)
 }
 
-fn packets_of_gaps(rows: &[u64], name: impl Fn(u64, u64) -> usize) -> Cost {
-    packed(rows, 8, |before, row| name(before.unwrap_or(row), row))
+/// Rows that are named by how far they are from the one before, also across packets.
+fn packets_of_gaps(rows: &[u64]) -> Cost {
+    packed(rows, 8, |before, row| varint(row - before.unwrap_or(row)))
 }
 
 fn packed(rows: &[u64], extra: usize, name: impl Fn(Option<u64>, u64) -> usize) -> Cost {
@@ -113,18 +111,8 @@ fn varint(number: u64) -> usize {
     (64 - number.leading_zeros() as usize).div_ceil(7).max(1)
 }
 
-fn sums() -> Vec<f64> {
-    let mut sums = vec![0.0];
-    (1..=ROWS).for_each(|rank| sums.push(sums.last().unwrap() + (rank as f64).powf(-EXPONENT)));
-    sums
-}
-
-fn push(rng: &mut Rng, sums: &[f64], lookups: usize) -> Vec<u64> {
-    let mut draw = || {
-        let point = (rng.next() >> 11) as f64 / (1u64 << 53) as f64 * sums.last().unwrap();
-        sums.partition_point(|sum| *sum <= point).min(ROWS) as u64 - 1
-    };
-    let mut rows: Vec<u64> = (0..lookups).map(|_| draw()).collect();
+fn push(rng: &mut Rng, zipf: &Zipf, lookups: usize) -> Vec<u64> {
+    let mut rows: Vec<u64> = (0..lookups).map(|_| zipf.draw(rng) as u64).collect();
     rows.sort_unstable();
     rows.dedup();
     rows

@@ -8,12 +8,16 @@
 
 #![allow(clippy::disallowed_methods, reason = "a program of its own, with an argument")]
 
+#[path = "support/zipf.rs"]
+mod zipf;
+
 use std::collections::BTreeSet;
 
 use wiresum_netem::Rng;
 use wiresum_sparse::hot::RowId;
 use wiresum_sparse::popularity::{Counting, Tracker, choose};
 use wiresum_sparse::table::TableId;
+use zipf::{Zipf, unit};
 
 const ROWS: usize = 1_000_000;
 const EXPONENT: f64 = 1.05;
@@ -28,7 +32,7 @@ fn main() {
     let rounds =
         std::env::args().nth(1).map_or(120, |text| text.parse().expect("a number of rounds"));
     let is_even = std::env::args().nth(2).is_none_or(|text| text == "even");
-    let shares = shares();
+    let zipf = Zipf::new(ROWS, EXPONENT);
     println!(
         "{:<10}{:>8}{:<28}{:>10}{:>12}{:>26}",
         "replaced", "period", "  counts", "coverage", "bytes", "exchanged in 10 rounds"
@@ -40,7 +44,7 @@ fn main() {
                 ("  count-min 4 x 64k", Counting::CountMin { cells: 1 << 16, rows: 2 * HOT }),
                 ("  space-saving 40k", Counting::SpaceSaving(4 * HOT)),
             ] {
-                let seen = track(&shares, (replaced, is_even), period, counting, rounds);
+                let seen = track(&zipf, (replaced, is_even), period, counting, rounds);
                 println!(
                     "{:<10}{period:>8}{name:<28}{:>10.3}{:>12}{:>24.1} %",
                     format!("{} %", replaced * 100.0),
@@ -50,7 +54,7 @@ fn main() {
                 );
             }
         }
-        let once = track_once(&shares, (replaced, is_even), rounds);
+        let once = track_once(&zipf, (replaced, is_even), rounds);
         println!(
             "{:<10}{:>8}{:<28}{once:>10.3}",
             format!("{} %", replaced * 100.0),
@@ -58,19 +62,6 @@ fn main() {
             "  exact, after 10 rounds"
         );
     }
-}
-
-/// The share of each rank, and the sums of all before.
-struct Shares {
-    of: Vec<f64>,
-    before: Vec<f64>,
-}
-
-fn shares() -> Shares {
-    let of: Vec<f64> = (1..=ROWS).map(|rank| (rank as f64).powf(-EXPONENT)).collect();
-    let mut before = vec![0.0];
-    of.iter().for_each(|share| before.push(before.last().unwrap() + share));
-    Shares { of, before }
 }
 
 /// Which row has which rank.
@@ -87,19 +78,15 @@ impl Drift {
         Self { ranks: rows.clone(), rows, rng: Rng::new(1), owed: 0.0 }
     }
 
-    fn unit(&mut self) -> f64 {
-        (self.rng.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
     fn step(&mut self, (replaced, is_even): (f64, bool)) {
         self.owed += replaced * DRIFTING as f64;
         while self.owed >= 1.0 {
             self.owed -= 1.0;
-            let place = self.unit();
+            let place = unit(&mut self.rng);
             let logarithmic = (place * (DRIFTING as f64).ln()).exp() as usize;
             let rank = if is_even { (place * DRIFTING as f64) as usize } else { logarithmic - 1 };
             let rank = rank.min(DRIFTING - 1);
-            let fresh = DRIFTING + (self.unit() * (ROWS - DRIFTING) as f64) as usize;
+            let fresh = DRIFTING + (unit(&mut self.rng) * (ROWS - DRIFTING) as f64) as usize;
             self.rows.swap(rank, fresh);
             self.ranks[self.rows[rank] as usize] = rank as u32;
             self.ranks[self.rows[fresh] as usize] = fresh as u32;
@@ -107,16 +94,10 @@ impl Drift {
     }
 
     /// How many workers touch which row.
-    fn round(&mut self, shares: &Shares) -> Vec<(RowId, u32)> {
+    fn round(&mut self, zipf: &Zipf) -> Vec<(RowId, u32)> {
         let mut touched = Vec::new();
         for _ in 0..WORKERS {
-            let total = *shares.before.last().unwrap();
-            let mut ranks: Vec<usize> = (0..LOOKUPS)
-                .map(|_| {
-                    let point = self.unit() * total;
-                    shares.before.partition_point(|sum| *sum <= point).min(ROWS) - 1
-                })
-                .collect();
+            let mut ranks: Vec<usize> = (0..LOOKUPS).map(|_| zipf.draw(&mut self.rng)).collect();
             ranks.sort_unstable();
             ranks.dedup();
             touched.extend(ranks.into_iter().map(|rank| self.rows[rank]));
@@ -126,9 +107,9 @@ impl Drift {
         touched.chunk_by(|a, b| a == b).map(|same| (row(same[0]), same.len() as u32)).collect()
     }
 
-    fn coverage(&self, shares: &Shares, hot: &BTreeSet<RowId>) -> f64 {
-        let share = |row: &RowId| shares.of[self.ranks[row.key as usize] as usize];
-        hot.iter().map(share).sum::<f64>() / shares.before[HOT]
+    fn coverage(&self, zipf: &Zipf, hot: &BTreeSet<RowId>) -> f64 {
+        let share = |row: &RowId| zipf.share(self.ranks[row.key as usize] as usize);
+        hot.iter().map(share).sum::<f64>() / zipf.of_first(HOT)
     }
 }
 
@@ -139,7 +120,7 @@ struct Seen {
 }
 
 fn track(
-    shares: &Shares,
+    zipf: &Zipf,
     drifting: (f64, bool),
     period: usize,
     counting: Counting,
@@ -150,9 +131,9 @@ fn track(
     for round in 0..rounds {
         drift.step(drifting);
         if round >= LEAD_IN {
-            coverage += drift.coverage(shares, &hot);
+            coverage += drift.coverage(zipf, &hot);
         }
-        tracker.observe(&drift.round(shares));
+        tracker.observe(&drift.round(zipf));
         if (round + 1) % period == 0 {
             let ranking: Vec<RowId> =
                 tracker.candidates(2 * HOT).into_iter().map(|(row, _)| row).collect();
@@ -170,17 +151,17 @@ fn track(
 }
 
 /// The paper's method: the hot rows are those of the first ten rounds, for ever.
-fn track_once(shares: &Shares, drifting: (f64, bool), rounds: usize) -> f64 {
+fn track_once(zipf: &Zipf, drifting: (f64, bool), rounds: usize) -> f64 {
     let (mut drift, mut tracker) = (Drift::new(), Tracker::new(Counting::Exact));
     let (mut hot, mut coverage) = (BTreeSet::new(), 0.0);
     for round in 0..rounds {
         drift.step(drifting);
         if round < 10 {
-            tracker.observe(&drift.round(shares));
+            tracker.observe(&drift.round(zipf));
             hot = tracker.candidates(HOT).into_iter().map(|(row, _)| row).collect();
         }
         if round >= LEAD_IN {
-            coverage += drift.coverage(shares, &hot);
+            coverage += drift.coverage(zipf, &hot);
         }
     }
     coverage / (rounds - LEAD_IN) as f64

@@ -33,14 +33,11 @@ pub mod summer;
 pub mod table;
 pub mod worker;
 
-/// A number with nothing left of the pattern of `x`: the finaliser of SplitMix64 (Steele, Lea, Flood, 2014).
+/// A number with nothing left of the pattern of `x`: the first one of SplitMix64 with this seed.
 #[must_use]
 #[inline]
 pub(crate) fn mix(x: u64) -> u64 {
-    let mut x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
+    wiresum_netem::Rng::new(x).next()
 }
 
 /// FNV-1a, 64 bits: not a defence, only a fingerprint.

@@ -1,4 +1,4 @@
-//! What workers, switches and servers of tables tell each other. `spec/sparse.md` has the bytes.
+//! What workers, switches and servers of tables tell each other. `spec/sparse.md` proposes the bytes.
 
 use std::sync::Arc;
 

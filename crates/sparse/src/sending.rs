@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use wiresum_netem::Time;
 
 /// What is not answered for so long is sent again; doubled in a row.
-pub const FIRST_TIMEOUT_US: u64 = 2_000;
+pub(crate) const FIRST_TIMEOUT_US: u64 = 2_000;
 /// The longest wait for an answer.
-pub const LONGEST_TIMEOUT_US: u64 = 200_000;
+pub(crate) const LONGEST_TIMEOUT_US: u64 = 200_000;
 
 /// The number of a round's end among its packets.
 pub(crate) const END: u32 = u32::MAX;
 
 /// The number of what is decided about the map, among the messages of a round.
-pub const DECISION: u32 = u32::MAX - 1;
+pub(crate) const DECISION: u32 = u32::MAX - 1;
 
 /// A message: to whom, of which round, and which of the round.
 pub(crate) type Key = (u16, u32, u32);

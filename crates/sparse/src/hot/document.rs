@@ -145,7 +145,7 @@ pub struct HotRows {
     pub dim: u16,
     /// Positions that there are, with a row or without: what switches have memory for.
     pub positions: u32,
-    /// Positions below this one are sent as whole blocks, touched or not.
+    /// Positions below this one are to be sent as whole blocks, touched or not. Nothing does so yet.
     #[serde(default)]
     pub block: u32,
     /// The rows, in any order.

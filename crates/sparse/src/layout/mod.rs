@@ -9,7 +9,7 @@ mod packaging;
 mod packets;
 
 pub use compare::{Comparison, Pushes, compare};
-pub use packaging::{PACKAGINGS, Packaging, cut, deal, first_fit};
+pub use packaging::{PACKAGINGS, Packaging};
 pub use packets::Packets;
 
 use thiserror::Error;

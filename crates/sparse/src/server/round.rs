@@ -130,8 +130,9 @@ impl Round {
     }
 
     pub(super) fn is_complete(&self, tables: &[Table]) -> bool {
-        let coming: usize = tables.iter().map(Table::coming).sum();
-        self.senders.iter().all(Reception::is_complete) && self.returned.len() == coming
+        let coming = || tables.iter().map(Table::coming).sum::<usize>();
+        // In this order: each packet asks, and counting what is coming takes a look at all rows that are away.
+        self.senders.iter().all(Reception::is_complete) && self.returned.len() == coming()
     }
 
     /// Puts back what has come back, then takes one step for each row; how many workers had a gradient for which row.

@@ -77,7 +77,7 @@ impl Server {
 
     /// The last piece, once a round was about to close after all rows were written.
     pub fn poll_snapshot(&mut self) -> Option<Snapshot> {
-        self.walk.as_mut()?.finished.take()
+        self.walk.take_if(|walk| walk.finished.is_some())?.finished
     }
 
     /// Ends the snapshot, if all rows were written: with what changed since it began.
@@ -99,8 +99,6 @@ impl Server {
         let mut last_piece = walk.give(bytes);
         last_piece.extend(walk.fingerprint.to_be_bytes());
         walk.finished = Some(Snapshot { version, last_piece });
-        // With no table left to walk, and rows not watched any more, it waits to be fetched.
-        walk.table = usize::MAX;
         self.walk = Some(walk);
     }
 

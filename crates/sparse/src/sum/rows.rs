@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use super::{Index, float, is_summable, lane};
+use super::{Index, is_summable, lane};
 
 /// A row that cannot be summed.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
@@ -142,13 +142,6 @@ impl RowSums {
         keys.zip(contributors).zip(self.lanes.chunks_exact(self.dim)).map(|((k, c), l)| (k, c, l))
     }
 
-    /// Each row: its key, how many workers' gradients are in it, and their sum as float32.
-    pub fn gradients(&self) -> impl Iterator<Item = (u64, u32, Vec<f32>)> {
-        self.iter().map(|(key, contributors, lanes)| {
-            (key, contributors.count_ones(), lanes.iter().map(|sum| float(*sum)).collect())
-        })
-    }
-
     /// Forgets all rows, and keeps the memory.
     pub fn clear(&mut self) {
         self.index.clear();
@@ -167,8 +160,9 @@ mod tests {
         sums.add(0, &[7, 9], &[1.0, 2.0, 3.0, 4.0]).unwrap();
         sums.add(5, &[9], &[0.5, -8.0]).unwrap();
         sums.add_sum(0b110, 9, &[lane(1.0), lane(1.0)]).unwrap();
-        let all: Vec<_> = sums.gradients().collect();
-        assert_eq!(all, [(7, 1, vec![1.0, 2.0]), (9, 4, vec![4.5, -3.0])]);
+        let all: Vec<_> = sums.iter().map(|(k, c, lanes)| (k, c, lanes.to_vec())).collect();
+        let lanes = |values: [f32; 2]| values.map(lane).to_vec();
+        assert_eq!(all, [(7, 0b1, lanes([1.0, 2.0])), (9, 0b10_0110, lanes([4.5, -3.0]))]);
     }
 
     #[test]

@@ -6,10 +6,10 @@
 //! Only integers and one float32 multiplication: equal bits on every machine.
 
 use serde::{Deserialize, Serialize};
+use wiresum_netem::Rng;
 
 use crate::mix;
 
-const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Words of 16 bits that make one normal number.
 const PARTS: i32 = 8;
 /// Standard deviation of the sum of [`PARTS`] numbers below 2¹⁶: 2¹⁶ · √(8 / 12).
@@ -30,13 +30,13 @@ pub enum Initial {
 impl Initial {
     /// Fills a row's weights.
     pub fn fill(self, seed: u64, table: u16, key: u64, weights: &mut [f32]) {
-        let row = mix(mix(mix(seed) ^ u64::from(table)) ^ key);
-        for (place, weight) in weights.iter_mut().enumerate() {
-            let word = |number: usize| mix(row.wrapping_add((number as u64).wrapping_mul(GOLDEN)));
+        // SplitMix64 adds a constant before each number, so its i-th number is word(i).
+        let mut words = Rng::new(mix(mix(mix(seed) ^ u64::from(table)) ^ key));
+        for weight in weights {
             *weight = match self {
                 Self::Zeros => 0.0,
-                Self::Uniform(bound) => uniform(word(place)) * bound,
-                Self::Normal(deviation) => normal(word(2 * place), word(2 * place + 1)) * deviation,
+                Self::Uniform(bound) => uniform(words.next()) * bound,
+                Self::Normal(deviation) => normal(words.next(), words.next()) * deviation,
             };
         }
     }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use thiserror::Error;
 use wiresum_netem::Time;
 
-use crate::hot::{HotMap, MapChange, RowId, Tier};
+use crate::hot::{HotMap, MapChange, RowId};
 use crate::message::{FromServer, FromSwitch, ToServer, ToSwitch};
 use crate::sending::{DECISION, Sending};
 use crate::table::{Shards, TableId, TableSpec};
@@ -38,6 +38,16 @@ pub struct WorkerSpec {
     pub tables: Vec<TableSpec>,
     /// Rows of a packet.
     pub rows_per_packet: usize,
+}
+
+impl WorkerSpec {
+    /// The server of a row. One that the job does not have, or whose table it does not have, gets a server that refuses it
+    /// by name.
+    fn server_of(&self, row: RowId) -> u16 {
+        let table = self.tables.iter().find(|table| table.id == row.table);
+        let server = table.map_or(0, |table| self.shards.of(&table.rows, row.key));
+        server.min(self.shards.0 - 1)
+    }
 }
 
 /// Why a job cannot go on.
@@ -225,7 +235,7 @@ impl Worker {
     pub fn pull(&mut self, rows: impl IntoIterator<Item = RowId>) {
         let mut keys: BTreeMap<(u16, TableId), Vec<u64>> = BTreeMap::new();
         for row in rows.into_iter().filter(|row| self.replicas.row(*row).is_none()) {
-            let server = self.server_of(row);
+            let server = self.spec.server_of(row);
             keys.entry((server, row.table)).or_default().push(row.key);
         }
         for ((server, table), keys) in keys {
@@ -272,11 +282,6 @@ impl Worker {
         replica.or_else(|| self.pulled.get(&row).map(Vec::as_slice))
     }
 
-    fn server_of(&self, row: RowId) -> u16 {
-        let table = self.spec.tables.iter().find(|table| table.id == row.table);
-        table.map_or(0, |table| self.spec.shards.of(&table.rows, row.key))
-    }
-
     /// A server has restarted from a snapshot of after round `version`.
     pub fn handle_restart(&mut self, server: u16, version: u32) {
         self.to_servers.restarted(server, version);
@@ -306,7 +311,42 @@ impl Worker {
     }
 }
 
-/// Whether a tier's rows have replicas.
-fn is_replicated(tier: Tier) -> bool {
-    tier == Tier::A
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hot::{FORMAT, HotRows};
+    use crate::optimizer::{Optimizer, Sgd};
+    use crate::table::{Initial, RowIds};
+
+    #[test]
+    fn what_the_job_does_not_have_is_asked_of_a_server_that_it_has() {
+        let table = TableSpec {
+            id: TableId(1),
+            name: "t".into(),
+            rows: RowIds::Counted(10),
+            dim: 2,
+            optimizer: Optimizer::Sgd(Sgd { lr: 0.1 }),
+            initial: Initial::Zeros,
+            seed: 1,
+            is_averaged: false,
+            expire_after: None,
+        };
+        let (tables, shards) = (vec![table], Shards(3));
+        let spec =
+            WorkerSpec { rank: 0, workers: 1, shards, switches: 0, tables, rows_per_packet: 4 };
+        let (format, rows) = (FORMAT.into(), Vec::new());
+        let map =
+            HotRows { format, version: 1, dim: 2, positions: 1, block: 0, rows, digest: None };
+        let mut worker = Worker::new(spec, HotMap::new(map).unwrap());
+        let row = |table, key| RowId { table: TableId(table), key };
+        worker.pull([row(1, 0), row(1, 9), row(1, 12), row(2, 0)]);
+        let sent = std::iter::from_fn(|| worker.poll_to_server(Time(0)));
+        let asked: Vec<(u16, Vec<u64>)> = sent
+            .map(|(server, message)| match message {
+                ToServer::Pull { keys, .. } => (server, keys),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(asked, [(0, vec![0]), (0, vec![0]), (2, vec![9, 12])]);
+    }
 }

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::is_replicated;
-use crate::hot::{HotMap, MapChange, RowId};
+use crate::hot::{HotMap, MapChange, RowId, Tier};
 use crate::mix;
 use crate::optimizer::Step;
 use crate::table::{Row, TableSpec};
@@ -23,7 +22,7 @@ impl Replicas {
     pub(super) fn initial(tables: &[TableSpec], map: &HotMap) -> Self {
         let (rows, leaving, counts) = Default::default();
         let mut replicas = Self { tables: tables.to_vec(), rows, leaving, counts };
-        for hot in map.document().rows.iter().filter(|hot| is_replicated(hot.tier)) {
+        for hot in map.document().rows.iter().filter(|hot| hot.tier == Tier::A) {
             let row = replicas.initial_row(hot.row);
             replicas.rows.insert(hot.row, row);
         }

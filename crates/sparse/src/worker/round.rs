@@ -99,7 +99,7 @@ impl<'a> Packets<'a> {
     }
 
     pub(super) fn add_cold(&mut self, row: RowId, gradient: &[f32]) {
-        let (keys, values) = self.cold.entry((self.server_of(row), row.table)).or_default();
+        let (keys, values) = self.cold.entry((self.spec.server_of(row), row.table)).or_default();
         keys.push(row.key);
         values.extend_from_slice(gradient);
     }
@@ -113,13 +113,6 @@ impl<'a> Packets<'a> {
 
     pub(super) fn add_return(&mut self, row: RowId, values: Row) {
         self.returns.push((row, values));
-    }
-
-    /// A row of a table that the job does not have goes to server 0, which refuses it by name.
-    fn server_of(&self, row: RowId) -> u16 {
-        let table = self.spec.tables.iter().find(|table| table.id == row.table);
-        let server = table.map_or(0, |table| self.spec.shards.of(&table.rows, row.key));
-        server.min(self.spec.shards.0 - 1)
     }
 
     pub(super) fn send(
@@ -151,7 +144,7 @@ impl<'a> Packets<'a> {
             }
         }
         for (row, values) in &self.returns {
-            let server = self.server_of(*row);
+            let server = self.spec.server_of(*row);
             let sequence = next(server);
             let (row, values) = (*row, values.clone());
             let back = ToServer::Return { round, sequence, row, values };
@@ -168,7 +161,7 @@ impl<'a> Packets<'a> {
         if self.spec.rank > 0 {
             return Vec::new();
         }
-        counts.iter().filter(|(row, _)| self.server_of(*row) == server).copied().collect()
+        counts.iter().filter(|(row, _)| self.spec.server_of(*row) == server).copied().collect()
     }
 
     fn send_to_switches(&self, sending: &mut Sending<ToSwitch>) {

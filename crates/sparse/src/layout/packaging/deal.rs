@@ -13,7 +13,7 @@ use crate::layout::{Layout, Packets};
 
 /// Packs by dealing.
 #[must_use]
-pub fn deal(pushed: &[u32], layout: &Layout, pairs: u32) -> Packets {
+pub(super) fn deal(pushed: &[u32], layout: &Layout, pairs: u32) -> Packets {
     let mut next = vec![0u32; layout.registers() as usize];
     pushed.iter().for_each(|position| next[layout.register(*position) as usize] += 1);
     let fullest = next.iter().copied().max().unwrap_or_default();

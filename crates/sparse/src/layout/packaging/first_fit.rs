@@ -16,7 +16,7 @@ use crate::layout::{Layout, Packets};
 
 /// Packs by first fit.
 #[must_use]
-pub fn first_fit(pushed: &[u32], layout: &Layout, pairs: u32) -> Packets {
+pub(super) fn first_fit(pushed: &[u32], layout: &Layout, pairs: u32) -> Packets {
     let count = pushed.len().div_ceil(pairs as usize);
     let mut packets: Vec<Vec<u32>> = vec![Vec::with_capacity(pairs as usize); count];
     let mut open = Open((0..=count).collect());

@@ -4,9 +4,9 @@ mod cut;
 mod deal;
 mod first_fit;
 
-pub use cut::cut;
-pub use deal::deal;
-pub use first_fit::first_fit;
+use cut::cut;
+use deal::deal;
+use first_fit::first_fit;
 
 use super::{Layout, LayoutError, MAX_REGISTERS, Packets};
 
