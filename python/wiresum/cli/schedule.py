@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from wiresum.schedule import Timetable
 
 EXAMPLE = "Example: `wiresum schedule optical:units=4 --jobs jobs.json --slot 1s --explain --plot gantt.png`"
-INSTANCE = "wiresum-circuit-instance/1"
 OBJECTIVES = ("completion", "mean", "weighted")
 
 
@@ -33,13 +32,22 @@ def schedule(
     scheduler: Annotated[
         str, typer.Option("--scheduler", "-s", help="Who schedules; `--scheduler list` prints all")
     ] = "turns",
-    slot: Annotated[str, typer.Option("--slot", help="Time after which circuits may change, for a topology")] = "1s",
+    slot: Annotated[
+        str, typer.Option("--slot", help="Time after which circuits may change; an instance has its own")
+    ] = "1s",
     sums: Annotated[bool, typer.Option("--sums/--no-sums", help="Let switches sum")] = True,
     objective: Annotated[
         str, typer.Option("--objective", help=f"What `turns` makes small: {', '.join(OBJECTIVES)}")
     ] = "completion",
-    online: Annotated[bool, typer.Option("--online", help="Let `turns` know jobs from their arrival on only")] = False,
-    paper: Annotated[bool, typer.Option("--paper", help="Count rates as P4INC-AOI does, for a topology")] = False,
+    online: Annotated[
+        bool,
+        typer.Option(
+            "--online", help="Let `turns` know jobs from their arrival on only; `--objective` does nothing then"
+        ),
+    ] = False,
+    paper: Annotated[
+        bool, typer.Option("--paper", help="Count rates as P4INC-AOI does; an instance says so itself")
+    ] = False,
     blocking: Annotated[
         bool, typer.Option("--blocking", help="Let nobody overtake a job that cannot begin, in `fcfs`")
     ] = False,
@@ -92,11 +100,11 @@ def schedule(
 
 def _instance(network: str, jobs: Path | None, slot_s: float, paper: bool) -> dict[str, Any]:
     """An instance file as it is; a topology and a workload as an instance."""
-    from wiresum.workload.instance import instance
+    from wiresum.workload.instance import FORMAT, instance
     from wiresum.workload.model import Workload
 
     document = _document(network)
-    if document is not None and document.get("format") == INSTANCE:
+    if document is not None and document.get("format") == FORMAT:
         if jobs is not None:
             raise ScheduleError(f"{network} is an instance, which has its jobs; leave `--jobs` out")
         return document

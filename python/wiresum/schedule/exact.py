@@ -35,7 +35,7 @@ def exact(instance: str, time_limit_s: float, **options: Any) -> Timetable:
     Args:
         instance: JSON.
         time_limit_s: of the solver.
-        options: as those of `turns`; only `sums`, `seed` and `bound` matter.
+        options: of `turns`, which looks for the horizon with them; the programme itself obeys `sums` alone.
 
     Raises:
         ScheduleError: the instance is wrong, or circuits darken others than themselves.

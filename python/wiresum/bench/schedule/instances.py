@@ -6,6 +6,8 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
+from wiresum.workload.instance import FORMAT
+
 GBIT = 1e9
 WORKERS = (2, 4, 8, 16)
 SMALLEST_BYTES, LARGEST_BYTES = 102e6, 548e6
@@ -68,7 +70,7 @@ def instance(case: Case, seed: int, paper: bool = True) -> dict[str, Any]:
         jobs.append({"id": number + 1, "traffic": {"star": star}})
     unit = {"ports": case.ports, "switch_bps": case.switch_gbit * GBIT, "places": case.places}
     return {
-        "format": "wiresum-circuit-instance/1",
+        "format": FORMAT,
         "slot_s": case.slot_s,
         "dark_s": case.dark_s,
         "port_bps": 40 * GBIT,
