@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from wiresum.sparse.randomness import Floats, Ints
-from wiresum.sparse.trace import Trace
+from wiresum.sparse.trace import Trace, told
 
 
 class Ranking(Protocol):
@@ -106,8 +106,7 @@ class Counts:
         ranking = ranking or trace
         ranks: list[list[Ints]] = []
         keys: dict[str, Ints] = {"ranks": np.zeros(0, dtype=np.int64), "bytes": np.zeros(0, dtype=np.int64)}
-        for round in range(first_round, first_round + rounds):
-            progress(f"round {round - first_round + 1} of {rounds}")
+        for round in told(first_round, rounds, progress):
             pushed = [trace.pushed(round, worker, workers) for worker in range(workers)]
             union = np.unique(np.concatenate(pushed))
             by_key = ranking.ranks(union, round)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 
 import numpy as np
 
 from wiresum.sparse.randomness import Floats, Ints, Stream, uniforms
-from wiresum.sparse.trace import Trace
+from wiresum.sparse.trace import Trace, told
 
 MERGED_AT = 1 << 22
 """Keys that wait until they are added to what was counted before: 64 MB with their counts."""
@@ -55,8 +55,9 @@ class Frequencies:
             progress: told which round is drawn.
         """
         tally = _Tally()
-        every = range(first_round, first_round + rounds)
-        for batch in _batches(trace, workers, every, sampling=sampling, seed=seed, progress=progress):
+        remark = "" if sampling == 1 else ", sampled"
+        every = told(first_round, rounds, lambda line: progress(line + remark))
+        for batch in _batches(trace, workers, every, sampling=sampling, seed=seed):
             tally.add(np.unique(batch) if merged else batch.ravel())
         return cls(*tally.total())
 
@@ -120,21 +121,16 @@ class _Tally:
         return self._keys, self._counts
 
 
-def _batches(
-    trace: Trace, workers: int, rounds: range, *, sampling: float, seed: int, progress: Callable[[str], None]
-) -> Iterator[Ints]:
-    if sampling >= 1:
-        for round in rounds:
-            progress(f"round {round - rounds.start + 1} of {len(rounds)}")
-            for worker in range(workers):
-                yield trace.batch_of(round, worker, workers)
-        return
+def _batches(trace: Trace, workers: int, rounds: Iterable[int], *, sampling: float, seed: int) -> Iterator[Ints]:
+    """(samples, lookups) keys of one batch after the other; what is left of sampled ones is put together again."""
     kept = np.zeros((0, trace.lookups), dtype=np.int64)
     for round in rounds:
-        progress(f"round {round - rounds.start + 1} of {len(rounds)}, sampled")
         for worker in range(workers):
-            chosen = uniforms(seed, Stream.SAMPLING, (round * workers + worker) * trace.batch, trace.batch) < sampling
-            kept = np.concatenate([kept, trace.batch_of(round, worker, workers)[chosen]])
+            drawn = trace.batch_of(round, worker, workers)
+            if sampling < 1:
+                first = (round * workers + worker) * trace.batch
+                drawn = drawn[uniforms(seed, Stream.SAMPLING, first, trace.batch) < sampling]
+            kept = np.concatenate([kept, drawn])
             if len(kept) >= trace.batch:
                 yield kept[: trace.batch]
                 kept = kept[trace.batch :]

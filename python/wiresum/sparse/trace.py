@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -105,3 +106,10 @@ class Labelled(Trace):
     @abstractmethod
     def labels(self, first: int, count: int, round: int = 0) -> Floats:
         """(count,) 1 for a click, 0 for none."""
+
+
+def told(first: int, rounds: int, progress: Callable[[str], None]) -> Iterator[int]:
+    """So many rounds from the first on; `progress` is told of each before it is drawn."""
+    for number in range(rounds):
+        progress(f"round {number + 1} of {rounds}")
+        yield first + number
