@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 
 from wiresum.cli.main import app
 from wiresum.cli.node import quota, table
+from wiresum.deploy import control
 from wiresum.errors import ControlError
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan
-from wiresum.testbed import control
 from wiresum.testbed.aggregators import find_binary
 from wiresum.topology.generators.star import star
 

@@ -9,13 +9,14 @@ import pytest
 from tests.capabilities import best_engine, engines
 from tests.testbed.groups import Ranks
 
+from wiresum.deploy import control
 from wiresum.plan.aggregation_plan import AggregationPlan, RoundCount, Rounds
 from wiresum.plan.assignment.wiring import as_switched_plan
 from wiresum.plan.job import Job
 from wiresum.plan.models import equal_parts
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import assign
-from wiresum.testbed import Testbed, control
+from wiresum.testbed import Testbed
 from wiresum.testbed.namespaces import run_tool
 from wiresum.topology.generators.goat import goat
 

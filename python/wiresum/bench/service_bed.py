@@ -12,13 +12,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from wiresum.bench.aggregator.measure import star as star_plan
+from wiresum.deploy import control
 from wiresum.errors import SupportError, TestbedError
 from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.choices import Engine
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan
-from wiresum.testbed import Testbed, control
+from wiresum.testbed import Testbed
 from wiresum.testbed.aggregators import READY_LINE, find_binary
 from wiresum.topology.generators.star import star
 

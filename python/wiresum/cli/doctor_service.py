@@ -6,8 +6,8 @@ import os
 import resource
 from pathlib import Path
 
+from wiresum.deploy import control
 from wiresum.errors import ControlError
-from wiresum.testbed import control
 
 CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_PERFMON": 38, "CAP_BPF": 39}
 """What loading and attaching the XDP program takes, by number in <linux/capability.h>."""

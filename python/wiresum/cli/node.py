@@ -75,7 +75,7 @@ def set_quota(
 @app.command(epilog="Example: `wiresum node upgrade`")
 def upgrade(node: NodeOption = 0, socket: SocketOption = None) -> None:
     """Have the binary that is installed now take over from the running daemon; no round is lost."""
-    from wiresum.testbed import control
+    from wiresum.deploy import control
 
     process = control.upgrade(socket or control.default_socket(node))
     note(f"process {process} serves node {node} now")
@@ -159,6 +159,6 @@ def megabits(bytes_per_second: float) -> str:
 
 
 def _ask(socket: Path | None, node: int, order: str, **fields: Any) -> dict[str, Any]:
-    from wiresum.testbed import control
+    from wiresum.deploy import control
 
     return control.ask(socket or control.default_socket(node), order, **fields)

@@ -15,8 +15,8 @@ from typing import Any
 
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.bench.service_bed import ServiceBed, finish
+from wiresum.deploy import control
 from wiresum.plan.choices import Engine
-from wiresum.testbed import control
 
 A, B = 1, 2
 WINDOW, GREEDY_WINDOW = 16, 32

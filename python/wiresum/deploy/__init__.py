@@ -1,0 +1,1 @@
+"""The daemons of a plan: where they run, and what can be asked of them."""
