@@ -63,6 +63,7 @@ ALLOWED_PACKAGES = {
         "wire",
         "registry",
         *PLANNING,
+        "workload",
         "schedule",
         "adjust",
         "sim",

@@ -14,7 +14,7 @@ NO_ERROR = '0,"No error"'
 
 
 async def serve(exchange: Exchange) -> None:
-    """Reads a line and answers its questions; to `:syst:err?` with the last error of the line, as orders have no answer."""
+    """Reads a line and answers its questions, `:syst:err?` with the line's last error, as orders have no answer."""
     line = (await exchange.until(b"\n")).decode("ascii", "replace").strip()
     await exchange.answer(lambda: _run(exchange.device, line))
 
