@@ -48,6 +48,16 @@
 #define WIRESUM_GROUP_FRAGMENTS 1024
 /* Words of a bitmap over one group. */
 #define WIRESUM_BITMAP_WORDS 32
+/* Bytes of the row header, where there is one: it keeps the columns aligned too. */
+#define WIRESUM_ROW_HEADER_LEN 16
+/* Most values of a row on the wire. */
+#define WIRESUM_MAX_ROW_VALUES 256
+/* Most numbers of a row with its optimizer's state, which keeps two for each value at most. */
+#define WIRESUM_MAX_STORED_VALUES 768
+/* Most hot rows in a packet: with one value each they take 6 bytes of what the row header leaves. */
+#define WIRESUM_MAX_PACKET_ROWS 488
+/* Most words of an acknowledgement's bitmap: with the first number it is about 257 packets. */
+#define WIRESUM_ACKNOWLEDGEMENT_WORDS 8
 
 /* What a packet is for. */
 /* Values on their way up, from a child to its aggregator. */
@@ -70,6 +80,37 @@
 #define WIRESUM_KIND_READY 9
 /* What a child may send at. */
 #define WIRESUM_KIND_RATE 10
+
+/* What a packet of rows is for. */
+/* Gradients of a worker for rows of one table, to a server: keys, values. */
+#define WIRESUM_ROW_KIND_PUSH 16
+/* Gradients of a worker for hot rows, to a switch: offsets of positions, values. */
+#define WIRESUM_ROW_KIND_HOT_ROWS 17
+/* Sums of hot rows, from a switch to a worker: offsets of positions, counts of contributors, values. */
+#define WIRESUM_ROW_KIND_HOT_SUMS 18
+/* Sums of rows of one table, from a switch to a server: keys, bitmaps of contributors, 64-bit lanes. */
+#define WIRESUM_ROW_KIND_ROW_SUMS 19
+/* A row that was replicated, back to its server: its key, its values and state. */
+#define WIRESUM_ROW_KIND_RETURN 20
+/* How many workers had a gradient for hot rows in the round before, to a server: keys, counts of
+ * contributors. */
+#define WIRESUM_ROW_KIND_COUNTS 21
+/* The sender has no more packets for the round, to a server or a switch. */
+#define WIRESUM_ROW_KIND_END 22
+/* A piece of what a server says when a round is closed. */
+#define WIRESUM_ROW_KIND_NEWS 23
+/* A piece of what is decided about the map, to a server. */
+#define WIRESUM_ROW_KIND_DECISION 24
+/* A question for weights, to a server: keys. */
+#define WIRESUM_ROW_KIND_PULL 25
+/* Weights that were asked for, in the order of the question's keys: values. */
+#define WIRESUM_ROW_KIND_WEIGHTS 26
+/* Packets have come: the fragment's number, and those after it whose bits are set. */
+#define WIRESUM_ROW_KIND_ACKNOWLEDGEMENT 27
+/* A packet cannot be taken, and the job ends: why, as text. */
+#define WIRESUM_ROW_KIND_PROBLEM 28
+/* What a server can be restored to: the header's round is that of its snapshot. */
+#define WIRESUM_ROW_KIND_RESTORABLE 29
 
 /* Flag bits of a packet. */
 /* Lanes are little-endian; otherwise in network order (a P4 switch is on the tree). */
@@ -96,6 +137,8 @@
 #define WIRESUM_FLAG_REFUSED 0x400
 /* A switch header follows this one (see spec/switch.md). */
 #define WIRESUM_FLAG_SWITCHED 0x800
+/* Lanes of rows are float32, which are summed as 64-bit fixed point; otherwise int32. */
+#define WIRESUM_FLAG_FLOAT 0x1000
 /* The flags that decide how lanes are read and combined. */
 #define WIRESUM_FLAG_FORMAT 0x7
 
@@ -266,5 +309,29 @@ struct wiresum_switch_header {
 _Static_assert(sizeof(struct wiresum_switch_header) == 12, "length of the header");
 _Static_assert(__builtin_offsetof(struct wiresum_switch_header, contributors) == 0, "place of contributors");
 _Static_assert(__builtin_offsetof(struct wiresum_switch_header, slot) == 8, "place of slot");
+
+/* What follows it in packets of rows; big-endian. */
+struct wiresum_row_header {
+    /* From workers and switches: version of the hot map by which rows were sorted. From a server: its
+     * incarnation. */
+    __be32 stamp;
+    /* In an end: packets of the round before it. In results, news and decisions: parts that there are. */
+    __be32 count;
+    /* Of hot rows: the position to which offsets are added. Of a return: the round that changed the row
+     * last. */
+    __be32 base;
+    /* Rows in the packet. Of news, decisions and refusals: bytes. Of an acknowledgement: words of the
+     * bitmap. */
+    __be16 rows;
+    /* Values of each row. */
+    __be16 dim;
+} __attribute__((packed));
+
+_Static_assert(sizeof(struct wiresum_row_header) == 16, "length of the header");
+_Static_assert(__builtin_offsetof(struct wiresum_row_header, stamp) == 0, "place of stamp");
+_Static_assert(__builtin_offsetof(struct wiresum_row_header, count) == 4, "place of count");
+_Static_assert(__builtin_offsetof(struct wiresum_row_header, base) == 8, "place of base");
+_Static_assert(__builtin_offsetof(struct wiresum_row_header, rows) == 12, "place of rows");
+_Static_assert(__builtin_offsetof(struct wiresum_row_header, dim) == 14, "place of dim");
 
 #endif

@@ -44,6 +44,16 @@ const int WIRESUM_MAX_CONTRIBUTORS = 64;
 const int WIRESUM_GROUP_FRAGMENTS = 1024;
 /* Words of a bitmap over one group. */
 const int WIRESUM_BITMAP_WORDS = 32;
+/* Bytes of the row header, where there is one: it keeps the columns aligned too. */
+const int WIRESUM_ROW_HEADER_LEN = 16;
+/* Most values of a row on the wire. */
+const int WIRESUM_MAX_ROW_VALUES = 256;
+/* Most numbers of a row with its optimizer's state, which keeps two for each value at most. */
+const int WIRESUM_MAX_STORED_VALUES = 768;
+/* Most hot rows in a packet: with one value each they take 6 bytes of what the row header leaves. */
+const int WIRESUM_MAX_PACKET_ROWS = 488;
+/* Most words of an acknowledgement's bitmap: with the first number it is about 257 packets. */
+const int WIRESUM_ACKNOWLEDGEMENT_WORDS = 8;
 
 /* What a packet is for. */
 /* Values on their way up, from a child to its aggregator. */
@@ -92,6 +102,8 @@ const bit<16> WIRESUM_FLAG_EARLY = 0x200;
 const bit<16> WIRESUM_FLAG_REFUSED = 0x400;
 /* A switch header follows this one (see spec/switch.md). */
 const bit<16> WIRESUM_FLAG_SWITCHED = 0x800;
+/* Lanes of rows are float32, which are summed as 64-bit fixed point; otherwise int32. */
+const bit<16> WIRESUM_FLAG_FLOAT = 0x1000;
 /* The flags that decide how lanes are read and combined. */
 const bit<16> WIRESUM_FLAG_FORMAT = 0x7;
 

@@ -49,6 +49,19 @@ MAX_CONTRIBUTORS: Final = 64
 GROUP_FRAGMENTS: Final = 1024
 # Words of a bitmap over one group.
 BITMAP_WORDS: Final = 32
+# Bytes of the row header, where there is one: it keeps the columns aligned too.
+ROW_HEADER_LEN: Final = 16
+# Most values of a row on the wire.
+MAX_ROW_VALUES: Final = 256
+# Most numbers of a row with its optimizer's state, which keeps two for each value at
+# most.
+MAX_STORED_VALUES: Final = 768
+# Most hot rows in a packet: with one value each they take 6 bytes of what the row
+# header leaves.
+MAX_PACKET_ROWS: Final = 488
+# Most words of an acknowledgement's bitmap: with the first number it is about 257
+# packets.
+ACKNOWLEDGEMENT_WORDS: Final = 8
 
 # Payload of a probe and of a status.
 
@@ -182,6 +195,28 @@ SWITCH_HEADER_FIELDS: Final = (
     "slot",
 )
 
+# The row header.
+
+# Its layout, for ``struct.unpack``.
+ROW_HEADER_FORMAT: Final = ">IIIHH"
+# Its fields, in the order of that layout.
+ROW_HEADER_FIELDS: Final = (
+    # From workers and switches: version of the hot map by which rows were sorted. From
+    # a server: its incarnation.
+    "stamp",
+    # In an end: packets of the round before it. In results, news and decisions: parts
+    # that there are.
+    "count",
+    # Of hot rows: the position to which offsets are added. Of a return: the round that
+    # changed the row last.
+    "base",
+    # Rows in the packet. Of news, decisions and refusals: bytes. Of an acknowledgement:
+    # words of the bitmap.
+    "rows",
+    # Values of each row.
+    "dim",
+)
+
 
 class Kind(IntEnum):
     """What a packet is for."""
@@ -207,6 +242,42 @@ class Kind(IntEnum):
     READY = 9
     # What a child may send at.
     RATE = 10
+
+
+class RowKind(IntEnum):
+    """What a packet of rows is for."""
+
+    # Gradients of a worker for rows of one table, to a server: keys, values.
+    PUSH = 16
+    # Gradients of a worker for hot rows, to a switch: offsets of positions, values.
+    HOT_ROWS = 17
+    # Sums of hot rows, from a switch to a worker: offsets of positions, counts of
+    # contributors, values.
+    HOT_SUMS = 18
+    # Sums of rows of one table, from a switch to a server: keys, bitmaps of
+    # contributors, 64-bit lanes.
+    ROW_SUMS = 19
+    # A row that was replicated, back to its server: its key, its values and state.
+    RETURN = 20
+    # How many workers had a gradient for hot rows in the round before, to a server:
+    # keys, counts of contributors.
+    COUNTS = 21
+    # The sender has no more packets for the round, to a server or a switch.
+    END = 22
+    # A piece of what a server says when a round is closed.
+    NEWS = 23
+    # A piece of what is decided about the map, to a server.
+    DECISION = 24
+    # A question for weights, to a server: keys.
+    PULL = 25
+    # Weights that were asked for, in the order of the question's keys: values.
+    WEIGHTS = 26
+    # Packets have come: the fragment's number, and those after it whose bits are set.
+    ACKNOWLEDGEMENT = 27
+    # A packet cannot be taken, and the job ends: why, as text.
+    PROBLEM = 28
+    # What a server can be restored to: the header's round is that of its snapshot.
+    RESTORABLE = 29
 
 
 class Flag(IntFlag):
@@ -239,6 +310,9 @@ class Flag(IntFlag):
     REFUSED = 1024
     # A switch header follows this one (see spec/switch.md).
     SWITCHED = 2048
+    # Lanes of rows are float32, which are summed as 64-bit fixed point; otherwise
+    # int32.
+    FLOAT = 4096
 
 
 class EntryState(IntEnum):

@@ -155,6 +155,8 @@ flags! {
     REFUSED = 10;
     /// A switch header follows this one (see `spec/switch.md`).
     SWITCHED = 11;
+    /// Lanes of rows are float32, which are summed as 64-bit fixed point; otherwise int32.
+    FLOAT = 12;
 }
 
 impl Flags {

@@ -13,6 +13,7 @@ mod lanes;
 mod limits;
 mod packet;
 mod policy;
+mod rows;
 pub mod schema;
 mod sizes;
 mod switch;
@@ -22,12 +23,14 @@ pub use header::{Flags, Header, Kind};
 pub use ids::{Contributor, FragmentId, JobId, JobKey, NodeId, Round, SubModelId};
 pub use lanes::{LaneType, NOT_FINITE, UNUSED_LANE};
 pub use limits::{
-    BITMAP_WORDS, BLOCK_LEN, DEFAULT_PORT, ETHERNET_CABLE_LEN, ETHERNET_LEN, GROUP_FRAGMENTS,
-    HEADER_LEN, IPV4_LEN, IPV6_LEN, MAGIC, MAX_CONTRIBUTORS, MAX_PACKET, MAX_PAYLOAD, MAX_VALUES,
-    MIN_VALUES, SWITCH_HEADER_LEN, UDP_LEN, VERSION,
+    ACKNOWLEDGEMENT_WORDS, BITMAP_WORDS, BLOCK_LEN, DEFAULT_PORT, ETHERNET_CABLE_LEN, ETHERNET_LEN,
+    GROUP_FRAGMENTS, HEADER_LEN, IPV4_LEN, IPV6_LEN, MAGIC, MAX_CONTRIBUTORS, MAX_PACKET,
+    MAX_PACKET_ROWS, MAX_PAYLOAD, MAX_ROW_VALUES, MAX_STORED_VALUES, MAX_VALUES, MIN_VALUES,
+    ROW_HEADER_LEN, SWITCH_HEADER_LEN, UDP_LEN, VERSION,
 };
 pub use packet::{Packet, ParseError, header_sum, seal};
 pub use policy::{Policy, ServerNeed};
+pub use rows::{RowDraft, RowHeader, RowKind, RowPacket};
 pub use sizes::{IpVersion, cable_len, values_for_mtu};
 pub use switch::{SwitchHeader, SwitchPacket, seal_switched};
 pub use verdict::{VERDICT_RANGE, Verdict};

@@ -39,4 +39,14 @@ constants! {
     pub const GROUP_FRAGMENTS: usize = 1024;
     /// Words of a bitmap over one group.
     pub const BITMAP_WORDS: usize = GROUP_FRAGMENTS / 32;
+    /// Bytes of the row header, where there is one: it keeps the columns aligned too.
+    pub const ROW_HEADER_LEN: usize = 16;
+    /// Most values of a row on the wire.
+    pub const MAX_ROW_VALUES: usize = 256;
+    /// Most numbers of a row with its optimizer's state, which keeps two for each value at most.
+    pub const MAX_STORED_VALUES: usize = 3 * MAX_ROW_VALUES;
+    /// Most hot rows in a packet: with one value each they take 6 bytes of what the row header leaves.
+    pub const MAX_PACKET_ROWS: usize = (MAX_PAYLOAD - ROW_HEADER_LEN) / 6;
+    /// Most words of an acknowledgement's bitmap: with the first number it is about 257 packets.
+    pub const ACKNOWLEDGEMENT_WORDS: usize = 8;
 }

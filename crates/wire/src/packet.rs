@@ -61,6 +61,9 @@ pub enum ParseError {
     /// Among switches: no worker of a job has this number.
     #[error("worker {0} of at most {MAX_CONTRIBUTORS}")]
     Contributor(u8),
+    /// Positions of hot rows do not ascend, or are beyond 32 bits.
+    #[error("positions of hot rows do not ascend, or are beyond 32 bits: each row is there once")]
+    Positions,
     /// The check does not match: damaged on the way.
     #[error("check {have:#010x} does not match {want:#010x}: the packet was damaged on the way")]
     Check {
@@ -84,6 +87,7 @@ impl ParseError {
             Self::PayloadLength(_) => "payload_length",
             Self::NotSwitched => "not_switched",
             Self::Contributor(_) => "contributor",
+            Self::Positions => "positions",
             Self::Check { .. } => "check",
         }
     }
@@ -132,6 +136,13 @@ impl<'a> Packet<'a> {
 
 /// The header, its kind, and what follows.
 pub(crate) fn parse_header(bytes: &[u8]) -> Result<(&Header, Kind, &[u8]), ParseError> {
+    let (header, rest) = parse_prefix(bytes)?;
+    let kind = Kind::from_wire(header.kind).ok_or(ParseError::Kind(header.kind))?;
+    Ok((header, kind, rest))
+}
+
+/// The header of a packet of this version, whatever its kind, and what follows.
+pub(crate) fn parse_prefix(bytes: &[u8]) -> Result<(&Header, &[u8]), ParseError> {
     let (header, rest) = Header::ref_from_prefix(bytes)
         .map_err(|_| ParseError::Truncated { have: bytes.len(), need: HEADER_LEN })?;
     if header.magic.get() != MAGIC {
@@ -140,8 +151,7 @@ pub(crate) fn parse_header(bytes: &[u8]) -> Result<(&Header, Kind, &[u8]), Parse
     if header.version != VERSION {
         return Err(ParseError::Version(header.version));
     }
-    let kind = Kind::from_wire(header.kind).ok_or(ParseError::Kind(header.kind))?;
-    Ok((header, kind, rest))
+    Ok((header, rest))
 }
 
 pub(crate) fn expect_len(have: usize, need: usize) -> Result<(), ParseError> {

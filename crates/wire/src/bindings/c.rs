@@ -4,7 +4,10 @@ use std::fmt::Write;
 
 use super::{ENUMS, Group, LIMITS, PAYLOADS, REGENERATE, VERDICTS, prefix, screaming, wrap};
 use crate::schema::Field;
-use crate::{Flags, HEADER_LEN, Header, SWITCH_HEADER_LEN, SwitchHeader, VERDICT_RANGE};
+use crate::{
+    Flags, HEADER_LEN, Header, ROW_HEADER_LEN, RowHeader, SWITCH_HEADER_LEN, SwitchHeader,
+    VERDICT_RANGE,
+};
 
 /// The whole file.
 pub(super) fn header() -> String {
@@ -32,6 +35,8 @@ pub(super) fn header() -> String {
     let about = "What follows it where the flag SWITCHED is set";
     let fields = &SwitchHeader::FIELDS;
     structure(&mut out, "wiresum_switch_header", about, fields, SWITCH_HEADER_LEN);
+    let (about, fields) = ("What follows it in packets of rows", &RowHeader::FIELDS);
+    structure(&mut out, "wiresum_row_header", about, fields, ROW_HEADER_LEN);
     out.push_str("\n#endif\n");
     out
 }

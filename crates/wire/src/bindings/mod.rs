@@ -6,7 +6,7 @@ mod python;
 
 use crate::control::{Demand, EntryState, RefusalReason, hello, rate, ready, status, welcome};
 use crate::schema::Constant;
-use crate::{Flags, Kind, Verdict, limits};
+use crate::{Flags, Kind, RowKind, Verdict, limits};
 
 /// The command that brings the generated files up to date.
 pub const REGENERATE: &str = "cargo run -p wiresum-wire --bin generate";
@@ -40,8 +40,9 @@ struct Group {
 const LIMITS: Group = Group { name: "", title: "Limits", constants: limits::CONSTANTS };
 
 /// Sets of which a field holds one, or, of [`Flags`], several.
-const ENUMS: [Group; 5] = [
+const ENUMS: [Group; 6] = [
     Group { name: "Kind", title: "What a packet is for", constants: Kind::CONSTANTS },
+    Group { name: "RowKind", title: "What a packet of rows is for", constants: RowKind::CONSTANTS },
     Group { name: "Flag", title: "Flag bits of a packet", constants: Flags::CONSTANTS },
     Group {
         name: "EntryState",

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{ENUMS, Group, LIMITS, PAYLOADS, REGENERATE, VERDICTS, prefix, screaming, wrap};
 use crate::schema::Field;
-use crate::{Header, Policy, ServerNeed, SwitchHeader};
+use crate::{Header, Policy, RowHeader, ServerNeed, SwitchHeader};
 
 /// The whole file.
 pub(super) fn module() -> String {
@@ -20,6 +20,7 @@ pub(super) fn module() -> String {
     }
     header(&mut out, "The header", "HEADER", &Header::FIELDS);
     header(&mut out, "The switch header", "SWITCH_HEADER", &SwitchHeader::FIELDS);
+    header(&mut out, "The row header", "ROW_HEADER", &RowHeader::FIELDS);
     for group in &ENUMS {
         class(&mut out, group);
     }
