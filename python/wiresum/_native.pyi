@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self, final
 
+import numpy as np
+from numpy.typing import NDArray
 from typing_extensions import Buffer, CapsuleType
 
 __version__: str
@@ -55,6 +57,42 @@ def sparse_layout(map_json: str, pushes: list[list[int]], registers: int, pairs:
     Raises:
         wiresum.errors.PlanError: The map, a position or a number is wrong; the message names it.
     """
+
+@final
+class SparseEngine:
+    """A worker of a sparse job, with a thread that sends and receives. `wiresum.sparse.client` is made for people."""
+
+    def __new__(
+        cls, job_json: str, rank: int, incarnation: int, address: str | None, timeout_s: float
+    ) -> Self:
+        """Join a job, as `wiresum.sparse.client.SparseClient.connect` says.
+
+        Raises:
+            wiresum.errors.SparseError: The job or the rank cannot be, or a server is silent or refuses.
+        """
+
+    @property
+    def tables(self) -> dict[str, tuple[int, int]]:
+        """Number and values of a row, by name of the table."""
+
+    @property
+    def version(self) -> int:
+        """Rounds that are over."""
+
+    def pull(self, table: int, keys: NDArray[np.uint64], weights: NDArray[np.float32]) -> None:
+        """Fill float32 `weights` [n, dim] with the rows of the uint64 `keys`, as they are after the last round."""
+
+    def push(self, table: int, keys: NDArray[np.uint64], grads: NDArray[np.float32]) -> None:
+        """Add float32 `grads` [n, dim] for the uint64 `keys` to what this rank gives to the round."""
+
+    def finish_round(self) -> int:
+        """End the round and wait until it is over for all ranks; its number."""
+
+    def statistics(self) -> dict[str, Any]:
+        """Counts since joining, by name."""
+
+    def close(self) -> None:
+        """Leave; may be called twice."""
 
 def hot_map_digest(map_json: str) -> int:
     """Return the 64-bit fingerprint of a hot map.

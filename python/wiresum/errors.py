@@ -105,5 +105,9 @@ class CollectiveTimeoutError(CollectiveError, TimeoutError):
     """A collective's deadline passed; the message names who did not deliver, or the node that is silent."""
 
 
+class SparseError(WiresumError, RuntimeError):
+    """A row cannot be pulled or pushed, or a round cannot end; the message names the row, or the node and the remedy."""
+
+
 class ClosedError(CollectiveError):
     """The engine was closed, by `close()` or by leaving its `with` block."""
