@@ -18,6 +18,8 @@ pub struct Board<'a> {
     cells: Vec<f64>,
     log: Vec<(usize, f64)>,
     stride: usize,
+    /// Ports of each unit that work.
+    ports: Vec<u32>,
     /// Whether circuits may be added.
     may_change: bool,
 }
@@ -41,7 +43,8 @@ impl<'a> Board<'a> {
         let pairs = problem.pairs.len();
         let stride = pairs * (1 + problem.lanes) + 2 * problem.units() + problem.pools.len();
         let cells = vec![0.0; 1 + slots * stride];
-        Self { problem, cells, log: Vec::new(), stride, may_change: true }
+        let ports = (0..problem.units()).map(|unit| problem.ports(unit)).collect();
+        Self { problem, cells, log: Vec::new(), stride, ports, may_change: true }
     }
 
     /// Forbids circuits beyond those that are lit before.
@@ -80,7 +83,22 @@ impl<'a> Board<'a> {
     /// Ports of a unit that have no circuit in a slot.
     #[must_use]
     pub fn free_ports(&self, slot: usize, unit: usize) -> u32 {
-        self.problem.ports(unit) - self.cells[self.ports_cell(slot, unit)] as u32
+        self.ports[unit].saturating_sub(self.cells[self.ports_cell(slot, unit)] as u32)
+    }
+
+    /// Ports of each unit that work.
+    #[must_use]
+    pub fn ports(&self) -> &[u32] {
+        &self.ports
+    }
+
+    /// Learns which circuits were lit at the end of a slot, and how many ports of each unit work.
+    pub fn observe(&mut self, slot: usize, circuits: &[u32], ports: &[u32]) {
+        self.ports.copy_from_slice(ports);
+        for (pair, lit) in circuits.iter().enumerate() {
+            self.set_circuits(slot, pair, *lit);
+        }
+        self.commit();
     }
 
     /// Circuits that are set up in all slots.

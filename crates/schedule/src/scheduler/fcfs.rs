@@ -3,7 +3,7 @@
 //! The paper leaves open whether a job that cannot begin blocks those behind it, and whether circuits stay lit when
 //! their job is complete: both are options.
 
-use super::{Options, Plan, slots};
+use super::{Options, Slots};
 use crate::ScheduleError;
 use crate::board::Board;
 use crate::problem::Problem;
@@ -12,19 +12,20 @@ use crate::scheduler::slots::Now;
 /// Part of its own links' rate that a job waits for before it begins.
 const LEAST_START: f64 = 1.0 / 16.0;
 
-pub fn run<'a>(problem: &'a Problem<'a>, options: &Options) -> Result<Plan<'a>, ScheduleError> {
+pub fn run<'a>(problem: &'a Problem<'a>, options: &Options) -> Result<Slots<'a>, ScheduleError> {
     let mut queue: Vec<usize> = (0..problem.transfers.len()).collect();
     let arrival = |index: &usize| problem.instance.jobs[problem.transfers[*index].job].arrival_s;
     queue.sort_by(|a, b| arrival(a).total_cmp(&arrival(b)));
-    slots::run(Board::new(problem, 0), options.keep_circuits, |now| {
+    let blocking = options.blocking;
+    Ok(Slots::new(Board::new(problem, 0), options.keep_circuits, move |now| {
         now.go_on(|_| f64::INFINITY);
         for index in &queue {
             let waits = now.left[*index] > 0.0 && problem.transfers[*index].release <= now.slot;
-            if waits && !start(now, *index) && options.blocking {
+            if waits && !start(now, *index) && blocking {
                 break;
             }
         }
-    })
+    }))
 }
 
 /// Gives a transfer what is left, in the first way in which it can begin; false if there is none.

@@ -1,17 +1,20 @@
 //! Who answers, one file each; [`SCHEDULERS`] is the registry.
 
 mod fcfs;
+mod online;
 mod ordered;
 mod slots;
 mod turns;
 mod window;
 
+pub use online::{Online, Share, Slot};
 use serde::{Deserialize, Serialize};
 
 use crate::board::{Board, Turn};
 use crate::problem::Problem;
 use crate::timetable::{Status, TIMETABLE_FORMAT, Timetable, intervals};
 use crate::{Instance, ScheduleError, bound, judge};
+use slots::Slots;
 
 /// Completion that is so little above the bound, relatively, is at the bound.
 const AT_BOUND: f64 = 1e-9;
@@ -22,7 +25,23 @@ pub struct Scheduler {
     pub name: &'static str,
     /// One line for lists.
     pub summary: &'static str,
-    run: for<'a> fn(&'a Problem<'a>, &Options) -> Result<Plan<'a>, ScheduleError>,
+    slotwise: for<'a> fn(&'a Problem<'a>, &Options) -> Result<Slots<'a>, ScheduleError>,
+    /// Where it can look ahead: all slots at once.
+    ahead: Option<for<'a> fn(&'a Problem<'a>, &Options) -> Plan<'a>>,
+}
+
+impl Scheduler {
+    /// The scheduler of that name.
+    fn named(name: &str) -> Result<&'static Self, ScheduleError> {
+        let found = SCHEDULERS.iter().find(|scheduler| scheduler.name == name);
+        found.ok_or_else(|| ScheduleError::Field {
+            field: "scheduler".to_owned(),
+            problem: format!(
+                "there is no `{name}`; there are {}",
+                SCHEDULERS.iter().map(|scheduler| scheduler.name).collect::<Vec<_>>().join(", ")
+            ),
+        })
+    }
 }
 
 /// All schedulers. A new one is a file and a line.
@@ -30,44 +49,50 @@ pub const SCHEDULERS: &[Scheduler] = &[
     Scheduler {
         name: "turns",
         summary: "insertion at rates that fill the slot, then ruin and recreate towards the bound",
-        run: turns::run,
+        slotwise: turns::online,
+        ahead: Some(turns::run),
     },
-    Scheduler {
-        name: "window",
-        summary: "time windows of ports, slot by slot (P4INC-AOI, Alg. 1-3, corrected)",
-        run: window::run,
-    },
-    Scheduler {
-        name: "window-fixed",
-        summary: "as `window`, with the circuits that are lit before, and no others",
-        run: window::run_fixed,
-    },
-    Scheduler {
-        name: "fcfs",
-        summary: "first come, first served, at the highest rate that is left",
-        run: fcfs::run,
-    },
-    Scheduler {
-        name: "varys",
-        summary: "smallest bottleneck first, at rates that end all flows of a job together",
-        run: ordered::varys,
-    },
-    Scheduler {
-        name: "sincronia",
-        summary: "order by the most loaded port, the largest weighted job on it last; then greedily",
-        run: ordered::sincronia,
-    },
-    Scheduler {
-        name: "matching",
-        summary: "circuits of a slot from matchings of the heaviest pairs (Helios)",
-        run: ordered::matching,
-    },
-    Scheduler {
-        name: "round-robin",
-        summary: "circuits rotate over all pairs, whatever the demand (RotorNet)",
-        run: ordered::round_robin,
-    },
+    slotwise(
+        "window",
+        "time windows of ports, slot by slot (P4INC-AOI, Alg. 1-3, corrected)",
+        window::run,
+    ),
+    slotwise(
+        "window-fixed",
+        "as `window`, with the circuits that are lit before, and no others",
+        window::run_fixed,
+    ),
+    slotwise("fcfs", "first come, first served, at the highest rate that is left", fcfs::run),
+    slotwise(
+        "varys",
+        "smallest bottleneck first, at rates that end all flows of a job together",
+        ordered::varys,
+    ),
+    slotwise(
+        "sincronia",
+        "order by the most loaded port, the largest weighted job on it last; then greedily",
+        ordered::sincronia,
+    ),
+    slotwise(
+        "matching",
+        "circuits of a slot from matchings of the heaviest pairs (Helios)",
+        ordered::matching,
+    ),
+    slotwise(
+        "round-robin",
+        "circuits rotate over all pairs, whatever the demand (RotorNet)",
+        ordered::round_robin,
+    ),
 ];
+
+/// A scheduler that decides with what it knows now.
+const fn slotwise(
+    name: &'static str,
+    summary: &'static str,
+    slotwise: for<'a> fn(&'a Problem<'a>, &Options) -> Result<Slots<'a>, ScheduleError>,
+) -> Scheduler {
+    Scheduler { name, summary, slotwise, ahead: None }
+}
 
 /// What a schedule is to make small.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -141,17 +166,13 @@ pub fn schedule(
     name: &str,
     options: &Options,
 ) -> Result<Timetable, ScheduleError> {
-    let found = SCHEDULERS.iter().find(|scheduler| scheduler.name == name);
-    let scheduler = found.ok_or_else(|| ScheduleError::Field {
-        field: "scheduler".to_owned(),
-        problem: format!(
-            "there is no `{name}`; there are {}",
-            SCHEDULERS.iter().map(|scheduler| scheduler.name).collect::<Vec<_>>().join(", ")
-        ),
-    })?;
+    let scheduler = Scheduler::named(name)?;
     instance.validate()?;
     let problem = Problem::new(instance, options.sums)?;
-    let Plan { board, turns, bound_s } = (scheduler.run)(&problem, options)?;
+    let Plan { board, turns, bound_s } = match scheduler.ahead {
+        Some(ahead) if !options.online => ahead(&problem, options),
+        _ => (scheduler.slotwise)(&problem, options)?.finish()?,
+    };
     let intervals = intervals(&board, &turns);
     let cost = judge(instance, &intervals)?;
     let proven = || bound_s.unwrap_or_else(|| bound::completion(&problem).completion_s);

@@ -1,6 +1,6 @@
 //! Rivals that order jobs, or choose circuits, by the demand that is left, and then serve greedily.
 
-use super::{Options, Plan, slots};
+use super::{Options, Slots};
 use crate::board::Board;
 use crate::problem::{EPSILON, Problem};
 use crate::scheduler::slots::Now;
@@ -8,8 +8,8 @@ use crate::{ScheduleError, Summed};
 
 /// Smallest effective bottleneck first (Varys, SIGCOMM '14): a job's flows get the rates at which they end together,
 /// and what is left over goes to the jobs in the same order.
-pub fn varys<'a>(problem: &'a Problem<'a>, _: &Options) -> Result<Plan<'a>, ScheduleError> {
-    slots::run(Board::new(problem, 0), true, |now| {
+pub fn varys<'a>(problem: &'a Problem<'a>, _: &Options) -> Result<Slots<'a>, ScheduleError> {
+    Ok(Slots::new(Board::new(problem, 0), true, move |now| {
         go_on_slowly(now);
         let mut jobs: Vec<(f64, Vec<usize>)> =
             open_jobs(now).into_iter().map(|job| (bottleneck(now, &job), job)).collect();
@@ -18,23 +18,23 @@ pub fn varys<'a>(problem: &'a Problem<'a>, _: &Options) -> Result<Plan<'a>, Sche
             job.iter().for_each(|index| serve(now, *index, now.left[*index] / slots.max(1.0)));
         }
         jobs.iter().flat_map(|(_, job)| job).for_each(|index| serve(now, *index, f64::INFINITY));
-    })
+    }))
 }
 
 /// Bottleneck-select-scale-iterate (Sincronia, SIGCOMM '18): on the most loaded port, the job with the most bytes for
 /// its weight comes last; its bytes there are charged to the weights of the others.
-pub fn sincronia<'a>(problem: &'a Problem<'a>, _: &Options) -> Result<Plan<'a>, ScheduleError> {
-    slots::run(Board::new(problem, 0), true, |now| {
+pub fn sincronia<'a>(problem: &'a Problem<'a>, _: &Options) -> Result<Slots<'a>, ScheduleError> {
+    Ok(Slots::new(Board::new(problem, 0), true, move |now| {
         go_on_slowly(now);
         for job in bssi(now) {
             job.iter().for_each(|index| serve(now, *index, f64::INFINITY));
         }
-    })
+    }))
 }
 
 /// Heaviest pairs first get circuits for what they have left (Helios, SIGCOMM '10, with a greedy matching).
-pub fn matching<'a>(problem: &'a Problem<'a>, _: &Options) -> Result<Plan<'a>, ScheduleError> {
-    slots::run(Board::new(problem, 0), true, |now| {
+pub fn matching<'a>(problem: &'a Problem<'a>, _: &Options) -> Result<Slots<'a>, ScheduleError> {
+    Ok(Slots::new(Board::new(problem, 0), true, move |now| {
         now.may_add = true;
         go_on_slowly(now);
         let mut demands = vec![0.0; problem.pairs.len()];
@@ -55,14 +55,14 @@ pub fn matching<'a>(problem: &'a Problem<'a>, _: &Options) -> Result<Plan<'a>, S
         }
         now.may_add = false;
         serve_all(now);
-    })
+    }))
 }
 
 /// All pairs in turn, as many matchings at a time as units have ports (RotorNet, SIGCOMM '17).
 ///
 /// # Errors
 /// A synchronous job needs a circuit that moves on while it sends.
-pub fn round_robin<'a>(problem: &'a Problem<'a>, _: &Options) -> Result<Plan<'a>, ScheduleError> {
+pub fn round_robin<'a>(problem: &'a Problem<'a>, _: &Options) -> Result<Slots<'a>, ScheduleError> {
     let moves_on = |transfer: &&crate::problem::Transfer| {
         transfer.contiguous && !transfer.mode(Summed::ByServer).crossings.is_empty()
     };
@@ -76,7 +76,7 @@ pub fn round_robin<'a>(problem: &'a Problem<'a>, _: &Options) -> Result<Plan<'a>
     let rounds = players - 1;
     let ports = (0..problem.units()).map(|unit| problem.ports(unit)).max().unwrap_or(0) as usize;
     let at_a_time = ports.clamp(1, rounds);
-    slots::run(Board::new(problem, 0), false, |now| {
+    Ok(Slots::new(Board::new(problem, 0), false, move |now| {
         now.may_add = false;
         go_on_slowly(now);
         for turn in 0..at_a_time {
@@ -88,7 +88,7 @@ pub fn round_robin<'a>(problem: &'a Problem<'a>, _: &Options) -> Result<Plan<'a>
             }
         }
         serve_all(now);
-    })
+    }))
 }
 
 /// In which round of a tournament by the circle method two players meet.

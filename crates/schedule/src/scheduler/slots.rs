@@ -98,16 +98,43 @@ impl<'a> Now<'a> {
         }
     }
 
-    /// Gives those that have begun what they had in the slot before, so much at most: it fits, as circuits are kept.
+    /// Gives those that have begun what they had in the slot before, so much at most: it fits, as circuits are kept,
+    /// unless one was lost.
     pub fn go_on(&mut self, most: impl Fn(usize) -> f64) {
         for transfer in self.open().collect::<Vec<_>>() {
             let Some((slot, before)) = self.turns[transfer].shares.last().copied() else {
                 continue;
             };
+            let summed = self.turns[transfer].summed;
             let bytes = before.min(self.left[transfer]).min(most(transfer));
             if slot + 1 == self.slot && bytes > 0.0 {
-                self.give(transfer, self.turns[transfer].summed, bytes);
+                let room = self.room(transfer, summed);
+                let fits = room >= bytes * (1.0 - EPSILON);
+                let bytes = if fits { bytes } else { room };
+                if bytes > 0.0 {
+                    self.give(transfer, summed, bytes);
+                }
             }
+        }
+    }
+
+    /// What was given in a slot that is over.
+    pub fn given_in(&self, slot: usize) -> impl Iterator<Item = (usize, &Turn, f64)> {
+        let turns = self.turns.iter().enumerate();
+        turns.filter_map(move |(index, turn)| match turn.shares.last() {
+            Some((last, bytes)) if *last == slot => Some((index, turn, *bytes)),
+            _ => None,
+        })
+    }
+
+    /// A job that waits, and nothing would end that.
+    fn starves(&self) -> ScheduleError {
+        let waits = self.left.iter().position(|left| *left > 0.0).unwrap_or(0);
+        ScheduleError::Infeasible {
+            job: self.problem().instance.jobs[self.problem().transfers[waits].job].id,
+            problem: "it finds no circuits, or no rate, however long it waits: \
+                      let circuits change, or give its units more ports"
+                .to_owned(),
         }
     }
 
@@ -127,36 +154,60 @@ impl<'a> Now<'a> {
     }
 }
 
-/// Asks `decide` in every slot until all is sent.
-///
-/// # Errors
-/// A job that is never served.
-pub fn run<'a>(
-    board: Board<'a>,
+/// A scheduler that is asked slot by slot.
+pub struct Slots<'a> {
+    pub(super) now: Now<'a>,
     keep_circuits: bool,
-    mut decide: impl FnMut(&mut Now<'a>),
-) -> Result<Plan<'a>, ScheduleError> {
-    let problem = board.problem;
-    let last = problem.transfers.iter().map(|transfer| transfer.release).max().unwrap_or(0);
-    let left: Vec<f64> = problem.transfers.iter().map(|transfer| transfer.bytes).collect();
-    let turns = vec![Turn::default(); left.len()];
-    let mut now = Now { board, slot: 0, left, turns, may_add: true, given: BTreeMap::new() };
-    let mut idle = 0;
-    while let Some(waits) = now.left.iter().position(|left| *left > 0.0) {
-        now.board.resize(now.slot + 1);
-        decide(&mut now);
-        if keep_circuits {
-            now.board.keep_lit(now.slot);
+    decide: Box<dyn FnMut(&mut Now<'a>) + 'a>,
+    /// Slots in a row without a byte, after the last arrival.
+    idle: usize,
+    last_arrival: usize,
+}
+
+impl<'a> Slots<'a> {
+    /// Before the first slot. `decide` gives transfers their bytes, slot by slot; with `keep_circuits`, idle circuits
+    /// stay lit where both units have ports left.
+    pub fn new(
+        board: Board<'a>,
+        keep_circuits: bool,
+        decide: impl FnMut(&mut Now<'a>) + 'a,
+    ) -> Self {
+        let transfers = &board.problem.transfers;
+        let left: Vec<f64> = transfers.iter().map(|transfer| transfer.bytes).collect();
+        let last_arrival = transfers.iter().map(|transfer| transfer.release).max().unwrap_or(0);
+        let turns = vec![Turn::default(); left.len()];
+        let now = Now { board, slot: 0, left, turns, may_add: true, given: BTreeMap::new() };
+        Self { now, keep_circuits, decide: Box::new(decide), idle: 0, last_arrival }
+    }
+
+    /// Decides the next slot.
+    ///
+    /// # Errors
+    /// A job that is never served.
+    pub fn step(&mut self) -> Result<(), ScheduleError> {
+        let now = &mut self.now;
+        let slot = now.slot;
+        now.board.resize(slot + 1);
+        (self.decide)(now);
+        if self.keep_circuits {
+            now.board.keep_lit(slot);
         }
         now.board.commit();
-        idle = if now.next() || now.slot <= last { 0 } else { idle + 1 };
-        if idle > IDLE_SLOTS.min(now.problem().pairs.len() + 1) || now.slot >= MAX_SLOTS {
-            let job = problem.instance.jobs[problem.transfers[waits].job].id;
-            let problem = "it finds no circuits, or no rate, however long it waits: \
-                           let circuits change, or give its units more ports"
-                .to_owned();
-            return Err(ScheduleError::Infeasible { job, problem });
+        self.idle = if now.next() || slot < self.last_arrival { 0 } else { self.idle + 1 };
+        if self.idle > IDLE_SLOTS.min(now.problem().pairs.len() + 1) || now.slot >= MAX_SLOTS {
+            return Err(now.starves());
         }
+        Ok(())
     }
-    Ok(Plan { board: now.board, turns: now.turns, bound_s: None })
+
+    /// Decides all slots, until all is sent.
+    ///
+    /// # Errors
+    /// A job that is never served.
+    pub fn finish(mut self) -> Result<Plan<'a>, ScheduleError> {
+        while self.now.left.iter().any(|left| *left > 0.0) {
+            self.step()?;
+        }
+        Ok(Plan { board: self.now.board, turns: self.now.turns, bound_s: None })
+    }
 }

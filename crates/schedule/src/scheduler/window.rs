@@ -8,7 +8,7 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use super::{Options, Plan, slots};
+use super::{Options, Slots};
 use crate::board::Board;
 use crate::problem::{BITS, EPSILON, Problem};
 use crate::scheduler::slots::Now;
@@ -19,31 +19,31 @@ const HALVINGS: i32 = 4;
 /// Rounds of Alg. 3's bisection.
 const BISECTIONS: usize = 40;
 
-pub fn run<'a>(problem: &'a Problem<'a>, options: &Options) -> Result<Plan<'a>, ScheduleError> {
+pub fn run<'a>(problem: &'a Problem<'a>, options: &Options) -> Result<Slots<'a>, ScheduleError> {
     run_on(Board::new(problem, 0), options)
 }
 
 pub fn run_fixed<'a>(
     problem: &'a Problem<'a>,
     options: &Options,
-) -> Result<Plan<'a>, ScheduleError> {
+) -> Result<Slots<'a>, ScheduleError> {
     run_on(Board::new(problem, 0).without_changes(), options)
 }
 
-fn run_on<'a>(board: Board<'a>, options: &Options) -> Result<Plan<'a>, ScheduleError> {
+fn run_on<'a>(board: Board<'a>, options: &Options) -> Result<Slots<'a>, ScheduleError> {
     let problem = board.problem;
     let step = options.step_bps / BITS * problem.instance.slot_s;
     let loads: Vec<[Vec<(usize, f64)>; 2]> = (0..problem.transfers.len())
         .map(|index| Summed::ALL.map(|summed| port_loads(problem, index, summed)))
         .collect();
-    slots::run(board, true, |now| {
+    Ok(Slots::new(board, true, move |now| {
         // What has begun goes on, by a step at least; the rest of its rate is given anew.
         now.go_on(|_| step);
         let summed = places(now);
         for port in ports_by_window(now, &summed, &loads) {
             share(now, &summed, &loads, port, step);
         }
-    })
+    }))
 }
 
 /// Alg. 2, lines 1–14: the heaviest jobs of each unit get the places that are free.

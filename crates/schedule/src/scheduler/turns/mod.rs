@@ -13,6 +13,7 @@ mod online;
 mod search;
 mod soonest;
 
+use super::slots::Slots;
 use super::{Objective, Options, Plan};
 use crate::ScheduleError;
 use crate::board::Board;
@@ -25,12 +26,14 @@ const BISECTIONS: usize = 8;
 /// Rounds without progress before an aim is given up, for few transfers; many have fewer each.
 const ROUNDS: usize = 6_000;
 
-pub fn run<'a>(problem: &'a Problem<'a>, options: &Options) -> Result<Plan<'a>, ScheduleError> {
-    if options.online {
-        return online::run(problem, options);
-    }
+/// With what is known at each arrival.
+pub fn online<'a>(problem: &'a Problem<'a>, options: &Options) -> Result<Slots<'a>, ScheduleError> {
+    Ok(online::slots(problem, options.seed))
+}
+
+pub fn run<'a>(problem: &'a Problem<'a>, options: &Options) -> Plan<'a> {
     if options.objective != Objective::Completion {
-        return Ok(finish(soonest::soonest(problem, options)));
+        return finish(soonest::soonest(problem, options));
     }
     let times = Times::new(problem);
     let bound = bound::completion(problem);
@@ -60,7 +63,7 @@ pub fn run<'a>(problem: &'a Problem<'a>, options: &Options) -> Result<Plan<'a>, 
         }
     }
     search.fewer_setups(2 * rounds);
-    Ok(Plan { bound_s: Some(bound.completion_s), ..finish(search) })
+    Plan { bound_s: Some(bound.completion_s), ..finish(search) }
 }
 
 /// So many rounds that large instances take about as long as small ones.

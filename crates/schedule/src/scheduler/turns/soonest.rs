@@ -3,7 +3,8 @@
 use super::insertion::{self, Span};
 use super::search::{Search, need};
 use crate::Summed;
-use crate::problem::Problem;
+use crate::board::Turn;
+use crate::problem::{Problem, Transfer};
 use crate::scheduler::{Objective, Options};
 
 /// Every transfer as soon as it can end, the shortest for its weight first: for the mean time, not for the last end.
@@ -35,16 +36,38 @@ impl<'a> Search<'a> {
         search
     }
 
+    /// A transfer's turn, if it has one.
+    pub fn turn(&self, index: usize) -> Option<&Turn> {
+        self.turns[index].as_ref()
+    }
+
     /// Inserts a transfer where it ends first, from a slot on; the board grows as it must.
     pub fn as_soon_as_possible(&mut self, index: usize, from: usize) {
+        let transfer = &self.board.problem.transfers[index];
+        self.turns[index] = Some(self.soonest_turn(transfer, from, None));
+    }
+
+    /// Inserts some more bytes of a transfer where they end first, pauses or not; they are no part of its turn.
+    pub fn insert_more(
+        &mut self,
+        index: usize,
+        from: usize,
+        bytes: f64,
+        summed: Option<Summed>,
+    ) -> Turn {
+        let transfer = self.board.problem.transfers[index].clone();
+        let rest = Transfer { bytes, contiguous: false, ..transfer };
+        self.soonest_turn(&rest, from, summed)
+    }
+
+    fn soonest_turn(&mut self, transfer: &Transfer, from: usize, summed: Option<Summed>) -> Turn {
         const LATE: f64 = 1e3;
-        let problem = self.board.problem;
-        let transfer = &problem.transfers[index];
+        let slot_s = self.board.problem.instance.slot_s;
         loop {
             let until = self.board.slots();
-            let ways: Vec<Summed> = transfer.ways().collect();
-            let turns = ways.into_iter().filter_map(|summed| {
-                let updates = transfer.mode(summed).update_s / problem.instance.slot_s;
+            let ways = transfer.ways().filter(|way| summed.is_none_or(|summed| summed == *way));
+            let turns = ways.filter_map(|summed| {
+                let updates = transfer.mode(summed).update_s / slot_s;
                 let span = Span { late: LATE, ..Span::new(from, until) };
                 let found = insertion::cheapest(&mut self.board, transfer, summed, span);
                 found.map(|(price, turn)| (price + LATE * updates, turn))
@@ -52,8 +75,7 @@ impl<'a> Search<'a> {
             if let Some((_, turn)) = turns.min_by(|a, b| a.0.total_cmp(&b.0)) {
                 self.board.put_turn(transfer, &turn);
                 self.board.commit();
-                self.turns[index] = Some(turn);
-                return;
+                return turn;
             }
             self.board.resize((until + until / 4 + 1).max(from + 1));
         }
