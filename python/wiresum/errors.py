@@ -51,6 +51,10 @@ class SupportError(WiresumError, OSError):
     """This machine lacks a privilege, a program or a kernel feature; the message says how to get it."""
 
 
+class DeploymentError(WiresumError, RuntimeError):
+    """A daemon of a deployment does not start, or is not there; the message has its node and its last words."""
+
+
 class ControlError(WiresumError, RuntimeError):
     """A running aggregator refuses what it was asked for, or does not answer; the message says why, with numbers."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,32 +11,30 @@ from typer.testing import CliRunner
 from wiresum.cli.main import app
 from wiresum.cli.node import quota, table
 from wiresum.deploy import control
+from wiresum.deploy.deployment import Deployment
+from wiresum.deploy.hosts import ThisHost, on_loopback
 from wiresum.errors import ControlError
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan
-from wiresum.testbed.aggregators import find_binary
 from wiresum.topology.generators.star import star
-
-ADDRESS = "127.0.0.1:0"
 
 
 @pytest.fixture
 def daemon(tmp_path: Path):
-    socket = tmp_path / "node.sock"
-    line = [find_binary(), "--node", "0", "--engine", "udp", "--listen", ADDRESS, "--memory", "16MB"]
-    process = subprocess.Popen([*line, "--control", str(socket)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    assert process.stdout is not None
-    assert process.stdout.readline().startswith(b"ready ")
-    yield socket
-    process.terminate()
-    assert process.wait(timeout=10) == 0
-    assert not socket.exists(), "the socket's file goes with the daemon"
+    empty = on_loopback(plan(star(2), Job(), PlanOptions(engine="udp")))
+    deployment = Deployment(ThisHost(tmp_path), empty, ["--memory", "16MB"])
+    deployment.start(idle=True)
+    running = deployment.daemon("switch")
+    yield running.socket
+    deployment.stop()
+    assert running.process.returncode == 0
+    assert not running.socket.exists(), "the socket's file goes with the daemon"
 
 
 @pytest.fixture
 def plan_file(tmp_path: Path) -> Path:
-    path = tmp_path / "plan.json"
+    path = tmp_path / "another.json"
     made = plan(star(2), Job(id=7), PlanOptions(engine="udp"))
     made.write(path)
     return path

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +12,9 @@ from typing import Any
 import pytest
 
 from wiresum import _native
-from wiresum.testbed.aggregators import find_binary
+from wiresum.deploy.deployment import Deployment
+from wiresum.deploy.hosts import ThisHost, on_loopback
+from wiresum.plan.aggregation_plan import AggregationPlan
 
 Plan = dict[str, Any]
 
@@ -48,28 +49,23 @@ def unanswered_plan() -> Iterator[Plan]:
 @pytest.fixture
 def start_node(tmp_path: Path) -> Iterator[Callable[[Plan], Plan]]:
     """Starts the plan's node on a free port and returns the plan with its address."""
-    running: list[subprocess.Popen[str]] = []
+    running: list[Deployment] = []
 
     def start(plan: Plan) -> Plan:
-        path = tmp_path / f"plan-{len(running)}.json"
-        path.write_text(json.dumps(plan))
-        command = [find_binary(), "--plan", str(path), "--node", "0", "--listen", "127.0.0.1:0", "--json"]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        running.append(process)
-        assert process.stdout is not None
-        ready = process.stdout.readline()
-        assert ready.startswith("ready "), ready
-        address = dict(word.split("=", 1) for word in ready.split()[1:])["listen"]
-        node = {**plan["nodes"][0], "address": address}
-        return {**plan, "nodes": [node]}
+        folder = tmp_path / f"node-{len(running)}"
+        folder.mkdir()
+        deployment = Deployment(ThisHost(folder), on_loopback(AggregationPlan.model_validate(plan)))
+        deployment.start()
+        running.append(deployment)
+        started: Plan = json.loads(deployment.plan.to_json())
+        return started
 
     yield start
-    for process in running:
-        process.terminate()
-        assert process.wait(timeout=30) == 0
-        assert process.stdout is not None
-        assert json.loads(process.stdout.readlines()[-1])["engine"] == "udp"
-        process.stdout.close()
+    for deployment in running:
+        (daemon,) = deployment.daemons.values()
+        (counters,) = deployment.stop().values()
+        assert daemon.process.returncode == 0
+        assert counters["engine"] == "udp"
 
 
 class Job:

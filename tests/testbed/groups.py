@@ -42,12 +42,12 @@ class Ranks:
 
     def join(self, plan, timeout_s=PATIENCE_S):
         """A group of every rank over a plan's switches."""
-        self.bed.replace_plan(plan)
-        self.meet(timeout_s)
+        self.bed.deployment.replace(plan)
+        self.meet(self.bed.plan_file, timeout_s)
 
-    def meet(self, timeout_s=PATIENCE_S):
+    def meet(self, plan_file, timeout_s=PATIENCE_S):
         """A group over switches that run already."""
-        self.tell(json.dumps({"plan": str(self.bed.plan_file), "elements": self.elements, "timeout_s": timeout_s}))
+        self.tell(json.dumps({"plan": str(plan_file), "elements": self.elements, "timeout_s": timeout_s}))
         self.answers()
 
     def sum(self):
@@ -72,4 +72,4 @@ class Ranks:
         """Ends the group, and the daemons, whose counters it returns."""
         self.tell("leave")
         self.answers()
-        return self.bed.stop_aggregators()
+        return self.bed.deployment.stop()

@@ -87,10 +87,10 @@ def test_workers_join_again_with_the_adjusted_plan_and_sums_stay_exact(name, tmp
     with Testbed(network(), before, name=name) as bed:
         trainers = [bed.spawn_worker(rank, command, {"WIRESUM_REQUIRE": "1"}) for rank in range(3)]
         wait_until_all_have_left(tmp_path, trainers)
-        first = bed.replace_plan(after.plan)
+        first = bed.deployment.replace(after.plan)
         (tmp_path / "next").touch()
         assert [trainer.wait(LEAVE_S) for trainer in trainers] == [0, 0, 0]
-        second = bed.stop_aggregators()
+        second = bed.deployment.stop()
     assert set(first) == {"S1", "PS"}
     assert set(second) == {"PS"}
     assert first["S1"]["verdicts"]["forwarded"] > 0
@@ -101,4 +101,4 @@ def test_a_plan_with_xdp_at_another_node_needs_another_testbed(name):
     xdp = plan(network(), Job(), PlanOptions(engine="xdp"))
     udp = plan(network(), Job(), PlanOptions(engine="udp"))
     with Testbed(network(), udp, name=name) as bed, pytest.raises(TestbedError, match="not made for XDP at PS"):
-        bed.replace_plan(xdp)
+        bed.deployment.replace(xdp)

@@ -39,7 +39,7 @@ def test_each_node_sums_its_children_and_each_worker_sends_once(name, topology, 
     lines = []
     with Testbed(topology, planned, name=name) as bed:
         outcome = run(bed, [sys.executable, "-c", WORKER], lambda *line: lines.append(line))
-        counters = bed.stop_aggregators()
+        counters = bed.deployment.stop()
     assert outcome.exit_code == 0, lines
     root, *inner = [counters[node.name]["verdicts"] for node in planned.nodes]
     fragments = -(-ELEMENTS // planned.job.values_per_packet)
@@ -64,7 +64,7 @@ def test_each_server_of_a_forest_sums_its_share(name, colocated, engine, policy)
     lines = []
     with Testbed(topology, planned, name=name) as bed:
         outcome = run(bed, [sys.executable, "-c", WORKER], lambda *line: lines.append(line))
-        counters = bed.stop_aggregators()
+        counters = bed.deployment.stop()
     assert outcome.exit_code == 0, lines
     fragments = -(-ELEMENTS // planned.job.values_per_packet)
     completed = {node.name: counters[node.name]["verdicts"]["completed"] for node in planned.nodes}
@@ -81,7 +81,7 @@ def test_sums_are_exact_and_nodes_recover_their_own_losses_in_a_lossy_tree(name,
     rounds = {"ROUNDS": str(LOSSY_ROUNDS)}
     with Testbed(topology, placed, name=name, mtu_bytes=3200) as bed:
         outcome = run(bed, [sys.executable, "-c", WORKER], lambda rank, is_error, line: output.append(line), rounds)
-        counters = bed.stop_aggregators()
+        counters = bed.deployment.stop()
     assert outcome.exit_codes == [0] * 7, "\n".join(output)
     again = {node: counters[node]["transmitter"]["sent_again"] for node in ("S1", "S2", "PS")}
     assert again["S1"] > 0, "280 sums a round, each up and down a link that loses one in fifty"

@@ -68,4 +68,4 @@ def test_live_runners_take_every_plan(networks, kind, planner, engine):
 def test_trees_of_servers_are_refused_where_packets_go_by_the_plans_tables(networks):
     ranks = networks("fabric")
     with pytest.raises(TestbedError, match=SERVERS_IN_A_MESH):
-        ranks.bed.replace_plan(planned("goat", "tree", "udp", TOPOLOGIES["fabric"]))
+        ranks.bed.deployment.replace(planned("goat", "tree", "udp", TOPOLOGIES["fabric"]))

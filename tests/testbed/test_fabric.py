@@ -159,7 +159,7 @@ def test_racks_refuse_who_is_early_and_keep_sums_for_those_who_ask_again(namespa
         with Ranks(bed) as ranks:
             # The first rack's sums are complete, and wait at the server for the second's: its workers ask again.
             ranks.sum(elements, [[0, 1], [2, 3]], LATER_S)
-        counters = bed.stop_aggregators()
+        counters = bed.deployment.stop()
     of = {node: counted["verdicts"] for node, counted in counters.items()}
     # A window of sixteen meets in four slots: what comes before a slot's older fragment is done is refused, marked.
     assert of["T1"]["refused"] > 0

@@ -135,7 +135,7 @@ def test_a_plan_for_other_circuits_takes_the_place_of_one_and_comes_back(namespa
     with Testbed(topology, first, name=name, mtu_bytes=mtu, loopback=False, later=[second]) as bed:
         for plan, circuits in ((None, direct), (second, through), (first, direct)):
             if plan is not None:
-                bed.replace_plan(plan)
+                bed.deployment.replace(plan)
             with Ranks(bed) as ranks:
                 once = ranks.sum(ELEMENTS)
             assert once.repetitions == 0

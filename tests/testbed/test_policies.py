@@ -3,14 +3,11 @@
 One testbed and one process for each rank serve all of them: starting PyTorch takes longer than all sums.
 """
 
-import json
-
 import pytest
 from tests.capabilities import best_engine, engines
 from tests.testbed.groups import Ranks
 
-from wiresum.deploy import control
-from wiresum.plan.aggregation_plan import AggregationPlan, RoundCount, Rounds
+from wiresum.plan.aggregation_plan import RoundCount, Rounds
 from wiresum.plan.assignment.wiring import as_switched_plan
 from wiresum.plan.job import Job
 from wiresum.plan.models import equal_parts
@@ -110,11 +107,11 @@ def test_rounds_go_on_without_a_late_rank(network, policy, engine):
 def test_switches_count_and_bound_each_job(network, engine):
     """A quota at one switch drops what is beyond it, which is sent again; the switch counts it for the job."""
     network.join(switched("hash", engine))
-    bed = network.bed
-    control.ask(bed.folder / "S1.sock", "quota", job=1, quota={"bytes_per_second": QUOTA_BYTES_PER_S})
+    at_one = network.bed.deployment.daemon("S1")
+    at_one.ask("quota", job=1, quota={"bytes_per_second": QUOTA_BYTES_PER_S})
     for _ in range(3):
         network.sum_rightly()
-    (job,) = control.ask(bed.folder / "S1.sock", "status")["jobs"]
+    (job,) = at_one.ask("status")["jobs"]
     network.leave()
     assert job["quota"]["bytes_per_second"] == QUOTA_BYTES_PER_S
     assert job["verdicts"]["over_quota"] > 0
@@ -126,19 +123,14 @@ def test_switches_count_and_bound_each_job(network, engine):
 def test_a_job_comes_to_switches_that_run_and_another_goes(network, engine):
     first = switched("hash", engine)
     network.join(first)
-    bed = network.bed
-    sockets = [bed.folder / f"{node.name}.sock" for node in bed.plan.nodes]
-    bed.network.adapt(switched("hash", engine, job_id=2)).write(bed.plan_file)
-    second = json.loads(AggregationPlan.read(bed.plan_file).to_json())
-    for socket in sockets:
-        control.ask(socket, "add", plan=second)
+    deployment = network.bed.deployment
+    second = deployment.add(switched("hash", engine, job_id=2))
     network.sum_rightly()
     network.tell("leave")
     network.answers()
-    for socket in sockets:
-        control.ask(socket, "remove", job=first.job.id)
-        assert [job["job"] for job in control.ask(socket, "status")["jobs"]] == [2]
-    network.meet()
+    deployment.remove(first.job.id)
+    assert [[job["job"] for job in seen["jobs"]] for seen in deployment.status().values()] == [[2]] * len(first.nodes)
+    network.meet(second)
     network.sum_rightly()
     counters = network.leave()
     if engine == "xdp":
@@ -161,7 +153,7 @@ def test_a_switch_that_dies_is_named_and_leaves_nothing(network, engine):
     space = network.bed.network.namespaces["S3"]
     has_program = "xdp" in run_tool(["ip", "-n", space, "link", "show"])
     assert has_program == (engine == "xdp")
-    network.bed.kill_aggregator("S3")
+    network.bed.deployment.daemon("S3").kill()
     assert "xdp" not in run_tool(["ip", "-n", space, "link", "show"])
     dead = network.bed.plan.nodes[[node.name for node in network.bed.plan.nodes].index("S3")].id
     for answer in network.sum():

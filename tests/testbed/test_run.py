@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from tests.testbed.traces import WAIT_S
 
-from wiresum.errors import SupportError, TestbedError
+from wiresum.deploy import daemon, server
+from wiresum.errors import DeploymentError, SupportError, TestbedError
 from wiresum.plan.job import Job
 from wiresum.planners import plan
-from wiresum.testbed import Testbed, aggregators, processes, run
+from wiresum.testbed import Testbed, processes, run
 from wiresum.testbed.environment import BACKEND_VARIABLE
 from wiresum.testbed.run import MAX_LINE_BYTES
 from wiresum.topology.generators.star import star
@@ -136,10 +137,10 @@ def test_gloo_reduces_over_a_testbed(bed):
 def test_a_plan_starts_its_aggregators(name, topology):
     with Testbed(topology, plan(topology, Job()), name=name, loopback=True) as bed:
         assert bed.plan is not None
-        assert {aggregator.node.engine for aggregator in bed.aggregators} == {"udp"}
+        assert {node.engine for node in bed.plan.nodes} == {"udp"}
         _, lines = collect(bed, "sh", "-c", "echo $WIRESUM_PLAN")
         assert {text for _, _, text in lines} == {str(bed.plan_file)}
-        counters = bed.stop_aggregators()
+        counters = bed.deployment.stop()
     assert set(counters) == {node.name for node in bed.plan.nodes}
     assert all("verdicts" in counted for counted in counters.values())
 
@@ -148,19 +149,19 @@ def test_an_aggregator_that_dies_is_reported(name, tmp_path, monkeypatch):
     script = tmp_path / "wiresum-node"
     script.write_text("#!/bin/sh\necho ready\nread -r line\necho out of luck >&2\n")
     script.chmod(0o755)
-    monkeypatch.setattr(aggregators, "find_binary", lambda: str(script))
+    monkeypatch.setattr(daemon, "find_binary", lambda: str(script))
     with Testbed(star(2), plan(star(2), Job()), name=name, loopback=True) as bed:
-        bed.aggregators[0].process.wait(WAIT_S)
-        assert bed.dead_aggregators() == {"switch": "ready\nout of luck"}
-        assert bed.stop_aggregators() == {"switch": {}}
+        bed.deployment.daemon("switch").process.wait(WAIT_S)
+        assert bed.deployment.dead() == {"switch": "ready\nout of luck"}
+        assert bed.deployment.stop() == {"switch": {}}
 
 
 def test_an_aggregator_that_does_not_start_is_an_error_with_its_words(name, tmp_path, monkeypatch):
     script = tmp_path / "wiresum-node"
     script.write_text("#!/bin/sh\necho cannot bind >&2\nexit 3\n")
     script.chmod(0o755)
-    monkeypatch.setattr(aggregators, "find_binary", lambda: str(script))
-    with pytest.raises(TestbedError, match="at switch ended with 3: cannot bind"):
+    monkeypatch.setattr(daemon, "find_binary", lambda: str(script))
+    with pytest.raises(DeploymentError, match="at switch ended with 3: cannot bind"):
         Testbed(star(2), plan(star(2), Job()), name=name, loopback=True).up()
 
 
@@ -168,9 +169,9 @@ def test_an_aggregator_that_is_never_ready_is_an_error(name, tmp_path, monkeypat
     script = tmp_path / "wiresum-node"
     script.write_text("#!/bin/sh\nexec sleep 600\n")
     script.chmod(0o755)
-    monkeypatch.setattr(aggregators, "find_binary", lambda: str(script))
-    monkeypatch.setattr(aggregators, "START_S", 0.3)
-    with pytest.raises(TestbedError, match="is not ready after"):
+    monkeypatch.setattr(daemon, "find_binary", lambda: str(script))
+    monkeypatch.setattr(server, "START_S", 0.3)
+    with pytest.raises(DeploymentError, match="is not ready after"):
         Testbed(star(2), plan(star(2), Job()), name=name, loopback=True).up()
 
 
@@ -178,7 +179,7 @@ def test_a_daemon_that_is_not_built_is_named(monkeypatch):
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(SupportError, match="make build"):
-        aggregators.find_binary()
+        daemon.find_binary()
 
 
 def test_children_are_gone_with_the_testbed(name):

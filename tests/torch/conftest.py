@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 import mock_engine  # noqa: E402
-from aggregator import Aggregator  # noqa: E402
+from aggregator import aggregator  # noqa: E402
 from world import World  # noqa: E402
 
 from wiresum.plan.job import Job  # noqa: E402
@@ -65,7 +65,7 @@ def mocked(plan_file: Path) -> Iterator[World]:
 @pytest.fixture(scope="session")
 def networked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A world whose gradients travel over loopback to a `wiresum-node` and back."""
-    with Aggregator(tmp_path_factory.mktemp("networked"), WORLD_SIZE) as node:
+    with aggregator(tmp_path_factory.mktemp("networked"), WORLD_SIZE) as node:
         environment = {"WIRESUM_PLAN": str(node.plan_file), "WIRESUM_MIN_ELEMENTS": "1"}
         with World(WORLD_SIZE, environment) as world:
             yield world

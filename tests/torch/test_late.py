@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch.distributed as dist
-from aggregator import Aggregator
+from aggregator import aggregator
 from torch.nn.parallel import DistributedDataParallel
 from world import World
 
@@ -28,7 +28,7 @@ PATIENCE = timedelta(seconds=60)
 def partial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """Three ranks, of which each round takes two."""
     directory = tmp_path_factory.mktemp("partial")
-    with Aggregator(directory, WORKERS, participants=2) as node:
+    with aggregator(directory, WORKERS, participants=2) as node:
         environment = {"WIRESUM_PLAN": str(node.plan_file), "WIRESUM_MIN_ELEMENTS": "1"}
         with World(WORKERS, environment) as world:
             yield world

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 import torch.distributed as dist
-from aggregator import Aggregator
+from aggregator import aggregator
 from torch.nn.parallel import DistributedDataParallel
 from world import Failure, World, create_group
 
 import torch
 from wiresum import errors
+from wiresum.deploy.deployment import Deployment
 from wiresum.plan.job import Job
 from wiresum.torch import Reason, explain, report
 
@@ -100,12 +101,12 @@ def test_the_report_has_the_engines_statistics(networked: World) -> None:
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Iterator[Aggregator]:
-    with Aggregator(tmp_path, 2) as running:
+def node(tmp_path: Path) -> Iterator[Deployment]:
+    with aggregator(tmp_path, 2) as running:
         yield running
 
 
-def pair(node: Aggregator) -> World:
+def pair(node: Deployment) -> World:
     environment = {"WIRESUM_PLAN": str(node.plan_file), "WIRESUM_MIN_ELEMENTS": "1"}
     return World(2, environment, timeout_s=FAULT_TIMEOUT_S)
 
@@ -150,7 +151,7 @@ def trained() -> tuple[Reason, float]:
 
 
 def test_training_over_tcp(tmp_path: Path) -> None:
-    with Aggregator(tmp_path, 2, engine="tcp") as node, pair(node) as world:
+    with aggregator(tmp_path, 2, engine="tcp") as node, pair(node) as world:
         for reason, error in world.run(trained):
             assert reason == Reason.SUMMED
             assert error < 1e-4
@@ -168,7 +169,7 @@ def growing() -> list[Reason]:
 
 
 def test_what_was_not_foreseen_takes_the_other_path_on_every_rank(tmp_path: Path) -> None:
-    with Aggregator(tmp_path, 2, Job(values_per_packet=352, exponents="expected")) as node, pair(node) as world:
+    with aggregator(tmp_path, 2, Job(values_per_packet=352, exponents="expected")) as node, pair(node) as world:
         reasons = world.run(growing)
     summed = Reason.SUMMED
     assert reasons == [[summed, summed, Reason.UNFORESEEN, summed, summed]] * 2
@@ -179,7 +180,7 @@ def start_again() -> None:
     create_group()
 
 
-def test_different_shapes_end_the_job_and_a_new_group_starts_another(node: Aggregator) -> None:
+def test_different_shapes_end_the_job_and_a_new_group_starts_another(node: Deployment) -> None:
     with pair(node) as world:
         for first, second in world.run(different_shapes):
             assert "1000" in first
@@ -189,14 +190,14 @@ def test_different_shapes_end_the_job_and_a_new_group_starts_another(node: Aggre
         assert world.run(sum_of_ones) == [2.0, 2.0]
 
 
-def test_different_kinds_are_named(node: Aggregator) -> None:
+def test_different_kinds_are_named(node: Deployment) -> None:
     with pair(node) as world:
         for message in world.run(different_kinds):
             assert "rank 0: all_reduce of 1000 elements" in message
             assert "rank 1: reduce_scatter of 1000 elements" in message
 
 
-def test_a_dead_worker_is_named_within_the_timeout(node: Aggregator) -> None:
+def test_a_dead_worker_is_named_within_the_timeout(node: Deployment) -> None:
     with pair(node) as world:
         assert world.run(sum_of_ones) == [2.0, 2.0]
         world.processes[1].kill()
@@ -206,14 +207,14 @@ def test_a_dead_worker_is_named_within_the_timeout(node: Aggregator) -> None:
         assert "w1" in failure.message
 
 
-def test_a_dead_aggregator_is_named_within_the_timeout(node: Aggregator) -> None:
+def test_a_dead_aggregator_is_named_within_the_timeout(node: Deployment) -> None:
     with pair(node) as world:
         assert world.run(sum_of_ones) == [2.0, 2.0]
-        node.kill()
+        node.daemon("switch").kill()
         for failure in world.try_to_run(sum_of_ones):
             assert isinstance(failure, Failure)
             assert failure.kind == "CollectiveTimeoutError"
-            assert node.address in failure.message
+            assert node.plan.nodes[0].address in failure.message
 
 
 def by_address(address: str, secret: str) -> float:
@@ -223,8 +224,8 @@ def by_address(address: str, secret: str) -> float:
     return sum_of_ones()
 
 
-def test_an_address_and_a_secret_are_enough(node: Aggregator) -> None:
+def test_an_address_and_a_secret_are_enough(node: Deployment) -> None:
     world = pair(node)
     world.create_group = False
     with world:
-        assert world.run(by_address, node.address, node.secret) == [2.0, 2.0]
+        assert world.run(by_address, node.plan.nodes[0].address, node.plan.job.secret) == [2.0, 2.0]

@@ -7,12 +7,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from wiresum.bench.aggregator.measure import star as star_plan
-from wiresum.deploy import control
+from wiresum.deploy.daemon import Daemon
+from wiresum.deploy.deployment import Deployment
+from wiresum.deploy.server import Server, start_server
 from wiresum.errors import SupportError, TestbedError
 from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.choices import Engine
@@ -20,7 +21,6 @@ from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan
 from wiresum.testbed import Testbed
-from wiresum.testbed.aggregators import READY_LINE, find_binary
 from wiresum.topology.generators.star import star
 
 PORT = 5747
@@ -29,7 +29,6 @@ MEMORY = "64MB"
 """Slots of two jobs of the benchmark, with room."""
 LOAD_GRACE_S = 30.0
 """From the end of a load to the end of its process, on a busy machine."""
-START_S = 30.0
 
 
 class ServiceBed:
@@ -44,7 +43,7 @@ class ServiceBed:
     def __init__(self, hosts: int, rate_bps: float | None, *, xdp: bool) -> None:
         topology = star(hosts, rate_bps)
         self._bed = Testbed(topology, plan(topology, Job(), PlanOptions(engine="xdp" if xdp else "udp")))
-        self._daemon: subprocess.Popen[bytes] | None = None
+        self._deployment = self._bed.deployment
 
     def __enter__(self) -> Self:
         self._bed.up()
@@ -52,7 +51,7 @@ class ServiceBed:
             self._bed.down()
             raise SupportError(f"this benchmark needs network namespaces: {self._bed.why_loopback}")
         # The testbed's own aggregator has shown that packets are delivered; daemons come and go from here on.
-        self._bed.stop_aggregators()
+        self.stop()
         return self
 
     def __exit__(
@@ -62,27 +61,16 @@ class ServiceBed:
         self._bed.down()
 
     @property
-    def socket(self) -> Path:
-        """The daemon's control socket."""
-        return self._bed.folder / "control.sock"
+    def daemon(self) -> Daemon:
+        """The daemon that runs."""
+        return self._deployment.daemon(SERVER)
 
-    def start(self, engine: Engine, arguments: tuple[str, ...] = ()) -> float:
+    def start(self, engine: Engine) -> float:
         """Starts the daemon without jobs; returns the seconds until it is ready to sum."""
-        address = f"{self._bed.address(SERVER)}:{PORT}"
-        line = [find_binary(), "--node", "0", "--engine", engine, "--listen", address, "--memory", MEMORY]
-        line += ["--control", str(self.socket), *arguments]
-        if engine == "xdp":
-            line += [part for port in self._bed.network.interfaces(SERVER) for part in ("--interface", port)]
-        log = self._bed.folder / "daemon.log"
+        self._deployment = Deployment(self._bed, self.job(1, 0, 1, engine), ["--memory", MEMORY])
         started = time.perf_counter()
-        with log.open("wb") as errors:
-            self._daemon = self._bed.spawn(SERVER, line, stdout=subprocess.PIPE, stderr=errors)
-        assert self._daemon.stdout is not None, "it was started with a pipe"
-        ready = self._daemon.stdout.readline()
-        elapsed = time.perf_counter() - started
-        if not ready.startswith(READY_LINE.encode()):
-            raise TestbedError(f"the daemon did not start: {log.read_text()[-500:]}")
-        return elapsed
+        self._deployment.start(idle=True)
+        return time.perf_counter() - started
 
     def each(self, engines: Iterable[Engine]) -> Iterator[Engine]:
         """One engine after the other, each with a daemon without jobs."""
@@ -93,42 +81,30 @@ class ServiceBed:
 
     def stop(self) -> None:
         """Ends the daemon, if there is one."""
-        if self._daemon:
-            self._daemon.terminate()
-            self._daemon.wait(timeout=START_S)
-            self._daemon = None
+        self._deployment.stop()
 
     def job(self, number: int, host: int, children: int, engine: Engine) -> AggregationPlan:
         """A plan in which all children are one host."""
         made = star_plan(engine, 736, children)
-        node = made.nodes[0].model_copy(update={"address": f"{self._bed.address(SERVER)}:{PORT}"})
+        at_server = {"name": SERVER, "address": f"{self._bed.address(SERVER)}:{PORT}"}
         address = self._bed.address(f"w{host}")
         workers = [worker.model_copy(update={"address": address}) for worker in made.workers]
         job = made.job.model_copy(update={"id": number, "secret": f"{number:016x}"})
-        return made.model_copy(update={"job": job, "nodes": [node], "workers": workers})
+        nodes = [made.nodes[0].model_copy(update=at_server)]
+        return made.model_copy(update={"job": job, "nodes": nodes, "workers": workers})
 
     def serve(self, job_plan: AggregationPlan, quota_bytes: float | None = None) -> None:
         """Makes the daemon serve a job, afresh if it did before."""
         number = job_plan.job.id
-        quota = {} if quota_bytes is None else {"bytes_per_second": round(quota_bytes)}
-        if number in {job["job"] for job in control.ask(self.socket, "status")["jobs"]}:
-            control.ask(self.socket, "remove", job=number)
-        control.ask(self.socket, "add", plan=json.loads(job_plan.to_json()), quota=quota)
+        if number in {job["job"] for job in self.daemon.ask("status")["jobs"]}:
+            self._deployment.remove(number)
+        self._deployment.add(job_plan, {} if quota_bytes is None else {"bytes_per_second": round(quota_bytes)})
 
-    def serve_tcp(self) -> subprocess.Popen[bytes]:
-        """Starts the server of `coexistence_load` beside the daemon; it ends with the bed, or when it is terminated."""
-        command = [
-            sys.executable,
-            "-m",
-            "wiresum.bench.coexistence.load",
-            "serve",
-            self._bed.address(SERVER),
-            str(PORT),
-        ]
-        server = self._bed.spawn(SERVER, command, stdout=subprocess.PIPE)
-        assert server.stdout is not None, "it was started with a pipe"
-        if server.stdout.readline().strip() != b"ready":
-            raise TestbedError(f"nothing listens for TCP at {self._bed.address(SERVER)}:{PORT}")
+    def serve_tcp(self) -> Server:
+        """Starts the server of `coexistence.load` beside the daemon; it ends with the bed at the latest."""
+        module = [sys.executable, "-m", "wiresum.bench.coexistence.load"]
+        server = start_server(self._bed, SERVER, [*module, "serve", self._bed.address(SERVER), str(PORT)], "tcp")
+        server.await_ready()
         return server
 
     def begin(

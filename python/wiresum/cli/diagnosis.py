@@ -13,9 +13,9 @@ from rich.table import Table
 
 from wiresum.cli import doctor_service
 from wiresum.commandline.console import out, print_json
+from wiresum.deploy.daemon import find_binary
 from wiresum.errors import SupportError
 from wiresum.testbed import support
-from wiresum.testbed.aggregators import find_binary
 from wiresum.testbed.networks import why_no_namespaces
 from wiresum.testbed.xdp_pass import loaded
 

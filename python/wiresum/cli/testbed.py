@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +17,7 @@ from wiresum.commandline.options import EngineChoice, choose_engine
 from wiresum.plan.choices import DEFAULT_MTU_BYTES
 
 if TYPE_CHECKING:
+    from wiresum.deploy.deployment import Deployment
     from wiresum.plan.aggregation_plan import AggregationPlan
     from wiresum.testbed import Testbed
     from wiresum.testbed.records import Record
@@ -81,9 +82,7 @@ def run(
             print(f"[{rank}] {line}", file=sys.stderr if is_error else sink, flush=True)
 
         outcome = run_at_workers(bed, command, show, {BACKEND_VARIABLE: backend})
-        for node, words in bed.dead_aggregators().items():
-            note(f"the aggregator at {node} has ended by itself: {words}")
-        counters = bed.stop_aggregators()
+        counters = _ended(bed.deployment) if made else {}
     if as_json:
         print_json(summarize(bed, backend, outcome, counters))
     else:
@@ -183,6 +182,13 @@ def _plan(
     if file:
         return read_plan(file, engine)
     return plan(network, job.job(), PlanOptions(engine=choose_engine(engine, loopback)), planner)
+
+
+def _ended(deployment: Deployment) -> dict[str, dict[str, Any]]:
+    """The last counters of all daemons, after a word about those that have ended before."""
+    for node, words in deployment.dead().items():
+        note(f"the daemon at {node} has ended by itself: {words}")
+    return deployment.stop()
 
 
 def _serve(bed: Testbed, protocols: list[str]) -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, NoReturn, Self
 
+from wiresum.deploy.deployment import Deployment
 from wiresum.errors import TestbedError, TopologyError
-from wiresum.plan.aggregation_plan import AggregationPlan, PlanNode
+from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.choices import DEFAULT_LOSS_SEED, DEFAULT_MTU_BYTES
-from wiresum.testbed import aggregators, processes, records
-from wiresum.testbed.aggregators import Aggregator
+from wiresum.testbed import processes, records
 from wiresum.testbed.environment import worker_environment
 from wiresum.testbed.fabric import SwitchedNetwork
 from wiresum.testbed.loss import LossCount
@@ -36,12 +36,12 @@ class Testbed:
 
     Args:
         topology: the network.
-        plan: starts an aggregator at each of its nodes.
+        plan: has a daemon at each of its nodes; `deployment` starts, asks and ends them.
         name: distinguishes testbeds that run at the same time; by default made from topology and process.
         mtu_bytes: of every interface.
         loopback: True: never use namespaces; False: always; None: if this process may.
         loss_seed: chooses the packets that lossy links lose.
-        later: plans that may take the plan's place (`replace_plan`) over other circuits of optical switches.
+        later: plans that may take the plan's place (`Deployment.replace`) over other circuits of optical switches.
 
     Example:
         >>> with Testbed(star(workers=2)) as bed:  # doctest: +SKIP
@@ -66,12 +66,10 @@ class Testbed:
         self.name = name or f"{topology.name[:12].lower()}-{os.getpid()}"
         self.why_loopback = "asked for" if loopback else why_no_namespaces() if loopback is None else ""
         self.network = self._make_network(plan, mtu_bytes, loss_seed, later)
-        self.plan = plan and self.network.adapt(plan)
-        self.aggregators: list[Aggregator] = []
+        self._deployment = Deployment(self, plan) if plan else None
         self._children: list[subprocess.Popen[bytes]] = []
         self._claim: records.Claim | None = None
         self._master_port = 0
-        self._starts = 0
         self._record = records.Record(self.name, topology=topology.name, namespaces=dict(self.network.namespaces))
         self._previous_handlers: dict[signal.Signals, Any] = {}
 
@@ -101,16 +99,12 @@ class Testbed:
             raise TestbedError(f"testbed {self.name} is not up; use it in a `with` statement")
         return self._claim.folder
 
-    @property
-    def plan_file(self) -> Path:
-        """The plan that aggregators and workers read."""
-        return self.folder / "plan.json"
-
     def up(self) -> None:
         """Makes everything; on failure, nothing stays.
 
         Raises:
-            TestbedError: it cannot be made, does not deliver, or an aggregator does not start.
+            TestbedError: it cannot be made, or does not deliver.
+            DeploymentError: a daemon does not start.
             SupportError: this machine lacks what it needs.
         """
         records.remove_leftovers()
@@ -121,8 +115,8 @@ class Testbed:
             self._record.write(self.folder)
             self.network.create()
             self._master_port = self.network.master_port()
-            if self.plan:
-                self._start_aggregators(self.plan)
+            if self._deployment:
+                self._deployment.start()
         except BaseException:
             self.down()
             raise
@@ -191,7 +185,7 @@ class Testbed:
 
     def worker_environment(self, rank: int) -> dict[str, str]:
         """The variables that `spawn_worker` sets."""
-        plan = self.plan_file if self.plan else None
+        plan = self._deployment and self._deployment.plan_file
         return {
             **worker_environment(self.network, self.workers, rank, self._master_port),
             "WIRESUM_TESTBED": self.name,
@@ -230,88 +224,42 @@ class Testbed:
         """Bytes on each link, from source to target and back, Ethernet headers included."""
         return {link: (seen.forward.bytes, seen.backward.bytes) for link, seen in self.link_traffic().items()}
 
-    def dead_aggregators(self) -> dict[str, str]:
-        """Aggregators that have ended though no one asked them to, with their last words, by node."""
-        dead = (aggregator for aggregator in self.aggregators if aggregator.process.poll() is not None)
-        return {aggregator.node.name: aggregator.last_words() for aggregator in dead}
-
-    def kill_aggregator(self, name: str) -> None:
-        """Ends an aggregator with SIGKILL, as a crash would."""
-        aggregator = self._aggregator(name)
-        aggregator.process.kill()
-        aggregator.process.wait()
-
-    def revive_aggregator(self, name: str) -> None:
-        """Starts an aggregator that has ended again, as a service manager would, and waits until it takes packets."""
-        ended = self._aggregator(name)
-        started = self._start_aggregator(ended.node)
-        self.aggregators[self.aggregators.index(ended)] = started
-        started.wait_until_ready()
-
-    def upgrade_aggregator(self, name: str) -> float:
-        """Has a new process take over an aggregator in the middle of whatever it does.
-
-        Returns:
-            Seconds for which packets of the node's socket have waited.
+    @property
+    def deployment(self) -> Deployment:
+        """The daemons of the plan.
 
         Raises:
-            TestbedError: there is no such aggregator, or the new process does not take over.
+            TestbedError: this testbed has no plan.
         """
-        running = self._aggregator(name)
-        successor = self._start_aggregator(running.node, "--take-over")
-        waited = running.take_over(successor)
-        self.aggregators[self.aggregators.index(running)] = successor
-        return waited
+        if self._deployment is None:
+            raise TestbedError(f"testbed {self.name} has no plan, and so no daemons; make it with one")
+        return self._deployment
 
-    def _aggregator(self, name: str) -> Aggregator:
-        found = next((aggregator for aggregator in self.aggregators if aggregator.node.name == name), None)
-        if found is None:
-            raise TestbedError(f"testbed {self.name} has no aggregator {name}")
-        return found
+    @property
+    def plan(self) -> AggregationPlan | None:
+        """The plan, with the addresses and engines of this testbed."""
+        return self._deployment.plan if self._deployment else None
 
-    def stop_aggregators(self) -> dict[str, dict[str, Any]]:
-        """Ends the aggregators and returns their last counters by node: `verdicts` of packets and `socket` totals."""
-        counters = {aggregator.node.name: aggregator.stop() for aggregator in self.aggregators}
-        self.aggregators.clear()
-        return counters
+    @property
+    def plan_file(self) -> Path:
+        """The plan that daemons and workers read."""
+        return self.deployment.plan_file
 
-    def replace_plan(self, plan: AggregationPlan) -> dict[str, dict[str, Any]]:
-        """Ends the aggregators and starts those of another plan, on the same network; workers then join again.
+    def interfaces(self, node: str) -> list[str]:
+        """Names of a node's interfaces."""
+        return self.network.interfaces(node)
 
-        Optical switches have the circuits of the new plan by then, and those have light.
-
-        The plan's file stays where it is, so a worker finds the new one under the name that it has.
-
-        Args:
-            plan: with the same workers.
-
-        Returns:
-            The last counters of the old plan's aggregators, by node.
+    def adapt(self, plan: AggregationPlan) -> AggregationPlan:
+        """The plan with the addresses and engines of this testbed.
 
         Raises:
-            TestbedError: the network was not made for the plan, or an aggregator does not start.
+            TestbedError: the network was not made for the plan.
         """
-        adapted = self.network.adapt(plan)
-        counters = self.stop_aggregators()
-        self.network.light_up(adapted)
-        self.plan = adapted
-        self._start_aggregators(adapted)
-        return counters
+        return self.network.adapt(plan)
 
-    def _start_aggregators(self, plan: AggregationPlan) -> None:
-        plan.write(self.plan_file)
-        self.aggregators += [self._start_aggregator(node) for node in plan.nodes]
-        for aggregator in self.aggregators:
-            aggregator.wait_until_ready()
-
-    def _start_aggregator(self, node: PlanNode, *options: str) -> Aggregator:
-        self._starts += 1
-        log = self.folder / (f"{node.name}-{self._starts}.log" if options else f"{node.name}.log")
-        socket = self.folder / f"{node.name}.sock"
-        line = aggregators.command(node, self.plan_file, self.network.interfaces(node.name), socket) + list(options)
-        with log.open("wb") as output:
-            daemon = self.spawn(node.name, line, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
-        return Aggregator(node, daemon, log)
+    def prepare(self, plan: AggregationPlan) -> None:
+        """Lights the circuits that a plan is for."""
+        self.network.light_up(plan)
 
     def _handle_signals(self) -> None:
         """Turns signals that would end this process into an exception, unless the caller handles them itself."""

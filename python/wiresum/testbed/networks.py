@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Collection
 from typing import Protocol
 
+from wiresum.deploy.hosts import LOOPBACK, free_ports, on_loopback
 from wiresum.errors import TestbedError
 from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.choices import DEFAULT_LOSS_SEED, XDP_ENGINES
@@ -17,7 +18,6 @@ from wiresum.testbed.shaping import ifb_name
 from wiresum.testbed.traffic import LinkTraffic
 from wiresum.topology.model import Topology
 
-LOOPBACK = "127.0.0.1"
 MASTER_PORT = 29500
 """PyTorch's default; a namespace has every port to itself."""
 PROBE_TIMEOUT_S = 5
@@ -194,14 +194,7 @@ class LoopbackNetwork:
         """
         if plan.fabric is not None:
             raise TestbedError("a plan whose switches sum needs links of its own; run as root, in namespaces")
-        engine = "tcp" if any(node.engine == "tcp" for node in plan.nodes) else "udp"
-        ports = free_ports(len(plan.nodes), socket.SOCK_STREAM if engine == "tcp" else socket.SOCK_DGRAM)
-        nodes = [
-            node.model_copy(update={"address": f"{LOOPBACK}:{port}", "engine": engine})
-            for node, port in zip(plan.nodes, ports, strict=True)
-        ]
-        workers = [worker.model_copy(update={"address": None}) for worker in plan.workers]
-        return plan.model_copy(update={"nodes": nodes, "workers": workers})
+        return on_loopback(plan)
 
     def light_up(self, plan: AggregationPlan) -> None:
         """Does nothing: this network has no optical switches."""
@@ -262,17 +255,6 @@ def require_xdp_ports(plan: AggregationPlan, made_for: Collection[str]) -> None:
             f"this testbed was not made for XDP at {strange[0]}; use the engine udp there, or make it with a plan "
             "that sums at all nodes to come"
         )
-
-
-def free_ports(count: int, kind: socket.SocketKind) -> list[int]:
-    """Distinct ports of the loopback interface that are free now."""
-    sockets = [socket.socket(socket.AF_INET, kind) for _ in range(count)]
-    for sock in sockets:
-        sock.bind((LOOPBACK, 0))
-    ports = [int(sock.getsockname()[1]) for sock in sockets]
-    for sock in sockets:
-        sock.close()
-    return ports
 
 
 def why_no_namespaces() -> str:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import statistics
 import subprocess
 import sys
@@ -22,10 +21,11 @@ from typing import Any, Literal, Self
 
 from wiresum import wire
 from wiresum.bench.aggregator import relay as aggregator_relay
+from wiresum.deploy.deployment import Deployment
+from wiresum.deploy.hosts import ThisHost
 from wiresum.errors import SupportError, TestbedError
 from wiresum.plan.aggregation_plan import AggregationPlan
-from wiresum.testbed import aggregators, xdp_pass
-from wiresum.testbed.aggregators import Aggregator
+from wiresum.testbed import xdp_pass
 from wiresum.testbed.layout import Port
 
 NODE_CORE, LOAD_CORE = 0, 1
@@ -147,7 +147,9 @@ class TwoHosts:
             and the aggregator's `counters`.
         """
         self._set_mtu(4 * plan.job.values_per_packet + wire.HEADER_LEN + TCP_IPV4_BYTES)
-        daemon = self._start(plan, folder)
+        deployment = Deployment(ThisHost(folder, ["ip", "netns", "exec", self.node], [self.node_port]), plan)
+        deployment.start()
+        (daemon,) = deployment.daemons.values()
         try:
             threads = [*napi_threads(self.node_port), *tasks(daemon.process.pid)]
             pin(threads, NODE_CORE)
@@ -156,31 +158,14 @@ class TwoHosts:
             served["cpu_s"] = cpu_s(threads) - before
             served["core_busy_s"] = core_busy_s(NODE_CORE) - busy
         finally:
-            counters = daemon.stop()
-        served["counters"] = counters
+            counters = deployment.stop()
+        served["counters"] = counters[daemon.node.name]
         return served
 
     def _set_mtu(self, mtu_bytes: int) -> None:
         """One packet fills one frame, or TCP would send several small ones in one segment."""
         for namespace, port, _ in self._ends():
             run(["ip", "-n", namespace, "link", "set", port, "mtu", str(mtu_bytes)])
-
-    def _start(self, plan: AggregationPlan, folder: Path) -> Aggregator:
-        file, log = folder / "plan.json", folder / "aggregator.log"
-        plan.write(file)
-        command = aggregators.command(plan.nodes[0], file, [self.node_port])
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                ["ip", "netns", "exec", self.node, *command], stdout=output, stderr=subprocess.STDOUT
-            )
-        daemon = Aggregator(plan.nodes[0], process, log)
-        try:
-            daemon.wait_until_ready()
-        except BaseException:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            raise
-        return daemon
 
     def _generate(self, plan: AggregationPlan, task: dict[str, Any]) -> dict[str, Any]:
         program = [sys.executable, "-m", "wiresum.bench.aggregator.load", str(LOAD_CORE), str(PRIORITY)]

@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from wiresum.bench.baselines.task import Task
-from wiresum.errors import TestbedError
+from wiresum.deploy.server import start_server
 from wiresum.testbed import Testbed, run_or_fail
 from wiresum.topology.model import Topology
 from wiresum.topology.paths import Capacity, Network
 
 FLOAT32_BYTES = 4
-START_S = 15.0
-"""An interpreter on a busy machine."""
-POLL_S = 0.01
-READY_WORD = "ready"
-"""First word of the line in which a server says where it listens."""
-QUOTED_CHARACTERS = 1000
-"""Of the output of a server that does not start."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +54,7 @@ class Baseline:
 
         Raises:
             TopologyError: the topology has no place for them.
-            TestbedError: a server does not start; the message has the end of its output.
+            DeploymentError: a server does not start; the message has the end of its output.
         """
         places = self.place(bed.topology)
         return [_start_server(bed, node, f"{self.name}-{index}") for index, node in enumerate(places)]
@@ -107,21 +98,6 @@ class Baseline:
 
 
 def _start_server(bed: Testbed, node: str, name: str) -> str:
-    log = Path(bed.folder) / f"{name}.log"
     command = [sys.executable, "-m", "wiresum.bench.baselines.serve", bed.address(node), str(len(bed.workers))]
-    with log.open("wb") as output:
-        process = bed.spawn(node, command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
-    deadline = time.monotonic() + START_S
-    while (address := _listening(log)) is None:
-        if process.poll() is not None or time.monotonic() > deadline:
-            said = log.read_text(errors="replace").strip() or "it said nothing"
-            raise TestbedError(f"the server {name} at {node} does not start: {said[-QUOTED_CHARACTERS:]}")
-        time.sleep(POLL_S)
+    (address,) = start_server(bed, node, command, name).await_ready()
     return address
-
-
-def _listening(log: Path) -> str | None:
-    """Where a server listens, once it says so in a whole line."""
-    lines = log.read_text(errors="replace").splitlines(keepends=True)
-    ready = next((line for line in lines if line.startswith(READY_WORD) and line.endswith("\n")), None)
-    return ready.split()[1] if ready else None

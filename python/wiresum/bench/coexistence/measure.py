@@ -62,8 +62,7 @@ def measure(options: Options, progress: Callable[[str], None] = lambda line: Non
         server = bed.serve_tcp()
         for engine in bed.each(options.engines):
             results += measure_engine(bed, engine, options, progress)
-        server.terminate()
-        server.wait()
+        server.end()
     parameters = {
         "rate_bps": options.rate_bps, "loads": options.loads, "seconds": options.seconds, "runs": options.runs,
     }  # fmt: skip

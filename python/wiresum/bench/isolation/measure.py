@@ -15,7 +15,6 @@ from typing import Any
 
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.bench.service_bed import ServiceBed, finish
-from wiresum.deploy import control
 from wiresum.plan.choices import Engine
 
 A, B = 1, 2
@@ -104,7 +103,7 @@ def measure_one(bed: ServiceBed, engine: Engine, flood: str, options: Options) -
 
 def over_quota(bed: ServiceBed) -> int:
     """Packets that the daemon has dropped as over quota."""
-    return int(control.ask(bed.socket, "status")["verdicts"]["over_quota"])
+    return int(bed.daemon.ask("status")["verdicts"]["over_quota"])
 
 
 def ratios(results: list[Result]) -> list[Ratio]:

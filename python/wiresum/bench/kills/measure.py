@@ -227,9 +227,9 @@ class Killer:
     def _kill(self, server: str) -> None:
         """Kills a server, starts it again, and waits until its workers are back."""
         returned, at = len(self.watch.returns), time.monotonic()
-        self.bed.kill_aggregator(server)
+        self.bed.deployment.daemon(server).kill()
         time.sleep(self.options.down_s)
-        self.bed.revive_aggregator(server)
+        self.bed.deployment.revive(server)
         homes = self.servers[server]
         self._wait_until(lambda: homes <= set(self.watch.returns[returned:]), f"the return of {server}'s workers")
         self.kills.append(Kill(server, at, time.monotonic()))

@@ -130,7 +130,7 @@ def run(options: Options, case: Case) -> dict[str, Any]:
         measured: dict[str, Any] = json.loads(output.read_text())
         measured["lost"] = [count for both in bed.link_losses().values() for count in both if count]
         measured["transmitters"] = {
-            node: counters.get("transmitter", {}) for node, counters in bed.stop_aggregators().items()
+            node: counters.get("transmitter", {}) for node, counters in bed.deployment.stop().items()
         }
     return measured
 

@@ -56,7 +56,7 @@ def measure(engine: Engine, elements: int, rounds: int) -> list[Result]:
         task = Task(elements, WARMUP_ELEMENTS, TOGETHER, rounds, str(started), str(output))
         run_or_fail(bed, [sys.executable, "-m", "wiresum.bench.rates.worker", task.to_json()], "the benchmark")
         content: dict[str, Any] = json.loads(output.read_text())
-        nodes = {name: counted["control"] for name, counted in bed.stop_aggregators().items()}
+        nodes = {name: counted["control"] for name, counted in bed.deployment.stop().items()}
     return [*of_workers(content["growths"]), *of_nodes(topology, nodes)]
 
 

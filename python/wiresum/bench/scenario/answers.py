@@ -9,7 +9,7 @@ from typing import Any
 
 from wiresum.bench.scenario import live as answers_live
 from wiresum.bench.scenario.live import Direction
-from wiresum.errors import ScenarioError, SimulationError, TestbedError
+from wiresum.errors import DeploymentError, ScenarioError, SimulationError, TestbedError
 from wiresum.plan.choices import Engine
 from wiresum.sim import Outcome, ScenarioFile, run
 from wiresum.sim.resolve import LoadTopology
@@ -93,7 +93,7 @@ def compare(
 def _live(file: ScenarioFile, load: LoadTopology, outcome: Outcome, engine: Engine) -> Answer:
     try:
         found = answers_live.measure(file, load, outcome, engine)
-    except TestbedError as failed:
+    except (TestbedError, DeploymentError) as failed:
         return Answer(LIVE, refusal=str(failed))
     return Answer(LIVE, found.seconds, found.wire_bytes, notes=found.notes)
 

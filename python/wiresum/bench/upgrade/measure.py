@@ -61,7 +61,7 @@ class Upgrader(Killer):
     def _kill(self, server: str) -> None:
         """Upgrades a node, and waits until training has gone on."""
         began = time.monotonic()
-        waited_s = self.bed.upgrade_aggregator(server)
+        waited_s = self.bed.deployment.upgrade(server)
         self.upgrades.append(Upgrade(server, began, time.monotonic(), waited_s))
         enough = len(self.watch.steps) + STEPS_BETWEEN
         self._wait_until(lambda: len(self.watch.steps) > enough, f"a step after the upgrade of {server}")

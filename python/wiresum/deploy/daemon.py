@@ -1,0 +1,99 @@
+"""One running `wiresum-node`."""
+
+import json
+import re
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wiresum.deploy import control
+from wiresum.deploy.hosts import Hosts
+from wiresum.deploy.server import END_S, Server, spawn
+from wiresum.errors import ControlError, DeploymentError, SupportError
+from wiresum.plan.aggregation_plan import PlanNode
+from wiresum.plan.choices import XDP_ENGINES
+
+BINARY = "wiresum-node"
+WAITED = re.compile(r"has taken over; its socket waited ([\d.]+) ms")
+
+
+@dataclass
+class Daemon(Server):
+    """A daemon that serves one node of the plans of its jobs.
+
+    Attributes:
+        node: what the plan that it was started for says about it.
+        socket: its control socket.
+    """
+
+    node: PlanNode
+    socket: Path
+
+    def ask(self, request: str, **fields: Any) -> dict[str, Any]:
+        """The answer at the control socket; the fields are in docs/operating.md.
+
+        Raises:
+            ControlError: the daemon refuses or does not answer; the message names the node.
+        """
+        try:
+            return control.ask(self.socket, request, **fields)
+        except ControlError as refused:
+            raise ControlError(f"{self.what}: {refused}") from refused
+
+    def hand_over(self, successor: "Daemon") -> float:
+        """Waits until another daemon serves the node and this one has ended.
+
+        Returns:
+            Seconds for which packets of the node's socket have waited; those that the kernel sums do not wait.
+
+        Raises:
+            DeploymentError: the successor does not take over; then this daemon goes on.
+        """
+        successor.await_ready()
+        self.process.wait(timeout=END_S)
+        waited = re.search(WAITED, "\n".join(self.lines()))
+        if waited is None:
+            raise DeploymentError(f"{self.what} has not handed over: {self.last_words()}")
+        return float(waited[1]) / 1000
+
+    def counters(self) -> dict[str, Any]:
+        """What a daemon that has ended printed last: `verdicts` of packets and `socket` totals; empty if it crashed."""
+        last = next((line for line in reversed(self.lines()) if line.startswith("{")), "{}")
+        counters: dict[str, Any] = json.loads(last)
+        return counters
+
+
+def start_daemon(hosts: Hosts, node: PlanNode, log: Path, options: Sequence[str]) -> Daemon:
+    """Starts the daemon of a node; `await_ready` says when it serves.
+
+    Args:
+        hosts: where the daemon runs.
+        node: number, address and engine.
+        log: takes the daemon's output.
+        options: beyond number, engine, interfaces and control socket.
+
+    Raises:
+        SupportError: the daemon is not built.
+    """
+    socket = hosts.folder / f"{node.name}.sock"
+    line = [find_binary(), "--node", str(node.id), "--engine", node.engine, "--json", "--control", str(socket)]
+    if node.engine in XDP_ENGINES:
+        line += [part for interface in hosts.interfaces(node.name) for part in ("--interface", interface)]
+    process = spawn(hosts, node.name, [*line, *options], log)
+    return Daemon(f"{BINARY} at {node.name}", process, log, node, socket)
+
+
+def find_binary() -> str:
+    """Path of the daemon: beside this interpreter, or on the search path.
+
+    Raises:
+        SupportError: it is in neither place.
+    """
+    beside = Path(sys.executable).parent / BINARY
+    found = str(beside) if beside.exists() else shutil.which(BINARY)
+    if found is None:
+        raise SupportError(f"{BINARY} is not installed; run `make build`")
+    return found
