@@ -37,7 +37,7 @@ class Kept:
 
     @property
     def moved_share(self) -> float:
-        """Of all workers' bytes, those that are summed elsewhere."""
+        """The share of all workers' bytes that is summed elsewhere."""
         sizes = self.assignment.instance.sizes
         return float((self.moved @ sizes).sum() / (len(self.moved) * sizes.sum()))
 

@@ -60,7 +60,7 @@ def mend(plan: AggregationPlan, topology: Topology) -> tuple[AggregationPlan, li
 
 
 def _busiest_seconds(topology: Topology, parents: Parents) -> float:
-    """Of the busiest link; infinite with a server that cannot add, which is moved for its load afterwards."""
+    """Seconds of the busiest link; infinite with a server that cannot add, which is moved for its load afterwards."""
     able = {node.name for node in topology.nodes if node.available_rate_bps}
     inner = {parent for parent in parents.values() if parent is not None}
     return bound_tree(topology, parents, UNIT_BYTES) if inner <= able else inf

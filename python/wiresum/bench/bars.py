@@ -8,7 +8,7 @@ from pathlib import Path
 from wiresum.picture import picture
 
 GROUP_WIDTH = 0.84
-"""Of the distance between two groups of bars."""
+"""Part of the distance between two groups of bars."""
 
 
 def draw(

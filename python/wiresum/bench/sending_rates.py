@@ -14,7 +14,7 @@ from wiresum.errors import TestbedError
 from wiresum.testbed import Testbed
 
 INTERFACE = "e0"
-"""Of every host of a testbed."""
+"""Interface of every host of a testbed."""
 SENT_BYTES_FIELD = 8
 """In a line of /proc/net/dev, after the interface's name."""
 PERIOD_S = 0.05

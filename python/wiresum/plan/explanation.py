@@ -8,7 +8,7 @@ from wiresum.plan.aggregation_plan import AggregationPlan, PlanStream, Solution
 from wiresum.plan.placement import parents_of
 
 MAX_NAMES = 6
-"""Of a list that is written out; of longer ones, the first and the number of the others."""
+"""The longest list that is written out; of longer ones, the first names and the number of the others."""
 STATUS = {
     "optimal": "No answer is better",
     "feasible": "A better answer may exist",

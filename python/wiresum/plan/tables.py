@@ -16,7 +16,7 @@ MAX_DIMENSION = 256
 """A row of float32 then still fits one packet of 1,500 bytes."""
 VALUE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 STATE_BYTES = VALUE_BYTES["float32"]
-"""Of each number that an optimizer keeps, whatever the type of the row."""
+"""Size of each number that an optimizer keeps, whatever the type of the row."""
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 Type = Literal["float32", "float16", "bfloat16"]

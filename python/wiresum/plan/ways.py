@@ -21,7 +21,7 @@ def links_of(plan: AggregationPlan, stream: PlanStream) -> dict[Edge, list[str]]
 
 
 def name_of(plan: AggregationPlan, child: Child) -> str:
-    """Of a worker, or a node."""
+    """Name of a worker, or of a node."""
     return plan.workers[child.worker].name if isinstance(child, WorkerChild) else plan.node(child.node).name
 
 

@@ -48,7 +48,7 @@ class PathSets:
 
     @cached_property
     def _leaving(self) -> Sequence[Sequence[tuple[int, int]]]:
-        """Of each node: its arcs and where they lead."""
+        """The arcs of each node and where they lead."""
         leaving: list[list[tuple[int, int]]] = [[] for _ in range(self.graph.node_count)]
         for arc, (source, target) in enumerate(zip(self.graph.source, self.graph.target, strict=True)):
             leaving[source].append((arc, int(target)))

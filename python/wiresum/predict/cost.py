@@ -62,7 +62,7 @@ class Cost:
 
     @property
     def in_network_share(self) -> float:
-        """Of all workers' gradients, the part that never arrives at the parameter server as such."""
+        """The share of all workers' gradients that never arrives at the parameter server as such."""
         sent = self.in_network_bytes + self.server_ingress_bytes
         return self.in_network_bytes / sent if sent else 0.0
 
@@ -178,7 +178,7 @@ def cost_of_traffic(
 
 
 def _plan_memory_share(topology: Topology, plan: AggregationPlan) -> float | None:
-    """Of the fullest node, what the plan's slots take of its free memory."""
+    """The share of the fullest node's free memory that the plan's slots take."""
     shares = []
     for node in plan.nodes:
         placed = [one for one in plan.streams if one.place(node.id)]

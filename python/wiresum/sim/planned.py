@@ -225,7 +225,7 @@ def packets_bytes(job: ScenarioJob) -> int:
 
 
 def packet_values(job: ScenarioJob) -> int:
-    """Of a packet of a job."""
+    """Values of a packet of a job."""
     return values_for_mtu(job.mtu_bytes - wire.SWITCH_HEADER_LEN)
 
 
@@ -288,7 +288,7 @@ class Places:
         }
 
     def _slots(self, tree: Tree, window: int, fragments: int) -> int:
-        """Of a stream: its own window's under `exclusive`, a part of the job's, or all of them."""
+        """Slots of a stream: its own window's under `exclusive`, a part of the job's, or all of them."""
         if self.is_held:
             return min(window, max(1, fragments))
         if wire.POLICIES[self.policy].shares_slots:

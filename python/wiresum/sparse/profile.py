@@ -125,7 +125,7 @@ def compared(whole: Frequencies, part: Frequencies, rate: float, hot: int) -> Sa
 
 
 def precision(wanted: Ints, found: Ints) -> float:
-    """Of the keys that are wanted, the share that was found; 0 where none is wanted."""
+    """The share of the wanted keys that was found; 0 where none is wanted."""
     return float(np.isin(wanted, found).mean()) if len(wanted) else 0.0
 
 

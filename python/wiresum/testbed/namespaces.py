@@ -20,12 +20,12 @@ NAMESPACE_DIRECTORY = Path("/run/netns")
 CONFIGURATION_DIRECTORY = Path("/etc/netns")
 """Files in a namespace's folder here take the place of those in /etc for commands that run in it (ip-netns(8))."""
 BRIDGE = "br0"
-"""Of every switch; it has the switch's address."""
+"""Bridge of every switch; it has the switch's address."""
 HUB_PORT = "e0"
-"""Of every node, at the hub; where there is none, hosts' only link is called so."""
+"""Port of every node at the hub; where there is none, hosts' only link is called so."""
 CLONE_NEWNET = 0x4000_0000
 COMMAND_TIMEOUT_S = 30
-"""Of one batch; a healthy machine needs milliseconds."""
+"""Limit of one batch; a healthy machine needs milliseconds."""
 
 T = TypeVar("T")
 

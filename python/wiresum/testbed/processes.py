@@ -15,7 +15,7 @@ GRACE_S = 5.0
 KILLED_S = 5.0
 """From SIGKILL to giving up on a process that the kernel holds."""
 START_TICKS_FIELD = 19
-"""Of /proc/PID/stat, counted after the command's closing parenthesis."""
+"""Field of /proc/PID/stat, counted after the command's closing parenthesis."""
 
 
 @dataclass(frozen=True)

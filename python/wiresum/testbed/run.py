@@ -26,7 +26,7 @@ SIGNAL_EXIT_BASE = 128
 """A shell's exit code for a process that a signal ended."""
 
 QUOTED_LINES = 15
-"""Of the workers' errors that `run_or_fail` repeats."""
+"""Lines of the workers' errors that `run_or_fail` repeats."""
 
 Sink = Callable[[int, bool, str], None]
 """Takes rank, whether it is standard error, and a line."""

@@ -21,7 +21,7 @@ MAX_HOSTS = 200
 hosts go on at the next 256 addresses, and switches from the subnet's end down."""
 
 MAX_BANDWIDTH_RATIO = 1e8
-"""Of a network's links: 10 kbit/s beside 800 Gbit/s are 8 × 10⁷, and 40 meant as Gbit/s beside 10¹⁰ are 2.5 × 10⁸."""
+"""The most within a network: 10 kbit/s beside 800 Gbit/s are 8 × 10⁷, 40 (meant as Gbit/s) beside 10¹⁰ 2.5 × 10⁸."""
 
 Kind = Literal["worker", "ps", "aggregator", "switch", "oxc"]
 

@@ -33,7 +33,7 @@ COMPUTING = 5.0
 """Mean computing time, over what the gradient takes on an undisturbed link: GOAT's testbed has 1.84 s beside 0.36 s
 (§VII-B, Exp. 2)."""
 PROGRAMMABLE = 0.25
-"""Of the switches: 5 of 20, as in that simulation."""
+"""Share of the switches: 5 of 20, as in that simulation."""
 RATE_BPS = 10e9
 VALUES = 352
 """int32 values of a packet of 1,500 bytes."""
@@ -42,7 +42,7 @@ WINDOW = 128
 """Packets: what a link of 10 Gbit/s has on its way, in trains of 16 over eight hops."""
 TRAIN = 16
 URGENCY = 100
-"""Of the first job under ESA; each next one is half as urgent."""
+"""Urgency of the first job under ESA; each next one is half as urgent."""
 
 SERVER, LINKS, SUMMED, AFTER, ROUNDS = "server", "links", "in network", "after last", "rounds"
 QUANTITIES = {
@@ -91,7 +91,7 @@ class Options:
 
     @property
     def wire_bytes(self) -> int:
-        """Of a gradient, headers included."""
+        """Bytes of a gradient, headers included."""
         return self.fragments * (PACKET_OVERHEAD + LANE_BYTES * VALUES)
 
     @property
@@ -248,7 +248,7 @@ def _values(
 def _closed(
     options: Options, runs: Mapping[Case, dict[str, Any]], rings: Mapping[int, float], deviation: float
 ) -> dict[str, list[float]]:
-    """Of a ring: after the slowest worker's computing, which is the same for all methods."""
+    """Rounds of a ring begin after the slowest worker's computing, which is the same for all methods."""
     found = [(case, run) for case, run in runs.items() if case.deviation == deviation]
     computed_s = {case.seed: run["computed_s"] for case, run in found}
     return {

@@ -28,7 +28,7 @@ Turn = Callable[[Testbed, Sequence[int], Sequence[float]], list[Sample]]
 """One turn on a testbed that is up: every number of values once, with the ranks' starts in seconds."""
 FLOAT32_BYTES = 4
 SWITCH_ADDING_BPS = 8e9
-"""Of the switch that sums in place of a programmable one: more than all links of the test bed at 1:100 together."""
+"""Rate of the switch that sums in place of a programmable one: more than all links of the test bed at 1:100."""
 SWITCH_WINDOW = 256
 """Fragments that a worker may have at the switch at once; SwitchML's pool has 128 to 512 slots."""
 

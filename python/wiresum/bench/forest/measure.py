@@ -86,7 +86,7 @@ class Bound:
 
     @property
     def seconds(self) -> float:
-        """Of the whole all-reduce."""
+        """Seconds of the whole all-reduce."""
         return 8 * (self.exponent_bytes / self.exponent_bps + self.value_bytes / self.value_bps)
 
 

@@ -17,7 +17,7 @@ ADDING_BPS = 40e9
 OVERSUBSCRIPTION = 8
 """A leaf's links downwards over its links upwards, so that where sums are made matters."""
 FRACTIONS = (0.25, 0.5, 1.0)
-"""Of rates in an uneven network."""
+"""Factors of the rates in an uneven network."""
 SEED = 1
 
 

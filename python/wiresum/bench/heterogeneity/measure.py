@@ -31,7 +31,7 @@ FLOAT32_BYTES = 4
 UNHINDERED = "20gbit"
 """More than these machines carry."""
 QUANTUM_BYTES = 60_000
-"""Of a class of traffic, each turn: the most that htb takes without a warning."""
+"""Bytes of a class of traffic at each turn: the most that htb takes without a warning."""
 TC_TIMEOUT_S = 10.0
 
 TCP_HEADER_BYTES = 32

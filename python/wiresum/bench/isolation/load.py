@@ -14,7 +14,7 @@ import time
 from wiresum import _native, wire
 
 UDP_SEGMENT = 103
-"""Of <linux/udp.h>: the kernel cuts one buffer into datagrams of this size."""
+"""An option of <linux/udp.h>: the kernel cuts one buffer into datagrams of this size."""
 SEGMENTS = 20
 """Datagrams of one call: 60 kB, less than the largest that the kernel cuts."""
 HEADER = ">HBBHHIIIHHBBbBHI"

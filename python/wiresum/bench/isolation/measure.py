@@ -107,7 +107,7 @@ def over_quota(bed: ServiceBed) -> int:
 
 
 def ratios(results: list[Result]) -> list[Ratio]:
-    """Of each engine, what is left of the job beside each flood."""
+    """What is left of the job beside each flood, by engine."""
     alone = {r.extra["engine"]: statistics.median(r.runs) for r in results if r.extra["flood"] == "alone"}
     disturbed = [r for r in results if r.extra["flood"] != "alone"]
     return [Ratio(f"{r.name} / alone", r.median / alone[r.extra["engine"]]) for r in disturbed]

@@ -35,7 +35,7 @@ WARMUP_STEPS = 5
 FEWEST_PAUSE_S, MOST_PAUSE_S = 0.1, 0.6
 """From the return of a server's workers to the next kill, drawn evenly."""
 MAX_STEPS = 1_000_000
-"""Of a run that ends when the kills are over."""
+"""Bound of a run that ends when the kills are over."""
 POLL_S = 0.01
 RETURNED = re.compile(r"rank (\d+): back at node (\S+) ")
 LEFT = re.compile(r"rank (\d+): left node (\S+) .*; pause (\d+) ms")

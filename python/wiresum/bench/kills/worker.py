@@ -85,7 +85,7 @@ def is_over(task: Task) -> bool:
 
 
 def checksum(model: nn.Module) -> int:
-    """Of every bit of every parameter."""
+    """A checksum of every bit of every parameter."""
     total = 0
     for parameter in model.parameters():
         total = zlib.crc32(parameter.detach().numpy().tobytes(), total)

@@ -119,5 +119,5 @@ def running(topology: Topology, plan: AggregationPlan, mtu_bytes: int, name: str
 
 
 def median_seconds(runs: Sequence[Collective]) -> float:
-    """Of several."""
+    """Median over several collectives."""
     return statistics.median(run.seconds for run in runs)

@@ -17,7 +17,7 @@ from wiresum.plan.aggregation_plan import AggregationPlan
 JOIN_S = 30.0
 SUM_S = 60.0
 LARGEST = 7
-"""Of the whole numbers that are summed: exact in float32 and with a factor of 10⁶ for 64 workers."""
+"""The largest of the whole numbers that are summed: exact in float32 and with a factor of 10⁶ for 64 workers."""
 
 
 def contribution(rank: int, elements: int) -> np.ndarray:

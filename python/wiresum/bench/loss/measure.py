@@ -32,7 +32,7 @@ BITS = 8
 TOPOLOGIES: dict[str, Callable[[], Topology]] = {"star": star, "xagg": xagg}
 """Four workers at 500 Mbit/s around a switch that sums; XAgg's tree of three servers at 1:100."""
 ROUNDING = 1e-5
-"""Of a sum of a few values below 1 in float32 and in block exponents of 32-bit lanes; a lost or doubled contribution is
+"""Error of a sum of a few values below 1 in float32 and in blocks of 32-bit lanes; a lost or doubled contribution is
 some hundred thousand times as much."""
 PRODUCT = "wiresum"
 RIVAL = "gloo"

@@ -134,12 +134,12 @@ def to_result(name: str, outcomes: Sequence[Outcome]) -> Result:
 
 
 def mean_k(outcome: Outcome) -> float | None:
-    """Of the choices of K; None where there is none."""
+    """Mean of the choices of K; None where there is none."""
     return sum(k for _, k in outcome.counts) / len(outcome.counts) if outcome.counts else None
 
 
 def ratios(results: list[Result]) -> list[Ratio]:
-    """Of speed and of the time for all rounds, each against those that come before."""
+    """Ratios of speed and of the time for all rounds, each against those that come before."""
     pairs = [(later, earlier) for index, later in enumerate(results) for earlier in results[:index]]
     return [Ratio(f"{a.name} / {b.name}, images/s", a.median / b.median) for a, b in pairs] + [
         Ratio(f"{b.name} / {a.name}, time", b.extra["seconds"] / a.extra["seconds"]) for a, b in pairs

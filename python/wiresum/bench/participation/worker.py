@@ -240,7 +240,7 @@ class Training:
         self.counts.append((self.round, k))
 
     def accuracies(self) -> list[tuple[float, float]]:
-        """Of the models kept on the way."""
+        """Accuracies of the models kept on the way."""
         return [(seconds, self.accuracy(parameters)) for seconds, parameters in self.snapshots]
 
     def accuracy(self, parameters: list[torch.Tensor]) -> float:

@@ -65,7 +65,7 @@ class Step:
 
     @property
     def elements(self) -> int:
-        """Of a tensor that takes all the time, whatever is lost of it."""
+        """Elements of a tensor that takes all the time, whatever is lost of it."""
         bits = self.wide_bps * (self.falls_s + self.recovers_s) + self.narrow_bps * self.lasts_s
         return round(bits / self.workers / BITS / FLOAT32_BYTES)
 

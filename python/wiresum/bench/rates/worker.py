@@ -20,7 +20,7 @@ from wiresum.bench.rank import joined, write
 from wiresum.bench.start import Starts
 
 ROUNDING = 1e-4
-"""Of a sum of a few values below 1, in a float32 and in lanes of 32 bits."""
+"""Error of a sum of a few values below 1, in a float32 and in lanes of 32 bits."""
 
 
 @dataclass(frozen=True)

@@ -128,7 +128,7 @@ def _point(case: Case, topology: Topology, workers: list[str], options: Options)
 
 
 def figures(outcome: Outcome) -> dict[str, Any]:
-    """Of a run: bit/s that a worker sent, headers counted, and the busiest direction's share of its rate."""
+    """Figures of a run: bit/s that a worker sent, headers counted, and the busiest direction's share of its rate."""
     sent = [link["wire_bytes"] for link in outcome.links if link["source"].startswith("w") and link["wire_bytes"]]
     return {
         "sent_bps": 8 * min(sent) / (outcome.rounds[0]["end_s"] - outcome.rounds[0]["begin_s"]),

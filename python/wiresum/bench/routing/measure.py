@@ -27,7 +27,7 @@ from wiresum.topology.generators.ingo import ingo
 from wiresum.topology.model import Topology
 
 SLOWEST_BPS, FASTEST_BPS = 3e9, 10e9
-"""Of links, in each direction at random (InGo §VI-C)."""
+"""Rates of links, drawn in each direction at random (InGo §VI-C)."""
 SERVER_BPS = 100e9
 """The server's link is its capacity, N(d); a slower link would contradict it."""
 FAT_TREE_K = 8

@@ -47,7 +47,7 @@ FIGURES: dict[str, Callable[[Answer], float]] = {
 
 @dataclass(frozen=True)
 class Difference:
-    """Of two answers.
+    """How far two answers are apart.
 
     Attributes:
         tolerance: what is compared, and how far apart it may be.
@@ -72,7 +72,7 @@ class Difference:
 
 
 def differences(answers: Sequence[Answer]) -> list[Difference]:
-    """Of the answers that were given."""
+    """How far the answers that were given are apart."""
     given = {_kind(answer): answer for answer in answers if not answer.refusal}
     found = []
     for tolerance in TOLERANCES:

@@ -38,7 +38,7 @@ class Answer:
 
     @property
     def median_s(self) -> float:
-        """Of the collectives."""
+        """Median of the collectives."""
         return statistics.median(self.seconds)
 
     @property

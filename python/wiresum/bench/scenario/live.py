@@ -29,9 +29,9 @@ UNSEEN = ("duplication", "reordering", "jitter_s", "queue_bytes", "ecn_bytes")
 UNPLANNED = ("once", "bypass", "memory_slots", "base")
 """Fields of programs for which plans have no place."""
 FABRIC_RATE_BPS = 100e6
-"""Of the fastest link in a network whose switches are processes: what two cores carry over some ten links at once."""
+"""Rate of the fastest link where switches are processes: what two cores carry over some ten links at once."""
 MAX_TIMEOUT_S = 10.0
-"""Of a plan's switches."""
+"""Longest timeout of a plan's switches."""
 
 Direction = tuple[str, str, str]
 """Link, source and target."""

@@ -20,7 +20,7 @@ from wiresum.bench.scenario.task import Task
 HEAD_START_S = 0.2
 """From the agreement on a start to the start: longer than the agreement takes to reach everyone."""
 FIRST_ELEMENTS = 1024
-"""Of a collective before the first round, so that connections and memory are in place."""
+"""Elements of a collective before the first round, so that connections and memory are in place."""
 
 
 def main() -> None:

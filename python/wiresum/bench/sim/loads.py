@@ -19,7 +19,7 @@ from wiresum.topology.generators.programmable import SERVER_RATE_BPS, cable
 from wiresum.topology.model import Node, Topology
 
 MODEL_BYTES = 221_000_000
-"""Of GOAT's round: 35 workers, 64-packet trains, 4 hops."""
+"""Gradient of GOAT's round: 35 workers, 64-packet trains, 4 hops."""
 GOAT_WORKERS = 35
 MTU_BYTES = 1500
 HOSTS_OF_A_JOB = 8

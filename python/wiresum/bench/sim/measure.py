@@ -23,7 +23,7 @@ PACKETS_K = (8, 16)
 """Fat-trees of 128 and of 1,024 hosts."""
 PACKETS_JOB_BYTES = 1_000_000
 TIME_LIMIT_S = 900.0
-"""Of one run: more than any takes on a machine that does nothing else, by a factor of ten."""
+"""Limit of one run: more than any takes on a machine that does nothing else, by a factor of ten."""
 MEMORY_LOADS = ((4_000_000, 256), (16_000_000, 256), (16_000_000, 2048))
 """Bytes and window of a star: four times as long, then eight times as much in flight."""
 

@@ -13,7 +13,7 @@ from wiresum.errors import SupportError
 
 MTU_BYTES = 1500
 FLOW_BYTES = 250_000
-"""Of each host: enough that starting up does not matter; a thousand hosts take it ten seconds and more."""
+"""Bytes that each host sends: enough that starting up does not matter; a thousand hosts take ten seconds and more."""
 LINK_MBPS = 100_000
 WINDOW = 64
 """Packets."""

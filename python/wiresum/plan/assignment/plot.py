@@ -19,7 +19,7 @@ MAX_LABELS = 60
 SIZE_INCHES = (12, 6)
 ARC_POINTS = 33
 ARC_HEIGHT = 0.25
-"""Of a link between nodes of one row, over its length."""
+"""Height of a link between nodes of one row, over its length."""
 
 
 def draw(traffic: Traffic, title: str, path: Path) -> None:

@@ -36,7 +36,7 @@ from wiresum.wire import POLICIES
 LINK_NETWORK = IPv4Address("10.98.0.0")
 """Link i has the addresses 2i and 2i + 1 from here on."""
 MAX_LINKS = 1 << 15
-"""Of which the network has two addresses each."""
+"""The network has two addresses for each link."""
 ANYWHERE = "0.0.0.0"
 """Switches and servers receive on all of their links."""
 Walk = list[tuple[int, str]]
@@ -222,11 +222,11 @@ class _Wiring:
         return stream.model_copy(update={"window": min(stream.window, self._fragments(stream))})
 
     def _fragments(self, stream: PlanStream) -> int:
-        """Of the largest collective."""
+        """Fragments of the largest collective."""
         return max(1, math.ceil(stream.share * self.job.fragments))
 
     def _slots(self, stream: PlanStream) -> int:
-        """Of a stream, where it is summed."""
+        """Slots of a stream, where it is summed."""
         if not POLICIES[self.policy].is_clocked:
             return self.slots or stream.window
         whole = self.policy == "cache" and stream.role != "exponents"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 FLOAT_BYTES = 4
-"""Of a gradient's value."""
+"""Size of a gradient's value."""
 
 
 class Parameter(NamedTuple):
@@ -33,7 +33,7 @@ class Parameter(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """Of its gradient, as float32."""
+        """Size of the gradient, as float32."""
         return FLOAT_BYTES * self.values
 
 

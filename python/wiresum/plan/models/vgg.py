@@ -11,7 +11,7 @@ ALEXNET = ((3, 64, 11), (64, 192, 5), (192, 384, 3), (384, 256, 3), (256, 256, 3
 HIDDEN = 4096
 """Width of the fully connected layers."""
 WIDTHS = (64, 128, 256, 512, 512)
-"""Of VGG's stages."""
+"""Widths of VGG's stages."""
 
 VGG_DEPTHS = {
     "vgg11": (1, 1, 2, 2, 2),

@@ -23,9 +23,9 @@ from wiresum.planners.optimisation.programme import INFINITY, Outcome, Programme
 GAP = 1e-6
 """Between rate and bound, relative: less is optimal. In the end rates are shares of some thousand packets."""
 SEARCH_SHARE = 0.5
-"""Of the time limit, after which only exact pricing is done, so that there is a bound in the end."""
+"""Share of the time limit after which only exact pricing is done, so that there is a bound in the end."""
 MAX_ROUNDS = 10_000
-"""Of pricing; each adds a tree that was not there before, so it ends by itself, but far beyond any use."""
+"""Rounds of pricing; each adds a tree that was not there before, so it ends by itself, but far beyond any use."""
 
 
 class Generation:

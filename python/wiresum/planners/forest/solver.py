@@ -9,7 +9,7 @@ from wiresum.planners.forest.solution import Forest
 from wiresum.planners.optimisation.process import last_answer
 
 WEIGHT = 10
-"""Of its columns: programmes over trees are hard for their size, and there are many of them."""
+"""Weight of its columns: programmes over trees are hard for their size, and there are many of them."""
 
 
 def solve(instance: Instance, time_limit_s: float) -> Forest:

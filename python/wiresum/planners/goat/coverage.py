@@ -54,5 +54,5 @@ class Coverage:
 
     @property
     def columns(self) -> int:
-        """Of one sub-model in a programme."""
+        """Columns of one sub-model in a programme."""
         return int(sum(self.members.shape))

@@ -10,7 +10,7 @@ from wiresum.planners.goat.problem import Problem, proven, to_nearest
 from wiresum.planners.goat.solver import CLOSED, solve
 
 SOLVER_SHARE = 0.9
-"""Of the time limit: then the answer is read, and every worker finds its nearest switch."""
+"""Share of the time limit: then the answer is read, and every worker finds its nearest switch."""
 
 
 def goat(instance: Instance, options: PlanOptions) -> Assignment:

@@ -70,7 +70,7 @@ class Problem:
 
     @property
     def columns(self) -> int:
-        """Of its integer programme, at most: a switch and as many balls as there are groups and radii."""
+        """The most columns of its integer programme: a switch and as many balls as there are groups and radii."""
         radii = int(self.hops[:, PS].max(initial=0))
         return len(self.sizes) * (len(self.climb) + len(self.hops) * radii)
 

@@ -18,11 +18,11 @@ from wiresum.topology.graph import Bools, Floats
 Wanted = Literal["exact", "relaxed", "as_printed"]
 
 MAX_COLUMNS = 50_000
-"""Of an integer programme that HiGHS solves whole; larger problems go in blocks."""
+"""The most columns of an integer programme that HiGHS solves whole; larger problems go in blocks."""
 BLOCK_COLUMNS = 12_000
-"""Of a block: some seconds for a fat-tree of 32-port switches in all."""
+"""Columns of a block: some seconds for a fat-tree of 32-port switches in all."""
 BLOCKS_SHARE = 0.75
-"""Of the time that is left: repairing and costing a large answer takes some too."""
+"""Share of the time that is left: repairing and costing a large answer takes some too."""
 GAP = 1e-3
 """Relative: what integer programmes are first solved to. What is left is packing of unequal sizes, which takes long."""
 PROOF_S = 5.0

@@ -10,7 +10,7 @@ import numpy as np
 from wiresum.planners.goat.problem import Problem
 
 EXPECTED_FACTOR = 2.0
-"""Of the relaxed value, what is opened and sent is at most this much in expectation (Lemma 3, Eq. 13)."""
+"""What is opened and sent is in expectation at most this many times the relaxed value (Lemma 3, Eq. 13)."""
 TIGHT_LOGARITHMS = 3.0
 """ν of at least this many log |S| tightens the memory factor (Theorem 5)."""
 TIGHT_FACTOR = 4.0
@@ -30,7 +30,7 @@ class Bounds:
 
     @classmethod
     def of(cls, problem: Problem) -> Bounds:
-        """Of a problem."""
+        """The bounds of a problem."""
         smallest = float(np.min(problem.memory[1:]))
         return cls(2 * smallest / float(problem.sizes.max()), len(problem.memory) - 1)
 

@@ -41,7 +41,7 @@ class BatchTiming:
     fixed_seconds: float
 
     def seconds(self, batch_size: float) -> float:
-        """Of a step's computation."""
+        """Seconds of a step's computation."""
         return self.seconds_per_sample * batch_size + self.fixed_seconds
 
 

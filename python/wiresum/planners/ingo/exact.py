@@ -21,7 +21,7 @@ from wiresum.planners.optimisation.process import last_answer
 from wiresum.topology.graph import Floats
 
 WEIGHT = 10
-"""Of its columns, which are whole flows: with some hundred of them a step of the solver may take seconds."""
+"""Weight of its columns, which are whole flows: with some hundred of them a step of the solver may take seconds."""
 ANY_SOLUTION = 1.0
 """Relative gap at which an integer programme is done: what is asked is whether there is a solution."""
 

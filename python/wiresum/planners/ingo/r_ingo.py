@@ -18,7 +18,7 @@ PATHS = 16
 SAMPLES = 50
 """Roundings in each of `options.tries`, of which the best counts; the paper averages 10."""
 BOUND_SHARE, RELAXATION_SHARE = 0.3, 0.4
-"""Of the time limit; roundings may take what is left."""
+"""Shares of the time limit; roundings may take what is left."""
 
 
 def r_ingo(instance: Instance, options: PlanOptions) -> Assignment:

@@ -11,7 +11,7 @@ from wiresum.planners.joint.instance import RoutedInstance, Way
 from wiresum.topology.graph import Bools, Floats, Ints
 
 LINK_PRICE = 1e-10
-"""Of every link beside its own price: of ways that cost the same, the one over fewer links is taken, and none goes
+"""Price of every link beside its own: of ways that cost the same, the one over fewer links is taken, and none goes
 round. A tree has some thousand links at most, so its cost is right to some 10⁻⁷."""
 NO_WAY = 1e4
 """Price of an edge that does not exist: far above 1, below which a tree has to be to be taken."""
@@ -67,7 +67,7 @@ class Paths:
 
     @cached_property
     def _neighbours(self) -> list[list[tuple[int, int]]]:
-        """Of each node: its links and where they lead."""
+        """The links of each node and where they lead."""
         found: list[list[tuple[int, int]]] = [[] for _ in self.instance.forwards]
         for link, (one, other) in enumerate(self.instance.ends):
             found[one].append((link, other))

@@ -21,9 +21,9 @@ from typing import Protocol, cast
 from wiresum.errors import PlanError, SupportError
 
 ASKED_SHARE = 0.9
-"""Of the time limit, that a solver's process is asked to keep; at the limit it is ended, and its last line counts."""
+"""Share of the time limit that a solver is asked to keep; at the limit it is ended, and its last line counts."""
 SMALL_COLUMNS = 5_000
-"""Of a programme that is solved in this process: HiGHS looks at its clock many times a second."""
+"""The most columns of a programme that is solved in this process: HiGHS looks at its clock many times a second."""
 
 
 class Solver(Protocol):

@@ -16,7 +16,7 @@ from wiresum.topology.graph import Floats
 LEAST_GAIN = 1.03
 """Over no sums at all: what the model leaves out, such as headers and acknowledgements, is as much."""
 ROUNDING = 1e-12
-"""Of the fullest direction's seconds, what differences of sums leave where nothing is sent."""
+"""What differences of sums leave where nothing is sent, over the fullest direction's seconds."""
 
 
 @dataclass(frozen=True, eq=False)

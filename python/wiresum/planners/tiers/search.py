@@ -20,7 +20,7 @@ GRID = 160
 KEPT = 4
 """Best answers of a grid around which the next is laid."""
 HARDLY = 1e-3
-"""Of a round, what may be lost to have fewer hot rows: the last million rows that are summed often save less."""
+"""The share of a round that may be lost to have fewer hot rows: the last million that are summed often save less."""
 MAX_PASSES = 50
 """Searches along one threshold after the other; each makes a round shorter, so there are few."""
 

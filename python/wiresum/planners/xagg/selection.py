@@ -11,7 +11,7 @@ from wiresum.topology.model import Node, Topology
 from wiresum.topology.paths import Network
 
 MEMORY_SHARE = 0.80
-"""Of a server's memory, with ours: the rest is left to new tasks on it (XAgg §V)."""
+"""Share of a server's memory that may be used, with ours: the rest is left to new tasks on it (XAgg §V)."""
 
 
 @dataclass(frozen=True)

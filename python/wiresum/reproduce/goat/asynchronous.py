@@ -111,7 +111,7 @@ def _accuracies(reports: Reports) -> str:
 
 
 def _trained(reports: Reports, said: Callable[[dict[str, Result]], str]) -> str:
-    """Of the trainings in virtual time, with the most workers."""
+    """What the trainings in virtual time with the most workers say."""
     report = reports.report("late")
     workers = max(one.extra["workers"] for one in report.results)
     return f"real training in virtual time, {workers} workers: {said(late_training.of(report, workers))}"
@@ -122,7 +122,7 @@ def _speeds(found: dict[str, Result]) -> str:
 
 
 def _durations(found: dict[str, Result]) -> str:
-    """Of all rounds, and how many gradients these summed."""
+    """How long all rounds took, and how many gradients these summed."""
     shown = _named(found, lambda one: f"{one.extra['seconds']:.0f} s ({one.extra['mean_ranks']:.1f} gradients a round)")
     return f"200 rounds: {shown}"
 

@@ -25,7 +25,7 @@ DODGE = 0.3
 
 
 def gradients_gb(workers: int) -> float:
-    """Of all workers."""
+    """Gradients of all workers."""
     return workers * LAYERS * LAYER_MB / 1e3
 
 

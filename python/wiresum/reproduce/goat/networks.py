@@ -12,7 +12,7 @@ PROGRAMMABLE = {"leaf-spine": 0.25, "fat-tree": 0.125}
 """5 of 20 and 10 of 80 switches; the text says 20 %."""
 LEAF_SPINE_WORKERS, FAT_TREE_WORKERS = 35, 40
 PLACEMENTS = 10
-"""Of workers and switches that sum, at random."""
+"""Random placements of workers and of switches that sum."""
 
 
 def network(name: str, seed: int) -> Topology:

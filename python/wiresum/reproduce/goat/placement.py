@@ -33,7 +33,7 @@ FRAGMENT_BYTES = 1000
 
 @dataclass(frozen=True)
 class Means:
-    """Of several placements, in MB."""
+    """Means over several placements, in MB."""
 
     server: float
     in_network: float

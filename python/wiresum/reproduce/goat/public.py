@@ -42,7 +42,7 @@ from wiresum.reproduce.words import listed
 from wiresum.topology.graph import Ints
 
 DELAYED_SHARE = 0.2
-"""Of the workers, the first ones: everything of theirs goes to the server."""
+"""Share of the workers, the first ones, that are late: everything of theirs goes to the server."""
 GERYON_BIAS_MB = 15_000
 ESA_BIAS_MB = 1_200
 

@@ -15,7 +15,7 @@ from wiresum.reproduce.row import Benchmark, Figure, Reports, Row
 from wiresum.reproduce.words import listed
 
 WORKERS = (20, 25, 30, 35)
-"""Of the leaf-spine, as in Figs. 13 and 15."""
+"""Numbers of workers of the leaf-spine, as in Figs. 13 and 15."""
 DEVIATION = 0.2
 """The paper's default."""
 MODEL_GB = 0.24
@@ -49,7 +49,7 @@ def _median(report: Report, method: str, quantity: str, **extra: float) -> float
 
 
 def _gigabytes(reports: Reports, quantity: str) -> str:
-    """Of 35 workers, at the paper's size of the gradient."""
+    """What 35 workers send, at the paper's size of the gradient."""
     report = reports.report("workers")
     found = {name: _median(report, method, quantity, workers=WORKERS[-1]) for name, method in METHODS.items()}
     said = listed({name: f"{models * MODEL_GB:.2f} GB" for name, models in found.items()})

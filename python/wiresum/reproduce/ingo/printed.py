@@ -12,7 +12,7 @@ TESTBED_S = {"InGo": 617.7, "InGo-64": 826.2, "GRID": 908.7, "ATP": 1120.4}
 SIMULATED_S = {"InGo": 169.8, "InGo-64": 495.7, "GRID": 599.8, "ATP": 672.3}
 """Inception-V3 on CIFAR-100 to an accuracy of 54 % (§VI-B and §VI-C)."""
 FIXED_BATCH_SIZE = 64
-"""Of InGo-64, GRID and ATP."""
+"""Images of a worker under InGo-64, GRID and ATP."""
 SWITCHES, FLOWS = 50, 10
 """|S| and C(s)/f of Theorem 4."""
 SERVER_GBPS, HIGHEST_GBPS = 100.0, 12.5

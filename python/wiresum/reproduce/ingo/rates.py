@@ -82,7 +82,7 @@ TRIED = {"flows": "gradients alone, as flows", "trains": "packets, with results 
 
 
 def listed_planners() -> str:
-    """Whose rates are tried."""
+    """The planners whose rates are tried."""
     return ", ".join(f"`{name}`" for name in routing_check.PLANNERS)
 
 

@@ -8,7 +8,7 @@ from wiresum.reproduce.xagg import printed
 
 
 def overhead_bytes() -> int:
-    """Of a frame that is not gradient.
+    """Bytes of a frame that are not gradient.
 
     Example:
         >>> overhead_bytes()

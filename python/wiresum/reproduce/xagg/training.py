@@ -21,7 +21,7 @@ RIVALS = {"TCP-Agg": "tcp-agg", "SwitchML": "switch", "NCCL": "gloo", "BytePS": 
 """What stands for each here: the same tree over kernel TCP; few slots at a switch that sums; a ring; the PS alone."""
 RESNET50_BYTES = 97_000_000
 PAPER_SCALE = 1.0
-"""Of the links: the paper's own."""
+"""Scale of the links: the paper's own."""
 LIVE_SCALE = 1 / 100
 G = 1e9
 

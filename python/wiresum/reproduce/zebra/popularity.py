@@ -97,7 +97,7 @@ def draw(report: Report, path: Path) -> None:
 
 
 def pushed_share() -> float:
-    """Of NCF's sparse gradient, what is not zero.
+    """The share of NCF's sparse gradient that is not zero.
 
     Example:
         >>> round(pushed_share(), 3)

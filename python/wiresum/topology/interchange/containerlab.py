@@ -8,7 +8,7 @@ from collections import Counter
 from wiresum.topology.model import Topology
 
 IMAGE = "alpine:latest"
-"""Of every node, until its user names another."""
+"""Image of every node, until its user names another."""
 
 
 def to_containerlab(topology: Topology) -> str:

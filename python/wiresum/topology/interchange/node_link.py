@@ -76,7 +76,7 @@ def _node(entry: Any, where: str, neighbours: Counter[str]) -> dict[str, Any]:
 
 
 def _links(edges: list[Any], ends: list[tuple[str, ...]], directed: bool) -> list[dict[str, Any]]:
-    """Of a directed graph, the n-th edge from a to b and the n-th from b to a are the directions of one link."""
+    """Links; in a directed graph, the n-th edge from a to b and the n-th from b to a are the directions of one."""
     links: list[dict[str, Any]] = []
     waiting: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for number, (edge, pair) in enumerate(zip(edges, ends, strict=True)):

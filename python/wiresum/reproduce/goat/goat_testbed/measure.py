@@ -30,7 +30,7 @@ NAMES = {"goat": "GOAT", "esa": "ESA", "atp": "ATP", "atp_static": "its model of
 GIGA_MULTIPLY_ADDS = {
     "resnet18": 1.81, "resnet34": 3.66, "resnet50": 4.09, "densenet121": 2.83, "densenet169": 3.36, "densenet201": 4.29,
 }  # fmt: skip
-"""Of a forward pass of 224 × 224 pixels, as published with torchvision's models: computing time is in proportion."""
+"""GFLOP of a forward pass of 224 × 224 pixels, as torchvision has them: computing time is in proportion."""
 BATCH_SIZE = 128
 """Images of a worker and round: the paper's images/s times seconds are 2048 with 16 workers, not 16 × 64."""
 WORKER_BPS = 0.98e9
@@ -48,11 +48,11 @@ DEVIATION_S = SPREAD_S / SPREAD_IN_DEVIATIONS
 COMPUTING_S = SLOWEST_S - SPREAD_S / 2
 """Mean of a worker, for ResNet-18."""
 MEMORY_BYTES = 20_000_000
-"""Of each switch."""
+"""Slot memory of each switch."""
 ENOUGH_BYTES = 5 * MEMORY_BYTES // len(SWITCHES)
 """Instead, for models that three switches do not hold: the five that ResNet-50 is said to need, as three."""
 LATE_SHARE = 0.2
-"""Of the workers that the paper's model of ATP sums nowhere: σ, as in its public simulation."""
+"""Share of the workers that the paper's model of ATP sums nowhere: σ, as in its public simulation."""
 SCALE = 10
 """Gradients and rates are those of the testbed over this, and memory with them, so that times are the testbed's."""
 WINDOW, TRAIN = 64, 16
@@ -115,7 +115,7 @@ class Options:
 
 
 def model_bytes(model: str) -> int:
-    """Of a gradient in float32."""
+    """Size of a gradient in float32."""
     return 4 * count(MODELS[model]())
 
 
@@ -150,7 +150,7 @@ def measure(options: Options, progress: Progress = lambda done, of: None) -> Rep
 
 
 def figures(outcome: Outcome) -> dict[str, Any]:
-    """Of a run: seconds of each round, and of what follows its last gradient; bytes with headers into the server."""
+    """Figures of a run: seconds of each round and after its last gradient; bytes with headers into the server."""
     ends = [0.0, *(record["end_s"] for record in outcome.rounds)]
     into = sum(link["wire_bytes"] for link in outcome.links if link["target"] == "ps")
     return {

@@ -21,7 +21,7 @@ from wiresum.training import data
 from wiresum.training.learning import network
 
 PRINTED_ROUND_S = 2.0
-"""Of GOAT with 16 workers: 16 · 64 images at 512 images/s (Exp. 4)."""
+"""A round of GOAT with 16 workers: 16 · 64 images at 512 images/s (Exp. 4)."""
 PRINTED_WORKERS = 16
 SEARCHES: dict[str, Callable[[Sequence[float], Convergence], Choice] | None] = {
     "sync": None, "ksgd": choose_ksgd, "goat_async": choose_goat_async,
@@ -29,7 +29,7 @@ SEARCHES: dict[str, Callable[[Sequence[float], Convergence], Choice] | None] = {
 NAMES = {"sync": "GOAT", "ksgd": "K-SGD", "goat_async": "GOAT-Async"}
 """As the paper calls them."""
 WARM_UP_ROUNDS = 8
-"""Of gradients of everyone, which show their variance."""
+"""Rounds with gradients of everyone, which show their variance."""
 DELAY_DRAWS = 4000
 
 Progress = Callable[[str], None]
@@ -63,14 +63,14 @@ class Options:
 
     @property
     def computing_s(self) -> float:
-        """Of every gradient, and of its round's communication: the paper's round less the mean longest delay."""
+        """Seconds of a gradient and its round's communication: the paper's round less the mean longest delay."""
         drawn = _delays(np.random.default_rng(0), (DELAY_DRAWS, PRINTED_WORKERS), self)
         return PRINTED_ROUND_S - float(drawn.max(axis=1).mean())
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Of one training.
+    """What one training has come to.
 
     Attributes:
         ends_s: of each round.
@@ -188,7 +188,7 @@ class _Training:
         self.models = {number: self.models[number] for number in {*self.held, model}}
 
     def _mean_gradient(self, present: Sequence[int]) -> torch.Tensor:
-        """Of each worker's batch on the model that it holds; workers with the same model in one pass."""
+        """The mean over each worker's batch on the model that it holds; workers with the same model in one pass."""
         now, parts = self._parameters(), []
         for number, share in self._shares(present):
             self._load(self.models[number])

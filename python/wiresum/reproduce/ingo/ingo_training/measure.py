@@ -29,14 +29,14 @@ from wiresum.training.learning import Learned, Training, learn
 
 MODEL_BITS = 32 * count(MODELS["inception-v3"]())
 FIXED_BATCH_SIZE = 64
-"""Of InGo-64, GRID and ATP."""
+"""Images of a worker under InGo-64, GRID and ATP."""
 LEARNING_RATE = 0.1
 """For that size; it grows with the square root of the size (`scaled_learning_rate`)."""
 TARGET = 0.9
 """Accuracy on digits: high on the steep part, as the paper's 54 and 76 % are on CIFAR."""
 PRINTED_S = (826.2, 908.7, 1120.4)
 PRINTED_BPS = (3.74e9, 1.61e9, 1.39e9)
-"""Of InGo-64, GRID and ATP on the testbed (§VI-B), the latter two with their rates exchanged: elsewhere in the paper
+"""Rates of InGo-64, GRID and ATP on the testbed (§VI-B), the last two exchanged: elsewhere in the paper
 ATP is the slowest."""
 
 TESTBED, FAT_TREE = "testbed", "fat-tree"
@@ -60,7 +60,7 @@ SCHEMES = {
 
 
 class Step(NamedTuple):
-    """Of a scheme: rate of every worker, images of a worker, and seconds."""
+    """A step of a scheme: rate of every worker, images of a worker, and seconds."""
 
     rate_bps: float
     batch_size: int
@@ -87,7 +87,7 @@ class Options:
 
 
 def printed_timing() -> BatchTiming:
-    """Of c, with o = 0: a straight line through the paper's times over its M/f. Steps are as many in each."""
+    """The paper's c, with o = 0: a straight line through its times over its M/f. Steps are as many in each."""
     waiting = [MODEL_BITS / rate for rate in PRINTED_BPS]
     slope, intercept = np.polyfit(waiting, PRINTED_S, 1)
     return BatchTiming(float(intercept / slope) / FIXED_BATCH_SIZE, 0.0)

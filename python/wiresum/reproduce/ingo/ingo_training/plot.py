@@ -10,7 +10,7 @@ from wiresum.reproduce.ingo.ingo_training.measure import TARGET, of
 
 SIZE_INCHES = (6.6, 4.0)
 HIGHEST = {"accuracies": 1.0, "losses": 3.2}
-"""Of the axes: room for the legend above the curves of the loss, which begin at ln 10."""
+"""Upper ends of the axes: room for the legend above the curves of the loss, which begin at ln 10."""
 DASHED = ("ATP",)
 """It may have GRID's rate."""
 LABELS = {"accuracies": "test accuracy (digits)", "losses": "training loss (mean of about 5 steps)"}
