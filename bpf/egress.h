@@ -16,7 +16,7 @@ struct cursor {
     __u32 serial;
 };
 
-/* Of the port whose first child is c, for stream s: s × WIRESUM_MAX_CONTRIBUTORS + c. */
+/* The cursor of the port whose first child is c, for stream s: entry s × WIRESUM_MAX_CONTRIBUTORS + c. */
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
     __uint(max_entries, MAX_STREAMS *WIRESUM_MAX_CONTRIBUTORS);

@@ -108,7 +108,7 @@ struct {
     __type(value, struct budget);
 } budgets SEC(".maps");
 
-/* Of contributor c to stream s: entry s × WIRESUM_MAX_CONTRIBUTORS + c. */
+/* The child that is contributor c to stream s: entry s × WIRESUM_MAX_CONTRIBUTORS + c. */
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
     __uint(max_entries, MAX_STREAMS *WIRESUM_MAX_CONTRIBUTORS);
@@ -145,7 +145,7 @@ struct {
         });
 } broadcasts SEC(".maps");
 
-/* Of a stream: which of its children are behind a port. */
+/* A stream, and a port behind which some of its children are. */
 struct port {
     __u32 stream;
     __u32 ifindex;
@@ -164,7 +164,7 @@ struct tally {
     __u64 bytes; /* of datagrams */
 };
 
-/* Of each job, and of what names none. */
+/* The tally of packets that name no job, behind those of the jobs. */
 #define NO_JOB MAX_JOBS
 
 /* The check queue: something has moved at a position of a stream. A note that finds no room is not needed:
@@ -179,7 +179,7 @@ struct {
     __uint(max_entries, CHECK_QUEUE_BYTES);
 } checks SEC(".maps");
 
-/* Of a stream: not 0, if the daemon wants a note of the very next position that moves. */
+/* The entry of a stream is not 0 if the daemon wants a note of the very next position that moves. */
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
     __uint(max_entries, MAX_STREAMS);

@@ -87,7 +87,7 @@ control Place(in headers_t hdr, inout work_t w) {
     }
 }
 
-/* Whose packet leaves, and for which node its sums are: after an eviction of another stream than came, with its lanes. */
+/* The job whose packet leaves, and the node that its sums are for: after an eviction of another stream, with its lanes. */
 control Owner(inout headers_t hdr, inout work_t w, out bit<16> parent) {
     action owner(bit<16> job, bit<16> sub_model, bit<16> node, bit<16> lanes) {
         parent = node;

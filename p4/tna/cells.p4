@@ -97,7 +97,7 @@ control KeyCell(in bit<3> op, in bit<32> slot, in key_t key, in bit<32> window, 
     }
 }
 
-/* Whose contributions are in a slot. */
+/* The workers whose contributions are in a slot. */
 control ContributorsCell(in bit<2> op, in bit<32> slot, in contributors_t arriving, out contributors_t held, out bit<2> merge) {
     Register<pair_t, bit<32>>(ENTRIES) cells;
     bit<32> high = arriving[63:32];

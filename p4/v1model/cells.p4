@@ -52,7 +52,7 @@ control KeyCell(in bit<3> op, in bit<32> slot, in key_t key, in bit<32> window, 
     }
 }
 
-/* Whose contributions are in a slot. `held`: after the packet, or, exchanged or read, before it. */
+/* The workers whose contributions are in a slot. `held`: after the packet, or, exchanged or read, before it. */
 control ContributorsCell(in bit<2> op, in bit<32> slot, in contributors_t arriving, out contributors_t held, out bit<2> merge) {
     register<bit<64>, bit<32>>(ENTRIES) cells;
     contributors_t before;
