@@ -55,7 +55,7 @@ pub struct Solution {
     pub status: SolutionStatus,
     /// What was minimised, with its unit.
     pub objective: String,
-    /// Of this answer.
+    /// Value of this answer.
     pub value: f64,
     /// No answer is below.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -63,7 +63,7 @@ pub struct Solution {
     /// (value − bound) / value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap: Option<f64>,
-    /// Of random choices.
+    /// Seed of random choices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u32>,
     /// That the planner took.

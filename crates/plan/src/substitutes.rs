@@ -11,7 +11,7 @@ use crate::{Child, PlanStream};
 /// A worker below a child: a contributor when that child is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Substitute {
-    /// Whose place it takes, in part: a child that is a node.
+    /// The child, a node, whose place the worker takes in part.
     pub stands_for: Contributor,
     /// Rank of the worker.
     pub rank: u32,

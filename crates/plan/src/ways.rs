@@ -66,7 +66,7 @@ pub struct Ways {
     pub job: JobId,
     /// The stream.
     pub sub_model: SubModelId,
-    /// Of each worker.
+    /// The way of each worker.
     pub of: Vec<Way>,
 }
 
@@ -74,7 +74,7 @@ pub struct Ways {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("the way of worker {worker} {problem}")]
 pub struct WayError {
-    /// Whose way.
+    /// The worker whose way it is.
     pub worker: u8,
     /// What is wrong, and what to do.
     pub problem: &'static str,

@@ -87,7 +87,7 @@ pub struct Rate {
     pub flow: Option<[String; 2]>,
     /// Who sums it; the same in all intervals.
     pub by: Summed,
-    /// Of each worker, or of the flow: the average of the interval, its dark time included, in bit/s.
+    /// Rate of each worker, or of the flow: the average of the interval, its dark time included, in bit/s.
     pub rate_bps: f64,
 }
 

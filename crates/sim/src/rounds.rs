@@ -43,7 +43,7 @@ pub(crate) struct Rounds {
 }
 
 impl Rounds {
-    /// Of jobs by name, number of collectives, and times of their workers.
+    /// The rounds of jobs by name, number of collectives, and times of their workers.
     pub fn new<'a>(
         seed: u64,
         jobs: impl Iterator<Item = (&'a str, u32, Vec<WorkerTimes>)>,
@@ -64,7 +64,7 @@ impl Rounds {
         Self { jobs: jobs.enumerate().map(job).collect(), ended: 0, last_end_ps: 0 }
     }
 
-    /// Of the scenario's jobs.
+    /// The rounds of the scenario's jobs.
     pub fn of_jobs(scenario: &Scenario) -> Self {
         let jobs = scenario.jobs.iter().map(|j| (j.name.as_str(), j.rounds, j.workers.clone()));
         Self::new(scenario.seed, jobs)

@@ -9,7 +9,7 @@ use wiresum_protocol::Plan;
 pub struct Scenario {
     /// How much is simulated.
     pub fidelity: Fidelity,
-    /// Of every random choice.
+    /// Seed of every random choice.
     pub seed: u64,
     /// Virtual seconds that a round may take before it counts as stuck.
     pub patience_s: f64,

@@ -72,7 +72,7 @@ impl Tree {
     }
 }
 
-/// Of every link: 1 Gbit/s, 5 µs, no misfortune.
+/// Every link: 1 Gbit/s, 5 µs, no misfortune.
 pub const GIGABIT: Direction = Direction {
     rate_bps: Some(1e9),
     delay_s: 5e-6,

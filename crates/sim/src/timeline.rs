@@ -6,7 +6,7 @@ use crate::{Record, Scenario, SimulationError, Sink};
 
 /// Slices at most; when they are full, two become one. A picture is hardly wider.
 const MOST_SLICES: usize = 256;
-/// Of the first slices: shorter than anything that a picture shows.
+/// Width of the first slices: shorter than anything that a picture shows.
 const FIRST_WIDTH_PS: u64 = 1_000_000;
 /// Directions whose slices are told, the busiest ones: a picture has no room for more.
 const MOST_TOLD: usize = 64;
@@ -19,7 +19,7 @@ pub(crate) struct Loads {
 }
 
 impl Loads {
-    /// Of so many directions.
+    /// The timeline of so many directions.
     pub fn new(directions: usize) -> Self {
         Self { width_ps: FIRST_WIDTH_PS, slices: vec![Vec::new(); directions] }
     }

@@ -58,7 +58,7 @@ pub enum ToServer {
         round: u32,
         /// Packets of the round before this one.
         packets: u32,
-        /// Of hot rows whose server this is: how many workers had a gradient in the round before. One worker tells.
+        /// Hot rows of this server, with how many workers had a gradient in the round before. One worker tells.
         counts: Vec<(RowId, u32)>,
     },
     /// What is decided about the map when a round closes.

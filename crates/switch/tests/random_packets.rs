@@ -24,7 +24,7 @@ fn roles_of(policy: Policy) -> &'static [bool] {
     if policy.needs_server() { &[false] } else { &[false, true] }
 }
 
-/// Whose values have to be in what leaves.
+/// The workers whose values have to be in what leaves.
 fn summed(packet: &Packet<Values>, arrived: &Packet<Values>, verdict: Verdict) -> Contributors {
     match (packet.kind, verdict) {
         (Kind::Contribution, _) => packet.contributors,

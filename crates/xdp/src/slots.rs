@@ -22,7 +22,7 @@ pub struct CheckQueue {
 }
 
 impl CheckQueue {
-    /// Of the loaded program.
+    /// The slots of the loaded program.
     pub fn of(kernel: &Kernel) -> Result<Self, XdpError> {
         let notes = Arc::new(Mutex::new(Vec::new()));
         let taken = Arc::clone(&notes);

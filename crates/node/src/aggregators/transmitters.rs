@@ -15,7 +15,7 @@ pub struct Transmitters {
 }
 
 impl Transmitters {
-    /// Of a node.
+    /// The transmitters of a node, one for each plan.
     #[must_use]
     pub fn new(plans: &[Plan], node: NodeId) -> Self {
         let by_job = plans.iter().map(|plan| Transmitter::new(plan, node)).collect();

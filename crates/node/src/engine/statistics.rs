@@ -12,7 +12,7 @@ use crate::udp::SendCounters;
 pub struct Statistics {
     /// Collectives that ended in the sum.
     pub collectives_summed: u64,
-    /// Of those, the ones without this rank's values, which were late.
+    /// Collectives among those without this rank's values, which were late.
     pub collectives_missed: u64,
     /// Ranks whose values are in the sums, over all of these.
     pub ranks_summed: u64,

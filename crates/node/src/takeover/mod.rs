@@ -56,7 +56,7 @@ pub struct Versions {
 }
 
 impl Versions {
-    /// Of this daemon.
+    /// The versions that this daemon speaks.
     pub const OURS: Self =
         Self { state: HEAD_VERSION << 16 | SNAPSHOT_VERSION, layout: LAYOUT_VERSION };
 }

@@ -30,7 +30,7 @@ enum Latest {
 }
 
 impl Upgrade {
-    /// Of this process.
+    /// Upgrades of this process.
     ///
     /// # Errors
     /// If it does not know its own binary.

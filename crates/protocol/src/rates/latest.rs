@@ -20,7 +20,7 @@ const EPOCHS_PER_SECOND: u128 = 16;
 pub struct Epoch(pub u32);
 
 impl Epoch {
-    /// Of a sender that begins so long after 1970.
+    /// The epoch of a sender that begins so long after 1970.
     #[must_use]
     pub fn at(unix_time: Duration) -> Self {
         Self((unix_time.as_millis() * EPOCHS_PER_SECOND / 1000) as u32)

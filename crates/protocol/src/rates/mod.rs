@@ -25,7 +25,7 @@ pub use request::{Congestion, Latencies, Notice, Request};
 /// Part of a link that is left to what is not paced: exponents, questions, and their answers.
 const HEADROOM: f64 = 0.01;
 
-/// What of a link's bandwidth is shared among paced flows, in bit/s.
+/// The part of a link's bandwidth that is shared among paced flows, in bit/s.
 #[must_use]
 pub fn usable_bps(link_bps: u64) -> u64 {
     (link_bps as f64 * (1.0 - HEADROOM)) as u64

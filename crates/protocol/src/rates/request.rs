@@ -95,7 +95,7 @@ pub struct Request {
     notice: Option<Notice>,
     congestion: Congestion,
     epoch: Epoch,
-    /// Of the latest notification; 0 before the first.
+    /// Number of the latest notification; 0 before the first.
     sequence: u32,
     /// When to say it (again).
     send_at: Option<Time>,
@@ -117,7 +117,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Of a child that has begun at `epoch`.
+    /// The requests of a child that has begun at `epoch`.
     #[must_use]
     pub fn of(epoch: Epoch) -> Self {
         Self { epoch, ..Self::default() }

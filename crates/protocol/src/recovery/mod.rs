@@ -116,7 +116,7 @@ pub struct Recovery {
 }
 
 impl Recovery {
-    /// Of a sender to a sub-model's node, whose first position will be `first`.
+    /// The recovery of a sender to a sub-model's node, whose first position will be `first`.
     #[must_use]
     pub fn new(sub_model: &PlanStream, first: FragmentId) -> Self {
         Self {

@@ -32,7 +32,8 @@ impl Default for Rtt {
 }
 
 impl Rtt {
-    /// Of a sender that cannot measure round trips: `timeout` is the first of a row, which ends at [`MAX_TIMEOUT`] or at itself if that is longer.
+    /// The timeouts of a sender that cannot measure round trips: `timeout` is the first of a row, which ends at
+    /// [`MAX_TIMEOUT`], or at itself if that is longer.
     #[must_use]
     pub fn fixed(timeout: Duration) -> Self {
         let most = timeout.max(MAX_TIMEOUT);

@@ -45,7 +45,7 @@ pub struct Transmitter {
 }
 
 impl Transmitter {
-    /// Of `node`, for a job; it has nothing to do where the node is the root.
+    /// The transmitter of `node`, for a job; it has nothing to do where the node is the root.
     #[must_use]
     pub fn new(plan: &Plan, node: NodeId) -> Self {
         let uplinks = plan.streams.iter().filter_map(|s| Uplink::new(plan, s, node)).collect();

@@ -58,7 +58,7 @@ pub(super) struct Uplink {
 }
 
 impl Uplink {
-    /// Of `node` in a sub-model; `None` if it has no parent there.
+    /// The uplink of `node` in a sub-model; `None` if the node has no parent there.
     pub fn new(plan: &Plan, sub_model: &PlanStream, node: NodeId) -> Option<Self> {
         let (parent, contributor) = sub_model.parent_of(Child::Node(node.0))?;
         let first = FragmentId(0);

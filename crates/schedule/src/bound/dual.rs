@@ -8,7 +8,7 @@
 
 use super::relaxation::{Column, Relaxation};
 
-/// Of one programme.
+/// Most steps for one programme.
 const MOST_STEPS: usize = 4_000;
 /// Terms that may be multiplied for one programme, which bounds the time on large ones.
 const MOST_TERMS: usize = 150_000_000;

@@ -29,7 +29,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// Of an instance.
+    /// The bound of an instance.
     #[must_use]
     pub fn new(problem: &Problem<'_>) -> Self {
         let slot_s = problem.instance.slot_s;

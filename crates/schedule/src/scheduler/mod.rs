@@ -111,7 +111,7 @@ pub enum Objective {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
-    /// Of the search.
+    /// Seed of the search.
     pub seed: u64,
     /// Whether switches may sum.
     pub sums: bool,

@@ -4,7 +4,7 @@ use crate::SimulationError;
 use crate::network::Network;
 use crate::scenario::{Job, Scenario, Stream};
 
-/// Whose collective has ended when a current has.
+/// The ranks whose collective ends with a current.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Brings {
     /// Nobody's.

@@ -15,7 +15,7 @@ pub(super) struct Leftover {
 }
 
 impl Leftover {
-    /// Of directions with these rates that nothing disturbs.
+    /// What is left of directions with these rates that nothing disturbs.
     pub fn new(full_bps: Vec<f64>) -> Self {
         let count = full_bps.len();
         Self { full_bps, failures: vec![0; count], others: vec![Vec::new(); count] }

@@ -26,7 +26,7 @@ pub type Span = (f64, f64, f64);
 /// What became of flows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// Of each flow the times in which it was not idle; neighbours with the same rate are one.
+    /// The times in which each flow was not idle; neighbours with the same rate are one.
     pub spans: Vec<Vec<Span>>,
     /// Flows that wait for each other for ever.
     pub waiting: Vec<u32>,

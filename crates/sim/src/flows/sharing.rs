@@ -17,7 +17,7 @@ struct Capacity {
     /// Sum of how often.
     total: u32,
     left_bps: f64,
-    /// Of those without a rate yet.
+    /// The same sum, over currents without a rate yet.
     open: u32,
 }
 

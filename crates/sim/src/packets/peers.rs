@@ -57,7 +57,7 @@ const CHUNK_BYTES: usize = 64;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parcel<'a> {
     pub bytes: &'a [u8],
-    /// Of the whole datagram.
+    /// Length of the whole datagram.
     pub len: usize,
     /// It is a contribution.
     pub is_added: bool,

@@ -250,7 +250,7 @@ impl<'a> World<'a> {
         for (rank, worker) in job.plan.workers.iter().enumerate() {
             let site = self.site(job, &worker.name)?;
             let ordinal = self.hosts.len() as u32;
-            // Of a network of its own: no plan's addresses are there.
+            // Workers without an address get one from a network of its own, where no plan's addresses are.
             let made = IpAddr::V4(Ipv4Addr::from_bits(0x0100_0000 + ordinal));
             let address = SocketAddr::new(worker.address.unwrap_or(made), WORKER_PORT);
             self.hosts.push(Host::new(index, job, rank, site, address));

@@ -15,7 +15,7 @@ pub(super) enum Summer<V: Content> {
     Nobody,
     Switch {
         switch: Box<Switch<V>>,
-        /// Of the streams that it sums, by number − 1: whose sum is complete here.
+        /// Contributors of each stream that it sums, by number − 1: with all of them a sum is complete here.
         members: Vec<Contributors>,
     },
     Server(Box<ParameterServer<V>>),

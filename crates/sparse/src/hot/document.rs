@@ -126,9 +126,9 @@ pub enum MapError {
         "the map has version {found}, and version {wanted} is in use: take the job's current map"
     )]
     Version {
-        /// Of the map.
+        /// Version that the map has.
         found: u32,
-        /// In use.
+        /// Version in use.
         wanted: u32,
     },
 }

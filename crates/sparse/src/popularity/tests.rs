@@ -72,7 +72,8 @@ proptest! {
         }
     }
 
-    /// Of the best `most`, as many as there can be; who leaves is beyond 1.3 times as many, or made room for nobody worse.
+    /// The hot set has as many of the best `most` as there can be; who leaves is beyond 1.3 times as many, or made room for
+    /// nobody worse.
     #[test]
     fn the_choice_is_full_and_prefers_who_is_there(
         current in prop::collection::btree_set(0u32..60, 0..20),

@@ -188,7 +188,7 @@ impl Server {
 }
 
 impl ServerSpec {
-    /// Of all that a snapshot depends on.
+    /// A checksum of all that a snapshot depends on.
     fn fingerprint(&self) -> u64 {
         let tables = serde_json::to_string(&self.tables).expect("tables serialise");
         crate::fingerprint(format!("{} {} {tables}", self.shard, self.shards.0).as_bytes())

@@ -34,7 +34,7 @@ pub struct Note {
     pub sub_model: SubModelId,
     /// Position that the worker lacks.
     pub fragment: FragmentId,
-    /// Of a hello: whether its sender has joined already.
+    /// Whether the sender of a hello has joined already.
     pub is_member: bool,
     /// Words of the control packet.
     pub payload: [u8; 4 * hello::WORDS],

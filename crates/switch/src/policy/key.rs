@@ -26,7 +26,7 @@ pub enum Relation {
 }
 
 impl Key {
-    /// Of a fragment of the stream with this number.
+    /// The key of a fragment of the stream with this number.
     #[must_use]
     pub fn new(number: u16, fragment: FragmentId) -> Self {
         Self(u64::from(number) << 32 | u64::from(fragment.0))

@@ -6,7 +6,7 @@ fn urgent(priority: u8, packet: Packet<Values>) -> Packet<Values> {
     Packet { priority, ..packet }
 }
 
-/// Of another fragment, for the slot of fragment 0.
+/// A contribution to another fragment, for the slot of fragment 0.
 fn rival(worker: u8) -> Packet<Values> {
     Packet { slot: 0, round: Round(7), exponent: 5, ..contribution(worker, 5) }
 }

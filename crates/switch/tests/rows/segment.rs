@@ -6,7 +6,7 @@ fn bench() -> Bench {
     Bench::with(Policy::Segment, &[Place { parent: None, ..place() }])
 }
 
-/// Of a later fragment in the slot of fragment 0.
+/// A contribution to a later fragment, in the slot of fragment 0.
 fn later(worker: u8) -> Packet<Values> {
     Packet { slot: 0, ..contribution(worker, 5) }
 }

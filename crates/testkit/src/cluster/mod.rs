@@ -61,7 +61,7 @@ pub struct Node {
     pub is_dead: bool,
 }
 
-/// Whose time has come.
+/// Who acts when an alarm goes off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Alarm {
     Worker(usize),
@@ -96,7 +96,7 @@ pub struct Cluster {
     pub nodes: Vec<Node>,
     /// What the network does.
     pub conditions: Conditions,
-    /// Of the links between nodes, where they differ.
+    /// Conditions of the links between nodes, where they differ.
     pub inner_conditions: Option<Conditions>,
     /// What is on its way.
     pub network: Network<SocketAddr, Vec<u8>>,

@@ -24,7 +24,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// Of any kind, and to any of so many ranks.
+    /// A call of any kind, and to any of so many ranks.
     pub fn random(rng: &mut Rng, ranks: usize, size: usize) -> Self {
         let kind = Kind::ALL[rng.below(Kind::ALL.len() as u64) as usize];
         let root = if kind.has_root() { rng.below(ranks as u64) as u32 } else { 0 };
@@ -92,7 +92,7 @@ impl Tensor {
         self
     }
 
-    /// Of a codec without exponents.
+    /// The same tensor under a codec without exponents.
     pub fn with_fixed_exponents(self) -> Self {
         self.lock().is_fixed = true;
         self

@@ -36,7 +36,7 @@ fn done(cluster: &Cluster) -> Vec<usize> {
     cluster.hosts.iter().map(|host| host.finished.len()).collect()
 }
 
-/// Of every round, all ranks have the same sum: of exactly those that took part, as many as each of them was told.
+/// Asserts that all ranks have the same sum in every round: of exactly those that took part, as many as each was told.
 /// How many that were, by round.
 fn assert_partial_sums(cluster: &Cluster) -> Vec<usize> {
     let rounds = cluster.hosts[0].finished.len();

@@ -74,11 +74,11 @@ fn what_was_sent_elsewhere_is_not_made_up_for_at_home() {
     }
 }
 
-/// Of a node's link in the jobs below, in frames as full as can be.
+/// Rate of a node's link in the jobs below, in frames as full as can be.
 const WIDE_BPS: u64 = 800_000_000;
 const SHARE_BPS: f64 = WIDE_BPS as f64 / 4.0;
 const FRAME_BYTES: u64 = MAX_PACKET as u64 + OVERHEAD_BYTES;
-/// Of each worker's part of a queue of 1.5 MiB.
+/// Size of each worker's part of a queue of 1.5 MiB.
 const QUEUE_BYTES: u64 = 384 << 10;
 const TICK: Duration = Duration::from_millis(10);
 

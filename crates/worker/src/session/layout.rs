@@ -10,7 +10,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Of so many elements.
+    /// The layout of so many elements.
     #[must_use]
     pub fn new(elements: usize, per_fragment: usize) -> Self {
         Self { elements, per_fragment }

@@ -80,7 +80,7 @@ pub enum Event {
         collective: Collective,
         /// How it ended.
         outcome: Result<(), Failure>,
-        /// Whose values are in the sums; of no meaning after a failure.
+        /// Ranks whose values are in the sums; of no meaning after a failure.
         participation: Participation,
     },
 }

@@ -1,4 +1,4 @@
-//! Whose the positions of a stream are.
+//! The positions of a stream, and the rounds that own them.
 
 use std::collections::VecDeque;
 use std::ops::Range;

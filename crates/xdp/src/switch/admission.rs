@@ -1,4 +1,4 @@
-//! Whose packets the kernel's switch takes: those of jobs that run, from neighbours that it knows.
+//! The packets that the kernel's switch takes: those of jobs that run, from neighbours that it knows.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};

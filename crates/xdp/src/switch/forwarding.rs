@@ -38,7 +38,7 @@ pub(super) struct Tables {
     /// Index and interface of each neighbour.
     neighbours: BTreeMap<Neighbour, (u32, u32)>,
     ways: BTreeMap<WayKey, u32>,
-    /// Of each stream: the index of its broadcast group.
+    /// The index of each stream's broadcast group.
     groups: BTreeMap<Stream, u32>,
 }
 

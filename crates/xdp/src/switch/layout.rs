@@ -200,7 +200,7 @@ mirrored! {
     #[doc(hidden)]
     #[derive(Clone, Copy, Debug, IntoBytes, Immutable)]
     pub struct Feed as "feed" {
-        /// Of the packet before the first.
+        /// Worker of the packet before the first.
         pub worker: u32,
         pub workers: u32,
         pub position: u32,

@@ -18,9 +18,9 @@ pub struct Cpus {
     cpus: Vec<usize>,
     /// One for all CPUs, or one for each.
     jobs: Vec<Job>,
-    /// Of each CPU.
+    /// Program of each CPU.
     programs: Vec<OwnedFd>,
-    /// Of one CPU in one pass.
+    /// Packets of one CPU in one pass.
     packets: u32,
     /// Where the programs are attached.
     _networks: Vec<File>,

@@ -40,7 +40,7 @@ const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
 pub struct Known {
     /// Its number.
     pub job: JobId,
-    /// Of the running incarnation, which all packets but hellos carry.
+    /// Key of the running incarnation, which all packets but hellos carry.
     pub key: Option<JobKey>,
     /// What hellos carry.
     pub secret: u64,

@@ -35,7 +35,7 @@ pub(super) struct Preamble {
 }
 
 impl Preamble {
-    /// Of a rank that passes `own`; of one that takes part with nothing, `None`.
+    /// The preamble of a rank that passes `own`; `None` for a rank that takes part with nothing.
     pub fn new(format: Format, layout: Layout, own: Option<Shape>) -> Self {
         let fragments = format.preamble_fragments(layout);
         let mut lanes = vec![UNSET; format.lanes(layout)];

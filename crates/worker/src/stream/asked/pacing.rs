@@ -152,7 +152,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Of a stream with this share of what the worker can send; `None` if no one negotiates there.
+    /// The pacing of a stream with this share of what the worker can send; `None` if no one negotiates there.
     pub fn of(plan: &wiresum_protocol::Plan, sub_model: &PlanStream, rank: u32) -> Option<Self> {
         let most = plan.workers[rank as usize].egress_bps.unwrap_or(UNLIMITED_BPS);
         let most_bps = (most as f64 * sub_model.share) as u64;

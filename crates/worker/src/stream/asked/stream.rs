@@ -126,7 +126,7 @@ impl Stream {
             (node, address, contributor, fan_in);
     }
 
-    /// Of the packets to its node.
+    /// Version of the packets to the stream's node.
     pub fn ip_version(&self) -> IpVersion {
         if self.address.is_ipv4() { IpVersion::V4 } else { IpVersion::V6 }
     }
