@@ -131,4 +131,11 @@ static __always_inline int is_concerned(const struct arrival *arrival) {
            !(arrival->contributors & ~arrival->place->members);
 }
 
+/* Whether the packet may be a part of what the switch has forgotten. */
+static __always_inline int is_forgotten(const struct arrival *arrival) {
+    __u32 index = (arrival->key >> 32) - 1;
+    return arrival->kind == WIRESUM_KIND_CONTRIBUTION && arrival->flags & WIRESUM_FLAG_RETRANSMISSION &&
+           *(const __u64 *)pinned(&table.forgotten) >> index % MAX_PLACES & 1;
+}
+
 #endif

@@ -54,6 +54,7 @@ struct running {
 struct table {
     __u32 place_count; /* one more than the last in use */
     __u32 endpoint_count;
+    __u64 forgotten; /* by place: what is sent again goes past the slots */
     struct endpoint endpoints[MAX_ENDPOINTS];
     struct running jobs[MAX_JOBS];
     __u64 keys[MAX_PLACES];

@@ -58,17 +58,19 @@ static __always_inline struct order order_for(const struct arrival *arrival, con
     return order;
 }
 
-/* A packet that changes no slot: it passes, or lacks one. */
-static __always_inline struct fate go_past(struct xdp_md *ctx, struct arrival *arrival, int lacks_slot) {
+/* A packet that changes no slot: it passes, lacks one, or goes past those of a stream that was forgotten. */
+static __always_inline struct fate go_past(struct xdp_md *ctx, struct arrival *arrival, enum verdict verdict) {
     int is_result = arrival->kind == WIRESUM_KIND_RESULT;
     struct fate fate = as_it_is(PASSED, is_result ? DOWN : UP);
     struct order order = order_for(arrival, &fate, NO_SLOT);
     __u32 failure = carry_out(ctx, &order);
     if (failure)
         return absorb(failure);
-    if (is_result || !lacks_slot)
+    if (is_result || verdict == PASSED)
         return fate;
-    fate = collide(arrival);
+    if (verdict == COLLISION)
+        collide(arrival);
+    fate.verdict = verdict;
     address_up(arrival);
     return finish(ctx, arrival, &order) ? absorb(LOST) : fate;
 }
@@ -98,10 +100,12 @@ static __always_inline struct fate visit_slot(struct xdp_md *ctx, struct arrival
 static __always_inline struct fate handle(struct xdp_md *ctx, struct arrival *arrival) {
     read_fields(arrival);
     if (find_place(arrival) || !is_concerned(arrival))
-        return go_past(ctx, arrival, 0);
+        return go_past(ctx, arrival, PASSED);
+    if (is_forgotten(arrival))
+        return go_past(ctx, arrival, BYPASSED);
     __u32 index = slot_of(arrival);
     if (index == NO_SLOT)
-        return go_past(ctx, arrival, 1);
+        return go_past(ctx, arrival, COLLISION);
     return visit_slot(ctx, arrival, index);
 }
 
@@ -121,8 +125,8 @@ static __always_inline int judge_packet(struct xdp_md *ctx) {
 
 SEC("xdp") int judge(struct xdp_md *ctx) { return judge_packet(ctx); }
 
-/* Deals with a packet, and sends on what is left of it. What nothing was done with and no way leads on for is
- * the station's, which may be the server that completes the stream's sums. */
+/* Deals with a packet, and sends on what is left of it. What nothing was summed of and no way leads on for
+ * is the station's, which may be the server that completes the stream's sums. */
 SEC("xdp") int forward_packet(struct xdp_md *ctx) {
     struct arrival arrival = {};
     enum parsed form = parse(ctx, &arrival.packet);
@@ -143,7 +147,7 @@ SEC("xdp") int forward_packet(struct xdp_md *ctx) {
     if (fate.egress != ABSORBED)
         action = fate.egress == UP ? send_up(ctx, frame_len) : send_down(ctx, frame_len);
     int is_stuck = action == XDP_DROP && fate.egress != ABSORBED;
-    int is_for_station = is_stuck && fate.egress == UP && fate.verdict == PASSED;
+    int is_for_station = is_stuck && fate.egress == UP && (fate.verdict == PASSED || fate.verdict == BYPASSED);
     count(job, fate.verdict, is_for_station ? 0 : len);
     if (is_for_station)
         return XDP_PASS;

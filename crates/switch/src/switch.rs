@@ -1,5 +1,7 @@
 //! A switch: one program, its memory, and the table of the streams that it sums.
 
+use std::collections::BTreeSet;
+
 use wiresum_wire::{Flags, JobId, Kind, NodeId};
 
 use crate::Place;
@@ -15,6 +17,8 @@ pub struct Switch<V: Payload> {
     program: Box<dyn Program<V>>,
     memory: Memory<V>,
     table: Table,
+    /// Jobs of which it has forgotten what it held.
+    forgotten: BTreeSet<JobId>,
     /// Values that a slot has room for.
     room: usize,
     report: Report,
@@ -41,6 +45,7 @@ impl<V: Payload> Switch<V> {
             memory: Memory::new(&layout),
             program,
             table: Table::new(slots, MAX_STREAMS),
+            forgotten: BTreeSet::new(),
             room: values_per_packet as usize,
             counters: Counters::default(),
         })
@@ -90,6 +95,13 @@ impl<V: Payload> Switch<V> {
         for (number, place) in self.table.remove(job) {
             self.program.forget(&mut self.memory, &place, number);
         }
+        self.forgotten.remove(&job);
+    }
+
+    /// What is sent again of a job goes up past the slots, until the job is removed: what had been summed of it before
+    /// is gone (`spec/switch.md`, "Nodes that forget").
+    pub fn bypass(&mut self, job: JobId) {
+        self.forgotten.insert(job);
     }
 
     /// Deals with a packet, in place: afterwards it is what leaves, if something does.
@@ -113,7 +125,11 @@ impl<V: Payload> Switch<V> {
         if is_result {
             return self.program.result(&mut pass, packet, &context);
         }
-        let outcome = self.program.contribution(&mut pass, packet, &context);
+        let outcome = if packet.is_resent() && self.forgotten.contains(&packet.job) {
+            Outcome::up(Verdict::Bypassed)
+        } else {
+            self.program.contribution(&mut pass, packet, &context)
+        };
         if packet.node == self.node {
             packet.node = place.parent.unwrap_or(self.node);
         }

@@ -25,6 +25,9 @@ struct Trace {
     slots: u32,
     values_per_packet: u32,
     places: Vec<TracePlace>,
+    /// Jobs of which the switch has forgotten what it held; left out where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    forgotten: Vec<u16>,
     steps: Vec<Step>,
     /// By name: what each cell holds in the end.
     registers: Vec<(String, Vec<u64>)>,
@@ -118,9 +121,11 @@ fn registers(switch: &Switch<Values>) -> Vec<(String, Vec<u64>)> {
     switch.memory().arrays().map(|(name, cells)| (name.to_owned(), cells.to_vec())).collect()
 }
 
-fn generate((policy, is_root, lanes): Kind, seed: u64) -> Trace {
+fn generate(kind: Kind, seed: u64) -> Trace {
+    let Kind { policy, is_root, lanes, forgotten } = kind;
     let mut traffic = RandomTraffic::of_lanes(lanes, policy, is_root, seed);
     let mut switch = traffic.switch();
+    forgotten.iter().for_each(|job| switch.bypass(*job));
     let mut next = || step(&mut switch, &wire::emit(&traffic.next_packet(), KEY));
     let steps = (0..STEPS).map(|_| next()).collect();
     Trace {
@@ -129,6 +134,7 @@ fn generate((policy, is_root, lanes): Kind, seed: u64) -> Trace {
         node: switch.node().0,
         slots: traffic.slots(),
         values_per_packet: 8,
+        forgotten: forgotten.iter().map(|job| job.0).collect(),
         steps,
         places: traffic.places().iter().map(TracePlace::from).collect(),
         registers: registers(&switch),
@@ -145,26 +151,43 @@ fn replay(trace: &Trace) -> (Vec<Step>, Vec<(String, Vec<u64>)>) {
     for place in &trace.places {
         switch.install(place.into()).expect("a place of the trace");
     }
+    trace.forgotten.iter().for_each(|job| switch.bypass(JobId(*job)));
     let steps = trace.steps.iter().map(|s| step(&mut switch, &bytes(&s.arrives))).collect();
     (steps, registers(&switch))
 }
 
-/// What a trace shows: a policy, whether at the root, and the lanes of its two streams.
-type Kind = (Policy, bool, [Flags; 2]);
+/// What a trace shows: a policy, whether at the root, the lanes of its two streams, and what was forgotten of them.
+struct Kind {
+    policy: Policy,
+    is_root: bool,
+    lanes: [Flags; 2],
+    forgotten: &'static [JobId],
+}
+
+impl Kind {
+    fn of_sums(policy: Policy, is_root: bool) -> Self {
+        Self { policy, is_root, lanes: [Flags(0); 2], forgotten: &[] }
+    }
+}
 
 /// Every trace by its name. Those of 32-bit sums alone come first, as a trace's seed is its place.
 fn traces() -> Vec<(String, Kind)> {
-    let sums = [Flags(0); 2];
     let mut traces = Vec::new();
     for policy in Policy::ALL {
-        traces.push((policy.name().to_owned(), (policy, false, sums)));
+        traces.push((policy.name().to_owned(), Kind::of_sums(policy, false)));
         if !policy.needs_server() {
-            traces.push((format!("{}-root", policy.name()), (policy, true, sums)));
+            traces.push((format!("{}-root", policy.name()), Kind::of_sums(policy, true)));
         }
     }
     let lanes = [Flags::MAXIMUM, Flags::LANES16];
     traces.extend(Policy::ALL.map(|policy| {
-        (format!("{}-lanes", policy.name()), (policy, !policy.needs_server(), lanes))
+        let kind = Kind { lanes, ..Kind::of_sums(policy, !policy.needs_server()) };
+        (format!("{}-lanes", policy.name()), kind)
+    }));
+    // Those whose slots would take what was summed before.
+    traces.extend([Policy::Exclusive, Policy::Segment, Policy::Pool].map(|policy| {
+        let sums = Kind::of_sums(policy, !policy.needs_server());
+        (format!("{}-forgotten", policy.name()), Kind { forgotten: &[JobId(1)], ..sums })
     }));
     traces
 }
@@ -176,7 +199,7 @@ fn path(name: &str) -> PathBuf {
 
 /// Every step on a line of its own, so that a difference can be read.
 fn print(trace: &Trace) -> String {
-    let head = [
+    let mut head = vec![
         ("format", json(&trace.format)),
         ("policy", json(&trace.policy)),
         ("node", json(&trace.node)),
@@ -185,6 +208,9 @@ fn print(trace: &Trace) -> String {
         ("places", json(&trace.places)),
         ("registers", json(&trace.registers)),
     ];
+    if !trace.forgotten.is_empty() {
+        head.push(("forgotten", json(&trace.forgotten)));
+    }
     let head: Vec<String> =
         head.iter().map(|(key, value)| format!("  \"{key}\": {value}")).collect();
     let steps: Vec<String> = trace.steps.iter().map(|step| format!("    {}", json(step))).collect();

@@ -67,8 +67,11 @@ fn replay(trace: &Value, name: &str) {
     let policy = Policy::from_name(trace["policy"].as_str().expect("a name")).expect("known");
     let places: Vec<_> = list(&trace["places"]).iter().map(place).collect();
     let values = number("values_per_packet") as usize;
-    let program =
+    let mut program =
         load(NodeId(number("node") as u16), policy, number("slots") as u32, values, &places);
+    for job in trace["forgotten"].as_array().into_iter().flatten() {
+        program.bypass(JobId(job.as_u64().expect("a number") as u16)).expect("a job of the trace");
+    }
     let (address, source) = support::switches::addresses();
     for (index, step) in list(&trace["steps"]).iter().enumerate() {
         let frame = udp_frame(source, address, &bytes(&step["arrives"]));
@@ -161,6 +164,39 @@ fn jobs_that_come_and_go() {
             }
             pair.compare_registers();
         }
+    }
+}
+
+/// Both streams are forgotten in turn, and come again.
+#[test]
+fn jobs_that_are_forgotten() {
+    if !bpf_is_here() {
+        return;
+    }
+    let roles =
+        |policy: Policy| if policy.needs_server() { vec![false] } else { vec![false, true] };
+    for (policy, is_root) in Policy::ALL
+        .into_iter()
+        .flat_map(|policy| roles(policy).into_iter().map(move |is_root| (policy, is_root)))
+    {
+        let mut pair = Pair::of_random_traffic(SUMS_AND_NARROW_MAXIMA, policy, is_root);
+        let places = pair.places().to_vec();
+        let datagrams: Vec<_> =
+            Wild::new(SUMS_AND_NARROW_MAXIMA, policy, is_root, 7).take(900).collect();
+        let mut bypassed = 0;
+        for (round, datagrams) in datagrams.chunks(90).enumerate() {
+            let place = places[round / 2 % places.len()];
+            if round % 4 < 2 {
+                pair.bypass(place.job)
+            } else {
+                pair.remove(place.job);
+                pair.install(place);
+            }
+            let verdicts = datagrams.iter().map(|datagram| pair.feed(datagram));
+            bypassed += verdicts.filter(|verdict| *verdict == Verdict::Bypassed).count();
+            pair.compare_registers();
+        }
+        assert!(bypassed > 0, "{policy:?}");
     }
 }
 

@@ -192,6 +192,10 @@ impl DataPlane for KernelSwitch {
         self.reinstall(job, places, key).map_err(refused)
     }
 
+    fn bypass(&mut self, job: JobId) -> Result<(), PlaneError> {
+        self.program.bypass(job).map_err(refused)
+    }
+
     fn meet(&mut self, address: SocketAddr) -> Result<(), PlaneError> {
         let known = self.names.get(&address).copied();
         let neighbour = known.ok_or_else(|| PlaneError::Carrier(Stranger.into()))?;

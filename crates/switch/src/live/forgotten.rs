@@ -4,11 +4,12 @@
 use std::net::SocketAddr;
 
 use wiresum_plan::Serving;
-use wiresum_wire::{Flags, FragmentId, JobId, Kind, NodeId, Round, SubModelId};
+use wiresum_wire::{Flags, FragmentId, JobId, Kind, Round, SubModelId};
 
 use super::notes::Note;
+use super::plane::PlaneError;
 use super::station::{Job, Station};
-use crate::{Contributors, Outcome, Packet, Place, Values, Verdict};
+use crate::{Contributors, Packet, Place, Values};
 
 impl Station {
     /// A worker that has joined was welcomed by every node on its ways: a node that does not know it has forgotten it.
@@ -19,14 +20,20 @@ impl Station {
             return;
         }
         job.has_forgotten = true;
-        self.serve_roots(note.job);
+        if let Err(error) = self.bypass(note.job) {
+            self.problem = Some(format!(
+                "what is sent again of job {} is summed as if it were new: {error}",
+                note.job
+            ));
+        }
     }
 
-    /// The station completes what is sent again in the streams that end at its switch.
-    pub(super) fn serve_roots(&mut self, id: JobId) {
-        let Some(job) = self.jobs.get(&id) else { return };
+    /// The switch sums nothing that is sent again, and the station completes it in the streams that end here.
+    pub(super) fn bypass(&mut self, id: JobId) -> Result<(), PlaneError> {
+        let Some(job) = self.jobs.get(&id) else { return Ok(()) };
         let roots = job.places.iter().filter(|place| place.parent.is_none());
         roots.for_each(|place| self.server.serve(serving(place)));
+        self.plane.bypass(id)
     }
 
     /// Asks workers for the result of a position that the server here lacks, if it has forgotten what it had: those of
@@ -57,18 +64,6 @@ impl Job {
 
     pub(super) fn place(&self, sub_model: SubModelId) -> Option<&Place> {
         self.places.iter().find(|place| place.sub_model == sub_model)
-    }
-
-    /// What becomes of a contribution that a switch which has forgotten does not sum: it goes up past it.
-    pub(super) fn bypass(&self, packet: &mut Packet<Values>, node: NodeId) -> Option<Outcome> {
-        if !self.has_forgotten || !is_sent_again(packet) {
-            return None;
-        }
-        let parent = self.place(packet.sub_model)?.parent?;
-        if packet.node == node {
-            packet.node = parent;
-        }
-        Some(Outcome::up(Verdict::Bypassed))
     }
 
     /// The workers of a stream whose sums are complete here, and how its lanes are merged; `None` if they are complete

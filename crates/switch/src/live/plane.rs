@@ -79,6 +79,13 @@ pub trait DataPlane: Send {
         key: Option<JobKey>,
     ) -> Result<(), PlaneError>;
 
+    /// What is sent again of a job that runs goes past the slots from now on, until the job is installed anew: up, or to
+    /// the station where nothing is above.
+    ///
+    /// # Errors
+    /// [`PlaneError`]; then such packets are summed.
+    fn bypass(&mut self, job: JobId) -> Result<(), PlaneError>;
+
     /// What another process needs to go on.
     ///
     /// # Errors
@@ -171,6 +178,11 @@ impl DataPlane for Here {
         let Some((_, switch)) = &mut self.switch else { return Ok(()) };
         switch.remove(job);
         places.iter().try_for_each(|place| switch.install(*place))?;
+        Ok(())
+    }
+
+    fn bypass(&mut self, job: JobId) -> Result<(), PlaneError> {
+        self.switch.iter_mut().for_each(|(_, switch)| switch.bypass(job));
         Ok(())
     }
 

@@ -82,10 +82,8 @@ pub(super) struct Job {
 pub struct Station {
     pub(super) node: NodeId,
     pub(super) jobs: BTreeMap<JobId, Job>,
-    plane: Box<dyn DataPlane>,
+    pub(super) plane: Box<dyn DataPlane>,
     pub(super) server: ParameterServer<Values>,
-    /// Contributions that went up past a switch that has forgotten.
-    bypassed: u64,
     /// Requests for results that the server here has forgotten.
     pub(super) recalls: u64,
     forwarding: Forwarding,
@@ -104,7 +102,7 @@ pub struct Station {
     strangers: Budget,
     now: Time,
     /// Why something was left undone that cannot be told its sender.
-    problem: Option<String>,
+    pub(super) problem: Option<String>,
 }
 
 impl Station {
@@ -130,7 +128,6 @@ impl Station {
             jobs: BTreeMap::new(),
             plane,
             server: ParameterServer::default(),
-            bypassed: 0,
             recalls: 0,
             forwarding: Forwarding::default(),
             arrived: BTreeMap::new(),
@@ -310,14 +307,10 @@ impl Station {
     /// What the server or the switch here does with a packet.
     fn sum(&mut self, packet: &mut Packet<Values>) -> Outcome {
         let Some(job) = self.jobs.get_mut(&packet.job) else { return self.plane.handle(packet) };
-        let outcome = if job.serves(packet) {
-            self.server.handle(packet)
-        } else if let Some(bypass) = job.bypass(packet, self.node) {
-            self.bypassed += 1;
-            bypass
-        } else {
+        if !job.serves(packet) {
             return self.plane.handle(packet);
-        };
+        }
+        let outcome = self.server.handle(packet);
         job.served.count(outcome.verdict);
         outcome
     }

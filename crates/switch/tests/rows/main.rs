@@ -3,6 +3,7 @@
 mod cache;
 mod counter;
 mod exclusive;
+mod forgotten;
 mod hash;
 mod pool;
 mod preempt;

@@ -73,6 +73,8 @@ mirrored! {
     pub struct TableEntry as "table" {
         pub place_count: u32,
         pub endpoint_count: u32,
+        /// By place: what is sent again goes past the slots.
+        pub forgotten: u64,
         pub endpoints: [Endpoint; MAX_ENDPOINTS],
         pub jobs: [Running; MAX_JOBS],
         pub keys: [u64; MAX_PLACES],

@@ -131,6 +131,7 @@ impl SwitchProgram {
         let unsuited = policy::program::<()>(self.options.policy).unsuited(place);
         let index = usize::from(self.streams.install(*place, unsuited)?) - 1;
         self.table.places[index] = PlaceEntry::from(place);
+        self.table.forgotten &= !(1 << index);
         // The key comes last, so that no packet finds half a place.
         self.publish()?;
         self.table.keys[index] = stream_key(place.job, place.sub_model);
@@ -153,6 +154,18 @@ impl SwitchProgram {
         self.publish()?;
         self.wait_for_programs()?;
         removed.iter().try_for_each(|(number, place)| self.forget(*number, place))
+    }
+
+    /// What is sent again of a job goes past its slots until it is removed: up, or to the station where nothing is above.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn bypass(&mut self, job: JobId) -> Result<(), XdpError> {
+        let is_of_job = |place: &Option<Place>| place.is_some_and(|place| place.job == job);
+        let numbers = self.streams.places().iter().zip(0u32..);
+        let of_job = numbers.filter(|(place, _)| is_of_job(place)).map(|(_, index)| 1 << index);
+        self.table.forgotten |= of_job.sum::<u64>();
+        self.publish()
     }
 
     fn publish(&self) -> Result<(), XdpError> {

@@ -37,6 +37,14 @@ impl SwitchProgram {
         match self.0 {}
     }
 
+    /// What is sent again of a job goes past its slots.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn bypass(&mut self, _job: JobId) -> Result<(), XdpError> {
+        match self.0 {}
+    }
+
     /// Takes packets of a job in this incarnation.
     ///
     /// # Errors

@@ -101,6 +101,12 @@ impl Pair {
         self.places.retain(|place| place.job != job);
     }
 
+    /// Both have forgotten what they held of a job.
+    pub fn bypass(&mut self, job: JobId) {
+        self.xdp.bypass(job).expect("a job");
+        self.reference.bypass(job);
+    }
+
     /// A stream comes to both.
     pub fn install(&mut self, place: Place) {
         self.xdp.install(&place).expect("as before");

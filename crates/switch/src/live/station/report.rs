@@ -87,8 +87,8 @@ impl Station {
     pub fn resume(&mut self, state: StationState) -> Result<(), Unfit> {
         self.server.set_counters(Counters::from_slice(&state.served));
         [self.malformed, self.foreign, self.unrouted, self.over_quota, self.handled] = state.others;
-        state.jobs.into_iter().try_for_each(|job| self.resume_job(job)).ok_or(Unfit)?;
-        self.plane.resume(state.plane)
+        self.plane.resume(state.plane)?;
+        state.jobs.into_iter().try_for_each(|job| self.resume_job(job)).ok_or(Unfit)
     }
 
     fn resume_job(&mut self, state: JobState) -> Option<()> {
@@ -105,7 +105,7 @@ impl Station {
             self.departed.insert((id, SubModelId(sub_model)), left);
         }
         if state.has_forgotten {
-            self.serve_roots(id);
+            self.bypass(id).ok()?;
         }
         let mut entries = state.entries.into_iter();
         entries.try_for_each(|(stream, held)| self.server.restore(id, SubModelId(stream), held))
@@ -121,7 +121,6 @@ impl Station {
             ("malformed", self.malformed),
             ("strangers", self.foreign),
             ("unrouted", self.unrouted),
-            (Verdict::Bypassed.name(), self.bypassed),
             ("recalls", self.recalls),
             ("over_quota", self.over_quota + over_quota),
         ];
