@@ -42,6 +42,22 @@ control Place(in headers_t hdr, inout work_t w) {
         size = STREAMS;
     }
 
+    action forget() {
+        w.is_forgotten = 1;
+    }
+
+    action remember() {
+        w.is_forgotten = 0;
+    }
+
+    /* Streams of jobs that ran before the switch began: what is sent again may have been summed then. */
+    table forgotten {
+        key = { w.place.number: exact; }
+        actions = { forget; remember; }
+        const default_action = remember();
+        size = STREAMS;
+    }
+
 #ifdef WHOLE_CHILDREN_IN_NETWORK_ORDER
     action is_child() {}
 
@@ -65,6 +81,10 @@ control Place(in headers_t hdr, inout work_t w) {
     contributors_t strangers;
     apply {
         places.apply();
+        w.is_forgotten = 0;
+        if (w.is_known == 1 && w.is_resent == 1) {
+            forgotten.apply();
+        }
 #ifdef WHOLE_CHILDREN_IN_NETWORK_ORDER
         if (hdr.wiresum.flags & (WIRESUM_FLAG_LITTLE_ENDIAN | WIRESUM_FLAG_LANES16) != 0) {
             w.is_known = 0;
@@ -131,7 +151,11 @@ control Aggregation(inout headers_t hdr, inout work_t w) {
         place.apply(hdr, w);
         if (w.is_concerned == 1) {
             bit<1> was_result = w.is_result;
-            policy.apply(hdr, w);
+            if (w.is_forgotten == 1 && w.is_result == 0) {
+                w.verdict = VERDICT_BYPASSED;
+            } else {
+                policy.apply(hdr, w);
+            }
             if (was_result == 0) {
                 owner.apply(hdr, w, parent);
                 /* What was addressed to this switch, or to the one whose fragment left instead, is for the place's parent. */

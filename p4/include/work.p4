@@ -73,6 +73,8 @@ struct work_t {
     bit<1> has_slot;
     bit<1> is_result;
     bit<1> is_resent;
+    /* Whether the switch has forgotten what it held of the stream. */
+    bit<1> is_forgotten;
     bit<1> is_first;
     bit<1> is_complete;
     bit<3> relation;

@@ -11,6 +11,7 @@ import re
 import socket
 import subprocess
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -97,14 +98,15 @@ class Switch:
             raise RuntimeError(f"{text}\n{done.stdout}\n{done.stderr}")
         return done.stdout
 
-    def fill(self, node: int, places: list[dict]) -> None:
-        """Enters the streams of a trace into the tables."""
+    def fill(self, node: int, places: list[dict], forgotten: Sequence[int] = ()) -> None:
+        """Enters the streams of a trace into the tables, and which jobs the switch has forgotten."""
         lines = [
             f"table_add routes route {WORKER} => {BELOW} {MAC}",
             f"table_add routes route {SERVER} => {ABOVE} {MAC}",
         ]
         for number, place in enumerate(places, 1):
             lines += entries(node, number, place)
+            lines += [f"table_add forgotten forget {number} =>"] * (place["job"] in forgotten)
         self.command(*lines)
 
     def read(self, *names: str) -> list[list[int]]:

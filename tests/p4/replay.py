@@ -84,7 +84,7 @@ def main(name: str, program: str) -> None:
     trace = tools.trace(name)
     known = {place["job"] for place in trace["places"]}
     with Switch(tools.find(), Path(program)) as switch:
-        switch.fill(trace["node"], trace["places"])
+        switch.fill(trace["node"], trace["places"], trace.get("forgotten", []))
         for step, golden in enumerate(trace["steps"]):
             play(switch, step, golden, known)
         for port in (ABOVE, BELOW):
