@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bucket;
 pub mod collective;
 pub mod kind;
 pub mod session;

@@ -10,6 +10,7 @@ use super::Asked;
 use super::ceiling::Ceiling;
 use super::delivery::{Delivery, Sign};
 use super::stream::Stream;
+use crate::bucket::Bucket;
 use crate::session::rounds::Rounds;
 use wiresum_protocol::Time;
 use wiresum_protocol::compose::{Draft, Transmit};
@@ -17,10 +18,6 @@ use wiresum_protocol::plan::PlanStream;
 use wiresum_protocol::rates::{Congestion, Latencies, Notice, Request, UNLIMITED_BPS};
 use wiresum_protocol::recovery::{PULSE, Tally};
 
-/// A bucket's worth of time: the most that is sent at once, and what a late wake-up may cost without loss of rate.
-/// Sending resumes at half of it, so that a wake-up (60 µs on a busy host) is worth a millisecond of packets and the
-/// engine never spins.
-const BURST: Duration = Duration::from_millis(2);
 /// Fewest fragments that are worth asking for: less than a queue anywhere holds, and sent before an answer could
 /// come.
 const WORTH_ASKING: u32 = 64;
@@ -41,30 +38,6 @@ const AVERAGED_PERIODS: f64 = 4.0;
 const LEAST_DELIVERED: f64 = 0.5;
 /// How much more than the loss that no lower rate cures is taken for chance.
 const CHANCE: f64 = 2.0;
-
-/// Lets bytes through at a rate.
-#[derive(Clone, Debug, Default)]
-struct Bucket {
-    /// When it would be full, in nanoseconds, if nothing more were taken.
-    full_at_ns: u64,
-    is_drained: bool,
-}
-
-impl Bucket {
-    /// When sending resumes; `None` if it may go on.
-    fn resumes_at(&self, now: Time) -> Option<Time> {
-        let half = BURST.as_nanos() as u64 / 2;
-        let at = Time(self.full_at_ns.saturating_sub(half).div_ceil(1000));
-        (self.is_drained && at > now).then_some(at)
-    }
-
-    fn take(&mut self, bytes: usize, rate_bps: u64, now: Time) {
-        let now_ns = now.0 * 1000;
-        let cost_ns = bytes as u128 * 8_000_000_000 / u128::from(rate_bps.max(1));
-        self.full_at_ns = self.full_at_ns.max(now_ns).saturating_add(cost_ns.min(1 << 40) as u64);
-        self.is_drained = self.full_at_ns > now_ns + BURST.as_nanos() as u64;
-    }
-}
 
 /// What was sent since a moment, and what has become known since. Repetitions are no measure of loss: at the end of a
 /// round, nothing else is sent.
@@ -240,7 +213,7 @@ impl Pace {
 
     /// How long nothing has been sent for want of something to send; what the rate had forbidden is no pause.
     fn pause(&self, now: Time) -> Duration {
-        let might_have = self.latest.max(Time(self.bucket.full_at_ns / 1000));
+        let might_have = self.latest.max(self.bucket.full_at());
         let pause = now.since(might_have.min(now));
         if pause > PAUSE { pause } else { Duration::ZERO }
     }
