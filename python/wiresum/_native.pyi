@@ -300,7 +300,9 @@ def bench_load(plan_json: str, window: int, rate: float | None, seconds: float) 
 class Engine:
     """A worker that has joined its job: a socket and a thread of its own. Its methods may be called from any thread."""
 
-    def __new__(cls, plan_json: str, rank: int, incarnation: int, timeout_s: float = 30.0) -> Self:
+    def __new__(
+        cls, plan_json: str, rank: int, incarnation: int, timeout_s: float = 30.0, shut_for_s: float | None = None
+    ) -> Self:
         """Join the plan's job and wait until every parent has welcomed this worker.
 
         Args:
@@ -309,6 +311,8 @@ class Engine:
             incarnation: A number that all ranks share and that grows from one start of the job to the next, such as
                 the microseconds since the epoch at which rank 0 started.
             timeout_s: How long to wait, in seconds.
+            shut_for_s: Begin with a shut gate, which opens by itself after so many seconds, and do not wait: the worker
+                joins when the gate opens, and if it cannot, its collectives fail.
 
         Raises:
             wiresum.errors.PlanError: The plan is wrong, or has no such rank.
@@ -337,6 +341,12 @@ class Engine:
 
     def abi(self) -> CapsuleType:
         """Return the C interface of `engine_abi.h` as a capsule, which keeps the engine alive."""
+
+    def shut(self, period_s: float) -> None:
+        """Send nothing for so many seconds, or until `open`; what is on its way arrives."""
+
+    def open(self, rate_bps: int | None = None) -> None:
+        """Send again, at this rate in bit/s on the cable, or as fast as windows allow."""
 
     def await_children(self, k: int) -> None:
         """From now on take at least `k` of the children of this worker's node into each sum, at most all of them.

@@ -51,16 +51,18 @@ struct CapsuleContents {
 #[pymethods]
 impl PyEngine {
     #[new]
-    #[pyo3(signature = (plan_json, rank, incarnation, timeout_s = DEFAULT_JOIN_TIMEOUT.as_secs_f64()))]
+    #[pyo3(signature = (plan_json, rank, incarnation, timeout_s = DEFAULT_JOIN_TIMEOUT.as_secs_f64(), shut_for_s = None))]
     fn new(
         py: Python<'_>,
         plan_json: &str,
         rank: u32,
         incarnation: u64,
         timeout_s: f64,
+        shut_for_s: Option<f64>,
     ) -> PyResult<Self> {
         let plan = read_whole_plan(plan_json)?;
-        let options = Options { timeout: duration(timeout_s)?, ..Options::default() };
+        let (timeout, shut_for) = (duration(timeout_s)?, shut_for_s.map(duration).transpose()?);
+        let options = Options { timeout, shut_for, ..Options::default() };
         let engine = py
             .detach(|| Engine::join(&plan, rank, incarnation, options))
             .map_err(errors::join_error)?;
@@ -100,6 +102,16 @@ impl PyEngine {
 
     fn await_children(&self, k: u32) {
         self.engine.0.await_children(k);
+    }
+
+    fn shut(&self, period_s: f64) -> PyResult<()> {
+        self.engine.0.shut(duration(period_s)?);
+        Ok(())
+    }
+
+    #[pyo3(signature = (rate_bps = None))]
+    fn open(&self, rate_bps: Option<u64>) {
+        self.engine.0.open(rate_bps);
     }
 
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {

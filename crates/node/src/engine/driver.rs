@@ -52,7 +52,7 @@ impl Driver {
         clock: Clock,
         inbox: Receiver<Command>,
         wake: Wake,
-        joined: Sender<Result<(), JoinError>>,
+        joined: Option<Sender<Result<(), JoinError>>>,
     ) -> Self {
         Self {
             session,
@@ -60,7 +60,7 @@ impl Driver {
             clock,
             inbox,
             wake,
-            joined: Some(joined),
+            joined,
             open: VecDeque::new(),
             packet: Box::new([0; MAX_PACKET]),
             statistics: Statistics::default(),
@@ -122,6 +122,11 @@ impl Driver {
                     self.session.submit(submission.collective, submission.deadline, now);
                 }
                 Ok(Command::Await(k)) => self.session.await_members(k),
+                Ok(Command::Shut(period)) => {
+                    let now = self.clock.now();
+                    self.session.shut(now.plus(period), now);
+                }
+                Ok(Command::Open(rate_bps)) => self.session.open(rate_bps, self.clock.now()),
                 Ok(Command::Report(reply)) => {
                     let _ = reply.send(self.report());
                 }
@@ -185,6 +190,9 @@ impl Driver {
                 Event::Moved(switch) => {
                     super::log(&format!("wiresum: {}\n", self.session.describe(&switch)));
                 }
+                Event::Unattended => super::log(
+                    "wiresum: nobody has opened this rank's gate in time; it sends without turns\n",
+                ),
                 Event::Finished { outcome: Err(failure), .. } if self.joined.is_some() => {
                     let remark = self.remark(&failure);
                     self.tell_joined(Err(JoinError::Protocol { failure, remark }));

@@ -41,11 +41,14 @@ pub struct Options {
     pub bind: Option<SocketAddr>,
     /// How long to wait until every parent has welcomed this worker.
     pub timeout: Duration,
+    /// Begin with a shut gate, which opens by itself after this time. Then [`Engine::join`] does not wait: the worker
+    /// joins when the gate opens, and if it cannot, its collectives fail.
+    pub shut_for: Option<Duration>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { bind: None, timeout: DEFAULT_JOIN_TIMEOUT }
+        Self { bind: None, timeout: DEFAULT_JOIN_TIMEOUT, shut_for: None }
     }
 }
 
@@ -148,6 +151,8 @@ impl Drop for Completion {
 enum Command {
     Collect(Submission),
     Await(u32),
+    Shut(Duration),
+    Open(Option<u64>),
     Report(Sender<Statistics>),
     Leave,
 }
@@ -170,7 +175,7 @@ enum Thread {
 }
 
 impl Engine {
-    /// Joins the plan's job as `rank` and returns once every parent has welcomed it.
+    /// Joins the plan's job as `rank` and returns once every parent has welcomed it, or at once with a shut gate.
     ///
     /// # Errors
     /// [`JoinError`], at the latest after `options.timeout`.
@@ -187,7 +192,11 @@ impl Engine {
         let (commands, inbox) = mpsc::channel();
         let (joined, when_joined) = mpsc::channel();
         let mut worker = Session::new(plan, rank, incarnation);
-        worker.join(clock.now().plus(options.timeout), clock.now());
+        let now = clock.now();
+        options.shut_for.iter().for_each(|period| worker.shut(now.plus(*period), now));
+        worker.join(now.plus(options.timeout), now);
+        let joined = options.shut_for.is_none().then_some(joined);
+        let waits = joined.is_some();
         let driver = Driver::new(worker, transport, clock, inbox, wake.clone(), joined);
         let thread = std::thread::Builder::new()
             .name(format!("wiresum-{rank}"))
@@ -197,7 +206,9 @@ impl Engine {
         let engine = Self { clock, wake, commands, thread, local_address, rank, format };
         // The protocol bounds the wait; a thread that dies drops the sender.
         let stopped = |_| JoinError::Start(std::io::Error::other("the engine's thread ended"));
-        when_joined.recv().map_err(stopped)??;
+        if waits {
+            when_joined.recv().map_err(stopped)??;
+        }
         Ok(engine)
     }
 
@@ -283,6 +294,20 @@ impl Engine {
     /// take everyone, or after the end.
     pub fn await_children(&self, k: u32) {
         if self.commands.send(Command::Await(k)).is_ok() {
+            self.wake.wake();
+        }
+    }
+
+    /// From now on nothing is sent, for this long or until [`Self::open`]. What is on its way arrives.
+    pub fn shut(&self, period: Duration) {
+        if self.commands.send(Command::Shut(period)).is_ok() {
+            self.wake.wake();
+        }
+    }
+
+    /// From now on it is sent, at this rate in bit/s on the cable, or as fast as windows allow.
+    pub fn open(&self, rate_bps: Option<u64>) {
+        if self.commands.send(Command::Open(rate_bps)).is_ok() {
             self.wake.wake();
         }
     }

@@ -97,7 +97,7 @@ impl<'a> Host<'a> {
             match self.session.poll_event()? {
                 Event::Joined => return Some(News::Joined),
                 Event::Finished { outcome, .. } => return Some(News::Finished(outcome)),
-                Event::Moved(_) => {}
+                Event::Moved(_) | Event::Unattended => {}
             }
         }
     }

@@ -186,6 +186,13 @@ impl Worker {
         Received::Fresh
     }
 
+    /// Nothing could be sent for a while, so that nothing says of what is under way that it is lost.
+    pub fn resume(&mut self, now: Time) {
+        self.rtt.reset();
+        self.burst = 1;
+        self.alarm = self.alarm.map(|_| now.plus(self.rtt.patience()));
+    }
+
     /// Sends the oldest positions again if their deadline has passed: one, and twice as many each time in a row.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.alarm.is_none_or(|alarm| now < alarm) {

@@ -418,6 +418,7 @@ impl Cluster {
             match event {
                 Event::Joined => host.has_joined = true,
                 Event::Moved(switch) => host.switches.push(switch),
+                Event::Unattended => panic!("no gate is shut in a cluster"),
                 Event::Finished { round, outcome, participation, .. } => {
                     host.finished.push((round, outcome, now));
                     host.participations.push(participation);

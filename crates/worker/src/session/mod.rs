@@ -7,6 +7,7 @@
 //! | `format`, `shape`, `check`, `layout` | of what form they are |
 //! | `forecast` | which values may flow before the agreement on their exponents |
 //! | `quorum` | going on without an owner who is late |
+//! | `gate` | whether this worker may send, and how fast |
 //! | `failure`, `blame` | how a round fails, and who is to blame |
 //!
 //! How positions travel is the part of [`crate::stream`].
@@ -16,6 +17,7 @@ mod check;
 pub(crate) mod failure;
 mod forecast;
 mod format;
+mod gate;
 mod layout;
 mod positions;
 mod quorum;
@@ -27,13 +29,14 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use wiresum_protocol::{Plan, Time, Transmit};
-use wiresum_wire::{FragmentId, Round, SubModelId};
+use wiresum_wire::{FragmentId, HEADER_LEN, IpVersion, Round, SubModelId, cable_len};
 
 use crate::Collective;
 use crate::kind::MAX_ROOTS;
 use crate::stream::{Answered, Asked, Streams};
 pub use crate::stream::{Departure, SwitchOver};
 pub use failure::Failure;
+use gate::Gate;
 pub(crate) use positions::Positions;
 pub use quorum::Participation;
 use quorum::Quorum;
@@ -44,7 +47,7 @@ pub use shape::Shape;
 /// One participant of a job, whoever sums.
 ///
 /// *Commands*: [`join`](Self::join), [`submit`](Self::submit), [`await_members`](Self::await_members),
-/// [`leave`](Self::leave). *Inputs*: [`handle_datagram`](Self::handle_datagram),
+/// [`shut`](Self::shut), [`open`](Self::open), [`leave`](Self::leave). *Inputs*: [`handle_datagram`](Self::handle_datagram),
 /// [`handle_unreachable`](Self::handle_unreachable), [`handle_timeout`](Self::handle_timeout). *Outputs*:
 /// [`poll_transmit`](Self::poll_transmit), [`poll_event`](Self::poll_event), [`poll_timeout`](Self::poll_timeout),
 /// polled in this order until each is exhausted after any command or input.
@@ -58,6 +61,9 @@ pub struct Session {
     /// By when it has to have joined, while it has not.
     join_by: Option<Time>,
     has_joined: bool,
+    /// It has said hello.
+    is_known: bool,
+    gate: Gate,
     deadlines: BTreeSet<(Time, Round)>,
     /// Where rounds may go on without late workers.
     quorum: Option<Quorum>,
@@ -71,6 +77,8 @@ pub enum Event {
     Joined,
     /// This worker contributes to another node from now on.
     Moved(SwitchOver),
+    /// A shut gate has opened by itself: nobody has opened it in time.
+    Unattended,
     /// A round is done; rounds finish in order of submission.
     Finished {
         /// The round.
@@ -116,15 +124,40 @@ impl Session {
             began: None,
             join_by: None,
             has_joined: false,
+            is_known: false,
+            gate: Gate::default(),
             deadlines: BTreeSet::new(),
             failed: None,
         }
     }
 
-    /// Says hello; [`Event::Joined`], or a failed round 0 with an empty collective, follows by `deadline`.
+    /// Says hello; [`Event::Joined`], or a failed round 0 with an empty collective, follows by `deadline`. With a shut
+    /// gate it does so when that opens, and the deadline is later by the time until then.
     pub fn join(&mut self, deadline: Time, now: Time) {
         if self.began.is_none() && self.failed.is_none() {
             (self.began, self.join_by) = (Some(now), Some(deadline));
+            self.say_hello(now);
+        }
+    }
+
+    /// From now on sends nothing, and waits for nothing but results, until it is opened, at `until` at the latest:
+    /// then there is an [`Event::Unattended`]. Rounds keep their deadlines.
+    pub fn shut(&mut self, until: Time, now: Time) {
+        self.gate.shut(now, until);
+    }
+
+    /// From now on sends, at this rate on the cable where there is one. What was on its way when the gate was shut is
+    /// given the time of a round trip again before it is taken as lost.
+    pub fn open(&mut self, rate_bps: Option<u64>, now: Time) {
+        let Some(since) = self.gate.open(rate_bps) else { return };
+        self.join_by = self.join_by.map(|by| by.plus(now.since(since)));
+        self.say_hello(now);
+        self.streams.resume(now);
+    }
+
+    fn say_hello(&mut self, now: Time) {
+        if self.began.is_some() && !self.is_known && !self.gate.is_shut() && self.failed.is_none() {
+            self.is_known = true;
             self.streams.join(now);
         }
     }
@@ -160,6 +193,7 @@ impl Session {
             self.fail(Failure::Left);
         }
         self.failed.get_or_insert(Failure::Left);
+        self.gate.open(None);
         self.streams.leave();
     }
 
@@ -191,17 +225,34 @@ impl Session {
         if self.failed.is_some() {
             return;
         }
+        if self.gate.has_expired(now) {
+            self.open(None, now);
+            self.tell(Event::Unattended);
+        }
         let deadline = self.deadlines.first().map(|(deadline, _)| *deadline);
-        if deadline.into_iter().chain(self.join_by).any(|deadline| deadline <= now) {
+        if deadline.into_iter().chain(self.join_deadline()).any(|deadline| deadline <= now) {
             return self.fail(self.blame(now));
         }
-        self.streams.handle_timeout(&mut self.rounds, now);
+        if !self.gate.is_shut() {
+            self.streams.handle_timeout(&mut self.rounds, now);
+        }
     }
 
     /// Writes the next datagram to `buffer` (at least [`wiresum_wire::MAX_PACKET`] bytes).
     pub fn poll_transmit(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
+        if !self.gate.lets_out(now) {
+            return None;
+        }
         let next = self.streams.poll_transmit(&mut self.rounds, now, buffer);
-        next.or_else(|| self.transmit_look(now, buffer))
+        let next = next.or_else(|| self.transmit_look(now, buffer))?;
+        let version = if next.destination.is_ipv4() { IpVersion::V4 } else { IpVersion::V6 };
+        self.gate.note_sent(cable_len(next.len - HEADER_LEN, version), now);
+        Some(next)
+    }
+
+    /// By when it has to have joined. A shut gate stops this clock.
+    fn join_deadline(&self) -> Option<Time> {
+        self.join_by.filter(|_| !self.gate.is_shut())
     }
 
     /// The next thing to tell the owner.
@@ -216,8 +267,13 @@ impl Session {
             return None;
         }
         let deadline = self.deadlines.first().map(|(deadline, _)| *deadline);
+        let gate = self.gate.poll_timeout();
+        if self.gate.is_shut() {
+            return deadline.into_iter().chain(gate).min();
+        }
+        // What the rate holds back has nothing due before it may leave but to leave.
         let streams = self.streams.poll_timeout(&self.rounds);
-        [deadline, self.join_by, streams, self.look_timeout()].into_iter().flatten().min()
+        [deadline, self.join_by, streams, self.look_timeout(), gate].into_iter().flatten().min()
     }
 
     /// Counters by name, for people and metrics.

@@ -31,6 +31,9 @@ pub(crate) trait Streams: Send {
     /// Whether every node that has to has welcomed this worker.
     fn has_joined(&self) -> bool;
 
+    /// This worker was not allowed to send for a while: what is due is due from now on.
+    fn resume(&mut self, now: Time);
+
     /// Sends no more contributions, and no more questions.
     fn stop(&mut self);
 

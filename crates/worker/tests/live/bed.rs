@@ -67,6 +67,10 @@ struct Rank {
     numbers: Vec<Arc<Mutex<Vec<i32>>>>,
     joined: Option<Result<(), Failure>>,
     ended: Vec<Ended>,
+    /// Times that its gate has opened by itself.
+    unattended: u32,
+    /// When a collective ended last.
+    ended_at: Time,
 }
 
 /// See the module.
@@ -80,6 +84,7 @@ pub struct Bed {
     sites: BTreeMap<SocketAddr, Site>,
     incarnation: u64,
     of_nodes: Plan,
+    sent: u64,
 }
 
 impl Bed {
@@ -104,6 +109,7 @@ impl Bed {
             incarnation: 1,
             of_nodes: plan.clone(),
             plan: of_workers.clone(),
+            sent: 0,
         }
     }
 
@@ -145,6 +151,41 @@ impl Bed {
         for (rank, state) in self.ranks.iter().enumerate() {
             assert!(matches!(state.joined, Some(Ok(()))), "rank {rank}: {:?}", state.joined);
         }
+    }
+
+    /// Shuts a rank's gate for so long.
+    pub fn shut(&mut self, rank: usize, period: Duration) {
+        let now = self.network.now();
+        self.ranks[rank].session.shut(now.plus(period), now);
+        self.drain(rank);
+    }
+
+    pub fn open(&mut self, rank: usize, rate_bps: Option<u64>) {
+        self.ranks[rank].session.open(rate_bps, self.network.now());
+        self.drain(rank);
+    }
+
+    /// Times that a rank's gate has opened by itself.
+    pub fn unattended(&self, rank: usize) -> u32 {
+        self.ranks[rank].unattended
+    }
+
+    pub fn has_joined(&self, rank: usize) -> bool {
+        matches!(self.ranks[rank].joined, Some(Ok(())))
+    }
+
+    /// Datagrams that have left so far, whoever has sent them.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// When the last collective ended.
+    pub fn ended_at(&self) -> Time {
+        self.ranks.iter().map(|rank| rank.ended_at).max().expect("a rank")
+    }
+
+    pub fn now(&self) -> Time {
+        self.network.now()
     }
 
     pub fn leave(&mut self, rank: usize) {
@@ -262,16 +303,19 @@ impl Bed {
                     state.joined = Some(Err(failure));
                 }
                 Event::Finished { outcome, .. } => {
+                    state.ended_at = self.network.now();
                     let numbers = &state.numbers[state.ended.len()];
                     let sum = || Ended::Sum(numbers.lock().expect("no panics").clone());
                     state.ended.push(outcome.map_or_else(Ended::Failed, |()| sum()));
                 }
+                Event::Unattended => state.unattended += 1,
                 Event::Moved(_) => panic!("nobody moves among switches"),
             }
         }
     }
 
     fn send(&mut self, from: SocketAddr, to: SocketAddr, datagram: Vec<u8>) {
+        self.sent += 1;
         self.network.send(&self.conditions, from, to, datagram);
     }
 }
@@ -282,6 +326,8 @@ fn ranks(plan: &Plan, incarnation: u64) -> Vec<Rank> {
         numbers: Vec::new(),
         joined: None,
         ended: Vec::new(),
+        unattended: 0,
+        ended_at: Time(0),
     };
     (0..plan.workers.len() as u32).map(rank).collect()
 }

@@ -2,6 +2,7 @@
 
 mod agreement;
 mod bed;
+mod gates;
 mod plans;
 mod restarts;
 mod schedules;
@@ -48,6 +49,13 @@ fn sum_all(mut bed: Bed, lengths: &[usize]) -> Bed {
         }
     }
     bed.run(Duration::from_secs(120));
+    assert_sums(&bed, lengths);
+    bed
+}
+
+/// Collectives of these lengths have ended at every rank, in the sums of all `values`.
+fn assert_sums(bed: &Bed, lengths: &[usize]) {
+    let ranks = bed.workers();
     for (collective, &len) in lengths.iter().enumerate() {
         let sum = |i| (0..ranks).map(|rank| values(rank, collective, len)[i]).sum::<i32>();
         let expected: Vec<i32> = (0..len).map(sum).collect();
@@ -60,7 +68,6 @@ fn sum_all(mut bed: Bed, lengths: &[usize]) -> Bed {
             }
         }
     }
-    bed
 }
 
 #[test]

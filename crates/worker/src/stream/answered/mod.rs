@@ -269,6 +269,12 @@ impl Streams for Answered {
         self.stage == Stage::Joined
     }
 
+    fn resume(&mut self, now: Time) {
+        self.progress = now;
+        self.hearing.next = self.hearing.next.map(|_| now);
+        self.streams.iter_mut().for_each(|stream| stream.worker.resume(now));
+    }
+
     fn stop(&mut self) {
         (self.stage, self.hearing.next) = (Stage::Over, None);
     }

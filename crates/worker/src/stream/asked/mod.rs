@@ -98,6 +98,9 @@ impl Streams for Asked {
         self.stage == Stage::Joined
     }
 
+    /// Servers are asked what is missing, which costs a probe and sends nothing twice.
+    fn resume(&mut self, _now: Time) {}
+
     fn stop(&mut self) {
         if self.stage != Stage::Outside {
             self.stage = Stage::Over;
