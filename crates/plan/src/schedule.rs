@@ -35,6 +35,9 @@ pub struct Interval {
     pub circuits: Vec<Circuit>,
     /// How each job is summed, by the job's id.
     pub plans: BTreeMap<u16, Plan>,
+    /// At most how fast each worker of a job sends, in bit/s on the cable; jobs without a rate send as they can.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub rates_bps: BTreeMap<u16, f64>,
 }
 
 /// Two links that an optical switch joins to one.
@@ -52,7 +55,13 @@ impl Schedule {
     #[must_use]
     pub fn of(plan: Plan) -> Self {
         let plans = BTreeMap::from([(plan.job.id, plan)]);
-        let interval = Interval { from_s: 0.0, until_s: None, circuits: Vec::new(), plans };
+        let interval = Interval {
+            from_s: 0.0,
+            until_s: None,
+            circuits: Vec::new(),
+            plans,
+            rates_bps: BTreeMap::new(),
+        };
         Self { format: SCHEDULE_FORMAT.to_owned(), intervals: vec![interval] }
     }
 
@@ -86,6 +95,7 @@ impl Schedule {
             require(end_s > interval.from_s, &field("until_s"), "must be after `from_s`")?;
             interval.validate_circuits(&field("circuits"))?;
             interval.validate_plans(&field("plans"))?;
+            interval.validate_rates(&field("rates_bps"))?;
             free_s = end_s;
         }
         Ok(())
@@ -118,6 +128,19 @@ impl Interval {
         }
         Ok(())
     }
+
+    fn validate_rates(&self, field: &str) -> Result<(), PlanError> {
+        for (id, rate_bps) in &self.rates_bps {
+            let field = format!("{field}.{id}");
+            require(
+                self.plans.contains_key(id),
+                &field,
+                "is of a job without a plan: give it one",
+            )?;
+            require(*rate_bps >= 1.0 && rate_bps.is_finite(), &field, "must be at least 1 bit/s")?;
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -134,7 +157,7 @@ mod tests {
         let id = plan["job"]["id"].to_string();
         json!({ "format": SCHEDULE_FORMAT, "intervals": [
             { "from_s": 0.0, "until_s": 1.5, "plans": { id.clone(): plan },
-              "circuits": [{ "switch": "ocs", "links": ["a-ocs", "b-ocs"] }] },
+              "rates_bps": { id.clone(): 1e6 }, "circuits": [{ "switch": "ocs", "links": ["a-ocs", "b-ocs"] }] },
             { "from_s": 2.0, "plans": { id: plan } },
         ] })
     }
@@ -166,6 +189,8 @@ mod tests {
             ("/intervals/0/until_s", json!(null), "intervals[1].from_s"),
             ("/intervals/0/until_s", json!(0.0), "intervals[0].until_s"),
             ("/intervals/0/circuits", links, "intervals[0].circuits"),
+            ("/intervals/0/rates_bps", json!({ "9": 1e6 }), "intervals[0].rates_bps.9"),
+            ("/intervals/0/rates_bps", json!({ "7": 0.0 }), "intervals[0].rates_bps.7"),
         ] {
             let mut schedule = two();
             *schedule.pointer_mut(pointer).expect("a field") = value;

@@ -26,12 +26,15 @@ class Interval(Document):
         until_s: when it ends; absent for a last interval without an end.
         circuits: what optical switches join.
         plans: how each job is summed, by the job's id.
+        rates_bps: at most how fast each worker of a job sends, in bit/s on the cable, by the job's id; jobs that are not
+            in it send as they can.
     """
 
     from_s: Seconds
     until_s: Seconds | None = None
     circuits: list[Circuit] = Field(default_factory=list)
     plans: dict[str, AggregationPlan]
+    rates_bps: dict[str, Annotated[float, Field(ge=1)]] = Field(default_factory=dict)
 
 
 class Schedule(FileDocument):
