@@ -23,7 +23,7 @@ ALLOWED_CRATES = {
     "sparse": {"wire", "codec", "netem", "plan"},
     "worker": {"wire", "plan", "protocol", "switch"},
     "testkit": {"wire", "netem", "plan", "protocol", "switch", "worker"},
-    "sim": {"wire", "codec", "netem", "plan", "protocol", "switch", "worker"},
+    "sim": {"wire", "codec", "netem", "plan", "schedule", "protocol", "switch", "worker"},
     "xdp": {"wire", "plan", "protocol", "switch"},
     "node": {"wire", "codec", "plan", "protocol", "switch", "worker", "xdp"},
     "bench": {"wire", "codec", "plan", "protocol", "switch", "xdp", "node"},

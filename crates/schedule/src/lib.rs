@@ -34,4 +34,4 @@ pub use instance::{
 };
 pub use judge::judge;
 pub use scheduler::{Objective, Online, Options, SCHEDULERS, Share, Slot, schedule};
-pub use timetable::{Interval, Rate, Status, Summed, TIMETABLE_FORMAT, Timetable};
+pub use timetable::{Interval, Rate, Status, Summed, TIMETABLE_FORMAT, Timetable, slots};

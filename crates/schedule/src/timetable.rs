@@ -1,11 +1,14 @@
 //! A schedule of circuits and jobs as a document: what is lit and who sends how fast, from when until when.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::board::{Board, Turn};
 use crate::cost::Cost;
 use crate::instance::Circuits;
 use crate::problem::{BITS, Problem};
+use crate::scheduler::{Share, Slot};
 
 /// Value of [`Timetable::format`].
 pub const TIMETABLE_FORMAT: &str = "wiresum-timetable/1";
@@ -120,6 +123,41 @@ pub fn intervals(board: &Board<'_>, turns: &[Turn]) -> Vec<Interval> {
         }
     }
     intervals
+}
+
+/// The slots of intervals that keep the rules. Between intervals circuits stay as they are. Circuits that no transfer
+/// of the instance can use are left out.
+#[must_use]
+pub fn slots(problem: &Problem<'_>, intervals: &[Interval]) -> Vec<Slot> {
+    let slot_s = problem.instance.slot_s;
+    let units = problem.instance.units.iter().enumerate();
+    let units: BTreeMap<&str, usize> = units.map(|(index, unit)| (&*unit.name, index)).collect();
+    let pairs: BTreeMap<[usize; 2], usize> =
+        problem.pairs.iter().enumerate().map(|(index, pair)| (*pair, index)).collect();
+    let transfers = problem.transfers.iter().enumerate();
+    let transfers: BTreeMap<(u32, Option<[&str; 2]>), usize> = transfers
+        .map(|(index, t)| ((problem.instance.jobs[t.job].id, problem.ends(t)), index))
+        .collect();
+    let mut slots: Vec<Slot> = Vec::new();
+    for interval in intervals {
+        let [from, until] = [interval.from_s, interval.until_s].map(|s| (s / slot_s).round());
+        let idle = slots.last().map_or(problem.before.clone(), |last| last.circuits.clone());
+        slots.resize(from as usize, Slot { circuits: idle, shares: Vec::new() });
+        let mut slot = Slot { circuits: vec![0; problem.pairs.len()], shares: Vec::new() };
+        for circuits in &interval.circuits {
+            let [a, b] = circuits.between.each_ref().map(|name| units[&**name]);
+            if let Some(pair) = pairs.get(&[a.min(b), a.max(b)]) {
+                slot.circuits[*pair] = circuits.circuits;
+            }
+        }
+        for rate in &interval.rates {
+            let flow = rate.flow.as_ref().map(|names| names.each_ref().map(|name| &**name));
+            let (transfer, bytes) = (transfers[&(rate.job, flow)], rate.rate_bps * slot_s / BITS);
+            slot.shares.push(Share { transfer, summed: rate.by, bytes });
+        }
+        slots.resize(until as usize, slot);
+    }
+    slots
 }
 
 fn circuits(board: &Board<'_>, slot: usize) -> Vec<Circuits> {

@@ -8,12 +8,14 @@
 //! | [`packets`] | every datagram, by the protocol's own state machines |
 //! | [`trains`] | switch programs, several packets in one event |
 //! | [`flows`] | rates that change from event to event |
+//! | [`circuits`] | the same over optical circuits that change, by a timetable or a scheduler |
 //! | [`record`] | what a run says |
 //!
 //! Nothing here touches a clock, a thread or a source of chance of its own: the same scenario gives the same run, to the last event.
 
 #![forbid(unsafe_code)]
 
+pub mod circuits;
 mod distribution;
 mod error;
 pub mod flows;
@@ -38,6 +40,9 @@ pub use scenario::{Fidelity, Scenario};
 /// # Errors
 /// [`SimulationError`] says what stopped it.
 pub fn simulate(scenario: &Scenario, sink: &mut Sink) -> Result<(), SimulationError> {
+    if let Some(circuits) = &scenario.circuits {
+        return circuits::run(circuits, sink);
+    }
     match scenario.fidelity {
         Fidelity::Packets => packets::run(scenario, sink),
         Fidelity::Trains => trains::run(scenario, sink),

@@ -3,6 +3,8 @@
 use serde::Deserialize;
 use wiresum_protocol::Plan;
 
+use crate::circuits::Circuits;
+
 /// Everything that a run depends on.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -36,6 +38,9 @@ pub struct Scenario {
     /// What breaks, and when.
     #[serde(default)]
     pub failures: Vec<Failure>,
+    /// Jobs over optical circuits, instead of all of these; flows only.
+    #[serde(default)]
+    pub circuits: Option<Circuits>,
 }
 
 /// How much is simulated.
