@@ -11,7 +11,7 @@ import pytest
 import torch.distributed as dist
 from aggregator import aggregator
 from torch.nn.parallel import DistributedDataParallel
-from world import Failure, World, create_group
+from world import DEFAULT_GROUP_TIMEOUT_S, Failure, World, create_group
 
 import torch
 from wiresum import errors
@@ -106,9 +106,9 @@ def node(tmp_path: Path) -> Iterator[Deployment]:
         yield running
 
 
-def pair(node: Deployment) -> World:
+def pair(node: Deployment, timeout_s: float = FAULT_TIMEOUT_S) -> World:
     environment = {"WIRESUM_PLAN": str(node.plan_file), "WIRESUM_MIN_ELEMENTS": "1"}
-    return World(2, environment, timeout_s=FAULT_TIMEOUT_S)
+    return World(2, environment, timeout_s=timeout_s)
 
 
 def different_shapes() -> tuple[str, str]:
@@ -151,7 +151,7 @@ def trained() -> tuple[Reason, float]:
 
 
 def test_training_over_tcp(tmp_path: Path) -> None:
-    with aggregator(tmp_path, 2, engine="tcp") as node, pair(node) as world:
+    with aggregator(tmp_path, 2, engine="tcp") as node, pair(node, DEFAULT_GROUP_TIMEOUT_S) as world:
         for reason, error in world.run(trained):
             assert reason == Reason.SUMMED
             assert error < 1e-4
@@ -169,7 +169,8 @@ def growing() -> list[Reason]:
 
 
 def test_what_was_not_foreseen_takes_the_other_path_on_every_rank(tmp_path: Path) -> None:
-    with aggregator(tmp_path, 2, Job(values_per_packet=352, exponents="expected")) as node, pair(node) as world:
+    job = Job(values_per_packet=352, exponents="expected")
+    with aggregator(tmp_path, 2, job) as node, pair(node, DEFAULT_GROUP_TIMEOUT_S) as world:
         reasons = world.run(growing)
     summed = Reason.SUMMED
     assert reasons == [[summed, summed, Reason.UNFORESEEN, summed, summed]] * 2

@@ -13,10 +13,13 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 CHECK_LIMIT_S = 180.0
 """Seconds. A check that hangs must not hang the tests; two busy cores need some patience."""
@@ -51,12 +54,12 @@ class World:
         from torch.distributed import TCPStore
 
         self._store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-        spawn = multiprocessing.get_context("spawn")
+        fork = _forking()
         self._pipes: list[Connection] = []
         self.processes: list[BaseProcess] = []
         for rank in range(self.size):
-            ours, theirs = spawn.Pipe()
-            process = spawn.Process(target=_serve, args=(rank, theirs, self._description()), daemon=True)
+            ours, theirs = fork.Pipe()
+            process = fork.Process(target=_serve, args=(rank, theirs, self._description()), daemon=True)
             process.start()
             theirs.close()
             self._pipes.append(ours)
@@ -108,6 +111,16 @@ class World:
             "backend": self.backend,
             "timeout_s": self.timeout_s,
         }
+
+
+def _forking() -> ForkServerContext:
+    """Ranks are forked by a process that has imported PyTorch, and has neither threads nor groups of its own."""
+    context = multiprocessing.get_context("forkserver")
+    # The last is what DistributedDataParallel imports when it is first used.
+    context.set_forkserver_preload(["torch.distributed", "wiresum.torch", "torch._dynamo"])
+    with patch.dict(os.environ, OMP_NUM_THREADS="1"):
+        forkserver.ensure_running()
+    return context
 
 
 _this_rank: dict[str, Any] = {}
