@@ -36,6 +36,8 @@ pub mod kernel;
 #[doc(hidden)]
 pub mod layout;
 #[cfg(wiresum_bpf)]
+mod memory;
+#[cfg(wiresum_bpf)]
 mod peers;
 #[cfg(wiresum_bpf)]
 mod pool;

@@ -6,7 +6,6 @@
 //! daemon's UDP socket; what is not known how to reach yet (a parent that has only welcomed us) is to be sent there too.
 
 mod headers;
-mod memory;
 mod queues;
 mod ring;
 mod socket;

@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::memory::Memory;
+use crate::memory::Memory;
 
 /// What both ends of a ring consist of.
 struct Ring<T> {

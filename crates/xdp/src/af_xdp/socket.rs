@@ -7,8 +7,8 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::slice;
 
-use super::memory::Memory;
 use super::ring::{Consumer, Producer};
+use crate::memory::Memory;
 
 /// Bytes of a frame: a page, which every driver can do, and which holds the largest packet behind the kernel's headroom.
 pub const FRAME_LEN: usize = 4096;
