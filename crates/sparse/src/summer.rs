@@ -80,11 +80,12 @@ impl Summer {
     fn rows(&mut self, from: Sender, message: &ToSwitch) {
         let ToSwitch::Rows { round, sequence, change, positions, values } = message else { return };
         self.take(change.as_deref());
-        let reception = &mut self.senders[from as usize];
-        if !reception.has(*sequence) && reception.check(*sequence).is_ok() {
+        let reception = &self.senders[from as usize];
+        if !reception.has(*sequence) {
             let keys: Vec<u64> = positions.iter().map(|position| u64::from(*position)).collect();
             let is_known = positions.iter().all(|position| self.map.row(*position).is_some());
-            if !is_known || self.sums.add(from, &keys, values).is_err() {
+            let can_be = reception.check(*sequence).is_ok() && is_known;
+            if !can_be || self.sums.add(from, &keys, values).is_err() {
                 self.outbox.push_back((from, FromSwitch::Refusal { round: *round }));
                 return;
             }
@@ -184,6 +185,12 @@ impl Summer {
     /// A server has a snapshot of after round `version`.
     pub fn handle_snapshot(&mut self, server: u16, version: u32) {
         self.to_servers.forget(server, version);
+    }
+
+    /// The sums of the open round, by position.
+    #[must_use]
+    pub fn sums(&self) -> &RowSums {
+        &self.sums
     }
 
     /// The next thing for a worker.
