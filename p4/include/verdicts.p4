@@ -12,15 +12,16 @@ const bit<8> VERDICT_FOREIGN = 1;
 const bit<8> VERDICT_DAMAGED = 5;
 /* First contribution to its fragment: takes a slot. */
 const bit<8> VERDICT_FIRST = 6;
-/* Contribution added to a slot. */
+/* Contribution added to a slot, or hot rows to their sums, and acknowledged. */
 const bit<8> VERDICT_ADDED = 7;
 /* Last contribution, and the sum is the result: it goes down. */
 const bit<8> VERDICT_COMPLETED = 8;
 /* Last contribution here: the sum goes up. */
 const bit<8> VERDICT_FORWARDED = 9;
-/* Contribution older than what its slot holds, or than what anyone needs: dropped. */
+/* Contribution older than what its slot holds, or than what anyone needs: dropped. Hot rows are
+ * acknowledged again. */
 const bit<8> VERDICT_STALE = 10;
-/* Contribution already in, fragment not complete: dropped. */
+/* Contribution already in, fragment not complete: dropped. Hot rows are acknowledged again. */
 const bit<8> VERDICT_DUPLICATE = 12;
 /* Contribution already in a complete slot: the sum goes up again. */
 const bit<8> VERDICT_REFORWARDED = 14;
@@ -55,6 +56,6 @@ const bit<8> VERDICT_ASTRAY = 32;
 /* The job does not run here, or its sender is no neighbour of the switch: dropped. */
 const bit<8> VERDICT_STRANGERS = 33;
 
-#define VERDICTS 34
+#define VERDICTS 36
 
 #endif

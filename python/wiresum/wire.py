@@ -373,18 +373,20 @@ class Verdict(IntEnum):
     DAMAGED = 5
     # First contribution to its fragment: takes a slot.
     FIRST = 6
-    # Contribution added to a slot.
+    # Contribution added to a slot, or hot rows to their sums, and acknowledged.
     ADDED = 7
     # Last contribution, and the sum is the result: it goes down.
     COMPLETED = 8
     # Last contribution here: the sum goes up.
     FORWARDED = 9
     # Contribution older than what its slot holds, or than what anyone needs: dropped.
+    # Hot rows are acknowledged again.
     STALE = 10
     # Contribution or result that disagrees with its slot about round, exponent, format
     # or length: dropped.
     MISMATCH = 11
-    # Contribution already in, fragment not complete: dropped.
+    # Contribution already in, fragment not complete: dropped. Hot rows are acknowledged
+    # again.
     DUPLICATE = 12
     # Sum of a child whose own children have begun to contribute in its place: dropped.
     SUBSTITUTED = 13
@@ -433,6 +435,10 @@ class Verdict(IntEnum):
     ASTRAY = 32
     # The job does not run here, or its sender is no neighbour of the switch: dropped.
     STRANGERS = 33
+    # Rows of a round that has not begun here: dropped; they come again.
+    EARLY = 34
+    # Rows that cannot be taken, and never will be: the job ends with this.
+    WRONG = 35
 
 
 class Policy(NamedTuple):

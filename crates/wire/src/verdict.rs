@@ -11,11 +11,14 @@ const TREE: u8 = 1;
 const SWITCH: u8 = 2;
 /// Beside a switch's program: at its parameter server, or in what carries packets to both.
 const BESIDE: u8 = 4;
+/// At switches that sum hot rows: rows of `spec/sparse.md`.
+const ROWS: u8 = 8;
 
 macro_rules! verdicts {
     ($($(#[doc = $doc:literal])+ $variant:ident = $number:literal $name:literal at $nodes:expr;)+) => {
         numbers! {
-            /// The fate of one packet: every row of the state tables in `spec/aggregation.md` and `spec/switch.md`.
+            /// The fate of one packet: every row of the state tables in `spec/aggregation.md`, `spec/switch.md` and
+            /// `spec/sparse.md`.
             ///
             /// The same fate has the same name and number at every kind of node. Aggregators come first, so that their
             /// counters are an array of [`Verdict::AGGREGATOR`]'s length.
@@ -41,31 +44,31 @@ macro_rules! verdicts {
 
 verdicts! {
     /// Not a well-formed packet: dropped.
-    Malformed = 0 "malformed" at TREE | BESIDE;
+    Malformed = 0 "malformed" at TREE | BESIDE | ROWS;
     /// Its job, incarnation, node, stream or worker is not served by this node: dropped.
-    Foreign = 1 "foreign" at TREE | BESIDE;
+    Foreign = 1 "foreign" at TREE | BESIDE | ROWS;
     /// A contributor out of range, or not the one that said hello from this address: dropped.
-    BadContributor = 2 "bad_contributor" at TREE;
+    BadContributor = 2 "bad_contributor" at TREE | ROWS;
     /// More bytes than the job's quota allows: dropped.
-    OverQuota = 3 "over_quota" at TREE;
+    OverQuota = 3 "over_quota" at TREE | ROWS;
     /// Another CPU was at the packet's slot for too long: dropped.
-    Contended = 4 "contended" at TREE;
+    Contended = 4 "contended" at TREE | ROWS;
     /// The check does not match: dropped.
-    Damaged = 5 "damaged" at TREE | BESIDE;
+    Damaged = 5 "damaged" at TREE | BESIDE | ROWS;
     /// First contribution to its fragment: takes a slot.
     First = 6 "first" at TREE | SWITCH;
-    /// Contribution added to a slot.
-    Added = 7 "added" at TREE | SWITCH;
+    /// Contribution added to a slot, or hot rows to their sums, and acknowledged.
+    Added = 7 "added" at TREE | SWITCH | ROWS;
     /// Last contribution, and the sum is the result: it goes down.
     Completed = 8 "completed" at TREE | SWITCH;
     /// Last contribution here: the sum goes up.
     Forwarded = 9 "forwarded" at TREE | SWITCH;
-    /// Contribution older than what its slot holds, or than what anyone needs: dropped.
-    Stale = 10 "stale" at TREE | SWITCH;
+    /// Contribution older than what its slot holds, or than what anyone needs: dropped. Hot rows are acknowledged again.
+    Stale = 10 "stale" at TREE | SWITCH | ROWS;
     /// Contribution or result that disagrees with its slot about round, exponent, format or length: dropped.
     Mismatch = 11 "mismatch" at TREE;
-    /// Contribution already in, fragment not complete: dropped.
-    Duplicate = 12 "duplicate" at TREE | SWITCH;
+    /// Contribution already in, fragment not complete: dropped. Hot rows are acknowledged again.
+    Duplicate = 12 "duplicate" at TREE | SWITCH | ROWS;
     /// Sum of a child whose own children have begun to contribute in its place: dropped.
     Substituted = 13 "substituted" at TREE;
     /// Contribution already in a complete slot: the sum goes up again.
@@ -81,7 +84,7 @@ verdicts! {
     /// Probe answered.
     Probed = 19 "probed" at TREE;
     /// Hello, welcome, refusal or goodbye dealt with; ready or rate handed to the control half.
-    Control = 20 "control" at TREE;
+    Control = 20 "control" at TREE | ROWS;
     /// Not for this node, of a stream that it does not sum, or a result that changes nothing here: goes on as it is.
     Passed = 21 "passed" at SWITCH;
     /// The slot is taken: goes up unsummed.
@@ -108,6 +111,10 @@ verdicts! {
     Astray = 32 "astray" at BESIDE;
     /// The job does not run here, or its sender is no neighbour of the switch: dropped.
     Strangers = 33 "strangers" at BESIDE;
+    /// Rows of a round that has not begun here: dropped; they come again.
+    Early = 34 "early" at ROWS;
+    /// Rows that cannot be taken, and never will be: the job ends with this.
+    Wrong = 35 "wrong" at ROWS;
 }
 
 const _: () = assert!(Verdict::ALL.len() <= VERDICT_RANGE, "every verdict has a counter");
@@ -119,6 +126,8 @@ impl Verdict {
     pub const SWITCH: [Self; count(SWITCH)] = select(SWITCH);
     /// Those that a station counts for its switch, its parameter server and what carries packets to both, in numeric order.
     pub const STATION: [Self; count(SWITCH | BESIDE)] = select(SWITCH | BESIDE);
+    /// Those that the kernel's switch for hot rows may give, in numeric order.
+    pub const ROWS: [Self; count(ROWS)] = select(ROWS);
 }
 
 const fn count(nodes: u8) -> usize {
