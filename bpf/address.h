@@ -80,11 +80,16 @@ static __always_inline int address_to(struct xdp_md *ctx, const struct peer *pee
     return address_as(ctx, peer, frame_len, WIRESUM_HEADER_LEN);
 }
 
-/* Sends the packet to one peer. */
-static __always_inline int send_to(struct xdp_md *ctx, const struct peer *peer, __u32 frame_len) {
-    if (address_to(ctx, peer, frame_len))
+/* Sends the packet to one peer; see `address_as`. */
+static __always_inline int send_as(struct xdp_md *ctx, const struct peer *peer, __u32 frame_len,
+                                   __u32 headers_len) {
+    if (address_as(ctx, peer, frame_len, headers_len))
         return XDP_ABORTED;
     return peer->ifindex == ctx->ingress_ifindex ? XDP_TX : bpf_redirect(peer->ifindex, 0);
+}
+
+static __always_inline int send_to(struct xdp_md *ctx, const struct peer *peer, __u32 frame_len) {
+    return send_as(ctx, peer, frame_len, WIRESUM_HEADER_LEN);
 }
 
 #endif

@@ -23,10 +23,6 @@ struct deposit {
     __s8 exponent;
 };
 
-static __always_inline __u64 contributor_bit(const struct arrival *arrival) {
-    return 1ULL << (arrival->packet.header->contributor % WIRESUM_MAX_CONTRIBUTORS);
-}
-
 static __always_inline int find_entry(const struct arrival *arrival, struct deposit *deposit) {
     const struct wiresum_header *header = arrival->packet.header;
     deposit->position = get32(&header->fragment);

@@ -5,7 +5,8 @@
 #ifndef WIRESUM_CONTROL_H
 #define WIRESUM_CONTROL_H
 
-#include "contribution.h"
+#include "gate.h"
+#include "lanes.h"
 
 static __always_inline int knows_secret(const struct arrival *arrival) {
     const __be32 *words = arrival->packet.payload;

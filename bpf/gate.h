@@ -53,6 +53,10 @@ static __always_inline int is_of_ours(struct arrival *arrival, int downward) {
            (!carries_values(header->kind) || arrival->packet.payload_len <= arrival->stream->max_payload);
 }
 
+static __always_inline __u64 contributor_bit(const struct arrival *arrival) {
+    return 1ULL << (arrival->packet.header->contributor % WIRESUM_MAX_CONTRIBUTORS);
+}
+
 static __always_inline int comes_from_child(struct arrival *arrival) {
     __u8 contributor = arrival->packet.header->contributor;
     if (contributor >= arrival->stream->seat_count || contributor >= WIRESUM_MAX_CONTRIBUTORS)
