@@ -107,6 +107,11 @@ class PlanJob(Document):
         """Bytes of payload in a full packet."""
         return self.values_per_packet * LANE_BYTES
 
+    @property
+    def value_bytes(self) -> int:
+        """Bytes of a value on its way."""
+        return 2 if self.lanes.startswith("int16") else LANE_BYTES
+
 
 class PlanNode(Document):
     """An aggregator.

@@ -30,7 +30,7 @@ def wire_bytes(plan: AggregationPlan, stream: PlanStream, gradient_bytes: int) -
 
 def _lane_bytes(plan: AggregationPlan, stream: PlanStream, gradient_bytes: int) -> int:
     values = math.ceil(gradient_bytes / LANE_BYTES * stream.share)
-    return values * (2 if plan.job.lanes.startswith("int16") else LANE_BYTES)
+    return values * plan.job.value_bytes
 
 
 def _exponent_packets(plan: AggregationPlan, gradient_bytes: int) -> int:
