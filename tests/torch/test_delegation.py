@@ -222,7 +222,7 @@ def reasons() -> dict[str, str]:
         "element_type": of_all_reduce(torch.ones(4, dtype=torch.float64)),
         "operation": of_all_reduce(torch.ones(4), "MAX"),
         "too_small": of_all_reduce(torch.ones(3)),
-        "layout": of_all_reduce(torch.sparse_coo_tensor([[0]], [1.0], (4,))),
+        "layout": of_all_reduce(torch.ones(1).expand(4)),
         "reduce": reason(dist.reduce(torch.ones(4), dst=0, async_op=True)),
         "reduce_scatter": reason(dist.reduce_scatter_tensor(torch.empty(2), torch.ones(6), async_op=True)),
         "collective": reason(dist.broadcast(torch.ones(4), src=0, async_op=True)),

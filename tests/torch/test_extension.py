@@ -67,8 +67,9 @@ def test_it_refuses_an_engine_of_another_version() -> None:
     new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
     abi = (ctypes.c_uint32 * 8)(99)
     capsule = new(ctypes.addressof(abi), b"wiresum._native.engine_abi", None)
+    another = new(ctypes.addressof(abi), b"another", None)
     connected = extension.load().connected
     with pytest.raises(RuntimeError, match="speaks version 99"):
-        connected(gloo, gloo, timedelta(1), capsule, 1, lambda: None)
+        connected(gloo, gloo, timedelta(1), capsule, 1, 4, lambda: gloo, lambda: None)
     with pytest.raises(ValueError, match="incorrect name"):
-        connected(gloo, gloo, timedelta(1), new(ctypes.addressof(abi), b"another", None), 1, lambda: None)
+        connected(gloo, gloo, timedelta(1), another, 1, 4, lambda: gloo, lambda: None)

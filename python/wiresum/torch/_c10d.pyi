@@ -24,8 +24,8 @@ class Ledger:
     def no_network(self) -> str: ...
     @property
     def errors(self) -> list[str]: ...
-    def rows(self) -> list[tuple[str, str, str, str, int, int, int]]:
-        """Return collective, element type, operation, reason, collectives, elements, bytes."""
+    def rows(self) -> list[tuple[str, str, str, str, int, int, int, int, int]]:
+        """Return collective, element type, operation, reason, collectives, elements, bytes, rows, rows of all."""
 
 class WiresumBackend(Backend):
     """The backend of one group."""
@@ -41,6 +41,8 @@ def connected(
     timeout: timedelta,
     engine: object,
     min_elements: int,
+    lane_bytes: int,
+    open_rows: Callable[[], ProcessGroupGloo],
     close: Callable[[], None],
 ) -> WiresumBackend:
     """Make the backend of a group that sums in the network."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -57,21 +58,24 @@ def create(options: Any, _backend_options: object | None = None) -> WiresumBacke
         return alone
     connection = Connection(options.group_id, engine, claim)
     try:
-        return _connected(native, options, store, connection, settings)
+        return _connected(native, options, store, connection, meeting)
     except BaseException:
         connection.close()
         raise
 
 
 def _connected(
-    native: ModuleType, options: Any, store: Store, connection: Connection, settings: Settings
+    native: ModuleType, options: Any, store: Store, connection: Connection, meeting: Meeting
 ) -> WiresumBackend:
+    assert meeting.plan is not None  # without one there is no connection
     backend: WiresumBackend = native.connected(
         inner=_gloo(options, store, "gloo"),
         fallback=_gloo(options, store, "not_finite"),
         timeout=options.timeout,
         engine=connection.abi,
-        min_elements=settings.min_elements,
+        min_elements=meeting.settings.min_elements,
+        lane_bytes=meeting.plan.job.value_bytes,
+        open_rows=partial(_gloo, options, store, "rows"),
         close=connection.close,
     )
     connection.keep_books(backend.ledger)

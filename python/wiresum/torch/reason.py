@@ -21,6 +21,7 @@ class Reason(StrEnum):
     UNFORESEEN = "unforeseen"
     FAILED = "failed"
     MISSED = "missed"
+    GATHERED = "gathered"
 
     @property
     def explanation(self) -> str:
@@ -41,5 +42,6 @@ _EXPLANATIONS = {
     Reason.NO_NETWORK: "Gloo summed it: its group is not connected to an aggregator.",
     Reason.NOT_FINITE: "Gloo summed it again: a value on some rank is Inf or NaN.",
     Reason.UNFORESEEN: "Gloo summed it again: its exponents were not those expected from the collective before.",
+    Reason.GATHERED: "Gloo gathered the rows of all ranks, which moved fewer bytes than their sums in the network.",
     Reason.FAILED: "It ended in an exception.",
 }

@@ -30,6 +30,8 @@ class Row:
         collectives: how many.
         elements: elements of all their tensors on this rank.
         bytes: bytes of all their tensors on this rank.
+        rows: rows of their sparse tensors on this rank, duplicates merged; 0 for dense tensors.
+        rows_of_all: distinct rows that any rank had, which is how many were summed; 0 where ranks do not know.
     """
 
     collective: str
@@ -39,6 +41,15 @@ class Row:
     collectives: int
     elements: int
     bytes: int
+    rows: int = 0
+    rows_of_all: int = 0
+
+    @property
+    def row_counts(self) -> str:
+        """Rows of sparse tensors, for people; empty for dense ones."""
+        if not self.rows and not self.rows_of_all:
+            return ""
+        return f", {self.rows} rows" + (f" of {self.rows_of_all} that any rank has" if self.rows_of_all else "")
 
     @property
     def is_summed(self) -> bool:
@@ -125,7 +136,7 @@ class GroupReport:
         lines = [f"group '{self.name}', rank {self.rank} of {self.size}: {self.summary()}"]
         lines += [
             f"  {row.collectives:>8} × {row.collective} {row.element_type} {row.operation}".rstrip()
-            + f", {_bytes(row.bytes)}: {row.reason}"
+            + f", {_bytes(row.bytes)}{row.row_counts}: {row.reason}"
             for row in self.rows
         ]
         lines += [f"  error: {error}" for error in self.errors]

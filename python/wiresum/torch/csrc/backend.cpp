@@ -55,7 +55,7 @@ WiresumBackend::WiresumBackend(c10::intrusive_ptr<c10d::Backend> inner, std::chr
                                std::optional<Network> network, std::string no_network)
     : Backend(inner->getRank(), inner->getSize()), inner_(std::move(inner)), network_(std::move(network)),
       group_(context_for(*inner_, network_, std::move(no_network))), timeout_(timeout),
-      engine_(network_ ? network_->engine : nullptr) {
+      submissions_(std::make_shared<Submissions>(network_ ? network_->engine : nullptr)) {
     TaskPool::instance();
     init();
 }
@@ -67,11 +67,13 @@ WiresumBackend::~WiresumBackend() { close(); }
 
 WorkPtr WiresumBackend::allreduce(Tensors &tensors, const c10d::AllreduceOptions &options) {
     // Several tensors in one all-reduce are several devices' shares of one: Gloo's business.
-    const bool one_dense = tensors.size() == 1 && !options.sparseIndices;
-    return sum_or([&] { return inner_->allreduce(tensors, options); },
-                  {WIRESUM_ALL_REDUCE, c10d::OpType::ALLREDUCE, "all_reduce", tensors, tensors,
-                   options.reduceOp, timeout_of(options.timeout)},
-                  one_dense);
+    const bool is_one = tensors.size() == 1 && !options.sparseIndices;
+    Request request{WIRESUM_ALL_REDUCE, c10d::OpType::ALLREDUCE,    "all_reduce", tensors, tensors,
+                    options.reduceOp,   timeout_of(options.timeout)};
+    if (network_ && is_one && has_rows(tensors[0], options.reduceOp)) {
+        return sum_rows(std::move(request));
+    }
+    return sum_or([&] { return inner_->allreduce(tensors, options); }, std::move(request), is_one);
 }
 
 WorkPtr WiresumBackend::allreduce_coalesced(Tensors &tensors,
@@ -125,23 +127,37 @@ WorkPtr WiresumBackend::reduce_scatter_single_coalesced(Tensors &outputs, Tensor
 }
 
 WorkPtr WiresumBackend::sum_or(const Delegate &to_gloo, Request request, bool is_ours) {
-    const Ability ability{network_.has_value(), network_ ? network_->min_elements : 0};
     const Reason reason =
-        is_ours ? decide(request.inputs, request.outputs, request.operation, ability) : Reason::Layout;
+        is_ours ? decide(request.inputs, request.outputs, request.operation, ability()) : Reason::Layout;
     if (reason == Reason::Summed) {
         return sum(std::move(request));
     }
-    const auto [elements, bytes] = size_of(request.inputs);
-    ledger()->count(row_of(request.collective, request.inputs, request.operation, reason), elements, bytes);
+    ledger()->count(row_of(request.collective, request.inputs, request.operation, reason),
+                    size_of(request.inputs));
     return c10::make_intrusive<DelegatedWork>(to_gloo(), reason);
 }
 
 WorkPtr WiresumBackend::sum(Request request) {
-    std::lock_guard lock(submission_);
-    request.sequence = submitted_++;
+    std::lock_guard lock(order_);
+    request.sequence = asked_++;
     auto work = c10::make_intrusive<NetworkWork>(group_, std::move(request));
-    NetworkWork::submit(work, engine_);
+    submissions_->fill(submissions_->reserve(), work);
     return work;
+}
+
+WorkPtr WiresumBackend::sum_rows(Request request) {
+    std::lock_guard lock(order_);
+    if (!rows_) {
+        rows_ = std::make_shared<RowChannel>(RowChannel{network_->open_rows(), ability(), submissions_});
+    }
+    request.sequence = asked_++;
+    auto work = c10::make_intrusive<SparseWork>(group_, rows_, std::move(request));
+    SparseWork::start(work);
+    return work;
+}
+
+Ability WiresumBackend::ability() const {
+    return network_ ? Ability{true, network_->min_elements, network_->lane_bytes} : Ability{};
 }
 
 std::chrono::milliseconds WiresumBackend::timeout_of(std::chrono::milliseconds asked) const {
@@ -152,15 +168,13 @@ std::chrono::milliseconds WiresumBackend::timeout_of(std::chrono::milliseconds a
 // ----------------------------------------------------------------------------------------------------
 
 void WiresumBackend::count_delegated(const char *collective, const Tensors &tensors) {
-    const auto [elements, bytes] = size_of(tensors);
     RowKey key = row_of(collective, tensors, c10d::ReduceOp(), Reason::Collective);
     key.operation.clear();
-    ledger()->count(key, elements, bytes);
+    ledger()->count(key, size_of(tensors));
 }
 
 WorkPtr WiresumBackend::allreduce_sparse(Tensors &tensors, const c10d::AllreduceOptions &options) {
-    const auto [elements, bytes] = size_of(tensors);
-    ledger()->count(row_of("all_reduce", tensors, options.reduceOp, Reason::Layout), elements, bytes);
+    ledger()->count(row_of("all_reduce", tensors, options.reduceOp, Reason::Layout), size_of(tensors));
     return c10::make_intrusive<DelegatedWork>(inner_->allreduce_sparse(tensors, options), Reason::Layout);
 }
 
@@ -252,9 +266,7 @@ void WiresumBackend::monitoredBarrier(const c10d::BarrierOptions &options, bool 
 // --- The group itself
 // ------------------------------------------------------------------------------------------------
 
-uint64_t WiresumBackend::getSequenceNumberForGroup() {
-    return submitted_ + inner_->getSequenceNumberForGroup();
-}
+uint64_t WiresumBackend::getSequenceNumberForGroup() { return asked_ + inner_->getSequenceNumberForGroup(); }
 
 void WiresumBackend::setTimeout(std::chrono::milliseconds timeout) {
     timeout_ = timeout;
@@ -281,13 +293,10 @@ void WiresumBackend::shutdown() {
 }
 
 void WiresumBackend::close() {
-    {
-        std::lock_guard lock(submission_);
-        if (engine_ == nullptr) {
-            return;
-        }
-        engine_ = nullptr;
+    if (!network_ || is_closed_.exchange(true)) {
+        return;
     }
+    submissions_->close();
     network_->close();
 }
 

@@ -13,6 +13,8 @@
 #include "eligibility.h"
 #include "engine_abi.h"
 #include "ledger.h"
+#include "sparse_work.h"
+#include "submissions.h"
 #include "work.h"
 
 namespace wiresum {
@@ -24,6 +26,11 @@ struct Network {
     c10::intrusive_ptr<c10d::Backend> fallback;
     // Fewer elements go through Gloo.
     int64_t min_elements;
+    // Bytes of an element on its way.
+    int64_t lane_bytes;
+    // Makes the Gloo group on which ranks tell each other their rows, at the first sparse tensor, on all
+    // ranks.
+    std::function<c10::intrusive_ptr<c10d::Backend>()> open_rows;
     // Closes the engine, which ends every open collective first. Called once, without Python's lock.
     std::function<void()> close;
 };
@@ -121,6 +128,8 @@ class WiresumBackend final : public c10d::Backend {
     // Gloo's.
     c10::intrusive_ptr<c10d::Work> sum_or(const Delegate &to_gloo, Request request, bool is_ours);
     c10::intrusive_ptr<c10d::Work> sum(Request request);
+    c10::intrusive_ptr<c10d::Work> sum_rows(Request request);
+    Ability ability() const;
     std::chrono::milliseconds timeout_of(std::chrono::milliseconds asked) const;
     void count_delegated(const char *collective, const std::vector<at::Tensor> &tensors);
     void close();
@@ -130,11 +139,12 @@ class WiresumBackend final : public c10d::Backend {
     const std::shared_ptr<GroupContext> group_;
     std::atomic<std::chrono::milliseconds> timeout_;
 
-    // Submitting in one order on every rank needs one submission at a time; the same lock keeps the engine
-    // open meanwhile.
-    std::mutex submission_;
-    const wiresum_engine_abi *engine_; // null once closed
-    std::atomic<uint64_t> submitted_{0};
+    // Asking in one order on every rank needs one request at a time.
+    std::mutex order_;
+    std::atomic<uint64_t> asked_{0};
+    const std::shared_ptr<Submissions> submissions_;
+    std::shared_ptr<RowChannel> rows_; // null until there is a sparse tensor
+    std::atomic<bool> is_closed_{false};
 };
 
 } // namespace wiresum

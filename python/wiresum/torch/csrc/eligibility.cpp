@@ -55,6 +55,28 @@ Reason decide(const std::vector<at::Tensor> &inputs, const std::vector<at::Tenso
     return ability.network ? Reason::Summed : Reason::NoNetwork;
 }
 
+bool has_rows(const at::Tensor &tensor, const c10d::ReduceOp &operation) {
+    const at::ScalarType type = tensor.scalar_type();
+    const bool is_float = summable(type) || type == at::kDouble;
+    const bool is_integer = c10::isIntegralType(type, /*includeBool=*/false);
+    return tensor.layout() == at::kSparse && tensor.device().is_cpu() &&
+           ((operation.op_ == c10d::ReduceOp::SUM && (is_float || is_integer)) ||
+            (operation.op_ == c10d::ReduceOp::AVG && is_float));
+}
+
+Reason decide(const RowTraffic &traffic, at::ScalarType type, const Ability &ability) {
+    if (!summable(type)) {
+        return Reason::ElementType;
+    }
+    const int64_t elements = traffic.rows_of_all * traffic.width;
+    if (elements < std::max<int64_t>(1, ability.min_elements)) {
+        return Reason::TooSmall;
+    }
+    const auto element_bytes = static_cast<int64_t>(c10::elementSize(type));
+    const int64_t gathered = (traffic.ranks - 1) * traffic.longest * traffic.width * element_bytes;
+    return gathered < elements * ability.lane_bytes ? Reason::Gathered : Reason::Summed;
+}
+
 wiresum_element_type element_type_of(at::ScalarType type) {
     switch (type) {
     case at::kHalf:

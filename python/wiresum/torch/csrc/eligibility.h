@@ -17,12 +17,28 @@ namespace wiresum {
 struct Ability {
     bool network;         // whether it is connected
     int64_t min_elements; // fewer are faster through Gloo
+    int64_t lane_bytes;   // of an element on its way
+};
+
+// What a sparse all-reduce would move down each link.
+struct RowTraffic {
+    int64_t ranks;
+    int64_t rows_of_all; // distinct rows that any rank has
+    int64_t longest;     // rows of the rank that has most
+    int64_t width;       // elements in a row
 };
 
 // Reason::Summed if the network can sum these inputs together and write results to these outputs, else why
 // not.
 Reason decide(const std::vector<at::Tensor> &inputs, const std::vector<at::Tensor> &outputs,
               const c10d::ReduceOp &operation, const Ability &ability);
+
+// Whether ranks can tell each other this tensor's rows, and sum them.
+bool has_rows(const at::Tensor &tensor, const c10d::ReduceOp &operation);
+
+// As `decide`, for the rows of a sparse tensor that has_rows(). Reason::Gathered where everyone's values are
+// fewer bytes than their sums: with few ranks, or few rows in common.
+Reason decide(const RowTraffic &traffic, at::ScalarType type, const Ability &ability);
 
 // The engine's name of an element type and of an operation that `decide` let pass.
 wiresum_element_type element_type_of(at::ScalarType type);

@@ -37,12 +37,14 @@ std::vector<std::shared_ptr<Ledger>> Ledger::all() {
     return {books.ledgers.begin(), books.ledgers.end()};
 }
 
-void Ledger::count(const RowKey &key, uint64_t elements, uint64_t bytes) {
+void Ledger::count(const RowKey &key, const Amount &amount) {
     std::lock_guard lock(mutex_);
     RowCount &row = rows_[key];
     row.collectives += 1;
-    row.elements += elements;
-    row.bytes += bytes;
+    row.total.elements += amount.elements;
+    row.total.bytes += amount.bytes;
+    row.total.rows += amount.rows;
+    row.total.rows_of_all += amount.rows_of_all;
 }
 
 void Ledger::note_error(const std::string &message) {

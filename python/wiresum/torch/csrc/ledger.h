@@ -28,11 +28,20 @@ struct RowKey {
     }
 };
 
-// How much of it there was on this rank.
-struct RowCount {
-    uint64_t collectives = 0;
+// How much one collective moved on this rank.
+struct Amount {
     uint64_t elements = 0;
     uint64_t bytes = 0;
+    // Of sparse tensors: the rows that this rank passed, and those that any rank passed, where they are
+    // known.
+    uint64_t rows = 0;
+    uint64_t rows_of_all = 0;
+};
+
+// How much there was of a kind.
+struct RowCount {
+    uint64_t collectives = 0;
+    Amount total;
 };
 
 // Counters of one group. Outlives the group, so that a report can be made at the end of the run. Thread-safe.
@@ -48,7 +57,7 @@ class Ledger {
     // Those of every group of this process, oldest first.
     static std::vector<std::shared_ptr<Ledger>> all();
 
-    void count(const RowKey &key, uint64_t elements, uint64_t bytes);
+    void count(const RowKey &key, const Amount &amount);
     void note_error(const std::string &message);
     void set_group(const std::string &name);
 

@@ -72,6 +72,14 @@ std::function<void()> closing(py::object callable) {
     };
 }
 
+// Calls Python for a Gloo group.
+std::function<c10::intrusive_ptr<c10d::Backend>()> opening(py::object callable) {
+    return [held = without_lock(std::move(callable))] {
+        py::gil_scoped_acquire lock;
+        return (*held)().cast<c10::intrusive_ptr<c10d::Backend>>();
+    };
+}
+
 const wiresum_engine_abi *engine_in(const py::capsule &capsule) {
     const auto *engine =
         static_cast<const wiresum_engine_abi *>(PyCapsule_GetPointer(capsule.ptr(), WIRESUM_ENGINE_CAPSULE));
@@ -88,8 +96,11 @@ const wiresum_engine_abi *engine_in(const py::capsule &capsule) {
 c10::intrusive_ptr<c10d::Backend> connected(const c10::intrusive_ptr<c10d::Backend> &inner,
                                             const c10::intrusive_ptr<c10d::Backend> &fallback,
                                             std::chrono::milliseconds timeout, const py::capsule &engine,
-                                            int64_t min_elements, py::object close) {
-    Network network{engine_in(engine), fallback, min_elements, closing(std::move(close))};
+                                            int64_t min_elements, int64_t lane_bytes, py::object open_rows,
+                                            py::object close) {
+    Network network{
+        engine_in(engine),        fallback, min_elements, lane_bytes, opening(std::move(open_rows)),
+        closing(std::move(close))};
     return c10::make_intrusive<WiresumBackend>(inner, timeout, std::move(network), std::string());
 }
 
@@ -102,7 +113,8 @@ py::list rows_of(const Ledger &ledger) {
     py::list rows;
     for (const auto &[key, count] : ledger.rows()) {
         rows.append(py::make_tuple(key.collective, key.element_type, key.operation, name_of(key.reason),
-                                   count.collectives, count.elements, count.bytes));
+                                   count.collectives, count.total.elements, count.total.bytes,
+                                   count.total.rows, count.total.rows_of_all));
     }
     return rows;
 }
@@ -142,7 +154,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
         .def_property_readonly("inner", &WiresumBackend::inner);
 
     module.def("connected", &connected, py::arg("inner"), py::arg("fallback"), py::arg("timeout"),
-               py::arg("engine"), py::arg("min_elements"), py::arg("close"));
+               py::arg("engine"), py::arg("min_elements"), py::arg("lane_bytes"), py::arg("open_rows"),
+               py::arg("close"));
     module.def("unconnected", &unconnected, py::arg("inner"), py::arg("timeout"), py::arg("why"));
     module.def("ledgers", &Ledger::all);
     module.def("reason_of", &reason_of);

@@ -21,11 +21,12 @@ enum class Reason : uint8_t {
     Unforeseen,  // exponents were not those expected: Gloo repeated it
     Failed,      // ended in an exception
     Missed,      // summed in the network without this rank's values, which were late
+    Gathered,    // rows of a sparse tensor: Gloo gathered them, as that moved fewer bytes
 };
 
-inline constexpr std::array<const char *, 13> kReasonNames = {
+inline constexpr std::array<const char *, 14> kReasonNames = {
     "pending",   "summed",     "collective", "element_type", "operation", "device", "layout",
-    "too_small", "no_network", "not_finite", "unforeseen",   "failed",    "missed",
+    "too_small", "no_network", "not_finite", "unforeseen",   "failed",    "missed", "gathered",
 };
 
 inline const char *name_of(Reason reason) { return kReasonNames.at(static_cast<size_t>(reason)); }

@@ -11,36 +11,6 @@ namespace wiresum {
 
 namespace {
 
-const char *name_of_type(at::ScalarType type) {
-    switch (type) {
-    case at::kFloat:
-        return "float32";
-    case at::kDouble:
-        return "float64";
-    case at::kHalf:
-        return "float16";
-    case at::kBFloat16:
-        return "bfloat16";
-    case at::kLong:
-        return "int64";
-    case at::kInt:
-        return "int32";
-    case at::kByte:
-        return "uint8";
-    case at::kBool:
-        return "bool";
-    default:
-        return c10::toString(type);
-    }
-}
-
-const char *name_of_operation(const c10d::ReduceOp &operation) {
-    static constexpr std::array<const char *, 9> names = {"SUM",  "AVG", "PRODUCT", "MIN",       "MAX",
-                                                          "BAND", "BOR", "BXOR",    "PREMUL_SUM"};
-    const auto index = static_cast<size_t>(operation.op_);
-    return index < names.size() ? names[index] : "";
-}
-
 // One contiguous tensor with the elements of all: the user's own memory where it is one contiguous tensor
 // already.
 at::Tensor contiguous_values(const std::vector<at::Tensor> &tensors) {
@@ -68,8 +38,7 @@ at::Tensor contiguous_results(const std::vector<at::Tensor> &outputs) {
     if (outputs.size() == 1 && outputs[0].is_contiguous()) {
         return outputs[0].detach();
     }
-    const auto [elements, bytes] = size_of(outputs);
-    return at::empty({static_cast<int64_t>(elements)}, outputs[0].options());
+    return at::empty({static_cast<int64_t>(size_of(outputs).elements)}, outputs[0].options());
 }
 
 const char *title_of(wiresum_kind kind) {
@@ -83,34 +52,12 @@ const char *title_of(wiresum_kind kind) {
     }
 }
 
-c10::intrusive_ptr<c10::ivalue::Future> tensors_future() {
-    return c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
-}
-
 } // namespace
 
-RowKey row_of(const char *collective, const std::vector<at::Tensor> &tensors, const c10d::ReduceOp &operation,
-              Reason reason) {
-    const char *type = tensors.empty() ? "" : name_of_type(tensors[0].scalar_type());
-    return {collective, type, name_of_operation(operation), reason};
-}
-
-std::pair<uint64_t, uint64_t> size_of(const std::vector<at::Tensor> &tensors) {
-    uint64_t elements = 0;
-    uint64_t bytes = 0;
-    for (const at::Tensor &tensor : tensors) {
-        elements += tensor.numel();
-        bytes += tensor.numel() * tensor.element_size();
-    }
-    return {elements, bytes};
-}
-
 NetworkWork::NetworkWork(std::shared_ptr<GroupContext> group, Request request)
-    : ExplainedWork(group->ledger->rank, request.op_type, title_of(request.kind), request.inputs),
-      group_(std::move(group)), request_(std::move(request)), future_(tensors_future()),
+    : PendingWork(std::move(group), std::move(request), title_of(request.kind)),
       takes_(request_.kind != WIRESUM_REDUCE || request_.root == group_->ledger->rank),
-      source_(contiguous_values(request_.inputs)), sink_(source_),
-      deadline_(Clock::now() + request_.timeout + kEngineGrace) {
+      source_(contiguous_values(request_.inputs)), sink_(source_) {
     if (request_.kind != WIRESUM_REDUCE_SCATTER) {
         return;
     }
@@ -124,6 +71,7 @@ NetworkWork::NetworkWork(std::shared_ptr<GroupContext> group, Request request)
 }
 
 void NetworkWork::submit(const c10::intrusive_ptr<NetworkWork> &work, const wiresum_engine_abi *engine) {
+    work->give_up_after(work->request_.timeout + kEngineGrace);
     // The reference that `done` takes back.
     auto reference = std::make_unique<c10::intrusive_ptr<NetworkWork>>(work);
     const wiresum_collective collective{
@@ -206,10 +154,7 @@ void NetworkWork::sum_by_gloo() {
 
 // Gloo's sum keeps Inf and NaN where they belong. The tensors are untouched so far.
 void NetworkWork::sum_again(Reason reason) {
-    {
-        std::lock_guard lock(mutex_);
-        deadline_ = Clock::now() + request_.timeout + kEngineGrace;
-    }
+    give_up_after(request_.timeout + kEngineGrace);
     std::exception_ptr error;
     try {
         sum_by_gloo();
@@ -233,35 +178,9 @@ void NetworkWork::succeed(Reason reason) {
     settle(reason, nullptr);
 }
 
-void NetworkWork::fail(std::exception_ptr error) {
-    try {
-        std::rethrow_exception(error);
-    } catch (const std::exception &known) {
-        group_->ledger->note_error(known.what());
-    } catch (...) {
-        group_->ledger->note_error(describe());
-    }
-    settle(Reason::Failed, error);
-}
-
-// The counters first, so that whoever has waited reads them complete; waiters next, callbacks last, because
-// those may take long.
-void NetworkWork::settle(Reason reason, std::exception_ptr error) {
-    const auto [elements, bytes] = size_of(request_.inputs);
-    group_->ledger->count(row_of(request_.collective, request_.inputs, request_.operation, reason), elements,
-                          bytes);
-    {
-        std::lock_guard lock(mutex_);
-        reason_ = reason;
-        source_.reset();
-        sink_.reset();
-    }
-    finish(error);
-    if (error) {
-        future_->setError(error);
-    } else {
-        future_->markCompleted(c10::IValue(request_.outputs));
-    }
+void NetworkWork::release() {
+    source_.reset();
+    sink_.reset();
 }
 
 void NetworkWork::copy_back() {
@@ -277,52 +196,6 @@ void NetworkWork::copy_back() {
         tensor.detach().copy_(sink_.reshape(-1).narrow(0, offset, tensor.numel()).view(tensor.sizes()));
         offset += tensor.numel();
     }
-}
-
-Reason NetworkWork::reason() const {
-    std::lock_guard lock(mutex_);
-    return reason_;
-}
-
-std::vector<at::Tensor> NetworkWork::result() {
-    TORCH_CHECK(isCompleted(),
-                "Work needs to be completed before calling result(). Should call wait() before result().");
-    return request_.outputs;
-}
-
-bool NetworkWork::wait(std::chrono::milliseconds timeout) {
-    const bool bounded = timeout > kNoTimeout;
-    const Clock::time_point caller_limit = Clock::now() + std::min(timeout, kLongestTimeout);
-    std::unique_lock lock(mutex_);
-    while (!completed_) {
-        // The deadline moves when the collective is summed again.
-        const auto limit = bounded ? std::min(caller_limit, deadline_) : deadline_;
-        if (cv_.wait_until(lock, limit) == std::cv_status::timeout && !completed_ && Clock::now() >= limit) {
-            const bool gave_up_early = bounded && caller_limit < deadline_;
-            throw CollectiveError(
-                WIRESUM_TIMED_OUT,
-                gave_up_early
-                    ? c10::str(
-                          describe(), ": still under way after the ", timeout.count(),
-                          " ms given to wait(). Its tensor must not be used until it is over: wait again.")
-                    : c10::str(describe(), ": the engine did not end it within its timeout of ",
-                               request_.timeout.count(),
-                               " ms. This is a defect of Wiresum: please report it."));
-        }
-    }
-    if (exception_) {
-        std::rethrow_exception(exception_);
-    }
-    return true;
-}
-
-std::string NetworkWork::describe() const {
-    const auto [elements, bytes] = size_of(request_.inputs);
-    const std::string group = group_->ledger->group();
-    return c10::str(request_.collective, " #", request_.sequence, " of ", elements, " ",
-                    name_of_type(request_.inputs[0].scalar_type()), " (",
-                    name_of_operation(request_.operation), ") in group '", group, "' on rank ",
-                    group_->ledger->rank);
 }
 
 DelegatedWork::DelegatedWork(c10::intrusive_ptr<Work> inner, Reason reason)

@@ -1,0 +1,153 @@
+#include "pending_work.h"
+
+#include <algorithm>
+
+#include <ATen/ATen.h>
+#include <c10/util/Exception.h>
+
+#include "errors.h"
+
+namespace wiresum {
+
+namespace {
+
+const char *name_of_operation(const c10d::ReduceOp &operation) {
+    static constexpr std::array<const char *, 9> names = {"SUM",  "AVG", "PRODUCT", "MIN",       "MAX",
+                                                          "BAND", "BOR", "BXOR",    "PREMUL_SUM"};
+    const auto index = static_cast<size_t>(operation.op_);
+    return index < names.size() ? names[index] : "";
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> tensors_future() {
+    return c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+}
+
+} // namespace
+
+const char *name_of_type(at::ScalarType type) {
+    switch (type) {
+    case at::kFloat:
+        return "float32";
+    case at::kDouble:
+        return "float64";
+    case at::kHalf:
+        return "float16";
+    case at::kBFloat16:
+        return "bfloat16";
+    case at::kLong:
+        return "int64";
+    case at::kInt:
+        return "int32";
+    case at::kByte:
+        return "uint8";
+    case at::kBool:
+        return "bool";
+    default:
+        return c10::toString(type);
+    }
+}
+
+RowKey row_of(const char *collective, const std::vector<at::Tensor> &tensors, const c10d::ReduceOp &operation,
+              Reason reason) {
+    const char *type = tensors.empty() ? "" : name_of_type(tensors[0].scalar_type());
+    return {collective, type, name_of_operation(operation), reason};
+}
+
+Amount size_of(const std::vector<at::Tensor> &tensors) {
+    Amount amount;
+    for (const at::Tensor &tensor : tensors) {
+        const bool is_sparse = tensor.layout() == at::kSparse;
+        const uint64_t elements = is_sparse ? tensor._values().numel() : tensor.numel();
+        amount.elements += elements;
+        amount.bytes += elements * tensor.element_size();
+        amount.rows += is_sparse ? tensor._nnz() : 0;
+    }
+    return amount;
+}
+
+PendingWork::PendingWork(std::shared_ptr<GroupContext> group, Request request, const char *title)
+    : ExplainedWork(group->ledger->rank, request.op_type, title, request.inputs), group_(std::move(group)),
+      request_(std::move(request)), passed_(size_of(request_.inputs)), future_(tensors_future()),
+      deadline_(Clock::now() + kLongestTimeout) {}
+
+void PendingWork::give_up_after(std::chrono::milliseconds limit) {
+    std::lock_guard lock(mutex_);
+    deadline_ = Clock::now() + limit;
+    cv_.notify_all();
+}
+
+// The counters first, so that whoever has waited reads them complete; waiters next, callbacks last, because
+// those may take long.
+void PendingWork::settle(Reason reason, std::exception_ptr error) {
+    if (!request_.is_part) {
+        group_->ledger->count(row_of(request_.collective, request_.inputs, request_.operation, reason),
+                              amount());
+    }
+    if (error && !request_.is_part) {
+        try {
+            std::rethrow_exception(error);
+        } catch (const std::exception &known) {
+            group_->ledger->note_error(known.what());
+        } catch (...) {
+            group_->ledger->note_error(describe());
+        }
+    }
+    {
+        std::lock_guard lock(mutex_);
+        reason_ = reason;
+        release();
+    }
+    finish(error);
+    if (error) {
+        future_->setError(error);
+    } else {
+        future_->markCompleted(c10::IValue(request_.outputs));
+    }
+}
+
+Reason PendingWork::reason() const {
+    std::lock_guard lock(mutex_);
+    return reason_;
+}
+
+std::vector<at::Tensor> PendingWork::result() {
+    TORCH_CHECK(isCompleted(),
+                "Work needs to be completed before calling result(). Should call wait() before result().");
+    return request_.outputs;
+}
+
+bool PendingWork::wait(std::chrono::milliseconds timeout) {
+    const bool bounded = timeout > kNoTimeout;
+    const Clock::time_point caller_limit = Clock::now() + std::min(timeout, kLongestTimeout);
+    std::unique_lock lock(mutex_);
+    while (!completed_) {
+        // The deadline moves when the collective is submitted, or summed again.
+        const auto limit = bounded ? std::min(caller_limit, deadline_) : deadline_;
+        if (cv_.wait_until(lock, limit) == std::cv_status::timeout && !completed_ && Clock::now() >= limit) {
+            const bool gave_up_early = bounded && caller_limit < deadline_;
+            throw CollectiveError(
+                WIRESUM_TIMED_OUT,
+                gave_up_early
+                    ? c10::str(
+                          describe(), ": still under way after the ", timeout.count(),
+                          " ms given to wait(). Its tensor must not be used until it is over: wait again.")
+                    : c10::str(describe(), ": the engine did not end it within its timeout of ",
+                               request_.timeout.count(),
+                               " ms. This is a defect of Wiresum: please report it."));
+        }
+    }
+    if (exception_) {
+        std::rethrow_exception(exception_);
+    }
+    return true;
+}
+
+std::string PendingWork::describe() const {
+    const std::string group = group_->ledger->group();
+    return c10::str(request_.collective, " #", request_.sequence, " of ", passed_.elements, " ",
+                    name_of_type(request_.inputs[0].scalar_type()), " (",
+                    name_of_operation(request_.operation), ") in group '", group, "' on rank ",
+                    group_->ledger->rank);
+}
+
+} // namespace wiresum

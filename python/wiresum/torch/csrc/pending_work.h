@@ -1,0 +1,102 @@
+// Handles of collectives that this backend carries itself.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+
+#include "engine_abi.h"
+#include "ledger.h"
+#include "task_pool.h"
+
+namespace wiresum {
+
+// Longer timeouts mean the same and would overflow a clock in nanoseconds.
+inline constexpr std::chrono::milliseconds kLongestTimeout = std::chrono::hours(24 * 365);
+
+// A collective that knows where it was summed.
+class ExplainedWork : public c10d::Work {
+  public:
+    using Work::Work;
+    virtual Reason reason() const = 0;
+};
+
+// What the collectives of one group share; outlives the backend while one is under way.
+struct GroupContext {
+    std::shared_ptr<Ledger> ledger;
+    // Sums again, with IEEE semantics, what is not finite. A group of its own: its collectives run at another
+    // time than the user's, so sharing the user's group would change their order between ranks.
+    c10::intrusive_ptr<c10d::Backend> fallback;
+    // All ranks get "not finite" for the same collectives in the same order; this keeps them in it.
+    std::shared_ptr<Strand> fallback_order = std::make_shared<Strand>();
+};
+
+// What was asked for.
+struct Request {
+    wiresum_kind kind;
+    c10d::OpType op_type;
+    const char *collective; // as in torch.distributed
+    // What is summed, in this order.
+    std::vector<at::Tensor> inputs;
+    // What takes this rank's part of the results, in this order.
+    std::vector<at::Tensor> outputs;
+    c10d::ReduceOp operation;
+    std::chrono::milliseconds timeout;
+    // The root, where the kind has one.
+    int root = 0;
+    uint64_t sequence = 0;
+    // Whether it carries the values of another collective, which is in the books itself.
+    bool is_part = false;
+};
+
+// A collective under way: it can be waited for, and is in the group's books when it is over.
+class PendingWork : public ExplainedWork {
+  public:
+    Reason reason() const override;
+    std::vector<at::Tensor> result() override;
+    bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
+    c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
+    uint64_t getSequencenumber() const override { return request_.sequence; }
+    std::chrono::milliseconds getTimeout() const override { return request_.timeout; }
+
+  protected:
+    PendingWork(std::shared_ptr<GroupContext> group, Request request, const char *title);
+
+    // What this rank passed, for the books.
+    virtual Amount amount() const { return passed_; }
+    // Lets go of what only the running collective needs. Called once, with the lock held.
+    virtual void release() {}
+
+    // From now on wait() gives up after this time. Without such a call it waits as long as anyone can.
+    void give_up_after(std::chrono::milliseconds limit);
+    void settle(Reason reason, std::exception_ptr error);
+    std::string describe() const;
+
+    const std::shared_ptr<GroupContext> group_;
+    const Request request_;
+
+  private:
+    using Clock = std::chrono::steady_clock;
+
+    const Amount passed_;
+    const c10::intrusive_ptr<c10::ivalue::Future> future_;
+    // Guarded by Work::mutex_.
+    Clock::time_point deadline_;
+    Reason reason_ = Reason::Pending;
+};
+
+// An element type as Python knows it: "float32".
+const char *name_of_type(at::ScalarType type);
+
+// The row of a ledger that a collective counts in.
+RowKey row_of(const char *collective, const std::vector<at::Tensor> &tensors, const c10d::ReduceOp &operation,
+              Reason reason);
+
+// Elements, bytes and rows of several tensors together.
+Amount size_of(const std::vector<at::Tensor> &tensors);
+
+} // namespace wiresum

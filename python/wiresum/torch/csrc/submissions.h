@@ -1,0 +1,37 @@
+// The order in which collectives reach the engine: that in which they were asked for, which is every rank's.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <mutex>
+
+#include "work.h"
+
+namespace wiresum {
+
+// Hands collectives to the engine. One whose values come later (a sparse tensor's, once the ranks know each
+// other's rows) reserves its place, and holds back those after it. Thread-safe.
+class Submissions {
+  public:
+    struct Turn {
+        bool is_filled = false;
+        c10::intrusive_ptr<NetworkWork> work;
+    };
+    using TurnPtr = std::shared_ptr<Turn>;
+
+    explicit Submissions(const wiresum_engine_abi *engine) : engine_(engine) {}
+
+    // The next place in the order; whoever takes it must fill it.
+    TurnPtr reserve();
+    // Says what is submitted there; null for nothing.
+    void fill(const TurnPtr &turn, c10::intrusive_ptr<NetworkWork> work);
+    // From now on all that is submitted fails, and the engine is not in use. Harmless when repeated.
+    void close();
+
+  private:
+    std::mutex mutex_;                 // keeps the engine open during a submission
+    const wiresum_engine_abi *engine_; // null once closed
+    std::deque<TurnPtr> turns_;
+};
+
+} // namespace wiresum
