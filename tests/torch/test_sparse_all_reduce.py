@@ -13,6 +13,7 @@ from world import Failure, World
 
 import torch
 from wiresum import errors
+from wiresum.bench.sparse_allreduce import balanced
 from wiresum.torch import Reason, explain, report
 
 FAULT_TIMEOUT_S = 3.0
@@ -171,6 +172,22 @@ def mixed() -> None:
 
 def test_sparse_and_dense_sums_are_made_in_the_order_of_the_calls(networked: World) -> None:
     networked.run(mixed)
+
+
+def by_hash(shape: Shape) -> None:
+    rank = dist.get_rank()
+    ours, theirs = (share(rank, shape, torch.float32, ENTRIES[rank]) for _ in range(2))
+    balanced.all_reduce(ours)
+    gloo = dist.new_group(backend="gloo")
+    dist.all_reduce(theirs, group=gloo)
+    dist.destroy_process_group(gloo)
+    assert ours.is_coalesced()
+    assert torch.equal(ours.indices(), theirs.coalesce().indices())
+    torch.testing.assert_close(ours.values(), theirs.coalesce().values())
+
+
+def test_the_benchmarks_rival_has_gloos_sums(networked: World) -> None:
+    networked.run(by_hash, SHAPES[1])
 
 
 def not_finite() -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 BENCHMARKS: Registry[Benchmark] = Registry(
     {
         "allreduce": "wiresum.bench.allreduce.command:allreduce",
+        "sparse-allreduce": "wiresum.bench.sparse_allreduce.command:sparse_allreduce",
         "compare": "wiresum.bench.compare.command:compare",
         "forest": "wiresum.bench.forest.command:forest",
         "heterogeneity": "wiresum.bench.heterogeneity.command:heterogeneity",

@@ -1,0 +1,108 @@
+"""One rank of `wiresum bench sparse-allreduce`: the same rows through every method in turn, under the same conditions.
+
+The benchmark starts it with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and a JSON object on its command line.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+
+import torch.distributed as dist
+
+import torch
+from wiresum.bench.rank import joined, write
+from wiresum.bench.sparse_allreduce import balanced
+from wiresum.bench.start import Starts
+from wiresum.sparse.spec import parse
+
+PRODUCT = "wiresum"
+RIVALS = ("gloo", "balanced")
+
+Reduce = Callable[[torch.Tensor], object]
+"""Replaces a sparse tensor by the sum of all ranks."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to measure.
+
+    Attributes:
+        trace: its specification.
+        against: rivals.
+        repeats: measured all-reduces of each.
+        warmups: all-reduces before that.
+        output: file for rank 0's view.
+    """
+
+    trace: str
+    against: list[str]
+    repeats: int
+    warmups: int
+    output: str
+
+    def to_json(self) -> str:
+        """For the command line."""
+        return json.dumps(asdict(self))
+
+
+def main() -> None:
+    """Measures, checks the sums, and writes rank 0's view to a file."""
+    task = Task(**json.loads(sys.argv[1]))
+    with joined(PRODUCT, task.output) as (group, starts):
+        methods: dict[str, Reduce] = {
+            PRODUCT: partial(dist.all_reduce, group=group),
+            "gloo": dist.all_reduce,
+            "balanced": balanced.all_reduce,
+        }
+        methods = {name: methods[name] for name in (PRODUCT, *task.against)}
+        tensor = pushed(task.trace)
+        expected = tensor.clone()
+        dist.all_reduce(expected)
+        seconds: dict[str, list[float]] = {name: [] for name in methods}
+        errors = dict.fromkeys(methods, 0.0)
+        for repeat in range(task.warmups + task.repeats):
+            for name, reduce in methods.items():
+                elapsed, error = measure(tensor, expected, reduce, starts)
+                errors[name] = max(errors[name], error)
+                if repeat >= task.warmups:
+                    seconds[name].append(elapsed)
+        write(task.output, {"seconds": seconds, "errors": errors, "report": report()})
+
+
+def pushed(spec: str) -> torch.Tensor:
+    """What this rank pushes in the trace's first round, with values drawn by rank."""
+    trace = parse(spec)
+    keys = torch.from_numpy(trace.pushed(0, dist.get_rank(), dist.get_world_size()))
+    random = torch.Generator().manual_seed(dist.get_rank())
+    dim = trace.tables.tables[0].dimension
+    values = torch.empty(len(keys), dim).uniform_(-1, 1, generator=random)
+    size = (trace.rows, dim)
+    return torch.sparse_coo_tensor(keys[None], values, size, is_coalesced=True, check_invariants=False)
+
+
+def measure(pushed: torch.Tensor, expected: torch.Tensor, reduce: Reduce, starts: Starts) -> tuple[float, float]:
+    """Seconds from the common start until the slowest rank has the sum, and the largest deviation from Gloo's sum."""
+    tensor = pushed.clone()
+    start = starts.wait()
+    reduce(tensor)
+    elapsed = time.monotonic() - start
+    assert torch.equal(tensor.indices(), expected.indices()), "an all-reduce has other rows than Gloo's"
+    seen = torch.tensor([elapsed, float((tensor.values() - expected.values()).abs().max())], dtype=torch.float64)
+    dist.all_reduce(seen, op=dist.ReduceOp.MAX)
+    return float(seen[0]), float(seen[1])
+
+
+def report() -> str:
+    """What Wiresum says about where it summed."""
+    import wiresum.torch
+
+    return str(wiresum.torch.report())
+
+
+if __name__ == "__main__":
+    main()
