@@ -44,11 +44,12 @@ struct place {
 /* Key of a place in use: that of a free one, 0, matches no packet. */
 #define PLACE_KEY(job, sub_model) (1ULL << 32 | (__u32)(job) << 16 | (sub_model))
 
-/* A job, in the incarnation that runs. */
+/* A job, in the incarnation that runs, if one does. */
 struct running {
     __u32 key;
     __u16 job;
-    __u16 is_running;
+    __u8 is_running;
+    __u8 is_admitted; /* whether the index is a job's */
 };
 
 struct table {

@@ -1,6 +1,7 @@
 """Ranks in namespaces that join one plan after another: starting PyTorch takes longer than all sums."""
 
 import json
+import select
 import subprocess
 import sys
 from pathlib import Path
@@ -40,15 +41,20 @@ class Ranks:
         assert all(lines), "a rank has ended; its error is above"
         return [json.loads(line) for line in lines]
 
-    def join(self, plan, timeout_s=PATIENCE_S):
+    def join(self, plan, timeout_s=PATIENCE_S, elements=None):
         """A group of every rank over a plan's switches."""
         self.bed.deployment.replace(plan)
-        self.meet(self.bed.plan_file, timeout_s)
+        self.meet(self.bed.plan_file, timeout_s, elements)
 
-    def meet(self, plan_file, timeout_s=PATIENCE_S):
+    def meet(self, plan_file, timeout_s=PATIENCE_S, elements=None):
         """A group over switches that run already."""
-        self.tell(json.dumps({"plan": str(plan_file), "elements": self.elements, "timeout_s": timeout_s}))
+        asked = {"plan": str(plan_file), "elements": elements or self.elements, "timeout_s": timeout_s}
+        self.tell(json.dumps(asked))
         self.answers()
+
+    def are_busy(self):
+        """Whether no rank has answered yet."""
+        return not select.select([rank.stdout for rank in self.ranks], [], [], 0)[0]
 
     def sum(self):
         self.tell("sum")
@@ -56,7 +62,12 @@ class Ranks:
 
     def sum_rightly(self):
         """Every rank has the sum, to the bit."""
-        assert self.sum() == [{"right": True, "error": None}] * len(self.ranks)
+        self.tell("sum")
+        self.have_summed_rightly()
+
+    def have_summed_rightly(self):
+        """Every rank that was told to sum has the sum, to the bit."""
+        assert self.answers() == [{"right": True, "error": None}] * len(self.ranks)
 
     def sum_rightly_without(self, late):
         """The others have their sum before the late rank begins, which then has the same."""

@@ -3,9 +3,12 @@
 One testbed and one process for each rank serve all of them: starting PyTorch takes longer than all sums.
 """
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from tests.capabilities import best_engine, engines
-from tests.testbed.groups import Ranks
+from tests.testbed.groups import PATIENCE_S, Ranks
 
 from wiresum.plan.aggregation_plan import RoundCount, Rounds
 from wiresum.plan.assignment.wiring import as_switched_plan
@@ -20,6 +23,10 @@ from wiresum.topology.generators.goat import goat
 TOPOLOGY = goat(2, rate_bps=500e6)
 SWITCHES = ("S1", "S2", "S3")
 ELEMENTS = 20_011
+MANY_ELEMENTS = 1_000_000
+"""A round of them takes a tenth of a second at least."""
+SUMS_BEFORE = 200
+"""Some windows, and a small part of a round of many elements."""
 QUOTA_BYTES_PER_S = 200_000
 """Three collectives are more than the burst that a quota allows."""
 MOST_MISSED = 4
@@ -145,6 +152,68 @@ def test_sums_are_right_with_two_slots_for_a_window(network, policy, engine):
     network.join(plan)
     network.sum_rightly()
     network.leave()
+
+
+@pytest.mark.parametrize("policy", PLANNERS)
+@pytest.mark.parametrize("engine", engines("udp", "xdp"))
+def test_no_step_is_lost_when_a_switch_is_taken_over_and_when_it_restarts(network, policy, engine):
+    plan = switched(policy, engine)
+    network.join(plan, elements=MANY_ELEMENTS)
+    # One that sums, not one that only forwards.
+    number = plan.streams[-1].places[0].node
+    switch = next(node.name for node in plan.nodes if node.id == number)
+    before = take_over_in_mid_round(network, switch)
+    after = verdicts_of(network.bed, switch)
+    assert sums(after) > sums(before), "it goes on, and its counters with it"
+    assert after["recalls"] == 0, "nothing was forgotten"
+    restart_in_mid_round(network, switch)
+    network.sum_rightly()
+    after = network.leave()[switch]["verdicts"]
+    assert after["bypassed"] + after["recalls"] > 0, "what is sent again goes past what has forgotten"
+    assert sums(after) > 0, "it sums again"
+
+
+def take_over_in_mid_round(network, switch):
+    """Rounds go on while a new process takes over; what the former one had counted before."""
+    before = begin_round(network, switch)
+    with ThreadPoolExecutor(1) as pool:
+        taken_over = pool.submit(network.bed.deployment.upgrade, switch)
+        network.have_summed_rightly()
+        while not taken_over.done():
+            network.sum_rightly()
+        taken_over.result()
+    network.sum_rightly()
+    return before
+
+
+def restart_in_mid_round(network, switch):
+    """The switch dies without a word, and another one starts in its place with nothing in memory."""
+    begin_round(network, switch)
+    network.bed.deployment.daemon(switch).kill()
+    assert network.are_busy(), "nothing was killed in mid-round: raise MANY_ELEMENTS"
+    network.bed.deployment.revive(switch)
+    network.have_summed_rightly()
+
+
+def begin_round(network, switch):
+    """Ranks begin to sum; returns what the switch has counted when the sums of several windows have left it."""
+    deadline = time.monotonic() + PATIENCE_S
+    verdicts = verdicts_of(network.bed, switch)
+    enough = sums(verdicts) + SUMS_BEFORE
+    network.tell("sum")
+    while sums(verdicts) < enough:
+        assert time.monotonic() < deadline, f"no sums leave {switch}: {verdicts}"
+        verdicts = verdicts_of(network.bed, switch)
+    return verdicts
+
+
+def verdicts_of(bed, switch):
+    return bed.deployment.daemon(switch).ask("status")["verdicts"]
+
+
+def sums(verdicts):
+    """Sums that have left a switch."""
+    return verdicts["forwarded"] + verdicts["completed"]
 
 
 @pytest.mark.parametrize("engine", engines("udp", "xdp"))

@@ -73,6 +73,16 @@ impl Table {
         Self { slots, most: most.min(MAX_STREAMS), places: Vec::new(), numbers: BTreeMap::new() }
     }
 
+    /// A table with streams at these numbers, from 1, which fit.
+    #[must_use]
+    pub fn of(slots: u32, most: usize, places: Vec<Option<Place>>) -> Self {
+        let numbered = places.iter().zip(1..);
+        let numbers = numbered.filter_map(|(place, number)| {
+            place.map(|place| ((place.job, place.sub_model), number))
+        });
+        Self { numbers: numbers.collect(), places, ..Self::new(slots, most) }
+    }
+
     /// Gives a stream the first free number; `unsuited` is why the policy cannot serve it, if it cannot.
     ///
     /// # Errors
@@ -111,16 +121,15 @@ impl Table {
 
     /// The same streams with these numbers, from 1; `None` if they are others.
     pub(crate) fn renumbered(&self, streams: &[Option<(u16, u16)>]) -> Option<Self> {
-        let mut table = Self::new(self.slots, self.most);
-        for (stream, number) in streams.iter().zip(1..) {
-            let name = stream.map(|(job, sub_model)| (JobId(job), SubModelId(sub_model)));
-            let place = name.map(|(job, sub_model)| self.find(job, sub_model).map(|(_, p)| *p));
-            table.places.push(match place {
-                Some(place) => Some(place?),
+        let mut places = Vec::new();
+        for stream in streams {
+            let found = stream.map(|(job, sub_model)| self.find(JobId(job), SubModelId(sub_model)));
+            places.push(match found {
+                Some(found) => Some(*found?.1),
                 None => None,
             });
-            table.numbers.extend(name.map(|name| (name, number)));
         }
+        let table = Self::of(self.slots, self.most, places);
         (table.numbers.len() == self.numbers.len()).then_some(table)
     }
 

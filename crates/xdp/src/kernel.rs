@@ -42,7 +42,7 @@ impl Kernel {
     pub fn load(image: &Image, pool: &Pool, config: &Config) -> Result<Self, XdpError> {
         let mut open = open(image)?;
         size_maps(&mut open, pool, config)?;
-        compare_sizes(&open).expect("layout.rs and maps.h agree");
+        compare_sizes(&open, &MAP_SIZES).expect("layout.rs and maps.h agree");
         Ok(Self { object: load(open)? })
     }
 
@@ -258,20 +258,22 @@ fn size_maps(open: &mut OpenObject, pool: &Pool, config: &Config) -> Result<(), 
     Ok(())
 }
 
+/// Bytes of the values of the aggregator's maps that are written from here.
+pub const MAP_SIZES: [(&str, usize); 9] = [
+    (".rodata.config", size_of::<Config>()),
+    (".data.directory", size_of::<Directory>()),
+    ("budgets", size_of::<Budget>()),
+    ("tallies", size_of::<Tally>()),
+    ("entries", size_of::<Entry>()),
+    ("jobs", size_of::<Job>()),
+    ("children", size_of::<Peer>()),
+    ("parents", size_of::<Peer>()),
+    ("heard", size_of::<Hearing>()),
+];
+
 /// Whether the structs here are as long as the maps' values. If the maps are this crate's own, any test would show it.
-pub fn compare_sizes(open: &OpenObject) -> Result<(), String> {
-    let expected = [
-        (".rodata.config", size_of::<Config>()),
-        (".data.directory", size_of::<Directory>()),
-        ("budgets", size_of::<Budget>()),
-        ("tallies", size_of::<Tally>()),
-        ("entries", size_of::<Entry>()),
-        ("jobs", size_of::<Job>()),
-        ("children", size_of::<Peer>()),
-        ("parents", size_of::<Peer>()),
-        ("heard", size_of::<Hearing>()),
-    ];
-    for (name, size) in expected {
+pub fn compare_sizes(open: &OpenObject, expected: &[(&str, usize)]) -> Result<(), String> {
+    for &(name, size) in expected {
         let map = open.maps().find(|map| map.name() == OsStr::new(name));
         let have = map.map(|map| map.value_size() as usize);
         if have != Some(size) {

@@ -16,7 +16,7 @@ pub enum AttachMode {
     Generic,
 }
 
-/// What an aggregator in the kernel leaves to the process that takes over from its own.
+/// What an aggregator or switch in the kernel leaves to the process that takes over from its own.
 #[derive(Debug, Default)]
 pub struct Estate {
     /// The program's maps by name.

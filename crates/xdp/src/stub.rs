@@ -17,6 +17,9 @@ const REMEDY: XdpError = XdpError::NotBuilt(
     "this build has no XDP aggregator: build on Linux with clang (Debian: apt-get install clang-19 libelf-dev zlib1g-dev)",
 );
 
+/// Names and descriptors of maps, and links.
+pub type Descriptors<'a> = (Vec<(String, BorrowedFd<'a>)>, Vec<BorrowedFd<'a>>);
+
 /// The aggregator in the kernel; cannot exist in this build.
 pub struct XdpAggregator(Infallible);
 
@@ -51,7 +54,7 @@ impl XdpAggregator {
 
     /// Names and descriptors of maps, and links, for a successor.
     #[must_use]
-    pub fn descriptors(&self) -> (Vec<(String, BorrowedFd<'_>)>, Vec<BorrowedFd<'_>>) {
+    pub fn descriptors(&self) -> Descriptors<'_> {
         match self.0 {}
     }
 

@@ -11,7 +11,7 @@ use wiresum_wire::{FragmentId, JobKey, MAX_CONTRIBUTORS, NodeId};
 use zerocopy::FromZeros;
 
 use crate::engine::{Group, XdpAggregator, child_index};
-use crate::kernel::{self, AGGREGATOR, Kernel};
+use crate::kernel::{self, AGGREGATOR, Kernel, MAP_SIZES};
 use crate::layout::{Check, Directory, Job, MAX_JOBS, MAX_STREAMS, NO_JOB, Peer, Stream, Tally};
 use crate::slots::CheckQueue;
 use crate::streams::Streams;
@@ -44,7 +44,7 @@ impl XdpAggregator {
         options: &Options,
     ) -> Result<Self, XdpError> {
         Self::check_support()?;
-        let kernel = Kernel::adopt(&AGGREGATOR, &estate.maps)?;
+        let kernel = Kernel::adopt(&AGGREGATOR, &estate.maps, &MAP_SIZES)?;
         let streams = Streams::inherit(kernel.get_directory()?, kernel.pool(), plans)?;
         let mut retired = Tally::new_zeroed();
         retired.verdicts.iter_mut().zip(&estate.retired).for_each(|(sum, count)| *sum = *count);
@@ -135,8 +135,12 @@ impl XdpAggregator {
 }
 
 impl Kernel {
-    /// Loads an object over another process's maps.
-    fn adopt(image: &kernel::Image, maps: &[(String, OwnedFd)]) -> Result<Self, XdpError> {
+    /// Loads an object over another process's maps, whose values have these sizes.
+    pub fn adopt(
+        image: &kernel::Image,
+        maps: &[(String, OwnedFd)],
+        sizes: &[(&str, usize)],
+    ) -> Result<Self, XdpError> {
         let mut open = kernel::open(image)?;
         for mut map in open.maps_mut() {
             let name = map.name().to_string_lossy().into_owned();
@@ -146,7 +150,7 @@ impl Kernel {
             let reused = map.reuse_fd(descriptor.as_fd());
             reused.map_err(|error| kernel::refused(format!("reusing the map `{name}`"), &error))?;
         }
-        kernel::compare_sizes(&open).map_err(XdpError::Layout)?;
+        kernel::compare_sizes(&open, sizes).map_err(XdpError::Layout)?;
         Ok(Self { object: kernel::load(open)? })
     }
 

@@ -138,7 +138,7 @@ fn every_verdict_is_met_and_counted() {
     assert_eq!(unmet, []);
 }
 
-/// Streams leave, and others come in their place, while packets of both come.
+/// Streams leave, and others come in their place, while packets of both come, and processes take over from each other.
 #[test]
 fn jobs_that_come_and_go() {
     if !bpf_is_here() {
@@ -161,6 +161,9 @@ fn jobs_that_come_and_go() {
                 pair.remove(place.job)
             } else {
                 pair.install(place)
+            }
+            if round == 5 {
+                pair.hand_over();
             }
             pair.compare_registers();
         }
@@ -191,6 +194,9 @@ fn jobs_that_are_forgotten() {
             } else {
                 pair.remove(place.job);
                 pair.install(place);
+            }
+            if round == 1 {
+                pair.hand_over();
             }
             let verdicts = datagrams.iter().map(|datagram| pair.feed(datagram));
             bypassed += verdicts.filter(|verdict| *verdict == Verdict::Bypassed).count();

@@ -154,6 +154,21 @@ impl Pair {
         Self { program, reference: traffic.switch(), forwarding, links, jobs, is_v6 }
     }
 
+    /// The kernel's switch, as another process takes it over.
+    fn successor(&self, namespace: &Namespace) -> SwitchProgram {
+        let names = self.links.0.iter().map(|(name, reach, _)| (reach.address, *name)).collect();
+        let successor = namespace.enter(|| self.program.successor(&names));
+        let successor = successor.expect("maps of the same layout");
+        assert!(self.links.0.iter().all(|(name, ..)| successor.reaches(*name)));
+        successor
+    }
+
+    /// Another process takes over and dies, so that this one goes on.
+    fn fail_to_hand_over(&self, namespace: &Namespace) {
+        drop(self.successor(namespace));
+        namespace.enter(|| self.program.reattach()).expect("its own maps");
+    }
+
     fn feed(&mut self, datagram: &[u8], at: &str) {
         let (address, source) = ends(self.is_v6);
         let ran = self.program.forward_in_test(&udp_frame(source, address, datagram));
@@ -213,7 +228,7 @@ impl Pair {
     }
 }
 
-/// Every packet of random traffic, forwarded by both.
+/// Every packet of random traffic, forwarded by both, while one process takes over from another.
 #[test]
 fn packets_go_where_the_reference_sends_them() {
     if !bpf_is_here() || !namespaces_work() {
@@ -232,6 +247,11 @@ fn packets_go_where_the_reference_sends_them() {
                 let mut pair = Pair::new(policy, is_root, is_v6, &namespace);
                 let wild = Wild::new(SUMS, policy, is_root, seed);
                 for (i, datagram) in wild.take(packets as usize).enumerate() {
+                    match i as u64 {
+                        at if at == packets / 4 => pair.fail_to_hand_over(&namespace),
+                        at if at == packets / 2 => pair.program = pair.successor(&namespace),
+                        _ => {}
+                    }
                     pair.feed(&datagram, &format!("{name}, packet {i}"));
                 }
             }

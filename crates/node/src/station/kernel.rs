@@ -11,12 +11,14 @@ use wiresum_protocol::{Plan, Quota};
 use wiresum_switch::live::StationError;
 use wiresum_switch::live::parts::{self, Room};
 use wiresum_switch::live::plane::{DataPlane, PlaneError, passed};
+use wiresum_switch::live::{PlaneState, Unfit};
 use wiresum_switch::policy::Policy;
 use wiresum_switch::{Forwarding, Neighbour, Outcome, Packet, Place, Values};
 use wiresum_wire::{JobId, JobKey, NodeId};
-use wiresum_xdp::{AttachMode, SwitchOptions, SwitchProgram, XdpAggregator, XdpError};
+use wiresum_xdp::{AttachMode, Estate, SwitchOptions, SwitchProgram, XdpAggregator, XdpError};
 
 use crate::aggregators::kernel::{KernelError, failed};
+use crate::takeover::KernelLegacy;
 
 /// Slots of a switch that only forwards: maps have one element at least.
 const LEAST_SLOTS: u32 = 1;
@@ -86,6 +88,57 @@ impl KernelSwitch {
         let forwarding = Forwarding::default();
         let (addresses, names, met) = Default::default();
         Ok(Self { program, node, room, forwarding, addresses, names, met })
+    }
+
+    /// Goes on with what another process has begun, on the interfaces where that has put the program.
+    ///
+    /// # Errors
+    /// [`LoadError`] with the remedy.
+    pub fn take_over(
+        plans: &[Plan],
+        node: NodeId,
+        address: SocketAddr,
+        room: Room,
+        estate: Estate,
+    ) -> Result<Self, LoadError> {
+        let (mut forwarding, mut by_job) = (Forwarding::default(), Addresses::new());
+        for plan in plans {
+            let mut ways = plan.ways().into_iter();
+            let installed = ways.try_for_each(|ways| forwarding.install(Site::Node(node), &ways));
+            installed.map_err(StationError::from)?;
+            by_job.extend(addresses(plan, node));
+        }
+        let mut names = BTreeMap::new();
+        for (&(_, neighbour), &address) in &by_job {
+            let link = names.len() as u16;
+            names.entry(address).or_insert(Neighbour { link, ..neighbour });
+        }
+        let program = SwitchProgram::take_over(options(room, node, address), estate, &names)
+            .map_err(failed("the switch's XDP program cannot be taken over"))?;
+        let is_met = |name: &(&SocketAddr, &Neighbour)| program.reaches(*name.1);
+        let met = names.iter().filter(is_met).map(|(address, _)| *address).collect();
+        Ok(Self { program, node, room, forwarding, addresses: by_job, names, met })
+    }
+
+    /// Its program and memory.
+    #[must_use]
+    pub fn room(&self) -> Room {
+        self.room
+    }
+
+    /// Maps, links and counters for a successor.
+    #[must_use]
+    pub fn descriptors(&self) -> KernelLegacy<'_> {
+        let (maps, links) = self.program.descriptors();
+        KernelLegacy { maps, links, retired: self.program.retired() }
+    }
+
+    /// Takes back what a successor that has failed may have changed.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn reattach(&self) -> Result<(), KernelError> {
+        self.program.reattach().map_err(failed("the switch's XDP program cannot be put back"))
     }
 
     /// Lets an address be a neighbour's, whose name then is its own: numbers of links mean something else in every plan.
@@ -190,6 +243,16 @@ impl DataPlane for KernelSwitch {
         key: Option<JobKey>,
     ) -> Result<(), PlaneError> {
         self.reinstall(job, places, key).map_err(refused)
+    }
+
+    /// All of it is in the program's maps.
+    fn state(&self) -> Result<PlaneState, PlaneError> {
+        Ok(PlaneState::default())
+    }
+
+    /// The maps have been taken over, and their jobs with them.
+    fn resume(&mut self, _state: PlaneState, _jobs: &[(&Plan, &[Place])]) -> Result<(), Unfit> {
+        Ok(())
     }
 
     fn bypass(&mut self, job: JobId) -> Result<(), PlaneError> {

@@ -7,17 +7,21 @@
 
 mod kernel;
 
+use std::any::Any;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use wiresum_protocol::{ControlHalf, Plan, Quota};
+use wiresum_switch::live::parts::Room;
+use wiresum_switch::live::plane::{DataPlane, Here};
 use wiresum_switch::live::{Report, Station, StationError};
 use wiresum_wire::{JobId, JobKey, NodeId};
+use wiresum_xdp::Estate;
 
 use crate::clock::Clock;
 use crate::node::{Counters, JobReport, Plane, StreamReport};
@@ -43,12 +47,24 @@ pub struct UdpStation {
     logged: Option<Instant>,
 }
 
+/// What tells a successor how to read what a station knows.
+#[derive(Serialize, Deserialize)]
+struct Facts {
+    /// It is a station's.
+    station: bool,
+    /// The program and memory of the switch in the kernel, if one sums.
+    room: Option<Room>,
+}
+
 /// Why a node does not begin to serve.
 #[derive(Debug, Error)]
 pub enum BindError {
     /// Its plans do not fit.
     #[error(transparent)]
     Station(#[from] StationError),
+    /// The switch in the kernel cannot be taken over.
+    #[error(transparent)]
+    Load(#[from] LoadError),
     /// The kernel refuses its address.
     #[error(transparent)]
     Socket(#[from] io::Error),
@@ -77,20 +93,35 @@ impl UdpStation {
         Ok(Self::with_station(address, plans, station, "xdp")?)
     }
 
-    /// Goes on where another process has stopped, with its jobs as they are.
+    /// Goes on where another process has stopped, with its jobs as they are; `estate` is what that had in the kernel.
     ///
     /// # Errors
-    /// What the kernel says to the socket, or that the state does not fit the plans.
+    /// What the kernel says to the socket or the program, or that the state does not fit the plans.
     pub fn inherit(
         socket: UdpSocket,
         plans: &[Plan],
         remains: &Remains,
+        estate: Option<Estate>,
         node: NodeId,
     ) -> Result<Self, BindError> {
-        let mut station = Station::new(plans, node)?;
+        let Facts { room, .. } = Facts::deserialize(&remains.facts).map_err(io::Error::from)?;
+        let address = socket.local_addr()?;
+        let (plane, engine): (Box<dyn DataPlane>, _) = match (room, estate) {
+            (Some(room), Some(estate)) => {
+                (Box::new(KernelSwitch::take_over(plans, node, address, room, estate)?), "xdp")
+            }
+            (None, None) => (Box::new(Here::new(node)), "udp"),
+            _ => return Err(io::Error::other("the offer lacks what is in the kernel").into()),
+        };
         let state = serde_json::from_slice(&remains.memory).map_err(io::Error::from)?;
-        station.resume(state).map_err(io::Error::other)?;
-        Ok(Self::over(Socket::inherit(socket)?, station, "udp"))
+        let station = Station::resumed(plane, plans, node, state)?;
+        Ok(Self::over(Socket::inherit(socket)?, station, engine))
+    }
+
+    /// The switch in the kernel, if one sums here.
+    fn kernel(&self) -> Option<&KernelSwitch> {
+        let plane: &dyn Any = self.station.plane();
+        plane.downcast_ref()
     }
 
     fn with_station(
@@ -225,12 +256,19 @@ impl Plane for UdpStation {
     fn legacy(&self) -> Result<Legacy<'_>, String> {
         let state = self.station.state().map_err(|error| error.to_string())?;
         let memory = serde_json::to_vec(&state).map_err(|error| error.to_string())?;
+        let facts = Facts { station: true, room: self.kernel().map(KernelSwitch::room) };
         Ok(Legacy {
             socket: self.socket.as_fd(),
-            kernel: None,
+            kernel: self.kernel().map(KernelSwitch::descriptors),
             plans: self.station.plans().cloned().collect(),
-            remains: Remains { facts: json!({ "station": true }), memory },
+            remains: Remains::new(&facts, memory),
         })
+    }
+
+    fn reclaim(&self) {
+        if let Some(Err(error)) = self.kernel().map(KernelSwitch::reattach) {
+            eprintln!("wiresum-node: {error}");
+        }
     }
 }
 

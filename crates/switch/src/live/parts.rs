@@ -1,5 +1,6 @@
 //! What a plan's fabric means for the programs of this crate.
 
+use serde::{Deserialize, Serialize};
 use wiresum_plan::Plan;
 use wiresum_wire::NodeId;
 
@@ -7,7 +8,7 @@ use super::StationError;
 use crate::policy::Policy;
 
 /// A switch program and its memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Room {
     /// The program.
     pub policy: Policy,

@@ -4,6 +4,7 @@
 //! [`Here`] is this process. Another plane takes packets before they come here, and sums and forwards them by itself: the station tells
 //! it which jobs run and who is next to the node, and gets what it hands up.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -30,7 +31,7 @@ pub enum PlaneError {
 }
 
 /// See the module.
-pub trait DataPlane: Send {
+pub trait DataPlane: Any + Send {
     /// Makes room for one more job.
     ///
     /// # Errors
@@ -90,19 +91,13 @@ pub trait DataPlane: Send {
     ///
     /// # Errors
     /// Why none can.
-    fn state(&self) -> Result<PlaneState, PlaneError> {
-        Err(PlaneError::Carrier(
-            "what sums here cannot be handed over: restart the daemon, between two jobs".into(),
-        ))
-    }
+    fn state(&self) -> Result<PlaneState, PlaneError>;
 
-    /// Goes on with that; the same jobs are installed.
+    /// Goes on with that, and with these jobs in these places; none is admitted yet.
     ///
     /// # Errors
     /// [`Unfit`].
-    fn resume(&mut self, _state: PlaneState) -> Result<(), Unfit> {
-        Err(Unfit)
-    }
+    fn resume(&mut self, state: PlaneState, jobs: &[(&Plan, &[Place])]) -> Result<(), Unfit>;
 
     /// A hello or an answer has come from this address.
     ///
@@ -195,7 +190,11 @@ impl DataPlane for Here {
         })
     }
 
-    fn resume(&mut self, state: PlaneState) -> Result<(), Unfit> {
+    fn resume(&mut self, state: PlaneState, jobs: &[(&Plan, &[Place])]) -> Result<(), Unfit> {
+        for (plan, places) in jobs {
+            self.admit(plan).map_err(|_| Unfit)?;
+            self.install(plan.job_id(), places, None).map_err(|_| Unfit)?;
+        }
         let counts = |(job, counts): (u16, Vec<u64>)| (JobId(job), Counters::from_slice(&counts));
         self.counters = state.counters.into_iter().map(counts).collect();
         self.retired = Counters::from_slice(&state.retired);

@@ -16,6 +16,7 @@ use wiresum_wire::{JobId, JobKey, Kind, NodeId, SubModelId};
 use super::forgotten::is_sent_again;
 use super::notes::{NOTE_LEN, Note};
 use super::plane::{DataPlane, Here, PlaneError};
+use super::remains::Unfit;
 pub use report::Report;
 pub(super) use report::by_name;
 
@@ -45,6 +46,9 @@ pub enum StationError {
     /// A stream does not fit, or what sums here refuses it.
     #[error(transparent)]
     Plane(#[from] PlaneError),
+    /// What another process has left is of other plans.
+    #[error(transparent)]
+    Unfit(#[from] Unfit),
     /// A way leads nowhere.
     #[error(transparent)]
     Way(#[from] WayError),
@@ -52,7 +56,7 @@ pub enum StationError {
 
 /// What a node knows of a job.
 pub(super) struct Job {
-    plan: Plan,
+    pub(super) plan: Plan,
     /// Digest of the plan, which every hello is compared with.
     digest: u64,
     incarnation: Option<u64>,
@@ -123,7 +127,13 @@ impl Station {
         plans: &[Plan],
         node: NodeId,
     ) -> Result<Self, StationError> {
-        let mut station = Self {
+        let mut station = Self::without_jobs(plane, node);
+        plans.iter().try_for_each(|plan| station.add(plan))?;
+        Ok(station)
+    }
+
+    pub(super) fn without_jobs(plane: Box<dyn DataPlane>, node: NodeId) -> Self {
+        Self {
             node,
             jobs: BTreeMap::new(),
             plane,
@@ -140,9 +150,7 @@ impl Station {
             strangers: Budget::new(Quota::strangers()),
             now: Time(0),
             problem: None,
-        };
-        plans.iter().try_for_each(|plan| station.add(plan))?;
-        Ok(station)
+        }
     }
 
     /// Serves one more job, which is not served yet.
@@ -150,16 +158,21 @@ impl Station {
     /// # Errors
     /// [`StationError`]; then it is not served.
     pub fn add(&mut self, plan: &Plan) -> Result<(), StationError> {
-        require_fabric(plan)?;
-        let id = JobId(plan.job.id);
-        let Duties { places, servings, forwarding } = plan.site(self.node)?;
-        self.forwarding.extend(forwarding);
-        self.jobs.insert(id, Job::new(plan, self.node, places, servings));
+        let id = self.enter(plan)?;
         let admitted = self.plane.admit(plan).and_then(|()| Ok(self.install(id, None)?));
         if admitted.is_err() {
             self.remove(id)?;
         }
         admitted
+    }
+
+    /// Notes what a plan wants of this node.
+    pub(super) fn enter(&mut self, plan: &Plan) -> Result<JobId, StationError> {
+        require_fabric(plan)?;
+        let Duties { places, servings, forwarding } = plan.site(self.node)?;
+        self.forwarding.extend(forwarding);
+        self.jobs.insert(plan.job_id(), Job::new(plan, self.node, places, servings));
+        Ok(plan.job_id())
     }
 
     /// Serves a job no more.
@@ -203,11 +216,15 @@ impl Station {
 
     /// Puts a job's streams, empty, where they are summed. It runs if it has a key.
     fn install(&mut self, id: JobId, key: Option<JobKey>) -> Result<(), PlaneError> {
-        let job = &self.jobs[&id];
-        self.plane.install(id, &job.places, key)?;
-        self.server.remove(id);
-        job.servings.iter().for_each(|serving| self.server.serve(*serving));
+        self.plane.install(id, &self.jobs[&id].places, key)?;
+        self.serve(id);
         Ok(())
+    }
+
+    /// Its server begins with nothing of a job.
+    pub(super) fn serve(&mut self, id: JobId) {
+        self.server.remove(id);
+        self.jobs[&id].servings.iter().for_each(|serving| self.server.serve(*serving));
     }
 
     /// Deals with a datagram; what leaves is handed to `send`.
@@ -414,6 +431,12 @@ impl Station {
             Some((_, address)) => send(address, &note.emit()),
             None => self.foreign += 1,
         }
+    }
+
+    /// What sums here.
+    #[must_use]
+    pub fn plane(&self) -> &dyn DataPlane {
+        &*self.plane
     }
 
     /// The plans of the jobs.

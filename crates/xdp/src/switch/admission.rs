@@ -5,11 +5,12 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use wiresum_switch::Neighbour;
 use wiresum_wire::{JobId, JobKey};
+use zerocopy::FromZeros;
 
 use super::SwitchProgram;
-use super::layout::{MAX_NEIGHBOURS, Running, SPARE_GROUP};
+use super::layout::{MAX_NEIGHBOURS, SPARE_GROUP};
 use crate::XdpError;
-use crate::layout::{Endpoint, Hearing};
+use crate::layout::{Endpoint, Hearing, Peer};
 
 impl SwitchProgram {
     /// Takes packets of a job in this incarnation, until [`Self::stop`].
@@ -20,7 +21,7 @@ impl SwitchProgram {
         self.stop(job)?;
         let index = self.admit(job)?;
         // That it runs comes last, so that no packet finds half an entry.
-        self.table.jobs[index] = Running { key: key.0, job: job.0, is_running: 0 };
+        self.table.jobs[index].key = key.0;
         self.publish()?;
         self.table.jobs[index].is_running = 1;
         self.publish()
@@ -62,7 +63,9 @@ impl SwitchProgram {
     pub fn unexpect(&mut self, neighbour: Neighbour, address: SocketAddr) -> Result<(), XdpError> {
         self.expected.remove(&address);
         self.met.remove(&address);
-        self.tables.forget(neighbour);
+        if let Some(index) = self.tables.forget(neighbour) {
+            self.kernel.put("neighbours", &index, &Peer::new_zeroed())?;
+        }
         self.kernel.remove("acquaintances", &endpoint(address))
     }
 

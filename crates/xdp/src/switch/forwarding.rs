@@ -36,10 +36,10 @@ type Stream = (JobId, SubModelId);
 #[derive(Default)]
 pub(super) struct Tables {
     /// Index and interface of each neighbour.
-    neighbours: BTreeMap<Neighbour, (u32, u32)>,
-    ways: BTreeMap<WayKey, u32>,
+    pub neighbours: BTreeMap<Neighbour, (u32, u32)>,
+    pub ways: BTreeMap<WayKey, u32>,
     /// The index of each stream's broadcast group.
-    groups: BTreeMap<Stream, u32>,
+    pub groups: BTreeMap<Stream, u32>,
 }
 
 impl SwitchProgram {
@@ -153,9 +153,9 @@ impl SwitchProgram {
 const PASS: u32 = 2;
 
 impl Tables {
-    /// Its index may be another neighbour's then.
-    pub(super) fn forget(&mut self, neighbour: Neighbour) {
-        self.neighbours.remove(&neighbour);
+    /// Its index, which may be another neighbour's then.
+    pub(super) fn forget(&mut self, neighbour: Neighbour) -> Option<u32> {
+        self.neighbours.remove(&neighbour).map(|(index, _)| index)
     }
 
     fn neighbour(&self, neighbour: Neighbour) -> Result<(u32, u32), XdpError> {
@@ -204,17 +204,17 @@ impl Tables {
     }
 }
 
-fn name((job, sub_model): Stream) -> StreamName {
+pub(super) fn name((job, sub_model): Stream) -> StreamName {
     StreamName { job: job.0, sub_model: sub_model.0 }
 }
 
 /// An interface with the program that runs on all that leaves by it.
-fn outlet(kernel: &Kernel, ifindex: u32) -> DevmapValue {
+pub(super) fn outlet(kernel: &Kernel, ifindex: u32) -> DevmapValue {
     DevmapValue { ifindex, program: kernel.program("send_copy").as_fd().as_raw_fd() }
 }
 
 /// The interfaces that a stream's results leave through.
-fn make_group(kernel: &Kernel, down: &Down) -> Result<MapHandle, XdpError> {
+pub(super) fn make_group(kernel: &Kernel, down: &Down) -> Result<MapHandle, XdpError> {
     let group = kernel.new_broadcast()?;
     for place in 0..down.neighbour_count {
         let value = outlet(kernel, down.ifindices[place as usize]);

@@ -7,7 +7,7 @@ use wiresum_wire::JobId;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use super::SwitchProgram;
-use super::layout::{MAX_JOBS, NO_JOB, STRANGERS_BUDGET, Tally};
+use super::layout::{MAX_JOBS, NO_JOB, Running, STRANGERS_BUDGET, Tally};
 use crate::XdpError;
 use crate::kernel;
 use crate::layout::Budget;
@@ -27,6 +27,8 @@ impl SwitchProgram {
         let is_free = |index: &usize| self.numbers.values().all(|taken| taken != index);
         let (what, have, most) = ("jobs of a switch", MAX_JOBS + 1, MAX_JOBS);
         let free = (0..MAX_JOBS).find(is_free).ok_or(XdpError::TooMany { what, have, most })?;
+        self.table.jobs[free] = Running { key: 0, job: job.0, is_running: 0, is_admitted: 1 };
+        self.publish()?;
         self.numbers.insert(job, free);
         Ok(free)
     }
@@ -40,6 +42,8 @@ impl SwitchProgram {
         self.set_quota(job, None)?;
         self.retired.add(&self.tally(index as u32)?);
         self.kernel.put_by_cpu("tallies", &(index as u32), |_| Tally::new_zeroed())?;
+        self.table.jobs[index] = Running::new_zeroed();
+        self.publish()?;
         self.numbers.remove(&job);
         Ok(())
     }

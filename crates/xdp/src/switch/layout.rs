@@ -1,7 +1,9 @@
 //! The structs of `bpf/switch/maps.h`, in Rust. A test compares their fields with those that the objects' BTF tells of.
 
-use wiresum_switch::Place;
-use wiresum_wire::{HEADER_LEN, SWITCH_HEADER_LEN, VERDICT_RANGE};
+use wiresum_switch::{Contributors, Place};
+use wiresum_wire::{
+    Flags, HEADER_LEN, JobId, NodeId, SWITCH_HEADER_LEN, SubModelId, VERDICT_RANGE,
+};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::layout::{Endpoint, MAX_ENDPOINTS};
@@ -57,13 +59,30 @@ impl From<&Place> for PlaceEntry {
     }
 }
 
+impl From<&PlaceEntry> for Place {
+    fn from(entry: &PlaceEntry) -> Self {
+        Self {
+            job: JobId(entry.job),
+            sub_model: SubModelId(entry.sub_model),
+            members: Contributors(entry.members),
+            parent: (entry.is_root == 0).then_some(NodeId(entry.parent)),
+            base: entry.base,
+            slots: entry.slots,
+            window: entry.window,
+            lanes: Flags(entry.lanes),
+        }
+    }
+}
+
 mirrored! {
-    /// A job, in the incarnation that runs.
+    /// A job, in the incarnation that runs, if one does.
     #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
     pub struct Running as "running" {
         pub key: u32,
         pub job: u16,
-        pub is_running: u16,
+        pub is_running: u8,
+        /// Whether the index is a job's.
+        pub is_admitted: u8,
     }
 }
 
@@ -134,7 +153,7 @@ pub const ANY_WORKER: u16 = u16::MAX;
 
 mirrored! {
     /// Key of the map `ups`.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoBytes, Immutable)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, FromBytes, IntoBytes, Immutable)]
     pub struct WayKey as "way" {
         pub job: u16,
         pub sub_model: u16,
@@ -145,7 +164,7 @@ mirrored! {
 
 mirrored! {
     /// Key of the map `downs`.
-    #[derive(Clone, Copy, Debug, IntoBytes, Immutable)]
+    #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
     pub struct StreamName as "stream_name" {
         pub job: u16,
         pub sub_model: u16,

@@ -5,6 +5,7 @@ mod forwarding;
 mod jobs;
 mod judgement;
 pub(crate) mod layout;
+mod takeover;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -291,17 +292,18 @@ fn load(image: &Image, options: &SwitchOptions, table: &TableEntry) -> Result<Ke
         let name = map.name().to_string_lossy().into_owned();
         sized.map_err(|error| kernel::refused(format!("sizing the map `{name}`"), &error))?;
     }
-    let sizes = [
-        ("slots", size_of::<Slot>()),
-        ("tallies", size_of::<Tally>()),
-        ("budgets", size_of::<crate::layout::Budget>()),
-        ("downs", size_of::<layout::Down>()),
-        ("neighbours", size_of::<crate::layout::Peer>()),
-        ("acquaintances", size_of::<Hearing>()),
-    ];
-    for (name, size) in sizes {
-        let map = open.maps().find(|map| map.name() == name).expect("the program has this map");
-        assert_eq!(map.value_size() as usize, size, "layout.rs and maps.h agree about `{name}`");
-    }
+    kernel::compare_sizes(&open, &MAP_SIZES).expect("layout.rs and maps.h agree");
     Ok(Kernel { object: kernel::load(open)? })
 }
+
+/// Bytes of the maps' values that are written from here.
+const MAP_SIZES: [(&str, usize); 8] = [
+    (".rodata.config", size_of::<Config>()),
+    (TABLE, size_of::<TableEntry>()),
+    ("slots", size_of::<Slot>()),
+    ("tallies", size_of::<Tally>()),
+    ("budgets", size_of::<crate::layout::Budget>()),
+    ("downs", size_of::<layout::Down>()),
+    ("neighbours", size_of::<crate::layout::Peer>()),
+    ("acquaintances", size_of::<Hearing>()),
+];

@@ -1,5 +1,6 @@
 //! The interface of a switch where the BPF programs could not be built.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 
@@ -7,7 +8,8 @@ use wiresum_protocol::Quota;
 use wiresum_switch::{Forwarding, Neighbour, Place};
 use wiresum_wire::{JobId, JobKey};
 
-use crate::{AttachMode, SwitchOptions, XdpAggregator, XdpError};
+use crate::engine::Descriptors;
+use crate::{AttachMode, Estate, SwitchOptions, XdpAggregator, XdpError};
 
 /// A switch in the kernel; cannot exist in this build.
 pub struct SwitchProgram(Infallible);
@@ -142,6 +144,44 @@ impl SwitchProgram {
     /// # Errors
     /// The kernel's refusal.
     pub fn counters(&self) -> Result<Vec<(&'static str, u64)>, XdpError> {
+        match self.0 {}
+    }
+
+    /// What a successor needs.
+    #[must_use]
+    pub fn descriptors(&self) -> Descriptors<'_> {
+        match self.0 {}
+    }
+
+    /// Packets by verdict of jobs that are gone.
+    #[must_use]
+    pub fn retired(&self) -> Vec<u64> {
+        match self.0 {}
+    }
+
+    /// Goes on with what another process has begun.
+    ///
+    /// # Errors
+    /// What the build lacks.
+    pub fn take_over(
+        _options: SwitchOptions,
+        _estate: Estate,
+        _neighbours: &BTreeMap<SocketAddr, Neighbour>,
+    ) -> Result<Self, XdpError> {
+        Err(XdpAggregator::check_support().expect_err("this build has no XDP programs"))
+    }
+
+    /// Whether packets are sent to a neighbour.
+    #[must_use]
+    pub fn reaches(&self, _neighbour: Neighbour) -> bool {
+        match self.0 {}
+    }
+
+    /// Puts this process's programs on every link.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn reattach(&self) -> Result<(), XdpError> {
         match self.0 {}
     }
 

@@ -1,5 +1,6 @@
 //! The kernel's switch and the reference, side by side, and packets that meet every row of both, and every refusal.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use wiresum_protocol::rng::Rng;
@@ -99,6 +100,11 @@ impl Pair {
         self.xdp.remove(job).expect("nothing is in the way");
         self.reference.remove(job);
         self.places.retain(|place| place.job != job);
+    }
+
+    /// Another process goes on with the kernel's switch.
+    pub fn hand_over(&mut self) {
+        self.xdp = self.xdp.successor(&BTreeMap::new()).expect("maps of the same layout");
     }
 
     /// Both have forgotten what they held of a job.

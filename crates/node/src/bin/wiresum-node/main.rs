@@ -166,6 +166,7 @@ fn start_station(
     };
     station.map_err(|error| match error {
         BindError::Station(error) => Failure::Usage(error.to_string()),
+        BindError::Load(error) => exit::switch_failure(error),
         BindError::Socket(error) => exit::bind_failure(address, &error),
     })
 }

@@ -22,7 +22,7 @@ pub fn start(arguments: &Arguments) -> Result<Node, Failure> {
     let Inheritance { socket, control, metrics, estate, plans, quotas, remains, .. } = inheritance;
     let id = NodeId(arguments.node);
     let mut node = if remains.facts["station"] == true {
-        let station = UdpStation::inherit(socket, &plans, &remains, id);
+        let station = UdpStation::inherit(socket, &plans, &remains, estate, id);
         Node::new(id, station.map_err(|error| broken(io::Error::other(error)))?)
     } else {
         let take_kernel = |estate| Kernel::take_over(&plans, id, estate, arguments.xdp_options());

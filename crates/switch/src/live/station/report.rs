@@ -1,10 +1,11 @@
 //! What a station reports: counts of each job, and its state for the process that takes over.
 
-use wiresum_wire::{JobId, JobKey, SubModelId};
+use wiresum_plan::Plan;
+use wiresum_wire::{JobId, JobKey, NodeId, SubModelId};
 
-use super::super::plane::PlaneError;
+use super::super::plane::{DataPlane, PlaneError};
 use super::super::remains::{JobState, StationState, Unfit};
-use super::{Job, Station, server_bytes};
+use super::{Job, Station, StationError, server_bytes};
 use crate::{Contributors, Counters, Verdict};
 
 /// What there is to say of a job.
@@ -80,14 +81,30 @@ impl Station {
         })
     }
 
-    /// Goes on with that: this is a node of the same plans, and nothing has come to it yet.
+    /// The node of the same plans, which goes on with that over what sums there.
     ///
     /// # Errors
-    /// [`Unfit`]; then this is not to be used.
-    pub fn resume(&mut self, state: StationState) -> Result<(), Unfit> {
+    /// [`StationError::Unfit`], or what is wrong with a plan.
+    pub fn resumed(
+        plane: Box<dyn DataPlane>,
+        plans: &[Plan],
+        node: NodeId,
+        state: StationState,
+    ) -> Result<Self, StationError> {
+        let mut station = Self::without_jobs(plane, node);
+        for plan in plans {
+            let id = station.enter(plan)?;
+            station.serve(id);
+        }
+        station.resume(state)?;
+        Ok(station)
+    }
+
+    fn resume(&mut self, state: StationState) -> Result<(), Unfit> {
         self.server.set_counters(Counters::from_slice(&state.served));
         [self.malformed, self.foreign, self.unrouted, self.over_quota, self.handled] = state.others;
-        self.plane.resume(state.plane)?;
+        let jobs: Vec<_> = self.jobs.values().map(|job| (&job.plan, &*job.places)).collect();
+        self.plane.resume(state.plane, &jobs)?;
         state.jobs.into_iter().try_for_each(|job| self.resume_job(job)).ok_or(Unfit)
     }
 
