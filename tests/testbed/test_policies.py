@@ -144,6 +144,21 @@ def test_a_job_comes_to_switches_that_run_and_another_goes(network, engine):
         assert [counters[name]["control"]["through_process"] for name in SWITCHES] == [0] * len(SWITCHES)
 
 
+@pytest.mark.parametrize("engine", engines("udp", "xdp"))
+def test_switches_without_jobs_take_another_policy(network, engine):
+    first = switched("hash", engine)
+    network.join(first)
+    network.sum_rightly()
+    network.tell("leave")
+    network.answers()
+    deployment = network.bed.deployment
+    deployment.remove(first.job.id)
+    network.meet(deployment.add(switched("preempt", engine, slots=2, job_id=2)))
+    network.sum_rightly()
+    verdicts = network.leave()["S1"]["verdicts"]
+    assert verdicts["evicted"] + verdicts["collision"] > 0, "two slots of `preempt` do not suffice"
+
+
 @pytest.mark.parametrize("policy", ["hash", "preempt", "exclusive", "register", "segment"])
 @pytest.mark.parametrize("engine", engines("udp", "xdp"))
 def test_sums_are_right_with_two_slots_for_a_window(network, policy, engine):

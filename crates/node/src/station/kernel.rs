@@ -52,6 +52,8 @@ type Addresses = BTreeMap<(JobId, Neighbour), SocketAddr>;
 pub struct KernelSwitch {
     program: SwitchProgram,
     node: NodeId,
+    /// Where the daemon listens.
+    address: SocketAddr,
     room: Room,
     /// Forwarding by all plans.
     forwarding: Forwarding,
@@ -87,7 +89,7 @@ impl KernelSwitch {
         }
         let forwarding = Forwarding::default();
         let (addresses, names, met) = Default::default();
-        Ok(Self { program, node, room, forwarding, addresses, names, met })
+        Ok(Self { program, node, address, room, forwarding, addresses, names, met })
     }
 
     /// Goes on with what another process has begun, on the interfaces where that has put the program.
@@ -117,7 +119,15 @@ impl KernelSwitch {
             .map_err(failed("the switch's XDP program cannot be taken over"))?;
         let is_met = |name: &(&SocketAddr, &Neighbour)| program.reaches(*name.1);
         let met = names.iter().filter(is_met).map(|(address, _)| *address).collect();
-        Ok(Self { program, node, room, forwarding, addresses: by_job, names, met })
+        Ok(Self { program, node, address, room, forwarding, addresses: by_job, names, met })
+    }
+
+    /// The program and memory that a plan wants in place of what is here, which it may have where no other job is.
+    fn wanted(&self, plan: &Plan) -> Result<Option<Room>, StationError> {
+        match parts::room(plan, self.node).filter(|room| *room != self.room) {
+            Some(_) if !self.addresses.is_empty() => Err(StationError::Programs(self.node)),
+            wanted => Ok(wanted),
+        }
     }
 
     /// Its program and memory.
@@ -200,7 +210,10 @@ impl KernelSwitch {
 
 impl DataPlane for KernelSwitch {
     fn admit(&mut self, plan: &Plan) -> Result<(), StationError> {
-        self.memory_for(plan)?;
+        if let Some(room) = self.wanted(plan)? {
+            self.program.replace(options(room, self.node, self.address)).map_err(refused)?;
+            self.room = room;
+        }
         self.program.admit(plan.job_id()).map_err(refused)?;
         let added = addresses(plan, self.node);
         let site = Site::Node(self.node);
@@ -217,12 +230,9 @@ impl DataPlane for KernelSwitch {
         self.forget(job).map_err(refused)
     }
 
-    /// None: all slots are there from the start.
+    /// None where the slots are there.
     fn memory_for(&self, plan: &Plan) -> Result<usize, StationError> {
-        match parts::room(plan, self.node) {
-            Some(room) if room != self.room => Err(StationError::Programs(self.node)),
-            _ => Ok(0),
-        }
+        Ok(self.wanted(plan)?.map_or(0, |room| room.bytes()))
     }
 
     fn bound(&mut self, job: JobId, quota: Option<Quota>) -> Result<(), PlaneError> {

@@ -92,7 +92,7 @@ impl SwitchProgram {
         Ok(by_name(&self.total()?))
     }
 
-    fn total(&self) -> Result<Tally, XdpError> {
+    pub(super) fn total(&self) -> Result<Tally, XdpError> {
         let mut sum = self.retired;
         for index in 0..=NO_JOB {
             sum.add(&self.tally(index)?);

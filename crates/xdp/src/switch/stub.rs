@@ -171,6 +171,14 @@ impl SwitchProgram {
         Err(XdpAggregator::check_support().expect_err("this build has no XDP programs"))
     }
 
+    /// Another policy or memory on the same links.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn replace(&mut self, _options: SwitchOptions) -> Result<(), XdpError> {
+        match self.0 {}
+    }
+
     /// Whether packets are sent to a neighbour.
     #[must_use]
     pub fn reaches(&self, _neighbour: Neighbour) -> bool {

@@ -96,6 +96,23 @@ impl SwitchProgram {
         Ok(program)
     }
 
+    /// Another policy or memory on the same links, where no job is served any more. What was counted stays.
+    ///
+    /// # Errors
+    /// The kernel's refusal; then nothing has changed.
+    pub fn replace(&mut self, options: SwitchOptions) -> Result<(), XdpError> {
+        let mut other = Self::load(options)?;
+        other.retired = self.total()?;
+        std::mem::swap(&mut self.links, &mut other.links);
+        if let Err(error) = other.reattach() {
+            std::mem::swap(&mut self.links, &mut other.links);
+            self.reattach()?;
+            return Err(error);
+        }
+        *self = other;
+        Ok(())
+    }
+
     /// Whether packets are sent to a neighbour.
     #[must_use]
     pub fn reaches(&self, neighbour: Neighbour) -> bool {
