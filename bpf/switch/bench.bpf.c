@@ -67,4 +67,17 @@ SEC("xdp") int feed_and_judge(struct xdp_md *ctx) {
     return make_next_packet(ctx) ? XDP_ABORTED : judge_packet(ctx);
 }
 
+/* As `forward_packet`, but for the sending: admission, counts by job, and its budget. */
+SEC("xdp") int feed_and_admit(struct xdp_md *ctx) {
+    struct arrival arrival = {};
+    __u32 job = NO_JOB;
+    if (make_next_packet(ctx) || parse(ctx, &arrival.packet) != WELL_FORMED ||
+        is_refused(&arrival.packet, &job))
+        return XDP_ABORTED;
+    __u32 len = datagram_len(&arrival.packet);
+    struct fate fate = handle(ctx, &arrival);
+    count(job, fate.verdict, len);
+    return fate.egress << 8 | fate.verdict;
+}
+
 SEC("xdp") int feed_alone(struct xdp_md *ctx) { return make_next_packet(ctx) ? XDP_ABORTED : XDP_DROP; }

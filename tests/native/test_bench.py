@@ -36,7 +36,7 @@ def test_xdp_aggregator_is_measured_hot_and_cold() -> None:
 @pytest.mark.needs("bpf")
 def test_switch_policies_are_measured_in_one_run() -> None:
     rows = _native.bench_switch(runs=1)
-    assert {row["policy"] for row in rows} == {*POLICIES, "feed", "aggregator"}
+    assert {row["policy"] for row in rows} == {*POLICIES, "admitted", "bounded", "feed", "aggregator"}
     assert {row["values"] for row in rows} == {32, 256, 736}
     assert all(len(row["runs"]) == 1 and row["runs"][0] > 0 and row["unit"] == "ns" for row in rows)
 

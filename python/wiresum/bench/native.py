@@ -54,7 +54,10 @@ def switch(runs: int) -> Report:
     """
     results = [to_result(row) for row in _native.bench_switch(runs)]
     parameters = {"runs": runs, "aim_over_cache": SWITCH_AIM_RATIO}
-    notes = ["`feed` is the making of packets, a part of every policy's figure"]
+    notes = [
+        "`feed` is the making of packets, a part of every policy's figure",
+        "`admitted` is `cache` that looks for job and neighbour and counts for the job, `bounded` with a quota as well",
+    ]
     return Report("switch", parameters, results, switch_ratios(results), notes=notes)
 
 

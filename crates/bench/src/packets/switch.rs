@@ -49,6 +49,10 @@ impl Default for Parameters {
 pub enum Subject {
     /// A switch with this policy.
     Policy(Policy),
+    /// A switch of `cache` that looks for the packet's job and neighbour, and counts it for the job.
+    Admitted,
+    /// The same with a quota for the job, which is never used up.
+    Bounded,
     /// The making of packets alone, which is part of every policy's figure.
     Feed,
     /// The aggregator of servers, whose packets have no switch header, and whose senders are checked.
@@ -61,6 +65,8 @@ impl Subject {
     pub fn name(self) -> &'static str {
         match self {
             Self::Policy(policy) => policy.name(),
+            Self::Admitted => "admitted",
+            Self::Bounded => "bounded",
             Self::Feed => "feed",
             Self::Aggregator => "aggregator",
         }
@@ -107,7 +113,8 @@ fn measure_point(
     workers: u8,
 ) -> Result<Vec<Measurement>, XdpError> {
     let measurement = |subject| Measurement { subject, values, workers, nanoseconds: Vec::new() };
-    let subjects = Policy::ALL.map(Subject::Policy).into_iter().chain([Subject::Feed]);
+    let beside = [Subject::Admitted, Subject::Bounded, Subject::Feed];
+    let subjects = Policy::ALL.map(Subject::Policy).into_iter().chain(beside);
     let mut points = Vec::new();
     for subject in subjects {
         let job = Job::new(subject, values, workers, parameters.slots)?;

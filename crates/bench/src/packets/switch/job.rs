@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use wiresum_protocol::Quota;
 use wiresum_switch::policy::Policy;
 use wiresum_switch::{ANY_NODE, Contributors, Packet, Place, Values, Verdict, wire};
 use wiresum_wire::{
@@ -19,6 +20,8 @@ const SWITCH: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)
 const WORKERS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), 4000);
 const NODE: NodeId = NodeId(1);
 const KEY: JobKey = JobKey(1);
+/// More than one core sums.
+const PLENTY_BYTES_PER_S: u64 = 1_000_000_000_000;
 
 /// See the module.
 pub struct Job {
@@ -32,7 +35,7 @@ impl Job {
     pub fn new(subject: Subject, values: usize, workers: u8, slots: u32) -> Result<Self, XdpError> {
         let policy = match subject {
             Subject::Policy(policy) => policy,
-            Subject::Feed | Subject::Aggregator => Policy::Cache,
+            _ => Policy::Cache,
         };
         let mut program = SwitchProgram::load_for_tests(SwitchOptions {
             node: NODE,
@@ -44,6 +47,10 @@ impl Job {
         })?;
         let place = place(policy, workers, slots);
         program.install(&place)?;
+        program.expect(WORKERS)?;
+        program.run(place.job, KEY)?;
+        let quota = Quota::bytes_per_second(PLENTY_BYTES_PER_S);
+        program.set_quota(place.job, (subject == Subject::Bounded).then_some(quota))?;
         let datagram = wire::emit(&packet(&place, policy, values, workers), KEY);
         program.kernel().put("feeds", &0u32, &feed(&datagram, workers, slots))?;
         Ok(Self { program, subject, frame: udp_frame(WORKERS, SWITCH, &datagram) })
@@ -53,6 +60,7 @@ impl Job {
     pub fn run(&mut self, packets: u32) -> Result<f64, XdpError> {
         let (name, expected) = match self.subject {
             Subject::Policy(_) => ("feed_and_judge", u64::from(packets)),
+            Subject::Admitted | Subject::Bounded => ("feed_and_admit", u64::from(packets)),
             Subject::Feed | Subject::Aggregator => ("feed_alone", 0),
         };
         let before = self.summed()?;
