@@ -110,7 +110,7 @@ class CollectiveTimeoutError(CollectiveError, TimeoutError):
 
 
 class SparseError(WiresumError, RuntimeError):
-    """A row cannot be pulled or pushed, or a round cannot end; the message names the row, or the node and the remedy."""
+    """A row cannot be pulled or pushed, or a round cannot end; the message names the row, or the node."""
 
 
 class ClosedError(CollectiveError):

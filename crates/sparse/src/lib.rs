@@ -7,6 +7,7 @@
 //! | [`sum`] | exact sums of float32 gradients, the same bits in whatever order |
 //! | [`optimizer`] | what a round's gradient does to a row |
 //! | [`message`] | what workers, switches and servers tell each other |
+//! | [`packet`] | the same as datagrams, there and back |
 //! | [`server`] | a server of tables: rounds of pushes, a step for each row and round, rows for those who pull |
 //! | [`summer`] | a switch in user space that sums hot rows by position |
 //! | [`worker`] | a worker: gradients sorted into tiers, replicas of hot rows, weights from servers |
@@ -20,10 +21,12 @@
 #![forbid(unsafe_code)]
 
 pub mod coordinator;
+mod flow;
 pub mod hot;
 pub mod layout;
 pub mod message;
 pub mod optimizer;
+pub mod packet;
 pub mod popularity;
 mod reception;
 mod sending;

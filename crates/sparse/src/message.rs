@@ -1,4 +1,4 @@
-//! What workers, switches and servers of tables tell each other. `spec/sparse.md` proposes the bytes.
+//! What workers, switches and servers of tables tell each other. [`crate::packet`] has the bytes.
 
 use std::sync::Arc;
 
@@ -26,19 +26,21 @@ pub enum ToServer {
         /// Their gradients, one after the other.
         values: Vec<f32>,
     },
-    /// A sum that was made on the way.
-    Sum {
+    /// Sums of rows of one table that were made on the way.
+    Sums {
         /// The round.
         round: u32,
         /// Number of the packet among the sender's of this round, from 0.
         sequence: u32,
         /// Version of the map.
         map_version: u32,
-        /// The row.
-        row: RowId,
-        /// Bit w: the gradient of worker w is in the sum.
-        contributors: u64,
-        /// The sum.
+        /// The table.
+        table: TableId,
+        /// The rows, each once.
+        keys: Vec<u64>,
+        /// Of each row; bit w: the gradient of worker w is in the sum.
+        contributors: Vec<u64>,
+        /// The sums, one after the other.
         lanes: Vec<i64>,
     },
     /// A row that was replicated until the round before.
@@ -58,8 +60,19 @@ pub enum ToServer {
         round: u32,
         /// Packets of the round before this one.
         packets: u32,
-        /// Hot rows of this server, with how many workers had a gradient in the round before. One worker tells.
-        counts: Vec<(RowId, u32)>,
+    },
+    /// How many workers had a gradient for replicated rows in the round before, whose server this is. One worker tells.
+    Counts {
+        /// The round.
+        round: u32,
+        /// Number of the packet among the sender's of this round, from 0.
+        sequence: u32,
+        /// The table.
+        table: TableId,
+        /// The rows.
+        keys: Vec<u64>,
+        /// Of each row, 1 to 64.
+        counts: Vec<u8>,
     },
     /// What is decided about the map when a round closes.
     Decision {
@@ -108,6 +121,8 @@ pub enum FromServer {
         request: u32,
         /// The table.
         table: TableId,
+        /// Values of a row.
+        dim: u16,
         /// Weights, row after row.
         values: Vec<f32>,
     },
@@ -133,9 +148,9 @@ pub enum ToSwitch {
         round: u32,
         /// Number of the packet among the worker's to this switch in this round, from 0.
         sequence: u32,
-        /// The change that led to the round's map, if the round before ended with one.
-        change: Option<Arc<MapChange>>,
-        /// The rows' positions, each once.
+        /// Version of the map that has the positions.
+        map_version: u32,
+        /// The rows' positions, ascending.
         positions: Vec<u32>,
         /// Their gradients, one after the other.
         values: Vec<f32>,
@@ -146,8 +161,15 @@ pub enum ToSwitch {
         round: u32,
         /// Packets of the round before this one.
         packets: u32,
-        /// As in `Rows`.
-        change: Option<Arc<MapChange>>,
+        /// Version of the worker's map: that of the round.
+        map_version: u32,
+    },
+    /// A part of the results has come, now or before.
+    Acknowledgement {
+        /// The round.
+        round: u32,
+        /// The part.
+        part: u32,
     },
 }
 
@@ -176,6 +198,8 @@ pub enum FromSwitch {
     Refusal {
         /// The round.
         round: u32,
+        /// What is wrong.
+        problem: String,
     },
     /// Sums of a round.
     Results {
@@ -196,7 +220,7 @@ impl FromSwitch {
     pub fn round(&self) -> u32 {
         match self {
             Self::Acknowledgement { round, .. }
-            | Self::Refusal { round }
+            | Self::Refusal { round, .. }
             | Self::Results { round, .. } => *round,
         }
     }

@@ -34,7 +34,7 @@ fn messages(
         }
     }
     let packets_before = packets.len() as u32;
-    packets.push(ToServer::End { round, packets: packets_before, counts: vec![] });
+    packets.push(ToServer::End { round, packets: packets_before });
     packets
 }
 

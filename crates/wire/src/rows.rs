@@ -34,6 +34,7 @@ const _: () = assert!(size_of::<RowHeader>() == ROW_HEADER_LEN);
 
 numbers! {
     /// What a packet of rows is for; it stands where other packets have their kind.
+    #[derive(PartialOrd, Ord)]
     pub enum RowKind: u8 {
         /// Gradients of a worker for rows of one table, to a server: keys, values.
         Push = 16,

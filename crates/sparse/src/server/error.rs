@@ -36,6 +36,21 @@ pub enum PushError {
         /// Numbers in the packet.
         found: usize,
     },
+    /// Another length than that of the hot rows.
+    #[error(
+        "hot rows have {expected} values, and {found} came for {rows} rows: give all ranks one plan"
+    )]
+    HotLength {
+        /// Values of a row.
+        expected: usize,
+        /// Rows in the packet.
+        rows: usize,
+        /// Values in the packet.
+        found: usize,
+    },
+    /// A position without a row.
+    #[error("no row is at position {0} of the hot map: give all ranks one hot map")]
+    Position(u32),
     /// Rows that were sorted into tiers by another map.
     #[error(
         "rows were sorted by version {found} of the hot map, and version {expected} is in use: take the new map"

@@ -133,9 +133,10 @@ impl Server {
                 self.pull(from, *version, *request, *table, keys);
             }
             ToServer::Decision { round, change } => self.decide(from, *round, change.clone()),
-            ToServer::End { round, packets, counts } => self.end(from, *round, *packets, counts),
+            ToServer::End { round, packets } => self.end(from, *round, *packets),
             ToServer::Push { round, sequence, .. }
-            | ToServer::Sum { round, sequence, .. }
+            | ToServer::Sums { round, sequence, .. }
+            | ToServer::Counts { round, sequence, .. }
             | ToServer::Return { round, sequence, .. } => {
                 self.packet(from, *round, *sequence, message);
             }
@@ -183,7 +184,7 @@ impl Server {
         self.outbox.push_back((to, FromServer::Refusal { round, problem }));
     }
 
-    fn end(&mut self, from: Sender, round: u32, packets: u32, counts: &[(RowId, u32)]) {
+    fn end(&mut self, from: Sender, round: u32, packets: u32) {
         if round > self.round.number {
             self.counters.early += 1;
         } else if round < self.round.number {
@@ -191,14 +192,13 @@ impl Server {
             self.counters.late += 1;
             self.outbox.push_back((from, FromServer::Closed(self.last.clone())));
         } else {
-            self.announce(from, round, packets, counts);
+            self.announce(from, round, packets);
         }
     }
 
-    fn announce(&mut self, from: Sender, round: u32, packets: u32, counts: &[(RowId, u32)]) {
+    fn announce(&mut self, from: Sender, round: u32, packets: u32) {
         match self.round.reception(from).announce(packets) {
-            Ok(true) => self.round.counts.extend_from_slice(counts),
-            Ok(false) => self.counters.duplicates += 1,
+            Ok(is_new) => self.counters.duplicates += u64::from(!is_new),
             Err(problem) => self.refuse(from, round, &problem),
         }
     }
@@ -225,22 +225,28 @@ impl Server {
             return;
         }
         match self.weights(version, table, keys) {
-            Ok(values) => {
+            Ok((dim, values)) => {
                 self.counters.pulled += keys.len() as u64;
-                let rows = FromServer::Rows { version, request, table, values };
+                let rows = FromServer::Rows { version, request, table, dim, values };
                 self.outbox.push_back((from, rows));
             }
             Err(problem) => self.refuse(from, version, &problem),
         }
     }
 
-    fn weights(&self, version: u32, id: TableId, keys: &[u64]) -> Result<Vec<f32>, PushError> {
+    /// Values of a row, and those of all rows.
+    fn weights(
+        &self,
+        version: u32,
+        id: TableId,
+        keys: &[u64],
+    ) -> Result<(u16, Vec<f32>), PushError> {
         let table = self.tables.iter().find(|table| table.spec().id == id);
         let table = table.ok_or(PushError::NoTable(id.0))?;
-        let dim = usize::from(table.spec().dim);
-        let mut values = vec![0.0; keys.len() * dim];
+        let dim = table.spec().dim;
+        let mut values = vec![0.0; keys.len() * usize::from(dim)];
         table.read_all(keys, version, &mut values)?;
-        Ok(values)
+        Ok((dim, values))
     }
 
     fn close_if_complete(&mut self) {

@@ -22,7 +22,7 @@ pub(super) struct Round {
     /// What is decided about the map, if it is known.
     pub(super) decision: Option<Option<Arc<MapChange>>>,
     /// Contributors of hot rows in the round before.
-    pub(super) counts: Vec<(RowId, u32)>,
+    counts: Vec<(RowId, u32)>,
 }
 
 impl Round {
@@ -62,9 +62,16 @@ impl Round {
                 check_map(*found, map_version)?;
                 self.push(from, *table, keys, values, tables)?
             }
-            ToServer::Sum { map_version: found, row, contributors, lanes, .. } => {
+            ToServer::Sums { map_version: found, table, keys, contributors, lanes, .. } => {
                 check_map(*found, map_version)?;
-                self.sum(from, *row, *contributors, lanes, tables)?
+                self.sums(from, *table, keys, contributors, lanes, tables)?
+            }
+            ToServer::Counts { table, keys, counts, .. } => {
+                let row = |(key, count): (&u64, &u8)| {
+                    (RowId { table: *table, key: *key }, u32::from(*count))
+                };
+                self.counts.extend(keys.iter().zip(counts).map(row));
+                0
             }
             ToServer::Return { row, values, .. } => self.take_back(*row, values, tables)?,
             _ => 0,
@@ -93,24 +100,28 @@ impl Round {
         Ok(keys.len())
     }
 
-    fn sum(
+    fn sums(
         &mut self,
         from: Sender,
-        row: RowId,
-        contributors: u64,
+        id: TableId,
+        keys: &[u64],
+        contributors: &[u64],
         lanes: &[i64],
         tables: &mut [Table],
     ) -> Result<usize, PushError> {
         let job = u64::MAX >> (64 - self.workers);
-        if from < self.workers || contributors == 0 || contributors & !job != 0 {
-            return Err(PushError::Contributors(contributors));
+        let is_wrong = |of_row: &&u64| **of_row == 0 || **of_row & !job != 0;
+        let wrong = contributors.iter().find(is_wrong).or(contributors.first());
+        if let Some(wrong) = wrong.filter(|wrong| from < self.workers || is_wrong(wrong)) {
+            return Err(PushError::Contributors(*wrong));
         }
-        let number = number_of(row.table, tables)?;
-        check_length(row.table, usize::from(tables[number].spec().dim), 1, lanes.len())?;
-        reserve(&mut tables[number], &[row.key], &self.sums[number], self.number)?;
-        let sums = self.sums[number].add_sum(contributors, row.key, lanes);
-        sums.map_err(|problem| PushError::Sum { table: row.table.0, problem })?;
-        Ok(contributors.count_ones() as usize)
+        let number = number_of(id, tables)?;
+        let expected = usize::from(tables[number].spec().dim);
+        check_length(id, expected, keys.len(), lanes.len())?;
+        reserve(&mut tables[number], keys, &self.sums[number], self.number)?;
+        let sums = self.sums[number].add_sums(contributors, keys, lanes);
+        sums.map_err(|problem| PushError::Sum { table: id.0, problem })?;
+        Ok(contributors.iter().map(|workers| workers.count_ones() as usize).sum())
     }
 
     fn take_back(

@@ -37,7 +37,7 @@ fn push(round: u32, sequence: u32, key: u64, value: f32) -> ToServer {
 }
 
 fn end(round: u32, packets: u32) -> ToServer {
-    ToServer::End { round, packets, counts: vec![] }
+    ToServer::End { round, packets }
 }
 
 fn pull(version: u32, keys: &[u64]) -> ToServer {
@@ -68,7 +68,7 @@ fn a_round_closes_when_all_packets_of_all_senders_are_in() {
     assert_eq!(said(&mut server), news);
     server.handle(0, &pull(1, &[7, 8]));
     let values = vec![-3.0, -3.0, 0.0, 0.0];
-    let rows = FromServer::Rows { version: 1, request: 9, table: TABLE, values };
+    let rows = FromServer::Rows { version: 1, request: 9, table: TABLE, dim: 2, values };
     assert_eq!(said(&mut server), [(0, rows)]);
     assert_eq!(server.popularity(), [(RowId { table: TABLE, key: 7 }, 2)]);
 }
@@ -102,12 +102,13 @@ fn sums_from_switches_count_as_their_workers() {
     let mut server = server(3);
     let row = RowId { table: TABLE, key: 5 };
     let lanes = vec![crate::sum::lane(4.0); 2];
-    let sum = |contributors| ToServer::Sum {
+    let sum = |contributors| ToServer::Sums {
         round: 1,
         sequence: 0,
         map_version: 1,
-        row,
-        contributors,
+        table: TABLE,
+        keys: vec![5],
+        contributors: vec![contributors],
         lanes: lanes.clone(),
     };
     server.handle(0, &push(1, 0, 5, 1.0));

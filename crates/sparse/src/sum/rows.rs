@@ -73,7 +73,7 @@ impl RowSums {
                 return Err(SumError::Range(*key));
             }
         }
-        self.enter(1 << worker, keys)?;
+        self.enter(|_| 1 << worker, keys)?;
         for (key, row) in keys.iter().zip(values.chunks_exact(self.dim)) {
             let begin = self.index.get_or_add(*key) * self.dim;
             let lanes = &mut self.lanes[begin..begin + self.dim];
@@ -85,44 +85,51 @@ impl RowSums {
         Ok(())
     }
 
-    /// Adds a sum that was made elsewhere, of the gradients of `contributors`.
+    /// Adds sums that were made elsewhere, each of the gradients of its `contributors`: all of them, or none.
     ///
     /// # Errors
     /// [`SumError::Twice`].
     ///
     /// # Panics
-    /// If `lanes` are not as many as the row has.
-    pub fn add_sum(&mut self, contributors: u64, key: u64, lanes: &[i64]) -> Result<(), SumError> {
-        assert_eq!(self.dim, lanes.len());
-        self.enter(contributors, &[key])?;
-        let begin = self.index.get_or_add(key) * self.dim;
-        let sums = &mut self.lanes[begin..begin + self.dim];
-        // A peer's lanes may be any; what overflows is wrong, and no reason to stop.
-        sums.iter_mut().zip(lanes).for_each(|(sum, lane)| *sum = sum.wrapping_add(*lane));
+    /// If there are not as many contributors as keys, or `lanes` are not as many as the rows have.
+    pub fn add_sums(
+        &mut self,
+        contributors: &[u64],
+        keys: &[u64],
+        lanes: &[i64],
+    ) -> Result<(), SumError> {
+        assert_eq!((contributors.len(), keys.len() * self.dim), (keys.len(), lanes.len()));
+        self.enter(|row| contributors[row], keys)?;
+        for (key, row) in keys.iter().zip(lanes.chunks_exact(self.dim)) {
+            let begin = self.index.get_or_add(*key) * self.dim;
+            let sums = &mut self.lanes[begin..begin + self.dim];
+            // A peer's lanes may be any; what overflows is wrong, and no reason to stop.
+            sums.iter_mut().zip(row).for_each(|(sum, lane)| *sum = sum.wrapping_add(*lane));
+        }
         Ok(())
     }
 
-    /// Marks the rows as given by the contributors, all or none.
-    fn enter(&mut self, contributors: u64, keys: &[u64]) -> Result<(), SumError> {
+    /// Marks the rows as given by the contributors of each, all or none.
+    fn enter(&mut self, contributors: impl Fn(usize) -> u64, keys: &[u64]) -> Result<(), SumError> {
         for (entered, key) in keys.iter().enumerate() {
             let number = self.index.get_or_add(*key);
             if number == self.contributors.len() {
                 self.contributors.push(0);
                 self.lanes.resize(self.lanes.len() + self.dim, 0);
             }
-            if self.contributors[number] & contributors != 0 {
+            if self.contributors[number] & contributors(entered) != 0 {
                 self.leave(contributors, &keys[..entered]);
                 return Err(SumError::Twice(*key));
             }
-            self.contributors[number] |= contributors;
+            self.contributors[number] |= contributors(entered);
         }
         Ok(())
     }
 
-    fn leave(&mut self, contributors: u64, keys: &[u64]) {
-        for key in keys {
+    fn leave(&mut self, contributors: impl Fn(usize) -> u64, keys: &[u64]) {
+        for (row, key) in keys.iter().enumerate() {
             let number = self.index.get_or_add(*key);
-            self.contributors[number] &= !contributors;
+            self.contributors[number] &= !contributors(row);
         }
         self.forget_rows_of_nobody();
     }
@@ -159,10 +166,10 @@ mod tests {
         let mut sums = RowSums::new(2);
         sums.add(0, &[7, 9], &[1.0, 2.0, 3.0, 4.0]).unwrap();
         sums.add(5, &[9], &[0.5, -8.0]).unwrap();
-        sums.add_sum(0b110, 9, &[lane(1.0), lane(1.0)]).unwrap();
+        sums.add_sums(&[0b110], &[9], &[lane(1.0), lane(1.0)]).unwrap();
         let all: Vec<_> = sums.iter().map(|(k, c, lanes)| (k, c, lanes.to_vec())).collect();
         let lanes = |values: [f32; 2]| values.map(lane).to_vec();
-        assert_eq!(all, [(7, 0b1, lanes([1.0, 2.0])), (9, 0b10_0110, lanes([4.5, -3.0]))]);
+        assert_eq!(all, [(7, 0b1, lanes([1.0, 2.0])), (9, 0b10_0111, lanes([4.5, -3.0]))]);
     }
 
     #[test]
@@ -174,7 +181,8 @@ mod tests {
         assert_eq!(sums.add(0, &[2, 1], &[1.0, 1.0]), Err(SumError::Twice(1)));
         assert_eq!(sums.add(1, &[3, 3], &[1.0, 1.0]), Err(SumError::Twice(3)));
         assert_eq!(sums.add(1, &[1, 4], &[1.0, f32::NAN]), Err(SumError::Range(4)));
-        assert_eq!(sums.add_sum(1, 1, &[5]), Err(SumError::Twice(1)));
+        assert_eq!(sums.add_sums(&[1], &[1], &[5]), Err(SumError::Twice(1)));
+        assert_eq!(sums.add_sums(&[4, 6, 2], &[1, 8, 8], &[5; 3]), Err(SumError::Twice(8)));
         let after: Vec<_> = sums.iter().map(|(k, c, l)| (k, c, l.to_vec())).collect();
         assert_eq!(before, after);
     }

@@ -10,13 +10,13 @@
 mod replicas;
 mod round;
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, VecDeque};
 
 use thiserror::Error;
 use wiresum_netem::Time;
+use wiresum_wire::RowKind;
 
-use crate::hot::{HotMap, MapChange, RowId};
+use crate::hot::{HotMap, RowId};
 use crate::message::{FromServer, FromSwitch, ToServer, ToSwitch};
 use crate::sending::{DECISION, Sending};
 use crate::table::{Shards, TableId, TableSpec};
@@ -36,8 +36,8 @@ pub struct WorkerSpec {
     pub switches: u16,
     /// The job's tables.
     pub tables: Vec<TableSpec>,
-    /// Rows of a packet.
-    pub rows_per_packet: usize,
+    /// Bytes of a packet after its headers.
+    pub room: usize,
 }
 
 impl WorkerSpec {
@@ -47,6 +47,17 @@ impl WorkerSpec {
         let table = self.tables.iter().find(|table| table.id == row.table);
         let server = table.map_or(0, |table| self.shards.of(&table.rows, row.key));
         server.min(self.shards.0 - 1)
+    }
+
+    /// Rows that fit a packet of a kind with rows of this table; at least one, so that its receiver can refuse it.
+    fn rows_of(&self, kind: RowKind, table: TableId) -> usize {
+        let spec = self.tables.iter().find(|spec| spec.id == table);
+        kind.rows_for(self.room, spec.map_or(1, |spec| spec.dim.into())).max(1)
+    }
+
+    /// As many as both the question and its answer have room for.
+    fn rows_of_pulls(&self, table: TableId) -> usize {
+        self.rows_of(RowKind::Weights, table).min(RowKind::Pull.rows_for(self.room, 0)).max(1)
     }
 }
 
@@ -64,12 +75,14 @@ pub enum WorkerError {
         problem: String,
     },
     /// A switch refused something.
-    #[error(
-        "a switch refused a packet of round {round}: a gradient is not within ±4096, or its map is another one"
-    )]
+    #[error("switch {switch} refused a packet of round {round}: {problem}")]
     RefusedBySwitch {
+        /// The switch.
+        switch: u16,
         /// The round.
         round: u32,
+        /// What it said.
+        problem: String,
     },
 }
 
@@ -78,12 +91,12 @@ pub enum WorkerError {
 pub struct Worker {
     spec: WorkerSpec,
     map: HotMap,
-    /// The change that led to the map, if the last round ended with one.
-    change: Option<Arc<MapChange>>,
     replicas: Replicas,
     round: Round,
     to_servers: Sending<ToServer>,
     to_switches: Sending<ToSwitch>,
+    /// To switches, of results.
+    acknowledgements: VecDeque<(u16, ToSwitch)>,
     questions: Sending<ToServer>,
     pulls: BTreeMap<u32, Pull>,
     pulled: BTreeMap<RowId, Vec<f32>>,
@@ -105,17 +118,17 @@ impl Worker {
     pub fn new(spec: WorkerSpec, map: HotMap) -> Self {
         let replicas = Replicas::initial(&spec.tables, &map);
         let round = Round::none(spec.shards.0, spec.switches);
-        let (change, to_servers, to_switches, questions) = Default::default();
+        let (to_servers, to_switches, acknowledgements, questions) = Default::default();
         let (pulls, pulled) = Default::default();
         let (next_request, error) = (0, None);
         Self {
             spec,
             map,
-            change,
             replicas,
             round,
             to_servers,
             to_switches,
+            acknowledgements,
             questions,
             pulls,
             pulled,
@@ -156,7 +169,7 @@ impl Worker {
         assert!(self.is_idle(), "round {} is not over", self.round.number);
         self.pulled.clear();
         self.round = Round::begin(self.round.number + 1, self.spec.shards.0, self.spec.switches);
-        let mut packets = Packets::new(&self.spec, self.round.number, &self.map, &self.change);
+        let mut packets = Packets::new(&self.spec, self.round.number, &self.map);
         for (row, values) in gradients {
             match self.map.place(*row) {
                 Some(place) => packets.add_hot(place.position, values),
@@ -184,7 +197,7 @@ impl Worker {
                 self.round.enter_closed(server, closed);
                 self.end_if_complete();
             }
-            FromServer::Rows { version, request, table, values } => {
+            FromServer::Rows { version, request, table, values, .. } => {
                 self.enter_rows(server, *version, *request, *table, values);
             }
         }
@@ -196,10 +209,19 @@ impl Worker {
             FromSwitch::Acknowledgement { round, sequence } => {
                 self.to_switches.answered((switch, *round, *sequence));
             }
-            FromSwitch::Refusal { round } => {
-                self.error.get_or_insert(WorkerError::RefusedBySwitch { round: *round });
+            FromSwitch::Refusal { round, problem } => {
+                let (round, problem) = (*round, problem.clone());
+                self.error.get_or_insert(WorkerError::RefusedBySwitch { switch, round, problem });
             }
             FromSwitch::Results { round, part, parts, rows } => {
+                let dim = usize::from(self.map.document().dim);
+                if rows.iter().any(|sum| sum.values.len() != dim) {
+                    return;
+                }
+                if *round <= self.round.number {
+                    let acknowledgement = ToSwitch::Acknowledgement { round: *round, part: *part };
+                    self.acknowledgements.push_back((switch, acknowledgement));
+                }
                 if *round == self.round.number
                     && self.round.enter_results(switch, *part, *parts, rows)
                 {
@@ -217,8 +239,8 @@ impl Worker {
         self.round.is_over = true;
         let (number, workers) = (self.round.number, self.spec.workers);
         self.replicas.step(number, workers, &self.map, self.round.results());
-        self.change = self.round.change();
-        if let Some(change) = &self.change
+        let change = self.round.change();
+        if let Some(change) = &change
             && let Ok(map) = change.apply(&self.map)
         {
             self.replicas.exchange(change, self.round.lent());
@@ -226,7 +248,7 @@ impl Worker {
         }
         // A restarted server has to learn again what was decided; all workers know.
         for server in 0..self.spec.shards.0 {
-            let decision = ToServer::Decision { round: number, change: self.change.clone() };
+            let decision = ToServer::Decision { round: number, change: change.clone() };
             self.to_servers.keep((server, number, DECISION), decision);
         }
     }
@@ -239,7 +261,8 @@ impl Worker {
             keys.entry((server, row.table)).or_default().push(row.key);
         }
         for ((server, table), keys) in keys {
-            for part in keys.chunks(self.spec.rows_per_packet) {
+            let rows = self.spec.rows_of_pulls(table);
+            for part in keys.chunks(rows) {
                 self.ask(server, table, part);
             }
         }
@@ -261,13 +284,16 @@ impl Worker {
         table: TableId,
         values: &[f32],
     ) {
-        let is_wanted = |pull: &Pull| pull.server == server && pull.table == table;
+        let spec = self.spec.tables.iter().find(|spec| spec.id == table);
+        let Some(dim) = spec.map(|spec| usize::from(spec.dim)) else { return };
+        let is_wanted = |pull: &Pull| {
+            (pull.server, pull.table) == (server, table) && pull.keys.len() * dim == values.len()
+        };
         if !self.pulls.get(&request).is_some_and(is_wanted) {
             return;
         }
         let pull = self.pulls.remove(&request).expect("it was found");
         self.questions.settled((server, version, request));
-        let dim = values.len() / pull.keys.len();
         for (key, weights) in pull.keys.into_iter().zip(values.chunks_exact(dim)) {
             self.pulled.insert(RowId { table, key }, weights.to_vec());
         }
@@ -299,15 +325,29 @@ impl Worker {
 
     /// The next thing for a switch.
     pub fn poll_to_switch(&mut self, now: Time) -> Option<(u16, ToSwitch)> {
-        self.to_switches.poll(now)
+        self.acknowledgements.pop_front().or_else(|| self.to_switches.poll(now))
+    }
+
+    /// What time it is, before what comes is handled: answers are timed by it.
+    pub fn set_time(&mut self, now: Time) {
+        self.to_servers.set_time(now);
+        self.to_switches.set_time(now);
+        self.questions.set_time(now);
+    }
+
+    /// Messages that were sent more than once.
+    #[must_use]
+    pub fn repeated(&self) -> u64 {
+        self.to_servers.repeated() + self.to_switches.repeated() + self.questions.repeated()
     }
 
     /// When there will be more to send, if nothing comes before.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
-        let due =
-            [self.to_servers.next_due(), self.to_switches.next_due(), self.questions.next_due()];
-        due.into_iter().flatten().min()
+        let at_once = (!self.acknowledgements.is_empty()).then_some(Time(0));
+        let sending = [&self.to_servers, &self.questions].map(Sending::next_due);
+        let due = sending.into_iter().chain([self.to_switches.next_due(), at_once]);
+        due.flatten().min()
     }
 }
 
@@ -332,8 +372,7 @@ mod tests {
             expire_after: None,
         };
         let (tables, shards) = (vec![table], Shards(3));
-        let spec =
-            WorkerSpec { rank: 0, workers: 1, shards, switches: 0, tables, rows_per_packet: 4 };
+        let spec = WorkerSpec { rank: 0, workers: 1, shards, switches: 0, tables, room: 100 };
         let (format, rows) = (FORMAT.into(), Vec::new());
         let map =
             HotRows { format, version: 1, dim: 2, positions: 1, block: 0, rows, digest: None };

@@ -103,7 +103,12 @@ impl Replicas {
                 self.leaving.insert(*row, kept);
             }
         }
-        self.rows.extend(lent.cloned());
+        let fits = |(id, row): &&(RowId, Row)| {
+            let table = self.tables.iter().find(|table| table.id == id.table);
+            table.is_some_and(|table| table.stride() == row.values.len())
+        };
+        let lent: Vec<(RowId, Row)> = lent.filter(fits).cloned().collect();
+        self.rows.extend(lent);
     }
 
     /// The rows that this worker is to send back; nobody keeps those that others send.

@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use wiresum_wire::RowKind;
+
 use super::WorkerSpec;
 use crate::hot::{HotMap, MapChange, RowId};
 use crate::message::{Closed, HotSum, ToServer, ToSwitch};
+use crate::packet::FARTHEST_OFFSET;
 use crate::sending::{END, Sending};
 use crate::table::{Row, TableId};
 
@@ -79,23 +82,20 @@ pub(super) struct Packets<'a> {
     spec: &'a WorkerSpec,
     round: u32,
     map: &'a HotMap,
-    change: &'a Option<Arc<MapChange>>,
     /// By server and table.
     cold: BTreeMap<(u16, TableId), (Vec<u64>, Vec<f32>)>,
-    /// By switch.
-    hot: BTreeMap<u16, (Vec<u32>, Vec<f32>)>,
+    /// By switch and position.
+    hot: BTreeMap<(u16, u32), &'a [f32]>,
     returns: Vec<(RowId, Row)>,
+    /// Packets to each server so far.
+    sent: Vec<u32>,
 }
 
 impl<'a> Packets<'a> {
-    pub(super) fn new(
-        spec: &'a WorkerSpec,
-        round: u32,
-        map: &'a HotMap,
-        change: &'a Option<Arc<MapChange>>,
-    ) -> Self {
+    pub(super) fn new(spec: &'a WorkerSpec, round: u32, map: &'a HotMap) -> Self {
         let (cold, hot, returns) = Default::default();
-        Self { spec, round, map, change, cold, hot, returns }
+        let sent = vec![0; usize::from(spec.shards.0)];
+        Self { spec, round, map, cold, hot, returns, sent }
     }
 
     pub(super) fn add_cold(&mut self, row: RowId, gradient: &[f32]) {
@@ -104,11 +104,9 @@ impl<'a> Packets<'a> {
         values.extend_from_slice(gradient);
     }
 
-    pub(super) fn add_hot(&mut self, position: u32, gradient: &[f32]) {
+    pub(super) fn add_hot(&mut self, position: u32, gradient: &'a [f32]) {
         let switch = (position % u32::from(self.spec.switches)) as u16;
-        let (positions, values) = self.hot.entry(switch).or_default();
-        positions.push(position);
-        values.extend_from_slice(gradient);
+        self.hot.insert((switch, position), gradient);
     }
 
     pub(super) fn add_return(&mut self, row: RowId, values: Row) {
@@ -116,71 +114,92 @@ impl<'a> Packets<'a> {
     }
 
     pub(super) fn send(
-        self,
+        mut self,
         to_servers: &mut Sending<ToServer>,
         to_switches: &mut Sending<ToSwitch>,
         counts: &[(RowId, u32)],
     ) {
-        self.send_to_servers(to_servers, counts);
-        self.send_to_switches(to_switches);
+        self.send_cold(to_servers);
+        self.send_returns(to_servers);
+        self.send_counts(to_servers, counts);
+        for (server, packets) in (0..).zip(&self.sent) {
+            let end = ToServer::End { round: self.round, packets: *packets };
+            to_servers.send((server, self.round, END), end);
+        }
+        for switch in 0..self.spec.switches {
+            self.send_hot(switch, to_switches);
+        }
     }
 
-    fn send_to_servers(&self, sending: &mut Sending<ToServer>, counts: &[(RowId, u32)]) {
+    /// The number of the next packet to a server.
+    fn next(&mut self, server: u16) -> u32 {
+        let sent = &mut self.sent[usize::from(server)];
+        *sent += 1;
+        *sent - 1
+    }
+
+    fn send_cold(&mut self, sending: &mut Sending<ToServer>) {
         let (round, map_version) = (self.round, self.map.version());
-        let mut sent = vec![0u32; usize::from(self.spec.shards.0)];
-        let mut next = |server: u16| {
-            let sequence = sent[usize::from(server)];
-            sent[usize::from(server)] += 1;
-            sequence
-        };
-        for ((server, table), (keys, values)) in &self.cold {
-            let rows = self.spec.rows_per_packet;
+        for ((server, table), (keys, values)) in std::mem::take(&mut self.cold) {
+            let rows = self.spec.rows_of(RowKind::Push, table);
             let dim = values.len() / keys.len();
             for (keys, values) in keys.chunks(rows).zip(values.chunks(rows * dim)) {
-                let sequence = next(*server);
-                let (table, keys, values) = (*table, keys.to_vec(), values.to_vec());
+                let sequence = self.next(server);
+                let (keys, values) = (keys.to_vec(), values.to_vec());
                 let push = ToServer::Push { round, sequence, map_version, table, keys, values };
-                sending.send((*server, round, sequence), push);
+                sending.send((server, round, sequence), push);
             }
         }
-        for (row, values) in &self.returns {
-            let server = self.spec.server_of(*row);
-            let sequence = next(server);
-            let (row, values) = (*row, values.clone());
+    }
+
+    fn send_returns(&mut self, sending: &mut Sending<ToServer>) {
+        let round = self.round;
+        for (row, values) in std::mem::take(&mut self.returns) {
+            let server = self.spec.server_of(row);
+            let sequence = self.next(server);
             let back = ToServer::Return { round, sequence, row, values };
             sending.send((server, round, sequence), back);
         }
-        for (server, packets) in (0..).zip(sent) {
-            let counts = self.counts_for(server, counts);
-            sending.send((server, round, END), ToServer::End { round, packets, counts });
-        }
     }
 
-    /// Rank 0 tells each server about its hot rows.
-    fn counts_for(&self, server: u16, counts: &[(RowId, u32)]) -> Vec<(RowId, u32)> {
+    /// Rank 0 tells each server about its replicated rows.
+    fn send_counts(&mut self, sending: &mut Sending<ToServer>, counts: &[(RowId, u32)]) {
         if self.spec.rank > 0 {
-            return Vec::new();
+            return;
         }
-        counts.iter().filter(|(row, _)| self.spec.server_of(*row) == server).copied().collect()
+        let mut sorted: BTreeMap<(u16, TableId), Vec<(u64, u8)>> = BTreeMap::new();
+        for (row, count) in counts {
+            let of_table = sorted.entry((self.spec.server_of(*row), row.table)).or_default();
+            of_table.push((row.key, *count as u8));
+        }
+        let (round, rows) = (self.round, RowKind::Counts.rows_for(self.spec.room, 0).max(1));
+        for ((server, table), counts) in sorted {
+            for part in counts.chunks(rows) {
+                let sequence = self.next(server);
+                let (keys, counts) = part.iter().copied().unzip();
+                let counts = ToServer::Counts { round, sequence, table, keys, counts };
+                sending.send((server, round, sequence), counts);
+            }
+        }
     }
 
-    fn send_to_switches(&self, sending: &mut Sending<ToSwitch>) {
-        let (round, change) = (self.round, self.change);
-        for switch in 0..self.spec.switches {
-            let mut packets = 0;
-            if let Some((positions, values)) = self.hot.get(&switch) {
-                let rows = self.spec.rows_per_packet;
-                let dim = values.len() / positions.len();
-                for (positions, values) in positions.chunks(rows).zip(values.chunks(rows * dim)) {
-                    let (sequence, change) = (packets, change.clone());
-                    let (positions, values) = (positions.to_vec(), values.to_vec());
-                    let rows = ToSwitch::Rows { round, sequence, change, positions, values };
-                    sending.send((switch, round, sequence), rows);
-                    packets += 1;
-                }
-            }
-            let end = ToSwitch::End { round, packets, change: change.clone() };
-            sending.send((switch, round, END), end);
+    fn send_hot(&self, switch: u16, sending: &mut Sending<ToSwitch>) {
+        let (round, map_version) = (self.round, self.map.version());
+        let hot = self.hot.range((switch, 0)..=(switch, u32::MAX));
+        let hot: Vec<(u32, &[f32])> = hot.map(|((_, p), values)| (*p, *values)).collect();
+        let dim = self.map.document().dim.into();
+        let most = RowKind::HotRows.rows_for(self.spec.room, dim).max(1);
+        let (mut sequence, mut rest) = (0, &hot[..]);
+        while let Some((base, _)) = rest.first() {
+            let is_near = |(position, _): &(u32, _)| position - base <= FARTHEST_OFFSET;
+            let (part, behind) = rest.split_at(rest.partition_point(is_near).min(most));
+            let positions = part.iter().map(|(position, _)| *position).collect();
+            let values = part.iter().flat_map(|(_, values)| *values).copied().collect();
+            let rows = ToSwitch::Rows { round, sequence, map_version, positions, values };
+            sending.send((switch, round, sequence), rows);
+            (sequence, rest) = (sequence + 1, behind);
         }
+        let end = ToSwitch::End { round, packets: sequence, map_version };
+        sending.send((switch, round, END), end);
     }
 }

@@ -10,6 +10,7 @@ use wiresum_sparse::server::{Server, ServerSpec};
 use wiresum_sparse::summer::{Summer, SummerSpec};
 use wiresum_sparse::table::{Shards, TableSpec};
 use wiresum_sparse::worker::{Worker, WorkerSpec};
+use wiresum_wire::RowKind;
 
 use crate::support::{Gradients, KEYS, Oracle, gradients, tables};
 
@@ -146,22 +147,11 @@ impl World {
             period: rng.below(4) as u32,
         };
         let map = first_map(&tables, &mut rng);
-        let rows_per_packet = 1 + rng.below(5) as usize;
-        let worker = |rank| WorkerSpec {
-            rank,
-            workers,
-            shards,
-            switches,
-            tables: tables.clone(),
-            rows_per_packet,
-        };
-        let summer = |switch| SummerSpec {
-            workers,
-            switch,
-            shards,
-            tables: tables.clone(),
-            rows_per_packet,
-        };
+        let dim = usize::from(tables[0].dim);
+        let room = RowKind::Push.payload_len(1 + rng.below(5) as usize, dim);
+        let worker =
+            |rank| WorkerSpec { rank, workers, shards, switches, tables: tables.clone(), room };
+        let summer = |switch| SummerSpec { workers, switch, shards, tables: tables.clone(), room };
         let mut world = Self {
             workers: (0..workers).map(|rank| Worker::new(worker(rank), map.clone())).collect(),
             summers: (0..switches).map(|s| Summer::new(summer(s), map.clone())).collect(),
@@ -296,7 +286,7 @@ impl World {
             while let Some((server, message)) = self.summers[switch].poll_to_server(now) {
                 self.send(from, Place::Server(server), Content::ToServer(message));
             }
-            while let Some((worker, message)) = self.summers[switch].poll_transmit() {
+            while let Some((worker, message)) = self.summers[switch].poll_transmit(now) {
                 self.send(from, Place::Worker(worker), Content::FromSwitch(message));
             }
         }
@@ -336,6 +326,9 @@ impl World {
     }
 
     fn deliver(&mut self, flight: Flight<Place, Parcel>) {
+        let now = self.network.now();
+        self.workers.iter_mut().for_each(|worker| worker.set_time(now));
+        self.summers.iter_mut().for_each(|summer| summer.set_time(now));
         if flight.cargo.is_damaged {
             return;
         }
@@ -381,7 +374,7 @@ impl World {
                 summer.handle_acknowledgement(shard, *round, *sequence);
             }
             (Place::Switch(switch), FromServer::Closed(closed)) => {
-                self.summers[usize::from(switch)].handle_closed(shard, closed.round);
+                self.summers[usize::from(switch)].handle_closed(shard, closed);
             }
             (Place::Coordinator, FromServer::Acknowledgement { round, .. }) => {
                 self.coordinator.handle_acknowledgement(shard, *round);

@@ -1,0 +1,133 @@
+//! How much may be under way to one receiver, and how long an answer may take: by the round trips of what was answered.
+//!
+//! The window grows until a queue of [`TARGET_US`] stands on the way, then stays about there (as in LEDBAT, RFC 6817), so
+//! that many senders to one server neither fill its link's queue nor take each other's packets for lost. What is lost
+//! halves it. The timeout is RFC 6298's.
+
+use wiresum_netem::Time;
+
+/// Timeout before the first answer: longer than a first window takes on slow links.
+const INITIAL_TIMEOUT_US: u64 = 20_000;
+/// Shortest timeout: below this the scheduler of a busy host is what is measured.
+const LEAST_TIMEOUT_US: u64 = 2_000;
+/// Longest timeout, doublings included: what a loss may cost after a long wait for a late worker.
+pub(crate) const LONGEST_TIMEOUT_US: u64 = 200_000;
+/// Round trips may be longer than the shortest by this: enough to keep a link busy, and short beside a round.
+const TARGET_US: u64 = 10_000;
+/// First window: what fits the queues of most links.
+const INITIAL_WINDOW: f64 = 16.0;
+/// Least window: with one packet, a lost one would always cost a timeout.
+const LEAST_WINDOW: f64 = 2.0;
+/// Largest window: packets of 1.4 KB that fill 10 Gbit/s for a millisecond.
+const MOST_WINDOW: f64 = 1024.0;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct Flow {
+    window: f64,
+    /// Below it every answer makes room for one packet more, above it every window of answers.
+    threshold: f64,
+    shortest_us: u64,
+    /// Mean and mean deviation.
+    round_trip_us: Option<(u64, u64)>,
+    /// Losses until then were answered already.
+    heeded_until: Time,
+}
+
+impl Default for Flow {
+    fn default() -> Self {
+        Self {
+            window: INITIAL_WINDOW,
+            threshold: MOST_WINDOW,
+            shortest_us: u64::MAX,
+            round_trip_us: None,
+            heeded_until: Time(0),
+        }
+    }
+}
+
+impl Flow {
+    /// Whether one more packet may be under way.
+    pub(crate) fn has_room(&self, under_way: usize) -> bool {
+        (under_way as f64) < self.window
+    }
+
+    /// How long to wait for an answer.
+    pub(crate) fn timeout_us(&self) -> u64 {
+        let timeout = self.round_trip_us.map_or(INITIAL_TIMEOUT_US, |(mean, dev)| mean + 4 * dev);
+        timeout.clamp(LEAST_TIMEOUT_US, LONGEST_TIMEOUT_US)
+    }
+
+    /// A packet that was sent once was answered after this time.
+    pub(crate) fn answered(&mut self, taken_us: u64) {
+        self.shortest_us = self.shortest_us.min(taken_us);
+        self.round_trip_us = Some(match self.round_trip_us {
+            None => (taken_us, taken_us / 2),
+            Some((mean, dev)) => {
+                ((7 * mean + taken_us) / 8, (3 * dev + mean.abs_diff(taken_us)) / 4)
+            }
+        });
+        if taken_us > self.shortest_us + TARGET_US {
+            self.window = (self.window - 1.0 / self.window).max(LEAST_WINDOW);
+            self.threshold = self.window;
+        } else {
+            let more = if self.window < self.threshold { 1.0 } else { 1.0 / self.window };
+            self.window = (self.window + more).min(MOST_WINDOW);
+        }
+    }
+
+    /// A packet was not answered in time: heeded once a round trip.
+    pub(crate) fn lost(&mut self, now: Time) {
+        if now >= self.heeded_until {
+            self.window = (self.window / 2.0).max(LEAST_WINDOW);
+            self.threshold = self.window;
+            self.heeded_until = Time(now.0 + self.timeout_us());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A link that takes a packet a millisecond, with an endless queue and 5 ms of way: what is under way in the end.
+    fn standing(flows: usize) -> f64 {
+        let mut all = vec![Flow::default(); flows];
+        // The first packet finds no queue.
+        all.iter_mut().for_each(|flow| flow.answered(5_000));
+        for _ in 0..20_000 {
+            let queued: f64 = all.iter().map(|flow| flow.window).sum();
+            all.iter_mut().for_each(|flow| flow.answered(5_000.max(queued as u64 * 1_000)));
+        }
+        all.iter().map(|flow| flow.window).sum()
+    }
+
+    #[test]
+    fn a_short_queue_stands_however_many_send() {
+        let (one, eight) = (standing(1), standing(8));
+        assert!((6.0..20.0).contains(&one), "{one}");
+        assert!((6.0..40.0).contains(&eight), "{eight}");
+        assert!(standing(32) <= 32.0 * LEAST_WINDOW + 1.0);
+    }
+
+    #[test]
+    fn losses_of_a_round_trip_halve_the_window_once() {
+        let mut flow = Flow::default();
+        (0..5).for_each(|_| flow.lost(Time(1_000)));
+        assert!(flow.has_room(7) && !flow.has_room(8));
+        flow.lost(Time(100_000));
+        assert!(flow.has_room(3) && !flow.has_room(4));
+        (0..9).for_each(|n| flow.lost(Time(1_000_000 * n)));
+        assert!(flow.has_room(1) && !flow.has_room(2), "it never closes");
+    }
+
+    #[test]
+    fn the_timeout_follows_the_round_trips_within_its_bounds() {
+        let mut flow = Flow::default();
+        assert_eq!(flow.timeout_us(), INITIAL_TIMEOUT_US);
+        (0..100).for_each(|_| flow.answered(30_000));
+        assert!((30_000..31_000).contains(&flow.timeout_us()));
+        (0..100).for_each(|_| flow.answered(100));
+        assert_eq!(flow.timeout_us(), LEAST_TIMEOUT_US);
+    }
+}

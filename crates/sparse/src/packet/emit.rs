@@ -1,0 +1,201 @@
+//! From messages to datagrams.
+
+use wiresum_wire::{RowDraft, RowKind};
+
+use super::{Envelope, long};
+use crate::message::{FromServer, FromSwitch, HotSum, ToServer, ToSwitch};
+use crate::sending::{DECISION, END};
+use crate::table::TableId;
+
+/// A packet in the making.
+struct Draft {
+    headers: RowDraft,
+    columns: Vec<u8>,
+}
+
+impl Draft {
+    fn table(mut self, table: TableId) -> Self {
+        self.headers.header.sub_model = table.0.into();
+        self
+    }
+
+    fn map(mut self, version: u32) -> Self {
+        self.headers.rows.stamp = version.into();
+        self
+    }
+
+    fn count(mut self, count: u32) -> Self {
+        self.headers.rows.count = count.into();
+        self
+    }
+
+    fn base(mut self, base: u32) -> Self {
+        self.headers.rows.base = base.into();
+        self
+    }
+
+    /// Rows, and how many values all of them have.
+    fn rows(mut self, rows: usize, values: usize) -> Self {
+        self.headers.rows.rows = (rows as u16).into();
+        self.headers.rows.dim = (values.checked_div(rows).unwrap_or(0) as u16).into();
+        self
+    }
+
+    fn bytes(mut self, bytes: &[u8]) -> Self {
+        self.columns.extend_from_slice(bytes);
+        self
+    }
+
+    fn numbers(mut self, numbers: &[u64]) -> Self {
+        self.columns.extend(numbers.iter().flat_map(|number| number.to_be_bytes()));
+        self
+    }
+
+    fn offsets(mut self, positions: impl Iterator<Item = u32> + Clone) -> Self {
+        let base = positions.clone().next().unwrap_or(0);
+        let offset = |position: u32| ((position - base) as u16).to_be_bytes();
+        self.columns.extend(positions.flat_map(offset));
+        self.base(base)
+    }
+
+    fn whole_words(mut self) -> Self {
+        self.columns.resize(self.columns.len().next_multiple_of(4), 0);
+        self
+    }
+
+    fn values<'a>(mut self, values: impl IntoIterator<Item = &'a f32>) -> Self {
+        self.columns.extend(values.into_iter().flat_map(|value| value.to_le_bytes()));
+        self
+    }
+
+    fn send(self, mut send: impl FnMut(&[u8])) {
+        let mut out = Vec::new();
+        self.headers.emit(&self.columns, &mut out);
+        send(&out);
+    }
+}
+
+impl Envelope {
+    fn begin(&self, kind: RowKind, round: u32, number: u32) -> Draft {
+        Draft { headers: self.draft(kind, round, number), columns: Vec::new() }
+    }
+
+    /// A message to a server: `send` gets each of its datagrams.
+    pub fn emit_to_server(&self, message: &ToServer, send: impl FnMut(&[u8])) {
+        match message {
+            ToServer::Push { round, sequence, map_version, table, keys, values } => {
+                let draft = self.begin(RowKind::Push, *round, *sequence).map(*map_version);
+                let draft = draft.table(*table).rows(keys.len(), values.len());
+                draft.numbers(keys).values(values).send(send);
+            }
+            ToServer::Sums { round, sequence, map_version, table, keys, contributors, lanes } => {
+                let draft = self.begin(RowKind::RowSums, *round, *sequence).map(*map_version);
+                let draft = draft.table(*table).rows(keys.len(), lanes.len());
+                let lanes: Vec<u8> = lanes.iter().flat_map(|lane| lane.to_le_bytes()).collect();
+                draft.numbers(keys).numbers(contributors).bytes(&lanes).send(send);
+            }
+            ToServer::Return { round, sequence, row, values } => {
+                let draft = self.begin(RowKind::Return, *round, *sequence).base(values.changed);
+                let draft = draft.table(row.table).rows(1, values.values.len());
+                draft.numbers(&[row.key]).values(&values.values).send(send);
+            }
+            ToServer::Counts { round, sequence, table, keys, counts } => {
+                let draft = self.begin(RowKind::Counts, *round, *sequence).table(*table);
+                draft.rows(keys.len(), 0).numbers(keys).bytes(counts).send(send);
+            }
+            ToServer::End { round, packets } => {
+                self.begin(RowKind::End, *round, END).count(*packets).send(send);
+            }
+            ToServer::Decision { round, change } => {
+                let text = long::text(change.as_deref(), None);
+                self.emit_long(RowKind::Decision, *round, &text, send);
+            }
+            ToServer::Pull { version, request, table, keys } => {
+                let draft = self.begin(RowKind::Pull, *version, *request).table(*table);
+                draft.rows(keys.len(), 0).numbers(keys).send(send);
+            }
+        }
+    }
+
+    /// A message from a server.
+    pub fn emit_from_server(&self, message: &FromServer, send: impl FnMut(&[u8])) {
+        match message {
+            FromServer::Acknowledgement { round, sequence } => {
+                self.begin(RowKind::Acknowledgement, *round, *sequence).send(send);
+            }
+            FromServer::Refusal { round, problem } => self.emit_problem(*round, problem, send),
+            FromServer::Closed(closed) => {
+                let text = long::text(closed.change.as_deref(), Some(&closed.lent));
+                self.emit_long(RowKind::News, closed.round, &text, send);
+            }
+            FromServer::Rows { version, request, table, dim, values } => {
+                let rows = values.len() / usize::from(*dim).max(1);
+                let draft = self.begin(RowKind::Weights, *version, *request).table(*table);
+                draft.rows(rows, values.len()).values(values).send(send);
+            }
+        }
+    }
+
+    /// A message to a switch.
+    pub fn emit_to_switch(&self, message: &ToSwitch, send: impl FnMut(&[u8])) {
+        match message {
+            ToSwitch::Rows { round, sequence, map_version, positions, values } => {
+                let draft = self.begin(RowKind::HotRows, *round, *sequence).map(*map_version);
+                let draft = draft.rows(positions.len(), values.len());
+                let draft = draft.offsets(positions.iter().copied()).whole_words();
+                draft.values(values).send(send);
+            }
+            ToSwitch::End { round, packets, map_version } => {
+                self.begin(RowKind::End, *round, END).map(*map_version).count(*packets).send(send);
+            }
+            ToSwitch::Acknowledgement { round, part } => {
+                self.begin(RowKind::Acknowledgement, *round, *part).send(send);
+            }
+        }
+    }
+
+    /// A message from a switch.
+    pub fn emit_from_switch(&self, message: &FromSwitch, send: impl FnMut(&[u8])) {
+        match message {
+            FromSwitch::Acknowledgement { round, sequence } => {
+                self.begin(RowKind::Acknowledgement, *round, *sequence).send(send);
+            }
+            FromSwitch::Refusal { round, problem } => self.emit_problem(*round, problem, send),
+            FromSwitch::Results { round, part, parts, rows } => {
+                self.emit_results(*round, (*part, *parts), rows, send);
+            }
+        }
+    }
+
+    fn emit_results(
+        &self,
+        round: u32,
+        (part, parts): (u32, u32),
+        rows: &[HotSum],
+        send: impl FnMut(&[u8]),
+    ) {
+        let values = rows.iter().map(|sum| sum.values.len()).sum();
+        let draft = self.begin(RowKind::HotSums, round, part).count(parts).rows(rows.len(), values);
+        let counts: Vec<u8> = rows.iter().map(|sum| sum.contributors as u8).collect();
+        let draft = draft.offsets(rows.iter().map(|sum| sum.position)).bytes(&counts).whole_words();
+        draft.values(rows.iter().flat_map(|sum| &sum.values)).send(send);
+    }
+
+    fn emit_problem(&self, round: u32, problem: &str, send: impl FnMut(&[u8])) {
+        let end = (0..=problem.len().min(self.room)).rev().find(|at| problem.is_char_boundary(*at));
+        let text = &problem.as_bytes()[..end.unwrap_or(0)];
+        self.begin(RowKind::Problem, round, 0).rows(text.len(), 0).bytes(text).send(send);
+    }
+
+    /// A long message in parts.
+    fn emit_long(&self, kind: RowKind, round: u32, text: &[u8], mut send: impl FnMut(&[u8])) {
+        let parts = text.chunks(self.room);
+        let count = parts.len() as u32;
+        for (part, bytes) in (0..).zip(parts) {
+            let draft = self.begin(kind, round, part).count(count).rows(bytes.len(), 0);
+            draft.bytes(bytes).send(&mut send);
+        }
+    }
+}
+
+const _: () = assert!(DECISION < END);

@@ -1,0 +1,144 @@
+//! From datagrams to messages.
+
+use std::sync::Arc;
+
+use wiresum_wire::{Flags, RowKind, RowPacket};
+
+use super::Assembly;
+use crate::hot::RowId;
+use crate::message::{FromServer, FromSwitch, HotSum, ToServer, ToSwitch};
+use crate::reception::MAX_PACKETS;
+use crate::table::{Row, TableId};
+
+/// What a server is told; nothing while parts are missing, or if the packet is for somebody else.
+pub fn to_server(packet: &RowPacket<'_>, assembly: &mut Assembly) -> Option<ToServer> {
+    let (round, sequence) = (packet.header.round.get(), packet.header.fragment.get());
+    let (table, map_version) = (table(packet), packet.rows.stamp.get());
+    Some(match packet.kind {
+        RowKind::Push => {
+            let (keys, values) = (keys(packet), floats(packet)?);
+            ToServer::Push { round, sequence, map_version, table, keys, values }
+        }
+        RowKind::RowSums => {
+            let contributors = packet.contributors().iter().map(|bits| bits.get()).collect();
+            let lanes = packet.lanes().iter().map(|lane| lane.get()).collect();
+            let keys = keys(packet);
+            ToServer::Sums { round, sequence, map_version, table, keys, contributors, lanes }
+        }
+        RowKind::Return => {
+            let row = RowId { table, key: packet.keys()[0].get() };
+            let values = Row { values: floats(packet)?, changed: packet.rows.base.get() };
+            ToServer::Return { round, sequence, row, values }
+        }
+        RowKind::Counts => {
+            let (keys, counts) = (keys(packet), packet.contributor_counts().to_vec());
+            ToServer::Counts { round, sequence, table, keys, counts }
+        }
+        RowKind::End => ToServer::End { round, packets: packet.rows.count.get() },
+        RowKind::Decision => {
+            let decision = assembly.enter(packet)?;
+            ToServer::Decision { round, change: decision.change }
+        }
+        RowKind::Pull => {
+            let (version, request, keys) = (round, sequence, keys(packet));
+            ToServer::Pull { version, request, table, keys }
+        }
+        _ => return None,
+    })
+}
+
+/// What a server says: `take` gets each message.
+pub fn from_server(
+    packet: &RowPacket<'_>,
+    assembly: &mut Assembly,
+    mut take: impl FnMut(FromServer),
+) {
+    let (round, number) = (packet.header.round.get(), packet.header.fragment.get());
+    match packet.kind {
+        RowKind::Acknowledgement => packet
+            .acknowledged()
+            .for_each(|sequence| take(FromServer::Acknowledgement { round, sequence })),
+        RowKind::Problem => take(FromServer::Refusal { round, problem: text(packet) }),
+        RowKind::News => {
+            assembly.enter(packet).into_iter().for_each(|n| take(FromServer::Closed(Arc::new(n))));
+        }
+        RowKind::Weights => {
+            let (version, request, table) = (round, number, table(packet));
+            let dim = packet.rows.dim.get();
+            let rows = |values| FromServer::Rows { version, request, table, dim, values };
+            floats(packet).map(rows).into_iter().for_each(take);
+        }
+        _ => {}
+    }
+}
+
+/// What a switch is told by a worker; nothing if the packet is for somebody else, or has other lanes than float32.
+#[must_use]
+pub fn to_switch(packet: &RowPacket<'_>) -> Option<ToSwitch> {
+    let (round, number) = (packet.header.round.get(), packet.header.fragment.get());
+    Some(match packet.kind {
+        RowKind::HotRows => {
+            let (map_version, positions) = (packet.rows.stamp.get(), packet.positions().collect());
+            let values = floats(packet)?;
+            ToSwitch::Rows { round, sequence: number, map_version, positions, values }
+        }
+        RowKind::End => {
+            let (packets, map_version) = (packet.rows.count.get(), packet.rows.stamp.get());
+            ToSwitch::End { round, packets, map_version }
+        }
+        RowKind::Acknowledgement => ToSwitch::Acknowledgement { round, part: number },
+        _ => return None,
+    })
+}
+
+/// What a switch says: `take` gets each message.
+pub fn from_switch(packet: &RowPacket<'_>, mut take: impl FnMut(FromSwitch)) {
+    let (round, number) = (packet.header.round.get(), packet.header.fragment.get());
+    match packet.kind {
+        RowKind::Acknowledgement => packet
+            .acknowledged()
+            .for_each(|sequence| take(FromSwitch::Acknowledgement { round, sequence })),
+        RowKind::Problem => take(FromSwitch::Refusal { round, problem: text(packet) }),
+        RowKind::HotSums => {
+            let parts = packet.rows.count.get();
+            let rows = sums(packet).filter(|_| number < parts && parts <= MAX_PACKETS);
+            let results = |rows| FromSwitch::Results { round, part: number, parts, rows };
+            rows.map(results).into_iter().for_each(take);
+        }
+        _ => {}
+    }
+}
+
+fn sums(packet: &RowPacket<'_>) -> Option<Arc<[HotSum]>> {
+    let values = floats(packet)?;
+    let dim = usize::from(packet.rows.dim.get()).max(1);
+    let rows = packet.positions().zip(packet.contributor_counts()).zip(values.chunks(dim));
+    let sum = |((position, contributors), values): ((u32, &u8), &[f32])| HotSum {
+        position,
+        contributors: u32::from(*contributors),
+        values: values.to_vec(),
+    };
+    Some(rows.map(sum).collect())
+}
+
+fn table(packet: &RowPacket<'_>) -> TableId {
+    TableId(packet.header.sub_model.get())
+}
+
+fn keys(packet: &RowPacket<'_>) -> Vec<u64> {
+    packet.keys().iter().map(|key| key.get()).collect()
+}
+
+fn floats(packet: &RowPacket<'_>) -> Option<Vec<f32>> {
+    let is_float = Flags(packet.header.flags.get()).contains(Flags::FLOAT);
+    is_float.then(|| packet.values().iter().map(|value| value.get()).collect())
+}
+
+fn text(packet: &RowPacket<'_>) -> String {
+    match String::from_utf8_lossy(packet.text()) {
+        text if text.is_empty() => {
+            "a gradient is not within ±4096, or its map is another one".to_owned()
+        }
+        text => text.into_owned(),
+    }
+}
