@@ -11,6 +11,7 @@
 //! | [`server`] | a server of tables: rounds of pushes, a step for each row and round, rows for those who pull |
 //! | [`summer`] | a switch in user space that sums hot rows by position |
 //! | [`worker`] | a worker: gradients sorted into tiers, replicas of hot rows, weights from servers |
+//! | [`live`] | the machines as participants of a job: datagrams in, datagrams out |
 //! | [`coordinator`] | what is decided about the map, told to all servers |
 //! | [`popularity`] | which rows are popular now: counts that decay, and a choice with hysteresis |
 //! | [`table`] | a table's rows at one server |
@@ -24,6 +25,7 @@ pub mod coordinator;
 mod flow;
 pub mod hot;
 pub mod layout;
+pub mod live;
 pub mod message;
 pub mod optimizer;
 pub mod packet;

@@ -38,7 +38,7 @@ pub enum ToServer {
         table: TableId,
         /// The rows, each once.
         keys: Vec<u64>,
-        /// Of each row; bit w: the gradient of worker w is in the sum.
+        /// For each row; bit w: the gradient of worker w is in the sum.
         contributors: Vec<u64>,
         /// The sums, one after the other.
         lanes: Vec<i64>,
@@ -71,7 +71,7 @@ pub enum ToServer {
         table: TableId,
         /// The rows.
         keys: Vec<u64>,
-        /// Of each row, 1 to 64.
+        /// For each row, 1 to 64.
         counts: Vec<u8>,
     },
     /// What is decided about the map when a round closes.

@@ -39,7 +39,7 @@ impl Acknowledgements {
     }
 }
 
-/// Of numbers that one packet has room for.
+/// Emits one packet, about numbers that it has room for.
 fn emit_one(envelope: &Envelope, round: u32, numbers: &[u32], mut send: impl FnMut(&[u8])) {
     let mut words = [0u32; ACKNOWLEDGEMENT_WORDS];
     for place in numbers.iter().filter_map(|number| (number - numbers[0]).checked_sub(1)) {

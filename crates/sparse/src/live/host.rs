@@ -1,0 +1,454 @@
+//! A server of tables, or a switch that sums hot rows, as a participant: who has joined, and what is said to whom.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use thiserror::Error;
+use wiresum_netem::Time;
+use wiresum_wire::control::{RefusalReason, double_word, hello, set_word};
+use wiresum_wire::{Header, JobKey, Kind, LaneType, Packet, RowKind, RowPacket, seal};
+use zerocopy::IntoBytes;
+
+use super::seats::{Seats, Standing};
+use super::{Datagram, Job};
+use crate::message::{FromServer, FromSwitch, Sender, ToServer};
+use crate::packet::{Acknowledgements, Assembly, Envelope, from_server, to_server, to_switch};
+use crate::server::{Server, SnapshotError};
+use crate::summer::Summer;
+use crate::table::TableError;
+
+/// A host that cannot be.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum HostError {
+    /// See [`TableError`].
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// See [`SnapshotError`].
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+    /// A number that is no server's and no switch's.
+    #[error("the job has no node {0}: servers are numbered from 0, then switches")]
+    Node(u16),
+}
+
+/// What was counted since the host began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostCounters {
+    /// Packets that were handed to the server or switch.
+    pub taken: u64,
+    /// Hellos that were answered with a welcome.
+    pub welcomed: u64,
+    /// Hellos that were refused.
+    pub refused: u64,
+    /// Packets that are no packets of rows.
+    pub malformed: u64,
+    /// Packets of another job, another incarnation or another node, or from an address that has not joined.
+    pub foreign: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Role {
+    Server(Box<Server>),
+    /// With its standing at the servers.
+    Switch(Box<Summer>, Option<Seats>),
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Host {
+    job: Arc<Job>,
+    node: u16,
+    /// The incarnation of this host: a restarted one has a larger one.
+    own: u32,
+    role: Role,
+    /// Incarnation and key of the job, once somebody has said hello.
+    running: Option<(u64, JobKey)>,
+    /// By sender, where it is.
+    peers: Vec<Option<SocketAddr>>,
+    /// The version that the server can be restored to.
+    restorable: u32,
+    assembly: Assembly,
+    acknowledgements: Acknowledgements,
+    outbox: VecDeque<Datagram>,
+    counters: HostCounters,
+}
+
+impl Host {
+    /// A host before the first round.
+    ///
+    /// # Errors
+    /// [`HostError::Node`], [`HostError::Table`].
+    pub fn new(job: &Arc<Job>, node: u16, own: u32) -> Result<Self, HostError> {
+        let role = Self::role(job, node)?;
+        Ok(Self::with_role(job, node, own, role))
+    }
+
+    fn with_role(job: &Arc<Job>, node: u16, own: u32, role: Role) -> Self {
+        let senders = job.workers as usize + job.switches.len();
+        Self {
+            job: Arc::clone(job),
+            node,
+            own,
+            role,
+            running: None,
+            peers: vec![None; senders],
+            restorable: 0,
+            assembly: Assembly::default(),
+            acknowledgements: Acknowledgements::default(),
+            outbox: VecDeque::new(),
+            counters: HostCounters::default(),
+        }
+    }
+
+    fn role(job: &Job, node: u16) -> Result<Role, HostError> {
+        let servers = job.shards().0;
+        job.address(node).ok_or(HostError::Node(node))?;
+        Ok(if node < servers {
+            Role::Server(Box::new(Server::new(job.server_spec(node), &job.map())?))
+        } else {
+            Role::Switch(Box::new(Summer::new(job.summer_spec(node - servers), job.map())), None)
+        })
+    }
+
+    /// A server as it was when a snapshot was taken.
+    ///
+    /// # Errors
+    /// [`HostError::Snapshot`].
+    pub fn restore(job: &Arc<Job>, node: u16, own: u32, bytes: &[u8]) -> Result<Self, HostError> {
+        let (incarnation, bytes) =
+            bytes.split_first_chunk().ok_or(SnapshotError::Damaged(bytes.len()))?;
+        let incarnation = u64::from_be_bytes(*incarnation);
+        let server = Server::restore(job.server_spec(node), bytes)?;
+        let restorable = server.open_round() - 1;
+        let host = Self::with_role(job, node, own, Role::Server(Box::new(server)));
+        let running = Some((incarnation, job.key(incarnation)));
+        Ok(Self { running, restorable, ..host })
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn counters(&self) -> HostCounters {
+        self.counters
+    }
+
+    /// The server, if it is one.
+    #[must_use]
+    pub fn server(&self) -> Option<&Server> {
+        match &self.role {
+            Role::Server(server) => Some(server),
+            Role::Switch(..) => None,
+        }
+    }
+
+    /// The job.
+    #[must_use]
+    pub fn job(&self) -> &Job {
+        &self.job
+    }
+
+    /// Participants that have joined.
+    #[must_use]
+    pub fn members(&self) -> usize {
+        self.peers.iter().flatten().count()
+    }
+
+    /// Rounds that are over here.
+    #[must_use]
+    pub fn version(&self) -> u32 {
+        match &self.role {
+            Role::Server(server) => server.open_round() - 1,
+            Role::Switch(summer, _) => summer.round() - 1,
+        }
+    }
+
+    /// The version that the server can be restored to.
+    #[must_use]
+    pub fn restorable(&self) -> u32 {
+        self.restorable
+    }
+
+    /// A datagram has come.
+    pub fn handle(&mut self, source: SocketAddr, bytes: &[u8], now: Time) {
+        match RowPacket::parse(bytes) {
+            Ok(packet) => self.rows(source, &packet, now),
+            Err(_) => match Packet::parse(bytes) {
+                Ok(packet) if packet.kind == Kind::Hello => self.hello(source, &packet, now),
+                Ok(packet) => self.answered(source, &packet, now),
+                Err(_) => self.counters.malformed += 1,
+            },
+        }
+    }
+
+    fn hello(&mut self, source: SocketAddr, packet: &Packet<'_>, now: Time) {
+        if (packet.header.job.get(), packet.header.node.get()) != (self.job.id, self.node) {
+            self.counters.foreign += 1;
+            return;
+        }
+        if let Err(reason) = self.admit(packet, now) {
+            self.counters.refused += 1;
+            self.answer(source, packet, Kind::Refusal, Some(reason));
+            return;
+        }
+        self.counters.welcomed += 1;
+        self.peers[usize::from(packet.header.contributor)] = Some(source);
+        self.answer(source, packet, Kind::Welcome, None);
+        self.tell_restorable(packet.header.contributor.into());
+    }
+
+    /// Whether a participant belongs here; a newer incarnation of the job begins anew.
+    fn admit(&mut self, packet: &Packet<'_>, now: Time) -> Result<(), RefusalReason> {
+        if double_word(packet.payload, hello::SECRET_WORD) != self.job.secret {
+            return Err(RefusalReason::WrongSecret);
+        }
+        if double_word(packet.payload, hello::PLAN_DIGEST_WORD) != self.job.digest() {
+            return Err(RefusalReason::OtherPlan);
+        }
+        if usize::from(packet.header.contributor) >= self.peers.len() {
+            return Err(RefusalReason::NotExpected);
+        }
+        let incarnation = double_word(packet.payload, hello::INCARNATION_WORD);
+        let is_newer = self.running.is_none_or(|(running, _)| running < incarnation);
+        if is_newer {
+            self.begin(incarnation, now);
+        }
+        let is_same = self.running.is_some_and(|(running, _)| running == incarnation);
+        // Nobody who takes part is two rounds behind: whoever is has joined for a second time.
+        let is_behind = self.version() > packet.header.round.get().saturating_add(1);
+        if is_same && !is_behind { Ok(()) } else { Err(RefusalReason::Superseded) }
+    }
+
+    fn begin(&mut self, incarnation: u64, now: Time) {
+        if self.running.is_some() || self.version() > 0 {
+            self.role = Self::role(&self.job, self.node).expect("it could be before");
+        }
+        self.running = Some((incarnation, self.job.key(incarnation)));
+        self.peers.fill(None);
+        (self.restorable, self.assembly) = (0, Assembly::default());
+        if let Role::Switch(_, seats) = &mut self.role {
+            let number = self.node - self.job.shards().0;
+            let sender = self.job.workers + u32::from(number);
+            let servers = self.job.shards().0;
+            *seats = Some(Seats::new(&self.job, servers, sender, incarnation));
+            self.send_hellos(now);
+        }
+    }
+
+    /// Answers a hello with what it said.
+    fn answer(
+        &mut self,
+        to: SocketAddr,
+        packet: &Packet<'_>,
+        kind: Kind,
+        reason: Option<RefusalReason>,
+    ) {
+        let mut header = Header { kind: kind as u8, ..*packet.header };
+        let mut payload = packet.payload.to_vec();
+        if let Some(reason) = reason {
+            set_word(&mut payload, hello::REASON_WORD, reason as u32);
+        }
+        seal(&mut header, LaneType::I32Be.sum(&payload));
+        self.outbox.push_back((to, [header.as_bytes(), &payload[..]].concat()));
+    }
+
+    fn tell_restorable(&mut self, to: Sender) {
+        let (envelope, version) = (self.envelope(self.node, to), self.restorable);
+        if let Some(address) = self.peers[to as usize] {
+            envelope.restorable(version, |bytes| self.outbox.push_back((address, bytes.to_vec())));
+        }
+    }
+
+    fn rows(&mut self, source: SocketAddr, packet: &RowPacket<'_>, now: Time) {
+        let header = packet.header;
+        let is_ours = self.running.is_some_and(|(_, key)| {
+            (header.job.get(), header.job_key.get()) == (self.job.id, key.0)
+        });
+        let sender = Sender::from(header.contributor);
+        if !is_ours {
+            self.counters.foreign += 1;
+        } else if header.node.get() != self.node {
+            self.from_server(source, packet, now);
+        } else if self.peers.get(sender as usize) != Some(&Some(source)) {
+            self.counters.foreign += 1;
+        } else {
+            self.counters.taken += 1;
+            self.take(sender, packet, now);
+        }
+    }
+
+    /// Something from a participant that has joined.
+    fn take(&mut self, from: Sender, packet: &RowPacket<'_>, now: Time) {
+        match &mut self.role {
+            Role::Server(server) => {
+                if let Some(message) = to_server(packet, &mut self.assembly) {
+                    server.handle(from, &message);
+                }
+            }
+            Role::Switch(summer, _) => {
+                summer.set_time(now);
+                let message = to_switch(packet).filter(|_| from < self.job.workers);
+                message.iter().for_each(|message| summer.handle(from, message));
+            }
+        }
+    }
+
+    /// What a server says to a switch.
+    fn from_server(&mut self, source: SocketAddr, packet: &RowPacket<'_>, now: Time) {
+        let (node, incarnation) = (packet.header.node.get(), packet.rows.stamp.get());
+        let is_from = self.job.address(node) == Some(source) && node < self.job.shards().0;
+        let Role::Switch(summer, Some(seats)) = &mut self.role else { return };
+        if !is_from {
+            self.counters.foreign += 1;
+            return;
+        }
+        self.counters.taken += 1;
+        summer.set_time(now);
+        seats.heard(node, now);
+        if packet.kind == RowKind::Restorable {
+            let version = packet.header.round.get();
+            match seats.enter(node, incarnation) {
+                Standing::Restarted => summer.handle_restart(node, version),
+                Standing::Same => summer.handle_snapshot(node, version),
+                Standing::First | Standing::Outdated => {}
+            }
+        } else if seats.is_current(node, incarnation) {
+            from_server(packet, &mut self.assembly, |message| match message {
+                FromServer::Acknowledgement { round, sequence } => {
+                    summer.handle_acknowledgement(node, round, sequence);
+                }
+                FromServer::Closed(closed) => summer.handle_closed(node, &closed),
+                FromServer::Refusal { .. } | FromServer::Rows { .. } => {}
+            });
+        }
+    }
+
+    /// A welcome or refusal: what counts is what follows a welcome.
+    fn answered(&mut self, source: SocketAddr, packet: &Packet<'_>, now: Time) {
+        let node = packet.header.node.get();
+        let is_from = self.job.address(node) == Some(source);
+        match &mut self.role {
+            Role::Switch(_, Some(seats)) if is_from => seats.heard(node, now),
+            _ => self.counters.foreign += 1,
+        }
+    }
+
+    /// Gives `send` what is to be sent now.
+    pub fn poll(&mut self, now: Time, mut send: impl FnMut(SocketAddr, &[u8])) {
+        self.send_hellos(now);
+        self.send_answers(now);
+        self.send_sums(now);
+        std::mem::take(&mut self.acknowledgements).emit(
+            |to| self.envelope(self.node, to),
+            |to, bytes| self.peers[to as usize].into_iter().for_each(|at| send(at, bytes)),
+        );
+        self.outbox.drain(..).for_each(|(to, bytes)| send(to, &bytes));
+    }
+
+    fn send_hellos(&mut self, now: Time) {
+        let version = self.version();
+        if let Role::Switch(_, Some(seats)) = &mut self.role {
+            self.outbox.extend(std::iter::from_fn(|| seats.poll(now, version)));
+        }
+    }
+
+    fn send_answers(&mut self, now: Time) {
+        loop {
+            match &mut self.role {
+                Role::Server(server) => match server.poll_transmit() {
+                    None => return,
+                    Some((to, FromServer::Acknowledgement { round, sequence })) => {
+                        self.acknowledgements.add(to, round, sequence);
+                    }
+                    Some((to, message)) => {
+                        self.push(to, |envelope, send| envelope.emit_from_server(&message, send));
+                    }
+                },
+                Role::Switch(summer, _) => match summer.poll_transmit(now) {
+                    None => return,
+                    Some((to, FromSwitch::Acknowledgement { round, sequence })) => {
+                        self.acknowledgements.add(to, round, sequence);
+                    }
+                    Some((to, message)) => {
+                        self.push(to, |envelope, send| envelope.emit_from_switch(&message, send));
+                    }
+                },
+            }
+        }
+    }
+
+    /// Queues datagrams for a participant, if it has joined.
+    fn push(&mut self, to: Sender, emit: impl FnOnce(&Envelope, &mut dyn FnMut(&[u8]))) {
+        let envelope = self.envelope(self.node, to);
+        if let Some(address) = self.peers.get(to as usize).copied().flatten() {
+            emit(&envelope, &mut |bytes| self.outbox.push_back((address, bytes.to_vec())));
+        }
+    }
+
+    /// Sums of a switch, for their servers.
+    fn send_sums(&mut self, now: Time) {
+        let number = self.node.saturating_sub(self.job.shards().0);
+        let sender = self.job.workers + u32::from(number);
+        while let Some((server, message)) = self.next_sum(now) {
+            let envelope = self.envelope(server, sender);
+            let Some(address) = self.job.address(server) else { continue };
+            envelope.emit_to_server(&message, |bytes| {
+                self.outbox.push_back((address, bytes.to_vec()));
+            });
+        }
+    }
+
+    fn next_sum(&mut self, now: Time) -> Option<(u16, ToServer)> {
+        match &mut self.role {
+            Role::Switch(summer, Some(seats)) if seats.are_taken() => summer.poll_to_server(now),
+            _ => None,
+        }
+    }
+
+    /// When there will be more to send, if nothing comes before.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        match &self.role {
+            Role::Switch(summer, Some(seats)) => {
+                // What is for servers waits until all have welcomed the switch.
+                let due = summer.poll_timeout().filter(|_| seats.are_taken());
+                [due, seats.poll_timeout()].into_iter().flatten().min()
+            }
+            _ => None,
+        }
+    }
+
+    fn envelope(&self, node: u16, peer: Sender) -> Envelope {
+        let key = self.running.map_or(JobKey(0), |(_, key)| key);
+        let (job, room) = (self.job.job_id(), self.job.room());
+        Envelope { job, key, node, peer: peer as u8, incarnation: self.own, room }
+    }
+
+    /// Begins a snapshot of a server that serves a job; its first piece.
+    pub fn begin_snapshot(&mut self) -> Option<Vec<u8>> {
+        let (incarnation, _) = self.running?;
+        let Role::Server(server) = &mut self.role else { return None };
+        let mut piece = incarnation.to_be_bytes().to_vec();
+        piece.extend(server.begin_snapshot());
+        Some(piece)
+    }
+
+    /// The next piece of the snapshot, of at most so many rows.
+    pub fn walk_snapshot(&mut self, rows: usize) -> Vec<u8> {
+        match &mut self.role {
+            Role::Server(server) => server.walk_snapshot(rows),
+            Role::Switch(..) => Vec::new(),
+        }
+    }
+
+    /// The last piece of the snapshot, once a round was about to close after all rows were written; with its version.
+    pub fn poll_snapshot(&mut self) -> Option<(u32, Vec<u8>)> {
+        let Role::Server(server) = &mut self.role else { return None };
+        server.poll_snapshot().map(|snapshot| (snapshot.version, snapshot.last_piece))
+    }
+
+    /// A snapshot of this version is where a crash leaves it: the workers may forget what they kept.
+    pub fn confirm_snapshot(&mut self, version: u32) {
+        self.restorable = version;
+        (0..self.peers.len() as Sender).for_each(|to| self.tell_restorable(to));
+    }
+}

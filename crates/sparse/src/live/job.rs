@@ -1,0 +1,241 @@
+//! A sparse job as a file: who takes part, where, and with which tables. Every participant reads the same.
+
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use wiresum_wire::{HEADER_LEN, JobId, JobKey, MAX_PAYLOAD, ROW_HEADER_LEN, RowKind};
+
+use crate::hot::{HotMap, HotRows, MapError};
+use crate::server::ServerSpec;
+use crate::sum::MAX_CONTRIBUTORS;
+use crate::summer::SummerSpec;
+use crate::table::{Shards, TableError, TableSpec};
+use crate::worker::WorkerSpec;
+
+/// The document's name and version.
+pub const FORMAT: &str = "wiresum-sparse-job/1";
+/// Datagrams of an Ethernet frame, below IPv4 and UDP.
+const PACKET_BYTES: usize = 1472;
+/// Rows of a server take at most this, unless the job says otherwise: 4 GiB.
+const MEMORY_BYTES: u64 = 4 << 30;
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// [`FORMAT`].
+    pub format: String,
+    /// Number of the job.
+    pub id: u16,
+    /// Workers.
+    pub workers: u32,
+    /// Where the servers of tables receive; each keeps an equal share of all rows.
+    pub servers: Vec<SocketAddr>,
+    /// Where the switches receive that sum hot rows; none if there are no hot rows.
+    #[serde(default)]
+    pub switches: Vec<SocketAddr>,
+    /// The tables.
+    pub tables: Vec<TableSpec>,
+    /// The hot rows; absent if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hot: Option<HotRows>,
+    /// Bytes that the rows of a server may take.
+    #[serde(default = "memory_bytes")]
+    pub memory_bytes: u64,
+    /// Largest datagram.
+    #[serde(default = "packet_bytes")]
+    pub packet_bytes: usize,
+    /// What strangers do not know.
+    #[serde(default)]
+    pub secret: u64,
+}
+
+fn memory_bytes() -> u64 {
+    MEMORY_BYTES
+}
+
+fn packet_bytes() -> usize {
+    PACKET_BYTES
+}
+
+/// A job that cannot be.
+#[derive(Debug, Error, PartialEq)]
+pub enum JobError {
+    /// No job file at all.
+    #[error("not a sparse job: {0}")]
+    Syntax(String),
+    /// A field that makes no sense.
+    #[error("sparse job: {field} {problem}")]
+    Field {
+        /// The field.
+        field: &'static str,
+        /// What is wrong, and what would be right.
+        problem: String,
+    },
+    /// See [`TableError`].
+    #[error("sparse job: {0}")]
+    Table(#[from] TableError),
+    /// See [`MapError`].
+    #[error("sparse job: hot: {0}")]
+    Map(#[from] MapError),
+}
+
+fn wrong(field: &'static str, problem: impl Into<String>) -> JobError {
+    JobError::Field { field, problem: problem.into() }
+}
+
+impl Job {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// The first field that is wrong.
+    pub fn from_json(text: &str) -> Result<Self, JobError> {
+        let job: Self =
+            serde_json::from_str(text).map_err(|error| JobError::Syntax(error.to_string()))?;
+        job.validate()?;
+        Ok(job)
+    }
+
+    fn validate(&self) -> Result<(), JobError> {
+        if self.format != FORMAT {
+            let problem = format!("is {:?}: this program reads {FORMAT}", self.format);
+            return Err(wrong("format", problem));
+        }
+        if !(1..=MAX_CONTRIBUTORS).contains(&self.workers) {
+            let problem = format!("are {}: 1 to {MAX_CONTRIBUTORS} can meet", self.workers);
+            return Err(wrong("workers", problem));
+        }
+        if self.servers.is_empty() {
+            return Err(wrong("servers", "are none: rows live at one at least"));
+        }
+        let nodes = self.servers.len() + self.switches.len();
+        if nodes > usize::from(u8::MAX) - MAX_CONTRIBUTORS as usize {
+            return Err(wrong("servers", format!("and switches are {nodes}: too many")));
+        }
+        self.validate_tables()?;
+        let room = self.packet_bytes.saturating_sub(HEADER_LEN + ROW_HEADER_LEN);
+        let widest = self.tables.iter().map(|table| table.dim).max().unwrap_or(1);
+        if RowKind::RowSums.rows_for(room, widest.into()) == 0 {
+            let problem =
+                format!("are {}: a sum of {widest} values does not fit", self.packet_bytes);
+            return Err(wrong("packet_bytes", problem));
+        }
+        self.validate_hot()
+    }
+
+    fn validate_tables(&self) -> Result<(), JobError> {
+        if self.tables.is_empty() {
+            return Err(wrong("tables", "are none: a sparse job has one at least"));
+        }
+        for (index, table) in self.tables.iter().enumerate() {
+            table.validate()?;
+            let before = &self.tables[..index];
+            if before.iter().any(|other| other.id == table.id || other.name == table.name) {
+                let problem = format!("have two of number {} or name {}", table.id.0, table.name);
+                return Err(wrong("tables", problem));
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_hot(&self) -> Result<(), JobError> {
+        let Some(hot) = &self.hot else { return Ok(()) };
+        hot.validate()?;
+        hot.fit(&self.tables, u32::MAX)?;
+        if self.switches.is_empty() && !hot.rows.is_empty() {
+            return Err(wrong("switches", "are none, and there are hot rows: name who sums them"));
+        }
+        Ok(())
+    }
+
+    /// The map that the job begins with.
+    #[must_use]
+    pub fn map(&self) -> HotMap {
+        let none = || HotRows {
+            format: crate::hot::FORMAT.into(),
+            version: 1,
+            dim: self.tables[0].dim,
+            positions: 0,
+            block: 0,
+            rows: Vec::new(),
+            digest: None,
+        };
+        HotMap::new(self.hot.clone().unwrap_or_else(none)).expect("a job was validated")
+    }
+
+    /// A fingerprint of all that participants have to agree on.
+    #[must_use]
+    pub fn digest(&self) -> u64 {
+        let (memory_bytes, servers) = (0, Vec::new());
+        let counts = [self.servers.len(), self.switches.len()];
+        let same = Self { memory_bytes, servers, switches: Vec::new(), secret: 0, ..self.clone() };
+        let text = serde_json::to_string(&(same, counts)).expect("a job serialises");
+        crate::fingerprint(text.as_bytes())
+    }
+
+    /// What tells packets of one incarnation from those of others.
+    #[must_use]
+    pub fn key(&self, incarnation: u64) -> JobKey {
+        let text = format!("{} {} {incarnation}", self.id, self.secret);
+        JobKey(crate::mix(crate::fingerprint(text.as_bytes())) as u32)
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn job_id(&self) -> JobId {
+        JobId(self.id)
+    }
+
+    /// Where a node receives: servers are numbered from 0, then switches.
+    #[must_use]
+    pub fn address(&self, node: u16) -> Option<SocketAddr> {
+        self.servers.iter().chain(&self.switches).nth(node.into()).copied()
+    }
+
+    /// How many servers there are.
+    #[must_use]
+    pub fn shards(&self) -> Shards {
+        Shards(self.servers.len() as u16)
+    }
+
+    /// Bytes of a packet after its headers, in whole words.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        let room = self.packet_bytes - HEADER_LEN - ROW_HEADER_LEN;
+        (room / 4 * 4).min(MAX_PAYLOAD - ROW_HEADER_LEN)
+    }
+
+    pub(super) fn worker_spec(&self, rank: u32) -> WorkerSpec {
+        WorkerSpec {
+            rank,
+            workers: self.workers,
+            shards: self.shards(),
+            switches: self.switches.len() as u16,
+            tables: self.tables.clone(),
+            room: self.room(),
+        }
+    }
+
+    pub(super) fn server_spec(&self, shard: u16) -> ServerSpec {
+        ServerSpec {
+            shard,
+            shards: self.shards(),
+            workers: self.workers,
+            switches: self.switches.len() as u32,
+            tables: self.tables.clone(),
+            memory_bytes: self.memory_bytes,
+            period: 0,
+        }
+    }
+
+    pub(super) fn summer_spec(&self, switch: u16) -> SummerSpec {
+        SummerSpec {
+            workers: self.workers,
+            switch,
+            shards: self.shards(),
+            tables: self.tables.clone(),
+            room: self.room(),
+        }
+    }
+}

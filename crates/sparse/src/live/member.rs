@@ -1,0 +1,169 @@
+//! A worker as a participant.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use wiresum_netem::Time;
+use wiresum_wire::{JobKey, Kind, Packet, RowKind, RowPacket};
+
+use super::seats::{Seats, Standing};
+use super::{Job, MemberError};
+use crate::hot::RowId;
+use crate::packet::{Assembly, Envelope, from_server, from_switch};
+use crate::worker::Worker;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Member {
+    job: Arc<Job>,
+    rank: u32,
+    key: JobKey,
+    worker: Worker,
+    seats: Seats,
+    assembly: Assembly,
+    error: Option<MemberError>,
+}
+
+impl Member {
+    /// A worker before it joins.
+    ///
+    /// # Panics
+    /// If the job has no such rank.
+    #[must_use]
+    pub fn new(job: &Arc<Job>, rank: u32, incarnation: u64) -> Self {
+        assert!(rank < job.workers, "rank {rank} of {}", job.workers);
+        let nodes = (job.servers.len() + job.switches.len()) as u16;
+        Self {
+            job: Arc::clone(job),
+            rank,
+            key: job.key(incarnation),
+            worker: Worker::new(job.worker_spec(rank), job.map()),
+            seats: Seats::new(job, nodes, rank, incarnation),
+            assembly: Assembly::default(),
+            error: None,
+        }
+    }
+
+    /// The job.
+    #[must_use]
+    pub fn job(&self) -> &Job {
+        &self.job
+    }
+
+    /// The worker.
+    #[must_use]
+    pub fn worker(&self) -> &Worker {
+        &self.worker
+    }
+
+    /// Whether every node has welcomed it.
+    #[must_use]
+    pub fn has_joined(&self) -> bool {
+        self.seats.are_taken()
+    }
+
+    /// Why it cannot go on, if it cannot.
+    #[must_use]
+    pub fn error(&self) -> Option<MemberError> {
+        self.error.clone().or_else(|| self.worker.error().cloned().map(MemberError::from))
+    }
+
+    /// Nodes that have said nothing since, with their addresses.
+    pub fn silent_since(&self, since: Time) -> impl Iterator<Item = (u16, SocketAddr)> {
+        self.seats.silent_since(since)
+    }
+
+    /// Begins the next round with this worker's gradients, each row once.
+    ///
+    /// # Panics
+    /// If the last round is not over.
+    pub fn begin(&mut self, gradients: &BTreeMap<RowId, Vec<f32>>) {
+        self.worker.begin(gradients);
+    }
+
+    /// Asks for the weights of rows as they are after the last round.
+    pub fn pull(&mut self, rows: impl IntoIterator<Item = RowId>) {
+        self.worker.pull(rows);
+    }
+
+    /// A datagram has come.
+    pub fn handle(&mut self, source: SocketAddr, bytes: &[u8], now: Time) {
+        self.worker.set_time(now);
+        match RowPacket::parse(bytes) {
+            Ok(packet) if self.is_ours(source, packet.header) => self.rows(&packet, now),
+            Ok(_) => {}
+            Err(_) => match Packet::parse(bytes) {
+                Ok(packet)
+                    if packet.kind == Kind::Refusal && self.is_ours(source, packet.header) =>
+                {
+                    let refused = self.seats.refused(&packet);
+                    self.error.get_or_insert(refused);
+                }
+                _ => {}
+            },
+        }
+    }
+
+    /// Whether a packet is for this worker, from the node that it names.
+    fn is_ours(&self, source: SocketAddr, header: &wiresum_wire::Header) -> bool {
+        (header.job.get(), header.job_key.get()) == (self.job.id, self.key.0)
+            && u32::from(header.contributor) == self.rank
+            && self.job.address(header.node.get()) == Some(source)
+    }
+
+    fn rows(&mut self, packet: &RowPacket<'_>, now: Time) {
+        let (node, incarnation) = (packet.header.node.get(), packet.rows.stamp.get());
+        let servers = self.job.shards().0;
+        self.seats.heard(node, now);
+        if packet.kind == RowKind::Restorable {
+            let version = packet.header.round.get();
+            match self.seats.enter(node, incarnation) {
+                Standing::Restarted if node >= servers => {
+                    let address = self.seats.address(node);
+                    self.error.get_or_insert(MemberError::Restarted { node, address });
+                }
+                Standing::Restarted => self.worker.handle_restart(node, version),
+                Standing::Same if node < servers => self.worker.handle_snapshot(node, version),
+                Standing::Same | Standing::First | Standing::Outdated => {}
+            }
+        } else if node >= servers {
+            let switch = node - servers;
+            from_switch(packet, |message| self.worker.handle_switch(switch, &message));
+        } else if self.seats.is_current(node, incarnation) {
+            let worker = &mut self.worker;
+            from_server(packet, &mut self.assembly, |m| worker.handle_server(node, &m));
+        }
+    }
+
+    /// Gives `send` what is to be sent now.
+    pub fn poll(&mut self, now: Time, mut send: impl FnMut(SocketAddr, &[u8])) {
+        while let Some((to, bytes)) = self.seats.poll(now, self.worker.version()) {
+            send(to, &bytes);
+        }
+        if !self.has_joined() {
+            return;
+        }
+        while let Some((server, message)) = self.worker.poll_to_server(now) {
+            let to = self.seats.address(server);
+            self.envelope(server).emit_to_server(&message, |bytes| send(to, bytes));
+        }
+        while let Some((switch, message)) = self.worker.poll_to_switch(now) {
+            let node = self.job.shards().0 + switch;
+            let to = self.seats.address(node);
+            self.envelope(node).emit_to_switch(&message, |bytes| send(to, bytes));
+        }
+    }
+
+    /// When there will be more to send, if nothing comes before.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let worker = self.worker.poll_timeout().filter(|_| self.has_joined());
+        [worker, self.seats.poll_timeout()].into_iter().flatten().min()
+    }
+
+    fn envelope(&self, node: u16) -> Envelope {
+        let (job, key, room) = (self.job.job_id(), self.key, self.job.room());
+        Envelope { job, key, node, peer: self.rank as u8, incarnation: 0, room }
+    }
+}

@@ -1,0 +1,143 @@
+//! A participant's standing at the nodes that it sends to: hellos until each has welcomed it, and again when one is silent,
+//! as a node that was restarted knows nobody.
+
+use std::net::SocketAddr;
+
+use wiresum_netem::Time;
+use wiresum_wire::control::{RefusalReason, hello, hello_payload, word};
+use wiresum_wire::{HEADER_LEN, Header, Kind, LaneType, Packet, seal};
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::{Job, MemberError};
+
+/// Pause between hellos: long beside a round trip, short beside what a person notices.
+const HELLO_INTERVAL_US: u64 = 50_000;
+/// Silence after which a node may have been restarted.
+const SILENCE_US: u64 = 100_000;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(super) struct Seats {
+    seats: Vec<Seat>,
+    hello: Vec<u8>,
+}
+
+#[derive(Clone, Debug)]
+struct Seat {
+    address: SocketAddr,
+    /// The node's; unknown until it has welcomed this participant.
+    incarnation: Option<u32>,
+    heard: Time,
+    hello_at: Time,
+}
+
+/// What a node's word on its incarnation means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It is what it was.
+    Same,
+    /// It serves this participant for the first time.
+    First,
+    /// It was restarted.
+    Restarted,
+    /// It has been restarted since.
+    Outdated,
+}
+
+impl Seats {
+    /// At nodes 0 to `nodes` of a job, for the sender with this number.
+    pub(super) fn new(job: &Job, nodes: u16, sender: u32, incarnation: u64) -> Self {
+        let seat = |node| Seat {
+            address: job.address(node).expect("a node of the job"),
+            incarnation: None,
+            heard: Time(0),
+            hello_at: Time(0),
+        };
+        let payload = hello_payload(job.secret, incarnation, job.digest());
+        let header = Header {
+            job: job.id.into(),
+            job_key: job.key(incarnation).0.into(),
+            contributor: sender as u8,
+            value_count: (hello::WORDS as u16).into(),
+            ..Header::new(Kind::Hello)
+        };
+        let hello = [header.as_bytes(), &payload].concat();
+        Self { seats: (0..nodes).map(seat).collect(), hello }
+    }
+
+    pub(super) fn address(&self, node: u16) -> SocketAddr {
+        self.seats[usize::from(node)].address
+    }
+
+    /// Whether every node has welcomed this participant.
+    pub(super) fn are_taken(&self) -> bool {
+        self.seats.iter().all(|seat| seat.incarnation.is_some())
+    }
+
+    /// Nodes that have said nothing since.
+    pub(super) fn silent_since(&self, since: Time) -> impl Iterator<Item = (u16, SocketAddr)> {
+        let is_silent = move |(_, seat): &(u16, &Seat)| seat.heard <= since;
+        (0..).zip(&self.seats).filter(is_silent).map(|(node, seat)| (node, seat.address))
+    }
+
+    /// A node has said something.
+    pub(super) fn heard(&mut self, node: u16, now: Time) {
+        if let Some(seat) = self.seats.get_mut(usize::from(node)) {
+            (seat.heard, seat.hello_at) = (now, Time(now.0 + SILENCE_US));
+        }
+    }
+
+    /// Whether a packet is of the node's incarnation that is known.
+    pub(super) fn is_current(&self, node: u16, incarnation: u32) -> bool {
+        let seat = self.seats.get(usize::from(node));
+        seat.is_some_and(|seat| seat.incarnation == Some(incarnation))
+    }
+
+    /// A node says which incarnation it is.
+    pub(super) fn enter(&mut self, node: u16, incarnation: u32) -> Standing {
+        let Some(seat) = self.seats.get_mut(usize::from(node)) else { return Standing::Outdated };
+        let standing = match seat.incarnation {
+            None => Standing::First,
+            Some(known) if known == incarnation => Standing::Same,
+            // Serial arithmetic: a clock made these numbers.
+            Some(known) if (incarnation.wrapping_sub(known) as i32) > 0 => Standing::Restarted,
+            Some(_) => return Standing::Outdated,
+        };
+        seat.incarnation = Some(incarnation);
+        standing
+    }
+
+    /// A node refuses this participant.
+    pub(super) fn refused(&self, packet: &Packet<'_>) -> MemberError {
+        let node = packet.header.node.get();
+        let reason = RefusalReason::from_wire(word(packet.payload, hello::REASON_WORD));
+        let reason = match reason {
+            Some(RefusalReason::WrongSecret) => "its job file has another secret",
+            Some(RefusalReason::OtherPlan) => "its job file is another one: give all the same",
+            Some(RefusalReason::Superseded) => {
+                "it serves a newer incarnation, or rounds of this one are over: give a larger one"
+            }
+            Some(RefusalReason::NotExpected) => "the job has no participant with this number",
+            _ => "it does not serve this job",
+        };
+        MemberError::Refused { node, address: self.address(node), reason }
+    }
+
+    /// The next hello that is due. `version` is what rounds are over for this participant.
+    pub(super) fn poll(&mut self, now: Time, version: u32) -> Option<(SocketAddr, Vec<u8>)> {
+        let node = self.seats.iter().position(|seat| seat.hello_at <= now)?;
+        let seat = &mut self.seats[node];
+        seat.hello_at = Time(now.0 + HELLO_INTERVAL_US);
+        let mut hello = self.hello.clone();
+        let (mut header, payload) = Header::read_from_prefix(&hello).expect("a whole header");
+        (header.node, header.round) = ((node as u16).into(), version.into());
+        seal(&mut header, LaneType::I32Be.sum(payload));
+        hello[..HEADER_LEN].copy_from_slice(header.as_bytes());
+        Some((seat.address, hello))
+    }
+
+    /// When the next hello is due.
+    pub(super) fn poll_timeout(&self) -> Option<Time> {
+        self.seats.iter().map(|seat| seat.hello_at).min()
+    }
+}

@@ -1,0 +1,351 @@
+//! Whole jobs of members and hosts, datagram by datagram in virtual time: hellos, loss, repetition, damage, servers that are
+//! killed and restored. Every row has the bits that one process with exact sums gives it.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use support::{Gradients, Oracle, gradients, tables};
+use wiresum_netem::{Cargo, Conditions, Network, Next, Rng, Time};
+use wiresum_sparse::hot::{FORMAT as HOT, HotRow, HotRows, RowId, Tier};
+use wiresum_sparse::live::{FORMAT, Host, Job, JobError, Member, MemberError};
+use wiresum_testkit::seeds::for_each_seed;
+
+const SEEDS: u64 = 60;
+const ROUNDS: u32 = 6;
+const US: u64 = 1_000_000;
+const DEADLINE: Time = Time(60_000_000);
+const INCARNATION: u64 = 7;
+
+#[derive(Clone, Debug)]
+struct Datagram(Vec<u8>);
+
+impl Cargo for Datagram {
+    fn wire_bytes(&self) -> u64 {
+        self.0.len() as u64 + 42
+    }
+
+    fn damage(&mut self, rng: &mut Rng) {
+        let at = rng.below(self.0.len() as u64) as usize;
+        self.0[at] ^= 1 << rng.below(8);
+    }
+}
+
+fn address(port: usize) -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, port as u16).into()
+}
+
+fn job(rng: &mut Rng) -> Job {
+    let tables = tables(rng);
+    let (workers, servers, switches) = (1 + rng.below(4), 1 + rng.below(3), 1 + rng.below(2));
+    let rows: BTreeMap<RowId, Tier> = (0..rng.below(14))
+        .map(|_| {
+            let table = tables[rng.below(tables.len() as u64) as usize].id;
+            let tier = if rng.chance(0.6) { Tier::A } else { Tier::B };
+            (RowId { table, key: rng.below(support::KEYS) }, tier)
+        })
+        .collect();
+    let hot = |(position, (row, tier))| HotRow { row, position, tier };
+    let rows = (0..).zip(rows).map(hot).collect();
+    let (dim, format, digest) = (tables[0].dim, HOT.into(), None);
+    let hot = HotRows { format, version: 3, dim, positions: 16, block: 0, rows, digest };
+    Job {
+        format: FORMAT.into(),
+        id: 5,
+        workers: workers as u32,
+        servers: (0..servers as usize).map(address).collect(),
+        switches: (0..switches as usize).map(|n| address(servers as usize + n)).collect(),
+        tables,
+        hot: Some(hot),
+        memory_bytes: 1 << 24,
+        packet_bytes: 100 + rng.below(200) as usize,
+        secret: 99,
+    }
+}
+
+/// A snapshot in the making, and the last whole one.
+#[derive(Default)]
+struct Disk {
+    part: Option<Vec<u8>>,
+    whole: Option<Vec<u8>>,
+}
+
+struct World {
+    job: Arc<Job>,
+    hosts: Vec<Host>,
+    disks: Vec<Disk>,
+    members: Vec<Member>,
+    network: Network<usize, Datagram>,
+    link: Conditions,
+    rng: Rng,
+    kills: f64,
+    killed: u64,
+    gradients: Vec<Vec<Gradients>>,
+    oracle: Vec<BTreeMap<RowId, Vec<f32>>>,
+    /// By member, whether the rows of its version were asked for.
+    has_asked: Vec<bool>,
+}
+
+impl World {
+    fn new(seed: u64, loss: f64, kills: f64) -> Self {
+        let mut rng = Rng::new(seed);
+        let job = Arc::new(job(&mut rng));
+        Job::from_json(&serde_json::to_string(&*job).unwrap()).unwrap();
+        let mut oracle = Oracle::new(&job.tables);
+        let weights = |oracle: &Oracle, version| {
+            oracle.ids().into_iter().map(|row| (row, oracle.weights(row, version))).collect()
+        };
+        let (mut all, mut expected) = (Vec::new(), vec![weights(&oracle, 0)]);
+        for round in 1..=ROUNDS {
+            let of_all: Vec<Gradients> =
+                (0..job.workers).map(|_| gradients(&job.tables, &mut rng)).collect();
+            oracle.round(round, &of_all);
+            expected.push(weights(&oracle, round));
+            all.push(of_all);
+        }
+        let nodes = job.servers.len() + job.switches.len();
+        let chances = Conditions { loss, duplication: loss, damage: loss, ..Conditions::PERFECT };
+        let link = Conditions {
+            rate_bps: Some(1e8),
+            delay_ps: 50 * US,
+            reordering: 0.1,
+            jitter_ps: 400 * US,
+            ..chances
+        };
+        Self {
+            hosts: (0..nodes).map(|node| Host::new(&job, node as u16, 1).unwrap()).collect(),
+            disks: (0..job.servers.len()).map(|_| Disk::default()).collect(),
+            members: (0..job.workers).map(|r| Member::new(&job, r, INCARNATION)).collect(),
+            has_asked: vec![false; job.workers as usize],
+            network: Network::new(seed),
+            link,
+            rng,
+            kills,
+            killed: 0,
+            gradients: all,
+            oracle: expected,
+            job,
+        }
+    }
+
+    fn run(&mut self) {
+        while !self.is_over() {
+            (0..self.members.len()).for_each(|rank| self.advance(rank));
+            self.send();
+            let hosts = self.hosts.iter().map(Host::poll_timeout);
+            let timer = hosts.chain(self.members.iter().map(Member::poll_timeout)).flatten().min();
+            match self.network.advance(timer) {
+                Some(Next::Arrival(flight)) => {
+                    let (from, now) = (address(flight.from), self.network.now());
+                    match self.hosts.get_mut(flight.to) {
+                        Some(host) => host.handle(from, &flight.cargo.0, now),
+                        None => {
+                            let member = &mut self.members[flight.to - self.hosts.len()];
+                            member.handle(from, &flight.cargo.0, now);
+                        }
+                    }
+                }
+                Some(Next::Timers) => {}
+                None => panic!("nothing will happen any more"),
+            }
+            assert!(self.network.now() < DEADLINE, "the job stands still");
+            (0..self.disks.len()).for_each(|shard| self.harm(shard));
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        let is_over = |(member, asked): (&Member, &bool)| {
+            member.worker().version() == ROUNDS && *asked && member.worker().is_idle()
+        };
+        self.members.iter().zip(&self.has_asked).all(is_over)
+    }
+
+    /// Asks for all rows of each version, compares them, and begins the next round.
+    fn advance(&mut self, rank: usize) {
+        let member = &mut self.members[rank];
+        assert_eq!(member.error(), None);
+        if !member.has_joined() || !member.worker().is_idle() {
+            return;
+        }
+        let version = member.worker().version();
+        let expected = &self.oracle[version as usize];
+        if !self.has_asked[rank] {
+            member.pull(expected.keys().copied());
+            self.has_asked[rank] = true;
+            return;
+        }
+        for (row, weights) in expected {
+            let bits = |values: &[f32]| values.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+            let found = member.worker().weights(*row).expect("it was pulled");
+            assert_eq!(bits(found), bits(weights), "rank {rank}, {row:?}, version {version}");
+        }
+        if version < ROUNDS {
+            member.begin(&self.gradients[version as usize][rank]);
+            self.has_asked[rank] = false;
+        }
+    }
+
+    fn send(&mut self) {
+        let now = self.network.now();
+        let nodes = self.hosts.len();
+        let mut sent = Vec::new();
+        for (from, host) in self.hosts.iter_mut().enumerate() {
+            host.poll(now, |to, bytes| sent.push((from, to, bytes.to_vec())));
+        }
+        for (rank, member) in self.members.iter_mut().enumerate() {
+            member.poll(now, |to, bytes| sent.push((nodes + rank, to, bytes.to_vec())));
+        }
+        for (from, to, bytes) in sent {
+            assert!(bytes.len() <= self.job.packet_bytes.max(66), "{} bytes", bytes.len());
+            self.network.send(&self.link, from, to.port().into(), Datagram(bytes));
+        }
+    }
+
+    fn harm(&mut self, shard: usize) {
+        if self.kills == 0.0 {
+            return;
+        }
+        let (host, disk) = (&mut self.hosts[shard], &mut self.disks[shard]);
+        if let Some((version, last)) = host.poll_snapshot() {
+            let mut bytes = disk.part.take().expect("pieces come before the last one");
+            bytes.extend(last);
+            disk.whole = Some(bytes);
+            host.confirm_snapshot(version);
+        } else if let Some(bytes) = &mut disk.part {
+            bytes.extend(host.walk_snapshot(5));
+        } else if self.rng.chance(0.02) {
+            disk.part = host.begin_snapshot();
+        }
+        if self.rng.chance(self.kills) {
+            self.killed += 1;
+            disk.part = None;
+            let own = 1 + self.killed as u32;
+            self.hosts[shard] = match &disk.whole {
+                Some(bytes) => Host::restore(&self.job, shard as u16, own, bytes).unwrap(),
+                None => Host::new(&self.job, shard as u16, own).unwrap(),
+            };
+        }
+    }
+}
+
+#[test]
+fn rows_are_those_of_one_process_with_exact_sums() {
+    for_each_seed("-p wiresum-sparse --test live", 0, SEEDS, |seed| {
+        World::new(seed, 0.0, 0.0).run();
+    });
+}
+
+#[test]
+fn rows_are_the_same_under_loss_repetition_and_damage() {
+    for_each_seed("-p wiresum-sparse --test live", 1_000, SEEDS, |seed| {
+        World::new(seed, 0.03, 0.0).run();
+    });
+}
+
+#[test]
+fn rows_are_the_same_where_servers_are_killed() {
+    let (mut seeds, mut killed) = (0, 0);
+    for_each_seed("-p wiresum-sparse --test live", 2_000, SEEDS, |seed| {
+        let mut world = World::new(seed, 0.01, 0.002);
+        world.run();
+        (seeds, killed) = (seeds + 1, killed + world.killed);
+    });
+    assert!(seeds < SEEDS || killed > SEEDS / 2, "{killed} kills");
+}
+
+/// One exchange of what both have to say, without a network.
+fn talk(host: &mut Host, member: &mut Member, now: Time) {
+    let (nobody, at) = (address(77), host.job().servers[0]);
+    let mut up = Vec::new();
+    member.poll(now, |_, bytes| up.push(bytes.to_vec()));
+    up.iter().for_each(|bytes| host.handle(nobody, bytes, now));
+    let mut down = Vec::new();
+    host.poll(now, |to, bytes| {
+        assert_eq!(to, nobody);
+        down.push(bytes.to_vec());
+    });
+    down.iter().for_each(|bytes| member.handle(at, bytes, now));
+}
+
+fn small_job() -> Job {
+    let mut job = job(&mut Rng::new(4));
+    (job.workers, job.hot) = (1, None);
+    job.servers.truncate(1);
+    job.switches.clear();
+    job
+}
+
+#[test]
+fn strangers_are_refused_by_name() {
+    let job = Arc::new(small_job());
+    let refused = |member_job: Job, incarnation, host: &mut Host| {
+        let mut member = Member::new(&Arc::new(member_job), 0, incarnation);
+        talk(host, &mut member, Time(0));
+        match member.error() {
+            Some(MemberError::Refused { reason, .. }) => reason,
+            other => panic!("{other:?}"),
+        }
+    };
+    let mut host = Host::new(&job, 0, 1).unwrap();
+    let secret = Job { secret: 1, ..small_job() };
+    assert!(refused(secret, 5, &mut host).contains("secret"));
+    let other = Job { packet_bytes: 1000, ..small_job() };
+    assert!(refused(other, 5, &mut host).contains("another one"));
+    let mut member = Member::new(&job, 0, 5);
+    talk(&mut host, &mut member, Time(0));
+    assert!(member.has_joined());
+    assert!(refused(small_job(), 4, &mut host).contains("newer"));
+    for _ in 0..2 {
+        member.begin(&Gradients::new());
+        (0..9).for_each(|at| talk(&mut host, &mut member, Time(at)));
+    }
+    assert_eq!((member.worker().version(), host.version()), (2, 2));
+    assert!(refused(small_job(), 5, &mut host).contains("rounds of this one are over"));
+    let mut newer = Member::new(&job, 0, 6);
+    talk(&mut host, &mut newer, Time(0));
+    assert!(newer.has_joined() && host.version() == 0, "a larger incarnation begins anew");
+}
+
+#[test]
+fn who_has_not_joined_gets_no_answer() {
+    let job = Arc::new(small_job());
+    let mut host = Host::new(&job, 0, 1).unwrap();
+    let mut member = Member::new(&job, 0, 5);
+    talk(&mut host, &mut member, Time(0));
+    let table = job.tables[0].id;
+    member.pull([RowId { table, key: 0 }]);
+    let mut asked = Vec::new();
+    member.poll(Time(1), |_, bytes| asked.push(bytes.to_vec()));
+    assert_eq!(asked.len(), 1);
+    let before = host.counters().foreign;
+    host.handle(address(78), &asked[0], Time(1));
+    host.poll(Time(1), |to, _| panic!("an answer to {to}"));
+    assert_eq!(host.counters().foreign, before + 1);
+    host.handle(address(77), &asked[0], Time(1));
+    let mut answers = 0;
+    host.poll(Time(1), |_, _| answers += 1);
+    assert_eq!(answers, 1);
+}
+
+#[test]
+fn what_is_wrong_in_a_job_is_named() {
+    let problem = |change: &dyn Fn(&mut Job)| {
+        let mut job = job(&mut Rng::new(1));
+        change(&mut job);
+        let text = serde_json::to_string(&job).unwrap();
+        match Job::from_json(&text) {
+            Err(error) => error.to_string(),
+            Ok(_) => panic!("{text}"),
+        }
+    };
+    assert!(problem(&|job| job.workers = 65).contains("workers are 65"));
+    assert!(problem(&|job| job.servers.clear()).contains("servers are none"));
+    assert!(problem(&|job| job.tables.clear()).contains("tables are none"));
+    assert!(problem(&|job| job.format = "x".into()).contains("format"));
+    assert!(problem(&|job| job.packet_bytes = 60).contains("packet_bytes are 60"));
+    assert!(problem(&|job| job.tables[0].dim = 300).contains("dim is 300"));
+    assert!(problem(&|job| job.switches.clear()).contains("switches are none"));
+    assert!(matches!(Job::from_json("{"), Err(JobError::Syntax(_))));
+}
