@@ -47,7 +47,7 @@ format: $(VENV)/.installed ## Format Rust, Python and C in place
 	cargo fmt --all
 	ruff format python tests
 	ruff check --fix-only --quiet python tests
-	clang-format-19 -i bpf/{,switch/}*.c bpf/{,switch/}*.h python/wiresum/torch/csrc/*.cpp python/wiresum/torch/csrc/*.h
+	clang-format-19 -i bpf/{,rows/,switch/}*.c bpf/{,rows/,switch/}*.h python/wiresum/torch/csrc/*.cpp python/wiresum/torch/csrc/*.h
 
 bench: build ## Every benchmark with its rival in the same run (tables, JSON under build/bench)
 	scripts/bench.sh

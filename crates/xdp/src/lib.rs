@@ -10,6 +10,8 @@
 //!
 //! [`SwitchProgram`] is a switch with little memory in the kernel: the policies of `wiresum-switch`, one program for each.
 //!
+//! [`RowsProgram`] is a switch in the kernel that sums hot rows of tables by position, beside its station.
+//!
 //! Where there is no Linux, or no clang at build time, the same interface returns [`XdpError::NotBuilt`].
 
 #[cfg(wiresum_bpf)]
@@ -42,6 +44,8 @@ mod peers;
 #[cfg(wiresum_bpf)]
 mod pool;
 #[cfg(wiresum_bpf)]
+mod rows;
+#[cfg(wiresum_bpf)]
 mod slots;
 #[cfg(wiresum_bpf)]
 mod streams;
@@ -58,6 +62,9 @@ mod switch;
 #[path = "stub.rs"]
 mod engine;
 #[cfg(not(wiresum_bpf))]
+#[path = "rows/stub.rs"]
+mod rows;
+#[cfg(not(wiresum_bpf))]
 #[path = "switch/stub.rs"]
 mod switch;
 
@@ -70,7 +77,13 @@ pub use engine::{XdpAggregator, attach_pass_program};
 pub use error::XdpError;
 #[cfg(wiresum_bpf)]
 pub use layout::LAYOUT_VERSION;
-pub use options::{AttachMode, Estate, Options, SwitchOptions};
+pub use options::{AttachMode, Estate, HotStream, Options, SwitchOptions};
+#[cfg(wiresum_bpf)]
+#[doc(hidden)]
+pub use rows::Feed as RowsFeed;
+pub use rows::RowsProgram;
+#[cfg(wiresum_bpf)]
+pub use rows::{Announced, RowJudgement};
 #[cfg(wiresum_bpf)]
 pub use slots::Slots;
 #[cfg(wiresum_bpf)]

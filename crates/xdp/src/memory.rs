@@ -28,6 +28,12 @@ impl Memory {
         unsafe { Self::map(len, flags, socket.as_raw_fd(), offset) }
     }
 
+    /// The values of an array map that was made to be mapped.
+    pub fn of_map(map: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
+        // SAFETY: as above.
+        unsafe { Self::map(len, libc::MAP_SHARED, map.as_raw_fd(), 0) }
+    }
+
     unsafe fn map(len: usize, flags: i32, fd: i32, offset: libc::off_t) -> io::Result<Self> {
         let access = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: the callers' promise.

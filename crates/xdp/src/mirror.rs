@@ -39,7 +39,7 @@ mod tests {
 
     use super::Mirrored;
     use crate::kernel::BENCH;
-    use crate::{layout, switch};
+    use crate::{layout, rows, switch};
 
     /// Rust has no bytes between fields that nobody initialises, so it names those that C leaves out.
     const PADDING: &str = "padding";
@@ -135,6 +135,24 @@ mod tests {
             );
             assert_eq!(found, Vec::<String>::new(), "{}", policy.name());
         }
+    }
+
+    #[test]
+    fn structs_of_the_switch_for_rows_are_those_of_c() {
+        use rows::layout::*;
+        let btf = Btf::from_raw("rows", rows::BENCH.0).expect("BTF").expect("there is some");
+        let found = compare!(
+            &btf,
+            RowsConfig,
+            StreamEntry,
+            Reception,
+            Numbers,
+            HotRow,
+            Feed,
+            layout::Directory,
+            layout::Hearing,
+        );
+        assert_eq!(found, Vec::<String>::new());
     }
 
     mod drifted {

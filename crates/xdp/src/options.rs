@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
 use wiresum_switch::policy::Policy;
-use wiresum_wire::NodeId;
+use wiresum_wire::{JobId, NodeId, SubModelId};
 
 /// Where in a device's receive path the program runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,4 +60,25 @@ pub struct SwitchOptions {
     pub address: SocketAddr,
     /// Take a lock for each slot; see [`Options::lock_entries`].
     pub lock_slots: bool,
+}
+
+/// A stream of hot rows that a switch sums, as its plan says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HotStream {
+    /// The job.
+    pub job: JobId,
+    /// The stream's number among those of the job.
+    pub sub_model: SubModelId,
+    /// The switch's number.
+    pub node: NodeId,
+    /// The job's secret, which hellos carry.
+    pub secret: u64,
+    /// Its workers, 64 at most.
+    pub workers: u8,
+    /// Positions: rows that there is memory for.
+    pub positions: u32,
+    /// Values of a row, 256 at most.
+    pub dim: u16,
+    /// Whether values are float32, which are summed as 64-bit fixed point; else they are int32.
+    pub is_float: bool,
 }

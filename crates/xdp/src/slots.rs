@@ -58,7 +58,7 @@ impl CheckQueue {
     }
 
     /// The next note about one of the streams that `is_wanted` says.
-    fn take(&self, is_wanted: impl Fn(u32) -> bool) -> Option<Check> {
+    pub(crate) fn take(&self, is_wanted: impl Fn(u32) -> bool) -> Option<Check> {
         let mut notes = self.notes();
         let index = notes.iter().position(|check| is_wanted(check.stream))?;
         Some(notes.swap_remove(index))

@@ -6,7 +6,7 @@ mod support;
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-use support::{bpf_is_here, switches};
+use support::{bpf_is_here, rows, switches};
 use wiresum_protocol::Plan;
 use wiresum_switch::policy::Policy;
 use wiresum_wire::NodeId;
@@ -57,6 +57,15 @@ fn no_more_in_a_switch_of_any_policy() {
         let descriptor = switch.program("forward_packet").expect("the program is loaded");
         check_steps(descriptor.as_fd(), policy.name());
     }
+}
+
+#[test]
+fn no_more_in_the_switch_for_hot_rows() {
+    if !bpf_is_here() {
+        return;
+    }
+    let program = rows::load(rows::OVER_IPV4);
+    check_steps(program.kernel().program("sum_rows").as_fd(), "sum_rows");
 }
 
 fn check_steps(descriptor: BorrowedFd<'_>, program: &str) {

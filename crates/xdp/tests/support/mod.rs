@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 pub mod namespaces;
+pub mod rows;
 pub mod switches;
 
 use std::net::{IpAddr, SocketAddr};
@@ -320,6 +321,6 @@ fn ones_complement(bytes: &[u8]) -> u32 {
     (folded & 0xffff) + (folded >> 16)
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().take(80).map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,0 +1,355 @@
+//! The kernel's switch for hot rows and the reference of `crates/sparse`, side by side, and packets that meet every row of its
+//! table.
+
+mod reference;
+pub mod wild;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+use libbpf_rs::{MapCore, MapFlags};
+use wiresum_netem::Time;
+use wiresum_protocol::Quota;
+use wiresum_sparse::hot::Tier;
+use wiresum_sparse::message::{FromSwitch, ToServer};
+use wiresum_wire::control::hello;
+use wiresum_wire::{
+    Contributor, Flags, Header, JobId, JobKey, Kind, LaneType, NodeId, RowDraft, RowHeader,
+    RowKind, SubModelId, Verdict, seal,
+};
+use wiresum_xdp::frames::udp_frame;
+use wiresum_xdp::layout::{Budget, control_budget};
+use wiresum_xdp::{HotStream, RowsProgram};
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::{XDP_DROP, XDP_PASS, XDP_TX, check_frame};
+use reference::Reference;
+
+pub const JOB: JobId = JobId(7);
+pub const NODE: NodeId = NodeId(3);
+pub const WORKERS: u32 = 3;
+pub const POSITIONS: u32 = 70;
+/// Lengths of rows: without a whole stride, of one, of some and a rest, and the longest.
+pub const DIMS: [u16; 6] = [1, 3, 8, 16, 19, 256];
+const SECRET: u64 = 0x0123_4567_89ab_cdef;
+/// The job's version of the map.
+const MAP_VERSION: u32 = 5;
+
+/// Where the switch listens.
+pub const OVER_IPV4: &str = "10.0.0.1:5747";
+pub const OVER_IPV6: &str = "[fd00::1]:5747";
+
+/// A worker of this switch.
+fn worker(node: SocketAddr, rank: u32) -> SocketAddr {
+    let host = if node.is_ipv4() { "10.0.0.2" } else { "[fd00::2]" };
+    format!("{host}:{}", 4000 + rank).parse().expect("an address")
+}
+
+/// The program with every stream. Control packets are not bounded, as tests send them faster than any job.
+pub fn load(node: &str) -> RowsProgram {
+    let node = node.parse().expect("an address");
+    let loaded = RowsProgram::load_for_tests(node, &streams(), true);
+    let program = loaded.unwrap_or_else(|error| panic!("{error}"));
+    program.kernel().put("budgets", &control_budget(0), &Budget::default()).expect("a budget");
+    program
+}
+
+/// Streams of every length, of float32 and of int32.
+pub fn streams() -> Vec<HotStream> {
+    let stream = |index: usize| HotStream {
+        job: JOB,
+        sub_model: SubModelId(index as u16),
+        node: NODE,
+        secret: SECRET,
+        workers: WORKERS as u8,
+        positions: POSITIONS,
+        dim: DIMS[index / 2],
+        is_float: index.is_multiple_of(2),
+    };
+    (0..2 * DIMS.len()).map(stream).collect()
+}
+
+/// Whether a position has a row, and of which tier.
+fn tier(position: u32) -> Option<Tier> {
+    match position % 7 {
+        0 => None,
+        1..4 => Some(Tier::A),
+        _ => Some(Tier::B),
+    }
+}
+
+/// Rows of a stream: whose values are in each, and the sums.
+type Sums = BTreeMap<u32, (u64, Vec<i64>)>;
+
+/// Both switches, for one stream.
+pub struct Pair<'a> {
+    xdp: &'a mut RowsProgram,
+    reference: Reference,
+    pub met: BTreeSet<Verdict>,
+    /// Rounds that are complete.
+    pub rounds: u32,
+}
+
+impl<'a> Pair<'a> {
+    /// Both in a new incarnation, whose workers have joined.
+    pub fn new(xdp: &'a mut RowsProgram, node: &str, stream: HotStream, key: JobKey) -> Self {
+        let node = node.parse().expect("an address");
+        let positions = (0..POSITIONS).map(|position| (position, tier(position).is_some()));
+        xdp.set_in_map(JOB, stream.sub_model, positions).expect("positions of the stream");
+        xdp.run(JOB, key).expect("a job of the program");
+        for rank in 0..WORKERS {
+            let frame = udp_frame(worker(node, rank), node, &joining(&stream, rank));
+            assert_eq!(xdp.judge(&frame).expect("a run").verdict, Verdict::Control);
+            let (child, address) = (Contributor(rank as u8), worker(node, rank));
+            xdp.admit(JOB, stream.sub_model, child, address).expect("heard");
+        }
+        xdp.open(JOB, stream.sub_model, 1, MAP_VERSION).expect("nobody has the lock");
+        Self { xdp, reference: Reference::new(stream, node, key), met: BTreeSet::new(), rounds: 0 }
+    }
+
+    /// The stream.
+    pub fn stream(&self) -> &HotStream {
+        &self.reference.stream
+    }
+
+    /// Where a worker is.
+    pub fn worker(&self, rank: u32) -> SocketAddr {
+        worker(self.reference.node, rank)
+    }
+
+    /// The open round.
+    pub fn round(&self) -> u32 {
+        self.reference.round
+    }
+
+    /// What every honest packet of a worker starts with.
+    pub fn draft(&self, kind: RowKind, rank: u32, number: u32) -> RowDraft {
+        let mut draft = RowDraft::new(kind);
+        let header = &mut draft.header;
+        (header.job, header.sub_model) = (JOB.0.into(), self.reference.stream.sub_model.0.into());
+        (header.node, header.job_key) = (NODE.0.into(), self.reference.key.0.into());
+        (header.round, header.fragment) = (self.reference.round.into(), number.into());
+        (header.contributor, header.expected) = (rank as u8, WORKERS as u8);
+        if !self.reference.stream.is_float {
+            header.flags.set(Flags::LITTLE_ENDIAN.0);
+        }
+        draft.rows.stamp.set(MAP_VERSION);
+        draft
+    }
+
+    /// The frame with a worker's rows at these positions, all values 1.
+    pub fn rows_of(&self, rank: u32, number: u32, positions: &[u16]) -> Vec<u8> {
+        let values =
+            vec![1.0f32.to_bits(); positions.len() * usize::from(self.reference.stream.dim)];
+        let mut datagram = Vec::new();
+        let mut draft = self.draft(RowKind::HotRows, rank, number);
+        (draft.rows.rows, draft.rows.dim) =
+            ((positions.len() as u16).into(), self.reference.stream.dim.into());
+        draft.emit(&columns(positions, &values), &mut datagram);
+        udp_frame(self.worker(rank), self.reference.node, &datagram)
+    }
+
+    /// What the kernel makes of a frame, unasked the reference.
+    pub fn judge(&self, frame: &[u8]) -> Verdict {
+        self.xdp.judge(frame).expect("a run").verdict
+    }
+
+    /// Bounds what the job's workers may send.
+    pub fn set_quota(&mut self, quota: Option<Quota>) {
+        self.xdp.set_quota(JOB, quota).expect("a job of the program");
+    }
+
+    /// Holds the stream's lock, or lets go of it.
+    pub fn hold_lock(&self, lock: u32) {
+        let (kernel, index) = (self.xdp.kernel(), u32::from(self.reference.stream.sub_model.0));
+        let mut entry =
+            kernel.read("hot_streams", index, MapFlags::ANY).expect("a map").expect("a stream");
+        entry[..4].copy_from_slice(&lock.to_ne_bytes());
+        kernel.map("hot_streams").update(index.as_bytes(), &entry, MapFlags::ANY).expect("a map");
+    }
+
+    /// Packets that the kernel's switch has met with this fate.
+    pub fn counter(&self, verdict: Verdict) -> u64 {
+        let all = self.xdp.counters().expect("counters can be read");
+        all.into_iter().find(|(of, _)| *of == verdict).expect("a verdict about rows").1
+    }
+
+    /// Feeds a datagram to both, and panics unless verdict, answer and sums agree.
+    pub fn feed(&mut self, source: SocketAddr, datagram: &[u8], at: &str) -> Verdict {
+        let judged =
+            self.xdp.judge(&udp_frame(source, self.reference.node, datagram)).expect("a run");
+        let expected = self.reference.ask(source, datagram);
+        assert_eq!(judged.verdict, expected, "{at}: {}", super::hex(datagram));
+        let action = match expected {
+            Verdict::Added | Verdict::Duplicate | Verdict::Stale => XDP_TX,
+            Verdict::Wrong | Verdict::Control => XDP_PASS,
+            _ => XDP_DROP,
+        };
+        assert_eq!(judged.action, action, "{at}: {}", expected.name());
+        if action == XDP_TX {
+            check_frame(&judged.frame, self.reference.node, source, &acknowledgement(datagram), at);
+        }
+        self.met.insert(expected);
+        self.compare_sums(at);
+        if self.reference.summer.sums().is_empty() {
+            self.follow(at);
+        }
+        expected
+    }
+
+    /// A worker's end, at both. It comes up to the station, which announces it.
+    pub fn end(&mut self, rank: u32, round: u32, packets: u32, at: &str) {
+        let mut draft = self.draft(RowKind::End, rank, 0);
+        draft.header.round.set(round);
+        draft.rows.count.set(packets);
+        let mut datagram = Vec::new();
+        draft.emit(&[], &mut datagram);
+        assert_eq!(self.feed(self.worker(rank), &datagram, at), Verdict::Control);
+        let answer = self
+            .xdp
+            .announce(
+                JOB,
+                self.reference.stream.sub_model,
+                Contributor(rank as u8),
+                round,
+                MAP_VERSION,
+                packets,
+            )
+            .expect("nobody has the lock");
+        let before = self.kernel_sums();
+        let expected = self.reference.end(rank, round, packets);
+        assert_eq!(answer.verdict, expected, "{at}: end of {packets} packets");
+        let is_complete = self.reference.is_complete();
+        assert_eq!(
+            answer.is_complete,
+            is_complete && expected == Verdict::Control,
+            "{at}: complete"
+        );
+        if is_complete {
+            self.compare_results(&before, at);
+            self.begin_next();
+        } else {
+            while self.reference.summer.poll_transmit().is_some() {}
+        }
+    }
+
+    fn kernel_sums(&self) -> Sums {
+        let mut sums = Sums::new();
+        let visit = |position, contributors, lanes: &[i64]| {
+            sums.insert(position, (contributors, lanes.to_vec()));
+        };
+        self.xdp
+            .visit_sums(JOB, self.reference.stream.sub_model, visit)
+            .expect("a stream of the program");
+        sums
+    }
+
+    /// Panics unless every row of both has the same contributors and lanes.
+    fn compare_sums(&self, at: &str) {
+        if self.reference.summer.sums().is_empty() {
+            return;
+        }
+        assert_eq!(self.kernel_sums(), self.reference.sums(), "{at}: sums");
+    }
+
+    /// After a packet that has completed the round.
+    fn follow(&mut self, at: &str) {
+        if self.reference.is_complete() {
+            let completed = self.xdp.next_completion();
+            assert_eq!(
+                completed,
+                Some((JOB, self.reference.stream.sub_model, self.reference.round)),
+                "{at}: completion"
+            );
+            let sums = self.kernel_sums();
+            self.compare_results(&sums, at);
+            self.begin_next();
+        }
+        assert_eq!(self.xdp.next_completion(), None, "{at}: no other completion");
+    }
+
+    /// What the reference sends on is what the kernel's sums are: float32 in tier A, lanes in tier B.
+    fn compare_results(&mut self, sums: &Sums, at: &str) {
+        let (mut replicated, mut sent_on) = (BTreeMap::new(), BTreeMap::new());
+        while let Some((_, result)) = self.reference.summer.poll_transmit() {
+            let FromSwitch::Results { round, rows, .. } = result else { continue };
+            assert_eq!(round, self.reference.round, "{at}: results");
+            replicated.extend(
+                rows.iter().map(|row| (row.position, (row.contributors, row.values.clone()))),
+            );
+        }
+        while let Some((_, message)) = self.reference.summer.poll_to_server(Time(0)) {
+            if let ToServer::Sum { round, row, contributors, lanes, .. } = message
+                && round == self.reference.round
+            {
+                sent_on.insert(row.key as u32, (contributors, lanes));
+            }
+        }
+        assert_eq!(
+            replicated.len() + sent_on.len(),
+            sums.len(),
+            "{at}: rows of round {}",
+            self.reference.round
+        );
+        for (position, (contributors, lanes)) in
+            sums.iter().filter(|_| self.reference.stream.is_float)
+        {
+            if tier(*position) == Some(Tier::B) {
+                assert_eq!(
+                    sent_on[position],
+                    (*contributors, lanes.clone()),
+                    "{at}: position {position}"
+                );
+            } else {
+                let floats = lanes.iter().map(|lane| wiresum_sparse::sum::float(*lane)).collect();
+                assert_eq!(
+                    replicated[position],
+                    (contributors.count_ones(), floats),
+                    "{at}: position {position}"
+                );
+            }
+        }
+    }
+
+    fn begin_next(&mut self) {
+        self.reference.begin_next();
+        self.rounds += 1;
+        let (stream, round) = (self.stream().sub_model, self.reference.round);
+        self.xdp.open(JOB, stream, round, MAP_VERSION).expect("nobody has the lock");
+    }
+}
+
+fn joining(stream: &HotStream, rank: u32) -> Vec<u8> {
+    let mut payload = vec![0; 4 * hello::WORDS];
+    payload[..8].copy_from_slice(&SECRET.to_be_bytes());
+    let mut header = Header {
+        job: stream.job.0.into(),
+        node: stream.node.0.into(),
+        sub_model: stream.sub_model.0.into(),
+        contributor: rank as u8,
+        value_count: (hello::WORDS as u16).into(),
+        ..Header::new(Kind::Hello)
+    };
+    seal(&mut header, LaneType::I32Be.sum(&payload));
+    [header.as_bytes(), &payload].concat()
+}
+
+/// What is answered to rows that are in.
+fn acknowledgement(datagram: &[u8]) -> Vec<u8> {
+    let (mut header, rest) = Header::read_from_prefix(datagram).expect("whole");
+    let (rows, _) = RowHeader::read_from_prefix(rest).expect("whole");
+    let flags = header.flags.get() & (Flags::LITTLE_ENDIAN.0 | Flags::FLOAT.0);
+    (header.kind, header.flags) = (RowKind::Acknowledgement as u8, flags.into());
+    let draft = RowDraft::new(RowKind::Acknowledgement);
+    let mut answer = Vec::new();
+    RowDraft { header, rows: RowHeader { stamp: rows.stamp, ..draft.rows } }.emit(&[], &mut answer);
+    answer
+}
+
+/// What follows the headers of rows.
+fn columns(offsets: &[u16], values: &[u32]) -> Vec<u8> {
+    let mut columns: Vec<u8> = offsets.iter().flat_map(|offset| offset.to_be_bytes()).collect();
+    columns.resize(columns.len().next_multiple_of(4), 0);
+    columns.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+    columns
+}
