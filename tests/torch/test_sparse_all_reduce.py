@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch.distributed as dist
-from aggregator import Aggregator
+from aggregator import aggregator
 from world import Failure, World
 
 import torch
@@ -266,7 +266,7 @@ def dense_sum_fails() -> str:
 
 
 def test_a_dead_worker_ends_sums_of_rows_and_all_after_them(tmp_path: Path) -> None:
-    with Aggregator(tmp_path, 2) as node:
+    with aggregator(tmp_path, 2) as node:
         environment = {"WIRESUM_PLAN": str(node.plan_file), "WIRESUM_MIN_ELEMENTS": "1"}
         with World(2, environment, timeout_s=FAULT_TIMEOUT_S) as world:
             assert world.run(sum_of_rows) == [2.0, 2.0]

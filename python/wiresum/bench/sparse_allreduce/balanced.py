@@ -23,8 +23,8 @@ def owners(keys: torch.Tensor, ranks: int) -> torch.Tensor:
 
 def all_reduce(tensor: torch.Tensor) -> None:
     """Replaces a sparse tensor, one dimension of which is sparse, by the sum of all ranks."""
-    tensor = tensor.coalesce()
-    keys, values = exchanged(tensor.indices()[0], tensor.values())
+    merged = tensor.coalesce()
+    keys, values = exchanged(merged.indices()[0], merged.values())
     own, places = torch.unique(keys, return_inverse=True)
     sums = torch.zeros(len(own), values.shape[1]).index_add_(0, places, values)
     keys, values = gathered(own, sums)
