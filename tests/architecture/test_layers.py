@@ -50,7 +50,7 @@ ALLOWED_PACKAGES = {
     "predict": {"errors", "wire", "picture", "topology", "plan", "sparse", "_native"},
     "planners": {"errors", "wire", "registry", "document", "topology", "plan", "sparse", "predict"},
     "adjust": {"errors", "wire", *PLANNING},
-    "torch": {"errors", "wire", "document", "topology", "plan", "planners", "_native"},
+    "torch": {"errors", "wire", "document", "topology", "plan", "sparse", "planners", "_native"},
     "deploy": {"errors", "plan"},
     "testbed": {"errors", "deploy", "wire", "topology", "circuits", "plan", "planners", "_native"},
     "sim": {"picture", "errors", "wire", "registry", *PLANNING, "_native"},

@@ -1,0 +1,77 @@
+"""`shard_embeddings`: puts sharded modules in the place of plain ones."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch.distributed as dist
+
+from torch import nn
+from wiresum.torch.sparse import job as jobs
+from wiresum.torch.sparse.choice import Plain, chosen
+from wiresum.torch.sparse.modules import ShardedEmbedding, ShardedEmbeddingBag
+from wiresum.torch.sparse.rows import Client, Rows
+
+
+def shard_embeddings(
+    model: nn.Module,
+    job: str | Path,
+    *,
+    optimizer: jobs.Optimizer,
+    optimizer_kwargs: Mapping[str, Any] | None = None,
+    names: Collection[str] | None = None,
+    client: Client | None = None,
+) -> Rows:
+    """Has the rows of a model's embeddings live at servers, in place: forward pulls them, backward pushes gradients.
+
+    The update happens where a row lives, when backward is over: no optimizer of the program knows the rows. They are no
+    parameters, so DDP and `model.parameters()` have the dense rest alone. Call it before DDP wraps the model. A module
+    begins with the rows that the job's servers have, whatever its weight was.
+
+    Args:
+        model: whose `nn.Embedding` and `nn.EmbeddingBag` modules are replaced.
+        job: path of the job file (`wiresum-sparse-job/1`), or its text; it has a table by the name of each module.
+        optimizer: `torch.optim.SGD`, `Adagrad` or `SparseAdam`, or the name `row-wise-adagrad` or `ftrl`; the job's.
+        optimizer_kwargs: its hyperparameters; the job's.
+        names: of the modules to replace, as in `model.named_modules()`; by default all.
+        client: what carries rows in place of a connection to the job's servers.
+
+    Returns:
+        The model's rows: `close` leaves the job.
+
+    Raises:
+        SparseError: a module cannot be sharded, the job does not fit the model, or a server does not answer.
+
+    Example:
+        rows = shard_embeddings(model, "job.json", optimizer=torch.optim.Adagrad, optimizer_kwargs={"lr": 0.01})
+        model = DistributedDataParallel(model)
+    """
+    modules = chosen(model, names)
+    jobs.check(job, modules, jobs.optimizer_of(optimizer, optimizer_kwargs))
+    rows = Rows(client or _connected(job))
+    sharded = {module: _sharded(module, name, rows) for name, module in modules.items()}
+    for parent in list(model.modules()):
+        for name, child in parent._modules.items():  # named_children() leaves repeated ones out
+            if child in sharded:
+                setattr(parent, name, sharded[child])
+    return rows
+
+
+def _sharded(module: Plain, name: str, rows: Rows) -> nn.Module:
+    if isinstance(module, nn.EmbeddingBag):
+        return ShardedEmbeddingBag(module, name, rows)
+    return ShardedEmbedding(module, name, rows)
+
+
+def _connected(job: str | Path) -> Client:
+    """A client of this rank. All ranks begin together, in an incarnation that rank 0 chooses."""
+    from wiresum.sparse.client import SparseClient
+
+    if not dist.is_initialized():
+        return SparseClient.connect(job, 0, incarnation=time.time_ns() // 1000)
+    chosen = [time.time_ns() // 1000]
+    dist.broadcast_object_list(chosen, src=0)
+    return SparseClient.connect(job, dist.get_rank(), incarnation=chosen[0])

@@ -1,0 +1,347 @@
+"""Sharded embeddings train as plain ones do: against `torch.optim` in one process, with a double of the servers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import torch
+from torch import nn
+from wiresum.errors import SparseError
+from wiresum.sparse.client import SparseClient
+from wiresum.torch.sparse import Rows, ShardedEmbedding, ShardedEmbeddingBag, job_tables, shard_embeddings
+
+pytestmark = pytest.mark.filterwarnings("ignore:Sparse invariant checks:UserWarning")
+"""Torch's own optimizers make sparse tensors without saying whether indices are to be looked at."""
+
+ROWS = 40
+WIDTH = 6
+BATCH = 16
+STEPS = 5
+
+OPTIMIZERS: dict[type[torch.optim.Optimizer], dict[str, Any]] = {
+    torch.optim.SGD: {"lr": 0.1},
+    torch.optim.Adagrad: {"lr": 0.05, "eps": 1e-6},
+    torch.optim.SparseAdam: {"lr": 0.02, "betas": (0.8, 0.99)},
+}
+
+
+class Servers:
+    """A `RowEngine` of one rank: rows in this process, stepped by torch itself."""
+
+    def __init__(self, weights: dict[str, torch.Tensor], optimizer: type[torch.optim.Optimizer], **kwargs: Any) -> None:
+        self.tables = {name: (number, each.shape[1]) for number, (name, each) in enumerate(weights.items())}
+        self.weights = [nn.Parameter(each.clone()) for each in weights.values()]
+        self.optimizers = [optimizer([each], **kwargs) for each in self.weights]
+        self.pushed: list[list[tuple[torch.Tensor, torch.Tensor]]] = [[] for _ in self.weights]
+        self.pulled: list[tuple[int, list[int]]] = []
+        self.calls: list[str] = []
+        self.version = 0
+        self.fails = False
+
+    def pull(self, table: int, keys: NDArray[np.uint64], weights: NDArray[np.float32]) -> None:
+        self.calls.append(f"pull {self.version}")
+        self.pulled.append((table, keys.tolist()))
+        weights[:] = self.weights[table].detach().numpy()[keys.astype(np.int64)]
+
+    def push(self, table: int, keys: NDArray[np.uint64], grads: NDArray[np.float32]) -> None:
+        self.calls.append(f"push {self.version}")
+        self.pushed[table].append((torch.from_numpy(keys.astype(np.int64)), torch.from_numpy(grads.copy())))
+
+    def finish_round(self) -> int:
+        if self.fails:
+            raise SparseError("server 0 is silent")
+        for weight, optimizer, pushed in zip(self.weights, self.optimizers, self.pushed, strict=True):
+            keys = torch.cat([keys for keys, _ in pushed] or [torch.empty(0, dtype=torch.int64)])
+            grads = torch.cat([grads for _, grads in pushed] or [torch.empty(0, weight.shape[1])])
+            weight.grad = torch.sparse_coo_tensor(keys[None], grads, weight.shape, check_invariants=True)
+            optimizer.step()
+            pushed.clear()
+        self.version += 1
+        self.calls.append(f"round {self.version}")
+        return self.version
+
+    def statistics(self) -> dict[str, Any]:
+        return {}
+
+    def close(self) -> None:
+        self.calls.append("close")
+
+
+class Model(nn.Module):
+    """Every way to look rows up, and a dense layer."""
+
+    def __init__(self, mode: str = "sum") -> None:
+        super().__init__()
+        sparse = mode != "max"  # which plain bags cannot have
+        self.single = nn.Embedding(ROWS, WIDTH, padding_idx=3, sparse=True)
+        self.bag = nn.EmbeddingBag(ROWS, WIDTH, mode=mode, sparse=sparse, padding_idx=0)
+        self.ends = nn.EmbeddingBag(ROWS, WIDTH, mode=mode, sparse=sparse, include_last_offset=True)
+        self.dense = nn.Linear(3 * WIDTH, 1)
+
+    def forward(self, batch: dict[str, torch.Tensor | None]) -> torch.Tensor:
+        single = self.single(batch["single"]).mean(dim=1)
+        bag = self.bag(batch["bag"], per_sample_weights=batch["weights"])
+        ends = self.ends(batch["ends"], batch["offsets"])
+        result: torch.Tensor = self.dense(torch.cat([single, bag, ends], dim=1))
+        return result
+
+
+def batches(*, weighted: bool, count: int = STEPS) -> list[dict[str, torch.Tensor | None]]:
+    """Two-dimensional and flat inputs; some bags are empty, and some indices padding."""
+    random = torch.Generator().manual_seed(5)
+    made: list[dict[str, torch.Tensor | None]] = []
+    for _ in range(count):
+        lengths = torch.randint(0, 4, (BATCH,), generator=random)
+        made.append(
+            {
+                "single": torch.randint(0, ROWS, (BATCH, 2), generator=random),
+                "bag": torch.randint(0, ROWS, (BATCH, 3), generator=random),
+                "weights": torch.rand(BATCH, 3, generator=random) if weighted else None,
+                "ends": torch.randint(0, ROWS, (int(lengths.sum()),), generator=random),
+                "offsets": torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)]),
+            }
+        )
+    return made
+
+
+def tables_of(model: nn.Module) -> dict[str, nn.Parameter]:
+    modules = model.named_modules()
+    return {name: each.weight for name, each in modules if isinstance(each, nn.Embedding | nn.EmbeddingBag)}
+
+
+def sharded(
+    model: nn.Module, optimizer: type[torch.optim.Optimizer], kwargs: dict[str, Any]
+) -> tuple[nn.Module, Rows, Servers]:
+    """The same model with its rows at a double of the servers."""
+    job = json.dumps({"format": "wiresum-sparse-job/1", "tables": job_tables(model, optimizer, kwargs)})
+    servers = Servers({name: each.detach() for name, each in tables_of(model).items()}, optimizer, **kwargs)
+    rows = shard_embeddings(model, job, optimizer=optimizer, optimizer_kwargs=kwargs, client=SparseClient(servers))
+    return model, rows, servers
+
+
+def step(model: nn.Module, batch: Any, *optimizers: torch.optim.Optimizer) -> float:
+    loss = (model(batch) - 1).square().mean()
+    for each in optimizers:
+        each.zero_grad()
+    loss.backward()
+    for each in optimizers:
+        each.step()
+    return loss.item()
+
+
+def twins(mode: str = "sum") -> tuple[Model, Model]:
+    plain, other = Model(mode), Model(mode)
+    other.load_state_dict(plain.state_dict())
+    return plain, other
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda each: each.__name__)
+@pytest.mark.parametrize("mode", ["sum", "mean", "weighted"])
+def test_it_trains_as_the_plain_model_does(mode: str, optimizer: type[torch.optim.Optimizer]) -> None:
+    torch.manual_seed(0)
+    kwargs = OPTIMIZERS[optimizer]
+    plain, other = twins("sum" if mode == "weighted" else mode)
+    stepped = optimizer(list(tables_of(plain).values()), **kwargs)
+    model, rows, _ = sharded(other, optimizer, kwargs)
+    assert [name for name, _ in model.named_parameters()] == ["dense.weight", "dense.bias"]
+    dense = [torch.optim.SGD(each.dense.parameters(), lr=0.1) for each in (plain, other)]
+    with rows:
+        for batch in batches(weighted=mode == "weighted"):
+            assert step(model, batch, dense[1]) == pytest.approx(step(plain, batch, stepped, dense[0]), rel=1e-5)
+        expected, exported = plain.state_dict(), model.state_dict()
+        assert exported.keys() == expected.keys()
+        for name, weight in expected.items():
+            torch.testing.assert_close(exported[name], weight, rtol=1e-5, atol=1e-6)
+
+
+def test_maxima_of_bags_are_those_of_plain_ones() -> None:
+    plain, other = twins("max")
+    model, rows, servers = sharded(other, torch.optim.SGD, {"lr": 0.1})
+    with rows:
+        for batch in batches(weighted=False, count=2):
+            torch.testing.assert_close(model(batch), plain(batch))
+            step(plain, batch, torch.optim.SGD(plain.parameters(), lr=0.1))
+            step(model, batch, torch.optim.SGD(other.dense.parameters(), lr=0.1))
+        rows.wait()
+        torch.testing.assert_close(servers.weights[1], plain.bag.weight)
+
+
+def test_each_row_is_pulled_and_pushed_once_a_step_and_the_padding_never() -> None:
+    _, other = twins()
+    model, rows, servers = sharded(other, torch.optim.SGD, {"lr": 0.1})
+    with rows:
+        step(model, batches(weighted=False)[0])
+        rows.wait()
+    assert servers.calls == ["pull 0"] * 3 + ["push 0"] * 3 + ["round 1", "close"]
+    for table, keys in servers.pulled:
+        assert len(set(keys)) == len(keys)
+        assert {0: 3, 1: 0}.get(table) not in keys
+
+
+def test_prefetched_rows_are_those_after_the_step_under_way() -> None:
+    torch.manual_seed(0)
+    plain, other = twins()
+    stepped = torch.optim.SGD(plain.parameters(), lr=0.1)
+    model, rows, servers = sharded(other, torch.optim.SGD, {"lr": 0.1})
+    dense = torch.optim.SGD(other.dense.parameters(), lr=0.1)
+    first, second, *_ = batches(weighted=False)
+    with rows:
+        loss = (model(first) - 1).square().mean()
+        for name in ("single", "bag", "ends"):
+            getattr(other, name).prefetch(second[name])
+        assert servers.calls == ["pull 0"] * 3  # not before the round is over
+        loss.backward()
+        dense.step()
+        step(plain, first, stepped)
+        rows.wait()
+        pulled = model(second)
+        assert servers.calls.count("pull 1") == 3  # and not again
+        torch.testing.assert_close(pulled, plain(second))
+        other.single.prefetch(first["single"])
+        torch.testing.assert_close(model(second), plain(second))  # rows that are not those are pulled after all
+
+
+def test_several_backwards_may_make_one_round() -> None:
+    plain, other = twins()
+    stepped = torch.optim.SGD(list(tables_of(plain).values()), lr=0.1)
+    model, rows, servers = sharded(other, torch.optim.SGD, {"lr": 0.1})
+    made = batches(weighted=False, count=3)
+    with rows:
+        with rows.accumulate():
+            for batch in made[:2]:
+                step(model, batch)
+        step(model, made[2])
+        rows.wait()
+    for batch in made:
+        (plain(batch) - 1).square().mean().backward()
+    stepped.step()
+    assert servers.version == 1
+    torch.testing.assert_close(servers.weights[0], plain.single.weight)
+
+
+def test_evaluation_and_inputs_without_elements_push_nothing() -> None:
+    _, other = twins()
+    model, rows, servers = sharded(other, torch.optim.SGD, {"lr": 0.1})
+    with rows:
+        with torch.no_grad():
+            model(batches(weighted=False)[0])
+        assert not any("push" in call for call in servers.calls)
+        nothing = torch.empty(0, dtype=torch.int64)
+        assert other.single(nothing).shape == (0, WIDTH)
+        bags = other.bag(nothing, torch.zeros(2, dtype=torch.int64))
+        assert torch.equal(bags, torch.zeros(2, WIDTH))
+        bags.sum().backward()
+        rows.wait()
+        assert servers.version == 1  # the round ends, as it has to on every rank
+
+
+def test_a_round_that_fails_is_raised_by_the_next_lookup() -> None:
+    _, other = twins()
+    model, rows, servers = sharded(other, torch.optim.SGD, {"lr": 0.1})
+    batch = batches(weighted=False)[0]
+    servers.fails = True
+    step(model, batch)
+    with pytest.raises(SparseError, match="server 0 is silent"):
+        model(batch)
+    rows.close()
+
+
+@pytest.mark.parametrize("index", [-1, ROWS])
+def test_an_index_out_of_range_names_the_table(index: int) -> None:
+    _, other = twins()
+    _, rows, servers = sharded(other, torch.optim.SGD, {"lr": 0.1})
+    with rows, pytest.raises(SparseError, match=f"table single: index {index} is out of range for {ROWS} rows"):
+        other.single(torch.tensor([1, index]))
+    assert servers.calls == ["close"]
+
+
+def test_weights_of_a_plain_model_are_not_loaded() -> None:
+    plain, other = twins()
+    model, rows, _ = sharded(other, torch.optim.SGD, {"lr": 0.1})
+    with rows, pytest.raises(RuntimeError, match="the rows of a sharded module live at servers"):
+        model.load_state_dict(plain.state_dict())
+
+
+def frozen() -> nn.Embedding:
+    return nn.Embedding.from_pretrained(torch.zeros(2, 2))
+
+
+class Own(nn.Embedding):
+    """A module of the program."""
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        (lambda: nn.Embedding(5, 2, max_norm=1.0), "max_norm=1.0"),
+        (lambda: nn.EmbeddingBag(5, 2, max_norm=1.0), "max_norm=1.0"),
+        (lambda: nn.EmbeddingBag(5, 2, scale_grad_by_freq=True), "scale_grad_by_freq=True"),
+        (frozen, "frozen"),
+        (lambda: nn.Embedding(5, 2, dtype=torch.float16), "float16"),
+        (lambda: Own(5, 2), "it is a Own"),
+        (lambda: nn.Linear(2, 2), "no embedding to shard"),
+    ],
+)
+def test_what_servers_do_not_know_is_refused_by_name(module: Callable[[], nn.Module], words: str) -> None:
+    with pytest.raises(SparseError, match=words):
+        job_tables(nn.Sequential(module()), torch.optim.SGD)
+
+
+def test_the_whole_model_and_unknown_names_are_refused() -> None:
+    with pytest.raises(SparseError, match="the whole model"):
+        job_tables(nn.Embedding(5, 2), "ftrl", {"lr": 0.1})
+    with pytest.raises(SparseError, match="no embedding 'dense'"):
+        job_tables(Model(), "ftrl", {"lr": 0.1}, names=["dense"])
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "kwargs", "words"),
+    [
+        (torch.optim.Adam, None, "no optimizer Adam; choose one of sgd, adagrad"),
+        (torch.optim.SGD, {"lr": 0.1, "momentum": 0.9}, "momentum"),
+        ("adadelta", None, "no optimizer adadelta"),
+    ],
+)
+def test_optimizers_that_servers_do_not_have_are_refused(optimizer: Any, kwargs: Any, words: str) -> None:
+    with pytest.raises(SparseError, match=words):
+        job_tables(Model(), optimizer, kwargs)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"name": "other"}, "no table single: it has other, bag, ends"),
+        ({"rows": {"counted": 41}}, "table single has rows 41, and the model wants 40"),
+        ({"dim": 8}, "table single has dim 8, and the model wants 6"),
+        ({"optimizer": {"name": "adagrad", "lr": 0.2}}, "has optimizer .*0.2.*, and the model wants .*0.1"),
+    ],
+)
+def test_a_job_of_another_model_is_refused(change: dict[str, Any], words: str) -> None:
+    model = Model()
+    tables = job_tables(model, torch.optim.Adagrad, {"lr": 0.1})
+    tables[0] |= change
+    client = SparseClient(Servers({}, torch.optim.SGD))
+    with pytest.raises(SparseError, match=words):
+        shard_embeddings(
+            model,
+            json.dumps({"tables": tables}),
+            optimizer=torch.optim.Adagrad,
+            optimizer_kwargs={"lr": 0.1},
+            client=client,
+        )
+
+
+def test_a_module_that_is_there_twice_is_replaced_twice() -> None:
+    shared = nn.Embedding(5, 2)
+    model = nn.ModuleDict({"a": shared, "b": shared, "bag": nn.EmbeddingBag(5, 2)})
+    _, rows, _ = sharded(model, torch.optim.SGD, {"lr": 0.1})
+    rows.close()
+    assert model["a"] is model["b"]
+    assert isinstance(model["a"], ShardedEmbedding)
+    assert isinstance(model["bag"], ShardedEmbeddingBag)
