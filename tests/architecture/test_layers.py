@@ -53,7 +53,7 @@ ALLOWED_PACKAGES = {
     "torch": {"errors", "wire", "document", "topology", "plan", "sparse", "planners", "_native"},
     "deploy": {"errors", "plan"},
     "testbed": {"errors", "deploy", "wire", "topology", "circuits", "plan", "planners", "_native"},
-    "sim": {"picture", "errors", "wire", "registry", *PLANNING, "_native"},
+    "sim": {"picture", "errors", "wire", "registry", "workload", *PLANNING, "_native"},
     "training": {"errors"},
     "commandline": {"errors", "topology", "plan", "sparse", "planners", "testbed"},
     "bench": {

@@ -24,7 +24,15 @@ from wiresum.plan.fabric import (
     PlanFabric,
 )
 from wiresum.plan.schedule import Circuit, Interval, Schedule
-from wiresum.sim.scenario import BackgroundTraffic, Failure, LinkConditions, Scenario, ScenarioJob, SwitchProgram
+from wiresum.sim.scenario import (
+    BackgroundTraffic,
+    Circuits,
+    Failure,
+    LinkConditions,
+    Scenario,
+    ScenarioJob,
+    SwitchProgram,
+)
 from wiresum.topology.model import Link, Node, Topology
 
 SPEC = Path(__file__).parents[2] / "spec"
@@ -52,6 +60,7 @@ SECTIONS = {
     ("../docs/simulator.md", "Scenario"): Scenario,
     ("../docs/simulator.md", "Link conditions"): LinkConditions,
     ("../docs/simulator.md", "Scenario job"): ScenarioJob,
+    ("../docs/simulator.md", "Circuits"): Circuits,
     ("../docs/simulator.md", "Switch program"): SwitchProgram,
     ("../docs/simulator.md", "Background traffic"): BackgroundTraffic,
     ("../docs/simulator.md", "Failure"): Failure,

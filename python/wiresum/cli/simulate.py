@@ -102,7 +102,8 @@ def _run(file: ScenarioFile, jsonl: Path | None, timeline: bool) -> Outcome:
                 lines.write(json.dumps(record) + "\n")
                 lines.flush()
             if record["record"] == "progress":
-                progress.update(task, completed=record["rounds"], at=f"{record['at_s']:.3f} s")
+                done, at = record["rounds"], f"{record['at_s']:.3f} s"
+                progress.update(task, completed=done, total=record["of_rounds"], at=at)
 
         return run(file, load, heard, timeline)
 
@@ -129,6 +130,8 @@ def show(outcome: Outcome) -> None:
             f"{link['lost_bytes'] / 1e6:,.2f}", f"{link['queue_bytes_max'] / 1e3:,.0f}",
         )  # fmt: skip
     out().print(links)
+    if outcome.totals:
+        out().print(", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in outcome.totals.items()))
     end = outcome.end
     checked = f", {end['checked_values']:,} sums compared" if end["checked_values"] else ""
     out().print(f"{end['events']:,} events{checked}; trace {end['trace']}")

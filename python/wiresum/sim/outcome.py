@@ -73,6 +73,11 @@ class Outcome:
         """A counter, over all sites and jobs."""
         return sum(record["count"] for record in self.counters if record["name"] == name)
 
+    @property
+    def totals(self) -> dict[str, int]:
+        """Counters that are of no single job, as set-ups of circuits, by name."""
+        return {record["name"]: record["count"] for record in self.counters if not record["job"]}
+
     def summary(self) -> dict[str, Any]:
         """The run in a few numbers, for sweeps."""
         jobs = {}

@@ -14,6 +14,7 @@ from wiresum.planners import SWITCH_PLANNERS, assign
 from wiresum.planners import plan as make_plan
 from wiresum.predict import Stream, streams
 from wiresum.predict.schedule import Tree
+from wiresum.sim.circuits import resolve_circuits
 from wiresum.sim.planned import choices, described, is_planned, switched
 from wiresum.sim.programs import Programs
 from wiresum.sim.scenario import DEFAULT_QUEUE_BYTES, LinkConditions, ScenarioJob
@@ -45,6 +46,8 @@ def topology_and_plans(file: ScenarioFile, load: LoadTopology) -> tuple[Topology
     Raises:
         ScenarioError: as for `resolve`.
     """
+    if file.scenario.circuits is not None:
+        raise file.error(("circuits",), "circuits: jobs over circuits have no plans; run the scenario by `simulate`")
     resolver = _Resolver(file, topology_of(file, load), timeline=False)
     return resolver.topology, [resolver.plan(index, job) for index, job in enumerate(file.scenario.job)]
 
@@ -57,7 +60,9 @@ def topology_of(file: ScenarioFile, load: LoadTopology) -> Topology:
     """
     beside = file.path.parent / file.scenario.topology
     try:
-        return load(str(beside) if beside.exists() else file.scenario.topology).with_addresses()
+        topology = load(str(beside) if beside.exists() else file.scenario.topology)
+        # Links over an optical switch are the circuits of a moment; schedulers know units, not addresses.
+        return topology if file.scenario.circuits is not None else topology.with_addresses()
     except TopologyError as bad:
         raise file.error(("topology",), f"topology: {bad}") from None
 
@@ -74,20 +79,30 @@ class _Resolver:
         self.links = {link.id: index for index, link in enumerate(topology.links)}
 
     def resolve(self) -> str:
+        if self.scenario.circuits is not None:
+            circuits = resolve_circuits(self.file, self.scenario.circuits, self.topology)
+            return self._content([], [], [], [], circuits=circuits)
         self._check_links()
         self._require_names()
         if self.scenario.fidelity == "trains":
             programs = Programs(self.file, self.topology, self.sites)
-            return self._content(programs.wire_factor, [], programs.resolve())
+            return self._content(self._sites(programs.wire_factor), self._links(), [], programs.resolve())
         plans = [self.plan(index, job) for index, job in enumerate(self.scenario.job)]
         self._require_distinct_jobs(plans)
         jobs = [
             self._job(index, job, plan) for index, (job, plan) in enumerate(zip(self.scenario.job, plans, strict=True))
         ]
         wire_bytes = sum(stream.wire_bytes for stream in streams(plans[0], self.scenario.job[0].bytes))
-        return self._content(wire_bytes / self.scenario.job[0].bytes, jobs, [])
+        return self._content(self._sites(wire_bytes / self.scenario.job[0].bytes), self._links(), jobs, [])
 
-    def _content(self, wire_factor: float, jobs: list[dict[str, Any]], programs: list[dict[str, Any]]) -> str:
+    def _content(
+        self,
+        sites: list[dict[str, Any]],
+        links: list[dict[str, Any]],
+        jobs: list[dict[str, Any]],
+        programs: list[dict[str, Any]],
+        circuits: dict[str, Any] | None = None,
+    ) -> str:
         scenario = self.scenario
         return json.dumps({
             "fidelity": scenario.fidelity,
@@ -96,12 +111,13 @@ class _Resolver:
             "check_sums": scenario.check_sums,
             "train": scenario.train,
             "timeline": self.timeline,
-            "sites": self._sites(wire_factor),
-            "links": [self._link(link) for link in self.topology.links],
+            "sites": sites,
+            "links": links,
             "jobs": jobs,
             "programs": programs,
             "background": [self._background(index) for index in range(len(scenario.background))],
-            "failures": [self._failure(index) for index in range(len(scenario.failure))],
+            "failures": [self._failure(index) for index in range(len(scenario.failure))] if circuits is None else [],
+            "circuits": circuits,
         })  # fmt: skip
 
     def plan(self, index: int, job: ScenarioJob) -> AggregationPlan:
@@ -166,6 +182,9 @@ class _Resolver:
             }
             for node in self.topology.nodes
         ]
+
+    def _links(self) -> list[dict[str, Any]]:
+        return [self._link(link) for link in self.topology.links]
 
     def _link(self, link: Link) -> dict[str, Any]:
         changes = [change for change in self.scenario.link if change.id == link.id]

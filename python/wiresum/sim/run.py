@@ -1,11 +1,13 @@
 """Runs one scenario."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from wiresum import _native
 from wiresum.sim.outcome import Outcome, Record
 from wiresum.sim.resolve import LoadTopology, resolve
+from wiresum.sim.scenario import DEFAULT_PATIENCE_S
 from wiresum.sim.source import ScenarioFile
 
 
@@ -41,3 +43,33 @@ def run_resolved(resolved: str, heard: Callable[[Record], None] = lambda _: None
 
     _native.simulate(resolved, take)
     return outcome
+
+
+def run_instance(
+    instance: Mapping[str, Any],
+    scheduler: str = "turns",
+    timetable: Sequence[Mapping[str, Any]] | None = None,
+    **options: Any,
+) -> Outcome:
+    """Simulates jobs over optical circuits.
+
+    Args:
+        instance: as `spec/schedule.md` describes it.
+        scheduler: who is asked at each slot.
+        timetable: intervals that are followed instead.
+        options: of the scheduler.
+
+    Raises:
+        SimulationError: a job is refused, or nothing can carry what is left of it.
+    """
+    circuits = {
+        "instance": instance,
+        "switch": "oxc",
+        "names": [str(job["id"]) for job in instance["jobs"]],
+        "timetable": timetable,
+        "scheduler": scheduler,
+        "options": options,
+    }
+    nothing_else: dict[str, Any] = {"sites": [], "links": [], "jobs": []}
+    head = {"fidelity": "flows", "seed": 1, "patience_s": DEFAULT_PATIENCE_S, "check_sums": False}
+    return run_resolved(json.dumps({**head, **nothing_else, "circuits": circuits}))

@@ -1,8 +1,8 @@
 """What is to be simulated, as people write it. `docs/simulator.md` documents every field."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from wiresum.document import Document, FileDocument
 from wiresum.errors import ScenarioError, WiresumError
@@ -265,6 +265,36 @@ class Failure(Document):
     until_s: Seconds | None = None
 
 
+class Circuits(Document):
+    """Jobs of a workload over the optical circuits of the topology, instead of `job`; flows only.
+
+    Attributes:
+        workload: file of the jobs, beside the scenario.
+        timetable: file of a timetable that is followed, beside the scenario; the scheduler is asked where absent.
+        scheduler: who is asked at each slot, with what is known then; `wiresum schedule` has the names.
+        slot_s: time after which circuits may change.
+        before: circuits that are lit at the begin: `even` over all units, or `none`.
+        paper: count rates as P4INC-AOI does.
+        batch: whether all jobs are there at the begin.
+        sums: whether switches may sum.
+        step_bps: step of a worker's rate, in `window`.
+        blocking: in `fcfs`, whether nobody overtakes a job that cannot begin.
+        keep_circuits: in `fcfs`, whether circuits of jobs that are complete stay lit.
+    """
+
+    workload: str
+    timetable: str | None = None
+    scheduler: str = "turns"
+    slot_s: Annotated[float, Field(gt=0)] = 1.0
+    before: Literal["even", "none"] = "none"
+    paper: bool = False
+    batch: bool = False
+    sums: bool = True
+    step_bps: Annotated[float, Field(gt=0)] = 10e9
+    blocking: bool = False
+    keep_circuits: bool = True
+
+
 class Scenario(FileDocument):
     """A simulation.
 
@@ -279,7 +309,8 @@ class Scenario(FileDocument):
         check_sums: compare every value of every result with the exact sum; packets only.
         links: what all links do.
         link: links that differ.
-        job: what is trained.
+        job: what is trained; not with `circuits`.
+        circuits: jobs of a workload over optical circuits.
         background: what else is on the links.
         failure: what breaks.
     """
@@ -296,6 +327,17 @@ class Scenario(FileDocument):
     check_sums: bool = False
     links: LinkConditions = LinkConditions()
     link: list[LinkChange] = Field(default_factory=list)
-    job: Annotated[list[ScenarioJob], Field(min_length=1)]
+    job: list[ScenarioJob] = Field(default_factory=list)
+    circuits: Circuits | None = None
     background: list[BackgroundTraffic] = Field(default_factory=list)
     failure: list[Failure] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _has_jobs(self) -> Self:
+        if (self.circuits is None) == (not self.job):
+            raise ValueError("a scenario has tables `job`, or `circuits` with the jobs of a workload; give one of them")
+        if self.circuits is not None and self.fidelity != "flows":
+            raise ValueError("jobs over circuits are simulated as flows; set `fidelity` to flows")
+        if self.circuits is not None and self.background:
+            raise ValueError("circuits know no traffic of others; leave `background` out")
+        return self
