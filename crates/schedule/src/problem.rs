@@ -337,7 +337,7 @@ impl<'a> Problem<'a> {
 }
 
 /// Circuits of each unit to the next ones around a ring, then to those after them, while both ends have ports.
-fn even(ports: &[u32]) -> Vec<([usize; 2], u32)> {
+pub(crate) fn even(ports: &[u32]) -> Vec<([usize; 2], u32)> {
     let count = ports.len();
     let mut free = ports.to_vec();
     let mut circuits = BTreeMap::new();

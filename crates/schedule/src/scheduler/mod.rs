@@ -1,6 +1,7 @@
 //! Who answers, one file each; [`SCHEDULERS`] is the registry.
 
 mod fcfs;
+mod held;
 mod online;
 mod ordered;
 mod slots;
@@ -82,6 +83,21 @@ pub const SCHEDULERS: &[Scheduler] = &[
         "round-robin",
         "circuits rotate over all pairs, whatever the demand (RotorNet)",
         ordered::round_robin,
+    ),
+    slotwise(
+        "sunflow",
+        "shortest coflow first, a circuit for each flow from its begin to its end (Sunflow)",
+        held::sunflow,
+    ),
+    slotwise(
+        "k-core",
+        "coflows in weighted order, a circuit for each flow until its end (K-core coflows)",
+        held::k_core,
+    ),
+    slotwise(
+        "uniform",
+        "circuits spread over all pairs evenly, whatever the demand, and never changed",
+        held::uniform,
     ),
 ];
 

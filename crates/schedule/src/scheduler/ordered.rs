@@ -110,12 +110,12 @@ fn go_on_slowly(now: &mut Now<'_>) {
     });
 }
 
-fn serve_all(now: &mut Now<'_>) {
+pub(super) fn serve_all(now: &mut Now<'_>) {
     now.open().collect::<Vec<_>>().into_iter().for_each(|index| serve(now, index, f64::INFINITY));
 }
 
 /// Gives a transfer so much at most, by the switch where there is a place.
-fn serve(now: &mut Now<'_>, index: usize, most: f64) {
+pub(super) fn serve(now: &mut Now<'_>, index: usize, most: f64) {
     for summed in now.ways(index) {
         let bytes = now.room(index, summed).min(most);
         if bytes > now.least(index, summed) {
@@ -125,7 +125,7 @@ fn serve(now: &mut Now<'_>, index: usize, most: f64) {
 }
 
 /// The open transfers of each job.
-fn open_jobs(now: &Now<'_>) -> Vec<Vec<usize>> {
+pub(super) fn open_jobs(now: &Now<'_>) -> Vec<Vec<usize>> {
     let mut jobs: Vec<Vec<usize>> = Vec::new();
     for index in now.open() {
         match jobs.last_mut() {
@@ -155,7 +155,7 @@ fn port_loads(now: &Now<'_>, job: &[usize]) -> Vec<f64> {
 }
 
 /// Slots that a job needs alone: on its ports, and by its own links.
-fn bottleneck(now: &Now<'_>, job: &[usize]) -> f64 {
+pub(super) fn bottleneck(now: &Now<'_>, job: &[usize]) -> f64 {
     let problem = now.problem();
     let ports = port_loads(now, job)
         .into_iter()
@@ -167,7 +167,7 @@ fn bottleneck(now: &Now<'_>, job: &[usize]) -> f64 {
     ports.chain(links).fold(0.0, f64::max)
 }
 
-fn bssi(now: &Now<'_>) -> Vec<Vec<usize>> {
+pub(super) fn bssi(now: &Now<'_>) -> Vec<Vec<usize>> {
     let problem = now.problem();
     let mut jobs: Vec<(f64, Vec<f64>, Vec<usize>)> = open_jobs(now)
         .into_iter()
