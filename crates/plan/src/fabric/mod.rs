@@ -4,7 +4,7 @@
 
 mod validate;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
@@ -131,6 +131,17 @@ impl Fabric {
     pub fn address(&self, to: Site, link: u16) -> Option<SocketAddr> {
         let ends = &self.links.get(usize::from(link))?.ends;
         ends.iter().find(|end| site(end.at) == to).map(|end| end.address)
+    }
+
+    /// Where packets for a site may come from: every address of everyone who has a link with it. The kernel of a
+    /// neighbour with several addresses chooses one of them, and need not choose that of the link.
+    #[must_use]
+    pub fn neighbours(&self, of: Site) -> BTreeSet<SocketAddr> {
+        let sites = |link: &FabricLink| [site(link.ends[0].at), site(link.ends[1].at)];
+        let own = self.links.iter().map(sites).filter(|ends| ends.contains(&of));
+        let near: BTreeSet<Site> = own.flatten().filter(|end| *end != of).collect();
+        let ends = self.links.iter().flat_map(|link| &link.ends);
+        ends.filter(|end| near.contains(&site(end.at))).map(|end| end.address).collect()
     }
 }
 

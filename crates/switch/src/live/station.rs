@@ -2,11 +2,11 @@
 
 mod report;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use thiserror::Error;
-use wiresum_plan::ways::WayError;
+use wiresum_plan::ways::{Site, WayError};
 use wiresum_plan::{Duties, Plan};
 use wiresum_protocol::quota::Budget;
 use wiresum_protocol::{Quota, Time};
@@ -69,6 +69,8 @@ pub(super) struct Job {
     back: Vec<Option<(u32, SocketAddr)>>,
     /// By worker: neighbours that its hellos are handed on to.
     onward: Vec<Vec<SocketAddr>>,
+    /// Where its packets may come from.
+    neighbours: BTreeSet<SocketAddr>,
     pub(super) places: Vec<Place>,
     pub(super) servings: Vec<Serving>,
     /// What workers may still say to be let in.
@@ -235,7 +237,10 @@ impl Station {
         mut send: impl FnMut(SocketAddr, &[u8]),
     ) {
         match wire::parse(datagram) {
-            Ok((key, packet)) => self.pass(key, packet, datagram.len(), &mut send),
+            Ok((key, packet)) if self.is_neighbour(packet.job, source) => {
+                self.pass(key, packet, datagram.len(), &mut send);
+            }
+            Ok(_) => self.foreign += 1,
             Err(_) => match Note::parse(datagram) {
                 Some(note) => self.hear(source, &note, &mut send),
                 None => self.malformed += 1,
@@ -251,8 +256,13 @@ impl Station {
         } else if note.kind == Kind::Hello {
             self.greet(source, note, send);
         } else {
-            self.hand_back(note, send);
+            self.hand_back(source, note, send);
         }
+    }
+
+    /// Whether the plan of a job has a link to whoever sends from an address.
+    fn is_neighbour(&self, job: JobId, source: SocketAddr) -> bool {
+        self.jobs.get(&job).is_some_and(|job| job.neighbours.contains(&source))
     }
 
     fn pass(
@@ -352,7 +362,7 @@ impl Station {
         if !self.may_ask(note) {
             return;
         }
-        match self.admit(note) {
+        match self.admit(source, note) {
             Ok(true) => {}
             Ok(false) => return,
             Err(reason) => return send(source, &note.refusal(self.node, reason).emit()),
@@ -391,7 +401,7 @@ impl Station {
     }
 
     /// Whether a worker takes part: `false` while the job cannot begin here, of which its sender is to hear nothing.
-    fn admit(&mut self, note: &Note) -> Result<bool, RefusalReason> {
+    fn admit(&mut self, source: SocketAddr, note: &Note) -> Result<bool, RefusalReason> {
         let job = self.jobs.get_mut(&note.job).ok_or(RefusalReason::UnknownJob)?;
         if note.secret() != job.plan.secret() {
             return Err(RefusalReason::WrongSecret);
@@ -399,7 +409,8 @@ impl Station {
         if note.digest() != job.digest {
             return Err(RefusalReason::OtherPlan);
         }
-        if usize::from(note.worker) >= job.plan.workers.len() {
+        let is_placed = usize::from(note.worker) < job.plan.workers.len();
+        if !is_placed || !job.neighbours.contains(&source) {
             return Err(RefusalReason::NotExpected);
         }
         let incarnation = note.incarnation();
@@ -424,9 +435,15 @@ impl Station {
         true
     }
 
-    /// An answer on its way to a worker goes where that one's last hello came from.
-    fn hand_back(&mut self, note: &Note, send: &mut impl FnMut(SocketAddr, &[u8])) {
-        let job = self.jobs.get(&note.job);
+    /// An answer on its way to a worker goes where that one's last hello came from, if it comes from where that one's
+    /// hellos go and is about the incarnation that runs. Whoever else could send a refusal would end the job.
+    fn hand_back(
+        &mut self,
+        source: SocketAddr,
+        note: &Note,
+        send: &mut impl FnMut(SocketAddr, &[u8]),
+    ) {
+        let job = self.jobs.get(&note.job).filter(|job| job.awaits(source, note));
         match job.and_then(|job| job.back[usize::from(note.worker)]) {
             Some((_, address)) => send(address, &note.emit()),
             None => self.foreign += 1,
@@ -487,6 +504,7 @@ impl Job {
             has_forgotten: false,
             back: vec![None; usize::from(MAX_WORKERS)],
             onward: plan.onward(node),
+            neighbours: fabric_neighbours(plan, node),
             places,
             servings,
             hellos: Budget::new(Quota::control()),
@@ -495,6 +513,15 @@ impl Job {
             over_quota: 0,
             bytes: 0,
         }
+    }
+
+    /// Whether an answer may come from an address: one that this worker's hellos are handed on to, or another of the
+    /// same neighbour, about the incarnation and the plan that it said hello with.
+    fn awaits(&self, source: SocketAddr, note: &Note) -> bool {
+        !self.onward[usize::from(note.worker)].is_empty()
+            && self.neighbours.contains(&source)
+            && self.incarnation == Some(note.incarnation())
+            && self.digest == note.digest()
     }
 
     /// Whether a packet of values is within the quota.
@@ -509,6 +536,11 @@ impl Job {
 
 fn require_fabric(plan: &Plan) -> Result<(), StationError> {
     if plan.fabric.is_some() { Ok(()) } else { Err(StationError::NoFabric(plan.job.id)) }
+}
+
+fn fabric_neighbours(plan: &Plan, node: NodeId) -> BTreeSet<SocketAddr> {
+    let fabric = plan.fabric.iter();
+    fabric.flat_map(|fabric| fabric.neighbours(Site::Node(node))).collect()
 }
 
 /// Bytes that the entries of a server may hold.

@@ -10,6 +10,7 @@ use wiresum_netem::{Conditions, Network, Next, PS_PER_US, Time};
 use wiresum_protocol::Plan;
 use wiresum_protocol::ways::Site;
 use wiresum_switch::live::Station;
+use wiresum_switch::wire;
 use wiresum_testkit::cluster::{Integers, Tensor};
 use wiresum_wire::{LaneType, MAX_PACKET, NOT_FINITE, NodeId};
 use wiresum_worker::{Collective, Event, Failure, Session, Sink, Source};
@@ -85,6 +86,8 @@ pub struct Bed {
     incarnation: u64,
     of_nodes: Plan,
     sent: u64,
+    /// Sends a forged copy of each packet of values before it.
+    forger: Option<SocketAddr>,
 }
 
 impl Bed {
@@ -108,6 +111,7 @@ impl Bed {
             sites: sites.collect(),
             incarnation: 1,
             of_nodes: plan.clone(),
+            forger: None,
             plan: of_workers.clone(),
             sent: 0,
         }
@@ -115,6 +119,17 @@ impl Bed {
 
     pub fn workers(&self) -> usize {
         self.ranks.len()
+    }
+
+    /// A datagram is on its way, from wherever.
+    pub fn inject(&mut self, from: SocketAddr, to: SocketAddr, datagram: &[u8]) {
+        self.send(from, to, datagram.to_vec());
+    }
+
+    /// From now on, someone who sees all packets of values sends each with other values and a right check to where it
+    /// goes, so that the copy comes first.
+    pub fn forge_from(&mut self, forger: SocketAddr) {
+        self.forger = Some(forger);
     }
 
     pub fn restart_workers(&mut self) {
@@ -316,6 +331,12 @@ impl Bed {
 
     fn send(&mut self, from: SocketAddr, to: SocketAddr, datagram: Vec<u8>) {
         self.sent += 1;
+        if let Some(forger) = self.forger
+            && let Ok((key, mut packet)) = wire::parse(&datagram)
+        {
+            packet.values.iter_mut().for_each(|value| *value ^= 0x55);
+            self.network.send(&self.conditions, forger, to, wire::emit(&packet, key));
+        }
         self.network.send(&self.conditions, from, to, datagram);
     }
 }

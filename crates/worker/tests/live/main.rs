@@ -7,6 +7,7 @@ mod plans;
 mod restarts;
 mod schedules;
 mod seam;
+mod strangers;
 
 use std::time::Duration;
 

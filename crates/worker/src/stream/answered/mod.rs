@@ -6,10 +6,11 @@
 mod hearing;
 mod kept;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use wiresum_protocol::plan::Fabric;
 use wiresum_protocol::ways::Site;
 use wiresum_protocol::{Plan, Time, Transmit};
 use wiresum_switch::live::notes::{NOTE_LEN, Note};
@@ -64,6 +65,8 @@ pub(crate) struct Answered {
     key: JobKey,
     hello: Note,
     root: NodeId,
+    /// Where packets may come from.
+    neighbours: BTreeSet<SocketAddr>,
     stage: Stage,
     hearing: Hearing,
     streams: Vec<Stream>,
@@ -97,6 +100,7 @@ impl Answered {
             key: plan.job_key(incarnation),
             hello: Note::hello(plan, rank, incarnation),
             root,
+            neighbours: fabric(plan).neighbours(Site::Worker(rank)),
             stage: Stage::Outside,
             hearing: Hearing::new(own),
             streams: streams(plan, rank, first),
@@ -215,6 +219,10 @@ impl Answered {
             return Ok(());
         }
         if note.kind == Kind::Refusal {
+            if !self.has_asked(note) {
+                self.counters.strangers += 1;
+                return Ok(());
+            }
             let reason = explain(note.reason()).to_owned();
             return Err(Failure::Refused { node: note.node, reason });
         }
@@ -239,6 +247,14 @@ impl Answered {
             (self.stage, self.hearing.next) = (Stage::Joined, None);
         }
         Ok(())
+    }
+
+    /// Whether a note answers one of this worker's hellos, of a node on its ways.
+    fn has_asked(&self, note: &Note) -> bool {
+        let asked = 1..=self.hearing.attempt;
+        (note.incarnation(), note.digest()) == (self.hello.incarnation(), self.hello.digest())
+            && asked.contains(&note.attempt)
+            && self.hearing.nodes.iter().any(|heard| heard.node == note.node)
     }
 
     /// Names of the workers that are not in a set.
@@ -287,11 +303,15 @@ impl Streams for Answered {
 
     fn handle_datagram(
         &mut self,
-        _source: SocketAddr,
+        source: SocketAddr,
         datagram: &[u8],
         rounds: &mut Rounds,
         now: Time,
     ) -> Result<(), Failure> {
+        if !self.neighbours.contains(&source) {
+            self.counters.strangers += 1;
+            return Ok(());
+        }
         match wire::read(datagram) {
             Ok((key, packet)) if key == self.key => self.take(&packet, rounds, now),
             Ok(_) => self.counters.strangers += 1,
@@ -433,9 +453,13 @@ impl Streams for Answered {
     }
 }
 
+fn fabric(plan: &Plan) -> &Fabric {
+    plan.fabric.as_ref().expect("a plan with a fabric")
+}
+
 /// The streams in the order of [`ordered`].
 fn streams(plan: &Plan, rank: u8, first: FragmentId) -> Vec<Stream> {
-    let fabric = plan.fabric.as_ref().expect("a plan with a fabric");
+    let fabric = fabric(plan);
     let table = Forwarding::of(Site::Worker(rank), &plan.ways()).expect("a valid plan");
     let next = |sending: &Sending| {
         let way = table.up(sending.job, sending.sub_model, sending.node, rank);

@@ -1,0 +1,99 @@
+//! Datagrams of hosts that the plan has no link to: they end nothing, change no sum, and are answered by nobody.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use wiresum_protocol::Plan;
+use wiresum_protocol::plan::Policy;
+use wiresum_switch::live::notes::Note;
+use wiresum_wire::control::{RefusalReason, hello_payload};
+use wiresum_wire::{JobId, Kind, NodeId};
+
+use crate::bed::{Bed, Ended};
+use crate::plans::{Shape, plan};
+use crate::{sum_all, values};
+
+const STRANGER: &str = "10.9.9.9:40000";
+
+fn address(text: &str) -> SocketAddr {
+    text.parse().expect("an address")
+}
+
+/// What a stranger can know of a refusal: everything but the plan and the incarnation.
+fn refusal(worker: u8, node: u16) -> Note {
+    Note {
+        kind: Kind::Refusal,
+        job: JobId(1),
+        node: NodeId(node),
+        worker,
+        attempt: 1,
+        sub_model: wiresum_wire::SubModelId(0),
+        fragment: wiresum_wire::FragmentId(0),
+        is_member: false,
+        payload: hello_payload(0, 0, 0),
+    }
+    .refusal(NodeId(node), RefusalReason::WrongSecret)
+}
+
+/// A refusal by someone who knows plan and incarnation.
+fn informed(plan: &Plan, worker: u8, node: u16) -> Note {
+    let hello = Note { attempt: 1, ..Note::hello(plan, worker, 1) };
+    hello.refusal(NodeId(node), RefusalReason::Superseded)
+}
+
+#[test]
+fn a_refusal_of_a_stranger_ends_no_job() {
+    let plan = plan(Policy::Hash, Shape::Tree);
+    for is_joined in [false, true] {
+        let mut bed = Bed::new(&plan, 0.0, 1);
+        if is_joined {
+            bed.join_all();
+        } else {
+            (0..4).for_each(|rank| bed.join(rank, Duration::from_secs(3)));
+        }
+        for worker in 0..4 {
+            let (own, switch) =
+                (format!("10.0.0.{worker}:5748"), format!("10.0.1.{}:5747", worker / 2));
+            for node in [0, 1, 2, 3, 77] {
+                let (blind, informed) = (refusal(worker, node), informed(&plan, worker, node));
+                // From anywhere, to the worker and to the switch that would hand it on.
+                for note in [blind, informed] {
+                    bed.inject(address(STRANGER), address(&own), &note.emit());
+                    bed.inject(address(STRANGER), address(&switch), &note.emit());
+                }
+                // With the address of a neighbour, but without knowing the incarnation.
+                bed.inject(address(&switch), address(&own), &blind.emit());
+                bed.inject(address("10.0.1.2:5747"), address(&switch), &blind.emit());
+            }
+        }
+        bed.run(Duration::from_secs(2));
+        let bed = sum_all(bed, &[1000, 64 * 20]);
+        assert!(bed.count("foreign") > 0, "what was not believed is counted");
+    }
+}
+
+#[test]
+fn values_of_a_stranger_with_the_key_change_no_sum() {
+    for policy in [Policy::Hash, Policy::Pool, Policy::Exclusive] {
+        let mut bed = Bed::new(&plan(policy, Shape::Tree), 0.0, 1);
+        bed.join_all();
+        // Whatever passes is sent again by a stranger, with other values, before it arrives.
+        bed.forge_from(address(STRANGER));
+        sum_all(bed, &[1000, 64 * 20]);
+    }
+}
+
+#[test]
+fn a_hello_of_a_stranger_who_knows_the_plan_is_refused() {
+    let plan = plan(Policy::Hash, Shape::Star);
+    let mut bed = Bed::new(&plan, 0.0, 1);
+    bed.join_all();
+    let newer = Note { attempt: 1, ..Note::hello(&plan, 0, 99) };
+    bed.inject(address(STRANGER), address("10.0.1.2:5747"), &newer.emit());
+    bed.run(Duration::from_secs(1));
+    for rank in 0..4 {
+        bed.submit(rank, values(rank, 0, 100), Duration::from_secs(5));
+    }
+    bed.run(Duration::from_secs(10));
+    (0..4).for_each(|rank| assert!(matches!(bed.ended(rank)[0], Ended::Sum(_)), "rank {rank}"));
+}
