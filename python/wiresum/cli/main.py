@@ -6,6 +6,7 @@ Exit codes: 0 success; 1 failure; 2 wrong usage; 3 a privilege or support is mis
 """
 
 import sys
+from typing import Annotated
 
 import typer
 
@@ -30,6 +31,7 @@ from wiresum.cli import (
     version,
     workload,
 )
+from wiresum.cli.version import print_version
 from wiresum.commandline.console import fail
 from wiresum.commandline.contents import Contents, Quick
 from wiresum.errors import (
@@ -77,6 +79,15 @@ app.command("simulate")(simulate.simulate)
 app.command("schema")(schema.schema)
 app.command("doctor")(doctor.doctor)
 app.command("version", cls=Quick)(version.version)
+
+
+@app.callback()
+def options(
+    version: Annotated[  # noqa: ARG001 - its callback ends the command
+        bool, typer.Option("--version", help="Print the version and exit.", callback=print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Sums gradients inside the network, under unmodified PyTorch."""
 
 
 def main() -> None:

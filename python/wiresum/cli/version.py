@@ -3,6 +3,8 @@
 import platform
 from importlib import metadata
 
+import typer
+
 from wiresum.commandline.console import print_json
 from wiresum.commandline.options import JsonOption
 
@@ -23,6 +25,13 @@ def version(as_json: JsonOption = False) -> None:
     else:
         for name, number in versions.items():
             print(f"{name} {number}")
+
+
+def print_version(is_wanted: bool) -> None:
+    """Prints the version alone, and ends the command."""
+    if is_wanted:
+        print(f"wiresum {_installed('wiresum')}")
+        raise typer.Exit
 
 
 def _installed(package: str) -> str:
