@@ -1,6 +1,8 @@
 """Files that people write by hand: strict models, and errors that name the field and the remedy."""
 
 import json
+import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -12,6 +14,12 @@ from wiresum.errors import WiresumError
 
 MAX_REPORTED_ERRORS = 8
 """More than a screenful of errors hides the first, which usually causes the rest."""
+
+MAX_MESSAGE = 200
+"""Letters of a message about a field: what follows is a value that somebody has given, at any length."""
+
+MAX_FILE_BYTES = 64 << 20
+"""Of a document: a plan of ten thousand workers has 4 MB. Whoever names a device instead is told so at once."""
 
 
 class Document(BaseModel):
@@ -60,19 +68,74 @@ class FileDocument(Document):
     @classmethod
     def read(cls, path: Path | str) -> Self:
         """Reads a file; errors as for `parse`."""
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as unreadable:
-            raise cls.error(f"{cls.what} {path}: cannot be read ({unreadable}); check the path") from None
-        return cls.parse(text, str(path))
+        return cls.parse(read_text(path, cls.what, cls.error), str(path))
 
     def to_json(self) -> str:
         """The document as JSON, without the fields that are absent."""
         return json.dumps(self.model_dump(mode="json", exclude_none=True), indent=2) + "\n"
 
     def write(self, path: Path | str) -> None:
-        """Writes the document to a file."""
-        Path(path).write_text(self.to_json(), encoding="utf-8")
+        """Writes the document to a file.
+
+        Raises:
+            WiresumError: the subclass's `error`, where the file cannot be written.
+        """
+        write_text(path, self.to_json(), self.what, self.error)
+
+
+def read_text(path: Path | str, what: str, error: type[WiresumError]) -> str:
+    """The text of a file of at most `MAX_FILE_BYTES`.
+
+    Args:
+        path: of the file.
+        what: the file is, for the message.
+        error: what to raise where it cannot be read, is no text or is larger.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+        text = content.decode("utf-8")
+    except (OSError, UnicodeDecodeError) as unreadable:
+        raise error(f"{what} {path}: cannot be read ({unreadable}); check the path") from None
+    if len(content) > MAX_FILE_BYTES:
+        raise error(f"{what} {path}: has more than {MAX_FILE_BYTES >> 20} MiB; check the path")
+    return text
+
+
+def write_text(path: Path | str, text: str, what: str, error: type[WiresumError], mode: int = 0o666) -> None:
+    """Writes a file in one step: readers see the old content or the new, whatever happens meanwhile.
+
+    Args:
+        path: of the file. What is there and is no ordinary file (a pipe, a terminal) is written to as it is.
+        text: the new content.
+        what: the file is, for the message.
+        error: what to raise where it cannot be written.
+        mode: permissions, of which the process's mask takes some away.
+    """
+    path = Path(path)
+    try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")
+            return
+        target = path.resolve()
+        handle, draft = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            Path(draft).chmod(mode & ~_mask())
+            Path(draft).replace(target)
+        except OSError:
+            Path(draft).unlink(missing_ok=True)
+            raise
+    except OSError as refused:
+        raise error(f"{what} {path}: cannot be written ({refused.strerror}); check the path and the disk") from None
+
+
+def _mask() -> int:
+    """The process's mask of permissions, which can only be read by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 Location = tuple[int | str, ...]
@@ -94,8 +157,10 @@ def describe(invalid: ValidationError, place: Callable[[Location], str] = lambda
 
 
 def _describe_one(error: ErrorDetails) -> str:
-    field = _field(error["loc"])
+    field = _field(error["loc"])[:MAX_MESSAGE]
     message = error["msg"].removeprefix("Value error, ")
+    if len(message) > MAX_MESSAGE:
+        message = message[:MAX_MESSAGE] + "…"
     match error["type"]:
         case "missing":
             return f"{field}: is missing; add it"

@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from wiresum.document import Document, FileDocument
+from wiresum.document import Document, FileDocument, write_text
 from wiresum.errors import PlanError, WiresumError
 from wiresum.plan.choices import MAX_MISSED, Engine, Exponents, Lanes, SwitchPolicy
 from wiresum.plan.fabric import Derived, PlanFabric
@@ -353,12 +353,9 @@ class AggregationPlan(FileDocument):
 
     def write(self, path: Path | str) -> None:
         """Writes the plan to a file that everyone may read, and its secret to one beside it that only its owner may."""
-        Path(path).write_text(self.without_secret().to_json(), encoding="utf-8")
+        write_text(path, self.without_secret().to_json(), self.what, self.error)
         if self.job.secret is not None:
-            file = secret_beside(path)
-            file.touch(mode=OWNER_ONLY)
-            file.chmod(OWNER_ONLY)
-            file.write_text(self.job.secret + "\n", encoding="ascii")
+            write_text(secret_beside(path), self.job.secret + "\n", "secret", self.error, mode=OWNER_ONLY)
 
     def without_secret(self) -> Self:
         """The plan that everyone may see."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from wiresum.document import Location, describe
+from wiresum.document import Location, describe, read_text
 from wiresum.errors import ScenarioError
 from wiresum.sim.scenario import Scenario
 
@@ -46,13 +46,13 @@ class ScenarioFile:
             ScenarioError: names the line of each bad field.
         """
         path = Path(path)
+        text = read_text(path, "scenario", ScenarioError)
         try:
-            text = path.read_text(encoding="utf-8")
             content = tomllib.loads(text)
-        except (OSError, UnicodeDecodeError) as unreadable:
-            raise ScenarioError(f"scenario {path}: cannot be read ({unreadable}); check the path") from None
         except tomllib.TOMLDecodeError as bad:
             raise ScenarioError(f"scenario {path}: not valid TOML ({bad}); mend that line") from None
+        except RecursionError:
+            raise ScenarioError(f"scenario {path}: its lists or tables are nested too deeply; flatten them") from None
         changed = deepcopy(content)
         for place, value in (changes or {}).items():
             _set(changed, place.split("."), value, place)

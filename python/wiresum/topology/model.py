@@ -23,6 +23,12 @@ hosts go on at the next 256 addresses, and switches from the subnet's end down."
 MAX_BANDWIDTH_RATIO = 1e8
 """The most within a network: 10 kbit/s beside 800 Gbit/s are 8 × 10⁷, 40 (meant as Gbit/s) beside 10¹⁰ 2.5 × 10⁸."""
 
+MAX_NODES = 1 << 16
+"""Of a topology: as many as a plan can number. The largest networks of the papers have some thousand."""
+
+MAX_LINKS = 1 << 18
+"""Of a topology: sixteen for each host of a network of 16,384."""
+
 Kind = Literal["worker", "ps", "aggregator", "switch", "oxc"]
 
 
@@ -147,8 +153,8 @@ class Topology(FileDocument):
 
     format: Literal["wiresum-topology/1"] = "wiresum-topology/1"
     name: Name
-    nodes: Annotated[list[Node], Field(min_length=1)]
-    links: Annotated[list[Link], Field(default_factory=list)]
+    nodes: Annotated[list[Node], Field(min_length=1, max_length=MAX_NODES)]
+    links: Annotated[list[Link], Field(default_factory=list, max_length=MAX_LINKS)]
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:

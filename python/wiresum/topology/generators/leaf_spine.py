@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wiresum.errors import TopologyError
-from wiresum.topology.generators.programmable import MEMORY_BYTES, Programmable, cable, hosts
+from wiresum.topology.generators.programmable import MEMORY_BYTES, Programmable, cable, hosts, require_size
 
 if TYPE_CHECKING:
     from wiresum.topology.model import Topology
@@ -51,6 +51,7 @@ def leaf_spine(  # noqa: PLR0917 - named on the command line, one by one
         raise TopologyError(
             f"{leaves} leaves, {spines} spines and bundles of {bundle}: there must be 1 or more of each"
         )
+    require_size(leaves + spines + leaves * hosts_per_leaf, leaves * (spines * bundle + hosts_per_leaf))
     lower, upper = [f"leaf{i}" for i in range(leaves)], [f"spine{i}" for i in range(spines)]
     switches = Programmable(programmable, memory_bytes, seed).switches([*lower, *upper])
     machines = hosts(leaves * hosts_per_leaf)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wiresum.errors import TopologyError
-from wiresum.topology.generators.programmable import SERVER_RATE_BPS, Programmable, cable
+from wiresum.topology.generators.programmable import SERVER_RATE_BPS, Programmable, cable, require_size
 
 if TYPE_CHECKING:
     from wiresum.topology.model import Link, Node, Topology
@@ -66,6 +66,8 @@ def optical(
             f"{units} units of {hosts_per_unit} workers and {servers_per_unit} servers with {ports} ports at "
             f"{switches} switches of {sides} sides: make it 1 or more of each, and 1 or 2 sides"
         )
+    machines = units * (hosts_per_unit + servers_per_unit)
+    require_size(units + machines + switches, machines + units * ports)
     names = [f"u{unit}" for unit in range(units)]
     summing = [node.model_copy(update={"places": places}) for node in Programmable(1.0, None).switches(names)]
     crosses = [f"oxc{number}" if switches > 1 else "oxc" for number in range(switches)]

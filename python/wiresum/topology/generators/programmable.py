@@ -77,6 +77,20 @@ def with_roles(topology: Topology, server: str | None, programmable: Programmabl
     return topology.model_copy(update={"nodes": list(nodes.values())})
 
 
+def require_size(nodes: int, links: int) -> None:
+    """Refuses networks that are too large for a topology before anything of them is made.
+
+    Raises:
+        TopologyError: there are too many nodes or links.
+    """
+    from wiresum.topology.model import MAX_LINKS, MAX_NODES
+
+    if nodes > MAX_NODES or links > MAX_LINKS:
+        raise TopologyError(
+            f"{nodes} nodes and {links} links: a topology has at most {MAX_NODES} and {MAX_LINKS}; make it smaller"
+        )
+
+
 def hosts(count: int) -> list[Node]:
     """Workers w0… and, as the last host, the parameter server.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from wiresum.errors import TopologyError
 from wiresum.topology.generators.optical import DARK_S, cross_connect
-from wiresum.topology.generators.programmable import Programmable, cable, hosts
+from wiresum.topology.generators.programmable import Programmable, cable, hosts, require_size
 
 if TYPE_CHECKING:
     from wiresum.topology.model import Topology
@@ -55,6 +55,9 @@ def racks(
         raise TopologyError(
             f"{worker_racks} racks of {hosts_per_rack} workers and {server_racks} of servers: make it 1 or more of each"
         )
+    racks_in_all, workers_in_all = worker_racks + server_racks, worker_racks * hosts_per_rack
+    circuits_in_all = racks_in_all * ports if ports else racks_in_all * (racks_in_all - 1) // 2
+    require_size(racks_in_all + workers_in_all + 1, circuits_in_all + workers_in_all + 1)
     names = [f"T{number}" for number in range(1, worker_racks + server_racks + 1)]
     *workers, server = hosts(worker_racks * hosts_per_rack + 1)
     circuit_bps = circuit_rate_bps or rate_bps
