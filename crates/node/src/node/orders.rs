@@ -60,13 +60,13 @@ impl Node {
 
     fn carry_out(&mut self, request: &Request) -> Value {
         let done = match request {
-            Request::Add { plan, quota } => self.add_from_json(plan, *quota),
+            Request::Add { plan, quota } => self.add_job(plan, *quota),
             Request::Remove { job } => self.remove_job(JobId(*job)),
             Request::Quota { job, quota } => self.change_quota(JobId(*job), *quota),
-            Request::Upgrade => self.upgrade(),
+            Request::Upgrade {} => self.upgrade(),
             Request::TakeOver { .. } => Err("a successor needs a connection of its own".to_owned()),
-            Request::Status => Ok(self.status()),
-            Request::Metrics => Ok(json!({ "text": exposition(&self.status()) })),
+            Request::Status {} => Ok(self.status()),
+            Request::Metrics {} => Ok(json!({ "text": exposition(&self.status()) })),
         };
         match done {
             Ok(mut answer) => {
@@ -76,12 +76,6 @@ impl Node {
             }
             Err(error) => json!({ "version": VERSION, "ok": false, "error": error }),
         }
-    }
-
-    fn add_from_json(&mut self, plan: &Value, quota: JobQuota) -> Result<Value, String> {
-        let plan = Plan::from_json(&plan.to_string()).and_then(|plan| plan.with_secret(None));
-        let plan = plan.map_err(|error| error.to_string())?;
-        self.add_job(&plan, quota)
     }
 
     /// Serves one more job, if the limits allow it.

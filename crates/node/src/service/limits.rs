@@ -1,5 +1,7 @@
 //! Admission: what a daemon takes on, as a pure decision with its reason.
 
+use std::fs;
+
 use thiserror::Error;
 
 use super::JobQuota;
@@ -16,6 +18,19 @@ pub struct Limits {
     pub memory_bytes: Option<u64>,
     /// Bytes per second of all jobs; then every job must have a quota.
     pub bytes_per_second: Option<u64>,
+}
+
+/// The part of the memory that is free at the start which slots may take if nobody says how much: the rest is for the
+/// host's other programs, and for what a daemon keeps beside slots.
+const MEMORY_SHARE: f64 = 0.75;
+
+/// What slots may take by default: a share of what the kernel calls available; no bound where it does not say.
+#[must_use]
+pub fn usual_memory() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some((kilobytes as f64 * 1024.0 * MEMORY_SHARE) as u64)
 }
 
 impl Default for Limits {
@@ -141,6 +156,12 @@ mod tests {
 
     fn quota(rate: u64) -> JobQuota {
         JobQuota { memory_bytes: None, bytes_per_second: Some(rate) }
+    }
+
+    #[test]
+    fn the_kernel_says_what_is_free() {
+        let usual = usual_memory().expect("Linux says so");
+        assert!((1 << 20..1 << 50).contains(&usual), "{usual}");
     }
 
     #[test]

@@ -24,7 +24,7 @@ use serde_json::Value;
 use crate::takeover::Successor;
 use listener::{ControlSocket, MetricsEndpoint};
 
-pub use limits::{Limits, Load, MAX_JOBS, Refusal};
+pub use limits::{Limits, Load, MAX_JOBS, Refusal, usual_memory};
 pub use metrics::exposition;
 pub use notify::notify_ready;
 pub use quantity::{parse_rate, parse_size};

@@ -1,8 +1,9 @@
 //! What clients ask for: one JSON object on a line.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
-use wiresum_protocol::Quota;
+use wiresum_protocol::{Plan, Quota};
 
 use super::VERSION;
 use crate::takeover::Versions;
@@ -13,8 +14,9 @@ use crate::takeover::Versions;
 pub enum Request {
     /// Serve one more job.
     Add {
-        /// The plan itself.
-        plan: Value,
+        /// The plan itself. It is read and checked where requests are, so that sums do not wait for it.
+        #[serde(deserialize_with = "plan")]
+        plan: Box<Plan>,
         /// Its bounds.
         #[serde(default)]
         quota: JobQuota,
@@ -33,16 +35,16 @@ pub enum Request {
         quota: JobQuota,
     },
     /// Start the binary that is there now, and let it take over.
-    Upgrade,
+    Upgrade {},
     /// Hand everything over to the process that asks.
     TakeOver {
         /// What it has to agree on with this one.
         versions: Versions,
     },
     /// Jobs, members, memory, counters.
-    Status,
+    Status {},
     /// The same for Prometheus.
-    Metrics,
+    Metrics {},
 }
 
 /// Bounds of one job; absent ones do not bound.
@@ -63,6 +65,12 @@ impl JobQuota {
     pub fn rate(&self) -> Option<Quota> {
         self.bytes_per_second.map(Quota::bytes_per_second)
     }
+}
+
+fn plan<'de, D: Deserializer<'de>>(from: D) -> Result<Box<Plan>, D::Error> {
+    let text = Value::deserialize(from)?.to_string();
+    let plan = Plan::from_json(&text).and_then(|plan| plan.with_secret(None));
+    plan.map(Box::new).map_err(D::Error::custom)
 }
 
 impl Request {
@@ -93,7 +101,7 @@ mod tests {
         let quota = r#"{"version":1,"request":"quota","job":7,"quota":{"bytes_per_second":5}}"#;
         let limited = JobQuota { memory_bytes: None, bytes_per_second: Some(5) };
         assert_eq!(Request::parse(quota), Ok(Request::Quota { job: 7, quota: limited }));
-        assert_eq!(Request::parse(r#"{"version":1,"request":"status"}"#), Ok(Request::Status));
+        assert_eq!(Request::parse(r#"{"version":1,"request":"status"}"#), Ok(Request::Status {}));
     }
 
     #[test]
@@ -105,6 +113,8 @@ mod tests {
             (r#"{"version":1,"request":"dance"}"#, "dance"),
             (r#"{"version":1,"request":"remove"}"#, "job"),
             (r#"{"version":1,"request":"quota","job":1,"quota":{"speed":1}}"#, "speed"),
+            (r#"{"version":1,"request":"status","x":1}"#, "x"),
+            (r#"{"version":1,"request":"upgrade","dry_run":true}"#, "dry_run"),
         ] {
             let error = Request::parse(line).expect_err(line);
             assert!(error.contains(reason), "{line}: {error}");
