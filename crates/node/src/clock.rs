@@ -29,6 +29,16 @@ pub fn unix_time() -> Duration {
     SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default()
 }
 
+/// How far the clock of a job's rank 0 may be ahead of a node's: more than machines without NTP drift apart in a month,
+/// and no longer than one would wait for a job that has to begin anew.
+const CLOCK_MARGIN: Duration = Duration::from_secs(300);
+
+/// The newest incarnation that a node believes: incarnations are the time at rank 0, in microseconds since 1970.
+#[must_use]
+pub fn latest_incarnation() -> u64 {
+    u64::try_from((unix_time() + CLOCK_MARGIN).as_micros()).unwrap_or(u64::MAX)
+}
+
 /// CPU time that the calling thread has used.
 #[must_use]
 pub fn thread_cpu_time() -> Duration {

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use wiresum_codec::Operation;
 use wiresum_node::engine::{Engine, JoinError, Options};
 use wiresum_protocol::Plan;
-use wiresum_protocol::plan::{Lanes, Policy};
+use wiresum_protocol::plan::{Lanes, MAX_SLOTS, PlanStream, Policy};
 use wiresum_testkit::capability::is_here;
 use wiresum_testkit::traffic::aggregator::RandomTraffic;
 use wiresum_wire::NodeId;
@@ -152,6 +152,27 @@ fn jobs_come_and_go_over_tcp() {
     assert_eq!(daemon.add(&first, &json!({}))["ok"], true);
     assert_eq!(reduce(&first, 2), 1.0);
     let _ = std::fs::remove_file(&file);
+}
+
+/// Slots that no machine has are refused before any of them is allocated, whether somebody has named a bound or not.
+#[test]
+fn more_memory_than_there_is_ends_no_daemon() {
+    for bound in [&["--memory", "64MB"][..], &[]] {
+        let daemon = Daemon::start("hungry", bound);
+        let small = daemon.plan(7);
+        assert_eq!(daemon.add(&small, &json!({}))["ok"], true);
+        let mut huge = daemon.plan(8);
+        let most = |stream: PlanStream| stream.with_slots(MAX_SLOTS);
+        huge.streams = huge.streams.into_iter().map(most).collect();
+        let values = huge.streams[1].clone();
+        let part = |id| PlanStream { id, name: format!("v{id}"), share: 0.02, ..values.clone() };
+        huge.streams.truncate(1);
+        huge.streams.extend((1..=50).map(part));
+        let refused = daemon.add(&huge, &json!({}));
+        let error = refused["error"].as_str().unwrap_or_default();
+        assert!(error.contains("slot memory"), "{refused}");
+        assert_eq!(reduce(&small, 1), 1.0, "the other job goes on");
+    }
 }
 
 #[test]

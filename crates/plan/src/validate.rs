@@ -9,6 +9,10 @@ use crate::{
     Policy, Role, Rounds, StreamPlace,
 };
 
+/// Nodes of a plan: several times what any network in the papers has, and checked in a tenth of a second. Checks of trees
+/// look at each node's parents.
+const MAX_NODES: usize = 4096;
+
 impl Plan {
     /// Checks every field.
     ///
@@ -17,6 +21,8 @@ impl Plan {
     pub fn validate(&self) -> Result<(), PlanError> {
         self.validate_job()?;
         require(!self.workers.is_empty(), "workers", "a job needs at least one worker")?;
+        let is_bounded = self.nodes.len() <= MAX_NODES;
+        require(is_bounded, "nodes", &format!("a plan has at most {MAX_NODES}"))?;
         for (index, worker) in self.workers.iter().enumerate() {
             let in_order = worker.rank as usize == index;
             require(

@@ -85,16 +85,16 @@ impl Adder {
         State { jobs, retired: self.jobs.retired().to_vec() }.write()
     }
 
-    /// Bytes of slot memory of an aggregator, wherever it sums.
-    pub fn memory_of(&self, aggregator: &Aggregator, node: NodeId) -> u64 {
-        let of_kernel = self.kernel.as_ref().map(|k| k.memory_for(aggregator.plan(), node));
-        of_kernel.unwrap_or_else(|| aggregator.memory_bytes()) as u64
+    /// Bytes of slot memory of a job, wherever it is summed.
+    pub fn memory_for(&self, plan: &Plan, node: NodeId) -> u64 {
+        let of_kernel = self.kernel.as_ref().map(|kernel| kernel.memory_for(plan, node) as u64);
+        of_kernel.unwrap_or_else(|| Aggregator::bytes_for(plan, node))
     }
 
     /// What there is to say of each job.
     pub fn reports(&self, node: NodeId) -> Vec<JobReport> {
         let report = |job: &Served| {
-            let memory_bytes = self.memory_of(&job.aggregator, node);
+            let memory_bytes = self.memory_for(job.aggregator.plan(), node);
             let mut report = job.report(memory_bytes);
             if let Some(Ok((counted, bytes))) =
                 self.kernel.as_ref().map(|kernel| kernel.job_counters(job.job))

@@ -5,11 +5,12 @@ use std::net::SocketAddr;
 
 use wiresum_protocol::aggregator::{Membership, Unfit};
 use wiresum_protocol::{Aggregator, Outcome, Plan, Quota, Recipients, Time, Verdict};
-use wiresum_wire::{Header, JobId, NodeId, SubModelId};
+use wiresum_wire::{Header, JobId, Kind, NodeId, SubModelId};
 use zerocopy::FromBytes;
 
 use super::control::Control;
 use super::{JobState, by_name};
+use crate::clock::latest_incarnation;
 use crate::node::JobReport;
 use crate::udp::Known;
 
@@ -217,6 +218,9 @@ impl Jobs {
     ) -> Outcome {
         let Served { job, aggregator, bytes, .. } = &mut self.served[index];
         *bytes += len as u64;
+        if Header::ref_from_prefix(buffer).is_ok_and(|(h, _)| h.kind == Kind::Hello as u8) {
+            aggregator.set_latest_incarnation(latest_incarnation());
+        }
         let outcome = aggregator.handle_datagram(source, buffer, len);
         if outcome.recipients == Recipients::ControlHalf {
             self.control.handle_packet(source, &buffer[..outcome.len]);

@@ -308,7 +308,7 @@ impl Plane for TcpAggregators {
 
     fn memory_for(&self, plan: &Plan) -> Result<u64, String> {
         super::require_tree(plan, true)?;
-        Ok(Aggregator::new(plan, self.node).memory_bytes() as u64)
+        Ok(Aggregator::bytes_for(plan, self.node))
     }
 
     fn add(&mut self, plan: &Plan) -> Result<(), String> {

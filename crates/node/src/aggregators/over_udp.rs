@@ -176,7 +176,7 @@ impl Plane for UdpAggregators {
             return Err("the engine `af_xdp` has frames for the jobs that it was started with: restart it with one \
                         more --plan".to_owned());
         }
-        Ok(self.adder.memory_of(&Aggregator::new(plan, self.node), self.node))
+        Ok(self.adder.memory_for(plan, self.node))
     }
 
     fn add(&mut self, plan: &Plan) -> Result<(), String> {

@@ -156,8 +156,8 @@ impl Driver {
             self.statistics.bytes_received += packet.len() as u64;
             self.session.handle_datagram(source, packet, now);
         })?;
-        while let Some(address) = self.transport.next_refused() {
-            self.session.handle_unreachable(address, now);
+        while let Some((address, quote)) = self.transport.next_refused() {
+            self.session.handle_unreachable(address, &quote, now);
         }
         Ok(more)
     }

@@ -9,7 +9,7 @@ use wiresum_protocol::plan::{Child, Fabric};
 
 use super::{JoinError, log};
 use crate::tcp::Dialer;
-use crate::udp::{ReceiveBatch, SendCounters, SendQueue, Socket};
+use crate::udp::{Quote, ReceiveBatch, SendCounters, SendQueue, Socket};
 
 /// A worker's way to its nodes and back: packets in, packets out, in batches, without waiting.
 ///
@@ -73,8 +73,8 @@ impl Transport {
         }
     }
 
-    /// The next destination that has turned out to have no one listening.
-    pub fn next_refused(&mut self) -> Option<SocketAddr> {
+    /// The next destination that has turned out to have no one listening, and what is quoted of what was sent there.
+    pub fn next_refused(&mut self) -> Option<(SocketAddr, Quote)> {
         match self {
             Self::Udp(udp) => {
                 udp.has_errors |= udp.socket.has_errors();

@@ -13,12 +13,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use wiresum_protocol::{ControlHalf, Plan};
+use wiresum_protocol::{Aggregator, ControlHalf, Plan};
+use wiresum_switch::live::Station;
 use wiresum_wire::{JobId, NodeId};
 
 use crate::aggregators::{TcpAggregators, UdpAggregators};
 use crate::clock::timespec;
-use crate::service::{JobQuota, Limits, Orders};
+use crate::service::{JobQuota, Limits, Orders, Refusal};
 use crate::station::UdpStation;
 use crate::takeover::Upgrade;
 
@@ -74,6 +75,23 @@ impl Node {
         } else {
             Self::new(id, UdpAggregators::bind(address, plans, id, None)?)
         })
+    }
+
+    /// Whether the slots of some plans fit into the memory of a daemon, said before any of it is taken: whoever asks for
+    /// more than there is would be killed in the middle of it.
+    ///
+    /// # Errors
+    /// How much they need, or why one node cannot serve them all.
+    pub fn require_memory(plans: &[Plan], id: NodeId, limits: Limits) -> Result<(), String> {
+        let Some(most) = limits.memory_bytes else { return Ok(()) };
+        let (of_switches, of_servers): (Vec<Plan>, Vec<Plan>) =
+            plans.iter().cloned().partition(|plan| plan.fabric.is_some());
+        let of_servers: u64 = of_servers.iter().map(|plan| Aggregator::bytes_for(plan, id)).sum();
+        let of_switches =
+            Station::bytes_for(&of_switches, id).map_err(|error| error.to_string())?;
+        let needed = of_servers + of_switches;
+        let refusal = Refusal::Memory { needed, free: most, total: most };
+        if needed <= most { Ok(()) } else { Err(refusal.to_string()) }
     }
 
     /// Goes on with the quotas of another process, within limits of one's own.

@@ -23,7 +23,7 @@ use wiresum_switch::live::{Report, Station, StationError};
 use wiresum_wire::{JobId, JobKey, NodeId};
 use wiresum_xdp::Estate;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, latest_incarnation};
 use crate::node::{Counters, JobReport, Plane, StreamReport};
 use crate::takeover::{Legacy, Remains};
 use crate::udp::guard::Guard;
@@ -207,6 +207,7 @@ impl Plane for UdpStation {
         }
         let now = self.clock.now();
         self.station.set_time(now);
+        self.station.set_latest_incarnation(latest_incarnation());
         let more = self.socket.receive(&mut self.received)?;
         let Self { station, outgoing, socket, .. } = self;
         for (source, datagram) in self.received.datagrams() {

@@ -163,6 +163,8 @@ impl Aggregator {
             Some(RefusalReason::NotExpected)
         } else if Some(incarnation) < self.incarnation {
             Some(RefusalReason::Superseded)
+        } else if incarnation > self.latest {
+            Some(RefusalReason::AheadOfClock)
         } else {
             None
         }

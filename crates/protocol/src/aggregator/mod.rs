@@ -38,6 +38,8 @@ pub struct Aggregator {
     places: Vec<Place>,
     /// The newest incarnation that a child has announced.
     incarnation: Option<u64>,
+    /// No incarnation above is believed.
+    latest: u64,
     key: JobKey,
     /// Counts incarnations, from 1; entries of slots carry it.
     epoch: u32,
@@ -67,6 +69,7 @@ impl Aggregator {
             node,
             places: plan.streams.iter().filter_map(|s| Place::new(plan, s, node)).collect(),
             incarnation: None,
+            latest: u64::MAX,
             key: JobKey(0),
             epoch: 0,
             is_over: false,
@@ -149,6 +152,12 @@ impl Aggregator {
         })
     }
 
+    /// Refuses incarnations above this one from now on: as the newest wins, one of a clock that is ahead would lock the
+    /// job out until that time has come.
+    pub fn set_latest_incarnation(&mut self, latest: u64) {
+        self.latest = latest;
+    }
+
     /// Starts an incarnation; the one before is forgotten, slot by slot, when its slots are next used.
     fn begin(&mut self, incarnation: u64) {
         self.incarnation = Some(incarnation);
@@ -191,6 +200,13 @@ impl Aggregator {
             .iter()
             .map(|verdict| (*verdict, self.counters[*verdict as usize]))
             .collect()
+    }
+
+    /// Bytes of slot memory that a node of a plan would take, so that it need not be built to know.
+    #[must_use]
+    pub fn bytes_for(plan: &Plan, node: NodeId) -> u64 {
+        let placed = plan.streams.iter().filter(|stream| stream.place(node).is_some());
+        placed.map(|stream| slots::SlotMemory::bytes_for(stream.slots(), plan.payload_len())).sum()
     }
 
     /// Bytes of slot memory, fixed at construction.

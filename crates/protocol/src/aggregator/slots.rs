@@ -140,6 +140,11 @@ impl SlotMemory {
         Self { entries, values: vec![0; count * payload_len], payload_len }
     }
 
+    /// Bytes that [`Self::new`] would take.
+    pub fn bytes_for(slots: u32, payload_len: usize) -> u64 {
+        2 * u64::from(slots) * (size_of::<Entry>() + payload_len) as u64
+    }
+
     pub fn bytes(&self) -> usize {
         size_of_val(self.entries.as_slice()) + self.values.len()
     }

@@ -15,6 +15,7 @@ use wiresum_wire::{JobId, JobKey, Kind, NodeId, SubModelId};
 
 use super::forgotten::is_sent_again;
 use super::notes::{NOTE_LEN, Note};
+use super::parts;
 use super::plane::{DataPlane, Here, PlaneError};
 use super::remains::Unfit;
 pub use report::Report;
@@ -107,6 +108,8 @@ pub struct Station {
     /// What these may still say.
     strangers: Budget,
     now: Time,
+    /// No incarnation above is believed.
+    latest_incarnation: u64,
     /// Why something was left undone that cannot be told its sender.
     pub(super) problem: Option<String>,
 }
@@ -151,6 +154,7 @@ impl Station {
             over_quota: 0,
             strangers: Budget::new(Quota::strangers()),
             now: Time(0),
+            latest_incarnation: u64::MAX,
             problem: None,
         }
     }
@@ -191,6 +195,17 @@ impl Station {
         Ok(())
     }
 
+    /// Bytes that a node of some plans would take in this process, so that it need not be built to know.
+    ///
+    /// # Errors
+    /// [`StationError`] if one node cannot serve them all.
+    pub fn bytes_for(plans: &[Plan], node: NodeId) -> Result<u64, StationError> {
+        let room = parts::common_room(plans, node)?.map_or(0, |room| room.bytes());
+        let entries = |plan: &Plan| Ok(server_bytes(plan, &plan.site(node)?.servings) as u64);
+        let entries: Result<Vec<u64>, WayError> = plans.iter().map(entries).collect();
+        Ok(room as u64 + entries?.iter().sum::<u64>())
+    }
+
     /// Bytes that one more job would take.
     ///
     /// # Errors
@@ -211,9 +226,15 @@ impl Station {
         Ok(())
     }
 
-    /// The time at which the next datagrams count against quotas; never goes back. Nothing else here depends on time.
+    /// The time at which the next datagrams count against quotas; never goes back. Nothing else here depends on it.
     pub fn set_time(&mut self, now: Time) {
         self.now = now;
+    }
+
+    /// Refuses incarnations above this one from now on: as the newest wins, one of a clock that is ahead would lock the
+    /// job out until that time has come.
+    pub fn set_latest_incarnation(&mut self, latest: u64) {
+        self.latest_incarnation = latest;
     }
 
     /// Puts a job's streams, empty, where they are summed. It runs if it has a key.
@@ -416,6 +437,9 @@ impl Station {
         let incarnation = note.incarnation();
         if job.incarnation.is_some_and(|current| current > incarnation) {
             return Err(RefusalReason::Superseded);
+        }
+        if incarnation > self.latest_incarnation {
+            return Err(RefusalReason::AheadOfClock);
         }
         Ok(job.incarnation == Some(incarnation) || self.begin(note.job, incarnation))
     }

@@ -7,7 +7,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use wiresum_netem::{Conditions, Flight, Network, Next, PS_PER_US, Time};
-use wiresum_wire::{FragmentId, MAX_PACKET, NodeId, Packet, Round, SubModelId};
+use wiresum_wire::{
+    FragmentId, Header, JobKey, Kind, MAX_PACKET, NodeId, Packet, Round, SubModelId,
+};
+use zerocopy::IntoBytes;
 
 use wiresum_protocol::plan::PlanStream;
 use wiresum_protocol::rates::{Bounds, Epoch, Negotiator, Results};
@@ -464,8 +467,14 @@ impl Cluster {
 
     /// A worker leaves a node that lives.
     pub fn take_for_dead(&mut self, rank: usize, node: u16) {
+        self.say_unreachable(rank, node, self.plan.job_key(self.incarnation));
+    }
+
+    /// A worker is told that nothing listens at a node, by whoever knows this key.
+    pub fn say_unreachable(&mut self, rank: usize, node: u16, key: JobKey) {
         let (address, now) = (self.nodes[usize::from(node)].address, self.now());
-        self.hosts[rank].session.handle_unreachable(address, now);
+        let quote = Header { job_key: key.0.into(), ..Header::new(Kind::Contribution) };
+        self.hosts[rank].session.handle_unreachable(address, quote.as_bytes(), now);
         self.drive(rank);
     }
 

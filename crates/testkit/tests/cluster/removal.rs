@@ -1,6 +1,7 @@
 //! Nodes that die, or seem to, in the middle of rounds: their children go to the grandparent and come back, and every sum is exact.
 
 use super::*;
+use wiresum_wire::JobKey;
 use wiresum_worker::Departure;
 
 /// Node 1 has a worker and node 3 below, and that two more workers.
@@ -212,6 +213,19 @@ fn a_host_that_says_that_nothing_listens_ends_the_wait() {
     let switch = cluster.hosts[0].switches[0];
     assert_eq!(switch.reason, Some(Departure::Unreachable));
     assert!(switch.pause < Duration::from_millis(5), "{:?}", switch.pause);
+}
+
+#[test]
+fn an_error_that_quotes_nothing_of_the_job_moves_nobody() {
+    let mut cluster = Cluster::joined(&Tree::two_servers(), POOL, CALM, 5);
+    cluster.submit_all(&[100_000]);
+    cluster.run_until(cluster.now().plus(Duration::from_millis(1)));
+    for key in 0..1000 {
+        cluster.say_unreachable(0, 1, JobKey(key * 4_294_967));
+    }
+    cluster.run();
+    cluster.assert_sums();
+    assert_eq!(cluster.hosts[0].switches, []);
 }
 
 #[test]

@@ -213,10 +213,10 @@ impl Session {
         self.look_who_is_in(now);
     }
 
-    /// A host says that nothing listens at this address.
-    pub fn handle_unreachable(&mut self, address: SocketAddr, now: Time) {
+    /// A host says that nothing listens at this address, and quotes how the datagram began that came in vain.
+    pub fn handle_unreachable(&mut self, address: SocketAddr, quote: &[u8], now: Time) {
         if self.failed.is_none() {
-            self.streams.handle_unreachable(address, &mut self.rounds, now);
+            self.streams.handle_unreachable(address, quote, &mut self.rounds, now);
         }
     }
 

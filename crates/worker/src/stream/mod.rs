@@ -10,6 +10,7 @@ mod asked;
 use std::net::SocketAddr;
 
 use wiresum_protocol::{Time, Transmit};
+use wiresum_wire::control::RefusalReason;
 use wiresum_wire::{FragmentId, NodeId};
 
 use crate::session::Failure;
@@ -52,8 +53,14 @@ pub(crate) trait Streams: Send {
         now: Time,
     ) -> Result<(), Failure>;
 
-    /// A host says that nothing listens at this address.
-    fn handle_unreachable(&mut self, address: SocketAddr, rounds: &mut Rounds, now: Time);
+    /// A host says that nothing listens at this address, and quotes the start of a datagram. Anyone can send such errors.
+    fn handle_unreachable(
+        &mut self,
+        address: SocketAddr,
+        quote: &[u8],
+        rounds: &mut Rounds,
+        now: Time,
+    );
 
     /// Does what is due.
     fn handle_timeout(&mut self, rounds: &mut Rounds, now: Time);
@@ -107,4 +114,32 @@ pub(crate) enum Evidence {
     Missing { node: NodeId, fragment: u32, missing: Vec<String> },
     /// A node has done its part, and one of these has not.
     NoResult { node: NodeId, fragment: u32, suspects: Vec<String> },
+}
+
+/// Why a node refuses a worker, and what to do about it.
+fn remedy(reason: Option<RefusalReason>) -> &'static str {
+    match reason {
+        Some(RefusalReason::UnknownJob) => {
+            "it has no plan with this job id: start it with the plan of the workers"
+        }
+        Some(RefusalReason::WrongSecret) => {
+            "the job's secret differs: give all hosts the same plan file and secret"
+        }
+        Some(RefusalReason::OtherPlan) => {
+            "it holds another plan, or another version of it: give all hosts the same plan file"
+        }
+        Some(RefusalReason::Superseded) => {
+            "a newer run of this job has begun: stop it, or this one"
+        }
+        Some(RefusalReason::NotExpected) => {
+            "the plan does not place this worker there: check the node's id and address, and this host's"
+        }
+        Some(RefusalReason::Detached) => "it is out of the tree for now",
+        Some(RefusalReason::AheadOfClock) => {
+            "this run began in its future, as far as it knows: set the clocks of rank 0's host and of the node"
+        }
+        None => {
+            "it gives a reason that this version does not know: run the same version everywhere"
+        }
+    }
 }

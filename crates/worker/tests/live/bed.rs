@@ -133,8 +133,17 @@ impl Bed {
     }
 
     pub fn restart_workers(&mut self) {
-        self.incarnation += 1;
-        self.ranks = ranks(&self.plan, self.incarnation);
+        self.restart_workers_as(self.incarnation + 1);
+    }
+
+    pub fn restart_workers_as(&mut self, incarnation: u64) {
+        self.incarnation = incarnation;
+        self.ranks = ranks(&self.plan, incarnation);
+    }
+
+    /// What nodes believe by their clocks.
+    pub fn set_latest_incarnation(&mut self, latest: u64) {
+        self.stations.values_mut().for_each(|station| station.set_latest_incarnation(latest));
     }
 
     pub fn kill(&mut self, node: u16) {

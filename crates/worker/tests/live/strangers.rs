@@ -84,6 +84,21 @@ fn values_of_a_stranger_with_the_key_change_no_sum() {
 }
 
 #[test]
+fn an_incarnation_of_a_clock_that_is_ahead_locks_nobody_out() {
+    let mut bed = Bed::new(&plan(Policy::Hash, Shape::Tree), 0.0, 1);
+    bed.set_latest_incarnation(1);
+    bed.restart_workers();
+    bed.join(0, Duration::from_secs(3));
+    bed.run(Duration::from_secs(1));
+    let failure = bed.join_failure(0).expect("its clock is ahead").to_string();
+    assert!(failure.contains("set the clocks"), "{failure}");
+    bed.set_latest_incarnation(2);
+    bed.restart_workers_as(1);
+    bed.join_all();
+    sum_all(bed, &[100]);
+}
+
+#[test]
 fn a_hello_of_a_stranger_who_knows_the_plan_is_refused() {
     let plan = plan(Policy::Hash, Shape::Star);
     let mut bed = Bed::new(&plan, 0.0, 1);

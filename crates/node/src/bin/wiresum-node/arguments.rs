@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use wiresum_node::service::{JobQuota, Limits, MAX_JOBS, parse_rate, parse_size};
+use wiresum_node::service::{JobQuota, Limits, MAX_JOBS, parse_rate, parse_size, usual_memory};
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::MAX_BPS;
 use wiresum_wire::{JobId, NodeId};
@@ -64,7 +64,8 @@ pub struct Arguments {
     /// Serve metrics for Prometheus at http://ADDRESS:PORT/metrics.
     #[arg(long, value_name = "ADDRESS:PORT", requires = "control")]
     pub metrics: Option<SocketAddr>,
-    /// Slot memory of all jobs: 2GiB, 64MB. The engine xdp allocates it at once [default: what the plans need].
+    /// Slot memory of all jobs: 2GiB, 64MB. The engine xdp allocates it at once [default: what the plans need; jobs
+    /// that come later may have three quarters of what is free at the start].
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: Option<u64>,
     /// Bound what the children of a job of --plan send together, as 7=2gbit; once for each job.
@@ -199,7 +200,8 @@ impl Arguments {
 
     /// What the daemon takes on.
     pub fn limits(&self) -> Limits {
-        Limits { jobs: self.max_jobs, memory_bytes: self.memory, bytes_per_second: self.rate }
+        let memory_bytes = self.memory.or_else(usual_memory);
+        Limits { jobs: self.max_jobs, memory_bytes, bytes_per_second: self.rate }
     }
 
     /// Where plans that come later have to put this node: where the first ones do, unless --listen overrides them all.

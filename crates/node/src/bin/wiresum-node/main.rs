@@ -71,6 +71,7 @@ fn serve(arguments: &Arguments) -> Result<(), Failure> {
 fn start(arguments: &Arguments) -> Result<Node, Failure> {
     let plans = arguments.read_plans()?;
     let (id, address) = (NodeId(arguments.node), arguments.address(&plans)?);
+    Node::require_memory(&plans, id, arguments.limits()).map_err(Failure::Usage)?;
     let mut node = make(arguments, &plans, id, address)?;
     let is_station = plans.iter().any(|plan| plan.fabric.is_some());
     options::check(arguments, Kind { is_station, engine: node.plane().engine() })?;

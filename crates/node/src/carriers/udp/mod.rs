@@ -24,6 +24,7 @@ use wiresum_wire::MAX_PACKET;
 pub use filter::Known;
 pub use queue::{MAX_BATCH_LEN, SendCounters, SendQueue};
 pub use receive::ReceiveBatch;
+pub use unreachable::Quote;
 
 /// Bounds of the receive buffer in bytes: a burst of control packets, and 20 ms at 25 Gbit/s.
 const RECEIVE_BUFFER_LENS: RangeInclusive<usize> = 1 << 20..=64 << 20;

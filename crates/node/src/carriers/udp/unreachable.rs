@@ -7,7 +7,12 @@ use std::os::fd::AsRawFd;
 
 use socket2::SockAddr;
 
+use wiresum_wire::HEADER_LEN;
+
 use super::Socket;
+
+/// How a datagram began that met nobody, as whoever sent the error quotes it; zeros where the quote ends early.
+pub type Quote = [u8; HEADER_LEN];
 
 /// Room for the control messages of one error: an extended error with the offender's address, and more that some kernels add.
 const CONTROL_BYTES: usize = 512;
@@ -33,26 +38,34 @@ impl Socket {
         self.errors.take()
     }
 
-    /// The next destination at which nothing listens; `None` when there are no more errors.
-    pub fn next_refused(&self) -> Option<SocketAddr> {
+    /// The next destination at which nothing listens, and the start of the datagram that did not get there; `None` when
+    /// there are no more errors.
+    pub fn next_refused(&self) -> Option<(SocketAddr, Quote)> {
         loop {
-            let (destination, code) = self.next_error().ok()?;
-            if code == libc::ECONNREFUSED as u32 && destination.is_some() {
-                return destination;
+            let (destination, code, quote) = self.next_error().ok()?;
+            if code == libc::ECONNREFUSED as u32
+                && let Some(destination) = destination
+            {
+                return Some((destination, quote));
             }
         }
     }
 
-    /// Takes an error from the socket's queue: the destination of the datagram that it is about, and its number.
-    fn next_error(&self) -> io::Result<(Option<SocketAddr>, u32)> {
+    /// Takes an error from the socket's queue: the destination of the datagram that it is about, its number, and what
+    /// it quotes.
+    fn next_error(&self) -> io::Result<(Option<SocketAddr>, u32, Quote)> {
         #[repr(C, align(8))]
         struct Control([u8; CONTROL_BYTES]);
         let mut control = Control([0; CONTROL_BYTES]);
         let mut name = MaybeUninit::<libc::sockaddr_storage>::zeroed();
-        // SAFETY: all zeros is a message without name, data and control, which are set below.
+        let mut quote: Quote = [0; HEADER_LEN];
+        let mut part = libc::iovec { iov_base: quote.as_mut_ptr().cast(), iov_len: quote.len() };
+        // SAFETY: all zeros is a message without name, data and control, which are set below. What is quoted beyond
+        // the room for it is left out.
         let mut message: libc::msghdr = unsafe { zeroed() };
         message.msg_name = name.as_mut_ptr().cast();
         message.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+        (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
         message.msg_control = control.0.as_mut_ptr().cast();
         message.msg_controllen = CONTROL_BYTES;
         let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
@@ -63,7 +76,7 @@ impl Socket {
         // SAFETY: the kernel has written the name, of this length; the rest is zeros.
         let name =
             unsafe { SockAddr::new(transmute_storage(name.assume_init()), message.msg_namelen) };
-        Ok((name.as_socket(), error_number(&message)))
+        Ok((name.as_socket(), error_number(&message), quote))
     }
 }
 
@@ -117,7 +130,7 @@ mod tests {
             let address = closed.local_address().expect("bound");
             drop(closed);
             let mut queue = SendQueue::default();
-            queue.push(address, &[0; 34]);
+            queue.push(address, &[7; 34]);
             assert!(queue.flush(&socket));
             wait(&socket);
             let mut batch = ReceiveBatch::default();
@@ -127,7 +140,7 @@ mod tests {
                     .expect("an error of a destination is none of the socket")
             );
             assert!(socket.has_errors());
-            assert_eq!(socket.next_refused(), Some(address));
+            assert_eq!(socket.next_refused(), Some((address, [7; 34])));
             assert_eq!(socket.next_refused(), None);
             let own = socket.local_address().expect("bound");
             queue.push(own, &[7; 34]);

@@ -15,10 +15,9 @@ use wiresum_protocol::ways::Site;
 use wiresum_protocol::{Plan, Time, Transmit};
 use wiresum_switch::live::notes::{NOTE_LEN, Note};
 use wiresum_switch::{Contributors, Forwarding, Packet, Sending, Worker, WorkerCounters, wire};
-use wiresum_wire::control::RefusalReason;
 use wiresum_wire::{Flags, FragmentId, JobKey, Kind, NodeId, SubModelId};
 
-use super::{Evidence, Streams};
+use super::{Evidence, Streams, remedy};
 use crate::session::rounds::{Arrived, Rounds};
 use crate::session::{Failure, ordered};
 use hearing::Hearing;
@@ -223,7 +222,7 @@ impl Answered {
                 self.counters.strangers += 1;
                 return Ok(());
             }
-            let reason = explain(note.reason()).to_owned();
+            let reason = remedy(note.reason()).to_owned();
             return Err(Failure::Refused { node: note.node, reason });
         }
         if note.kind != Kind::Welcome || note.incarnation() != self.hello.incarnation() {
@@ -323,8 +322,15 @@ impl Streams for Answered {
         Ok(())
     }
 
-    /// A neighbour is gone, or not there yet: where a round waits, every node is asked at once.
-    fn handle_unreachable(&mut self, address: SocketAddr, rounds: &mut Rounds, now: Time) {
+    /// A neighbour is gone, or not there yet: where a round waits, every node is asked at once. As no more follows, it
+    /// does not matter who says so.
+    fn handle_unreachable(
+        &mut self,
+        address: SocketAddr,
+        _quote: &[u8],
+        rounds: &mut Rounds,
+        now: Time,
+    ) {
         let is_neighbour = self.streams.iter().any(|stream| stream.next == address);
         if is_neighbour && self.stage == Stage::Joined && rounds.oldest().is_some() {
             self.hearing.begin(now);
@@ -475,18 +481,4 @@ fn streams(plan: &Plan, rank: u8, first: FragmentId) -> Vec<Stream> {
         Stream { next: next(&sending), worker, sub_model: id, kept }
     };
     ordered(plan).map(|sub_model| make(sub_model.id())).collect()
-}
-
-fn explain(reason: Option<RefusalReason>) -> &'static str {
-    match reason {
-        Some(RefusalReason::UnknownJob) => {
-            "it has no plan with this job id: start it with this plan"
-        }
-        Some(RefusalReason::WrongSecret) => "the secret is not that of its plan",
-        Some(RefusalReason::OtherPlan) => {
-            "it holds another plan: give all nodes and workers the same"
-        }
-        Some(RefusalReason::Superseded) => "a newer incarnation of the job is running",
-        _ => "the plan does not place this worker there",
-    }
 }

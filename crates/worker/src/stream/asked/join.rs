@@ -5,6 +5,7 @@ use std::time::Duration;
 use wiresum_wire::control::{RefusalReason, hello, word};
 use wiresum_wire::{HEADER_LEN, Kind, NodeId, Packet};
 
+use super::super::remedy;
 use super::Asked;
 use super::stream::Parent;
 use crate::session::Failure;
@@ -137,31 +138,7 @@ impl Asked {
         if self.seats[index].is_welcome {
             return Ok(());
         }
-        let reason = describe(reason).to_owned();
+        let reason = remedy(reason).to_owned();
         Err(Failure::Refused { node: self.streams[index].node, reason })
-    }
-}
-
-fn describe(reason: Option<RefusalReason>) -> &'static str {
-    match reason {
-        Some(RefusalReason::UnknownJob) => {
-            "it has no plan for this job: start it with the plan of the workers"
-        }
-        Some(RefusalReason::WrongSecret) => {
-            "the job's secret differs: give all hosts the same plan file"
-        }
-        Some(RefusalReason::OtherPlan) => {
-            "it runs another version of the plan: give all hosts the same plan file"
-        }
-        Some(RefusalReason::Superseded) => {
-            "a newer run of this job has begun: stop it, or this one"
-        }
-        Some(RefusalReason::NotExpected) => {
-            "the plan does not place this worker there: check the node's id and address"
-        }
-        Some(RefusalReason::Detached) => "it is out of the tree for now",
-        None => {
-            "it gives a reason that this version does not know: run the same version everywhere"
-        }
     }
 }

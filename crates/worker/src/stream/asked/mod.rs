@@ -26,7 +26,8 @@ use std::net::SocketAddr;
 use wiresum_protocol::plan::{Child, PlanStream};
 use wiresum_protocol::recovery::PULSE;
 use wiresum_protocol::{Plan, Time, Transmit};
-use wiresum_wire::{Flags, FragmentId, JobKey, NodeId, Round};
+use wiresum_wire::{Flags, FragmentId, Header, JobKey, NodeId, Round};
+use zerocopy::FromBytes;
 
 use super::{Evidence, Streams};
 use crate::session::rounds::Rounds;
@@ -122,8 +123,19 @@ impl Streams for Asked {
         self.receive(source, datagram, rounds, now)
     }
 
-    fn handle_unreachable(&mut self, address: SocketAddr, rounds: &mut Rounds, now: Time) {
-        self.leave_address(address, rounds, now);
+    /// Believed if it quotes a packet of this incarnation, whose key a stranger would have to guess. A node that is
+    /// gone and quotes too little is found by its silence.
+    fn handle_unreachable(
+        &mut self,
+        address: SocketAddr,
+        quote: &[u8],
+        rounds: &mut Rounds,
+        now: Time,
+    ) {
+        let header = Header::ref_from_prefix(quote);
+        if header.is_ok_and(|(header, _)| header.job_key.get() == self.key.0) {
+            self.leave_address(address, rounds, now);
+        }
     }
 
     fn handle_timeout(&mut self, rounds: &mut Rounds, now: Time) {
