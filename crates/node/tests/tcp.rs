@@ -13,10 +13,10 @@ use cluster::{Cluster, PATIENCE, Random, Shape, over_tcp, plan, start_nodes};
 use wiresum_codec::Operation;
 use wiresum_node::engine::{CollectiveError, Engine, JoinError, Options};
 use wiresum_node::node::{Counters, Node};
-use wiresum_protocol::Plan;
 use wiresum_protocol::plan::{Lanes, Policy};
-use wiresum_wire::NodeId;
-use wiresum_worker::Failure;
+use wiresum_protocol::{Plan, Time};
+use wiresum_wire::{MAX_PACKET, NodeId};
+use wiresum_worker::{Failure, Session};
 
 const WORKERS: u32 = 4;
 
@@ -226,6 +226,22 @@ fn garbage_closes_its_connection_and_harms_no_one() {
     assert_eq!(total(&counters[0], "connections_garbage"), 40, "seed {seed:#x}");
     let malformed = counters[0].verdicts.iter().find(|(name, _)| *name == "malformed");
     assert_eq!(malformed.map(|(_, count)| *count), Some(40), "seed {seed:#x}");
+}
+
+#[test]
+fn who_does_not_stop_saying_hello_where_it_is_refused_is_cut_off() {
+    let cluster = Cluster::start(star());
+    let node = cluster.plan.nodes[0].address;
+    let mut other = cluster.plan.clone();
+    other.job.secret = Some("ffffffffffffffff".to_owned());
+    let mut session = Session::new(&other, 0, 1);
+    session.join(Time(1_000_000), Time(0));
+    let mut hello = [0; MAX_PACKET];
+    let len = session.poll_transmit(Time(0), &mut hello).expect("a hello").len;
+    let mut stranger = TcpStream::connect(node).expect("a connection");
+    let sent = (0..1000).take_while(|_| stranger.write_all(&hello[..len]).is_ok()).count();
+    assert!(is_closed(stranger), "{sent} hellos, and it is still open");
+    assert_eq!(bits_of_sum(&cluster, 1, 1000).len(), 1000, "the job goes on");
 }
 
 #[test]

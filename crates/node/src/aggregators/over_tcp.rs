@@ -9,7 +9,7 @@ use rustix::event::epoll::EventFlags;
 use rustix::event::{PollFd, PollFlags};
 use socket2::{Domain, Protocol, Socket, Type};
 use wiresum_protocol::plan::{Child, PlanStream};
-use wiresum_protocol::{Aggregator, ControlHalf, Plan, Quota, Transmit, Verdict};
+use wiresum_protocol::{Aggregator, ControlHalf, Plan, Quota, Recipients, Transmit, Verdict};
 use wiresum_wire::{HEADER_LEN, Header, JobId, Kind, MAX_PACKET, NodeId};
 use zerocopy::FromBytes;
 
@@ -28,6 +28,9 @@ const FIRST_PEER: usize = 1;
 const STRANGERS: usize = 16;
 /// How long a connection may be silent, or unwelcome, before it is closed.
 const HELLO_PATIENCE: Duration = Duration::from_secs(5);
+/// Refusals after which a connection is closed: one is for each stream of a worker with another plan, who reads them;
+/// who goes on asking takes time from those who sum.
+const MAX_REFUSALS: u32 = 64;
 /// Pause between looks at connections on which nothing happens.
 const TICK: Duration = Duration::from_millis(500);
 /// Callers who wait to be accepted.
@@ -142,6 +145,10 @@ impl TcpAggregators {
                 self.connections.garbage += 1;
                 return self.peers.close(peer, "garbage came");
             }
+            if self.peers.get(peer).is_some_and(|peer| peer.refusals > MAX_REFUSALS) {
+                self.connections.unwelcome += 1;
+                return self.peers.close(peer, "it does not stop saying hello where it is refused");
+            }
         }
         self.peers.put_back(peer, inbox, true);
     }
@@ -169,6 +176,12 @@ impl TcpAggregators {
         };
         let outcome = jobs.handle(job, source, memory, len);
         transmitters.observe(job, outcome, memory, jobs.aggregator(job));
+        let is_refused = Header::ref_from_prefix(memory)
+            .is_ok_and(|(header, _)| header.kind == Kind::Refusal as u8)
+            && outcome.recipients == Recipients::One(source);
+        if is_refused && let Some(sender) = peers.get(peer) {
+            sender.refusals += 1;
+        }
         let push = |destination, packet: &[u8]| peers.push(job, destination, packet);
         if jobs.deliver(job, outcome, memory, push) {
             peers.write_due(Instant::now());

@@ -23,6 +23,8 @@ pub struct Peer {
     pub job: Option<usize>,
     /// When it called.
     pub since: Instant,
+    /// Of its hellos, how many were refused.
+    pub refusals: u32,
     link: Link,
     pressure: Pressure,
     /// Packets lie in its inbox that have to wait.
@@ -38,7 +40,7 @@ enum Link {
 impl Peer {
     fn new(address: SocketAddr, job: Option<usize>, link: Link) -> Self {
         let (since, pressure, is_held) = (Instant::now(), Pressure::Low, false);
-        Self { address, job, since, link, pressure, is_held }
+        Self { address, job, since, refusals: 0, link, pressure, is_held }
     }
 
     /// Whether results come from it.
