@@ -25,8 +25,8 @@ ALLOWED_CRATES = {
     "testkit": {"wire", "netem", "plan", "protocol", "switch", "worker"},
     "sim": {"wire", "codec", "netem", "plan", "schedule", "protocol", "switch", "worker"},
     "xdp": {"wire", "plan", "protocol", "switch"},
-    "node": {"wire", "codec", "plan", "protocol", "switch", "worker", "xdp"},
-    "bench": {"wire", "codec", "plan", "protocol", "switch", "xdp", "node"},
+    "node": {"wire", "codec", "plan", "protocol", "sparse", "switch", "worker", "xdp"},
+    "bench": {"wire", "codec", "plan", "protocol", "sparse", "switch", "xdp", "node"},
     "python": {"wire", "codec", "plan", "schedule", "protocol", "sparse", "worker", "sim", "xdp", "node", "bench"},
 }
 

@@ -9,6 +9,7 @@ pub mod engine;
 pub mod node;
 pub mod service;
 pub mod station;
+pub mod tables;
 pub mod takeover;
 pub mod tensor;
 

@@ -23,8 +23,18 @@ use crate::exit::{EXIT_CODES, Failure};
 pub struct Arguments {
     /// Plan of a job to serve; may be given more than once, and left out if jobs are to come later (--control, --listen, and
     /// for the engine xdp --memory).
-    #[arg(long = "plan", value_name = "FILE", required_unless_present = "control")]
+    #[arg(long = "plan", value_name = "FILE", required_unless_present_any = ["control", "tables"])]
     plans: Vec<PathBuf>,
+    /// Sparse job to serve instead of plans, as a server of tables or as a switch that sums hot rows: nodes are the job's
+    /// servers, numbered from 0, then its switches.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["plans", "engine", "interfaces", "take_over", "quotas"])]
+    pub tables: Option<PathBuf>,
+    /// Folder in which a server of tables keeps its last snapshot, and from which it goes on when it is started again.
+    #[arg(long, value_name = "FOLDER", requires = "tables")]
+    pub snapshots: Option<PathBuf>,
+    /// Seconds between snapshots [default: 30]. Workers keep what they send for so long.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, requires = "snapshots")]
+    pub snapshot_interval: Option<Duration>,
     /// File with the secret of a plan, in the order of the plans [default: beside each plan, PLAN.secret].
     #[arg(long = "secret", value_name = "FILE")]
     secrets: Vec<PathBuf>,

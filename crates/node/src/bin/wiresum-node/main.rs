@@ -6,6 +6,7 @@ mod options;
 mod report;
 mod signals;
 mod successor;
+mod tables;
 
 use std::fmt::Display;
 use std::io::Write;
@@ -54,8 +55,11 @@ fn print(answer: &str) {
 
 fn serve(arguments: &Arguments) -> Result<(), Failure> {
     let stop = signals::stop_on_interrupt()?;
-    let mut node =
-        if arguments.take_over { successor::start(arguments)? } else { start(arguments)? };
+    let mut node = match &arguments.tables {
+        Some(job) => tables::start(arguments, job)?,
+        None if arguments.take_over => successor::start(arguments)?,
+        None => start(arguments)?,
+    };
     service::notify_ready();
     print(&report::ready(&node));
     let engine = node.plane().engine();

@@ -1,0 +1,223 @@
+//! Sparse jobs over sockets: daemons as processes, workers as threads.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::net::{SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use wiresum_node::tables::{ClientError, RowClient};
+use wiresum_sparse::live::Job;
+use wiresum_sparse::table::TableId;
+
+const TIMEOUT: Duration = Duration::from_secs(60);
+const ROWS: u64 = 40;
+const DIM: usize = 8;
+const TABLE: TableId = TableId(2);
+
+/// Addresses that were free a moment ago.
+fn addresses(count: usize) -> Vec<SocketAddr> {
+    let socket = |_| UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let sockets: Vec<UdpSocket> = (0..count).map(socket).collect();
+    sockets.iter().map(|socket| socket.local_addr().expect("bound")).collect()
+}
+
+/// A job with one table: row k is hot of tier A below 5, and of tier B below 10.
+fn job(workers: u32, servers: usize) -> Job {
+    let nodes = addresses(servers + 1);
+    let hot: Vec<_> =
+        (0..10).map(|key| json!([2, key, key, if key < 5 { "A" } else { "B" }])).collect();
+    let job = json!({
+        "format": "wiresum-sparse-job/1", "id": 3, "workers": workers, "secret": 11,
+        "servers": nodes[..servers], "switches": nodes[servers..], "packet_bytes": 300,
+        "tables": [{
+            "id": 2, "name": "users", "rows": {"counted": ROWS}, "dim": DIM, "seed": 1,
+            "optimizer": {"name": "sgd", "lr": 1.0}, "initial": "zeros",
+        }],
+        "hot": {"format": "wiresum-hot-map/1", "version": 1, "dim": DIM, "positions": 10, "rows": hot},
+        "memory_bytes": 1 << 20,
+    });
+    Job::from_json(&job.to_string()).expect("a job")
+}
+
+/// A folder with the job's file and snapshots, removed with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str, job: &Job) -> Self {
+        let folder = std::env::temp_dir().join(format!("wiresum-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        std::fs::write(folder.join("job.json"), serde_json::to_string(job).expect("JSON"))
+            .expect("a file");
+        Self(folder)
+    }
+
+    fn daemon(&self, node: usize) -> Daemon {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wiresum-node"));
+        command.arg("--tables").arg(self.0.join("job.json")).args(["--node", &node.to_string()]);
+        command.arg("--snapshots").arg(&self.0).args(["--snapshot-interval", "0.05"]);
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("a process");
+        let mut ready = String::new();
+        let stdout = child.stdout.as_mut().expect("a pipe");
+        while !ready.ends_with('\n') {
+            let mut byte = [0];
+            assert_eq!(stdout.read(&mut byte).expect("a pipe"), 1, "no ready line: {ready}");
+            ready.push(char::from(byte[0]));
+        }
+        assert!(ready.starts_with(&format!("ready node={node}")), "{ready}");
+        Daemon(child)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+struct Daemon(Child);
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Values that float32 adds without an error, so that any order of adding is exact.
+fn gradients(rank: u32, round: u32) -> BTreeMap<u64, [f32; DIM]> {
+    let touched = (0..ROWS).filter(|key| (key * 7 + u64::from(rank + round)).is_multiple_of(3));
+    let value = |key: u64, lane: usize| {
+        (key as f32 - 20.0) / 64.0 + (lane as f32 * 3.0 + rank as f32) / 1024.0 + round as f32
+    };
+    touched.map(|key| (key, std::array::from_fn(|lane| value(key, lane)))).collect()
+}
+
+/// What every row is after some rounds: steps with a rate of 1.
+fn expected(workers: u32, rounds: u32) -> Vec<f32> {
+    let mut rows = vec![0.0; ROWS as usize * DIM];
+    for round in 1..=rounds {
+        for (key, values) in (0..workers).flat_map(|rank| gradients(rank, round)) {
+            let row = &mut rows[key as usize * DIM..][..DIM];
+            row.iter_mut().zip(values).for_each(|(weight, value)| *weight -= value);
+        }
+    }
+    rows
+}
+
+/// A worker's whole job; `between` comes after each of its rounds.
+fn work(job: &Arc<Job>, rank: u32, rounds: u32, mut between: impl FnMut(u32)) -> Vec<f32> {
+    let client = RowClient::join(job, rank, 1, None, TIMEOUT, || false);
+    let mut client = client.expect("welcome");
+    let keys: Vec<u64> = (0..ROWS).collect();
+    let mut rows = vec![0.0; keys.len() * DIM];
+    for round in 1..=rounds {
+        for (key, values) in gradients(rank, round) {
+            client.push(TABLE, &[key], &values).expect("a gradient");
+        }
+        assert_eq!(client.finish_round(), Ok(round));
+        client.pull(TABLE, &keys, &mut rows).expect("rows");
+        assert_eq!(rows, expected(job.workers, round), "rank {rank}, round {round}");
+        between(round);
+    }
+    rows
+}
+
+#[test]
+fn rows_are_exact_and_survive_a_server_that_is_killed() {
+    const ROUNDS: u32 = 24;
+    let job = Arc::new(job(3, 2));
+    let folder = Folder::new("kill", &job);
+    let mut daemons: Vec<Daemon> = (0..3).map(|node| folder.daemon(node)).collect();
+    let others: Vec<_> = (1..3)
+        .map(|rank| {
+            let job = Arc::clone(&job);
+            std::thread::spawn(move || work(&job, rank, ROUNDS, |_| {}))
+        })
+        .collect();
+    let rows = work(&job, 0, ROUNDS, |round| {
+        if round % 8 == 4 {
+            let shard = round as usize / 8 % 2;
+            daemons[shard].0.kill().expect("a living process");
+            daemons[shard].0.wait().expect("an end");
+            daemons[shard] = folder.daemon(shard);
+        }
+        // Time for snapshots.
+        std::thread::sleep(Duration::from_millis(20));
+    });
+    assert_eq!(rows, expected(3, ROUNDS));
+    for other in others {
+        assert_eq!(other.join().expect("no panic"), rows);
+    }
+}
+
+#[test]
+fn wrong_calls_are_named_and_change_nothing() {
+    let job = Arc::new(job(1, 1));
+    let folder = Folder::new("wrong", &job);
+    let _daemons: Vec<Daemon> = (0..2).map(|node| folder.daemon(node)).collect();
+    let join = |rank, timeout| RowClient::join(&job, rank, 1, None, timeout, || false);
+    let Err(problem) = join(1, TIMEOUT) else { panic!("there is one rank") };
+    assert!(problem.to_string().contains("no rank 1: the job has 1 workers"), "{problem}");
+    let mut client = join(0, TIMEOUT).expect("welcome");
+    let ones = [1.0; DIM];
+    for (problem, says) in [
+        (client.push(TableId(9), &[0], &ones), "no table 9"),
+        (client.push(TABLE, &[ROWS], &ones), "row 40 is none"),
+        (client.push(TABLE, &[0], &ones[1..]), "rows of 8 values, and 7 came for 1 rows"),
+        (client.push(TABLE, &[0, 1], &[[1.0; DIM], [f32::NAN; DIM]].concat()), "not finite"),
+        (client.push(TABLE, &[0], &[4096.0; DIM]), "within ±4096"),
+        (client.pull(TABLE, &[ROWS], &mut [0.0; DIM]), "row 40 is none"),
+    ] {
+        let problem = problem.expect_err(says);
+        assert!(problem.is_usage() && problem.to_string().contains(says), "{problem}");
+    }
+    client.push(TABLE, &[7, 7, 30], &[[1.0; DIM], [2.0; DIM], [4.0; DIM]].concat()).expect("rows");
+    client.finish_round().expect("a round");
+    let mut rows = [0.0; 3 * DIM];
+    client.pull(TABLE, &[30, 0, 7], &mut rows).expect("rows");
+    assert_eq!(rows.to_vec(), [[-4.0; DIM], [0.0; DIM], [-3.0; DIM]].concat());
+}
+
+#[test]
+fn who_is_silent_is_named() {
+    let job = Arc::new(job(2, 1));
+    let short = Duration::from_millis(300);
+    let Err(problem) = RowClient::join(&job, 0, 1, None, short, || false) else {
+        panic!("nobody is there")
+    };
+    let says = format!("node 0 at {}", job.servers[0]);
+    assert!(problem.to_string().contains(&says), "{problem}");
+    let folder = Folder::new("silent", &job);
+    let _daemons: Vec<Daemon> = (0..2).map(|node| folder.daemon(node)).collect();
+    let mut client = RowClient::join(&job, 0, 1, None, TIMEOUT, || false).expect("welcome");
+    drop(client);
+    client = RowClient::join(&job, 0, 2, None, Duration::from_secs(2), || false).expect("welcome");
+    let problem = client.finish_round().expect_err("rank 1 is not there");
+    assert!(problem.to_string().contains("another rank has not finished the round"), "{problem}");
+    assert_eq!(client.finish_round(), Err(problem), "the job cannot go on");
+    let given_up = RowClient::join(&job, 0, 3, None, TIMEOUT, || true);
+    assert_eq!(given_up.err(), Some(ClientError::Interrupted));
+}
+
+#[test]
+fn a_wrong_file_or_node_is_named() {
+    let job = job(1, 1);
+    let folder = Folder::new("file", &job);
+    let run = |path: &str, node: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_wiresum-node"))
+            .args(["--tables", path, "--node", node])
+            .output()
+            .expect("a process");
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let path = folder.0.join("job.json").display().to_string();
+    assert!(run(&path, "2").contains("the job has no node 2"));
+    std::fs::write(folder.0.join("no.json"), "{}").expect("a file");
+    let wrong = folder.0.join("no.json").display().to_string();
+    assert!(run(&wrong, "0").contains("not a sparse job"), "{}", run(&wrong, "0"));
+}
