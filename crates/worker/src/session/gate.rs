@@ -3,12 +3,18 @@
 //! A shut gate lets nothing out, and no time passes for what waits behind it. It opens by itself in the end, so a
 //! scheduler that has died shuts nobody out for good.
 
+use std::time::Duration;
+
 use wiresum_protocol::Time;
 
 use crate::bucket::Bucket;
 
+/// What a gate lets out at once, as time at its rate: more than a busy host is late by, and no more than what drains
+/// from a link's queue before light goes.
+const BURST: Duration = Duration::from_millis(8);
+
 /// See the module.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Gate {
     shut: Option<Shut>,
     /// Bytes on the cable, as bits per second; `None`: as fast as the streams' own windows.
@@ -24,6 +30,12 @@ struct Shut {
     until: Time,
 }
 
+impl Default for Gate {
+    fn default() -> Self {
+        Self { shut: None, rate_bps: None, bucket: Bucket::of(BURST), resumes: None }
+    }
+}
+
 impl Gate {
     /// Lets nothing out before `until`, unless it is opened.
     pub fn shut(&mut self, now: Time, until: Time) {
@@ -35,7 +47,7 @@ impl Gate {
     /// Lets everything out at a rate. Since when it was shut, if it was.
     pub fn open(&mut self, rate_bps: Option<u64>) -> Option<Time> {
         if self.rate_bps != rate_bps {
-            (self.rate_bps, self.bucket) = (rate_bps, Bucket::default());
+            (self.rate_bps, self.bucket) = (rate_bps, Bucket::of(BURST));
         }
         self.shut.take().map(|shut| shut.since)
     }

@@ -90,9 +90,9 @@ fn a_gate_keeps_a_rate() {
             bed.open(rank, Some(rate_bps));
         }
         let began = bed.now();
-        sum_all(bed, &[LEN]).ended_at().since(began).as_secs_f64()
+        sum_all(bed, &[10 * LEN]).ended_at().since(began).as_secs_f64()
     };
-    let payload_s = (LEN * 4 * 8) as f64 / 10e6;
+    let payload_s = (10 * LEN * 4 * 8) as f64 / 10e6;
     assert!(seconds(10_000_000) > payload_s);
     let ratio = seconds(5_000_000) / seconds(10_000_000);
     assert!((1.9..2.1).contains(&ratio), "half of the rate takes {ratio} times as long");

@@ -8,8 +8,10 @@ use wiresum_wire::NodeId;
 
 use wiresum_switch::Contributors;
 
-/// Time between two attempts.
+/// Longest time between two attempts.
 pub(super) const RETRY: Duration = Duration::from_millis(100);
+/// The first of those that double, where workers join at the same moment and each has to hear of the others.
+const FIRST_RETRY: Duration = Duration::from_millis(5);
 
 /// A node that has not answered for so long, while it was asked, is silent.
 const SILENCE: Duration = Duration::from_secs(1);
@@ -34,6 +36,8 @@ pub(super) struct Hearing {
     pub next: Option<Time>,
     /// When this asking began.
     pub since: Time,
+    /// Time until the attempt after the next one.
+    retry: Duration,
 }
 
 impl Hearing {
@@ -48,7 +52,7 @@ impl Hearing {
                 nodes.push(Heard { node, last: None, known, held });
             }
         }
-        Self { nodes, attempt: 0, next: None, since: Time(0) }
+        Self { nodes, attempt: 0, next: None, since: Time(0), retry: RETRY }
     }
 
     /// Asks from now on.
@@ -58,10 +62,17 @@ impl Hearing {
         }
     }
 
+    /// Attempts, if any are due, begin now, and come quickly at first.
+    pub fn hasten(&mut self, now: Time) {
+        self.next = self.next.map(|_| now);
+        self.retry = FIRST_RETRY;
+    }
+
     /// The number of the attempt that is due, if one is.
     pub fn due(&mut self, now: Time) -> Option<u32> {
         self.next.filter(|next| *next <= now)?;
-        self.next = Some(now.plus(RETRY));
+        self.next = Some(now.plus(self.retry));
+        self.retry = RETRY.min(2 * self.retry);
         Some(self.next_attempt())
     }
 

@@ -286,7 +286,7 @@ impl Streams for Answered {
 
     fn resume(&mut self, now: Time) {
         self.progress = now;
-        self.hearing.next = self.hearing.next.map(|_| now);
+        self.hearing.hasten(now);
         self.streams.iter_mut().for_each(|stream| stream.worker.resume(now));
     }
 
