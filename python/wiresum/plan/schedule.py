@@ -26,8 +26,8 @@ class Interval(Document):
         until_s: when it ends; absent for a last interval without an end.
         circuits: what optical switches join.
         plans: how each job is summed, by the job's id.
-        rates_bps: at most how fast each worker of a job sends, in bit/s on the cable, by the job's id; jobs that are not
-            in it send as they can.
+        rates_bps: at most how fast each worker of a job sends, in bit/s on the cable, by the job's id; jobs without a
+            rate send as they can.
     """
 
     from_s: Seconds

@@ -10,10 +10,12 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, NoReturn, Self
 
+from wiresum.deploy.daemon import start_daemon
 from wiresum.deploy.deployment import Deployment
 from wiresum.errors import TestbedError, TopologyError
 from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.choices import DEFAULT_LOSS_SEED, DEFAULT_MTU_BYTES
+from wiresum.plan.shared import SharedNetwork
 from wiresum.testbed import processes, records
 from wiresum.testbed.environment import worker_environment
 from wiresum.testbed.fabric import SwitchedNetwork
@@ -42,6 +44,7 @@ class Testbed:
         loopback: True: never use namespaces; False: always; None: if this process may.
         loss_seed: chooses the packets that lossy links lose.
         later: plans that may take the plan's place (`Deployment.replace`) over other circuits of optical switches.
+        shared: instead of a plan: switches and servers serve no job until one comes (`start_nodes`).
 
     Example:
         >>> with Testbed(star(workers=2)) as bed:  # doctest: +SKIP
@@ -61,11 +64,12 @@ class Testbed:
         loopback: bool | None = None,
         loss_seed: int = DEFAULT_LOSS_SEED,
         later: Sequence[AggregationPlan] = (),
+        shared: SharedNetwork | None = None,
     ) -> None:
         self.topology = topology.with_addresses(unlit=True)
         self.name = name or f"{topology.name[:12].lower()}-{os.getpid()}"
         self.why_loopback = "asked for" if loopback else why_no_namespaces() if loopback is None else ""
-        self.network = self._make_network(plan, mtu_bytes, loss_seed, later)
+        self.network = self._make_network(plan, mtu_bytes, loss_seed, later, shared)
         self._deployment = Deployment(self, plan) if plan else None
         self._children: list[subprocess.Popen[bytes]] = []
         self._claim: records.Claim | None = None
@@ -74,12 +78,20 @@ class Testbed:
         self._previous_handlers: dict[signal.Signals, Any] = {}
 
     def _make_network(
-        self, plan: AggregationPlan | None, mtu_bytes: int, loss_seed: int, later: Sequence[AggregationPlan]
+        self,
+        plan: AggregationPlan | None,
+        mtu_bytes: int,
+        loss_seed: int,
+        later: Sequence[AggregationPlan],
+        shared: SharedNetwork | None,
     ) -> Network:
         if self.why_loopback:
             return LoopbackNetwork(self.topology)
         if plan is not None and plan.fabric is not None:
-            return SwitchedNetwork(self.name, self.topology, plan, mtu_bytes, later, loss_seed=loss_seed)
+            return SwitchedNetwork.of_plans(self.name, self.topology, [plan, *later], mtu_bytes, loss_seed=loss_seed)
+        if shared is not None:
+            frames, in_kernel = shared.frames(), shared.in_kernel()
+            return SwitchedNetwork(self.name, self.topology, frames, mtu_bytes, in_kernel, loss_seed=loss_seed)
         if optical_switches(self.topology):
             raise TopologyError(
                 f"topology {self.topology.name} has optical switches, which only a plan whose switches sum can use; "
@@ -223,6 +235,34 @@ class Testbed:
     def link_bytes(self) -> dict[str, tuple[int, int]]:
         """Bytes on each link, from source to target and back, Ethernet headers included."""
         return {link: (seen.forward.bytes, seen.backward.bytes) for link, seen in self.link_traffic().items()}
+
+    def start_nodes(self, plans: Sequence[AggregationPlan]) -> dict[str, Path]:
+        """Starts a daemon at each switch and server of plans that share the network; none of them serves a job yet.
+
+        A daemon learns from its first plan what carries packets, so it is given one and gives it up again. The plans
+        are in files then, for workers (`job_file`).
+
+        Returns:
+            The control socket of each daemon, by the node's name.
+
+        Raises:
+            DeploymentError: a daemon does not start; the message has its node and its last words.
+        """
+        for plan in plans:
+            plan.write(self.job_file(plan))
+        firsts = {node.name: (node, plan) for plan in reversed(plans) for node in plan.nodes}
+        daemons = {
+            name: start_daemon(self, node, self.folder / f"{name}.log", ["--plan", str(self.job_file(plan))])
+            for name, (node, plan) in firsts.items()
+        }
+        for name, daemon in daemons.items():
+            daemon.await_ready()
+            daemon.ask("remove", job=firsts[name][1].job.id)
+        return {name: daemon.socket for name, daemon in daemons.items()}
+
+    def job_file(self, plan: AggregationPlan) -> Path:
+        """Where the plan of one of several jobs is, for its workers."""
+        return self.folder / f"job-{plan.job.id}.json"
 
     @property
     def deployment(self) -> Deployment:

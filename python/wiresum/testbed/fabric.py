@@ -10,6 +10,7 @@ switches in the kernel leads through the hub, whose two ports for it limit and c
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from ipaddress import IPv4Address, ip_address
+from typing import Self
 
 from wiresum.errors import TestbedError, TopologyError
 from wiresum.plan.aggregation_plan import AggregationPlan, parse_socket_address
@@ -31,25 +32,44 @@ LINK_PREFIX = 31
 
 
 class SwitchedNetwork(LaidOutNetwork):
-    """Namespaces, veth pairs and shapers for a plan with a fabric."""
+    """Namespaces, veth pairs and shapers for fabrics: of one plan, of plans that take its place, or of many jobs."""
 
     def __init__(
         self,
         name: str,
         topology: Topology,
-        plan: AggregationPlan,
+        fabrics: Sequence[PlanFabric],
         mtu_bytes: int,
-        later: Sequence[AggregationPlan] = (),
+        in_kernel: Collection[str] = (),
         *,
         loss_seed: int = DEFAULT_LOSS_SEED,
     ) -> None:
-        self._fabric = _fabric_of(plan)
-        self._xdp_nodes = xdp_nodes(plan).union(*map(xdp_nodes, later))
+        self._fabric, *later = fabrics
+        self._xdp_nodes = set(in_kernel)
         self._lit = optical.lit_in(topology, self._fabric)
-        self._addresses = addresses_of([self._fabric, *map(_fabric_of, later)])
-        fabrics = [_addressed(_fabric_of(one), self._addresses) for one in later]
+        self._addresses = addresses_of(fabrics)
+        fabrics = [_addressed(one, self._addresses) for one in later]
         layout = lay_out(name, topology, self._fabric, mtu_bytes, self._xdp_nodes, later=fabrics)
         super().__init__(layout, {**layout.namespaces, HUB: layout.hub}, loss_seed)
+
+    @classmethod
+    def of_plans(
+        cls,
+        name: str,
+        topology: Topology,
+        plans: Sequence[AggregationPlan],
+        mtu_bytes: int,
+        *,
+        loss_seed: int = DEFAULT_LOSS_SEED,
+    ) -> Self:
+        """For a plan, and others that may take its place.
+
+        Raises:
+            TestbedError: servers sum in one.
+            TopologyError: one is for other links, or something that namespaces cannot be.
+        """
+        in_kernel = set().union(*map(xdp_nodes, plans))
+        return cls(name, topology, list(map(_fabric_of, plans)), mtu_bytes, in_kernel, loss_seed=loss_seed)
 
     def create(self) -> None:
         """Makes namespaces, links and shapers; puts a passing program opposite every port that will sum."""

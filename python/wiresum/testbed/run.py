@@ -25,6 +25,13 @@ DRAIN_S = 1.0
 SIGNAL_EXIT_BASE = 128
 """A shell's exit code for a process that a signal ended."""
 
+PIPED: Mapping[str, Any] = {
+    "stdin": subprocess.DEVNULL,
+    "stdout": subprocess.PIPE,
+    "stderr": subprocess.PIPE,
+}
+"""How a process is started whose output is passed on."""
+
 QUOTED_LINES = 15
 """Lines of the workers' errors that `run_or_fail` repeats."""
 
@@ -72,14 +79,30 @@ def run(bed: Testbed, command: Sequence[str], sink: Sink, environment: Mapping[s
         raise TestbedError(f"command `{command[0]}` was not found; give its path, or install it")
     before = bed.link_traffic()
     started = time.monotonic()
-    with _Workers(sink) as workers:
-        for rank in range(len(bed.workers)):
-            piped: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-            workers.add(rank, bed.spawn_worker(rank, command, environment, **piped))
-        workers.wait()
+    ranks = range(len(bed.workers))
+    exit_codes, first_failure = attend(
+        {rank: bed.spawn_worker(rank, command, environment, **PIPED) for rank in ranks}, sink
+    )
     duration_s = time.monotonic() - started
     traffic = {link: seen.since(before[link]) for link, seen in bed.link_traffic().items()}
-    return Outcome(workers.exit_codes(), workers.first_failure, duration_s, traffic, bed.link_losses())
+    return Outcome(exit_codes, first_failure, duration_s, traffic, bed.link_losses())
+
+
+def attend(ranks: Mapping[int, subprocess.Popen[bytes]], sink: Sink) -> tuple[list[int], int | None]:
+    """Passes the output of a job's ranks on and waits for all of them; the first failure ends the others.
+
+    Args:
+        ranks: processes that were started with `PIPED`.
+        sink: takes each line of output as it comes.
+
+    Returns:
+        Exit codes by rank, 128 + n where signal n ended the process; and the rank that failed first, if one did.
+    """
+    with _Workers(sink) as workers:
+        for rank, child in ranks.items():
+            workers.add(rank, child)
+        workers.wait()
+    return workers.exit_codes(), workers.first_failure
 
 
 def run_or_fail(
