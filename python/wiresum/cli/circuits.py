@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from wiresum.cli.circuits_run import run
 from wiresum.commandline.console import note, print_json
 from wiresum.commandline.contents import Contents
 from wiresum.commandline.options import JsonOption, load_topology
@@ -31,6 +32,7 @@ WaitOption = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until e
 SwitchOption = Annotated[
     str | None, typer.Option("--switch", help="Optical switch of the topology [default: the only one]")
 ]
+app.command(epilog="Example: `wiresum circuits run timetable.json --topology optical.json --jobs jobs.json`")(run)
 IDLE_S = 3600.0
 TIMETABLE = "wiresum-timetable/1"
 

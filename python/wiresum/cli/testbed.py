@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wiresum.cli.plan import switch_engine
+from wiresum.cli.turns import Run, TurnsOptions, require_no_jobs, run_in_turns
 from wiresum.commandline import options
 from wiresum.commandline.console import note, out, print_json
 from wiresum.commandline.contents import Contents
@@ -47,6 +48,7 @@ def run(
     network: options.ServerOptions,
     lost: options.LossOptions,
     job: options.JobOptions,
+    turns: TurnsOptions,
     backend: BackendOption = "wiresum",
     planner: options.PlannerOption = "direct",
     plan: PlanOption = None,
@@ -61,7 +63,7 @@ def run(
     ] = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Run a command once at every worker of a topology.
+    """Run a command once at every worker of a topology, or with --jobs at every rank of several jobs, in turns.
 
     Each worker has RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and what Wiresum needs in its environment, so an ordinary
     training script runs as it is. Output is shown by rank; the first failure ends the run, with its exit code.
@@ -72,6 +74,10 @@ def run(
     from wiresum.testbed.environment import BACKEND_VARIABLE
 
     there = network.load(topology, lost.loss)
+    if turns.jobs is not None:
+        run = Run(there, command, turns, name, job.mtu, switch_engine(None if engine == "auto" else engine))
+        run_in_turns(run, as_json=as_json)
+    require_no_jobs(turns)
     made = _plan(there, job, plan, backend, engine, planner, loopback=loopback)
     sink = sys.stderr if as_json else sys.stdout
     with Testbed(there, made, name=name, mtu_bytes=job.mtu, loopback=loopback or None, loss_seed=lost.seed) as bed:

@@ -20,6 +20,7 @@ from torch.distributed import DistError
 from wiresum import errors
 from wiresum.document import describe
 from wiresum.errors import JoinError, PlanError, SettingError, WiresumError
+from wiresum.gates.rank import join_in_turns
 from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
@@ -265,8 +266,12 @@ class Meeting:
 
     def _try_to_join(self, incarnation: int) -> tuple[Engine | None, str]:
         assert self.plan is not None
+        timeout_s = self.settings.join_timeout_s
         try:
-            return open_engine(self.plan, self.rank, incarnation, self.settings.join_timeout_s), ""
+            if self.settings.turns is not None:
+                driver, plan_json = self.settings.turns, self.plan.to_json()
+                return join_in_turns(driver, plan_json, self.rank, incarnation, timeout_s), ""
+            return open_engine(self.plan, self.rank, incarnation, timeout_s), ""
         except Exception as error:  # whatever it is, the other ranks must not wait for this one
             return None, str(error) or type(error).__name__
 

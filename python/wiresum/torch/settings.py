@@ -53,6 +53,7 @@ class Settings:
     window: int = DEFAULT_WINDOW
     min_elements: int = DEFAULT_MIN_ELEMENTS
     join_timeout_s: float = DEFAULT_JOIN_TIMEOUT_S
+    turns: str | None = None
     require: bool = False
     fall_back: bool = False
     log: str = "info"
@@ -171,6 +172,10 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "WIRESUM_JOIN_TIMEOUT_S", "join_timeout_s", "a number of seconds", f"{DEFAULT_JOIN_TIMEOUT_S:g}",
         "How long to wait for the aggregators when a group is created.", _seconds,
+    ),
+    Setting(
+        "WIRESUM_TURNS", "turns", "`HOST:PORT` or a path", "",
+        "Where the driver of a schedule listens (`wiresum circuits run`): the rank sends in its job's turns.", str,
     ),
     Setting(
         "WIRESUM_REQUIRE", "require", "`0` or `1`", "0",

@@ -1,0 +1,144 @@
+"""`wiresum circuits run`: the driver of a schedule, where there is no testbed to make."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wiresum.commandline.console import note, print_json
+from wiresum.commandline.options import JsonOption, load_topology
+from wiresum.errors import ScheduleError, TopologyError
+
+if TYPE_CHECKING:
+    from wiresum.plan.aggregation_plan import AggregationPlan
+    from wiresum.plan.schedule import Schedule
+    from wiresum.topology.model import Topology
+    from wiresum.turns.driver import Seen
+    from wiresum.turns.light import Light
+
+LISTEN = "0.0.0.0:7420"
+PLANS_VARIABLE = "WIRESUM_PLANS"
+TURNS_VARIABLE = "WIRESUM_TURNS"
+
+
+def run(
+    schedule: Annotated[Path, typer.Argument(metavar="SCHEDULE", help="Schedule, or timetable of `wiresum schedule`")],
+    topology: Annotated[str, typer.Option("--topology", "-t", help="Topology of the schedule: a name or a file")],
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[-- COMMAND…]", help="Command that starts the ranks; the run ends with it"),
+    ] = None,
+    jobs: Annotated[Path | None, typer.Option("--jobs", help="Workload file of a timetable's jobs")] = None,
+    driver: Annotated[
+        list[str] | None,
+        typer.Option("--driver", "-d", help="Address of a device, as oxc=sonic://HOST [default: as in the topology]"),
+    ] = None,
+    control: Annotated[
+        list[str] | None,
+        typer.Option("--control", help="Control socket of a switch's or server's daemon, as u0=/run/u0.sock"),
+    ] = None,
+    listen: Annotated[str, typer.Option("--listen", help="HOST:PORT for ranks, or the path of a socket")] = LISTEN,
+    plans: Annotated[Path, typer.Option("--plans", help="Folder for the jobs' plans, as job-1.json")] = Path("plans"),
+    as_json: JsonOption = False,
+) -> None:
+    """Carry out a schedule: order its circuits, give jobs to switches and servers, tell ranks when they may send.
+
+    Each job's ranks need WIRESUM_TURNS, the address to which this listens, and WIRESUM_PLAN, the plan of the job in
+    `--plans`. The command has WIRESUM_TURNS and WIRESUM_PLANS, the folder, in its environment.
+    """
+    from wiresum.gates.listener import Gates
+    from wiresum.turns.driver import TurnsDriver
+    from wiresum.turns.nodes import Nodes
+
+    there = load_topology(topology)
+    made = _schedule(schedule, there, jobs)
+    nodes = Nodes({name: Path(path) for name, path in _named(control or [], "--control", "u0=/run/u0.sock").items()})
+    with ExitStack() as stack:
+        light = stack.enter_context(closing(_light(there, driver or [])))
+        gates = stack.enter_context(Gates(listen))
+        turns = TurnsDriver(made, there, light, nodes, gates, tell=note)
+        _write(turns.plans, plans)
+        note(f"ranks: WIRESUM_TURNS={gates.address}, and WIRESUM_PLAN={plans}/job-N.json")
+        launcher = _launch(command or [], gates.address, plans)
+        try:
+            seen = turns.run()
+        finally:
+            # Without a driver, gates open by themselves and ranks go on.
+            code = launcher.wait() if launcher else 0
+    if as_json:
+        print_json(_as_json(seen))
+    raise typer.Exit(code)
+
+
+def _schedule(file: Path, topology: Topology, jobs: Path | None) -> Schedule:
+    """A schedule as it is; a timetable and its workload as a schedule."""
+    from wiresum.plan.schedule import Schedule
+    from wiresum.schedule.model import Timetable
+    from wiresum.turns.plans import as_schedule
+    from wiresum.workload.model import Workload
+
+    try:
+        format_ = json.loads(file.read_text(encoding="utf-8")).get("format", "")
+    except (OSError, ValueError, AttributeError) as bad:
+        raise ScheduleError(f"{file} cannot be read ({bad}); give a schedule, or a timetable with `--jobs`") from None
+    if not str(format_).startswith("wiresum-timetable/"):
+        return Schedule.read(file)
+    if jobs is None:
+        raise ScheduleError(f"{file} is a timetable, which numbers jobs; give the workload that it is of, as --jobs")
+    return as_schedule(Timetable.read(file), topology, Workload.read(jobs))
+
+
+def _light(topology: Topology, given: Sequence[str]) -> Light:
+    from wiresum.circuits.drivers import connect
+    from wiresum.topology.circuits import optical_switches
+    from wiresum.turns.light import Light
+
+    switches = optical_switches(topology)
+    addresses = {switch.name: switch.oxc.driver for switch in switches if switch.oxc and switch.oxc.driver}
+    if len(switches) == 1 and len(given) == 1 and "=" not in given[0].split("://")[0]:
+        addresses[switches[0].name] = given[0]
+    else:
+        addresses |= _named(given, "--driver", "oxc=sonic://HOST")
+    strange = sorted(set(addresses) - {switch.name for switch in switches})
+    if strange:
+        raise TopologyError(f"--driver {strange[0]}: topology {topology.name} has no such optical switch")
+    return Light(topology, {name: connect(address) for name, address in addresses.items()})
+
+
+def _named(given: Sequence[str], option: str, example: str) -> dict[str, str]:
+    found = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not (name and equals and value):
+            raise typer.BadParameter(f"{text} has no name; write it as {example}", param_hint=option)
+        found[name] = value
+    return found
+
+
+def _write(plans: Mapping[int, AggregationPlan], folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, plan in plans.items():
+        plan.write(folder / f"job-{number}.json")
+
+
+def _launch(command: Sequence[str], address: str, plans: Path) -> subprocess.Popen[bytes] | None:
+    if not command:
+        return None
+    told = {TURNS_VARIABLE: address, PLANS_VARIABLE: str(plans.resolve())}
+    try:
+        return subprocess.Popen(command, env={**os.environ, **told})
+    except OSError as error:
+        raise ScheduleError(f"{command[0]} cannot be started ({error.strerror}); give a command that can") from None
+
+
+def _as_json(seen: Seen) -> dict[str, object]:
+    from dataclasses import asdict
+
+    return {"setups": seen.setups, **asdict(seen)}

@@ -1,0 +1,134 @@
+"""Jobs in turns: `wiresum testbed run --jobs` and `wiresum circuits run`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wiresum.commandline.console import note, print_json
+from wiresum.commandline.quantities import parse_seconds
+from wiresum.errors import ScheduleError
+
+if TYPE_CHECKING:
+    from wiresum.plan.choices import SwitchEngine
+    from wiresum.schedule import Timetable
+    from wiresum.topology.model import Topology
+    from wiresum.turns.driver import Seen
+    from wiresum.turns.report import Comparison
+    from wiresum.workload.model import Workload
+
+
+@dataclass(frozen=True)
+class TurnsOptions:
+    """Options of jobs that share optical circuits."""
+
+    jobs: Annotated[
+        Path | None,
+        typer.Option("--jobs", help="Workload file: the command runs at every rank of every job, in turns"),
+    ] = None
+    scheduler: Annotated[
+        str, typer.Option("--scheduler", help="Who gives turns to --jobs; several, as turns,window,fcfs, one by one")
+    ] = "turns"
+    slot: Annotated[str, typer.Option("--slot", help="Time after which turns of --jobs may change circuits")] = "1s"
+    driver: Annotated[
+        str, typer.Option("--driver", help="Protocol by which turns order optical switches, as polatis-rest")
+    ] = "emulated"
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="File for a picture of turns, promised and seen, as .png or .svg")
+    ] = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is run.
+
+    Attributes:
+        topology: with an optical switch.
+        command: of every rank.
+        turns: the options.
+        name: of the testbed.
+        mtu: of every interface.
+        engine: what runs the switches.
+    """
+
+    topology: Topology
+    command: Sequence[str]
+    turns: TurnsOptions
+    name: str | None
+    mtu: int
+    engine: SwitchEngine
+
+
+def run_in_turns(run: Run, *, as_json: bool) -> None:
+    """Runs a workload's jobs by each scheduler, and says what was promised and what was seen."""
+    from wiresum.turns.report import table, words
+    from wiresum.workload.instance import instance
+    from wiresum.workload.model import Workload
+
+    turns = run.turns
+    assert turns.jobs is not None, "it is why this was called"
+    workload = Workload.read(turns.jobs)
+    asked = instance(run.topology, workload, parse_seconds(turns.slot))
+    timetables = [_timetable(asked, scheduler.strip()) for scheduler in turns.scheduler.split(",")]
+    runs: list[tuple[Comparison, Seen]] = []
+    code = 0
+    for timetable in timetables:
+        comparison, seen, ended = _run_one(run, workload, timetable, as_json=as_json)
+        runs.append((comparison, seen))
+        code = code or ended
+        for line in words(comparison):
+            note(line)
+    for line in table([comparison for comparison, _ in runs]):
+        note(line)
+    if as_json:
+        print_json([comparison.as_json() for comparison, _ in runs])
+    if turns.plot:
+        from wiresum.turns.gantt import draw
+
+        draw(runs, turns.plot)
+        note(f"drawn to {turns.plot}")
+    raise typer.Exit(code)
+
+
+def _timetable(asked: dict[str, object], scheduler: str) -> Timetable:
+    from wiresum.schedule import schedule
+    from wiresum.turns.plans import STEP_SHARE, carried
+
+    rates = carried(asked)
+    return schedule(rates, scheduler, step_bps=rates["host_bps"] * STEP_SHARE)
+
+
+def _run_one(run: Run, workload: Workload, timetable: Timetable, *, as_json: bool) -> tuple[Comparison, Seen, int]:
+    from wiresum.turns.live import TurnsBed, run_jobs
+    from wiresum.turns.plans import as_schedule
+    from wiresum.turns.report import Promise, compare
+
+    schedule = as_schedule(timetable, run.topology, workload, run.engine)
+    promise = Promise(run.topology, workload, timetable, schedule)
+    names = {number: job.name for number, job in enumerate(workload.jobs, 1)}
+    sink = sys.stderr if as_json else sys.stdout
+
+    def show(job: int, rank: int, is_error: bool, line: str) -> None:
+        print(f"[{names[job]} {rank}] {line}", file=sys.stderr if is_error else sink, flush=True)
+
+    with TurnsBed(run.topology, schedule, run.turns.driver, run.name, run.mtu) as bed:
+        live = run_jobs(bed, workload, run.command, show, note)
+    return compare(promise, live.seen, live.traffic), live.seen, live.exit_code
+
+
+def require_no_jobs(turns: TurnsOptions) -> None:
+    """Refuses options that only `--jobs` heeds.
+
+    Raises:
+        ScheduleError: one is given.
+    """
+    from wiresum.commandline.groups import given
+
+    found = given(turns)
+    if found:
+        raise ScheduleError(f"{found[0]} is about turns of jobs; give --jobs FILE too, or leave it out")

@@ -1,0 +1,273 @@
+"""Gates of jobs at their ranks: who may send now, and how fast. `spec/circuits.md` has the protocol.
+
+Ranks come to the driver, each over a line of its own, and do what it says. What a shut gate is told has to be said
+again and again, as a gate that hears nothing opens: whatever becomes of the driver, nobody is shut out for good.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from wiresum.errors import ScheduleError
+from wiresum.gates import EXPIRY_S, FORMAT
+
+AGAIN_S = 1.0
+"""Seconds between two times that a shut gate is told to stay shut."""
+ANSWER_S = 2.0
+"""Seconds within which a rank says that it has done as it was told; one that does not is stuck, or gone."""
+MOST_WAITING = 128
+MAX_LINE_BYTES = 4096
+
+
+@dataclass
+class _Rank:
+    """A rank and its line.
+
+    Attributes:
+        line: to it.
+        told: number of the last order.
+        done: number of the last order that it has carried out.
+        is_ready: it has something to send.
+        end: how it ended: `bye`, or `lost` where it ended without a word.
+        ended_s: when, by `time.monotonic`.
+    """
+
+    line: socket.socket
+    told: int = 0
+    done: int = 0
+    is_ready: bool = False
+    end: str = ""
+    ended_s: float = 0.0
+
+    def ends(self, how: str) -> None:
+        """It has ended, unless it had before."""
+        if not self.end:
+            self.end, self.ended_s = how, time.monotonic()
+
+
+@dataclass
+class _Job:
+    """Gates of a job; they are shut until its first turn.
+
+    Attributes:
+        ranks: that have come.
+        is_abandoned: no more will come.
+        order: what they were told last.
+    """
+
+    ranks: dict[int, _Rank] = field(default_factory=dict)
+    is_abandoned: bool = False
+    order: Mapping[str, Any] = field(default_factory=lambda: {"do": "shut", "for_s": EXPIRY_S})
+
+    @property
+    def is_shut(self) -> bool:
+        return bool(self.order["do"] == "shut")
+
+
+class Gates:
+    """Listens for ranks; use it in a `with` statement.
+
+    Args:
+        address: `HOST:PORT`, or the path of a socket.
+
+    Raises:
+        ScheduleError: the address cannot be had.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._path: Path | None = None
+        try:
+            self._listener = self._listen(address)
+        except OSError as error:
+            raise ScheduleError(f"cannot listen at {address} ({error.strerror}); give --listen another one") from None
+        self._jobs: dict[int, _Job] = {}
+        self._news = threading.Condition()
+        self._is_closing = False
+        self._threads = [threading.Thread(target=run, daemon=True) for run in (self._accept, self._say_again)]
+
+    def _listen(self, address: str) -> socket.socket:
+        host, _, port = address.rpartition(":")
+        if host and port.isdigit():
+            return socket.create_server((host.strip("[]"), int(port)), backlog=MOST_WAITING)
+        self._path = Path(address)
+        self._path.unlink(missing_ok=True)
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(address)
+        listener.listen(MOST_WAITING)
+        return listener
+
+    @property
+    def address(self) -> str:
+        """Where ranks find it: their `WIRESUM_TURNS`."""
+        if self._path is not None:
+            return str(self._path)
+        host, port = self._listener.getsockname()[:2]
+        return f"{host}:{port}"
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends all lines. Gates that are shut open by themselves, those that are open stay so."""
+        with self._news:
+            self._is_closing = True
+            self._news.notify_all()
+            ranks = [rank for job in self._jobs.values() for rank in job.ranks.values()]
+        for line in (self._listener, *(rank.line for rank in ranks)):
+            _shut_down(line)
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+
+    def await_ranks(self, workers: Mapping[int, int], timeout_s: float) -> None:
+        """Returns when all ranks of jobs have something to send, or have ended.
+
+        Args:
+            workers: how many each job has.
+            timeout_s: how long to wait.
+
+        Raises:
+            ScheduleError: some have not come in time, or will not come; the message names them.
+        """
+
+        def missing() -> list[str]:
+            came = {job: self._ready(job) for job in workers}
+            return [f"{rank} of job {job}" for job, n in workers.items() for rank in range(n) if rank not in came[job]]
+
+        def is_over() -> bool:
+            return not missing() or any(job in self._jobs and self._jobs[job].is_abandoned for job in workers)
+
+        if not self._wait(is_over, timeout_s) or missing():
+            with self._news:
+                absent = ", ".join(missing()[:4])
+            raise ScheduleError(f"rank {absent} has nothing to send (after {timeout_s:g} s); look at its output")
+
+    def abandon(self, job: int) -> None:
+        """No more ranks of a job will come."""
+        with self._news:
+            self._jobs.setdefault(job, _Job()).is_abandoned = True
+            self._news.notify_all()
+
+    def open(self, job: int, rate_bps: float | None = None) -> None:
+        """Lets the ranks of a job send, each at this rate on the cable."""
+        self._order([job], {"do": "open", "rate_bps": rate_bps})
+
+    def shut(self, jobs: Collection[int]) -> None:
+        """Lets the ranks of jobs send nothing; returns when they do not, or do not answer."""
+        self._order(jobs, {"do": "shut", "for_s": EXPIRY_S})
+        self._wait(lambda: all(rank.done >= rank.told or rank.end for rank in self._ranks(jobs)), ANSWER_S)
+
+    def end(self, job: int) -> str:
+        """How a job has ended: `done`, or `lost` if a rank has gone without a word; empty while it runs."""
+        with self._news:
+            ends = [rank.end for rank in self._ranks([job])]
+        return "" if not all(ends) else "lost" if "lost" in ends else "done"
+
+    def ended_s(self, job: int) -> float:
+        """When the last rank of a job has ended, by `time.monotonic`."""
+        with self._news:
+            return max((rank.ended_s for rank in self._ranks([job])), default=0.0)
+
+    def await_end(self, job: int, timeout_s: float | None) -> bool:
+        """Whether a job ends in time."""
+        return self._wait(lambda: all(rank.end for rank in self._ranks([job])), timeout_s)
+
+    def _ready(self, job: int) -> set[int]:
+        ranks = self._jobs[job].ranks if job in self._jobs else {}
+        return {number for number, rank in ranks.items() if rank.is_ready or rank.end}
+
+    def _ranks(self, jobs: Iterable[int]) -> list[_Rank]:
+        return [rank for job in jobs if job in self._jobs for rank in self._jobs[job].ranks.values()]
+
+    def _wait(self, until: Callable[[], bool], timeout_s: float | None) -> bool:
+        with self._news:
+            return self._news.wait_for(until, timeout_s)
+
+    def _order(self, jobs: Collection[int], order: Mapping[str, Any]) -> None:
+        with self._news:
+            for job in jobs:
+                gates = self._jobs.setdefault(job, _Job())
+                gates.order = order
+                for rank in gates.ranks.values():
+                    self._tell(rank, order)
+
+    def _tell(self, rank: _Rank, order: Mapping[str, Any]) -> None:
+        if rank.end:
+            return
+        rank.told += 1
+        try:
+            rank.line.sendall(json.dumps({**order, "number": rank.told}).encode() + b"\n")
+        except OSError:
+            rank.ends("lost")
+
+    def _say_again(self) -> None:
+        with self._news:
+            while not self._news.wait_for(lambda: self._is_closing, AGAIN_S):
+                for job in self._jobs.values():
+                    for rank in job.ranks.values() if job.is_shut else ():
+                        self._tell(rank, job.order)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                line, _ = self._listener.accept()
+            except OSError:
+                return
+            if line.family != socket.AF_UNIX:
+                line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            threading.Thread(target=self._hear, args=(line,), daemon=True).start()
+
+    def _hear(self, line: socket.socket) -> None:
+        rank = None
+        try:
+            with line.makefile("rb") as words:
+                rank = self._greet(line, json.loads(words.readline(MAX_LINE_BYTES)))
+                while rank and (said := words.readline(MAX_LINE_BYTES)):
+                    self._note(rank, json.loads(said))
+        except (OSError, ValueError, LookupError, TypeError):
+            pass  # Whoever speaks otherwise is no rank, or is one no more.
+        _shut_down(line)
+        with self._news:
+            if rank is not None:
+                rank.ends("lost")
+            self._news.notify_all()
+
+    def _greet(self, line: socket.socket, words: Mapping[str, Any]) -> _Rank | None:
+        if words["format"] != FORMAT:
+            return None
+        with self._news:
+            job = self._jobs.setdefault(int(words["job"]), _Job())
+            rank = job.ranks[int(words["rank"])] = _Rank(line)
+            self._tell(rank, job.order)
+            self._news.notify_all()
+        return rank
+
+    def _note(self, rank: _Rank, words: Mapping[str, Any]) -> None:
+        with self._news:
+            rank.done = int(words.get("done", rank.done))
+            rank.is_ready |= bool(words.get("ready"))
+            if words.get("bye"):
+                rank.ends("bye")
+            self._news.notify_all()
+
+
+def _shut_down(line: socket.socket) -> None:
+    """Ends a line even while another thread reads it."""
+    with suppress(OSError):
+        line.shutdown(socket.SHUT_RDWR)
+    line.close()

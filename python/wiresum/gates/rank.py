@@ -1,0 +1,155 @@
+"""A rank's side of gates: it does what the driver of its job's turns says.
+
+The engine begins with a shut gate and joins its job in its first turn, as circuits and switches are its job's only
+then. If the driver falls silent the gate opens by itself, and the rank sends over the network that is there.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from wiresum.errors import JoinError
+from wiresum.gates import EXPIRY_S, FORMAT
+
+if TYPE_CHECKING:
+    from wiresum._native import Engine
+
+logger = logging.getLogger("wiresum.gates")
+
+CONNECT_S = 5.0
+"""Seconds for the driver to answer; it is there before the ranks are."""
+LOOK_S = 0.01
+"""Seconds between two looks whether the rank has something to send, until it has."""
+GOODBYE_S = 1.0
+"""Seconds that a goodbye may take; a driver that has died is told nothing."""
+
+
+def join_in_turns(driver: str, plan_json: str, rank: int, incarnation: int, timeout_s: float) -> EngineInTurns:
+    """Joins the job of a plan in its first turn; returns at once.
+
+    Args:
+        driver: `HOST:PORT`, or the path of a socket.
+        plan_json: where to sum.
+        rank: this worker.
+        incarnation: as for `wiresum._native.Engine`.
+        timeout_s: how long joining may take from the first turn's begin.
+
+    Raises:
+        JoinError: nobody answers at that address, or there is no native module.
+        PlanError: the plan is not one that the engine can honour.
+    """
+    try:
+        from wiresum._native import Engine
+    except ImportError as error:
+        raise JoinError(f"wiresum._native cannot be loaded ({error}); install wiresum, or run `make build`") from error
+    line = _connect(driver)
+    try:
+        engine = Engine(plan_json, rank, incarnation, timeout_s, EXPIRY_S)
+    except BaseException:
+        line.close()
+        raise
+    return EngineInTurns(engine, line, int(json.loads(plan_json)["job"]["id"]), rank)
+
+
+def _connect(driver: str) -> socket.socket:
+    host, _, port = driver.rpartition(":")
+    try:
+        if port.isdigit() and host:
+            line = socket.create_connection((host.strip("[]"), int(port)), CONNECT_S)
+            line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        else:
+            line = socket.socket(socket.AF_UNIX)
+            line.settimeout(CONNECT_S)
+            line.connect(driver)
+    except OSError as error:
+        problem = f"no driver of turns answers at WIRESUM_TURNS {driver} ({error.strerror or error})"
+        raise JoinError(f"{problem}; start it with `wiresum circuits run`") from error
+    line.settimeout(None)
+    return line
+
+
+class EngineInTurns:
+    """An engine, and the thread that does what its driver says.
+
+    Attributes:
+        engine: whose gate it is.
+    """
+
+    def __init__(self, engine: Engine, line: socket.socket, job: int, rank: int) -> None:
+        self.engine = engine
+        self._line = line
+        self._is_closing = False
+        self._say({"format": FORMAT, "job": job, "rank": rank})
+        for run in (self._obey, self._announce):
+            threading.Thread(target=run, name="wiresum-turns", daemon=True).start()
+
+    def abi(self) -> object:
+        """As `Engine.abi`."""
+        return self.engine.abi()
+
+    def await_children(self, k: int) -> None:
+        """As `Engine.await_children`."""
+        self.engine.await_children(k)
+
+    def statistics(self) -> Mapping[str, Any]:
+        """As `Engine.statistics`."""
+        counts: Mapping[str, Any] = self.engine.statistics()
+        return counts
+
+    def close(self) -> None:
+        """Says goodbye first, as the driver gives the job's turn to another one."""
+        if not self._is_closing:
+            self._is_closing = True
+            self._line.settimeout(GOODBYE_S)
+            self._say({"bye": True})
+            with suppress(OSError):
+                self._line.shutdown(socket.SHUT_RDWR)
+        self.engine.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _say(self, words: Mapping[str, Any]) -> None:
+        try:
+            self._line.sendall(json.dumps(words).encode() + b"\n")
+        except OSError:
+            logger.debug("the driver of turns is gone")
+
+    def _announce(self) -> None:
+        """Tells the driver once there is something to send, as what comes before takes nobody's turn."""
+        while not self._is_closing:
+            if self.statistics()["busy_seconds"] > 0:
+                return self._say({"ready": True})
+            time.sleep(LOOK_S)
+        return None
+
+    def _obey(self) -> None:
+        try:
+            with self._line.makefile("rb") as orders:
+                for order in orders:
+                    self._carry_out(json.loads(order))
+        except (OSError, ValueError, LookupError) as trouble:
+            if not self._is_closing:
+                logger.warning("the driver of turns has broken off (%s)", trouble)
+        if not self._is_closing:
+            logger.warning("the driver of turns is gone: a gate that is shut opens by itself")
+
+    def _carry_out(self, order: Mapping[str, Any]) -> None:
+        if order["do"] == "open":
+            self.engine.open(None if order["rate_bps"] is None else int(order["rate_bps"]))
+        else:
+            self.engine.shut(float(order["for_s"]))
+        self._say({"done": order["number"]})

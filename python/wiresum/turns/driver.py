@@ -1,0 +1,242 @@
+"""Carries a schedule out: one interval after another, circuits, nodes and gates.
+
+What an interval changes is announced: gates of the jobs that it touches are shut, what they have sent arrives, and
+only then light goes. An interval begins when it is due and the jobs that end before it have ended: a job that needs
+longer than its turn has the time, and all later turns begin that much later.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from wiresum.errors import ScheduleError
+from wiresum.gates.listener import Gates
+from wiresum.plan.aggregation_plan import AggregationPlan
+from wiresum.plan.schedule import Interval, Schedule
+from wiresum.plan.shared import SharedNetwork
+from wiresum.topology.circuits import optical_switches
+from wiresum.topology.model import Topology
+from wiresum.turns.light import Light, Ordered
+from wiresum.turns.nodes import Nodes
+
+DRAIN_S = 0.010
+"""Seconds that packets on their way have until light goes: at a job's rate, queues hold a few milliseconds' worth."""
+OVERRUN_S = 30.0
+"""Seconds that a job may need beyond its last turn, in which everyone behind it waits."""
+COMING_S = 180.0
+"""Seconds that ranks have to come: importing PyTorch takes some, and many ranks of a testbed share few cores."""
+
+
+@dataclass
+class Turn:
+    """What was seen of a job. Times are in seconds from the schedule's begin.
+
+    Attributes:
+        begin_s: when its gates opened first.
+        end_s: when its last rank said goodbye.
+        end: `done`; `lost`: a rank ended without a word; `overdue`: it was ended, as it had not ended in time.
+    """
+
+    begin_s: float
+    end_s: float = 0.0
+    end: str = ""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What was seen of an interval's begin.
+
+    Attributes:
+        due_s: when it should have begun.
+        begin_s: when its gates opened.
+        shut_s: when gates began to be shut.
+        order_s: when circuits were ordered, if some changed.
+        lit_s: when they had light.
+        paused: jobs whose gates were shut meanwhile, though they were in their turn.
+        added: circuits that were set up.
+        removed: circuits that were taken down.
+    """
+
+    due_s: float
+    begin_s: float
+    shut_s: float
+    order_s: float
+    lit_s: float
+    paused: list[int] = field(default_factory=list)
+    added: int = 0
+    removed: int = 0
+
+
+@dataclass
+class Seen:
+    """What happened."""
+
+    turns: dict[int, Turn] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
+
+    @property
+    def setups(self) -> int:
+        """Circuits that were set up."""
+        return sum(step.added for step in self.steps)
+
+
+class TurnsDriver:
+    """Carries out one schedule.
+
+    Args:
+        schedule: whose jobs keep their plans.
+        topology: that it is for.
+        light: its optical switches.
+        nodes: its switches and servers.
+        gates: of its ranks.
+        tell: takes a line about what happens.
+
+    Raises:
+        ScheduleError: a job changes its plan, or a node cannot be asked.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        topology: Topology,
+        light: Light,
+        nodes: Nodes,
+        gates: Gates,
+        *,
+        tell: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self._schedule, self._light, self._nodes, self._gates, self._tell = schedule, light, nodes, gates, tell
+        self.plans = plans_of(schedule)
+        nodes.require(self.plans.values())
+        network = SharedNetwork(topology, [interval.circuits for interval in schedule.intervals])
+        circuits = {network.name(one): one for interval in schedule.intervals for one in interval.circuits}
+        self._units = {name: {network.links[name].source, network.links[name].target} for name in circuits}
+        self._uses = {job: _links(plan) & set(circuits) for job, plan in self.plans.items()}
+        self._names = [{network.name(one) for one in interval.circuits} for interval in schedule.intervals]
+        self._darkens = max((one.oxc.darkens for one in optical_switches(topology) if one.oxc), default="added")
+        self._lit: set[str] = set()
+        self._running: set[int] = set()
+        self._began_s = 0.0
+        self.seen = Seen()
+
+    def run(self) -> Seen:
+        """Returns when the last job has ended.
+
+        Raises:
+            ScheduleError: ranks do not come.
+            CircuitError: an optical switch does not do as ordered.
+            ControlError: a node does not.
+        """
+        self._gates.await_ranks({job: len(plan.workers) for job, plan in self.plans.items()}, COMING_S)
+        self._began_s, late_s = time.monotonic(), 0.0
+        for index, interval in enumerate(self._schedule.intervals):
+            due_s = interval.from_s + late_s
+            time.sleep(max(0.0, due_s - self._now_s()))
+            self._end_all(self._running - set(map(int, interval.plans)))
+            late_s += max(0.0, self._now_s() - due_s)
+            self._begin(index, interval, due_s)
+        last = self._schedule.intervals[-1]
+        if last.until_s is not None:
+            self._await_until(last.until_s + late_s)
+        self._end_all(set(self._running), patience_s=None if last.until_s is None else OVERRUN_S)
+        return self.seen
+
+    def _now_s(self) -> float:
+        return time.monotonic() - self._began_s
+
+    def _await_until(self, moment_s: float) -> None:
+        """Returns at a moment, or when no job runs any more."""
+        for job in set(self._running):
+            self._gates.await_end(job, max(0.0, moment_s - self._now_s()))
+
+    def _begin(self, index: int, interval: Interval, due_s: float) -> None:
+        now_lit = self._names[index]
+        new = {int(job) for job in interval.plans} - self._running - set(self.seen.turns)
+        paused = sorted(self._touched(now_lit))
+        shut_s = order_s = self._now_s()
+        ordered = Ordered(0, 0, 0)
+        if now_lit != self._lit:
+            if paused:
+                self._gates.shut(paused)
+                time.sleep(DRAIN_S)
+            order_s = self._now_s()
+            ordered = self._light.order(interval.circuits, lambda: self._serve(new))
+            self._lit = now_lit
+        else:
+            self._serve(new)
+        lit_s = self._now_s()
+        for job in sorted(self._running | new):
+            if self._uses[job] <= now_lit:
+                self._gates.open(job, interval.rates_bps.get(str(job)))
+                self.seen.turns.setdefault(job, Turn(self._now_s()))
+            else:
+                self._gates.shut([job])
+        self._running |= new
+        step = Step(due_s, self._now_s(), shut_s, order_s, lit_s, paused, ordered.added, ordered.removed)
+        self.seen.steps.append(step)
+        self._tell(_told(step, new))
+
+    def _touched(self, now_lit: set[str]) -> set[int]:
+        """Running jobs one of whose circuits is dark before or after a change, or during it."""
+        changed = now_lit ^ self._lit
+        units = set().union(*(self._units[name] for name in changed))
+
+        def is_touched(name: str) -> bool:
+            reached = {"added": name in changed, "units": bool(self._units[name] & units), "all": bool(changed)}
+            return reached[self._darkens]
+
+        return {job for job in self._running if any(map(is_touched, self._uses[job]))}
+
+    def _serve(self, jobs: set[int]) -> None:
+        for job in sorted(jobs):
+            self._nodes.dismiss(self.plans[job])  # A driver before this one may have died in the job's turn.
+            self._nodes.serve(self.plans[job])
+
+    def _end_all(self, jobs: set[int], patience_s: float | None = OVERRUN_S) -> None:
+        """Takes jobs back whose turns are over. What a late one may still send has been waited for by then."""
+        for job in sorted(jobs):
+            if not self._gates.end(job) and patience_s is not None:
+                self._tell(f"job {job} needs longer than its turn; those after it wait")
+                self._gates.open(job)
+        for job in sorted(jobs):
+            has_ended = self._gates.await_end(job, patience_s)
+            turn = self.seen.turns[job]
+            ended_s = self._gates.ended_s(job) if has_ended else time.monotonic()
+            turn.end_s, turn.end = ended_s - self._began_s, self._gates.end(job) or "overdue"
+            self._nodes.dismiss(self.plans[job])
+            if not has_ended:
+                # Its nodes refuse it now, which its ranks hear when they ask.
+                self._tell(f"job {job} has not ended {patience_s:g} s after its last turn, and is served no more")
+        self._running -= jobs
+
+
+def plans_of(schedule: Schedule) -> dict[int, AggregationPlan]:
+    """The plan of each job.
+
+    Raises:
+        ScheduleError: a job has two.
+    """
+    found: dict[int, AggregationPlan] = {}
+    for index, interval in enumerate(schedule.intervals):
+        for number, plan in interval.plans.items():
+            known = found.setdefault(int(number), plan)
+            if known.digest() != plan.digest():
+                problem = f"intervals[{index}].plans.{number}: job {number} changes its plan while it runs"
+                raise ScheduleError(f"{problem}, and its workers would have to join again; give it one plan")
+    return found
+
+
+def _links(plan: AggregationPlan) -> set[str]:
+    return {link.id for link in plan.fabric.links} if plan.fabric else set()
+
+
+def _told(step: Step, new: Sequence[int] | set[int]) -> str:
+    parts = [f"{step.begin_s:.3f} s (due {step.due_s:.3f} s)"]
+    if step.added or step.removed:
+        light_ms = 1e3 * (step.lit_s - step.order_s)
+        parts.append(f"{step.added} circuits set up, {step.removed} taken down, light after {light_ms:.1f} ms")
+    if new:
+        parts.append(f"job {', '.join(map(str, sorted(new)))} begins")
+    return "; ".join(parts)

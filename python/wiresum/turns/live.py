@@ -1,0 +1,176 @@
+"""Jobs of a workload in a testbed, in turns: the ranks of each are processes of their own, all there from the begin."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+
+from wiresum.circuits.device import Driver
+from wiresum.circuits.drivers import connect
+from wiresum.errors import TestbedError
+from wiresum.gates.listener import Gates
+from wiresum.plan.aggregation_plan import AggregationPlan
+from wiresum.plan.choices import DEFAULT_MTU_BYTES
+from wiresum.plan.schedule import Schedule
+from wiresum.plan.shared import SharedNetwork
+from wiresum.testbed import Testbed
+from wiresum.testbed.environment import BACKEND_VARIABLE, worker_environment
+from wiresum.testbed.networks import MASTER_PORT
+from wiresum.testbed.run import PIPED, attend
+from wiresum.testbed.traffic import LinkTraffic
+from wiresum.topology.circuits import optical_switches
+from wiresum.topology.model import Topology
+from wiresum.turns.driver import Seen, TurnsDriver, plans_of
+from wiresum.turns.light import Light
+from wiresum.turns.nodes import Nodes
+from wiresum.workload.model import Workload, WorkloadJob
+
+Sink = Callable[[int, int, bool, str], None]
+"""Takes job, rank, whether it is standard error, and a line."""
+
+
+@dataclass(frozen=True)
+class LiveRun:
+    """How the jobs of a schedule have run.
+
+    Attributes:
+        seen: by the driver.
+        exit_codes: of each job's ranks.
+        traffic: what crossed each link.
+    """
+
+    seen: Seen
+    exit_codes: dict[int, list[int]]
+    traffic: dict[str, LinkTraffic]
+
+    @property
+    def exit_code(self) -> int:
+        """0, or the first that is not."""
+        return next((code for codes in self.exit_codes.values() for code in codes if code), 0)
+
+
+class TurnsBed:
+    """A testbed for a schedule: nodes without jobs, a driver for its optical switches, and gates; use it with `with`.
+
+    Args:
+        topology: with optical switches.
+        schedule: that will run there.
+        protocol: by which the optical switches are ordered, of `wiresum circuits emulate`.
+        name: of the testbed.
+        mtu_bytes: of every interface.
+
+    Raises:
+        TestbedError: it cannot be made.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        schedule: Schedule,
+        protocol: str = "emulated",
+        name: str | None = None,
+        mtu_bytes: int = DEFAULT_MTU_BYTES,
+    ) -> None:
+        self.topology, self.schedule, self.protocol = topology, schedule, protocol
+        self.plans = plans_of(schedule)
+        network = SharedNetwork(topology, [interval.circuits for interval in schedule.intervals])
+        self.bed = Testbed(topology, shared=network, name=name, mtu_bytes=mtu_bytes, loopback=False)
+        self._stack = ExitStack()
+        self._incarnation = str(time.time_ns() // 1000)
+
+    def __enter__(self) -> TurnsBed:
+        with ExitStack() as stack:
+            stack.enter_context(self.bed)
+            self.nodes = Nodes(self.bed.start_nodes(list(self.plans.values())))
+            self.light = stack.enter_context(closing(Light(self.topology, self._drivers())))
+            self.gates = stack.enter_context(Gates(str(self.bed.folder / "turns.sock")))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._stack.close()
+
+    def _drivers(self) -> dict[str, Driver]:
+        names = [switch.name for switch in optical_switches(self.topology)]
+        return {name: connect(self.bed.optical_switch(name).serve(self.protocol)) for name in names}
+
+    def driver(self, tell: Callable[[str], None] = lambda line: None) -> TurnsDriver:
+        """A driver of the schedule."""
+        return TurnsDriver(self.schedule, self.topology, self.light, self.nodes, self.gates, tell=tell)
+
+    def spawn(
+        self, plan: AggregationPlan, rank: int, command: Sequence[str], environment: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[bytes]:
+        """Starts a rank of a job, with what `init_process_group()` needs in its environment."""
+        hosts = [worker.name for worker in plan.workers]
+        own = {
+            **worker_environment(self.bed.network, hosts, rank, MASTER_PORT + plan.job.id),
+            "WIRESUM_TESTBED": self.bed.name,
+            "WIRESUM_PLAN": str(self.bed.job_file(plan)),
+            "WIRESUM_TURNS": self.gates.address,
+            "WIRESUM_INCARNATION": self._incarnation,
+            BACKEND_VARIABLE: "wiresum",
+        }
+        return self.bed.spawn(hosts[rank], command, {**own, **(environment or {})}, **PIPED)
+
+
+def run_jobs(
+    turns: TurnsBed,
+    workload: Workload,
+    command: Sequence[str],
+    sink: Sink,
+    tell: Callable[[str], None] = lambda line: None,
+) -> LiveRun:
+    """Runs a command at every rank of every job, in turns, and waits for all.
+
+    Args:
+        turns: a testbed that is up.
+        workload: the schedule's, whose jobs are told to their ranks (`job_environment`).
+        command: program and arguments.
+        sink: takes each line of output as it comes.
+        tell: takes a line about what happens.
+
+    Raises:
+        TestbedError: there is no such command.
+        WiresumError: the driver cannot go on; the message says why.
+    """
+    if shutil.which(command[0]) is None:
+        raise TestbedError(f"command `{command[0]}` was not found; give its path, or install it")
+    jobs = dict(enumerate(workload.jobs, 1))
+    before = turns.bed.link_traffic()
+    # The testbed ends its processes before the threads that attend to them are waited for.
+    threads = ThreadPoolExecutor(len(turns.plans))
+    attended: dict[int, Future[tuple[list[int], int | None]]] = {}
+    for number, plan in turns.plans.items():
+        told = job_environment(jobs[number])
+        ranks = {worker.rank: turns.spawn(plan, worker.rank, command, told) for worker in plan.workers}
+        attended[number] = threads.submit(_attend, turns.gates, number, ranks, sink)
+    threads.shutdown(wait=False)
+    seen = turns.driver(tell).run()
+    exit_codes = {number: ended.result()[0] for number, ended in attended.items()}
+    traffic = {link: now.since(before[link]) for link, now in turns.bed.link_traffic().items()}
+    return LiveRun(seen, exit_codes, traffic)
+
+
+def job_environment(job: WorkloadJob) -> dict[str, str]:
+    """What a workload says of a job, for scripts that imitate it; others need none of it."""
+    return {
+        "WIRESUM_JOB_NAME": job.name,
+        "WIRESUM_JOB_BYTES": str(job.bytes or 0),
+        "WIRESUM_JOB_ITERATIONS": str(job.iterations),
+        "WIRESUM_JOB_COMPUTE_S": str(job.compute_s),
+    }
+
+
+def _attend(
+    gates: Gates, number: int, ranks: Mapping[int, subprocess.Popen[bytes]], sink: Sink
+) -> tuple[list[int], int | None]:
+    try:
+        return attend(ranks, lambda rank, is_error, line: sink(number, rank, is_error, line))
+    finally:
+        gates.abandon(number)

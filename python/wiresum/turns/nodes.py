@@ -1,0 +1,55 @@
+"""Switches and servers of a network, to which jobs come and from which they go while others run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from wiresum.deploy import control
+from wiresum.errors import ScheduleError
+from wiresum.plan.aggregation_plan import AggregationPlan
+
+
+class Nodes:
+    """Control sockets of nodes, by name.
+
+    A socket of another host is one that a tunnel brings here, as `ssh -L` does.
+    """
+
+    def __init__(self, sockets: Mapping[str, Path]) -> None:
+        self.sockets = dict(sockets)
+
+    def require(self, plans: Iterable[AggregationPlan]) -> None:
+        """Asserts that all nodes of plans can be asked.
+
+        Raises:
+            ScheduleError: one has no socket.
+        """
+        for node in (node for plan in plans for node in plan.nodes):
+            if node.name not in self.sockets:
+                raise ScheduleError(f"node {node.name} has no control socket; name it, as --control {node.name}=PATH")
+
+    def serve(self, plan: AggregationPlan) -> None:
+        """Has all nodes of a plan serve its job.
+
+        Raises:
+            ControlError: one refuses, or does not answer.
+        """
+        content = json.loads(plan.to_json())
+        for node in plan.nodes:
+            control.ask(self.sockets[node.name], "add", plan=content, quota={})
+
+    def dismiss(self, plan: AggregationPlan) -> None:
+        """Has all nodes of a plan serve its job no more; those that do not serve it are left alone.
+
+        Raises:
+            ControlError: one does not answer.
+        """
+        for node in plan.nodes:
+            if plan.job.id in self.served(node.name):
+                control.ask(self.sockets[node.name], "remove", job=plan.job.id)
+
+    def served(self, node: str) -> set[int]:
+        """Jobs of a node."""
+        return {job["job"] for job in control.ask(self.sockets[node], "status")["jobs"]}

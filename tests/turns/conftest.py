@@ -1,0 +1,1 @@
+from tests.testbed.conftest import name  # noqa: F401 - a fixture

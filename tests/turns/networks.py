@@ -1,0 +1,47 @@
+"""A small optical network and its jobs."""
+
+from wiresum.schedule import schedule
+from wiresum.topology.generators.optical import optical
+from wiresum.turns.plans import as_schedule, carried
+from wiresum.workload.instance import instance
+from wiresum.workload.model import Workload
+
+SLOT_S = 0.5
+RATE_BPS = 50e6
+DARK_S = 0.02
+
+
+def network(units=3, hosts=2, ports=1, places=1, **more):
+    return optical(units, hosts, 1, ports=ports, rate_bps=RATE_BPS, places=places, dark_s=DARK_S, **more)
+
+
+def star(name, workers, server, size, *, iterations=1, arrival_s=0.0):
+    return {
+        "name": name,
+        "workers": workers,
+        "server": server,
+        "bytes": size,
+        "iterations": iterations,
+        "arrival_s": arrival_s,
+    }
+
+
+def workload(*jobs):
+    return Workload.model_validate({"name": "jobs", "jobs": list(jobs)})
+
+
+def three_jobs(size=800_000):
+    """One in a rack, and two over the only port of u1, so that they need it in turns."""
+    return workload(
+        star("local", {"u0": 2}, "u0", size),
+        star("first", {"u0": 1, "u1": 1}, "u1", size),
+        star("second", {"u1": 1, "u2": 1}, "u2", size),
+    )
+
+
+def timetable_of(topology, jobs, scheduler="turns", **options):
+    return schedule(carried(instance(topology, jobs, SLOT_S)), scheduler, **options)
+
+
+def turns_of(topology, jobs, scheduler="turns", **options):
+    return as_schedule(timetable_of(topology, jobs, scheduler, **options), topology, jobs)

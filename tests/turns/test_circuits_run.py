@@ -1,0 +1,118 @@
+"""`wiresum circuits run`: the driver as a process of its own, which may die."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from tests.turns.networks import network, three_jobs, timetable_of
+from typer.testing import CliRunner
+
+from wiresum.cli import app
+from wiresum.turns.live import TurnsBed, job_environment
+from wiresum.turns.plans import as_schedule
+
+RANK = [sys.executable, "-m", "wiresum.turns.rank"]
+PATIENCE_S = 120.0
+
+
+class Cluster:
+    """Nodes, an optical switch and ranks, with a driver that is none of this process."""
+
+    def __init__(self, folder, name):
+        self.topology, self.jobs = network(), three_jobs(400_000)
+        self.timetable = timetable_of(self.topology, self.jobs)
+        self.schedule = as_schedule(self.timetable, self.topology, self.jobs)
+        self.bed = TurnsBed(self.topology, self.schedule, "polatis-rest", name)
+        self.folder, self.listen = folder, folder / "turns.sock"
+        (folder / "schedule.json").write_text(self.schedule.model_dump_json(exclude_none=True))
+        (folder / "topology.json").write_text(self.topology.model_dump_json(exclude_none=True))
+
+    def __enter__(self):
+        self.bed.__enter__()
+        address = self.bed.bed.optical_switch("oxc").serve("calient-tl1")
+        line = ["circuits", "run", self.folder / "schedule.json", "--topology", self.folder / "topology.json"]
+        line += ["--driver", address, "--listen", self.listen, "--plans", self.folder / "plans", "--json"]
+        line += [part for name, path in self.bed.nodes.sockets.items() for part in ("--control", f"{name}={path}")]
+        command = [sys.executable, "-m", "wiresum", *map(str, line)]
+        self.driver = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
+        while not self.listen.exists():
+            assert self.driver.poll() is None, "the driver has ended"
+            time.sleep(0.05)
+        self.ranks = [self._rank(plan, worker.rank) for plan in self.bed.plans.values() for worker in plan.workers]
+        return self
+
+    def _rank(self, plan, rank):
+        told = job_environment(self.jobs.jobs[plan.job.id - 1])
+        plans = str(self.folder / "plans" / f"job-{plan.job.id}.json")
+        return self.bed.spawn(plan, rank, RANK, {**told, "WIRESUM_TURNS": str(self.listen), "WIRESUM_PLAN": plans})
+
+    def __exit__(self, *raised):
+        if self.driver.poll() is None:
+            os.killpg(self.driver.pid, signal.SIGKILL)
+        self.driver.communicate()
+        self.bed.__exit__(*raised)
+
+    def outcomes(self):
+        """Exit code and output of every rank."""
+        return [(rank.returncode, out + errors) for rank in self.ranks for out, errors in [self._end(rank)]]
+
+    def _end(self, rank):
+        out, errors = rank.communicate(timeout=PATIENCE_S)
+        return out.decode(), errors.decode()
+
+
+def test_a_driver_in_a_process_of_its_own_carries_a_schedule_out(namespaces, name, tmp_path):
+    with Cluster(tmp_path, name) as cluster:
+        assert [code for code, _ in cluster.outcomes()] == [0] * 6
+        out, _ = cluster.driver.communicate(timeout=PATIENCE_S)
+        assert cluster.driver.returncode == 0
+    seen = json.loads(out)
+    assert seen["setups"] == cluster.timetable.cost.setups
+    assert {turn["end"] for turn in seen["turns"].values()} == {"done"}
+
+
+def killed(folder, name, seed):
+    with Cluster(folder, name) as cluster:
+        time.sleep(random.Random(seed).uniform(0.0, 2.0))
+        os.killpg(cluster.driver.pid, signal.SIGKILL)
+        crossbar = cluster.bed.bed.optical_switch("oxc").device.crossbar
+        lit = crossbar.connections
+        outcomes = cluster.outcomes()
+        assert crossbar.connections == lit, f"seed {seed}: circuits have gone astray"
+    for code, output in outcomes:
+        assert "wrong sum" not in output, f"seed {seed}"
+        # Whoever could not go on has said why, and nobody waits for the dead.
+        assert code == 0 or "wiresum.errors." in output, f"seed {seed}: {output}"
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_driver_that_is_killed_leaves_exact_sums_or_named_errors_and_no_gate_shut(namespaces, name, tmp_path, seed):
+    killed(tmp_path, name, seed)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(10, 40))
+def test_drivers_that_are_killed_at_random_moments(namespaces, name, tmp_path, seed):
+    killed(tmp_path, name, seed)
+
+
+def test_bad_input_is_named(tmp_path):
+    def run(*more):
+        line = ["circuits", "run", str(tmp_path / "made.json"), "--topology", "optical:units=3,ports=1"]
+        return CliRunner().invoke(app, [*line, *more])
+
+    topology, jobs = network(), three_jobs()
+    assert "cannot be read" in str(run().exception)
+    (tmp_path / "made.json").write_text(timetable_of(topology, jobs).model_dump_json(exclude_none=True))
+    assert "give the workload that it is of, as --jobs" in str(run().exception)
+    schedule = as_schedule(timetable_of(topology, jobs), topology, jobs)
+    (tmp_path / "made.json").write_text(schedule.model_dump_json(exclude_none=True))
+    assert "optical switch oxc has no driver" in str(run().exception)
+    assert run("--driver", "oxc=emulated://127.0.0.1:1", "--control", "u0").exit_code == 2
+    address, listen = "oxc=emulated://127.0.0.1:1", str(tmp_path / "turns.sock")
+    assert "has no control socket" in str(run("--driver", address, "--listen", listen).exception)

@@ -1,0 +1,137 @@
+"""Gates and the ranks that they are of: who is told what, and what becomes of silence on either side."""
+
+import json
+import socket
+import threading
+import time
+
+import pytest
+
+from wiresum.errors import ScheduleError
+from wiresum.gates import FORMAT
+from wiresum.gates import listener as module
+from wiresum.gates.listener import Gates
+
+PATIENCE_S = 10.0
+
+
+class Rank:
+    """What a rank does by its line, without an engine."""
+
+    def __init__(self, address, job, rank):
+        host, _, port = address.rpartition(":")
+        if host:
+            self.line = socket.create_connection((host, int(port)))
+        else:
+            self.line = socket.socket(socket.AF_UNIX)
+            self.line.connect(address)
+        self.line.settimeout(PATIENCE_S)
+        self.orders = self.line.makefile("rb")
+        self.say({"format": FORMAT, "job": job, "rank": rank})
+        self.say({"ready": True})
+
+    def say(self, words):
+        self.line.sendall(json.dumps(words).encode() + b"\n")
+
+    def hear(self):
+        return json.loads(self.orders.readline())
+
+    def obey(self):
+        order = self.hear()
+        self.say({"done": order["number"]})
+        return order
+
+    def vanish(self):
+        self.orders.close()
+        self.line.close()
+
+
+@pytest.fixture(params=["path", "port"])
+def gates(request, tmp_path):
+    with Gates(str(tmp_path / "turns.sock") if request.param == "path" else "127.0.0.1:0") as made:
+        yield made
+
+
+def test_a_rank_is_shut_when_it_comes_and_told_when_to_open(gates):
+    rank = Rank(gates.address, 7, 0)
+    gates.await_ranks({7: 1}, PATIENCE_S)
+    assert rank.obey()["do"] == "shut"
+    gates.open(7, 5e6)
+    assert rank.obey() == {"do": "open", "rate_bps": 5e6, "number": 2}
+
+
+def test_shut_gates_are_told_again_and_open_ones_are_not(gates, monkeypatch):
+    monkeypatch.setattr(module, "AGAIN_S", 0.05)
+    time.sleep(0.1)
+    shut, opened = Rank(gates.address, 1, 0), Rank(gates.address, 2, 0)
+    gates.await_ranks({1: 1, 2: 1}, PATIENCE_S)
+    gates.open(2)
+    assert [shut.hear()["do"] for _ in range(3)] == ["shut"] * 3
+    while opened.hear()["do"] == "shut":
+        pass
+    opened.line.settimeout(1.5 * module.AGAIN_S)
+    with pytest.raises(TimeoutError):
+        opened.hear()
+
+
+def test_shutting_waits_for_every_rank_that_is_there(gates):
+    ranks = [Rank(gates.address, 1, rank) for rank in range(2)]
+    gates.await_ranks({1: 2}, PATIENCE_S)
+    for rank in ranks:
+        rank.obey()
+    gates.open(1)
+    for rank in ranks:
+        rank.obey()
+    ranks[1].vanish()
+    began = time.monotonic()
+    threading.Thread(target=ranks[0].obey).start()
+    gates.shut([1])
+    assert time.monotonic() - began < module.ANSWER_S, "a rank that is gone was waited for"
+
+
+def test_a_job_has_ended_when_all_of_its_ranks_have(gates):
+    ranks = [Rank(gates.address, 1, rank) for rank in range(2)]
+    gates.await_ranks({1: 2}, PATIENCE_S)
+    ranks[0].say({"bye": True})
+    assert not gates.await_end(1, 0.05)
+    assert gates.end(1) == ""
+    ranks[1].say({"bye": True})
+    assert gates.await_end(1, PATIENCE_S)
+    assert gates.end(1) == "done"
+
+
+def test_a_rank_that_goes_without_a_word_is_lost(gates):
+    rank = Rank(gates.address, 1, 0)
+    gates.await_ranks({1: 1}, PATIENCE_S)
+    rank.vanish()
+    assert gates.await_end(1, PATIENCE_S)
+    assert gates.end(1) == "lost"
+
+
+def test_ranks_that_do_not_come_are_named(gates):
+    Rank(gates.address, 1, 0)
+    with pytest.raises(ScheduleError, match="rank 1 of job 1, 0 of job 2 has nothing to send"):
+        gates.await_ranks({1: 2, 2: 1}, 0.2)
+    gates.abandon(2)
+    began = time.monotonic()
+    with pytest.raises(ScheduleError, match="has nothing to send"):
+        gates.await_ranks({1: 2, 2: 1}, PATIENCE_S)
+    assert time.monotonic() - began < PATIENCE_S
+
+
+@pytest.mark.parametrize("words", [b"hello\n", b"{}\n", b'{"format": "other", "job": 1, "rank": 0}\n', b"[1]\n", b"\n"])
+def test_strangers_are_sent_away_and_count_for_nobody(gates, words):
+    host, _, port = gates.address.rpartition(":")
+    line = socket.create_connection((host, int(port))) if host else socket.socket(socket.AF_UNIX)
+    if not host:
+        line.connect(gates.address)
+    line.settimeout(PATIENCE_S)
+    line.sendall(words)
+    assert line.recv(1) == b""
+    Rank(gates.address, 1, 0)
+    gates.await_ranks({1: 1}, PATIENCE_S)
+
+
+def test_an_address_that_cannot_be_had_is_an_error(tmp_path):
+    with pytest.raises(ScheduleError, match=r"cannot listen at .*; give --listen another one"):
+        Gates(str(tmp_path / "missing" / "turns.sock"))

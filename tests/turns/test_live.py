@@ -1,0 +1,154 @@
+"""Jobs in turns over namespaces and an emulated circuit switch, by the protocols of real ones; sums are exact."""
+
+import sys
+import threading
+from contextlib import contextmanager
+
+import pytest
+from tests.turns.networks import DARK_S, network, star, three_jobs, timetable_of, workload
+
+from wiresum.errors import CircuitError, ScheduleError
+from wiresum.turns.live import TurnsBed, run_jobs
+from wiresum.turns.plans import as_schedule
+from wiresum.turns.report import Promise, compare
+
+RANK = [sys.executable, "-m", "wiresum.turns.rank"]
+TRAINING = [sys.executable, "-m", "wiresum.demo.job"]
+PROTOCOLS = ("polatis-rest", "calient-tl1", "sonic-tcp", "polatis-scpi")
+BYTES_TOLERANCE = 0.02
+"""Hellos, and what a busy machine sends twice."""
+
+
+@contextmanager
+def turns(topology, jobs, name, protocol="emulated", scheduler="turns", **more):
+    timetable = timetable_of(topology, jobs, scheduler)
+    schedule = as_schedule(timetable, topology, jobs, **more)
+    with TurnsBed(topology, schedule, protocol, name) as bed:
+        yield bed, Promise(topology, jobs, timetable, schedule)
+
+
+def run(bed, jobs, command=RANK):
+    lines = []
+    live = run_jobs(bed, jobs, command, lambda *line: lines.append(line))
+    assert live.exit_code == 0, lines
+    return live
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_jobs_run_in_turns_by_the_protocol_of_a_device(namespaces, name, protocol):
+    topology, jobs = network(), three_jobs()
+    with turns(topology, jobs, name, protocol) as (bed, promise):
+        live = run(bed, jobs)
+        found = compare(promise, live.seen, live.traffic)
+        switch = bed.bed.optical_switch("oxc")
+        dark = sum(switch.light.count(port).dark for port in switch.device.crossbar.sides)
+        assert all(bed.nodes.served(node) == set() for node in bed.bed.network.namespaces if node.startswith("u"))
+    assert found.setups[0] == found.setups[1] > 1
+    assert dark == 0, "announced darkness has lost something"
+    for promised, seen in found.fibres.values():
+        for one, other in zip(promised, seen, strict=True):
+            assert one <= other <= one * (1 + BYTES_TOLERANCE) + 2000
+    assert {job.end for job in found.jobs} == {"done"}
+    begins = {job.job: job.seen_s for job in found.jobs}
+    (one_begin, one_end), (other_begin, other_end) = begins["first"], begins["second"]
+    assert one_end <= other_begin or other_end <= one_begin, "two jobs had the only port of u1 at once"
+
+
+def test_unmodified_trainings_run_in_turns(namespaces, name):
+    topology = network()
+    jobs = workload(
+        star("local", {"u0": 2}, "u0", 400_000, iterations=2), star("far", {"u1": 1, "u2": 1}, "u2", 400_000)
+    )
+    with turns(topology, jobs, name, "polatis-rest") as (bed, _):
+        run(bed, jobs, TRAINING)
+
+
+def test_a_job_that_needs_longer_than_its_turn_delays_those_behind_it(namespaces, name):
+    topology = network(2, hosts=1)
+    slow = {**star("slow", {"u0": 1}, "u1", 100_000, iterations=4)}
+    slow["compute_s"] = 0.4
+    jobs = workload(slow, star("next", {"u1": 1}, "u0", 100_000), star("last", {"u0": 1}, "u1", 1_500_000))
+    with turns(topology, jobs, name) as (bed, promise):
+        live = run(bed, jobs)
+        found = {job.job: job for job in compare(promise, live.seen, live.traffic).jobs}
+    assert found["slow"].seen_s[1] > found["slow"].promised_s[1]
+    assert {job.end for job in found.values()} == {"done"}
+
+
+def test_a_rank_that_is_killed_ends_its_job_alone(namespaces, name):
+    topology, jobs = network(), three_jobs()
+    with turns(topology, jobs, name) as (bed, _):
+        bed_spawn, victims = bed.spawn, []
+
+        def spawn(plan, rank, command, environment=None):
+            child = bed_spawn(plan, rank, command, environment)
+            victims.extend([child] if plan.job.id == 1 and rank == 0 else [])
+            return child
+
+        bed.spawn = spawn
+        killer = threading.Thread(target=lambda: (bed.gates.await_ranks({1: 2}, 60), victims[0].kill()))
+        killer.start()
+        live = run_jobs(bed, jobs, RANK, lambda *line: None)
+        killer.join()
+    assert live.exit_codes[1][0] == 128 + 9
+    assert live.exit_codes[1][1] != 0
+    assert live.exit_codes[2] == live.exit_codes[3] == [0, 0]
+    assert live.seen.turns[1].end == "lost"
+
+
+def test_a_job_whose_command_fails_is_named_before_anyone_waits(namespaces, name):
+    topology, jobs = network(), three_jobs()
+    with (
+        turns(topology, jobs, name) as (bed, _),
+        pytest.raises(ScheduleError, match=r"rank 0 of job 1.*has nothing to send"),
+    ):
+        run_jobs(bed, jobs, ["false"], lambda *line: None)
+
+
+def test_darkness_in_a_turn_is_announced_and_pauses_the_job(namespaces, name):
+    """The circuit of a running job goes and comes back: nothing meets darkness, and nothing is sent again."""
+    topology = network(2, hosts=1)
+    jobs = workload(star("far", {"u0": 1}, "u1", 2_000_000))
+    timetable = timetable_of(topology, jobs)
+    schedule = as_schedule(timetable, topology, jobs)
+    first = schedule.intervals[0]
+    times = [(0.0, 0.1, first.circuits), (0.1, 0.3, []), (0.3, None, first.circuits)]
+    parts = [first.model_copy(update={"from_s": a, "until_s": b, "circuits": lit}) for a, b, lit in times]
+    paused = schedule.model_copy(update={"intervals": parts})
+    with TurnsBed(topology, paused, name=name) as bed:
+        lines = []
+        live = run_jobs(bed, jobs, RANK, lambda *line: lines.append(line))
+        switch = bed.bed.optical_switch("oxc")
+        dark = sum(switch.light.count(port).dark for port in switch.device.crossbar.sides)
+    assert live.exit_code == 0, lines
+    assert dark == 0
+    assert [step.paused for step in live.seen.steps] == [[], [1], [1]]
+    assert live.seen.turns[1].end_s > 0.3 + DARK_S
+
+
+def test_a_circuit_that_fails_to_come_up_is_ordered_again(namespaces, name):
+    topology, jobs = network(), three_jobs()
+    with turns(topology, jobs, name) as (bed, _):
+        crossbar = bed.bed.optical_switch("oxc").device.crossbar
+        crossbar.faults.failing["1"] = crossbar.faults.failing["3"] = "dust"
+        follow = crossbar.on_change
+        dark = []
+
+        def mend(ports):
+            dark.extend(beam for beam in crossbar.beams.values() if beam.lit_s == float("inf"))
+            crossbar.faults.failing.clear()
+            follow(ports)
+
+        crossbar.on_change = mend
+        live = run(bed, jobs)
+    assert dark, "nothing has failed"
+    assert {turn.end for turn in live.seen.turns.values()} == {"done"}
+
+
+def test_a_circuit_that_never_comes_up_is_an_error_with_its_reason(namespaces, name):
+    topology, jobs = network(), three_jobs()
+    with turns(topology, jobs, name) as (bed, _):
+        crossbar = bed.bed.optical_switch("oxc").device.crossbar
+        crossbar.faults.failing.update(dict.fromkeys(crossbar.sides, "dust"))
+        with pytest.raises(CircuitError, match="dust; check its fibre"):
+            run_jobs(bed, jobs, RANK, lambda *line: None)
