@@ -109,6 +109,8 @@ ALLOWED_PACKAGES = {
         "wire",
         "registry",
         *PLANNING,
+        "workload",
+        "schedule",
         "sim",
         "testbed",
         "torch",

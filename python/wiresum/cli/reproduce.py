@@ -16,6 +16,9 @@ def reproduce(
     ] = None,
     live: Annotated[bool, typer.Option("--live/--no-live", help="Measure on this machine, or only compute")] = True,
     quick: Annotated[bool, typer.Option("--quick", help="Measure briefly, for a first look")] = False,
+    data_dir: Annotated[
+        Path | None, typer.Option("--data-dir", help="Folder with the public data that a paper uses, as its trace")
+    ] = None,
     figures: Annotated[
         Path | None, typer.Option("--figures", help="Folder for pictures [default: build/reproduce/PAPER]")
     ] = None,
@@ -31,4 +34,6 @@ def reproduce(
     """
     from wiresum.cli import reproduction
 
-    reproduction.run(paper, rows, live=live, quick=quick, figures=figures, markdown=markdown, as_json=as_json)
+    reproduction.run(
+        paper, rows, live=live, quick=quick, data_dir=data_dir, figures=figures, markdown=markdown, as_json=as_json
+    )

@@ -21,7 +21,15 @@ NARROWEST = 150
 
 
 def run(
-    paper: str, rows: str | None, *, live: bool, quick: bool, figures: Path | None, markdown: bool, as_json: bool
+    paper: str,
+    rows: str | None,
+    *,
+    live: bool,
+    quick: bool,
+    data_dir: Path | None,
+    figures: Path | None,
+    markdown: bool,
+    as_json: bool,
 ) -> None:
     """Evaluates the rows that were asked for, shows them and draws the pictures.
 
@@ -32,7 +40,7 @@ def run(
     chosen = chosen_paper(paper)
     asked = chosen_rows(chosen, rows)
     with err().status("") as status:
-        session = Session(chosen.benchmarks, quick, status.update)
+        session = Session(chosen.benchmarks, quick, status.update, data_dir)
         if live:
             note(f"measurements take about {session.expected_seconds(asked) / 60:.0f} minutes on two idle cores")
         findings = [row.evaluate(session if live else None) for row in asked]

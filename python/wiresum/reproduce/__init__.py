@@ -17,6 +17,7 @@ PAPERS: Registry[Paper] = Registry(
     {
         "goat": "wiresum.reproduce.goat:PAPER",
         "ingo": "wiresum.reproduce.ingo:PAPER",
+        "p4inc-aoi": "wiresum.reproduce.p4inc_aoi:PAPER",
         "xagg": "wiresum.reproduce.xagg:PAPER",
         "zebra": "wiresum.reproduce.zebra:PAPER",
     }

@@ -113,13 +113,15 @@ class Benchmark:
         quick_seconds: the same with `quick`.
         measure: runs it; takes `quick` and a listener to its progress.
         network: on which, for captions.
+        reads_data: whether `measure` also takes the folder with the paper's public data, or None.
     """
 
     command: str
     seconds: float
     quick_seconds: float
-    measure: Callable[[bool, Callable[[str], None]], Report]
+    measure: Callable[..., Report]
     network: str = ""
+    reads_data: bool = False
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from wiresum.bench.result import Report
 from wiresum.errors import WiresumError
@@ -16,6 +17,7 @@ class Session:
         benchmarks: by the name under which rows ask for them.
         quick: with short parameters.
         progress: told what is being measured.
+        data_dir: folder with the paper's public data, for benchmarks that read it.
     """
 
     def __init__(
@@ -23,10 +25,12 @@ class Session:
         benchmarks: Mapping[str, Benchmark],
         quick: bool = False,
         progress: Callable[[str], None] = lambda line: None,
+        data_dir: Path | None = None,
     ) -> None:
         self._benchmarks = benchmarks
         self._quick = quick
         self._progress = progress
+        self._data_dir = data_dir
         self._failures: dict[str, WiresumError] = {}
         self.reports: dict[str, Report] = {}
 
@@ -41,8 +45,9 @@ class Session:
         if name not in self.reports:
             benchmark = self._benchmarks[name]
             try:
+                data = (self._data_dir,) if benchmark.reads_data else ()
                 self.reports[name] = benchmark.measure(
-                    self._quick, lambda line: self._progress(f"{benchmark.command}: {line}")
+                    self._quick, lambda line: self._progress(f"{benchmark.command}: {line}"), *data
                 )
             except FAILURES as error:
                 self._failures[name] = WiresumError(f"`{benchmark.command}`: {error}")
