@@ -62,9 +62,7 @@ def sparse_layout(map_json: str, pushes: list[list[int]], registers: int, pairs:
 class SparseEngine:
     """A worker of a sparse job, with a thread that sends and receives. `wiresum.sparse.client` is made for people."""
 
-    def __new__(
-        cls, job_json: str, rank: int, incarnation: int, address: str | None, timeout_s: float
-    ) -> Self:
+    def __new__(cls, job_json: str, rank: int, incarnation: int, address: str | None, timeout_s: float) -> Self:
         """Join a job, as `wiresum.sparse.client.SparseClient.connect` says.
 
         Raises:

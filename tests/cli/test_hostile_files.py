@@ -1,4 +1,4 @@
-"""Files that are too large, too deep, no files or cannot be written: an error of one screen, exit code 2, no traceback."""
+"""Files that are too large, too deep, devices, or cannot be written: one screen of error, exit code 2, no traceback."""
 
 import json
 import os

@@ -83,7 +83,7 @@ app.command("version", cls=Quick)(version.version)
 
 @app.callback()
 def options(
-    version: Annotated[  # noqa: ARG001 - its callback ends the command
+    version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", callback=print_version, is_eager=True)
     ] = False,
 ) -> None:
