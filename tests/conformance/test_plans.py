@@ -18,8 +18,6 @@ from wiresum.sim import ScenarioFile, run
 BYTES = 200_000
 TOPOLOGIES = ["goat:hosts_per_switch=2", "xagg", "leaf-spine:leaves=2,spines=2,hosts_per_leaf=2,programmable=1"]
 RUNNERS = ["predict", "flows", "packets", "trains"]
-FABRIC_IN_PACKETS = "switches sum in this plan"
-"""Aggregators of servers ask and are asked; `packets` has no switches."""
 TREE_IN_TRAINS = "servers sum in this plan"
 """Trains are of what switches sum."""
 
@@ -49,8 +47,6 @@ def unplanned(planner: str, topology: str, kind: str) -> str | None:
 
 def declared(runner: str, made: AggregationPlan, topology: str) -> str | None:
     """Why this runner refuses this plan; None where it takes it."""
-    if runner == "packets":
-        return FABRIC_IN_PACKETS if made.fabric else None
     return TREE_IN_TRAINS if runner == "trains" and made.fabric is None else None
 
 

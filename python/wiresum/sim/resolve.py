@@ -224,9 +224,6 @@ class _Resolver:
             raise self.file.error(
                 ("job", index, "upload_only"), "upload_only: packets bring results down; use the fidelity `flows`"
             )
-        if plan.fabric is not None and self.scenario.fidelity == "packets":
-            problem = f"job {job.name}: switches sum in this plan, and `packets` has servers; use `trains` or `flows`"
-            raise self.file.error(("job", index, "plan"), problem)
         is_switched = plan.fabric is not None or (job.plan is None and job.planner in SWITCH_PLANNERS)
         flows = streams(plan, job.bytes)
         if is_switched:

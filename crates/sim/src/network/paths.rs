@@ -27,6 +27,13 @@ impl Paths {
         })
     }
 
+    /// The way over one direction.
+    pub fn alone(&mut self, direction: u32) -> u32 {
+        let begin = self.steps.len() as u32;
+        self.steps.extend([direction, END]);
+        begin
+    }
+
     /// The next direction of a way; `None` at its end.
     #[inline]
     #[must_use]

@@ -1,4 +1,4 @@
-//! A summing node, as its daemon runs it: aggregators and transmitters by job, and one negotiator.
+//! A summing node, as its daemon runs it: aggregators and transmitters by job and one negotiator, or a switch.
 
 use std::net::SocketAddr;
 
@@ -6,7 +6,10 @@ use wiresum_protocol::rates::{Bounds, Negotiator};
 use wiresum_protocol::{
     Aggregator, ControlHalf, Outcome, Plan, Recipients, Time, Transmitter, Verdict,
 };
+use wiresum_switch::live::StationError;
 use wiresum_wire::{MAX_PACKET, NodeId, Packet};
+
+use super::switch::Switch;
 
 /// One job at a node.
 struct Served<'a> {
@@ -23,6 +26,8 @@ pub(super) struct Daemon<'a> {
     id: NodeId,
     jobs: Vec<Served<'a>>,
     negotiator: Negotiator,
+    /// For plans with a fabric.
+    switch: Option<Switch<'a>>,
     pub is_dead: bool,
     /// When its next alarm is in the queue.
     pub alarm: Option<Time>,
@@ -34,10 +39,26 @@ pub(super) type Outbox<'a> = dyn FnMut(usize, SocketAddr, &[u8]) + 'a;
 impl<'a> Daemon<'a> {
     pub fn new(site: usize, address: SocketAddr, id: NodeId) -> Self {
         let negotiator = Negotiator::new(id, Bounds::default());
-        Self { site, address, id, jobs: Vec::new(), negotiator, is_dead: false, alarm: None }
+        let (jobs, switch, is_dead, alarm) = (Vec::new(), None, false, None);
+        Self { site, address, id, jobs, negotiator, switch, is_dead, alarm }
     }
 
-    pub fn serve(&mut self, job: usize, plan: &'a Plan) {
+    /// Serves one more job.
+    ///
+    /// # Errors
+    /// A switch has no room for it, or runs another program.
+    pub fn serve(&mut self, job: usize, plan: &'a Plan) -> Result<(), StationError> {
+        if plan.fabric.is_none() {
+            self.aggregate(job, plan);
+            return Ok(());
+        }
+        let mut switch = self.switch.take().map_or_else(|| Switch::new(self.id), Ok)?;
+        let served = switch.serve(job, plan);
+        self.switch = Some(switch);
+        served
+    }
+
+    fn aggregate(&mut self, job: usize, plan: &'a Plan) {
         self.negotiator.handle_job(plan);
         self.jobs.push(Served {
             job,
@@ -50,9 +71,10 @@ impl<'a> Daemon<'a> {
     /// Starts again, having forgotten everything.
     pub fn restart(&mut self) {
         let jobs: Vec<_> = self.jobs.drain(..).map(|served| (served.job, served.plan)).collect();
-        let alarm = self.alarm;
-        *self = Self { alarm, ..Self::new(self.site, self.address, self.id) };
-        jobs.into_iter().for_each(|(job, plan)| self.serve(job, plan));
+        let (alarm, mut switch) = (self.alarm, self.switch.take());
+        switch.iter_mut().for_each(Switch::restart);
+        *self = Self { alarm, switch, ..Self::new(self.site, self.address, self.id) };
+        jobs.into_iter().for_each(|(job, plan)| self.aggregate(job, plan));
     }
 
     pub fn handle(
@@ -63,6 +85,9 @@ impl<'a> Daemon<'a> {
         now: Time,
         send: &mut Outbox,
     ) {
+        if let Some(switch) = self.switch.as_mut().filter(|switch| switch.serves(job)) {
+            return switch.handle(job, source, datagram, now, send);
+        }
         let mut buffer = [0; MAX_PACKET];
         let len = datagram.len().min(MAX_PACKET);
         buffer[..len].copy_from_slice(&datagram[..len]);
@@ -149,11 +174,12 @@ impl<'a> Daemon<'a> {
         transmitters.chain(self.negotiator.poll_timeout()).min()
     }
 
-    /// What each job's aggregator and transmitter counted.
+    /// What became of each job's packets.
     pub fn counters(&self) -> impl Iterator<Item = (usize, &'static str, u64)> {
-        self.jobs.iter().flat_map(|served| {
+        let of_aggregators = self.jobs.iter().flat_map(|served| {
             let verdicts = served.aggregator.counters().into_iter();
             verdicts.map(|(verdict, count)| (served.job, verdict.name(), count))
-        })
+        });
+        of_aggregators.chain(self.switch.iter().flat_map(Switch::counters))
     }
 }

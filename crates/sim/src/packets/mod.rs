@@ -1,6 +1,6 @@
-//! Every datagram, by the state machines that run live: [`Worker`](wiresum_protocol::Worker),
+//! Every datagram, by the state machines that run live: [`Session`](wiresum_worker::Session),
 //! [`Aggregator`](wiresum_protocol::Aggregator), [`Transmitter`](wiresum_protocol::Transmitter) and
-//! [`Negotiator`](wiresum_protocol::rates::Negotiator).
+//! [`Negotiator`](wiresum_protocol::rates::Negotiator); in networks of switches [`Station`](wiresum_switch::live::Station).
 //!
 //! | file | what it holds |
 //! | --- | --- |
@@ -12,6 +12,7 @@
 //! | `report` | what a run says |
 //! | `host` | a worker and its collectives |
 //! | `daemon` | a summing node |
+//! | `switch` | one in a network of switches |
 //! | `buffer` | the values |
 //! | `checks` | what must be true in the end |
 
@@ -23,6 +24,7 @@ mod host;
 mod passage;
 mod peers;
 mod report;
+mod switch;
 #[cfg(test)]
 mod tests;
 mod work;

@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use wiresum_protocol::plan::Fabric;
+use wiresum_protocol::plan::fabric::FabricLink;
 use wiresum_wire::{ETHERNET_LEN, IPV4_LEN, IPV6_LEN, UDP_LEN};
 
 use super::peers::{Outbox, Parcel, Peer, Sender};
@@ -153,10 +155,7 @@ impl World<'_> {
         let ip_len = if to.is_ipv4() { IPV4_LEN } else { IPV6_LEN };
         let bytes = (ETHERNET_LEN + ip_len + UDP_LEN + parcel.len) as u32;
         flying.job = job as u32;
-        flying.source = match sender {
-            Sender::Host(host) => self.hosts[host].address,
-            Sender::Daemon(daemon) => self.daemons[daemon].address,
-        };
+        flying.source = peer.source;
         flying.to = peer.endpoint;
         flying.wire_bytes = bytes;
         flying.is_added = parcel.is_added;
@@ -197,11 +196,29 @@ impl World<'_> {
             Endpoint::Daemon(daemon) => self.daemons[daemon as usize].site,
             Endpoint::Nobody => return None,
         };
-        let site = match sender {
-            Sender::Host(host) => self.hosts[host].site,
-            Sender::Daemon(daemon) => self.daemons[daemon].site,
+        let (site, source) = match sender {
+            Sender::Host(host) => (self.hosts[host].site, self.hosts[host].address),
+            Sender::Daemon(daemon) => (self.daemons[daemon].site, self.daemons[daemon].address),
         };
+        if let Some(fabric) = &self.scenario.jobs[job].plan.fabric {
+            let (source, direction) = self.hop(fabric, site, to)?;
+            let way = self.paths.alone(direction);
+            return Some(Peer { job, to, endpoint, source, way });
+        }
         let way = self.paths.way(&mut self.network, site, target)?;
-        Some(Peer { job, to, endpoint, way })
+        Some(Peer { job, to, endpoint, source, way })
+    }
+
+    /// The link of a fabric from a site to a neighbour's address: the address at its near end, and its direction.
+    fn hop(&self, fabric: &Fabric, site: usize, to: SocketAddr) -> Option<(SocketAddr, u32)> {
+        let leads_there = |planned: &&FabricLink| planned.ends.iter().any(|end| end.address == to);
+        fabric.links.iter().filter(leads_there).find_map(|planned| {
+            let near = planned.ends.iter().find(|end| end.address != to)?;
+            let index = self.scenario.links.iter().position(|link| link.id == planned.id)?;
+            let link = &self.scenario.links[index];
+            let backward = u32::from(link.source != site);
+            let is_ours = [link.source, link.target].contains(&site);
+            is_ours.then_some((near.address, 2 * index as u32 + backward))
+        })
     }
 }

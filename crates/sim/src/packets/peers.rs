@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use wiresum_wire::{Kind, Packet};
+use wiresum_wire::{Kind, Packet, SwitchPacket};
 
 use super::world::Endpoint;
 
@@ -19,6 +19,8 @@ pub(super) struct Peer {
     pub job: usize,
     pub to: SocketAddr,
     pub endpoint: Endpoint,
+    /// The address that the sender has towards it.
+    pub source: SocketAddr,
     /// The way there.
     pub way: u32,
 }
@@ -70,13 +72,15 @@ impl<'a> Parcel<'a> {
     pub fn of(datagram: &'a [u8]) -> Self {
         let is_zero = |chunk: &&[u8]| chunk.iter().fold(0, |all, byte| all | byte) == 0;
         let zeros: usize = datagram.rchunks(CHUNK_BYTES).take_while(is_zero).map(<[u8]>::len).sum();
-        let parsed = Packet::parse_unchecked(datagram).ok();
+        let of_server = Packet::parse_unchecked(datagram).map(|p| (p.kind, p.header, p.payload));
+        let of_switch = |_| SwitchPacket::parse(datagram).map(|p| (p.kind, p.header, p.payload));
+        let parsed = of_server.or_else(of_switch).ok();
         Self {
             bytes: &datagram[..datagram.len() - zeros],
             len: datagram.len(),
-            is_added: parsed.as_ref().is_some_and(|packet| packet.kind == Kind::Contribution),
-            sub_model: parsed.as_ref().map_or(0, |packet| packet.header.sub_model.get()),
-            payload_bytes: parsed.map_or(0, |packet| packet.payload.len() as u32),
+            is_added: parsed.is_some_and(|(kind, ..)| kind == Kind::Contribution),
+            sub_model: parsed.map_or(0, |(_, header, _)| header.sub_model.get()),
+            payload_bytes: parsed.map_or(0, |(.., payload)| payload.len() as u32),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Jobs over simulated links. Every run compares every value with its sum and checks the links' books; these tests are about the rest.
 
+use serde_json::{Value, json};
+
 use super::world::World;
 use crate::scenario::{Background, Broken, Direction, Distribution, Failure};
 use crate::testing::{GIGABIT, Tree, constant, records, rounds, scenario, trace};
@@ -208,4 +210,112 @@ fn loads_over_time_add_up_to_what_crossed() {
     let mut scenario = scenario(&Tree::two_levels(), "pool", BYTES, GIGABIT);
     scenario.timeline = true;
     crate::testing::assert_slices_add_up(&records(&scenario).expect("sums"));
+}
+
+/// Two switches in a row, the first with the workers, the second with the server, and the plan that has both sum where
+/// the policy lets them.
+fn switched(policy: &str, workers: u32, direction: Direction) -> Scenario {
+    let mut scenario = scenario(&Tree::star(workers), "pool", BYTES, direction);
+    let site = |name: &str| json!({ "name": name, "forwards": true, "adding_bps": null });
+    scenario
+        .sites
+        .extend(["n1", "n2"].map(|name| serde_json::from_value(site(name)).expect("a site")));
+    let (middle, server) = (scenario.sites.len() - 2, scenario.sites.len() - 1);
+    for (id, source, target) in [("up", 0, middle), ("down", server, middle)] {
+        let link =
+            crate::scenario::Link { id: id.into(), source, target, ..scenario.links[0].clone() };
+        scenario.links.push(link);
+    }
+    let plan = fabric(policy, workers);
+    scenario.jobs[0].plan = serde_json::from_value(plan).expect("a plan");
+    scenario
+}
+
+/// Every link has addresses of its own at its ends.
+fn fabric(policy: &str, workers: u32) -> Value {
+    let worker =
+        |rank: u32| json!({ "at": { "worker": rank }, "address": format!("10.1.{rank}.1:4000") });
+    let node = |id: u32, link: u32| json!({ "at": { "node": id }, "address": format!("10.1.{link}.2:5747") });
+    let mut links: Vec<Value> = (0..workers)
+        .map(|rank| json!({ "id": format!("l{rank}"), "ends": [worker(rank), node(0, rank)] }))
+        .collect();
+    links.push(json!({ "id": "up", "ends": [node(0, 100), node(1, 101)] }));
+    links.push(json!({ "id": "down", "ends": [node(2, 102), node(1, 103)] }));
+    let stream = |id: u32, role: &str, share: f64| {
+        let (base, slots) = (1024 * id, 1024);
+        let places = [json!({ "node": 0, "base": base, "slots": slots }), json!({ "node": 2 })];
+        let mut legs: Vec<Value> = (0..workers)
+            .map(|rank| json!({ "child": { "worker": rank }, "parent": 0, "links": [format!("l{rank}")] }))
+            .collect();
+        legs.push(json!({ "child": { "node": 0 }, "parent": 2, "links": ["up", "down"] }));
+        json!({ "id": id, "name": role, "role": role, "share": share, "policy": policy, "window": 64,
+            "priority": id, "places": places, "legs": legs })
+    };
+    let nodes: Vec<Value> = (0..3)
+        .map(|id| json!({ "id": id, "name": format!("n{id}"), "address": format!("10.2.0.{id}:5747") }))
+        .collect();
+    let workers: Vec<Value> =
+        (0..workers).map(|rank| json!({ "rank": rank, "name": format!("w{rank}") })).collect();
+    json!({
+        "format": "wiresum-plan/2",
+        "job": { "id": 1, "secret": "0123456789abcdef", "values_per_packet": 256, "codec": "fixed:1" },
+        "nodes": nodes, "workers": workers,
+        "streams": [stream(0, "exponents", 0.0), stream(1, "values", 1.0)],
+        "fabric": { "timeout_s": 0.01, "links": links, "memory": [{ "node": 0, "slots": 2048 }] },
+    })
+}
+
+#[test]
+fn switches_sum_exactly_over_their_links() {
+    for policy in ["hash", "preempt", "exclusive", "register", "cache", "pool"] {
+        for direction in [GIGABIT, harmful()] {
+            let records = records(&switched(policy, 3, direction));
+            let records = records.unwrap_or_else(|error| panic!("{policy}: {error}"));
+            let Some(Record::End { checked_values, .. }) = records.last() else { panic!() };
+            assert_eq!(*checked_values, 2 * 3 * BYTES / 4, "{policy}");
+            let summed = records.iter().any(|record| {
+                matches!(record, Record::Counter { site, name, .. } if site == "n0" && name == "added")
+            });
+            assert!(summed, "{policy}: the switch has added nothing");
+        }
+    }
+}
+
+#[test]
+fn a_switch_that_dies_for_a_while_costs_that_while() {
+    let mut scenario = switched("hash", 3, GIGABIT);
+    scenario.jobs[0].bytes = 5_000_000;
+    let calm = records(&scenario).expect("sums");
+    let begin_s = calm.iter().find_map(|record| match record {
+        Record::Round { begin_s, .. } => Some(*begin_s),
+        _ => None,
+    });
+    let at_s = begin_s.expect("a round") + 0.01;
+    let (what, until_s) = (Broken::Site(0), Some(at_s + 0.3));
+    scenario.failures = vec![Failure { what, at_s, until_s }];
+    let (undisturbed, disturbed) =
+        (rounds(&calm)[0], rounds(&records(&scenario).expect("sums"))[0]);
+    assert!(disturbed > undisturbed + 0.25, "{disturbed} s beside {undisturbed} s");
+}
+
+#[test]
+fn the_link_that_a_plan_names_carries_its_packets_and_no_other() {
+    let mut scenario = switched("hash", 3, GIGABIT);
+    // Shorter than by n1: what goes where the network would route crosses it.
+    let short = crate::scenario::Link {
+        id: "short".into(),
+        source: 0,
+        target: scenario.sites.len() - 1,
+        ..scenario.links[0].clone()
+    };
+    scenario.links.push(short);
+    let records = records(&scenario).expect("sums");
+    let bytes = |id: &str| {
+        let of = |record: &Record| match record {
+            Record::Link { link, wire_bytes, .. } if link == id => Some(*wire_bytes),
+            _ => None,
+        };
+        records.iter().filter_map(of).sum::<f64>()
+    };
+    assert!(bytes("up") > BYTES as f64 && bytes("short") == 0.0);
 }

@@ -5,7 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use wiresum_protocol::Time;
+use wiresum_protocol::plan::Child;
+use wiresum_protocol::{Plan, Time};
 use wiresum_wire::NodeId;
 
 use super::buffer::Findings;
@@ -244,8 +245,10 @@ impl<'a> World<'a> {
                 self.daemons.push(Daemon::new(site, node.address, id));
                 self.daemons.len() - 1
             });
-            self.daemons[daemon].serve(index, &job.plan);
-            endpoints.insert(node.address, Endpoint::Daemon(daemon as u32));
+            let served = self.daemons[daemon].serve(index, &job.plan);
+            served.map_err(|error| refused(job, error.to_string()))?;
+            let addresses = addresses(&job.plan, Child::Node(node.id)).chain([node.address]);
+            endpoints.extend(addresses.map(|address| (address, Endpoint::Daemon(daemon as u32))));
         }
         for (rank, worker) in job.plan.workers.iter().enumerate() {
             let site = self.site(job, &worker.name)?;
@@ -254,7 +257,8 @@ impl<'a> World<'a> {
             let made = IpAddr::V4(Ipv4Addr::from_bits(0x0100_0000 + ordinal));
             let address = SocketAddr::new(worker.address.unwrap_or(made), WORKER_PORT);
             self.hosts.push(Host::new(index, job, rank, site, address));
-            endpoints.insert(address, Endpoint::Host(ordinal));
+            let addresses = addresses(&job.plan, Child::Worker(rank as u32)).chain([address]);
+            endpoints.extend(addresses.map(|address| (address, Endpoint::Host(ordinal))));
         }
         self.outside.push(job.plan.workers.len());
         self.endpoints.push(endpoints);
@@ -263,11 +267,19 @@ impl<'a> World<'a> {
 
     fn site(&self, job: &Job, name: &str) -> Result<usize, SimulationError> {
         let found = self.scenario.sites.iter().position(|site| site.name == name);
-        found.ok_or_else(|| SimulationError::Job {
-            job: job.name.clone(),
-            problem: format!("its plan names {name}, which the topology does not have"),
-        })
+        let problem = || format!("its plan names {name}, which the topology does not have");
+        found.ok_or_else(|| refused(job, problem()))
     }
+}
+
+fn refused(job: &Job, problem: String) -> SimulationError {
+    SimulationError::Job { job: job.name.clone(), problem }
+}
+
+/// Where neighbours send to a site of a network of switches.
+fn addresses(plan: &Plan, site: Child) -> impl Iterator<Item = SocketAddr> {
+    let links = plan.fabric.iter().flat_map(|fabric| &fabric.links);
+    links.flat_map(|link| &link.ends).filter(move |end| end.at == site).map(|end| end.address)
 }
 
 /// When an alarm has to be put into the queue: there is none that early yet.
