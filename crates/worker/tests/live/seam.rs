@@ -41,6 +41,10 @@ impl DataPlane for Plane {
         no(told.refuses_to_run && key.is_some())
     }
 
+    fn bypass(&mut self, _job: JobId) -> Result<(), PlaneError> {
+        Ok(())
+    }
+
     fn meet(&mut self, address: SocketAddr) -> Result<(), PlaneError> {
         let mut told = self.0.lock().expect("no panics");
         told.met.push(address);
