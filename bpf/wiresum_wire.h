@@ -44,6 +44,10 @@
 #define WIRESUM_UDP_LEN 8
 /* Most children of one aggregator, the width of the contributor bitmap. */
 #define WIRESUM_MAX_CONTRIBUTORS 64
+/* Workers of a cohort: those that one packet at switches can name, the width of its bitmap. */
+#define WIRESUM_COHORT_WORKERS 64
+/* Most workers of a job at switches, which packets count in a byte. */
+#define WIRESUM_MAX_SWITCHED_WORKERS 255
 /* Fragments described by one probe (XAgg §IV-D: groups of 1024 packets). */
 #define WIRESUM_GROUP_FRAGMENTS 1024
 /* Words of a bitmap over one group. */
@@ -301,8 +305,8 @@ _Static_assert(__builtin_offsetof(struct wiresum_header, check) == 30, "place of
 
 /* What follows it where the flag SWITCHED is set; big-endian. */
 struct wiresum_switch_header {
-    /* Upwards: workers of the job whose values are in the packet. Downwards: those to whom it goes. Bit w
-     * is worker w. */
+    /* Workers of the cohort of the header's contributor, c; bit b is worker 64 · (c div 64) + b. Upwards:
+     * those whose values are in the packet. Downwards: those to whom it goes. */
     __be64 contributors;
     /* The sender's choice of a slot, where the policy leaves it to the sender; else 0. */
     __be32 slot;

@@ -57,7 +57,7 @@ static __always_inline int is_well_formed(struct packet *packet) {
         return 0;
     packet->flags = get16(&header->flags);
     packet->payload_len = get16(&header->value_count) * (packet->flags & WIRESUM_FLAG_LANES16 ? 2 : 4);
-    return (packet->flags & WIRESUM_FLAG_SWITCHED) && header->contributor < WIRESUM_MAX_CONTRIBUTORS &&
+    return (packet->flags & WIRESUM_FLAG_SWITCHED) && header->contributor < WIRESUM_MAX_SWITCHED_WORKERS &&
            has_fitting_values(packet);
 }
 
@@ -100,10 +100,16 @@ static __always_inline void read_fields(struct arrival *arrival) {
     arrival->priority = header->priority;
 }
 
+/* The sender among the contributors of its cohort. */
+static __always_inline __u64 own_bit(const struct arrival *arrival) {
+    return 1ULL << (arrival->worker % WIRESUM_COHORT_WORKERS);
+}
+
 /* Finds the stream that a packet names; fails if it is not summed here. */
 static __always_inline int find_place(struct arrival *arrival) {
     const struct wiresum_header *header = arrival->packet.header;
-    __u64 key = PLACE_KEY(get16(&header->job), get16(&header->sub_model));
+    __u32 cohort = arrival->worker / WIRESUM_COHORT_WORKERS;
+    __u64 key = PLACE_KEY(get16(&header->job), get16(&header->sub_model), cohort);
     const __u64 *keys = pinned(table.keys);
     __u32 index = MAX_PLACES;
     for (__u32 i = 0; i < MAX_PLACES && i < table.place_count; i++) {

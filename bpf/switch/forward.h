@@ -48,13 +48,15 @@ struct {
 struct stream_name {
     __u16 job;
     __u16 sub_model;
+    __u16 cohort; /* that results are for */
+    __u16 reserved;
 };
 
-/* The way down of a stream. */
+/* The way down of a stream's results for a cohort. */
 struct down {
     __u32 group;                      /* the broadcast group that reaches all of its neighbours */
     __u32 neighbour_count;            /* that workers are behind */
-    __u64 behind[MAX_NEIGHBOURS];     /* which workers, by place in the list */
+    __u64 behind[MAX_NEIGHBOURS];     /* which workers of it, by place in the list */
     __u32 neighbours[MAX_NEIGHBOURS]; /* the list */
     __u32 ifindices[MAX_NEIGHBOURS];  /* likewise */
 };
@@ -89,7 +91,8 @@ static __always_inline struct wiresum_header *find_header(struct xdp_md *ctx, __
 }
 
 static __always_inline struct down *find_down(const struct wiresum_header *header) {
-    struct stream_name name = {get16(&header->job), get16(&header->sub_model)};
+    struct stream_name name = {.job = get16(&header->job), .sub_model = get16(&header->sub_model)};
+    name.cohort = header->contributor / WIRESUM_COHORT_WORKERS;
     return bpf_map_lookup_elem(&downs, &name);
 }
 

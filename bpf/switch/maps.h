@@ -23,7 +23,7 @@ struct switch_config {
 
 const volatile struct switch_config switch_config SEC(".rodata.switch");
 
-/* A stream that is summed here. Its number is its index in the table, from 1. */
+/* A stream that is summed here, for one cohort of its job's workers. Its number is its index in the table, from 1. */
 struct place {
     __u64 members;
     __u32 base;   /* its first slot */
@@ -42,7 +42,9 @@ struct place {
 #define MERGED_LANES (WIRESUM_FLAG_MAXIMUM | WIRESUM_FLAG_LANES16)
 
 /* Key of a place in use: that of a free one, 0, matches no packet. */
-#define PLACE_KEY(job, sub_model) (1ULL << 32 | (__u32)(job) << 16 | (sub_model))
+#define COHORT_SHIFT 33
+#define PLACE_KEY(job, sub_model, cohort)                                                                    \
+    ((__u64)(cohort) << COHORT_SHIFT | 1ULL << 32 | (__u32)(job) << 16 | (sub_model))
 
 /* A job, in the incarnation that runs, if one does. */
 struct running {

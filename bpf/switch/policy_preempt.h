@@ -13,11 +13,21 @@ static __always_inline __u64 scale_of(const struct wiresum_header *header) {
     return (__u64)get32(&header->round) << 8 | (__u8)header->exponent;
 }
 
-/* The stream whose fragment a slot holds, or NULL if it has just left. */
-static __always_inline const struct place *owner_of(__u64 key) {
+/* The index in the table of the stream whose fragment a slot holds. */
+static __always_inline __u32 owner_index(__u64 key) {
     __u32 number = (key & IDENTITY) >> 32;
-    __u32 index = (number - 1) % MAX_PLACES;
+    return (number - 1) % MAX_PLACES;
+}
+
+/* That stream, or NULL if it has just left. */
+static __always_inline const struct place *owner_of(__u64 key) {
+    __u32 index = owner_index(key);
     return table.keys[index] ? &table.places[index] : 0;
+}
+
+/* The first worker of that stream's cohort. */
+static __always_inline __u8 first_worker_of(__u64 key) {
+    return WIRESUM_COHORT_WORKERS * (table.keys[owner_index(key)] >> COHORT_SHIFT);
 }
 
 /* The packet takes the place of what the slot holds, and the other way round. */
@@ -43,7 +53,7 @@ static __always_inline void readdress(struct arrival *arrival, __u64 cell, const
     put32(&header->fragment, (__u32)cell);
     header->priority = cell >> PRIORITY_SHIFT;
     arrival->flags |= owner->lanes;
-    arrival->worker = lowest_bit(arrival->contributors);
+    arrival->worker = first_worker_of(cell) + lowest_bit(arrival->contributors);
     arrival->expected = 0;
     if (arrival->node != ANY_NODE && !owner->is_root)
         arrival->node = owner->parent;

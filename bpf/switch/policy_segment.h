@@ -13,7 +13,7 @@ static __always_inline __u32 slot_of(const struct arrival *arrival) { return cho
 
 /* Back to its sender, marked. */
 static __always_inline struct fate refuse(struct arrival *arrival) {
-    turn_down(arrival, 1ULL << arrival->worker, 0);
+    turn_down(arrival, own_bit(arrival), 0);
     arrival->flags |= WIRESUM_FLAG_REFUSED | WIRESUM_FLAG_ECN;
     struct fate fate = {.verdict = REFUSED, .egress = DOWN, .leaving = WITH_NONE};
     return fate;
@@ -25,7 +25,7 @@ static __always_inline struct fate answer(struct arrival *arrival) {
     const struct place *place = arrival->place;
     struct fate fate = {.leaving = WITH_THE_SHADOW};
     if (place->is_root) {
-        turn_down(arrival, 1ULL << arrival->worker, place->member_count);
+        turn_down(arrival, own_bit(arrival), place->member_count);
         fate.verdict = ANSWERED;
         fate.egress = DOWN;
     } else {

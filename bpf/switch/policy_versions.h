@@ -17,7 +17,7 @@ static __always_inline struct fate send_sum(struct arrival *arrival, const struc
     int is_new = merge == MERGE_FIRST || merge == MERGE_ADDED;
     struct fate fate = {.change = change_of(merge), .leaving = WITH_THE_SUM};
     if (registers->is_final) {
-        __u64 recipients = is_new ? registers->contributors : 1ULL << arrival->worker;
+        __u64 recipients = is_new ? registers->contributors : own_bit(arrival);
         turn_down(arrival, recipients, arrival->place->member_count);
         fate.verdict = is_new ? COMPLETED : ANSWERED;
         fate.egress = DOWN;

@@ -40,6 +40,10 @@ const int WIRESUM_IPV6_LEN = 40;
 const int WIRESUM_UDP_LEN = 8;
 /* Most children of one aggregator, the width of the contributor bitmap. */
 const int WIRESUM_MAX_CONTRIBUTORS = 64;
+/* Workers of a cohort: those that one packet at switches can name, the width of its bitmap. */
+const int WIRESUM_COHORT_WORKERS = 64;
+/* Most workers of a job at switches, which packets count in a byte. */
+const int WIRESUM_MAX_SWITCHED_WORKERS = 255;
 /* Fragments described by one probe (XAgg §IV-D: groups of 1024 packets). */
 const int WIRESUM_GROUP_FRAGMENTS = 1024;
 /* Words of a bitmap over one group. */
@@ -146,8 +150,8 @@ header wiresum_header_h {
 
 /* What follows it where the flag SWITCHED is set. */
 header wiresum_switch_header_h {
-    /* Upwards: workers of the job whose values are in the packet. Downwards: those to whom it goes. Bit w
-     * is worker w. */
+    /* Workers of the cohort of the header's contributor, c; bit b is worker 64 · (c div 64) + b. Upwards:
+     * those whose values are in the packet. Downwards: those to whom it goes. */
     bit<64> contributors;
     /* The sender's choice of a slot, where the policy leaves it to the sender; else 0. */
     bit<32> slot;

@@ -45,6 +45,11 @@ IPV6_LEN: Final = 40
 UDP_LEN: Final = 8
 # Most children of one aggregator, the width of the contributor bitmap.
 MAX_CONTRIBUTORS: Final = 64
+# Workers of a cohort: those that one packet at switches can name, the width of its
+# bitmap.
+COHORT_WORKERS: Final = 64
+# Most workers of a job at switches, which packets count in a byte.
+MAX_SWITCHED_WORKERS: Final = 255
 # Fragments described by one probe (XAgg §IV-D: groups of 1024 packets).
 GROUP_FRAGMENTS: Final = 1024
 # Words of a bitmap over one group.
@@ -188,8 +193,9 @@ HEADER_FIELDS: Final = (
 SWITCH_HEADER_FORMAT: Final = ">QI"
 # Its fields, in the order of that layout.
 SWITCH_HEADER_FIELDS: Final = (
-    # Upwards: workers of the job whose values are in the packet. Downwards: those to
-    # whom it goes. Bit w is worker w.
+    # Workers of the cohort of the header's contributor, c; bit b is worker 64 · (c div
+    # 64) + b. Upwards: those whose values are in the packet. Downwards: those to whom
+    # it goes.
     "contributors",
     # The sender's choice of a slot, where the policy leaves it to the sender; else 0.
     "slot",

@@ -6,7 +6,7 @@ use serde::Serialize;
 use wiresum_wire::NodeId;
 
 use crate::ways::{ANY_NODE, Hop, Site, Way, Ways};
-use crate::{Child, Plan, PlanStream};
+use crate::{Child, Cohort, Plan, PlanStream};
 
 /// What follows from a plan's fabric.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -78,24 +78,27 @@ impl DerivedStream {
     }
 }
 
-/// A worker's own packets count each, a sum counts once however many are in it, and a result once for all behind a link.
+/// A worker's own packets count each; of each cohort, a sum counts once however many are in it, and a result once for all
+/// behind a link.
 fn crossings(stream: &PlanStream, ways: &Ways) -> Vec<Crossing> {
     let (mut up, mut down) = (BTreeSet::new(), BTreeSet::new());
     for way in &ways.of {
+        let cohort = Cohort::of(way.worker);
         let mut origin = Site::Worker(way.worker);
         for leg in &way.legs {
             for hop in &leg.hops {
-                up.insert((origin, *hop));
+                up.insert((origin, cohort, *hop));
                 if leg.node == ANY_NODE && stream.sums_at(hop.to) {
                     origin = hop.to;
                 }
             }
             origin = leg.hops.last().map_or(origin, |hop| hop.to);
         }
-        down.extend(way.down());
+        down.extend(way.down().into_iter().map(|hop| (cohort, hop)));
     }
     let mut times: BTreeMap<Hop, u32> = BTreeMap::new();
-    for hop in up.into_iter().map(|(_, hop)| hop).chain(down) {
+    let up = up.into_iter().map(|(_, _, hop)| hop);
+    for hop in up.chain(down.into_iter().map(|(_, hop)| hop)) {
         *times.entry(hop).or_default() += 1;
     }
     times

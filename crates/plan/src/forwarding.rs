@@ -1,7 +1,7 @@
 //! Where a site's packets go next: one table up and one down, made from a plan's ways.
 //!
 //! **Up**, a packet goes by job, stream, address and worker, so that two sums with one address may take ways of their own; where all
-//! workers' next hop is the same, one entry stands for any worker. **Down**, each neighbour has the set of workers behind it, and a result makes one copy for each
+//! workers' next hop is the same, one entry stands for any worker. **Down**, each neighbour has the set of each cohort's workers behind it, and a result makes one copy for each
 //! neighbour whose set meets the packet's. Every worker is behind one neighbour of a site at most, so it gets one copy.
 //!
 //! The tables hold no packets and make no decisions of their own: other data planes load the same entries ([`Forwarding::ups`],
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use crate::ways::{Hop, Site, WayError, Ways};
 use wiresum_wire::{JobId, NodeId, SubModelId};
 
-use crate::Contributors;
+use crate::{Cohort, Contributors, Workers};
 
 /// Over which link a packet leaves, and who is at its other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,7 +42,8 @@ pub struct UpKey {
     pub worker: Option<u8>,
 }
 
-type Stream = (JobId, SubModelId);
+/// What results go down as: a cohort's part of a stream.
+type Stream = (JobId, SubModelId, Cohort);
 
 /// See the module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -82,7 +83,7 @@ impl Forwarding {
     /// Forgets a job.
     pub fn remove(&mut self, job: JobId) {
         self.up.retain(|key, _| key.job != job);
-        self.down.retain(|(of, _), _| *of != job);
+        self.down.retain(|(of, ..), _| *of != job);
     }
 
     fn install_up(&mut self, site: Site, ways: &Ways) {
@@ -105,15 +106,18 @@ impl Forwarding {
     }
 
     fn install_down(&mut self, site: Site, ways: &Ways) {
-        let mut behind: BTreeMap<Neighbour, Contributors> = BTreeMap::new();
+        let mut behind: BTreeMap<Neighbour, Workers> = BTreeMap::new();
         for way in &ways.of {
             if let Some(hop) = way.down().into_iter().find(|hop| hop.from == site) {
                 let set = behind.entry(Neighbour::of(hop)).or_default();
-                *set = set.with(Contributors::one(way.worker));
+                *set = set.with(Workers::one(way.worker));
             }
         }
-        if !behind.is_empty() {
-            self.down.insert((ways.job, ways.sub_model), behind.into_iter().collect());
+        for (neighbour, (cohort, workers)) in
+            behind.into_iter().flat_map(|(next, set)| set.cohorts().map(move |of| (next, of)))
+        {
+            let ports = self.down.entry((ways.job, ways.sub_model, cohort)).or_default();
+            ports.push((neighbour, workers));
         }
     }
 
@@ -130,14 +134,15 @@ impl Forwarding {
         self.up.get(&key(Some(worker))).or_else(|| self.up.get(&key(None))).copied()
     }
 
-    /// The copies of a packet on its way down to some workers: to whom each goes next, and for which of them.
+    /// The copies of a packet on its way down to some workers of a cohort: to whom each goes next, and for which of them.
     pub fn down(
         &self,
         job: JobId,
         sub_model: SubModelId,
+        cohort: Cohort,
         recipients: Contributors,
     ) -> impl Iterator<Item = (Neighbour, Contributors)> {
-        let ports = self.down.get(&(job, sub_model)).map_or(&[][..], Vec::as_slice);
+        let ports = self.down.get(&(job, sub_model, cohort)).map_or(&[][..], Vec::as_slice);
         let copies = ports.iter().map(move |(next, behind)| (*next, behind.only(recipients)));
         copies.filter(|(_, recipients)| !recipients.is_empty())
     }
@@ -147,15 +152,17 @@ impl Forwarding {
         self.up.iter().map(|(key, next)| (*key, *next))
     }
 
-    /// Every entry of the table down, in order: stream, neighbour, and the workers behind it.
-    pub fn downs(&self) -> impl Iterator<Item = (JobId, SubModelId, Neighbour, Contributors)> {
-        let ports = |((job, sub_model), ports): (&Stream, &'_ Vec<_>)| {
-            let (job, sub_model) = (*job, *sub_model);
-            let entry =
-                move |(next, behind): (Neighbour, Contributors)| (job, sub_model, next, behind);
+    /// Every entry of the table down, in order: stream, cohort, neighbour, and the workers behind it.
+    pub fn downs(
+        &self,
+    ) -> impl Iterator<Item = (JobId, SubModelId, Cohort, Neighbour, Contributors)> {
+        let entries = |(&(job, sub_model, cohort), ports): (&Stream, &Vec<_>)| {
+            let entry = move |(next, behind): (Neighbour, Contributors)| {
+                (job, sub_model, cohort, next, behind)
+            };
             ports.clone().into_iter().map(entry)
         };
-        self.down.iter().flat_map(ports)
+        self.down.iter().flat_map(entries)
     }
 
     /// The same tables with neighbours named otherwise, by job; without those that get no name.
@@ -163,9 +170,9 @@ impl Forwarding {
     pub fn renamed(&self, name: impl Fn(JobId, Neighbour) -> Option<Neighbour>) -> Self {
         let up = |(key, next): (&UpKey, &Neighbour)| Some((*key, name(key.job, *next)?));
         let mut down: BTreeMap<Stream, Vec<_>> = BTreeMap::new();
-        for (job, sub_model, next, behind) in self.downs() {
+        for (job, sub_model, cohort, next, behind) in self.downs() {
             if let Some(next) = name(job, next) {
-                down.entry((job, sub_model)).or_default().push((next, behind));
+                down.entry((job, sub_model, cohort)).or_default().push((next, behind));
             }
         }
         Self { up: self.up.iter().filter_map(up).collect(), down }

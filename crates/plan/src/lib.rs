@@ -30,12 +30,12 @@ mod validate;
 mod version1;
 pub mod ways;
 
-pub use contributors::Contributors;
+pub use contributors::{Cohort, Contributors, MAX_COHORTS, Workers};
 pub use derived::{Crossing, Derived, DerivedPlace, DerivedStream};
 pub use document::*;
 pub use fabric::Fabric;
 pub use forwarding::{Forwarding, Neighbour, UpKey};
 pub use schedule::{Circuit, Interval, SCHEDULE_FORMAT, Schedule};
-pub use site::{Duties, Place, Sending, Serving};
+pub use site::{Duties, Place, Sending, Serving, first_slot};
 pub use stream::{PlanStream, StreamLeg, StreamPlace};
 pub use substitutes::{Refuge, Seat, Substitute};

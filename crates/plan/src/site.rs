@@ -8,16 +8,21 @@ use std::time::Duration;
 use wiresum_wire::{Flags, JobId, LaneType, NodeId, SubModelId};
 
 use crate::ways::{ANY_NODE, Site, Way, WayError, Ways};
-use crate::{Child, Contributors, Fabric, Forwarding, Plan, PlanStream, Policy, Role, StreamPlace};
+use crate::{
+    Child, Cohort, Contributors, Fabric, Forwarding, Plan, PlanStream, Policy, Role, StreamPlace,
+    Workers,
+};
 
-/// What a switch knows of a stream that it sums: an entry of its table, written by the control plane.
+/// What a switch knows of a stream that it sums, for one cohort: an entry of its table, written by the control plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The job.
     pub job: JobId,
     /// The stream.
     pub sub_model: SubModelId,
-    /// Workers whose sum is complete here.
+    /// The workers that its packets name.
+    pub cohort: Cohort,
+    /// Those of them whose sum is complete here.
     pub members: Contributors,
     /// Where that sum goes; `None` if it is the result.
     pub parent: Option<NodeId>,
@@ -39,7 +44,7 @@ pub struct Serving {
     /// The stream.
     pub sub_model: SubModelId,
     /// Workers of which a result is the sum.
-    pub members: Contributors,
+    pub members: Workers,
     /// A worker sends position p only after it has the result of p − window.
     pub window: u32,
     /// How its lanes are merged: none of [`Flags::LANES`], or some.
@@ -58,7 +63,7 @@ pub struct Sending {
     pub job: JobId,
     /// The stream.
     pub sub_model: SubModelId,
-    /// The worker: its bit among the contributors.
+    /// The worker's rank: which bit of its cohort's contributors it is.
     pub worker: u8,
     /// Workers of which a result is the sum.
     pub workers: u8,
@@ -120,8 +125,8 @@ impl Plan {
                 Some(StreamPlace { slots: None, .. }) => {
                     duties.servings.push(self.serving(stream));
                 }
-                Some(StreamPlace { base, slots: Some(slots), .. }) => {
-                    duties.places.push(self.place(stream, &ways, node, (*base, *slots)));
+                Some(StreamPlace { slots: Some(slots), .. }) => {
+                    duties.places.extend(self.places(stream, &ways, node, *slots));
                 }
                 None => {}
             }
@@ -154,8 +159,8 @@ impl Plan {
 
     /// Every worker of the job, as a set; for plans with a fabric, which have few enough.
     #[must_use]
-    pub fn everyone(&self) -> Contributors {
-        Contributors::first(self.workers.len() as u8)
+    pub fn everyone(&self) -> Workers {
+        Workers::first(self.workers.len() as u8)
     }
 
     /// The ways of every stream; none where servers sum.
@@ -171,23 +176,26 @@ impl Plan {
         })
     }
 
-    fn place(
+    /// A node's places in a stream: one for each cohort that is summed there.
+    fn places(
         &self,
         stream: &PlanStream,
         ways: &Ways,
         node: NodeId,
-        (base, slots): (u32, u32),
-    ) -> Place {
-        Place {
+        slots: u32,
+    ) -> impl Iterator<Item = Place> {
+        let all = ways.members(node);
+        all.cohorts().map(move |(cohort, members)| Place {
             job: ways.job,
             sub_model: ways.sub_model,
-            members: ways.members(node),
+            cohort,
+            members,
             parent: ways.parent(node),
-            base,
+            base: stream.first_slot(node, all, cohort),
             slots,
             window: stream.window,
             lanes: self.lanes(stream),
-        }
+        })
     }
 
     fn serving(&self, stream: &PlanStream) -> Serving {
@@ -199,7 +207,7 @@ impl Plan {
     fn sending(&self, stream: &PlanStream, ways: &Ways, rank: u8) -> Sending {
         let way = &ways.of[usize::from(rank)];
         let timeout_s = self.fabric.as_ref().map_or(0.0, |fabric| fabric.timeout_s);
-        let (base, slots) = stream.first_slots(rank.into());
+        let (base, slots) = stream.first_slots(ways, rank);
         Sending {
             policy: stream.policy,
             job: ways.job,
@@ -231,8 +239,35 @@ impl Plan {
 
 impl PlanStream {
     /// First slot and number of slots that a worker may choose from: those where it is summed first.
-    fn first_slots(&self, rank: u32) -> (u32, u32) {
-        let first = self.leg(Child::Worker(rank)).and_then(|leg| self.place(NodeId(leg.parent)));
-        first.map_or((0, 1), |place| (place.base, place.slots.unwrap_or(1)))
+    fn first_slots(&self, ways: &Ways, rank: u8) -> (u32, u32) {
+        let first = self.leg(Child::Worker(rank.into())).map(|leg| NodeId(leg.parent));
+        let slots = first.and_then(|node| Some((node, self.place(node)?.slots?)));
+        slots.map_or((0, 1), |(node, slots)| {
+            (self.first_slot(node, ways.members(node), Cohort::of(rank)), slots)
+        })
     }
+
+    fn first_slot(&self, node: NodeId, members: Workers, cohort: Cohort) -> u32 {
+        let region = self.place(node).map(|place| (place.base, place.slots.unwrap_or(0)));
+        first_slot(self.policy, region.unwrap_or_default(), members, cohort)
+    }
+
+    /// Slots that a place with members takes, those of all its cohorts.
+    pub(crate) fn slots_taken(&self, slots: u32, members: Workers) -> u64 {
+        let cohorts = members.cohorts().count() as u64;
+        u64::from(slots) * if self.policy.shares_slots() { cohorts.min(1) } else { cohorts }
+    }
+}
+
+/// The first slot of a cohort at a place, from the place's first slot and the slots of each cohort, and the workers that
+/// it sums: where slots are not shared, those of its cohorts follow each other.
+#[must_use]
+pub fn first_slot(
+    policy: Policy,
+    (base, slots): (u32, u32),
+    members: Workers,
+    cohort: Cohort,
+) -> u32 {
+    let before = members.cohorts().take_while(|(of, _)| *of < cohort).count() as u32;
+    if policy.shares_slots() { base } else { base + before * slots }
 }

@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use thiserror::Error;
-use wiresum_wire::{JobId, NodeId, SubModelId};
+use wiresum_wire::{JobId, MAX_SWITCHED_WORKERS, NodeId, SubModelId};
 
-use crate::Contributors;
+use crate::Workers;
 
 /// Addresses every switch on the way that sums for the packet's stream.
 pub const ANY_NODE: NodeId = NodeId(u16::MAX);
 
-/// Workers of a job at most: the bits of a contributor set.
-pub const MAX_WORKERS: u8 = 64;
+/// Workers of a job at most: packets count them in 8 bits.
+pub const MAX_WORKERS: u8 = MAX_SWITCHED_WORKERS as u8;
 
 /// Where packets are sent from, handled and taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -124,7 +124,9 @@ impl Way {
 
     fn problem(&self) -> Option<&'static str> {
         if self.worker >= MAX_WORKERS {
-            return Some("is of worker 64 or above: sum some of them on a server first");
+            return Some(
+                "is of worker 255 or above, and packets count 255 workers: let servers sum",
+            );
         }
         let mut at = Site::Worker(self.worker);
         for leg in &self.legs {
@@ -196,9 +198,9 @@ impl Ways {
 
     /// Workers that are summed at a node.
     #[must_use]
-    pub fn members(&self, node: NodeId) -> Contributors {
+    pub fn members(&self, node: NodeId) -> Workers {
         let summed = self.of.iter().filter(|way| way.is_summed_at(node));
-        summed.fold(Contributors::NONE, |set, way| set.with(Contributors::one(way.worker)))
+        summed.fold(Workers::NONE, |set, way| set.with(Workers::one(way.worker)))
     }
 
     /// Where the sum of a node goes: to the next address on its ways, or the root. `None` at the root.
@@ -274,7 +276,10 @@ mod tests {
     fn what_passes_a_node_without_an_address_is_summed_there_for_the_root() {
         let ways = stream(vec![way(0, &[1, 3, ROOT], &[]), way(1, &[2, 3, ROOT], &[])]);
         let members = |node| ways.members(NodeId(node));
-        assert_eq!([1, 2, 3].map(members), [1, 2, 3].map(Contributors));
+        assert_eq!(
+            [1, 2, 3].map(members),
+            [1, 2, 3].map(|bits| Workers::from_bits([bits, 0, 0, 0]))
+        );
         assert_eq!([1, 2, 3].map(|node| ways.parent(NodeId(node))), [Some(NodeId(ROOT)); 3]);
         assert_eq!(
             (ways.parent(NodeId(ROOT)), ways.root()),
@@ -287,7 +292,7 @@ mod tests {
         let of = vec![way(0, &[1, 3, ROOT], &[1, ROOT]), way(1, &[2, 3, ROOT], &[3, ROOT])];
         let ways = stream(of);
         ways.validate().expect("each sum has one parent");
-        let members = |node| ways.members(NodeId(node)).0;
+        let members = |node| ways.members(NodeId(node)).bits()[0];
         assert_eq!([1, 2, 3, ROOT].map(members), [0b01, 0, 0b10, 0b11]);
         assert_eq!(ways.of[1].first_address(), NodeId(3));
     }

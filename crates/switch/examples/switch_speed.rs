@@ -13,7 +13,8 @@ use std::time::Instant;
 use wiresum_switch::policy::Policy;
 use wiresum_switch::rmt::Profile;
 use wiresum_switch::{
-    Addressing, Contributors, Egress, Packet, Payload, Place, Sending, Switch, Values, Worker,
+    Addressing, Cohort, Contributors, Egress, Packet, Payload, Place, Sending, Switch, Values,
+    Worker,
 };
 use wiresum_wire::{Flags, JobId, Kind, NodeId, SubModelId};
 
@@ -90,6 +91,7 @@ fn switch<V: Payload>(policy: Policy) -> Switch<V> {
     let place = Place {
         job: JobId(0),
         sub_model: SubModelId(0),
+        cohort: Cohort(0),
         members: Contributors::first(WORKERS),
         parent: policy.needs_server().then_some(NodeId(1)),
         base: 0,

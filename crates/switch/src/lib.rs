@@ -21,13 +21,14 @@
 //! use wiresum_switch::{policy::Policy, rmt::Profile, *};
 //! use wiresum_wire::{Flags, JobId, NodeId, SubModelId};
 //!
-//! let (job, sub_model, members) = (JobId(1), SubModelId(0), Contributors::first(2));
+//! let (job, sub_model) = (JobId(1), SubModelId(0));
+//! let (cohort, members) = (Cohort(0), Contributors::first(2));
 //! let lanes = Flags(0); // sums of 32 bits
 //! let mut switch: Switch<Values> = Switch::new(NodeId(1), Policy::Hash, 4, 8, &Profile::TOFINO_1)?;
 //! let parent = Some(NodeId(9));
-//! switch.install(Place { job, sub_model, members, parent, base: 0, slots: 4, window: 4, lanes })?;
+//! switch.install(Place { job, sub_model, cohort, members, parent, base: 0, slots: 4, window: 4, lanes })?;
 //! let mut server = ParameterServer::default();
-//! server.serve(Serving { job, sub_model, members, window: 4, lanes });
+//! server.serve(Serving { job, sub_model, members: Workers::first(2), window: 4, lanes });
 //!
 //! let mut sums = Vec::new();
 //! for worker in 0..2 {
@@ -67,5 +68,7 @@ pub use switch::Switch;
 pub use table::{MAX_STREAMS, MAX_WINDOW, PlaceError, Table};
 pub use verdict::{Counters, Egress, Outcome, Verdict};
 pub use wiresum_plan::ways::{ANY_NODE, Hop, Leg, MAX_WORKERS, Site, Way, WayError, Ways};
-pub use wiresum_plan::{Contributors, Forwarding, Neighbour, Place, Serving, UpKey};
+pub use wiresum_plan::{
+    Cohort, Contributors, Forwarding, Neighbour, Place, Serving, UpKey, Workers,
+};
 pub use worker::{Addressing, Received, Rules, Sending, Window, Worker, WorkerCounters};

@@ -2,12 +2,12 @@
 
 use wiresum_wire::{Flags, FragmentId, JobId, Kind, NodeId, Round, SubModelId};
 
-use crate::Contributors;
+use crate::{Cohort, Contributors};
 
 /// A contribution on its way up, or a result on its way down.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet<V> {
-    /// Upwards: whose values are summed in it. Downwards: to whom it is to go.
+    /// Workers of its [cohort](Self::cohort). Upwards: whose values are summed in it. Downwards: to whom it is to go.
     pub contributors: Contributors,
     /// Position in the stream; never restarts within an incarnation.
     pub fragment: FragmentId,
@@ -59,6 +59,13 @@ impl<V> Packet<V> {
         }
     }
 
+    /// The cohort that its contributors are workers of.
+    #[must_use]
+    #[inline]
+    pub fn cohort(&self) -> Cohort {
+        Cohort::of(self.worker)
+    }
+
     /// Whether it was sent before.
     #[must_use]
     pub fn is_resent(&self) -> bool {
@@ -78,10 +85,10 @@ impl<V> Packet<V> {
     }
 
     /// Turns it into a result for `recipients`; flags other than the lanes' format and `ECN` go.
-    pub(crate) fn turn_down(&mut self, recipients: Contributors, summed: Contributors) {
+    pub(crate) fn turn_down(&mut self, recipients: Contributors, summed: u8) {
         self.kind = Kind::Result;
         self.contributors = recipients;
-        self.expected = summed.count();
+        self.expected = summed;
         self.flags = self.flags.only(Flags::FORMAT.with(Flags::ECN));
     }
 }

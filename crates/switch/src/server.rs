@@ -1,12 +1,14 @@
-//! The parameter server: completes what switches did not sum.
+//! The parameter server: completes what switches did not sum. Here the sums of a job's cohorts meet.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use wiresum_plan::Serving;
+use wiresum_plan::{MAX_COHORTS, Serving};
 use wiresum_wire::{Flags, FragmentId, JobId, Round, SubModelId};
 
-use crate::{Contributors, Counters, MAX_WINDOW, Outcome, Packet, Payload, Values, Verdict};
+use crate::{
+    Cohort, Contributors, Counters, MAX_WINDOW, Outcome, Packet, Payload, Values, Verdict, Workers,
+};
 
 /// What a server holds of a fragment.
 #[derive(Clone, Debug)]
@@ -14,9 +16,9 @@ struct Entry<V> {
     fragment: FragmentId,
     round: Round,
     exponent: i8,
-    merged: Contributors,
-    /// The sender's slot, by which switches free it.
-    slot: u32,
+    merged: Workers,
+    /// By cohort: its senders' slot, by which switches free it.
+    slots: [u32; MAX_COHORTS],
     /// What befell the contributions.
     flags: Flags,
     values: V,
@@ -24,7 +26,7 @@ struct Entry<V> {
 
 #[derive(Clone, Debug)]
 struct Stream<V> {
-    members: Contributors,
+    members: Workers,
     lanes: Flags,
     /// Two windows: a worker may be one behind another. Empty until used.
     entries: Vec<Option<Entry<V>>>,
@@ -64,13 +66,9 @@ impl<V: Payload> ParameterServer<V> {
 
     /// Workers whose values it holds of a fragment; none if it holds nothing of it.
     #[must_use]
-    pub fn held(&self, job: JobId, sub_model: SubModelId, fragment: FragmentId) -> Contributors {
-        let entry = |stream: &Stream<V>| {
-            let index = fragment.0 as usize & (stream.entries.len() - 1);
-            let entry = stream.entries[index].as_ref()?;
-            (entry.fragment == fragment).then_some(entry.merged)
-        };
-        self.streams.get(&(job, sub_model)).and_then(entry).unwrap_or_default()
+    pub fn held(&self, job: JobId, sub_model: SubModelId, fragment: FragmentId) -> Workers {
+        let entry = self.streams.get(&(job, sub_model)).and_then(|stream| stream.entry(fragment));
+        entry.map(|entry| entry.merged).unwrap_or_default()
     }
 
     /// How many packets met which fate.
@@ -79,7 +77,8 @@ impl<V: Payload> ParameterServer<V> {
         &self.counters
     }
 
-    /// Deals with a contribution, in place: afterwards it is the result, if the outcome says that one leaves.
+    /// Deals with a contribution, in place: afterwards it is the result, if the outcome says that one leaves, for workers
+    /// of the contribution's cohort. If it was completed, [`Self::other_results`] go to the others.
     pub fn handle(&mut self, packet: &mut Packet<V>) -> Outcome {
         let outcome = match self.streams.get_mut(&(packet.job, packet.sub_model)) {
             Some(stream) if stream.takes(packet) => stream.handle(packet),
@@ -90,31 +89,71 @@ impl<V: Payload> ParameterServer<V> {
     }
 }
 
+impl<V: Payload> ParameterServer<V> {
+    /// The results that go to the other cohorts beside one that was completed just now.
+    #[must_use]
+    pub fn other_results(&self, result: &Packet<V>) -> Vec<Packet<V>> {
+        let Some(stream) = self.streams.get(&(result.job, result.sub_model)) else {
+            return Vec::new();
+        };
+        let Some(entry) = stream.entry(result.fragment) else { return Vec::new() };
+        let others = stream.members.cohorts().filter(|(cohort, _)| *cohort != result.cohort());
+        let to = |(cohort, contributors): (Cohort, Contributors)| Packet {
+            contributors,
+            worker: cohort.worker(0),
+            slot: entry.slot(cohort),
+            ..result.clone()
+        };
+        others.map(to).collect()
+    }
+}
+
 /// Flags of contributions that their result tells.
 const TOLD: Flags = Flags(Flags::ECN.0 | Flags::COLLISION.0 | Flags::OVERFLOW.0);
 
+impl<V> Stream<V> {
+    /// What is held of a fragment.
+    fn entry(&self, fragment: FragmentId) -> Option<&Entry<V>> {
+        let entry = self.entries[self.index(fragment)].as_ref();
+        entry.filter(|entry| entry.fragment == fragment)
+    }
+
+    fn index(&self, fragment: FragmentId) -> usize {
+        fragment.0 as usize & (self.entries.len() - 1)
+    }
+
+    /// Whose values a contribution holds. No one's stands for everyone's, in a job of several cohorts: it gives back a
+    /// result.
+    fn arriving(&self, packet: &Packet<V>) -> Workers {
+        let is_whole = packet.contributors.is_empty() && self.members.cohorts().nth(1).is_some();
+        if is_whole { self.members } else { Workers::of(packet.cohort(), packet.contributors) }
+    }
+}
+
 impl<V: Payload> Stream<V> {
     fn takes(&self, packet: &Packet<V>) -> bool {
-        self.members.holds_some(packet.contributors)
+        let arriving = self.arriving(packet);
+        !arriving.is_empty()
+            && self.members.contains(arriving)
             && packet.flags.only(Flags::LANES) == self.lanes
     }
 
     fn handle(&mut self, packet: &mut Packet<V>) -> Outcome {
-        let index = packet.fragment.0 as usize & (self.entries.len() - 1);
+        let (index, arriving) = (self.index(packet.fragment), self.arriving(packet));
         let place = &mut self.entries[index];
         let ahead = place.as_ref().map_or(1, |entry| packet.fragment.since(entry.fragment));
         if ahead < 0 {
             return Outcome::absorbed(Verdict::Stale);
         }
         if ahead > 0 {
-            let entry = place.insert(Entry::of(packet));
+            let entry = place.insert(Entry::of(packet, arriving));
             return conclude(entry, self.members, packet, Verdict::First);
         }
         let entry = place.as_mut().expect("a position ahead by 0 has an entry");
         if entry.merged == self.members {
             return answer(entry, packet);
         }
-        let verdict = entry.merge(packet);
+        let verdict = entry.merge(packet, arriving);
         if matches!(verdict, Verdict::Duplicate | Verdict::Overlap) {
             return Outcome::absorbed(verdict);
         }
@@ -129,8 +168,8 @@ pub struct EntryState {
     fragment: u32,
     round: u32,
     exponent: i8,
-    merged: u64,
-    slot: u32,
+    merged: [u64; MAX_COHORTS],
+    slots: [u32; MAX_COHORTS],
     flags: u16,
     values: Values,
 }
@@ -139,9 +178,10 @@ impl ParameterServer<Values> {
     /// All that is held of a job's streams.
     pub(crate) fn state(&self, job: JobId) -> Vec<(u16, Vec<EntryState>)> {
         let entry = |(index, entry): (usize, &Option<Entry<Values>>)| {
-            let Entry { fragment, round, exponent, merged, slot, flags, values } = entry.clone()?;
-            let (fragment, round, merged, flags) = (fragment.0, round.0, merged.0, flags.0);
-            Some(EntryState { index, fragment, round, exponent, merged, slot, flags, values })
+            let Entry { fragment, round, exponent, merged, slots, flags, values } =
+                entry.clone()?;
+            let (fragment, round, merged, flags) = (fragment.0, round.0, merged.bits(), flags.0);
+            Some(EntryState { index, fragment, round, exponent, merged, slots, flags, values })
         };
         let of_job = self.streams.iter().filter(|((of, _), _)| *of == job);
         let held =
@@ -162,8 +202,8 @@ impl ParameterServer<Values> {
                 fragment: FragmentId(state.fragment),
                 round: Round(state.round),
                 exponent: state.exponent,
-                merged: Contributors(state.merged),
-                slot: state.slot,
+                merged: Workers::from_bits(state.merged),
+                slots: state.slots,
                 flags: Flags(state.flags),
                 values: state.values,
             });
@@ -177,23 +217,36 @@ impl ParameterServer<Values> {
 }
 
 impl<V: Payload> Entry<V> {
-    fn of(packet: &mut Packet<V>) -> Self {
-        Self {
+    fn of(packet: &mut Packet<V>, arriving: Workers) -> Self {
+        let mut entry = Self {
             fragment: packet.fragment,
             round: packet.round,
             exponent: packet.exponent,
-            merged: packet.contributors,
-            slot: packet.slot,
+            merged: arriving,
+            slots: [0; MAX_COHORTS],
             flags: packet.flags.only(TOLD),
             values: std::mem::take(&mut packet.values),
-        }
+        };
+        entry.note_slot(packet);
+        entry
+    }
+
+    fn slot(&self, cohort: Cohort) -> u32 {
+        self.slots[usize::from(cohort.0)]
+    }
+
+    /// The first contribution of a cohort tells its slot.
+    fn note_slot(&mut self, packet: &Packet<V>) {
+        self.slots[usize::from(packet.cohort().0)] = packet.slot;
     }
 
     /// Adds what is new; a superset of what is here takes its place.
-    fn merge(&mut self, packet: &mut Packet<V>) -> Verdict {
-        let arriving = packet.contributors;
+    fn merge(&mut self, packet: &mut Packet<V>, arriving: Workers) -> Verdict {
         self.flags = self.flags.with(packet.flags.only(TOLD));
-        if !self.merged.overlaps(arriving) {
+        if self.merged.in_cohort(packet.cohort()).is_empty() {
+            self.note_slot(packet);
+        }
+        if self.merged.without(arriving) == self.merged {
             self.values.merge(&packet.values, packet.flags);
             self.merged = self.merged.with(arriving);
             Verdict::Added
@@ -209,9 +262,9 @@ impl<V: Payload> Entry<V> {
     }
 
     fn write_result(&self, packet: &mut Packet<V>, recipients: Contributors) {
-        packet.turn_down(recipients, self.merged);
+        packet.turn_down(recipients, self.merged.count() as u8);
         packet.mark(self.flags);
-        packet.slot = self.slot;
+        packet.slot = self.slot(packet.cohort());
         (packet.round, packet.exponent) = (self.round, self.exponent);
         packet.values.clone_from(&self.values);
     }
@@ -220,14 +273,14 @@ impl<V: Payload> Entry<V> {
 /// The packet is in: the result follows if it was the last.
 fn conclude<V: Payload>(
     entry: &mut Entry<V>,
-    members: Contributors,
+    members: Workers,
     packet: &mut Packet<V>,
     verdict: Verdict,
 ) -> Outcome {
     if entry.merged != members {
         return Outcome::absorbed(verdict);
     }
-    entry.write_result(packet, members);
+    entry.write_result(packet, members.in_cohort(packet.cohort()));
     Outcome::down(Verdict::Completed)
 }
 

@@ -114,9 +114,8 @@ impl<V: Payload> Switch<V> {
     fn dispatch(&mut self, packet: &mut Packet<V>) -> Outcome {
         let is_result = packet.kind == Kind::Result;
         let passed = if is_result { Outcome::down } else { Outcome::up }(Verdict::Passed);
-        let Some((number, &place)) = self.table.find(packet.job, packet.sub_model) else {
-            return passed;
-        };
+        let found = self.table.find(packet.job, packet.sub_model, packet.cohort());
+        let Some((number, &place)) = found else { return passed };
         if !self.is_concerned(packet, &place) {
             return passed;
         }
@@ -155,7 +154,7 @@ impl<V: Payload> Switch<V> {
 impl Switch<Values> {
     /// What another switch of the same program needs to go on.
     pub(crate) fn state(&self) -> SwitchState {
-        let name = |place: &Place| (place.job.0, place.sub_model.0);
+        let name = |place: &Place| (place.job.0, place.sub_model.0, place.cohort.0);
         let streams = self.table.places().iter().map(|place| place.as_ref().map(name)).collect();
         SwitchState { streams, memory: self.memory.state() }
     }

@@ -1,9 +1,10 @@
-//! The streams that a switch sums, by number: what the control plane installs, whatever runs the program.
+//! The streams that a switch sums, by number: what the control plane installs, whatever runs the program. A cohort's part
+//! of a stream is a stream of its own here.
 
 use std::collections::BTreeMap;
 
 use thiserror::Error;
-use wiresum_plan::Place;
+use wiresum_plan::{Cohort, Place};
 use wiresum_wire::{JobId, SubModelId};
 
 /// Most streams in a switch's table: what its memory knows them by has 16 bits, of which 0 means that a slot is free.
@@ -55,6 +56,9 @@ pub enum PlaceError {
     },
 }
 
+/// What a packet says of the stream that it is of.
+type Name = (JobId, SubModelId, Cohort);
+
 /// The table of a switch. A stream's number is its place in it, from 1.
 pub struct Table {
     /// Slots of the switch.
@@ -63,7 +67,7 @@ pub struct Table {
     most: usize,
     /// By number − 1; `None` where a job has left.
     places: Vec<Option<Place>>,
-    numbers: BTreeMap<(JobId, SubModelId), u16>,
+    numbers: BTreeMap<Name, u16>,
 }
 
 impl Table {
@@ -78,7 +82,7 @@ impl Table {
     pub fn of(slots: u32, most: usize, places: Vec<Option<Place>>) -> Self {
         let numbered = places.iter().zip(1..);
         let numbers = numbered.filter_map(|(place, number)| {
-            place.map(|place| ((place.job, place.sub_model), number))
+            place.map(|place| ((place.job, place.sub_model, place.cohort), number))
         });
         Self { numbers: numbers.collect(), places, ..Self::new(slots, most) }
     }
@@ -100,12 +104,12 @@ impl Table {
         self.places.resize(self.places.len().max(free + 1), None);
         self.places[free] = Some(place);
         let number = free as u16 + 1;
-        self.numbers.insert((place.job, place.sub_model), number);
+        self.numbers.insert((place.job, place.sub_model, place.cohort), number);
         Ok(number)
     }
 
     fn check(&self, place: &Place, unfit: Option<&'static str>) -> Result<(), PlaceError> {
-        let Place { job, sub_model, .. } = *place;
+        let Place { job, sub_model, cohort, .. } = *place;
         let (end, have) = (u64::from(place.base) + u64::from(place.slots), self.slots);
         if end > u64::from(have) {
             return Err(PlaceError::Memory { job, sub_model, end, have });
@@ -113,18 +117,18 @@ impl Table {
         if let Some(reason) = unsuited(place).or(unfit) {
             return Err(PlaceError::Unsuited { job, sub_model, reason });
         }
-        if self.numbers.contains_key(&(job, sub_model)) {
+        if self.numbers.contains_key(&(job, sub_model, cohort)) {
             return Err(PlaceError::Taken { job, sub_model });
         }
         Ok(())
     }
 
     /// The same streams with these numbers, from 1; `None` if they are others.
-    pub(crate) fn renumbered(&self, streams: &[Option<(u16, u16)>]) -> Option<Self> {
+    pub(crate) fn renumbered(&self, streams: &[Option<(u16, u16, u8)>]) -> Option<Self> {
         let mut places = Vec::new();
         for stream in streams {
-            let found = stream.map(|(job, sub_model)| self.find(JobId(job), SubModelId(sub_model)));
-            places.push(match found {
+            let find = |(job, of, cohort)| self.find(JobId(job), SubModelId(of), Cohort(cohort));
+            places.push(match stream.map(find) {
                 Some(found) => Some(*found?.1),
                 None => None,
             });
@@ -137,7 +141,7 @@ impl Table {
     pub fn remove(&mut self, job: JobId) -> Vec<(u16, Place)> {
         let mut removed = Vec::new();
         let Self { numbers, places, .. } = self;
-        numbers.retain(|(of, _), number| {
+        numbers.retain(|(of, ..), number| {
             if *of == job
                 && let Some(place) = places[usize::from(*number) - 1].take()
             {
@@ -148,10 +152,10 @@ impl Table {
         removed
     }
 
-    /// A stream's number and what is known of it.
+    /// The number of a cohort's part of a stream, and what is known of it.
     #[must_use]
-    pub fn find(&self, job: JobId, sub_model: SubModelId) -> Option<(u16, &Place)> {
-        let &number = self.numbers.get(&(job, sub_model))?;
+    pub fn find(&self, job: JobId, sub_model: SubModelId, cohort: Cohort) -> Option<(u16, &Place)> {
+        let &number = self.numbers.get(&(job, sub_model, cohort))?;
         Some((number, self.places[usize::from(number) - 1].as_ref()?))
     }
 

@@ -10,6 +10,8 @@ use wiresum_wire::Flags;
 
 /// Random scenarios for each policy.
 const SEEDS: u64 = 150;
+/// Random scenarios for each policy and number of workers beyond a cohort.
+const CROWD_SEEDS: u64 = 2;
 
 fn scenario(policy: Policy, seed: u64) -> Scenario {
     let mut rng = Rng::new(seed ^ 0x5eed);
@@ -71,6 +73,56 @@ fn check(policy: Policy) {
     });
 }
 
+/// Jobs of several cohorts, at a switch or two levels of them, which end at a server.
+fn crowd(policy: Policy, workers: u8, seed: u64) -> Scenario {
+    let mut rng = Rng::new(seed ^ u64::from(workers) << 8);
+    let graph = if rng.below(2) == 0 { Graph::star(workers) } else { Graph::tree(workers, 3) };
+    let memory = 1 << rng.below(4);
+    let streams: Vec<_> =
+        (0..2).map(|i| crowd_stream(policy, &graph, memory, i, &mut rng)).collect();
+    let level = [0.0, 0.02, 0.1][rng.below(3) as usize];
+    let faults = Faults { loss: level, duplication: level, jitter_us: 200, marking: level };
+    Scenario {
+        policy,
+        has_server: true,
+        memory: streams.iter().map(|s| s.base + COHORTS * s.slots).max().unwrap_or(1),
+        streams,
+        starts_us: (0..workers).map(|_| rng.below(3000)).collect(),
+        graph,
+        faults,
+        first: 0,
+        seed,
+    }
+}
+
+fn crowd_stream(
+    policy: Policy,
+    graph: &Graph,
+    memory: u32,
+    index: u16,
+    rng: &mut Rng,
+) -> StreamPlan {
+    let made = stream(policy, graph, memory, index, rng);
+    StreamPlan { fragments: 1 + made.fragments % 6, rounds: 2, base: COHORTS * made.base, ..made }
+}
+
+/// Most cohorts of the jobs here: of 200 workers.
+const COHORTS: u32 = 4;
+
+fn check_crowds(policy: Policy) {
+    let test = format!("-p wiresum-switch --test exactness {}", policy.name());
+    for workers in [65, 128, 200] {
+        for_each_seed(&test, 0, CROWD_SEEDS, |seed| {
+            let scenario = crowd(policy, workers, seed);
+            let fragments: u32 = scenario.streams.iter().map(|s| s.fragments * s.rounds).sum();
+            let ingress = Network::new(scenario).run().server_ingress();
+            // A sum of each cohort at least, as none holds the values of two.
+            let cohorts = u64::from(workers.div_ceil(64));
+            assert!(ingress >= cohorts * u64::from(fragments), "{ingress} came in");
+        });
+    }
+}
+
 /// A test for each exact policy, by the name of its file; `oracles` shows how the others are wrong.
 macro_rules! check_each {
     ($(
@@ -84,9 +136,18 @@ macro_rules! check_each {
 
 macro_rules! check_if {
     (true, $module:ident, $variant:ident) => {
-        #[test]
-        fn $module() {
-            check(Policy::$variant);
+        mod $module {
+            use super::*;
+
+            #[test]
+            fn one_cohort() {
+                check(Policy::$variant);
+            }
+
+            #[test]
+            fn several_cohorts() {
+                check_crowds(Policy::$variant);
+            }
         }
     };
     (false, $module:ident, $variant:ident) => {};

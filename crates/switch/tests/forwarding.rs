@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use wiresum_protocol::rng::Rng;
 use wiresum_switch::{
-    ANY_NODE, Contributors, Forwarding, Hop, Leg, Neighbour, Packet, Site, Way, WayError, Ways,
+    ANY_NODE, Cohort, Contributors, Forwarding, Hop, Leg, Neighbour, Packet, Site, Way, WayError,
+    Ways,
 };
 use wiresum_testkit::seeds::for_each_seed;
 use wiresum_wire::{Flags, FragmentId, JobId, Kind, NodeId, Round, SubModelId};
@@ -200,7 +201,7 @@ fn every_recipient_gets_one_copy_and_no_one_else() {
             }
             let result = packet(0, NodeId(0), Kind::Result, contributors);
             for (next, behind) in
-                tables[&at].down(result.job, result.sub_model, result.contributors)
+                tables[&at].down(result.job, result.sub_model, Cohort(0), result.contributors)
             {
                 hops += 1;
                 copies.push_back((next.site, behind));

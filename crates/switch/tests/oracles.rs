@@ -6,7 +6,8 @@ use network::{Faults, Graph, Network, Scenario, Site, StreamPlan};
 use wiresum_switch::policy::Policy;
 use wiresum_switch::rmt::Profile;
 use wiresum_switch::{
-    Contributors, Egress, Packet, ParameterServer, Place, Sending, Serving, Switch, Worker,
+    Cohort, Contributors, Egress, Packet, ParameterServer, Place, Sending, Serving, Switch, Worker,
+    Workers,
 };
 use wiresum_wire::{Flags, JobId, NodeId, SubModelId};
 
@@ -76,15 +77,16 @@ const FRAGMENT_BYTES: u64 = 64 * 4;
 fn server_bytes(is_summed: bool) -> u64 {
     let fragments = u32::try_from(MODEL_BYTES / FRAGMENT_BYTES).expect("few enough");
     let (job, sub_model) = (JobId(1), SubModelId(0));
-    let (members, lanes) = (Contributors::first(WORKERS), Flags(0));
+    let (cohort, members, lanes) = (Cohort(0), Contributors::first(WORKERS), Flags(0));
     let mut switch: Switch<()> =
         Switch::new(NodeId(0), Policy::Exclusive, fragments, 64, &Profile::UNLIMITED)
             .expect("an unlimited switch has room");
     let mut server = ParameterServer::default();
     let (window, slots) = (fragments, fragments);
-    server.serve(Serving { job, sub_model, members, window, lanes });
+    let everyone = Workers::first(WORKERS);
+    server.serve(Serving { job, sub_model, members: everyone, window, lanes });
     let parent = Some(NodeId(1));
-    let place = Place { job, sub_model, members, parent, base: 0, slots, window, lanes };
+    let place = Place { job, sub_model, cohort, members, parent, base: 0, slots, window, lanes };
     switch.install(place).expect("memory for the whole model");
     let node = if is_summed { NodeId(0) } else { NodeId(1) };
     let sending = Sending {

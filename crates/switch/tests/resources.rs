@@ -4,7 +4,7 @@ use wiresum_switch::policy::{self, Policy};
 use wiresum_switch::rmt::{
     ArrayDeclaration, ArrayId, BankDeclaration, BankId, Layout, Memory, Misfit, Profile, Violation,
 };
-use wiresum_switch::{Contributors, Place, PlaceError, Switch};
+use wiresum_switch::{Cohort, Contributors, Place, PlaceError, Switch};
 use wiresum_wire::{Flags, JobId, NodeId, SubModelId};
 
 fn layout() -> Layout {
@@ -142,6 +142,7 @@ fn a_table_says_why_it_does_not_take_a_stream() {
     let place = Place {
         job: JobId(1),
         sub_model: SubModelId(2),
+        cohort: Cohort(0),
         members: Contributors::first(2),
         parent: None,
         base: 4,

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use wiresum_switch::policy::Policy;
 use wiresum_switch::rmt::Profile;
-use wiresum_switch::{Contributors, Egress, Place, Switch, Values, Verdict, wire};
+use wiresum_switch::{Cohort, Contributors, Egress, Place, Switch, Values, Verdict, wire};
 use wiresum_testkit::traffic::switch::RandomTraffic;
 use wiresum_wire::{Flags, JobId, JobKey, NodeId, SubModelId};
 
@@ -37,6 +37,8 @@ struct Trace {
 struct TracePlace {
     job: u16,
     sub_model: u16,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    cohort: u8,
     members: u64,
     parent: Option<u16>,
     base: u32,
@@ -47,8 +49,8 @@ struct TracePlace {
     lanes: u16,
 }
 
-fn is_zero(lanes: &u16) -> bool {
-    *lanes == 0
+fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -67,6 +69,7 @@ impl From<&Place> for TracePlace {
         Self {
             job: place.job.0,
             sub_model: place.sub_model.0,
+            cohort: place.cohort.0,
             members: place.members.0,
             parent: place.parent.map(|node| node.0),
             base: place.base,
@@ -82,6 +85,7 @@ impl From<&TracePlace> for Place {
         Self {
             job: JobId(place.job),
             sub_model: SubModelId(place.sub_model),
+            cohort: Cohort(place.cohort),
             members: Contributors(place.members),
             parent: place.parent.map(NodeId),
             base: place.base,
@@ -122,8 +126,9 @@ fn registers(switch: &Switch<Values>) -> Vec<(String, Vec<u64>)> {
 }
 
 fn generate(kind: Kind, seed: u64) -> Trace {
-    let Kind { policy, is_root, lanes, forgotten } = kind;
-    let mut traffic = RandomTraffic::of_lanes(lanes, policy, is_root, seed);
+    let Kind { policy, is_root, lanes, has_cohorts, forgotten } = kind;
+    let streams = RandomTraffic::of_lanes(lanes, policy, is_root, seed);
+    let mut traffic = if has_cohorts { streams.of_cohorts() } else { streams };
     let mut switch = traffic.switch();
     forgotten.iter().for_each(|job| switch.bypass(*job));
     let mut next = || step(&mut switch, &wire::emit(&traffic.next_packet(), KEY));
@@ -156,17 +161,19 @@ fn replay(trace: &Trace) -> (Vec<Step>, Vec<(String, Vec<u64>)>) {
     (steps, registers(&switch))
 }
 
-/// What a trace shows: a policy, whether at the root, the lanes of its two streams, and what was forgotten of them.
+/// What a trace shows: a policy, whether at the root, the lanes of its two streams, whether these are one stream with two
+/// cohorts instead, and what was forgotten of them.
 struct Kind {
     policy: Policy,
     is_root: bool,
     lanes: [Flags; 2],
+    has_cohorts: bool,
     forgotten: &'static [JobId],
 }
 
 impl Kind {
     fn of_sums(policy: Policy, is_root: bool) -> Self {
-        Self { policy, is_root, lanes: [Flags(0); 2], forgotten: &[] }
+        Self { policy, is_root, lanes: [Flags(0); 2], has_cohorts: false, forgotten: &[] }
     }
 }
 
@@ -188,6 +195,10 @@ fn traces() -> Vec<(String, Kind)> {
     traces.extend([Policy::Exclusive, Policy::Segment, Policy::Pool].map(|policy| {
         let sums = Kind::of_sums(policy, !policy.needs_server());
         (format!("{}-forgotten", policy.name()), Kind { forgotten: &[JobId(1)], ..sums })
+    }));
+    traces.extend(Policy::ALL.map(|policy| {
+        let kind = Kind { has_cohorts: true, ..Kind::of_sums(policy, false) };
+        (format!("{}-cohorts", policy.name()), kind)
     }));
     traces
 }

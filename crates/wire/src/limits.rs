@@ -35,6 +35,10 @@ constants! {
     pub const UDP_LEN: usize = 8;
     /// Most children of one aggregator, the width of the contributor bitmap.
     pub const MAX_CONTRIBUTORS: usize = 64;
+    /// Workers of a cohort: those that one packet at switches can name, the width of its bitmap.
+    pub const COHORT_WORKERS: usize = 64;
+    /// Most workers of a job at switches, which packets count in a byte.
+    pub const MAX_SWITCHED_WORKERS: usize = 255;
     /// Fragments described by one probe (XAgg §IV-D: groups of 1024 packets).
     pub const GROUP_FRAGMENTS: usize = 1024;
     /// Words of a bitmap over one group.

@@ -4,7 +4,7 @@ use thiserror::Error;
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::{
-    BLOCK_LEN, Flags, HEADER_LEN, Header, Kind, LaneType, MAGIC, MAX_CONTRIBUTORS, MAX_PAYLOAD,
+    BLOCK_LEN, Flags, HEADER_LEN, Header, Kind, LaneType, MAGIC, MAX_PAYLOAD, MAX_SWITCHED_WORKERS,
     VERSION,
 };
 
@@ -59,7 +59,7 @@ pub enum ParseError {
     )]
     NotSwitched,
     /// Among switches: no worker of a job has this number.
-    #[error("worker {0} of at most {MAX_CONTRIBUTORS}")]
+    #[error("worker {0} of at most {MAX_SWITCHED_WORKERS}")]
     Contributor(u8),
     /// Positions of hot rows do not ascend, or are beyond 32 bits.
     #[error("positions of hot rows do not ascend, or are beyond 32 bits: each row is there once")]

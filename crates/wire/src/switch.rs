@@ -3,7 +3,7 @@
 use zerocopy::byteorder::network_endian::{U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::limits::{HEADER_LEN, MAX_CONTRIBUTORS, SWITCH_HEADER_LEN};
+use crate::limits::{HEADER_LEN, MAX_SWITCHED_WORKERS, SWITCH_HEADER_LEN};
 use crate::packet::{expect_len, is_payload_len, parse_header};
 use crate::schema::layout;
 use crate::{Flags, Header, Kind, LaneType, ParseError, header_sum};
@@ -11,7 +11,8 @@ use crate::{Flags, Header, Kind, LaneType, ParseError, header_sum};
 layout! {
     /// What follows the header where the flag SWITCHED is set.
     pub struct SwitchHeader {
-        /// Upwards: workers of the job whose values are in the packet. Downwards: those to whom it goes. Bit w is worker w.
+        /// Workers of the cohort of the header's `contributor`, c; bit b is worker 64 · (c div 64) + b. Upwards: those whose
+        /// values are in the packet. Downwards: those to whom it goes.
         pub contributors: U64,
         /// The sender's choice of a slot, where the policy leaves it to the sender; else 0.
         pub slot: U32,
@@ -50,7 +51,7 @@ impl<'a> SwitchPacket<'a> {
         if !kind.carries_values() {
             return Err(ParseError::Kind(header.kind));
         }
-        if usize::from(header.contributor) >= MAX_CONTRIBUTORS {
+        if usize::from(header.contributor) >= MAX_SWITCHED_WORKERS {
             return Err(ParseError::Contributor(header.contributor));
         }
         let payload_len = usize::from(header.value_count.get()) * LaneType::of(flags).width();

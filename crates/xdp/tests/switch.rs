@@ -10,8 +10,9 @@ use support::switches::{
 };
 use support::{bpf_is_here, bytes, list, replay_traces};
 use wiresum_switch::policy::Policy;
-use wiresum_switch::{Contributors, Egress, Place, PlaceError, Verdict};
+use wiresum_switch::{Cohort, Contributors, Egress, Place, PlaceError, Verdict};
 use wiresum_testkit::seeds::for_each_seed;
+use wiresum_testkit::traffic::switch::RandomTraffic;
 use wiresum_wire::{Flags, JobId, NodeId, SubModelId};
 use wiresum_xdp::XdpError;
 use wiresum_xdp::frames::udp_frame;
@@ -33,6 +34,25 @@ fn compare(policy: Policy, is_root: bool) {
             for datagram in Wild::new(lanes, policy, is_root, seed).take(PACKETS) {
                 pair.feed(&datagram);
             }
+            pair.compare_registers();
+        });
+    }
+}
+
+/// Packets of two cohorts, whose sums never meet, under every policy that may have more than one.
+#[test]
+fn cohorts() {
+    if !bpf_is_here() {
+        return;
+    }
+    for policy in Policy::ALL {
+        let traffic = |seed| RandomTraffic::of_lanes(SUMS, policy, false, seed).of_cohorts();
+        let mut pair = Pair::of(&traffic(0), policy);
+        for_each_seed("-p wiresum-xdp --test switch cohorts", 1, SEQUENCES, |seed| {
+            pair.begin_anew();
+            Wild::of(traffic(seed), seed).take(PACKETS).for_each(|datagram| {
+                pair.feed(&datagram);
+            });
             pair.compare_registers();
         });
     }
@@ -88,6 +108,7 @@ fn place(value: &Value) -> Place {
     Place {
         job: JobId(required("job") as u16),
         sub_model: SubModelId(required("sub_model") as u16),
+        cohort: Cohort(number("cohort").unwrap_or(0) as u8),
         members: Contributors(required("members")),
         parent: number("parent").map(|node| NodeId(node as u16)),
         base: required("base") as u32,
@@ -215,6 +236,7 @@ fn streams_that_cannot_be_summed_here() {
     let place = |job: u16| Place {
         job: JobId(job),
         sub_model: SubModelId(0),
+        cohort: Cohort(0),
         members: Contributors::first(2),
         parent: None,
         base: 0,

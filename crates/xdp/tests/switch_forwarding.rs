@@ -208,8 +208,10 @@ impl Pair {
 
     /// Every neighbour gets what the reference sends it, and no other gets anything.
     fn compare_copies(&self, frame: &[u8], key: JobKey, mut packet: Packet<Values>, at: &str) {
-        let next: BTreeMap<_, _> =
-            self.forwarding.down(packet.job, packet.sub_model, packet.contributors).collect();
+        let next: BTreeMap<_, _> = self
+            .forwarding
+            .down(packet.job, packet.sub_model, packet.cohort(), packet.contributors)
+            .collect();
         for (neighbour, _, ifindex) in &self.links.0 {
             let copy = self.program.copy_in_test(frame, *ifindex).expect("a test-run");
             let Some(&recipients) = next.get(neighbour) else {

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use wiresum_wire::{BLOCK_LEN, HEADER_LEN, JobId, MAX_PACKET, NodeId, SWITCH_HEADER_LEN};
+use wiresum_wire::{
+    BLOCK_LEN, COHORT_WORKERS, HEADER_LEN, JobId, MAX_PACKET, NodeId, SWITCH_HEADER_LEN,
+};
 
 use super::Fabric;
 use crate::validate::require;
-use crate::ways::{Hop, MAX_WORKERS, Site, Way};
-use crate::{Child, Engine, Plan, PlanError, PlanStream, StreamLeg};
+use crate::ways::{Hop, MAX_WORKERS, Site, Way, Ways};
+use crate::{Child, Cohort, Engine, Plan, PlanError, PlanStream, StreamLeg};
 
 /// Most values in a packet: with the second header it is no longer than the largest without.
 const MAX_VALUES: usize =
@@ -90,7 +92,7 @@ impl Fabric {
         }
         let ways = self.ways(JobId(plan.job.id), stream);
         ways.validate().map_err(|e| PlanError::Field { field: legs, problem: e.to_string() })?;
-        self.validate_places(stream, &places)?;
+        self.validate_places(stream, &ways, &places)?;
         let is_kept = |way: &Way| {
             let mut detours = way.detours();
             stream.policy.is_addressed() || detours.all(|site| !stream.sums_at(site))
@@ -100,24 +102,26 @@ impl Fabric {
     }
 
     /// Whether every place has what the policy needs.
-    fn validate_places(&self, stream: &PlanStream, field: &str) -> Result<(), PlanError> {
+    fn validate_places(
+        &self,
+        stream: &PlanStream,
+        ways: &Ways,
+        field: &str,
+    ) -> Result<(), PlanError> {
+        validate_root(stream, ways.of.len(), field)?;
         for place in &stream.places {
             let node = place.node;
             let is_root = stream.root() == Some(NodeId(node));
             let Some(slots) = place.slots else {
                 let problem = format!("node {node} is not the root, and has no `slots`");
-                let is_right = is_root && stream.policy.server().allows(true);
-                let at_switch = "the root needs `slots`: with this policy a switch has the sums";
-                require(is_right, field, if is_root { at_switch } else { &problem })?;
+                require(is_root, field, &problem)?;
                 continue;
             };
-            let problem =
-                "the root has `slots`, and this policy has the sum at a server: leave them out";
-            require(!is_root || stream.policy.server().allows(false), field, problem)?;
             let Some(memory) = self.slots(NodeId(node)) else {
                 return require(false, field, &format!("node {node} is not in `fabric.memory`"));
             };
-            let end = u64::from(place.base) + u64::from(slots);
+            let taken = stream.slots_taken(slots, ways.members(NodeId(node)));
+            let end = u64::from(place.base) + taken;
             let problem = format!("node {node} has {memory} slots, of which this needs 1 to {end}");
             require(slots > 0 && end <= u64::from(memory), field, &problem)?;
         }
@@ -126,13 +130,14 @@ impl Fabric {
 
     /// Streams that share no slots have their own.
     fn validate_regions(&self, plan: &Plan) -> Result<(), PlanError> {
-        let mut regions: Vec<(u16, u32, u32)> = Vec::new();
-        for (index, stream) in plan.streams.iter().enumerate() {
+        let mut regions: Vec<(u16, u64, u64)> = Vec::new();
+        for (index, (stream, ways)) in plan.fabric_streams().enumerate() {
             for place in stream.places.iter().filter(|_| !stream.policy.shares_slots()) {
                 let Some(slots) = place.slots else { continue };
-                let (begin, end) = (place.base, place.base + slots);
+                let begin = u64::from(place.base);
+                let end = begin + stream.slots_taken(slots, ways.members(NodeId(place.node)));
                 let meets =
-                    |&(node, b, e): &(u16, u32, u32)| node == place.node && b < end && begin < e;
+                    |&(node, b, e): &(u16, u64, u64)| node == place.node && b < end && begin < e;
                 let field = format!("streams[{index}].places");
                 let problem =
                     format!("slots of node {} are another stream's: give it its own", place.node);
@@ -164,6 +169,26 @@ fn validate_leg(
     require(is_open, field, problem)
 }
 
+/// Whether a stream ends where its policy has its sums. Those of several cohorts meet at a server alone, as the slots of
+/// a switch tell the workers of one apart.
+fn validate_root(stream: &PlanStream, workers: usize, field: &str) -> Result<(), PlanError> {
+    let root = stream.root().and_then(|root| stream.place(root));
+    let has_server = root.is_some_and(|root| root.slots.is_none());
+    if Cohort::count(workers) > 1 {
+        let problem = format!(
+            "the root has `slots`, which tell {COHORT_WORKERS} workers apart: end the sums of more at a server, without \
+             `slots`"
+        );
+        return require(has_server, field, &problem);
+    }
+    let problem = if has_server {
+        "the root needs `slots`: with this policy a switch has the sums"
+    } else {
+        "the root has `slots`, and this policy has the sum at a server: leave them out"
+    };
+    require(stream.policy.server().allows(has_server), field, problem)
+}
+
 fn validate_job(plan: &Plan) -> Result<(), PlanError> {
     let is_short = usize::from(plan.job.values_per_packet) <= MAX_VALUES;
     let problem = format!("a packet at switches has two headers, and at most {MAX_VALUES} values");
@@ -172,11 +197,8 @@ fn validate_job(plan: &Plan) -> Result<(), PlanError> {
     let holds_check = usize::from(plan.job.values_per_packet) > 2 * plan.workers.len();
     require(holds_check, "job.values_per_packet", "must be more than twice the number of workers")?;
     let is_small = plan.workers.len() <= usize::from(MAX_WORKERS);
-    require(
-        is_small,
-        "workers",
-        "a packet names 64 workers at switches: sum some on a server first",
-    )?;
+    let problem = format!("packets at switches count {MAX_WORKERS} workers: let servers sum more");
+    require(is_small, "workers", &problem)?;
     let is_udp = plan.nodes.iter().all(|node| matches!(node.engine, Engine::Udp | Engine::Xdp));
     require(is_udp, "nodes", "switches have the engine `udp` or `xdp`")
 }

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use wiresum_plan::first_slot;
 use wiresum_protocol::Time;
 use wiresum_switch::policy::Policy;
-use wiresum_switch::{ANY_NODE, Contributors, Place, Sending, Serving, Worker};
+use wiresum_switch::{ANY_NODE, Cohort, MAX_WORKERS, Place, Sending, Serving, Worker, Workers};
 use wiresum_wire::{Flags, JobId, NodeId, SubModelId};
 
 use super::ways::Ways;
@@ -12,8 +13,6 @@ use crate::network::Network;
 use crate::scenario::{Program, ProgramStream};
 use crate::{Scenario, SimulationError};
 
-/// Workers of a job at most: the bits of a contributor set.
-const MAX_WORKERS: usize = 64;
 /// Stands for a site without a worker of the job.
 const NOBODY: u8 = u8::MAX;
 
@@ -73,9 +72,9 @@ impl Job {
         let policy = Policy::from_name(&program.policy);
         let policy = policy.ok_or_else(|| wrong("there is no policy of that name".into()))?;
         let count = program.workers.len();
-        if !(1..=MAX_WORKERS).contains(&count) {
+        if !(1..=usize::from(MAX_WORKERS)).contains(&count) {
             return Err(wrong(format!(
-                "it has {count} workers, and switches name {MAX_WORKERS} in a packet: give it fewer, or simulate it with \
+                "it has {count} workers, and packets at switches count {MAX_WORKERS}: give it fewer, or simulate it with \
                  the fidelity `flows`"
             )));
         }
@@ -86,10 +85,12 @@ impl Job {
         let streams = program.streams.iter();
         let ways: Result<Vec<_>, _> =
             streams.map(|s| Ways::new(s, policy.is_addressed(), scenario, network)).collect();
+        let ways = ways.map_err(wrong)?;
         let host = |rank: usize| Host {
             workers: sub_models(program)
-                .map(|(id, stream)| {
-                    Worker::new(sending(number, rank, policy, program, (id, stream)))
+                .zip(&ways)
+                .map(|(stream, ways)| {
+                    Worker::new(sending(number, rank, policy, program, stream, ways))
                 })
                 .collect(),
             site: program.streams[0].waypoints[rank][0],
@@ -102,8 +103,8 @@ impl Job {
             name: program.name.clone(),
             policy,
             packet_bytes: program.packet_bytes.into(),
-            ways: ways.map_err(wrong)?,
             hosts: (0..count).map(host).collect(),
+            ways,
             ranks: vec![NOBODY; scenario.sites.len()],
             switches: vec![false; scenario.sites.len()],
             roots: vec![false; scenario.sites.len()],
@@ -154,32 +155,34 @@ impl Job {
         &self.ways[usize::from(sub_model.0)]
     }
 
-    /// A switch's place in a stream, from a slot on; `None` if nobody's way leads over it.
-    pub fn place(
+    /// A switch's places in a stream, from a slot on, one for each cohort whose ways lead over it.
+    pub fn places(
         &self,
         number: usize,
         (id, stream): (SubModelId, &ProgramStream),
         (site, base): (usize, u32),
-    ) -> Option<Place> {
+    ) -> impl Iterator<Item = Place> {
         let ways = self.ways_of(id);
-        let place = Place {
+        let (all, parent, policy) = (ways.members[site], ways.parents[site], self.policy);
+        let (slots, window) = (stream.slots, stream.window);
+        all.cohorts().map(move |(cohort, members)| Place {
             job: JobId(number as u16),
             sub_model: id,
-            members: ways.members[site],
-            parent: ways.parents[site],
-            base,
-            slots: stream.slots,
-            window: stream.window,
+            cohort,
+            members,
+            parent,
+            base: first_slot(policy, (base, slots), all, cohort),
+            slots,
+            window,
             lanes: Flags(0),
-        };
-        (!place.members.is_empty()).then_some(place)
+        })
     }
 
     pub fn serving(&self, number: usize, (id, stream): (SubModelId, &ProgramStream)) -> Serving {
         Serving {
             job: JobId(number as u16),
             sub_model: id,
-            members: Contributors::first(self.hosts.len() as u8),
+            members: Workers::first(self.hosts.len() as u8),
             window: stream.window,
             lanes: Flags(0),
         }
@@ -197,10 +200,14 @@ fn sending(
     policy: Policy,
     program: &Program,
     (id, stream): (SubModelId, &ProgramStream),
+    ways: &Ways,
 ) -> Sending {
-    let first = stream.waypoints[rank].get(1).copied().unwrap_or_default();
-    let addressed = NodeId(first as u16);
-    let base = stream.switches.iter().find(|(site, _)| *site == first).map(|(_, base)| *base);
+    let addressed = NodeId(stream.waypoints[rank].get(1).copied().unwrap_or_default() as u16);
+    let first = stream.switches.iter().find(|(site, _)| ways.firsts[rank] == Some(*site));
+    let base = first.map(|(site, base)| {
+        let region = (*base, stream.slots);
+        first_slot(policy, region, ways.members[*site], Cohort::of(rank as u8))
+    });
     Sending {
         policy,
         job: JobId(number as u16),

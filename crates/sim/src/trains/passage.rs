@@ -1,6 +1,6 @@
 //! How trains get from place to place.
 
-use wiresum_switch::{Egress, Packet};
+use wiresum_switch::{Egress, Packet, Verdict};
 use wiresum_wire::{Flags, Kind};
 
 use super::content::Content;
@@ -108,7 +108,8 @@ impl<V: Content> Yard<'_, V> {
         let mut summer = std::mem::replace(&mut self.summers[site], Summer::Nobody);
         self.handled += if matches!(summer, Summer::Nobody) { 0 } else { packets.len() as u64 };
         for packet in packets.iter_mut().filter(|_| !is_gone) {
-            match summer.handle(packet) {
+            let outcome = summer.handle(packet);
+            match outcome.egress {
                 Egress::Absorbed => {}
                 Egress::Up => {
                     let ways = self.jobs[job].ways_of(packet.sub_model);
@@ -116,7 +117,13 @@ impl<V: Content> Yard<'_, V> {
                         self.couple(direction, packet.clone());
                     }
                 }
-                Egress::Down => self.copy_down(job, site, packet),
+                Egress::Down => {
+                    self.copy_down(job, site, packet);
+                    if outcome.verdict == Verdict::Completed {
+                        let others = summer.other_results(packet);
+                        others.iter().for_each(|result| self.copy_down(job, site, result));
+                    }
+                }
             }
         }
         self.summers[site] = summer;
@@ -130,9 +137,9 @@ impl<V: Content> Yard<'_, V> {
     fn copy_down(&mut self, job: usize, site: usize, packet: &Packet<V>) {
         let stream = packet.sub_model;
         for port in 0..self.jobs[job].ways_of(stream).down(site).len() {
-            let (direction, behind) = self.jobs[job].ways_of(stream).down(site)[port];
+            let (direction, cohort, behind) = self.jobs[job].ways_of(stream).down(site)[port];
             let contributors = behind.only(packet.contributors);
-            if !contributors.is_empty() {
+            if cohort == packet.cohort() && !contributors.is_empty() {
                 self.couple(direction, Packet { contributors, ..packet.clone() });
             }
         }

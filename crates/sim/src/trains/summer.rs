@@ -2,7 +2,9 @@
 
 use wiresum_switch::policy::Key;
 use wiresum_switch::rmt::Profile;
-use wiresum_switch::{Contributors, Egress, Packet, ParameterServer, Place, Serving, Switch};
+use wiresum_switch::{
+    Contributors, Egress, Outcome, Packet, ParameterServer, Place, Serving, Switch, Verdict,
+};
 use wiresum_wire::{Kind, NodeId};
 
 use super::content::{Content, LANES};
@@ -28,7 +30,7 @@ impl<V: Content> Summer<V> {
         for (number, (program, job)) in scenario.programs.iter().zip(jobs).enumerate() {
             for stream in sub_models(program) {
                 for at in stream.1.switches.iter().filter(|(of, _)| *of == site) {
-                    if let Some(place) = job.place(number, stream, *at) {
+                    for place in job.places(number, stream, *at) {
                         summer.install(site, place, program, job)?;
                     }
                 }
@@ -74,12 +76,23 @@ impl<V: Content> Summer<V> {
 
     /// Deals with a packet, in place; says where what is left goes.
     #[inline]
-    pub fn handle(&mut self, packet: &mut Packet<V>) -> Egress {
+    pub fn handle(&mut self, packet: &mut Packet<V>) -> Outcome {
         match self {
-            Self::Nobody if packet.kind == Kind::Contribution => Egress::Up,
-            Self::Nobody => Egress::Down,
-            Self::Switch { switch, .. } => switch.handle(packet).egress,
-            Self::Server(server) => server.handle(packet).egress,
+            Self::Nobody => {
+                let is_up = packet.kind == Kind::Contribution;
+                let egress = if is_up { Egress::Up } else { Egress::Down };
+                Outcome { verdict: Verdict::Passed, egress }
+            }
+            Self::Switch { switch, .. } => switch.handle(packet),
+            Self::Server(server) => server.handle(packet),
+        }
+    }
+
+    /// The results for other cohorts' workers beside one that has been handled.
+    pub fn other_results(&self, result: &Packet<V>) -> Vec<Packet<V>> {
+        match self {
+            Self::Server(server) => server.other_results(result),
+            _ => Vec::new(),
         }
     }
 

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use wiresum_plan::ways::{ANY_NODE, Hop, Leg, Site, Way, Ways as StreamWays};
-use wiresum_plan::{Contributors, Forwarding, Neighbour};
+use wiresum_plan::{Cohort, Contributors, Forwarding, Neighbour, Workers};
 use wiresum_wire::{JobId, NodeId, SubModelId};
 
 use crate::network::Network;
 use crate::scenario::{ProgramStream, Scenario};
 
-/// A direction in which results go on, and to whom it leads.
-pub(super) type Port = (u32, Contributors);
+/// A direction in which a cohort's results go on, and to whom it leads.
+pub(super) type Port = (u32, Cohort, Contributors);
 
 /// An entry of a site's table beside its first: packets for another node, or of one worker alone.
 struct Detour {
@@ -27,10 +27,12 @@ pub(super) struct Ways {
     /// By site: what contributions are addressed to, and their direction, whoever sends them.
     usual: Vec<Option<(NodeId, u32)>>,
     detours: Vec<Detour>,
+    /// By worker: where it is summed first, if a switch sums it.
+    pub firsts: Vec<Option<usize>>,
     /// By site: where results go.
     down: Vec<Vec<Port>>,
     /// By site: whose contributions are summed there, if it sums; and to whom its sums are addressed.
-    pub members: Vec<Contributors>,
+    pub members: Vec<Workers>,
     pub parents: Vec<Option<NodeId>>,
 }
 
@@ -56,6 +58,7 @@ impl Ways {
             of.push(survey.way(rank as u8, waypoints, scenario.sites.len())?);
         }
         let mut ways = Self::nowhere(root, scenario.sites.len());
+        ways.firsts = of.iter().map(|way| survey.first(way)).collect();
         ways.install(&StreamWays { job: JobId(0), sub_model: SubModelId(0), of }, &survey)?;
         Ok(ways)
     }
@@ -65,8 +68,9 @@ impl Ways {
             root,
             usual: vec![None; sites],
             detours: Vec::new(),
+            firsts: Vec::new(),
             down: vec![Vec::new(); sites],
-            members: vec![Contributors::NONE; sites],
+            members: vec![Workers::NONE; sites],
             parents: vec![None; sites],
         }
     }
@@ -119,7 +123,8 @@ impl Ways {
                 self.detours.push(Detour { site, node, worker, direction });
             }
         }
-        let ports = table.downs().map(|(_, _, next, behind)| (survey.direction(next), behind));
+        let ports = table.downs();
+        let ports = ports.map(|(_, _, of, next, behind)| (survey.direction(next), of, behind));
         self.down[site] = ports.collect();
     }
 }
@@ -157,6 +162,14 @@ impl<'a> Survey<'a> {
             }
         }
         Ok(Way { worker, legs })
+    }
+
+    /// The first site on a way that sums the stream: the one that is addressed, or any.
+    fn first(&self, way: &Way) -> Option<usize> {
+        let sums = |site: &usize| self.stream.switches.iter().any(|(switch, _)| switch == site);
+        let address = way.first_address();
+        let mut passed = way.hops().map(|hop| self.index(hop.to));
+        if address == ANY_NODE { passed.find(sums) } else { Some(address.0.into()).filter(sums) }
     }
 
     /// The way that is given, or else the shortest, or that of others from a site on.

@@ -4,12 +4,12 @@
 use std::net::SocketAddr;
 
 use wiresum_plan::Serving;
-use wiresum_wire::{Flags, FragmentId, JobId, Kind, Round, SubModelId};
+use wiresum_wire::{Flags, FragmentId, JobId, Kind, NodeId, Round, SubModelId};
 
 use super::notes::Note;
 use super::plane::PlaneError;
 use super::station::{Job, Station};
-use crate::{Contributors, Packet, Place, Values};
+use crate::{Cohort, Contributors, Packet, Place, Values, Workers};
 
 impl Station {
     /// A worker that has joined was welcomed by every node on its ways: a node that does not know it has forgotten it.
@@ -41,7 +41,7 @@ impl Station {
     pub(super) fn recall(
         &mut self,
         (id, sub_model, position): (JobId, SubModelId, FragmentId),
-        candidates: Contributors,
+        candidates: Workers,
         send: &mut impl FnMut(SocketAddr, &[u8]),
     ) {
         let Some(job) = self.jobs.get(&id).filter(|job| job.has_forgotten) else { return };
@@ -53,26 +53,34 @@ impl Station {
         }
         let key = job.key;
         self.recalls += 1;
-        self.send_down(request((id, sub_model, position), asked, lanes), key, send);
+        for asked in asked.cohorts() {
+            self.send_down(request((id, sub_model, position), asked, lanes), key, send);
+        }
     }
 }
 
 impl Job {
     fn knows(&self, worker: u8) -> bool {
-        self.known.contains(Contributors::one(worker))
+        self.known.contains(Workers::one(worker))
     }
 
-    pub(super) fn place(&self, sub_model: SubModelId) -> Option<&Place> {
-        self.places.iter().find(|place| place.sub_model == sub_model)
+    /// Where the sums of a stream go from here, all cohorts' alike; `None` if they are complete here, or not made here.
+    pub(super) fn parent(&self, sub_model: SubModelId) -> Option<NodeId> {
+        self.places.iter().find(|place| place.sub_model == sub_model)?.parent
+    }
+
+    /// The place of a stream that ends at the switch here: a job of one cohort's.
+    fn root_place(&self, sub_model: SubModelId) -> Option<&Place> {
+        let is_root = |place: &&Place| place.sub_model == sub_model && place.parent.is_none();
+        self.places.iter().find(is_root)
     }
 
     /// The workers of a stream whose sums are complete here, and how its lanes are merged; `None` if they are complete
     /// elsewhere.
-    fn completes(&self, sub_model: SubModelId) -> Option<(Contributors, Flags)> {
-        let served = self.servings.iter().find(|serving| serving.sub_model == sub_model);
-        let root = || self.place(sub_model).filter(|place| place.parent.is_none());
-        let of_place = || root().map(|place| (place.members, place.lanes));
-        served.map(|serving| (serving.members, serving.lanes)).or_else(of_place)
+    fn completes(&self, sub_model: SubModelId) -> Option<(Workers, Flags)> {
+        let served = self.servings.iter().find(|serving| serving.sub_model == sub_model).copied();
+        let serving = served.or_else(|| self.root_place(sub_model).map(serving));
+        serving.map(|serving| (serving.members, serving.lanes))
     }
 
     /// Whether the server here deals with a packet.
@@ -90,14 +98,14 @@ pub(super) fn is_sent_again(packet: &Packet<Values>) -> bool {
 }
 
 fn serving(place: &Place) -> Serving {
-    let Place { job, sub_model, members, window, lanes, .. } = *place;
-    Serving { job, sub_model, members, window, lanes }
+    let Place { job, sub_model, cohort, members, window, lanes, .. } = *place;
+    Serving { job, sub_model, members: Workers::of(cohort, members), window, lanes }
 }
 
-/// A recall.
+/// A recall, for workers of a cohort.
 fn request(
     (job, sub_model, fragment): (JobId, SubModelId, FragmentId),
-    asked: Contributors,
+    (cohort, asked): (Cohort, Contributors),
     lanes: Flags,
 ) -> Packet<Values> {
     Packet {
@@ -110,7 +118,7 @@ fn request(
         node: crate::ANY_NODE,
         flags: lanes.with(Flags::REFUSED),
         kind: Kind::Result,
-        worker: 0,
+        worker: cohort.worker(0),
         expected: 0,
         priority: 0,
         exponent: 0,

@@ -12,7 +12,7 @@ use wiresum_wire::{
 };
 use zerocopy::IntoBytes;
 
-use crate::Contributors;
+use crate::{Cohort, Contributors, Workers};
 
 /// Bytes of a note.
 pub const NOTE_LEN: usize = HEADER_LEN + 4 * hello::WORDS;
@@ -36,6 +36,8 @@ pub struct Note {
     pub fragment: FragmentId,
     /// Whether the sender of a hello has joined already.
     pub is_member: bool,
+    /// Of a welcome: the cohort that it is about; a node answers with one for each.
+    pub cohort: Cohort,
     /// Words of the control packet.
     pub payload: [u8; 4 * hello::WORDS],
 }
@@ -53,6 +55,7 @@ impl Note {
             sub_model: SubModelId(0),
             fragment: FragmentId(0),
             is_member: false,
+            cohort: Cohort(0),
             payload: hello_payload(plan.secret(), incarnation, plan.digest()),
         }
     }
@@ -81,22 +84,25 @@ impl Note {
         RefusalReason::from_wire(word(&self.payload, hello::REASON_WORD))
     }
 
-    /// Workers that the node knows.
+    /// Workers of the cohort that the node knows.
     #[must_use]
     pub fn known(&self) -> Contributors {
         Contributors(double_word(&self.payload, welcome::KNOWN_WORD))
     }
 
-    /// Workers whose values the node holds of the position.
+    /// Workers of the cohort whose values the node holds of the position.
     #[must_use]
     pub fn held(&self) -> Contributors {
         Contributors(double_word(&self.payload, welcome::HELD_WORD))
     }
 
-    /// The answer that lets the sender in.
+    /// The answer that lets the sender in, for a cohort: of the workers that the node knows, and of those whose values it
+    /// holds.
     #[must_use]
-    pub fn welcome(mut self, node: NodeId, known: Contributors, held: Contributors) -> Self {
+    pub fn welcome(mut self, node: NodeId, cohort: Cohort, known: Workers, held: Workers) -> Self {
         (self.kind, self.node, self.is_member) = (Kind::Welcome, node, false);
+        self.cohort = cohort;
+        let (known, held) = (known.in_cohort(cohort), held.in_cohort(cohort));
         set_double_word(&mut self.payload, welcome::KNOWN_WORD, known.0);
         set_double_word(&mut self.payload, welcome::HELD_WORD, held.0);
         self
@@ -129,6 +135,7 @@ impl Note {
             sub_model: SubModelId(header.sub_model.get()),
             fragment: FragmentId(header.fragment.get()),
             is_member: packet.flags.contains(Flags::RETRANSMISSION),
+            cohort: Cohort(header.expected),
             payload: packet.payload.try_into().ok()?,
         })
     }
@@ -146,6 +153,7 @@ impl Note {
             sub_model: self.sub_model.0.into(),
             value_count: (hello::WORDS as u16).into(),
             contributor: self.worker,
+            expected: self.cohort.0,
             ..Header::new(self.kind)
         };
         seal(&mut header, LaneType::I32Be.sum(&self.payload));

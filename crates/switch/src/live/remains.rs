@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+use wiresum_plan::MAX_COHORTS;
 
 use crate::rmt::MemoryState;
 use crate::server::EntryState;
@@ -31,7 +32,7 @@ pub struct StationState {
 pub(super) struct JobState {
     pub job: u16,
     pub incarnation: Option<u64>,
-    pub known: u64,
+    pub known: [u64; MAX_COHORTS],
     pub has_forgotten: bool,
     pub back: Vec<Option<(u32, SocketAddr)>>,
     pub served: Vec<u64>,
@@ -55,7 +56,7 @@ pub struct PlaneState {
 /// A switch's table, whose numbers are in its memory, and that.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct SwitchState {
-    /// Job and stream by number − 1.
-    pub(crate) streams: Vec<Option<(u16, u16)>>,
+    /// Job, stream and cohort by number − 1.
+    pub(crate) streams: Vec<Option<(u16, u16, u8)>>,
     pub(crate) memory: MemoryState,
 }

@@ -23,8 +23,8 @@ pub(super) use report::by_name;
 
 use crate::rmt::Misfit;
 use crate::{
-    Contributors, Counters, Egress, Forwarding, MAX_WORKERS, Neighbour, Outcome, Packet,
-    ParameterServer, Place, Serving, Values, wire,
+    Counters, Egress, Forwarding, MAX_WORKERS, Neighbour, Outcome, Packet, ParameterServer, Place,
+    Serving, Values, Verdict, Workers, wire,
 };
 
 /// Why a node cannot serve its plans.
@@ -63,7 +63,7 @@ pub(super) struct Job {
     incarnation: Option<u64>,
     pub(super) key: JobKey,
     /// Workers that have said hello in this incarnation.
-    pub(super) known: Contributors,
+    pub(super) known: Workers,
     /// Workers had joined before this station began: what it held then is gone.
     pub(super) has_forgotten: bool,
     /// By worker: the last attempt, and the neighbour that it came from.
@@ -307,7 +307,8 @@ impl Station {
         if packet.kind == Kind::Contribution {
             *self.arrived.entry(stream).or_default() += 1;
         }
-        match self.sum(&mut packet).egress {
+        let outcome = self.sum(&mut packet);
+        match outcome.egress {
             Egress::Absorbed => {
                 if is_sent_again(&packet) {
                     let position = (packet.job, packet.sub_model, packet.fragment);
@@ -319,7 +320,13 @@ impl Station {
                 let next = self.next_up(&mut packet);
                 self.send_on(next, &packet, key, send);
             }
-            Egress::Down => self.send_down(packet, key, send),
+            Egress::Down => {
+                let is_new = outcome.verdict == Verdict::Completed;
+                let others = if is_new { self.server.other_results(&packet) } else { Vec::new() };
+                for result in std::iter::once(packet).chain(others) {
+                    self.send_down(result, key, send);
+                }
+            }
         }
     }
 
@@ -327,7 +334,7 @@ impl Station {
     fn next_up(&self, packet: &mut Packet<Values>) -> Option<Neighbour> {
         let next = |node| self.forwarding.up(packet.job, packet.sub_model, node, packet.worker);
         let is_here = packet.node == self.node;
-        let parent = || self.jobs.get(&packet.job)?.place(packet.sub_model)?.parent;
+        let parent = || self.jobs.get(&packet.job)?.parent(packet.sub_model);
         let onward = next(packet.node).map(|next| (packet.node, next)).or_else(|| {
             let parent = is_here.then(parent)??;
             Some((parent, next(parent)?))
@@ -345,7 +352,8 @@ impl Station {
         send: &mut impl FnMut(SocketAddr, &[u8]),
     ) {
         let Packet { job, sub_model, contributors, .. } = packet;
-        let copies: Vec<_> = self.forwarding.down(job, sub_model, contributors).collect();
+        let copies = self.forwarding.down(job, sub_model, packet.cohort(), contributors);
+        let copies: Vec<_> = copies.collect();
         for (next, contributors) in copies {
             packet.contributors = contributors;
             self.send_on(Some(next), &packet, key, send);
@@ -390,16 +398,18 @@ impl Station {
         }
         self.note_member(note);
         let held = self.server.held(note.job, note.sub_model, note.fragment);
-        let asker = Contributors::one(note.worker);
+        let asker = Workers::one(note.worker);
         let Some(job) = self.jobs.get_mut(&note.job) else { return };
         job.known = job.known.with(asker);
-        let welcome = note.welcome(self.node, job.known, held);
+        let known = job.known;
         let back = &mut job.back[usize::from(note.worker)];
         if back.is_some_and(|(attempt, _)| attempt >= note.attempt) {
             return;
         }
         *back = Some((note.attempt, source));
-        send(source, &welcome.emit());
+        for (cohort, _) in job.plan.everyone().cohorts() {
+            send(source, &note.welcome(self.node, cohort, known, held).emit());
+        }
         for &next in &job.onward[usize::from(note.worker)] {
             send(next, &note.emit());
         }
@@ -448,7 +458,7 @@ impl Station {
     fn begin(&mut self, id: JobId, incarnation: u64) -> bool {
         let Some(job) = self.jobs.get_mut(&id) else { return false };
         let key = job.plan.job_key(incarnation);
-        (job.incarnation, job.key, job.known) = (None, key, Contributors::NONE);
+        (job.incarnation, job.key, job.known) = (None, key, Workers::NONE);
         job.has_forgotten = false;
         job.back.fill(None);
         if let Err(error) = self.install(id, Some(key)) {
@@ -524,7 +534,7 @@ impl Job {
             digest: plan.digest(),
             incarnation: None,
             key: JobKey(0),
-            known: Contributors::NONE,
+            known: Workers::NONE,
             has_forgotten: false,
             back: vec![None; usize::from(MAX_WORKERS)],
             onward: plan.onward(node),

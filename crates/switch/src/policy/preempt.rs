@@ -141,7 +141,7 @@ fn readdress<V>(packet: &mut Packet<V>, evicted: Key, priority: u8, context: &Co
     packet.mark(owner.lanes);
     packet.fragment = evicted.fragment();
     packet.priority = priority;
-    packet.worker = packet.contributors.0.trailing_zeros() as u8;
+    packet.worker = owner.cohort.worker(packet.contributors.0.trailing_zeros() as u8);
     packet.expected = 0;
     if packet.node != ANY_NODE {
         packet.node = owner.parent.unwrap_or(packet.node);

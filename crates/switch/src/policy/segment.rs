@@ -114,7 +114,7 @@ fn complete<V>(packet: &mut Packet<V>, held: Contributors, place: &Place) -> Out
         packet.contributors = held;
         return Outcome::up(Verdict::Forwarded);
     }
-    packet.turn_down(held, held);
+    packet.turn_down(held, held.count());
     Outcome::down(Verdict::Completed)
 }
 
@@ -130,13 +130,13 @@ fn answer<V: Payload>(
         packet.contributors = place.members;
         return Outcome::up(Verdict::Reforwarded);
     }
-    packet.turn_down(Contributors::one(packet.worker), place.members);
+    packet.turn_down(Contributors::one(packet.worker), place.members.count());
     Outcome::down(Verdict::Answered)
 }
 
 /// Back to its sender, marked: the asynchronous error of the paper.
 fn refuse<V: Payload>(packet: &mut Packet<V>) -> Outcome {
-    packet.turn_down(Contributors::one(packet.worker), Contributors::NONE);
+    packet.turn_down(Contributors::one(packet.worker), 0);
     packet.values = V::default();
     packet.mark(Flags::REFUSED.with(Flags::ECN));
     Outcome::down(Verdict::Refused)

@@ -128,10 +128,10 @@ fn rejected(merge: Merge) -> Verdict {
 
 fn down<V>(packet: &mut Packet<V>, merge: Merge, held: Contributors) -> Outcome {
     if merge.is_new() {
-        packet.turn_down(held, held);
+        packet.turn_down(held, held.count());
         Outcome::down(Verdict::Completed)
     } else {
-        packet.turn_down(Contributors::one(packet.worker), held);
+        packet.turn_down(Contributors::one(packet.worker), held.count());
         Outcome::down(Verdict::Answered)
     }
 }

@@ -3,6 +3,10 @@
 use wiresum_wire::FragmentId;
 
 use super::Sending;
+use crate::{Cohort, MAX_WINDOW};
+
+/// Where a hash's seed has the cohort: above all places of a window.
+const COHORT_SHIFT: u32 = MAX_WINDOW.ilog2();
 
 /// How slots are chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +41,7 @@ impl Addressing {
         Self::Cyclic { base: sending.base, slots: sending.slots }
     }
 
-    /// Slots by hash of job, stream and place. A place that meets the slot of an earlier one takes the next that is free, so no two of a
+    /// Slots by hash of job, stream, cohort and place. A place that meets the slot of an earlier one takes the next that is free, so no two of a
     /// window meet unless the window has more places than there are slots.
     #[must_use]
     pub fn hashed(sending: &Sending) -> Self {
@@ -65,7 +69,8 @@ impl Addressing {
 
 impl Table {
     fn new(sending: &Sending) -> Self {
-        let seed = u64::from(sending.job.0) << 48 | u64::from(sending.sub_model.0) << 32;
+        let cohort = u64::from(Cohort::of(sending.worker).0) << COHORT_SHIFT;
+        let seed = u64::from(sending.job.0) << 48 | u64::from(sending.sub_model.0) << 32 | cohort;
         let (base, slots) = (sending.base, sending.slots);
         let mut table = Self { seed, base, slots, chosen: Vec::new() };
         let mut is_taken = vec![false; slots as usize];
@@ -88,7 +93,7 @@ impl Table {
         self.chosen[place] = (self.base + self.hash(place as u32, times), times);
     }
 
-    /// The finaliser of SplitMix64 over job, stream, place and the number of earlier choices.
+    /// The finaliser of SplitMix64 over job, stream, cohort, place and the number of earlier choices.
     fn hash(&self, place: u32, times: u32) -> u32 {
         let mut x = self.seed ^ u64::from(place) ^ u64::from(times) << 40;
         x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use wiresum_switch::Contributors;
+use wiresum_switch::Workers;
 use wiresum_wire::NodeId;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,14 +68,14 @@ impl Graph {
     }
 
     /// Workers whose way to the root leads over a switch.
-    pub fn below(&self, switch: u16, has_server: bool) -> Contributors {
-        let mut members = Contributors::NONE;
+    pub fn below(&self, switch: u16, has_server: bool) -> Workers {
+        let mut members = Workers::NONE;
         for worker in 0..self.workers {
             let mut at = Site::Worker(worker);
             while at != self.root(has_server) {
                 at = self.next_hop(at, self.root(has_server));
                 if at == Site::Switch(switch) {
-                    members = members.with(Contributors::one(worker));
+                    members = members.with(Workers::one(worker));
                 }
             }
         }

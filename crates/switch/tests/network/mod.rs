@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use wiresum_netem::{Cargo, Conditions, Network as Links, Next, PS_PER_US, Rng, Time};
+use wiresum_plan::first_slot;
 use wiresum_switch::policy::Policy;
 use wiresum_switch::rmt::Profile;
 use wiresum_switch::{
-    ANY_NODE, Contributors, Egress, Packet, ParameterServer, Place, Received, Sending, Serving,
-    Switch, Values, Worker,
+    ANY_NODE, Cohort, Contributors, Egress, Packet, ParameterServer, Place, Received, Sending,
+    Serving, Switch, Values, Verdict, Worker, Workers,
 };
 use wiresum_wire::{Flags, FragmentId, JobId, NodeId, SubModelId};
 
@@ -143,7 +144,7 @@ impl Network {
             server.serve(Serving {
                 job: JobId(stream.job),
                 sub_model: SubModelId(stream.sub_model),
-                members: Contributors::first(scenario.graph.workers),
+                members: Workers::first(scenario.graph.workers),
                 window: stream.window,
                 lanes: stream.lanes,
             });
@@ -272,7 +273,11 @@ impl Network {
             }
             Site::Server => {
                 let outcome = self.server.handle(&mut packet);
-                self.act(at, outcome.egress, packet);
+                let is_new = outcome.verdict == Verdict::Completed;
+                let others = if is_new { self.server.other_results(&packet) } else { Vec::new() };
+                for packet in std::iter::once(packet).chain(others) {
+                    self.act(at, outcome.egress, packet);
+                }
             }
         }
     }
@@ -324,7 +329,8 @@ impl Network {
 
     fn send_down(&mut self, at: Site, packet: Packet<Values>) {
         let mut copies: BTreeMap<Site, Contributors> = BTreeMap::new();
-        for worker in packet.contributors.iter() {
+        for index in packet.contributors.iter() {
+            let worker = packet.cohort().worker(index);
             let next = self.scenario.graph.next_hop(at, Site::Worker(worker));
             let copy = copies.entry(next).or_default();
             *copy = copy.with(Contributors::one(worker));
@@ -359,7 +365,7 @@ fn senders(scenario: &Scenario, worker: u8) -> Vec<Worker> {
             node: stream.node.map_or(ANY_NODE, NodeId),
             window: stream.window,
             initial_window: stream.window,
-            base: stream.base,
+            base: scenario.first_slot(stream, scenario.first_switch(stream, worker), worker),
             slots: stream.slots,
             priority: stream.priority,
             timeout: Duration::from_millis(1),
@@ -369,6 +375,33 @@ fn senders(scenario: &Scenario, worker: u8) -> Vec<Worker> {
     scenario.streams.iter().map(sender).collect()
 }
 
+impl Scenario {
+    /// Whose values of a stream a switch sums.
+    fn members(&self, stream: &StreamPlan, switch: u16) -> Workers {
+        // A segment is only at the workers' own switch: one layer, as in the paper.
+        let is_beyond = self.policy == Policy::Segment && !self.graph.is_leaf(switch);
+        match stream.node {
+            _ if is_beyond => Workers::NONE,
+            Some(node) if node == switch => Workers::first(self.graph.workers),
+            Some(_) => Workers::NONE,
+            None => self.graph.below(switch, self.has_server),
+        }
+    }
+
+    /// The switch that sums a worker's values of a stream first.
+    fn first_switch(&self, stream: &StreamPlan, worker: u8) -> u16 {
+        let root = self.graph.root(true);
+        let own = self.graph.next_hop(Site::Worker(worker), root);
+        let Site::Switch(own) = own else { panic!("workers are linked to switches") };
+        stream.node.unwrap_or(own)
+    }
+
+    fn first_slot(&self, stream: &StreamPlan, switch: u16, worker: u8) -> u32 {
+        let region = (stream.base, stream.slots);
+        first_slot(self.policy, region, self.members(stream, switch), Cohort::of(worker))
+    }
+}
+
 fn switch(scenario: &Scenario, index: u16) -> Switch<Values> {
     let node = NodeId(index);
     let profile = Profile::UNLIMITED;
@@ -376,27 +409,21 @@ fn switch(scenario: &Scenario, index: u16) -> Switch<Values> {
         .expect("an unlimited switch has room");
     let graph = &scenario.graph;
     for stream in &scenario.streams {
-        // A segment is only at the workers' own switch: one layer, as in the paper.
-        let is_beyond = scenario.policy == Policy::Segment && !graph.is_leaf(index);
-        if is_beyond || stream.node.is_some_and(|node| node != index) {
-            continue;
-        }
         let is_root = graph.root(scenario.has_server) == Site::Switch(index);
-        let place = Place {
-            job: JobId(stream.job),
-            sub_model: SubModelId(stream.sub_model),
-            members: if stream.node.is_some() {
-                Contributors::first(graph.workers)
-            } else {
-                graph.below(index, scenario.has_server)
-            },
-            parent: (!is_root).then_some(graph.server_node()),
-            base: stream.base,
-            slots: stream.slots,
-            window: stream.window,
-            lanes: stream.lanes,
-        };
-        switch.install(place).expect("the scenario's streams fit");
+        for (cohort, members) in scenario.members(stream, index).cohorts() {
+            let place = Place {
+                job: JobId(stream.job),
+                sub_model: SubModelId(stream.sub_model),
+                cohort,
+                members,
+                parent: (!is_root).then_some(graph.server_node()),
+                base: scenario.first_slot(stream, index, cohort.worker(0)),
+                slots: stream.slots,
+                window: stream.window,
+                lanes: stream.lanes,
+            };
+            switch.install(place).expect("the scenario's streams fit");
+        }
     }
     switch
 }

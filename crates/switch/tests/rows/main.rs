@@ -14,7 +14,7 @@ mod server;
 use wiresum_switch::policy::Policy;
 use wiresum_switch::rmt::Profile;
 use wiresum_switch::{
-    ANY_NODE, Contributors, Egress, Outcome, Packet, Place, Switch, Values, Verdict,
+    ANY_NODE, Cohort, Contributors, Egress, Outcome, Packet, Place, Switch, Values, Verdict,
 };
 use wiresum_wire::{Flags, FragmentId, JobId, Kind, NodeId, Round, SubModelId};
 
@@ -33,6 +33,7 @@ fn place() -> Place {
     Place {
         job: JobId(1),
         sub_model: SubModelId(0),
+        cohort: Cohort(0),
         members: Contributors::first(WORKERS),
         parent: Some(SERVER),
         base: 0,

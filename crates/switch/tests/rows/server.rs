@@ -1,13 +1,13 @@
 //! Rows of the parameter server.
 
-use wiresum_switch::{ParameterServer, Serving};
+use wiresum_switch::{ParameterServer, Serving, Workers};
 
 use super::*;
 
 fn server() -> ParameterServer<Values> {
     let mut server = ParameterServer::default();
-    let Place { job, sub_model, members, window, lanes, .. } = place();
-    server.serve(Serving { job, sub_model, members, window, lanes });
+    let Place { job, sub_model, window, lanes, .. } = place();
+    server.serve(Serving { job, sub_model, members: Workers::first(WORKERS), window, lanes });
     server
 }
 
@@ -99,8 +99,9 @@ fn unknown_streams_and_workers_are_dropped() {
 #[test]
 fn maxima_are_kept_and_other_lanes_are_foreign() {
     let mut server = ParameterServer::default();
-    let Place { job, sub_model, members, window, .. } = place();
-    server.serve(Serving { job, sub_model, members, window, lanes: Flags::MAXIMUM });
+    let Place { job, sub_model, window, .. } = place();
+    let (members, lanes) = (Workers::first(WORKERS), Flags::MAXIMUM);
+    server.serve(Serving { job, sub_model, members, window, lanes });
     assert_eq!(send(&mut server, sum(0b001, 5)).0, absorbed(Verdict::Foreign));
     let maximum = |workers, value| Packet { flags: Flags::MAXIMUM, ..sum(workers, value) };
     send(&mut server, maximum(0b001, -7));

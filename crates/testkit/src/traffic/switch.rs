@@ -7,7 +7,7 @@
 use wiresum_netem::Rng;
 use wiresum_switch::policy::Policy;
 use wiresum_switch::rmt::Profile;
-use wiresum_switch::{ANY_NODE, Contributors, Packet, Payload, Place, Switch, Values};
+use wiresum_switch::{ANY_NODE, Cohort, Contributors, Packet, Payload, Place, Switch, Values};
 use wiresum_wire::{Flags, FragmentId, JobId, Kind, NodeId, Round, SubModelId};
 
 /// The switch's number.
@@ -47,6 +47,7 @@ impl RandomTraffic {
         let place = |index: u16| Place {
             job: JobId(1 + index),
             sub_model: SubModelId(3),
+            cohort: Cohort(0),
             members: Contributors::first(WORKERS as u8 - 1),
             parent: (!is_root).then_some(PARENT),
             base: if policy.shares_slots() { 0 } else { SLOTS * u32::from(index) },
@@ -57,6 +58,14 @@ impl RandomTraffic {
         let places = (0..2).map(place).collect();
         let is_mixed = lanes != [Flags(0); 2];
         Self { policy, places, is_mixed, rng: Rng::new(seed), count: 0 }
+    }
+
+    /// The same of one stream with two cohorts of workers in place of two streams.
+    #[must_use]
+    pub fn of_cohorts(mut self) -> Self {
+        let [first, second] = &mut self.places[..] else { unreachable!("there are two places") };
+        (second.job, second.cohort, second.lanes) = (first.job, Cohort(1), first.lanes);
+        self
     }
 
     /// The streams that the switch sums.
@@ -97,7 +106,9 @@ impl RandomTraffic {
         let is_narrow = packet.flags.contains(Flags::LANES16);
         let count = if is_narrow { 2 * VALUES } else { VALUES } as i32;
         let lane = |value: i32| if is_narrow { i32::from(value as i16) } else { value };
-        let lanes = |worker| (0..count).map(move |i| lane(of(worker, i))).collect::<Values>();
+        let cohort = packet.cohort();
+        let lanes =
+            |worker| (0..count).map(|i| lane(of(cohort.worker(worker), i))).collect::<Values>();
         let mut workers = workers.iter();
         let mut merged = workers.next().map(lanes).unwrap_or_default();
         workers.for_each(|worker| merged.merge(&lanes(worker), packet.flags));
@@ -122,13 +133,13 @@ impl RandomTraffic {
             node: if self.policy.is_addressed() { NODE } else { ANY_NODE },
             flags: self.flags(is_result).with(place.lanes),
             kind: if is_result { Kind::Result } else { Kind::Contribution },
-            worker: 0,
+            worker: place.cohort.worker(0),
             expected: WORKERS as u8,
             priority: self.rng.below(4) as u8,
             exponent: -4,
             values: Values::new(),
         };
-        packet.worker = packet.contributors.0.trailing_zeros() as u8;
+        packet.worker = place.cohort.worker(packet.contributors.0.trailing_zeros() as u8);
         let summed =
             if is_result { Contributors::first(WORKERS as u8) } else { packet.contributors };
         packet.values = Self::sum(&packet, summed);

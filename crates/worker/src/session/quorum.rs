@@ -50,8 +50,8 @@ pub(super) struct Quorum {
     most_missed: u16,
     /// Members that a round takes at least at the node that knows who is in.
     awaited: u32,
-    /// Bits of that node's members.
-    members: u64,
+    /// Members of that node.
+    members: u32,
     /// Rounds in a row that this worker has missed.
     missed_in_a_row: u16,
     /// Rounds opened here that the owner has not submitted, whether they are over or not.
@@ -72,7 +72,7 @@ impl Quorum {
         Some(Self {
             most_missed: rules.most_missed,
             awaited: count.map_or(members, |count| count.k.into()),
-            members: u64::MAX >> (u64::BITS - members),
+            members,
             missed_in_a_row: 0,
             unclaimed: 0,
             over: VecDeque::new(),
@@ -98,7 +98,7 @@ impl Session {
     /// workers need not agree. Nothing happens where the plan says that rounds take everyone.
     pub fn await_members(&mut self, k: u32) {
         if let Some(quorum) = &mut self.quorum {
-            quorum.awaited = k.clamp(1, quorum.members.count_ones());
+            quorum.awaited = k.clamp(1, quorum.members);
         }
     }
 
@@ -146,7 +146,7 @@ impl Session {
     /// Whether this worker would go on without its owner.
     fn is_looking(&self) -> bool {
         let may_miss = |quorum: &Quorum| {
-            let is_partial = quorum.awaited < quorum.members.count_ones();
+            let is_partial = quorum.awaited < quorum.members;
             is_partial && quorum.missed_in_a_row < quorum.most_missed
         };
         self.quorum.as_ref().is_some_and(may_miss)
@@ -170,8 +170,8 @@ impl Session {
     /// Opens the next round without its owner, if enough others are in.
     pub(super) fn look_who_is_in(&mut self, now: Time) {
         let Some(quorum) = &self.quorum else { return };
-        let present = self.streams.who_is_in(self.rounds.positions(0).limit());
-        let is_enough = (present & quorum.members).count_ones() >= quorum.awaited;
+        let present = self.streams.count_who_is_in(self.rounds.positions(0).limit());
+        let is_enough = present >= quorum.awaited;
         if is_enough && self.is_looking() {
             self.miss(now);
         }

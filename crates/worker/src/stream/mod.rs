@@ -87,8 +87,8 @@ pub(crate) trait Streams: Send {
         buffer: &mut [u8],
     ) -> Option<Transmit>;
 
-    /// The members that are in at a position of stream 0, as far as the last answer says.
-    fn who_is_in(&self, position: FragmentId) -> u64;
+    /// How many members are in at a position of stream 0, as far as the last answer says.
+    fn count_who_is_in(&self, position: FragmentId) -> u32;
 
     /// Why the oldest round is late, or joining is, by what nodes have said.
     fn evidence(&self, rounds: &Rounds, now: Time) -> Evidence;

@@ -2,6 +2,7 @@
 
 mod agreement;
 mod bed;
+mod crowds;
 mod gates;
 mod plans;
 mod restarts;
@@ -58,7 +59,8 @@ fn sum_all(mut bed: Bed, lengths: &[usize]) -> Bed {
 fn assert_sums(bed: &Bed, lengths: &[usize]) {
     let ranks = bed.workers();
     for (collective, &len) in lengths.iter().enumerate() {
-        let sum = |i| (0..ranks).map(|rank| values(rank, collective, len)[i]).sum::<i32>();
+        let all: Vec<_> = (0..ranks).map(|rank| values(rank, collective, len)).collect();
+        let sum = |i| all.iter().map(|values| values[i]).sum::<i32>();
         let expected: Vec<i32> = (0..len).map(sum).collect();
         for rank in 0..ranks {
             match &bed.ended(rank)[collective] {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
-use wiresum_switch::{Contributors, Forwarding, Neighbour};
+use wiresum_switch::{Cohort, Contributors, Forwarding, Neighbour};
 use wiresum_wire::{JobId, JobKey, SubModelId};
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -30,7 +30,8 @@ pub struct Reach {
     pub local_mac: [u8; 6],
 }
 
-type Stream = (JobId, SubModelId);
+/// What results go down as: a cohort's part of a stream.
+type Stream = (JobId, SubModelId, Cohort);
 
 /// What the program's tables hold.
 #[derive(Default)]
@@ -174,8 +175,9 @@ impl Tables {
 
     fn downs_of(&self, forwarding: &Forwarding) -> Result<BTreeMap<Stream, Down>, XdpError> {
         let mut downs = BTreeMap::new();
-        for (job, sub_model, next, behind) in forwarding.downs() {
-            let down: &mut Down = downs.entry((job, sub_model)).or_insert_with(Down::new_zeroed);
+        for (job, sub_model, cohort, next, behind) in forwarding.downs() {
+            let down: &mut Down =
+                downs.entry((job, sub_model, cohort)).or_insert_with(Down::new_zeroed);
             self.append(down, next, behind)?;
         }
         Ok(downs)
@@ -204,8 +206,8 @@ impl Tables {
     }
 }
 
-pub(super) fn name((job, sub_model): Stream) -> StreamName {
-    StreamName { job: job.0, sub_model: sub_model.0 }
+pub(super) fn name((job, sub_model, cohort): Stream) -> StreamName {
+    StreamName { job: job.0, sub_model: sub_model.0, cohort: cohort.0.into(), reserved: 0 }
 }
 
 /// An interface with the program that runs on all that leaves by it.

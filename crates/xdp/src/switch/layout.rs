@@ -1,12 +1,12 @@
 //! The structs of `bpf/switch/maps.h`, in Rust. A test compares their fields with those that the objects' BTF tells of.
 
-use wiresum_switch::{Contributors, Place};
+use wiresum_switch::{Cohort, Contributors, Place};
 use wiresum_wire::{
     Flags, HEADER_LEN, JobId, NodeId, SWITCH_HEADER_LEN, SubModelId, VERDICT_RANGE,
 };
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::layout::{Endpoint, MAX_ENDPOINTS};
+use crate::layout::{Endpoint, MAX_ENDPOINTS, stream_key};
 
 /// Streams of one switch.
 pub const MAX_PLACES: usize = 64;
@@ -41,6 +41,14 @@ mirrored! {
     }
 }
 
+/// Where a place's key has the cohort.
+const COHORT_SHIFT: u32 = 33;
+
+/// Key of a place in use; that of a free one is 0.
+pub fn place_key(place: &Place) -> u64 {
+    stream_key(place.job, place.sub_model) | u64::from(place.cohort.0) << COHORT_SHIFT
+}
+
 impl From<&Place> for PlaceEntry {
     fn from(place: &Place) -> Self {
         Self {
@@ -59,17 +67,19 @@ impl From<&Place> for PlaceEntry {
     }
 }
 
-impl From<&PlaceEntry> for Place {
-    fn from(entry: &PlaceEntry) -> Self {
-        Self {
-            job: JobId(entry.job),
-            sub_model: SubModelId(entry.sub_model),
-            members: Contributors(entry.members),
-            parent: (entry.is_root == 0).then_some(NodeId(entry.parent)),
-            base: entry.base,
-            slots: entry.slots,
-            window: entry.window,
-            lanes: Flags(entry.lanes),
+impl PlaceEntry {
+    /// The place, with the cohort that its key has.
+    pub fn place(&self, key: u64) -> Place {
+        Place {
+            job: JobId(self.job),
+            sub_model: SubModelId(self.sub_model),
+            cohort: Cohort((key >> COHORT_SHIFT) as u8),
+            members: Contributors(self.members),
+            parent: (self.is_root == 0).then_some(NodeId(self.parent)),
+            base: self.base,
+            slots: self.slots,
+            window: self.window,
+            lanes: Flags(self.lanes),
         }
     }
 }
@@ -168,6 +178,8 @@ mirrored! {
     pub struct StreamName as "stream_name" {
         pub job: u16,
         pub sub_model: u16,
+        pub cohort: u16,
+        pub reserved: u16,
     }
 }
 

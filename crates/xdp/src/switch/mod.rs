@@ -19,10 +19,12 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use crate::engine::XdpAggregator;
 use crate::kernel::{self, Image, Kernel};
-use crate::layout::{Config, Endpoint, Hearing, MAX_ENDPOINTS, stream_key};
+use crate::layout::{Config, Endpoint, Hearing, MAX_ENDPOINTS};
 use crate::test_run::TestRun;
 use crate::{SwitchOptions, XdpError};
-use layout::{Forgetting, MAX_PLACES, PlaceEntry, Slot, SwitchConfig, TableEntry, Tally};
+use layout::{
+    Forgetting, MAX_PLACES, PlaceEntry, Slot, SwitchConfig, TableEntry, Tally, place_key,
+};
 
 pub use forwarding::Reach;
 pub use judgement::Judgement;
@@ -135,7 +137,7 @@ impl SwitchProgram {
         self.table.forgotten &= !(1 << index);
         // The key comes last, so that no packet finds half a place.
         self.publish()?;
-        self.table.keys[index] = stream_key(place.job, place.sub_model);
+        self.table.keys[index] = place_key(place);
         self.table.place_count = self.table.place_count.max(index as u32 + 1);
         self.publish()
     }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use libbpf_rs::MapCore;
-use wiresum_switch::{Neighbour, Place, Table};
+use wiresum_switch::{Cohort, Neighbour, Place, Table};
 use wiresum_wire::{JobId, SubModelId};
 use zerocopy::{FromBytes, FromZeros};
 
@@ -155,7 +155,7 @@ impl SwitchProgram {
 
 fn places(table: &TableEntry) -> Vec<Option<Place>> {
     let entries = table.keys.iter().zip(&table.places);
-    entries.map(|(key, place)| (*key != 0).then(|| place.into())).collect()
+    entries.map(|(key, place)| (*key != 0).then(|| place.place(*key))).collect()
 }
 
 fn numbers(table: &TableEntry) -> BTreeMap<JobId, usize> {
@@ -175,7 +175,9 @@ fn recall_tables(kernel: &Kernel) -> Result<Tables, XdpError> {
     for key in kernel.map("downs").keys() {
         let name = StreamName::read_from_bytes(&key).expect("sizes were compared");
         if let Some(down) = kernel.get::<_, Down>("downs", &name)? {
-            tables.groups.insert((JobId(name.job), SubModelId(name.sub_model)), down.group);
+            let cohort = Cohort(name.cohort as u8);
+            let stream = (JobId(name.job), SubModelId(name.sub_model), cohort);
+            tables.groups.insert(stream, down.group);
         }
     }
     Ok(tables)

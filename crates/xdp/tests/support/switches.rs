@@ -80,7 +80,11 @@ pub struct Pair {
 impl Pair {
     /// Those that random traffic of two streams with these lanes is for.
     pub fn of_random_traffic(lanes: [Flags; 2], policy: Policy, is_root: bool) -> Self {
-        let traffic = RandomTraffic::of_lanes(lanes, policy, is_root, 0);
+        Self::of(&RandomTraffic::of_lanes(lanes, policy, is_root, 0), policy)
+    }
+
+    /// Those that some traffic is for.
+    pub fn of(traffic: &RandomTraffic, policy: Policy) -> Self {
         let (node, slots) = (traffic.switch().node(), traffic.slots());
         let places = traffic.places().to_vec();
         let xdp = load(node, policy, slots, ROOM, &places);
@@ -193,9 +197,13 @@ pub struct Wild {
 
 impl Wild {
     pub fn new(lanes: [Flags; 2], policy: Policy, is_root: bool, seed: u64) -> Self {
+        Self::of(RandomTraffic::of_lanes(lanes, policy, is_root, seed), seed)
+    }
+
+    pub fn of(traffic: RandomTraffic, seed: u64) -> Self {
         let mut rng = Rng::new(!seed);
         let offset = if rng.chance(0.5) { 0 } else { (rng.below(16) as u32 * 4).wrapping_neg() };
-        Self { traffic: RandomTraffic::of_lanes(lanes, policy, is_root, seed), rng, offset }
+        Self { traffic, rng, offset }
     }
 
     fn vary(&mut self, packet: &mut Packet<Values>) {
@@ -207,7 +215,7 @@ impl Wild {
             packet.mark(Flags::MAXIMUM);
         }
         if self.rng.chance(0.05) {
-            packet.worker = self.rng.below(64) as u8;
+            packet.worker = packet.cohort().worker(self.rng.below(64) as u8);
         }
         if self.rng.chance(0.15) && !packet.flags.contains(Flags::REFUSED) {
             // Twice what is usual, and now and then more than a slot has room for.

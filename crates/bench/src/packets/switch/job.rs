@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use wiresum_protocol::Quota;
 use wiresum_switch::policy::Policy;
-use wiresum_switch::{ANY_NODE, Contributors, Packet, Place, Values, Verdict, wire};
+use wiresum_switch::{ANY_NODE, Cohort, Contributors, Packet, Place, Values, Verdict, wire};
 use wiresum_wire::{
     Flags, FragmentId, HEADER_LEN, JobId, JobKey, Kind, NodeId, Round, SWITCH_HEADER_LEN,
     SubModelId,
@@ -82,6 +82,7 @@ fn place(policy: Policy, workers: u8, slots: u32) -> Place {
     Place {
         job: JobId(1),
         sub_model: SubModelId(0),
+        cohort: Cohort(0),
         members: Contributors::first(workers),
         parent: policy.needs_server().then_some(NodeId(2)),
         base: 0,

@@ -6,7 +6,7 @@ use wiresum_wire::{JobId, JobKey, NodeId, SubModelId};
 use super::super::plane::{DataPlane, PlaneError};
 use super::super::remains::{JobState, StationState, Unfit};
 use super::{Job, Station, StationError, server_bytes};
-use crate::{Contributors, Counters, Verdict};
+use crate::{Counters, Verdict, Workers};
 
 /// What there is to say of a job.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ impl Station {
             Report {
                 job: *id,
                 is_running: job.incarnation.is_some(),
-                known: job.known.count(),
+                known: job.known.count() as u8,
                 workers: job.plan.workers.len() as u8,
                 memory_bytes: server_bytes(&job.plan, &job.servings) + std::mem::take(&mut slots),
                 bytes: bytes + job.bytes,
@@ -60,7 +60,7 @@ impl Station {
         let job = |(id, job): (&JobId, &Job)| JobState {
             job: id.0,
             incarnation: job.incarnation,
-            known: job.known.0,
+            known: job.known.bits(),
             has_forgotten: job.has_forgotten,
             back: job.back.clone(),
             served: job.served.to_vec(),
@@ -113,7 +113,7 @@ impl Station {
         let job = self.jobs.get_mut(&id).filter(|job| job.back.len() == state.back.len())?;
         job.key = state.incarnation.map_or(JobKey(0), |incarnation| job.plan.job_key(incarnation));
         job.incarnation = state.incarnation;
-        (job.known, job.back) = (Contributors(state.known), state.back);
+        (job.known, job.back) = (Workers::from_bits(state.known), state.back);
         job.has_forgotten = state.has_forgotten;
         job.served = Counters::from_slice(&state.served);
         (job.over_quota, job.bytes) = (state.over_quota, state.bytes);

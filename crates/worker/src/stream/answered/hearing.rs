@@ -6,7 +6,8 @@ use wiresum_protocol::Time;
 use wiresum_protocol::ways::{Site, Way};
 use wiresum_wire::NodeId;
 
-use wiresum_switch::Contributors;
+use wiresum_switch::Workers;
+use wiresum_switch::live::notes::Note;
 
 /// Longest time between two attempts.
 pub(super) const RETRY: Duration = Duration::from_millis(100);
@@ -21,9 +22,9 @@ const SILENCE: Duration = Duration::from_secs(1);
 pub(super) struct Heard {
     pub node: NodeId,
     pub last: Option<Time>,
-    pub known: Contributors,
+    pub known: Workers,
     /// Workers whose values it had of what was asked about last.
-    pub held: Contributors,
+    pub held: Workers,
 }
 
 /// Hellos and their answers.
@@ -48,7 +49,7 @@ impl Hearing {
             if let Site::Node(node) = hop.to
                 && nodes.iter().all(|heard| heard.node != node)
             {
-                let (known, held) = (Contributors::NONE, Contributors::NONE);
+                let (known, held) = (Workers::NONE, Workers::NONE);
                 nodes.push(Heard { node, last: None, known, held });
             }
         }
@@ -82,10 +83,20 @@ impl Hearing {
         self.attempt
     }
 
-    pub fn hear(&mut self, node: NodeId, known: Contributors, held: Contributors, now: Time) {
-        let heard = self.nodes.iter_mut().find(|heard| heard.node == node);
+    /// A welcome: what a node says of a cohort.
+    pub fn hear(&mut self, welcome: &Note, now: Time) {
+        let heard = self.nodes.iter_mut().find(|heard| heard.node == welcome.node);
         if let Some(heard) = heard {
-            (heard.last, heard.known, heard.held) = (Some(now), known, held);
+            heard.last = Some(now);
+            heard.known = heard.known.with_cohort(welcome.cohort, welcome.known());
+        }
+    }
+
+    /// What a node says with it of the position that the oldest round lacks.
+    pub fn hear_held(&mut self, welcome: &Note) {
+        let heard = self.nodes.iter_mut().find(|heard| heard.node == welcome.node);
+        if let Some(heard) = heard {
+            heard.held = heard.held.with_cohort(welcome.cohort, welcome.held());
         }
     }
 
@@ -98,8 +109,8 @@ impl Hearing {
     }
 
     /// Workers that a node knows, and those whose values it holds.
-    pub fn of(&self, node: NodeId) -> (Contributors, Contributors) {
+    pub fn of(&self, node: NodeId) -> (Workers, Workers) {
         let heard = self.nodes.iter().find(|heard| heard.node == node);
-        heard.map_or((Contributors::NONE, Contributors::NONE), |h| (h.known, h.held))
+        heard.map_or((Workers::NONE, Workers::NONE), |h| (h.known, h.held))
     }
 }

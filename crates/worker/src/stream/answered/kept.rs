@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use wiresum_protocol::Time;
-use wiresum_switch::{Contributors, Packet, Sending};
+use wiresum_switch::{Cohort, Contributors, Packet, Sending};
 use wiresum_wire::{Flags, FragmentId, Kind};
 
 /// Most bytes that a stream keeps. A window above that is a whole gradient, as `cache` has it, and would be held twice.
@@ -25,7 +25,6 @@ struct Entry {
 /// See the module.
 pub(super) struct Kept {
     sending: Sending,
-    everyone: Contributors,
     /// By position modulo length; empty if results are not kept.
     entries: Vec<Option<Entry>>,
     due: VecDeque<FragmentId>,
@@ -33,11 +32,11 @@ pub(super) struct Kept {
 
 impl Kept {
     /// Nothing yet, of a stream whose payloads have so many bytes.
-    pub fn new(sending: Sending, everyone: Contributors, payload_len: usize) -> Self {
+    pub fn new(sending: Sending, payload_len: usize) -> Self {
         let length = sending.window.next_power_of_two() as usize;
         let length = if length.saturating_mul(payload_len) > MOST_BYTES { 0 } else { length };
         let entries = std::iter::repeat_with(|| None).take(length).collect();
-        Self { sending, everyone, entries, due: VecDeque::new() }
+        Self { sending, entries, due: VecDeque::new() }
     }
 
     /// Keeps a result, in the place of the one a window before.
@@ -77,7 +76,7 @@ impl Kept {
 
     fn give_back(&self, result: &Packet<&[u8]>) -> Packet<()> {
         Packet {
-            contributors: self.everyone,
+            contributors: everyone(self.sending.workers),
             node: self.sending.node,
             flags: result.flags.only(TOLD).with(Flags::RETRANSMISSION),
             kind: Kind::Contribution,
@@ -87,6 +86,12 @@ impl Kept {
             ..result.clone().carrying(())
         }
     }
+}
+
+/// All workers of a job as a packet names them: by no bit, where they are more than one cohort.
+fn everyone(workers: u8) -> Contributors {
+    let is_one = Cohort::count(workers.into()) == 1;
+    if is_one { Contributors::first(workers) } else { Contributors::NONE }
 }
 
 impl Entry {

@@ -14,7 +14,7 @@ use wiresum_protocol::plan::Fabric;
 use wiresum_protocol::ways::Site;
 use wiresum_protocol::{Plan, Time, Transmit};
 use wiresum_switch::live::notes::{NOTE_LEN, Note};
-use wiresum_switch::{Contributors, Forwarding, Packet, Sending, Worker, WorkerCounters, wire};
+use wiresum_switch::{Forwarding, Packet, Sending, Worker, WorkerCounters, Workers, wire};
 use wiresum_wire::{Flags, FragmentId, JobKey, Kind, NodeId, SubModelId};
 
 use super::{Evidence, Streams, remedy};
@@ -76,7 +76,7 @@ pub(crate) struct Answered {
     /// Notes to be sent.
     notes: VecDeque<(SocketAddr, [u8; NOTE_LEN])>,
     /// The position that the root was last asked about in a look, and the workers that were in.
-    looked: Option<(FragmentId, Contributors)>,
+    looked: Option<(FragmentId, Workers)>,
     /// When to look again.
     look_at: Time,
     counters: Counters,
@@ -232,15 +232,12 @@ impl Answered {
         let look = self.looked.as_mut().filter(|(position, _)| {
             note.node == self.root && asked_about == (self.streams[0].sub_model, *position)
         });
-        let held = match look {
+        match look {
             // What the oldest round lacks is asked about by other hellos.
-            Some((_, held)) => {
-                *held = note.held();
-                self.hearing.of(note.node).1
-            }
-            None => note.held(),
-        };
-        self.hearing.hear(note.node, note.known(), held, now);
+            Some((_, held)) => *held = held.with_cohort(note.cohort, note.held()),
+            None => self.hearing.hear_held(note),
+        }
+        self.hearing.hear(note, now);
         let is_complete = self.hearing.of(self.root).0 == self.plan.everyone();
         if self.stage == Stage::Joining && is_complete && self.hearing.silent(now).is_none() {
             (self.stage, self.hearing.next) = (Stage::Joined, None);
@@ -257,10 +254,9 @@ impl Answered {
     }
 
     /// Names of the workers that are not in a set.
-    fn without(&self, there: Contributors) -> Vec<String> {
-        let is_absent = |rank: &usize| !there.contains(Contributors::one(*rank as u8));
-        let ranks = (0..self.plan.workers.len()).filter(is_absent);
-        ranks.map(|rank| self.plan.workers[rank].name.clone()).collect()
+    fn without(&self, there: Workers) -> Vec<String> {
+        let absent = self.plan.everyone().without(there);
+        absent.iter().map(|rank| self.plan.workers[usize::from(rank)].name.clone()).collect()
     }
 
     /// Where a node's neighbour on this worker's ways sends to.
@@ -396,7 +392,7 @@ impl Streams for Answered {
         }
         self.look_at = now.plus(LOOK_INTERVAL);
         if self.looked.is_none_or(|(at, _)| at != position) {
-            self.looked = Some((position, Contributors::NONE));
+            self.looked = Some((position, Workers::NONE));
         }
         let Stream { next, sub_model, .. } = self.streams[0];
         let attempt = self.hearing.next_attempt();
@@ -405,9 +401,9 @@ impl Streams for Answered {
         Some(Transmit { destination: next, len: NOTE_LEN })
     }
 
-    fn who_is_in(&self, position: FragmentId) -> u64 {
+    fn count_who_is_in(&self, position: FragmentId) -> u32 {
         let looked = self.looked.filter(|(at, _)| *at == position);
-        looked.map_or(0, |(_, held)| held.0)
+        looked.map_or(0, |(_, held)| held.count())
     }
 
     fn evidence(&self, rounds: &Rounds, now: Time) -> Evidence {
@@ -477,7 +473,7 @@ fn streams(plan: &Plan, rank: u8, first: FragmentId) -> Vec<Stream> {
         let sending = sendings.iter().find(|sending| sending.sub_model == id).copied();
         let sending = sending.expect("every stream has ways");
         let worker = Worker::starting_at(sending, first);
-        let kept = Kept::new(sending, plan.everyone(), plan.payload_len());
+        let kept = Kept::new(sending, plan.payload_len());
         Stream { next: next(&sending), worker, sub_model: id, kept }
     };
     ordered(plan).map(|sub_model| make(sub_model.id())).collect()

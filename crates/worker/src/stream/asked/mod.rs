@@ -61,7 +61,7 @@ pub(crate) struct Asked {
     pending_switches: Vec<Pending>,
     /// Goodbyes to nodes that streams are not at.
     farewells: VecDeque<(usize, Parent, Flags)>,
-    /// The position that was last looked at, and the contributors that were in.
+    /// The position that was last looked at, and the children that were in.
     looked: Option<(FragmentId, u64)>,
     counters: Counters,
 }
@@ -200,9 +200,9 @@ impl Streams for Asked {
         Some(Transmit { destination: self.streams[0].address, len })
     }
 
-    fn who_is_in(&self, position: FragmentId) -> u64 {
+    fn count_who_is_in(&self, position: FragmentId) -> u32 {
         let looked = self.looked.filter(|(at, _)| *at == position && !self.is_away);
-        looked.map_or(0, |(_, contributors)| contributors)
+        looked.map_or(0, |(_, children)| children.count_ones())
     }
 
     fn evidence(&self, rounds: &Rounds, _now: Time) -> Evidence {

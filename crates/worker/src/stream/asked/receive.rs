@@ -9,6 +9,7 @@ use super::join::Stage;
 use super::{Asked, LOOK};
 use crate::session::Failure;
 use crate::session::rounds::{Arrived, Rounds};
+use crate::stream::Streams;
 use wiresum_protocol::Time;
 
 /// Results of one fragment whose check fails before its node is held to be broken: beyond what damage on the way can
@@ -114,7 +115,9 @@ impl Asked {
         let is_look = index == 0 && word(packet.payload, status::ECHO_WORD) == LOOK;
         if is_look {
             let contributors = double_word(packet.payload, status::CONTRIBUTORS_WORD);
-            self.looked = Some((FragmentId(packet.header.fragment.get()), contributors));
+            // Beyond the children's numbers there are their substitutes'.
+            let children = contributors & u64::MAX >> (u64::BITS - self.gathering().1);
+            self.looked = Some((FragmentId(packet.header.fragment.get()), children));
         }
         is_look
     }
