@@ -11,8 +11,10 @@
 /* Most streams in the tables. */
 #define STREAMS 1024
 
-/* What is summed here. */
+/* What is summed here, for the packet's cohort. */
 control Place(in headers_t hdr, inout work_t w) {
+    cohort_t cohort;
+
     action sum(bit<16> number, contributors_t members, bit<8> member_count, bit<16> node, bit<1> has_parent,
                bit<32> base, bit<32> slots, bit<32> window, bit<16> lanes) {
         w.is_known = 1;
@@ -36,6 +38,7 @@ control Place(in headers_t hdr, inout work_t w) {
         key = {
             hdr.wiresum.job: exact;
             hdr.wiresum.sub_model: exact;
+            cohort: exact;
         }
         actions = { sum; pass; }
         const default_action = pass();
@@ -70,6 +73,7 @@ control Place(in headers_t hdr, inout work_t w) {
         key = {
             hdr.wiresum.job: exact;
             hdr.wiresum.sub_model: exact;
+            cohort: exact;
             hdr.switched.contributors: exact;
         }
         actions = { is_child; is_stranger; }
@@ -80,6 +84,7 @@ control Place(in headers_t hdr, inout work_t w) {
 
     contributors_t strangers;
     apply {
+        cohort = hdr.wiresum.contributor[7:6];
         places.apply();
         w.is_forgotten = 0;
         if (w.is_known == 1 && w.is_resent == 1) {
@@ -109,8 +114,11 @@ control Place(in headers_t hdr, inout work_t w) {
 
 /* The job whose packet leaves, and the node that its sums are for: after an eviction of another stream, with its lanes. */
 control Owner(inout headers_t hdr, inout work_t w, out bit<16> parent) {
-    action owner(bit<16> job, bit<16> sub_model, bit<16> node, bit<16> lanes) {
+    cohort_t its_cohort;
+
+    action owner(bit<16> job, bit<16> sub_model, cohort_t cohort, bit<16> node, bit<16> lanes) {
         parent = node;
+        its_cohort = cohort;
         hdr.wiresum.job = job;
         hdr.wiresum.sub_model = sub_model;
         hdr.wiresum.flags = (hdr.wiresum.flags & ~MERGED_LANES) | lanes;
@@ -124,10 +132,12 @@ control Owner(inout headers_t hdr, inout work_t w, out bit<16> parent) {
 
     apply {
         parent = 0;
+        its_cohort = 0;
         if (w.egress != EGRESS_NOWHERE) {
             owners.apply();
         }
         if (w.is_evicted == 1) {
+            hdr.wiresum.contributor = hdr.wiresum.contributor + (its_cohort ++ (member_t)0);
             hdr.wiresum.value_count = hdr.wiresum.flags & WIRESUM_FLAG_LANES16 != 0 ? (bit<16>)(2 * LANES) : (bit<16>)LANES;
         }
     }

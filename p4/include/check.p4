@@ -62,7 +62,7 @@ control Form(in headers_t hdr, out bool is_good) {
         is_good = hdr.wiresum.isValid() && hdr.switched.isValid();
         is_good = is_good && hdr.wiresum.magic == WIRESUM_MAGIC && hdr.wiresum.version == WIRESUM_VERSION;
         is_good = is_good && hdr.wiresum.flags & WIRESUM_FLAG_SWITCHED != 0;
-        is_good = is_good && hdr.wiresum.contributor < WIRESUM_MAX_CONTRIBUTORS;
+        is_good = is_good && hdr.wiresum.contributor < WIRESUM_MAX_SWITCHED_WORKERS;
         is_good = is_good && hdr.wiresum.value_count <= most;
         is_good = is_good && payload[4:0] == 0;
         is_good = is_good && hdr.udp.length == UDP_OVERHEAD + payload;

@@ -73,6 +73,7 @@ control Routes(inout headers_t hdr, out bit<9> port, out bit<1> is_routed) {
 control Copy(inout headers_t hdr, in bit<9> port, out bit<1> is_wanted) {
     HeaderSum() before;
     HeaderSum() after;
+    cohort_t cohort;
     bit<32> old_sum;
     bit<32> new_sum;
 
@@ -90,6 +91,7 @@ control Copy(inout headers_t hdr, in bit<9> port, out bit<1> is_wanted) {
         key = {
             hdr.wiresum.job: exact;
             hdr.wiresum.sub_model: exact;
+            cohort: exact;
             port: exact;
         }
         actions = { below; nobody; }
@@ -99,6 +101,7 @@ control Copy(inout headers_t hdr, in bit<9> port, out bit<1> is_wanted) {
 
     apply {
         before.apply(hdr.wiresum, hdr.switched, old_sum);
+        cohort = hdr.wiresum.contributor[7:6];
         copies.apply();
         after.apply(hdr.wiresum, hdr.switched, new_sum);
         hdr.wiresum.check = hdr.wiresum.check + new_sum - old_sum;

@@ -16,6 +16,9 @@ const bit<16> ANY_NODE = 0xffff;
 /* Number of a stream in the switch's table, and position in it: what a slot knows its fragment by. 0 is a free slot. */
 typedef bit<48> key_t;
 typedef bit<64> contributors_t;
+/* A worker is 64 times its cohort and its number there: the workers that one packet can name. */
+typedef bit<2> cohort_t;
+typedef bit<6> member_t;
 
 /* Where the packet goes that was left in place of the one that came. */
 const bit<2> EGRESS_NOWHERE = 0;

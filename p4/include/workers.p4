@@ -6,15 +6,17 @@
 #include "repetition.p4"
 #include "work.p4"
 
-/* The set of one worker. */
+/* The set of one worker, among those of its cohort. */
 #define BIT_OF_WORKER(i) i : set(64w1 << i);
 control OneWorker(in bit<8> worker, out contributors_t workers) {
+    member_t number;
+
     action set(contributors_t bits) {
         workers = bits;
     }
 
     table bits {
-        key = { worker: exact; }
+        key = { number: exact; }
         actions = { set; }
         const default_action = set(0);
         const entries = {
@@ -23,11 +25,12 @@ control OneWorker(in bit<8> worker, out contributors_t workers) {
     }
 
     apply {
+        number = worker[5:0];
         bits.apply();
     }
 }
 
-/* The lowest one of a set; 64 if it is empty, as the reference has it. */
+/* The number of the lowest one of a set in its cohort; 64 if it is empty, as the reference has it. */
 #define WORKER_OF_BIT(i) (64w1 << i) &&& ((64w1 << i) | ((64w1 << i) - 1)) : set(i);
 control LowestWorker(in contributors_t workers, out bit<8> worker) {
     action set(bit<8> number) {

@@ -22,7 +22,7 @@ control Policy(inout headers_t hdr, inout work_t w) {
             scales.apply(w.slot, hdr.wiresum.round ++ hdr.wiresum.exponent, scale);
         }
         if (w.is_result == 0 && w.relation == RELATION_EVICTED) {
-            /* The packet is the evicted fragment's from now on; the table of owners knows its job. */
+            /* The packet is the evicted fragment's from now on; the table of owners knows its job and cohort. */
             w.is_evicted = 1;
             w.owner = w.held_key[47:32];
             hdr.wiresum.fragment = w.held_key[31:0];

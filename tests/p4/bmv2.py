@@ -147,7 +147,7 @@ class Switch:
 def entries(node: int, number: int, place: dict) -> list[str]:
     """The table entries of a stream of a golden trace."""
     job, sub_model, members = place["job"], place["sub_model"], place["members"]
-    parent = place["parent"]
+    parent, cohort = place["parent"], place.get("cohort", 0)
     # The traces' other jobs' sums have the same parent: its number is all that a packet shows of it.
     sums = f"{number} {members} {members.bit_count()} {node} {int(parent is not None)}"
     lanes = place.get("lanes", 0)
@@ -155,13 +155,14 @@ def entries(node: int, number: int, place: dict) -> list[str]:
     nodes = [ANY_NODE, *([] if parent is None else [parent])]
     below = [f"{BELOW} => {EVERYONE}", f"{BESIDE} => {WORKER_0}"]
     return [
-        f"table_add places sum {job} {sub_model} => {sums} {memory}",
-        f"table_add owners owner {number} => {job} {sub_model} {parent or 0} {lanes}",
-        *(f"table_add ways way {job} {sub_model} {to} 0&&&0 => {ABOVE} {MAC} {SERVER} 1" for to in nodes),
+        f"table_add places sum {job} {sub_model} {cohort} => {sums} {memory}",
+        f"table_add owners owner {number} => {job} {sub_model} {cohort} {parent or 0} {lanes}",
+        # Cohorts of one stream have the same way.
+        *(f"table_add ways way {job} {sub_model} {to} 0&&&0 => {ABOVE} {MAC} {SERVER} 1" for to in nodes if not cohort),
         f"mc_mgrp_create {number}",
         f"mc_node_create 1 {BELOW} {BESIDE}",
         f"mc_node_associate {number} {number - 1}",
-        *(f"table_add copies below {job} {sub_model} {copy} {MAC} {WORKER}" for copy in below),
+        *(f"table_add copies below {job} {sub_model} {cohort} {copy} {MAC} {WORKER}" for copy in below),
     ]
 
 
