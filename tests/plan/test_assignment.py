@@ -131,7 +131,7 @@ def test_sub_models_with_the_same_tree_are_one_stream():
 
 def test_more_children_than_a_packet_names_need_another_level():
     topology = fat_tree(8)
-    with pytest.raises(PlanError, match="ps would sum 127 children, and a packet names 64"):
+    with pytest.raises(PlanError, match="ps would sum 127 children, and a server tells 64 apart"):
         plan(topology, job(100), PlanOptions(), "ps")
     assert cost_of(assign(topology, job(100))).server_ingress_bytes == 127 * 100
 

@@ -26,6 +26,7 @@ from wiresum.topology.generators.leaf_spine import leaf_spine
 from wiresum.topology.generators.racks import racks
 from wiresum.topology.generators.xagg import xagg
 from wiresum.topology.model import Link, Node, Topology
+from wiresum.wire import POLICIES
 
 FRAGMENT_VALUES = 64
 UNEVEN = leaf_spine(4, 3, 3, programmable=0.5)
@@ -166,6 +167,44 @@ def test_policies_without_a_server_end_at_the_topmost_switch():
     assert plan.node(top).name == "T1"
     slots = [place.slots for stream in plan.streams for place in stream.places]
     assert all(slot & (slot - 1) == 0 for slot in slots)
+
+
+CROWD = leaf_spine(2, 2, 35, programmable=1.0)
+"""Of two cohorts: 69 workers and a server."""
+
+
+@pytest.mark.parametrize("policy", [*POLICIES])
+def test_sums_of_several_cohorts_meet_at_a_server_under_every_policy(policy):
+    if not POLICIES[policy].is_exact:
+        return
+    planner = "goat" if POLICIES[policy].is_addressed else "atp"
+    plan = switched(CROWD, planner, policy, parts=3)
+    assert native_accepts(plan.to_json())
+    server = next(node.id for node in plan.nodes if node.name == "ps")
+    assert {stream.root for stream in plan.streams} == {server}
+    # Each cohort has slots of its own at a switch that sums both, unless slots are everyone's.
+    taken = {memory.node: memory.slots for memory in plan.fabric.memory}
+    for place in plan.derived().streams[1].places:
+        ours = [one.places for one in plan.streams if place.node in [at.node for at in one.places if at.slots]]
+        slots = [at.slots for places in ours for at in places if at.node == place.node]
+        cohorts = len({rank // 64 for rank in place.members})
+        assert place.node == server or taken[place.node] >= max(slots) * (
+            1 if POLICIES[policy].shares_slots else cohorts
+        )
+
+
+@pytest.mark.parametrize("planner", SWITCH_POLICIES)
+def test_every_planner_of_switches_plans_for_several_cohorts(planner):
+    plan = switched(CROWD, planner, parts=3)
+    assert native_accepts(plan.to_json())
+    assert len(plan.workers) == 69
+
+
+def test_a_switch_does_not_end_the_sums_of_several_cohorts():
+    plan = json.loads(switched(CROWD, "atp", "pool", parts=3).to_json())
+    plan["streams"][0]["places"][-1]["slots"] = 1
+    with pytest.raises(PlanError, match="the root has `slots`, which tell 64 workers apart"):
+        AggregationPlan.parse(json.dumps(plan))
 
 
 SIZE = 14 + 20 + 8 + 34 + 12 + 4 * FRAGMENT_VALUES

@@ -123,6 +123,18 @@ def test_a_planner_and_a_server_contradict_each_other(scenario):
         simulated(scenario, job__0__program__server="ps")
 
 
-def test_no_packet_names_65_workers(scenario):
-    with pytest.raises(SimulationError, match="69 workers, and switches name 64"):
-        simulated(scenario, topology=NETWORK.replace("hosts_per_leaf=4", "hosts_per_leaf=35"))
+CROWD = NETWORK.replace("hosts_per_leaf=4", "hosts_per_leaf=35")
+"""Of two cohorts: 69 workers and a server."""
+
+
+@pytest.mark.parametrize("planner", ["goat", "atp", "esa", "ingo", "p4inc-aoi", "switchml", "ps"])
+def test_sums_of_several_cohorts_meet_at_the_server(scenario, planner):
+    outcome = simulated(scenario, topology=CROWD, job__0__planner=planner, job__0__bytes=BYTES // 8)
+    fragments = math.ceil(BYTES / 8 / 4 / VALUES)
+    assert outcome.end["checked_values"] == ROUNDS * 69 * fragments
+    assert packets(outcome, target=["ps"]) >= 2 * ROUNDS * fragments
+
+
+def test_packets_at_switches_count_255_workers(scenario):
+    with pytest.raises(SimulationError, match="299 workers, and packets at switches count 255"):
+        simulated(scenario, topology=NETWORK.replace("hosts_per_leaf=4", "hosts_per_leaf=150"))

@@ -28,7 +28,7 @@ from wiresum.plan.members import (
     WorkerChild,
     parse_socket_address,
 )
-from wiresum.wire import MAX_CONTRIBUTORS
+from wiresum.wire import MAX_SWITCHED_WORKERS
 
 __all__ = [
     "FORMAT", "LANE_BYTES", "MAX_BPS", "MAX_SLOTS", "MAX_U16", "MAX_U32", "SLOT_VERSIONS", "U16", "U32",
@@ -65,7 +65,7 @@ class RoundCount(Document):
     """
 
     node: U16
-    k: Annotated[int, Field(ge=1, le=MAX_CONTRIBUTORS)]
+    k: Annotated[int, Field(ge=1, le=MAX_SWITCHED_WORKERS)]
 
 
 class Rounds(Document):

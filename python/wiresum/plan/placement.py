@@ -85,6 +85,7 @@ def assemble(
     shards: Sequence[Shard],
     *,
     solution: Solution | None = None,
+    is_draft: bool = False,
 ) -> AggregationPlan:
     """A plan with one stream of values for each shard; the exponents take the tree of the first.
 
@@ -95,6 +96,7 @@ def assemble(
         options: the operator's choices.
         shards: at least one; in each tree every worker has a parent.
         solution: how good the planner's answer is, where that is known.
+        is_draft: it is to become a plan of switches, and is held to the rules for these then.
 
     Raises:
         PlanError: a tree has several roots or a cycle, the plan breaks a rule of `spec/plan.md`, or a node has too
@@ -104,20 +106,21 @@ def assemble(
     ranks = [worker.name for worker in workers]
     names = list(dict.fromkeys(name for shard in shards for name in _root_first(shard.parents, ranks)))
     ids = {name: index for index, name in enumerate(names)}
-    plan = AggregationPlan.build(
-        format=FORMAT,
-        planner=planner,
-        solution=solution,
-        job=_job(job),
-        nodes=[plan_node(topology, topology.node(name), index, options) for index, name in enumerate(names)],
-        workers=[
+    fields: dict[str, Any] = {
+        "format": FORMAT,
+        "planner": planner,
+        "solution": solution,
+        "job": _job(job),
+        "nodes": [plan_node(topology, topology.node(name), index, options) for index, name in enumerate(names)],
+        "workers": [
             PlanWorker(
                 rank=rank, name=worker.name, address=worker.address, egress_bps=bandwidths(topology, worker.name).egress
             )
             for rank, worker in enumerate(workers)
         ],
-        streams=_streams(job, shards, ids, ranks),
-    )
+        "streams": _streams(job, shards, ids, ranks),
+    }
+    plan = AggregationPlan.model_construct(**fields) if is_draft else AggregationPlan.build(**fields)
     _check_memory(topology, plan)
     return plan
 

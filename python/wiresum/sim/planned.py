@@ -126,8 +126,9 @@ def streams(
     shaped = [_topped(_shaped(tree, program), policy) for tree in trees]
     windows = [_window(tree, job.window) for tree in shaped]
     # Only an offset of a planned stream can be the same in every round; others choose among what there is.
-    places = Places(policy, program, memory or sum(windows), is_held and policy == "exclusive")
-    places.servers = {tree.root for tree in trees}
+    many = cohorts(len(shaped[0].workers))
+    places = Places(policy, program, memory or many * sum(windows), is_held and policy == "exclusive")
+    places.servers, places.cohorts = {tree.root for tree in trees}, many
     return Planned(policy, shaped[0].workers, *places.streams(shaped, windows, fragments, sites))
 
 
@@ -170,6 +171,11 @@ def _memory_slots(assignment: Assignment, job: ScenarioJob, values: int) -> int 
     return None if math.isinf(least) else max(1, int(least * scale / (LANE_BYTES * values)))
 
 
+def cohorts(workers: int) -> int:
+    """Of a job with so many workers: a packet at switches names those of one."""
+    return -(-workers // wire.COHORT_WORKERS)
+
+
 def _shaped(tree: Tree, program: SwitchProgram) -> Tree:
     """The tree as the scenario wants it."""
     parents = dict(tree.parents)
@@ -186,13 +192,20 @@ def _shaped(tree: Tree, program: SwitchProgram) -> Tree:
 def _topped(shaped: Tree, policy: PolicyName) -> Tree:
     """The tree that ends where the policy has the sums."""
     top = without_server(shaped, policy)
+    if cohorts(len(shaped.workers)) > 1:
+        return top
     if wire.POLICIES[policy].needs_server is False and top is shaped:
         raise PlanError(f"{policy} has no server: its tree needs one switch at the top, below {shaped.root}")
     return top
 
 
 def without_server(tree: Tree, policy: PolicyName) -> Tree:
-    """The tree up to its topmost switch, where that has the results: `segment` if one switch sums all workers."""
+    """The tree up to its topmost switch, where that has the results: `segment` if one switch sums all workers.
+
+    Sums of more than a cohort of workers meet at the server under every policy.
+    """
+    if cohorts(len(tree.workers)) > 1:
+        return tree
     needs_server = wire.POLICIES[policy].needs_server
     if needs_server is None:
         needs_server = len(tree.summing) != 1
@@ -254,6 +267,7 @@ class Places:
 
     Attributes:
         servers: who completes sums; a stream that ends elsewhere ends at a switch.
+        cohorts: of the job's workers; each has slots of its own where slots are not shared.
     """
 
     def __init__(self, policy: PolicyName, program: SwitchProgram, memory: int, is_held: bool) -> None:
@@ -263,6 +277,7 @@ class Places:
         self.is_held = is_held
         self.used: dict[str, int] = {}
         self.servers: set[str] = set()
+        self.cohorts = 1
 
     def streams(
         self, trees: Sequence[Tree], windows: Sequence[int], fragments: int, sites: Mapping[str, int]
@@ -288,22 +303,24 @@ class Places:
         }
 
     def _slots(self, tree: Tree, window: int, fragments: int) -> int:
-        """Slots of a stream: its own window's under `exclusive`, a part of the job's, or all of them."""
+        """Slots of a stream and cohort: its own window's under `exclusive`, a part of the job's, or all of them."""
         if self.is_held:
             return min(window, max(1, fragments))
         if wire.POLICIES[self.policy].shares_slots:
             return self.slots
-        share = max(1, int(tree.share * self.slots))
+        share = max(1, int(tree.share * self.slots / self.cohorts))
         return 1 << (share.bit_length() - 1) if wire.POLICIES[self.policy].is_clocked else share
 
     def _take(self, switches: Sequence[str], slots: int) -> dict[str, int]:
         """The first of a stream's slots at each of its switches; the same everywhere where workers choose slots."""
+        taken = slots * self.cohorts
         begins = {switch: self.used.get(switch, self.program.base) for switch in switches}
         if wire.POLICIES[self.policy].shares_slots:
             begins = dict.fromkeys(switches, self.program.base)
+            taken = slots
         elif not self.is_held:
             begins = dict.fromkeys(switches, max(self.used.values(), default=self.program.base))
-        self.used |= {switch: begin + slots for switch, begin in begins.items()}
+        self.used |= {switch: begin + taken for switch, begin in begins.items()}
         return begins
 
 

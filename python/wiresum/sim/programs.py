@@ -8,11 +8,11 @@ from wiresum.document import Location
 from wiresum.errors import PlanError, ScenarioError, TopologyError
 from wiresum.plan.aggregation_plan import LANE_BYTES, AggregationPlan
 from wiresum.planners import SWITCH_PLANNERS
-from wiresum.sim.planned import PACKET_OVERHEAD, Planned, is_planned, packet_values, streams
+from wiresum.sim.planned import PACKET_OVERHEAD, Planned, cohorts, is_planned, packet_values, streams
 from wiresum.sim.scenario import ScenarioJob, SwitchProgram
 from wiresum.sim.source import ScenarioFile
 from wiresum.topology.model import Topology
-from wiresum.wire import POLICIES, PolicyName
+from wiresum.wire import COHORT_WORKERS, POLICIES, PolicyName
 
 ADDRESSED = [name for name, policy in POLICIES.items() if policy.is_addressed]
 """Policies whose packets name the switch that sums them."""
@@ -89,9 +89,9 @@ class Programs:
         """One stream, at the switches that the scenario names."""
         place: Location = ("job", index, "program")
         policy, server, slots = self._required(place, program)
-        self._check(place, policy, server, program.node)
-        node = [] if program.node is None else [self._site(program.node, (*place, "node"))]
         names = job.workers or [worker.name for worker in self.topology.workers]
+        self._check(place, policy, server, program.node, is_crowd=cohorts(len(names)) > 1)
+        node = [] if program.node is None else [self._site(program.node, (*place, "node"))]
         workers = [self._site(name, ("job", index, "workers")) for name in names]
         stream = {
             "waypoints": [list(dict.fromkeys([worker, *node, self.sites[server]])) for worker in workers],
@@ -101,7 +101,8 @@ class Programs:
             "window": job.window,
             "fragments": math.ceil(job.bytes / LANE_BYTES / values),
         }
-        return Planned(policy, names, program.base + slots, [stream])
+        taken = slots if POLICIES[policy].shares_slots else slots * cohorts(len(names))
+        return Planned(policy, names, program.base + taken, [stream])
 
     def _required(self, place: Location, program: SwitchProgram) -> tuple[PolicyName, str, int]:
         """What a planner would say."""
@@ -112,7 +113,7 @@ class Programs:
             raise self.file.error(place, problem)
         return program.policy, program.server, program.slots
 
-    def _check(self, place: Location, policy: PolicyName, server: str, node: str | None) -> None:
+    def _check(self, place: Location, policy: PolicyName, server: str, node: str | None, *, is_crowd: bool) -> None:
         if not self.switches:
             raise self.file.error(place, "no switch of the topology sums: give one an `aggregation_rate_bps`")
         if (node is not None) != (policy in ADDRESSED):
@@ -120,6 +121,11 @@ class Programs:
             raise self.file.error((*place, "policy"), f"policy {policy}: {needs}")
         self._site(server, (*place, "server"))
         is_switch, needs_server = self.topology.node(server).kind == "switch", POLICIES[policy].needs_server
+        if is_crowd and is_switch:
+            problem = f"a switch tells {COHORT_WORKERS} workers apart; name a parameter server, or fewer workers"
+            raise self.file.error((*place, "server"), f"server: {problem}")
+        if is_crowd:
+            return
         if needs_server is False and not is_switch:
             raise self.file.error((*place, "server"), f"server: {policy} sums at switches; name the topmost one")
         if needs_server and is_switch:

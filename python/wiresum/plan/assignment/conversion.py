@@ -18,7 +18,7 @@ MIN_WINDOW = 16
 """Fragments: a stream with less in flight waits for wake-ups rather than for its link."""
 
 
-def as_plan(planner: str, assignment: Assignment, options: PlanOptions) -> AggregationPlan:
+def as_plan(planner: str, assignment: Assignment, options: PlanOptions, *, is_draft: bool = False) -> AggregationPlan:
     """One stream for each distinct tree, with its sub-models' share of the bytes.
 
     A stream carries that share of every collective, whichever layers are in it: bytes per node and link are the
@@ -29,6 +29,7 @@ def as_plan(planner: str, assignment: Assignment, options: PlanOptions) -> Aggre
         planner: who decided.
         assignment: with a topology whose nodes have addresses.
         options: the operator's choices.
+        is_draft: it is to become a plan of switches, which name workers and not children.
 
     Raises:
         PlanError: the assignment breaks a rule of its own, a node has more children than a packet can name, or the data
@@ -38,7 +39,7 @@ def as_plan(planner: str, assignment: Assignment, options: PlanOptions) -> Aggre
     if assignment.allocation == "oversubscribed":
         require_memory(assignment)
     trees = trees_of(assignment)
-    for tree in trees:
+    for tree in trees if not is_draft else []:
         _check_fan_in(tree)
     shares = [tree.bytes / instance.model_bytes for tree in trees]
     shards = [
@@ -52,6 +53,7 @@ def as_plan(planner: str, assignment: Assignment, options: PlanOptions) -> Aggre
         options,
         shards,
         solution=assignment.solution,
+        is_draft=is_draft,
     )
 
 
@@ -71,6 +73,6 @@ def _check_fan_in(tree: SumTree) -> None:
     name, count = children.most_common(1)[0]
     if count > MAX_CONTRIBUTORS:
         raise PlanError(
-            f"{name} would sum {count} children, and a packet names {MAX_CONTRIBUTORS}: a live run needs another level "
-            "of switches that sum between them; costs and simulations take the assignment as it is (`wiresum compare`)"
+            f"{name} would sum {count} children, and a server tells {MAX_CONTRIBUTORS} apart: put another level of "
+            "nodes that sum between them, or let switches sum (`--switched`); `wiresum compare` takes it as it is"
         )

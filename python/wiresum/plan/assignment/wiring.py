@@ -31,7 +31,7 @@ from wiresum.plan.ways import Edge, links_of
 from wiresum.topology.graph import Graph
 from wiresum.topology.hashing import path
 from wiresum.topology.model import Node, Topology
-from wiresum.wire import POLICIES
+from wiresum.wire import COHORT_WORKERS, POLICIES
 
 LINK_NETWORK = IPv4Address("10.98.0.0")
 """Link i has the addresses 2i and 2i + 1 from here on."""
@@ -42,7 +42,7 @@ ANYWHERE = "0.0.0.0"
 Walk = list[tuple[int, str]]
 """Links by index, each with the name of the node at its end."""
 CODEC = "fixed:1e6"
-"""Where the job names no factor: sums of 64 workers are below 2³¹ for gradients below 32."""
+"""Where the job names no factor: sums of 64 workers are below 2³¹ for gradients below 32, of 255 below 8."""
 
 
 def as_switched_plan(
@@ -58,9 +58,9 @@ def as_switched_plan(
     """A plan that a network of switches runs: each link, hop by hop, and each sum as the assignment has it.
 
     Each distinct tree is a stream with its sub-models' share of the bytes, and with slots for a window of it where it
-    is summed. Where the assignment names no way, it is the one that the network would hash to. Under a policy without
-    a server (`pool`, `cache`) a stream ends where all of its ways have met, at the first switch from there on that
-    sums.
+    is summed, those of each cohort of 64 workers. Where the assignment names no way, it is the one that the network
+    would hash to. Under a policy without a server (`pool`, `cache`) a stream ends where all of its ways have met, at
+    the first switch from there on that sums; with more than a cohort it ends at the server, where cohorts meet.
 
     Args:
         planner: who decided.
@@ -69,8 +69,8 @@ def as_switched_plan(
         policy: what the switches do; where absent, `exclusive` where each sub-model has memory of its own, and
             `register` where not.
         timeout_s: see `PlanFabric`.
-        slots: of each stream where it is summed. Where absent, its window, under `pool` rounded up to a power of two,
-            and under `cache` its fragments likewise.
+        slots: of each stream and cohort where it is summed. Where absent, its window, under `pool` rounded up to a
+            power of two, and under `cache` its fragments likewise.
         engine: what runs the switches.
 
     Raises:
@@ -82,7 +82,7 @@ def as_switched_plan(
     instance = assignment.instance
     job = switchable(instance.job)
     fixed = replace(assignment, instance=replace(instance, job=job))
-    plan = as_plan(planner, unlimited(fixed), options.model_copy(update={"engine": "udp"}))
+    plan = as_plan(planner, unlimited(fixed), options.model_copy(update={"engine": "udp"}), is_draft=True)
     wired = switched(plan, instance.topology, job, options, chosen, timeout_s=timeout_s, slots=slots)
     return with_engine(wired, engine)
 
@@ -273,7 +273,10 @@ class _Wiring:
                 sums |= {top}
             legs = _cut(dict(zip(ranks, walks, strict=True)), sums)
         ends = {leg[-1][1] for leg in legs.values()}
-        places = [self._place(ids[name], stream) for name in sorted(sums & ends, key=ids.__getitem__)]
+        cohorts = _cohorts(legs, ranks)
+        places = [
+            self._place(ids[name], stream, len(cohorts[name])) for name in sorted(sums & ends, key=ids.__getitem__)
+        ]
         if root in ends - sums:
             places.append(PlanPlace(node=ids[root]))
         numbered = [
@@ -304,6 +307,13 @@ class _Wiring:
         ]
         chains = [(_chain(parents, worker.name), ways) for parents, ways in trees for worker in self.plan.workers]
         flat = {len(chain) for chain, _ in chains}
+        if len(self.plan.workers) > COHORT_WORKERS:
+            if self.topology.node(root).kind == "switch":
+                raise PlanError(
+                    f"a switch tells {COHORT_WORKERS} workers apart, and sums of {len(self.plan.workers)} meet at a "
+                    f"server, not at {root}; choose a planner of switch networks (hash, register), or fewer workers"
+                )
+            return None
         if self.topology.node(root).kind == "switch":
             needs_server = POLICIES[self.policy].needs_server
             if flat != {len(("worker", "switch"))} if needs_server is None else needs_server:
@@ -343,10 +353,11 @@ class _Wiring:
             )
         return top
 
-    def _place(self, node: int, stream: PlanStream) -> PlanPlace:
-        base = 0 if POLICIES[self.policy].shares_slots else self.taken.get(node, 0)
+    def _place(self, node: int, stream: PlanStream, cohorts: int) -> PlanPlace:
+        is_shared = POLICIES[self.policy].shares_slots
+        base = 0 if is_shared else self.taken.get(node, 0)
         slots = self._slots(stream)
-        self.taken[node] = max(self.taken.get(node, 0), base + slots)
+        self.taken[node] = max(self.taken.get(node, 0), base + slots * (1 if is_shared else cohorts))
         return PlanPlace(node=node, base=base, slots=slots)
 
     def _path(self, edge: Edge, chosen: Mapping[Edge, Path]) -> Path:
@@ -379,6 +390,17 @@ def _cut(walks: Mapping[str, Walk], sums: Set[str]) -> dict[str, Walk]:
         if passed:
             legs[begin] = passed
     return legs
+
+
+def _cohorts(legs: Mapping[str, Walk], ranks: Mapping[str, int]) -> dict[str, set[int]]:
+    """By node that legs end at, the cohorts of the workers that are summed there."""
+    found: dict[str, set[int]] = {}
+    for worker, rank in ranks.items():
+        at = worker
+        while at in legs:
+            at = legs[at][-1][1]
+            found.setdefault(at, set()).add(rank // COHORT_WORKERS)
+    return found
 
 
 def _chain(parents: Mapping[str, str | None], worker: str) -> list[str]:

@@ -1,6 +1,7 @@
 """§VII-D, Fig. 14: what switches of the fat-tree take away from the server, by the plans of each method.
 
-A packet at switches names 64 workers at most, so more of them cannot be simulated; plans have no such limit.
+It counts what plans say, as the paper's figure does: whoever simulates them with trains has switches name workers in
+cohorts of 64, each of which is summed by itself.
 """
 
 from __future__ import annotations
