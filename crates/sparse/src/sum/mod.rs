@@ -13,7 +13,7 @@
 mod index;
 mod rows;
 
-pub use index::Index;
+pub use index::{Index, MAX_BATCH};
 pub use rows::{RowSums, SumError};
 
 use wiresum_codec::{bf16, f16};

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
 use crate::optimizer::Step;
-use crate::sum::{RowSums, float};
+use crate::sum::{MAX_BATCH, RowSums, float};
 use room::Room;
 
 /// A table that cannot be, or a row that it cannot have.
@@ -72,8 +72,8 @@ pub enum TableError {
     },
 }
 
-/// Rows that are fetched from memory together: as many as a core has misses under way, or so.
-const AHEAD: usize = 16;
+/// Rows that are fetched from memory together.
+const AHEAD: usize = MAX_BATCH;
 
 /// A row: its weights, then its optimizer's state.
 #[derive(Clone, Debug, PartialEq)]
@@ -164,11 +164,17 @@ impl Table {
     /// If `weights` are not as many as the row has.
     pub fn read(&self, key: u64, version: u32, weights: &mut [f32]) -> Result<(), TableError> {
         self.check(key, false)?;
-        match self.room.get(key).filter(|number| !self.is_expired(*number, version)) {
+        self.read_at(self.room.get(key), key, version, weights);
+        Ok(())
+    }
+
+    /// The weights of a row with this number, if it has been changed.
+    #[inline]
+    fn read_at(&self, number: Option<usize>, key: u64, version: u32, weights: &mut [f32]) {
+        match number.filter(|number| !self.is_expired(*number, version)) {
             Some(number) => weights.copy_from_slice(&self.row(number)[..weights.len()]),
             None => self.spec.fill_initial(key, weights),
         }
-        Ok(())
     }
 
     /// The weights of several rows, one after the other, as [`Self::read`] has them.
@@ -188,9 +194,9 @@ impl Table {
         assert_eq!(weights.len(), keys.len() * dim);
         for (keys, rows) in keys.chunks(AHEAD).zip(weights.chunks_mut(AHEAD * dim)) {
             keys.iter().try_for_each(|key| self.check(*key, false))?;
-            self.fetch(keys);
-            for (key, row) in keys.iter().zip(rows.chunks_exact_mut(dim)) {
-                self.read(*key, version, row)?;
+            let numbers = self.fetch(keys);
+            for ((key, number), row) in keys.iter().zip(numbers).zip(rows.chunks_exact_mut(dim)) {
+                self.read_at(number, *key, version, row);
             }
         }
         Ok(())
@@ -245,15 +251,16 @@ impl Table {
         }
     }
 
-    /// Reads both ends of rows, which are this server's, so that memory is asked for all of them at once.
-    fn fetch(&self, keys: &[u64]) {
+    /// Finds rows, which are this server's, and reads both ends of them, so that memory is asked for all of them at once.
+    fn fetch(&self, keys: &[u64]) -> [Option<usize>; AHEAD] {
         let stride = self.spec.stride();
         let ends = |number: usize| {
             let begin = number * stride;
             self.values[begin].to_bits() ^ self.values[begin + stride - 1].to_bits()
         };
-        let numbers = keys.iter().filter_map(|key| self.room.get(*key));
-        std::hint::black_box(numbers.fold(0, |all, number| all ^ ends(number)));
+        let numbers = self.room.get_all(keys);
+        std::hint::black_box(numbers.iter().flatten().fold(0, |all, number| all ^ ends(*number)));
+        numbers
     }
 
     /// Takes a row off this server, which keeps its room: it is to be held by the workers from round `version` + 1 on.

@@ -1,7 +1,7 @@
 //! Which place in memory each row has.
 
 use super::{Part, RowIds};
-use crate::sum::Index;
+use crate::sum::{Index, MAX_BATCH};
 
 /// Places of rows.
 #[derive(Clone, Debug)]
@@ -61,6 +61,22 @@ impl Room {
             }
             Self::Hashed(hashed) => hashed.index.get(key),
         }
+    }
+
+    /// The places of several rows, [`MAX_BATCH`] at most.
+    #[inline]
+    pub(super) fn get_all(&self, keys: &[u64]) -> [Option<usize>; MAX_BATCH] {
+        let mut places = [None; MAX_BATCH];
+        match self {
+            Self::Range(_) => {
+                places.iter_mut().zip(keys).for_each(|(place, key)| *place = self.get(*key));
+            }
+            Self::Hashed(hashed) => {
+                let found = hashed.index.get_all(keys);
+                places.iter_mut().zip(found).for_each(|(place, found)| *place = found);
+            }
+        }
+        places
     }
 
     /// A row's place, and whether it is new.
