@@ -88,6 +88,8 @@ ALLOWED_PACKAGES = {
         "torch",
         "commandline",
         "_native",
+        "circuits",
+        "turns",
     },
     "demo": {
         "picture",

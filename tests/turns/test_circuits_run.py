@@ -12,7 +12,7 @@ import pytest
 from tests.turns.networks import network, three_jobs, timetable_of
 from typer.testing import CliRunner
 
-from wiresum.cli import app
+from wiresum.cli.main import app
 from wiresum.turns.live import TurnsBed, job_environment
 from wiresum.turns.plans import as_schedule
 

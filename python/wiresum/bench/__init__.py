@@ -36,6 +36,7 @@ BENCHMARKS: Registry[Benchmark] = Registry(
         "coexistence": "wiresum.bench.coexistence.command:coexistence",
         "rates": "wiresum.bench.rates.command:rates",
         "deploy": "wiresum.bench.deploy.command:deploy",
+        "turns": "wiresum.bench.turns.command:turns",
         "upgrade": "wiresum.bench.upgrade.command:upgrade",
     }
 )
