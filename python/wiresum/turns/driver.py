@@ -25,7 +25,7 @@ DRAIN_S = 0.010
 """Seconds that packets on their way have until light goes: at a job's rate, queues hold a few milliseconds' worth."""
 OVERRUN_S = 30.0
 """Seconds that a job may need beyond its last turn, in which everyone behind it waits."""
-COMING_S = 180.0
+COMING_S = 600.0
 """Seconds that ranks have to come: importing PyTorch takes some, and many ranks of a testbed share few cores."""
 
 

@@ -155,7 +155,7 @@ def _far(options: Options, size_bytes: int) -> tuple[Topology, Workload, Schedul
     times = {"dark_s": options.dark_s, "settle_s": options.settle_s}
     topology = optical(2, 1, 1, ports=1, rate_bps=options.rate_bps, **times)
     workload = _workload({"u0": 1}, "u1", size_bytes)
-    return topology, workload, _scheduled(topology, workload)
+    return topology, workload, _scheduled(topology, workload, sums=False)
 
 
 def _workload(workers: dict[str, int], server: str, size_bytes: int) -> Workload:
@@ -163,8 +163,8 @@ def _workload(workers: dict[str, int], server: str, size_bytes: int) -> Workload
     return Workload.model_validate({"name": "bench", "jobs": [job]})
 
 
-def _scheduled(topology: Topology, workload: Workload) -> Schedule:
-    return as_schedule(ask(carried(instance(topology, workload, SLOT_S))), topology, workload)
+def _scheduled(topology: Topology, workload: Workload, *, sums: bool = True) -> Schedule:
+    return as_schedule(ask(carried(instance(topology, workload, SLOT_S)), sums=sums), topology, workload)
 
 
 def _with(made: Schedule, times: list[tuple[float, float | None, list[object]]]) -> Schedule:
