@@ -19,7 +19,7 @@ const LENGTHS: [usize; 4] = [1, 1000, 64 * 40, 77];
 const ROUNDS: usize = LENGTHS.len() * Kind::ALL.len();
 
 /// A plan whose workers agree on exponents.
-fn block(policy: Policy, shape: Shape, change: impl Fn(&mut Plan)) -> Plan {
+pub fn block(policy: Policy, shape: Shape, change: impl Fn(&mut Plan)) -> Plan {
     let mut plan = plan(policy, shape);
     plan.job.codec = "block".into();
     change(&mut plan);

@@ -12,7 +12,7 @@ use wiresum_protocol::ways::Site;
 use wiresum_switch::live::Station;
 use wiresum_switch::wire;
 use wiresum_testkit::cluster::{Integers, Tensor};
-use wiresum_wire::{LaneType, MAX_PACKET, NOT_FINITE, NodeId};
+use wiresum_wire::{LaneType, MAX_PACKET, NodeId};
 use wiresum_worker::{Collective, Event, Failure, Session, Sink, Source};
 
 const LINK: Conditions = Conditions { delay_ps: 50 * PS_PER_US, ..Conditions::PERFECT };
@@ -24,11 +24,10 @@ pub enum Ended {
     Failed(Failure),
 }
 
-/// Whole numbers, of which one may not be finite.
+/// Whole numbers.
 #[derive(Clone)]
 struct Numbers {
     values: Arc<Mutex<Vec<i32>>>,
-    not_finite: Option<usize>,
 }
 
 impl Source for Numbers {
@@ -40,8 +39,8 @@ impl Source for Numbers {
         5
     }
 
-    fn exponent(&self, range: Range<usize>) -> i32 {
-        if self.not_finite.is_some_and(|at| range.contains(&at)) { NOT_FINITE } else { 0 }
+    fn exponent(&self, _: Range<usize>) -> i32 {
+        0
     }
 
     fn encode(&self, range: Range<usize>, _: i8, lanes: &mut [u8]) -> u32 {
@@ -115,6 +114,10 @@ impl Bed {
             plan: of_workers.clone(),
             sent: 0,
         }
+    }
+
+    pub fn plan(&self) -> &Plan {
+        &self.plan
     }
 
     pub fn workers(&self) -> usize {
@@ -222,19 +225,9 @@ impl Bed {
     }
 
     pub fn submit(&mut self, rank: usize, values: Vec<i32>, timeout: Duration) {
-        self.submit_with(rank, values, None, timeout);
-    }
-
-    pub fn submit_with(
-        &mut self,
-        rank: usize,
-        values: Vec<i32>,
-        not_finite: Option<usize>,
-        timeout: Duration,
-    ) {
         let values = Arc::new(Mutex::new(values));
         self.ranks[rank].numbers.push(Arc::clone(&values));
-        let numbers = Numbers { values, not_finite };
+        let numbers = Numbers { values };
         let collective = Collective::all_reduce(Box::new(numbers.clone()), Box::new(numbers));
         self.pass(rank, collective, timeout);
     }
@@ -253,11 +246,6 @@ impl Bed {
 
     pub fn ended(&self, rank: usize) -> &[Ended] {
         &self.ranks[rank].ended
-    }
-
-    /// What the sink of the first collective holds.
-    pub fn untouched(&self, rank: usize) -> Vec<i32> {
-        self.ranks[rank].numbers[0].lock().expect("no panics").clone()
     }
 
     /// Runs until nothing is left to happen, at most for so long.
