@@ -2,7 +2,7 @@
 
 import pytest
 
-from wiresum.bench.loss.measure import ROUNDING, Case, Options, ratios, to_results
+from wiresum.bench.loss.measure import ROUNDING, Case, Options, cases, ratios, to_results
 from wiresum.errors import TestbedError
 from wiresum.testbed.loss import LossCount
 
@@ -37,6 +37,6 @@ def test_ratios_are_over_the_same_line_without_loss():
 
 
 def test_the_rival_runs_once_for_each_topology_and_loss():
-    cases = list(Options().cases())
-    assert len(cases) == 2 * 6 * 4
-    assert sum(case.has_rival for case in cases) == 2 * 6
+    made = list(cases(Options()))
+    assert len(made) == 2 * 6 * 4
+    assert sum(case.has_rival for case in made) == 2 * 6

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 
 from wiresum.commandline.console import out, print_json
+from wiresum.commandline.groups import Reading, grouped, read, text
+from wiresum.commandline.options import EngineChoice, choose_engine
 from wiresum.commandline.quantities import parse_rate, parse_size
 from wiresum.plan.choices import Engine, Policy
 
@@ -57,7 +60,7 @@ def command(
     panel: Panel, example: str, repeated: Mapping[str, str] | None = None
 ) -> Callable[[Callable[..., None]], Benchmark]:
     """Makes a function a benchmark; `Benchmark` has what the arguments mean."""
-    return lambda run: Benchmark(run, panel, example, repeated or {})
+    return lambda run: Benchmark(grouped(run), panel, example, repeated or {})
 
 
 def show(report: Report, as_json: bool) -> None:
@@ -68,6 +71,18 @@ def show(report: Report, as_json: bool) -> None:
         print_json(report.to_json())
     else:
         out().print(render(report))
+
+
+def suitable_engine() -> Engine:
+    """A field for the engine: on the command line, the one that suits the machine unless one is named."""
+    return read("xdp", Reading(EngineChoice, "auto", partial(choose_engine, loopback=False)))
+
+
+def some_of(known: tuple[T, ...], option: str) -> tuple[T, ...]:
+    """A field for a comma-separated list of names; all of them where the option is not given."""
+    return text(
+        ",".join(map(str, known)), lambda given: tuple(one_of(name, known, option) for name in given.split(","))
+    )
 
 
 def limited(rate: str) -> float:

@@ -43,14 +43,14 @@ EngineChoice = Literal["auto", Engine]
 DEFAULT_GRADIENT = f"{DEFAULT_GRADIENT_BYTES // 10**6}MB"
 NO_GROUP = "none"
 
-EngineOption = Annotated[
-    EngineChoice, typer.Option("--engine", help="What runs the aggregators; auto: XDP where it works")
-]
+ENGINE = typer.Option("--engine", help="What runs the aggregators; auto: XDP where it works")
+EngineOption = Annotated[EngineChoice, ENGINE]
 PolicyOption = Annotated[Policy, typer.Option("--policy", help="Slot policy of the values")]
 LanesOption = Annotated[Lanes, typer.Option("--lanes", help="Integers on the wire; 16 bits halve the bytes")]
 CodecOption = Annotated[str, typer.Option("--codec", help="How floats become integers: block, or fixed:FACTOR")]
 WindowOption = Annotated[int, typer.Option("--window", min=1, help="Fragments in flight at each worker")]
-MtuOption = Annotated[int, typer.Option("--mtu", help="Bytes of the largest IP packet")]
+MTU = typer.Option("--mtu", help="Bytes of the largest IP packet")
+MtuOption = Annotated[int, MTU]
 ModelOption = Annotated[
     str, typer.Option("--model", help=f"Model that is trained: a size, as 221MB, or one of {', '.join(MODELS)}")
 ]

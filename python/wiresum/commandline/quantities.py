@@ -56,16 +56,16 @@ def parse_fraction(text: str) -> float:
     return fraction
 
 
-def parse_numbers(text: str) -> list[float]:
+def parse_numbers(text: str) -> tuple[float, ...]:
     """Positive numbers from `64,256` or `25e3`.
 
     Raises:
         typer.BadParameter: one of them is not.
     """
     try:
-        numbers = [float(number) for number in text.split(",")]
+        numbers = tuple(float(number) for number in text.split(","))
     except ValueError:
-        numbers = []
+        numbers = ()
     if not numbers or not all(0 < number < float("inf") for number in numbers):
         raise typer.BadParameter(f"{text} is not a list of positive numbers, as 64,256")
     return numbers

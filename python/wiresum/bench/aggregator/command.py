@@ -1,5 +1,7 @@
 """`wiresum bench aggregator`."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, get_args
 
@@ -8,11 +10,42 @@ import typer
 from wiresum.bench.command import RunsOption, command, one_of, show
 from wiresum.commandline import options
 from wiresum.commandline.console import err, note
+from wiresum.commandline.groups import Reading, read, text
 from wiresum.commandline.quantities import parse_numbers
 from wiresum.plan.choices import Engine
 
-LIVE_VALUES = "64,128,256,512,736"
-LIVE_RATES = "25000,50000,100000,200000,400000"
+
+def _engines(given: str | None) -> tuple[Engine, ...]:
+    return tuple(one_of(name, get_args(Engine), "--engines") for name in given.split(",")) if given else ()
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to measure live; nothing where no engine is named.
+
+    Attributes:
+        load_values: values in a packet while the load is varied.
+    """
+
+    engines: Annotated[
+        tuple[Engine, ...],
+        typer.Option("--engines", help="Engines to measure live over a veth pair, comma-separated: xdp,af_xdp,udp,tcp"),
+    ] = read(get_args(Engine), Reading(str | None, None, _engines))
+    values: Annotated[
+        Sequence[int], typer.Option("--values", help="Values in a live packet, comma-separated, from 64 on")
+    ] = text("64,128,256,512,736", lambda given: tuple(int(number) for number in parse_numbers(given)))
+    load_values: int = 256
+    rates: Annotated[
+        Sequence[float], typer.Option("--rates", help="Rates of the live load in packets/s, comma-separated")
+    ] = text("25000,50000,100000,200000,400000", parse_numbers)
+    children: Annotated[
+        int, typer.Option("--children", min=1, max=8, help="Number of children of the live aggregator")
+    ] = 4
+    seconds: Annotated[float, typer.Option("--seconds", min=0.05, help="Seconds of each live run")] = 1.0
+    runs: RunsOption = 7
+    offloads: Annotated[bool, typer.Option("--offloads", help="Leave the offloads that split and merge packets on")] = (
+        False
+    )
 
 
 @command(
@@ -21,46 +54,20 @@ LIVE_RATES = "25000,50000,100000,200000,400000"
     {"aggregator": "", "aggregator-engines": "--engines xdp,af_xdp,udp,tcp --runs 3 --plot build/bench"},
 )
 def aggregator(
-    engines: Annotated[
-        str | None,
-        typer.Option("--engines", help="Engines to measure live over a veth pair, comma-separated: xdp,af_xdp,udp,tcp"),
-    ] = None,
-    values: Annotated[
-        str, typer.Option("--values", help="Values in a live packet, comma-separated, from 64 on")
-    ] = LIVE_VALUES,
-    rates: Annotated[
-        str, typer.Option("--rates", help="Rates of the live load in packets/s, comma-separated")
-    ] = LIVE_RATES,
-    children: Annotated[
-        int, typer.Option("--children", min=1, max=8, help="Number of children of the live aggregator")
-    ] = 4,
-    seconds: Annotated[float, typer.Option("--seconds", min=0.05, help="Seconds of each live run")] = 1.0,
-    offloads: Annotated[
-        bool, typer.Option("--offloads", help="Leave the offloads that split and merge packets on")
-    ] = False,
+    chosen: Options,
     plot: Annotated[Path | None, typer.Option("--plot", help="Folder for pictures of the live figures")] = None,
-    runs: RunsOption = 7,
     as_json: options.JsonOption = False,
 ) -> None:
     """Time one packet in the kernel's test-run and in memory, hot and cold; or, with --engines, each engine live."""
-    if engines is None:
+    if not chosen.engines:
         from wiresum.bench import native
 
         with err().status("packets through the kernel's test-run and through user space"):
-            show(native.aggregator(runs), as_json)
+            show(native.aggregator(chosen.runs), as_json)
         return
     from wiresum.bench.aggregator import measure as benchmark
     from wiresum.bench.aggregator import plot as aggregator_plots
 
-    chosen = benchmark.Options(
-        engines=tuple(one_of(name, get_args(Engine), "--engines") for name in engines.split(",")),
-        values=tuple(int(number) for number in parse_numbers(values)),
-        rates=tuple(parse_numbers(rates)),
-        children=children,
-        seconds=seconds,
-        runs=runs,
-        offloads=offloads,
-    )
     with err().status("two hosts") as status:
         report = benchmark.measure(chosen, status.update)
     if plot:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from wiresum import wire
+from wiresum.bench.aggregator.command import Options
 from wiresum.bench.aggregator.network import LOAD_ADDRESS, NODE_ADDRESS, Feed, TwoHosts
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.errors import SupportError
@@ -37,31 +38,6 @@ LOAD_UNIT = "% of a core"
 PERCENTILE = 99
 FRAME_ENGINES = {"xdp", "af_xdp"}
 """Those that take frames from a driver."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """What to measure.
-
-    Attributes:
-        engines: in the order of measurement.
-        values: in a packet, int32; the protocol's least is 64.
-        load_values: in a packet, while the load is varied.
-        rates: of the paced load, in contributions per second.
-        children: of the aggregator.
-        seconds: of each run.
-        runs: of each case, engine after engine.
-        offloads: leave segmentation and merging on.
-    """
-
-    engines: tuple[str, ...] = ("xdp", "af_xdp", "udp", "tcp")
-    values: tuple[int, ...] = (64, 128, 256, 512, 736)
-    load_values: int = 256
-    rates: tuple[float, ...] = (25e3, 50e3, 100e3, 200e3, 400e3)
-    children: int = 4
-    seconds: float = 1.0
-    runs: int = 3
-    offloads: bool = False
 
 
 @dataclass

@@ -1,15 +1,45 @@
 """`wiresum bench allreduce`."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-from wiresum.bench.command import RunsOption, command, limited, show
+from wiresum.bench.command import RunsOption, command, limited, show, suitable_engine
 from wiresum.commandline import options
 from wiresum.commandline.console import err
-from wiresum.commandline.options import choose_engine
+from wiresum.commandline.groups import repeated, text
 from wiresum.commandline.quantities import parse_size
-from wiresum.plan.choices import DEFAULT_MTU_BYTES, DEFAULT_WINDOW
+from wiresum.plan.choices import DEFAULT_MTU_BYTES, DEFAULT_WINDOW, Engine
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to measure, on which links.
+
+    Attributes:
+        warmups: all-reduces of each backend before those that are measured.
+    """
+
+    workers: Annotated[
+        int, typer.Option("--workers", "-n", min=1, help="Number of hosts around a switch that sums")
+    ] = 4
+    rate_bps: Annotated[float, typer.Option("--rate", help="Rate of each link, each way: 500mbit, 1gbit")] = text(
+        "500mbit", limited
+    )
+    size_bytes: Annotated[int, typer.Option("--size", help="Size of the float32 tensor: 25MB, 64KiB")] = text(
+        "25MB", parse_size
+    )
+    against: Annotated[
+        tuple[str, ...], typer.Option("--against", help="Rival: a backend, or ps, sharded_ps; repeatable")
+    ] = repeated("gloo")
+    repeats: RunsOption = 7
+    warmups: int = 2
+    lanes: options.LanesOption = "int32-le"
+    policy: options.PolicyOption = "pool"
+    engine: Annotated[Engine, options.ENGINE] = suitable_engine()
+    window: options.WindowOption = DEFAULT_WINDOW
+    mtu_bytes: Annotated[int, options.MTU] = DEFAULT_MTU_BYTES
 
 
 @command(
@@ -23,38 +53,11 @@ from wiresum.plan.choices import DEFAULT_MTU_BYTES, DEFAULT_WINDOW
         "allreduce-4-udp": "--workers 4 --rate 500mbit --size 25MB --engine udp --against gloo",
     },
 )
-def allreduce(
-    workers: Annotated[
-        int, typer.Option("--workers", "-n", min=1, help="Number of hosts around a switch that sums")
-    ] = 4,
-    rate: Annotated[str, typer.Option("--rate", help="Rate of each link, each way: 500mbit, 1gbit")] = "500mbit",
-    size: Annotated[str, typer.Option("--size", help="Size of the float32 tensor: 25MB, 64KiB")] = "25MB",
-    against: Annotated[
-        list[str] | None, typer.Option("--against", help="Rival: a backend, or ps, sharded_ps; repeatable")
-    ] = None,
-    lanes: options.LanesOption = "int32-le",
-    policy: options.PolicyOption = "pool",
-    engine: options.EngineOption = "auto",
-    window: options.WindowOption = DEFAULT_WINDOW,
-    mtu: options.MtuOption = DEFAULT_MTU_BYTES,
-    runs: RunsOption = 7,
-    as_json: options.JsonOption = False,
-) -> None:
+def allreduce(chosen: Options, as_json: options.JsonOption = False) -> None:
     """Time all-reduces through torch.distributed on shaped links, conversion included."""
     from wiresum.bench.allreduce import measure as benchmark
 
-    chosen = benchmark.Options(
-        workers=workers,
-        rate_bps=limited(rate),
-        size_bytes=parse_size(size),
-        against=tuple(against or ["gloo"]),
-        repeats=runs,
-        lanes=lanes,
-        policy=policy,
-        engine=choose_engine(engine, loopback=False),
-        window=window,
-        mtu_bytes=mtu,
-    )
-    with err().status(f"{workers} workers at {rate}: {size} through wiresum and {', '.join(chosen.against)}"):
+    links = f"{chosen.workers} workers at {chosen.rate_bps / 1e6:g} Mbit/s"
+    with err().status(f"{links}: {chosen.size_bytes / 1e6:g} MB through wiresum and {', '.join(chosen.against)}"):
         report = benchmark.measure(chosen)
     show(report, as_json)

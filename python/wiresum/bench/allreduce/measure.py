@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from wiresum import wire
+from wiresum.bench.allreduce.command import Options
 from wiresum.bench.allreduce.worker import Task
 from wiresum.bench.baselines import BASELINES
 from wiresum.bench.limit import StarTraffic
 from wiresum.bench.result import Limit, Ratio, Report, Result
-from wiresum.plan.choices import DEFAULT_WINDOW, Engine, Lanes, Policy
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan
@@ -22,48 +21,6 @@ from wiresum.topology.generators.star import star
 
 FLOAT32_BYTES = 4
 PRODUCT = "wiresum"
-
-
-@dataclass(frozen=True)
-class Options:
-    """What to measure, on which links.
-
-    Attributes:
-        workers: hosts around one summing switch.
-        rate_bps: of each link, each way.
-        size_bytes: of the float32 tensor.
-        against: other backends, and rivals of `wiresum.bench.baselines`, in the same processes, turn by turn.
-        repeats: measured all-reduces of each backend.
-        warmups: all-reduces before that.
-        lanes: integers on the wire.
-        policy: slot policy.
-        engine: what sums.
-        window: fragments without an acknowledgement.
-        mtu_bytes: of the links.
-    """
-
-    workers: int = 4
-    rate_bps: float = 500e6
-    size_bytes: int = 25_000_000
-    against: tuple[str, ...] = ("gloo",)
-    repeats: int = 7
-    warmups: int = 2
-    lanes: Lanes = "int32-le"
-    policy: Policy = "pool"
-    engine: Engine = "xdp"
-    window: int = DEFAULT_WINDOW
-    mtu_bytes: int = 3200
-
-    @property
-    def job(self) -> Job:
-        """The job that the planner is asked to place."""
-        return Job(
-            mtu_bytes=self.mtu_bytes,
-            lanes=self.lanes,
-            policy=self.policy,
-            gradient_bytes=max(self.size_bytes, FLOAT32_BYTES),
-            window=self.window,
-        )
 
 
 def measure(options: Options) -> Report:
@@ -76,12 +33,23 @@ def measure(options: Options) -> Report:
         TestbedError: a worker failed; the message has the end of its output.
     """
     topology = star(options.workers, options.rate_bps)
-    job = options.job
+    job = job_of(options)
     with Testbed(topology, plan(topology, job, PlanOptions(engine=options.engine)), mtu_bytes=options.mtu_bytes) as bed:
         measured = run_workers(bed, options)
         notes = [*bed.left_out, *str(measured["report"]).splitlines()]
         shaped = not bed.why_loopback
     return to_report(options, job, measured, notes, shaped)
+
+
+def job_of(options: Options) -> Job:
+    """The job that the planner is asked to place."""
+    return Job(
+        mtu_bytes=options.mtu_bytes,
+        lanes=options.lanes,
+        policy=options.policy,
+        gradient_bytes=max(options.size_bytes, FLOAT32_BYTES),
+        window=options.window,
+    )
 
 
 def run_workers(bed: Testbed, options: Options) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from __future__ import annotations
 import statistics
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from wiresum.bench.coexistence.command import Options
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.bench.service_bed import ServiceBed, finish
 from wiresum.plan.choices import Engine
@@ -26,25 +26,6 @@ HEAD_START_S = 0.3
 MODULE = "wiresum.bench.coexistence.load"
 TRAFFIC = ("bulk", "requests")
 NO_JOB, FULL = "no job", "full load"
-
-
-@dataclass(frozen=True)
-class Options:
-    """What to measure.
-
-    Attributes:
-        engines: that sum.
-        rate_bps: of the link; None: as fast as the machine.
-        loads: contributions per second of the job, beside none and full load.
-        seconds: of each run.
-        runs: of each case.
-    """
-
-    engines: tuple[Engine, ...] = ("xdp", "udp")
-    rate_bps: float | None = 500e6
-    loads: tuple[float, ...] = (5000.0, 15000.0)
-    seconds: float = 2.0
-    runs: int = 3
 
 
 def measure(options: Options, progress: Callable[[str], None] = lambda line: None) -> Report:

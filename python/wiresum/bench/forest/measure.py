@@ -8,9 +8,10 @@ from pathlib import Path
 
 from wiresum.bench import bars
 from wiresum.bench.allreduce import measure as allreduce
+from wiresum.bench.allreduce.command import Options as Turns
+from wiresum.bench.forest.command import Options
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.plan.aggregation_plan import AggregationPlan
-from wiresum.plan.choices import DEFAULT_MTU_BYTES, Engine, Policy
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners.forest.planner import Grown, grow, place
@@ -20,44 +21,6 @@ from wiresum.topology.generators.servers import servers
 from wiresum.topology.model import Topology
 
 PRODUCT, RIVAL = "wiresum", "gloo"
-
-
-@dataclass(frozen=True)
-class Options:
-    """What to measure, on which links.
-
-    Attributes:
-        workers: hosts that train.
-        rate_bps: of each link, each way, of workers and servers.
-        size_bytes: of the float32 tensor.
-        repeats: measured all-reduces of each number of servers.
-        warmups: all-reduces before that.
-        policy: slot policy.
-        engine: what sums.
-        mtu_bytes: of the links.
-    """
-
-    workers: int = 4
-    rate_bps: float = 200e6
-    size_bytes: int = 10_000_000
-    repeats: int = 5
-    warmups: int = 1
-    policy: Policy = "pool"
-    engine: Engine = "xdp"
-    mtu_bytes: int = DEFAULT_MTU_BYTES
-
-    @property
-    def job(self) -> Job:
-        """The job that the planner is asked to place."""
-        return Job(mtu_bytes=self.mtu_bytes, policy=self.policy, gradient_bytes=self.size_bytes)
-
-    def cases(self) -> Iterator[tuple[str, int, Topology]]:
-        """Name, number of servers and network of each measurement."""
-        for count in range(1, self.workers + 1):
-            yield f"{count} server{'s' * (count > 1)}", count, servers(self.workers, count, self.rate_bps)
-        if self.workers > 1:
-            topology = servers(self.workers, self.workers, self.rate_bps, colocated=True)
-            yield "servers on the workers' hosts", self.workers, topology
 
 
 @dataclass(frozen=True)
@@ -102,14 +65,12 @@ def measure(options: Options, progress: Callable[[str], None] = lambda line: Non
         SupportError: the solver is not installed.
     """
     results: list[Result] = []
-    for name, count, topology in options.cases():
-        job, choices = options.job, PlanOptions(engine=options.engine)
+    for name, count, topology in cases(options):
+        job, choices = job_of(options), PlanOptions(engine=options.engine)
         grown = grow(topology, job, choices.time_limit_s)
         plan = place(grown, topology, job, choices)
         bound = Bound.of(plan, grown, options.size_bytes)
-        turns = allreduce.Options(
-            size_bytes=options.size_bytes, against=(RIVAL,), repeats=options.repeats, warmups=options.warmups
-        )
+        turns = Turns(size_bytes=options.size_bytes, against=(RIVAL,), repeats=options.repeats, warmups=options.warmups)
         with Testbed(topology, plan, mtu_bytes=options.mtu_bytes, loopback=False) as bed:
             seconds = allreduce.run_workers(bed, turns)["seconds"]
         results += to_results(name, count, bound, seconds)
@@ -124,6 +85,20 @@ def measure(options: Options, progress: Callable[[str], None] = lambda line: Non
     }
     notes = [describe(result) for result in results if result.extra["backend"] == PRODUCT]
     return Report("forest", parameters, results, ratios(results), notes=notes)
+
+
+def job_of(options: Options) -> Job:
+    """The job that the planner is asked to place."""
+    return Job(mtu_bytes=options.mtu_bytes, policy=options.policy, gradient_bytes=options.size_bytes)
+
+
+def cases(options: Options) -> Iterator[tuple[str, int, Topology]]:
+    """Name, number of servers and network of each measurement."""
+    workers, rate_bps = options.workers, options.rate_bps
+    for count in range(1, workers + 1):
+        yield f"{count} server{'s' * (count > 1)}", count, servers(workers, count, rate_bps)
+    if workers > 1:
+        yield "servers on the workers' hosts", workers, servers(workers, workers, rate_bps, colocated=True)
 
 
 def to_results(name: str, count: int, bound: Bound, seconds: dict[str, list[float]]) -> tuple[Result, Result]:

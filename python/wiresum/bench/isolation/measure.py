@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from wiresum.bench.isolation.command import Options
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.bench.service_bed import ServiceBed, finish
 from wiresum.plan.choices import Engine
@@ -23,25 +23,6 @@ CHILDREN = 4
 HEAD_START_S = 0.3
 """A flood begins before the job that it is to disturb, and ends after it."""
 FLOODS = ("alone", "greedy job", "greedy job, quota", "malformed", "foreign", "hellos")
-
-
-@dataclass(frozen=True)
-class Options:
-    """What to measure.
-
-    Attributes:
-        engines: that sum.
-        rate_bps: of each link; None: as fast as the machine.
-        quota_bps: of the greedy job, where it has a quota.
-        seconds: of each run.
-        runs: of each case.
-    """
-
-    engines: tuple[Engine, ...] = ("xdp", "udp")
-    rate_bps: float | None = 500e6
-    quota_bps: float = 50e6
-    seconds: float = 1.0
-    runs: int = 3
 
 
 def measure(options: Options, progress: Callable[[str], None] = lambda line: None) -> Report:

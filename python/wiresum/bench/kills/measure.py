@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from wiresum.bench.kills.command import Options
 from wiresum.bench.kills.worker import Task
 from wiresum.bench.result import Report, Result
 from wiresum.errors import TestbedError
 from wiresum.plan.aggregation_plan import AggregationPlan, NodeChild, PlanLeg, PlanStream, WorkerChild
-from wiresum.plan.choices import Engine, Policy
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan
@@ -42,29 +42,6 @@ LEFT = re.compile(r"rank (\d+): left node (\S+) .*; pause (\d+) ms")
 
 Progress = Callable[[int, int], None]
 """Takes kills so far and kills in all."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """What to kill, and how often.
-
-    Attributes:
-        kills: how many.
-        scale: of xagg's rates.
-        engine: what sums.
-        policy: slot policy.
-        deep: S1 is S2's child, so that one of the servers that die has a server below it.
-        down_s: from a kill to the start of a new daemon, as a service manager would.
-        seed: of moments and victims.
-    """
-
-    kills: int = 100
-    scale: float = 1 / 100
-    engine: Engine = "xdp"
-    policy: Policy = "pool"
-    deep: bool = False
-    down_s: float = 0.5
-    seed: int = 1
 
 
 @dataclass

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from wiresum.bench.live.command import Options
 from wiresum.bench.live.run import Collective, median_seconds, running
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.errors import TestbedError
 from wiresum.plan.aggregation_plan import AggregationPlan
-from wiresum.plan.choices import SwitchEngine, SwitchPolicy
+from wiresum.plan.choices import SwitchPolicy
 from wiresum.plan.job import Job
 from wiresum.plan.models import equal_parts
 from wiresum.plan.options import PlanOptions
@@ -58,29 +59,6 @@ CASES = (
     Case("InGo's mesh", lambda rate: ingo("mesh", rate), "grid"),
     Case("InGo's mesh", lambda rate: ingo("mesh", rate), "ps"),
 )
-
-
-@dataclass(frozen=True)
-class Options:
-    """What to measure.
-
-    Attributes:
-        rate_bps: of each link, each way.
-        size_bytes: of the float32 tensor.
-        repeats: measured all-reduces of each case.
-        warmups: all-reduces before that.
-        window: fragments that a worker has on the way.
-        engine: what runs the switches; parameter servers are in user space.
-        cases: names of those to run; all where absent.
-    """
-
-    rate_bps: float = 100e6
-    size_bytes: int = 8_000_000
-    repeats: int = 5
-    warmups: int = 1
-    window: int = 64
-    engine: SwitchEngine = "udp"
-    cases: tuple[str, ...] = ()
 
 
 def planned(case: Case, options: Options) -> tuple[Topology, AggregationPlan, Job]:

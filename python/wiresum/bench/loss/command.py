@@ -1,16 +1,45 @@
 """`wiresum bench loss`."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from wiresum.bench.command import ENGINES, POLICIES, RunsOption, command, one_of, show
+from wiresum.bench.command import ENGINES, POLICIES, RunsOption, command, show, some_of
 from wiresum.commandline import options
 from wiresum.commandline.console import err, note
+from wiresum.commandline.groups import text
 from wiresum.commandline.quantities import parse_fraction, parse_size
+from wiresum.plan.choices import Engine, Policy
 
-LOSSES = "0,0.01%,0.1%,1%,2%,5%"
+
+@dataclass(frozen=True)
+class Options:
+    """What to measure.
+
+    Attributes:
+        warmups: all-reduces of each case before those that are measured.
+        seed: chooses the packets that are lost.
+    """
+
+    losses: Annotated[
+        tuple[float, ...],
+        typer.Option("--losses", help="Shares of packets that every link loses, each way, comma-separated"),
+    ] = text("0,0.01%,0.1%,1%,2%,5%", lambda given: tuple(map(parse_fraction, given.split(","))))
+    topologies: Annotated[
+        tuple[str, ...], typer.Option("--topologies", help="Topologies to measure, comma-separated: star,xagg")
+    ] = some_of(("star", "xagg"), "--topologies")
+    engines: Annotated[
+        tuple[Engine, ...], typer.Option("--engines", help="Engines to measure, comma-separated: xdp,udp")
+    ] = some_of(ENGINES, "--engines")
+    policies: Annotated[
+        tuple[Policy, ...], typer.Option("--policies", help="Policies to measure, comma-separated: pool,cache")
+    ] = some_of(POLICIES, "--policies")
+    size_bytes: Annotated[int, typer.Option("--size", help="Size of the float32 tensor")] = text("8MB", parse_size)
+    repeats: RunsOption = 3
+    warmups: int = 1
+    seed: int = 1
 
 
 @command(
@@ -19,32 +48,13 @@ LOSSES = "0,0.01%,0.1%,1%,2%,5%"
     {"loss": "--losses 0,1%,5% --size 4MB --runs 3"},
 )
 def loss(
-    losses: Annotated[
-        str, typer.Option("--losses", help="Shares of packets that every link loses, each way, comma-separated")
-    ] = LOSSES,
-    topologies: Annotated[
-        str, typer.Option("--topologies", help="Topologies to measure, comma-separated: star,xagg")
-    ] = "star,xagg",
-    engines: Annotated[str, typer.Option("--engines", help="Engines to measure, comma-separated: xdp,udp")] = "xdp,udp",
-    policies: Annotated[
-        str, typer.Option("--policies", help="Policies to measure, comma-separated: pool,cache")
-    ] = "pool,cache",
-    size: Annotated[str, typer.Option("--size", help="Size of the float32 tensor")] = "8MB",
+    chosen: Options,
     plot: Annotated[Path | None, typer.Option("--plot", help="Folder for a picture")] = None,
-    runs: RunsOption = 3,
     as_json: options.JsonOption = False,
 ) -> None:
     """Time all-reduces over links that lose packets, beside Gloo's ring over TCP; every sum is checked."""
     from wiresum.bench.loss import measure as benchmark
 
-    chosen = benchmark.Options(
-        losses=tuple(parse_fraction(text) for text in losses.split(",")),
-        topologies=tuple(one_of(name, ("star", "xagg"), "--topologies") for name in topologies.split(",")),
-        engines=tuple(one_of(name, ENGINES, "--engines") for name in engines.split(",")),
-        policies=tuple(one_of(name, POLICIES, "--policies") for name in policies.split(",")),
-        size_bytes=parse_size(size),
-        repeats=runs,
-    )
     with err().status("lossy links") as status:
         report = benchmark.measure(chosen, status.update)
     if plot:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from wiresum.bench.allreduce.worker import Task
+from wiresum.bench.loss.command import Options
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.errors import TestbedError
 from wiresum.picture import picture
@@ -37,37 +38,6 @@ some hundred thousand times as much."""
 PRODUCT = "wiresum"
 RIVAL = "gloo"
 PICTURE = "loss.png"
-
-
-@dataclass(frozen=True)
-class Options:
-    """What to measure.
-
-    Attributes:
-        losses: fractions of the packets lost on each link in each direction.
-        topologies: names in `TOPOLOGIES`.
-        engines: what sums.
-        policies: slot policies.
-        size_bytes: of the float32 tensor.
-        repeats: measured all-reduces of each case.
-        warmups: all-reduces before that.
-        seed: chooses the packets that are lost.
-    """
-
-    losses: tuple[float, ...] = (0.0, 1e-4, 1e-3, 0.01, 0.02, 0.05)
-    topologies: tuple[str, ...] = ("star", "xagg")
-    engines: tuple[Engine, ...] = ("xdp", "udp")
-    policies: tuple[Policy, ...] = ("pool", "cache")
-    size_bytes: int = 8_000_000
-    repeats: int = 3
-    warmups: int = 1
-    seed: int = 1
-
-    def cases(self) -> Iterator[Case]:
-        """Every case; the first one of a topology and loss has the rival beside it."""
-        for topology, loss in product(self.topologies, self.losses):
-            for index, (engine, policy) in enumerate(product(self.engines, self.policies)):
-                yield Case(topology, loss, engine, policy, has_rival=index == 0)
 
 
 @dataclass(frozen=True)
@@ -94,6 +64,13 @@ class Case:
         return f"{self.topology}, {100 * self.loss:g} %: {backend} {how}"
 
 
+def cases(options: Options) -> Iterator[Case]:
+    """Every case; the first one of a topology and loss has the rival beside it."""
+    for topology, loss in product(options.topologies, options.losses):
+        for index, (engine, policy) in enumerate(product(options.engines, options.policies)):
+            yield Case(topology, loss, engine, policy, has_rival=index == 0)
+
+
 def measure(options: Options, progress: Callable[[str], None] = lambda text: None) -> Report:
     """Runs every case in a testbed of its own.
 
@@ -105,7 +82,7 @@ def measure(options: Options, progress: Callable[[str], None] = lambda text: Non
         TestbedError: a worker failed, or a sum is wrong.
     """
     results: list[Result] = []
-    for case in options.cases():
+    for case in cases(options):
         progress(case.name(PRODUCT))
         results += to_results(options, case, run(options, case))
     parameters = {

@@ -6,15 +6,14 @@ import json
 import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from wiresum.bench.participation import worker as participation_worker
+from wiresum.bench.participation.command import Options
 from wiresum.bench.participation.worker import Outcome, Task
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.errors import PlanError
 from wiresum.plan.aggregation_plan import AggregationPlan
-from wiresum.plan.choices import Engine
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan
@@ -30,39 +29,6 @@ METHODS = {
 DIFFERENT = "MODELS DIFFER"
 MOST_MISSED = 64
 """Rounds in a row without the same worker: beyond what these delays bring about."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """What to train, and how late.
-
-    Attributes:
-        workers: around one switch that sums.
-        rate_bps: of each link, each way.
-        rounds: sums of gradients of each training.
-        batch_size: images per worker and gradient.
-        learning_rate: of plain SGD.
-        delay_s: what a delay of 1 is.
-        deviation: σ of the delays.
-        target: ε in units of σ² of the gradient; more than 1 / workers.
-        search_every: rounds between two choices of K.
-        methods: what to compare; all where empty.
-        engine: what sums.
-        seeds: trainings of each method, each with first weights, batches and delays of its own.
-    """
-
-    workers: int = 8
-    rate_bps: float = 100e6
-    rounds: int = 100
-    batch_size: int = 32
-    learning_rate: float = 0.2
-    delay_s: float = 0.6
-    deviation: float = 0.2
-    target: float = 1.0
-    search_every: int = 5
-    methods: tuple[str, ...] = ()
-    engine: Engine = "xdp"
-    seeds: int = 1
 
 
 def measure(options: Options, progress: Callable[[str], None] = lambda _method: None) -> Report:

@@ -1,35 +1,39 @@
 """`wiresum bench sim`."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from wiresum.bench.command import RunsOption, command, one_of, show
+from wiresum.bench.command import RunsOption, command, show, some_of
 from wiresum.commandline import options
 from wiresum.commandline.console import err
 
-SIM_CASES = "trains,packets,flows,memory"
+FIDELITIES = ("trains", "packets", "flows", "memory")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to run."""
+
+    fidelities: Annotated[
+        tuple[str, ...],
+        typer.Option("--fidelities", help="Fidelities to measure, comma-separated: trains,packets,flows,memory"),
+    ] = some_of(FIDELITIES, "--fidelities")
+    runs: RunsOption = 3
+    scale: Annotated[float, typer.Option("--scale", min=0.0001, help="Factor on the bytes that are sent")] = 1.0
+    htsim: Annotated[
+        Path | None, typer.Option("--htsim", help="Path of csg-htsim's htsim_ndp, to run beside packets, turn by turn")
+    ] = None
+    keep: Annotated[Path | None, typer.Option("--keep", help="Folder for the resolved scenarios")] = None
 
 
 @command("Planners, simulator, networks of switches", "--fidelities trains,flows --runs 1", {"sim": ""})
-def sim(
-    fidelities: Annotated[
-        str, typer.Option("--fidelities", help="Fidelities to measure, comma-separated: trains,packets,flows,memory")
-    ] = SIM_CASES,
-    scale: Annotated[float, typer.Option("--scale", min=0.0001, help="Factor on the bytes that are sent")] = 1.0,
-    htsim: Annotated[
-        Path | None, typer.Option("--htsim", help="Path of csg-htsim's htsim_ndp, to run beside packets, turn by turn")
-    ] = None,
-    keep: Annotated[Path | None, typer.Option("--keep", help="Folder for the resolved scenarios")] = None,
-    runs: RunsOption = 3,
-    as_json: options.JsonOption = False,
-) -> None:
+def sim(chosen: Options, as_json: options.JsonOption = False) -> None:
     """Measure how fast the simulator is at each fidelity, per second of CPU time, and what memory it takes."""
     from wiresum.bench.sim import measure as benchmark
 
-    names = tuple(one_of(name, tuple(SIM_CASES.split(",")), "--fidelities") for name in fidelities.split(","))
-    chosen = benchmark.Options(names, runs, scale, htsim, keep)
     with err().status("virtual time") as status:
         report = benchmark.measure(chosen, options.load_topology, status.update)
     show(report, as_json)

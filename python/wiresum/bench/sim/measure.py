@@ -15,6 +15,7 @@ from typing import Any
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.bench.sim import loads
 from wiresum.bench.sim import rival as sim_rival
+from wiresum.bench.sim.command import Options
 from wiresum.errors import SimulationError
 from wiresum.sim import ScenarioFile
 from wiresum.sim.resolve import LoadTopology, resolve
@@ -28,25 +29,6 @@ MEMORY_LOADS = ((4_000_000, 256), (16_000_000, 256), (16_000_000, 2048))
 """Bytes and window of a star: four times as long, then eight times as much in flight."""
 
 Progress = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Options:
-    """What to run.
-
-    Attributes:
-        fidelities: of `trains`, `packets`, `flows` and `memory`.
-        runs: of each case.
-        scale: factor on what is sent; below 1 for a quick look.
-        htsim: program of csg-htsim to run beside packets, turn by turn.
-        keep: folder for the resolved scenarios, for a profiler.
-    """
-
-    fidelities: Sequence[str] = ("trains", "packets", "flows", "memory")
-    runs: int = 3
-    scale: float = 1.0
-    htsim: Path | None = None
-    keep: Path | None = None
 
 
 @dataclass(frozen=True)

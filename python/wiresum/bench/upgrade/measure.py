@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wiresum.bench.kills import measure as kills
+from wiresum.bench.kills.command import Options as Moments
 from wiresum.bench.kills.measure import Killer, Watch
 from wiresum.bench.kills.worker import Task
 from wiresum.bench.result import Report, Result
@@ -76,7 +77,7 @@ def measure(options: Options, progress: Callable[[int, int], None] = lambda _don
     topology = options.topology or xagg(1 / 100)
     planned = plan(topology, Job(policy=options.policy), PlanOptions(engine=options.engine))
     nodes: kills.Homes = {node.name: set() for node in planned.nodes}
-    moments = kills.Options(kills=options.upgrades, engine=options.engine, policy=options.policy, seed=options.seed)
+    moments = Moments(kills=options.upgrades, engine=options.engine, policy=options.policy, seed=options.seed)
     with Testbed(topology, planned) as bed:
         upgraded = Watch()
         upgrader = Upgrader(bed, nodes, moments, upgraded, progress)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from wiresum.bench.participation import measure as participation
+from wiresum.bench.participation.command import Options
 from wiresum.bench.participation.plot import draw
 from wiresum.bench.result import Report, Result
 from wiresum.reproduce.goat import printed
@@ -149,8 +150,7 @@ def _late(quick: bool, progress: Callable[[str], None]) -> Report:
 
 
 def _measure(quick: bool, progress: Callable[[str], None]) -> Report:
-    full = participation.Options()
-    return participation.measure(participation.Options(rounds=30, delay_s=0.1) if quick else full, progress)
+    return participation.measure(Options(rounds=30, delay_s=0.1) if quick else Options(), progress)
 
 
 VIRTUAL = "real training on digits in virtual time, with GOAT's computing and delays"

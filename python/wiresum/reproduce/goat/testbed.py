@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from wiresum.bench.live import measure as live
+from wiresum.bench.live.command import Options as Live
 from wiresum.bench.result import Report
 from wiresum.reproduce.goat import placement, printed
 from wiresum.reproduce.goat.goat_testbed import measure as goat_testbed
@@ -92,7 +93,7 @@ def _server_bytes(reports: Reports) -> str:
 
 def _live(quick: bool, progress: Callable[[str], None]) -> Report:
     size = QUICK_LIVE_BYTES if quick else LIVE_BYTES
-    return live.measure(live.Options(size_bytes=size, repeats=3, cases=("GOAT's testbed",)), progress)
+    return live.measure(Live(size_bytes=size, repeats=3, cases=("GOAT's testbed",)), progress)
 
 
 def _measure(quick: bool, progress: Callable[[str], None]) -> Report:

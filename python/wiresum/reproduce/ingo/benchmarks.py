@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from wiresum.bench.live import measure as live
+from wiresum.bench.live.command import Options as Live
 from wiresum.bench.result import Report
 from wiresum.bench.routing import check as routing_check
 from wiresum.bench.routing import measure as routing
@@ -23,7 +24,7 @@ def _routing(quick: bool, progress: Callable[[str], None]) -> Report:
 
 def _live(quick: bool, progress: Callable[[str], None]) -> Report:
     size = QUICK_LIVE_BYTES if quick else LIVE_BYTES
-    return live.measure(live.Options(size_bytes=size, repeats=3, cases=LIVE_CASES), progress)
+    return live.measure(Live(size_bytes=size, repeats=3, cases=LIVE_CASES), progress)
 
 
 def _check(quick: bool, progress: Callable[[str], None]) -> Report:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from wiresum.bench.aggregator import measure as aggregator
+from wiresum.bench.aggregator.command import Options as Live
 from wiresum.bench.compare import measure as compare
 from wiresum.bench.deploy import measure as deploy
 from wiresum.bench.heterogeneity import measure as heterogeneity
@@ -26,8 +27,8 @@ def _heterogeneity(quick: bool, progress: Progress) -> Report:
 
 
 def _aggregator(quick: bool, progress: Progress) -> Report:
-    full = aggregator.Options(seconds=0.5)
-    short = aggregator.Options(engines=("xdp", "tcp"), values=(64, 256, 736), rates=(25e3, 100e3), seconds=0.2, runs=1)
+    full = Live(seconds=0.5, runs=3)
+    short = Live(engines=("xdp", "tcp"), values=(64, 256, 736), rates=(25e3, 100e3), seconds=0.2, runs=1)
     return aggregator.measure(short if quick else full, progress)
 
 
