@@ -110,7 +110,9 @@ fn sunflow_sets_up_one_circuit_for_each_flow_and_ends_in_twice_the_ports_time() 
         let mut ports = [0.0f64; 6];
         for (from, to, seconds) in &sizes {
             // A flow's last slot may be part empty, and the next one's circuit is dark first.
-            [from, to].map(|unit| ports[*unit] += seconds + 2.0 * instance.slot_s);
+            for unit in [from, to] {
+                ports[*unit] += seconds + 2.0 * instance.slot_s;
+            }
         }
         flows(&mut instance, &sizes);
         let cost = schedule(&instance, "sunflow", &quick(1)).expect("a schedule").cost;
