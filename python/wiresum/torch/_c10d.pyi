@@ -47,7 +47,9 @@ def connected(
 ) -> WiresumBackend:
     """Make the backend of a group that sums in the network."""
 
-def unconnected(inner: ProcessGroupGloo, timeout: timedelta, why: str) -> WiresumBackend:
+def unconnected(
+    inner: ProcessGroupGloo, timeout: timedelta, why: str, open_rows: Callable[[], ProcessGroupGloo] | None
+) -> WiresumBackend:
     """Make the backend of a group that uses Gloo alone."""
 
 def ledgers() -> list[Ledger]:

@@ -54,7 +54,12 @@ def create(options: Any, _backend_options: object | None = None) -> WiresumBacke
         decision, engine = meeting.agree(claim, failure, is_default_group=is_default_group)
     if engine is None:
         _explain_why_not(decision, options)
-        alone: WiresumBackend = native.unconnected(_gloo(options, store, "gloo"), options.timeout, decision.why_not)
+        alone: WiresumBackend = native.unconnected(
+            inner=_gloo(options, store, "gloo"),
+            timeout=options.timeout,
+            why=decision.why_not,
+            open_rows=None if options.enable_reconfigure else partial(_gloo, options, store, "rows"),
+        )
         return alone
     connection = Connection(options.group_id, engine, claim)
     try:

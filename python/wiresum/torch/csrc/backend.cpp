@@ -52,10 +52,10 @@ std::optional<Tensors> shares_of(const Tensors &inputs, const Tensors &outputs, 
 } // namespace
 
 WiresumBackend::WiresumBackend(c10::intrusive_ptr<c10d::Backend> inner, std::chrono::milliseconds timeout,
-                               std::optional<Network> network, std::string no_network)
+                               std::optional<Network> network, std::string no_network, OpenRows open_rows)
     : Backend(inner->getRank(), inner->getSize()), inner_(std::move(inner)), network_(std::move(network)),
-      group_(context_for(*inner_, network_, std::move(no_network))), timeout_(timeout),
-      submissions_(std::make_shared<Submissions>(network_ ? network_->engine : nullptr)) {
+      open_rows_(std::move(open_rows)), group_(context_for(*inner_, network_, std::move(no_network))),
+      timeout_(timeout), submissions_(std::make_shared<Submissions>(network_ ? network_->engine : nullptr)) {
     TaskPool::instance();
     init();
 }
@@ -70,7 +70,7 @@ WorkPtr WiresumBackend::allreduce(Tensors &tensors, const c10d::AllreduceOptions
     const bool is_one = tensors.size() == 1 && !options.sparseIndices;
     Request request{WIRESUM_ALL_REDUCE, c10d::OpType::ALLREDUCE,    "all_reduce", tensors, tensors,
                     options.reduceOp,   timeout_of(options.timeout)};
-    if (network_ && is_one && has_rows(tensors[0], options.reduceOp)) {
+    if (open_rows_ && is_one && has_rows(tensors[0], options.reduceOp)) {
         return sum_rows(std::move(request));
     }
     return sum_or([&] { return inner_->allreduce(tensors, options); }, std::move(request), is_one);
@@ -148,7 +148,7 @@ WorkPtr WiresumBackend::sum(Request request) {
 WorkPtr WiresumBackend::sum_rows(Request request) {
     std::lock_guard lock(order_);
     if (!rows_) {
-        rows_ = std::make_shared<RowChannel>(RowChannel{network_->open_rows(), ability(), submissions_});
+        rows_ = std::make_shared<RowChannel>(RowChannel{open_rows_(), ability(), submissions_});
     }
     request.sequence = asked_++;
     auto work = c10::make_intrusive<SparseWork>(group_, rows_, std::move(request));
@@ -157,7 +157,7 @@ WorkPtr WiresumBackend::sum_rows(Request request) {
 }
 
 Ability WiresumBackend::ability() const {
-    return network_ ? Ability{true, network_->min_elements, network_->lane_bytes} : Ability{};
+    return network_ ? Ability{true, network_->min_elements, network_->lane_bytes} : Ability{false, 0, 0};
 }
 
 std::chrono::milliseconds WiresumBackend::timeout_of(std::chrono::milliseconds asked) const {
@@ -308,14 +308,14 @@ c10::intrusive_ptr<c10d::Backend> WiresumBackend::split(const c10::intrusive_ptr
         return nullptr; // this rank is in none of the parts
     }
     return c10::make_intrusive<WiresumBackend>(std::move(inner), timeout_.load(), std::nullopt,
-                                               "it was split from another group");
+                                               "it was split from another group", nullptr);
 }
 
 c10::intrusive_ptr<c10d::Backend> WiresumBackend::merge(const c10::intrusive_ptr<c10d::Store> &store,
                                                         const c10::intrusive_ptr<Options> &options,
                                                         const int &rank, const int &size) {
     return c10::make_intrusive<WiresumBackend>(inner_->merge(store, options, rank, size), timeout_.load(),
-                                               std::nullopt, "it was merged from other groups");
+                                               std::nullopt, "it was merged from other groups", nullptr);
 }
 
 c10d::ReconfigureHandle WiresumBackend::get_reconfigure_handle() const {

@@ -28,18 +28,20 @@ struct Network {
     int64_t min_elements;
     // Bytes of an element on its way.
     int64_t lane_bytes;
-    // Makes the Gloo group on which ranks tell each other their rows, at the first sparse tensor, on all
-    // ranks.
-    std::function<c10::intrusive_ptr<c10d::Backend>()> open_rows;
     // Closes the engine, which ends every open collective first. Called once, without Python's lock.
     std::function<void()> close;
 };
 
 class WiresumBackend final : public c10d::Backend {
   public:
-    // A group without a network says why in `no_network`.
+    // Makes the Gloo group on which ranks tell each other their rows, at the first sparse tensor, on all
+    // ranks.
+    using OpenRows = std::function<c10::intrusive_ptr<c10d::Backend>()>;
+
+    // A group without a network says why in `no_network`. Without `open_rows`, Gloo takes sparse tensors as
+    // they are.
     WiresumBackend(c10::intrusive_ptr<c10d::Backend> inner, std::chrono::milliseconds timeout,
-                   std::optional<Network> network, std::string no_network);
+                   std::optional<Network> network, std::string no_network, OpenRows open_rows);
     ~WiresumBackend() override;
 
     const std::shared_ptr<Ledger> &ledger() const { return group_->ledger; }
@@ -136,6 +138,7 @@ class WiresumBackend final : public c10d::Backend {
 
     const c10::intrusive_ptr<c10d::Backend> inner_;
     const std::optional<Network> network_;
+    const OpenRows open_rows_;
     const std::shared_ptr<GroupContext> group_;
     std::atomic<std::chrono::milliseconds> timeout_;
 

@@ -72,6 +72,9 @@ Reason decide(const RowTraffic &traffic, at::ScalarType type, const Ability &abi
     if (elements < std::max<int64_t>(1, ability.min_elements)) {
         return Reason::TooSmall;
     }
+    if (!ability.network) {
+        return Reason::NoNetwork;
+    }
     const auto element_bytes = static_cast<int64_t>(c10::elementSize(type));
     const int64_t gathered = (traffic.ranks - 1) * traffic.longest * traffic.width * element_bytes;
     return gathered < elements * ability.lane_bytes ? Reason::Gathered : Reason::Summed;

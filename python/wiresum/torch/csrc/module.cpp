@@ -72,8 +72,11 @@ std::function<void()> closing(py::object callable) {
     };
 }
 
-// Calls Python for a Gloo group.
-std::function<c10::intrusive_ptr<c10d::Backend>()> opening(py::object callable) {
+// Calls Python for a Gloo group, unless there is nothing to call.
+WiresumBackend::OpenRows opening(py::object callable) {
+    if (callable.is_none()) {
+        return nullptr;
+    }
     return [held = without_lock(std::move(callable))] {
         py::gil_scoped_acquire lock;
         return (*held)().cast<c10::intrusive_ptr<c10d::Backend>>();
@@ -98,15 +101,16 @@ c10::intrusive_ptr<c10d::Backend> connected(const c10::intrusive_ptr<c10d::Backe
                                             std::chrono::milliseconds timeout, const py::capsule &engine,
                                             int64_t min_elements, int64_t lane_bytes, py::object open_rows,
                                             py::object close) {
-    Network network{
-        engine_in(engine),        fallback, min_elements, lane_bytes, opening(std::move(open_rows)),
-        closing(std::move(close))};
-    return c10::make_intrusive<WiresumBackend>(inner, timeout, std::move(network), std::string());
+    Network network{engine_in(engine), fallback, min_elements, lane_bytes, closing(std::move(close))};
+    return c10::make_intrusive<WiresumBackend>(inner, timeout, std::move(network), std::string(),
+                                               opening(std::move(open_rows)));
 }
 
 c10::intrusive_ptr<c10d::Backend> unconnected(const c10::intrusive_ptr<c10d::Backend> &inner,
-                                              std::chrono::milliseconds timeout, std::string why) {
-    return c10::make_intrusive<WiresumBackend>(inner, timeout, std::nullopt, std::move(why));
+                                              std::chrono::milliseconds timeout, std::string why,
+                                              py::object open_rows) {
+    return c10::make_intrusive<WiresumBackend>(inner, timeout, std::nullopt, std::move(why),
+                                               opening(std::move(open_rows)));
 }
 
 py::list rows_of(const Ledger &ledger) {
@@ -156,7 +160,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
     module.def("connected", &connected, py::arg("inner"), py::arg("fallback"), py::arg("timeout"),
                py::arg("engine"), py::arg("min_elements"), py::arg("lane_bytes"), py::arg("open_rows"),
                py::arg("close"));
-    module.def("unconnected", &unconnected, py::arg("inner"), py::arg("timeout"), py::arg("why"));
+    module.def("unconnected", &unconnected, py::arg("inner"), py::arg("timeout"), py::arg("why"),
+               py::arg("open_rows"));
     module.def("ledgers", &Ledger::all);
     module.def("reason_of", &reason_of);
     module.def("set_error_types", &set_error_types);

@@ -29,7 +29,8 @@ std::optional<int64_t> product(const int64_t *sizes, int64_t dimensions) {
 }
 
 void find_fault(const at::Tensor &indices, RowNotice &notice) {
-    if (!product(notice.sizes.data(), notice.sparse_dim)) {
+    const auto *sizes = notice.sizes.data();
+    if (!product(sizes, notice.sparse_dim) || !product(sizes + notice.sparse_dim, notice.dense_dim)) {
         notice.fault = RowFault::TooLarge;
         return;
     }
@@ -79,7 +80,7 @@ std::string complaint(const RowNotice &notice) {
         return c10::str("a sparse tensor of more than ", kMaxDimensions,
                         " dimensions. Reshape it to fewer dense ones");
     default:
-        return "its sparse dimensions have more rows than 63 bits can number. Use fewer or smaller ones";
+        return "more rows, or elements in a row, than 63 bits can number. Use fewer or smaller dimensions";
     }
 }
 
