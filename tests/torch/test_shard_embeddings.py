@@ -6,9 +6,11 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
+import torch.distributed as dist
+from row_servers import Servers
+from torch.nn.parallel import DistributedDataParallel
+from world import World
 
 import torch
 from torch import nn
@@ -31,48 +33,6 @@ OPTIMIZERS: dict[type[torch.optim.Optimizer], dict[str, Any]] = {
 }
 
 
-class Servers:
-    """A `RowEngine` of one rank: rows in this process, stepped by torch itself."""
-
-    def __init__(self, weights: dict[str, torch.Tensor], optimizer: type[torch.optim.Optimizer], **kwargs: Any) -> None:
-        self.tables = {name: (number, each.shape[1]) for number, (name, each) in enumerate(weights.items())}
-        self.weights = [nn.Parameter(each.clone()) for each in weights.values()]
-        self.optimizers = [optimizer([each], **kwargs) for each in self.weights]
-        self.pushed: list[list[tuple[torch.Tensor, torch.Tensor]]] = [[] for _ in self.weights]
-        self.pulled: list[tuple[int, list[int]]] = []
-        self.calls: list[str] = []
-        self.version = 0
-        self.fails = False
-
-    def pull(self, table: int, keys: NDArray[np.uint64], weights: NDArray[np.float32]) -> None:
-        self.calls.append(f"pull {self.version}")
-        self.pulled.append((table, keys.tolist()))
-        weights[:] = self.weights[table].detach().numpy()[keys.astype(np.int64)]
-
-    def push(self, table: int, keys: NDArray[np.uint64], grads: NDArray[np.float32]) -> None:
-        self.calls.append(f"push {self.version}")
-        self.pushed[table].append((torch.from_numpy(keys.astype(np.int64)), torch.from_numpy(grads.copy())))
-
-    def finish_round(self) -> int:
-        if self.fails:
-            raise SparseError("server 0 is silent")
-        for weight, optimizer, pushed in zip(self.weights, self.optimizers, self.pushed, strict=True):
-            keys = torch.cat([keys for keys, _ in pushed] or [torch.empty(0, dtype=torch.int64)])
-            grads = torch.cat([grads for _, grads in pushed] or [torch.empty(0, weight.shape[1])])
-            weight.grad = torch.sparse_coo_tensor(keys[None], grads, weight.shape, check_invariants=True)
-            optimizer.step()
-            pushed.clear()
-        self.version += 1
-        self.calls.append(f"round {self.version}")
-        return self.version
-
-    def statistics(self) -> dict[str, Any]:
-        return {}
-
-    def close(self) -> None:
-        self.calls.append("close")
-
-
 class Model(nn.Module):
     """Every way to look rows up, and a dense layer."""
 
@@ -92,9 +52,9 @@ class Model(nn.Module):
         return result
 
 
-def batches(*, weighted: bool, count: int = STEPS) -> list[dict[str, torch.Tensor | None]]:
+def batches(*, weighted: bool, count: int = STEPS, seed: int = 5) -> list[dict[str, torch.Tensor | None]]:
     """Two-dimensional and flat inputs; some bags are empty, and some indices padding."""
-    random = torch.Generator().manual_seed(5)
+    random = torch.Generator().manual_seed(seed)
     made: list[dict[str, torch.Tensor | None]] = []
     for _ in range(count):
         lengths = torch.randint(0, 4, (BATCH,), generator=random)
@@ -116,11 +76,14 @@ def tables_of(model: nn.Module) -> dict[str, nn.Parameter]:
 
 
 def sharded(
-    model: nn.Module, optimizer: type[torch.optim.Optimizer], kwargs: dict[str, Any]
+    model: nn.Module,
+    optimizer: type[torch.optim.Optimizer],
+    kwargs: dict[str, Any],
+    group: dist.ProcessGroup | None = None,
 ) -> tuple[nn.Module, Rows, Servers]:
     """The same model with its rows at a double of the servers."""
     job = json.dumps({"format": "wiresum-sparse-job/1", "tables": job_tables(model, optimizer, kwargs)})
-    servers = Servers({name: each.detach() for name, each in tables_of(model).items()}, optimizer, **kwargs)
+    servers = Servers({name: each.detach() for name, each in tables_of(model).items()}, optimizer, group, **kwargs)
     rows = shard_embeddings(model, job, optimizer=optimizer, optimizer_kwargs=kwargs, client=SparseClient(servers))
     return model, rows, servers
 
@@ -158,6 +121,30 @@ def test_it_trains_as_the_plain_model_does(mode: str, optimizer: type[torch.opti
         assert exported.keys() == expected.keys()
         for name, weight in expected.items():
             torch.testing.assert_close(exported[name], weight, rtol=1e-5, atol=1e-6)
+
+
+def under_ddp() -> None:
+    torch.manual_seed(0)
+    gloo = dist.new_group(backend="gloo")
+    own = dist.new_group(backend="gloo")  # rounds end beside what DDP sums
+    plain, other = twins()
+    stepped = torch.optim.Adagrad(list(tables_of(plain).values()), lr=0.05)
+    _, rows, servers = sharded(other, torch.optim.Adagrad, {"lr": 0.05}, own)
+    wrapped = [DistributedDataParallel(each, process_group=gloo) for each in (plain, other)]
+    dense = [torch.optim.SGD(each.dense.parameters(), lr=0.1) for each in (plain, other)]
+    with rows:
+        for batch in batches(weighted=False, seed=dist.get_rank()):
+            expected = step(wrapped[0], batch, stepped, dense[0])
+            assert step(wrapped[1], batch, dense[1]) == pytest.approx(expected, rel=1e-4)
+    assert servers.version == STEPS
+    for ours, theirs in zip(servers.weights, tables_of(plain).values(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+    for group in (gloo, own):
+        dist.destroy_process_group(group)
+
+
+def test_ddp_sums_the_dense_rest_while_rounds_end(mocked: World) -> None:
+    mocked.run(under_ddp)
 
 
 def test_maxima_of_bags_are_those_of_plain_ones() -> None:

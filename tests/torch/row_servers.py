@@ -1,0 +1,65 @@
+"""A double of the servers of tables: rows in this process, stepped by torch itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch.distributed as dist
+from numpy.typing import NDArray
+
+import torch
+from torch import nn
+from wiresum.errors import SparseError
+
+
+class Servers:
+    """A `RowEngine`. With a group, each rank has all rows, and the mean of all ranks' gradients."""
+
+    def __init__(
+        self,
+        weights: dict[str, torch.Tensor],
+        optimizer: type[torch.optim.Optimizer],
+        group: dist.ProcessGroup | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self.group = group
+        self.tables = {name: (number, each.shape[1]) for number, (name, each) in enumerate(weights.items())}
+        self.weights = [nn.Parameter(each.clone()) for each in weights.values()]
+        self.optimizers = [optimizer([each], **kwargs) for each in self.weights]
+        self.pushed: list[list[tuple[torch.Tensor, torch.Tensor]]] = [[] for _ in self.weights]
+        self.pulled: list[tuple[int, list[int]]] = []
+        self.calls: list[str] = []
+        self.version = 0
+        self.fails = False
+
+    def pull(self, table: int, keys: NDArray[np.uint64], weights: NDArray[np.float32]) -> None:
+        self.calls.append(f"pull {self.version}")
+        self.pulled.append((table, keys.tolist()))
+        weights[:] = self.weights[table].detach().numpy()[keys.astype(np.int64)]
+
+    def push(self, table: int, keys: NDArray[np.uint64], grads: NDArray[np.float32]) -> None:
+        self.calls.append(f"push {self.version}")
+        self.pushed[table].append((torch.from_numpy(keys.astype(np.int64)), torch.from_numpy(grads.copy())))
+
+    def finish_round(self) -> int:
+        if self.fails:
+            raise SparseError("server 0 is silent")
+        for weight, optimizer, pushed in zip(self.weights, self.optimizers, self.pushed, strict=True):
+            keys = torch.cat([keys for keys, _ in pushed] or [torch.empty(0, dtype=torch.int64)])
+            grads = torch.cat([grads for _, grads in pushed] or [torch.empty(0, weight.shape[1])])
+            weight.grad = torch.sparse_coo_tensor(keys[None], grads, weight.shape, check_invariants=True)
+            if self.group is not None:
+                dist.all_reduce(weight.grad, group=self.group)
+                weight.grad /= self.group.size()
+            optimizer.step()
+            pushed.clear()
+        self.version += 1
+        self.calls.append(f"round {self.version}")
+        return self.version
+
+    def statistics(self) -> dict[str, Any]:
+        return {}
+
+    def close(self) -> None:
+        self.calls.append("close")
