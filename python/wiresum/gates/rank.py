@@ -28,6 +28,10 @@ CONNECT_S = 5.0
 """Seconds for the driver to answer; it is there before the ranks are."""
 LOOK_S = 0.01
 """Seconds between two looks whether the rank has something to send, until it has."""
+QUIET_S = 0.004
+"""Seconds without news after which what was sent has arrived: results come back all the time before."""
+DRAIN_S = 0.2
+"""Seconds that this may take at most: a full window of the slowest links that are of use."""
 GOODBYE_S = 1.0
 """Seconds that a goodbye may take; a driver that has died is told nothing."""
 
@@ -152,4 +156,15 @@ class EngineInTurns:
             self.engine.open(None if order["rate_bps"] is None else int(order["rate_bps"]))
         else:
             self.engine.shut(float(order["for_s"]))
+            self._drain()
         self._say({"done": order["number"]})
+
+    def _drain(self) -> None:
+        """Returns when all that was sent has its result, or nothing has come for a while: no queue has any of it."""
+        end_s, before = time.monotonic() + DRAIN_S, -1
+        while time.monotonic() < end_s:
+            counts = self.statistics()
+            if counts["datagrams_received"] == before or counts["contributions"] == counts["results"]:
+                return
+            before = counts["datagrams_received"]
+            time.sleep(QUIET_S)

@@ -21,8 +21,9 @@ from wiresum.topology.model import Topology
 from wiresum.turns.light import Light, Ordered
 from wiresum.turns.nodes import Nodes
 
-DRAIN_S = 0.010
-"""Seconds that packets on their way have until light goes: at a job's rate, queues hold a few milliseconds' worth."""
+DRAIN_S = 0.005
+"""Seconds that packets have until light goes, beyond those in which ranks still hear of results: what one rank has sent
+and others have not brings no result."""
 OVERRUN_S = 30.0
 """Seconds that a job may need beyond its last turn, in which everyone behind it waits."""
 COMING_S = 600.0

@@ -21,16 +21,19 @@ from wiresum.bench.result import Ratio, Report, Result
 from wiresum.circuits.control import apply, wait_for_light
 from wiresum.circuits.drivers import connect
 from wiresum.errors import TestbedError
-from wiresum.plan.schedule import Interval, Schedule
+from wiresum.plan.schedule import Schedule
 from wiresum.schedule import schedule as ask
 from wiresum.topology.generators.optical import optical
 from wiresum.topology.model import Topology
+from wiresum.topology.optical import Circuit
 from wiresum.turns.driver import Step
 from wiresum.turns.live import LiveRun, TurnsBed, run_jobs
 from wiresum.turns.plans import as_schedule, carried
 from wiresum.workload.instance import instance
 from wiresum.workload.model import Workload
 
+Times = list[tuple[float, float | None, list[Circuit]]]
+"""From when until when which circuits are lit."""
 SLOT_S = 1.0
 RANK = (sys.executable, "-m", "wiresum.turns.rank")
 BEFORE_S, GONE_S = 0.2, 0.1
@@ -92,8 +95,8 @@ def announced(options: Options) -> tuple[list[Step], int]:
     """What was seen of each interval, and frames that met darkness, where the schedule takes a circuit and gives it."""
     topology, workload, made = _far(options, options.size_bytes)
     lit = made.intervals[0].circuits
-    times = [(0.0, BEFORE_S, lit), (BEFORE_S, BEFORE_S + GONE_S, []), (BEFORE_S + GONE_S, None, lit)]
-    with TurnsBed(topology, _with(made, [(*one,) for one in times]), options.protocol) as bed:
+    times: Times = [(0.0, BEFORE_S, lit), (BEFORE_S, BEFORE_S + GONE_S, []), (BEFORE_S + GONE_S, None, lit)]
+    with TurnsBed(topology, _with(made, times, options), options.protocol) as bed:
         live = _run(bed, workload)
         switch = bed.bed.optical_switch("oxc")
         dark = sum(switch.light.count(port).dark for port in switch.device.crossbar.sides)
@@ -125,7 +128,7 @@ def gated(options: Options, rate_bps: float | None) -> float:
 def _far_seconds(options: Options, *, disturb: bool) -> float:
     topology, workload, made = _far(options, options.size_bytes)
     lit = made.intervals[0].circuits
-    with TurnsBed(topology, _with(made, [(0.0, None, lit)]), options.protocol) as bed:
+    with TurnsBed(topology, _with(made, [(0.0, None, lit)], options), options.protocol) as bed:
         thread = threading.Thread(target=_take_and_give_back, args=(bed,))
         if disturb:
             thread.start()
@@ -167,11 +170,12 @@ def _scheduled(topology: Topology, workload: Workload, *, sums: bool = True) -> 
     return as_schedule(ask(carried(instance(topology, workload, SLOT_S)), sums=sums), topology, workload)
 
 
-def _with(made: Schedule, times: list[tuple[float, float | None, list[object]]]) -> Schedule:
-    """The schedule with its first interval at other times, over other circuits, and with no rate but the links'."""
+def _with(made: Schedule, times: Times, options: Options) -> Schedule:
+    """The schedule with its first interval at other times, over other circuits, at the links' rate."""
     first = made.intervals[0]
-    parts: list[Interval] = [
-        first.model_copy(update={"from_s": from_s, "until_s": until_s, "circuits": circuits, "rates_bps": {}})
+    rates = dict.fromkeys(first.plans, options.rate_bps)
+    parts = [
+        first.model_copy(update={"from_s": from_s, "until_s": until_s, "circuits": circuits, "rates_bps": rates})
         for from_s, until_s, circuits in times
     ]
     return made.model_copy(update={"intervals": parts})
