@@ -110,11 +110,11 @@ def test_a_rank_that_goes_without_a_word_is_lost(gates):
 
 def test_ranks_that_do_not_come_are_named(gates):
     Rank(gates.address, 1, 0)
-    with pytest.raises(ScheduleError, match="rank 1 of job 1, 0 of job 2 has nothing to send"):
+    with pytest.raises(ScheduleError, match="rank 1 of job 1, 0 of job 2 has ended, or has nothing to send"):
         gates.await_ranks({1: 2, 2: 1}, 0.2)
     gates.abandon(2)
     began = time.monotonic()
-    with pytest.raises(ScheduleError, match="has nothing to send"):
+    with pytest.raises(ScheduleError, match="has ended, or has nothing to send"):
         gates.await_ranks({1: 2, 2: 1}, PATIENCE_S)
     assert time.monotonic() - began < PATIENCE_S
 

@@ -25,6 +25,7 @@ AGAIN_S = 1.0
 ANSWER_S = 2.0
 """Seconds within which a rank says that it has done as it was told; one that does not is stuck, or gone."""
 MOST_WAITING = 128
+MOST_NAMED = 4
 MAX_LINE_BYTES = 4096
 
 
@@ -145,17 +146,19 @@ class Gates:
             ScheduleError: some have not come in time, or will not come; the message names them.
         """
 
-        def missing() -> list[str]:
+        def missing() -> list[tuple[int, int]]:
             came = {job: self._ready(job) for job in workers}
-            return [f"{rank} of job {job}" for job, n in workers.items() for rank in range(n) if rank not in came[job]]
+            return [(rank, job) for job, n in workers.items() for rank in range(n) if rank not in came[job]]
 
         def is_over() -> bool:
-            return not missing() or any(job in self._jobs and self._jobs[job].is_abandoned for job in workers)
+            absent = missing()
+            return not absent or any(job in self._jobs and self._jobs[job].is_abandoned for _, job in absent)
 
-        if not self._wait(is_over, timeout_s) or missing():
-            with self._news:
-                absent = ", ".join(missing()[:4])
-            raise ScheduleError(f"rank {absent} has nothing to send (after {timeout_s:g} s); look at its output")
+        self._wait(is_over, timeout_s)
+        with self._news:
+            absent = ", ".join(f"{rank} of job {job}" for rank, job in missing()[:MOST_NAMED])
+        if absent:
+            raise ScheduleError(f"rank {absent} has ended, or has nothing to send for {timeout_s:g} s; see its output")
 
     def abandon(self, job: int) -> None:
         """No more ranks of a job will come."""

@@ -119,6 +119,7 @@ class TurnsDriver:
         self._darkens = max((one.oxc.darkens for one in optical_switches(topology) if one.oxc), default="added")
         self._lit: set[str] = set()
         self._running: set[int] = set()
+        self._ended: set[int] = set()
         self._began_s = 0.0
         self.seen = Seen()
 
@@ -130,6 +131,7 @@ class TurnsDriver:
             CircuitError: an optical switch does not do as ordered.
             ControlError: a node does not.
         """
+        self._nodes.forget(self.plans.values())
         self._gates.await_ranks({job: len(plan.workers) for job, plan in self.plans.items()}, COMING_S)
         self._began_s, late_s = time.monotonic(), 0.0
         for index, interval in enumerate(self._schedule.intervals):
@@ -142,6 +144,7 @@ class TurnsDriver:
         if last.until_s is not None:
             self._await_until(last.until_s + late_s)
         self._end_all(set(self._running), patience_s=None if last.until_s is None else OVERRUN_S)
+        self._serve(set())
         return self.seen
 
     def _now_s(self) -> float:
@@ -191,8 +194,11 @@ class TurnsDriver:
         return {job for job in self._running if any(map(is_touched, self._uses[job]))}
 
     def _serve(self, jobs: set[int]) -> None:
+        """Gives jobs to their nodes, after those that have ended have given their segments back."""
+        for job in sorted(self._ended):
+            self._nodes.dismiss(self.plans[job])
+        self._ended.clear()
         for job in sorted(jobs):
-            self._nodes.dismiss(self.plans[job])  # A driver before this one may have died in the job's turn.
             self._nodes.serve(self.plans[job])
 
     def _end_all(self, jobs: set[int], patience_s: float | None = OVERRUN_S) -> None:
@@ -206,11 +212,11 @@ class TurnsDriver:
             turn = self.seen.turns[job]
             ended_s = self._gates.ended_s(job) if has_ended else time.monotonic()
             turn.end_s, turn.end = ended_s - self._began_s, self._gates.end(job) or "overdue"
-            self._nodes.dismiss(self.plans[job])
             if not has_ended:
-                # Its nodes refuse it now, which its ranks hear when they ask.
+                # Its nodes will refuse it, which its ranks hear when they ask.
                 self._tell(f"job {job} has not ended {patience_s:g} s after its last turn, and is served no more")
         self._running -= jobs
+        self._ended |= jobs
 
 
 def plans_of(schedule: Schedule) -> dict[int, AggregationPlan]:

@@ -41,14 +41,24 @@ class Nodes:
             control.ask(self.sockets[node.name], "add", plan=content, quota={})
 
     def dismiss(self, plan: AggregationPlan) -> None:
-        """Has all nodes of a plan serve its job no more; those that do not serve it are left alone.
+        """Has all nodes of a plan serve its job no more.
+
+        Raises:
+            ControlError: one did not serve it, or does not answer.
+        """
+        for node in plan.nodes:
+            control.ask(self.sockets[node.name], "remove", job=plan.job.id)
+
+    def forget(self, plans: Iterable[AggregationPlan]) -> None:
+        """Has all nodes serve none of these jobs: a driver before may have died in their turns.
 
         Raises:
             ControlError: one does not answer.
         """
-        for node in plan.nodes:
-            if plan.job.id in self.served(node.name):
-                control.ask(self.sockets[node.name], "remove", job=plan.job.id)
+        numbers = {plan.job.id for plan in plans}
+        for name, path in self.sockets.items():
+            for job in sorted(numbers & self.served(name)):
+                control.ask(path, "remove", job=job)
 
     def served(self, node: str) -> set[int]:
         """Jobs of a node."""

@@ -155,8 +155,8 @@ def _take_and_give_back(bed: TurnsBed) -> None:
 
 def _far(options: Options, size_bytes: int) -> tuple[Topology, Workload, Schedule]:
     """A job of one worker whose server is in the other unit."""
-    times = {"dark_s": options.dark_s, "settle_s": options.settle_s}
-    topology = optical(2, 1, 1, ports=1, rate_bps=options.rate_bps, **times)
+    dark_s, settle_s = options.dark_s, options.settle_s
+    topology = optical(2, 1, 1, ports=1, rate_bps=options.rate_bps, dark_s=dark_s, settle_s=settle_s)
     workload = _workload({"u0": 1}, "u1", size_bytes)
     return topology, workload, _scheduled(topology, workload, sums=False)
 
