@@ -23,7 +23,7 @@ def turns(
     as_json: options.JsonOption = False,
 ) -> None:
     """Measure pauses when circuits change under a job, announced or not, and what gates cost an all-reduce."""
-    from wiresum.bench.turns import Options, measure
+    from wiresum.bench.turns.measure import Options, measure
     from wiresum.commandline.console import progress_bar
 
     chosen = Options(
