@@ -33,11 +33,11 @@ UNEVEN = leaf_spine(4, 3, 3, programmable=0.5)
 """Where the network's own ways are worse than chosen ones."""
 
 
-def switched(topology, planner, policy=None, parts=1, workers=None, **options):
+def switched(topology, planner, policy=None, parts=1, workers=None, values=FRAGMENT_VALUES, **options):
     """A small job's plan."""
-    size = 4 * FRAGMENT_VALUES * parts
+    size = 4 * values * parts
     job = Job(
-        secret="0" * 16, gradient_bytes=size, values_per_packet=FRAGMENT_VALUES, window=16, workers=workers,
+        secret="0" * 16, gradient_bytes=size, values_per_packet=values, window=16, workers=workers,
         sub_models=equal_parts("part", size, parts),
     )  # fmt: skip
     answer = assign(topology.with_addresses(), job, PlanOptions(), planner)
@@ -171,6 +171,8 @@ def test_policies_without_a_server_end_at_the_topmost_switch():
 
 CROWD = leaf_spine(2, 2, 35, programmable=1.0)
 """Of two cohorts: 69 workers and a server."""
+CROWD_VALUES = 144
+"""Of a packet that holds the check of 69 workers."""
 
 
 @pytest.mark.parametrize("policy", [*POLICIES])
@@ -178,7 +180,7 @@ def test_sums_of_several_cohorts_meet_at_a_server_under_every_policy(policy):
     if not POLICIES[policy].is_exact:
         return
     planner = "goat" if POLICIES[policy].is_addressed else "atp"
-    plan = switched(CROWD, planner, policy, parts=3)
+    plan = switched(CROWD, planner, policy, parts=3, values=CROWD_VALUES)
     assert native_accepts(plan.to_json())
     server = next(node.id for node in plan.nodes if node.name == "ps")
     assert {stream.root for stream in plan.streams} == {server}
@@ -195,13 +197,13 @@ def test_sums_of_several_cohorts_meet_at_a_server_under_every_policy(policy):
 
 @pytest.mark.parametrize("planner", SWITCH_POLICIES)
 def test_every_planner_of_switches_plans_for_several_cohorts(planner):
-    plan = switched(CROWD, planner, parts=3)
+    plan = switched(CROWD, planner, parts=3, values=CROWD_VALUES)
     assert native_accepts(plan.to_json())
     assert len(plan.workers) == 69
 
 
 def test_a_switch_does_not_end_the_sums_of_several_cohorts():
-    plan = json.loads(switched(CROWD, "atp", "pool", parts=3).to_json())
+    plan = json.loads(switched(CROWD, "atp", "pool", parts=3, values=CROWD_VALUES).to_json())
     plan["streams"][0]["places"][-1]["slots"] = 1
     with pytest.raises(PlanError, match="the root has `slots`, which tell 64 workers apart"):
         AggregationPlan.parse(json.dumps(plan))

@@ -403,7 +403,8 @@ impl Streams for Answered {
 
     fn count_who_is_in(&self, position: FragmentId) -> u32 {
         let looked = self.looked.filter(|(at, _)| *at == position);
-        looked.map_or(0, |(_, held)| held.count())
+        let all = self.plan.everyone();
+        looked.map_or(0, |(_, held)| all.count() - all.without(held).count())
     }
 
     fn evidence(&self, rounds: &Rounds, now: Time) -> Evidence {
