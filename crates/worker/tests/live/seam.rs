@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use wiresum_protocol::plan::Policy;
 use wiresum_protocol::{Plan, Time};
-use wiresum_switch::live::Station;
 use wiresum_switch::live::plane::{DataPlane, PlaneError, passed};
+use wiresum_switch::live::{PlaneState, Station, Unfit};
 use wiresum_switch::{Outcome, Packet, Place, Values};
 use wiresum_wire::{JobId, JobKey, MAX_PACKET, NodeId};
 use wiresum_worker::Session;
@@ -42,6 +42,14 @@ impl DataPlane for Plane {
     }
 
     fn bypass(&mut self, _job: JobId) -> Result<(), PlaneError> {
+        Ok(())
+    }
+
+    fn state(&self) -> Result<PlaneState, PlaneError> {
+        Ok(PlaneState::default())
+    }
+
+    fn resume(&mut self, _: PlaneState, _: &[(&Plan, &[Place])]) -> Result<(), Unfit> {
         Ok(())
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::Policy;
+use wiresum_switch::Cohort;
 use wiresum_switch::live::notes::Note;
 use wiresum_wire::control::{RefusalReason, hello_payload};
 use wiresum_wire::{JobId, Kind, NodeId};
@@ -30,6 +31,7 @@ fn refusal(worker: u8, node: u16) -> Note {
         sub_model: wiresum_wire::SubModelId(0),
         fragment: wiresum_wire::FragmentId(0),
         is_member: false,
+        cohort: Cohort(0),
         payload: hello_payload(0, 0, 0),
     }
     .refusal(NodeId(node), RefusalReason::WrongSecret)
