@@ -60,7 +60,7 @@ def sparse_layout(map_json: str, pushes: list[list[int]], registers: int, pairs:
 
 @final
 class SparseEngine:
-    """A worker of a sparse job, with a thread that sends and receives. `wiresum.sparse.client` is made for people."""
+    """A worker of a sparse job; packets travel while a method waits. `wiresum.sparse.client` is made for people."""
 
     def __new__(cls, job_json: str, rank: int, incarnation: int, address: str | None, timeout_s: float) -> Self:
         """Join a job, as `wiresum.sparse.client.SparseClient.connect` says.
@@ -257,6 +257,30 @@ def bench_switch(runs: int = 7) -> list[dict[str, Any]]:
         ValueError: There are no runs.
         wiresum.errors.SupportError: The program cannot be loaded here; the message has the remedy.
     """
+
+def bench_sparse_worker(
+    job_json: str, rank: int, incarnation: int, touched: list[list[list[int]]]
+) -> tuple[list[float], dict[str, int]]:
+    """Play a worker of a sparse job through rounds, and pull the rows of the last one.
+
+    Args:
+        job_json: The job's file.
+        rank: The worker's.
+        incarnation: Of the job.
+        touched: For each round and table the distinct rows that the worker pushes, and pulls before.
+
+    Returns:
+        Seconds of each round but the last, and what was sent.
+
+    Raises:
+        wiresum.errors.SparseError: The job cannot be, or a round does not end.
+    """
+
+def bench_push_pull_worker(job_json: str, touched: list[list[list[int]]]) -> list[float]:
+    """As `bench_sparse_worker`, with the rival: servers without sums, over TCP."""
+
+def bench_push_pull_server(job_json: str, shard: int) -> None:
+    """Serve a shard of the rival, until all workers have left."""
 
 def bench_scaling(runs: int = 7) -> list[dict[str, Any]]:
     """Measure how many packets the XDP aggregator sums in the kernel's test-run on one CPU, and on all at once.

@@ -3,3 +3,4 @@
 pub mod codec;
 pub mod live;
 pub mod packets;
+pub mod sparse;

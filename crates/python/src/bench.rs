@@ -1,5 +1,6 @@
 //! Measurements of the layers below Python, as plain data for `wiresum bench`.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -8,8 +9,11 @@ use pyo3::types::{PyDict, PyList};
 use wiresum_bench::codec::{self, IN_CACHE, OUT_OF_CACHE};
 use wiresum_bench::live::{Load, generate, udp_aggregator};
 use wiresum_bench::packets::{Parameters, measure, scaling, switch};
+use wiresum_bench::sparse::{self, PATIENCE, Touched};
+use wiresum_node::tables::RowClient;
+use wiresum_sparse::live::Job;
 
-use crate::errors::support_error;
+use crate::errors::{row_error, support_error};
 
 /// Packet sizes of `bench_aggregator`, in int32 values.
 const VALUES: [u16; 5] = [64, 128, 256, 512, 736];
@@ -178,4 +182,44 @@ fn require_runs(runs: usize) -> PyResult<()> {
         0 => Err(PyValueError::new_err("a measurement takes at least one run")),
         _ => Ok(()),
     }
+}
+
+/// Plays a worker of a sparse job through a trace: seconds of each round, and what it sent.
+#[pyfunction]
+pub fn bench_sparse_worker<'py>(
+    py: Python<'py>,
+    job_json: &str,
+    rank: u32,
+    incarnation: u64,
+    touched: Touched,
+) -> PyResult<(Vec<f64>, Bound<'py, PyDict>)> {
+    let job = Arc::new(Job::from_json(job_json).map_err(row_error)?);
+    let played = py.detach(|| {
+        let mut client = RowClient::join(&job, rank, incarnation, None, PATIENCE, || false)?;
+        sparse::rounds(&mut client, &touched).map(|seconds| (seconds, client.statistics()))
+    });
+    let (seconds, statistics) = played.map_err(row_error)?;
+    let sent = PyDict::new(py);
+    for (name, count) in statistics {
+        sent.set_item(name, count)?;
+    }
+    Ok((seconds, sent))
+}
+
+/// Plays a worker of the rival without sums through a trace: seconds of each round.
+#[pyfunction]
+pub fn bench_push_pull_worker(
+    py: Python<'_>,
+    job_json: &str,
+    touched: Touched,
+) -> PyResult<Vec<f64>> {
+    let job = Job::from_json(job_json).map_err(row_error)?;
+    py.detach(|| sparse::push_pull(&job, &touched)).map_err(row_error)
+}
+
+/// Serves a shard of the rival without sums, until all workers have left.
+#[pyfunction]
+pub fn bench_push_pull_server(py: Python<'_>, job_json: &str, shard: u16) -> PyResult<()> {
+    let job = Job::from_json(job_json).map_err(row_error)?;
+    py.detach(|| sparse::serve_push_pull(&job, shard)).map_err(row_error)
 }

@@ -14,6 +14,7 @@ mod python {
     import_exception!(wiresum.errors, PlanError);
     import_exception!(wiresum.errors, ScheduleError);
     import_exception!(wiresum.errors, JoinError);
+    import_exception!(wiresum.errors, SparseError);
     import_exception!(wiresum.errors, SimulationError);
     import_exception!(wiresum.errors, CollectiveError);
     import_exception!(wiresum.errors, NotFiniteError);
@@ -36,6 +37,11 @@ pub fn plan_error(error: PlanError) -> PyErr {
 /// A hot map, a layout or a table that cannot be.
 pub fn sparse_error(error: impl std::error::Error) -> PyErr {
     python::PlanError::new_err(error.to_string())
+}
+
+/// A row that cannot be pulled or pushed, or a round that cannot end.
+pub fn row_error(error: impl std::fmt::Display) -> PyErr {
+    python::SparseError::new_err(error.to_string())
 }
 
 /// An instance, a timetable or a request that makes no sense, or that cannot be served.

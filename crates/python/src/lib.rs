@@ -18,7 +18,8 @@ mod _native {
 
     #[pymodule_export]
     use super::bench::{
-        bench_aggregator, bench_codec, bench_load, bench_scaling, bench_switch, bench_xdp,
+        bench_aggregator, bench_codec, bench_load, bench_push_pull_server, bench_push_pull_worker,
+        bench_scaling, bench_sparse_worker, bench_switch, bench_xdp,
     };
     #[pymodule_export]
     use super::engine::PyEngine;
@@ -32,7 +33,7 @@ mod _native {
     #[pymodule_export]
     use super::simulate::{predict_flows, simulate};
     #[pymodule_export]
-    use super::sparse::{hot_map_digest, optimizer_state_len, sparse_layout};
+    use super::sparse::{PySparseEngine, hot_map_digest, optimizer_state_len, sparse_layout};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

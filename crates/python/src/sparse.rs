@@ -1,9 +1,18 @@
-//! Sparse models: what layouts of hot rows cost a switch, and what a row's optimizer keeps.
+//! Sparse models: a worker's client, what layouts of hot rows cost a switch, and what a row's optimizer keeps.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use pyo3::buffer::{Element, PyBuffer};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use wiresum_node::tables::{ClientError, RowClient};
 use wiresum_sparse::hot::HotRows;
 use wiresum_sparse::layout::{Pushes, compare};
+use wiresum_sparse::live::Job;
 use wiresum_sparse::optimizer::{Optimizer, Step};
+use wiresum_sparse::table::TableId;
 
 use crate::errors;
 
@@ -36,4 +45,128 @@ pub fn optimizer_state_len(optimizer_json: &str, dim: usize) -> PyResult<usize> 
     let optimizer: Optimizer =
         serde_json::from_str(optimizer_json).map_err(errors::sparse_error)?;
     Ok(optimizer.state_len(dim))
+}
+
+/// A worker of a sparse job.
+#[pyclass(name = "SparseEngine", module = "wiresum._native", frozen)]
+pub struct PySparseEngine {
+    /// None once it is closed.
+    client: Mutex<Option<RowClient>>,
+    /// By name: number and values of a row.
+    tables: BTreeMap<String, (u16, u16)>,
+}
+
+#[pymethods]
+impl PySparseEngine {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        job_json: &str,
+        rank: u32,
+        incarnation: u64,
+        address: Option<&str>,
+        timeout_s: f64,
+    ) -> PyResult<Self> {
+        let job = Arc::new(Job::from_json(job_json).map_err(errors::row_error)?);
+        let address = address.map(str::parse).transpose().map_err(|_| {
+            errors::row_error(format!("{address:?} is no address: write it as 10.0.0.1:0"))
+        })?;
+        let timeout = Duration::try_from_secs_f64(timeout_s)
+            .map_err(|_| errors::row_error(format!("a timeout of {timeout_s} s makes no sense")))?;
+        let join = || RowClient::join(&job, rank, incarnation, address, timeout, has_signal);
+        let client = py.detach(join).map_err(|error| row_error(py, &error))?;
+        let table = |table: &wiresum_sparse::table::TableSpec| {
+            (table.name.clone(), (table.id.0, table.dim))
+        };
+        let tables = job.tables.iter().map(table).collect();
+        Ok(Self { client: Mutex::new(Some(client)), tables })
+    }
+
+    #[getter]
+    fn tables(&self) -> BTreeMap<String, (u16, u16)> {
+        self.tables.clone()
+    }
+
+    #[getter]
+    fn version(&self, py: Python<'_>) -> PyResult<u32> {
+        self.with(py, |client| Ok(client.version()))
+    }
+
+    fn pull(
+        &self,
+        py: Python<'_>,
+        table: u16,
+        keys: &Bound<'_, PyAny>,
+        weights: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let (keys, place): (_, PyBuffer<f32>) = (contiguous::<u64>(keys)?, contiguous(weights)?);
+        let (keys, mut rows) = (keys.to_vec(py)?, vec![0.0; place.item_count()]);
+        self.with(py, |client| client.pull(TableId(table), &keys, &mut rows))?;
+        place.copy_from_slice(py, &rows)
+    }
+
+    fn push(
+        &self,
+        py: Python<'_>,
+        table: u16,
+        keys: &Bound<'_, PyAny>,
+        grads: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let keys = contiguous::<u64>(keys)?.to_vec(py)?;
+        let grads = contiguous::<f32>(grads)?.to_vec(py)?;
+        self.with(py, |client| client.push(TableId(table), &keys, &grads))
+    }
+
+    fn finish_round(&self, py: Python<'_>) -> PyResult<u32> {
+        self.with(py, RowClient::finish_round)
+    }
+
+    fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        for (name, count) in self.with(py, |client| Ok(client.statistics()))? {
+            dict.set_item(name, count)?;
+        }
+        Ok(dict)
+    }
+
+    fn close(&self) {
+        self.lock().take();
+    }
+}
+
+impl PySparseEngine {
+    fn lock(&self) -> MutexGuard<'_, Option<RowClient>> {
+        // A panic of another call is that call's problem: the client says itself whether it can go on.
+        self.client.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Does something with the client, without Python's lock.
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        act: impl FnOnce(&mut RowClient) -> Result<T, ClientError> + Send,
+    ) -> PyResult<T> {
+        let done = py.detach(|| self.lock().as_mut().map(act));
+        let done = done.ok_or_else(|| errors::row_error("the client was closed"))?;
+        done.map_err(|error| row_error(py, &error))
+    }
+}
+
+/// Whether the user has pressed Ctrl-C. What the handler raises is raised again by the call that is given up.
+fn has_signal() -> bool {
+    Python::attach(|py| py.check_signals().map_err(|error| error.restore(py)).is_err())
+}
+
+/// The client's error, or what a signal has raised.
+fn row_error(py: Python<'_>, error: &ClientError) -> PyErr {
+    let raised = matches!(error, ClientError::Interrupted).then(|| PyErr::take(py)).flatten();
+    raised.unwrap_or_else(|| errors::row_error(error))
+}
+
+fn contiguous<T: Element>(object: &Bound<'_, PyAny>) -> PyResult<PyBuffer<T>> {
+    let buffer = PyBuffer::<T>::get(object)?;
+    if buffer.is_c_contiguous() {
+        return Ok(buffer);
+    }
+    Err(errors::row_error("the array is not contiguous: pass a contiguous copy"))
 }

@@ -54,7 +54,7 @@ class SparseClient:
     of its table's optimizer, and `pull` returns the rows as they are after that step. All ranks have to finish every
     round, even with nothing to push.
 
-    A client belongs to one thread at a time. Its packets are sent and received by a thread of its own.
+    A client belongs to one thread at a time. Its packets travel while one of its methods waits, without Python's lock.
     """
 
     def __init__(self, engine: RowEngine) -> None:

@@ -1,0 +1,54 @@
+"""One rank of `wiresum bench sparse`, or one server of a rival: the loops are native, so that many fit few cores."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+PRODUCT = "wiresum"
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to do.
+
+    Attributes:
+        method: whose worker this is; `serve`: the rival's server.
+        job: path of the job's file.
+        number: rank, or number of the server.
+        incarnation: of the job.
+        touched: path of what the worker touches: for each round and table its rows.
+    """
+
+    method: str
+    job: str
+    number: int
+    incarnation: int = 0
+    touched: str = ""
+
+    def to_json(self) -> str:
+        """The task as an argument."""
+        return json.dumps(asdict(self))
+
+
+def main(task: Task) -> None:
+    """Does the task; a worker's answer is one JSON object on stdout."""
+    from wiresum import _native
+
+    job = Path(task.job).read_text(encoding="utf-8")
+    if task.method == "serve":
+        print("ready", flush=True)
+        _native.bench_push_pull_server(job, task.number)
+        return
+    touched = json.loads(Path(task.touched).read_text(encoding="utf-8"))
+    if task.method == PRODUCT:
+        seconds, sent = _native.bench_sparse_worker(job, task.number, task.incarnation, touched)
+    else:
+        seconds, sent = _native.bench_push_pull_worker(job, touched), {}
+    print(json.dumps({"seconds": seconds, "sent": sent}))
+
+
+if __name__ == "__main__":
+    main(Task(**json.loads(sys.argv[1])))
