@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -13,11 +14,13 @@ from wiresum.bench.schedule.instances import Case, instance
 from wiresum.cli.main import app
 from wiresum.errors import ScheduleError
 from wiresum.schedule import SCHEDULERS, Timetable, judge, schedule
+from wiresum.schedule.exact import _Model
 from wiresum.schedule.sharp import bound as sharp_bound
 from wiresum.schedule.words import words
+from wiresum.workload.instance import FORMAT
 
 SMALL = Case(units=4, jobs=10, ports=2, places=1)
-BLIND = {"window-fixed", "round-robin", "matching"}
+BLIND = {"window-fixed", "round-robin", "matching", "uniform"}
 """They may find no way for a job."""
 SLACK = 1 + 1e-6
 
@@ -126,3 +129,19 @@ def test_the_command_says_what_is_missing_or_too_much(files):
         CliRunner().invoke(app, ["schedule", str(asked), "--jobs", str(jobs)], catch_exceptions=False)
     listed = CliRunner().invoke(app, ["schedule", "-", "--scheduler", "list"]).stdout
     assert all(name in listed for name in SCHEDULERS)
+
+
+def test_a_job_of_the_programme_that_sends_nothing_in_between_does_not_pause():
+    star = {"workers": {"u0": 1}, "server": "u1", "bytes": 2e9}
+    unit = {"ports": 1, "switch_bps": 1e12, "places": 0}
+    document = {
+        "format": FORMAT, "slot_s": 1.0, "dark_s": 0.0, "port_bps": 8e9, "host_bps": 8e9, "before": "even",
+        "units": [{"name": name, **unit} for name in ("u0", "u1")], "jobs": [{"id": 1, "traffic": {"star": star}}],
+    }  # fmt: skip
+    problem = json.loads(_native.schedule_problem(json.dumps(document), True))
+    model = _Model({"problem": problem, "slot_s": 1.0, "horizon_s": 4.0, "units": document["units"]})
+    found = np.zeros(len(model.upper))
+    for (_, _, slot), (share, sends) in model.sends.items():
+        found[share], found[sends] = (0.5 if slot in {0, 2} else 0.0), 1.0
+    slots = model._slots(found)
+    assert [len(slot["shares"]) for slot in slots] == [1, 1, 1], "from its first byte to its last"

@@ -223,9 +223,18 @@ class _Model:
 
     def _slots(self, found: Vector) -> list[dict[str, Any]]:
         shares: dict[int, list[tuple[int, int, float]]] = defaultdict(list)
+        last: dict[tuple[int, int], int] = {}
+        for (index, way, slot), (share, _) in self.sends.items():
+            if found[share] > NOTHING:
+                last[index, way] = slot
+        has_begun = set()
         for (index, way, slot), (share, sends) in self.sends.items():
-            if found[sends] > CHOICE and found[share] > NOTHING:
-                shares[slot].append((index, way, float(found[share])))
+            some = float(found[share])
+            # Who must not pause may send next to nothing in between: then it sends a little.
+            waits = (index, way) in has_begun and slot < last[index, way]
+            if found[sends] > CHOICE and (some > NOTHING or waits):
+                has_begun.add((index, way))
+                shares[slot].append((index, way, max(some, NOTHING)))
         return [
             {"circuits": [round(found[circuits]) for circuits, _ in self.lit[slot]], "shares": shares[slot]}
             for slot in range(max(shares) + 1)
