@@ -30,7 +30,7 @@ JOBS, QUICK_JOBS = (40, 50, 60, 80, 100), (40,)
 EXACT_JOBS = 60
 """The largest for which the paper has an optimum; beyond it only the bound is computed."""
 SEEDS, QUICK_SEEDS = (1, 2), (1,)
-EXACT_S, BOUND_S, QUICK_S = 40.0, 20.0, 4.0
+EXACT_S, BOUND_S, QUICK_S = 30.0, 10.0, 4.0
 """Seconds that HiGHS has."""
 HEURISTICS = {"INC-TW": "window", "INC-FCFS": "fcfs", "NoRecon": "window-fixed", "turns": "turns"}
 
@@ -135,7 +135,7 @@ def draw(report: Report, path: Path) -> None:
 
 BENCHMARKS = {
     "small": Benchmark(
-        "wiresum reproduce p4inc-aoi --rows A4,A5", 600, 15, _measure, "8 units of 7 ports at 40 Gbit/s, planned"
+        "wiresum reproduce p4inc-aoi --rows A4,A5", 360, 15, _measure, "8 units of 7 ports at 40 Gbit/s, planned"
     )
 }
 FIGURES = (Figure("Table I", "table-1-small.png", "small", draw),)
