@@ -33,7 +33,7 @@ UNEVEN = leaf_spine(4, 3, 3, programmable=0.5)
 """Where the network's own ways are worse than chosen ones."""
 
 
-def switched(topology, planner, policy=None, parts=1, workers=None, values=FRAGMENT_VALUES, **options):
+def switched(topology, planner, policy=None, parts=1, *, workers=None, values=FRAGMENT_VALUES, **options):
     """A small job's plan."""
     size = 4 * values * parts
     job = Job(
