@@ -123,7 +123,7 @@ impl Way {
     }
 
     fn problem(&self) -> Option<&'static str> {
-        if self.worker >= MAX_WORKERS {
+        if self.worker == MAX_WORKERS {
             return Some(
                 "is of worker 255 or above, and packets count 255 workers: let servers sum",
             );
