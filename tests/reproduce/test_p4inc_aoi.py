@@ -4,7 +4,6 @@ import re
 
 import pytest
 
-from wiresum.errors import WorkloadError
 from wiresum.reproduce import PAPERS, pictures
 from wiresum.reproduce.p4inc_aoi import example, large, mapreduce, printed, schemes, small, testbed, throughput
 from wiresum.reproduce.session import Session
@@ -83,17 +82,6 @@ def test_gpus_are_busy_as_long_as_their_jobs_compute_and_send():
     sent = sum(count * star["bytes"] for count, star in zip(workers, stars, strict=True))
     busy_s = sum(count * testbed.ITERATIONS * testbed.cycle_s("vgg16", count, by_switch=False) for count in workers)
     assert 8 * sent / (rack["switch_bps"] / 2) == pytest.approx(busy_s / testbed.SERVERS)
-
-
-def test_a_trace_is_made_in_the_format_and_a_folder_without_it_is_refused(tmp_path):
-    source, workload = mapreduce.read(None, ["u0", "u1", "u2"])
-    assert len(workload.jobs) == max(mapreduce.JOBS)
-    assert "made" in source
-    with pytest.raises(WorkloadError, match="coflow/coflow-benchmark"):
-        mapreduce.read(tmp_path, ["u0"])
-    (tmp_path / mapreduce.FILE).write_text("4 1\n1 0 1 2 1 3:1.5\n")
-    source, workload = mapreduce.read(tmp_path, ["u0", "u1"])
-    assert (source, len(workload.jobs)) == ("the trace", 1)
 
 
 def test_sweeps_change_one_thing():

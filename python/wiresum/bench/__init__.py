@@ -30,6 +30,7 @@ BENCHMARKS: Registry[Benchmark] = Registry(
         "planners": "wiresum.bench.planners.command:planners",
         "routing": "wiresum.bench.routing.command:routing",
         "schedule": "wiresum.bench.schedule.command:schedule",
+        "coflows": "wiresum.bench.coflows.command:coflows",
         "sim": "wiresum.bench.sim.command:sim",
         "live": "wiresum.bench.live.command:live",
         "kills": "wiresum.bench.kills.command:kills",

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from wiresum.bench.coflows.trace import read
 from wiresum.bench.result import Report
-from wiresum.errors import WorkloadError
 from wiresum.reproduce.p4inc_aoi import printed
 from wiresum.reproduce.p4inc_aoi.schemes import (
     BLOCKING,
@@ -25,50 +23,15 @@ from wiresum.reproduce.p4inc_aoi.schemes import (
 )
 from wiresum.reproduce.row import Benchmark, Figure, Reports, Row
 from wiresum.topology.generators.optical import optical
-from wiresum.workload.coflows import coflows
 from wiresum.workload.instance import instance
-from wiresum.workload.model import Workload
 
-FILE = "FB2010-1Hr-150-0.txt"
-"""Of github.com/coflow/coflow-benchmark."""
 JOBS, QUICK_JOBS = (100, 200, 300, 400, 500), (20,)
 UNITS, QUICK_UNITS = printed.UNITS, 8
-MADE_RACKS = 150
 NAMED = {
     "noINC-FCFS": BLOCKING["noINC-FCFS"],
     "FCFS, overtaking": SCHEMES["noINC-FCFS"],
     "noINC-TW": SCHEMES["noINC-TW"],
 }
-
-
-def made_trace(count: int, seed: int = 1) -> str:
-    """A trace of the format with as many coflows: most are small, few have many mappers, reducers and bytes."""
-    chance = random.Random(seed)
-    lines = [f"{MADE_RACKS} {count}"]
-    now_ms = 0
-    for number in range(1, count + 1):
-        now_ms += round(chance.expovariate(1 / 6000))
-        mappers, reducers = (min(MADE_RACKS, int(chance.paretovariate(0.7))) for _ in range(2))
-        froms = chance.sample(range(MADE_RACKS), mappers)
-        sinks = [f"{rack}:{chance.paretovariate(0.6):.1f}" for rack in chance.sample(range(MADE_RACKS), reducers)]
-        lines.append(" ".join(map(str, (number, now_ms, mappers, *froms, reducers, *sinks))))
-    return "\n".join(lines)
-
-
-def read(data_dir: Path | None, units: Sequence[str]) -> tuple[str, Workload]:
-    """Where the coflows come from, and they.
-
-    Raises:
-        WorkloadError: the folder does not have the trace, or the file is none.
-    """
-    if data_dir is None:
-        return "made coflows of the trace's format", coflows(made_trace(max(JOBS)), units)
-    try:
-        text = (data_dir / FILE).read_text(encoding="utf-8")
-    except OSError as missing:
-        problem = f"{data_dir} does not have {FILE} ({missing}); it is in the repository coflow/coflow-benchmark"
-        raise WorkloadError(problem) from None
-    return "the trace", coflows(text, units)
 
 
 def _measure(quick: bool, progress: Progress, data_dir: Path | None = None) -> Report:
