@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use wiresum_protocol::plan::Policy;
 use wiresum_protocol::{Plan, Time};
+use wiresum_switch::live::notes::Note;
 use wiresum_switch::live::plane::{DataPlane, PlaneError, passed};
 use wiresum_switch::live::{PlaneState, Station, Unfit};
 use wiresum_switch::{Outcome, Packet, Place, Values};
@@ -19,6 +20,9 @@ struct Told {
     /// Number of places, and the key, of each call.
     installs: Vec<(usize, Option<JobKey>)>,
     met: Vec<SocketAddr>,
+    bypassed: Vec<JobId>,
+    /// Number of places of each job that it goes on with.
+    resumed: Vec<usize>,
     refuses_to_meet: bool,
     refuses_to_run: bool,
 }
@@ -41,7 +45,8 @@ impl DataPlane for Plane {
         no(told.refuses_to_run && key.is_some())
     }
 
-    fn bypass(&mut self, _job: JobId) -> Result<(), PlaneError> {
+    fn bypass(&mut self, job: JobId) -> Result<(), PlaneError> {
+        self.0.lock().expect("no panics").bypassed.push(job);
         Ok(())
     }
 
@@ -49,7 +54,9 @@ impl DataPlane for Plane {
         Ok(PlaneState::default())
     }
 
-    fn resume(&mut self, _: PlaneState, _: &[(&Plan, &[Place])]) -> Result<(), Unfit> {
+    fn resume(&mut self, _state: PlaneState, jobs: &[(&Plan, &[Place])]) -> Result<(), Unfit> {
+        let mut told = self.0.lock().expect("no panics");
+        told.resumed.extend(jobs.iter().map(|(_, places)| places.len()));
         Ok(())
     }
 
@@ -99,8 +106,13 @@ impl Scene {
         session.handle_timeout(now);
         let mut buffer = [0; MAX_PACKET];
         let hello = session.poll_transmit(now, &mut buffer).expect("a hello");
-        let (source, len) = (SOURCE.parse().expect("an address"), hello.len);
-        self.station.handle(source, &buffer[..len], |_, _| self.answers += 1);
+        let len = hello.len;
+        self.hear(&buffer[..len]);
+    }
+
+    fn hear(&mut self, datagram: &[u8]) {
+        let source = SOURCE.parse().expect("an address");
+        self.station.handle(source, datagram, |_, _| self.answers += 1);
     }
 }
 
@@ -117,6 +129,32 @@ fn a_plane_hears_of_places_neighbours_and_incarnations() {
     assert!(scene.answers > 0);
     assert_eq!(scene.station.memory_bytes(), 5, "no server is here");
     assert!(scene.station.counters().contains(&("added", 7)));
+}
+
+/// Installing would free the slots that the plane has.
+#[test]
+fn a_station_that_goes_on_installs_nothing() {
+    let mut scene = Scene::new();
+    scene.greet(1);
+    let told = Arc::new(Mutex::new(Told::default()));
+    let state = scene.station.state().expect("plain data");
+    let plane = Box::new(Plane(told.clone()));
+    let resumed = Station::resumed(plane, std::slice::from_ref(&scene.plan), NodeId(2), state);
+    scene.station = resumed.expect("the same plan");
+    let keys: Vec<_> = scene.station.known().map(|(_, _, key)| key).collect();
+    assert_eq!(keys, [Some(scene.plan.job_key(1))], "it runs");
+    let told = told.lock().expect("no panics");
+    assert_eq!((told.installs.len(), told.resumed.clone()), (0, vec![3]));
+}
+
+/// A worker that has joined was welcomed here before.
+#[test]
+fn a_plane_that_has_forgotten_a_job_is_told_so_once() {
+    let mut scene = Scene::new();
+    let hello = Note { is_member: true, ..Note::hello(&scene.plan, 0, 1) };
+    scene.hear(&Note { attempt: 1, ..hello }.emit());
+    scene.hear(&Note { attempt: 2, ..hello }.emit());
+    assert_eq!(scene.told.lock().expect("no panics").bypassed, [scene.plan.job_id()]);
 }
 
 #[test]
