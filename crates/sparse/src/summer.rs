@@ -19,6 +19,9 @@ use crate::server::PushError;
 use crate::sum::{MAX_CONTRIBUTORS, RowSums, SumError, float};
 use crate::table::{Shards, TableId, TableSpec};
 
+/// A row's key, whose gradients are in its sum, and the lanes.
+type Sum<'a> = (u64, u64, &'a [i64]);
+
 /// What a summing switch knows from the plan.
 #[derive(Clone, Debug)]
 pub struct SummerSpec {
@@ -204,7 +207,7 @@ impl Summer {
     }
 
     fn send_sums(&mut self) {
-        let mut sorted: BTreeMap<(u16, TableId), Vec<(u64, u64, &[i64])>> = BTreeMap::new();
+        let mut sorted: BTreeMap<(u16, TableId), Vec<Sum<'_>>> = BTreeMap::new();
         for (position, contributors, lanes) in self.sums.iter() {
             let row = self.row(position);
             let table = self.spec.tables.iter().find(|table| table.id == row.table);

@@ -44,7 +44,7 @@ impl Shard {
     fn step(&mut self) {
         self.round += 1;
         for (table, sums) in self.tables.iter_mut().zip(&mut self.sums) {
-            table.step_all(self.round.into(), sums, None);
+            table.step_all(self.round, sums, None);
             sums.clear();
         }
     }

@@ -267,7 +267,7 @@ impl Host {
         if !is_ours {
             self.counters.foreign += 1;
         } else if header.node.get() != self.node {
-            self.from_server(source, packet, now);
+            self.hear_server(source, packet, now);
         } else if self.peers.get(sender as usize) != Some(&Some(source)) {
             self.counters.foreign += 1;
         } else {
@@ -293,7 +293,7 @@ impl Host {
     }
 
     /// What a server says to a switch.
-    fn from_server(&mut self, source: SocketAddr, packet: &RowPacket<'_>, now: Time) {
+    fn hear_server(&mut self, source: SocketAddr, packet: &RowPacket<'_>, now: Time) {
         let (node, incarnation) = (packet.header.node.get(), packet.rows.stamp.get());
         let is_from = self.job.address(node) == Some(source) && node < self.job.shards().0;
         let Role::Switch(summer, Some(seats)) = &mut self.role else { return };
