@@ -30,7 +30,7 @@ test-rust: build ## Rust tests: unit, property, cluster under virtual time, kern
 	$(REQUIRED) cargo test --workspace --locked --quiet
 
 # Networks and timers of these disturb each other; all others run side by side.
-ALONE := $(addprefix tests/,bench demo native p4 testbed torch)
+ALONE := $(addprefix tests/,bench demo native p4 testbed torch turns)
 
 test-python: build ## Python tests: backend, testbed in network namespaces, command line
 	$(REQUIRED) $(PYTHON) -m pytest -n auto $(addprefix --ignore=,$(ALONE))
