@@ -60,6 +60,8 @@ static __always_inline enum verdict judge_rows(struct xdp_md *ctx, const struct 
         return FOREIGN;
     if (round != stream->round)
         return round < stream->round ? STALE : EARLY;
+    if (get32(&row_header(&arrival->packet)->stamp) > stream->map_version)
+        return EARLY;
     struct reception *reception = find_reception(stream, arrival->stream_index, contributor);
     struct numbers *word = find_numbers(stream, contributor, number);
     if (word && word->seen >> (number % NUMBERS_PER_WORD) & 1)

@@ -90,7 +90,9 @@ static __always_inline enum verdict announce_to(struct hot_stream *stream, struc
         return FOREIGN;
     if (end->round != stream->round)
         return end->round < stream->round ? STALE : EARLY;
-    if (end->packets > NUMBERS_PER_WORD * stream->words || end->map_version != stream->map_version)
+    if (end->map_version > stream->map_version)
+        return EARLY;
+    if (end->packets > NUMBERS_PER_WORD * stream->words)
         return WRONG;
     if (reception->announced == end->packets)
         return DUPLICATE;

@@ -11,7 +11,7 @@ use libbpf_rs::{MapCore, MapFlags};
 use wiresum_netem::Time;
 use wiresum_protocol::Quota;
 use wiresum_sparse::hot::Tier;
-use wiresum_sparse::message::{FromSwitch, ToServer};
+use wiresum_sparse::message::{FromSwitch, ToServer, ToSwitch};
 use wiresum_wire::control::hello;
 use wiresum_wire::{
     Contributor, Flags, Header, JobId, JobKey, Kind, LaneType, NodeId, RowDraft, RowHeader,
@@ -229,7 +229,7 @@ impl<'a> Pair<'a> {
             self.compare_results(&before, at);
             self.begin_next();
         } else {
-            while self.reference.summer.poll_transmit().is_some() {}
+            while self.reference.summer.poll_transmit(Time(0)).is_some() {}
         }
     }
 
@@ -271,18 +271,24 @@ impl<'a> Pair<'a> {
     /// What the reference sends on is what the kernel's sums are: float32 in tier A, lanes in tier B.
     fn compare_results(&mut self, sums: &Sums, at: &str) {
         let (mut replicated, mut sent_on) = (BTreeMap::new(), BTreeMap::new());
-        while let Some((_, result)) = self.reference.summer.poll_transmit() {
-            let FromSwitch::Results { round, rows, .. } = result else { continue };
-            assert_eq!(round, self.reference.round, "{at}: results");
+        let (summer, open) = (&mut self.reference.summer, self.reference.round);
+        while let Some((worker, result)) = summer.poll_transmit(Time(0)) {
+            let FromSwitch::Results { round, part, rows, .. } = result else { continue };
+            assert_eq!(round, open, "{at}: results");
+            summer.handle(worker, &ToSwitch::Acknowledgement { round, part });
             replicated.extend(
                 rows.iter().map(|row| (row.position, (row.contributors, row.values.clone()))),
             );
         }
-        while let Some((_, message)) = self.reference.summer.poll_to_server(Time(0)) {
-            if let ToServer::Sum { round, row, contributors, lanes, .. } = message
-                && round == self.reference.round
-            {
-                sent_on.insert(row.key as u32, (contributors, lanes));
+        while let Some((server, message)) = summer.poll_to_server(Time(0)) {
+            let ToServer::Sums { round, sequence, keys, contributors, lanes, .. } = message else {
+                summer.handle_acknowledgement(server, open, u32::MAX);
+                continue;
+            };
+            summer.handle_acknowledgement(server, round, sequence);
+            let rows = lanes.chunks_exact(lanes.len() / keys.len());
+            for ((key, contributors), lanes) in keys.iter().zip(contributors).zip(rows) {
+                sent_on.insert(*key as u32, (contributors, lanes.to_vec()));
             }
         }
         assert_eq!(

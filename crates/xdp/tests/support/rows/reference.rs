@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
+use wiresum_netem::Time;
 use wiresum_sparse::hot::{FORMAT, HotMap, HotRow, HotRows, RowId};
 use wiresum_sparse::message::{FromSwitch, ToSwitch};
 use wiresum_sparse::optimizer::{Optimizer, Sgd};
@@ -62,7 +63,7 @@ impl Reference {
         if verdict == Verdict::Control {
             self.ends.insert(rank, packets);
         }
-        self.summer.handle(rank, &ToSwitch::End { round, packets, change: None });
+        self.summer.handle(rank, &ToSwitch::End { round, packets, map_version: MAP_VERSION });
         verdict
     }
 
@@ -131,9 +132,12 @@ impl Reference {
         let (round, sequence) = (header.round.get(), header.fragment.get());
         let float = if self.stream.is_float { Flags::FLOAT.0 } else { 0 };
         let format = Flags::LITTLE_ENDIAN.0 | float;
-        let is_here = round == self.round && !self.numbers.contains(&(rank, sequence));
+        let map_version = rows.stamp.get();
+        let is_here = round == self.round
+            && map_version <= MAP_VERSION
+            && !self.numbers.contains(&(rank, sequence));
         if is_here {
-            let agrees = rows.stamp.get() == MAP_VERSION
+            let agrees = map_version == MAP_VERSION
                 && rows.dim.get() == self.stream.dim
                 && header.flags.get() & (Flags::LITTLE_ENDIAN.0 | Flags::FLOAT.0) == format
                 && sequence < numbers_most()
@@ -144,9 +148,10 @@ impl Reference {
                 (true, Some(packet)) => return self.ask_about_sound_rows(rank, &packet),
             }
         }
-        let (positions, values, change) = Default::default();
-        self.summer.handle(rank, &ToSwitch::Rows { round, sequence, change, positions, values });
-        match self.summer.poll_transmit() {
+        let (positions, values) = Default::default();
+        self.summer
+            .handle(rank, &ToSwitch::Rows { round, sequence, map_version, positions, values });
+        match self.summer.poll_transmit(Time(0)) {
             None => Verdict::Early,
             Some((to, FromSwitch::Acknowledgement { .. })) if to == rank && round < self.round => {
                 Verdict::Stale
@@ -158,15 +163,16 @@ impl Reference {
 
     fn ask_about_sound_rows(&mut self, rank: u32, packet: &RowPacket<'_>) -> Verdict {
         let (round, sequence) = (packet.header.round.get(), packet.header.fragment.get());
+        let map_version = packet.rows.stamp.get();
         let bits: Vec<u32> =
             packet.values().iter().map(|value| u32::from_le_bytes(value.to_bytes())).collect();
         let float = |bits: &u32| if self.stream.is_float { f32::from_bits(*bits) } else { 0.0 };
         let values = bits.iter().map(float).collect();
         let positions: Vec<u32> = packet.positions().collect();
         let message =
-            ToSwitch::Rows { round, sequence, change: None, positions: positions.clone(), values };
+            ToSwitch::Rows { round, sequence, map_version, positions: positions.clone(), values };
         self.summer.handle(rank, &message);
-        match self.summer.poll_transmit() {
+        match self.summer.poll_transmit(Time(0)) {
             Some((_, FromSwitch::Refusal { .. })) => return Verdict::Wrong,
             Some((_, FromSwitch::Acknowledgement { .. })) => {}
             other => panic!("{other:?}"),
@@ -210,7 +216,7 @@ fn summer(dim: u16) -> Summer {
         switch: 0,
         shards: Shards(1),
         tables: vec![table],
-        rows_per_packet: 8,
+        room: RowKind::HotSums.payload_len(8, dim.into()),
     };
     Summer::new(spec, HotMap::new(map).expect("a map"))
 }
