@@ -281,6 +281,36 @@ def bench_push_pull_worker(job_json: str, touched: list[list[list[int]]]) -> lis
 
 def bench_push_pull_server(job_json: str, shard: int) -> None:
     """Serve a shard of the rival, until all workers have left."""
+def bench_rows(runs: int = 7) -> list[dict[str, Any]]:
+    """Measure what one hot row costs the kernel's switch, in the kernel's test-run, beside the engine in user space.
+
+    Args:
+        runs: Measurements of each case.
+
+    Returns:
+        One row for each case: `name` for people; `engine`: `xdp`, `user space`, `feed`, the making of packets, which is
+        part of the figure for `xdp`, and `acknowledgement`; `lanes`, `spacing` of positions, `rows_of_a_round`,
+        `rows_of_a_packet`, `values` of a row, `workers`; `unit`, which is ns; `runs`, in order.
+
+    Raises:
+        ValueError: There are no runs.
+        wiresum.errors.SupportError: The program cannot be loaded here; the message has the remedy.
+    """
+
+def bench_tables(runs: int = 7, rows: int = 10_000_000) -> list[dict[str, Any]]:
+    """Measure how many rows a second one core of a server of tables sums, changes and looks up.
+
+    Args:
+        runs: Measurements of each case.
+        rows: Rows of the table, each of which has been changed before.
+
+    Returns:
+        One row for each case: `name` for people; `step`: `sum`, `apply` or `look up`; `ids`: `range` or `hashed`;
+        `memory`, over that of rows and their state; `unit`, which is rows/s; `runs`, in order.
+
+    Raises:
+        ValueError: There are no runs, or no rows.
+    """
 
 def bench_scaling(runs: int = 7) -> list[dict[str, Any]]:
     """Measure how many packets the XDP aggregator sums in the kernel's test-run on one CPU, and on all at once.

@@ -7,6 +7,7 @@ import pytest
 from wiresum import _native
 from wiresum.bench import native
 from wiresum.bench.result import Result
+from wiresum.bench.rows import measure
 from wiresum.wire import POLICIES
 
 
@@ -39,6 +40,25 @@ def test_switch_policies_are_measured_in_one_run() -> None:
     assert {row["policy"] for row in rows} == {*POLICIES, "admitted", "bounded", "feed", "aggregator"}
     assert {row["values"] for row in rows} == {32, 256, 736}
     assert all(len(row["runs"]) == 1 and row["runs"][0] > 0 and row["unit"] == "ns" for row in rows)
+
+
+@pytest.mark.needs("bpf")
+def test_hot_rows_of_both_kinds_are_measured_in_one_run() -> None:
+    rows = _native.bench_rows(runs=1)
+    assert {(row["engine"], row["lanes"]) for row in rows} >= {("xdp", "int32"), ("xdp", "float32"), ("feed", "int32")}
+    assert {row["engine"] for row in rows} == {"xdp", "user space", "feed", "acknowledgement"}
+    assert all(len(row["runs"]) == 1 and row["runs"][0] > 0 and row["unit"] == "ns" for row in rows)
+
+
+def test_servers_tables_are_measured_beside_pytorch() -> None:
+    rows = [native.to_result(row) for row in _native.bench_tables(runs=1, rows=10_000)]
+    assert {(r.extra["ids"], r.extra["step"]) for r in rows} == {
+        (ids, step) for ids in ("range", "hashed") for step in ("sum", "apply", "look up")
+    }
+    compared = measure.ratios([*rows, *measure.torch_results(1, 10_000)])
+    assert {ratio.name for ratio in compared} == {
+        f"server, {step}, {ids} / PyTorch, {step}" for step in ("apply", "look up") for ids in ("range", "hashed")
+    }
 
 
 def test_switch_policies_are_compared_without_the_making_of_packets() -> None:
@@ -75,6 +95,8 @@ def test_ratios_compare_cpus_at_equal_placement() -> None:
         _native.bench_xdp,
         _native.bench_switch,
         _native.bench_scaling,
+        _native.bench_rows,
+        _native.bench_tables,
     ],
 )
 def test_no_runs_are_no_measurement(bench: Callable[..., object]) -> None:

@@ -3,4 +3,6 @@
 pub mod codec;
 pub mod live;
 pub mod packets;
+pub mod rows;
 pub mod sparse;
+pub mod tables;

@@ -10,6 +10,7 @@ use wiresum_bench::codec::{self, IN_CACHE, OUT_OF_CACHE};
 use wiresum_bench::live::{Load, generate, udp_aggregator};
 use wiresum_bench::packets::{Parameters, measure, scaling, switch};
 use wiresum_bench::sparse::{self, PATIENCE, Touched};
+use wiresum_bench::{rows, tables};
 use wiresum_node::tables::RowClient;
 use wiresum_sparse::live::Job;
 
@@ -104,6 +105,57 @@ pub fn bench_switch(py: Python<'_>, runs: usize) -> PyResult<Bound<'_, PyList>> 
         rows.append(row)?;
     }
     Ok(rows)
+}
+
+/// What one hot row costs the kernel's switch, in the kernel's test-run, beside the engine in user space.
+#[pyfunction]
+#[pyo3(signature = (runs = 7))]
+pub fn bench_rows(py: Python<'_>, runs: usize) -> PyResult<Bound<'_, PyList>> {
+    require_runs(runs)?;
+    let parameters = rows::Parameters { runs, ..rows::Parameters::default() };
+    let measured = py.detach(|| rows::measure(&parameters)).map_err(|e| support_error(&e))?;
+    let list = PyList::empty(py);
+    for m in &measured {
+        let (engine, lanes, spacing) =
+            (m.engine.name(), m.shape.lanes.name(), m.shape.spacing.name());
+        let row = PyDict::new(py);
+        row.set_item("name", format!("{engine}, {lanes}, {spacing}, {} rows", m.shape.touched))?;
+        row.set_item("engine", engine)?;
+        row.set_item("lanes", lanes)?;
+        row.set_item("spacing", spacing)?;
+        row.set_item("rows_of_a_round", m.shape.touched)?;
+        row.set_item("values", m.shape.dim)?;
+        row.set_item("rows_of_a_packet", m.shape.rows)?;
+        row.set_item("workers", m.shape.workers)?;
+        row.set_item("unit", "ns")?;
+        row.set_item("runs", &m.nanoseconds)?;
+        list.append(row)?;
+    }
+    Ok(list)
+}
+
+/// Rows a second that one core of a server of tables sums, changes and looks up.
+#[pyfunction]
+#[pyo3(signature = (runs = 7, rows = 10_000_000))]
+pub fn bench_tables(py: Python<'_>, runs: usize, rows: u64) -> PyResult<Bound<'_, PyList>> {
+    require_runs(runs)?;
+    if rows == 0 {
+        return Err(PyValueError::new_err("rows is 0: a table has one at least"));
+    }
+    let parameters = tables::Parameters { runs, rows, ..tables::Parameters::default() };
+    let measured = py.detach(|| tables::measure(&parameters));
+    let list = PyList::empty(py);
+    for m in &measured {
+        let row = PyDict::new(py);
+        row.set_item("name", format!("server, {}, {}", m.step.name(), m.ids))?;
+        row.set_item("step", m.step.name())?;
+        row.set_item("ids", m.ids)?;
+        row.set_item("memory", m.memory)?;
+        row.set_item("unit", "rows/s")?;
+        row.set_item("runs", &m.rows_per_second)?;
+        list.append(row)?;
+    }
+    Ok(list)
 }
 
 /// How many packets the XDP aggregator sums in the kernel's test-run on one CPU, and on all at once.

@@ -26,6 +26,7 @@ BENCHMARKS: Registry[Benchmark] = Registry(
         "aggregator": "wiresum.bench.aggregator.command:aggregator",
         "switch": "wiresum.bench.switch.command:switch",
         "codec": "wiresum.bench.codec.command:codec",
+        "rows": "wiresum.bench.rows.command:rows",
         "asynchrony": "wiresum.bench.asynchrony.command:asynchrony",
         "planners": "wiresum.bench.planners.command:planners",
         "routing": "wiresum.bench.routing.command:routing",

@@ -15,6 +15,7 @@ pub mod scaling;
 pub mod switch;
 
 use job::Job;
+pub(crate) use job::on_one_cpu;
 use wiresum_xdp::{Options, XdpError};
 
 /// What is measured.
