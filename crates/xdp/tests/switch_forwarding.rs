@@ -157,7 +157,8 @@ impl Pair {
     /// The kernel's switch, as another process takes it over.
     fn successor(&self, namespace: &Namespace) -> SwitchProgram {
         let names = self.links.0.iter().map(|(name, reach, _)| (reach.address, *name)).collect();
-        let successor = namespace.enter(|| self.program.successor(&names));
+        let program = &self.program;
+        let successor = namespace.enter(|| program.successor(&names));
         let successor = successor.expect("maps of the same layout");
         assert!(self.links.0.iter().all(|(name, ..)| successor.reaches(*name)));
         successor
@@ -166,7 +167,8 @@ impl Pair {
     /// Another process takes over and dies, so that this one goes on.
     fn fail_to_hand_over(&self, namespace: &Namespace) {
         drop(self.successor(namespace));
-        namespace.enter(|| self.program.reattach()).expect("its own maps");
+        let program = &self.program;
+        namespace.enter(|| program.reattach()).expect("its own maps");
     }
 
     fn feed(&mut self, datagram: &[u8], at: &str) {

@@ -244,6 +244,16 @@ impl Bed {
         self.drain(rank);
     }
 
+    /// When a rank's last collective ended.
+    pub fn rank_ended_at(&self, rank: usize) -> Time {
+        self.ranks[rank].ended_at
+    }
+
+    /// Whether a rank still has something to do at some time.
+    pub fn rank_has_timer(&self, rank: usize) -> bool {
+        self.ranks[rank].session.poll_timeout().is_some()
+    }
+
     pub fn ended(&self, rank: usize) -> &[Ended] {
         &self.ranks[rank].ended
     }

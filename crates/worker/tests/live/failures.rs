@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use wiresum_protocol::Plan;
 use wiresum_protocol::plan::Policy;
+use wiresum_protocol::{Plan, Time};
 use wiresum_testkit::cluster::{CACHE, Cluster, POOL, Tensor, Tree, lossy};
 use wiresum_wire::{NodeId, Round};
 use wiresum_worker::{Failure, Shape as Passed};
@@ -21,6 +21,8 @@ const END: Duration = Duration::from_secs(30);
 /// Some of a long collective has been summed by then, and most has not.
 const MID: Duration = Duration::from_micros(1500);
 const LONG: usize = 100_000;
+/// A clock rings in whole microseconds.
+const SLACK: Duration = Duration::from_micros(1);
 
 type Outcome = Result<(), Failure>;
 
@@ -39,6 +41,22 @@ trait Job {
 
     /// Workers ask nodes, which know whose contributions they lack; switches hold sums of several workers.
     fn is_asked(&self) -> bool;
+
+    fn now(&self) -> Time;
+
+    /// When a rank's last collective ended.
+    fn ended_at(&self, rank: usize) -> Time;
+
+    /// Whether a rank still has something to do at some time.
+    fn has_timer(&self, rank: usize) -> bool;
+
+    /// Every rank's last collective has ended when its time was over.
+    fn assert_on_time(&self, ranks: &[usize], begun: Time, kind: &str) {
+        for &rank in ranks {
+            let taken = self.ended_at(rank).since(begun);
+            assert!(taken <= TIMEOUT + SLACK, "{kind}, rank {rank}: {taken:?}");
+        }
+    }
 
     fn ranks(&self) -> usize {
         self.plan().workers.len()
@@ -77,6 +95,18 @@ impl Job for Cluster {
     fn is_asked(&self) -> bool {
         true
     }
+
+    fn now(&self) -> Time {
+        Cluster::now(self)
+    }
+
+    fn ended_at(&self, rank: usize) -> Time {
+        self.hosts[rank].finished.last().expect("one has ended").2
+    }
+
+    fn has_timer(&self, rank: usize) -> bool {
+        self.hosts[rank].session.poll_timeout().is_some()
+    }
 }
 
 impl Job for Bed {
@@ -107,6 +137,18 @@ impl Job for Bed {
 
     fn is_asked(&self) -> bool {
         false
+    }
+
+    fn now(&self) -> Time {
+        Bed::now(self)
+    }
+
+    fn ended_at(&self, rank: usize) -> Time {
+        self.rank_ended_at(rank)
+    }
+
+    fn has_timer(&self, rank: usize) -> bool {
+        self.rank_has_timer(rank)
     }
 }
 
@@ -145,6 +187,7 @@ fn ranks_that_pass_different_sizes_all_learn_all_sizes() {
     for (kind, mut job) in trees() {
         // 5000 elements need two preamble fragments of a tree of servers, 100 need one.
         let lengths: Vec<usize> = [100, 100, 5000, 0, 100, 100][..job.ranks()].to_vec();
+        let begun = job.now();
         for (rank, len) in lengths.iter().enumerate() {
             job.pass_len(rank, 0, 640);
             job.pass_len(rank, 1, *len);
@@ -158,12 +201,14 @@ fn ranks_that_pass_different_sizes_all_learn_all_sizes() {
             let expected = [Ok(()), mismatch.clone(), mismatch.clone()];
             assert_eq!(job.outcomes(rank), expected, "{kind}, rank {rank}");
         }
+        job.assert_on_time(&Vec::from_iter(0..job.ranks()), begun, &kind);
     }
 }
 
 #[test]
 fn ranks_that_pass_different_operations_all_learn_it() {
     for (kind, mut job) in trees() {
+        let begun = job.now();
         for rank in 0..job.ranks() {
             let tensor = Tensor::of(job.plan(), rank, 0, 100);
             job.pass(rank, tensor.with_signature(if rank == 1 { 8 } else { 3 }), TIMEOUT);
@@ -176,6 +221,7 @@ fn ranks_that_pass_different_operations_all_learn_it() {
         for rank in 0..job.ranks() {
             assert_eq!(job.outcomes(rank), [Err(mismatch.clone())], "{kind}, rank {rank}");
         }
+        job.assert_on_time(&Vec::from_iter(0..job.ranks()), begun, &kind);
     }
 }
 
@@ -209,26 +255,30 @@ fn a_value_that_is_not_finite_ends_its_round_everywhere_and_no_other() {
 #[test]
 fn a_worker_that_never_comes_is_named() {
     for (kind, mut job) in stars() {
+        let begun = job.now();
         for rank in [0, 1, 3] {
             job.pass_len(rank, 0, 2000);
         }
         job.run(END);
         for rank in [0, 1, 3] {
             let outcomes = job.outcomes(rank);
-            let [Err(Failure::Missing { missing, round, waited, .. })] = &outcomes[..] else {
+            let [Err(Failure::Missing { node, missing, round, waited, .. })] = &outcomes[..] else {
                 panic!("{kind}, rank {rank}: {outcomes:?}");
             };
             assert_eq!((*round, *waited), (Round(0), TIMEOUT), "{kind}");
             // A switch holds what the others sent, so all that the server can say is that it lacks them all.
             assert!(missing.contains(&"w2".to_owned()), "{kind}: {missing:?}");
-            assert!(missing.len() == 1 || !job.is_asked(), "{kind}: {missing:?}");
+            let is_told = *node == NodeId(0) && missing.len() == 1;
+            assert!(is_told || !job.is_asked(), "{kind}: node {node}, {missing:?}");
         }
+        job.assert_on_time(&[0, 1, 3], begun, &kind);
     }
 }
 
 #[test]
 fn a_node_that_dies_in_mid_round_is_named() {
     for (kind, mut job) in stars() {
+        let begun = job.now();
         for rank in 0..job.ranks() {
             job.pass_len(rank, 0, LONG);
         }
@@ -238,16 +288,19 @@ fn a_node_that_dies_in_mid_round_is_named() {
         job.run(END);
         for rank in 0..job.ranks() {
             let outcomes = job.outcomes(rank);
-            let [Err(Failure::Silent { node, round, silent, .. })] = &outcomes[..] else {
+            let [Err(Failure::Silent { node, address, round, silent, .. })] = &outcomes[..] else {
                 panic!("{kind}, rank {rank}: {outcomes:?}");
             };
             assert_eq!((*node, *round), (dead, Round(0)), "{kind}");
+            let planned = job.plan().node(dead).expect("a node of the plan").address;
+            assert_eq!(*address, planned, "{kind}");
             let since = TIMEOUT - MID;
             // Switches only answer, so the silence may have begun before.
             let latest = if job.is_asked() { since } else { Duration::MAX };
             let is_since = *silent <= latest && since < *silent + Duration::from_millis(1);
             assert!(is_since, "{kind}: silent for {silent:?}, dead for {since:?}");
         }
+        job.assert_on_time(&Vec::from_iter(0..job.ranks()), begun, &kind);
     }
 }
 
@@ -261,6 +314,7 @@ fn after_a_failure_every_later_round_fails_at_once_alike() {
         let outcomes = job.outcomes(0);
         assert_eq!(outcomes.len(), 4, "{kind}");
         assert!(outcomes.iter().all(|one| *one == outcomes[0] && one.is_err()), "{kind}");
+        assert!(!job.has_timer(0), "{kind}: nothing is left to be done");
     }
 }
 
