@@ -99,8 +99,47 @@ fn rates(kind: Kind) -> Outcome {
     if matches!(kind, Switch | Server) { Refused(NO_RATES) } else { Works(|_| ()) }
 }
 
-/// The names in the help text that are no rows: what every row gives, and what shows a text and ends.
-const ELSEWHERE: [&str; 5] = ["--plan", "--node", "--engine", "--help", "--version"];
+/// The names in the help text that are no rows: what every row gives, what shows a text and ends, and what is for
+/// sparse jobs, which tests of tables see.
+const ELSEWHERE: [&str; 8] = [
+    "--plan",
+    "--node",
+    "--engine",
+    "--help",
+    "--version",
+    "--tables",
+    "--snapshots",
+    "--snapshot-interval",
+];
+
+/// What a node of a sparse job cannot honour.
+const NOT_WITH_TABLES: [&[&str]; 13] = [
+    &["--plan", "x"],
+    &["--secret", "x"],
+    &["--engine", "udp"],
+    &["--interface", "lo"],
+    &["--generic"],
+    &["--listen", "127.0.0.1:0"],
+    &["--take-over", "--control"],
+    &["--memory", "1GB"],
+    &["--max-jobs", "1"],
+    &["--quota", "1=1gbit"],
+    &["--rate", "1gbit"],
+    &["--ingress-bps", "1000000"],
+    &["--egress-bps", "1000000"],
+];
+
+#[test]
+fn a_node_of_a_sparse_job_refuses_what_it_cannot_honour() {
+    for options in NOT_WITH_TABLES {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wiresum-node"));
+        let ended = command.args(["--node", "0", "--tables", "x"]).args(options).output();
+        let ended = ended.expect("an end");
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(2), "{options:?}: {said}");
+        assert!(said.contains("cannot be used with"), "{options:?}: {said}");
+    }
+}
 
 struct Daemon {
     child: Child,

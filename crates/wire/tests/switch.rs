@@ -96,7 +96,7 @@ fn every_way_to_be_malformed_has_its_error() {
     assert_eq!(error(&with_byte(3, Kind::Probe as u8)), "kind");
     assert_eq!(error(&with_byte(23, 7)), "payload_length");
     assert_eq!(error(&with_byte(28, 0)), "not_switched");
-    assert_eq!(error(&with_byte(24, 64)), "contributor");
+    assert_eq!(error(&with_byte(24, 255)), "contributor");
 }
 
 #[test]

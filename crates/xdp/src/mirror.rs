@@ -140,6 +140,8 @@ mod tests {
     #[test]
     fn structs_of_the_switch_for_rows_are_those_of_c() {
         use rows::layout::*;
+        // `HotRow` is not among them: its map names it by size alone, so BTF has no such struct. Sums that are read
+        // through it are compared with the reference's.
         let btf = Btf::from_raw("rows", rows::BENCH.0).expect("BTF").expect("there is some");
         let found = compare!(
             &btf,
@@ -147,7 +149,6 @@ mod tests {
             StreamEntry,
             Reception,
             Numbers,
-            HotRow,
             Feed,
             layout::Directory,
             layout::Hearing,

@@ -279,10 +279,10 @@ fn windows_follow_a_queue_that_has_no_room_for_them() {
 fn more_workers_than_a_packet_names_are_refused() {
     let mut scenario = program("pool", 1024);
     let times = scenario.programs[0].workers[0];
-    scenario.programs[0].workers = vec![times; 65];
+    scenario.programs[0].workers = vec![times; 256];
     match records(&scenario) {
         Err(SimulationError::Job { problem, .. }) => {
-            assert!(problem.contains("65 workers") && problem.contains("64"), "{problem}");
+            assert!(problem.contains("256 workers") && problem.contains("255"), "{problem}");
         }
         other => panic!("{other:?} instead of a refusal"),
     }

@@ -27,7 +27,10 @@ pub struct Arguments {
     plans: Vec<PathBuf>,
     /// Sparse job to serve instead of plans, as a server of tables or as a switch that sums hot rows: nodes are the job's
     /// servers, numbered from 0, then its switches.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["plans", "engine", "interfaces", "take_over", "quotas"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "plans", "secrets", "engine", "interfaces", "generic", "listen", "take_over", "memory", "max_jobs", "quotas",
+        "rate", "ingress_bps", "egress_bps",
+    ])]
     pub tables: Option<PathBuf>,
     /// Folder in which a server of tables keeps its last snapshot, and from which it goes on when it is started again.
     #[arg(long, value_name = "FOLDER", requires = "tables")]
