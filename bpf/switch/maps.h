@@ -23,7 +23,8 @@ struct switch_config {
 
 const volatile struct switch_config switch_config SEC(".rodata.switch");
 
-/* A stream that is summed here, for one cohort of its job's workers. Its number is its index in the table, from 1. */
+/* A stream that is summed here, for one cohort of its job's workers. Its number is its index in the table,
+ * from 1. */
 struct place {
     __u64 members;
     __u32 base;   /* its first slot */

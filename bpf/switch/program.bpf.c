@@ -59,7 +59,8 @@ static __always_inline struct order order_for(const struct arrival *arrival, con
 }
 
 /* A packet that changes no slot: it passes, lacks one, or goes past those of a stream that was forgotten. */
-static __always_inline struct fate go_past(struct xdp_md *ctx, struct arrival *arrival, enum verdict verdict) {
+static __always_inline struct fate go_past(struct xdp_md *ctx, struct arrival *arrival,
+                                           enum verdict verdict) {
     int is_result = arrival->kind == WIRESUM_KIND_RESULT;
     struct fate fate = as_it_is(PASSED, is_result ? DOWN : UP);
     struct order order = order_for(arrival, &fate, NO_SLOT);
@@ -147,7 +148,8 @@ SEC("xdp") int forward_packet(struct xdp_md *ctx) {
     if (fate.egress != ABSORBED)
         action = fate.egress == UP ? send_up(ctx, frame_len) : send_down(ctx, frame_len);
     int is_stuck = action == XDP_DROP && fate.egress != ABSORBED;
-    int is_for_station = is_stuck && fate.egress == UP && (fate.verdict == PASSED || fate.verdict == BYPASSED);
+    int is_for_station =
+        is_stuck && fate.egress == UP && (fate.verdict == PASSED || fate.verdict == BYPASSED);
     count(job, fate.verdict, is_for_station ? 0 : len);
     if (is_for_station)
         return XDP_PASS;

@@ -281,6 +281,7 @@ def bench_push_pull_worker(job_json: str, touched: list[list[list[int]]]) -> lis
 
 def bench_push_pull_server(job_json: str, shard: int) -> None:
     """Serve a shard of the rival, until all workers have left."""
+
 def bench_rows(runs: int = 7) -> list[dict[str, Any]]:
     """Measure what one hot row costs the kernel's switch, in the kernel's test-run, beside the engine in user space.
 
