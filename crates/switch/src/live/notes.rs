@@ -123,7 +123,8 @@ impl Note {
         let packet = wiresum_wire::Packet::parse(datagram).ok()?;
         let is_note = matches!(packet.kind, Kind::Hello | Kind::Welcome | Kind::Refusal);
         let header = packet.header;
-        if !is_note || header.contributor >= crate::MAX_WORKERS {
+        // Workers are numbered below the bound, which is the largest number that a byte has.
+        if !is_note || header.contributor == crate::MAX_WORKERS {
             return None;
         }
         Some(Self {

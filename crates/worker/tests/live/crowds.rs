@@ -101,7 +101,7 @@ fn a_node_that_starts_again_gets_back_the_results_of_all_cohorts() {
             let sum = |i| all.iter().map(|values| values[i]).sum::<i32>();
             let expected: Vec<i32> = (0..LEN).map(sum).collect();
             for rank in 0..70 {
-                match &bed.ended(rank)[..] {
+                match bed.ended(rank) {
                     [Ended::Sum(sum)] => assert!(*sum == expected, "{policy:?}, rank {rank}"),
                     other => panic!("{policy:?}, seed {seed}, rank {rank}: {other:?}"),
                 }

@@ -143,7 +143,7 @@ fn flip(rng: &mut Rng, bytes: &mut [u8], from: usize) {
 /// A float32 of any size within the range, at times one at its edges, and seldom one beyond.
 fn value(rng: &mut Rng) -> u32 {
     const EDGES: [f32; 8] =
-        [0.0, -0.0, 4095.9998, -4095.9998, 2.8421709e-14, -1.0e-14, 1.0e-40, 1.0];
+        [0.0, -0.0, 4095.9998, -4095.9998, 2.842_171e-14, -1.0e-14, 1.0e-40, 1.0];
     match rng.below(1000) {
         0 => rng.next() as u32,
         1..100 => EDGES[rng.below(8) as usize].to_bits(),
