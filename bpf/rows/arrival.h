@@ -6,8 +6,6 @@
 #include "../control.h"
 #include "maps.h"
 
-/* Bounds of offsets in a packet, for the verifier. */
-#define MAX_OFFSET 0xfff
 #define ROW_HEADERS_LEN (WIRESUM_HEADER_LEN + WIRESUM_ROW_HEADER_LEN)
 /* The flags that say what lanes are; no lane is big-endian. */
 #define ROW_FORMAT (WIRESUM_FLAG_LITTLE_ENDIAN | WIRESUM_FLAG_FLOAT)
@@ -49,33 +47,29 @@ static __always_inline enum parsed parse_rows(struct xdp_md *ctx, struct packet 
     return WELL_FORMED;
 }
 
-/* The sum of the first words after the header. A global function, so that the verifier goes through its loops
+/* The sum of all words after the header. A global function, so that the verifier goes through its loops
  * once. */
-__attribute__((noinline)) __u32 sum_beginning(struct xdp_md *ctx, __u32 frame_len, __u32 len) {
+__attribute__((noinline)) __u32 sum_words_of_rows(struct xdp_md *ctx, __u32 frame_len, __u32 payload_len) {
     struct wiresum_header *header = (void *)(long)ctx->data + (frame_len & MAX_FRAME_LEN);
-    void *words = header + 1, *end = (void *)(long)ctx->data_end;
+    void *payload = header + 1, *end = (void *)(long)ctx->data_end;
     struct sums sums = {};
-    if (words > end)
+    if (payload > end)
         return 0;
-    __u32 next = hidden_zero(header) & OFFSETS;
-    for (__u32 block = 0; block < MAX_BLOCKS; block++) {
-        const void *at = pinned(words + next);
-        if (next + WIRESUM_BLOCK_LEN > len || at + WIRESUM_BLOCK_LEN > end)
-            break;
-        sum_block(&sums, at, LITTLE_ENDIAN_LANES);
-        next = (next + WIRESUM_BLOCK_LEN) & OFFSETS;
-    }
+    __u16 zero = hidden_zero(header);
+    for_each_block(words, at, payload, end, zero, WIRESUM_MAX_PAYLOAD, 4,
+                   sum_block(&sums, words, LITTLE_ENDIAN_LANES));
+    __u32 next = (payload_len / WIRESUM_BLOCK_LEN * WIRESUM_BLOCK_LEN + zero) & OFFSETS;
     for (__u32 rest = 1; rest < WIRESUM_BLOCK_LEN / 4; rest++, next += 4) {
-        const void *at = pinned(words + (next & MAX_OFFSET));
-        if (next + 4 > len || at + 4 > end)
+        const void *word = pinned(payload + next);
+        if (word + 4 > end)
             break;
-        sums.odd += load_lane32(at, LITTLE_ENDIAN_LANES);
+        sums.odd += load_lane32(word, LITTLE_ENDIAN_LANES);
     }
     return fold_sums(&sums, 0);
 }
 
 static __always_inline int is_damaged(struct xdp_md *ctx, const struct arrival *arrival) {
-    return sum_beginning(ctx, arrival->packet.frame_len, arrival->packet.payload_len) !=
+    return sum_words_of_rows(ctx, arrival->packet.frame_len, arrival->packet.payload_len) !=
            promised_sum(arrival);
 }
 

@@ -39,7 +39,7 @@ static __always_inline int advance(struct row_feed *feed) {
     if (!stream)
         return -1;
     stream->round++;
-    stream->generation += 1 << 16; /* the loader counts in ones */
+    stream->generation++;
     return stream->round;
 }
 

@@ -38,20 +38,13 @@ static __always_inline __u32 load_value(const void *at) {
     return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? value : __builtin_bswap32(value);
 }
 
-/* What is noticed of values while they are added. */
-struct notice {
-    __u64 sum;    /* as the check counts it */
-    __s32 excess; /* less than 0 if one was out of range */
-};
-
 /* Brings the value at `value` into a row's lane number `index`. */
 static __always_inline void change_lane(void *lanes, __u32 index, const void *value, __u16 format,
-                                        enum how how, struct notice *notice) {
+                                        enum how how, __s32 *excess) {
     __u32 bits = load_value(value);
-    notice->sum += bits;
     if (format & WIRESUM_FLAG_FLOAT) {
         __s64 *lane = lanes + 8 * index;
-        *lane = changed(*lane, fixed_point(bits, &notice->excess), how);
+        *lane = changed(*lane, fixed_point(bits, excess), how);
     } else {
         __u32 *lane = lanes + 4 * index;
         *lane = changed(*lane, bits, how);
@@ -70,13 +63,14 @@ static __always_inline void *lane_of(void *lanes, __u32 at, __u16 format) {
     return lanes + (format & WIRESUM_FLAG_FLOAT ? 2 * at : at);
 }
 
-/* Brings a row's `dim` values into its lanes. Values that are cut off by the end of the packet are left out:
- * the packet's length was compared before. For `zero`, see hidden_zero. */
-static __always_inline struct notice change_row(void *lanes, const void *row, const void *end, __u32 dim,
-                                                __u32 zero, __u16 format, enum how how) {
+/* Brings a row's `dim` values into its lanes; returns less than 0 if one was out of range. Values that are
+ * cut off by the end of the packet are left out: the packet's length was compared before. For `zero`, see
+ * hidden_zero. */
+static __always_inline __s32 change_row(void *lanes, const void *row, const void *end, __u32 dim, __u32 zero,
+                                        __u16 format, enum how how) {
     const __u32 room = 4 * (format & WIRESUM_FLAG_FLOAT ? rows_config.float_room : rows_config.int_room);
     const __u32 len = 4 * dim, stride_len = 4 * STRIDE;
-    struct notice notice = {};
+    __s32 excess = 0;
     __u32 at = zero & VALUE_OFFSETS;
     for (__u32 stride = 0; stride < WIRESUM_MAX_ROW_VALUES / STRIDE; stride++) {
         const void *values = pinned((void *)row + at);
@@ -85,17 +79,17 @@ static __always_inline struct notice change_row(void *lanes, const void *row, co
         void *first = lane_of(lanes, at, format);
 #pragma unroll
         for (__u32 index = 0; index < STRIDE; index++)
-            change_lane(first, index, values + 4 * index, format, how, &notice);
+            change_lane(first, index, values + 4 * index, format, how, &excess);
         at = (at + stride_len) & VALUE_OFFSETS;
     }
     for (__u32 rest = 1; rest < STRIDE; rest++) {
         const void *value = pinned((void *)row + at);
         if (at >= len || at >= room || value + 4 > end)
             break;
-        change_lane(lane_of(lanes, at, format), 0, value, format, how, &notice);
+        change_lane(lane_of(lanes, at, format), 0, value, format, how, &excess);
         at = (at + 4) & VALUE_OFFSETS;
     }
-    return notice;
+    return excess;
 }
 
 #endif

@@ -51,7 +51,7 @@ static __always_inline void note_completion(__u32 index, __u32 round) {
     bpf_ringbuf_submit(check, 0);
 }
 
-/* What becomes of rows of the job's incarnation, if they are not damaged, while the stream is locked. */
+/* What becomes of rows of the job's incarnation, while the stream is locked. */
 static __always_inline enum verdict judge_rows(struct xdp_md *ctx, const struct arrival *arrival,
                                                struct hot_stream *stream) {
     const struct wiresum_header *header = arrival->packet.header;
@@ -69,9 +69,7 @@ static __always_inline enum verdict judge_rows(struct xdp_md *ctx, const struct 
     if (!reception || !word || !agrees(arrival, stream, reception, number))
         return WRONG;
     struct rows rows = rows_of(ctx, arrival, stream);
-    __u32 columns = WIRESUM_ROW_HEADER_LEN + offsets_len(rows.count);
-    __u32 promised = promised_sum(arrival) - sum_beginning(ctx, arrival->packet.frame_len, columns);
-    enum verdict verdict = take_rows(&rows, stream->lanes, promised);
+    enum verdict verdict = take_rows(&rows, stream->lanes);
     if (verdict != ADDED)
         return verdict;
     note_number(reception, word, number);
@@ -87,14 +85,15 @@ static __always_inline enum verdict add_rows(struct xdp_md *ctx, struct arrival 
         return BAD_CONTRIBUTOR;
     if (exceeds_quota(arrival))
         return OVER_QUOTA;
+    if (is_damaged(ctx, arrival))
+        return DAMAGED;
     __u32 index = arrival->stream_index;
     struct hot_stream *stream = bpf_map_lookup_elem(&hot_streams, &index);
     if (!stream || lock(&stream->lock))
         return CONTENDED;
     enum verdict verdict = judge_rows(ctx, arrival, stream);
     unlock(&stream->lock);
-    /* What was added was checked meanwhile. */
-    return verdict != ADDED && is_damaged(ctx, arrival) ? DAMAGED : verdict;
+    return verdict;
 }
 
 /* Ends are the station's, at a bounded rate. */
