@@ -1,6 +1,12 @@
 """Fixtures that several folders need."""
 
+import os
+
 import pytest
+
+# Where there is no GPU, Triton interprets kernels; it asks when it is imported first.
+if not os.path.exists("/dev/nvidiactl"):
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 pytest_plugins = ["tests.capabilities", "pytester"]
 

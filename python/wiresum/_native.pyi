@@ -195,6 +195,37 @@ def predict_flows(
         wiresum.errors.SimulationError: The simulator broke its own rules.
     """
 
+def codec_exponents(values: bytes, element: str, fragment: int, format: tuple[str, str, int]) -> list[int]:
+    """What a worker proposes as the exponent of each fragment, by `crates/codec`.
+
+    Args:
+        values: Little-endian elements.
+        element: `float32`, `float16` or `bfloat16`.
+        fragment: Elements of a fragment; the last one may have fewer.
+        format: Codec (`block`, `fixed:<factor>`), lanes (such as `int32-le`), workers.
+
+    Returns:
+        One exponent a fragment; 2^31 − 1 where a value is not finite, or does not fit a fixed factor.
+
+    Raises:
+        ValueError: An argument names nothing.
+    """
+
+def codec_encode(
+    values: bytes, element: str, exponents: list[int], fragment: int, format: tuple[str, str, int]
+) -> tuple[bytes, list[int]]:
+    """Lanes of all fragments, padded to whole ones, and the sum of each fragment's lanes; see `codec_exponents`."""
+
+def codec_decode(
+    lanes: bytes,
+    element: str,
+    exponents: list[int],
+    elements: int,
+    format: tuple[str, str, int],
+    average: bool = False,
+) -> bytes:
+    """The values that summed lanes stand for; see `codec_exponents`."""
+
 def bench_codec(runs: int = 7) -> list[dict[str, Any]]:
     """Measure the codec on one core, in and out of cache, beside copying memory and a first draft's loop.
 

@@ -2,6 +2,7 @@
 
 mod array;
 mod bench;
+mod codec;
 mod engine;
 mod errors;
 mod plan;
@@ -21,6 +22,8 @@ mod _native {
         bench_aggregator, bench_codec, bench_load, bench_push_pull_server, bench_push_pull_worker,
         bench_rows, bench_scaling, bench_sparse_worker, bench_switch, bench_tables, bench_xdp,
     };
+    #[pymodule_export]
+    use super::codec::{codec_decode, codec_encode, codec_exponents};
     #[pymodule_export]
     use super::engine::PyEngine;
     #[pymodule_export]

@@ -27,6 +27,7 @@ BENCHMARKS: Registry[Benchmark] = Registry(
         "switch": "wiresum.bench.switch.command:switch",
         "codec": "wiresum.bench.codec.command:codec",
         "rows": "wiresum.bench.rows.command:rows",
+        "gpu": "wiresum.bench.gpu.command:gpu",
         "asynchrony": "wiresum.bench.asynchrony.command:asynchrony",
         "planners": "wiresum.bench.planners.command:planners",
         "routing": "wiresum.bench.routing.command:routing",
