@@ -8,8 +8,9 @@ import pytest
 
 from wiresum.bench.rates import latency as rates_latency
 from wiresum.bench.rates import measure as rates
+from wiresum.bench.rates.command import Step
 from wiresum.bench.rates.plot import draw
-from wiresum.bench.rates.step import Step, settling
+from wiresum.bench.rates.step import settling
 from wiresum.errors import TestbedError
 from wiresum.topology.generators.xagg import xagg
 

@@ -7,7 +7,8 @@ from tests.capabilities import engines
 
 from wiresum.bench.kills.measure import Watch
 from wiresum.bench.upgrade import measure as upgrade
-from wiresum.bench.upgrade.measure import Options, Upgrade
+from wiresum.bench.upgrade.command import Options
+from wiresum.bench.upgrade.measure import Upgrade
 from wiresum.plan.choices import Engine
 from wiresum.topology.generators.star import star
 
@@ -17,7 +18,7 @@ UPGRADES = 3
 @pytest.mark.needs("namespaces")
 @pytest.mark.parametrize("engine", engines("xdp", "udp"))
 def test_training_does_not_notice(engine: Engine):
-    report = upgrade.measure(Options(upgrades=UPGRADES, topology=star(2, 500e6), engine=engine))
+    report = upgrade.measure(Options(upgrades=UPGRADES, engine=engine), topology=star(2, 500e6))
     assert report.parameters["upgrades"] == UPGRADES
     assert "none lost" in report.notes[0]
 

@@ -32,7 +32,7 @@ class Reading:
 
 def read(default: T, reading: Reading) -> T:
     """A field of a group with another default, and another type, than its option."""
-    made: T = field(default=default, metadata={READING: reading})
+    made: T = field(default_factory=lambda: default, metadata={READING: reading})
     return made
 
 
@@ -79,9 +79,10 @@ def given(group: Any) -> list[str]:
     """Names of a group's options whose values are not their defaults.
 
     Args:
-        group: an instance of a dataclass of options.
+        group: an instance of a dataclass of options, all of which have defaults.
     """
-    changed = [one.name for one in fields(group) if getattr(group, one.name) != one.default]
+    plain = type(group)()
+    changed = [one.name for one in fields(group) if getattr(group, one.name) != getattr(plain, one.name)]
     return [f"--{name.replace('_', '-')}" for name in changed]
 
 

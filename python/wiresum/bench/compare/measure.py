@@ -3,58 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.table import Table
 
 from wiresum.bench import bars
-from wiresum.bench.compare.methods import FLOAT32_BYTES, METHODS, Case, Setting
+from wiresum.bench.compare.command import FLOAT32_BYTES, Options
+from wiresum.bench.compare.methods import METHODS, Case, Setting
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.errors import PlanError
-from wiresum.plan.choices import Engine
 from wiresum.testbed import Testbed
 
-MODELS = {
-    "Inception-V3": 25_000_000,
-    "ResNet50": 97_000_000,
-    "AlexNet": 233_000_000,
-    "VGG16": 528_000_000,
-    "BERT-BiLSTM-CRF": 542_000_000,
-}
-"""Bytes of the paper's five models (§VI-C)."""
-RATE_SCALE = 1 / 500
-"""1:100 is more than two cores carry for all workers, servers and the switch at once: cores would be compared."""
 REFERENCE = "xagg"
 """What the others' times are divided by, if it is measured."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """What to measure.
-
-    Attributes:
-        methods: names of methods, in the order of their turns.
-        models: bytes by name, before scaling.
-        scale: of the test bed's rates.
-        model_scale: of the models' bytes.
-        starts: seconds at which workers have their gradients, by name; 0 for the others.
-        repeats: turns of each method.
-        engine: what sums.
-    """
-
-    methods: Sequence[str] = tuple(METHODS)
-    models: Mapping[str, int] = field(default_factory=lambda: dict(MODELS))
-    scale: float = RATE_SCALE
-    model_scale: float = 1 / 100
-    starts: Mapping[str, float] = field(default_factory=dict)
-    repeats: int = 3
-    engine: Engine = "xdp"
-
-    @property
-    def elements(self) -> dict[str, int]:
-        """float32 values of each model."""
-        return {name: max(1, round(size * self.model_scale / FLOAT32_BYTES)) for name, size in self.models.items()}
 
 
 @dataclass
@@ -78,8 +40,9 @@ def measure(options: Options, progress: Callable[[str], None] = lambda line: Non
         TestbedError: a worker failed; the message has the end of its output.
     """
     largest = max(options.elements.values()) * FLOAT32_BYTES
+    methods = options.methods or tuple(METHODS)
     setting = Setting(options.scale, options.engine, largest)
-    measured = {name: Measured(_case(name, setting), {m: [] for m in options.models}, {}) for name in options.methods}
+    measured = {name: Measured(_case(name, setting), {m: [] for m in options.models}, {}) for name in methods}
     _check_starts(options, measured)
     for repeat in range(options.repeats):
         for name, one in measured.items():

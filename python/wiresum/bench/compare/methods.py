@@ -10,6 +10,7 @@ from wiresum.bench import late_worker
 from wiresum.bench.baselines import Baseline
 from wiresum.bench.baselines.ps import PS
 from wiresum.bench.baselines.sharded_ps import SHARDED_PS
+from wiresum.bench.compare.command import FLOAT32_BYTES
 from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.choices import Engine, Policy
 from wiresum.plan.job import Job
@@ -26,7 +27,6 @@ Sample = tuple[float, float]
 """Seconds from the first worker's start to the last one's end, and the largest deviation from Gloo's sums."""
 Turn = Callable[[Testbed, Sequence[int], Sequence[float]], list[Sample]]
 """One turn on a testbed that is up: every number of values once, with the ranks' starts in seconds."""
-FLOAT32_BYTES = 4
 SWITCH_ADDING_BPS = 8e9
 """Rate of the switch that sums in place of a programmable one: more than all links of the test bed at 1:100."""
 SWITCH_WINDOW = 256

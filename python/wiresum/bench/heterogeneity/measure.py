@@ -13,18 +13,18 @@ from typing import Any
 from wiresum import wire
 from wiresum.bench import late_worker
 from wiresum.bench.baselines import BASELINES
+from wiresum.bench.heterogeneity.command import Options
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.bench.sending_rates import SendingRates
 from wiresum.errors import PlanError, TestbedError
 from wiresum.plan.aggregation_plan import AggregationPlan
-from wiresum.plan.choices import DEFAULT_MTU_BYTES, Engine
+from wiresum.plan.choices import DEFAULT_MTU_BYTES
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan
 from wiresum.predict import Prediction, predict, predict_tree
 from wiresum.testbed import Testbed, run_or_fail
 from wiresum.testbed.shaping import BURST_BYTES, QUEUE_BYTES
-from wiresum.topology.generators.stragglers import stragglers
 from wiresum.topology.model import Node, Topology
 
 FLOAT32_BYTES = 4
@@ -36,48 +36,6 @@ TC_TIMEOUT_S = 10.0
 
 TCP_HEADER_BYTES = 32
 """With time stamps, which Linux sends by default."""
-
-PAPER_CODEC = "fixed:1e8"
-"""XAgg's; with it no rank waits for another's exponents."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """The defaults are XAgg's Fig. 1 at 1:100.
-
-    Attributes:
-        rate_bps: of every link but W2's.
-        slow_rate_bps: of W2's.
-        late_s: how much later W3 has its gradient than the others.
-        size_bytes: of the float32 gradient.
-        both_ways: results share the links with gradients; the paper counts the way up only.
-        methods: what to compare; all where empty.
-        repeats: measured all-reduces of each.
-        engine: what sums at servers and switch.
-        codec: how floats become integers.
-        rates: record how fast each worker sends in the last run, for a picture.
-    """
-
-    rate_bps: float = 100e6
-    slow_rate_bps: float = 50e6
-    late_s: float = 2.0
-    size_bytes: int = 12_500_000
-    both_ways: bool = False
-    methods: tuple[str, ...] = ()
-    repeats: int = 3
-    engine: Engine = "xdp"
-    codec: str = PAPER_CODEC
-    rates: bool = False
-
-    @property
-    def topology(self) -> Topology:
-        """The links."""
-        return stragglers(self.rate_bps, self.slow_rate_bps, both_ways=self.both_ways)
-
-    @property
-    def starts(self) -> dict[str, float]:
-        """When workers have their gradients."""
-        return {"W3": self.late_s}
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """`wiresum bench planners`."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -10,21 +11,24 @@ from wiresum.commandline.console import note
 from wiresum.plan.choices import DEFAULT_TIME_LIMIT_S
 
 
-@command("Planners, simulator, networks of switches", "--seeds 30 --rival-limit 300")
-def planners(
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Number of seeds for the roundings")] = 30,
-    time_limit: options.TimeLimitOption = DEFAULT_TIME_LIMIT_S,
+@dataclass(frozen=True)
+class Options:
+    """What to measure."""
+
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Number of seeds for the roundings")] = 30
+    time_limit_s: options.TimeLimitOption = DEFAULT_TIME_LIMIT_S
     rival: Annotated[
         bool, typer.Option("--rival/--no-rival", help="Run PuLP and CBC on the formulation as printed, too")
-    ] = True,
-    rival_limit: Annotated[
+    ] = True
+    rival_limit_s: Annotated[
         float, typer.Option("--rival-limit", help="Seconds that the rival has for each network")
-    ] = 120.0,
-    large: Annotated[bool, typer.Option("--large/--no-large", help="Plan a fat-tree of 1,280 switches, too")] = True,
-    as_json: options.JsonOption = False,
-) -> None:
+    ] = 120.0
+    large: Annotated[bool, typer.Option("--large/--no-large", help="Plan a fat-tree of 1,280 switches, too")] = True
+
+
+@command("Planners, simulator, networks of switches", "--seeds 30 --rival-limit 300")
+def planners(chosen: Options, as_json: options.JsonOption = False) -> None:
     """Plan GOAT's networks, and a large one: optimality gap, feasibility and seconds, beside PuLP and CBC."""
     from wiresum.bench.planners import measure as benchmark
 
-    chosen = benchmark.Options(seeds, time_limit, rival_limit if rival else 0.0, large)
     show(benchmark.measure(chosen, note), as_json)

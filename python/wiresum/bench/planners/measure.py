@@ -12,6 +12,7 @@ import numpy as np
 
 from wiresum.bench.planners import replanning
 from wiresum.bench.planners.cbc import solve_as_printed
+from wiresum.bench.planners.command import Options
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.plan.assignment import Assignment, Instance, excess_memory, validate
 from wiresum.plan.job import Job
@@ -75,23 +76,6 @@ LARGE = Case(
 )
 
 
-@dataclass(frozen=True)
-class Options:
-    """What to measure.
-
-    Attributes:
-        seeds: of the roundings.
-        time_limit_s: of each exact solution.
-        rival_limit_s: of PuLP and CBC for each network; 0: without.
-        large: whether to plan the large network too.
-    """
-
-    seeds: int = 30
-    time_limit_s: float = 30.0
-    rival_limit_s: float = 120.0
-    large: bool = True
-
-
 def measure(options: Options, progress: Progress = lambda line: None) -> Report:
     """Plans every network with every method."""
     results: list[Result] = []
@@ -103,9 +87,8 @@ def measure(options: Options, progress: Progress = lambda line: None) -> Report:
         for result, ratio in _paper(case, options, progress, notes):
             results.append(result)
             ratios += ratio
-    parameters = {
-        "seeds": options.seeds, "time_limit_s": options.time_limit_s, "rival_limit_s": options.rival_limit_s,
-    }  # fmt: skip
+    rival_limit_s = options.rival_limit_s if options.rival else 0.0
+    parameters = {"seeds": options.seeds, "time_limit_s": options.time_limit_s, "rival_limit_s": rival_limit_s}
     return Report("planners", parameters, results, ratios, notes=notes)
 
 
@@ -141,7 +124,7 @@ def _paper(
         f"{case.name}: Theorem 5 allows {bounds.memory_factor:.2f} × memory (ν {bounds.nu:.1f}, states "
         f"{bounds.stated_factor:.2f}); as printed it took {printed.extra['max_memory_share']:.2f}"
     )
-    if options.rival_limit_s:
+    if options.rival:
         yield _against(case, instance, exact, least, options, progress=progress)
 
 

@@ -8,32 +8,15 @@ send is read every 10 ms where it leaves their hosts, with the product and over 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 
 from wiresum.bench.rates import latency as rates_latency
 from wiresum.bench.rates import step as rates_step
-from wiresum.bench.rates.step import Step
+from wiresum.bench.rates.command import Options
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.plan.choices import Engine
 
 RIVAL: Engine = "tcp"
-
-
-@dataclass(frozen=True)
-class Options:
-    """What to measure.
-
-    Attributes:
-        engine: what sums, but for the rival.
-        rounds: of negotiation.
-        elements: float32 values of a tensor in these rounds.
-        step: the link that slows down; None leaves that out.
-    """
-
-    engine: Engine = "xdp"
-    rounds: int = 50
-    elements: int = 250_000
-    step: Step | None = field(default_factory=Step)
 
 
 def measure(options: Options, progress: Callable[[str], None] = lambda line: None) -> Report:

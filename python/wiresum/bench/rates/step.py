@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from wiresum.bench.rates.command import FLOAT32_BYTES, Step
 from wiresum.bench.rates.worker import Task
 from wiresum.bench.result import Result
 from wiresum.bench.sending_rates import SendingRates
@@ -23,8 +24,6 @@ from wiresum.testbed import Testbed
 from wiresum.testbed.shaping import BURST_BYTES, QUEUE_BYTES
 from wiresum.topology.generators.servers import servers
 
-BITS = 8
-FLOAT32_BYTES = 4
 SAMPLE_S = 0.01
 """As in the paper."""
 SMOOTHED_SAMPLES = 5
@@ -41,33 +40,6 @@ TC_TIMEOUT_S = 10.0
 
 Samples = list[tuple[float, float]]
 """Seconds and bit/s."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """The defaults are the paper's 60 and 20 Gbit/s at 1:100.
-
-    Attributes:
-        wide_bps: of every link, and of the server's at first and at last.
-        narrow_bps: of the server's in between, towards it.
-        workers: that share it.
-        falls_s: after the start of the all-reduce.
-        lasts_s: how long it is narrow.
-        recovers_s: how long it is watched afterwards.
-    """
-
-    wide_bps: float = 600e6
-    narrow_bps: float = 200e6
-    workers: int = 3
-    falls_s: float = 0.6
-    lasts_s: float = 1.0
-    recovers_s: float = 1.0
-
-    @property
-    def elements(self) -> int:
-        """Elements of a tensor that takes all the time, whatever is lost of it."""
-        bits = self.wide_bps * (self.falls_s + self.recovers_s) + self.narrow_bps * self.lasts_s
-        return round(bits / self.workers / BITS / FLOAT32_BYTES)
 
 
 @dataclass(frozen=True)

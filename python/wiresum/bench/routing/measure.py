@@ -11,6 +11,7 @@ from random import Random
 
 from wiresum.bench import bars
 from wiresum.bench.result import Ratio, Report, Result
+from wiresum.bench.routing.command import Options
 from wiresum.plan.aggregation_plan import Solution
 from wiresum.plan.assignment import Assignment, Instance, validate
 from wiresum.plan.job import Job
@@ -39,21 +40,6 @@ POD_HOPS = 3
 """To the switches of a worker's own pod, and the core: "workers cannot select switches from other pods"."""
 
 Progress = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Options:
-    """What to plan.
-
-    Attributes:
-        workers: numbers of workers in the fat-tree.
-        seeds: networks and places of workers, for each number.
-        time_limit_s: of each planner.
-    """
-
-    workers: Sequence[int] = (10, 30, 50)
-    seeds: int = 3
-    time_limit_s: float = 30.0
 
 
 @dataclass(frozen=True)

@@ -4,46 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from wiresum.bench.result import Limit, Ratio, Report, Result
+from wiresum.bench.sparse_allreduce.command import Options
 from wiresum.bench.sparse_allreduce.traffic import Round
-from wiresum.bench.sparse_allreduce.worker import PRODUCT, RIVALS, Task
+from wiresum.bench.sparse_allreduce.worker import PRODUCT, Task
 from wiresum.errors import TraceError
-from wiresum.plan.choices import Engine
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan
 from wiresum.sparse.spec import parse
 from wiresum.testbed import Testbed, run_or_fail
 from wiresum.topology.generators.star import star
-
-
-@dataclass(frozen=True)
-class Options:
-    """What to measure, on which links.
-
-    Attributes:
-        trace: whose first round is pushed.
-        workers: hosts around one summing switch.
-        rate_bps: of each link, each way.
-        against: rivals, in the same processes, turn by turn.
-        repeats: measured all-reduces of each method.
-        warmups: all-reduces before that.
-        engine: what sums.
-        mtu_bytes: of the links.
-    """
-
-    trace: str = "criteo:scale=0.1,batch=512"
-    workers: int = 8
-    rate_bps: float = 250e6
-    against: tuple[str, ...] = RIVALS
-    repeats: int = 7
-    warmups: int = 2
-    engine: Engine = "xdp"
-    mtu_bytes: int = 3200
 
 
 def measure(options: Options) -> Report:

@@ -21,7 +21,6 @@ from wiresum.bench.start import Starts
 from wiresum.sparse.spec import parse
 
 PRODUCT = "wiresum"
-RIVALS = ("gloo", "balanced")
 
 Reduce = Callable[[torch.Tensor], object]
 """Replaces a sparse tensor by the sum of all ranks."""

@@ -1,30 +1,34 @@
 """`wiresum bench upgrade`."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-from wiresum.bench.command import command, show
+from wiresum.bench.command import command, show, suitable_engine
 from wiresum.commandline import options
-from wiresum.commandline.options import choose_engine
+from wiresum.plan.choices import Engine
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to upgrade, and how often."""
+
+    upgrades: Annotated[
+        int, typer.Option("--upgrades", min=1, help="Number of daemons that are replaced, one after the other")
+    ] = 20
+    seed: Annotated[int, typer.Option("--seed", help="Seed that chooses which daemon is replaced, and when")] = 1
+    policy: options.PolicyOption = "pool"
+    engine: Annotated[Engine, options.ENGINE] = suitable_engine()
 
 
 @command("Running aggregators", "--upgrades 10 --engine udp")
-def upgrade(
-    count: Annotated[
-        int, typer.Option("--upgrades", min=1, help="Number of daemons that are replaced, one after the other")
-    ] = 20,
-    seed: Annotated[int, typer.Option("--seed", help="Seed that chooses which daemon is replaced, and when")] = 1,
-    policy: options.PolicyOption = "pool",
-    engine: options.EngineOption = "auto",
-    as_json: options.JsonOption = False,
-) -> None:
+def upgrade(chosen: Options, as_json: options.JsonOption = False) -> None:
     """Have new daemons take over from running ones at random moments of training on xagg, and check every step."""
     from wiresum.bench.upgrade import measure as benchmark
     from wiresum.commandline.console import progress_bar
 
-    chosen = benchmark.Options(upgrades=count, engine=choose_engine(engine, loopback=False), policy=policy, seed=seed)
     with progress_bar() as bar:
-        task = bar.add_task("upgrades", total=count)
+        task = bar.add_task("upgrades", total=chosen.upgrades)
         report = benchmark.measure(chosen, lambda done, _all: bar.update(task, completed=done))
     show(report, as_json)

@@ -12,7 +12,7 @@ from wiresum.bench.kills.command import Options as Moments
 from wiresum.bench.kills.measure import Killer, Watch
 from wiresum.bench.kills.worker import Task
 from wiresum.bench.result import Report, Result
-from wiresum.plan.choices import Engine, Policy
+from wiresum.bench.upgrade.command import Options
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan
@@ -22,25 +22,6 @@ from wiresum.topology.model import Topology
 
 STEPS_BETWEEN = 2
 """Steps that all ranks end after an upgrade, before the next one."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """What to upgrade, and how often.
-
-    Attributes:
-        upgrades: how many.
-        topology: of the testbed; None: xagg at 1:100.
-        engine: what sums.
-        policy: slot policy.
-        seed: of moments and daemons.
-    """
-
-    upgrades: int = 20
-    topology: Topology | None = None
-    engine: Engine = "xdp"
-    policy: Policy = "pool"
-    seed: int = 1
 
 
 @dataclass(frozen=True)
@@ -68,13 +49,22 @@ class Upgrader(Killer):
         self._wait_until(lambda: len(self.watch.steps) > enough, f"a step after the upgrade of {server}")
 
 
-def measure(options: Options, progress: Callable[[int, int], None] = lambda _done, _all: None) -> Report:
+def measure(
+    options: Options,
+    progress: Callable[[int, int], None] = lambda _done, _all: None,
+    topology: Topology | None = None,
+) -> Report:
     """Trains with upgrades, then as many steps without, and compares every step.
+
+    Args:
+        options: what to upgrade, and how often.
+        progress: takes upgrades so far, and upgrades in all.
+        topology: of the testbed; None: xagg at 1:100.
 
     Raises:
         TestbedError: a worker failed, a daemon was not taken over, or a step is missing or differs.
     """
-    topology = options.topology or xagg(1 / 100)
+    topology = topology or xagg(1 / 100)
     planned = plan(topology, Job(policy=options.policy), PlanOptions(engine=options.engine))
     nodes: kills.Homes = {node.name: set() for node in planned.nodes}
     moments = Moments(kills=options.upgrades, engine=options.engine, policy=options.policy, seed=options.seed)

@@ -12,14 +12,15 @@ from wiresum.bench.live.command import Options as Live
 from wiresum.bench.result import Report
 from wiresum.bench.routing import check as routing_check
 from wiresum.bench.routing import measure as routing
+from wiresum.bench.routing.command import Options as Routing
 from wiresum.reproduce.ingo.ingo_training import measure as ingo_training
 from wiresum.reproduce.ingo.ingo_training import plot as ingo_training_plot
 from wiresum.reproduce.row import Benchmark, Figure
 
 
 def _routing(quick: bool, progress: Callable[[str], None]) -> Report:
-    full = routing.Options(workers=(10, 20, 30, 40, 50), seeds=5)
-    return routing.measure(routing.Options(workers=(10, 50), seeds=1) if quick else full, progress)
+    full = Routing(workers=(10, 20, 30, 40, 50), seeds=5)
+    return routing.measure(Routing(workers=(10, 50), seeds=1) if quick else full, progress)
 
 
 def _live(quick: bool, progress: Callable[[str], None]) -> Report:

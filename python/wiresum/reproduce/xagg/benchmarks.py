@@ -7,22 +7,26 @@ from collections.abc import Callable
 from wiresum.bench.aggregator import measure as aggregator
 from wiresum.bench.aggregator.command import Options as Live
 from wiresum.bench.compare import measure as compare
+from wiresum.bench.compare.command import MODELS
+from wiresum.bench.compare.command import Options as Compared
 from wiresum.bench.deploy import measure as deploy
 from wiresum.bench.heterogeneity import measure as heterogeneity
+from wiresum.bench.heterogeneity.command import Options as Stragglers
 from wiresum.bench.rates import measure as rates
+from wiresum.bench.rates.command import Options as Rates
 from wiresum.bench.result import Report
 from wiresum.reproduce.row import Benchmark
 from wiresum.reproduce.xagg.training import RIVALS
 
 Progress = Callable[[str], None]
 
-QUICK_MODELS = {"ResNet50": compare.MODELS["ResNet50"]}
+QUICK_MODELS = {"ResNet50": MODELS["ResNet50"]}
 COMPARED = ("xagg", *RIVALS.values())
 
 
 def _heterogeneity(quick: bool, progress: Progress) -> Report:
-    full = heterogeneity.Options(rates=True)
-    short = heterogeneity.Options(size_bytes=full.size_bytes // 20, late_s=full.late_s / 20, repeats=1, rates=True)
+    full = Stragglers(rates=True)
+    short = Stragglers(size_bytes=full.size_bytes // 20, late_s=full.late_s / 20, repeats=1, rates=True)
     return heterogeneity.measure(short if quick else full, progress)
 
 
@@ -33,14 +37,14 @@ def _aggregator(quick: bool, progress: Progress) -> Report:
 
 
 def _compare(quick: bool, progress: Progress) -> Report:
-    full = compare.Options(methods=COMPARED)
-    short = compare.Options(methods=COMPARED, models=QUICK_MODELS, repeats=1)
+    full = Compared(methods=COMPARED)
+    short = Compared(methods=COMPARED, models=QUICK_MODELS, repeats=1)
     return compare.measure(short if quick else full, progress)
 
 
 def _rates(quick: bool, progress: Progress) -> Report:
-    full = rates.Options()
-    return rates.measure(rates.Options(rounds=5) if quick else full, progress)
+    full = Rates()
+    return rates.measure(Rates(rounds=5) if quick else full, progress)
 
 
 def _deploy(quick: bool, progress: Progress) -> Report:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from wiresum.bench.heterogeneity import measure as heterogeneity
+from wiresum.bench.heterogeneity.command import Options
 from wiresum.reproduce.row import Reports, Row
 from wiresum.reproduce.words import listed
 
-FIG_1 = heterogeneity.Options(rate_bps=10e9, slow_rate_bps=5e9, late_s=2.0, size_bytes=1_250_000_000)
+FIG_1 = Options(rate_bps=10e9, slow_rate_bps=5e9, late_s=2.0, size_bytes=1_250_000_000)
 """The paper's own setting; measured at 1:100, in which the same theory gives the same seconds."""
 NAMES = {"ps": "parameter server", "pool": "summing switch", "xagg": "XAgg"}
 
