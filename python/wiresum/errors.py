@@ -67,6 +67,10 @@ class CircuitSessionError(CircuitError, ConnectionError):
     """An optical switch does not answer, or answers what makes no sense. What it did meanwhile is unknown: read it."""
 
 
+class CircuitStuckError(CircuitError):
+    """An optical switch has not done what it was ordered to, however often; what is connected can be read."""
+
+
 class SettingError(WiresumError, ValueError):
     """An environment variable has a value that makes no sense; the message names it and what it may be."""
 

@@ -19,7 +19,7 @@ from wiresum.circuits.device import (
     natural,
     shown,
 )
-from wiresum.errors import CircuitError, CircuitSessionError
+from wiresum.errors import CircuitError, CircuitSessionError, CircuitStuckError
 
 T = TypeVar("T")
 
@@ -62,7 +62,7 @@ def apply(
 
     Raises:
         CircuitError: the wanted state cannot be, a port of a stranger is in the way, a stranger has changed ours, or
-            the device does not obey; the message names the ports.
+            the device does not obey (`CircuitStuckError`); the message names the ports.
         CircuitSessionError: the device does not answer, however often it is asked.
     """
     wanted, ours = frozenset(wanted), frozenset(owned)
@@ -77,7 +77,7 @@ def apply(
         trouble = _order(driver, now - goal, goal - now)
         now = _own(_retried(driver.read), ours)
     if now != goal:
-        raise CircuitError(f"the device does not do as ordered: {_differences(now, goal)}{trouble}")
+        raise CircuitStuckError(f"the device does not do as ordered: {_differences(now, goal)}{trouble}")
     return Change(first - goal, wanted - before.pairs, attempts)
 
 
@@ -120,13 +120,34 @@ def wait_for_light(driver: Driver, pairs: Collection[Pair], probe: Callable[[Pai
     Raises:
         CircuitError: one has failed; the message names the ports and the reason.
     """
+    dark = without_light(driver, pairs, probe)
+    if dark:
+        raise CircuitError("; ".join(dark.values()))
+
+
+def without_light(
+    driver: Driver, pairs: Collection[Pair], probe: Callable[[Pair], bool] | None = None
+) -> dict[Pair, str]:
+    """Waits until each circuit carries traffic or has failed; returns those that have failed, with their reasons.
+
+    Args:
+        driver: of the device.
+        pairs: circuits that were ordered.
+        probe: tries whether something gets through; a device may say `lit` and be dark.
+    """
     ends: Mapping[str, PortState] = {port: state for _, port, state in watch(driver, frozenset().union(*pairs))}
-    failed = [f"port {port}: {state.reason}" for port, state in ends.items() if state.state is State.FAILED]
-    if failed:
-        raise CircuitError(f"{'; '.join(failed)}; check its fibre, or use another port")
+    found: dict[Pair, str] = {}
     for pair in sorted(pairs, key=sorted):
-        if probe is not None and not probe(pair):
-            raise CircuitError(f"{shown(pair)}: the device says `lit`, and nothing gets through; check the fibres")
+        failed = [
+            f"port {port}: {ends[port].reason}"
+            for port in sorted(pair, key=natural)
+            if ends[port].state is State.FAILED
+        ]
+        if failed:
+            found[pair] = f"{'; '.join(failed)}; check its fibre, or use another port"
+        elif probe is not None and not probe(pair):
+            found[pair] = f"{shown(pair)}: the device says `lit`, and nothing gets through; check the fibres"
+    return found
 
 
 def _check(driver: Driver, wanted: frozenset[Pair], ours: frozenset[str]) -> None:

@@ -67,7 +67,16 @@ class SharedNetwork:
 
     def name(self, circuit: Circuit) -> str:
         """The link that a circuit is."""
-        return self._circuits[frozenset(circuit.links)]
+        return self.named(frozenset(circuit.links))
+
+    def named(self, ends: frozenset[str]) -> str:
+        """The link that a circuit of two fibres is."""
+        return self._circuits[ends]
+
+    def addresses(self, name: str) -> dict[str, str]:
+        """IP address of a link's end at each of its two nodes."""
+        link, low = self.links[name], NETWORK + 2 * self._indices[name]
+        return {link.source: str(low), link.target: str(low + 1)}
 
     def number(self, node: str) -> int:
         """The number of a switch or server in all plans."""

@@ -37,7 +37,8 @@ class Turn:
     Attributes:
         begin_s: when its gates opened first.
         end_s: when its last rank said goodbye.
-        end: `done`; `lost`: a rank ended without a word; `overdue`: it was ended, as it had not ended in time.
+        end: `done`; `lost`: a rank ended without a word; `overdue`: it was ended, as it had not ended in time; `dark`:
+            it was ended, as a circuit that its plan names has failed.
     """
 
     begin_s: float
@@ -58,6 +59,7 @@ class Step:
         paused: jobs whose gates were shut meanwhile, though they were in their turn.
         added: circuits that were set up.
         removed: circuits that were taken down.
+        failed: circuits that got no light however often they were ordered, with the reason.
     """
 
     due_s: float
@@ -68,6 +70,7 @@ class Step:
     paused: list[int] = field(default_factory=list)
     added: int = 0
     removed: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -111,13 +114,14 @@ class TurnsDriver:
         self._schedule, self._light, self._nodes, self._gates, self._tell = schedule, light, nodes, gates, tell
         self.plans = plans_of(schedule)
         nodes.require(self.plans.values())
-        network = SharedNetwork(topology, [interval.circuits for interval in schedule.intervals])
+        self._network = network = SharedNetwork(topology, [interval.circuits for interval in schedule.intervals])
         circuits = {network.name(one): one for interval in schedule.intervals for one in interval.circuits}
         self._units = {name: {network.links[name].source, network.links[name].target} for name in circuits}
         self._uses = {job: _links(plan) & set(circuits) for job, plan in self.plans.items()}
         self._names = [{network.name(one) for one in interval.circuits} for interval in schedule.intervals]
         self._darkens = max((one.oxc.darkens for one in optical_switches(topology) if one.oxc), default="added")
         self._lit: set[str] = set()
+        self._failed: dict[str, str] = {}
         self._running: set[int] = set()
         self._ended: set[int] = set()
         self._began_s = 0.0
@@ -126,9 +130,11 @@ class TurnsDriver:
     def run(self) -> Seen:
         """Returns when the last job has ended.
 
+        A circuit that gets no light is ordered no more, and jobs whose plans name it are served no more.
+
         Raises:
             ScheduleError: ranks do not come.
-            CircuitError: an optical switch does not do as ordered.
+            CircuitError: an optical switch refuses an order, or does not answer.
             ControlError: a node does not.
         """
         self._nodes.forget(self.plans.values())
@@ -156,31 +162,48 @@ class TurnsDriver:
             self._gates.await_end(job, max(0.0, moment_s - self._now_s()))
 
     def _begin(self, index: int, interval: Interval, due_s: float) -> None:
-        now_lit = self._names[index]
+        now_lit = self._names[index] - set(self._failed)
         new = {int(job) for job in interval.plans} - self._running - set(self.seen.turns)
         paused = sorted(self._touched(now_lit))
         shut_s = order_s = self._now_s()
-        ordered = Ordered(0, 0, 0)
+        ordered, failed = Ordered(0, 0, 0), dict[str, str]()
         if now_lit != self._lit:
             if paused:
                 self._gates.shut(paused)
                 time.sleep(DRAIN_S)
             order_s = self._now_s()
-            ordered = self._light.order(interval.circuits, lambda: self._serve(new))
-            self._lit = now_lit
+            wanted = [one for one in interval.circuits if self._network.name(one) in now_lit]
+            ordered = self._light.order(wanted, lambda: self._serve(new))
+            failed = {self._network.named(fibres): reason for fibres, reason in ordered.failed.items()}
+            self._failed |= failed
+            self._lit = now_lit - set(failed)
         else:
             self._serve(new)
         lit_s = self._now_s()
-        for job in sorted(self._running | new):
-            if self._uses[job] <= now_lit:
+        self._running |= new
+        for job in sorted(self._running):
+            if self._uses[job] <= self._lit:
                 self._gates.open(job, interval.rates_bps.get(str(job)))
                 self.seen.turns.setdefault(job, Turn(self._now_s()))
             else:
                 self._gates.shut([job])
-        self._running |= new
-        step = Step(due_s, self._now_s(), shut_s, order_s, lit_s, paused, ordered.added, ordered.removed)
+        step = Step(due_s, self._now_s(), shut_s, order_s, lit_s, paused, ordered.added, ordered.removed, failed)
         self.seen.steps.append(step)
         self._tell(_told(step, new))
+        self._give_up_the_dark()
+
+    def _give_up_the_dark(self) -> None:
+        """Ends jobs whose plans name a circuit that has failed: others may have their places and circuits."""
+        for job in sorted(self._running):
+            reason = next((self._failed[name] for name in sorted(self._uses[job] & set(self._failed))), None)
+            if reason is not None:
+                self._tell(f"job {job} is served no more, as a circuit of its plan has no light: {reason}")
+                self._nodes.dismiss(self.plans[job])
+                # Its nodes refuse it from now on, which its ranks hear when they ask.
+                self._gates.open(job)
+                turn = self.seen.turns.setdefault(job, Turn(self._now_s()))
+                turn.end_s, turn.end = self._now_s(), "dark"
+                self._running.discard(job)
 
     def _touched(self, now_lit: set[str]) -> set[int]:
         """Running jobs one of whose circuits is dark before or after a change, or during it."""

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from wiresum.circuits.control import apply, wait_for_light
+from wiresum.circuits.control import Change, apply, without_light
 from wiresum.circuits.device import Driver, Pair
-from wiresum.errors import CircuitError, ScheduleError
+from wiresum.errors import CircuitStuckError, ScheduleError
 from wiresum.topology.circuits import fibres, optical_switches
 from wiresum.topology.model import Topology
 from wiresum.topology.optical import Circuit
 
 ATTEMPTS = 3
 """Times that a circuit without light is taken down and ordered again before it has failed."""
+
+Fibres = frozenset[str]
+"""Ids of the two fibres that a circuit joins."""
+Probe = Callable[[Circuit], bool]
+"""Tries whether something gets through a circuit that its device calls lit."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +29,13 @@ class Ordered:
         added: that were not there.
         removed: that were.
         attempts: times that light was waited for.
+        failed: circuits that have no light and are taken down again, with the reason.
     """
 
     added: int
     removed: int
     attempts: int
+    failed: Mapping[Fibres, str] = field(default_factory=dict)
 
 
 class Light:
@@ -37,62 +44,83 @@ class Light:
     Args:
         topology: with optical switches, all of whose ports with a fibre are ours.
         drivers: by the switch's name.
-        probe: tries whether something gets through a circuit of a switch.
+        probe: is asked of every new circuit before anything is sent over it.
 
     Raises:
         ScheduleError: a switch has no driver.
     """
 
-    def __init__(
-        self, topology: Topology, drivers: Mapping[str, Driver], probe: Callable[[str, Pair], bool] | None = None
-    ) -> None:
+    def __init__(self, topology: Topology, drivers: Mapping[str, Driver], probe: Probe | None = None) -> None:
         self._drivers, self._probe = dict(drivers), probe
         ends = fibres(topology)
         self._port = {fibre.link.id: fibre.port.name for fibre in ends}
+        self._fibre = {(fibre.switch, fibre.port.name): fibre.link.id for fibre in ends}
         self._owned = {name: frozenset(f.port.name for f in ends if f.switch == name) for name in self._drivers}
         missing = [switch.name for switch in optical_switches(topology) if switch.name not in self._drivers]
         if missing:
             raise ScheduleError(f"optical switch {missing[0]} has no driver; name it, as --driver URL")
 
     def order(self, circuits: Sequence[Circuit], meanwhile: Callable[[], None] = lambda: None) -> Ordered:
-        """Lights these circuits and no others.
+        """Lights these circuits and no others. What gets no light is taken down again, and said.
 
         Args:
             circuits: all that are wanted.
             meanwhile: is done while there is no light yet.
 
         Raises:
-            CircuitError: a device refuses, or a circuit gets no light however often it is ordered.
+            CircuitError: a device refuses, or does not answer.
         """
         added = removed = 0
         wanted = {name: self._pairs(name, circuits) for name in self._drivers}
         new: dict[str, frozenset[Pair]] = {}
-        for name, driver in self._drivers.items():
-            change = apply(driver, wanted[name], self._owned[name])
+        failed: dict[Fibres, str] = {}
+        for name in self._drivers:
+            change, stuck = self._apply(name, wanted[name])
+            failed |= self._named(name, stuck)
             new[name] = change.added
             added += len(change.added)
             removed += len({frozenset(connection) for connection in change.removed})
         meanwhile()
-        attempts = max((self._await(name, wanted[name], new[name]) for name in self._drivers), default=1)
-        return Ordered(added, removed, attempts)
+        attempts = 1
+        for name in self._drivers:
+            tried, dark = self._await(name, wanted[name], new[name])
+            attempts, failed = max(attempts, tried), failed | self._named(name, dark)
+        return Ordered(added, removed, attempts, failed)
 
     def _pairs(self, switch: str, circuits: Sequence[Circuit]) -> set[Pair]:
         return {frozenset(self._port[link] for link in one.links) for one in circuits if one.switch == switch}
 
-    def _await(self, name: str, wanted: set[Pair], new: frozenset[Pair]) -> int:
-        """Waits for new circuits; those without light go, and come again."""
-        driver, probe = self._drivers[name], self._probe
+    def _circuit(self, switch: str, pair: Pair) -> Circuit:
+        return Circuit(switch=switch, links=sorted(self._fibre[switch, port] for port in pair))
+
+    def _named(self, switch: str, dark: Mapping[Pair, str]) -> dict[Fibres, str]:
+        return {frozenset(self._circuit(switch, pair).links): reason for pair, reason in dark.items()}
+
+    def _apply(self, name: str, wanted: set[Pair]) -> tuple[Change, dict[Pair, str]]:
+        """What an order did, and wanted circuits that ports which are stuck stand against."""
+        driver = self._drivers[name]
+        before = driver.read()
+        try:
+            return apply(driver, wanted, self._owned[name]), {}
+        except CircuitStuckError as stuck:
+            now = driver.read()
+            here = now.pairs & wanted
+            gone = frozenset(one for one in before.connections - now.connections if self._owned[name].issuperset(one))
+            return Change(gone, here - before.pairs, ATTEMPTS), dict.fromkeys(wanted - here, str(stuck))
+
+    def _await(self, name: str, wanted: set[Pair], new: frozenset[Pair]) -> tuple[int, dict[Pair, str]]:
+        """Waits for new circuits; those without light go, and come again, and go for good in the end."""
+        driver, probe, left = self._drivers[name], self._probe, new
+        probed = None if probe is None else lambda pair: probe(self._circuit(name, pair))
         for attempt in range(1, ATTEMPTS + 1):
-            try:
-                wait_for_light(driver, new, None if probe is None else lambda pair: probe(name, pair))
-            except CircuitError:
-                if attempt == ATTEMPTS:
-                    raise
-                apply(driver, wanted - new, self._owned[name])
-                apply(driver, wanted, self._owned[name])
-            else:
-                return attempt
-        raise AssertionError("the last attempt returns or raises")
+            dark = without_light(driver, left, probed)
+            if not dark:
+                return attempt, {}
+            left = frozenset(dark)
+            self._apply(name, wanted - left)
+            if attempt < ATTEMPTS:
+                self._apply(name, wanted)
+        return ATTEMPTS, dark
 
     def close(self) -> None:
         """Ends the sessions; light stays."""

@@ -19,12 +19,14 @@ from wiresum.plan.choices import DEFAULT_MTU_BYTES
 from wiresum.plan.schedule import Schedule
 from wiresum.plan.shared import SharedNetwork
 from wiresum.testbed import Testbed
+from wiresum.testbed.echo import echoes
 from wiresum.testbed.environment import BACKEND_VARIABLE, worker_environment
 from wiresum.testbed.networks import MASTER_PORT
 from wiresum.testbed.run import PIPED, attend
 from wiresum.testbed.traffic import LinkTraffic
 from wiresum.topology.circuits import optical_switches
 from wiresum.topology.model import Topology
+from wiresum.topology.optical import Circuit
 from wiresum.turns.driver import Seen, TurnsDriver, plans_of
 from wiresum.turns.light import Light
 from wiresum.turns.nodes import Nodes
@@ -32,6 +34,8 @@ from wiresum.workload.model import Workload, WorkloadJob
 
 Sink = Callable[[int, int, bool, str], None]
 """Takes job, rank, whether it is standard error, and a line."""
+PROBE_S = 0.5
+"""Seconds that a circuit with light has to carry an echo: on a busy machine processes wait for tens of milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,7 @@ class TurnsBed:
         self.topology, self.schedule, self.protocol = topology, schedule, protocol
         self.plans = plans_of(schedule)
         network = SharedNetwork(topology, [interval.circuits for interval in schedule.intervals])
+        self._network = network
         self.bed = Testbed(topology, shared=network, name=name, mtu_bytes=mtu_bytes, loopback=False)
         self._stack = ExitStack()
         self._incarnation = str(time.time_ns() // 1000)
@@ -87,7 +92,7 @@ class TurnsBed:
         with ExitStack() as stack:
             stack.enter_context(self.bed)
             self.nodes = Nodes(self.bed.start_nodes(list(self.plans.values())))
-            self.light = stack.enter_context(closing(Light(self.topology, self._drivers())))
+            self.light = stack.enter_context(closing(Light(self.topology, self._drivers(), self.probe)))
             self.gates = stack.enter_context(Gates(str(self.bed.folder / "turns.sock")))
             self._stack = stack.pop_all()
         return self
@@ -98,6 +103,11 @@ class TurnsBed:
     def _drivers(self) -> dict[str, Driver]:
         names = [switch.name for switch in optical_switches(self.topology)]
         return {name: connect(self.bed.optical_switch(name).serve(self.protocol)) for name in names}
+
+    def probe(self, circuit: Circuit) -> bool:
+        """Whether the switch at one end of a circuit hears from the one at the other end."""
+        (node, own), (_, far) = self._network.addresses(self._network.name(circuit)).items()
+        return echoes(self.bed.network.namespaces[node], own, far, PROBE_S)
 
     def driver(self, tell: Callable[[str], None] = lambda line: None) -> TurnsDriver:
         """A driver of the schedule."""
