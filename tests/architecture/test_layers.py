@@ -58,6 +58,7 @@ ALLOWED_PACKAGES = {
     "testbed": {"errors", "deploy", "wire", "topology", "circuits", "plan", "planners", "_native"},
     "turns": {
         "errors",
+        "document",
         "picture",
         "topology",
         "workload",

@@ -4,15 +4,18 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import pytest
 from tests.turns.networks import network, three_jobs, timetable_of
 from typer.testing import CliRunner
 
 from wiresum.cli.main import app
+from wiresum.turns.driver import BACK_S
 from wiresum.turns.live import TurnsBed, job_environment
 from wiresum.turns.plans import as_schedule
 
@@ -23,13 +26,13 @@ PATIENCE_S = 120.0
 class Cluster:
     """Nodes, an optical switch and ranks, with a driver that is none of this process."""
 
-    def __init__(self, folder, name):
-        self.topology, self.jobs = network(), three_jobs(400_000)
+    def __init__(self, folder, name, size=400_000):
+        self.topology, self.jobs = network(), three_jobs(size)
         self.timetable = timetable_of(self.topology, self.jobs)
         self.schedule = as_schedule(self.timetable, self.topology, self.jobs)
         self.bed = TurnsBed(self.topology, self.schedule, "polatis-rest", name)
         self.folder, self.listen = folder, folder / "turns.sock"
-        (folder / "schedule.json").write_text(self.schedule.model_dump_json(exclude_none=True))
+        self.schedule.write(folder / "schedule.json")
         (folder / "topology.json").write_text(self.topology.model_dump_json(exclude_none=True))
 
     def __enter__(self):
@@ -39,12 +42,29 @@ class Cluster:
         line += ["--driver", address, "--listen", self.listen, "--plans", self.folder / "plans", "--json"]
         line += [part for name, path in self.bed.nodes.sockets.items() for part in ("--control", f"{name}={path}")]
         command = [sys.executable, "-m", "wiresum", *map(str, line)]
-        self.driver = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
-        while not self.listen.exists():
-            assert self.driver.poll() is None, "the driver has ended"
-            time.sleep(0.05)
+        self.command = [*command, "--probe", 'test "$WIRESUM_SOURCE_ADDRESS" != "$WIRESUM_TARGET_ADDRESS"']
+        self.driver = self.start()
+        self.await_driver()
         self.ranks = [self._rank(plan, worker.rank) for plan in self.bed.plans.values() for worker in plan.workers]
         return self
+
+    def have_ended(self):
+        """Whether ranks end as if the schedule were over."""
+        with suppress(subprocess.TimeoutExpired):
+            return [rank.wait(timeout=1.0) for rank in self.ranks] == [0] * len(self.ranks)
+        return False
+
+    def await_driver(self):
+        """Returns when it listens."""
+        while True:
+            with socket.socket(socket.AF_UNIX) as line, suppress(OSError):
+                line.connect(str(self.listen))
+                return
+            assert self.driver.poll() is None, "the driver has ended"
+            time.sleep(0.05)
+
+    def start(self):
+        return subprocess.Popen(self.command, stdout=subprocess.PIPE, start_new_session=True)
 
     def _rank(self, plan, rank):
         told = job_environment(self.jobs.jobs[plan.job.id - 1])
@@ -88,6 +108,43 @@ def killed(folder, name, seed):
         assert "wrong sum" not in output, f"seed {seed}"
         # Whoever could not go on has said why, and nobody waits for the dead.
         assert code == 0 or "wiresum.errors." in output, f"seed {seed}: {output}"
+
+
+def restarted(folder, name, seed):
+    """A driver that is killed at a random moment and started again at once: its schedule is carried out."""
+    with Cluster(folder, name, 1_500_000) as cluster:
+        time.sleep(random.Random(seed).uniform(0.0, 4.0))
+        before = cluster.driver
+        os.killpg(before.pid, signal.SIGKILL)
+        before.communicate()
+        killed_s = time.monotonic()
+        has_begun = (folder / "plans" / "progress.json").exists()
+        if not has_begun and cluster.have_ended():
+            return
+        cluster.driver = cluster.start()
+        cluster.await_driver()
+        is_in_time = time.monotonic() - killed_s < 0.5 * BACK_S
+        outcomes = cluster.outcomes()
+        cluster.driver.communicate(timeout=PATIENCE_S)
+        assert cluster.driver.returncode == 0, f"seed {seed}"
+        assert all(not cluster.bed.nodes.served(node) for node in cluster.bed.nodes.sockets), f"seed {seed}"
+    assert not (folder / "plans" / "progress.json").exists()
+    for code, output in outcomes:
+        assert "wrong sum" not in output, f"seed {seed}"
+        # On a busy machine a process may take so long to start that gates have opened by themselves.
+        may_fail = not is_in_time and "wiresum.errors." in output
+        assert code == 0 or may_fail, f"seed {seed}: {output}"
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_driver_that_is_killed_and_started_again_finds_its_ranks_and_goes_on(namespaces, name, tmp_path, seed):
+    restarted(tmp_path, name, seed)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(100, 170))
+def test_drivers_that_are_killed_and_started_again_at_random_moments(namespaces, name, tmp_path, seed):
+    restarted(tmp_path, name, seed)
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -10,6 +10,7 @@ from wiresum.plan.schedule import Schedule
 from wiresum.plan.shared import SharedNetwork
 from wiresum.topology.circuits import fibres
 from wiresum.turns.driver import plans_of
+from wiresum.turns.journal import Journal
 from wiresum.turns.plans import SEGMENT_SLOTS, as_schedule
 from wiresum.workload.poisson import poisson
 
@@ -74,8 +75,27 @@ def test_set_ups_are_those_of_the_timetable():
 
 def test_a_schedule_survives_its_file(tmp_path):
     made = turns_of(network(), three_jobs())
-    (tmp_path / "schedule.json").write_text(made.model_dump_json(exclude_none=True))
-    assert Schedule.read(tmp_path / "schedule.json") == made
+    file, secrets = tmp_path / "schedule.json", tmp_path / "schedule.json.secret"
+    made.write(file)
+    assert Schedule.read(file) == made
+    assert not any(plan.job.secret in file.read_text() for plan in plans_of(made).values())
+    assert secrets.stat().st_mode & 0o777 == 0o600
+    secrets.unlink()
+    assert Schedule.read(file) == made.with_secrets(None)
+    file.write_text(made.model_dump_json(exclude_none=True))
+    assert Schedule.read(file) == made, "a schedule with its secrets inside is read, too"
+
+
+def test_a_journal_is_of_one_schedule_and_its_secrets(tmp_path):
+    made, again = turns_of(network(), three_jobs()), turns_of(network(), three_jobs())
+    journal = Journal(tmp_path / "progress.json", made)
+    assert journal.read() is None
+    journal.write(2, {1: "done", 3: "dark"})
+    found = Journal(tmp_path / "progress.json", made).read()
+    assert (found.interval, found.ended) == (2, {"1": "done", "3": "dark"})
+    assert Journal(tmp_path / "progress.json", again).read() is None, "ranks do not have these secrets"
+    journal.end()
+    assert journal.read() is None
 
 
 def test_places_in_turns_have_the_same_segment():

@@ -20,12 +20,17 @@ if TYPE_CHECKING:
     from wiresum.plan.aggregation_plan import AggregationPlan
     from wiresum.plan.schedule import Schedule
     from wiresum.topology.model import Topology
+    from wiresum.topology.optical import Circuit
     from wiresum.turns.driver import Seen
-    from wiresum.turns.light import Light
+    from wiresum.turns.light import Light, Probe
 
 LISTEN = "0.0.0.0:7420"
 PLANS_VARIABLE = "WIRESUM_PLANS"
 TURNS_VARIABLE = "WIRESUM_TURNS"
+PROGRESS, KEPT = "progress.json", "schedule.json"
+"""In the folder of plans: how far the schedule is, and the schedule with the secrets that ranks have."""
+PROBE_S = 5.0
+"""Seconds that a probe may take; `ping -c 1 -W 1` over ssh takes less than two."""
 
 
 def run(
@@ -45,25 +50,34 @@ def run(
         typer.Option("--control", help="Control socket of a switch's or server's daemon, as u0=/run/u0.sock"),
     ] = None,
     listen: Annotated[str, typer.Option("--listen", help="HOST:PORT for ranks, or the path of a socket")] = LISTEN,
-    plans: Annotated[Path, typer.Option("--plans", help="Folder for the jobs' plans, as job-1.json")] = Path("plans"),
+    plans: Annotated[
+        Path, typer.Option("--plans", help="Folder for the jobs' plans, as job-1.json, and for how far the schedule is")
+    ] = Path("plans"),
+    probe: Annotated[
+        str | None,
+        typer.Option("--probe", help="Shell command that succeeds if a circuit carries packets; see docs/circuits.md"),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Carry out a schedule: order its circuits, give jobs to switches and servers, tell ranks when they may send.
 
     Each job's ranks need WIRESUM_TURNS, the address to which this listens, and WIRESUM_PLAN, the plan of the job in
-    `--plans`. The command has WIRESUM_TURNS and WIRESUM_PLANS, the folder, in its environment.
+    `--plans`. The command has WIRESUM_TURNS and WIRESUM_PLANS, the folder, in its environment. If the driver dies, the
+    same command line goes on with the schedule, where it is started again within four seconds.
     """
     from wiresum.gates.listener import Gates
     from wiresum.turns.driver import TurnsDriver
+    from wiresum.turns.journal import Journal
     from wiresum.turns.nodes import Nodes
 
     there = load_topology(topology)
-    made = _schedule(schedule, there, jobs)
+    made = _kept(_schedule(schedule, there, jobs), plans)
     nodes = Nodes({name: Path(path) for name, path in _named(control or [], "--control", "u0=/run/u0.sock").items()})
     with ExitStack() as stack:
-        light = stack.enter_context(closing(_light(there, driver or [])))
+        light = stack.enter_context(closing(_light(there, driver or [], _prober(probe, made, there))))
         gates = stack.enter_context(Gates(listen))
-        turns = TurnsDriver(made, there, light, nodes, gates, tell=note)
+        journal = Journal(plans / PROGRESS, made)
+        turns = TurnsDriver(made, there, light, nodes, gates, journal=journal, tell=note)
         _write(turns.plans, plans)
         note(f"ranks: WIRESUM_TURNS={gates.address}, and WIRESUM_PLAN={plans}/job-N.json")
         launcher = _launch(command or [], gates.address, plans)
@@ -95,7 +109,42 @@ def _schedule(file: Path, topology: Topology, jobs: Path | None) -> Schedule:
     return as_schedule(Timetable.read(file), topology, Workload.read(jobs))
 
 
-def _light(topology: Topology, given: Sequence[str]) -> Light:
+def _kept(made: Schedule, folder: Path) -> Schedule:
+    """The schedule as a driver before has carried it out: ranks have the secrets that were drawn then."""
+    from wiresum.plan.schedule import Schedule
+
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / KEPT
+    if (folder / PROGRESS).exists() and file.exists():
+        before = Schedule.read(file)
+        if before.with_secrets(None) == made.with_secrets(None):
+            return before
+    made.write(file)
+    return made
+
+
+def _prober(command: str | None, made: Schedule, topology: Topology) -> Probe | None:
+    """Runs a command for each new circuit, which has the circuit's two ends in its environment."""
+    if command is None:
+        return None
+    from wiresum.plan.shared import SharedNetwork
+
+    network = SharedNetwork(topology, [interval.circuits for interval in made.intervals])
+
+    def gets_through(circuit: Circuit) -> bool:
+        (source, own), (target, far) = network.addresses(network.name(circuit)).items()
+        ends = {"SOURCE": source, "SOURCE_ADDRESS": own, "TARGET": target, "TARGET_ADDRESS": far}
+        told = {f"WIRESUM_{name}": value for name, value in ends.items()}
+        try:
+            ran = subprocess.run(["sh", "-c", command], env={**os.environ, **told}, timeout=PROBE_S, check=False)
+        except subprocess.TimeoutExpired:
+            return False
+        return ran.returncode == 0
+
+    return gets_through
+
+
+def _light(topology: Topology, given: Sequence[str], probe: Probe | None) -> Light:
     from wiresum.circuits.drivers import connect
     from wiresum.topology.circuits import optical_switches
     from wiresum.turns.light import Light
@@ -109,7 +158,7 @@ def _light(topology: Topology, given: Sequence[str]) -> Light:
     strange = sorted(set(addresses) - {switch.name for switch in switches})
     if strange:
         raise TopologyError(f"--driver {strange[0]}: topology {topology.name} has no such optical switch")
-    return Light(topology, {name: connect(address) for name, address in addresses.items()})
+    return Light(topology, {name: connect(address) for name, address in addresses.items()}, probe)
 
 
 def _named(given: Sequence[str], option: str, example: str) -> dict[str, str]:
@@ -123,7 +172,6 @@ def _named(given: Sequence[str], option: str, example: str) -> dict[str, str]:
 
 
 def _write(plans: Mapping[int, AggregationPlan], folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     for number, plan in plans.items():
         plan.write(folder / f"job-{number}.json")
 

@@ -160,15 +160,30 @@ class Gates:
         if absent:
             raise ScheduleError(f"rank {absent} has ended, or has nothing to send for {timeout_s:g} s; see its output")
 
+    def await_back(self, workers: Mapping[int, int], timeout_s: float) -> set[int]:
+        """Jobs all of whose ranks have come in time; those of a driver before come by themselves.
+
+        Args:
+            workers: how many each job has.
+            timeout_s: how long to wait for the last one.
+        """
+
+        def back() -> set[int]:
+            return {job for job, n in workers.items() if len(self._ready(job)) == n}
+
+        self._wait(lambda: len(back()) == len(workers), timeout_s)
+        with self._news:
+            return back()
+
     def abandon(self, job: int) -> None:
         """No more ranks of a job will come."""
         with self._news:
             self._jobs.setdefault(job, _Job()).is_abandoned = True
             self._news.notify_all()
 
-    def open(self, job: int, rate_bps: float | None = None) -> None:
-        """Lets the ranks of a job send, each at this rate on the cable."""
-        self._order([job], {"do": "open", "rate_bps": rate_bps})
+    def open(self, job: int, rate_bps: float | None = None, why: str = "") -> None:
+        """Lets the ranks of a job send, each at this rate on the cable; they repeat a reason where one is given."""
+        self._order([job], {"do": "open", "rate_bps": rate_bps, **({"why": why} if why else {})})
 
     def shut(self, jobs: Collection[int]) -> None:
         """Lets the ranks of jobs send nothing; returns when they do not, or do not answer."""

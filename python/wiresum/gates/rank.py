@@ -1,7 +1,8 @@
 """A rank's side of gates: it does what the driver of its job's turns says.
 
 The engine begins with a shut gate and joins its job in its first turn, as circuits and switches are its job's only
-then. If the driver falls silent the gate opens by itself, and the rank sends over the network that is there.
+then. If the driver falls silent the gate opens by itself, and the rank sends over the network that is there. It looks
+for the driver again, and one that is back finds it.
 """
 
 from __future__ import annotations
@@ -24,14 +25,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("wiresum.gates")
 
-CONNECT_S = 5.0
-"""Seconds for the driver to answer; it is there before the ranks are."""
+CONNECT_S = 10.0
+"""Seconds for the driver to answer. It is there before the ranks are, unless it is just being started again."""
 LOOK_S = 0.01
 """Seconds between two looks whether the rank has something to send, until it has."""
 QUIET_S = 0.004
 """Seconds without news after which what was sent has arrived: results come back all the time before."""
 DRAIN_S = 0.2
 """Seconds that this may take at most: a full window of the slowest links that are of use."""
+BACK_S = 0.25
+"""Seconds between two looks whether a driver that has gone is back."""
 GOODBYE_S = 1.0
 """Seconds that a goodbye may take; a driver that has died is told nothing."""
 
@@ -54,16 +57,30 @@ def join_in_turns(driver: str, plan_json: str, rank: int, incarnation: int, time
         from wiresum._native import Engine
     except ImportError as error:
         raise JoinError(f"wiresum._native cannot be loaded ({error}); install wiresum, or run `make build`") from error
-    line = _connect(driver)
+    line = _connect_in_time(driver)
     try:
         engine = Engine(plan_json, rank, incarnation, timeout_s, EXPIRY_S)
     except BaseException:
         line.close()
         raise
-    return EngineInTurns(engine, line, int(json.loads(plan_json)["job"]["id"]), rank)
+    return EngineInTurns(engine, driver, line, int(json.loads(plan_json)["job"]["id"]), rank)
 
 
-def _connect(driver: str) -> socket.socket:
+def _connect_in_time(driver: str) -> socket.socket:
+    end_s = time.monotonic() + CONNECT_S
+    while time.monotonic() < end_s:
+        with suppress(JoinError):
+            return connect(driver)
+        time.sleep(BACK_S)
+    return connect(driver)
+
+
+def connect(driver: str) -> socket.socket:
+    """A line to a driver.
+
+    Raises:
+        JoinError: nobody answers.
+    """
     host, _, port = driver.rpartition(":")
     try:
         if port.isdigit() and host:
@@ -87,12 +104,13 @@ class EngineInTurns:
         engine: whose gate it is.
     """
 
-    def __init__(self, engine: Engine, line: socket.socket, job: int, rank: int) -> None:
+    def __init__(self, engine: Engine, driver: str, line: socket.socket, job: int, rank: int) -> None:
         self.engine = engine
-        self._line = line
-        self._is_closing = False
-        self._say({"format": FORMAT, "job": job, "rank": rank})
-        for run in (self._obey, self._announce):
+        self._driver, self._line = driver, line
+        self._greeting = {"format": FORMAT, "job": job, "rank": rank}
+        self._is_ready = self._is_closing = False
+        self._say(self._greeting)
+        for run in (self._obey_drivers, self._announce):
             threading.Thread(target=run, name="wiresum-turns", daemon=True).start()
 
     def abi(self) -> object:
@@ -136,9 +154,18 @@ class EngineInTurns:
         """Tells the driver once there is something to send, as what comes before takes nobody's turn."""
         while not self._is_closing:
             if self.statistics()["busy_seconds"] > 0:
+                self._is_ready = True
                 return self._say({"ready": True})
             time.sleep(LOOK_S)
         return None
+
+    def _obey_drivers(self) -> None:
+        """Does what the driver says, and what one says that takes its place."""
+        while not self._is_closing:
+            self._obey()
+            if not self._is_closing:
+                logger.warning("the driver of turns is gone: a gate that is shut opens by itself")
+                self._find_again()
 
     def _obey(self) -> None:
         try:
@@ -148,10 +175,22 @@ class EngineInTurns:
         except (OSError, ValueError, LookupError) as trouble:
             if not self._is_closing:
                 logger.warning("the driver of turns has broken off (%s)", trouble)
-        if not self._is_closing:
-            logger.warning("the driver of turns is gone: a gate that is shut opens by itself")
+
+    def _find_again(self) -> None:
+        while not self._is_closing:
+            time.sleep(BACK_S)
+            with suppress(JoinError):
+                self._line.close()
+                self._line = connect(self._driver)
+                self._say(self._greeting)
+                if self._is_ready:
+                    self._say({"ready": True})
+                logger.warning("the driver of turns is back")
+                return
 
     def _carry_out(self, order: Mapping[str, Any]) -> None:
+        if order.get("why"):
+            logger.warning("the driver of turns says: %s", order["why"])
         if order["do"] == "open":
             self.engine.open(None if order["rate_bps"] is None else int(order["rate_bps"]))
         else:

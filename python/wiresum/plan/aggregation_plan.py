@@ -51,6 +51,8 @@ OWNER_ONLY = 0o600
 """Mode of the file of a secret."""
 MAX_BPS = 1 << 53
 """bit/s; the largest whole number that every reader of JSON keeps exactly."""
+Secret = Annotated[str, Field(pattern=r"^[0-9a-fA-F]{16}$")]
+"""16 hexadecimal digits."""
 Bandwidth = Annotated[int, Field(ge=1, le=MAX_BPS)]
 Role = Literal["exponents", "values"]
 SolutionStatus = Literal["optimal", "feasible", "time_limit", "heuristic"]
@@ -95,7 +97,7 @@ class PlanJob(Document):
     """
 
     id: U16
-    secret: Annotated[str, Field(pattern=r"^[0-9a-fA-F]{16}$")] | None = None
+    secret: Secret | None = None
     values_per_packet: U16
     lanes: Lanes = "int32-le"
     codec: str = "block"

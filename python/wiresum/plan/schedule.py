@@ -3,14 +3,16 @@
 The types here are a schedule's shape; the rules across its fields are in `crates/plan`, which every schedule is put to.
 """
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from wiresum.document import Document, FileDocument
+from wiresum.document import Document, FileDocument, write_text
 from wiresum.errors import PlanError, WiresumError
 from wiresum.plan.aggregation_plan import FORMAT as PLAN_FORMAT
-from wiresum.plan.aggregation_plan import VERSION_1, AggregationPlan, native
+from wiresum.plan.aggregation_plan import OWNER_ONLY, VERSION_1, AggregationPlan, Secret, native, secret_beside
 from wiresum.topology.optical import Circuit
 
 FORMAT = "wiresum-schedule/1"
@@ -46,6 +48,36 @@ class Schedule(FileDocument):
     format: Literal["wiresum-schedule/1"]
     intervals: list[Interval]
 
+    @classmethod
+    def read(cls, path: Path | str) -> Self:
+        """Reads a file, and secrets of jobs from the one beside it where plans have none.
+
+        Raises:
+            PlanError: one of them cannot be read, or is wrong; with a line for each bad field.
+        """
+        made, file = super().read(path), secret_beside(path)
+        return made.with_secrets(Secrets.read(file).jobs) if file.exists() else made
+
+    def write(self, path: Path | str) -> None:
+        """Writes a file that everyone may read, and the jobs' secrets to one beside it that only its owner may.
+
+        Raises:
+            PlanError: one of them cannot be written.
+        """
+        secrets = {job: plan.job.secret for one in self.intervals for job, plan in one.plans.items() if plan.job.secret}
+        write_text(path, self.with_secrets(None).to_json(), self.what, self.error)
+        if secrets:
+            file = secret_beside(path)
+            write_text(file, Secrets(jobs=secrets).to_json(), Secrets.what, self.error, mode=OWNER_ONLY)
+
+    def with_secrets(self, secrets: Mapping[str, str] | None) -> Self:
+        """The schedule with these secrets of jobs where plans have none; with None, without any."""
+        intervals = [
+            one.model_copy(update={"plans": {job: _secret_of(plan, job, secrets) for job, plan in one.plans.items()}})
+            for one in self.intervals
+        ]
+        return self.model_copy(update={"intervals": intervals})
+
     @model_validator(mode="before")
     @classmethod
     def _whole(cls, document: Any) -> Any:
@@ -62,3 +94,17 @@ class Schedule(FileDocument):
             field, problem = wrong
             raise ValueError(f"{field}: {problem}" if field else problem)
         return self
+
+
+class Secrets(FileDocument):
+    """Secrets of a schedule's jobs, by their ids; in a file of their own, as plans' are."""
+
+    error: ClassVar[type[WiresumError]] = PlanError
+    what: ClassVar[str] = "secrets"
+
+    jobs: dict[str, Secret]
+
+
+def _secret_of(plan: AggregationPlan, job: str, secrets: Mapping[str, str] | None) -> AggregationPlan:
+    secret = None if secrets is None else plan.job.secret or secrets.get(job)
+    return plan.model_copy(update={"job": plan.job.model_copy(update={"secret": secret})})

@@ -8,16 +8,18 @@ longer than its turn has the time, and all later turns begin that much later.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from wiresum.errors import ScheduleError
+from wiresum.gates import EXPIRY_S
 from wiresum.gates.listener import Gates
 from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.schedule import Interval, Schedule
 from wiresum.plan.shared import SharedNetwork
 from wiresum.topology.circuits import optical_switches
 from wiresum.topology.model import Topology
+from wiresum.turns.journal import Journal, Progress
 from wiresum.turns.light import Light, Ordered
 from wiresum.turns.nodes import Nodes
 
@@ -26,6 +28,8 @@ DRAIN_S = 0.005
 and others have not brings no result."""
 OVERRUN_S = 30.0
 """Seconds that a job may need beyond its last turn, in which everyone behind it waits."""
+BACK_S = 0.8 * EXPIRY_S
+"""Seconds that ranks have to come back to a driver that was started again: then their gates open by themselves."""
 COMING_S = 600.0
 """Seconds that ranks have to come: importing PyTorch takes some, and many ranks of a testbed share few cores."""
 
@@ -38,7 +42,8 @@ class Turn:
         begin_s: when its gates opened first.
         end_s: when its last rank said goodbye.
         end: `done`; `lost`: a rank ended without a word; `overdue`: it was ended, as it had not ended in time; `dark`:
-            it was ended, as a circuit that its plan names has failed.
+            it was ended, as a circuit that its plan names has failed; `gone`: its ranks have not come back to a driver
+            that was started again.
     """
 
     begin_s: float
@@ -95,6 +100,7 @@ class TurnsDriver:
         light: its optical switches.
         nodes: its switches and servers.
         gates: of its ranks.
+        journal: where it notes how far it is; one of a driver that has died is gone on with.
         tell: takes a line about what happens.
 
     Raises:
@@ -109,8 +115,10 @@ class TurnsDriver:
         nodes: Nodes,
         gates: Gates,
         *,
+        journal: Journal | None = None,
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
+        self._journal = journal
         self._schedule, self._light, self._nodes, self._gates, self._tell = schedule, light, nodes, gates, tell
         self.plans = plans_of(schedule)
         nodes.require(self.plans.values())
@@ -121,6 +129,7 @@ class TurnsDriver:
         self._names = [{network.name(one) for one in interval.circuits} for interval in schedule.intervals]
         self._darkens = max((one.oxc.darkens for one in optical_switches(topology) if one.oxc), default="added")
         self._lit: set[str] = set()
+        self._has_ordered = False
         self._failed: dict[str, str] = {}
         self._running: set[int] = set()
         self._ended: set[int] = set()
@@ -137,21 +146,48 @@ class TurnsDriver:
             CircuitError: an optical switch refuses an order, or does not answer.
             ControlError: a node does not.
         """
-        self._nodes.forget(self.plans.values())
-        self._gates.await_ranks({job: len(plan.workers) for job, plan in self.plans.items()}, COMING_S)
-        self._began_s, late_s = time.monotonic(), 0.0
-        for index, interval in enumerate(self._schedule.intervals):
+        before, late_s = self._journal.read() if self._journal else None, 0.0
+        first = self._begin_anew() if before is None else self._go_on(before)
+        for index, interval in enumerate(self._schedule.intervals[first:], first):
             due_s = interval.from_s + late_s
             time.sleep(max(0.0, due_s - self._now_s()))
             self._end_all(self._running - set(map(int, interval.plans)))
             late_s += max(0.0, self._now_s() - due_s)
+            if self._journal:
+                self._journal.write(index, {job: turn.end for job, turn in self.seen.turns.items() if turn.end})
             self._begin(index, interval, due_s)
         last = self._schedule.intervals[-1]
         if last.until_s is not None:
             self._await_until(last.until_s + late_s)
         self._end_all(set(self._running), patience_s=None if last.until_s is None else OVERRUN_S)
         self._serve(set())
+        if self._journal:
+            self._journal.end()
         return self.seen
+
+    def _begin_anew(self) -> int:
+        """Waits for all ranks; returns the first interval."""
+        self._nodes.keep(self.plans.values(), set())
+        self._gates.await_ranks(_sizes(self.plans), COMING_S)
+        self._began_s = time.monotonic()
+        return 0
+
+    def _go_on(self, before: Progress) -> int:
+        """Takes over from a driver that has died, as things are; returns the interval, which begins again.
+
+        Ranks have shut gates as soon as they are back, so circuits may be put in order before anything else happens.
+        """
+        self.seen.turns |= {int(job): Turn(0.0, 0.0, end) for job, end in before.ended.items()}
+        left = {job: plan for job, plan in self.plans.items() if job not in self.seen.turns}
+        back = self._gates.await_back(_sizes(left), BACK_S)
+        for job in sorted(set(left) - back):
+            self._tell(f"job {job} is served no more, as its ranks have not come back to this driver in {BACK_S:g} s")
+            self.seen.turns[job] = Turn(0.0, 0.0, "gone")
+        interval = self._schedule.intervals[before.interval]
+        self._running = self._nodes.keep(self.plans.values(), {int(job) for job in interval.plans} & back)
+        self._began_s = time.monotonic() - interval.from_s
+        self._tell(f"goes on with interval {before.interval}; jobs {sorted(back)} are back")
+        return before.interval
 
     def _now_s(self) -> float:
         return time.monotonic() - self._began_s
@@ -167,7 +203,8 @@ class TurnsDriver:
         paused = sorted(self._touched(now_lit))
         shut_s = order_s = self._now_s()
         ordered, failed = Ordered(0, 0, 0), dict[str, str]()
-        if now_lit != self._lit:
+        if now_lit != self._lit or not self._has_ordered:
+            self._has_ordered = True
             if paused:
                 self._gates.shut(paused)
                 time.sleep(DRAIN_S)
@@ -200,7 +237,7 @@ class TurnsDriver:
                 self._tell(f"job {job} is served no more, as a circuit of its plan has no light: {reason}")
                 self._nodes.dismiss(self.plans[job])
                 # Its nodes refuse it from now on, which its ranks hear when they ask.
-                self._gates.open(job)
+                self._gates.open(job, why=reason)
                 turn = self.seen.turns.setdefault(job, Turn(self._now_s()))
                 turn.end_s, turn.end = self._now_s(), "dark"
                 self._running.discard(job)
@@ -240,6 +277,10 @@ class TurnsDriver:
                 self._tell(f"job {job} has not ended {patience_s:g} s after its last turn, and is served no more")
         self._running -= jobs
         self._ended |= jobs
+
+
+def _sizes(plans: Mapping[int, AggregationPlan]) -> dict[int, int]:
+    return {job: len(plan.workers) for job, plan in plans.items()}
 
 
 def plans_of(schedule: Schedule) -> dict[int, AggregationPlan]:

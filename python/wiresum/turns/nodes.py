@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from wiresum.deploy import control
@@ -49,16 +49,22 @@ class Nodes:
         for node in plan.nodes:
             control.ask(self.sockets[node.name], "remove", job=plan.job.id)
 
-    def forget(self, plans: Iterable[AggregationPlan]) -> None:
-        """Has all nodes serve none of these jobs: a driver before may have died in their turns.
+    def keep(self, plans: Iterable[AggregationPlan], wanted: Collection[int]) -> set[int]:
+        """Has all nodes serve none of these plans' jobs but those wanted: a driver before may have died in their turns.
+
+        Returns:
+            Wanted jobs that all of their nodes serve. Others are served nowhere.
 
         Raises:
-            ControlError: one does not answer.
+            ControlError: a node does not answer.
         """
-        numbers = {plan.job.id for plan in plans}
-        for name, path in self.sockets.items():
-            for job in sorted(numbers & self.served(name)):
-                control.ask(path, "remove", job=job)
+        there = {name: self.served(name) for name in self.sockets}
+        known = {plan.job.id: plan for plan in plans}
+        kept = {job for job in set(wanted) & set(known) if all(job in there[node.name] for node in known[job].nodes)}
+        for name, jobs in there.items():
+            for job in sorted(jobs & set(known) - kept):
+                control.ask(self.sockets[name], "remove", job=job)
+        return kept
 
     def served(self, node: str) -> set[int]:
         """Jobs of a node."""
