@@ -45,7 +45,7 @@ pub struct UpKey {
 /// What results go down as: a cohort's part of a stream.
 type Stream = (JobId, SubModelId, Cohort);
 
-/// See the module.
+/// One site's tables: where its packets go next, up and down.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Forwarding {
     up: BTreeMap<UpKey, Neighbour>,

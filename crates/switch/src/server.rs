@@ -32,7 +32,7 @@ struct Stream<V> {
     entries: Vec<Option<Entry<V>>>,
 }
 
-/// See the module.
+/// Completes what switches did not sum, and joins the sums of a job's cohorts.
 #[derive(Clone, Debug)]
 pub struct ParameterServer<V> {
     streams: BTreeMap<(JobId, SubModelId), Stream<V>>,

@@ -11,7 +11,7 @@ use crate::rmt::{Memory, Misfit, Profile, Report};
 use crate::table::{MAX_STREAMS, PlaceError, Table};
 use crate::{ANY_NODE, Counters, Outcome, Packet, Payload, Values, Verdict};
 
-/// See the module.
+/// A switch: one program, its memory, and the table of the streams that it sums.
 pub struct Switch<V: Payload> {
     node: NodeId,
     program: Box<dyn Program<V>>,

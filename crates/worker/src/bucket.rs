@@ -9,7 +9,6 @@ use wiresum_protocol::Time;
 /// engine never spins.
 const BURST: Duration = Duration::from_millis(2);
 
-/// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Bucket {
     burst: Duration,

@@ -33,7 +33,7 @@ const CHILDREN: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 /// The sub-model that is measured.
 const STREAM: u16 = 1;
 
-/// See the module.
+/// A job with one stream, and a packet of it that becomes the next one again and again.
 pub struct Job {
     plan: Plan,
     xdp: XdpAggregator,

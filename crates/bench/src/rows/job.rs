@@ -20,7 +20,7 @@ const FIRST_PORT: u16 = 40_000;
 const ROUND: u32 = 1;
 const MAP_VERSION: u32 = 1;
 
-/// See the module.
+/// A stream of hot rows, and a packet of it that becomes the next one again and again.
 pub struct Job {
     program: RowsProgram,
     shape: Shape,

@@ -25,7 +25,7 @@ use crate::takeover::Upgrade;
 
 pub use plane::{ConnectionCounters, Counters, JobReport, Plane, StreamReport};
 
-/// See the module.
+/// The daemon: a loop, a control socket and limits over a [`Plane`].
 pub struct Node {
     id: NodeId,
     plane: Box<dyn Plane>,

@@ -13,7 +13,7 @@ use wiresum_xdp::FrameCounters;
 use crate::takeover::Legacy;
 use crate::udp::SendCounters;
 
-/// See the module.
+/// What serves a node's jobs: a data plane together with its carrier.
 pub trait Plane: Send {
     /// What sums here, as in a plan.
     fn engine(&self) -> &'static str;

@@ -48,7 +48,7 @@ pub enum LoadError {
 
 type Addresses = BTreeMap<(JobId, Neighbour), SocketAddr>;
 
-/// See the module.
+/// The XDP program of a switch, as a station's data plane.
 pub struct KernelSwitch {
     program: SwitchProgram,
     node: NodeId,

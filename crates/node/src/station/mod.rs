@@ -34,7 +34,7 @@ pub use kernel::{KernelSwitch, LoadError};
 /// Least time between two lines of the log.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
-/// See the module.
+/// A station behind one UDP socket, for every job that the node serves.
 pub struct UdpStation {
     socket: Socket,
     received: ReceiveBatch,

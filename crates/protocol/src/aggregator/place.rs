@@ -40,7 +40,6 @@ impl ChildState {
     }
 }
 
-/// See the module.
 pub(super) struct Place {
     pub sub_model: SubModelId,
     /// By contributor: the children, then their substitutes.

@@ -19,7 +19,7 @@ pub const SNAPSHOT_VERSION: u32 = 1;
 /// Bytes of an entry's index before it and its values.
 const INDEX_LEN: usize = size_of::<u32>();
 
-/// See the module.
+/// An aggregator's state but for its slots, plans, quotas and clock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
     incarnation: Option<u64>,

@@ -3,7 +3,6 @@
 
 use super::{Acknowledgement, SlotPolicy};
 
-/// See the module.
 pub(super) struct Cache;
 
 impl SlotPolicy for Cache {

@@ -2,7 +2,6 @@
 
 use super::{Acknowledgement, SlotPolicy};
 
-/// See the module.
 pub(super) struct Pool;
 
 impl SlotPolicy for Pool {

@@ -56,7 +56,7 @@ struct Tree {
     upward: Option<Upward>,
 }
 
-/// See the module.
+/// Shares out a node's links among the children of all its jobs.
 pub struct Negotiator {
     node: NodeId,
     epoch: Epoch,

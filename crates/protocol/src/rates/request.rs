@@ -89,7 +89,7 @@ impl Latencies {
     }
 }
 
-/// See the module.
+/// A child's negotiation with its parent in one tree.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     notice: Option<Notice>,

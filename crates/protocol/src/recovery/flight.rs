@@ -48,7 +48,7 @@ struct Ends {
     tail: u32,
 }
 
-/// See the module.
+/// What is known of each position that is on its way.
 pub struct Flight {
     records: Vec<Record>,
     queues: [Ends; 2],

@@ -2,7 +2,6 @@
 
 use wiresum_wire::FragmentId;
 
-/// See the module.
 pub(super) struct Marks {
     words: Vec<u64>,
     mask: u32,

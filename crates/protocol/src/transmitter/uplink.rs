@@ -29,7 +29,6 @@ impl Action {
     }
 }
 
-/// See the module.
 pub(super) struct Uplink {
     pub sub_model: SubModelId,
     pub address: SocketAddr,

@@ -27,7 +27,7 @@ pub struct Done {
     pub end_s: Option<f64>,
 }
 
-/// See the module.
+/// The loop of slots and events.
 pub struct World<'a> {
     pub circuits: &'a Circuits,
     pub problem: &'a Problem<'a>,

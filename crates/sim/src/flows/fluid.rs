@@ -27,7 +27,6 @@ pub(super) struct Running {
     pub missing: Vec<u32>,
 }
 
-/// See the module.
 pub(super) struct Fluid<'a> {
     pub scenario: &'a Scenario,
     pub network: Network,

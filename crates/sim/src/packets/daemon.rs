@@ -19,7 +19,6 @@ struct Served<'a> {
     transmitter: Transmitter,
 }
 
-/// See the module.
 pub(super) struct Daemon<'a> {
     pub site: usize,
     pub address: SocketAddr,

@@ -20,7 +20,6 @@ fn in_place(values: impl Source + Sink + Clone + 'static) -> Collective {
     Collective::all_reduce(Box::new(values.clone()), Box::new(values))
 }
 
-/// See the module.
 pub(super) struct Host<'a> {
     pub job: usize,
     pub rank: usize,

@@ -8,7 +8,6 @@ use wiresum_wire::NodeId;
 
 use super::daemon::Outbox;
 
-/// See the module.
 pub(super) struct Switch<'a> {
     id: NodeId,
     jobs: Vec<(usize, &'a Plan)>,

@@ -99,7 +99,6 @@ pub(super) enum Event {
     Background(u32),
 }
 
-/// See the module.
 pub(super) struct World<'a> {
     pub scenario: &'a Scenario,
     pub network: Network,

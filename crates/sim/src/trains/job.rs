@@ -47,7 +47,6 @@ impl Host {
     }
 }
 
-/// See the module.
 pub(super) struct Job {
     pub name: String,
     pub policy: Policy,

@@ -12,7 +12,6 @@ use super::job::{Job, sub_models};
 use crate::scenario::Program;
 use crate::{Scenario, SimulationError};
 
-/// See the module.
 pub(super) enum Summer<V: Content> {
     Nobody,
     Switch {

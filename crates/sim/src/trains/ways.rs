@@ -21,7 +21,6 @@ struct Detour {
     direction: u32,
 }
 
-/// See the module.
 pub(super) struct Ways {
     pub root: usize,
     /// By site: what contributions are addressed to, and their direction, whoever sends them.

@@ -43,7 +43,6 @@ pub(super) struct Train<V> {
     pub packets: Vec<Packet<V>>,
 }
 
-/// See the module.
 pub(super) struct Yard<'a, V: Content> {
     pub scenario: &'a Scenario,
     pub network: Network,

@@ -30,7 +30,7 @@ pub enum PlaneError {
     Carrier(Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// See the module.
+/// What sums at a station, in this process or in the kernel.
 pub trait DataPlane: Any + Send {
     /// Makes room for one more job.
     ///

@@ -16,7 +16,7 @@ use crate::server::EntryState;
 #[error("the state that was handed over does not fit its plans: restart the daemon instead")]
 pub struct Unfit;
 
-/// See the module.
+/// What a station knows, but for plans, quotas and the clock.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct StationState {
     pub(super) jobs: Vec<JobState>,

@@ -85,7 +85,7 @@ pub(super) struct Job {
     bytes: u64,
 }
 
-/// See the module.
+/// A node of a fabric, without its socket.
 pub struct Station {
     pub(super) node: NodeId,
     pub(super) jobs: BTreeMap<JobId, Job>,

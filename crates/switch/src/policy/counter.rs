@@ -13,7 +13,6 @@ const COUNT: ArrayId = ArrayId(0);
 /// The paper's `reg_val`.
 const VALUES: BankId = BankId(0);
 
-/// See the module.
 pub(super) struct Counter;
 
 /// The program.

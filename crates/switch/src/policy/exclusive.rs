@@ -15,7 +15,6 @@ const KEY: ArrayId = ArrayId(0);
 const CONTRIBUTORS: ArrayId = ArrayId(1);
 const VALUES: BankId = BankId(0);
 
-/// See the module.
 pub(super) struct Exclusive;
 
 /// The program.

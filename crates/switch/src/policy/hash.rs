@@ -7,7 +7,6 @@ use crate::rmt::{ArrayId, Layout, Memory, Pass};
 use crate::worker::{Addressing, Rules, Window};
 use crate::{Outcome, Packet, Payload, Place, Sending, Verdict};
 
-/// See the module.
 pub(super) struct Hash;
 
 /// The program.

@@ -18,7 +18,6 @@ const SCALE: ArrayId = ArrayId(3);
 /// Where a key's cell holds the urgency.
 const PRIORITY_SHIFT: u32 = 48;
 
-/// See the module.
 pub(super) struct Preempt;
 
 /// The program.

@@ -11,7 +11,6 @@ use crate::rmt::{Layout, Memory, Pass};
 use crate::worker::{Addressing, Rules, Window};
 use crate::{Outcome, Packet, Payload, Place, Sending, Verdict};
 
-/// See the module.
 pub(super) struct Register;
 
 /// The program.

@@ -25,7 +25,6 @@ const SHADOW: BankId = BankId(1);
 /// A result of this age or more may be forgotten; fragments of a slot are apart by any number from 1.
 const ANY_AGE: u32 = 1;
 
-/// See the module.
 pub(super) struct Segment;
 
 /// The program.

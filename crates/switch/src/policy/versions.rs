@@ -18,7 +18,6 @@ const CONTRIBUTORS: ArrayId = ArrayId(1);
 const IS_FINAL: ArrayId = ArrayId(2);
 const VALUES: BankId = BankId(0);
 
-/// See the module.
 pub(super) struct Versions {
     pub name: &'static str,
     pub policy: plan::Policy,

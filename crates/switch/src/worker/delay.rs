@@ -11,7 +11,6 @@ use wiresum_wire::FragmentId;
 /// A queue stands if round trips take this many times the least: then half a window still fills the way.
 const STANDING: u32 = 2;
 
-/// See the module.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Delay {
     timed: Option<(FragmentId, Time)>,

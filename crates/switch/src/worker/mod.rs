@@ -29,7 +29,7 @@ pub use wiresum_plan::Sending;
 /// More than this part of what is under way, found lost at once, is what a queue had no room for, however little is known of delays.
 const BURST_SHARE: u32 = 4;
 
-/// See the module.
+/// A worker's side of one stream, in positions; values are its driver's.
 pub struct Worker {
     sending: Sending,
     rules: Rules,

@@ -107,7 +107,6 @@ impl Cargo for Flying {
     }
 }
 
-/// See the module.
 pub struct Network {
     scenario: Scenario,
     links: Links<Site, Flying>,

@@ -33,7 +33,7 @@ pub struct Step {
     pub packets: Vec<(SocketAddr, Vec<u8>)>,
 }
 
-/// See the module. An iterator that never ends; call [`Self::joining`] first.
+/// Random packets for one aggregator. An iterator that never ends; call [`Self::joining`] first.
 pub struct RandomTraffic {
     plan: Plan,
     node: NodeId,

@@ -23,7 +23,7 @@ const WORKERS: u64 = 4;
 /// Values of a packet: one block of 32-bit lanes, or of 16-bit ones, which are twice as many.
 const VALUES: u32 = 8;
 
-/// See the module.
+/// Random packets for one switch, which meet every row of every table.
 pub struct RandomTraffic {
     policy: Policy,
     places: Vec<Place>,

@@ -35,7 +35,6 @@ pub(super) struct Past {
     penalty: u32,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(super) enum Forecaster {
     /// Every round waits for its agreement.

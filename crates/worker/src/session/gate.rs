@@ -13,7 +13,6 @@ use crate::bucket::Bucket;
 /// from a link's queue before light goes.
 const BURST: Duration = Duration::from_millis(8);
 
-/// See the module.
 #[derive(Clone, Debug)]
 pub(super) struct Gate {
     shut: Option<Shut>,

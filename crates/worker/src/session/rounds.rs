@@ -32,7 +32,7 @@ pub(crate) struct Arrived<'a> {
     pub payload: &'a [u8],
 }
 
-/// See the module. Stream 0 carries the agreement, the others values.
+/// Stream 0 carries the agreement, the others values.
 pub(crate) struct Rounds {
     pub format: Format,
     /// Shares of the streams of values.

@@ -73,7 +73,6 @@ struct Rank {
     ended_at: Time,
 }
 
-/// See the module.
 pub struct Bed {
     plan: Plan,
     ranks: Vec<Rank>,

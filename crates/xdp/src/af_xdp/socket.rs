@@ -15,7 +15,7 @@ pub const FRAME_LEN: usize = 4096;
 /// Bytes that the kernel's sockets charge for one frame on its way out: frame and bookkeeping.
 const SEND_CHARGE: usize = 2 * FRAME_LEN;
 
-/// See the module.
+/// An AF_XDP socket with its frames, bound to one queue of one interface.
 pub struct Socket {
     fd: OwnedFd,
     frames: Memory,

@@ -13,7 +13,7 @@ use wiresum_xdp::test_run::{self, stay_on};
 /// What runs on each CPU.
 const PROGRAM: &str = "feed_and_aggregate";
 
-/// See the module.
+/// Test-runs of one job, or of several, on several CPUs at once.
 pub struct Cpus {
     cpus: Vec<usize>,
     /// One for all CPUs, or one for each.

@@ -23,7 +23,7 @@ const KEY: JobKey = JobKey(1);
 /// More than one core sums.
 const PLENTY_BYTES_PER_S: u64 = 1_000_000_000_000;
 
-/// See the module.
+/// One policy's switch, and the packet that becomes the next one again and again.
 pub struct Job {
     program: SwitchProgram,
     subject: Subject,

@@ -33,7 +33,6 @@ pub(crate) enum Phase {
     Ended(Result<(), Failure>),
 }
 
-/// See the module.
 pub(crate) struct OpenRound {
     pub round: Round,
     pub collective: Collective,

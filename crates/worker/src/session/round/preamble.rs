@@ -16,7 +16,6 @@ use crate::collective::NOT_FINITE;
 /// What a lane holds that no one has set: the least element of the maximum.
 pub(super) const UNSET: i32 = i32::MIN;
 
-/// See the module.
 pub(super) struct Preamble {
     format: Format,
     /// This worker's lanes, replaced by the agreed ones as their results come.

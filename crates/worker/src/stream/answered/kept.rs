@@ -22,7 +22,6 @@ struct Entry {
     is_due: bool,
 }
 
-/// See the module.
 pub(super) struct Kept {
     sending: Sending,
     /// By position modulo length; empty if results are not kept.

@@ -57,7 +57,6 @@ struct Counters {
     results_given_back: u64,
 }
 
-/// See the module.
 pub(crate) struct Answered {
     plan: Plan,
     rank: u8,

@@ -25,7 +25,6 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// that it may send more.
 const LEAST_BPS: f64 = 8.0 * PULSE_BYTES as f64 / 0.1;
 
-/// See the module.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Ceiling {
     pub bps: u64,

@@ -84,7 +84,6 @@ pub(super) enum Sign {
     },
 }
 
-/// See the module.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Delivery {
     sent_bytes: u64,

@@ -41,7 +41,6 @@ use stream::{Parent, Stream};
 /// Echo of the question who is in. Pulses have the bit too, but there are none in the stream of the agreement.
 const LOOK: u32 = PULSE;
 
-/// See the module.
 pub(crate) struct Asked {
     plan: Plan,
     rank: u32,

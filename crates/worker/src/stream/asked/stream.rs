@@ -60,7 +60,7 @@ pub(super) enum Action {
     Ask(Probe),
 }
 
-/// See the module. Recovery is in `recovery`.
+/// What was lost is `recovery`'s to find.
 pub(super) struct Stream {
     pub sub_model: SubModelId,
     pub node: NodeId,
