@@ -19,7 +19,7 @@ MAX_MESSAGE = 200
 """Letters of a message about a field: what follows is a value that somebody has given, at any length."""
 
 MAX_FILE_BYTES = 64 << 20
-"""Of a document: a plan of ten thousand workers has 4 MB. Whoever names a device instead is told so at once."""
+"""Largest size of a document; a plan of ten thousand workers has 4 MB. It ends the reading of a device at once."""
 
 
 class Document(BaseModel):

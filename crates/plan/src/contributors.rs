@@ -13,7 +13,7 @@ pub const MAX_COHORTS: usize = MAX_SWITCHED_WORKERS.div_ceil(COHORT_WORKERS);
 pub struct Cohort(pub u8);
 
 impl Cohort {
-    /// That of a worker.
+    /// The cohort of a worker.
     #[must_use]
     pub fn of(worker: u8) -> Self {
         Self(worker / COHORT_WORKERS as u8)

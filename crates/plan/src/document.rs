@@ -66,7 +66,7 @@ pub struct Solution {
     /// Seed of random choices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u32>,
-    /// That the planner took.
+    /// Seconds that the planner took.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
 }

@@ -141,7 +141,7 @@ pub struct Star {
     pub workers: BTreeMap<String, u32>,
     /// Unit of the parameter server.
     pub server: String,
-    /// That each worker sends.
+    /// Bytes that each worker sends.
     pub bytes: f64,
     /// Time of the update at the server, in seconds; a switch needs none.
     #[serde(default)]

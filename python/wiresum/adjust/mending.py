@@ -18,7 +18,7 @@ from wiresum.topology.model import Topology
 from wiresum.topology.paths import Capacity, Network
 
 MAX_ROOTS = 8
-"""That are tried in the place of a lost one: those of the tree first, then the best that are free."""
+"""Roots that are tried in the place of a lost one: nodes of the tree first, then the best that are free."""
 UNIT_BYTES = 1.0
 """Trees are compared by the time of their busiest link, of whatever gradient."""
 

@@ -110,5 +110,5 @@ class SharedNetwork:
         return PlanFabric(links=[self.link(link.id, {}, 0) for link in there], memory=[])
 
     def frames(self) -> list[PlanFabric]:
-        """Of the time before, when nothing is lit, and of every time after."""
+        """One frame for the time before, when nothing is lit, and one for each time after."""
         return [self.frame(circuits) for circuits in ([], *self.lit)]

@@ -81,4 +81,4 @@ class Timetable(FileDocument):
     cost: Cost
     intervals: list[Interval]
     seconds: float | None = None
-    """That the scheduler took, its bound included."""
+    """Seconds that the scheduler took, its bound included."""

@@ -172,7 +172,7 @@ def _memory_slots(assignment: Assignment, job: ScenarioJob, values: int) -> int 
 
 
 def cohorts(workers: int) -> int:
-    """Of a job with so many workers: a packet at switches names those of one."""
+    """Number of cohorts of a job with so many workers; a packet at switches names workers of one cohort."""
     return -(-workers // wire.COHORT_WORKERS)
 
 

@@ -114,7 +114,7 @@ class Layout:
         return [port for wire in self.wires for port in (wire.source, wire.target) if port.node == node]
 
     def wire(self, link: str) -> Wire:
-        """That of a link of the topology."""
+        """The wire of a link of the topology."""
         return next(wire for wire in self.wires if wire.link.id == link)
 
     def far_end(self, port: Port) -> Port:

@@ -24,10 +24,10 @@ MAX_BANDWIDTH_RATIO = 1e8
 """The most within a network: 10 kbit/s beside 800 Gbit/s are 8 × 10⁷, 40 (meant as Gbit/s) beside 10¹⁰ 2.5 × 10⁸."""
 
 MAX_NODES = 1 << 16
-"""Of a topology: as many as a plan can number. The largest networks of the papers have some thousand."""
+"""Most nodes of a topology: as many as a plan can number. The papers' largest networks have some thousand."""
 
 MAX_LINKS = 1 << 18
-"""Of a topology: sixteen for each host of a network of 16,384."""
+"""Most links of a topology: sixteen for each host of a network of 16,384."""
 
 Kind = Literal["worker", "ps", "aggregator", "switch", "oxc"]
 

@@ -137,7 +137,7 @@ impl Limits {
     /// Whether a quota fits beside those of the others.
     ///
     /// # Errors
-    /// That it does not.
+    /// [`Refusal`] if it does not.
     pub fn admit_rate(&self, others: u64, quota: JobQuota) -> Result<(), Refusal> {
         let Some(total) = self.bytes_per_second else { return Ok(()) };
         let needed = quota.bytes_per_second.ok_or(Refusal::NoRate { total })?;

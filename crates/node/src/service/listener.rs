@@ -16,7 +16,7 @@ use crate::takeover::Successor;
 
 /// Owner and group may give orders.
 const SOCKET_MODE: u32 = 0o660;
-/// Of a folder that is made for the socket: who may not enter it cannot replace the socket either.
+/// Mode of a folder that is made for the socket: who may not enter it cannot replace the socket either.
 const FOLDER_MODE: u32 = 0o750;
 /// Longest request in bytes: a plan of some ten thousand workers.
 const MAX_REQUEST: u64 = 4 << 20;

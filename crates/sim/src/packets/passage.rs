@@ -171,7 +171,7 @@ impl World<'_> {
         }
     }
 
-    /// Whom an address is to a sender, and the way there.
+    /// Who has an address, as its sender sees it, and the way there.
     #[inline]
     fn peer(&mut self, sender: Sender, job: usize, to: SocketAddr) -> Option<Peer> {
         let peers = match sender {

@@ -11,7 +11,7 @@ from wiresum.workload.coflows import coflows
 from wiresum.workload.model import Workload
 
 FILE = "FB2010-1Hr-150-0.txt"
-"""Of github.com/coflow/coflow-benchmark."""
+"""The file's name in github.com/coflow/coflow-benchmark."""
 RACKS = 150
 MEAN_GAP_MS = 6000
 """Of Facebook's trace: 526 coflows in an hour."""

@@ -30,7 +30,7 @@ SMOOTHED_SAMPLES = 5
 """Samples of a mean: 10 ms are ten bursts, and hold more or less of them."""
 TOLERANCE = 0.05
 AIM_S = 0.1
-"""In which a rate should settle."""
+"""Seconds in which a rate should settle."""
 WARMUP_ELEMENTS = 262_144
 START_S, END_S = 30.0, 60.0
 """Bounds for the processes to start, and to end."""

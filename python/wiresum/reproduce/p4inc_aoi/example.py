@@ -17,7 +17,7 @@ from wiresum.sim.run import run_instance
 from wiresum.workload.instance import FORMAT
 
 SLOT_BYTES = 1e9
-"""Of a worker's link; a circuit carries two workers."""
+"""Bytes that a worker's link carries in a slot; a circuit carries two workers."""
 PANELS = {"a": (False, False), "b": (True, False), "c": (False, True), "d": (True, True)}
 """Whether jobs 1 and 2 share a unit, and whether switches sum."""
 

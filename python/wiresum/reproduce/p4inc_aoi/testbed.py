@@ -25,7 +25,7 @@ GPU_RACKS, CPU_RACKS = ("gpu1", "gpu2"), ("cpu1", "cpu2")
 SPLIT = 0.5
 """Share of the jobs of four workers whose rack has not four GPUs left; servers and jobs are placed by their owners."""
 ITERATIONS = 20
-"""Of a job; the paper does not say."""
+"""Iterations of a job; the paper does not say."""
 SEEDS, QUICK_SEEDS = (1, 2, 3), (1,)
 JCT = "total JCT"
 FCFS_VARIANTS = {

@@ -20,11 +20,11 @@ WORKERS, BATCH = 2, 32
 FORWARD_GFLOP = {
     "resnet50": 8.2, "resnet101": 15.7, "resnet152": 23.1, "vgg11": 15.2, "vgg16": 31.0, "vgg19": 39.3,
 }  # fmt: skip
-"""Of an image of 224 × 224, a multiplication and an addition counted as two."""
+"""Work for one image of 224 × 224; a multiplication and an addition count as two."""
 TRAINING = 3.0
 """Work of an iteration over that of its forward pass."""
 GPU_FLOPS = 11.3e12
-"""Of a 1080Ti, as its vendor states it, in 32 bits."""
+"""Rate of a 1080Ti in 32 bits, as its vendor states it."""
 FAMILIES = ("resnet", "vgg")
 SHARES = [share / 100 for share in range(20, 201, 5)]
 """Shares of that rate that are tried for each family; above 1 where a library needs fewer multiplications."""

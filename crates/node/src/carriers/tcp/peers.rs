@@ -23,7 +23,7 @@ pub struct Peer {
     pub job: Option<usize>,
     /// When it called.
     pub since: Instant,
-    /// Of its hellos, how many were refused.
+    /// How many of its hellos were refused.
     pub refusals: u32,
     link: Link,
     pressure: Pressure,
