@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -242,3 +243,26 @@ def test_no_file_is_a_giant():
         if p.suffix != ".md" and (n := p.read_text().count("\n")) > 600
     }
     assert not giants, f"split these, one thing each: {giants}"
+
+
+def journeys():
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    section = text.partition("journeys, file by file\n")[2].partition("\n## ")[0]
+    return [" ".join(one.split()) for one in section.split("\n* ")[1:]]
+
+
+@pytest.mark.parametrize("journey", journeys(), ids=lambda journey: journey.split("**")[1])
+def test_a_journey_goes_by_files_that_exist_and_enters_none_twice(journey):
+    # After "in `crates/X`:" a name is that of a file of this crate; elsewhere it is the end of a path, without `src`.
+    paths = [str(path.relative_to(ROOT)).replace("/src/", "/") for path in tracked_text_files()]
+    places = {place for path in paths for place in (path, *map(str, Path(path).parents))}
+    seen: list[str] = []
+    for part in re.split(r" → | In the kernel: | At a switch: | at the other end ", journey.partition("**: ")[2]):
+        crate = re.match(r"in `(crates/\w+)`: ", part)
+        inside = crate[1] if crate else ""
+        for name in re.findall(r"`([\w*]+(?:[./][\w*]+)+)`", part.removeprefix(crate[0] if crate else "")):
+            there = [place for place in places if fnmatch(f"/{place}", f"*/{name}") and place.startswith(inside)]
+            assert there, f"{name} is not in {inside or 'the repository'}"
+            seen.append(f"{inside}/{name}")
+    assert len(seen) > 5
+    assert len(seen) == len(set(seen)), f"{journey} enters a file twice"
