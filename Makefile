@@ -29,12 +29,15 @@ REQUIRED = WIRESUM_TESTS_REQUIRE="$${WIRESUM_TESTS_REQUIRE-$$($(PYTHON) -m tests
 test-rust: build ## Rust tests: unit, property, cluster under virtual time, kernel test-run
 	$(REQUIRED) cargo test --workspace --locked --quiet
 
-# Networks and timers of these disturb each other; all others run side by side.
-ALONE := $(addprefix tests/,bench demo native p4 testbed torch turns)
+# Those with ranks, daemons and networks of their own mostly wait, so they run side by side, but not beside what computes.
+# Each worker takes a run of neighbouring tests, as these share worlds of ranks. Turns are slots of time, and run alone.
+LIVE := $(addprefix tests/,bench demo native p4 testbed torch)
+TIMED := tests/turns
 
 test-python: build ## Python tests: backend, testbed in network namespaces, command line
-	$(REQUIRED) $(PYTHON) -m pytest -n auto $(addprefix --ignore=,$(ALONE))
-	$(REQUIRED) $(PYTHON) -m pytest $(ALONE)
+	$(REQUIRED) $(PYTHON) -m pytest -n auto $(addprefix --ignore=,$(LIVE) $(TIMED))
+	$(REQUIRED) $(PYTHON) -m pytest -n auto --dist worksteal $(LIVE)
+	$(REQUIRED) $(PYTHON) -m pytest $(TIMED)
 
 soak: build ## Random tests with SOAK (100) times as many seeds, and the slow ones: hours
 	$(REQUIRED) WIRESUM_SOAK=$${SOAK:-100} cargo test --workspace --locked --quiet --release
