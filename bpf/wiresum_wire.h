@@ -115,6 +115,8 @@
 #define WIRESUM_ROW_KIND_PROBLEM 28
 /* What a server can be restored to: the header's round is that of its snapshot. */
 #define WIRESUM_ROW_KIND_RESTORABLE 29
+/* How popular rows of one table are at a server, to the server that coordinates: keys, counts as float32. */
+#define WIRESUM_ROW_KIND_REPORT 30
 
 /* Flag bits of a packet. */
 /* Lanes are little-endian; otherwise in network order (a P4 switch is on the tree). */
@@ -321,7 +323,8 @@ struct wiresum_row_header {
     /* From workers and switches: version of the hot map by which rows were sorted. From a server: its
      * incarnation. */
     __be32 stamp;
-    /* In an end: packets of the round before it. In results, news and decisions: parts that there are. */
+    /* In an end: packets of the round before it. In results, news, decisions and reports: parts that there
+     * are. */
     __be32 count;
     /* Of hot rows: the position to which offsets are added. Of a return: the round that changed the row
      * last. */

@@ -210,8 +210,8 @@ ROW_HEADER_FIELDS: Final = (
     # From workers and switches: version of the hot map by which rows were sorted. From
     # a server: its incarnation.
     "stamp",
-    # In an end: packets of the round before it. In results, news and decisions: parts
-    # that there are.
+    # In an end: packets of the round before it. In results, news, decisions and
+    # reports: parts that there are.
     "count",
     # Of hot rows: the position to which offsets are added. Of a return: the round that
     # changed the row last.
@@ -284,6 +284,9 @@ class RowKind(IntEnum):
     PROBLEM = 28
     # What a server can be restored to: the header's round is that of its snapshot.
     RESTORABLE = 29
+    # How popular rows of one table are at a server, to the server that coordinates:
+    # keys, counts as float32.
+    REPORT = 30
 
 
 class Flag(IntFlag):

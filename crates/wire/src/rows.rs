@@ -19,7 +19,7 @@ layout! {
     pub struct RowHeader {
         /// From workers and switches: version of the hot map by which rows were sorted. From a server: its incarnation.
         pub stamp: U32,
-        /// In an end: packets of the round before it. In results, news and decisions: parts that there are.
+        /// In an end: packets of the round before it. In results, news, decisions and reports: parts that there are.
         pub count: U32,
         /// Of hot rows: the position to which offsets are added. Of a return: the round that changed the row last.
         pub base: U32,
@@ -64,6 +64,8 @@ numbers! {
         Problem = 28,
         /// What a server can be restored to: the header's round is that of its snapshot.
         Restorable = 29,
+        /// How popular rows of one table are at a server, to the server that coordinates: keys, counts as float32.
+        Report = 30,
     }
 }
 
@@ -84,6 +86,7 @@ impl RowKind {
             Self::RowSums => rows * (16 + 8 * dim),
             Self::Return => 8 + 4 * dim,
             Self::Counts => 9 * rows,
+            Self::Report => 12 * rows,
             Self::Pull => 8 * rows,
             Self::Weights => rows * 4 * dim,
             Self::News | Self::Decision | Self::Problem => rows,
@@ -122,7 +125,8 @@ impl RowKind {
             Self::Return => rows == 1,
             Self::End | Self::Restorable => rows == 0,
             Self::Acknowledgement => rows <= ACKNOWLEDGEMENT_WORDS,
-            Self::HotSums | Self::News | Self::Decision | Self::Problem => true,
+            // A report of nothing is a packet too: its receiver waits for one.
+            Self::HotSums | Self::News | Self::Decision | Self::Problem | Self::Report => true,
         }
     }
 }
@@ -211,7 +215,12 @@ impl<'a> RowPacket<'a> {
     pub fn keys(&self) -> &'a [U64] {
         let has_keys = matches!(
             self.kind,
-            RowKind::Push | RowKind::RowSums | RowKind::Return | RowKind::Counts | RowKind::Pull
+            RowKind::Push
+                | RowKind::RowSums
+                | RowKind::Return
+                | RowKind::Counts
+                | RowKind::Pull
+                | RowKind::Report
         );
         self.column(0, if has_keys { self.count() } else { 0 })
     }
@@ -242,6 +251,7 @@ impl<'a> RowPacket<'a> {
         let values = self.count() * usize::from(self.rows.dim.get());
         match self.kind {
             RowKind::Push | RowKind::Return => self.column(8 * self.count(), values),
+            RowKind::Report => self.column(8 * self.count(), self.count()),
             RowKind::HotRows => self.column(words(2 * self.count()), values),
             RowKind::HotSums => self.column(words(3 * self.count()), values),
             RowKind::Weights => self.column(0, values),
