@@ -26,6 +26,7 @@ const LOOKUPS: usize = 4_000;
 const HOT: usize = 10_000;
 const DRIFTING: usize = 20_000;
 const DECAY_IN_TEN: f32 = 0.7;
+const REACH: f64 = 1.3;
 const LEAD_IN: usize = 20;
 
 fn main() {
@@ -137,7 +138,7 @@ fn track(
         if (round + 1) % period == 0 {
             let ranking: Vec<RowId> =
                 tracker.candidates(2 * HOT).into_iter().map(|(row, _)| row).collect();
-            let next: BTreeSet<RowId> = choose(&hot, &ranking, HOT).into_iter().collect();
+            let next: BTreeSet<RowId> = choose(&hot, &ranking, HOT, REACH).into_iter().collect();
             if round >= LEAD_IN {
                 exchanged += next.difference(&hot).count();
             }

@@ -12,8 +12,9 @@
 //! | [`summer`] | a switch in user space that sums hot rows by position |
 //! | [`worker`] | a worker: gradients sorted into tiers, replicas of hot rows, weights from servers |
 //! | [`live`] | the machines as participants of a job: datagrams in, datagrams out |
-//! | [`coordinator`] | what is decided about the map, told to all servers |
+//! | [`coordinator`] | what servers have counted, and what is decided about the map, told to all servers |
 //! | [`popularity`] | which rows are popular now: counts that decay, and a choice with hysteresis |
+//! | [`tracking`] | how the hot set follows popularity: decaying counts, and the paper's two methods |
 //! | [`table`] | a table's rows at one server |
 //!
 //! Everything here is sans-IO: what comes and what time it is are arguments, what is to be sent is returned.
@@ -36,6 +37,7 @@ pub mod server;
 pub mod sum;
 pub mod summer;
 pub mod table;
+pub mod tracking;
 pub mod worker;
 
 /// A number with nothing left of the pattern of `x`: the first one of SplitMix64 with this seed.

@@ -1,6 +1,9 @@
 //! What workers, switches and servers of tables tell each other. [`crate::packet`] has the bytes.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use wiresum_wire::RowKind;
 
 use crate::hot::{MapChange, RowId};
 use crate::table::{Row, TableId};
@@ -92,6 +95,49 @@ pub enum ToServer {
         /// The rows.
         keys: Vec<u64>,
     },
+}
+
+/// A part of what a server has counted, for the coordinator.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// The round that is to be decided on.
+    pub round: u32,
+    /// Which of the server's packets about this round this is, from 0.
+    pub part: u32,
+    /// How many there are.
+    pub parts: u32,
+    /// The table.
+    pub table: TableId,
+    /// The rows.
+    pub keys: Vec<u64>,
+    /// The count of each.
+    pub counts: Vec<f32>,
+}
+
+impl Report {
+    /// What a server has counted, in packets with as many rows as fit `room` bytes; one at least.
+    #[must_use]
+    pub fn packets(round: u32, counts: &[(RowId, f32)], room: usize) -> Vec<Self> {
+        let most = RowKind::Report.rows_for(room, 0).max(1);
+        let mut tables: BTreeMap<TableId, Vec<(u64, f32)>> = BTreeMap::new();
+        for (row, count) in counts {
+            tables.entry(row.table).or_default().push((row.key, *count));
+        }
+        let packet = |table, rows: &[(u64, f32)]| {
+            let (keys, counts) = rows.iter().copied().unzip();
+            Self { round, part: 0, parts: 0, table, keys, counts }
+        };
+        let mut packets: Vec<Self> = Vec::new();
+        for (table, rows) in &tables {
+            packets.extend(rows.chunks(most).map(|rows| packet(*table, rows)));
+        }
+        if packets.is_empty() {
+            packets.push(packet(TableId(0), &[]));
+        }
+        let parts = packets.len() as u32;
+        (0..).zip(&mut packets).for_each(|(part, one)| (one.part, one.parts) = (part, parts));
+        packets
+    }
 }
 
 /// Something from a server.

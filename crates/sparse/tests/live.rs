@@ -11,6 +11,7 @@ use support::{Gradients, Oracle, gradients, tables};
 use wiresum_netem::{Cargo, Conditions, Network, Next, Rng, Time};
 use wiresum_sparse::hot::{FORMAT as HOT, HotRow, HotRows, RowId, Tier};
 use wiresum_sparse::live::{FORMAT, Host, Job, JobError, Member, MemberError};
+use wiresum_sparse::tracking::{Decaying, Once, Sampling, Tracking};
 use wiresum_testkit::seeds::for_each_seed;
 
 const SEEDS: u64 = 60;
@@ -51,6 +52,12 @@ fn job(rng: &mut Rng) -> Job {
     let rows = (0..).zip(rows).map(hot).collect();
     let (dim, format, digest) = (tables[0].dim, HOT.into(), None);
     let hot = HotRows { format, version: 3, dim, positions: 16, block: 0, rows, digest };
+    let tracking = match rng.below(4) {
+        0 => None,
+        1 => Some(Tracking::Once(Once { after: 3 })),
+        2 => Some(Tracking::Sampling(Sampling { rate: 0.5, after: 4 })),
+        _ => Some(Tracking::Decaying(Decaying { per_round: 0.5, ..Decaying::every(2) })),
+    };
     Job {
         format: FORMAT.into(),
         id: 5,
@@ -59,8 +66,9 @@ fn job(rng: &mut Rng) -> Job {
         switches: (0..switches as usize).map(|n| address(servers as usize + n)).collect(),
         tables,
         hot: Some(hot),
+        tracking,
         memory_bytes: 1 << 24,
-        packet_bytes: 100 + rng.below(200) as usize,
+        packet_bytes: 120 + rng.below(200) as usize,
         secret: 99,
     }
 }
@@ -84,6 +92,8 @@ struct World {
     killed: u64,
     gradients: Vec<Vec<Gradients>>,
     oracle: Vec<BTreeMap<RowId, Vec<f32>>>,
+    /// Digests of the maps of the workers, by round.
+    maps: BTreeMap<u32, u64>,
     /// By member, whether the rows of its version were asked for.
     has_asked: Vec<bool>,
 }
@@ -126,6 +136,7 @@ impl World {
             killed: 0,
             gradients: all,
             oracle: expected,
+            maps: BTreeMap::new(),
             job,
         }
     }
@@ -181,6 +192,9 @@ impl World {
             let found = member.worker().weights(*row).expect("it was pulled");
             assert_eq!(bits(found), bits(weights), "rank {rank}, {row:?}, version {version}");
         }
+        let map = member.worker().map();
+        let first = self.maps.entry(version).or_insert_with(|| map.digest());
+        assert_eq!(*first, map.digest(), "the map after round {version}");
         if version < ROUNDS {
             member.begin(&self.gradients[version as usize][rank]);
             self.has_asked[rank] = false;
@@ -230,27 +244,42 @@ impl World {
     }
 }
 
+/// The maps of a seed's job where nothing goes wrong.
+fn maps(seed: u64) -> BTreeMap<u32, u64> {
+    let mut world = World::new(seed, 0.0, 0.0);
+    world.run();
+    world.maps
+}
+
 #[test]
 fn rows_are_those_of_one_process_with_exact_sums() {
+    let (mut seeds, mut changes) = (0, 0);
     for_each_seed("-p wiresum-sparse --test live", 0, SEEDS, |seed| {
-        World::new(seed, 0.0, 0.0).run();
+        let maps = maps(seed);
+        let mut digests: Vec<u64> = maps.into_values().collect();
+        digests.dedup();
+        (seeds, changes) = (seeds + 1, changes + digests.len() as u64 - 1);
     });
+    assert!(seeds < SEEDS || changes > SEEDS, "{changes} maps");
 }
 
 #[test]
-fn rows_are_the_same_under_loss_repetition_and_damage() {
+fn rows_and_maps_are_the_same_under_loss_repetition_and_damage() {
     for_each_seed("-p wiresum-sparse --test live", 1_000, SEEDS, |seed| {
-        World::new(seed, 0.03, 0.0).run();
+        let mut world = World::new(seed, 0.03, 0.0);
+        world.run();
+        assert_eq!(world.maps, maps(seed));
     });
 }
 
 #[test]
-fn rows_are_the_same_where_servers_are_killed() {
+fn rows_and_maps_are_the_same_where_servers_are_killed() {
     let (mut seeds, mut killed) = (0, 0);
     for_each_seed("-p wiresum-sparse --test live", 2_000, SEEDS, |seed| {
         let mut world = World::new(seed, 0.01, 0.002);
         world.run();
         (seeds, killed) = (seeds + 1, killed + world.killed);
+        assert_eq!(world.maps, maps(seed));
     });
     assert!(seeds < SEEDS || killed > SEEDS / 2, "{killed} kills");
 }
@@ -271,7 +300,7 @@ fn talk(host: &mut Host, member: &mut Member, now: Time) {
 
 fn small_job() -> Job {
     let mut job = job(&mut Rng::new(4));
-    (job.workers, job.hot) = (1, None);
+    (job.workers, job.hot, job.tracking) = (1, None, None);
     job.servers.truncate(1);
     job.switches.clear();
     job

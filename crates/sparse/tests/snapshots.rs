@@ -66,7 +66,10 @@ impl Disk {
         self.part = None;
         self.restarts += u64::from(self.whole.is_some());
         match &self.whole {
-            Some((version, bytes)) => (*version, Server::restore(spec.clone(), bytes).unwrap()),
+            Some((version, bytes)) => {
+                let first_map = no_map(&spec.tables);
+                (*version, Server::restore(spec.clone(), &first_map, bytes).unwrap())
+            }
             None => (0, Server::new(spec.clone(), &no_map(&spec.tables)).unwrap()),
         }
     }
@@ -120,7 +123,7 @@ fn a_killed_server_comes_back_to_the_same_bits() {
             switches: 0,
             tables: tables_of,
             memory_bytes,
-            period: 0,
+            hot_set: None,
         };
         let (mut server, mut disk) =
             (Server::new(spec.clone(), &no_map(&spec.tables)).unwrap(), Disk::default());

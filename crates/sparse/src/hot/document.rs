@@ -45,7 +45,7 @@ impl From<HotRow> for (u16, u64, u32, Tier) {
 }
 
 /// A map that cannot be used.
-#[derive(Debug, Error, PartialEq, Eq)]
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum MapError {
     /// No map at all.
     #[error("not a hot map: {0}")]

@@ -10,6 +10,7 @@ use wiresum_wire::control::{RefusalReason, double_word, hello, set_word};
 use wiresum_wire::{Header, JobKey, Kind, LaneType, Packet, RowKind, RowPacket, seal};
 use zerocopy::IntoBytes;
 
+use super::exchange::Exchange;
 use super::seats::{Seats, Standing};
 use super::{Datagram, Job};
 use crate::message::{FromServer, FromSwitch, Sender, ToServer};
@@ -49,7 +50,8 @@ pub struct HostCounters {
 
 #[derive(Clone, Debug)]
 enum Role {
-    Server(Box<Server>),
+    /// With its part in decisions about the hot set, once the job runs, if there are any.
+    Server(Box<Server>, Option<Box<Exchange>>),
     /// With its standing at the servers.
     Switch(Box<Summer>, Option<Seats>),
 }
@@ -85,14 +87,14 @@ impl Host {
     }
 
     fn with_role(job: &Arc<Job>, node: u16, own: u32, role: Role) -> Self {
-        let senders = job.workers as usize + job.switches.len();
+        let participants = job.senders() as usize + job.servers.len();
         Self {
             job: Arc::clone(job),
             node,
             own,
             role,
             running: None,
-            peers: vec![None; senders],
+            peers: vec![None; participants],
             restorable: 0,
             assembly: Assembly::default(),
             acknowledgements: Acknowledgements::default(),
@@ -105,7 +107,7 @@ impl Host {
         let servers = job.shards().0;
         job.address(node).ok_or(HostError::Node(node))?;
         Ok(if node < servers {
-            Role::Server(Box::new(Server::new(job.server_spec(node), &job.map())?))
+            Role::Server(Box::new(Server::new(job.server_spec(node), &job.map())?), None)
         } else {
             Role::Switch(Box::new(Summer::new(job.summer_spec(node - servers), job.map())), None)
         })
@@ -119,9 +121,10 @@ impl Host {
         let (incarnation, bytes) =
             bytes.split_first_chunk().ok_or(SnapshotError::Damaged(bytes.len()))?;
         let incarnation = u64::from_be_bytes(*incarnation);
-        let server = Server::restore(job.server_spec(node), bytes)?;
+        let server = Server::restore(job.server_spec(node), &job.map(), bytes)?;
         let restorable = server.open_round() - 1;
-        let host = Self::with_role(job, node, own, Role::Server(Box::new(server)));
+        let exchange = Exchange::new(job, node, incarnation).map(Box::new);
+        let host = Self::with_role(job, node, own, Role::Server(Box::new(server), exchange));
         let running = Some((incarnation, job.key(incarnation)));
         Ok(Self { running, restorable, ..host })
     }
@@ -136,7 +139,7 @@ impl Host {
     #[must_use]
     pub fn server(&self) -> Option<&Server> {
         match &self.role {
-            Role::Server(server) => Some(server),
+            Role::Server(server, _) => Some(server),
             Role::Switch(..) => None,
         }
     }
@@ -157,7 +160,7 @@ impl Host {
     #[must_use]
     pub fn version(&self) -> u32 {
         match &self.role {
-            Role::Server(server) => server.open_round() - 1,
+            Role::Server(server, _) => server.open_round() - 1,
             Role::Switch(summer, _) => summer.round() - 1,
         }
     }
@@ -213,8 +216,9 @@ impl Host {
             self.begin(incarnation, now);
         }
         let is_same = self.running.is_some_and(|(running, _)| running == incarnation);
-        // Nobody who takes part is two rounds behind: whoever is has joined for a second time.
-        let is_behind = self.version() > packet.header.round.get().saturating_add(1);
+        // No sender is two rounds behind: whoever is has joined for a second time. A server may have been restarted.
+        let is_sender = u32::from(packet.header.contributor) < self.job.senders();
+        let is_behind = is_sender && self.version() > packet.header.round.get().saturating_add(1);
         if is_same && !is_behind { Ok(()) } else { Err(RefusalReason::Superseded) }
     }
 
@@ -225,13 +229,17 @@ impl Host {
         self.running = Some((incarnation, self.job.key(incarnation)));
         self.peers.fill(None);
         (self.restorable, self.assembly) = (0, Assembly::default());
-        if let Role::Switch(_, seats) = &mut self.role {
-            let number = self.node - self.job.shards().0;
-            let sender = self.job.workers + u32::from(number);
-            let servers = self.job.shards().0;
-            *seats = Some(Seats::new(&self.job, servers, sender, incarnation));
-            self.send_hellos(now);
+        match &mut self.role {
+            Role::Server(_, exchange) => {
+                *exchange = Exchange::new(&self.job, self.node, incarnation).map(Box::new);
+            }
+            Role::Switch(_, seats) => {
+                let servers = self.job.shards().0;
+                let sender = self.job.workers + u32::from(self.node - servers);
+                *seats = Some(Seats::new(&self.job, 0..servers, sender, incarnation));
+            }
         }
+        self.send_hellos(now);
     }
 
     /// Answers a hello with what it said.
@@ -279,7 +287,15 @@ impl Host {
     /// Something from a participant that has joined.
     fn take(&mut self, from: Sender, packet: &RowPacket<'_>, now: Time) {
         match &mut self.role {
-            Role::Server(server) => {
+            Role::Server(_, exchange) if packet.kind == RowKind::Report => {
+                let server = from.checked_sub(self.job.senders());
+                let report = exchange.as_mut().zip(server);
+                let taken = report.and_then(|(to, from)| to.handle_report(from as u16, packet));
+                taken
+                    .iter()
+                    .for_each(|(round, part)| self.acknowledgements.add(from, *round, *part));
+            }
+            Role::Server(server, _) => {
                 if let Some(message) = to_server(packet, &mut self.assembly) {
                     server.handle(from, &message);
                 }
@@ -292,15 +308,22 @@ impl Host {
         }
     }
 
-    /// What a server says to a switch.
+    /// What a server says to one that sends to it.
     fn hear_server(&mut self, source: SocketAddr, packet: &RowPacket<'_>, now: Time) {
         let (node, incarnation) = (packet.header.node.get(), packet.rows.stamp.get());
         let is_from = self.job.address(node) == Some(source) && node < self.job.shards().0;
-        let Role::Switch(summer, Some(seats)) = &mut self.role else { return };
         if !is_from {
             self.counters.foreign += 1;
             return;
         }
+        let (summer, seats) = match &mut self.role {
+            Role::Switch(summer, Some(seats)) => (summer, seats),
+            Role::Server(_, Some(exchange)) if exchange.hears(node) => {
+                self.counters.taken += 1;
+                return exchange.hear(node, packet, &mut self.assembly, now);
+            }
+            _ => return self.counters.foreign += 1,
+        };
         self.counters.taken += 1;
         summer.set_time(now);
         seats.heard(node, now);
@@ -328,6 +351,7 @@ impl Host {
         let is_from = self.job.address(node) == Some(source);
         match &mut self.role {
             Role::Switch(_, Some(seats)) if is_from => seats.heard(node, now),
+            Role::Server(_, Some(exchange)) if is_from => exchange.heard(node, now),
             _ => self.counters.foreign += 1,
         }
     }
@@ -335,6 +359,7 @@ impl Host {
     /// Gives `send` what is to be sent now.
     pub fn poll(&mut self, now: Time, mut send: impl FnMut(SocketAddr, &[u8])) {
         self.send_hellos(now);
+        self.send_decisions(now);
         self.send_answers(now);
         self.send_sums(now);
         std::mem::take(&mut self.acknowledgements).emit(
@@ -346,15 +371,30 @@ impl Host {
 
     fn send_hellos(&mut self, now: Time) {
         let version = self.version();
-        if let Role::Switch(_, Some(seats)) = &mut self.role {
-            self.outbox.extend(std::iter::from_fn(|| seats.poll(now, version)));
-        }
+        let mut next = || match &mut self.role {
+            Role::Switch(_, Some(seats)) => seats.poll(now, version),
+            Role::Server(_, Some(exchange)) => exchange.poll_hello(now, version),
+            _ => None,
+        };
+        self.outbox.extend(std::iter::from_fn(&mut next));
+    }
+
+    /// What servers tell each other about the hot set.
+    fn send_decisions(&mut self, now: Time) {
+        let Self { role, outbox, job, running, own, .. } = self;
+        let (Role::Server(server, Some(exchange)), Some((_, key))) = (role, running) else {
+            return;
+        };
+        exchange.turn(server);
+        let (job, room, peer) = (job.job_id(), job.room(), exchange.sender() as u8);
+        let envelope = |node| Envelope { job, key: *key, node, peer, incarnation: *own, room };
+        exchange.poll(now, envelope, |to, bytes| outbox.push_back((to, bytes.to_vec())));
     }
 
     fn send_answers(&mut self, now: Time) {
         loop {
             match &mut self.role {
-                Role::Server(server) => match server.poll_transmit() {
+                Role::Server(server, _) => match server.poll_transmit() {
                     None => return,
                     Some((to, FromServer::Acknowledgement { round, sequence })) => {
                         self.acknowledgements.add(to, round, sequence);
@@ -413,6 +453,7 @@ impl Host {
                 let due = summer.poll_timeout().filter(|_| seats.are_taken());
                 [due, seats.poll_timeout()].into_iter().flatten().min()
             }
+            Role::Server(_, Some(exchange)) => exchange.poll_timeout(),
             _ => None,
         }
     }
@@ -426,7 +467,7 @@ impl Host {
     /// Begins a snapshot of a server that serves a job; its first piece.
     pub fn begin_snapshot(&mut self) -> Option<Vec<u8>> {
         let (incarnation, _) = self.running?;
-        let Role::Server(server) = &mut self.role else { return None };
+        let Role::Server(server, _) = &mut self.role else { return None };
         let mut piece = incarnation.to_be_bytes().to_vec();
         piece.extend(server.begin_snapshot());
         Some(piece)
@@ -435,20 +476,23 @@ impl Host {
     /// The next piece of the snapshot, of at most so many rows.
     pub fn walk_snapshot(&mut self, rows: usize) -> Vec<u8> {
         match &mut self.role {
-            Role::Server(server) => server.walk_snapshot(rows),
+            Role::Server(server, _) => server.walk_snapshot(rows),
             Role::Switch(..) => Vec::new(),
         }
     }
 
     /// The last piece of the snapshot, once a round was about to close after all rows were written; with its version.
     pub fn poll_snapshot(&mut self) -> Option<(u32, Vec<u8>)> {
-        let Role::Server(server) = &mut self.role else { return None };
+        let Role::Server(server, _) = &mut self.role else { return None };
         server.poll_snapshot().map(|snapshot| (snapshot.version, snapshot.last_piece))
     }
 
     /// A snapshot of this version is where a crash leaves it: the workers may forget what they kept.
     pub fn confirm_snapshot(&mut self, version: u32) {
         self.restorable = version;
+        if let Role::Server(_, Some(exchange)) = &mut self.role {
+            exchange.handle_snapshot(version);
+        }
         (0..self.peers.len() as Sender).for_each(|to| self.tell_restorable(to));
     }
 }

@@ -11,6 +11,7 @@ use crate::server::ServerSpec;
 use crate::sum::MAX_CONTRIBUTORS;
 use crate::summer::SummerSpec;
 use crate::table::{Shards, TableError, TableSpec};
+use crate::tracking::{Follow, HotSet, Tracking};
 use crate::worker::WorkerSpec;
 
 /// The document's name and version.
@@ -40,6 +41,9 @@ pub struct Job {
     /// The hot rows; absent if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hot: Option<HotRows>,
+    /// How the hot rows follow popularity while the job runs; absent if they stay as they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tracking: Option<Tracking>,
     /// Bytes that the rows of a server may take.
     #[serde(default = "memory_bytes")]
     pub memory_bytes: u64,
@@ -140,13 +144,52 @@ impl Job {
     }
 
     fn validate_hot(&self) -> Result<(), JobError> {
-        let Some(hot) = &self.hot else { return Ok(()) };
+        let Some(hot) = &self.hot else {
+            let problem = "is there, and no hot map: give one with positions, its rows may be none";
+            return self.tracking.map_or(Ok(()), |_| Err(wrong("tracking", problem)));
+        };
         hot.validate()?;
         hot.fit(&self.tables, u32::MAX)?;
         if self.switches.is_empty() && !hot.rows.is_empty() {
             return Err(wrong("switches", "are none, and there are hot rows: name who sums them"));
         }
-        Ok(())
+        self.validate_tracking(hot)
+    }
+
+    fn validate_tracking(&self, hot: &HotRows) -> Result<(), JobError> {
+        let Some(tracking) = &self.tracking else { return Ok(()) };
+        let named = |(field, problem)| wrong("tracking", format!("{field} {problem}"));
+        tracking.validate().map_err(named)?;
+        if self.switches.is_empty() || hot.positions == 0 {
+            let problem = "has no rows to change: give a hot map with positions, and switches";
+            return Err(wrong("tracking", problem));
+        }
+        // A row goes to the workers and back with its optimizer's state, in one packet.
+        let is_long =
+            |table: &&TableSpec| RowKind::Return.payload_len(1, table.stride()) > self.room();
+        match self.tables.iter().filter(|table| table.dim == hot.dim).find(is_long) {
+            None => Ok(()),
+            Some(table) => {
+                let bytes = RowKind::Return.payload_len(1, table.stride());
+                let problem = format!(
+                    "are {}: a row of table {} with its state takes {bytes} after the headers",
+                    self.packet_bytes, table.name
+                );
+                Err(wrong("packet_bytes", problem))
+            }
+        }
+    }
+
+    /// Which rows are to be hot, if they change.
+    #[must_use]
+    pub fn hot_set(&self) -> Option<HotSet> {
+        self.tracking.map(|tracking| HotSet::of_size(tracking, &self.map()))
+    }
+
+    /// Participants that send gradients or sums: workers, then switches.
+    #[must_use]
+    pub fn senders(&self) -> u32 {
+        self.workers + self.switches.len() as u32
     }
 
     /// The map that the job begins with.
@@ -225,7 +268,7 @@ impl Job {
             switches: self.switches.len() as u32,
             tables: self.tables.clone(),
             memory_bytes: self.memory_bytes,
-            period: 0,
+            hot_set: self.hot_set(),
         }
     }
 

@@ -39,7 +39,7 @@ impl Member {
             rank,
             key: job.key(incarnation),
             worker: Worker::new(job.worker_spec(rank), job.map()),
-            seats: Seats::new(job, nodes, rank, incarnation),
+            seats: Seats::new(job, 0..nodes, rank, incarnation),
             assembly: Assembly::default(),
             error: None,
         }

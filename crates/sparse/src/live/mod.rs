@@ -4,6 +4,7 @@
 //! datagrams calls `handle` with what has come, `poll` until there is nothing more to send, and comes back at
 //! `poll_timeout`.
 
+mod exchange;
 mod host;
 mod job;
 mod member;

@@ -1,6 +1,7 @@
 //! A participant's standing at the nodes that it sends to: hellos until each has welcomed it, and again when one is silent,
 //! as a node that was restarted knows nobody.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use wiresum_netem::Time;
@@ -18,7 +19,7 @@ const SILENCE_US: u64 = 100_000;
 /// See the module.
 #[derive(Clone, Debug)]
 pub(super) struct Seats {
-    seats: Vec<Seat>,
+    seats: BTreeMap<u16, Seat>,
     hello: Vec<u8>,
 }
 
@@ -45,8 +46,13 @@ pub(super) enum Standing {
 }
 
 impl Seats {
-    /// At nodes 0 to `nodes` of a job, for the sender with this number.
-    pub(super) fn new(job: &Job, nodes: u16, sender: u32, incarnation: u64) -> Self {
+    /// At these nodes of a job, for the sender with this number.
+    pub(super) fn new(
+        job: &Job,
+        nodes: impl Iterator<Item = u16>,
+        sender: u32,
+        incarnation: u64,
+    ) -> Self {
         let seat = |node| Seat {
             address: job.address(node).expect("a node of the job"),
             incarnation: None,
@@ -62,40 +68,41 @@ impl Seats {
             ..Header::new(Kind::Hello)
         };
         let hello = [header.as_bytes(), &payload].concat();
-        Self { seats: (0..nodes).map(seat).collect(), hello }
+        Self { seats: nodes.map(|node| (node, seat(node))).collect(), hello }
     }
 
     pub(super) fn address(&self, node: u16) -> SocketAddr {
-        self.seats[usize::from(node)].address
+        self.seats[&node].address
     }
 
     /// Whether every node has welcomed this participant.
     pub(super) fn are_taken(&self) -> bool {
-        self.seats.iter().all(|seat| seat.incarnation.is_some())
+        self.seats.values().all(|seat| seat.incarnation.is_some())
     }
 
     /// Nodes that have said nothing since.
     pub(super) fn silent_since(&self, since: Time) -> impl Iterator<Item = (u16, SocketAddr)> {
         let is_silent = move |(_, seat): &(u16, &Seat)| seat.heard <= since;
-        (0..).zip(&self.seats).filter(is_silent).map(|(node, seat)| (node, seat.address))
+        let seats = self.seats.iter().map(|(node, seat)| (*node, seat));
+        seats.filter(is_silent).map(|(node, seat)| (node, seat.address))
     }
 
     /// A node has said something.
     pub(super) fn heard(&mut self, node: u16, now: Time) {
-        if let Some(seat) = self.seats.get_mut(usize::from(node)) {
+        if let Some(seat) = self.seats.get_mut(&node) {
             (seat.heard, seat.hello_at) = (now, Time(now.0 + SILENCE_US));
         }
     }
 
     /// Whether a packet is of the node's incarnation that is known.
     pub(super) fn is_current(&self, node: u16, incarnation: u32) -> bool {
-        let seat = self.seats.get(usize::from(node));
+        let seat = self.seats.get(&node);
         seat.is_some_and(|seat| seat.incarnation == Some(incarnation))
     }
 
     /// A node says which incarnation it is.
     pub(super) fn enter(&mut self, node: u16, incarnation: u32) -> Standing {
-        let Some(seat) = self.seats.get_mut(usize::from(node)) else { return Standing::Outdated };
+        let Some(seat) = self.seats.get_mut(&node) else { return Standing::Outdated };
         let standing = match seat.incarnation {
             None => Standing::First,
             Some(known) if known == incarnation => Standing::Same,
@@ -125,12 +132,11 @@ impl Seats {
 
     /// The next hello that is due. `version` is what rounds are over for this participant.
     pub(super) fn poll(&mut self, now: Time, version: u32) -> Option<(SocketAddr, Vec<u8>)> {
-        let node = self.seats.iter().position(|seat| seat.hello_at <= now)?;
-        let seat = &mut self.seats[node];
+        let (node, seat) = self.seats.iter_mut().find(|(_, seat)| seat.hello_at <= now)?;
         seat.hello_at = Time(now.0 + HELLO_INTERVAL_US);
         let mut hello = self.hello.clone();
         let (mut header, payload) = Header::read_from_prefix(&hello).expect("a whole header");
-        (header.node, header.round) = ((node as u16).into(), version.into());
+        (header.node, header.round) = ((*node).into(), version.into());
         seal(&mut header, LaneType::I32Be.sum(payload));
         hello[..HEADER_LEN].copy_from_slice(header.as_bytes());
         Some((seat.address, hello))
@@ -138,6 +144,6 @@ impl Seats {
 
     /// When the next hello is due.
     pub(super) fn poll_timeout(&self) -> Option<Time> {
-        self.seats.iter().map(|seat| seat.hello_at).min()
+        self.seats.values().map(|seat| seat.hello_at).min()
     }
 }

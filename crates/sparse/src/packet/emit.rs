@@ -3,7 +3,7 @@
 use wiresum_wire::{RowDraft, RowKind};
 
 use super::{Envelope, long};
-use crate::message::{FromServer, FromSwitch, HotSum, ToServer, ToSwitch};
+use crate::message::{FromServer, FromSwitch, HotSum, Report, ToServer, ToSwitch};
 use crate::sending::{DECISION, END};
 use crate::table::TableId;
 
@@ -115,6 +115,13 @@ impl Envelope {
                 draft.rows(keys.len(), 0).numbers(keys).send(send);
             }
         }
+    }
+
+    /// A part of what a server has counted, for the coordinator.
+    pub fn emit_report(&self, report: &Report, send: impl FnMut(&[u8])) {
+        let draft = self.begin(RowKind::Report, report.round, report.part).count(report.parts);
+        let draft = draft.table(report.table).rows(report.keys.len(), 0);
+        draft.numbers(&report.keys).values(&report.counts).send(send);
     }
 
     /// A message from a server.

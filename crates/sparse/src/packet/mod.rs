@@ -11,7 +11,7 @@ mod parse;
 
 pub use acknowledgements::Acknowledgements;
 pub use long::Assembly;
-pub use parse::{from_server, from_switch, to_server, to_switch};
+pub use parse::{from_server, from_switch, report, to_server, to_switch};
 
 use wiresum_wire::{JobId, JobKey, RowDraft, RowKind};
 

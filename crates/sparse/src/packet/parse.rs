@@ -6,7 +6,7 @@ use wiresum_wire::{Flags, RowKind, RowPacket};
 
 use super::Assembly;
 use crate::hot::RowId;
-use crate::message::{FromServer, FromSwitch, HotSum, ToServer, ToSwitch};
+use crate::message::{FromServer, FromSwitch, HotSum, Report, ToServer, ToSwitch};
 use crate::reception::MAX_PACKETS;
 use crate::table::{Row, TableId};
 
@@ -45,6 +45,16 @@ pub fn to_server(packet: &RowPacket<'_>, assembly: &mut Assembly) -> Option<ToSe
         }
         _ => return None,
     })
+}
+
+/// What a server has counted, as the coordinator is told; nothing if a count is no number above 0.
+#[must_use]
+pub fn report(packet: &RowPacket<'_>) -> Option<Report> {
+    let counts = floats(packet).filter(|_| packet.kind == RowKind::Report)?;
+    let (round, part) = (packet.header.round.get(), packet.header.fragment.get());
+    let (table, keys, parts) = (table(packet), keys(packet), packet.rows.count.get());
+    let is_count = |count: &f32| count.is_finite() && *count > 0.0;
+    counts.iter().all(is_count).then_some(Report { round, part, parts, table, keys, counts })
 }
 
 /// What a server says: `take` gets each message.

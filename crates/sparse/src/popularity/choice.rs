@@ -2,15 +2,16 @@
 
 use std::collections::BTreeSet;
 
-/// A hot row stays while it is among this many times as many rows as there may be: a row at the edge does not go back and
-/// forth, which would cost an exchange each time and gain nothing.
-const HYSTERESIS: f64 = 1.3;
-
-/// The rows that are to be hot, `most` at most, the more popular ones first: those of `current` that are ranked high enough
-/// to stay, then the first of the ranking.
+/// The rows that are to be hot, `most` at most, the more popular ones first: those of `current` that are among the
+/// first `reach` times `most` of the ranking, then the first of it.
 #[must_use]
-pub fn choose<T: Copy + Ord>(current: &BTreeSet<T>, ranking: &[T], most: usize) -> Vec<T> {
-    let reach = ranking.len().min((most as f64 * HYSTERESIS) as usize);
+pub fn choose<T: Copy + Ord>(
+    current: &BTreeSet<T>,
+    ranking: &[T],
+    most: usize,
+    reach: f64,
+) -> Vec<T> {
+    let reach = ranking.len().min((most as f64 * reach) as usize);
     let stays: BTreeSet<T> =
         ranking[..reach].iter().copied().filter(|row| current.contains(row)).take(most).collect();
     let mut room = most - stays.len();

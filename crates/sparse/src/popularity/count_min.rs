@@ -76,6 +76,14 @@ impl Counter for CountMin {
         largest(keys.map(|key| (*key, self.count(*key))).collect(), most)
     }
 
+    fn counted(&self) -> usize {
+        self.candidates.len()
+    }
+
+    fn boxed(&self) -> Box<dyn Counter> {
+        Box::new(self.clone())
+    }
+
     fn bytes(&self) -> usize {
         self.cells.len() * size_of::<f32>() + Index::bytes_for(self.most_candidates)
     }

@@ -37,6 +37,14 @@ impl Counter for Exact {
         largest(keys.zip(self.counts.iter().copied()).collect(), most)
     }
 
+    fn counted(&self) -> usize {
+        self.counts.len()
+    }
+
+    fn boxed(&self) -> Box<dyn Counter> {
+        Box::new(self.clone())
+    }
+
     fn bytes(&self) -> usize {
         Index::bytes_for(self.counts.len()) + self.counts.len() * size_of::<f32>()
     }

@@ -16,7 +16,7 @@ pub use space_saving::SpaceSaving;
 pub use tracker::{Counting, Tracker};
 
 /// Counts of keys.
-pub trait Counter {
+pub trait Counter: std::fmt::Debug {
     /// A key was touched by so many workers.
     fn add(&mut self, key: u64, count: f32);
 
@@ -26,8 +26,14 @@ pub trait Counter {
     /// Keys and their counts, the largest first, equal ones by key; `most` of them at most.
     fn top(&self, most: usize) -> Vec<(u64, f32)>;
 
+    /// Keys that have a count.
+    fn counted(&self) -> usize;
+
     /// Bytes of memory.
     fn bytes(&self) -> usize;
+
+    /// One with the same counts.
+    fn boxed(&self) -> Box<dyn Counter>;
 }
 
 /// Sorts by count, the largest first, then by key, and leaves the first ones.

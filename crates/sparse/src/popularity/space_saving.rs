@@ -73,6 +73,14 @@ impl Counter for SpaceSaving {
         largest(self.index.keys().iter().copied().zip(seen).collect(), most)
     }
 
+    fn counted(&self) -> usize {
+        self.counts.len()
+    }
+
+    fn boxed(&self) -> Box<dyn Counter> {
+        Box::new(self.clone())
+    }
+
     fn bytes(&self) -> usize {
         // A node of the ordered set holds its entry, and some room beside it.
         let ordered = 3 * size_of::<(u32, u64)>() / 2;

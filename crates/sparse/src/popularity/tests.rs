@@ -82,7 +82,7 @@ proptest! {
         most in 0usize..20,
     ) {
         let ranking = &ranking[..ranked];
-        let chosen = choose(&current, ranking, most);
+        let chosen = choose(&current, ranking, most, 1.3);
         prop_assert_eq!(chosen.len(), most.min(ranked));
         let rank = |row: &u32| ranking.iter().position(|other| other == row);
         prop_assert!(chosen.windows(2).all(|pair| rank(&pair[0]) < rank(&pair[1])));
@@ -108,6 +108,30 @@ fn rows_of_all_tables_are_ranked_together() {
     tracker.observe(&[(row(0, 5), 2)]);
     assert_eq!(tracker.candidates(2), [(row(1, 6), 3.5), (row(0, 5), 3.0)]);
     assert!(tracker.bytes() > 0);
+}
+
+proptest! {
+    /// A tracker that was saved and restored goes on as if nothing had happened, also one with a bound.
+    #[test]
+    fn a_restored_tracker_goes_on_alike(before in touches(), after in touches(), most in 1usize..20) {
+        let rows = |touches: &[(u64, u8)]| -> Vec<(RowId, u32)> {
+            let row = |key| RowId { table: TableId((key % 2) as u16), key };
+            touches.iter().map(|(key, count)| (row(*key), u32::from(*count))).collect()
+        };
+        let mut tracker = Tracker::bounded(most);
+        for round in rows(&before).chunks(7) {
+            tracker.observe(round);
+            tracker.decay(0.7);
+        }
+        let mut restored = Tracker::bounded(most);
+        restored.restore(tracker.candidates(usize::MAX));
+        for round in rows(&after).chunks(7) {
+            tracker.observe(round);
+            restored.observe(round);
+            prop_assert!(tracker.counted() <= 2 * most);
+        }
+        prop_assert_eq!(tracker.candidates(usize::MAX), restored.candidates(usize::MAX));
+    }
 }
 
 #[test]

@@ -33,16 +33,33 @@ impl Counting {
 }
 
 /// See the module.
+#[derive(Debug)]
 pub struct Tracker {
     counting: Counting,
+    /// Rows that keep their counts where there are twice as many.
+    most: usize,
     tables: BTreeMap<TableId, Box<dyn Counter>>,
+}
+
+impl Clone for Tracker {
+    fn clone(&self) -> Self {
+        let tables = self.tables.iter().map(|(table, counter)| (*table, counter.boxed()));
+        Self { counting: self.counting, most: self.most, tables: tables.collect() }
+    }
 }
 
 impl Tracker {
     /// Nothing counted yet. Sketches are one for each table.
     #[must_use]
     pub fn new(counting: Counting) -> Self {
-        Self { counting, tables: BTreeMap::new() }
+        Self { counting, most: usize::MAX / 2, tables: BTreeMap::new() }
+    }
+
+    /// Counts each row by itself, and twice `most` of them at the end of a round at most: then those with the `most` largest
+    /// counts are kept. What it has counted depends on what was in each round, and not on the order there.
+    #[must_use]
+    pub fn bounded(most: usize) -> Self {
+        Self { most, ..Self::new(Counting::Exact) }
     }
 
     /// A round is closed, in which so many workers had a gradient for these rows.
@@ -52,6 +69,25 @@ impl Tracker {
             let counter = table.or_insert_with(|| self.counting.counter());
             counter.add(row.key, *contributors as f32);
         }
+        if self.counted() > 2 * self.most {
+            let kept = self.candidates(self.most);
+            self.restore(kept);
+        }
+    }
+
+    /// Takes the counts that another one had.
+    pub fn restore(&mut self, counts: Vec<(RowId, f32)>) {
+        self.tables.clear();
+        for (row, count) in counts {
+            let table = self.tables.entry(row.table);
+            table.or_insert_with(|| self.counting.counter()).add(row.key, count);
+        }
+    }
+
+    /// Rows that have a count.
+    #[must_use]
+    pub fn counted(&self) -> usize {
+        self.tables.values().map(|counter| counter.counted()).sum()
     }
 
     /// Older rounds count less from here on, by this factor.

@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use crate::hot::MapError;
 use crate::sum::SumError;
 use crate::table::{TableError, TableSpec};
 
@@ -61,6 +62,9 @@ pub enum PushError {
         /// In use.
         expected: u32,
     },
+    /// A decision on a map that does not lead on from the one in use.
+    #[error("what is decided about the hot map cannot be: {0}")]
+    Change(#[from] MapError),
     /// A number of packets that cannot be.
     #[error(
         "{announced} packets were announced, and {least} or more were sent: the sender counts wrongly"
@@ -85,6 +89,9 @@ pub enum SnapshotError {
     /// See [`TableError`].
     #[error(transparent)]
     Table(#[from] TableError),
+    /// See [`MapError`].
+    #[error(transparent)]
+    Map(#[from] MapError),
     /// No snapshot, or a part of one.
     #[error("the snapshot is damaged at byte {0}: restore an older one")]
     Damaged(usize),

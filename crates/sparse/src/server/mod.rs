@@ -21,9 +21,11 @@ use std::sync::Arc;
 
 use crate::hot::{HotMap, MapChange, RowId, Tier};
 use crate::message::{Closed, FromServer, Sender, ToServer};
+use crate::popularity::Tracker;
 use crate::sending::DECISION;
 use crate::sum::MAX_CONTRIBUTORS;
 use crate::table::{Row, Shards, Table, TableError, TableId, TableSpec};
+use crate::tracking::{Follow, HotSet};
 use round::Round;
 
 /// What a server knows from the plan.
@@ -41,8 +43,8 @@ pub struct ServerSpec {
     pub tables: Vec<TableSpec>,
     /// Bytes that its rows may take.
     pub memory_bytes: u64,
-    /// Rounds that are multiples of this may change the map; 0: none.
-    pub period: u32,
+    /// How the hot set follows popularity; absent if it stays as it is.
+    pub hot_set: Option<HotSet>,
 }
 
 /// A server of tables.
@@ -50,7 +52,10 @@ pub struct ServerSpec {
 pub struct Server {
     spec: ServerSpec,
     tables: Vec<Table>,
-    map_version: u32,
+    /// Of the open round.
+    map: HotMap,
+    /// Of the round after it, once a change is decided.
+    next_map: Option<HotMap>,
     round: Round,
     /// What was said when the last round was closed.
     last: Arc<Closed>,
@@ -58,8 +63,15 @@ pub struct Server {
     counters: Counters,
     /// Contributors of each row in the last round, for whoever tracks popularity.
     popularity: Vec<(RowId, u32)>,
+    /// Counts of all rounds before, where the hot set follows them.
+    tracker: Tracker,
+    /// What was counted, for a round that may change the map, until it is asked for.
+    report: Option<(u32, Vec<(RowId, f32)>)>,
     walk: Option<snapshot::Walk>,
 }
+
+/// A server keeps counts of so many rows at least, and of twice as many for a while: 1 MiB.
+const LEAST_COUNTED: usize = 30_000;
 
 impl Server {
     /// A server whose rows have their initial values. Those that the map replicates are at the workers.
@@ -67,7 +79,8 @@ impl Server {
     /// # Errors
     /// [`TableError::Spec`]: a table's field, or more memory than planned.
     pub fn new(spec: ServerSpec, map: &HotMap) -> Result<Self, TableError> {
-        let mut server = Self::empty(spec, map.version())?;
+        let mut server = Self::empty(spec, map.clone())?;
+        server.report();
         let rows = map.document().rows.iter().filter(|hot| hot.tier == Tier::A);
         for hot in rows {
             if let Some(table) = server.table_of(hot.row) {
@@ -77,7 +90,7 @@ impl Server {
         Ok(server)
     }
 
-    fn empty(spec: ServerSpec, map_version: u32) -> Result<Self, TableError> {
+    fn empty(spec: ServerSpec, map: HotMap) -> Result<Self, TableError> {
         let mut left = spec.memory_bytes;
         let mut tables = Vec::new();
         for table in &spec.tables {
@@ -88,16 +101,21 @@ impl Server {
         }
         debug_assert!(spec.workers <= MAX_CONTRIBUTORS);
         let round = Round::new(1, &spec);
+        let reported = spec.hot_set.map_or(0, |hot_set| hot_set.reported());
+        let tracker = Tracker::bounded(LEAST_COUNTED.max(2 * reported));
         let (last, outbox, counters) = Default::default();
         Ok(Self {
             spec,
             tables,
-            map_version,
+            map,
+            next_map: None,
             round,
             last,
             outbox,
             counters,
             popularity: Vec::new(),
+            tracker,
+            report: None,
             walk: None,
         })
     }
@@ -120,19 +138,32 @@ impl Server {
         &self.tables
     }
 
+    /// The map of the open round.
+    #[must_use]
+    pub fn map(&self) -> &HotMap {
+        &self.map
+    }
+
+    /// What was counted before a round that may change the map: for the coordinator, once for each such round.
+    pub fn poll_report(&mut self) -> Option<(u32, Vec<(RowId, f32)>)> {
+        self.report.take()
+    }
+
     /// How many workers had a gradient for each row of this server in the last closed round, as far as it knows.
     #[must_use]
     pub fn popularity(&self) -> &[(RowId, u32)] {
         &self.popularity
     }
 
-    /// Something has come from a sender who has joined the job.
+    /// Something has come from who has joined the job: a sender, or the coordinator, which decides only.
     pub fn handle(&mut self, from: Sender, message: &ToServer) {
+        let is_sender = from < self.spec.workers + self.spec.switches;
         match message {
+            ToServer::Decision { round, change } => self.decide(from, *round, change.clone()),
+            _ if !is_sender => self.counters.refused += 1,
             ToServer::Pull { version, request, table, keys } => {
                 self.pull(from, *version, *request, *table, keys);
             }
-            ToServer::Decision { round, change } => self.decide(from, *round, change.clone()),
             ToServer::End { round, packets } => self.end(from, *round, *packets),
             ToServer::Push { round, sequence, .. }
             | ToServer::Sums { round, sequence, .. }
@@ -165,7 +196,7 @@ impl Server {
             self.acknowledge(from, round, sequence);
             return;
         }
-        match self.round.enter(from, sequence, message, &mut self.tables, self.map_version) {
+        match self.round.enter(from, sequence, message, &mut self.tables, self.map.version()) {
             Ok(rows) => {
                 self.counters.rows += rows as u64;
                 self.acknowledge(from, round, sequence);
@@ -208,12 +239,32 @@ impl Server {
             self.counters.early += 1;
             return;
         }
-        self.acknowledge(from, round, DECISION);
         if round < self.round.number || self.round.decision.is_some() {
             self.counters.duplicates += 1;
+        } else if let Err(problem) = self.check_change(change.as_deref()) {
+            self.counters.refused += 1;
+            let to_all = 0..self.spec.workers + self.spec.switches;
+            to_all.for_each(|to| {
+                let problem = problem.to_string();
+                self.outbox.push_back((to, FromServer::Refusal { round, problem }));
+            });
+            return;
         } else {
             self.round.decision = Some(change);
         }
+        self.acknowledge(from, round, DECISION);
+    }
+
+    /// Whether a decision leads on from the map of the open round, and there is room for the rows that the workers will hold:
+    /// theirs is kept here.
+    fn check_change(&mut self, change: Option<&MapChange>) -> Result<(), PushError> {
+        let Some(change) = change else { return Ok(()) };
+        let next_map = change.apply(&self.map)?;
+        for hot in change.promoted.iter().filter(|hot| hot.tier == Tier::A) {
+            self.round.make_room(hot.row, &mut self.tables)?;
+        }
+        self.next_map = Some(next_map);
+        Ok(())
     }
 
     fn pull(&mut self, from: Sender, version: u32, request: u32, table: TableId, keys: &[u64]) {
@@ -250,19 +301,25 @@ impl Server {
     }
 
     fn close_if_complete(&mut self) {
-        let number = self.round.number;
-        let may_change = self.spec.period > 0 && number.is_multiple_of(self.spec.period);
-        let is_decided = !may_change || self.round.decision.is_some();
+        let is_decided = !self.may_change() || self.round.decision.is_some();
         if is_decided && self.round.is_complete(&self.tables) {
             self.finish_snapshot();
             self.close();
         }
     }
 
+    /// Whether the map may change when the open round closes.
+    fn may_change(&self) -> bool {
+        self.spec.hot_set.is_some_and(|hot_set| hot_set.tracking.is_due(self.round.number))
+    }
+
     fn close(&mut self) {
+        let may_change = self.may_change();
         let next = Round::new(self.round.number + 1, &self.spec);
         let closed = std::mem::replace(&mut self.round, next);
         self.popularity = closed.step(&mut self.tables, self.spec.workers);
+        self.count(closed.number, may_change);
+        self.report();
         let change = closed.decision.flatten();
         let lent = change.as_ref().map(|change| self.exchange(closed.number, change));
         self.last =
@@ -272,9 +329,32 @@ impl Server {
         }
     }
 
+    /// Counts a closed round. Counts decay after the report that they were in, so what is reported for a round follows from the
+    /// counts of those before, also after a restart.
+    fn count(&mut self, closed: u32, may_change: bool) {
+        let Some(HotSet { tracking, .. }) = self.spec.hot_set else { return };
+        if may_change {
+            self.tracker.decay(tracking.decay());
+        }
+        let dim = self.map.document().dim;
+        let has_room = |id| self.tables.iter().any(|t| t.spec().id == id && t.spec().dim == dim);
+        let counted = |(row, workers): &(RowId, u32)| {
+            let count = tracking.counted(closed, *row, *workers);
+            (count > 0 && has_room(row.table)).then_some((*row, count))
+        };
+        let counted: Vec<(RowId, u32)> = self.popularity.iter().filter_map(counted).collect();
+        self.tracker.observe(&counted);
+    }
+
+    /// Reports, if the map may change when the open round closes.
+    fn report(&mut self) {
+        let Some(hot_set) = self.spec.hot_set.filter(|_| self.may_change()) else { return };
+        self.report = Some((self.round.number, self.tracker.candidates(hot_set.reported())));
+    }
+
     /// Lends what becomes hot, and expects what is hot no longer.
     fn exchange(&mut self, round: u32, change: &MapChange) -> Vec<(RowId, Row)> {
-        self.map_version = change.version;
+        self.map = self.next_map.take().expect("a decision was checked");
         for row in &change.demoted {
             if let Some(table) = self.table_of(*row) {
                 // Rows of tier B never left.

@@ -140,6 +140,16 @@ impl Round {
         Ok(0)
     }
 
+    /// Keeps room for a row that the workers are to hold, if it is this server's.
+    pub(super) fn make_room(&self, row: RowId, tables: &mut [Table]) -> Result<(), PushError> {
+        let number = number_of(row.table, tables)?;
+        let table = &mut tables[number];
+        if table.part().holds(&table.spec().rows, row.key) {
+            reserve(table, &[row.key], &self.sums[number], self.number)?;
+        }
+        Ok(())
+    }
+
     pub(super) fn is_complete(&self, tables: &[Table]) -> bool {
         let coming = || tables.iter().map(Table::coming).sum::<usize>();
         // In this order: each packet asks, and counting what is coming takes a look at all rows that are away.

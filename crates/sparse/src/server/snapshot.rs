@@ -9,12 +9,15 @@
 
 use super::{Closed, Round, Server, ServerSpec, SnapshotError};
 use crate::FINGERPRINT_OF_NOTHING;
-use crate::table::{Row, Table, TableError};
+use crate::hot::{HotMap, HotRow, HotRows, RowId, Tier};
+use crate::table::{Row, Table, TableError, TableId};
 
 const MAGIC: &[u8; 8] = b"WSROWS\0\x01";
 const ROW: u8 = 1;
 const GONE: u8 = 2;
 const END: u8 = 3;
+const COUNT: u8 = 4;
+const HOT: u8 = 5;
 
 /// The last piece of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,6 +98,7 @@ impl Server {
                 }
             }
         }
+        self.put_hot_set(&mut bytes);
         self.put_end(&mut bytes, version);
         let mut last_piece = walk.give(bytes);
         last_piece.extend(walk.fingerprint.to_be_bytes());
@@ -102,10 +106,26 @@ impl Server {
         self.walk = Some(walk);
     }
 
+    /// Where the hot set changes: the map, and what was counted, so that the same is decided after a restart.
+    fn put_hot_set(&self, bytes: &mut Vec<u8>) {
+        if self.spec.hot_set.is_none() {
+            return;
+        }
+        for (row, count) in self.tracker.candidates(usize::MAX) {
+            put_key(bytes, COUNT, row.table.0.into(), row.key);
+            bytes.extend(count.to_bits().to_be_bytes());
+        }
+        for hot in &self.map.document().rows {
+            put_key(bytes, HOT, hot.row.table.0.into(), hot.row.key);
+            bytes.extend(hot.position.to_be_bytes());
+            bytes.push(u8::from(hot.tier == Tier::B));
+        }
+    }
+
     fn put_end(&self, bytes: &mut Vec<u8>, version: u32) {
         bytes.push(END);
         bytes.extend(version.to_be_bytes());
-        bytes.extend(self.map_version.to_be_bytes());
+        bytes.extend(self.map.version().to_be_bytes());
         for table in &self.tables {
             bytes.extend((table.away().count() as u32).to_be_bytes());
             for (key, is_coming) in table.away() {
@@ -115,12 +135,16 @@ impl Server {
         }
     }
 
-    /// A server as it was when a snapshot was taken.
+    /// A server as it was when a snapshot was taken. `first_map` is that of the job.
     ///
     /// # Errors
     /// [`SnapshotError`]: the bytes are no whole snapshot, or that of another server.
-    pub fn restore(spec: ServerSpec, bytes: &[u8]) -> Result<Self, SnapshotError> {
-        let mut server = Self::empty(spec, 0)?;
+    pub fn restore(
+        spec: ServerSpec,
+        first_map: &HotMap,
+        bytes: &[u8],
+    ) -> Result<Self, SnapshotError> {
+        let mut server = Self::empty(spec, first_map.clone())?;
         let whole = bytes.len().checked_sub(size_of::<u64>());
         let (content, fingerprint) =
             bytes.split_at(whole.ok_or(SnapshotError::Damaged(bytes.len()))?);
@@ -134,16 +158,30 @@ impl Server {
         if reader.u64()? != server.spec.fingerprint() {
             return Err(SnapshotError::Foreign);
         }
-        while server.take_record(&mut reader)? {}
+        let mut kept = HotSetKept::default();
+        while server.take_record(&mut reader, &mut kept)? {}
+        if server.spec.hot_set.is_some() {
+            let first = first_map.document();
+            let map = HotRows { rows: kept.rows, digest: None, ..first.clone() };
+            server.map = HotMap::new(HotRows { version: kept.map_version, ..map })?;
+            server.tracker.restore(kept.counts);
+        }
+        server.report();
         Ok(server)
     }
 
     /// Takes a record; whether more follow.
-    fn take_record(&mut self, reader: &mut Reader<'_>) -> Result<bool, SnapshotError> {
+    fn take_record(
+        &mut self,
+        reader: &mut Reader<'_>,
+        kept: &mut HotSetKept,
+    ) -> Result<bool, SnapshotError> {
         let damaged = SnapshotError::Damaged(reader.at);
         let record = reader.take(1)?[0];
-        if record == END {
-            return self.take_end(reader).map(|()| false);
+        match record {
+            END => return self.take_end(reader, kept).map(|()| false),
+            COUNT | HOT => return kept.take(record, reader).map(|()| true),
+            _ => {}
         }
         let number = usize::from(u16::from_be_bytes(reader.array()?));
         let table = self.tables.get_mut(number).ok_or(damaged.clone())?;
@@ -167,9 +205,13 @@ impl Server {
         Ok(true)
     }
 
-    fn take_end(&mut self, reader: &mut Reader<'_>) -> Result<(), SnapshotError> {
+    fn take_end(
+        &mut self,
+        reader: &mut Reader<'_>,
+        kept: &mut HotSetKept,
+    ) -> Result<(), SnapshotError> {
         let version = reader.u32()?;
-        self.map_version = reader.u32()?;
+        kept.map_version = reader.u32()?;
         for table in &mut self.tables {
             for _ in 0..reader.u32()? {
                 let key = reader.u64()?;
@@ -184,6 +226,28 @@ impl Server {
         } else {
             Err(SnapshotError::Damaged(reader.at))
         }
+    }
+}
+
+/// What a snapshot has of the hot set.
+#[derive(Default)]
+struct HotSetKept {
+    map_version: u32,
+    rows: Vec<HotRow>,
+    counts: Vec<(RowId, f32)>,
+}
+
+impl HotSetKept {
+    fn take(&mut self, record: u8, reader: &mut Reader<'_>) -> Result<(), SnapshotError> {
+        let row = RowId { table: TableId(u16::from_be_bytes(reader.array()?)), key: reader.u64()? };
+        if record == COUNT {
+            self.counts.push((row, f32::from_bits(reader.u32()?)));
+        } else {
+            let position = reader.u32()?;
+            let tier = if reader.take(1)?[0] == 0 { Tier::A } else { Tier::B };
+            self.rows.push(HotRow { row, position, tier });
+        }
+        Ok(())
     }
 }
 

@@ -2,6 +2,7 @@ use super::*;
 use crate::hot::{FORMAT, HotRow, HotRows, Tier};
 use crate::optimizer::{Optimizer, Sgd};
 use crate::table::{Initial, Row, RowIds};
+use crate::tracking::{Decaying, Tracking};
 
 const TABLE: TableId = TableId(0);
 
@@ -18,7 +19,12 @@ fn spec(workers: u32, switches: u32, period: u32) -> ServerSpec {
         expire_after: None,
     };
     let (shard, shards, memory_bytes) = (0, Shards(1), 1 << 20);
-    ServerSpec { shard, shards, workers, switches, tables: vec![table], memory_bytes, period }
+    let hot_set = (period > 0).then(|| HotSet {
+        tracking: Tracking::Decaying(Decaying::every(period)),
+        replicated: 3,
+        summed: 0,
+    });
+    ServerSpec { shard, shards, workers, switches, tables: vec![table], memory_bytes, hot_set }
 }
 
 fn no_map() -> HotMap {
@@ -216,14 +222,14 @@ fn damaged_and_foreign_snapshots_are_refused() {
     let snapshot = server.poll_snapshot().unwrap();
     assert_eq!((snapshot.version, server.poll_snapshot()), (0, None));
     bytes.extend(snapshot.last_piece);
-    assert_eq!(Server::restore(spec(1, 1, 0), &bytes).unwrap().open_round(), 1);
+    assert_eq!(Server::restore(spec(1, 1, 0), &no_map(), &bytes).unwrap().open_round(), 1);
     for at in 0..bytes.len() {
         let mut damaged = bytes.clone();
         damaged[at] ^= 1;
-        assert!(Server::restore(spec(1, 1, 0), &damaged).is_err(), "byte {at}");
-        assert!(Server::restore(spec(1, 1, 0), &bytes[..at]).is_err());
+        assert!(Server::restore(spec(1, 1, 0), &no_map(), &damaged).is_err(), "byte {at}");
+        assert!(Server::restore(spec(1, 1, 0), &no_map(), &bytes[..at]).is_err());
     }
     let mut other = spec(1, 1, 0);
     other.tables[0].dim = 3;
-    assert_eq!(Server::restore(other, &bytes).unwrap_err(), SnapshotError::Foreign);
+    assert_eq!(Server::restore(other, &no_map(), &bytes).unwrap_err(), SnapshotError::Foreign);
 }

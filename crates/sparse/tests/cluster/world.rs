@@ -9,6 +9,7 @@ use wiresum_sparse::message::{FromServer, FromSwitch, ToServer, ToSwitch};
 use wiresum_sparse::server::{Server, ServerSpec};
 use wiresum_sparse::summer::{Summer, SummerSpec};
 use wiresum_sparse::table::{Shards, TableSpec};
+use wiresum_sparse::tracking::{Decaying, Follow, HotSet, Tracking};
 use wiresum_sparse::worker::{Worker, WorkerSpec};
 use wiresum_wire::RowKind;
 
@@ -96,6 +97,7 @@ struct Disk {
 }
 
 pub struct World {
+    seed: u64,
     rng: Rng,
     faults: Faults,
     tables: Vec<TableSpec>,
@@ -137,6 +139,12 @@ impl World {
             oracle.round(round, all);
             expected.push(weights(&oracle, round));
         }
+        let period = rng.below(4) as u32;
+        let hot_set = (period > 0).then(|| HotSet {
+            tracking: Tracking::Decaying(Decaying::every(period)),
+            replicated: POSITIONS as usize,
+            summed: 0,
+        });
         let spec = ServerSpec {
             shard: 0,
             shards,
@@ -144,7 +152,7 @@ impl World {
             switches: u32::from(switches),
             tables: tables.clone(),
             memory_bytes: 1 << 24,
-            period: rng.below(4) as u32,
+            hot_set,
         };
         let map = first_map(&tables, &mut rng);
         let dim = usize::from(tables[0].dim);
@@ -157,7 +165,7 @@ impl World {
             summers: (0..switches).map(|s| Summer::new(summer(s), map.clone())).collect(),
             servers: Vec::new(),
             disks: (0..shards.0).map(|_| Disk::default()).collect(),
-            coordinator: Coordinator::new(shards, map.clone()),
+            coordinator: Coordinator::new(shards),
             decided: 0,
             network: Network::new(seed),
             link: link(faults),
@@ -165,6 +173,7 @@ impl World {
             counted: BTreeMap::new(),
             seen: Seen::default(),
             first_map: map,
+            seed,
             rng,
             faults,
             tables,
@@ -189,6 +198,7 @@ impl World {
     pub fn run(&mut self) {
         while !self.is_over() {
             self.advance_workers();
+            self.decide();
             self.send_all();
             if self.is_over() {
                 break;
@@ -252,22 +262,22 @@ impl World {
             if version < ROUNDS {
                 worker.begin(&self.gradients[version as usize][rank]);
                 self.asked[rank] = None;
-                self.decide(version + 1);
             }
         }
     }
 
-    /// When the first worker begins a round that may change the map, a new set is chosen by chance.
-    fn decide(&mut self, round: u32) {
-        let period = self.spec.period;
-        if period == 0 || !round.is_multiple_of(period) || round <= self.decided {
+    /// When the first server opens a round that may change the map, a new set is chosen by chance, the same one for a round
+    /// also after a restart.
+    fn decide(&mut self) {
+        let round = self.servers[0].open_round();
+        let is_due = self.spec.hot_set.is_some_and(|hot_set| hot_set.tracking.is_due(round));
+        if !is_due || round <= self.decided {
             return;
         }
         self.decided = round;
-        let before = self.coordinator.map().version();
-        let wanted = some_rows(&self.tables, &mut self.rng);
-        self.coordinator.decide(round, &wanted).unwrap();
-        self.seen.changes += u64::from(self.coordinator.map().version() - before);
+        let wanted = some_rows(&self.tables, &mut Rng::new(self.seed ^ u64::from(round) << 32));
+        let change = self.coordinator.decide(round, self.servers[0].map(), &wanted).unwrap();
+        self.seen.changes += u64::from(change.is_some());
     }
 
     fn send_all(&mut self) {
@@ -417,11 +427,12 @@ impl World {
         self.seen.kills += 1;
         self.disks[shard].part = None;
         self.disks[shard].incarnation += 1;
+        let spec = self.server_spec(shard as u16);
         let (version, server) = match &self.disks[shard].whole {
             None => (0, self.first_server(shard as u16)),
             Some((version, bytes)) => {
                 self.seen.restores += 1;
-                (*version, Server::restore(self.server_spec(shard as u16), bytes).unwrap())
+                (*version, Server::restore(spec, &self.first_map, bytes).unwrap())
             }
         };
         self.servers[shard] = server;
@@ -429,6 +440,10 @@ impl World {
         self.workers.iter_mut().for_each(|worker| worker.handle_restart(shard, version));
         self.summers.iter_mut().for_each(|summer| summer.handle_restart(shard, version));
         self.coordinator.handle_restart(shard, version);
+        if shard == 0 {
+            // The coordinator was beside it.
+            (self.coordinator, self.decided) = (Coordinator::new(self.spec.shards), version);
+        }
     }
 }
 
