@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +21,7 @@ from wiresum.plan.choices import DEFAULT_MTU_BYTES
 
 if TYPE_CHECKING:
     from wiresum.deploy.deployment import Deployment
+    from wiresum.deploy.tables import TableDaemons
     from wiresum.plan.aggregation_plan import AggregationPlan
     from wiresum.testbed import Testbed
     from wiresum.testbed.records import Record
@@ -40,6 +43,42 @@ PlanOption = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class TableOptions:
+    """Tables of a sparse job beside the dense one."""
+
+    tables: Annotated[
+        Path | None,
+        typer.Option(
+            "--tables", help="File with tables, as `job_tables` makes it: starts the topology's servers of tables"
+        ),
+    ] = None
+    hot: Annotated[
+        Path | None, typer.Option("--hot", help="File with the hot map of --tables, whose rows the switch sums")
+    ] = None
+
+    def refuse(self, what: str) -> None:
+        """Says that something else takes no tables.
+
+        Raises:
+            typer.BadParameter: there are some.
+        """
+        if self.tables is not None or self.hot is not None:
+            raise typer.BadParameter(f"{what} have no tables; leave --tables and --hot out", param_hint="--tables")
+
+    def served(self, bed: Testbed, mtu_bytes: int) -> TableDaemons | None:
+        """The daemons to start, if there are tables.
+
+        Raises:
+            typer.BadParameter: there is a hot map alone.
+        """
+        from wiresum.testbed.tables import SparseJob, daemons
+
+        if self.tables is None and self.hot is not None:
+            raise typer.BadParameter("a hot map says which rows of --tables are hot; give both", param_hint="--hot")
+        return daemons(bed, SparseJob.read(self.tables, self.hot), mtu_bytes) if self.tables else None
+
+
 @app.command(epilog="Example: `wiresum testbed run star --workers 4 --rate 500mbit -- python train.py`")
 @grouped
 def run(
@@ -49,6 +88,7 @@ def run(
     lost: options.LossOptions,
     job: options.JobOptions,
     turns: TurnsOptions,
+    sparse: TableOptions,
     backend: BackendOption = "wiresum",
     planner: options.PlannerOption = "direct",
     plan: PlanOption = None,
@@ -71,10 +111,11 @@ def run(
     from wiresum.cli.testbed_summary import describe, summarize
     from wiresum.testbed import Testbed
     from wiresum.testbed import run as run_at_workers
-    from wiresum.testbed.environment import BACKEND_VARIABLE
+    from wiresum.testbed.environment import BACKEND_VARIABLE, SPARSE_JOB_VARIABLE
 
     there = network.load(topology, lost.loss)
     if turns.jobs is not None:
+        sparse.refuse("jobs in turns")
         run = Run(there, command, turns, name, job.mtu, switch_engine(None if engine == "auto" else engine))
         run_in_turns(run, as_json=as_json)
     require_no_jobs(turns)
@@ -87,7 +128,12 @@ def run(
         def show(rank: int, is_error: bool, line: str) -> None:
             print(f"[{rank}] {line}", file=sys.stderr if is_error else sink, flush=True)
 
-        outcome = run_at_workers(bed, command, show, {BACKEND_VARIABLE: backend})
+        with ExitStack() as stack:
+            environment = {BACKEND_VARIABLE: backend}
+            if tables := sparse.served(bed, job.mtu):
+                environment[SPARSE_JOB_VARIABLE] = str(stack.enter_context(tables).job_file)
+            outcome = run_at_workers(bed, command, show, environment)
+            _note_dead(tables.dead() if tables else {})
         counters = _ended(bed.deployment) if made else {}
     if as_json:
         print_json(summarize(bed, backend, outcome, counters))
@@ -192,9 +238,13 @@ def _plan(
 
 def _ended(deployment: Deployment) -> dict[str, dict[str, Any]]:
     """The last counters of all daemons, after a word about those that have ended before."""
-    for node, words in deployment.dead().items():
-        note(f"the daemon at {node} has ended by itself: {words}")
+    _note_dead(deployment.dead())
     return deployment.stop()
+
+
+def _note_dead(daemons: dict[str, str]) -> None:
+    for node, words in daemons.items():
+        note(f"the daemon at {node} has ended by itself: {words}")
 
 
 def _serve(bed: Testbed, protocols: list[str]) -> None:

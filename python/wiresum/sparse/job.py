@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wiresum.plan.tables import Table
@@ -15,7 +15,7 @@ ETHERNET_PACKET_BYTES = 1472
 
 
 def sparse_job(
-    tables: Sequence[Table],
+    tables: Sequence[Table | Mapping[str, Any]],
     workers: int,
     servers: Sequence[str],
     switches: Sequence[str] = (),
@@ -32,7 +32,8 @@ def sparse_job(
     """The text of a job's file.
 
     Args:
-        tables: of the model, numbered in this order.
+        tables: of the model, numbered in this order; or as the file has them, which `wiresum.torch.sparse.job_tables`
+            makes.
         workers: how many there are.
         servers: `HOST:PORT` of each server of tables.
         switches: `HOST:PORT` of each switch that sums hot rows.
@@ -40,22 +41,14 @@ def sparse_job(
         job: its number.
         secret: what strangers do not know.
         packet_bytes: largest datagram.
-        initial: what rows begin with: `zeros`, `{"uniform": BOUND}` or `{"normal": DEVIATION}`.
-        seed: of initial values.
-        is_averaged: gradients are divided by the number of workers.
+        initial: what rows of a `Table` begin with: `zeros`, `{"uniform": BOUND}` or `{"normal": DEVIATION}`.
+        seed: of initial values of a `Table`.
+        is_averaged: gradients for a `Table` are divided by the number of workers.
         memory_bytes: what the rows of a server may take; the format's default where absent.
     """
+    begun = {"initial": initial, "seed": seed, "is_averaged": is_averaged}
     rows = [
-        {
-            "id": number,
-            "name": table.name,
-            "rows": {"hashed" if table.ids == "hashed" else "counted": table.rows},
-            "dim": table.dimension,
-            "optimizer": table.optimizer.model_dump(),
-            "initial": initial,
-            "seed": seed,
-            "is_averaged": is_averaged,
-        }
+        _row_of(number, table) | begun if isinstance(table, Table) else {**table, "id": number}
         for number, table in enumerate(tables)
     ]
     document: dict[str, Any] = {
@@ -71,3 +64,13 @@ def sparse_job(
         "memory_bytes": memory_bytes,
     }
     return json.dumps({name: value for name, value in document.items() if value is not None}) + "\n"
+
+
+def _row_of(number: int, table: Table) -> dict[str, Any]:
+    return {
+        "id": number,
+        "name": table.name,
+        "rows": {"hashed" if table.ids == "hashed" else "counted": table.rows},
+        "dim": table.dimension,
+        "optimizer": table.optimizer.model_dump(),
+    }

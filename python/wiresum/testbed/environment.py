@@ -8,6 +8,9 @@ from wiresum.testbed.networks import Network
 BACKEND_VARIABLE = "WIRESUM_TESTBED_BACKEND"
 """What `wiresum testbed run --backend` was given, for scripts that let their caller choose."""
 
+SPARSE_JOB_VARIABLE = "WIRESUM_SPARSE_JOB"
+"""Path of the sparse job's file, where `wiresum testbed run --tables` has started its servers."""
+
 
 def worker_environment(network: Network, workers: Sequence[str], rank: int, master_port: int) -> dict[str, str]:
     """What `torch.distributed.init_process_group()` reads.

@@ -54,6 +54,7 @@ class Settings:
     min_elements: int = DEFAULT_MIN_ELEMENTS
     join_timeout_s: float = DEFAULT_JOIN_TIMEOUT_S
     turns: str | None = None
+    sparse_job: Path | None = None
     require: bool = False
     fall_back: bool = False
     log: str = "info"
@@ -176,6 +177,10 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "WIRESUM_TURNS", "turns", "`HOST:PORT` or a path", "",
         "Where the driver of a schedule listens (`wiresum circuits run`): the rank sends in its job's turns.", str,
+    ),
+    Setting(
+        "WIRESUM_SPARSE_JOB", "sparse_job", "a path", "",
+        "The file of the sparse job that `shard_embeddings` joins, unless the program names one.", Path,
     ),
     Setting(
         "WIRESUM_REQUIRE", "require", "`0` or `1`", "0",

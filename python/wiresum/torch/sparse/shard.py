@@ -10,6 +10,8 @@ from typing import Any
 import torch.distributed as dist
 
 from torch import nn
+from wiresum.errors import SparseError
+from wiresum.torch.settings import Settings
 from wiresum.torch.sparse import job as jobs
 from wiresum.torch.sparse.choice import Plain, chosen
 from wiresum.torch.sparse.modules import ShardedEmbedding, ShardedEmbeddingBag
@@ -18,7 +20,7 @@ from wiresum.torch.sparse.rows import Client, Rows
 
 def shard_embeddings(
     model: nn.Module,
-    job: str | Path,
+    job: str | Path | None = None,
     *,
     optimizer: jobs.Optimizer,
     optimizer_kwargs: Mapping[str, Any] | None = None,
@@ -34,6 +36,7 @@ def shard_embeddings(
     Args:
         model: whose `nn.Embedding` and `nn.EmbeddingBag` modules are replaced.
         job: path of the job file (`wiresum-sparse-job/1`), or its text; it has a table by the name of each module.
+            By default the path in `WIRESUM_SPARSE_JOB`, which `wiresum testbed run --tables` sets.
         optimizer: `torch.optim.SGD`, `Adagrad` or `SparseAdam`, or the name `row-wise-adagrad` or `ftrl`; the job's.
         optimizer_kwargs: its hyperparameters; the job's.
         names: of the modules to replace, as in `model.named_modules()`; by default all.
@@ -43,13 +46,15 @@ def shard_embeddings(
         The model's rows: `close` leaves the job.
 
     Raises:
-        SparseError: a module cannot be sharded, the job does not fit the model, or a server does not answer.
+        SparseError: a module cannot be sharded, no job is named, the job does not fit the model, or a server does not
+            answer.
 
     Example:
         rows = shard_embeddings(model, "job.json", optimizer=torch.optim.Adagrad, optimizer_kwargs={"lr": 0.01})
         model = DistributedDataParallel(model)
     """
     modules = chosen(model, names)
+    job = job or _named()
     jobs.check(job, modules, jobs.optimizer_of(optimizer, optimizer_kwargs))
     rows = Rows(client or _connected(job))
     sharded = {module: _sharded(module, name, rows) for name, module in modules.items()}
@@ -64,6 +69,13 @@ def _sharded(module: Plain, name: str, rows: Rows) -> nn.Module:
     if isinstance(module, nn.EmbeddingBag):
         return ShardedEmbeddingBag(module, name, rows)
     return ShardedEmbedding(module, name, rows)
+
+
+def _named() -> Path:
+    job = Settings.from_environment().sparse_job
+    if job is None:
+        raise SparseError("no sparse job is named: pass the path of its file, or set WIRESUM_SPARSE_JOB")
+    return job
 
 
 def _connected(job: str | Path) -> Client:

@@ -1,0 +1,99 @@
+"""The daemons of a sparse job: one for each server of tables, and one for each switch that sums hot rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from wiresum.deploy.daemon import find_binary
+from wiresum.deploy.hosts import Hosts
+from wiresum.deploy.server import Server, start_server
+from wiresum.errors import DeploymentError
+
+PROGRAM = "tables"
+"""Names logs and snapshots, with the node's number."""
+
+
+class TableDaemons:
+    """One daemon at each node of a sparse job. Use in a `with` statement, or call `start` and `stop`.
+
+    Args:
+        hosts: where the daemons run.
+        job: text of the job's file, whose addresses are those of the hosts.
+        nodes: name of the host of each node: the servers in the job's order, then the switches.
+        options: of each daemon, as `--snapshot-interval`.
+
+    Attributes:
+        servers: the daemons, by the node's number.
+    """
+
+    def __init__(self, hosts: Hosts, job: str, nodes: Sequence[str], options: Sequence[str] = ()) -> None:
+        self._hosts = hosts
+        self._job = job
+        self._nodes = nodes
+        self._options = options
+        self.servers: list[Server] = []
+
+    @property
+    def job_file(self) -> Path:
+        """The job's file, for daemons and workers."""
+        return self._hosts.folder / "sparse-job.json"
+
+    def start(self) -> None:
+        """Starts the daemons and waits until all serve; if one does not, none stays.
+
+        Raises:
+            DeploymentError: a daemon does not start; the message has its node and its last words.
+            SupportError: the daemon is not built.
+        """
+        self.job_file.write_text(self._job, encoding="utf-8")
+        try:
+            for number in range(len(self._nodes)):
+                self.servers.append(self._start(number))
+            for server in self.servers:
+                server.await_ready()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Ends the daemons."""
+        for server in self.servers:
+            server.process.terminate()
+        for server in self.servers:
+            server.await_end()
+        self.servers.clear()
+
+    def kill(self, number: int) -> None:
+        """Ends a daemon as a crash would."""
+        self.servers[number].kill()
+
+    def revive(self, number: int) -> None:
+        """Starts a daemon that has ended again, as a service manager would, and waits until it serves.
+
+        Raises:
+            DeploymentError: it does not start.
+        """
+        self.servers[number] = self._start(number)
+        self.servers[number].await_ready()
+
+    def dead(self) -> dict[str, str]:
+        """Daemons that have ended though no one asked them to, with their last words, by program and node."""
+        return {one.what: one.last_words() for one in self.servers if one.process.poll() is not None}
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _start(self, number: int) -> Server:
+        if not self._nodes:
+            raise DeploymentError("a sparse job has no nodes: name the hosts of its servers")
+        line = [find_binary(), "--tables", str(self.job_file), "--node", str(number), "--json", *self._options]
+        return start_server(self._hosts, self._nodes[number], line, f"{PROGRAM}-{number}")

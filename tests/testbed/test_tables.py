@@ -1,0 +1,65 @@
+"""`wiresum testbed run --tables`: sparse and dense parts of one job, with the servers that the testbed starts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PATIENCE_S = 170.0
+"""Two ranks import PyTorch, on cores that may be busy."""
+SCRIPT = Path(__file__).with_name("embedding_worker.py")
+HOT = {
+    "format": "wiresum-hot-map/1", "version": 1, "dim": 16, "positions": 2, "rows": [[0, 3, 0, "A"], [0, 4, 1, "B"]]
+}  # fmt: skip
+
+
+def run(*options: str) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "wiresum", "testbed", "run", "star", "--workers", "2", *options, "--json"]
+    return subprocess.run(
+        [*line, "--", sys.executable, str(SCRIPT)], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("tables") / "tables.json"
+    printed = subprocess.run([sys.executable, str(SCRIPT), "tables"], capture_output=True, text=True, check=True)
+    path.write_text(printed.stdout)
+    return path
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        pytest.param(["--rate", "200mbit", "--engine", "udp"], marks=pytest.mark.needs("namespaces"), id="namespaces"),
+        pytest.param(["--loopback"], id="loopback"),
+    ],
+)
+@pytest.mark.parametrize("servers", [[], ["--servers", "2"]], ids=["beside the workers", "of their own"])
+def test_a_script_trains_with_the_servers_that_the_testbed_starts(place, servers, tables, tmp_path, name):
+    hot = tmp_path / "hot.json"
+    hot.write_text(json.dumps(HOT))
+    done = run(*place, *servers, "--tables", str(tables), "--hot", str(hot), "--name", name)
+    assert done.returncode == 0, done.stderr
+    assert sorted(line for line in done.stderr.splitlines() if "same rows" in line) == [
+        "[0] same rows",
+        "[1] same rows",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--hot", "hot.json"], "give both"),
+        (["--tables", "missing.json"], "missing.json: no tables"),
+        (["--tables", "{tables}", "--jobs", "jobs.json"], "leave --tables and --hot out"),
+    ],
+)
+def test_options_that_do_not_fit_are_named(options, says, tables, name):
+    done = run(*(option.format(tables=tables) for option in options), "--loopback", "--name", name)
+    assert done.returncode != 0
+    assert says in done.stderr.replace("\n", " ")
