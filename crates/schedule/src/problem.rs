@@ -12,6 +12,8 @@ use crate::{ScheduleError, Summed};
 
 /// Relative slack of every comparison of amounts.
 pub const EPSILON: f64 = 1e-9;
+/// Relative error that sums and differences of a slot's amounts stay below.
+pub(crate) const NOISE: f64 = 1e-12;
 /// Bits of a byte.
 pub(crate) const BITS: f64 = 8.0;
 
@@ -211,11 +213,12 @@ impl<'a> Problem<'a> {
     #[must_use]
     pub fn needed(&self, bytes: f64, lit: u32) -> u32 {
         let kept = if self.instance.darkens == Darkens::Added { lit } else { 0 };
-        let rest = bytes - f64::from(kept) * self.lit_bytes;
-        if rest <= EPSILON * bytes.max(self.lit_bytes) {
-            return whole(bytes / self.lit_bytes) as u32;
+        // The slack is a part of all the bytes: a part of those on new circuits alone may be below their rounding.
+        let rest = bytes - f64::from(kept) * self.lit_bytes - EPSILON * bytes.max(self.lit_bytes);
+        if rest <= 0.0 {
+            return (whole(bytes / self.lit_bytes) as u32).max(u32::from(bytes > 0.0));
         }
-        kept + whole(rest / (self.lit_bytes - self.dark_bytes)) as u32
+        kept + (rest / (self.lit_bytes - self.dark_bytes)).ceil() as u32
     }
 
     fn pair(&mut self, pairs: &mut BTreeMap<[usize; 2], usize>, [a, b]: [usize; 2]) -> usize {

@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::collections::BTreeMap;
+
 use common::{flows, network, quick, star};
 use proptest::prelude::*;
 use wiresum_schedule::{Before, Darkens, Instance, Options, SCHEDULERS, ScheduleError, schedule};
@@ -44,8 +46,44 @@ fn may_fail(name: &str) -> bool {
     ["window-fixed", "round-robin", "matching", "uniform"].contains(&name)
 }
 
+/// Coflows of many flows, some far larger than a slot carries, so that rounding has room to add up.
+fn coflows() -> impl Strategy<Value = Instance> {
+    let flow = (0usize..6, 0usize..6, -3i32..7, 1.0f64..10.0);
+    let coflow = prop::collection::vec(flow, 1..12);
+    let size = (2usize..7, 1u32..6, any::<bool>(), 0.0f64..0.85, 0u8..3);
+    (size, prop::collection::vec((coflow, 0u32..3), 1..8)).prop_map(|(size, jobs)| {
+        let (units, ports, is_even, dark_s, darkens) = size;
+        let mut instance = network(units, ports, 0);
+        instance.before = if is_even { Before::Even } else { Before::None };
+        instance.darkens = [Darkens::Added, Darkens::Units, Darkens::All][darkens as usize];
+        instance.dark_s = dark_s;
+        for (coflow, arrival) in jobs {
+            let mut sizes = BTreeMap::new();
+            for (from, to, power, factor) in coflow {
+                sizes.insert((from % units, to % units), factor * 2f64.powi(power));
+            }
+            let sizes = sizes.into_iter().map(|((from, to), slots)| (from, to, slots));
+            flows(&mut instance, &sizes.collect::<Vec<_>>());
+            instance.jobs.last_mut().expect("just added").arrival_s = f64::from(arrival) * 1.3;
+        }
+        instance
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn nobody_lights_more_circuits_than_there_are_ports(instance in coflows(), online: bool) {
+        for scheduler in SCHEDULERS {
+            let options = Options { online, bound: false, ..quick(5) };
+            match schedule(&instance, scheduler.name, &options) {
+                Ok(_) => {}
+                Err(ScheduleError::Infeasible { .. }) if may_fail(scheduler.name) => {}
+                Err(error) => prop_assert!(false, "{}: {error}", scheduler.name),
+            }
+        }
+    }
 
     #[test]
     fn every_schedule_keeps_the_rules_and_none_ends_before_the_bound(instance in instances()) {

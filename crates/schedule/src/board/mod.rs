@@ -5,7 +5,7 @@
 mod room;
 
 use crate::Summed;
-use crate::problem::{EPSILON, Mode, Problem, Transfer};
+use crate::problem::{EPSILON, Mode, NOISE, Problem, Transfer};
 
 /// Least share of a slot's bytes with which a transfer counts as sending in it.
 pub const LEAST_SHARE: f64 = 1e-6;
@@ -168,6 +168,7 @@ impl<'a> Board<'a> {
             let needed = self.needed_with(slot, crossing.pair, crossing.lane, 0.0);
             if needed > self.circuits(slot, crossing.pair) {
                 self.set_circuits(slot, crossing.pair, needed);
+                debug_assert!(self.has_ports(slot, crossing.pair), "there was no room");
             }
         }
     }
@@ -191,7 +192,7 @@ impl<'a> Board<'a> {
             for crossing in &mode.crossings {
                 let cell = self.load_cell(*slot, crossing.pair, crossing.lane);
                 let left = self.cells[cell] - bytes * crossing.times;
-                let is_dust = left < EPSILON * self.problem.lit_bytes;
+                let is_dust = left < NOISE * self.problem.lit_bytes;
                 self.set(cell, if is_dust { 0.0 } else { left });
             }
         }
@@ -271,6 +272,12 @@ impl<'a> Board<'a> {
             self.add(self.ports_cell(slot, unit), change);
         }
         self.set(self.circuits_cell(slot, pair), f64::from(circuits));
+    }
+
+    fn has_ports(&self, slot: usize, pair: usize) -> bool {
+        let within =
+            |unit: usize| self.cells[self.ports_cell(slot, unit)] <= f64::from(self.ports[unit]);
+        self.problem.pairs[pair].into_iter().all(within)
     }
 
     fn circuits_cell(&self, slot: usize, pair: usize) -> usize {

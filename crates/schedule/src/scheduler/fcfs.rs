@@ -5,11 +5,11 @@
 
 use super::{Options, Slots};
 use crate::ScheduleError;
-use crate::board::Board;
+use crate::board::{Board, LEAST_SHARE};
 use crate::problem::Problem;
 use crate::scheduler::slots::Now;
 
-/// Part of its own links' rate that a job waits for before it begins.
+/// Part of its own links' rate that a job waits for before it begins, as it may not pause later.
 const LEAST_START: f64 = 1.0 / 16.0;
 
 pub fn run<'a>(problem: &'a Problem<'a>, options: &Options) -> Result<Slots<'a>, ScheduleError> {
@@ -33,8 +33,11 @@ fn start(now: &mut Now<'_>, index: usize) -> bool {
     let transfer = &now.problem().transfers[index];
     for summed in now.ways(index) {
         let room = now.room(index, summed);
-        let wanted = LEAST_START * transfer.mode(summed).most.min(now.left[index]);
-        if room >= wanted || (now.given(index) > 0.0 && room > now.least(index, summed)) {
+        let least = if transfer.contiguous { LEAST_START } else { LEAST_SHARE };
+        let wanted = least * transfer.mode(summed).most.min(now.left[index]);
+        if (room > 0.0 && room >= wanted)
+            || (now.given(index) > 0.0 && room > now.least(index, summed))
+        {
             now.give(index, summed, room);
             return true;
         }

@@ -80,7 +80,7 @@ impl<'a> Now<'a> {
     /// Bytes below which it does not count as sending.
     pub fn least(&self, transfer: usize, summed: Summed) -> f64 {
         let mode = self.problem().transfers[transfer].mode(summed);
-        LEAST_SHARE * mode.most.min(self.problem().transfers[transfer].bytes)
+        LEAST_SHARE * mode.most.min(self.left[transfer])
     }
 
     /// Gives it bytes in this slot. There must be room.

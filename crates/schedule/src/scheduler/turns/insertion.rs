@@ -110,15 +110,12 @@ fn run_from(
         if bytes <= least {
             return None;
         }
-        // What rounding leaves over is no reason for another slot.
-        if left - bytes <= EPSILON * transfer.bytes {
-            bytes = left;
-        }
         price += price_of(board, slot, mode, bytes, span.setup);
         board.put(slot, mode, bytes);
         shares.push((slot, bytes));
         left -= bytes;
-        if left <= 0.0 {
+        // What rounding leaves over is worth neither a slot nor a circuit, and is not sent.
+        if left <= EPSILON * transfer.bytes {
             return Some((price + span.late * slot as f64, shares));
         }
     }
@@ -171,12 +168,12 @@ fn pieces(
             let given = shares[slot - span.from];
             let room = board.room(slot, mode, *add).min(mode.most - given).min(left);
             let is_rest = left - room <= EPSILON * transfer.bytes;
-            let bytes = if is_rest { left } else { room };
-            if bytes > LEAST_SHARE * transfer.bytes || (is_rest && bytes > 0.0) {
-                price += price_of(board, slot, mode, bytes, span.setup);
-                board.put(slot, mode, bytes);
-                shares[slot - span.from] += bytes;
-                left -= bytes;
+            if room > LEAST_SHARE * transfer.bytes || (is_rest && room > 0.0) {
+                price += price_of(board, slot, mode, room, span.setup);
+                board.put(slot, mode, room);
+                shares[slot - span.from] += room;
+                // What rounding leaves over is worth neither a slot nor a circuit, and is not sent.
+                left = if is_rest { 0.0 } else { left - room };
             }
         }
     }

@@ -2,8 +2,8 @@
 //! first; what a transfer could not send, as light was missing, is inserted anew.
 
 use super::search::Search;
-use crate::board::{Board, LEAST_SHARE, Turn};
-use crate::problem::Problem;
+use crate::board::{Board, Turn};
+use crate::problem::{EPSILON, Problem};
 use crate::scheduler::slots::{Now, Slots};
 
 pub fn slots<'a>(problem: &'a Problem<'a>, seed: u64) -> Slots<'a> {
@@ -63,7 +63,7 @@ impl<'a> Ahead<'a> {
             let planned: f64 =
                 self.shares(index).filter(|one| one.0 >= now.slot).map(|s| s.1).sum();
             let missing = now.left[index] - planned;
-            if missing > LEAST_SHARE * now.problem().transfers[index].bytes {
+            if missing > EPSILON * now.problem().transfers[index].bytes {
                 let turn = self.search.insert_more(index, now.slot, missing, now.summed(index));
                 self.more.push((index, turn));
             }
@@ -82,7 +82,7 @@ impl<'a> Ahead<'a> {
             }
             let bytes = if later == 0.0 && bytes > 0.0 { now.left[index] } else { bytes };
             let Some(turn) = self.search.turn(index) else { continue };
-            let bytes = bytes.min(now.room(index, turn.summed) * (1.0 + crate::problem::EPSILON));
+            let bytes = bytes.min(now.room(index, turn.summed));
             if bytes > 0.0 {
                 now.give(index, turn.summed, bytes);
             }

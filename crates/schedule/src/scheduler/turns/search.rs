@@ -234,18 +234,16 @@ impl<'a> Search<'a> {
         if left.is_empty() || order.len() < self.turns.len() || !factors::suit(self.board.problem) {
             return left;
         }
+        // A copy: turns that are put back in another order may need other circuits.
+        let board = self.board.clone();
+        let turns = std::mem::replace(&mut self.turns, vec![None; order.len()]);
         self.board.undo(mark);
-        let plain = std::mem::replace(&mut self.turns, vec![None; order.len()]);
         factors::light(&mut self.board);
         let again = self.insert(order);
         if self.sum_of_needs(&again) <= self.sum_of_needs(&left) {
             return again;
         }
-        self.board.undo(mark);
-        for (transfer, turn) in self.board.problem.transfers.iter().zip(&plain) {
-            turn.iter().for_each(|turn| self.board.put_turn(transfer, turn));
-        }
-        self.turns = plain;
+        (self.board, self.turns) = (board, turns);
         left
     }
 
