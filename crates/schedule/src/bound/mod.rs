@@ -8,6 +8,7 @@ mod dual;
 mod relaxation;
 
 use crate::problem::{EPSILON, Problem};
+use dual::Start;
 
 pub use relaxation::{Column, Relaxation, Row};
 
@@ -74,13 +75,13 @@ pub fn slots_until(problem: &Problem<'_>, seconds: f64) -> usize {
 #[must_use]
 pub fn completion(problem: &Problem<'_>) -> Bound {
     let times = Times::new(problem);
-    let mut by_switch = vec![0.5; problem.transfers.len()];
+    let mut start = Start::new(problem.transfers.len());
     // Below `low` nothing ends; at `high` the relaxation holds, or nothing is proven.
     let mut low = times.not_after(alone_s(problem));
     let mut step = 1;
     let mut refuses = |index: usize| {
         let relaxation = Relaxation::new(problem, times.seconds(index));
-        dual::refuses(&relaxation, &mut by_switch)
+        dual::refuses(&relaxation, &mut start)
     };
     let mut high = low;
     while refuses(high) {
@@ -92,7 +93,7 @@ pub fn completion(problem: &Problem<'_>) -> Bound {
         let middle = low.midpoint(high);
         if refuses(middle) { low = middle + 1 } else { high = middle }
     }
-    Bound { completion_s: times.seconds(low), by_switch }
+    Bound { completion_s: times.seconds(low), by_switch: start.by_switch }
 }
 
 /// When the slowest job ends if it is alone, in seconds.

@@ -28,6 +28,9 @@ pub struct Relaxation {
     pub choices: Vec<Option<usize>>,
     /// Whether it cannot hold, as constants show.
     pub refused: bool,
+    /// Windows after the one whose rows are added.
+    #[serde(skip)]
+    later: usize,
 }
 
 /// A whole number within limits.
@@ -46,8 +49,29 @@ pub struct Row {
     pub terms: Vec<(usize, f64)>,
     /// What the sum must not exceed.
     pub limit: f64,
-    /// Whether the limit is that of a resource; others say how many circuits a choice needs.
+    /// Whether the limit is that of a resource; others say how many circuits, in the first term, choices need.
     pub is_resource: bool,
+    /// Which resource; that of any where it is none.
+    #[serde(skip)]
+    pub name: Name,
+}
+
+/// A resource in a window, by which relaxations of two times know it as the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Name {
+    kind: Kind,
+    /// Of the unit or pool.
+    index: usize,
+    /// Windows after this one.
+    later: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    #[default]
+    Ports,
+    Places,
+    Pool,
 }
 
 /// Slots from one (included) until another (excluded).
@@ -96,7 +120,10 @@ impl Relaxation {
         if relaxation.refused {
             return relaxation;
         }
-        for window in windows(problem, &deadlines, slots) {
+        let windows = windows(problem, &deadlines, slots);
+        relaxation.later = windows.len();
+        for window in windows {
+            relaxation.later -= 1;
             relaxation.circuits(problem, &deadlines, window);
             relaxation.pools(problem, &deadlines, &by_switch, window, slots);
             if window.until == slots {
@@ -111,8 +138,15 @@ impl Relaxation {
         self.columns.len() - 1
     }
 
-    /// Adds a resource's row; without columns it holds or refuses at once.
-    fn resource(&mut self, terms: Vec<(usize, f64)>, limit: f64) {
+    /// Adds a resource's rows; without columns they hold or refuse at once.
+    fn resources(&mut self, kind: Kind, terms: Vec<Vec<(usize, f64)>>, limits: Vec<f64>) {
+        let later = self.later;
+        for (index, (terms, limit)) in terms.into_iter().zip(limits).enumerate() {
+            self.resource(Name { kind, index, later }, terms, limit);
+        }
+    }
+
+    fn resource(&mut self, name: Name, terms: Vec<(usize, f64)>, limit: f64) {
         let most: f64 =
             terms.iter().map(|(column, f)| (f * self.columns[*column].high).max(0.0)).sum();
         let least: f64 = terms
@@ -122,7 +156,7 @@ impl Relaxation {
         let slack = FRACTION * limit.abs().max(1.0);
         self.refused |= least > limit + slack;
         if most > limit {
-            self.rows.push(Row { terms, limit, is_resource: true });
+            self.rows.push(Row { terms, limit, is_resource: true, name });
         }
     }
 
@@ -165,9 +199,7 @@ impl Relaxation {
             self.demand(problem, pair, demand, column, window);
             units.iter().for_each(|unit| at_units[*unit].push((column, 1.0)));
         }
-        for (terms, limit) in at_units.into_iter().zip(most) {
-            self.resource(terms, limit);
-        }
+        self.resources(Kind::Ports, at_units, most);
     }
 
     /// How many circuits a pair needs.
@@ -230,7 +262,8 @@ impl Relaxation {
         }
         let choices = choices.iter().map(|(choice, factor)| (*choice, -factor));
         let terms = [(column, -1.0)].into_iter().chain(choices).collect();
-        self.rows.push(Row { terms, limit: -least, is_resource: false });
+        let name = Name::default();
+        self.rows.push(Row { terms, limit: -least, is_resource: false, name });
     }
 
     /// Places of each unit, for those that arrive within the window.
@@ -258,7 +291,7 @@ impl Relaxation {
                 (None, Some(_)) => {}
             }
         }
-        terms.into_iter().zip(limits).for_each(|(terms, limit)| self.resource(terms, limit));
+        self.resources(Kind::Places, terms, limits);
     }
 
     /// Bytes through switches, in slots of each.
@@ -292,15 +325,15 @@ impl Relaxation {
                 }
             }
         }
-        for (mut terms, limit) in terms.into_iter().zip(limits) {
+        for terms in &mut terms {
             terms.sort_by_key(|(column, _)| *column);
             terms.dedup_by(|next, kept| {
                 let is_same = next.0 == kept.0;
                 kept.1 += if is_same { next.1 } else { 0.0 };
                 is_same
             });
-            self.resource(terms, limit);
         }
+        self.resources(Kind::Pool, terms, limits);
     }
 }
 
