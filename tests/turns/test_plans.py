@@ -11,7 +11,8 @@ from wiresum.plan.shared import SharedNetwork
 from wiresum.topology.circuits import fibres
 from wiresum.turns.driver import plans_of
 from wiresum.turns.journal import Journal
-from wiresum.turns.plans import SEGMENT_SLOTS, as_schedule
+from wiresum.turns.maker import SEGMENT_SLOTS
+from wiresum.turns.plans import as_schedule
 from wiresum.workload.poisson import poisson
 
 SCHEDULERS = ("turns", "window", "fcfs")
