@@ -17,7 +17,7 @@ from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan
 from wiresum.planners.forest.generation import Generation
 from wiresum.planners.forest.instance import ABSENT, Group, Instance, Tree
-from wiresum.planners.forest.network import network
+from wiresum.planners.forest.named_instance import named_instance
 from wiresum.planners.forest.routes import Routes
 from wiresum.planners.forest.solution import Forest
 from wiresum.planners.forest.solver import solve
@@ -43,7 +43,7 @@ def best(instance: Instance) -> Forest:
 
 def rate_of(topology: Topology, **job: object) -> float:
     """The best common rate in bit/s, with its proof."""
-    found = network(topology, topology.workers, Job(**job))
+    found = named_instance(topology, topology.workers, Job(**job))
     forest = best(found.instance)
     assert forest.gap == pytest.approx(0, abs=1e-5)
     return forest.rate * found.unit_bps
@@ -222,14 +222,14 @@ def test_column_generation_is_as_good_as_all_trees_written_down(instance):
 
 
 def test_instances_and_forests_survive_their_json():
-    instance = network(xagg(), xagg().workers, Job()).instance
+    instance = named_instance(xagg(), xagg().workers, Job()).instance
     assert Instance.parse(instance.to_json()).to_json() == instance.to_json()
     forest = best(instance)
     assert Forest.parse(forest.to_json()).to_json() == forest.to_json()
 
 
 def test_a_solver_that_does_not_end_is_ended_and_its_last_line_counts(monkeypatch):
-    instance = network(servers(2, 1), servers(2, 1).workers, Job()).instance
+    instance = named_instance(servers(2, 1), servers(2, 1).workers, Job()).instance
     forest = best(instance)
     deaf = f"print({forest.to_json()!r}, flush=True); print('{{', end='', flush=True); import time; time.sleep(600)"
     popen = subprocess.Popen
@@ -244,7 +244,7 @@ def test_a_solver_that_does_not_end_is_ended_and_its_last_line_counts(monkeypatc
 
 
 def test_a_process_of_its_own_gives_the_same_answer():
-    instance = network(servers(2, 1), servers(2, 1).workers, Job()).instance
+    instance = named_instance(servers(2, 1), servers(2, 1).workers, Job()).instance
     line = last_answer("wiresum.planners.forest.solver", instance.to_json(), LIMIT_S, "forest")
     assert Forest.parse(line).trimmed() == solve(instance, LIMIT_S)
 

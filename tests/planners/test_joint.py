@@ -156,8 +156,8 @@ def test_on_links_that_hash_badly_ways_are_worth_naming():
 
 def test_ways_begin_at_children_and_end_at_parents():
     found = route(ingo("ring"), JOB, LIMIT)
-    graph = found.network.graph
-    for child, parent, path in found.network.edges(found.forest.trees[0]):
+    graph = found.named.graph
+    for child, parent, path in found.named.edges(found.forest.trees[0]):
         passed = [int(graph.source[path[0]]), *(int(graph.target[arc]) for arc in path)]
         assert (passed[0], passed[-1]) == (child, parent)
         assert [int(graph.source[arc]) for arc in path] == passed[:-1]
@@ -176,7 +176,7 @@ def test_under_cache_a_node_holds_its_part_whole():
     nodes = [node.model_copy(update=room) if node.name == "s0" else node for node in base.nodes]
     job = Job(policy="cache", gradient_bytes=16_000_000)
     found = route(base.model_copy(update={"nodes": nodes}), job, LIMIT)
-    roots = [found.network.graph.names[found.network.instance.places[tree.root]] for tree in found.forest.trees]
+    roots = [found.named.graph.names[found.named.instance.places[tree.root]] for tree in found.forest.trees]
     shares = dict(zip(roots, found.forest.rates, strict=True))
     assert shares["s0"] / found.forest.rate == pytest.approx(1023 / 5435, rel=1e-5)
 

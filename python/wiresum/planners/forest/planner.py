@@ -6,7 +6,7 @@ from wiresum.plan.aggregation_plan import AggregationPlan, Solution
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.plan.placement import Shard, assemble, participants
-from wiresum.planners.forest.network import Network, network
+from wiresum.planners.forest.named_instance import NamedInstance, named_instance
 from wiresum.planners.forest.solution import Forest
 from wiresum.planners.forest.solver import solve
 from wiresum.planners.infeasibility import NoTree
@@ -18,20 +18,20 @@ MIN_WINDOW = 16
 
 @dataclass(frozen=True)
 class Grown:
-    """A forest and the network that it stands in."""
+    """A forest, and the instance that it answers."""
 
-    network: Network
+    named: NamedInstance
     forest: Forest
 
     @property
     def rate_bps(self) -> float:
         """bit/s, headers included, at which every worker sends, and receives."""
-        return self.forest.rate * self.network.unit_bps
+        return self.forest.rate * self.named.unit_bps
 
     @property
     def bound_bps(self) -> float | None:
         """No forest on this network is faster; None if none was proven in time."""
-        return None if self.forest.bound is None else self.forest.bound * self.network.unit_bps
+        return None if self.forest.bound is None else self.forest.bound * self.named.unit_bps
 
     @property
     def optimal(self) -> bool:
@@ -82,9 +82,9 @@ def forest(topology: Topology, job: Job, options: PlanOptions) -> AggregationPla
 
 def place(grown: Grown, topology: Topology, job: Job, options: PlanOptions) -> AggregationPlan:
     """The plan of a forest."""
-    cap = grown.network.instance.rate_cap or grown.forest.rate
+    cap = grown.named.instance.rate_cap or grown.forest.rate
     shards = [
-        Shard(grown.network.parents(tree), rate / grown.forest.rate, max(MIN_WINDOW, round(job.window * rate / cap)))
+        Shard(grown.named.parents(tree), rate / grown.forest.rate, max(MIN_WINDOW, round(job.window * rate / cap)))
         for tree, rate in zip(grown.forest.trees, grown.forest.rates, strict=True)
     ]
     solution = _solution(grown, sum(part.bytes for part in job.parts) * 8)
@@ -106,7 +106,7 @@ def _solution(grown: Grown, bits: int) -> Solution:
 
 def grow(topology: Topology, job: Job, time_limit_s: float) -> Grown:
     """The forest itself, for those who want its figures; errors as for `forest`."""
-    found = network(topology, participants(topology, job), job)
+    found = named_instance(topology, participants(topology, job), job)
     forest = solve(found.instance, time_limit_s)
     if not forest.trees:
         raise NoTree(found.instance, found.servers).error(topology.name)

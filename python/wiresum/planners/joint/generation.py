@@ -17,31 +17,31 @@ class RoutedGeneration(Generation):
 
     def __init__(self, instance: RoutedInstance, time_limit_s: float) -> None:
         super().__init__(instance, time_limit_s)
-        self._network = instance
+        self._routed_instance = instance
         self._paths = Paths.of(instance, np.zeros(len(instance.capacities)))
 
     def _prices(self, resources: Vector, memory: Vector, rate: float) -> Prices:
         """Prices of edges over the cheapest paths, with the parents' adders."""
-        self._paths = Paths.of(self._network, resources)
-        adders = np.maximum(resources, 0.0)[np.array(self._network.adders)]
-        constant = rate - float(memory @ np.array(self._network.room)) - self._path_slack
+        self._paths = Paths.of(self._routed_instance, resources)
+        adders = np.maximum(resources, 0.0)[np.array(self._routed_instance.adders)]
+        constant = rate - float(memory @ np.array(self._routed_instance.room)) - self._path_slack
         return Prices(self._paths.of_workers + adders, self._paths.of_servers + adders, memory + TIDINESS, constant)
 
     @property
     def _path_slack(self) -> float:
         """What `LINK_PRICE` adds to a tree at most, so that a cost is never above the true one."""
-        edges = sum(group.size for group in self._network.groups) + len(self._network.servers)
-        return LINK_PRICE * edges * len(self._network.ends)
+        edges = sum(group.size for group in self._routed_instance.groups) + len(self._routed_instance.servers)
+        return LINK_PRICE * edges * len(self._routed_instance.ends)
 
     def _search(self, prices: Prices) -> list[Tree]:
-        found = deep_search(self._network, prices)
+        found = deep_search(self._routed_instance, prices)
         return [self._routed(tree, prices) for tree in found if self._is_possible(prices.of_tree(tree))]
 
     def _is_possible(self, cost: float) -> bool:
         return cost < NO_WAY
 
     def _routed(self, tree: Tree, prices: Prices) -> Tree:
-        network, way = self._network, self._paths.way
+        network, way = self._routed_instance, self._paths.way
         worker_ways = [
             [way(node, server) if count else () for server, count in enumerate(counts)]
             for node, counts in zip(network.attached, tree.children, strict=True)

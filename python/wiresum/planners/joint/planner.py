@@ -15,7 +15,7 @@ from wiresum.planners.forest.planner import MIN_WINDOW, OPTIMAL_GAP
 from wiresum.planners.forest.solution import Forest
 from wiresum.planners.infeasibility import NoTree
 from wiresum.planners.joint.instance import RoutedTree
-from wiresum.planners.joint.network import Network
+from wiresum.planners.joint.named_instance import NamedInstance
 from wiresum.planners.joint.solver import solve
 from wiresum.predict.cost import bound_seconds
 from wiresum.topology.model import Topology
@@ -28,13 +28,13 @@ class Routed:
     """A forest of routed trees, as found.
 
     Attributes:
-        network: where it stands.
+        named: the instance, with names.
         forest: its trees are `RoutedTree`s.
         gradient_bytes: of one worker.
         seconds: that it took to find.
     """
 
-    network: Network
+    named: NamedInstance
     forest: Forest
     gradient_bytes: int
     seconds: float
@@ -42,12 +42,12 @@ class Routed:
     @property
     def traffic(self) -> Traffic:
         """Its flows, over its own ways."""
-        return self.network.traffic(self.forest, self.gradient_bytes)
+        return self.named.traffic(self.forest, self.gradient_bytes)
 
     @property
     def solution(self) -> Solution:
         """How good it is."""
-        bits, unit_bps = self.gradient_bytes * 8, self.network.unit_bps
+        bits, unit_bps = self.gradient_bytes * 8, self.named.unit_bps
         value = bits / (self.forest.rate * unit_bps)
         bound = None if self.forest.bound is None else min(value, bits / (self.forest.bound * unit_bps))
         gap = None if bound is None else (value - bound) / value
@@ -77,12 +77,12 @@ def route(topology: Topology, job: Job, options: PlanOptions) -> Routed:
         SupportError: the solver is not installed.
     """
     began_s = time.monotonic()
-    network = Network.of(topology, participants(topology, job), job)
-    forest = solve(network.instance, options.time_limit_s - (time.monotonic() - began_s))
+    named = NamedInstance.of(topology, participants(topology, job), job)
+    forest = solve(named.instance, options.time_limit_s - (time.monotonic() - began_s))
     if not forest.trees:
-        raise NoTree(network.instance, network.servers).error(topology.name)
+        raise NoTree(named.instance, named.servers).error(topology.name)
     size = sum(part.bytes for part in job.parts)
-    return Routed(network, forest, size, time.monotonic() - began_s)
+    return Routed(named, forest, size, time.monotonic() - began_s)
 
 
 def joint(topology: Topology, job: Job, options: PlanOptions) -> AggregationPlan:
@@ -105,14 +105,14 @@ def joint(topology: Topology, job: Job, options: PlanOptions) -> AggregationPlan
 
 
 def _placed(routed: Routed, topology: Topology, job: Job, options: PlanOptions) -> AggregationPlan:
-    network = routed.network
-    names, cap = network.graph.names, network.instance.rate_cap or routed.forest.rate
+    named = routed.named
+    names, cap = named.graph.names, named.instance.rate_cap or routed.forest.rate
     shards = [
         Shard(
-            network.parents(tree),
+            named.parents(tree),
             rate / routed.forest.rate,
             max(MIN_WINDOW, round(job.window * rate / cap)),
-            {names[child]: link_ids(topology, path) for child, _, path in network.edges(tree)},
+            {names[child]: link_ids(topology, path) for child, _, path in named.edges(tree)},
         )
         for tree, rate in zip(routed.forest.trees, routed.forest.rates, strict=True)
         if isinstance(tree, RoutedTree)

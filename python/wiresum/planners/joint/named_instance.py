@@ -12,7 +12,7 @@ from wiresum.plan.assignment.traffic import Traffic
 from wiresum.plan.job import Job
 from wiresum.plan.placement import Parents
 from wiresum.planners.forest.instance import ABSENT, Group
-from wiresum.planners.forest.network import nothing_in_common, room_share
+from wiresum.planners.forest.named_instance import nothing_in_common, room_share
 from wiresum.planners.forest.solution import Forest
 from wiresum.planners.joint.instance import RoutedInstance, RoutedTree
 from wiresum.topology.graph import UNREACHABLE, Graph
@@ -23,7 +23,7 @@ Edge = tuple[int, int, Path]
 
 
 @dataclass(frozen=True, eq=False)
-class Network:
+class NamedInstance:
     """An instance and what its indices stand for.
 
     Attributes:
@@ -41,7 +41,7 @@ class Network:
     own_links: dict[int, int]
 
     @classmethod
-    def of(cls, topology: Topology, workers: Sequence[Node], job: Job) -> Network:
+    def of(cls, topology: Topology, workers: Sequence[Node], job: Job) -> NamedInstance:
         """The joint problem for these workers.
 
         Raises:

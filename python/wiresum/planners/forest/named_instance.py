@@ -19,7 +19,7 @@ MIN_SLOTS = 16
 
 
 @dataclass(frozen=True)
-class Network:
+class NamedInstance:
     """An instance and what its indices stand for.
 
     Attributes:
@@ -46,7 +46,7 @@ class Network:
         return parents
 
 
-def network(topology: Topology, workers: Sequence[Node], job: Job) -> Network:
+def named_instance(topology: Topology, workers: Sequence[Node], job: Job) -> NamedInstance:
     """The forest's problem for these workers.
 
     Raises:
@@ -69,7 +69,7 @@ def network(topology: Topology, workers: Sequence[Node], job: Job) -> Network:
         between=between,
         room=[room_share(server, job) for server in servers],
     )
-    return Network(instance, unit_bps, [s.name for s in servers], list(grouped.values()))
+    return NamedInstance(instance, unit_bps, [s.name for s in servers], list(grouped.values()))
 
 
 def nothing_in_common(topology: Topology, workers: Sequence[Node]) -> PlanError:
