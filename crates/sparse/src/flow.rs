@@ -6,16 +6,16 @@
 
 use wiresum_netem::Time;
 
-/// Timeout before the first answer: longer than a first window takes on slow links.
-const INITIAL_TIMEOUT_US: u64 = 20_000;
-/// Shortest timeout: below this the scheduler of a busy host is what is measured.
-const LEAST_TIMEOUT_US: u64 = 2_000;
+/// Timeout before the first answer: longer than the first windows of all workers take on slow links.
+pub(crate) const INITIAL_TIMEOUT_US: u64 = 200_000;
+/// Shortest timeout: queues grow by this within a round trip, and what is overtaken is sent again without one.
+const LEAST_TIMEOUT_US: u64 = 30_000;
 /// Longest timeout, doublings included: what a loss may cost after a long wait for a late worker.
-pub(crate) const LONGEST_TIMEOUT_US: u64 = 200_000;
+pub(crate) const LONGEST_TIMEOUT_US: u64 = 400_000;
 /// Round trips may be longer than the shortest by this: enough to keep a link busy, and short beside a round.
 const TARGET_US: u64 = 10_000;
-/// First window: what fits the queues of most links.
-const INITIAL_WINDOW: f64 = 16.0;
+/// First window: those of 64 workers fit the queues of most links.
+const INITIAL_WINDOW: f64 = 4.0;
 /// Least window: with one packet, a lost one would always cost a timeout.
 const LEAST_WINDOW: f64 = 2.0;
 /// Largest window: packets of 1.4 KB that fill 10 Gbit/s for a millisecond.
@@ -114,9 +114,11 @@ mod tests {
     fn losses_of_a_round_trip_halve_the_window_once() {
         let mut flow = Flow::default();
         (0..5).for_each(|_| flow.lost(Time(1_000)));
-        assert!(flow.has_room(7) && !flow.has_room(8));
-        flow.lost(Time(100_000));
-        assert!(flow.has_room(3) && !flow.has_room(4));
+        assert!(flow.has_room(1) && !flow.has_room(2));
+        (0..6).for_each(|_| flow.answered(100));
+        assert!(flow.has_room(4) && !flow.has_room(5), "it grows slowly now");
+        flow.lost(Time(1_000_000));
+        assert!(flow.has_room(2) && !flow.has_room(3));
         (0..9).for_each(|n| flow.lost(Time(1_000_000 * n)));
         assert!(flow.has_room(1) && !flow.has_room(2), "it never closes");
     }

@@ -29,22 +29,16 @@ pub enum ToServer {
         /// Their gradients, one after the other.
         values: Vec<f32>,
     },
-    /// Sums of rows of one table that were made on the way.
+    /// Sums of rows of any tables that were made on the way, by position.
     Sums {
         /// The round.
         round: u32,
         /// Number of the packet among the sender's of this round, from 0.
         sequence: u32,
-        /// Version of the map.
+        /// Version of the map that has the positions.
         map_version: u32,
-        /// The table.
-        table: TableId,
-        /// The rows, each once.
-        keys: Vec<u64>,
-        /// For each row; bit w: the gradient of worker w is in the sum.
-        contributors: Vec<u64>,
-        /// The sums, one after the other.
-        lanes: Vec<i64>,
+        /// The sums.
+        rows: Arc<[HotSum]>,
     },
     /// A row that was replicated until the round before.
     Return {
@@ -253,7 +247,7 @@ pub enum FromSwitch {
         round: u32,
         /// Which of the round's packets of results this is, from 0.
         part: u32,
-        /// How many there are.
+        /// How many there are; 0 if that is not known yet: the last one says.
         parts: u32,
         /// Sums.
         rows: Arc<[HotSum]>,

@@ -21,21 +21,54 @@ fn is_numbered(key: Key) -> bool {
     key.2 < DECISION
 }
 
+/// A packet is lost if so many that were sent after it to the same receiver have come before it, as in TCP (RFC 9002, 6.1.1).
+const OVERTAKEN_BY: u64 = 3;
+
+/// The round and the number of a message.
+type Turn = (u32, u32);
+
 #[derive(Clone, Debug)]
 struct Waiting {
     due: Time,
     timeout_us: u64,
     sent: Time,
+    /// Counts what was sent to the receiver.
+    serial: u64,
     is_resent: bool,
+    /// The receiver has it, and will answer later.
+    is_held: bool,
+}
+
+/// What one receiver is to get, and what is under way to it.
+#[derive(Clone, Debug, Default)]
+struct Receiver {
+    fresh: BTreeSet<Turn>,
+    waiting: BTreeMap<Turn, Waiting>,
+    /// Of numbered messages that wait for their first answer.
+    serials: BTreeMap<u64, Turn>,
+    sent: u64,
+    flow: Flow,
+}
+
+impl Receiver {
+    /// Whether one more may be under way, and it has had all of the rounds before: one that was restarted drops what is of
+    /// later rounds than its own.
+    fn next(&self) -> Option<Turn> {
+        let next = *self.fresh.first()?;
+        let is_its_turn = self.waiting.first_key_value().is_none_or(|(turn, _)| turn.0 >= next.0);
+        (is_its_turn && self.flow.has_room(self.waiting.len())).then_some(next)
+    }
 }
 
 /// Messages to several receivers.
 #[derive(Clone, Debug)]
 pub(crate) struct Sending<M> {
     kept: BTreeMap<Key, M>,
-    fresh: BTreeSet<Key>,
-    waiting: BTreeMap<Key, Waiting>,
-    flows: BTreeMap<u16, Flow>,
+    receivers: BTreeMap<u16, Receiver>,
+    /// When what waits is sent again.
+    due: BTreeSet<(Time, Key)>,
+    /// Receivers take turns: this one was the last.
+    last: u16,
     /// Messages that were sent again.
     repeated: u64,
     now: Time,
@@ -43,8 +76,8 @@ pub(crate) struct Sending<M> {
 
 impl<M> Default for Sending<M> {
     fn default() -> Self {
-        let (kept, fresh, waiting, flows) = Default::default();
-        Self { kept, fresh, waiting, flows, repeated: 0, now: Time(0) }
+        let (kept, receivers, due) = Default::default();
+        Self { kept, receivers, due, last: 0, repeated: 0, now: Time(0) }
     }
 }
 
@@ -52,7 +85,7 @@ impl<M: Clone> Sending<M> {
     /// Sends a message until it is answered, and keeps it.
     pub(crate) fn send(&mut self, key: Key, message: M) {
         self.kept.insert(key, message);
-        self.fresh.insert(key);
+        self.receivers.entry(key.0).or_default().fresh.insert((key.1, key.2));
     }
 
     /// Keeps a message for a receiver that restarts.
@@ -62,12 +95,10 @@ impl<M: Clone> Sending<M> {
 
     /// A message has come.
     pub(crate) fn answered(&mut self, key: Key) {
-        self.fresh.remove(&key);
-        let Some(waiting) = self.waiting.remove(&key) else { return };
+        let Some(waiting) = self.take(key) else { return };
         // What was sent again may be answered for the first time (Karn and Partridge, SIGCOMM 1987).
-        if !waiting.is_resent && is_numbered(key) {
-            let taken_us = self.now.0.saturating_sub(waiting.sent.0);
-            self.flows.entry(key.0).or_default().answered(taken_us);
+        if !waiting.is_resent && !waiting.is_held && is_numbered(key) {
+            self.learn(key.0, &waiting);
         }
     }
 
@@ -77,24 +108,99 @@ impl<M: Clone> Sending<M> {
         self.kept.remove(&key);
     }
 
+    /// A message is not to come any more.
+    pub(crate) fn withdraw(&mut self, key: Key) {
+        self.take(key);
+        self.kept.remove(&key);
+    }
+
+    /// A message has come, and its answer takes as long as it takes.
+    pub(crate) fn held(&mut self, key: Key) {
+        let Some(mut waiting) = self.take(key) else { return };
+        if !waiting.is_resent && !waiting.is_held {
+            self.learn(key.0, &waiting);
+        }
+        waiting.is_held = true;
+        waiting.due = Time(self.now.0 + LONGEST_TIMEOUT_US);
+        self.put(key, waiting);
+    }
+
+    /// A receiver has answered all that it held: what has not come by now is asked for again soon.
+    pub(crate) fn hasten(&mut self, to: u16) {
+        let Some(receiver) = self.receivers.get_mut(&to) else { return };
+        let due = Time(self.now.0 + receiver.flow.timeout_us());
+        for (turn, waiting) in receiver.waiting.iter_mut().filter(|(_, one)| one.is_held) {
+            let key = (to, turn.0, turn.1);
+            self.due.remove(&(waiting.due, key));
+            waiting.due = waiting.due.min(due);
+            self.due.insert((waiting.due, key));
+        }
+    }
+
+    /// Takes a message off the way.
+    fn take(&mut self, key: Key) -> Option<Waiting> {
+        let receiver = self.receivers.get_mut(&key.0)?;
+        receiver.fresh.remove(&(key.1, key.2));
+        let waiting = receiver.waiting.remove(&(key.1, key.2))?;
+        receiver.serials.remove(&waiting.serial);
+        self.due.remove(&(waiting.due, key));
+        Some(waiting)
+    }
+
+    fn put(&mut self, key: Key, waiting: Waiting) {
+        self.due.insert((waiting.due, key));
+        let receiver = self.receivers.entry(key.0).or_default();
+        // What was sent again is overtaken no more: it was when it was sent first.
+        if is_numbered(key) && !waiting.is_held && !waiting.is_resent {
+            receiver.serials.insert(waiting.serial, (key.1, key.2));
+        }
+        receiver.waiting.insert((key.1, key.2), waiting);
+    }
+
+    /// What a first answer says: of the round trip, and of packets that it has overtaken.
+    fn learn(&mut self, to: u16, answered: &Waiting) {
+        let Some(receiver) = self.receivers.get_mut(&to) else { return };
+        receiver.flow.answered(self.now.0.saturating_sub(answered.sent.0));
+        let behind = receiver.serials.range(..(answered.serial + 1).saturating_sub(OVERTAKEN_BY));
+        let lost: Vec<u64> = behind.map(|(serial, _)| *serial).collect();
+        for serial in lost {
+            let turn = receiver.serials.remove(&serial).expect("it was found");
+            let waiting = receiver.waiting.get_mut(&turn).expect("what has a serial number waits");
+            let key = (to, turn.0, turn.1);
+            self.due.remove(&(waiting.due, key));
+            waiting.due = self.now;
+            self.due.insert((waiting.due, key));
+        }
+    }
+
     /// All messages of a round and those before have come.
     pub(crate) fn all_answered(&mut self, to: u16, round: u32) {
-        let is_open = |key: &Key| key.0 != to || key.1 > round;
-        self.fresh.retain(is_open);
-        self.waiting.retain(|key, _| is_open(key));
+        let Some(receiver) = self.receivers.get_mut(&to) else { return };
+        receiver.fresh = receiver.fresh.split_off(&(round + 1, 0));
+        let later = receiver.waiting.split_off(&(round + 1, 0));
+        let over = std::mem::replace(&mut receiver.waiting, later);
+        for (turn, waiting) in over {
+            receiver.serials.remove(&waiting.serial);
+            self.due.remove(&(waiting.due, (to, turn.0, turn.1)));
+        }
     }
 
     /// Nothing of these rounds will be asked for again.
     pub(crate) fn forget(&mut self, to: u16, round: u32) {
         self.all_answered(to, round);
-        self.kept.retain(|key, _| key.0 != to || key.1 > round);
+        let over = self.kept.range((to, 0, 0)..=(to, round, u32::MAX)).map(|(key, _)| *key);
+        for key in over.collect::<Vec<_>>() {
+            self.kept.remove(&key);
+        }
     }
 
     /// A receiver has restarted from what it was after round `version`: everything later is sent again.
     pub(crate) fn restarted(&mut self, to: u16, version: u32) {
-        let is_lost = |key: &Key| key.0 == to && key.1 > version;
-        self.waiting.retain(|key, _| !is_lost(key));
-        self.fresh.extend(self.kept.keys().filter(|key| is_lost(key)));
+        let lost = self.kept.range((to, version + 1, 0)..=(to, u32::MAX, u32::MAX));
+        for key in lost.map(|(key, _)| *key).collect::<Vec<_>>() {
+            self.take(key);
+            self.receivers.entry(to).or_default().fresh.insert((key.1, key.2));
+        }
     }
 
     /// What time it is, before anything is handled: answers are timed by it.
@@ -110,40 +216,44 @@ impl<M: Clone> Sending<M> {
     /// The next message that is due.
     pub(crate) fn poll(&mut self, now: Time) -> Option<(u16, M)> {
         self.now = now;
-        let due = |(key, waiting): (&Key, &Waiting)| (waiting.due <= now).then_some(*key);
-        let again = self.waiting.iter().find_map(due);
-        let key = again.or_else(|| self.next_fresh())?;
-        let timeout_us = match self.waiting.get(&key) {
-            Some(before) => (2 * before.timeout_us).min(LONGEST_TIMEOUT_US),
-            None => self.flows.entry(key.0).or_default().timeout_us(),
+        let again = self.due.first().filter(|(due, _)| *due <= now).map(|(_, key)| *key);
+        let key = match again {
+            Some(key) => self.repeat(key),
+            None => self.begin(self.next_fresh()?),
         };
-        if again.is_some() {
-            self.repeated += 1;
-            if is_numbered(key) {
-                self.flows.entry(key.0).or_default().lost(now);
-            }
-        }
-        self.fresh.remove(&key);
-        let (due, is_resent) = (Time(now.0 + timeout_us), again.is_some());
-        self.waiting.insert(key, Waiting { due, timeout_us, sent: now, is_resent });
         Some((key.0, self.kept[&key].clone()))
     }
 
-    /// The next message to somebody to whom one more may be under way, and who has had all of the rounds before: one that
-    /// was restarted drops what is of later rounds than its own.
-    fn next_fresh(&self) -> Option<Key> {
-        let mut next = self.fresh.first().copied()?;
-        loop {
-            let of_receiver = (next.0, 0, 0)..=(next.0, u32::MAX, u32::MAX);
-            let mut under_way = self.waiting.range(of_receiver.clone()).map(|(key, _)| key.1);
-            let is_its_turn = under_way.next().is_none_or(|round| round >= next.1);
-            let flow = self.flows.get(&next.0);
-            if is_its_turn && flow.is_none_or(|flow| flow.has_room(under_way.count())) {
-                return Some(next);
-            }
-            let others = (Bound::Excluded(*of_receiver.end()), Bound::Unbounded);
-            next = self.fresh.range(others).next().copied()?;
+    fn begin(&mut self, key: Key) -> Key {
+        self.last = key.0;
+        let receiver = self.receivers.get_mut(&key.0).expect("its turn has come");
+        receiver.fresh.remove(&(key.1, key.2));
+        receiver.sent += 1;
+        let (serial, timeout_us) = (receiver.sent, receiver.flow.timeout_us());
+        let (sent, due) = (self.now, Time(self.now.0 + timeout_us));
+        let (is_resent, is_held) = (false, false);
+        self.put(key, Waiting { due, timeout_us, sent, serial, is_resent, is_held });
+        key
+    }
+
+    fn repeat(&mut self, key: Key) -> Key {
+        let mut waiting = self.take(key).expect("what is due waits");
+        self.repeated += 1;
+        if is_numbered(key) && !waiting.is_held {
+            self.receivers.entry(key.0).or_default().flow.lost(self.now);
         }
+        waiting.timeout_us = (2 * waiting.timeout_us).min(LONGEST_TIMEOUT_US);
+        waiting.due = Time(self.now.0 + waiting.timeout_us);
+        (waiting.is_resent, waiting.is_held) = (true, false);
+        self.put(key, waiting);
+        key
+    }
+
+    /// The next message to somebody whose turn it is.
+    fn next_fresh(&self) -> Option<Key> {
+        let after = (Bound::Excluded(self.last), Bound::Unbounded);
+        let others = self.receivers.range(after).chain(self.receivers.range(..=self.last));
+        others.filter_map(|(to, receiver)| receiver.next().map(|turn| (*to, turn.0, turn.1))).next()
     }
 
     /// When the next message is due, if nothing is answered before.
@@ -151,19 +261,20 @@ impl<M: Clone> Sending<M> {
         if self.next_fresh().is_some() {
             return Some(Time(0));
         }
-        self.waiting.values().map(|waiting| waiting.due).min()
+        self.due.first().map(|(due, _)| *due)
     }
 
     /// Whether everything was answered.
     #[cfg(test)]
     pub(crate) fn is_idle(&self) -> bool {
-        self.fresh.is_empty() && self.waiting.is_empty()
+        self.receivers.values().all(|one| one.fresh.is_empty() && one.waiting.is_empty())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flow::INITIAL_TIMEOUT_US;
 
     #[test]
     fn what_is_not_answered_is_sent_again_and_again_more_slowly() {
@@ -177,9 +288,39 @@ mod tests {
             sent_at.push(now);
         }
         let gaps: Vec<u64> = sent_at.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
-        assert_eq!(gaps[..3], [20_000, 40_000, 80_000]);
+        assert_eq!(gaps[..2], [INITIAL_TIMEOUT_US, LONGEST_TIMEOUT_US]);
         assert_eq!(gaps.last(), Some(&LONGEST_TIMEOUT_US));
         sending.answered((3, 1, 0));
+        assert!(sending.is_idle());
+    }
+
+    #[test]
+    fn what_is_overtaken_is_sent_again_at_once() {
+        let mut sending = Sending::default();
+        (0..5).for_each(|number| sending.send((1, 1, number), number));
+        (0..4).for_each(|number| assert_eq!(sending.poll(Time(0)), Some((1, number))));
+        sending.set_time(Time(1_000));
+        sending.answered((1, 1, 1));
+        sending.answered((1, 1, 2));
+        assert_eq!(sending.poll(Time(1_000)), Some((1, 4)), "two may be late by chance");
+        sending.answered((1, 1, 3));
+        assert_eq!(sending.poll(Time(1_000)), Some((1, 0)));
+        assert_eq!((sending.poll(Time(1_000)), sending.repeated()), (None, 1));
+    }
+
+    #[test]
+    fn what_is_held_is_asked_for_once_more_when_all_is_answered() {
+        let mut sending = Sending::default();
+        sending.send((1, 1, 0), "question");
+        assert_eq!(sending.poll(Time(0)), Some((1, "question")));
+        sending.set_time(Time(1_000));
+        sending.held((1, 1, 0));
+        assert_eq!(sending.next_due(), Some(Time(1_000 + LONGEST_TIMEOUT_US)));
+        sending.hasten(1);
+        let due = sending.next_due().unwrap();
+        assert!(due < Time(LONGEST_TIMEOUT_US) && sending.poll(Time(due.0 - 1)).is_none());
+        assert_eq!(sending.poll(due), Some((1, "question")));
+        sending.settled((1, 1, 0));
         assert!(sending.is_idle());
     }
 

@@ -1,26 +1,24 @@
 //! A switch in user space that sums hot rows: by position, so it knows no keys but those of rows on their way to a server.
 //!
-//! A round's sums are complete when every worker has said how many packets it had and all are in. Sums of tier A go to all
-//! workers as float32, rounded once; those of tier B to their servers as they are, with whose gradients are in them. Servers
-//! say when the map changes. Rows that were sorted by a map that is not known yet are dropped, and come again.
+//! Sums are complete when every worker has said how many packets it had and all are in; or, as workers send rows in order of
+//! position, when every worker has sent rows beyond. They leave as soon as they fill a packet, rounded once to float32: those
+//! of tier A to all workers, those of tier B to their servers. Servers say when the map changes. Rows that were sorted by a
+//! map that is not known yet are dropped, and come again.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use wiresum_netem::Time;
 use wiresum_wire::RowKind;
 
-use crate::hot::{HotMap, RowId, Tier};
+use crate::hot::{HotMap, RowId};
 use crate::message::{Closed, FromSwitch, HotSum, Sender, ToServer, ToSwitch};
 use crate::packet::FARTHEST_OFFSET;
-use crate::reception::Reception;
+use crate::reception::{BEHIND, Reception};
 use crate::sending::{END, Sending};
 use crate::server::PushError;
 use crate::sum::{MAX_CONTRIBUTORS, RowSums, SumError, float};
-use crate::table::{Shards, TableId, TableSpec};
-
-/// A row's key, whose gradients are in its sum, and the lanes.
-type Sum<'a> = (u64, u64, &'a [i64]);
+use crate::table::{Shards, TableSpec};
 
 /// What a summing switch knows from the plan.
 #[derive(Clone, Debug)]
@@ -35,6 +33,15 @@ pub struct SummerSpec {
     pub tables: Vec<TableSpec>,
     /// Bytes of a packet after its headers.
     pub room: usize,
+    /// Whether sums leave while the round is open; workers then have to send rows in order. Else all leave at its end.
+    pub is_prompt: bool,
+}
+
+/// Complete sums that wait for others to fill a packet with, by position, in order; and packets of the round so far.
+#[derive(Clone, Debug, Default)]
+struct Leaving {
+    positions: VecDeque<u32>,
+    packets: u32,
 }
 
 /// See the module.
@@ -45,6 +52,12 @@ pub struct Summer {
     round: u32,
     senders: Vec<Reception>,
     sums: RowSums,
+    /// Positions that have a sum which has not left.
+    open: BTreeSet<u32>,
+    /// For the workers.
+    results: Leaving,
+    /// For each server.
+    of_servers: Vec<Leaving>,
     outbox: VecDeque<(Sender, FromSwitch)>,
     /// Results, until they are acknowledged.
     to_workers: Sending<FromSwitch>,
@@ -58,8 +71,22 @@ impl Summer {
         debug_assert!(spec.workers <= MAX_CONTRIBUTORS);
         let senders = vec![Reception::default(); spec.workers as usize];
         let sums = RowSums::new(usize::from(map.document().dim));
-        let (outbox, to_workers, to_servers) = Default::default();
-        Self { spec, map, round: 1, senders, sums, outbox, to_workers, to_servers }
+        let (open, results, outbox, to_workers, to_servers) = Default::default();
+        let of_servers = vec![Leaving::default(); usize::from(spec.shards.0)];
+        let round = 1;
+        Self {
+            spec,
+            map,
+            round,
+            senders,
+            sums,
+            open,
+            results,
+            of_servers,
+            outbox,
+            to_workers,
+            to_servers,
+        }
     }
 
     /// The round that is being summed.
@@ -104,7 +131,7 @@ impl Summer {
                 self.outbox.push_back((to, FromSwitch::Refusal { round, problem }));
             }
         }
-        self.complete();
+        self.send_complete();
     }
 
     /// Adds the rows of a packet, as a whole or not at all; nothing of one that has come before.
@@ -120,7 +147,10 @@ impl Summer {
         if reception.has(sequence) {
             return Ok(());
         }
-        reception.check(sequence)?;
+        let place = |position: &u32| (0, u64::from(*position));
+        let ends = positions.iter().min().map(place).zip(positions.iter().max().map(place));
+        let span = ends.filter(|_| self.spec.is_prompt).unwrap_or((BEHIND, BEHIND));
+        reception.check(sequence, span)?;
         let expected = self.map.version();
         if found != expected {
             return Err(PushError::Map { found, expected });
@@ -135,7 +165,8 @@ impl Summer {
         }
         let keys: Vec<u64> = positions.iter().map(|position| u64::from(*position)).collect();
         self.sums.add(from, &keys, values).map_err(|problem| self.named(problem))?;
-        self.senders[from as usize].enter(sequence);
+        self.open.extend(positions);
+        self.senders[from as usize].enter(sequence, span);
         Ok(())
     }
 
@@ -158,89 +189,89 @@ impl Summer {
         self.outbox.push_back((to, FromSwitch::Acknowledgement { round, sequence }));
     }
 
-    fn complete(&mut self) {
-        if !self.senders.iter().all(Reception::is_complete) {
+    /// Sends what is complete, as far as it fills packets; all of it if the round is.
+    fn send_complete(&mut self) {
+        let is_over = self.senders.iter().all(Reception::is_complete);
+        if !is_over && !self.spec.is_prompt {
             return;
         }
-        self.send_results();
-        self.send_sums();
+        self.take_complete(is_over);
+        self.send_results(is_over);
+        (0..self.spec.shards.0).for_each(|server| self.send_sums(server, is_over));
+        if is_over {
+            self.begin_next();
+        }
+    }
+
+    fn begin_next(&mut self) {
         for worker in 0..self.spec.workers {
             // Whoever has ended this round has the results of those before.
             self.to_workers.forget(worker as u16, self.round - 1);
         }
         self.sums.clear();
         self.senders.fill(Reception::default());
+        self.results = Leaving::default();
+        self.of_servers.fill(Leaving::default());
         self.round += 1;
     }
 
-    fn send_results(&mut self) {
-        let result = |(position, contributors, lanes): (u64, u64, &[i64])| HotSum {
-            position: position as u32,
-            contributors: contributors.count_ones(),
-            values: lanes.iter().map(|sum| float(*sum)).collect(),
+    /// Sorts sums that are complete by where they go.
+    fn take_complete(&mut self, is_over: bool) {
+        let reached = self.senders.iter().map(Reception::reached).min().flatten();
+        let is_complete = |position: &u32| {
+            is_over || reached.is_some_and(|reached| (0, u64::from(*position)) <= reached)
         };
-        let replicated = self.sums.iter().filter(|sum| self.map.is_replicated(self.row(sum.0)));
-        let mut sums: Vec<HotSum> = replicated.map(result).collect();
-        sums.sort_unstable_by_key(|sum| sum.position);
-        let parts = self.parts(&sums);
-        let (round, count) = (self.round, parts.len() as u32);
-        for (part, rows) in (0..).zip(parts) {
+        while let Some(position) = self.open.first().copied().filter(is_complete) {
+            self.open.pop_first();
+            let row = self.row(position.into());
+            let table = self.spec.tables.iter().find(|table| table.id == row.table);
+            match table.filter(|_| !self.map.is_replicated(row)) {
+                None => self.results.positions.push_back(position),
+                Some(table) => {
+                    let server = self.spec.shards.of(&table.rows, row.key);
+                    self.of_servers[usize::from(server)].positions.push_back(position);
+                }
+            }
+        }
+    }
+
+    /// Results by packet. The last one says how many there are, and has no row if all have left.
+    fn send_results(&mut self, is_over: bool) {
+        let most = self.most();
+        while self.results.has_packet(most) || is_over {
+            let rows = next_packet(&mut self.results, &self.sums, most);
+            let is_last = is_over && self.results.positions.is_empty();
+            let (round, part) = (self.round, self.results.packets - 1);
+            let parts = if is_last { self.results.packets } else { 0 };
             for worker in 0..self.spec.workers {
-                let results = FromSwitch::Results { round, part, parts: count, rows: rows.clone() };
+                let results = FromSwitch::Results { round, part, parts, rows: rows.clone() };
                 self.to_workers.send((worker as u16, round, part), results);
             }
-        }
-    }
-
-    /// Results by packet. An empty round has one too: workers have to know that there is nothing.
-    fn parts(&self, mut sums: &[HotSum]) -> Vec<Arc<[HotSum]>> {
-        let dim = self.map.document().dim.into();
-        let most = RowKind::HotSums.rows_for(self.spec.room, dim).max(1);
-        let mut parts = Vec::new();
-        while let Some(HotSum { position: base, .. }) = sums.first() {
-            let near = sums.partition_point(|sum| sum.position - base <= FARTHEST_OFFSET);
-            let (part, behind) = sums.split_at(near.min(most));
-            parts.push(Arc::from(part));
-            sums = behind;
-        }
-        if parts.is_empty() { vec![Arc::from([])] } else { parts }
-    }
-
-    fn send_sums(&mut self) {
-        let mut sorted: BTreeMap<(u16, TableId), Vec<Sum<'_>>> = BTreeMap::new();
-        for (position, contributors, lanes) in self.sums.iter() {
-            let row = self.row(position);
-            let table = self.spec.tables.iter().find(|table| table.id == row.table);
-            let is_summed = self.map.place(row).is_some_and(|place| place.tier == Tier::B);
-            let Some(table) = table.filter(|_| is_summed) else { continue };
-            let server = self.spec.shards.of(&table.rows, row.key);
-            sorted.entry((server, row.table)).or_default().push((row.key, contributors, lanes));
-        }
-        let mut sent = vec![0; usize::from(self.spec.shards.0)];
-        let (round, map_version) = (self.round, self.map.version());
-        let most = RowKind::RowSums.rows_for(self.spec.room, self.map.document().dim.into()).max(1);
-        for ((server, table), sums) in sorted {
-            for part in sums.chunks(most) {
-                let sequence = sent[usize::from(server)];
-                sent[usize::from(server)] += 1;
-                let keys = part.iter().map(|sum| sum.0).collect();
-                let contributors = part.iter().map(|sum| sum.1).collect();
-                let lanes = part.iter().flat_map(|sum| sum.2).copied().collect();
-                let sums = ToServer::Sums {
-                    round,
-                    sequence,
-                    map_version,
-                    table,
-                    keys,
-                    contributors,
-                    lanes,
-                };
-                self.to_servers.send((server, round, sequence), sums);
+            if is_last {
+                return;
             }
         }
-        for (server, packets) in (0..).zip(sent) {
-            self.to_servers.send((server, round, END), ToServer::End { round, packets });
+    }
+
+    fn send_sums(&mut self, server: u16, is_over: bool) {
+        let (round, map_version) = (self.round, self.map.version());
+        let most = self.most();
+        let leaving = &mut self.of_servers[usize::from(server)];
+        while leaving.has_packet(most) || is_over && !leaving.positions.is_empty() {
+            let rows = next_packet(leaving, &self.sums, most);
+            let sequence = leaving.packets - 1;
+            let sums = ToServer::Sums { round, sequence, map_version, rows };
+            self.to_servers.send((server, round, sequence), sums);
         }
+        if is_over {
+            let end = ToServer::End { round, packets: leaving.packets };
+            self.to_servers.send((server, round, END), end);
+        }
+    }
+
+    /// Rows of a packet.
+    fn most(&self) -> usize {
+        RowKind::HotSums.rows_for(self.spec.room, self.map.document().dim.into()).max(1)
     }
 
     /// A server has a packet.
@@ -298,4 +329,29 @@ impl Summer {
         let due = [self.to_servers.next_due(), self.to_workers.next_due(), at_once];
         due.into_iter().flatten().min()
     }
+}
+
+impl Leaving {
+    /// Positions of the next packet.
+    fn next(&self, most: usize) -> usize {
+        let base = self.positions.front().copied().unwrap_or_default();
+        self.positions.partition_point(|position| position - base <= FARTHEST_OFFSET).min(most)
+    }
+
+    /// Whether a packet is full: no more rows fit, or none that may come are near enough.
+    fn has_packet(&self, most: usize) -> bool {
+        let next = self.next(most);
+        next == most || next < self.positions.len()
+    }
+}
+
+/// Takes the sums of the next packet.
+fn next_packet(leaving: &mut Leaving, sums: &RowSums, most: usize) -> Arc<[HotSum]> {
+    leaving.packets += 1;
+    let sum = |position: u32| {
+        let (contributors, lanes) = sums.get(position.into()).expect("a position with a sum");
+        let values = lanes.iter().map(|sum| float(*sum)).collect();
+        HotSum { position, contributors: contributors.count_ones(), values }
+    };
+    leaving.positions.drain(..leaving.next(most)).map(sum).collect()
 }

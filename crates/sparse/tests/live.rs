@@ -197,7 +197,11 @@ impl World {
         assert_eq!(*first, map.digest(), "the map after round {version}");
         if version < ROUNDS {
             member.begin(&self.gradients[version as usize][rank]);
-            self.has_asked[rank] = false;
+            let is_early = self.rng.chance(0.5);
+            if is_early {
+                member.pull(expected.keys().copied());
+            }
+            self.has_asked[rank] = is_early;
         }
     }
 

@@ -40,6 +40,15 @@ impl HotMap {
         Ok(map)
     }
 
+    /// A map without rows, for rows of `dim` values.
+    #[must_use]
+    pub fn empty(version: u32, dim: u16) -> Self {
+        let (format, rows, digest) = (super::FORMAT.into(), Vec::new(), None);
+        let (positions, block) = (0, 0);
+        Self::new(HotRows { format, version, dim, positions, block, rows, digest })
+            .expect("nothing in it is wrong")
+    }
+
     fn enter(&mut self, hot: &HotRow) {
         let table = match self.tables.binary_search_by_key(&hot.row.table, |entry| entry.0) {
             Ok(found) => found,

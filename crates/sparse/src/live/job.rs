@@ -120,9 +120,10 @@ impl Job {
         self.validate_tables()?;
         let room = self.packet_bytes.saturating_sub(HEADER_LEN + ROW_HEADER_LEN);
         let widest = self.tables.iter().map(|table| table.dim).max().unwrap_or(1);
-        if RowKind::RowSums.rows_for(room, widest.into()) == 0 {
+        let is_too_long = |kind: RowKind| kind.rows_for(room, widest.into()) == 0;
+        if [RowKind::Push, RowKind::HotSums].into_iter().any(is_too_long) {
             let problem =
-                format!("are {}: a sum of {widest} values does not fit", self.packet_bytes);
+                format!("are {}: a row of {widest} values does not fit", self.packet_bytes);
             return Err(wrong("packet_bytes", problem));
         }
         self.validate_hot()
@@ -195,16 +196,10 @@ impl Job {
     /// The map that the job begins with.
     #[must_use]
     pub fn map(&self) -> HotMap {
-        let none = || HotRows {
-            format: crate::hot::FORMAT.into(),
-            version: 1,
-            dim: self.tables[0].dim,
-            positions: 0,
-            block: 0,
-            rows: Vec::new(),
-            digest: None,
-        };
-        HotMap::new(self.hot.clone().unwrap_or_else(none)).expect("a job was validated")
+        match &self.hot {
+            Some(hot) => HotMap::new(hot.clone()).expect("a job was validated"),
+            None => HotMap::empty(1, self.tables[0].dim),
+        }
     }
 
     /// A fingerprint of all that participants have to agree on.
@@ -279,6 +274,7 @@ impl Job {
             shards: self.shards(),
             tables: self.tables.clone(),
             room: self.room(),
+            is_prompt: true,
         }
     }
 }

@@ -94,14 +94,18 @@ impl Member {
             Ok(packet) if self.is_ours(source, packet.header) => self.rows(&packet, now),
             Ok(_) => {}
             Err(_) => match Packet::parse(bytes) {
-                Ok(packet)
-                    if packet.kind == Kind::Refusal && self.is_ours(source, packet.header) =>
-                {
-                    let refused = self.seats.refused(&packet);
-                    self.error.get_or_insert(refused);
-                }
+                Ok(packet) if packet.kind == Kind::Refusal => self.refused(source, &packet),
                 _ => {}
             },
+        }
+    }
+
+    /// A node refuses a hello. One that was late, so that rounds have ended since, says nothing.
+    fn refused(&mut self, source: SocketAddr, packet: &Packet<'_>) {
+        let is_late = packet.header.round.get() < self.worker.version();
+        if !is_late && self.is_ours(source, packet.header) {
+            let refused = self.seats.refused(packet);
+            self.error.get_or_insert(refused);
         }
     }
 

@@ -68,6 +68,13 @@ impl Draft {
         self
     }
 
+    fn sums(self, rows: &[HotSum]) -> Self {
+        let draft = self.rows(rows.len(), rows.iter().map(|sum| sum.values.len()).sum());
+        let counts: Vec<u8> = rows.iter().map(|sum| sum.contributors as u8).collect();
+        let draft = draft.offsets(rows.iter().map(|sum| sum.position)).bytes(&counts).whole_words();
+        draft.values(rows.iter().flat_map(|sum| &sum.values))
+    }
+
     fn send(self, mut send: impl FnMut(&[u8])) {
         let mut out = Vec::new();
         self.headers.emit(&self.columns, &mut out);
@@ -88,11 +95,9 @@ impl Envelope {
                 let draft = draft.table(*table).rows(keys.len(), values.len());
                 draft.numbers(keys).values(values).send(send);
             }
-            ToServer::Sums { round, sequence, map_version, table, keys, contributors, lanes } => {
-                let draft = self.begin(RowKind::RowSums, *round, *sequence).map(*map_version);
-                let draft = draft.table(*table).rows(keys.len(), lanes.len());
-                let lanes: Vec<u8> = lanes.iter().flat_map(|lane| lane.to_le_bytes()).collect();
-                draft.numbers(keys).numbers(contributors).bytes(&lanes).send(send);
+            ToServer::Sums { round, sequence, map_version, rows } => {
+                let draft = self.begin(RowKind::HotSums, *round, *sequence).map(*map_version);
+                draft.sums(rows).send(send);
             }
             ToServer::Return { round, sequence, row, values } => {
                 let draft = self.begin(RowKind::Return, *round, *sequence).base(values.changed);
@@ -169,23 +174,10 @@ impl Envelope {
             }
             FromSwitch::Refusal { round, problem } => self.emit_problem(*round, problem, send),
             FromSwitch::Results { round, part, parts, rows } => {
-                self.emit_results(*round, (*part, *parts), rows, send);
+                let draft = self.begin(RowKind::HotSums, *round, *part).count(*parts);
+                draft.sums(rows).send(send);
             }
         }
-    }
-
-    fn emit_results(
-        &self,
-        round: u32,
-        (part, parts): (u32, u32),
-        rows: &[HotSum],
-        send: impl FnMut(&[u8]),
-    ) {
-        let values = rows.iter().map(|sum| sum.values.len()).sum();
-        let draft = self.begin(RowKind::HotSums, round, part).count(parts).rows(rows.len(), values);
-        let counts: Vec<u8> = rows.iter().map(|sum| sum.contributors as u8).collect();
-        let draft = draft.offsets(rows.iter().map(|sum| sum.position)).bytes(&counts).whole_words();
-        draft.values(rows.iter().flat_map(|sum| &sum.values)).send(send);
     }
 
     fn emit_problem(&self, round: u32, problem: &str, send: impl FnMut(&[u8])) {

@@ -19,12 +19,7 @@ pub fn to_server(packet: &RowPacket<'_>, assembly: &mut Assembly) -> Option<ToSe
             let (keys, values) = (keys(packet), floats(packet)?);
             ToServer::Push { round, sequence, map_version, table, keys, values }
         }
-        RowKind::RowSums => {
-            let contributors = packet.contributors().iter().map(|bits| bits.get()).collect();
-            let lanes = packet.lanes().iter().map(|lane| lane.get()).collect();
-            let keys = keys(packet);
-            ToServer::Sums { round, sequence, map_version, table, keys, contributors, lanes }
-        }
+        RowKind::HotSums => ToServer::Sums { round, sequence, map_version, rows: sums(packet)? },
         RowKind::Return => {
             let row = RowId { table, key: packet.keys()[0].get() };
             let values = Row { values: floats(packet)?, changed: packet.rows.base.get() };
@@ -111,7 +106,8 @@ pub fn from_switch(packet: &RowPacket<'_>, mut take: impl FnMut(FromSwitch)) {
         RowKind::Problem => take(FromSwitch::Refusal { round, problem: text(packet) }),
         RowKind::HotSums => {
             let parts = packet.rows.count.get();
-            let rows = sums(packet).filter(|_| number < parts && parts <= MAX_PACKETS);
+            let is_known = number < parts && parts <= MAX_PACKETS;
+            let rows = sums(packet).filter(|_| is_known || parts == 0 && number < MAX_PACKETS);
             let results = |rows| FromSwitch::Results { round, part: number, parts, rows };
             rows.map(results).into_iter().for_each(take);
         }

@@ -59,10 +59,8 @@ fn some_to_server() -> impl Strategy<Value = ToServer> {
                 values
             }
         ),
-        (ids(), rows(2)).prop_map(|((round, sequence, map_version, table), (keys, values))| {
-            let lanes = values.iter().map(|value| (*value * 1e15) as i64).collect();
-            let contributors = keys.iter().map(|key| key | 1).collect();
-            ToServer::Sums { round, sequence, map_version, table, keys, contributors, lanes }
+        (ids(), some_sums()).prop_map(|((round, sequence, map_version, _), rows)| {
+            ToServer::Sums { round, sequence, map_version, rows }
         }),
         (ids(), rows(7)).prop_map(|((round, sequence, changed, table), (keys, values))| {
             let row = RowId { table, key: keys[0] };
@@ -125,20 +123,25 @@ fn some_to_switch() -> impl Strategy<Value = ToSwitch> {
     ]
 }
 
+fn some_sums() -> impl Strategy<Value = Arc<[HotSum]>> {
+    let sum = |position: u32| HotSum {
+        position,
+        contributors: 1 + position % 64,
+        values: vec![position as f32, 0.5],
+    };
+    some_positions().prop_map(move |positions| positions.into_iter().map(sum).collect())
+}
+
 fn some_from_switch() -> impl Strategy<Value = FromSwitch> {
-    let results = (any::<u32>(), 0u32..9, 9u32..99, prop::option::of(some_positions()));
+    let parts = prop_oneof![9u32..99, Just(0)];
+    let results = (any::<u32>(), 0u32..9, parts, prop::option::of(some_sums()));
     prop_oneof![
         any::<(u32, u32)>()
             .prop_map(|(round, sequence)| FromSwitch::Acknowledgement { round, sequence }),
         (any::<u32>(), "[a-z]{1,90}")
             .prop_map(|(round, problem)| FromSwitch::Refusal { round, problem }),
-        results.prop_map(|(round, part, parts, positions)| {
-            let sum = |position: u32| HotSum {
-                position,
-                contributors: 1 + position % 64,
-                values: vec![position as f32, 0.5],
-            };
-            let rows = positions.into_iter().flatten().map(sum).collect();
+        results.prop_map(|(round, part, parts, rows)| {
+            let rows = rows.unwrap_or_else(|| Arc::new([]));
             FromSwitch::Results { round, part, parts, rows }
         }),
     ]

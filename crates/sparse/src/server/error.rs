@@ -78,9 +78,20 @@ pub enum PushError {
     /// Too many packets.
     #[error("packet {0} of a round: a sender has fewer than {max} for each server", max = crate::reception::MAX_PACKETS)]
     Sequence(u32),
-    /// Contributors beyond the job's workers, or a sum from a worker.
-    #[error("a sum came of workers {0:#x}: only switches send sums, of workers of the job")]
-    Contributors(u64),
+    /// A sum from a worker, or of other numbers of workers than the job has.
+    #[error("a sum came of {0} workers: only switches send sums, of workers of the job")]
+    Contributors(u32),
+    /// A row that a switch sums, straight from a worker.
+    #[error("table {table}: row {key} is summed by a switch: give all ranks one hot map")]
+    Hot {
+        /// Number of the table.
+        table: u16,
+        /// The row.
+        key: u64,
+    },
+    /// Rows that are not behind those of the packets before.
+    #[error("packet {0} of a round has rows out of order: senders send them by table and key, or by position")]
+    Order(u32),
 }
 
 /// A snapshot that cannot be restored.

@@ -4,6 +4,9 @@
 //! them are in, rows on their way back have come, and what is decided about the map is known. What a row is after a round
 //! follows from the gradients alone: sums are exact, and the step is taken once, when the round closes.
 //!
+//! Weights of after the open round are told as soon as the sums of their rows are complete, before the round closes: senders
+//! have an order, so what a server has of each tells what it can have no more of. Thus pushes and pulls overlap.
+//!
 //! Inputs: [`Server::handle`]. Outputs: [`Server::poll_transmit`], until there are none. A server has no timers and says
 //! nothing twice unless it is asked twice.
 
@@ -11,6 +14,7 @@ mod counters;
 mod error;
 mod round;
 mod snapshot;
+mod waiting;
 
 pub use counters::Counters;
 pub use error::{PushError, SnapshotError};
@@ -27,6 +31,7 @@ use crate::sum::MAX_CONTRIBUTORS;
 use crate::table::{Row, Shards, Table, TableError, TableId, TableSpec};
 use crate::tracking::{Follow, HotSet};
 use round::Round;
+use waiting::Waiting;
 
 /// What a server knows from the plan.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,6 +62,8 @@ pub struct Server {
     /// Of the round after it, once a change is decided.
     next_map: Option<HotMap>,
     round: Round,
+    /// Questions about the open round.
+    waiting: Waiting,
     /// What was said when the last round was closed.
     last: Arc<Closed>,
     outbox: VecDeque<(Sender, FromServer)>,
@@ -103,13 +110,14 @@ impl Server {
         let round = Round::new(1, &spec);
         let reported = spec.hot_set.map_or(0, |hot_set| hot_set.reported());
         let tracker = Tracker::bounded(LEAST_COUNTED.max(2 * reported));
-        let (last, outbox, counters) = Default::default();
+        let (waiting, last, outbox, counters) = Default::default();
         Ok(Self {
             spec,
             tables,
             map,
             next_map: None,
             round,
+            waiting,
             last,
             outbox,
             counters,
@@ -172,6 +180,7 @@ impl Server {
                 self.packet(from, *round, *sequence, message);
             }
         }
+        self.answer_waiting();
         self.close_if_complete();
     }
 
@@ -196,7 +205,7 @@ impl Server {
             self.acknowledge(from, round, sequence);
             return;
         }
-        match self.round.enter(from, sequence, message, &mut self.tables, self.map.version()) {
+        match self.round.enter(from, sequence, message, &mut self.tables, &self.map) {
             Ok(rows) => {
                 self.counters.rows += rows as u64;
                 self.acknowledge(from, round, sequence);
@@ -268,21 +277,24 @@ impl Server {
     }
 
     fn pull(&mut self, from: Sender, version: u32, request: u32, table: TableId, keys: &[u64]) {
-        let closed = self.round.number - 1;
-        if version != closed {
-            // An older version was answered before its worker went on; a newer one nobody can know of.
-            self.counters.late += u64::from(version < closed);
-            self.counters.early += u64::from(version > closed);
+        let open = self.round.number;
+        if version == open {
+            return self.wait(from, request, table, keys);
+        }
+        if version + 1 != open {
+            // An older version was answered before its worker went on; of a newer one a restarted server does not know yet.
+            self.counters.late += u64::from(version < open);
+            self.counters.early += u64::from(version > open);
             return;
         }
-        match self.weights(version, table, keys) {
-            Ok((dim, values)) => {
-                self.counters.pulled += keys.len() as u64;
-                let rows = FromServer::Rows { version, request, table, dim, values };
-                self.outbox.push_back((from, rows));
-            }
-            Err(problem) => self.refuse(from, version, &problem),
+        let weights = self.weights(version, table, keys);
+        // Its worker asked before it knew that it was to hold such a row, and asks anew.
+        let is_lent = |lent: &(RowId, Row)| lent.0.table == table && keys.contains(&lent.0.key);
+        if weights.is_err() && self.last.lent.iter().any(is_lent) {
+            self.counters.late += 1;
+            return;
         }
+        self.answer(from, version, request, table, weights);
     }
 
     /// Values of a row, and those of all rows.
@@ -318,6 +330,7 @@ impl Server {
         let next = Round::new(self.round.number + 1, &self.spec);
         let closed = std::mem::replace(&mut self.round, next);
         self.popularity = closed.step(&mut self.tables, self.spec.workers);
+        self.answer_rest(closed.number);
         self.count(closed.number, may_change);
         self.report();
         let change = closed.decision.flatten();

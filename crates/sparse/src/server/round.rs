@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{PushError, ServerSpec};
-use crate::hot::{MapChange, RowId};
-use crate::message::{Sender, ToServer};
-use crate::reception::Reception;
-use crate::sum::RowSums;
+use crate::hot::{HotMap, MapChange, RowId, Tier};
+use crate::message::{HotSum, Sender, ToServer};
+use crate::reception::{BEHIND, Place, Reception, Span};
+use crate::sum::{RowSums, lane_of_sum};
 use crate::table::{Row, Table, TableId};
 
 #[derive(Clone, Debug)]
@@ -54,17 +54,19 @@ impl Round {
         sequence: u32,
         message: &ToServer,
         tables: &mut [Table],
-        map_version: u32,
+        map: &HotMap,
     ) -> Result<usize, PushError> {
-        self.reception(from).check(sequence)?;
+        let span = span(message);
+        self.reception(from).check(sequence, span)?;
         let rows = match message {
             ToServer::Push { map_version: found, table, keys, values, .. } => {
-                check_map(*found, map_version)?;
+                check_map(*found, map.version())?;
+                check_cold(*table, keys, map)?;
                 self.push(from, *table, keys, values, tables)?
             }
-            ToServer::Sums { map_version: found, table, keys, contributors, lanes, .. } => {
-                check_map(*found, map_version)?;
-                self.sums(from, *table, keys, contributors, lanes, tables)?
+            ToServer::Sums { map_version: found, rows, .. } => {
+                check_map(*found, map.version())?;
+                self.sums(from, rows, map, tables)?
             }
             ToServer::Counts { table, keys, counts, .. } => {
                 let row = |(key, count): (&u64, &u8)| {
@@ -76,7 +78,7 @@ impl Round {
             ToServer::Return { row, values, .. } => self.take_back(*row, values, tables)?,
             _ => 0,
         };
-        self.reception(from).enter(sequence);
+        self.reception(from).enter(sequence, span);
         Ok(rows)
     }
 
@@ -103,25 +105,96 @@ impl Round {
     fn sums(
         &mut self,
         from: Sender,
-        id: TableId,
-        keys: &[u64],
-        contributors: &[u64],
-        lanes: &[i64],
+        rows: &[HotSum],
+        map: &HotMap,
         tables: &mut [Table],
     ) -> Result<usize, PushError> {
-        let job = u64::MAX >> (64 - self.workers);
-        let is_wrong = |of_row: &&u64| **of_row == 0 || **of_row & !job != 0;
-        let wrong = contributors.iter().find(is_wrong).or(contributors.first());
-        if let Some(wrong) = wrong.filter(|wrong| from < self.workers || is_wrong(wrong)) {
-            return Err(PushError::Contributors(*wrong));
+        let switch = from.checked_sub(self.workers).ok_or(PushError::Contributors(0))?;
+        let mut found = Vec::with_capacity(rows.len());
+        for sum in rows {
+            found.push(self.check_sum(switch, sum, map, tables)?);
         }
-        let number = number_of(id, tables)?;
-        let expected = usize::from(tables[number].spec().dim);
-        check_length(id, expected, keys.len(), lanes.len())?;
-        reserve(&mut tables[number], keys, &self.sums[number], self.number)?;
-        let sums = self.sums[number].add_sums(contributors, keys, lanes);
-        sums.map_err(|problem| PushError::Sum { table: id.0, problem })?;
-        Ok(contributors.iter().map(|workers| workers.count_ones() as usize).sum())
+        for (sum, (number, key)) in rows.iter().zip(found) {
+            // Who they were is not known, only how many.
+            let contributors = u64::MAX >> (u64::BITS - sum.contributors);
+            let lanes: Vec<i64> = sum.values.iter().map(|value| lane_of_sum(*value)).collect();
+            let added = self.sums[number].add_sums(&[contributors], &[key], &lanes);
+            let id = tables[number].spec().id.0;
+            added.map_err(|problem| PushError::Sum { table: id, problem })?;
+        }
+        Ok(rows.iter().map(|sum| sum.contributors as usize).sum())
+    }
+
+    /// Number of the table and key of a sum's row, for which there is room.
+    fn check_sum(
+        &self,
+        switch: u32,
+        sum: &HotSum,
+        map: &HotMap,
+        tables: &mut [Table],
+    ) -> Result<(usize, u64), PushError> {
+        if !(1..=self.workers).contains(&sum.contributors) {
+            return Err(PushError::Contributors(sum.contributors));
+        }
+        let is_summed = |row: &RowId| map.place(*row).is_some_and(|place| place.tier == Tier::B);
+        let row = map.row(sum.position).filter(is_summed);
+        let row = row.filter(|_| sum.position % self.switches() == switch);
+        let RowId { table, key } = row.ok_or(PushError::Position(sum.position))?;
+        let number = number_of(table, tables)?;
+        check_length(table, tables[number].spec().dim.into(), 1, sum.values.len())?;
+        let sums = &self.sums[number];
+        if sums.has(key) {
+            let problem = crate::sum::SumError::Twice(key);
+            return Err(PushError::Sum { table: table.0, problem });
+        }
+        reserve(&mut tables[number], &[key], sums, self.number)?;
+        Ok((number, key))
+    }
+
+    fn switches(&self) -> u32 {
+        self.senders.len() as u32 - self.workers
+    }
+
+    /// What has to have come before weights of rows can be told as they will be when the round closes.
+    pub(super) fn wants(&self, table: TableId, keys: &[u64], map: &HotMap) -> Wants {
+        let mut wants = Wants { cold: None, hot: vec![None; self.switches() as usize] };
+        for key in keys {
+            let (of, place) = match map.place(RowId { table, key: *key }) {
+                None => (&mut wants.cold, (table.0, *key)),
+                Some(hot) => {
+                    let switch = hot.position % self.switches();
+                    (&mut wants.hot[switch as usize], (0, hot.position.into()))
+                }
+            };
+            *of = (*of).max(Some(place));
+        }
+        wants
+    }
+
+    /// Rows up to which all sums are complete.
+    pub(super) fn reached(&self) -> Wants {
+        let (workers, switches) = self.senders.split_at(self.workers as usize);
+        let cold = workers.iter().map(Reception::reached).min().flatten();
+        Wants { cold, hot: switches.iter().map(Reception::reached).collect() }
+    }
+
+    /// Fills in a row as it will be when the round closes, its sum being complete.
+    pub(super) fn foretell(
+        &self,
+        tables: &[Table],
+        number: usize,
+        keys: &[u64],
+        weights: &mut [f32],
+    ) -> Result<(), PushError> {
+        let table = &tables[number];
+        let divisor = table.spec().is_averaged.then_some(self.workers as f32);
+        for (key, weights) in keys.iter().zip(weights.chunks_exact_mut(table.spec().dim.into())) {
+            match self.sums[number].get(*key) {
+                None => table.read(*key, self.number, weights)?,
+                Some((_, lanes)) => table.foretell(self.number, *key, lanes, divisor, weights)?,
+            }
+        }
+        Ok(())
     }
 
     fn take_back(
@@ -173,6 +246,46 @@ impl Round {
             popularity.extend(sums.iter().map(row));
         }
         popularity
+    }
+}
+
+/// Places: of rows that workers push, and of those that each switch sums. `None` is before all.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Wants {
+    cold: Option<Place>,
+    hot: Vec<Option<Place>>,
+}
+
+impl Wants {
+    /// Whether these places are all within what was reached.
+    pub(super) fn are_met(&self, reached: &Self) -> bool {
+        self.cold <= reached.cold && self.hot.iter().zip(&reached.hot).all(|(own, all)| own <= all)
+    }
+}
+
+/// The rows of a packet in its sender's order.
+fn span(message: &ToServer) -> Span {
+    let ends = match message {
+        ToServer::Push { table, keys, .. } => {
+            let place = |key: &u64| (table.0, *key);
+            keys.iter().min().map(place).zip(keys.iter().max().map(place))
+        }
+        ToServer::Sums { rows, .. } => {
+            let place = |sum: &HotSum| (0, u64::from(sum.position));
+            let positions = rows.iter().map(place);
+            positions.clone().min().zip(positions.max())
+        }
+        _ => None,
+    };
+    ends.unwrap_or((BEHIND, BEHIND))
+}
+
+/// Workers send no row that a switch sums: it may be complete without them.
+fn check_cold(table: TableId, keys: &[u64], map: &HotMap) -> Result<(), PushError> {
+    let place = |key: &&u64| map.place(RowId { table, key: **key });
+    match keys.iter().find(|key| place(key).is_some_and(|place| place.tier == Tier::B)) {
+        Some(key) => Err(PushError::Hot { table: table.0, key: *key }),
+        None => Ok(()),
     }
 }
 

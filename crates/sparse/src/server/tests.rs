@@ -1,5 +1,6 @@
 use super::*;
 use crate::hot::{FORMAT, HotRow, HotRows, Tier};
+use crate::message::HotSum;
 use crate::optimizer::{Optimizer, Sgd};
 use crate::table::{Initial, Row, RowIds};
 use crate::tracking::{Decaying, Tracking};
@@ -27,10 +28,25 @@ fn spec(workers: u32, switches: u32, period: u32) -> ServerSpec {
     ServerSpec { shard, shards, workers, switches, tables: vec![table], memory_bytes, hot_set }
 }
 
-fn no_map() -> HotMap {
+fn map_of(rows: &[(RowId, u32, Tier)]) -> HotMap {
     let (version, dim, positions, block, digest) = (1, 2, 10, 0, None);
-    let format = FORMAT.into();
-    HotMap::new(HotRows { format, version, dim, positions, block, rows: vec![], digest }).unwrap()
+    let hot = |(row, position, tier): &(RowId, u32, Tier)| HotRow {
+        row: *row,
+        position: *position,
+        tier: *tier,
+    };
+    let (format, rows) = (FORMAT.into(), rows.iter().map(hot).collect());
+    HotMap::new(HotRows { format, version, dim, positions, block, rows, digest }).unwrap()
+}
+
+fn no_map() -> HotMap {
+    map_of(&[])
+}
+
+/// A sum of two values of 4.
+fn sum(position: u32, contributors: u32) -> ToServer {
+    let rows = Arc::new([HotSum { position, contributors, values: vec![4.0; 2] }]);
+    ToServer::Sums { round: 1, sequence: 0, map_version: 1, rows }
 }
 
 fn server(workers: u32) -> Server {
@@ -87,7 +103,7 @@ fn what_comes_twice_late_or_early_changes_nothing() {
     }
     server.handle(0, &push(2, 0, 7, 1.0));
     server.handle(0, &end(2, 1));
-    server.handle(0, &pull(1, &[7]));
+    server.handle(0, &pull(2, &[7]));
     server.handle(1, &end(1, 0));
     server.handle(1, &end(1, 0));
     server.handle(0, &end(1, 1));
@@ -105,30 +121,84 @@ fn what_comes_twice_late_or_early_changes_nothing() {
 
 #[test]
 fn sums_from_switches_count_as_their_workers() {
-    let mut server = server(3);
     let row = RowId { table: TABLE, key: 5 };
-    let lanes = vec![crate::sum::lane(4.0); 2];
-    let sum = |contributors| ToServer::Sums {
-        round: 1,
-        sequence: 0,
-        map_version: 1,
-        table: TABLE,
-        keys: vec![5],
-        contributors: vec![contributors],
-        lanes: lanes.clone(),
+    let mut server = Server::new(spec(3, 1, 0), &map_of(&[(row, 8, Tier::B)])).unwrap();
+    let problem = |server: &mut Server, from, message: ToServer| {
+        server.handle(from, &message);
+        match said(server).pop() {
+            Some((_, FromServer::Refusal { problem, .. })) => problem,
+            other => panic!("{other:?}"),
+        }
     };
-    server.handle(0, &push(1, 0, 5, 1.0));
-    server.handle(3, &sum(0b101));
-    assert_eq!(server.counters().refused, 1, "worker 0 is in the sum, and has pushed");
-    server.handle(3, &sum(0b1110));
-    server.handle(1, &sum(0b110));
-    assert_eq!(server.counters().refused, 3, "no worker 3; and workers send no sums");
-    server.handle(3, &sum(0b110));
-    (0..4).for_each(|sender| server.handle(sender, &end(1, u32::from(sender % 3 == 0))));
+    for (from, message, says) in [
+        (0, push(1, 0, 5, 1.0), "row 5 is summed by a switch"),
+        (3, sum(8, 4), "a sum came of 4 workers"),
+        (3, sum(8, 0), "a sum came of 0 workers"),
+        (1, sum(8, 2), "only switches send sums"),
+        (3, sum(7, 2), "no row is at position 7"),
+    ] {
+        let problem = problem(&mut server, from, message);
+        assert!(problem.contains(says), "{problem}");
+    }
+    server.handle(3, &sum(8, 2));
+    (0..4).for_each(|sender| server.handle(sender, &end(1, u32::from(sender == 3))));
     let mut weights = [0.0; 2];
     server.tables()[0].read(5, 1, &mut weights).unwrap();
-    assert_eq!(weights, [-5.0; 2]);
-    assert_eq!(server.popularity(), [(row, 3)]);
+    assert_eq!(weights, [-4.0; 2]);
+    assert_eq!(server.popularity(), [(row, 2)]);
+}
+
+/// Weights that were told.
+fn told(server: &mut Server) -> Vec<(Sender, Vec<f32>)> {
+    let rows = |(to, message)| match message {
+        FromServer::Rows { values, .. } => Some((to, values)),
+        _ => None,
+    };
+    said(server).into_iter().filter_map(rows).collect()
+}
+
+#[test]
+fn weights_are_told_as_soon_as_nobody_can_push_more() {
+    let row = RowId { table: TABLE, key: 5 };
+    let mut server = Server::new(spec(2, 1, 0), &map_of(&[(row, 8, Tier::B)])).unwrap();
+    (0..2).for_each(|rank| server.handle(rank, &pull(1, &[7])));
+    server.handle(1, &pull(1, &[5]));
+    let held = FromServer::Acknowledgement { round: 1, sequence: 9 };
+    assert_eq!(said(&mut server), [(0, held.clone()), (1, held.clone()), (1, held)]);
+    server.handle(0, &push(1, 0, 7, 1.0));
+    server.handle(1, &push(1, 1, 7, 2.0));
+    assert_eq!(told(&mut server), [], "packet 0 of worker 1 is missing");
+    server.handle(1, &push(1, 0, 3, 2.0));
+    assert_eq!(told(&mut server), [(0, vec![-3.0; 2])], "the last question of an asker and number counts");
+    server.handle(0, &pull(1, &[8]));
+    server.handle(0, &end(1, 1));
+    assert_eq!(told(&mut server), [], "worker 1 may have row 8");
+    server.handle(1, &push(1, 2, 9, 4.0));
+    assert_eq!(told(&mut server), [(0, vec![0.0; 2])]);
+    server.handle(2, &sum(8, 2));
+    assert_eq!(told(&mut server), [(1, vec![-4.0; 2])]);
+    assert_eq!(server.open_round(), 1);
+    let mut now = [0.0; 2];
+    server.tables()[0].read(7, 0, &mut now).unwrap();
+    assert_eq!(now, [0.0; 2], "nothing was stepped");
+    server.handle(0, &pull(1, &[50]));
+    server.handle(2, &end(1, 1));
+    server.handle(1, &end(1, 3));
+    assert_eq!((told(&mut server), server.open_round()), (vec![(0, vec![0.0; 2])], 2));
+    server.handle(1, &pull(2, &[5, 7, 9]));
+    (0..3).for_each(|sender| server.handle(sender, &end(2, 0)));
+    let weights = vec![-4.0, -4.0, -3.0, -3.0, -4.0, -4.0];
+    assert_eq!(told(&mut server), [(1, weights)]);
+}
+
+#[test]
+fn rows_out_of_order_are_refused() {
+    let mut server = server(1);
+    server.handle(0, &push(1, 0, 7, 1.0));
+    said(&mut server);
+    server.handle(0, &push(1, 1, 6, 1.0));
+    let refused = said(&mut server).pop();
+    assert!(matches!(&refused, Some((0, FromServer::Refusal { problem, .. })) if problem.contains("out of order")));
 }
 
 #[test]
@@ -157,12 +227,14 @@ fn what_cannot_be_taken_is_named() {
         (push(0, 1, &[1, 1], &[1.0; 4]), "row 1 was given before"),
         (push(0, 1, &[1], &[1.0, f32::NAN]), "not finite"),
         (pull(0, &[100]), "has no row 100"),
+        (pull(1, &[100]), "has no row 100"),
     ] {
         let problem = problem(&mut server, message);
         assert!(problem.contains(expected), "{problem}");
     }
-    assert_eq!(server.counters().refused, 7);
+    assert_eq!(server.counters().refused, 8);
     server.handle(0, &push(0, 1, &[1], &[1.0; 2]));
+    said(&mut server);
     let short = problem(&mut server, end(1, 2));
     assert!(short.contains("2 packets were announced, and 4 or more"), "{short}");
 }

@@ -87,6 +87,14 @@ pub fn float(sum: i64) -> f32 {
     sum as f32 * UNIT
 }
 
+/// Lanes that have this float32 as the nearest one, if it is the one nearest to a sum of lanes.
+#[must_use]
+#[inline]
+pub fn lane_of_sum(sum: f32) -> i64 {
+    // A power of two scales exactly; the conversion saturates at the one float32 that is a lane too large.
+    (f64::from(sum) / f64::from(UNIT)) as i64
+}
+
 #[inline]
 fn exponent(value: f32) -> u32 {
     value.to_bits() >> FRACTION_BITS & 0xff
@@ -139,6 +147,14 @@ mod tests {
             let error = |x: f32| (f64::from(x) * 2f64.powi(45) - sum as f64).abs();
             let rounded = float(sum);
             prop_assert!(error(rounded) <= error(rounded.next_up()).min(error(rounded.next_down())) + 2048.0);
+        }
+
+        #[test]
+        fn a_rounded_sum_is_rounded_no_more(sum in any::<i64>()) {
+            for sum in [sum, sum >> 30, i64::MAX, i64::MIN] {
+                let rounded = float(sum);
+                prop_assert_eq!(float(lane_of_sum(rounded)).to_bits(), rounded.to_bits());
+            }
         }
     }
 }

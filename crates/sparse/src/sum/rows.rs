@@ -53,6 +53,13 @@ impl RowSums {
         self.index.get(key).is_some()
     }
 
+    /// Whose gradients are in a row's sum, and its lanes.
+    #[must_use]
+    pub fn get(&self, key: u64) -> Option<(u64, &[i64])> {
+        let number = self.index.get(key)?;
+        Some((self.contributors[number], &self.lanes[number * self.dim..][..self.dim]))
+    }
+
     /// The rows' keys, in the order in which they came.
     #[must_use]
     pub fn keys(&self) -> &[u64] {

@@ -235,6 +235,33 @@ impl Table {
         self.touch(key);
     }
 
+    /// A row's weights as they will be once it has taken the step of a round, which is not over: [`Self::step_all`] comes to
+    /// the same.
+    ///
+    /// # Errors
+    /// [`TableError::NoRow`], [`TableError::Away`].
+    pub fn foretell(
+        &self,
+        round: u32,
+        key: u64,
+        lanes: &[i64],
+        divisor: Option<f32>,
+        weights: &mut [f32],
+    ) -> Result<(), TableError> {
+        self.check(key, false)?;
+        let number = self.room.get(key).filter(|number| !self.is_expired(*number, round - 1));
+        let mut row = match number {
+            Some(number) => self.row(number).to_vec(),
+            None => self.spec.initial_row(key),
+        };
+        let (stepped, state) = row.split_at_mut(weights.len());
+        let mut gradient = vec![0.0; weights.len()];
+        fill_gradient(&mut gradient, lanes, divisor);
+        self.spec.optimizer.step(u64::from(round), stepped, state, &gradient);
+        weights.copy_from_slice(stepped);
+        Ok(())
+    }
+
     /// One step for each row that has a sum, and which there is room for. The gradient is the float32 nearest to the sum, then
     /// divided by `divisor` if there is one.
     pub fn step_all(&mut self, round: u32, sums: &RowSums, divisor: Option<f32>) {
@@ -243,10 +270,7 @@ impl Table {
             if number % AHEAD == 0 {
                 self.fetch(&sums.keys()[number..sums.len().min(number + AHEAD)]);
             }
-            gradient.iter_mut().zip(lanes).for_each(|(value, sum)| *value = float(*sum));
-            if let Some(divisor) = divisor {
-                gradient.iter_mut().for_each(|value| *value /= divisor);
-            }
+            fill_gradient(&mut gradient, lanes, divisor);
             self.step(round, key, &gradient);
         }
     }
@@ -293,6 +317,12 @@ impl Table {
     #[must_use]
     pub fn is_coming(&self, key: u64) -> bool {
         self.away.get(&key) == Some(&true)
+    }
+
+    /// Whether the workers hold a row.
+    #[must_use]
+    pub fn is_away(&self, key: u64) -> bool {
+        self.away.contains_key(&key)
     }
 
     /// Rows that are on their way back.
@@ -464,6 +494,14 @@ impl Table {
         if let Some(changed) = self.changed.get_mut(number) {
             *changed = 0;
         }
+    }
+}
+
+/// The float32 nearest to a sum, then divided.
+fn fill_gradient(gradient: &mut [f32], lanes: &[i64], divisor: Option<f32>) {
+    gradient.iter_mut().zip(lanes).for_each(|(value, sum)| *value = float(*sum));
+    if let Some(divisor) = divisor {
+        gradient.iter_mut().for_each(|value| *value /= divisor);
     }
 }
 

@@ -78,6 +78,14 @@ impl TableSpec {
         dim + self.optimizer.state_len(dim)
     }
 
+    /// The weights and the state that a row begins with.
+    #[must_use]
+    pub fn initial_row(&self, key: u64) -> Vec<f32> {
+        let mut row = vec![self.optimizer.initial_state(); self.stride()];
+        self.fill_initial(key, &mut row[..usize::from(self.dim)]);
+        row
+    }
+
     /// Fills the weights that a row begins with.
     pub fn fill_initial(&self, key: u64, weights: &mut [f32]) {
         self.initial.fill(self.seed, self.id.0, key, weights);

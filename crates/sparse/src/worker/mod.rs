@@ -1,12 +1,14 @@
 //! A worker's part: gradients sorted into tiers, replicas of hot rows, and weights from the servers for all others.
 //!
 //! The state table is in `spec/sparse.md`. A round is over when every server has closed it and all results of the switches
-//! are in. Then replicas take their step, the round's news about the map takes effect, and the next round may begin.
+//! are in. Then replicas take their step, the round's news about the map takes effect, and the next round may begin. What the
+//! next round needs may be asked for while the round is under way: servers answer row by row, as sums become complete.
 //!
 //! Inputs: [`Worker::begin`], [`Worker::pull`], [`Worker::handle_server`], [`Worker::handle_switch`]. Outputs:
 //! [`Worker::poll_to_server`] and [`Worker::poll_to_switch`], until there are none; [`Worker::poll_timeout`] says when there
 //! will be more. What is not answered is sent again.
 
+mod questions;
 mod replicas;
 mod round;
 
@@ -20,6 +22,7 @@ use crate::hot::{HotMap, RowId};
 use crate::message::{FromServer, FromSwitch, ToServer, ToSwitch};
 use crate::sending::{DECISION, Sending};
 use crate::table::{Shards, TableId, TableSpec};
+use questions::{FIRST_REQUEST, Pull};
 use replicas::Replicas;
 use round::{Packets, Round};
 
@@ -104,14 +107,6 @@ pub struct Worker {
     error: Option<WorkerError>,
 }
 
-/// A question for weights.
-#[derive(Clone, Debug)]
-struct Pull {
-    server: u16,
-    table: TableId,
-    keys: Vec<u64>,
-}
-
 impl Worker {
     /// A worker before the first round. Replicas have their rows' initial values, which everybody can tell.
     #[must_use]
@@ -185,6 +180,9 @@ impl Worker {
     /// Something has come from a server.
     pub fn handle_server(&mut self, server: u16, message: &FromServer) {
         match message {
+            FromServer::Acknowledgement { round, sequence } if *sequence >= FIRST_REQUEST => {
+                self.questions.held((server, *round, *sequence));
+            }
             FromServer::Acknowledgement { round, sequence } => {
                 self.to_servers.answered((server, *round, *sequence));
             }
@@ -194,6 +192,7 @@ impl Worker {
             }
             FromServer::Closed(closed) => {
                 self.to_servers.all_answered(server, closed.round);
+                self.questions.hasten(server);
                 self.round.enter_closed(server, closed);
                 self.end_if_complete();
             }
@@ -245,6 +244,7 @@ impl Worker {
         {
             self.replicas.exchange(change, self.round.lent());
             self.map = map;
+            self.ask_anew();
         }
         // A restarted server has to learn again what was decided; all workers know.
         for server in 0..self.spec.shards.0 {
@@ -253,53 +253,7 @@ impl Worker {
         }
     }
 
-    /// Asks the servers for the weights of rows as they are now; those of replicas need no question.
-    pub fn pull(&mut self, rows: impl IntoIterator<Item = RowId>) {
-        let mut keys: BTreeMap<(u16, TableId), Vec<u64>> = BTreeMap::new();
-        for row in rows.into_iter().filter(|row| self.replicas.row(*row).is_none()) {
-            let server = self.spec.server_of(row);
-            keys.entry((server, row.table)).or_default().push(row.key);
-        }
-        for ((server, table), keys) in keys {
-            let rows = self.spec.rows_of_pulls(table);
-            for part in keys.chunks(rows) {
-                self.ask(server, table, part);
-            }
-        }
-    }
-
-    fn ask(&mut self, server: u16, table: TableId, keys: &[u64]) {
-        let (request, version, keys) = (self.next_request, self.version(), keys.to_vec());
-        self.next_request = request.wrapping_add(1);
-        let pull = ToServer::Pull { version, request, table, keys: keys.clone() };
-        self.questions.send((server, version, request), pull);
-        self.pulls.insert(request, Pull { server, table, keys });
-    }
-
-    fn enter_rows(
-        &mut self,
-        server: u16,
-        version: u32,
-        request: u32,
-        table: TableId,
-        values: &[f32],
-    ) {
-        let spec = self.spec.tables.iter().find(|spec| spec.id == table);
-        let Some(dim) = spec.map(|spec| usize::from(spec.dim)) else { return };
-        let is_wanted = |pull: &Pull| {
-            (pull.server, pull.table) == (server, table) && pull.keys.len() * dim == values.len()
-        };
-        if !self.pulls.get(&request).is_some_and(is_wanted) {
-            return;
-        }
-        let pull = self.pulls.remove(&request).expect("it was found");
-        self.questions.settled((server, version, request));
-        for (key, weights) in pull.keys.into_iter().zip(values.chunks_exact(dim)) {
-            self.pulled.insert(RowId { table, key }, weights.to_vec());
-        }
-    }
-
-    /// A row's weights after the last round, from its replica or as pulled.
+    /// A row's weights after the last round, or the one under way, from its replica or as pulled; `None` if they are not here.
     #[must_use]
     pub fn weights(&self, row: RowId) -> Option<&[f32]> {
         let table = self.spec.tables.iter().find(|table| table.id == row.table)?;
@@ -380,12 +334,13 @@ mod tests {
         let row = |table, key| RowId { table: TableId(table), key };
         worker.pull([row(1, 0), row(1, 9), row(1, 12), row(2, 0)]);
         let sent = std::iter::from_fn(|| worker.poll_to_server(Time(0)));
-        let asked: Vec<(u16, Vec<u64>)> = sent
+        let mut asked: Vec<(u16, Vec<u64>)> = sent
             .map(|(server, message)| match message {
                 ToServer::Pull { keys, .. } => (server, keys),
                 other => panic!("{other:?}"),
             })
             .collect();
+        asked.sort();
         assert_eq!(asked, [(0, vec![0]), (0, vec![0]), (2, vec![9, 12])]);
     }
 }

@@ -35,10 +35,7 @@ impl Replicas {
     }
 
     fn initial_row(&self, row: RowId) -> Row {
-        let table = self.table(row);
-        let mut values = vec![table.optimizer.initial_state(); table.stride()];
-        table.fill_initial(row.key, &mut values[..usize::from(table.dim)]);
-        Row { values, changed: 0 }
+        Row { values: self.table(row).initial_row(row.key), changed: 0 }
     }
 
     /// A row's replica, or what it was until it left.

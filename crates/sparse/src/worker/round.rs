@@ -19,8 +19,33 @@ pub(super) struct Round {
     pub(super) is_over: bool,
     /// By server.
     closed: Vec<Option<Arc<Closed>>>,
-    /// By switch, the parts of its results; how many there are is known from the first on.
-    results: Vec<Vec<Option<Arc<[HotSum]>>>>,
+    /// By switch.
+    results: Vec<Results>,
+}
+
+/// What has come of a switch's results.
+#[derive(Clone, Debug, Default)]
+struct Results {
+    parts: Vec<Option<Arc<[HotSum]>>>,
+    /// How many there are, once the last one has come.
+    count: Option<u32>,
+}
+
+impl Results {
+    /// Takes a part; `count` is 0 where its switch does not know yet how many there are.
+    fn enter(&mut self, part: u32, count: u32, rows: &Arc<[HotSum]>) {
+        if count > 0 {
+            self.count.get_or_insert(count);
+        }
+        let end = (part as usize + 1).max(self.parts.len());
+        self.parts.resize(end, None);
+        self.parts[part as usize].get_or_insert_with(|| rows.clone());
+    }
+
+    fn are_in(&self) -> bool {
+        let is_whole = |count| count as usize == self.parts.len();
+        self.count.is_some_and(is_whole) && self.parts.iter().all(Option::is_some)
+    }
 }
 
 impl Round {
@@ -30,7 +55,8 @@ impl Round {
 
     pub(super) fn begin(number: u32, servers: u16, switches: u16) -> Self {
         let closed = vec![None; usize::from(servers)];
-        Self { number, is_over: false, closed, results: vec![Vec::new(); usize::from(switches)] }
+        let results = vec![Results::default(); usize::from(switches)];
+        Self { number, is_over: false, closed, results }
     }
 
     pub(super) fn enter_closed(&mut self, server: u16, closed: &Arc<Closed>) {
@@ -48,23 +74,17 @@ impl Round {
         rows: &Arc<[HotSum]>,
     ) -> bool {
         let results = &mut self.results[usize::from(switch)];
-        if results.is_empty() {
-            results.resize(parts as usize, None);
-        }
-        if let Some(place) = results.get_mut(part as usize) {
-            place.get_or_insert_with(|| rows.clone());
-        }
-        results.iter().all(Option::is_some)
+        results.enter(part, parts, rows);
+        results.are_in()
     }
 
     pub(super) fn is_complete(&self) -> bool {
-        let is_in = |parts: &Vec<Option<_>>| !parts.is_empty() && parts.iter().all(Option::is_some);
-        self.closed.iter().all(Option::is_some) && self.results.iter().all(is_in)
+        self.closed.iter().all(Option::is_some) && self.results.iter().all(Results::are_in)
     }
 
     /// Sums of hot rows: position, contributors, values.
     pub(super) fn results(&self) -> impl Iterator<Item = (u32, u32, &[f32])> {
-        let parts = self.results.iter().flatten().flatten();
+        let parts = self.results.iter().flat_map(|results| results.parts.iter().flatten());
         parts.flat_map(|rows| rows.iter()).map(|sum| (sum.position, sum.contributors, &*sum.values))
     }
 

@@ -159,7 +159,15 @@ impl World {
         let room = RowKind::Push.payload_len(1 + rng.below(5) as usize, dim);
         let worker =
             |rank| WorkerSpec { rank, workers, shards, switches, tables: tables.clone(), room };
-        let summer = |switch| SummerSpec { workers, switch, shards, tables: tables.clone(), room };
+        let is_prompt = true;
+        let summer = |switch| SummerSpec {
+            workers,
+            switch,
+            shards,
+            tables: tables.clone(),
+            room,
+            is_prompt,
+        };
         let mut world = Self {
             workers: (0..workers).map(|rank| Worker::new(worker(rank), map.clone())).collect(),
             summers: (0..switches).map(|s| Summer::new(summer(s), map.clone())).collect(),
@@ -242,10 +250,7 @@ impl World {
             }
             let version = worker.version();
             let Some(asked) = self.asked[rank].clone() else {
-                let rows: Vec<RowId> = self.expected[0].keys().copied().collect();
-                let some = rows.into_iter().filter(|_| self.rng.chance(0.3)).collect::<Vec<_>>();
-                worker.pull(some.clone());
-                self.asked[rank] = Some(some);
+                self.ask(rank);
                 continue;
             };
             for row in asked {
@@ -262,8 +267,19 @@ impl World {
             if version < ROUNDS {
                 worker.begin(&self.gradients[version as usize][rank]);
                 self.asked[rank] = None;
+                if self.rng.chance(0.5) {
+                    self.ask(rank);
+                }
             }
         }
+    }
+
+    /// A worker asks for some rows: of now, or, where a round is under way, of after it.
+    fn ask(&mut self, rank: usize) {
+        let rows: Vec<RowId> = self.expected[0].keys().copied().collect();
+        let some = rows.into_iter().filter(|_| self.rng.chance(0.3)).collect::<Vec<_>>();
+        self.workers[rank].pull(some.clone());
+        self.asked[rank] = Some(some);
     }
 
     /// When the first server opens a round that may change the map, a new set is chosen by chance, the same one for a round

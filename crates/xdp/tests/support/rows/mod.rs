@@ -11,7 +11,7 @@ use libbpf_rs::{MapCore, MapFlags};
 use wiresum_netem::Time;
 use wiresum_protocol::Quota;
 use wiresum_sparse::hot::Tier;
-use wiresum_sparse::message::{FromSwitch, ToServer, ToSwitch};
+use wiresum_sparse::message::{FromSwitch, HotSum, ToServer, ToSwitch};
 use wiresum_wire::control::hello;
 use wiresum_wire::{
     Contributor, Flags, Header, JobId, JobKey, Kind, LaneType, NodeId, RowDraft, RowHeader,
@@ -268,52 +268,33 @@ impl<'a> Pair<'a> {
         assert_eq!(self.xdp.next_completion(), None, "{at}: no other completion");
     }
 
-    /// What the reference sends on is what the kernel's sums are: float32 in tier A, lanes in tier B.
+    /// What the reference sends on is what the kernel's sums are, rounded: tier A to workers, tier B to servers.
     fn compare_results(&mut self, sums: &Sums, at: &str) {
         let (mut replicated, mut sent_on) = (BTreeMap::new(), BTreeMap::new());
         let (summer, open) = (&mut self.reference.summer, self.reference.round);
+        let entry = |row: &HotSum| (row.position, (row.contributors, row.values.clone()));
         while let Some((worker, result)) = summer.poll_transmit(Time(0)) {
             let FromSwitch::Results { round, part, rows, .. } = result else { continue };
             assert_eq!(round, open, "{at}: results");
             summer.handle(worker, &ToSwitch::Acknowledgement { round, part });
-            replicated.extend(
-                rows.iter().map(|row| (row.position, (row.contributors, row.values.clone()))),
-            );
+            replicated.extend(rows.iter().map(entry));
         }
         while let Some((server, message)) = summer.poll_to_server(Time(0)) {
-            let ToServer::Sums { round, sequence, keys, contributors, lanes, .. } = message else {
+            let ToServer::Sums { round, sequence, rows, .. } = message else {
                 summer.handle_acknowledgement(server, open, u32::MAX);
                 continue;
             };
             summer.handle_acknowledgement(server, round, sequence);
-            let rows = lanes.chunks_exact(lanes.len() / keys.len());
-            for ((key, contributors), lanes) in keys.iter().zip(contributors).zip(rows) {
-                sent_on.insert(*key as u32, (contributors, lanes.to_vec()));
-            }
+            sent_on.extend(rows.iter().map(entry));
         }
-        assert_eq!(
-            replicated.len() + sent_on.len(),
-            sums.len(),
-            "{at}: rows of round {}",
-            self.reference.round
-        );
+        assert_eq!(replicated.len() + sent_on.len(), sums.len(), "{at}: rows of round {open}");
         for (position, (contributors, lanes)) in
             sums.iter().filter(|_| self.reference.stream.is_float)
         {
-            if tier(*position) == Some(Tier::B) {
-                assert_eq!(
-                    sent_on[position],
-                    (*contributors, lanes.clone()),
-                    "{at}: position {position}"
-                );
-            } else {
-                let floats = lanes.iter().map(|lane| wiresum_sparse::sum::float(*lane)).collect();
-                assert_eq!(
-                    replicated[position],
-                    (contributors.count_ones(), floats),
-                    "{at}: position {position}"
-                );
-            }
+            let is_summed = tier(*position) == Some(Tier::B);
+            let sent = if is_summed { &sent_on[position] } else { &replicated[position] };
+            let floats = lanes.iter().map(|lane| wiresum_sparse::sum::float(*lane)).collect();
+            assert_eq!(*sent, (contributors.count_ones(), floats), "{at}: position {position}");
         }
     }
 

@@ -217,6 +217,7 @@ fn summer(dim: u16) -> Summer {
         shards: Shards(1),
         tables: vec![table],
         room: RowKind::HotSums.payload_len(8, dim.into()),
+        is_prompt: false,
     };
     Summer::new(spec, HotMap::new(map).expect("a map"))
 }
