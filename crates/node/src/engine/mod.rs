@@ -29,7 +29,7 @@ use crate::tensor::{Encoding, sink, source};
 use driver::Driver;
 pub use statistics::Statistics;
 use transport::Transport;
-use wake::Wake;
+pub(crate) use wake::Wake;
 
 /// Time to join if the caller does not say: enough for a cluster's slowest host to start.
 pub const DEFAULT_JOIN_TIMEOUT: Duration = Duration::from_secs(30);
