@@ -23,6 +23,7 @@ from wiresum.plan.fabric import (
     FabricMemory,
     PlanFabric,
 )
+from wiresum.plan.rows import PlanHot, PlanSparse, RowSwitch, TableServer
 from wiresum.plan.schedule import Circuit, Interval, Schedule
 from wiresum.sim.scenario import (
     BackgroundTraffic,
@@ -52,6 +53,10 @@ SECTIONS = {
     ("plan.md", "Fabric link"): FabricLink,
     ("plan.md", "Fabric end"): FabricEnd,
     ("plan.md", "Fabric memory"): FabricMemory,
+    ("plan.md", "Sparse"): PlanSparse,
+    ("plan.md", "Table server"): TableServer,
+    ("plan.md", "Row switch"): RowSwitch,
+    ("plan.md", "Hot map"): PlanHot,
     ("schedule.md", "Schedule"): Schedule,
     ("schedule.md", "Interval"): Interval,
     ("schedule.md", "Circuit"): Circuit,

@@ -7,7 +7,7 @@ use thiserror::Error;
 pub use wiresum_wire::Policy;
 use wiresum_wire::{JobId, LaneType, NodeId};
 
-use crate::{Fabric, PlanStream, validate, version1};
+use crate::{Fabric, PlanSparse, PlanStream, validate, version1};
 
 /// Value of [`Plan::format`].
 pub const FORMAT: &str = "wiresum-plan/2";
@@ -43,6 +43,9 @@ pub struct Plan {
     /// The network of switches that sums the streams; absent where servers do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fabric: Option<Fabric>,
+    /// Tables of rows, their servers, and the switches that sum hot rows; absent where the model is dense.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sparse: Option<PlanSparse>,
 }
 
 /// How good a planner's answer is. The data plane keeps it and does not read it.
@@ -242,6 +245,8 @@ pub enum Role {
     Exponents,
     /// Values, combined by sum.
     Values,
+    /// Rows by position, each combined by sum: a stream of the plan's [sparse part](PlanSparse).
+    Hot,
 }
 
 /// A child in a tree.
@@ -292,8 +297,11 @@ impl Plan {
     #[must_use]
     pub fn digest(&self) -> u64 {
         let job = Job { secret: None, ..self.job.clone() };
-        let text =
-            serde_json::to_string(&(job, &self.streams, self.fabric.as_ref().map(Fabric::agreed)));
+        let dense = (job, &self.streams, self.fabric.as_ref().map(Fabric::agreed));
+        let text = match &self.sparse {
+            None => serde_json::to_string(&dense),
+            Some(sparse) => serde_json::to_string(&(dense, sparse.agreed())),
+        };
         let text = text.expect("a plan serialises");
         // FNV-1a, 64 bits: not a defence, only a fingerprint.
         text.bytes()

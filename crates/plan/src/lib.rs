@@ -5,6 +5,7 @@
 //! | [`Plan`], [`PlanStream`] | the document; `spec/plan.md` describes every field |
 //! | `version1` | reads the format before this one |
 //! | `validate` | what makes a plan one that every runner can honour |
+//! | [`PlanSparse`] | the part about tables of rows, and its rules |
 //! | [`fabric`] | the part about a network of switches, and its rules |
 //! | [`Schedule`] | plans over time |
 //! | `substitutes` | who stands in for a node of a tree that is gone |
@@ -24,6 +25,7 @@ pub mod fabric;
 mod forwarding;
 mod schedule;
 mod site;
+mod sparse;
 mod stream;
 mod substitutes;
 mod validate;
@@ -37,5 +39,9 @@ pub use fabric::Fabric;
 pub use forwarding::{Forwarding, Neighbour, UpKey};
 pub use schedule::{Circuit, Interval, SCHEDULE_FORMAT, Schedule};
 pub use site::{Duties, Place, Sending, Serving, first_slot};
+pub use sparse::{
+    Ids, MAX_TABLE_ROWS, OptimizerName, PlanHot, PlanSparse, PlanTable, RowInitial, RowOptimizer,
+    RowSwitch, RowValue, TableServer,
+};
 pub use stream::{PlanStream, StreamLeg, StreamPlace};
 pub use substitutes::{Refuge, Seat, Substitute};

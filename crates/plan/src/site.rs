@@ -232,7 +232,8 @@ impl Plan {
         match stream.role {
             Role::Values => LaneType::from(self.job.lanes).flags().only(Flags::LANES),
             Role::Exponents if self.job.codec == "block" => Flags::MAXIMUM,
-            Role::Exponents => Flags(0),
+            // Rows are no fabric's.
+            Role::Exponents | Role::Hot => Flags(0),
         }
     }
 }

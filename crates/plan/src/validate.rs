@@ -44,6 +44,8 @@ impl Plan {
         require(apart, "streams", "two have the same id: give each its own")?;
         let exponents = self.streams.iter().filter(|s| s.role == Role::Exponents).count();
         require(exponents == 1, "streams", "exactly one must have the role `exponents`")?;
+        let hot = self.streams.iter().any(|s| s.role == Role::Hot);
+        require(!hot, "streams", "hot rows belong into `sparse.streams`")?;
         let values = self.streams.iter().filter(|s| s.role == Role::Values);
         let share: f64 = values.map(|s| s.share).sum();
         let problem = "the shares of the `values` streams must add up to 1";
@@ -56,6 +58,7 @@ impl Plan {
             }
         }
         self.fabric.as_ref().map_or(Ok(()), |fabric| fabric.validate(self))?;
+        self.sparse.as_ref().map_or(Ok(()), |sparse| sparse.validate(self))?;
         self.job.rounds.as_ref().map_or(Ok(()), |rounds| self.validate_rounds(rounds))
     }
 
@@ -135,7 +138,11 @@ impl Plan {
     }
 
     /// Whether the stream's legs are a tree over its places that all workers send into.
-    fn validate_stream(&self, stream: &PlanStream, field: &str) -> Result<(), PlanError> {
+    pub(crate) fn validate_stream(
+        &self,
+        stream: &PlanStream,
+        field: &str,
+    ) -> Result<(), PlanError> {
         let [places, legs] = ["places", "legs"].map(|name| format!("{field}.{name}"));
         let share_ok = (0.0..=1.0).contains(&stream.share);
         require(share_ok, &format!("{field}.share"), "must be between 0 and 1")?;
@@ -214,7 +221,7 @@ fn key(child: Child) -> (u8, u32) {
     }
 }
 
-fn all_distinct<T: Ord>(mut items: impl Iterator<Item = T>) -> bool {
+pub(crate) fn all_distinct<T: Ord>(mut items: impl Iterator<Item = T>) -> bool {
     let mut seen = BTreeSet::new();
     items.all(|item| seen.insert(item))
 }

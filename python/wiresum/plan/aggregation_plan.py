@@ -15,26 +15,18 @@ from pydantic import Field, field_validator, model_validator
 
 from wiresum.document import Document, FileDocument, write_text
 from wiresum.errors import PlanError, WiresumError
-from wiresum.plan.choices import MAX_MISSED, Engine, Exponents, Lanes, SwitchPolicy
+from wiresum.plan.choices import MAX_MISSED, Engine, Exponents, Lanes
 from wiresum.plan.fabric import Derived, PlanFabric
-from wiresum.plan.members import (
-    MAX_U16,
-    MAX_U32,
-    U8,
-    U16,
-    U32,
-    Child,
-    NodeChild,
-    WorkerChild,
-    parse_socket_address,
-)
+from wiresum.plan.members import MAX_U16, MAX_U32, U16, U32, Child, NodeChild, WorkerChild, parse_socket_address
+from wiresum.plan.rows import PlanSparse
+from wiresum.plan.stream import SLOT_VERSIONS, PlanLeg, PlanPlace, PlanStream, Role, Tree
 from wiresum.wire import MAX_SWITCHED_WORKERS
 
 __all__ = [
     "FORMAT", "LANE_BYTES", "MAX_BPS", "MAX_SLOTS", "MAX_U16", "MAX_U32", "SLOT_VERSIONS", "U16", "U32",
     "AggregationPlan", "Bandwidth", "Child", "NodeChild", "PlanFabric", "PlanJob",
-    "PlanLeg", "PlanNode", "PlanPlace", "PlanStream", "PlanWorker", "Role", "Solution", "SolutionStatus", "Tree",
-    "WorkerChild", "parse_socket_address",
+    "PlanLeg", "PlanNode", "PlanPlace", "PlanSparse", "PlanStream", "PlanWorker", "Role", "Solution", "SolutionStatus",
+    "Tree", "WorkerChild", "parse_socket_address",
 ]  # fmt: skip
 
 FORMAT = "wiresum-plan/2"
@@ -45,8 +37,6 @@ LANE_BYTES = 4
 """Bytes of an int32 lane."""
 MAX_SLOTS = 1 << 22
 """2²² fragments of 2944 bytes are 12 GB of gradient."""
-SLOT_VERSIONS = 2
-"""Entries of a slot."""
 OWNER_ONLY = 0o600
 """Mode of the file of a secret."""
 MAX_BPS = 1 << 53
@@ -54,7 +44,6 @@ MAX_BPS = 1 << 53
 Secret = Annotated[str, Field(pattern=r"^[0-9a-fA-F]{16}$")]
 """16 hexadecimal digits."""
 Bandwidth = Annotated[int, Field(ge=1, le=MAX_BPS)]
-Role = Literal["exponents", "values"]
 SolutionStatus = Literal["optimal", "feasible", "time_limit", "heuristic"]
 
 
@@ -175,92 +164,6 @@ class PlanWorker(Document):
         return address
 
 
-class PlanPlace(Document):
-    """A node's part in a stream.
-
-    Attributes:
-        node: the node.
-        base: the first of its slots, at a switch.
-        slots: fragments that it keeps; absent at a parameter server, which completes sums without slots.
-    """
-
-    node: U16
-    base: U32 = 0
-    slots: U32 | None = None
-
-
-class PlanLeg(Document):
-    """The part of a way from a worker, or from a node that sums, to the next node that sums.
-
-    Attributes:
-        child: where it begins.
-        parent: the node that sums what it brings; among the legs to the same parent, its index is the contributor.
-        links: ids of the topology's links that it takes, and results back; absent where the network chooses.
-    """
-
-    child: Child
-    parent: U16
-    links: list[str] | None = None
-
-
-Tree = tuple[tuple[Child, int], ...]
-"""A stream's legs without their links: each child with the id of its parent."""
-
-
-class PlanStream(Document):
-    """An ordered part of a job's values, with slots of its own.
-
-    Attributes:
-        id: its number in packets.
-        name: its name, for people.
-        role: what it carries.
-        share: fraction of each collective's values that it carries; 0 for exponents.
-        policy: how fragments find their slots, and what acknowledges them.
-        window: most fragments that a worker has sent without an acknowledgement.
-        priority: urgency, where the policy preempts.
-        places: the nodes that sum it.
-        legs: one from each worker, and one from each place but the root.
-    """
-
-    id: U16
-    name: str
-    role: Role
-    share: Annotated[float, Field(ge=0, le=1)]
-    policy: SwitchPolicy
-    window: U32
-    priority: U8 = 0
-    places: list[PlanPlace]
-    legs: list[PlanLeg]
-
-    @property
-    def tree(self) -> Tree:
-        """Who sends to whom."""
-        return tuple((leg.child, leg.parent) for leg in self.legs)
-
-    @property
-    def root(self) -> int:
-        """The node at which the sums are complete: it has a place, and no leg to another."""
-        below = {leg.child.node for leg in self.legs if isinstance(leg.child, NodeChild)}
-        return next(place.node for place in self.places if place.node not in below)
-
-    @property
-    def slots(self) -> int:
-        """Slots at each of its places, where servers sum; 0 at a parameter server."""
-        return self.places[0].slots or 0
-
-    def place(self, node: int) -> PlanPlace | None:
-        """A node's place."""
-        return next((place for place in self.places if place.node == node), None)
-
-    def children(self, node: int) -> list[Child]:
-        """Who sends to a node; the index is the contributor."""
-        return [leg.child for leg in self.legs if leg.parent == node]
-
-    def slot_bytes(self, payload_bytes: int) -> int:
-        """Memory for values at each of its servers, whose slots are alike."""
-        return self.slots * SLOT_VERSIONS * payload_bytes
-
-
 class Solution(Document):
     """How good a planner's answer is, and how it was found.
 
@@ -312,6 +215,7 @@ class AggregationPlan(FileDocument):
     workers: Annotated[list[PlanWorker], Field(min_length=1)]
     streams: list[PlanStream]
     fabric: PlanFabric | None = None
+    sparse: PlanSparse | None = None
 
     @model_validator(mode="before")
     @classmethod

@@ -137,5 +137,6 @@ fn star(values_per_packet: u16, workers: u32) -> Plan {
             stream(1, "values", Role::Values, 1.0),
         ],
         fabric: None,
+        sparse: None,
     }
 }

@@ -78,6 +78,7 @@ pub fn plan(shape: Shape, workers: u32, lanes: Lanes, policy: Policy) -> Plan {
             stream(1, Role::Values, policy, shape, workers),
         ],
         fabric: None,
+        sparse: None,
     };
     plan.validate().expect("a valid plan");
     plan
@@ -87,6 +88,7 @@ fn stream(id: u16, role: Role, policy: Policy, shape: Shape, workers: u32) -> Pl
     let (name, share) = match role {
         Role::Exponents => ("exponents", 0.0),
         Role::Values => ("values", 1.0),
+        Role::Hot => unreachable!("a stream of rows"),
     };
     let (slots, window) = if role == Role::Values { (512, 192) } else { (64, 32) };
     let home = |rank| match shape {
