@@ -106,6 +106,18 @@ def optimizer_state_len(optimizer_json: str, dim: int) -> int:
         wiresum.errors.PlanError: There is no such optimizer.
     """
 
+def row_packet(kind: int, dim: int, packet_bytes: int) -> tuple[int, int]:
+    """Return how many rows of `dim` values the fullest packet of a kind has, and how long it is.
+
+    Args:
+        kind: Of the packet, one of `wiresum.wire.RowKind`.
+        dim: Values of a row.
+        packet_bytes: Largest datagram, without the headers of UDP and IP.
+
+    Raises:
+        wiresum.errors.SparseError: No row fits.
+    """
+
 def schedule(instance: str, scheduler: str, options: str) -> str:
     """Schedule jobs over optical circuits. Python's lock is released meanwhile.
 

@@ -14,6 +14,7 @@ from wiresum.planners.tiers.methods import push_pull, tiers_at, zebra_flow
 from wiresum.planners.tiers.planner import tiers
 from wiresum.planners.tiers.rounds import Rounds
 from wiresum.planners.tiers.search import HARDLY, best
+from wiresum.predict.forms import bare
 from wiresum.predict.sparse import SparseNetwork
 from wiresum.sparse.counts import Counts
 from wiresum.sparse.spec import parse
@@ -55,6 +56,11 @@ def counted(workers, seed=0, rows=60, rounds=1):
     return trace, Counts.of(trace, workers, rounds)
 
 
+def bounded(topology, servers):
+    """A network on which nothing but keys and values travels."""
+    return SparseNetwork(topology, servers, bare(), bare(8, 8))
+
+
 def instance(topology, counts, trace, servers=None, **more):
     return SparseInstance(SparseNetwork(topology, servers or servers_of(topology)), trace.tables.tables, counts, **more)
 
@@ -79,7 +85,8 @@ def sent_over_racks(trace, hottest, hot, dense, leaves_sum):
         for worker, of_a, of_b in zip(racks, a, b, strict=True):
             cold = pushed[worker] - hot
             send(worker, leaf, of_a, 2)
-            send(worker, leaf, of_b | cold, 4)
+            send(worker, leaf, of_b, 2)
+            send(worker, leaf, cold, 4)
             send(leaf, worker, union_a, 2)
             for hop in ((worker, leaf), (leaf, "spine"), ("spine", "s0")):
                 bytes_on[hop] += 4 * len(of_b | cold)  # what is asked for
@@ -95,7 +102,7 @@ def sent_over_racks(trace, hottest, hot, dense, leaves_sum):
             bytes_on[leaf, "spine"] += dense
             bytes_on["spine", leaf] += dense
         for of_b in [set().union(*b)] if leaves_sum else b:
-            send(leaf, "spine", of_b, 4)
+            send(leaf, "spine", of_b, 4 if leaves_sum else 2)
     send("spine", "s0", (set().union(*pushed.values()) & hot) - hottest, 4)
     return bytes_on
 
@@ -104,7 +111,7 @@ def sent_over_racks(trace, hottest, hot, dense, leaves_sum):
 @given(st.integers(0, 99), st.integers(0, 60), st.integers(0, 60), st.booleans())
 def test_loads_are_those_of_sets_that_are_sent(seed, first, second, leaves_sum):
     trace, counts = counted(4, seed)
-    network = SparseNetwork(two_racks(EVEN, (leaves_sum, leaves_sum)), ["s0"])
+    network = bounded(two_racks(EVEN, (leaves_sum, leaves_sum)), ["s0"])
     asked = SparseInstance(network, trace.tables.tables, counts, dense_bytes=1000)
     rounds = Rounds(asked, tiers_at(network, network.graph.index["spine"]))
     first, second = sorted((counts.place(first), counts.place(second)))
@@ -189,9 +196,9 @@ def test_the_part_is_a_document_whose_loads_are_the_rounds():
 
 
 def test_where_nobody_sums_it_says_so():
-    trace, counts = counted(4)
-    rates = [(1e6, 1e6)] * 7
-    quiet = two_racks(rates, (False, False))
+    trace = parse("zipf:rows=20000,s=0,features=3,batch=6")
+    counts = Counts.of(trace, 4, 1)
+    quiet = two_racks(EVEN, (False, False))
     nodes = [
         node.model_copy(update={"aggregation_rate_bps": 0.0}) if node.name == "spine" else node for node in quiet.nodes
     ]
@@ -217,7 +224,7 @@ def test_gains_on_the_bench_trace_are_those_that_the_design_rests_on(place, publ
     trace = parse("criteo:scale=0.1,batch=512")
     topology = star(workers, 20e6, servers=servers)
     names = servers_of(topology, servers or None, beside=not servers)
-    part = tiers(instance(topology, Counts.of(trace, workers, 2), trace, names))
+    part = tiers(SparseInstance(bounded(topology, names), trace.tables.tables, Counts.of(trace, workers, 2)))
     assert part.gains.push_pull == pytest.approx(gain, rel=within)
     assert part.worthwhile
     if servers:

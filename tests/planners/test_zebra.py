@@ -4,6 +4,7 @@ import pytest
 
 from wiresum.planners.tiers.instance import SparseInstance, servers_of
 from wiresum.planners.zebra import principle, zebra
+from wiresum.predict.forms import bare
 from wiresum.predict.sparse import SparseNetwork
 from wiresum.sparse.counts import Counts
 from wiresum.sparse.spec import parse
@@ -12,7 +13,7 @@ from wiresum.topology.generators.star import star
 
 def asked(workers=8, spec="criteo:scale=0.01,batch=128", **more):
     trace, topology = parse(spec), star(workers, 20e6, servers=1)
-    network = SparseNetwork(topology, servers_of(topology))
+    network = SparseNetwork(topology, servers_of(topology), bare(), bare(8, 8))
     return SparseInstance(network, trace.tables.tables, Counts.of(trace, workers, 2), **more)
 
 

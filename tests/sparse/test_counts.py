@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from wiresum.predict.forms import Form
 from wiresum.sparse.counts import Counts, formula
 from wiresum.sparse.frequencies import Frequencies
 from wiresum.sparse.profile import kendall, precision, profile
@@ -36,7 +37,7 @@ def test_groups_of_workers_touch_more_rows_the_larger_they_are():
     counts = Counts.of(parse("criteo:scale=0.001,batch=32"), 8, 2)
     touched = [counts.rows_up_to(together)[-1] for together in (1, 2, 4, 8)]
     assert touched == sorted(touched)
-    assert counts.bytes_up_to(1, 4)[-1] == pytest.approx(counts.pushed * 68)
+    assert counts.bytes_up_to(1, Form(4).bytes_of)[-1] == pytest.approx(counts.pushed * 68)
     place = counts.place(100)
     assert counts.ranks_up_to(place) <= 100
     assert counts.ranks_up_to(0) == 0

@@ -36,7 +36,9 @@ mod _native {
     #[pymodule_export]
     use super::simulate::{predict_flows, simulate};
     #[pymodule_export]
-    use super::sparse::{PySparseEngine, hot_map_digest, optimizer_state_len, sparse_layout};
+    use super::sparse::{
+        PySparseEngine, hot_map_digest, optimizer_state_len, row_packet, sparse_layout,
+    };
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -13,6 +13,7 @@ use wiresum_sparse::layout::{Pushes, compare};
 use wiresum_sparse::live::Job;
 use wiresum_sparse::optimizer::{Optimizer, Step};
 use wiresum_sparse::table::TableId;
+use wiresum_wire::{HEADER_LEN, MAX_PACKET_ROWS, MAX_PAYLOAD, ROW_HEADER_LEN, RowKind};
 
 use crate::errors;
 
@@ -45,6 +46,21 @@ pub fn optimizer_state_len(optimizer_json: &str, dim: usize) -> PyResult<usize> 
     let optimizer: Optimizer =
         serde_json::from_str(optimizer_json).map_err(errors::sparse_error)?;
     Ok(optimizer.state_len(dim))
+}
+
+/// Rows of the fullest packet of a kind within a datagram, and the bytes of that datagram.
+#[pyfunction]
+pub fn row_packet(kind: u8, dim: usize, packet_bytes: usize) -> PyResult<(usize, usize)> {
+    let headers = HEADER_LEN + ROW_HEADER_LEN;
+    let room = packet_bytes.saturating_sub(headers).min(MAX_PAYLOAD - ROW_HEADER_LEN) / 4 * 4;
+    let kind = RowKind::from_wire(kind);
+    let rows = kind.map_or(0, |kind| kind.rows_for(room, dim).min(MAX_PACKET_ROWS));
+    let kind = kind.filter(|_| rows > 0).ok_or_else(|| {
+        errors::row_error(format!(
+            "{packet_bytes} bytes hold no row of {dim} values; allow longer packets"
+        ))
+    })?;
+    Ok((rows, headers + kind.payload_len(rows, dim)))
 }
 
 /// A worker of a sparse job.

@@ -2,32 +2,26 @@
 
 A row that one worker touches with probability p is on a worker's link up with p in every tier. Down it is with p where
 it is pulled, and with 1 − (1 − p)ᴺ where it is broadcast. A server gets it N · p times where nobody sums,
-1 − (1 − p)ᴺ times where its sum is complete on the way, and not at all where replicas are kept. Headers of packets
-(some 3.5 % with many rows in each), acknowledgements and preambles are left out.
+1 − (1 − p)ᴺ times where its sum is complete on the way, and not at all where replicas are kept. What a row takes on the
+wire is in `forms`. Workers that push more rows than others have as much more on their links.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from wiresum.errors import PlanError
+from wiresum.predict.forms import Form, Forms, packets, tcp
 from wiresum.sparse.counts import Counts
 from wiresum.topology.graph import UNREACHABLE, Floats, Graph, Ints
 from wiresum.topology.hashing import loads, steps
 from wiresum.topology.model import Topology
-
-POSITION_BYTES = 2
-"""What tells a hot row in a packet of hot rows: its distance from the packet's first."""
-KEY_BYTES = 4
-"""What tells a cold row of a table."""
-RIVAL_KEY_BYTES = 8
-"""What ps-lite sends with every row, and asks by."""
 
 
 class Quantity(NamedTuple):
@@ -35,19 +29,15 @@ class Quantity(NamedTuple):
 
     Attributes:
         together: workers whose distinct rows are meant.
-        key_bytes: of each row.
-        has_values: whether the row's values are with its key.
+        form: how they travel.
     """
 
     together: int
-    key_bytes: int
-    has_values: bool = True
+    form: Form
 
     def up_to(self, counts: Counts) -> Floats:
         """(seen + 1,) bytes of the first so many rows by popularity."""
-        if self.has_values:
-            return counts.bytes_up_to(self.together, self.key_bytes)
-        return counts.rows_up_to(self.together) * self.key_bytes
+        return counts.bytes_up_to(self.together, self.form.bytes_of)
 
 
 Load = Mapping[Quantity, Floats]
@@ -78,10 +68,16 @@ class SparseNetwork:
     Attributes:
         topology: nodes and links.
         servers: names of the nodes that keep equal shares of all rows; workers, too, where a shard runs beside one.
+        forms: how rows travel.
+        rivals: how the rows of push/pull travel, which is compared with.
+        scales: (workers,) rows that each worker pushes, over the mean; all alike where absent.
     """
 
     topology: Topology
     servers: Sequence[str]
+    forms: Forms = field(default_factory=packets)
+    rivals: Forms = field(default_factory=tcp)
+    scales: Sequence[float] | None = None
     _trees: dict[int, Tree] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -95,6 +91,15 @@ class SparseNetwork:
             raise PlanError(f"servers: topology {self.topology.name} has none; add some, or keep shards beside workers")
         if len(set(self.servers)) < len(self.servers):
             raise PlanError("servers: one is named twice; leave it out")
+
+    def of(self, counts: Counts) -> SparseNetwork:
+        """The same network, with workers as uneven as they were counted."""
+        return replace(self, scales=counts.scales, _trees={})
+
+    @cached_property
+    def rival(self) -> SparseNetwork:
+        """The same network, with the rows of push/pull."""
+        return replace(self, forms=self.rivals, _trees={})
 
     @cached_property
     def graph(self) -> Graph:
@@ -127,7 +132,7 @@ class SparseNetwork:
     def tree(self, target: int) -> Tree:
         """The ways of all workers to a node."""
         if target not in self._trees:
-            self._trees[target] = _grow(self.graph, self.workers, target)
+            self._trees[target] = _grow(self.graph, self._scaled, target)
         return self._trees[target]
 
     # The tiers.
@@ -137,30 +142,59 @@ class SparseNetwork:
         tree, total = self.tree(root), len(self.workers)
         load = _Sum()
         for together, times in tree.up.items():
-            load.add(Quantity(together, POSITION_BYTES), times)
-        load.add(Quantity(total, POSITION_BYTES), tree.down)
+            load.add(Quantity(together, self.forms.hot_rows), times)
+        load.add(Quantity(total, self.forms.hot_sums), tree.down)
         return load.total
 
     def summed(self) -> Load:
-        """Tier B: summed on the way to the server, and pulled from there. Its rows are too far apart for positions."""
-        load = _Sum(self._pulled(KEY_BYTES))
+        """Tier B: summed on the way to the server, and pulled from there."""
+        load = _Sum(self._pulled())
         for server in self.server_nodes:
             for together, times in self.tree(server).up.items():
-                load.add(Quantity(together, KEY_BYTES), times / len(self.servers))
+                form = self.forms.hot_rows if together == 1 else self.forms.row_sums
+                load.add(Quantity(together, form), times / len(self.servers))
         return load.total
 
-    def direct(self, key_bytes: int = KEY_BYTES) -> Load:
+    def direct(self) -> Load:
         """Tier C: straight to the server, and pulled from there."""
-        load = _Sum(self._pulled(key_bytes))
-        load.add(Quantity(1, key_bytes), self._to_servers + self._adding)
+        load = _Sum(self._pulled())
+        load.add(Quantity(1, self.forms.push), self._to_servers + self._adding)
         return load.total
+
+    def gathered(self, node: int) -> tuple[Load, Load]:
+        """Tiers A and B where one node alone sums, and each worker gets results of its own, as switches do live."""
+        up, total = self._between(self.workers, [node], self._shares), len(self.workers)
+        down = self._between([node], self.workers)
+        up[self.graph.arc_count + node] += total
+        replicated, summed = _Sum(), _Sum(self._pulled())
+        for load in (replicated, summed):
+            load.add(Quantity(1, self.forms.hot_rows), up)
+        replicated.add(Quantity(total, self.forms.hot_sums), down)
+        for server in self.server_nodes:
+            onward = self._between([node], [server]) if server != node else np.zeros(len(up))
+            onward[self.graph.arc_count + server] += 1
+            summed.add(Quantity(total, self.forms.row_sums), onward / len(self.servers))
+        return replicated.total, summed.total
 
     def dense(self, root: int | None) -> Floats:
         """How often each capacity carries the dense gradient: summed at a root, or at the servers without one."""
         if root is None:
-            return self._to_servers + self._adding + self._from_servers
-        tree = self.tree(root)
-        return np.asarray(sum(tree.up.values()) + tree.down)
+            even = replace(self, scales=None, _trees={})
+            return self.forms.dense * (even._to_servers + even._adding + even._from_servers)
+        tree = _grow(self.graph, dict.fromkeys(self.workers, 1.0), root)
+        return np.asarray(self.forms.dense * (sum(tree.up.values()) + tree.down))
+
+    def parents(self, root: int) -> dict[str, str | None]:
+        """The tree to a root by names: the next node that sums on the way of each worker, and of each such node."""
+        summing, first = {root, *self.tree(root).sums_at}, _first_arcs(self.graph, root)
+
+        def above(node: int) -> int:
+            node = int(self.graph.target[first[node]])
+            return node if node in summing else above(node)
+
+        names = self.graph.names
+        tree: dict[str, str | None] = {names[root]: None}
+        return tree | {names[node]: names[above(node)] for node in [*self.workers, *summing] if node != root}
 
     def sums_below(self, nodes: Sequence[int]) -> set[int]:
         """Nodes that hold hot rows on the way to these."""
@@ -171,17 +205,27 @@ class SparseNetwork:
         """The servers, by index."""
         return [self.graph.index[name] for name in self.servers]
 
-    def _pulled(self, key_bytes: int) -> Load:
+    def _pulled(self) -> Load:
         """Requests up, values down."""
-        return {Quantity(1, key_bytes, has_values=False): self._to_servers, Quantity(1, key_bytes): self._from_servers}
+        return {Quantity(1, self.forms.pull): self._to_servers, Quantity(1, self.forms.weights): self._from_servers}
+
+    @property
+    def _scaled(self) -> dict[int, float]:
+        """Workers, with how much each pushes over the mean."""
+        scales = self.scales or [1.0] * len(self.workers)
+        return dict(zip(self.workers, scales, strict=True))
+
+    @property
+    def _shares(self) -> Floats:
+        return np.array(list(self._scaled.values()))
 
     @cached_property
     def _to_servers(self) -> Floats:
-        return self._between(self.workers, self.server_nodes)
+        return self._between(self.workers, self.server_nodes, self._shares) / len(self.servers)
 
     @cached_property
     def _from_servers(self) -> Floats:
-        return self._between(self.server_nodes, self.workers)
+        return self._between(self.server_nodes, self.workers, self._shares) / len(self.servers)
 
     @cached_property
     def _adding(self) -> Floats:
@@ -191,10 +235,21 @@ class SparseNetwork:
             times[self.graph.arc_count + server] += len(self.workers) / len(self.servers)
         return times
 
-    def _between(self, sources: Sequence[int], targets: Sequence[int]) -> Floats:
+    def _between(self, sources: Sequence[int], targets: Sequence[int], of_worker: Floats | None = None) -> Floats:
+        """How often each capacity carries what all sources send to all targets.
+
+        Args:
+            sources: nodes.
+            targets: nodes.
+            of_worker: how much, by worker, where the workers are one of both.
+        """
         pairs = np.array([(source, target) for source in sources for target in targets])
-        times = loads(self.graph, pairs[:, 0], pairs[:, 1], np.full(len(pairs), 1 / len(self.servers)))
-        return np.concatenate([times, np.zeros(self.graph.node_count)])
+        times = np.ones(len(pairs))
+        if of_worker is not None:
+            is_up = list(sources) == self.workers
+            times = np.repeat(of_worker, len(targets)) if is_up else np.tile(of_worker, len(sources))
+        carried = loads(self.graph, pairs[:, 0], pairs[:, 1], times)
+        return np.concatenate([carried, np.zeros(self.graph.node_count)])
 
 
 class _Sum:
@@ -207,34 +262,40 @@ class _Sum:
         self.total[quantity] = self.total[quantity] + times if quantity in self.total else times
 
 
-def _grow(graph: Graph, workers: Sequence[int], target: int) -> Tree:
-    """Merges ways from the farthest node on; each node has one way, the network's own."""
+def _grow(graph: Graph, workers: Mapping[int, float], target: int) -> Tree:
+    """Merges ways from the farthest node on; each node has one way, the network's own.
+
+    Args:
+        graph: the network.
+        workers: how much each sends, over the mean.
+        target: where the ways end.
+    """
     hops = graph.hops_to(np.array([target]))[0]
     arcs = graph.arc_count
     up: dict[int, Floats] = defaultdict(lambda: np.zeros(arcs + graph.node_count))
     down = np.zeros(arcs + graph.node_count)
     first = _first_arcs(graph, target)
-    arrived: dict[int, Counter[int]] = defaultdict(Counter)
-    for worker in workers:
+    arrived: dict[int, Counter[tuple[int, float]]] = defaultdict(Counter)
+    for worker, scale in workers.items():
         if hops[worker] == UNREACHABLE:
             raise PlanError(f"{graph.names[worker]} does not reach {graph.names[target]}; link them by switches")
-        arrived[worker][1] += 1
+        arrived[worker][1, scale] += 1
     sums_at: list[int] = []
     while nodes := [node for node in arrived if node != target]:
         node = max(nodes, key=lambda one: (hops[one], one))
         flows = arrived.pop(node)
         if graph.adding_bps[node] > 0 and flows.total() > 1:
             sums_at.append(node)
-            for together, count in flows.items():
-                up[together][arcs + node] += count
-            flows = Counter({sum(together * count for together, count in flows.items()): 1})
+            for (together, scale), count in flows.items():
+                up[together][arcs + node] += scale * count
+            flows = Counter({(sum(together * count for (together, _), count in flows.items()), 1.0): 1})
         arc = int(first[node])
-        for together, count in flows.items():
-            up[together][arc] += count
+        for (together, scale), count in flows.items():
+            up[together][arc] += scale * count
         down[arc ^ 1] += flows.total()
         arrived[int(graph.target[arc])] += flows
-    for together, count in arrived[target].items():
-        up[together][arcs + target] += count
+    for (together, scale), count in arrived[target].items():
+        up[together][arcs + target] += scale * count
     return Tree(dict(up), down, sums_at)
 
 

@@ -134,9 +134,20 @@ class Counts:
         """(seen + 1,) distinct rows of `together` workers among the first seen ranks: none, one, … all."""
         return np.append(0.0, np.cumsum(self.distinct(together)))
 
-    def bytes_up_to(self, together: int, key_bytes: int) -> Floats:
-        """(seen + 1,) the same in bytes, with a key before each row's values."""
-        return np.append(0.0, np.cumsum(self.distinct(together) * (self._row_bytes + key_bytes)))
+    def bytes_up_to(self, together: int, bytes_of: Callable[[Ints], Floats]) -> Floats:
+        """(seen + 1,) the same in bytes.
+
+        Args:
+            together: workers.
+            bytes_of: what rows take, by the bytes of their values.
+        """
+        return np.append(0.0, np.cumsum(self.distinct(together) * bytes_of(self._row_bytes)))
+
+    @cached_property
+    def scales(self) -> list[float]:
+        """(workers,) rows that each worker pushes in a round, over the mean of all."""
+        pushed = np.array([[len(one) for one in of_round] for of_round in self._touched], dtype=np.float64).sum(axis=0)
+        return [float(one) for one in pushed / pushed.mean()]
 
     def place(self, rank: int) -> int:
         """How many of the seen ranks come before this one."""

@@ -46,6 +46,7 @@ class SparseInstance:
         workers = len(self.network.workers)
         if workers != self.counts.workers:
             raise PlanError(f"the trace is counted for {self.counts.workers} workers, the topology has {workers}")
+        object.__setattr__(self, "network", self.network.of(self.counts))
 
     def hot_rows_limit(self, nodes: set[int]) -> int:
         """Most rows that are hot at all of these nodes, by their memory."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from wiresum.planners.tiers.instance import SparseInstance
 from wiresum.planners.tiers.rounds import Method, Rounds
-from wiresum.predict.sparse import RIVAL_KEY_BYTES, SparseNetwork
+from wiresum.predict.sparse import SparseNetwork
 from wiresum.sparse.profile import HOT_ROWS
 
 
@@ -44,8 +44,14 @@ def tiers_at(network: SparseNetwork, root: int | None) -> Method:
 
 def push_pull(network: SparseNetwork) -> Method:
     """Every row goes straight to its server, with keys as long as ps-lite's."""
-    direct = network.direct(RIVAL_KEY_BYTES)
-    return Method(direct, direct, direct, network.dense(None))
+    direct = network.rival.direct()
+    return Method(direct, direct, direct, network.rival.dense(None))
+
+
+def gathered_at(network: SparseNetwork, node: int, root: int | None) -> Method:
+    """The three tiers as they run: one node sums hot rows, and the dense gradient is summed at a root."""
+    replicated, summed = network.gathered(node)
+    return Method(replicated, summed, network.direct(), network.dense(root))
 
 
 def zebra_flow(network: SparseNetwork) -> Method:

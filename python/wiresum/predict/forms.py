@@ -1,0 +1,90 @@
+"""What a row takes on the wire: its key, its values, and its part of a packet's headers (`spec/wire.md`, “Rows”).
+
+A packet has rows of one table and one length. The last one of a receiver is not full, which is not counted, and neither
+are acknowledgements, ends and news: together some hundred packets a round.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from wiresum import wire
+from wiresum.plan.rows import ETHERNET_PACKET_BYTES
+from wiresum.topology.graph import Floats, Ints
+
+TCP_HEADER_BYTES = 32
+"""With time stamps."""
+TCP_SEGMENT_BYTES = 1448
+
+
+class Form(NamedTuple):
+    """How rows of one kind travel.
+
+    Attributes:
+        key_bytes: what tells a row, and what comes with it beside its values.
+        copies: how often its values' bytes: 0 for a key alone, 2 where a float32 travels as a 64-bit sum.
+        header_bytes: of a packet, which its rows share.
+        room_bytes: that the rows of a packet have.
+    """
+
+    key_bytes: int
+    copies: int = 1
+    header_bytes: int = 0
+    room_bytes: int = 1
+
+    def bytes_of(self, values: Ints) -> Floats:
+        """Bytes that a row takes, by the bytes of its values."""
+        row = self.key_bytes + self.copies * np.asarray(values, dtype=np.float64)
+        return np.asarray(row + self.header_bytes / np.maximum(1, self.room_bytes // row))
+
+
+class Forms(NamedTuple):
+    """How rows travel in a job.
+
+    Attributes:
+        hot_rows: a worker's gradients of hot rows, to who sums them.
+        hot_sums: sums of them, to workers.
+        row_sums: sums of them, to their server.
+        push: a worker's gradients of cold rows, to their server.
+        pull: what is asked for.
+        weights: the answer.
+        dense: bytes on the wire for each byte of the dense gradient.
+    """
+
+    hot_rows: Form
+    hot_sums: Form
+    row_sums: Form
+    push: Form
+    pull: Form
+    weights: Form
+    dense: float = 1.0
+
+
+def packets(packet_bytes: int = ETHERNET_PACKET_BYTES) -> Forms:
+    """The product's packets, of at most so many bytes above UDP, over IPv4.
+
+    Counted as Linux does: 14 bytes of Ethernet, no preamble, check or gap.
+    """
+    below = wire.ETHERNET_LEN + wire.IPV4_LEN + wire.UDP_LEN
+    headers = wire.HEADER_LEN + wire.ROW_HEADER_LEN
+
+    def form(key_bytes: int, copies: int = 1) -> Form:
+        return Form(key_bytes, copies, below + headers, packet_bytes - headers)
+
+    dense = (wire.MAX_PAYLOAD + below + wire.HEADER_LEN) / wire.MAX_PAYLOAD
+    return Forms(form(2), form(3), form(16, 2), form(8), form(8, 0), form(0), dense)
+
+
+def tcp() -> Forms:
+    """Push/pull as ps-lite does it: keys of 8 bytes with every row, both ways, over TCP."""
+    headers = wire.ETHERNET_LEN + wire.IPV4_LEN + TCP_HEADER_BYTES
+    row, key = (Form(8, copies, headers, TCP_SEGMENT_BYTES) for copies in (1, 0))
+    return Forms(row, row, row, row, key, row, 1 + headers / TCP_SEGMENT_BYTES)
+
+
+def bare(key_bytes: int = 4, position_bytes: int = 2) -> Forms:
+    """Keys and values alone, as long as they would have to be: what bounds on counted traces are made of."""
+    row, hot = Form(key_bytes), Form(position_bytes)
+    return Forms(hot, hot, row, row, Form(key_bytes, 0), row)
