@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tests.cli.forks import wiresum
 
+from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.sparse import SparsePart
 from wiresum.sparse.spec import parse
 
@@ -49,16 +50,32 @@ PLAN = ["plan", "star", "--workers", "4", "--rate", "20mbit", "--planner"]
 
 
 def test_rows_are_planned_with_a_hot_map(tmp_path):
-    file, hot = tmp_path / "part.json", tmp_path / "hot.json"
+    file, hot = tmp_path / "plan.json", tmp_path / "hot.json"
     done = wiresum(*PLAN, "tiers", "--servers", "1", "--trace", "criteo:scale=0.01,batch=64", "--replicas", "500",
                    "--model", "4KB", "-o", str(file), "--hot", str(hot), "--json")  # fmt: skip
     assert done.returncode == 0, done.stderr
-    part = SparsePart.read(file)
-    assert SparsePart.parse(done.stdout) == part
+    part, plan = SparsePart.parse(done.stdout), AggregationPlan.read(file)
     assert part.servers == ["s0"]
     assert part.dense_bytes == 4000
     assert 0 < part.replicated_rows <= 500
     assert len(json.loads(hot.read_text())["rows"]) == part.replicated_rows + part.summed_rows
+    assert (plan.sparse.hot.file, plan.sparse.hot.replicated) == ("hot.json", part.replicated_rows)
+    predicted = wiresum("predict", str(file), "-t", "star:workers=4,rate=20mbit,servers=1", "--bytes", "4KB", "--json")
+    assert SparsePart.parse(predicted.stdout).seconds == pytest.approx(part.seconds), predicted.stderr
+    assert "hot rows of hot.json" in wiresum("explain", str(file)).stdout
+    job = json.loads(wiresum("sparse", "job", str(file)).stdout)
+    assert job["hot"] == json.loads(hot.read_text())
+    refused = wiresum("adjust", str(file), "-t", "star:workers=4,servers=1")
+    assert (refused.returncode, "the plan has tables" in refused.stderr) == (2, True)
+
+
+def test_tables_are_enough_for_a_plan(tmp_path):
+    tables, file = tmp_path / "tables.json", tmp_path / "plan.json"
+    tables.write_text(parse("criteo:scale=0.001").tables.to_json())
+    done = wiresum(*PLAN, "tiers", "--servers", "1", "--tables", str(tables), "-o", str(file))
+    assert done.returncode == 0, done.stderr
+    assert AggregationPlan.read(file).sparse.trace == "tables"
+    assert (tmp_path / "plan.json.hot").exists()
 
 
 def test_where_sums_do_not_pay_the_planner_says_so():
@@ -69,7 +86,7 @@ def test_where_sums_do_not_pay_the_planner_says_so():
 
 
 def test_planners_of_rows_ask_for_a_trace_and_servers():
-    assert "say which ones are touched with --trace" in wiresum(*PLAN, "zebra", "--beside").stderr
+    assert "say which ones with --tables or --trace" in wiresum(*PLAN, "zebra", "--beside").stderr
     done = wiresum(*PLAN, "zebra", "--trace", "zipf")
     assert done.returncode == 2
     assert "topology star has 0, not one" in done.stderr
@@ -77,7 +94,7 @@ def test_planners_of_rows_ask_for_a_trace_and_servers():
 
 @pytest.mark.parametrize(
     "options",
-    [["--policy", "cache"], ["--plot", "loads.png"], ["--switched", "auto"], ["--tries", "3"], ["--parts", "2"],
+    [["--k", "3"], ["--plot", "loads.png"], ["--switched", "auto"], ["--tries", "3"], ["--parts", "2"],
      ["--participants", "3"], ["--explain"]],
 )  # fmt: skip
 def test_options_that_a_planner_of_rows_does_not_heed_are_refused(options):

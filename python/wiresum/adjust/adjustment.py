@@ -88,9 +88,11 @@ def adjust(plan: AggregationPlan, topology: Topology, loads: Mapping[str, Load] 
         loads: by server, where they differ from the topology.
 
     Raises:
-        PlanError: a server must be left and none can take its place.
+        PlanError: a server must be left and none can take its place, or the plan has tables, which do not move.
         TopologyError: a load or the plan names a node that the topology does not have.
     """
+    if plan.sparse is not None:
+        raise PlanError("the plan has tables, whose rows do not move with a plan; plan again, or adjust a dense plan")
     now = with_loads(topology.with_addresses(), loads or {})
     changed, reasons = mend(plan, now)
     problems = {node.name: _problem(changed, now, node.name) for node in changed.nodes}

@@ -62,12 +62,13 @@ def plan(
 
     there = network.load(topology)
     if planner.planner in ROW_PLANNERS:
-        alone = {"--switched": switched, "--engine": engine, "--job": job_id != 1, "--explain": explain, "--plot": plot}
-        unheeded = [name for group in (job, planner, division, rounds) for name in given(group) if name != "--planner"]
+        alone = {"--switched": switched, "--explain": explain, "--plot": plot}
+        unheeded = [name for group in (planner, division, rounds) for name in given(group) if name != "--planner"]
         unheeded += [name for name, value in alone.items() if value]
         _refuse(unheeded, f"the planner {planner.planner} places rows and does not heed it; leave it out")
         dense_bytes = sum(part.bytes for part in division.of(model)) if model else 0
-        plan_rows(planner.planner, there, rows, dense_bytes, output, as_json=as_json)
+        dense, choices = job.job(id=job_id), planner.told(engine or "xdp")
+        plan_rows(planner.planner, there, rows, dense, choices, dense_bytes, output, as_json=as_json)
         return
     _refuse(given(rows), f"the planner {planner.planner} places no rows; choose {' or '.join(ROW_PLANNERS)}")
     choices = planner.told(engine or "xdp")

@@ -1,4 +1,4 @@
-"""`wiresum plan --trace`: where each row of a sparse model is summed."""
+"""`wiresum plan --tables`: where each row of a sparse model is summed."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wiresum.commandline.console import err, note, out
-from wiresum.errors import NotWorthwhileError, PlanError, TraceError
+from wiresum.errors import NotWorthwhileError, PlanError
 from wiresum.planners import ROW_PLANNERS
 
 if TYPE_CHECKING:
+    from wiresum.plan.job import Job
+    from wiresum.plan.options import PlanOptions
     from wiresum.plan.sparse import SparsePart
+    from wiresum.planners.tiers.instance import SparseInstance
     from wiresum.sparse.trace import Trace
     from wiresum.topology.model import Topology
 
-COUNTED_ROUNDS = 2
-"""Rounds of a trace that are counted: with eight workers, counts of two rounds differ by a percent."""
 FULLEST = 8
 """Directions of links that a summary lists."""
 
@@ -31,13 +32,14 @@ class RowOptions:
         str | None,
         typer.Option(
             "--trace",
-            help=f"Trace of the model whose rows {' or '.join(ROW_PLANNERS)} places, as criteo:scale=0.1,batch=512",
+            help=f"Trace whose rows {' or '.join(ROW_PLANNERS)} places, as criteo:scale=0.1,batch=512 "
+            "[default: Zipf over --tables]",
         ),
     ] = None
     tables: Annotated[
         Path | None,
         typer.Option(
-            "--tables", help="File with tables, as `wiresum sparse tables` prints, for --trace [default: the trace's]"
+            "--tables", help="File with tables, as `wiresum sparse tables` prints [default: those of --trace]"
         ),
     ] = None
     beside: Annotated[
@@ -51,60 +53,95 @@ class RowOptions:
         ),
     ] = None
     hot: Annotated[
-        Path | None, typer.Option("--hot", help="File for the hot map, with the rows of --trace that are summed")
+        Path | None,
+        typer.Option("--hot", help="File for the hot map, with the rows that are summed [default: PLAN.hot]"),
     ] = None
+
+    def drawn(self, planner: str) -> tuple[str, Trace]:
+        """The trace that is counted, as it is written and as it is drawn.
+
+        Raises:
+            PlanError: there is neither a trace nor tables.
+            TraceError: there is no such trace, or its tables are others.
+        """
+        from wiresum.plan.tables import Tables
+        from wiresum.sparse.spec import OF_TABLES, parse
+
+        if self.trace is None and self.tables is None:
+            raise PlanError(f"{planner} places rows of a sparse model; say which ones with --tables or --trace")
+        spec = self.trace or OF_TABLES
+        return spec, parse(spec, tables=Tables.read(self.tables) if self.tables else None)
 
 
 def plan_rows(
-    planner: str, topology: Topology, rows: RowOptions, dense_bytes: int, output: Path | None, *, as_json: bool
+    planner: str,
+    topology: Topology,
+    rows: RowOptions,
+    job: Job,
+    options: PlanOptions,
+    dense_bytes: int,
+    output: Path | None,
+    *,
+    as_json: bool,
 ) -> None:
-    """Plans, writes and shows; on its own, as rows have no place in the plan's file yet.
+    """Plans, writes and shows: a plan with tables beside the dense streams of a job.
 
     Raises:
-        PlanError: there is no trace, or the planner found no answer.
+        PlanError: there is neither a trace nor tables, or the planner found no answer.
         NotWorthwhileError: sums on the way would not make rounds quicker.
     """
-    from wiresum.plan.tables import Tables
-    from wiresum.planners import place_rows
-    from wiresum.planners.tiers.instance import SparseInstance, servers_of
-    from wiresum.predict.sparse import SparseNetwork
-    from wiresum.sparse.counts import Counts
-    from wiresum.sparse.spec import parse
+    from dataclasses import replace
 
-    if rows.trace is None:
-        raise PlanError(f"{planner} places rows of a sparse model; say which ones are touched with --trace")
+    from wiresum.planners import place_rows
+    from wiresum.planners.row_plans import counted
+    from wiresum.planners.tiers.instance import servers_of
+    from wiresum.predict.sparse import SparseNetwork
+
     network = SparseNetwork(topology, servers_of(topology, beside=rows.beside))
-    drawn = parse(rows.trace)
-    if rows.tables:
-        drawn.adopt(Tables.read(rows.tables))
-    with err().status(rows.trace) as status:
-        counts = Counts.of(drawn, len(network.workers), COUNTED_ROUNDS, progress=status.update)
-        asked = SparseInstance(network, drawn.tables.tables, counts, dense_bytes, rows.replicas)
+    spec, drawn = rows.drawn(planner)
+    with err().status(spec) as status:
+        asked = replace(counted(network, drawn, dense_bytes, status.update), replicas=rows.replicas)
         part = place_rows(asked, planner)
-    _write(part, drawn, output, rows.hot)
+    _write(part, drawn, spec, asked, job, options, output, rows.hot)
     if as_json:
         print(part.to_json(), end="")
     else:
-        _show(part)
+        show(part)
     if not part.worthwhile:
         raise NotWorthwhileError(part.reason)
 
 
-def _write(part: SparsePart, trace: Trace, output: Path | None, hot: Path | None) -> None:
+def _write(
+    part: SparsePart,
+    trace: Trace,
+    spec: str,
+    asked: SparseInstance,
+    job: Job,
+    options: PlanOptions,
+    output: Path | None,
+    hot: Path | None,
+) -> None:
+    """The plan's file, and the hot map's beside it."""
+    from wiresum.document import write_text
+    from wiresum.planners.row_plans import plan_with_rows
     from wiresum.sparse.hot import hot_map
 
-    try:
-        if output:
-            part.write(output)
-            note(f"{output}: the plan's sparse part")
-        if hot:
-            hot.write_text(hot_map(trace, part.replicated_rows, part.summed_rows), encoding="utf-8")
-            note(f"{hot}: {part.replicated_rows + part.summed_rows:,} hot rows")
-    except OSError as refused:
-        raise TraceError(f"{refused.filename}: cannot be written ({refused}); give another path") from None
+    rows = part.replicated_rows + part.summed_rows
+    file = hot or (Path(f"{output}.hot") if output else None)
+    text = hot_map(trace, part.replicated_rows, part.summed_rows) if rows and file else None
+    if hot and text is None:
+        raise PlanError(f"{hot}: is not written, as no row is hot in this plan; leave --hot out")
+    if output:
+        made = plan_with_rows(asked.network, job, part, options=options, hot=text, file=file or "", trace=spec)
+        made.write(output)
+        note(f"{output}: {len(made.workers)} workers, {len(part.servers)} servers of {len(part.tables)} tables")
+    if text and file:
+        write_text(file, text, "hot map", PlanError)
+        note(f"{file}: {rows:,} hot rows")
 
 
-def _show(part: SparsePart) -> None:
+def show(part: SparsePart) -> None:
+    """Where rows are summed, the fullest links, and the gain over other methods."""
     from rich.table import Table
 
     table = Table()

@@ -132,6 +132,19 @@ def tables(
     print(TABLES[model]().to_json(), end="")
 
 
+@app.command(epilog="Example: `wiresum sparse job plan.json > job.json`")
+def job(
+    plan: options.PlanArgument,
+    secret: Annotated[
+        Path | None, typer.Option("--secret", help="File of the plan's secret [default: PLAN.secret]")
+    ] = None,
+) -> None:
+    """Print the job file of a plan with tables, which `wiresum-node --tables` and clients read."""
+    from wiresum.sparse.job import job_of_plan
+
+    print(job_of_plan(plan, secret), end="")
+
+
 def _show_counts(counts: Counts) -> None:
     from rich.table import Table
 

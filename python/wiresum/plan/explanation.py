@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from wiresum.plan.aggregation_plan import AggregationPlan, PlanStream, Solution
 from wiresum.plan.placement import parents_of
+from wiresum.plan.rows import PlanSparse
 
 MAX_NAMES = 6
 """The longest list that is written out; of longer ones, the first names and the number of the others."""
@@ -51,6 +52,8 @@ def _lines(plan: AggregationPlan) -> Iterator[str]:
     window = sum(stream.window for stream in streams)
     values = plan.job.values_per_packet * (32 // int(bits))
     yield f"Packets carry {values} values of {bits} bits, with {codec}; a worker has {window} in flight."
+    if plan.sparse is not None:
+        yield from _rows(plan, plan.sparse)
     yield f"Planned by: {plan.planner}."
     if plan.solution is not None:
         yield _proof(plan.solution)
@@ -66,6 +69,23 @@ def _tree(plan: AggregationPlan, stream: PlanStream) -> Iterator[str]:
         role = "is the root and adds" if above is None else "adds"
         up = "" if above is None else f", and sends the sum to {above}"
         yield f"  {name} {role} {_listed(children)}{up}."
+
+
+def _rows(plan: AggregationPlan, sparse: PlanSparse) -> Iterator[str]:
+    rows = sum(table.rows for table in sparse.tables)
+    servers = _listed([server.name for server in sparse.servers])
+    hot, names = sparse.hot, {node.id: node.name for node in plan.nodes}
+    tables = f"{_counted(len(sparse.tables), 'table')} with {rows:,} rows"
+    verb = "are" if len(sparse.tables) > 1 else "is"
+    yield f"{tables} {verb} kept by {_counted(len(sparse.servers), 'server')} ({servers}), in equal shares."
+    if hot is None:
+        yield "  No row is hot: workers push gradients to the servers, and pull rows from there."
+        return
+    switches = _listed([names[switch.node] for switch in sparse.switches])
+    yield (
+        f"  {switches} adds the {hot.replicated + hot.summed:,} hot rows of {hot.file}: every worker keeps "
+        f"{hot.replicated:,}, whose sums go to all workers; the sums of {hot.summed:,} go to the servers."
+    )
 
 
 def _proof(solution: Solution) -> str:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wiresum.errors import SparseError
+from wiresum.sparse.job import job_text
 
 
 class RowEngine(Protocol):
@@ -74,7 +75,7 @@ class SparseClient:
         """Joins a job.
 
         Args:
-            job: path of the job file (`wiresum-sparse-job/1`), or its text.
+            job: path of the job file (`wiresum-sparse-job/1`), its text, or path of a plan with tables.
             rank: 0 to the number of workers less one; each once.
             incarnation: a number that all ranks agree on, and larger than that of any earlier start of this job;
                 servers begin anew for a larger one.
@@ -84,11 +85,9 @@ class SparseClient:
         Raises:
             SparseError: the job's file, the rank or the address cannot be; or a server is silent or refuses this rank.
         """
-        path = Path(job)
-        text = str(job) if str(job).lstrip().startswith("{") else path.read_text()
         from wiresum._native import SparseEngine
 
-        return cls(SparseEngine(text, rank, incarnation, address, timeout_s))
+        return cls(SparseEngine(job_text(job), rank, incarnation, address, timeout_s))
 
     @property
     def tables(self) -> dict[str, int]:

@@ -4,14 +4,84 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from wiresum.document import read_text
+from wiresum.errors import PlanError
+from wiresum.plan.aggregation_plan import FORMAT as PLAN_FORMAT
+from wiresum.plan.aggregation_plan import AggregationPlan
+from wiresum.plan.rows import ETHERNET_PACKET_BYTES, PlanHot, RowInitial
 from wiresum.plan.tables import Table
 
 FORMAT = "wiresum-sparse-job/1"
 """`crates/sparse/src/live/job.rs` reads and checks it."""
-ETHERNET_PACKET_BYTES = 1472
-"""A datagram of a frame of 1,500 bytes."""
+PLAN_HEAD = 200
+"""Letters of a file within which it says that it is a plan."""
+
+
+def job_text(job: str | Path) -> str:
+    """The text of a job's file.
+
+    Args:
+        job: the text, the path of the file, or the path of a plan with tables.
+
+    Raises:
+        PlanError: the plan has no tables, or its hot map is not the one it was made with.
+    """
+    if str(job).lstrip().startswith("{"):
+        return str(job)
+    text = Path(job).read_text(encoding="utf-8")
+    return job_of_plan(job) if f'"{PLAN_FORMAT}"' in text[:PLAN_HEAD] else text
+
+
+def job_of_plan(path: Path | str, secret: Path | None = None) -> str:
+    """The text of the job's file that follows from a plan's file, its secret and its hot map.
+
+    Args:
+        path: of the plan.
+        secret: file of its secret; `PATH.secret` where absent.
+
+    Raises:
+        PlanError: the plan has no tables, or its hot map is not the one it was made with.
+    """
+    plan = AggregationPlan.read(path, secret)
+    if plan.sparse is None:
+        raise PlanError(f"plan {path}: has no tables; make one with `wiresum plan --planner tiers`")
+    return sparse_job_of(plan, None if plan.sparse.hot is None else _map(plan.sparse.hot, path))
+
+
+def sparse_job_of(plan: AggregationPlan, hot: str | None) -> str:
+    """The text of the job's file that follows from a plan with tables, and the text of its hot map."""
+    sparse = plan.sparse
+    if sparse is None:
+        raise PlanError("the plan has no tables; make one with `wiresum plan --planner tiers`")
+    return sparse_job(
+        sparse.tables,
+        len(plan.workers),
+        [server.address for server in sparse.servers],
+        [switch.address for switch in sparse.switches],
+        hot=hot,
+        job=plan.job.id,
+        secret=int(plan.job.secret or "0", 16),
+        packet_bytes=sparse.packet_bytes,
+        initial=sparse.initial,
+        seed=sparse.seed,
+        is_averaged=sparse.is_averaged,
+        memory_bytes=sparse.memory_bytes,
+    )
+
+
+def _map(hot: PlanHot, plan: Path | str) -> str:
+    """The text of a plan's hot map."""
+    from wiresum._native import hot_map_digest
+
+    file = hot.beside(plan)
+    text = read_text(file, "hot map", PlanError)
+    digest = f"{hot_map_digest(text):016x}"
+    if digest != hot.digest:
+        raise PlanError(f"hot map {file}: has the digest {digest}, and plan {plan} wants {hot.digest}; plan again")
+    return text
 
 
 def sparse_job(
@@ -24,7 +94,7 @@ def sparse_job(
     job: int = 1,
     secret: int = 0,
     packet_bytes: int = ETHERNET_PACKET_BYTES,
-    initial: str | dict[str, float] = "zeros",
+    initial: RowInitial = "zeros",
     seed: int = 0,
     is_averaged: bool = False,
     memory_bytes: int | None = None,

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wiresum.errors import TraceError
 from wiresum.sparse import FILE_TRACES, TRACES
+from wiresum.sparse.synthetic import of_tables
 
 if TYPE_CHECKING:
+    from wiresum.plan.tables import Tables
     from wiresum.sparse.trace import Trace
 
 LIMITS: dict[str, tuple[float, float]] = {
@@ -30,22 +34,31 @@ LIMITS: dict[str, tuple[float, float]] = {
 takes 3 GB; a row of 256 float32 fits a packet; 2²⁶ samples of a file are 13 GB."""
 
 
-def parse(text: str, seed: int | None = None, data_dir: Path | None = None) -> Trace:
+OF_TABLES = "tables"
+"""The trace of tables that are given, where nothing is known about them but their rows."""
+
+
+def parse(text: str, seed: int | None = None, data_dir: Path | None = None, tables: Tables | None = None) -> Trace:
     """Makes a trace.
 
     Args:
         text: name, alone or with fields.
         seed: instead of the description's.
         data_dir: folder with the original files, for traces that can be read.
+        tables: of a model, for the trace `tables`; other traces take them in place of their own.
 
     Raises:
         TraceError: there is no trace of that name, or a field that it does not take; the message names the field.
     """
     name, _, rest = text.partition(":")
     known = TRACES if data_dir is None else FILE_TRACES
-    if name not in known:
+    make: Callable[..., Trace]
+    if name == OF_TABLES and tables is not None:
+        make = partial(of_tables, tables)
+    elif name not in known:
         raise TraceError(_unknown(name, data_dir))
-    make = known[name]
+    else:
+        make = known[name]
     fields = {
         key: type(parameter.default)
         for key, parameter in inspect.signature(make).parameters.items()
@@ -61,13 +74,18 @@ def parse(text: str, seed: int | None = None, data_dir: Path | None = None) -> T
         given[key] = _number(key, value, fields[key])
     if seed is not None:
         given["seed"] = _number("seed", str(seed), int)
-    return make(**given) if data_dir is None else make(data_dir, **given)
+    made = make(**given) if data_dir is None else make(data_dir, **given)
+    if tables is not None and name != OF_TABLES:
+        made.adopt(tables)
+    return made
 
 
 def _unknown(name: str, data_dir: Path | None) -> str:
     if data_dir is not None:
         readable = ", ".join(FILE_TRACES)
         return f"{name}: no files of such a trace can be read; leave --data-dir out, or choose from {readable}"
+    if name == OF_TABLES:
+        return f"{name}: is the trace of tables that are given; name them with --tables"
     if name in FILE_TRACES:
         return f"{name}: is read from a file; give its folder with --data-dir"
     return f"there is no trace {name}; choose from {', '.join(TRACES)}"

@@ -143,6 +143,22 @@ def zipf(  # noqa: PLR0917 - named in a description, one by one
     )
 
 
+def of_tables(tables: Tables, batch: int = 512, s: float = 1.1, seed: int = 0) -> Trace:
+    """Samples that look up one row for each feature of some tables, touched by rank⁻ˢ as Criteo's are.
+
+    Args:
+        tables: of a model.
+        batch: samples of a worker in a round.
+        s: exponent of each table's power law.
+        seed: seed of everything that is drawn.
+    """
+    sources = [
+        Source(table, Popularity.zipf(table.rows, s), Places(table.rows, seed + number))
+        for number, table in enumerate(tables.tables, start=1)
+    ]
+    return Synthetic(sources, batch, seed)
+
+
 def _of_zebra(
     popularity: Callable[[], Popularity],
     *,
