@@ -40,6 +40,7 @@ BENCHMARKS: Registry[Benchmark] = Registry(
         "coexistence": "wiresum.bench.coexistence.command:coexistence",
         "rates": "wiresum.bench.rates.command:rates",
         "deploy": "wiresum.bench.deploy.command:deploy",
+        "circuits": "wiresum.bench.circuits.command:circuits",
         "turns": "wiresum.bench.turns.command:turns",
         "upgrade": "wiresum.bench.upgrade.command:upgrade",
     }
