@@ -262,12 +262,7 @@ fn head(heads: &mut [usize], mut column: usize) -> usize {
 }
 
 /// What a part takes if a set of its jobs is summed by switches; None if it cannot be.
-fn way(
-    relaxation: &Relaxation,
-    takes: &[Vec<(u32, f64)>],
-    part: &Part,
-    set: usize,
-) -> Option<Way> {
+fn way(relaxation: &Relaxation, takes: &[Vec<(u32, f64)>], part: &Part, set: usize) -> Option<Way> {
     let chosen = part.choices.iter().enumerate().filter(|(bit, _)| set >> bit & 1 == 1);
     let by_switch: Vec<usize> = chosen.map(|(_, column)| *column).collect();
     let mut terms: Vec<(u32, f64)> =
