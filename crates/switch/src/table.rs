@@ -56,8 +56,19 @@ pub enum PlaceError {
     },
 }
 
-/// What a packet says of the stream that it is of.
-type Name = (JobId, SubModelId, Cohort);
+/// What a packet says of the stream that it is of: job, sub-model and cohort, in one number, as every packet is looked up.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Name(u64);
+
+impl Name {
+    fn new(job: JobId, sub_model: SubModelId, cohort: Cohort) -> Self {
+        Self(u64::from(job.0) << 32 | u64::from(sub_model.0) << 8 | u64::from(cohort.0))
+    }
+
+    fn of(place: &Place) -> Self {
+        Self::new(place.job, place.sub_model, place.cohort)
+    }
+}
 
 /// The table of a switch. A stream's number is its place in it, from 1.
 pub struct Table {
@@ -81,9 +92,8 @@ impl Table {
     #[must_use]
     pub fn of(slots: u32, most: usize, places: Vec<Option<Place>>) -> Self {
         let numbered = places.iter().zip(1..);
-        let numbers = numbered.filter_map(|(place, number)| {
-            place.map(|place| ((place.job, place.sub_model, place.cohort), number))
-        });
+        let numbers =
+            numbered.filter_map(|(place, number)| Some((Name::of(place.as_ref()?), number)));
         Self { numbers: numbers.collect(), places, ..Self::new(slots, most) }
     }
 
@@ -104,12 +114,12 @@ impl Table {
         self.places.resize(self.places.len().max(free + 1), None);
         self.places[free] = Some(place);
         let number = free as u16 + 1;
-        self.numbers.insert((place.job, place.sub_model, place.cohort), number);
+        self.numbers.insert(Name::of(&place), number);
         Ok(number)
     }
 
     fn check(&self, place: &Place, unfit: Option<&'static str>) -> Result<(), PlaceError> {
-        let Place { job, sub_model, cohort, .. } = *place;
+        let Place { job, sub_model, .. } = *place;
         let (end, have) = (u64::from(place.base) + u64::from(place.slots), self.slots);
         if end > u64::from(have) {
             return Err(PlaceError::Memory { job, sub_model, end, have });
@@ -117,7 +127,7 @@ impl Table {
         if let Some(reason) = unsuited(place).or(unfit) {
             return Err(PlaceError::Unsuited { job, sub_model, reason });
         }
-        if self.numbers.contains_key(&(job, sub_model, cohort)) {
+        if self.numbers.contains_key(&Name::of(place)) {
             return Err(PlaceError::Taken { job, sub_model });
         }
         Ok(())
@@ -140,22 +150,19 @@ impl Table {
     /// Forgets the streams of a job, and says which they were.
     pub fn remove(&mut self, job: JobId) -> Vec<(u16, Place)> {
         let mut removed = Vec::new();
-        let Self { numbers, places, .. } = self;
-        numbers.retain(|(of, ..), number| {
-            if *of == job
-                && let Some(place) = places[usize::from(*number) - 1].take()
-            {
-                removed.push((*number, place));
+        for (place, number) in self.places.iter_mut().zip(1..) {
+            if let Some(place) = place.take_if(|place| place.job == job) {
+                self.numbers.remove(&Name::of(&place));
+                removed.push((number, place));
             }
-            *of != job
-        });
+        }
         removed
     }
 
     /// The number of a cohort's part of a stream, and what is known of it.
     #[must_use]
     pub fn find(&self, job: JobId, sub_model: SubModelId, cohort: Cohort) -> Option<(u16, &Place)> {
-        let &number = self.numbers.get(&(job, sub_model, cohort))?;
+        let &number = self.numbers.get(&Name::new(job, sub_model, cohort))?;
         Some((number, self.places[usize::from(number) - 1].as_ref()?))
     }
 

@@ -114,7 +114,7 @@ impl<V: Content> Yard<'_, V> {
                 Egress::Up => {
                     let ways = self.jobs[job].ways_of(packet.sub_model);
                     if let Some(direction) = ways.up(site, packet.node, packet.worker) {
-                        self.couple(direction, packet.clone());
+                        self.departures.couple(direction, packet.clone());
                     }
                 }
                 Egress::Down => {
@@ -135,31 +135,20 @@ impl<V: Content> Yard<'_, V> {
 
     /// Results are copied where the ways of those that they are for part.
     fn copy_down(&mut self, job: usize, site: usize, packet: &Packet<V>) {
-        let stream = packet.sub_model;
-        for port in 0..self.jobs[job].ways_of(stream).down(site).len() {
-            let (direction, cohort, behind) = self.jobs[job].ways_of(stream).down(site)[port];
+        let cohort = packet.cohort();
+        for &(direction, of, behind) in self.jobs[job].ways_of(packet.sub_model).down(site) {
             let contributors = behind.only(packet.contributors);
-            if cohort == packet.cohort() && !contributors.is_empty() {
-                self.couple(direction, Packet { contributors, ..packet.clone() });
+            if of == cohort && !contributors.is_empty() {
+                self.departures.couple(direction, Packet { contributors, ..packet.clone() });
             }
         }
     }
 
-    /// Adds a packet to the train that leaves in a direction.
-    pub(super) fn couple(&mut self, direction: u32, packet: Packet<V>) {
-        let train = &mut self.departing[direction as usize];
-        if train.is_empty() {
-            self.touched.push(direction);
-        }
-        train.push(packet);
-    }
-
     /// Sends what has been put together.
     pub(super) fn depart(&mut self, job: usize) {
-        while let Some(direction) = self.touched.pop() {
-            let mut packets = std::mem::take(&mut self.departing[direction as usize]);
+        while let Some((direction, mut packets)) = self.departures.next() {
             self.send(job, direction, &mut packets);
-            self.departing[direction as usize] = packets;
+            self.departures.give_back(direction, packets);
         }
     }
 
@@ -178,5 +167,40 @@ impl<V: Content> Yard<'_, V> {
             self.queue.push(at_ps, Event::Arrive { train: number, direction });
         }
         packets.clear();
+    }
+}
+
+/// Trains that are being put together, by direction.
+pub(super) struct Departures<V> {
+    trains: Vec<Vec<Packet<V>>>,
+    /// Directions that have some.
+    touched: Vec<u32>,
+}
+
+impl<V> Departures<V> {
+    /// No train yet.
+    pub fn new(directions: u32) -> Self {
+        Self { trains: (0..directions).map(|_| Vec::new()).collect(), touched: Vec::new() }
+    }
+
+    /// Adds a packet to the train that leaves in a direction.
+    #[inline]
+    pub fn couple(&mut self, direction: u32, packet: Packet<V>) {
+        let train = &mut self.trains[direction as usize];
+        if train.is_empty() {
+            self.touched.push(direction);
+        }
+        train.push(packet);
+    }
+
+    /// A train that is ready, and where it goes.
+    fn next(&mut self) -> Option<(u32, Vec<Packet<V>>)> {
+        let direction = self.touched.pop()?;
+        Some((direction, std::mem::take(&mut self.trains[direction as usize])))
+    }
+
+    /// Keeps the memory of a train that has left.
+    fn give_back(&mut self, direction: u32, packets: Vec<Packet<V>>) {
+        self.trains[direction as usize] = packets;
     }
 }

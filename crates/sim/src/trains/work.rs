@@ -103,7 +103,7 @@ impl<V: Content> Yard<'_, V> {
             let way = self.jobs[job].ways[stream].up(site, packet.node, packet.worker);
             let Some(direction) = way else { continue };
             let values = V::of((job, stream), rank as u8, packet.fragment.0);
-            self.couple(direction, packet.carrying(values));
+            self.departures.couple(direction, packet.carrying(values));
         }
         self.depart(job);
         has_sent

@@ -5,6 +5,7 @@ use wiresum_switch::Packet;
 
 use super::content::Content;
 use super::job::Job;
+use super::passage::Departures;
 use super::summer::Summer;
 use crate::network::{Network, picoseconds};
 use crate::record::tell;
@@ -63,9 +64,7 @@ pub(super) struct Yard<'a, V: Content> {
     pub switches: Vec<usize>,
     pub samples: Option<Samples>,
     pub rounds: Rounds,
-    /// Trains that are being put together, by direction; and the directions that have some.
-    pub departing: Vec<Vec<Packet<V>>>,
-    pub touched: Vec<u32>,
+    pub departures: Departures<V>,
     pub now_ps: u64,
     pub progress_ps: u64,
     pub events: u64,
@@ -106,8 +105,7 @@ impl<'a, V: Content> Yard<'a, V> {
             failures: vec![0; scenario.sites.len()],
             ways,
             samples: scenario.timeline.then(Samples::default),
-            departing: (0..network_directions).map(|_| Vec::new()).collect(),
-            touched: Vec::new(),
+            departures: Departures::new(network_directions),
             now_ps: 0,
             progress_ps: 0,
             events: 0,
