@@ -1,14 +1,13 @@
-"""Fixtures that several folders need."""
+"""Fixtures and settings that several folders need."""
 
-import os
-
+import hypothesis
 import pytest
 
-# Where there is no GPU, Triton interprets kernels; it asks when it is imported first.
-if not os.path.exists("/dev/nvidiactl"):
-    os.environ.setdefault("TRITON_INTERPRET", "1")
-
 pytest_plugins = ["tests.capabilities", "pytester"]
+
+# Examples have no time limit of their own: it would depend on what else the machine does.
+hypothesis.settings.register_profile("wiresum", deadline=None)
+hypothesis.settings.load_profile("wiresum")
 
 
 @pytest.fixture(scope="session")

@@ -124,7 +124,7 @@ def test_every_tree_of_a_plan_is_adjusted():
     assert AggregationPlan.parse(after.to_json()) == after
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     st.dictionaries(
         st.sampled_from(["S1", "S2", "S3"]),

@@ -58,7 +58,7 @@ def test_nothing_moves_where_nothing_changed(planner):
     assert cost_of(after.assignment).to_json() == cost_of(before).to_json()
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 2**32), st.sampled_from(["goat", "atp", "switchml"]), st.booleans())
 def test_only_what_lost_its_place_moves(seed, planner, is_link):
     topology = network(seed)
@@ -191,7 +191,7 @@ def test_a_worker_that_is_gone_is_named():
         adjust(plan(two_levels(), Job()), without(two_levels(), "w5"))
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.integers(0, 2**32), st.sampled_from(["switchml", "forest", "xagg", "joint"]), st.booleans())
 def test_a_mended_plan_has_a_way_for_every_edge(seed, planner, is_link):
     random = Random(seed)

@@ -298,7 +298,7 @@ def places_of(value, way=()):
             yield (*way, key)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data())
 def test_both_validators_agree_on_changed_fabrics(data):
     plan = copy.deepcopy(data.draw(st.sampled_from(PLANS)))

@@ -209,7 +209,7 @@ def instances(draw: st.DrawFn) -> Instance:
     return Instance(capacities, cap, groups, between, room, fan_in=draw(st.sampled_from([2, 3, 64])))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(instances())
 def test_column_generation_is_as_good_as_all_trees_written_down(instance):
     forest = best(instance)

@@ -63,7 +63,7 @@ def last(problem: Problem) -> Answer:
     return answer
 
 
-@settings(deadline=None, max_examples=12)
+@settings(max_examples=12)
 @given(small())
 def test_no_answer_is_better_than_the_exact_one(question):
     problem = Problem.of(question)
@@ -73,7 +73,6 @@ def test_no_answer_is_better_than_the_exact_one(question):
     assert answer.bound == pytest.approx(least(problem), rel=1e-6)
 
 
-@settings(deadline=None)
 @given(small(), st.randoms(use_true_random=False))
 def test_the_value_is_the_cost(question, random):
     """Eq. (1) as the programmes count it, as written, and as the network carries it."""
@@ -90,7 +89,6 @@ def test_the_value_is_the_cost(question, random):
     assert cost_of(assignment, predict=False).total_bytes <= problem.value(opened)
 
 
-@settings(deadline=None)
 @given(small(), st.randoms(use_true_random=False))
 def test_whatever_is_repaired_fits_and_is_no_worse_than_nothing(question, random):
     problem = Problem.of(question)
@@ -147,7 +145,6 @@ def test_answers_survive_their_lines():
     assert Answer.parse(answer.to_json()).to_json() == answer.to_json()
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(1e-3, 1.0), min_size=1, max_size=9))
 def test_every_knapsack_has_more_than_half(fractions):
     """Lemma 3, which needs k to be rounded down and the knapsacks to be even."""
@@ -164,7 +161,6 @@ def test_list_scheduling_breaks_the_lemma():
     assert min(sum(fractions[index] for index in one) for one in leximin(fractions, 3)) == pytest.approx(1.0)
 
 
-@settings(deadline=None)
 @given(small(), st.integers(0, 1000))
 def test_rounding_opens_what_it_sends_to(question, seed):
     problem = Problem.of(question)

@@ -122,7 +122,7 @@ def test_no_selection_beats_the_exact_planner():
     assert cost_of(made).sending_rate_bps / GBPS == pytest.approx(best_by_trying(Instance.of(topology, Job())))
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(networks())
 def test_rates_are_kept_and_bounds_hold(topology):
     """At its rate no link or adder of a plan is beyond its capacity; the exact planner is never below rounding."""

@@ -117,7 +117,7 @@ def carried(topology: Topology, made) -> float:
     return bound_seconds(traffic_of_plan(topology, made, SIZE))
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.integers(0, 2**32))
 def test_never_worse_than_another_planner(seed):
     topology = triangle(seed)

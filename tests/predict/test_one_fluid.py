@@ -19,7 +19,7 @@ def compare(prediction: Prediction) -> None:
     assert prediction.seconds == pytest.approx(max(expected), rel=EXACT)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(trees())
 def test_random_trees(case):
     network, tree, starts, policy, upload_only = case

@@ -128,7 +128,7 @@ def check(prediction: Prediction) -> None:
                 assert ahead <= 1e-6 * one.flow.wire_bytes
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(trees())
 def test_every_prediction_respects_links_bytes_and_order(case):
     network, tree, starts, policy, upload_only = case

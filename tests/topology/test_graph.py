@@ -4,7 +4,7 @@ from collections import deque
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from wiresum.errors import PlanError
@@ -80,7 +80,6 @@ def test_servers_and_switches_that_sum_are_told_from_others(shape):
     assert np.isinf(Graph.of(servers(2, 1)).memory_bytes).all()
 
 
-@settings(deadline=None)
 @given(topologies())
 def test_every_pair_has_one_shortest_way(topology):
     graph, network = Graph.of(topology), Network(topology)
