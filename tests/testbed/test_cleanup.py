@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 from tests.testbed.traces import WAIT_S, existing, gone
@@ -31,7 +32,10 @@ STUBBORN = "setsid sh -c 'trap : TERM; echo $$; while :; do sleep 1; done' & wai
 
 def hold(name: str, command: str = GRANDCHILD) -> tuple[subprocess.Popen[str], int]:
     """A process that holds a testbed, and the number of the grandchild in it that the command started."""
-    holder = subprocess.Popen([sys.executable, "-c", HOLD, name, command], stdout=subprocess.PIPE, text=True)
+    # Who runs the tests in the background may have them ignore Control-C, which children inherit.
+    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    line = [sys.executable, "-c", HOLD, name, command]
+    holder = subprocess.Popen(line, stdout=subprocess.PIPE, text=True, preexec_fn=heed)  # noqa: PLW1509
     return holder, int(holder.stdout.readline())
 
 
@@ -50,8 +54,11 @@ def killed(name):
 def test_a_signal_cleans_up_at_once(name, number):
     holder, pid = hold(name)
     with holder:
-        holder.send_signal(number)
-        assert holder.wait(WAIT_S) != 0
+        try:
+            holder.send_signal(number)
+            assert holder.wait(WAIT_S) != 0
+        finally:
+            holder.kill()
     assert gone(pid)
     assert existing(name) == []
 
