@@ -16,7 +16,7 @@ pub use space_saving::SpaceSaving;
 pub use tracker::{Counting, Tracker};
 
 /// Counts of keys.
-pub trait Counter: std::fmt::Debug {
+pub trait Counter: std::fmt::Debug + Send {
     /// A key was touched by so many workers.
     fn add(&mut self, key: u64, count: f32);
 
