@@ -257,6 +257,7 @@ fn job(load: &Load) -> Job {
         switches: vec![address(load.servers.into())],
         tables: (0..load.tables).map(table).collect(),
         hot: Some(hot),
+        tracking: None,
         memory_bytes: 1 << 30,
         packet_bytes: 1472,
         secret: 99,
