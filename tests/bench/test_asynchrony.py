@@ -83,7 +83,7 @@ def test_the_command_draws_and_prints(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("given", "says"), [(["--methods", "best"], "no method best"), (["--deviations", "2"], "from 0 to 1")]
+    ("given", "says"), [(["--methods", "best"], "best is not one of"), (["--deviations", "2"], "from 0 to 1")]
 )
 def test_what_cannot_be_simulated_is_refused(given, says):
     refused = CliRunner().invoke(app, ["bench", "asynchrony", *given])

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wiresum.bench.command import command
+from wiresum.bench.command import command, one_of
 from wiresum.commandline import options
 from wiresum.commandline.console import err, note, out, print_json
+from wiresum.commandline.groups import Reading, read, text
 from wiresum.commandline.quantities import parse_size
 
 if TYPE_CHECKING:
@@ -17,56 +21,13 @@ if TYPE_CHECKING:
 
 NARROWEST = 170
 """Columns of the tables where standard output is no terminal, or a narrow one."""
-
-
-@command("Planners, simulator, networks of switches", "--seeds 5 --plot asynchrony.png --store asynchrony.jsonl")
-def asynchrony(
-    methods: Annotated[
-        str | None, typer.Option("--methods", help="Methods to simulate, comma-separated [default: all]")
-    ] = None,
-    deviations: Annotated[
-        str, typer.Option("--deviations", help="Standard deviations of computing times, as shares of their mean")
-    ] = "0,0.1,0.2,0.3,0.4,0.5,0.6",
-    seeds: Annotated[
-        int, typer.Option("--seeds", min=1, help="Number of random networks and computing times for each point")
-    ] = 5,
-    workers: Annotated[
-        int, typer.Option("--workers", "-n", min=2, max=49, help="Number of workers of all jobs together")
-    ] = 35,
-    jobs: Annotated[
-        int, typer.Option("--jobs", min=1, max=8, help="Number of jobs at the same time, on the same switches")
-    ] = 1,
-    size: Annotated[str, typer.Option("--size", help="Size of the gradient")] = "8MB",
-    memory: Annotated[str, typer.Option("--memory", help="Memory of each switch that sums, for all jobs")] = "2MB",
-    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Number of rounds of each job")] = 5,
-    store: Annotated[
-        Path | None, typer.Option("--store", help="File for results; results that it has are not simulated again")
-    ] = None,
-    plot: Annotated[Path | None, typer.Option("--plot", help="File for a picture with curves, as .png or .svg")] = None,
-    as_json: options.JsonOption = False,
-) -> None:
-    """Simulate every method's switches while workers get out of step (GOAT, Fig. 16), beside ring and BytePS."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
-
-    from wiresum.bench.asynchrony import measure as benchmark
-    from wiresum.bench.methods import METHODS
-
-    chosen = benchmark.Options(
-        methods=_methods(methods, tuple(METHODS)), deviations=_deviations(deviations), seeds=seeds,
-        workers=workers, jobs=jobs, size_bytes=parse_size(size), memory_bytes=parse_size(memory), rounds=rounds,
-    )  # fmt: skip
-    with Progress(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=err(), transient=True) as bar:
-        task = bar.add_task("runs", total=None)
-        report = benchmark.measure(chosen, store, lambda done, of: bar.update(task, completed=done, total=of))
-    if plot:
-        from wiresum.bench.asynchrony.plot import draw
-
-        draw(report, plot)
-        note(f"{plot}: methods by deviation")
-    if as_json:
-        print_json(report.to_json())
-    else:
-        show(report, benchmark.QUANTITIES)
+COMPUTING = 5.0
+"""Mean computing time, over what the gradient takes on an undisturbed link: GOAT's testbed has 1.84 s beside 0.36 s
+(§VII-B, Exp. 2)."""
+RATE_BPS = 10e9
+VALUES = 352
+"""int32 values of a packet of 1,500 bytes."""
+LANE_BYTES = 4
 
 
 def _deviations(given: str) -> tuple[float, ...]:
@@ -81,14 +42,90 @@ def _deviations(given: str) -> tuple[float, ...]:
     return chosen
 
 
-def _methods(given: str | None, known: tuple[str, ...]) -> tuple[str, ...]:
-    chosen = known if given is None else tuple(given.split(","))
-    stranger = next((name for name in chosen if name not in known), None)
-    if stranger is not None:
-        raise typer.BadParameter(
-            f"there is no method {stranger}; choose from {', '.join(known)}", param_hint="--methods"
-        )
-    return chosen
+def _methods(given: str | None) -> tuple[str, ...]:
+    from wiresum.bench.methods import METHODS
+
+    return tuple(one_of(name, tuple(METHODS), "--methods") for name in given.split(",")) if given else ()
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to simulate; all methods where none is named.
+
+    The default memory holds as much of a gradient as GOAT's 60 of 240 MB.
+    """
+
+    methods: Annotated[
+        Sequence[str], typer.Option("--methods", help="Methods to simulate, comma-separated [default: all]")
+    ] = read((), Reading(str | None, None, _methods))
+    deviations: Annotated[
+        Sequence[float],
+        typer.Option("--deviations", help="Standard deviations of computing times, as shares of their mean"),
+    ] = text("0,0.1,0.2,0.3,0.4,0.5,0.6", _deviations)
+    seeds: Annotated[
+        int, typer.Option("--seeds", min=1, help="Number of random networks and computing times for each point")
+    ] = 5
+    workers: Annotated[
+        int, typer.Option("--workers", "-n", min=2, max=49, help="Number of workers of all jobs together")
+    ] = 35
+    jobs: Annotated[
+        int, typer.Option("--jobs", min=1, max=8, help="Number of jobs at the same time, on the same switches")
+    ] = 1
+    size_bytes: Annotated[int, typer.Option("--size", help="Size of the gradient")] = text("8MB", parse_size)
+    memory_bytes: Annotated[int, typer.Option("--memory", help="Memory of each switch that sums, for all jobs")] = text(
+        "2MB", parse_size
+    )
+    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Number of rounds of each job")] = 5
+
+    @property
+    def fragments(self) -> int:
+        """Packets of a gradient."""
+        return math.ceil(self.size_bytes / LANE_BYTES / VALUES)
+
+    @property
+    def wire_bytes(self) -> int:
+        """Bytes of a gradient, headers included."""
+        from wiresum.sim.planned import PACKET_OVERHEAD
+
+        return self.fragments * (PACKET_OVERHEAD + LANE_BYTES * VALUES)
+
+    @property
+    def compute_s(self) -> float:
+        """Mean computing time."""
+        return COMPUTING * 8 * self.wire_bytes / RATE_BPS
+
+    @property
+    def slots(self) -> int:
+        """Packets that a switch holds for each job."""
+        return max(1, self.memory_bytes // (LANE_BYTES * VALUES) // self.jobs)
+
+
+@command("Planners, simulator, networks of switches", "--seeds 5 --plot asynchrony.png --store asynchrony.jsonl")
+def asynchrony(
+    chosen: Options,
+    store: Annotated[
+        Path | None, typer.Option("--store", help="File for results; results that it has are not simulated again")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="File for a picture with curves, as .png or .svg")] = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Simulate every method's switches while workers get out of step (GOAT, Fig. 16), beside ring and BytePS."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+
+    from wiresum.bench.asynchrony import measure as benchmark
+
+    with Progress(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=err(), transient=True) as bar:
+        task = bar.add_task("runs", total=None)
+        report = benchmark.measure(chosen, store, lambda done, of: bar.update(task, completed=done, total=of))
+    if plot:
+        from wiresum.bench.asynchrony.plot import draw
+
+        draw(report, plot)
+        note(f"{plot}: methods by deviation")
+    if as_json:
+        print_json(report.to_json())
+    else:
+        show(report, benchmark.QUANTITIES)
 
 
 def show(report: Report, quantities: dict[str, str]) -> None:

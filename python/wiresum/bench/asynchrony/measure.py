@@ -6,14 +6,14 @@ networks, workers and computing times.
 
 from __future__ import annotations
 
-import math
 import statistics
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from wiresum.bench.asynchrony.command import Options
 from wiresum.bench.methods import METHODS, Progress, simulated
 from wiresum.bench.result import Report, Result
 from wiresum.planners import SWITCH_POLICIES
@@ -21,7 +21,6 @@ from wiresum.planners.comparison import sample_workers
 from wiresum.predict import predict_ring
 from wiresum.registry import spelled
 from wiresum.sim.outcome import Outcome
-from wiresum.sim.planned import PACKET_OVERHEAD
 from wiresum.sim.sweep import Point
 from wiresum.topology.generators.leaf_spine import leaf_spine
 from wiresum.topology.model import Topology
@@ -29,15 +28,8 @@ from wiresum.wire import POLICIES
 
 PARTS = 16
 """Equal sub-models, as in GOAT's public simulation."""
-COMPUTING = 5.0
-"""Mean computing time, over what the gradient takes on an undisturbed link: GOAT's testbed has 1.84 s beside 0.36 s
-(§VII-B, Exp. 2)."""
 PROGRAMMABLE = 0.25
 """Share of the switches: 5 of 20, as in that simulation."""
-RATE_BPS = 10e9
-VALUES = 352
-"""int32 values of a packet of 1,500 bytes."""
-LANE_BYTES = 4
 WINDOW = 128
 """Packets: what a link of 10 Gbit/s has on its way, in trains of 16 over eight hops."""
 TRAIN = 16
@@ -60,52 +52,6 @@ server on every worker's host moves as much, its best case."""
 
 
 @dataclass(frozen=True)
-class Options:
-    """What to simulate.
-
-    Attributes:
-        methods: of `METHODS`.
-        deviations: of computing times, over their mean.
-        seeds: networks, places of workers and computing times, for each point.
-        workers: of all jobs together.
-        jobs: at the same time, on the same switches.
-        size_bytes: of the gradient.
-        memory_bytes: of each switch that sums, for all jobs; the default holds as much of a gradient as GOAT's 60 of
-            240 MB.
-        rounds: of each job.
-    """
-
-    methods: Sequence[str] = tuple(METHODS)
-    deviations: Sequence[float] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
-    seeds: int = 5
-    workers: int = 35
-    jobs: int = 1
-    size_bytes: int = 8_000_000
-    memory_bytes: int = 2_000_000
-    rounds: int = 5
-
-    @property
-    def fragments(self) -> int:
-        """Packets of a gradient."""
-        return math.ceil(self.size_bytes / LANE_BYTES / VALUES)
-
-    @property
-    def wire_bytes(self) -> int:
-        """Bytes of a gradient, headers included."""
-        return self.fragments * (PACKET_OVERHEAD + LANE_BYTES * VALUES)
-
-    @property
-    def compute_s(self) -> float:
-        """Mean computing time."""
-        return COMPUTING * 8 * self.wire_bytes / RATE_BPS
-
-    @property
-    def slots(self) -> int:
-        """Packets that a switch holds for each job."""
-        return max(1, self.memory_bytes // (LANE_BYTES * VALUES) // self.jobs)
-
-
-@dataclass(frozen=True)
 class Case:
     """One run."""
 
@@ -125,6 +71,7 @@ def measure(options: Options, store: Path | None = None, progress: Progress = la
     Raises:
         SimulationError: a run made no progress.
     """
+    options = replace(options, methods=options.methods or tuple(METHODS))
     cases = [
         Case(method, deviation, seed)
         for method in options.methods

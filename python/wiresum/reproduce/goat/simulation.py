@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from wiresum.bench.asynchrony import measure as asynchrony
+from wiresum.bench.asynchrony.command import Options
 from wiresum.bench.asynchrony.measure import LINKS, SERVER
 from wiresum.bench.asynchrony.plot import DEVIATION as BY_DEVIATION
 from wiresum.bench.asynchrony.plot import draw_one
@@ -24,7 +25,7 @@ METHODS = {"GOAT": "goat", "ESA": "esa", "ATP": "atp", "its model of ATP": "atp_
 
 
 def _asynchrony(quick: bool, progress: Callable[[str], None]) -> Report:
-    full = asynchrony.Options()
+    full = Options()
     options = replace(full, seeds=1, deviations=(0.0, 0.6)) if quick else full
     return asynchrony.measure(options, progress=lambda done, of: progress(f"{done} of {of} runs"))
 
@@ -33,7 +34,7 @@ def _by_workers(quick: bool, progress: Callable[[str], None]) -> Report:
     """A report for each number of workers, as one."""
     results: list[Result] = []
     for workers in (WORKERS[0], WORKERS[-1]) if quick else WORKERS:
-        options = asynchrony.Options(deviations=(DEVIATION,), seeds=1 if quick else 5, workers=workers)
+        options = Options(deviations=(DEVIATION,), seeds=1 if quick else 5, workers=workers)
         report = asynchrony.measure(options, progress=partial(_tell, progress, workers))
         results += [replace(one, extra={**one.extra, "workers": workers}) for one in report.results]
     return Report("asynchrony", {"deviation": DEVIATION}, results)
