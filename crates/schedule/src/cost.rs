@@ -18,6 +18,9 @@ pub struct Cost {
     pub sojourn_s: Spread,
     /// Σ weight × sojourn, over Σ weight, in seconds.
     pub weighted_s: f64,
+    /// The greatest slowdown: a job's sojourn in parts of the time that it needs if it is alone and a server sums it.
+    #[serde(default)]
+    pub slowdown: f64,
     /// Circuits that were added.
     pub setups: u32,
     /// Orders to the optical switch, where each job orders the circuits that it finds missing.
@@ -87,11 +90,13 @@ impl Cost {
             jobs.iter().zip(arrivals).map(|(j, at_s)| j.end_s - at_s).collect();
         let weights = instance.jobs.iter().map(|job| job.weight);
         let weighted: f64 = weights.clone().zip(&sojourns).map(|(weight, s)| weight * s).sum();
+        let slowdown = alone_s(problem).into_iter().zip(&sojourns).map(|(alone_s, s)| s / alone_s);
         let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
         Self {
             completion_s: jobs.iter().map(|job| job.end_s).fold(0.0, f64::max),
             iteration_s: Spread::of(jobs.iter().map(|job| job.end_s - job.start_s).collect()),
             weighted_s: weighted / weights.sum::<f64>(),
+            slowdown: slowdown.fold(0.0, f64::max),
             sojourn_s: Spread::of(sojourns),
             setups: light.setups,
             reconfigurations: light.reconfigurations,
@@ -100,6 +105,21 @@ impl Cost {
             jobs,
         }
     }
+}
+
+/// What each job needs if it is alone and servers sum it, in seconds; less than any schedule in slots takes.
+pub(crate) fn alone_s(problem: &Problem<'_>) -> Vec<f64> {
+    let mut jobs = vec![Vec::new(); problem.instance.jobs.len()];
+    for (index, transfer) in problem.transfers.iter().enumerate() {
+        jobs[transfer.job].push(index);
+    }
+    let updates = jobs.iter().map(|job| {
+        let modes = job.iter().map(|index| problem.transfers[*index].mode(Summed::ByServer));
+        modes.map(|mode| mode.update_s).fold(0.0, f64::max)
+    });
+    let slots =
+        jobs.iter().map(|job| problem.slots_alone(job, |index| problem.transfers[index].bytes));
+    slots.zip(updates).map(|(slots, update_s)| slots * problem.instance.slot_s + update_s).collect()
 }
 
 impl Spread {

@@ -221,6 +221,32 @@ impl<'a> Problem<'a> {
         kept + (rest / (self.lit_bytes - self.dark_bytes)).ceil() as u32
     }
 
+    /// Bytes of some transfers on the ports of each unit, where servers sum them.
+    #[must_use]
+    pub fn port_loads(&self, transfers: &[usize], bytes: impl Fn(usize) -> f64) -> Vec<f64> {
+        let mut loads = vec![0.0; self.units()];
+        for index in transfers {
+            for crossing in &self.transfers[*index].mode(Summed::ByServer).crossings {
+                for unit in self.pairs[crossing.pair] {
+                    loads[unit] += bytes(*index) * crossing.times;
+                }
+            }
+        }
+        loads
+    }
+
+    /// Slots that some transfers need if they are alone and servers sum them: on their ports, and by their own links.
+    #[must_use]
+    pub fn slots_alone(&self, transfers: &[usize], bytes: impl Fn(usize) -> f64) -> f64 {
+        let loads = self.port_loads(transfers, &bytes).into_iter().enumerate();
+        let ports =
+            loads.map(|(unit, load)| load / (f64::from(self.ports(unit).max(1)) * self.lit_bytes));
+        let links = transfers.iter().map(|index| {
+            bytes(*index) / self.transfers[*index].mode(Summed::ByServer).most.max(EPSILON)
+        });
+        ports.chain(links).fold(0.0, f64::max)
+    }
+
     fn pair(&mut self, pairs: &mut BTreeMap<[usize; 2], usize>, [a, b]: [usize; 2]) -> usize {
         let units = [a.min(b), a.max(b)];
         *pairs.entry(units).or_insert_with(|| {

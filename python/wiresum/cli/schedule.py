@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from wiresum.schedule import Timetable
 
 EXAMPLE = "Example: `wiresum schedule optical:units=4 --jobs jobs.json --slot 1s --explain --plot gantt.png`"
-OBJECTIVES = ("completion", "mean", "weighted")
+OBJECTIVES = ("completion", "mean", "weighted", "fair")
 
 
 def schedule(
@@ -41,9 +41,7 @@ def schedule(
     ] = "completion",
     online: Annotated[
         bool,
-        typer.Option(
-            "--online", help="Let `turns` know jobs from their arrival on only; `--objective` does nothing then"
-        ),
+        typer.Option("--online", help="Let `turns` know jobs from their arrival on only"),
     ] = False,
     paper: Annotated[
         bool, typer.Option("--paper", help="Count rates as P4INC-AOI does; an instance says so itself")

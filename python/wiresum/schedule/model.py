@@ -59,6 +59,8 @@ class Cost(Document):
     iteration_s: Spread
     sojourn_s: Spread
     weighted_s: float
+    slowdown: float = 0.0
+    """Of the most delayed job: its sojourn in parts of the time that it needs alone."""
     setups: int
     reconfigurations: int
     share_summed: float

@@ -14,10 +14,10 @@ use std::collections::BTreeMap;
 
 use super::relaxation::{Column, Name, Relaxation};
 
-/// Most steps for one programme.
-const MOST_STEPS: usize = 600;
-/// Terms that may be looked at for one programme, which bounds the time on large ones.
-const MOST_TERMS: usize = 60_000_000;
+/// Steps for one programme: at least and at most.
+const STEPS: [usize; 2] = [200, 4_000];
+/// Terms that are looked at for one programme, between these limits: larger ones are answered less sharply.
+const MOST_TERMS: usize = 12_000_000;
 /// Choices of a part that are all listed, as whole numbers; parts with more are taken as linear.
 const MOST_CHOICES: usize = 8;
 /// A bound on t, or an excess, that counts as 0.
@@ -29,7 +29,7 @@ const SMALLEST_LIMIT: f64 = 1e-3;
 /// Share of the newest choices in the average, at first and at least.
 const NEWEST: [f64; 2] = [0.1, 0.01];
 /// Length of a step, at first and at most, in parts of Polyak's.
-const LENGTH: [f64; 2] = [0.5, 2.0];
+const LENGTH: [f64; 2] = [1.0, 2.0];
 /// Factor of the length after a step that goes on in the direction of those before.
 const LONGER: f64 = 1.1;
 /// An excess so little above the bound is not worth more steps.
@@ -158,7 +158,7 @@ impl Question {
         self.mix(&mut shares, &best.ways, 1.0);
         let terms = self.parts.iter().flatten().map(|way| way.terms.len() + 1).sum::<usize>();
         let (mut length, mut newest, mut idle) = (LENGTH[0], NEWEST[0], 0);
-        for _ in 0..MOST_STEPS.min(MOST_TERMS / terms.max(1)) {
+        for _ in 0..(MOST_TERMS / terms).clamp(STEPS[0], STEPS[1]) {
             let excess = over.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             if best.bound > NOTHING || excess <= NOTHING || excess - best.bound < NEAR {
                 break;

@@ -20,13 +20,16 @@ use slots::Slots;
 /// Completion that is so little above the bound, relatively, is at the bound.
 const AT_BOUND: f64 = 1e-9;
 
+/// Makes a scheduler that decides with what it knows now.
+type Slotwise = for<'a> fn(&'a Problem<'a>, &Options) -> Result<Slots<'a>, ScheduleError>;
+
 /// A scheduler: its name, and what it does in one line.
 pub struct Scheduler {
     /// In commands and timetables.
     pub name: &'static str,
     /// One line for lists.
     pub summary: &'static str,
-    slotwise: for<'a> fn(&'a Problem<'a>, &Options) -> Result<Slots<'a>, ScheduleError>,
+    slotwise: Slotwise,
     /// Where it can look ahead: all slots at once.
     ahead: Option<for<'a> fn(&'a Problem<'a>, &Options) -> Plan<'a>>,
 }
@@ -102,11 +105,7 @@ pub const SCHEDULERS: &[Scheduler] = &[
 ];
 
 /// A scheduler that decides with what it knows now.
-const fn slotwise(
-    name: &'static str,
-    summary: &'static str,
-    slotwise: for<'a> fn(&'a Problem<'a>, &Options) -> Result<Slots<'a>, ScheduleError>,
-) -> Scheduler {
+const fn slotwise(name: &'static str, summary: &'static str, slotwise: Slotwise) -> Scheduler {
     Scheduler { name, summary, slotwise, ahead: None }
 }
 
@@ -121,6 +120,8 @@ pub enum Objective {
     Mean,
     /// The same, weighted by the jobs' weights.
     Weighted,
+    /// The greatest slowdown: the time from arrival to completion, in parts of what the job takes alone.
+    Fair,
 }
 
 /// What a scheduler may be told.
@@ -131,7 +132,7 @@ pub struct Options {
     pub seed: u64,
     /// Whether switches may sum.
     pub sums: bool,
-    /// What to make small; only `turns` obeys it.
+    /// What to make small; only `turns` obeys it, with foresight or `online`.
     pub objective: Objective,
     /// Rounds of `turns`' search, for each aim; 0: as many as the size of the instance asks for.
     pub rounds: usize,

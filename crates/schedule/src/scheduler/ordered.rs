@@ -2,7 +2,7 @@
 
 use super::{Options, Slots};
 use crate::board::Board;
-use crate::problem::{EPSILON, Problem};
+use crate::problem::{Problem, Transfer};
 use crate::scheduler::slots::Now;
 use crate::{ScheduleError, Summed};
 
@@ -63,15 +63,7 @@ pub fn matching<'a>(problem: &'a Problem<'a>, _: &Options) -> Result<Slots<'a>, 
 /// # Errors
 /// A synchronous job needs a circuit that moves on while it sends.
 pub fn round_robin<'a>(problem: &'a Problem<'a>, _: &Options) -> Result<Slots<'a>, ScheduleError> {
-    let moves_on = |transfer: &&crate::problem::Transfer| {
-        transfer.contiguous && !transfer.mode(Summed::ByServer).crossings.is_empty()
-    };
-    if let Some(transfer) = problem.transfers.iter().find(moves_on) {
-        return Err(ScheduleError::Infeasible {
-            job: problem.instance.jobs[transfer.job].id,
-            problem: "circuits rotate while it sends: set `contiguous` to false".to_owned(),
-        });
-    }
+    refuse_synchronous(problem)?;
     let players = problem.units().next_multiple_of(2);
     let rounds = players - 1;
     let ports = (0..problem.units()).map(|unit| problem.ports(unit)).max().unwrap_or(0) as usize;
@@ -91,6 +83,18 @@ pub fn round_robin<'a>(problem: &'a Problem<'a>, _: &Options) -> Result<Slots<'a
     }))
 }
 
+/// Refuses a job that must not pause where circuits move on.
+pub(super) fn refuse_synchronous(problem: &Problem<'_>) -> Result<(), ScheduleError> {
+    let stops = |transfer: &&Transfer| {
+        transfer.contiguous && !transfer.mode(Summed::ByServer).crossings.is_empty()
+    };
+    let Some(transfer) = problem.transfers.iter().find(stops) else { return Ok(()) };
+    Err(ScheduleError::Infeasible {
+        job: problem.instance.jobs[transfer.job].id,
+        problem: "circuits move on while it sends: set `contiguous` to false".to_owned(),
+    })
+}
+
 /// In which round of a tournament by the circle method two players meet.
 fn round_of(a: usize, b: usize, players: usize) -> usize {
     let rounds = players - 1;
@@ -100,7 +104,7 @@ fn round_of(a: usize, b: usize, players: usize) -> usize {
 }
 
 /// Synchronous jobs that have begun must not pause: they get a small part of what they had.
-fn go_on_slowly(now: &mut Now<'_>) {
+pub(super) fn go_on_slowly(now: &mut Now<'_>) {
     const PART: f64 = 1.0 / 16.0;
     let problem = now.problem();
     now.go_on(|index| {
@@ -140,31 +144,9 @@ fn same_job(now: &Now<'_>, a: usize, b: usize) -> bool {
     now.problem().transfers[a].job == now.problem().transfers[b].job
 }
 
-/// Bytes of a job that are left, on the ports of each unit.
-fn port_loads(now: &Now<'_>, job: &[usize]) -> Vec<f64> {
-    let problem = now.problem();
-    let mut loads = vec![0.0; problem.units()];
-    for index in job {
-        for crossing in &problem.transfers[*index].mode(Summed::ByServer).crossings {
-            for unit in problem.pairs[crossing.pair] {
-                loads[unit] += now.left[*index] * crossing.times;
-            }
-        }
-    }
-    loads
-}
-
-/// Slots that a job needs alone: on its ports, and by its own links.
+/// Slots that the rest of a job needs alone.
 pub(super) fn bottleneck(now: &Now<'_>, job: &[usize]) -> f64 {
-    let problem = now.problem();
-    let ports = port_loads(now, job)
-        .into_iter()
-        .enumerate()
-        .map(|(unit, bytes)| bytes / (f64::from(problem.ports(unit).max(1)) * problem.lit_bytes));
-    let links = job.iter().map(|index| {
-        now.left[*index] / problem.transfers[*index].mode(Summed::ByServer).most.max(EPSILON)
-    });
-    ports.chain(links).fold(0.0, f64::max)
+    now.problem().slots_alone(job, |index| now.left[index])
 }
 
 pub(super) fn bssi(now: &Now<'_>) -> Vec<Vec<usize>> {
@@ -173,7 +155,7 @@ pub(super) fn bssi(now: &Now<'_>) -> Vec<Vec<usize>> {
         .into_iter()
         .map(|job| {
             let weight = problem.instance.jobs[problem.transfers[job[0]].job].weight;
-            (weight, port_loads(now, &job), job)
+            (weight, problem.port_loads(&job, |index| now.left[index]), job)
         })
         .collect();
     let mut total = vec![0.0; problem.units()];

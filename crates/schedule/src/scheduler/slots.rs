@@ -194,7 +194,9 @@ impl<'a> Slots<'a> {
         }
         now.board.commit();
         self.idle = if now.next() || slot < self.last_arrival { 0 } else { self.idle + 1 };
-        if self.idle > IDLE_SLOTS.min(now.problem().pairs.len() + 1) || now.slot >= MAX_SLOTS {
+        if self.idle > IDLE_SLOTS.min(now.problem().pairs.len() + now.problem().units())
+            || now.slot >= MAX_SLOTS
+        {
             return Err(now.starves());
         }
         Ok(())

@@ -45,20 +45,23 @@ pub fn cheapest(
     if !transfer.contiguous {
         return pieces(board, transfer, summed, span);
     }
+    let paces = paces(board, mode, transfer.bytes);
+    let least = LEAST_SHARE * mode.most.min(transfer.bytes);
     let mut best: Option<(f64, Turn)> = None;
     for from in span.from..span.until {
         // A turn without circuits costs nothing but time: the first that fits is the cheapest.
         if best.is_some() && (mode.crossings.is_empty() || span.late > 1.0) {
             break;
         }
-        for (most, is_thrifty) in paces(board, mode, transfer.bytes) {
+        if board.room(from, mode, true) <= least {
+            continue;
+        }
+        for pace in &paces {
+            let below = best.as_ref().map_or(f64::INFINITY, |(price, _)| *price);
             let mark = board.mark();
-            let pace = Pace { most, is_thrifty };
-            let found = run_from(board, transfer, mode, from, span, pace);
+            let found = run_from(board, transfer, mode, from, span, *pace, below);
             board.undo(mark);
-            if let Some((price, shares)) = found
-                && best.as_ref().is_none_or(|(least, _)| price < *least)
-            {
+            if let Some((price, shares)) = found {
                 best = Some((price, Turn { summed, shares }));
             }
         }
@@ -77,19 +80,20 @@ struct Pace {
 
 /// The rates that fill one circuit of its busiest pair, two circuits and so on; at last its own highest rate, thrifty
 /// and not.
-fn paces(board: &Board<'_>, mode: &Mode, bytes: f64) -> Vec<(f64, bool)> {
+fn paces(board: &Board<'_>, mode: &Mode, bytes: f64) -> Vec<Pace> {
     let top = mode.most.min(bytes);
     let times = mode.crossings.iter().map(|crossing| crossing.times).fold(0.0, f64::max);
     if times == 0.0 {
-        return vec![(mode.most, false)];
+        return vec![Pace { most: mode.most, is_thrifty: false }];
     }
     let circuit = board.problem.lit_bytes / times;
     let levels = (1..).map(|circuits| f64::from(circuits) * circuit);
     let levels = levels.take_while(|level| *level < top * (1.0 - EPSILON)).take(MOST_LEVELS);
-    levels.map(|level| (level, false)).chain([(mode.most, false), (mode.most, true)]).collect()
+    let levels = levels.map(|level| (level, false)).chain([(mode.most, false), (mode.most, true)]);
+    levels.map(|(most, is_thrifty)| Pace { most, is_thrifty }).collect()
 }
 
-/// Slots in a row from one on, each as full as the pace lets it be.
+/// Slots in a row from one on, each as full as the pace lets it be, while they cost less than `below`.
 fn run_from(
     board: &mut Board<'_>,
     transfer: &Transfer,
@@ -97,6 +101,7 @@ fn run_from(
     from: usize,
     span: Span,
     pace: Pace,
+    below: f64,
 ) -> Option<(f64, Vec<(usize, f64)>)> {
     let least = LEAST_SHARE * mode.most.min(transfer.bytes);
     let mut left = transfer.bytes;
@@ -111,6 +116,9 @@ fn run_from(
             return None;
         }
         price += price_of(board, slot, mode, bytes, span.setup);
+        if price + span.late * slot as f64 >= below {
+            return None;
+        }
         board.put(slot, mode, bytes);
         shares.push((slot, bytes));
         left -= bytes;

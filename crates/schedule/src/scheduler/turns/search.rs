@@ -8,9 +8,12 @@ use crate::Summed;
 use crate::board::{Board, Turn};
 use crate::bound::slots_until;
 use crate::problem::{EPSILON, Problem};
+use crate::scheduler::Plan;
 
 /// Turns that are taken out in one round.
 const RUIN: std::ops::RangeInclusive<u64> = 3..=24;
+/// Rounds for an aim, in parts of those without progress after which it is given up.
+const MOST_ROUNDS: usize = 8;
 /// Share of all needs that insertion may leave over for the search to begin at all.
 const HOPELESS: f64 = 0.12;
 /// How often a transfer that can be summed either way is asked to change that.
@@ -19,10 +22,14 @@ const FLIP: f64 = 0.2;
 const ALL_UNITS: f64 = 0.5;
 /// How often turns are put back in the order of their need; otherwise in any order.
 const BY_NEED: f64 = 0.5;
+/// By how much weights of those left over grow in a round, all together, in parts of the mean need: who finds no room
+/// for long may push out more and more others.
+const IMPATIENCE: f64 = 0.3;
 /// Price of a set-up while set-ups are what is made fewer.
 const DEAR: f64 = 2.0;
 
 /// Transfers on a board, all of which are to be complete by one time.
+#[derive(Clone)]
 pub struct Search<'a> {
     pub(super) board: Board<'a>,
     pub(super) turns: Vec<Option<Turn>>,
@@ -33,6 +40,10 @@ pub struct Search<'a> {
     deadlines: Vec<[usize; 2]>,
     /// What a transfer asks for, in port-slots or slots of a place: the sooner it is inserted.
     need: Vec<f64>,
+    /// What it costs to leave a transfer over: its need, and more with every round in which it found no room.
+    weight: Vec<f64>,
+    /// By how much all weights grow in a round.
+    impatience: f64,
     /// Transfers of each unit's ports and places.
     at_units: Vec<Vec<usize>>,
     rng: Rng,
@@ -55,13 +66,17 @@ impl<'a> Search<'a> {
         for index in 0..transfers.len() {
             units_of(problem, index).into_iter().for_each(|unit| at_units[unit].push(index));
         }
+        let need: Vec<f64> = (0..transfers.len()).map(|index| need(problem, index)).collect();
+        let mean = need.iter().sum::<f64>() / need.len() as f64;
         let mut search = Self {
+            weight: need.iter().map(|need| mean + need).collect(),
+            impatience: IMPATIENCE * mean,
             board: Board::new(problem, 0),
             turns: vec![None; transfers.len()],
             left_over: (0..transfers.len()).collect(),
             wanted: wanted.collect(),
             deadlines: Vec::new(),
-            need: (0..transfers.len()).map(|index| need(problem, index)).collect(),
+            need,
             at_units,
             rng: Rng::new(seed),
             setup: insertion::SETUP,
@@ -72,8 +87,12 @@ impl<'a> Search<'a> {
 
     /// Aims at another time, which is not before the last one.
     pub fn aim(&mut self, completion_s: f64) {
+        self.aim_until(completion_s, slots_until(self.board.problem, completion_s));
+    }
+
+    fn aim_until(&mut self, completion_s: f64, slots: usize) {
         let problem = self.board.problem;
-        self.board.resize(slots_until(problem, completion_s));
+        self.board.resize(slots);
         self.deadlines = problem
             .transfers
             .iter()
@@ -87,6 +106,32 @@ impl<'a> Search<'a> {
             .collect();
     }
 
+    /// Aims at a time before the last one: turns that end too late are left over.
+    pub fn hasten(&mut self, completion_s: f64) {
+        let until = self.board.slots();
+        self.aim_until(completion_s, until);
+        for index in 0..self.turns.len() {
+            let is_late = self.turns[index].as_ref().is_some_and(|turn| {
+                let last = turn.shares.last().map_or(0, |(slot, _)| *slot);
+                last >= self.deadlines[index][turn.summed as usize]
+            });
+            if is_late && let Some(turn) = self.turns[index].take() {
+                self.board.take_turn(&self.board.problem.transfers[index], &turn);
+                self.left_over.push(index);
+            }
+        }
+        self.board.commit();
+        self.board.resize(slots_until(self.board.problem, completion_s));
+    }
+
+    /// Takes over what another scheduler has planned until a time.
+    pub fn adopt(&mut self, plan: Plan<'a>, completion_s: f64) {
+        self.board = plan.board;
+        self.turns = plan.turns.into_iter().map(Some).collect();
+        self.left_over.clear();
+        self.aim(completion_s);
+    }
+
     /// Whether every transfer has found its turn, at most so many rounds after the last progress.
     pub fn reach(&mut self, rounds: usize) -> bool {
         let mut first = std::mem::take(&mut self.left_over);
@@ -98,10 +143,18 @@ impl<'a> Search<'a> {
             return false;
         }
         let mut since = 0;
-        while !self.left_over.is_empty() && since < rounds {
-            let before = self.missing();
+        let mut least = self.left_over.len();
+        for _ in 0..MOST_ROUNDS * rounds {
+            if self.left_over.is_empty() || since == rounds {
+                break;
+            }
             self.round();
-            since = if self.missing() < before * (1.0 - EPSILON) { 0 } else { since + 1 };
+            since += 1;
+            if self.left_over.len() < least {
+                (least, since) = (self.left_over.len(), 0);
+            }
+            let more = self.impatience / self.left_over.len().max(1) as f64;
+            self.left_over.iter().for_each(|index| self.weight[*index] += more);
         }
         self.left_over.is_empty()
     }
@@ -145,9 +198,12 @@ impl<'a> Search<'a> {
     /// One of those left over is tried again, with neighbours taken out; kept unless more is missing then.
     fn round(&mut self) {
         let at = self.rng.below(self.left_over.len() as u64) as usize;
-        let before = self.missing();
+        let weight = |search: &Self, left: &[usize]| -> f64 {
+            left.iter().map(|index| search.weight[*index]).sum()
+        };
+        let before = weight(self, &self.left_over);
         self.attempt(self.left_over[at], |search, left| {
-            search.sum_of_needs(left) <= before * (1.0 + EPSILON)
+            weight(search, left) <= before * (1.0 + EPSILON)
         });
     }
 
