@@ -2,6 +2,7 @@
 
 import pytest
 
+from wiresum.bench.coflows.matrices import BUSIEST_S, KINDS, matrix
 from wiresum.bench.coflows.measure import Options, measure, ports_bound_s
 from wiresum.bench.coflows.trace import FILE, MOST_MADE, read
 from wiresum.errors import WorkloadError
@@ -25,10 +26,20 @@ def test_the_ports_bound_is_of_the_busier_direction_of_the_busiest_unit():
     assert ports_bound_s({"jobs": jobs, "units": units, "port_bps": 8e9}) == pytest.approx(2.0)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_matrix_keeps_the_busiest_unit_busy_for_a_second_and_depends_on_its_seed_alone(kind):
+    one, darker, other = (
+        matrix(kind, 8, 2, dark_s=dark_s, slot_s=0.1, seed=seed) for dark_s, seed in [(0, 1), (0.05, 1), (0, 2)]
+    )
+    assert ports_bound_s(one) == pytest.approx(BUSIEST_S)
+    assert one["jobs"] == darker["jobs"] != other["jobs"]
+
+
 def test_everybody_is_beside_turns_and_nobody_is_faster_than_the_ports():
-    report = measure(Options(coflows=6, units=4), lambda line: None)
+    report = measure(Options(coflows=6, units=4, matrices=1), lambda line: None)
     ratios = {one.name: one.value for one in report.ratios}
     assert min(value for name, value in ratios.items() if "bound" in name) >= 1
     assert {name.rpartition(" ")[2] for name in ratios if "arrivals" in name} == {
         "sunflow", "k-core", "varys", "sincronia",
     }  # fmt: skip
+    assert {name.rpartition(" ")[2] for name in ratios if "not after" in name} == {"spectra", "solstice", "eclipse"}

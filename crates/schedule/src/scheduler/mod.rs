@@ -2,6 +2,7 @@
 
 mod fcfs;
 mod held;
+mod matrices;
 mod online;
 mod ordered;
 mod slots;
@@ -86,6 +87,21 @@ pub const SCHEDULERS: &[Scheduler] = &[
         "round-robin",
         "circuits rotate over all pairs, whatever the demand (RotorNet)",
         ordered::round_robin,
+    ),
+    slotwise(
+        "solstice",
+        "matchings above a threshold that is halved, each for its least demand (Solstice)",
+        matrices::solstice,
+    ),
+    slotwise(
+        "eclipse",
+        "always the matching and the stay that carry most in their time (Eclipse)",
+        matrices::eclipse,
+    ),
+    slotwise(
+        "spectra",
+        "as few matchings as there can be, dealt to the ports and split evenly (Spectra)",
+        matrices::spectra,
     ),
     slotwise(
         "sunflow",

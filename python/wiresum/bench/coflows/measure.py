@@ -1,7 +1,8 @@
-"""`wiresum bench coflows`: one batch against the ports' bound, and arrivals by mean completion."""
+"""`wiresum bench coflows`: one batch against the ports' bound, arrivals by mean, and single matrices."""
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from wiresum.bench.coflows.matrices import KINDS, matrix
 from wiresum.bench.coflows.trace import read
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.errors import ScheduleError
@@ -20,12 +22,21 @@ Progress = Callable[[str], None]
 
 PORTS = (4, 24)
 SLOT_S = 0.1
+SPLITTERS = ("spectra", "solstice", "eclipse")
+"""Who splits one matrix into matchings."""
+MATRIX_PORTS = 4
+DARK_S = (1e-5, 1e-3, 1e-2, 1e-1)
+LEAST_SLOT_S, DARK_SLOTS = 0.02, 2
+"""Slots for matrices: at least so long, and so many times as long as a new circuit is dark."""
 BITS = 8
+NOTHING = 1e-9
+"""Relative difference of times that are equal."""
 BATCH: dict[str, dict[str, Any]] = {
-    "turns": {}, "sunflow": {}, "k-core": {}, "matching": {}, "window": {}, "varys": {}, "sincronia": {},
+    "turns": {}, "sunflow": {}, "k-core": {}, "matching": {}, "window": {}, "fcfs": {}, "varys": {}, "sincronia": {},
+    "solstice": {}, "eclipse": {}, "spectra": {},
 }  # fmt: skip
 ARRIVING: dict[str, dict[str, Any]] = {
-    "turns": {"online": True},
+    "turns": {"online": True, "objective": "mean"},
     "sunflow": {},
     "k-core": {},
     "varys": {},
@@ -41,11 +52,13 @@ class Options:
         coflows: how many, the first ones.
         units: that racks are folded on.
         data_dir: folder with the trace; coflows are made where it is None.
+        matrices: of each kind and darkness, on a quarter of the units.
     """
 
     coflows: int = 200
     units: int = 64
     data_dir: Path | None = None
+    matrices: int = 3
 
 
 def measure(options: Options, progress: Progress) -> Report:
@@ -67,8 +80,45 @@ def measure(options: Options, progress: Progress) -> Report:
         for name, known in ARRIVING.items():
             results += _one(f"{ports} ports, arrivals, {name}", arriving, name, known, lambda cost: cost.sojourn_s.mean)
         ratios += _ratios(ports, bound_s, {one.name: one.median for one in results})
+    progress("matrices")
+    results, ratios = results + (found := _matrices(options)), ratios + _matrix_ratios(found)
     parameters = {"coflows": options.coflows, "units": options.units, "slot_s": SLOT_S, "source": source}
     return Report("coflows", parameters, results, ratios, notes=["who is not there found no way for a coflow"])
+
+
+def _matrices(options: Options) -> list[Result]:
+    """Completion of one matrix, by everybody who splits such and `turns`; a value for each seed."""
+    units = max(4, options.units // 4)
+    results = []
+    for kind in KINDS:
+        for dark_s in DARK_S:
+            for name in ("turns", *SPLITTERS):
+                slot_s = max(LEAST_SLOT_S, DARK_SLOTS * dark_s)
+                asked = [
+                    matrix(kind, units, MATRIX_PORTS, dark_s=dark_s, slot_s=slot_s, seed=seed)
+                    for seed in range(options.matrices)
+                ]
+                ends = [schedule(one, name, bound=False).cost.completion_s for one in asked]
+                results.append(Result(f"matrix {kind}, {dark_s:g} s dark, {name}", "s", ends))
+    return results
+
+
+def _matrix_ratios(results: list[Result]) -> list[Ratio]:
+    """How often, and by how much, `turns` is faster."""
+    ends = {one.name: one.runs for one in results}
+    ratios = []
+    for rival in SPLITTERS:
+        pairs = [
+            (ours, theirs)
+            for name, values in ends.items()
+            if name.endswith(", turns")
+            for ours, theirs in zip(values, ends[name.removesuffix("turns") + rival], strict=True)
+        ]
+        wins = [ours <= theirs * (1 + NOTHING) for ours, theirs in pairs]
+        ratios.append(Ratio(f"matrices, share in which turns is not after {rival}", statistics.mean(wins)))
+        mean = statistics.geometric_mean(ours / theirs for ours, theirs in pairs)
+        ratios.append(Ratio(f"matrices, completion of turns over that of {rival}: mean", mean))
+    return ratios
 
 
 def ports_bound_s(document: Mapping[str, Any]) -> float:
