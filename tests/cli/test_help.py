@@ -24,8 +24,8 @@ def walk(command, path):
 
 def paths(command, path=()):
     yield path
-    for name, child in getattr(command, "commands", {}).items():
-        yield from paths(child, (*path, name))
+    for name in getattr(command, "list_commands", lambda _: [])(None):
+        yield from paths(command.get_command(None, name), (*path, name))
 
 HEAVY = json.loads(sys.argv[1])
 root = get_command(app)
@@ -72,8 +72,8 @@ FRAGMENTS = ("Of ", "That ", "Whose ", "Its ", "With ", "Only ", "At ", "By ")
 def options(command, path=""):
     for parameter in command.params:
         yield f"{path} {parameter.opts[0]}", parameter.help or ""
-    for name, child in getattr(command, "commands", {}).items():
-        yield from options(child, f"{path} {name}")
+    for name in getattr(command, "list_commands", lambda _: [])(None):
+        yield from options(command.get_command(None, name), f"{path} {name}")
 
 
 def test_each_line_of_help_stands_alone():
