@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from types import TracebackType
 from typing import Any, Self
 
 from wiresum.bench.aggregator.measure import star as star_plan
@@ -54,9 +53,7 @@ class ServiceBed:
         self.stop()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, raised: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
         self._bed.down()
 
