@@ -14,6 +14,9 @@
 //!
 //! Where there is no Linux, or no clang at build time, the same interface returns [`XdpError::NotBuilt`].
 
+#[cfg(not(wiresum_bpf))]
+#[macro_use]
+mod absent;
 #[cfg(wiresum_bpf)]
 #[macro_use]
 mod mirror;

@@ -8,6 +8,7 @@
 mod headers;
 mod queues;
 mod ring;
+mod sending;
 mod socket;
 
 use std::collections::BTreeMap;
@@ -23,6 +24,7 @@ use crate::kernel::{self, Kernel, STEER};
 use crate::layout::{Directory, Endpoint, Hearing, MAX_ENDPOINTS, MAX_STREAMS, Peer};
 use crate::streams::limit;
 use crate::{AttachMode, XdpError, peers};
+pub use sending::{FrameCounters, Sending};
 use socket::Socket;
 
 /// Bounds of a socket's depth in frames each way: some batches, and 32 MiB.
@@ -65,30 +67,6 @@ pub struct Arrival {
     pub len: usize,
     port: usize,
     hearing: Hearing,
-}
-
-/// What became of a datagram that was to be sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sending {
-    /// It leaves at the next flush.
-    Queued,
-    /// No packet has come from there: send it through the kernel's stack.
-    NoRoute,
-    /// The interface has not taken anything for a while: it is lost, and will be asked for again.
-    Dropped,
-}
-
-/// What the sockets have done.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct FrameCounters {
-    /// Frames received.
-    pub received: u64,
-    /// Frames handed to the kernel.
-    pub sent: u64,
-    /// Frames for which the interface had no room.
-    pub refused: u64,
-    /// Frames that came faster than they were read.
-    pub dropped: u64,
 }
 
 impl AfXdp {

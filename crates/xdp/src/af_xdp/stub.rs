@@ -1,5 +1,7 @@
 //! The interface of AF_XDP where the BPF programs could not be built.
 
+mod sending;
+
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
@@ -7,6 +9,7 @@ use std::os::fd::BorrowedFd;
 use wiresum_wire::MAX_PACKET;
 
 use crate::{AttachMode, XdpAggregator, XdpError};
+pub use sending::{FrameCounters, Sending};
 
 /// The sockets of one aggregator; cannot exist in this build.
 pub struct AfXdp(Infallible);
@@ -18,30 +21,6 @@ pub struct Arrival {
     pub source: SocketAddr,
     /// Bytes of it in the buffer.
     pub len: usize,
-}
-
-/// What became of a datagram that was to be sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sending {
-    /// It leaves at the next flush.
-    Queued,
-    /// No packet has come from there: send it through the kernel's stack.
-    NoRoute,
-    /// The interface has not taken anything for a while.
-    Dropped,
-}
-
-/// What the sockets have done.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct FrameCounters {
-    /// Frames received.
-    pub received: u64,
-    /// Frames handed to the kernel.
-    pub sent: u64,
-    /// Frames for which the interface had no room.
-    pub refused: u64,
-    /// Frames that came faster than they were read.
-    pub dropped: u64,
 }
 
 impl AfXdp {
@@ -59,48 +38,16 @@ impl AfXdp {
         #[allow(unreachable_code)]
         std::iter::empty()
     }
+}
 
-    /// Receive queues, each with a socket.
-    #[must_use]
-    pub fn port_count(&self) -> usize {
-        match self.0 {}
-    }
-
-    /// Takes the next datagram of a port.
-    pub fn receive(&mut self, _: usize, _: &mut [u8; MAX_PACKET]) -> Option<Arrival> {
-        match self.0 {}
-    }
-
-    /// Remembers how a peer was heard.
-    pub fn learn(&mut self, _: &Arrival) {
-        match self.0 {}
-    }
-
-    /// Queues a datagram.
-    pub fn send(&mut self, _: SocketAddr, _: &[u8]) -> Sending {
-        match self.0 {}
-    }
-
-    /// Sends what is queued.
-    pub fn flush(&mut self) {
-        match self.0 {}
-    }
-
-    /// What the sockets have done.
-    #[must_use]
-    pub fn counters(&self) -> FrameCounters {
-        match self.0 {}
-    }
-
-    /// Sockets whose driver reads and writes the frames itself.
-    #[must_use]
-    pub fn zero_copy_ports(&self) -> usize {
-        match self.0 {}
-    }
-
-    /// Bytes of frames; fixed.
-    #[must_use]
-    pub fn memory_bytes(&self) -> usize {
-        match self.0 {}
-    }
+absent! {
+    AfXdp:
+    ref port_count() -> usize;
+    mut receive(usize, &mut [u8; MAX_PACKET]) -> Option<Arrival>;
+    mut learn(&Arrival) -> ();
+    mut send(SocketAddr, &[u8]) -> Sending;
+    mut flush() -> ();
+    ref counters() -> FrameCounters;
+    ref zero_copy_ports() -> usize;
+    ref memory_bytes() -> usize;
 }

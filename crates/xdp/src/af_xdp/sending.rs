@@ -1,0 +1,25 @@
+//! What becomes of datagrams, with the BPF programs or without.
+
+/// What became of a datagram that was to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sending {
+    /// It leaves at the next flush.
+    Queued,
+    /// No packet has come from there: send it through the kernel's stack.
+    NoRoute,
+    /// The interface has not taken anything for a while: it is lost, and will be asked for again.
+    Dropped,
+}
+
+/// What the sockets have done.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FrameCounters {
+    /// Frames received.
+    pub received: u64,
+    /// Frames handed to the kernel.
+    pub sent: u64,
+    /// Frames for which the interface had no room.
+    pub refused: u64,
+    /// Frames that came faster than they were read.
+    pub dropped: u64,
+}
