@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 from world import World
 
 import torch
+import wiresum.torch.sparse
 from torch import nn
 from wiresum.errors import SparseError
 from wiresum.sparse.client import SparseClient
@@ -33,11 +36,13 @@ def sharded(
     optimizer: type[torch.optim.Optimizer],
     kwargs: dict[str, Any],
     group: dist.ProcessGroup | None = None,
+    delay: int = 0,
 ) -> tuple[nn.Module, Rows, Servers]:
     """The same model with its rows at a double of the servers."""
     job = json.dumps({"format": "wiresum-sparse-job/1", "tables": job_tables(model, optimizer, kwargs)})
     servers = Servers({name: each.detach() for name, each in tables_of(model).items()}, optimizer, group, **kwargs)
-    rows = shard_embeddings(model, job, optimizer=optimizer, optimizer_kwargs=kwargs, client=SparseClient(servers))
+    client = SparseClient(servers)
+    rows = shard_embeddings(model, job, optimizer=optimizer, optimizer_kwargs=kwargs, delay=delay, client=client)
     return model, rows, servers
 
 
@@ -198,6 +203,145 @@ def test_weights_of_a_plain_model_are_not_loaded() -> None:
         model.load_state_dict(plain.state_dict())
 
 
+def test_delayed_rows_are_those_of_exactly_so_many_rounds_before() -> None:
+    """Beside a plain model whose tables are set back to what they were before each forward."""
+    delay = 2
+    plain, other = twins()
+    made = batches(weighted=False, count=6)
+    model, rows, _ = sharded(other, torch.optim.SGD, {"lr": 0.1}, delay=delay)
+    dense = [torch.optim.SGD(each.dense.parameters(), lr=0.1) for each in (plain, other)]
+    stepped = torch.optim.SGD(list(tables_of(plain).values()), lr=0.1)
+    versions = [copies(plain)]
+    with rows:
+        for batch in made[:delay]:
+            prefetch(other, batch)
+        for number, batch in enumerate(made):
+            if number + delay < len(made):
+                prefetch(other, made[number + delay])
+            set_back(plain, versions[max(0, number - delay)])
+            loss = (plain(batch) - 1).square().mean()
+            for each in (stepped, dense[0]):
+                each.zero_grad()
+            loss.backward()
+            set_back(plain, versions[-1])
+            stepped.step()
+            dense[0].step()
+            versions.append(copies(plain))
+            assert step(model, batch, dense[1]) == pytest.approx(loss.item(), rel=1e-5)
+        rows.wait()
+        torch.testing.assert_close(model.state_dict(), plain.state_dict(), rtol=1e-5, atol=1e-6)
+
+
+def copies(model: Model) -> list[torch.Tensor]:
+    return [each.detach().clone() for each in tables_of(model).values()]
+
+
+def set_back(model: Model, weights: list[torch.Tensor]) -> None:
+    for each, weight in zip(tables_of(model).values(), weights, strict=True):
+        each.data = weight.clone()
+
+
+def prefetch(model: Model, batch: Any) -> None:
+    for name in ("single", "bag", "ends"):
+        getattr(model, name).prefetch(batch[name])
+
+
+def test_with_a_delay_rows_have_to_be_prefetched() -> None:
+    model, rows, servers = sharded(Model(), torch.optim.SGD, {"lr": 0.1}, delay=1)
+    first, second, *_ = batches(weighted=False)
+    with rows:
+        step(model, first)  # rows of before the first round are there
+        assert servers.version <= 1
+        with pytest.raises(SparseError, match="table single: rows of 1 rounds before are gone; call `prefetch`"):
+            model(second)
+    with pytest.raises(SparseError, match="-1 rounds late"):
+        sharded(Model(), torch.optim.SGD, {"lr": 0.1}, delay=-1)
+
+
+class JaggedTensor:
+    """As TorchRec's, but for what is not needed."""
+
+    def __init__(self, values: list[int], lengths: list[int], weights: list[float] | None = None) -> None:
+        self._values, self._weights = torch.tensor(values), weights and torch.tensor(weights)
+        self._offsets = torch.tensor([0, *lengths]).cumsum(0)
+
+    def values(self) -> torch.Tensor:
+        return self._values
+
+    def offsets(self) -> torch.Tensor:
+        return self._offsets
+
+    def weights_or_none(self) -> torch.Tensor | None:
+        return self._weights
+
+
+@dataclass
+class Config:
+    """As TorchRec's `EmbeddingBagConfig`."""
+
+    name: str
+    feature_names: list[str]
+
+
+class Collection(nn.Module):
+    """Looks up as TorchRec's `EmbeddingBagCollection` does; two features share a table."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        bags = {name: nn.EmbeddingBag(ROWS, WIDTH, mode="sum", include_last_offset=True) for name in ("users", "ads")}
+        self.embedding_bags = nn.ModuleDict(bags)
+
+    def embedding_bag_configs(self) -> list[Config]:
+        return [Config("users", ["user", "friend"]), Config("ads", ["ad"])]
+
+    def forward(self, features: dict[str, JaggedTensor]) -> torch.Tensor:
+        embedded = []
+        for config in self.embedding_bag_configs():
+            for feature in config.feature_names:
+                one = features[feature]
+                bag = self.embedding_bags[config.name]
+                weights = one.weights_or_none()
+                embedded.append(bag(input=one.values(), offsets=one.offsets(), per_sample_weights=weights))
+        return torch.cat(embedded, dim=1)
+
+
+FEATURES = {
+    "user": JaggedTensor([1, 2, 3], [2, 0, 1]),
+    "friend": JaggedTensor([3, 4, 1, 1], [1, 1, 2], [0.5, 2.0, 1.0, 0.25]),
+    "ad": JaggedTensor([0, 5], [1, 0, 1]),
+}
+
+
+def test_collections_of_bags_train_unmodified_and_prefetch_by_feature() -> None:
+    plain, other = Collection(), Collection()
+    other.load_state_dict(plain.state_dict())
+    model, rows, servers = sharded(other, torch.optim.SGD, {"lr": 0.1})
+    stepped = torch.optim.SGD(plain.parameters(), lr=0.1)
+    with rows:
+        wiresum.torch.sparse.prefetch(other, FEATURES)
+        for each in (plain, model):
+            each(FEATURES).square().mean().backward()
+        assert servers.calls.count("pull 0") == 3  # ahead of the lookups, and not again
+        stepped.step()
+        torch.testing.assert_close(model(FEATURES), plain(FEATURES))
+    with pytest.raises(SparseError, match="Model is no collection of bags"):
+        wiresum.torch.sparse.prefetch(Model(), FEATURES)
+
+
+@pytest.mark.parametrize("include_last_offset", [False, True])
+def test_bags_take_jagged_inputs(include_last_offset: bool) -> None:
+    def bags() -> nn.Module:
+        return nn.Sequential(nn.EmbeddingBag(ROWS, WIDTH, mode="sum", include_last_offset=include_last_offset))
+
+    plain, other = bags(), bags()
+    other.load_state_dict(plain.state_dict())
+    model, rows, _ = sharded(other, torch.optim.SGD, {"lr": 0.1})
+    one = FEATURES["friend"]
+    offsets = one.offsets() if include_last_offset else one.offsets()[:-1]
+    with rows:
+        torch.testing.assert_close(model(one), plain[0](one.values(), offsets, one.weights_or_none()))
+
+
 def frozen() -> nn.Embedding:
     return nn.Embedding.from_pretrained(torch.zeros(2, 2))
 
@@ -241,6 +385,15 @@ def test_the_whole_model_and_unknown_names_are_refused() -> None:
 def test_optimizers_that_servers_do_not_have_are_refused(optimizer: Any, kwargs: Any, words: str) -> None:
     with pytest.raises(SparseError, match=words):
         job_tables(Model(), optimizer, kwargs)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda each: each.__name__)
+def test_what_is_left_out_is_what_torch_has(optimizer: type[torch.optim.Optimizer]) -> None:
+    whole = job_tables(Model(), optimizer)[0]["optimizer"]
+    usual = {name: each.default for name, each in inspect.signature(optimizer).parameters.items()}
+    assert json.loads(json.dumps({name: usual[name] for name in whole if name != "name"})) == {
+        name: value for name, value in whole.items() if name != "name"
+    }
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,11 @@ from torch.nn.parallel import DistributedDataParallel
 from world import World
 
 import torch
+from wiresum.errors import SparseError
+from wiresum.sparse.client import SparseClient
 from wiresum.torch import report
 from wiresum.torch.sparse import Rows, job_tables, shard_embeddings
+from wiresum.torch.sparse.job import DEFAULTS
 
 NAMES = ("single", "bag", "ends")
 HOT = {"format": "wiresum-hot-map/1", "version": 1, "dim": WIDTH, "positions": 4}
@@ -101,3 +104,25 @@ def test_rows_are_those_of_one_process_with_exact_sums(
         np.testing.assert_array_equal(rank["dense"], ranks[0]["dense"])
         assert rank["summed"] >= STEPS  # of the dense rest, by DDP in the same job
     assert not ranks[0]["padding"].any()
+
+
+def optimizers_of_tables(values: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """A table for each optimizer."""
+    made = {"rows": {"counted": 3}, "dim": 2, "initial": "zeros", "seed": 0}
+    return [
+        {"id": number, "name": name, "optimizer": {"name": name, "lr": 0.1, **given}, **made}
+        for number, (name, given) in enumerate(values.items())
+    ]
+
+
+def test_servers_take_the_usual_hyperparameters_where_a_job_leaves_them_out(tmp_path: Path) -> None:
+    """Participants compare digests of their files: a client whose file says what is usual is let in, others are not."""
+    short = optimizers_of_tables({name: {} for name in DEFAULTS})
+    with table_servers(tmp_path, short, workers=1, servers=1) as daemons:
+        job = json.loads(daemons.job_file.read_text())
+        whole = {**job, "tables": optimizers_of_tables(DEFAULTS)}
+        SparseClient.connect(json.dumps(whole), 0).close()
+        others = {name: {field: 0.25 for field in given if field != "betas"} for name, given in DEFAULTS.items()}
+        other = {**job, "tables": optimizers_of_tables(others)}
+        with pytest.raises(SparseError, match="file"):
+            SparseClient.connect(json.dumps(other), 0, incarnation=1)

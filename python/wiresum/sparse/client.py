@@ -10,6 +10,7 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -117,6 +118,10 @@ class SparseClient:
         weights = np.empty((array.size, dim), np.float32)
         self._engine.pull(number, array, weights)
         return weights
+
+    def pull_all(self, wanted: Sequence[tuple[str, ArrayLike]]) -> list[NDArray[np.float32]]:
+        """As `pull`, of several tables: an array for each pair of a table's name and keys."""
+        return [self.pull(table, keys) for table, keys in wanted]
 
     def push(self, table: str, keys: ArrayLike, grads: ArrayLike) -> None:
         """Adds gradients of rows to what this rank gives to the round.

@@ -10,6 +10,7 @@ from torch.nn import functional
 import torch
 from torch import nn
 from wiresum.errors import SparseError
+from wiresum.torch.sparse.jagged import Jagged
 from wiresum.torch.sparse.rows import Keys, Rows
 
 EXPORTED_AT_ONCE = 1 << 16
@@ -34,12 +35,14 @@ class Sharded(nn.Module):
         self.padding_idx = plain.padding_idx
         self._rows = rows
 
-    def prefetch(self, input: torch.Tensor) -> None:
+    def prefetch(self, input: torch.Tensor | Jagged) -> None:
         """Has the rows of the next forward's input pulled as soon as the step under way is over.
 
-        The next forward takes them if it looks up the same rows, and pulls its own otherwise.
+        The next forward takes them if it looks up the same rows, and pulls its own otherwise. With a delay of d the
+        input is that of the forward d steps later, which needs them.
         """
-        self._rows.prefetch(self.table, self._pulled(self._keys(input)[0]))
+        indices = input if isinstance(input, torch.Tensor) else input.values()
+        self._rows.prefetch(self.table, self._pulled(self._keys(indices)[0]))
 
     def looked_up(self, input: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, int | None]:
         """The rows of an input, where each of its elements is among them, and where the padding is.
@@ -114,11 +117,15 @@ class ShardedEmbeddingBag(Sharded):
 
     def forward(
         self,
-        input: torch.Tensor,
+        input: torch.Tensor | Jagged,
         offsets: torch.Tensor | None = None,
         per_sample_weights: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Rows of bags put together, as `nn.EmbeddingBag` has it."""
+        """Rows of bags put together, as `nn.EmbeddingBag` has it; a jagged input has its own offsets and weights."""
+        if not isinstance(input, torch.Tensor):
+            ends, per_sample_weights = input.offsets(), input.weights_or_none()
+            offsets = ends if self.include_last_offset else ends[:-1]
+            input = input.values()
         weight, places, padding = self.looked_up(input)
         return functional.embedding_bag(
             places,

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 import torch
+from wiresum.errors import SparseError
 
 Keys = NDArray[np.int64]
 Weights = NDArray[np.float32]
@@ -26,6 +29,9 @@ class Client(Protocol):
     def pull(self, table: str, keys: Keys) -> Weights:
         """Rows as they are after the last round, an array [keys, values]."""
 
+    def pull_all(self, wanted: Sequence[tuple[str, Keys]]) -> list[Weights]:
+        """Rows of several tables."""
+
     def push(self, table: str, keys: Keys, grads: Weights) -> None:
         """Adds to the gradients of this rank's round."""
 
@@ -36,20 +42,46 @@ class Client(Protocol):
         """Leaves the job."""
 
 
+@dataclass
+class Prefetched:
+    """Rows that a later lookup needs.
+
+    Attributes:
+        keys: of the rows.
+        version: rounds after which they are pulled.
+        weights: when they are here.
+        is_asked: whether they are on their way, as their round is over.
+    """
+
+    keys: Keys
+    version: int
+    weights: Future[Weights] = field(default_factory=Future)
+    is_asked: bool = False
+
+
 class Rows:
     """The rows of all sharded modules of a model; what `shard_embeddings` returns.
 
     A round is one backward: its gradients are pushed while it runs, and when it is over the round ends, on a thread of
-    its own, beside what DDP still sums and what the dense optimizer does. The next forward waits for that. Use as a
-    context manager, or call `close`.
+    its own, beside what DDP still sums and what the dense optimizer does. The next forward waits for that. With a
+    delay of d, forward has the rows as they were exactly d rounds before, and waits for the rounds until then only;
+    what it looks up is prefetched d steps ahead. Use as a context manager, or call `close`.
+
+    Args:
+        client: what carries rows.
+        delay: rounds that rows are late in training.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, delay: int = 0) -> None:
+        if delay < 0:
+            raise SparseError(f"rows cannot be {delay} rounds late: the least delay is 0")
         self._client = client
+        self._delay = delay
         # The client belongs to one thread, which also keeps its calls in order.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="wiresum rows")
-        self._ending: Future[int] | None = None
-        self._prefetched: dict[str, tuple[Keys, Future[Weights] | None]] = {}
+        self._unseen: deque[Future[Any]] = deque()
+        self._prefetched: dict[str, list[Prefetched]] = {}
+        self._rounds = 0
         self._is_used = False
         self._accumulates = False
         self._backward = -1
@@ -63,25 +95,25 @@ class Rows:
 
         Returns:
             A float32 tensor [keys, values].
+
+        Raises:
+            SparseError: a round has failed; or with a delay, the rows were not prefetched.
         """
-        known, weights = self._prefetched.get(table, (keys, None))
-        if weights is not None and np.array_equal(known, keys):
-            del self._prefetched[table]
-        else:
-            weights = self._thread.submit(self._client.pull, table, keys)
-        self.wait()  # what went wrong in the round comes before what follows from it
+        trains = torch.is_grad_enabled()
+        weights = self._wanted(table, keys) if trains else self._thread.submit(self._client.pull, table, keys)
+        self._look(wait=not trains or self._delay == 0)  # what went wrong comes before what follows from it
         rows = torch.from_numpy(weights.result())
-        if torch.is_grad_enabled():
+        if trains:
             self._is_used = True
             rows.requires_grad_()
             rows.register_post_accumulate_grad_hook(lambda leaf: self._push(table, keys, leaf))  # type: ignore[no-untyped-call]
         return rows
 
     def prefetch(self, table: str, keys: Keys) -> None:
-        """Has rows pulled before they are needed: as they are after the step under way, if there is one."""
-        self._prefetched[table] = (keys, None)
-        if not self._is_used:
-            self._pull_ahead()
+        """Has rows pulled before they are needed: by the next step, or with a delay of d, d steps later."""
+        version = self._rounds + 1 if self._is_used and not self._delay else self._rounds
+        self._prefetched.setdefault(table, []).append(Prefetched(keys, version))
+        self._pull_ahead()
 
     @contextmanager
     def accumulate(self) -> Iterator[None]:
@@ -94,16 +126,15 @@ class Rows:
 
     def finish_round(self) -> None:
         """Ends the round; for a rank whose backward met no sharded module, as every rank has to end every round."""
-        self.wait()
+        self._look(wait=self._delay == 0)
         self._is_used = False
-        self._ending = self._thread.submit(self._client.finish_round)
+        self._rounds += 1
+        self._unseen.append(self._thread.submit(self._client.finish_round))
         self._pull_ahead()
 
     def wait(self) -> None:
         """Returns when the last round is over everywhere; raises what went wrong in it."""
-        if self._ending is not None:
-            ending, self._ending = self._ending, None
-            ending.result()
+        self._look(wait=True)
 
     def close(self) -> None:
         """Waits for the last round and leaves the job. Harmless when repeated."""
@@ -119,16 +150,59 @@ class Rows:
     def __exit__(self, *_exception: object) -> None:
         self.close()
 
+    def _wanted(self, table: str, keys: Keys) -> Future[Weights]:
+        """Rows as they were `delay` rounds before: prefetched ones, or where that is now, pulled."""
+        version = max(0, self._rounds - self._delay)
+        ahead = self._prefetched.get(table, [])
+        for index, one in enumerate(ahead):
+            if one.version == version and one.is_asked and np.array_equal(one.keys, keys):
+                del ahead[index]
+                return one.weights
+        if version == self._rounds:
+            return self._thread.submit(self._client.pull, table, keys)
+        raise SparseError(
+            f"table {table}: rows of {self._delay} rounds before are gone; call `prefetch` with what a step looks up "
+            f"{self._delay} steps before it, and for the first {self._delay} steps before the first one"
+        )
+
     def _push(self, table: str, keys: Keys, leaf: torch.Tensor) -> None:
         """In backward: hands the gradient of pulled rows over, and sees to the round's end."""
         gradient, leaf.grad = leaf.grad, None
         assert gradient is not None, "the hook runs after accumulation"
-        self._thread.submit(self._client.push, table, keys, gradient.numpy(force=True)).result()
+        pushed = self._thread.submit(self._client.push, table, keys, gradient.numpy(force=True))
+        if self._delay:  # rounds before are still under way
+            self._unseen.append(pushed)
+        else:
+            pushed.result()
         backward = torch._C._current_graph_task_id()
         if backward != self._backward and not self._accumulates:
             self._backward = backward
             torch.autograd.Variable._execution_engine.queue_callback(self.finish_round)
 
     def _pull_ahead(self) -> None:
-        for table, (keys, _) in self._prefetched.items():
-            self._prefetched[table] = (keys, self._thread.submit(self._client.pull, table, keys))
+        """Asks for what is due, and forgets what no lookup came for."""
+        least = max(0, self._rounds - self._delay)
+        due: list[tuple[str, Prefetched]] = []
+        for table, ahead in self._prefetched.items():
+            ahead[:] = [one for one in ahead if one.version >= least]
+            due += [(table, one) for one in ahead if not one.is_asked and one.version == self._rounds]
+        for _, one in due:
+            one.is_asked = True
+        if due:
+            self._thread.submit(self._pull_all, due)
+
+    def _pull_all(self, due: list[tuple[str, Prefetched]]) -> None:
+        """On the thread: tables together, so that they share their round trips."""
+        try:
+            rows = self._client.pull_all([(table, one.keys) for table, one in due])
+        except Exception as error:  # whoever looks the rows up raises it
+            for _, one in due:
+                one.weights.set_exception(error)
+            return
+        for (_, one), weights in zip(due, rows, strict=True):
+            one.weights.set_result(weights)
+
+    def _look(self, *, wait: bool) -> None:
+        """Raises what went wrong in calls that nobody waited for."""
+        while self._unseen and (wait or self._unseen[0].done()):
+            self._unseen.popleft().result()

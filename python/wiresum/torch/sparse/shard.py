@@ -25,6 +25,7 @@ def shard_embeddings(
     optimizer: jobs.Optimizer,
     optimizer_kwargs: Mapping[str, Any] | None = None,
     names: Collection[str] | None = None,
+    delay: int = 0,
     client: Client | None = None,
 ) -> Rows:
     """Has the rows of a model's embeddings live at servers, in place: forward pulls them, backward pushes gradients.
@@ -40,6 +41,8 @@ def shard_embeddings(
         optimizer: `torch.optim.SGD`, `Adagrad` or `SparseAdam`, or the name `row-wise-adagrad` or `ftrl`; the job's.
         optimizer_kwargs: its hyperparameters; the job's.
         names: of the modules to replace, as in `model.named_modules()`; by default all.
+        delay: rounds that rows are late in training: forward has the rows as they were exactly so many rounds before,
+            and needs their `prefetch` so many steps before.
         client: what carries rows in place of a connection to the job's servers.
 
     Returns:
@@ -56,7 +59,7 @@ def shard_embeddings(
     modules = chosen(model, names)
     job = job or _named()
     jobs.check(job, modules, jobs.optimizer_of(optimizer, optimizer_kwargs))
-    rows = Rows(client or _connected(job))
+    rows = Rows(client or _connected(job), delay)
     sharded = {module: _sharded(module, name, rows) for name, module in modules.items()}
     for parent in list(model.modules()):
         for name, child in parent._modules.items():  # named_children() leaves repeated ones out
