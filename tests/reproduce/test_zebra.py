@@ -77,7 +77,8 @@ def test_z3_the_formula_gives_the_printed_range_and_counting_less(little):
     assert printed.GAIN[0] < min(gains) < max(gains) < printed.GAIN[1]
     for one in little.report("aggregation").results:
         assert one.median <= one.extra["formula"] + 1e-9
-        assert one.extra["zebra"] == pytest.approx(1.15, abs=0.04), "from 80/72 to 80/68"
+        # Answers have no keys, which is (75 + 8) / 68 at best; headers of short packets cost 2 % at worst.
+        assert 0.97 < one.extra["zebra"] < 1.24
         assert one.extra["tiers"] >= one.extra["zebra"] * 0.999
 
 
