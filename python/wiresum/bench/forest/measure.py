@@ -42,8 +42,8 @@ class Bound:
     @classmethod
     def of(cls, plan: AggregationPlan, grown: Grown, size_bytes: int) -> Bound:
         """The bound of a planned forest."""
-        network = grown.network
-        first = network.instance.rate_of(grown.forest.trees[0]) * network.unit_bps
+        named = grown.named
+        first = named.instance.rate_of(grown.forest.trees[0]) * named.unit_bps
         exponents, *values = [wire_bytes(plan, stream, size_bytes) for stream in plan.streams]
         return cls(exponents, sum(values), first, grown.rate_bps)
 
