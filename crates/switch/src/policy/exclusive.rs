@@ -5,15 +5,11 @@
 //! again are added here, as the paper has no recovery.
 
 use super::merge::{Merge, enter};
-use super::slots::{collide, merge_values, take};
+use super::slots::{CONTRIBUTORS, KEY, VALUES, collide, merge_values, take};
 use super::{Context, Program, Relation};
-use crate::rmt::{ArrayDeclaration, ArrayId, BankDeclaration, BankId, Layout, Memory, Pass};
+use crate::rmt::{ArrayDeclaration, BankDeclaration, Layout, Pass};
 use crate::worker::{Addressing, Rules, Window};
-use crate::{Outcome, Packet, Payload, Place, Sending, Verdict};
-
-const KEY: ArrayId = ArrayId(0);
-const CONTRIBUTORS: ArrayId = ArrayId(1);
-const VALUES: BankId = BankId(0);
+use crate::{Outcome, Packet, Payload, Sending, Verdict};
 
 pub(super) struct Exclusive;
 
@@ -32,10 +28,6 @@ impl<V: Payload> Program<V> for Exclusive {
             recirculations: 0,
             is_multicast: false,
         }
-    }
-
-    fn forget(&self, memory: &mut Memory<V>, _place: &Place, number: u16) {
-        super::forget_keys(memory, KEY, number);
     }
 
     fn contribution(

@@ -3,9 +3,9 @@
 
 use super::slots::{self, KEY, add, chosen, collide, free, release, take};
 use super::{Context, Program, Relation};
-use crate::rmt::{ArrayId, Layout, Memory, Pass};
+use crate::rmt::{ArrayId, Layout, Pass};
 use crate::worker::{Addressing, Rules, Window};
-use crate::{Outcome, Packet, Payload, Place, Sending, Verdict};
+use crate::{Outcome, Packet, Payload, Sending, Verdict};
 
 pub(super) struct Hash;
 
@@ -22,10 +22,6 @@ impl<V: Payload> Program<V> for Hash {
             recirculations: 0,
             is_multicast: true,
         }
-    }
-
-    fn forget(&self, memory: &mut Memory<V>, _place: &Place, number: u16) {
-        super::forget_keys(memory, KEY, number);
     }
 
     fn contribution(

@@ -52,8 +52,10 @@ pub trait Program<V: Payload>: Send {
     /// The memory that it needs for `slots` fragments of `values` int32 values.
     fn layout(&self, slots: u32, values: u32) -> Layout;
 
-    /// The control plane frees every slot of the stream with this number.
-    fn forget(&self, memory: &mut Memory<V>, place: &Place, number: u16);
+    /// The control plane frees every slot of the stream with this number: by its key, in most programs' first array.
+    fn forget(&self, memory: &mut Memory<V>, _place: &Place, number: u16) {
+        forget_keys(memory, slots::KEY, number);
+    }
 
     /// Why it cannot serve this stream, if it cannot.
     fn unsuited(&self, _place: &Place) -> Option<&'static str> {

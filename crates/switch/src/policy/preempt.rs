@@ -9,9 +9,9 @@ use wiresum_wire::{Flags, Round};
 use super::hash::free_by_result;
 use super::slots::{self, CONGESTION, CONTRIBUTORS, KEY, VALUES, chosen, collide, release};
 use super::{Context, Key, Program, Relation};
-use crate::rmt::{ArrayDeclaration, ArrayId, Layout, Memory, Pass};
+use crate::rmt::{ArrayDeclaration, ArrayId, Layout, Pass};
 use crate::worker::{Addressing, Rules, Window};
-use crate::{ANY_NODE, Contributors, Outcome, Packet, Payload, Place, Sending, Verdict};
+use crate::{ANY_NODE, Contributors, Outcome, Packet, Payload, Sending, Verdict};
 
 /// Round and exponent of the fragment, which an evicted partial sum takes along.
 const SCALE: ArrayId = ArrayId(3);
@@ -48,10 +48,6 @@ impl<V: Payload> Program<V> for Preempt {
             recirculations: 0,
             is_multicast: true,
         }
-    }
-
-    fn forget(&self, memory: &mut Memory<V>, _place: &Place, number: u16) {
-        super::forget_keys(memory, KEY, number);
     }
 
     fn contribution(

@@ -7,9 +7,9 @@
 use super::hash::add_where_chosen;
 use super::slots::{self, KEY, chosen, free};
 use super::{Context, Program};
-use crate::rmt::{Layout, Memory, Pass};
+use crate::rmt::{Layout, Pass};
 use crate::worker::{Addressing, Rules, Window};
-use crate::{Outcome, Packet, Payload, Place, Sending, Verdict};
+use crate::{Outcome, Packet, Payload, Sending, Verdict};
 
 pub(super) struct Register;
 
@@ -26,10 +26,6 @@ impl<V: Payload> Program<V> for Register {
             recirculations: 1,
             is_multicast: false,
         }
-    }
-
-    fn forget(&self, memory: &mut Memory<V>, _place: &Place, number: u16) {
-        super::forget_keys(memory, KEY, number);
     }
 
     fn contribution(

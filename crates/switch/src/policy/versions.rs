@@ -7,16 +7,13 @@ use wiresum_protocol::plan;
 use wiresum_protocol::policy::{self as slots, SlotPolicy};
 
 use super::merge::{Merge, enter};
-use super::slots::{merge_values, take};
+use super::slots::{CONTRIBUTORS, KEY, VALUES, merge_values, take};
 use super::{Context, Key, Program, Relation};
-use crate::rmt::{ArrayDeclaration, ArrayId, BankDeclaration, BankId, Layout, Memory, Pass};
+use crate::rmt::{ArrayDeclaration, ArrayId, BankDeclaration, Layout, Pass};
 use crate::{Contributors, Outcome, Packet, Payload, Place, Verdict};
 
-const KEY: ArrayId = ArrayId(0);
-const CONTRIBUTORS: ArrayId = ArrayId(1);
 /// 1 once the result is in the place of the sum.
 const IS_FINAL: ArrayId = ArrayId(2);
-const VALUES: BankId = BankId(0);
 
 pub(super) struct Versions {
     pub name: &'static str,
@@ -41,10 +38,6 @@ impl<V: Payload> Program<V> for Versions {
             recirculations: 0,
             is_multicast: true,
         }
-    }
-
-    fn forget(&self, memory: &mut Memory<V>, _place: &Place, number: u16) {
-        super::forget_keys(memory, KEY, number);
     }
 
     fn unsuited(&self, place: &Place) -> Option<&'static str> {
