@@ -1,6 +1,6 @@
 //! Methods of what cannot exist in a build without the BPF programs.
 
-/// Methods of a type that has no values, each `ref` or `mut` for how it takes itself, without the names of its arguments.
+/// Methods of a type that has no values, each `ref` or `mut` for how it takes itself, without names of its arguments.
 /// What they do is said where the programs are.
 macro_rules! absent {
     ($type:ident: $($kind:ident $name:ident($($argument:ty),*) -> $result:ty;)*) => {
