@@ -56,7 +56,7 @@ ALLOWED_PACKAGES = {
     "adjust": {"errors", "wire", *PLANNING},
     "torch": {"errors", "wire", "document", "topology", "plan", "sparse", "planners", "gates", "_native"},
     "deploy": {"errors", "plan"},
-    "testbed": {"errors", "deploy", "wire", "topology", "circuits", "plan", "planners", "_native"},
+    "testbed": {"errors", "deploy", "wire", "topology", "circuits", "plan", "sparse", "planners", "_native"},
     "turns": {
         "errors",
         "document",
@@ -102,6 +102,7 @@ ALLOWED_PACKAGES = {
         "wire",
         "topology",
         "plan",
+        "sparse",
         "planners",
         "testbed",
         "torch",

@@ -18,6 +18,7 @@ BENCHMARKS: Registry[Benchmark] = Registry(
         "allreduce": "wiresum.bench.allreduce.command:allreduce",
         "sparse-allreduce": "wiresum.bench.sparse_allreduce.command:sparse_allreduce",
         "sparse": "wiresum.bench.sparse.command:sparse",
+        "sparse-training": "wiresum.bench.sparse_training.command:sparse_training",
         "compare": "wiresum.bench.compare.command:compare",
         "forest": "wiresum.bench.forest.command:forest",
         "heterogeneity": "wiresum.bench.heterogeneity.command:heterogeneity",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -14,6 +14,13 @@ from wiresum.errors import DeploymentError
 PROGRAM = "tables"
 """Names logs and snapshots, with the node's number."""
 
+Command = Callable[[Path, int], list[str]]
+
+
+def daemon(job_file: Path, number: int) -> list[str]:
+    """The command line of a sparse job's daemon."""
+    return [find_binary(), "--tables", str(job_file), "--node", str(number), "--json"]
+
 
 class TableDaemons:
     """One daemon at each node of a sparse job. Use in a `with` statement, or call `start` and `stop`.
@@ -22,17 +29,17 @@ class TableDaemons:
         hosts: where the daemons run.
         job: text of the job's file, whose addresses are those of the hosts.
         nodes: name of the host of each node: the servers in the job's order, then the switches.
-        options: of each daemon, as `--snapshot-interval`.
+        command: program and arguments of a node, given the job's file and the node's number; by default the daemon's.
 
     Attributes:
         servers: the daemons, by the node's number.
     """
 
-    def __init__(self, hosts: Hosts, job: str, nodes: Sequence[str], options: Sequence[str] = ()) -> None:
+    def __init__(self, hosts: Hosts, job: str, nodes: Sequence[str], command: Command | None = None) -> None:
         self._hosts = hosts
         self._job = job
         self._nodes = nodes
-        self._options = options
+        self._command = command or daemon
         self.servers: list[Server] = []
 
     @property
@@ -92,5 +99,5 @@ class TableDaemons:
     def _start(self, number: int) -> Server:
         if not self._nodes:
             raise DeploymentError("a sparse job has no nodes: name the hosts of its servers")
-        line = [find_binary(), "--tables", str(self.job_file), "--node", str(number), "--json", *self._options]
+        line = self._command(self.job_file, number)
         return start_server(self._hosts, self._nodes[number], line, f"{PROGRAM}-{number}")

@@ -43,7 +43,11 @@ def uniforms(seed: int, stream: Stream, first: int, count: int) -> Floats:
 
 def hashed(keys: Ints, seed: int) -> NDArray[np.uint64]:
     """64 bits for each key that look random and are always the same (SplitMix64)."""
-    x = keys.astype(np.uint64) * np.uint64(GAMMA) + np.uint64(seed)
+    return mixed(keys.astype(np.uint64) * np.uint64(GAMMA) + np.uint64(seed))
+
+
+def mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """What SplitMix64 makes of its state."""
     x = (x ^ x >> np.uint64(30)) * np.uint64(MIX_1)
     x = (x ^ x >> np.uint64(27)) * np.uint64(MIX_2)
     return np.asarray(x ^ x >> np.uint64(31), dtype=np.uint64)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from wiresum.deploy.hosts import free_ports
-from wiresum.deploy.tables import TableDaemons
+from wiresum.deploy.tables import Command, TableDaemons
 from wiresum.errors import PlanError, TestbedError, TraceError
 from wiresum.plan.tables import Table, Tables
 from wiresum.sparse.job import sparse_job
@@ -59,7 +59,7 @@ class SparseJob:
         return cls(content if isinstance(content, list) else Tables.read(tables).tables, map_text)
 
 
-def daemons(bed: Testbed, job: SparseJob, mtu_bytes: int) -> TableDaemons:
+def daemons(bed: Testbed, job: SparseJob, mtu_bytes: int, command: Command | None = None) -> TableDaemons:
     """The daemons of a sparse job, to be started on a testbed that is up.
 
     Servers of tables are at all servers of the topology, or where it has none, beside every worker. A switch that sums
@@ -69,6 +69,7 @@ def daemons(bed: Testbed, job: SparseJob, mtu_bytes: int) -> TableDaemons:
         bed: where they run.
         job: what they serve.
         mtu_bytes: of the links.
+        command: of another program than the daemon.
 
     Raises:
         TestbedError: rows are hot, and no switch of the topology sums.
@@ -87,7 +88,7 @@ def daemons(bed: Testbed, job: SparseJob, mtu_bytes: int) -> TableDaemons:
         secret=secrets.randbits(64),
         packet_bytes=mtu_bytes - UDP_OVERHEAD_BYTES,
     )
-    return TableDaemons(bed, text, nodes)
+    return TableDaemons(bed, text, nodes, command)
 
 
 def _switches(bed: Testbed) -> list[str]:

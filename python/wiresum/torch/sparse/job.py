@@ -59,6 +59,7 @@ def job_tables(
     *,
     names: Collection[str] | None = None,
     seed: int = 0,
+    initial: str | Mapping[str, float] | None = None,
 ) -> list[dict[str, Any]]:
     """The `tables` of a job file (`wiresum-sparse-job/1`) for a model; gradients are averaged, as by DDP.
 
@@ -68,6 +69,8 @@ def job_tables(
         optimizer_kwargs: its hyperparameters.
         names: of the modules, as for `shard_embeddings`.
         seed: of what rows begin with, before their first gradient.
+        initial: what rows begin with: `zeros`, `{"uniform": BOUND}` or `{"normal": DEVIATION}`; by default as torch's
+            embeddings do.
 
     Raises:
         SparseError: a module cannot be sharded, or servers have no such optimizer.
@@ -80,7 +83,7 @@ def job_tables(
             "rows": {"counted": module.num_embeddings},
             "dim": module.embedding_dim,
             "optimizer": stepped,
-            "initial": INITIAL,
+            "initial": INITIAL if initial is None else initial if isinstance(initial, str) else dict(initial),
             "seed": seed,
             "is_averaged": True,
         }

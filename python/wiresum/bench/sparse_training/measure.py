@@ -1,0 +1,211 @@
+"""`wiresum bench sparse-training`: whole trainings of sparse models on shaped links, beside rivals."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wiresum.bench.result import Ratio, Report, Result
+from wiresum.bench.sparse import worker as rows
+from wiresum.bench.sparse_training.models import CASES
+from wiresum.bench.sparse_training.worker import PRODUCT, PUSH_PULL, RIVALS, Task
+from wiresum.errors import NotWorthwhileError, TestbedError
+from wiresum.plan.choices import Engine
+from wiresum.plan.job import Job
+from wiresum.plan.options import PlanOptions
+from wiresum.planners import place_rows, plan
+from wiresum.planners.tiers.instance import SparseInstance, servers_of
+from wiresum.predict.sparse import SparseNetwork
+from wiresum.sparse.counts import Counts
+from wiresum.sparse.hot import hot_map
+from wiresum.sparse.trace import Trace
+from wiresum.testbed import Testbed, run_or_fail
+from wiresum.testbed.tables import SparseJob, daemons
+from wiresum.topology.generators.star import star
+from wiresum.torch.sparse import job_tables
+
+COUNTED_ROUNDS = 2
+"""As many as the planner counts elsewhere."""
+TOLERANCE = 2e-3
+"""Largest difference of losses after equal steps, of the first one: sums are rounded in other orders."""
+WARMUPS = 2
+"""Steps before those that are measured."""
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to train, on which links.
+
+    Attributes:
+        models: of `CASES`.
+        workers: hosts that train.
+        servers: hosts that keep tables.
+        rate_bps: of each link, each way.
+        steps: of each training.
+        scale: of the tables of `dlrm`, `ncf` and `fm`.
+        batch: samples of a worker in a step; None: as the model has it.
+        against: rivals, one after the other on the same links.
+        engine: what sums dense gradients.
+        mtu_bytes: of the links.
+        loopback: never use namespaces (True), or whatever this process may (None).
+    """
+
+    models: tuple[str, ...] = tuple(CASES)
+    workers: int = 8
+    servers: int = 1
+    rate_bps: float = 100e6
+    steps: int = 20
+    scale: float = 0.1
+    batch: int | None = None
+    against: tuple[str, ...] = RIVALS
+    engine: Engine = "xdp"
+    mtu_bytes: int = 1500
+    loopback: bool | None = None
+
+
+@dataclass(frozen=True)
+class Training:
+    """One model, trained by one method.
+
+    Attributes:
+        model: its name.
+        method: `wiresum`, or a rival.
+        losses: after each step, over all workers' samples.
+        seconds: of each step, at rank 0.
+        samples: of all workers in a step.
+    """
+
+    model: str
+    method: str
+    losses: list[float]
+    seconds: list[float]
+    samples: int
+
+    @property
+    def rates(self) -> list[float]:
+        """Samples per second of each measured step."""
+        return [self.samples / taken for taken in self.seconds[WARMUPS:]]
+
+
+def measure(options: Options, progress: Progress = lambda what: None) -> Report:
+    """Trains every model by every method, and compares losses and speeds.
+
+    Args:
+        options: what to train.
+        progress: is told what is trained.
+
+    Raises:
+        TestbedError: a worker or server failed, or losses differ after equal steps.
+    """
+    trainings: list[Training] = []
+    notes: list[str] = []
+    for model in options.models:
+        trained, said = train(model, options, progress)
+        trainings += trained
+        notes += said
+    return _report(options, trainings, notes)
+
+
+def train(model: str, options: Options, progress: Progress) -> tuple[list[Training], list[str]]:
+    """One model by all methods, and what is to be said about the runs; errors as for `measure`."""
+    case = CASES[model]
+    batch = options.batch or case.batch
+    trace = case.trace(options.scale, batch)
+    tables = job_tables(case.make(trace), case.optimizer, case.settings, initial=case.initial)
+    hot = hot_rows(trace, options)
+    trainings, notes = [], []
+    for method in (PRODUCT, *options.against):
+        progress(f"{model}, {method}")
+        topology = star(options.workers, options.rate_bps, servers=options.servers)
+        job = Job(mtu_bytes=options.mtu_bytes)
+        made = plan(topology, job, PlanOptions(engine=options.engine)) if method == PRODUCT else None
+        with Testbed(topology, made, mtu_bytes=options.mtu_bytes, loopback=options.loopback) as bed:
+            output = Path(bed.folder) / "training.json"
+            sparse = SparseJob(tables, hot if method == PRODUCT else None)
+            served = daemons(bed, sparse, options.mtu_bytes, _rival if method == PUSH_PULL else None)
+            job_file = str(served.job_file)
+            task = Task(method, model, options.scale, batch, options.steps, job_file, str(output))
+            command = [sys.executable, "-m", "wiresum.bench.sparse_training.worker", task.to_json()]
+            with served:
+                run_or_fail(bed, command, f"{model} by {method}")
+            view: dict[str, Any] = json.loads(output.read_text(encoding="utf-8"))
+            notes += [f"{model}, {method}: {what}" for what in bed.left_out]
+        trainings.append(Training(model, method, view["losses"], view["seconds"], batch * options.workers))
+    _check_losses(trainings)
+    return trainings, notes
+
+
+def hot_rows(trace: Trace, options: Options) -> str | None:
+    """The hot map that the planner `tiers` asks for on these links; None where it advises against sums."""
+    topology = star(options.workers, options.rate_bps, servers=options.servers)
+    network = SparseNetwork(topology, servers_of(topology))
+    counts = Counts.of(trace, options.workers, COUNTED_ROUNDS)
+    try:
+        part = place_rows(SparseInstance(network, trace.tables.tables, counts), "tiers")
+    except NotWorthwhileError:
+        return None
+    hot = part.replicated_rows + part.summed_rows
+    return hot_map(trace, part.replicated_rows, part.summed_rows) if hot else None
+
+
+def _rival(job: Path, number: int) -> list[str]:
+    task = rows.Task("serve", str(job), number)
+    return [sys.executable, "-m", "wiresum.bench.sparse.worker", task.to_json()]
+
+
+def _check_losses(trainings: Sequence[Training]) -> None:
+    """After equal steps every method has the same loss, but for the order in which float32 are added.
+
+    Raises:
+        TestbedError: they differ by more.
+    """
+    first = trainings[0]
+    for other in trainings[1:]:
+        worst = max(abs(one - two) for one, two in zip(first.losses, other.losses, strict=True))
+        if not worst <= TOLERANCE * first.losses[0]:
+            raise TestbedError(
+                f"{first.model}: losses of {first.method} and {other.method} differ by {worst:.3g} after equal steps"
+            )
+
+
+def _report(options: Options, trainings: Sequence[Training], notes: Sequence[str]) -> Report:
+    results = [
+        Result(
+            f"{one.model}, {one.method}",
+            "samples/s",
+            one.rates,
+            {
+                "model": one.model,
+                "method": one.method,
+                "losses": one.losses,
+                "at_seconds": list(itertools.accumulate(one.seconds)),
+            },
+        )
+        for one in trainings
+    ]
+    median = {(one.model, one.method): result.median for one, result in zip(trainings, results, strict=True)}
+    ratios = [
+        Ratio(f"{model}: {PRODUCT} / {rival}", median[model, PRODUCT] / median[model, rival])
+        for model in options.models
+        for rival in options.against
+    ]
+    parameters = {
+        "models": list(options.models),
+        "workers": options.workers,
+        "servers": options.servers,
+        "rate_bps": options.rate_bps,
+        "steps": options.steps,
+        "scale": options.scale,
+        "batch": options.batch,
+        "engine": options.engine,
+        "mtu_bytes": options.mtu_bytes,
+    }
+    torchrec = "TorchRec was not compared: it trains on CPUs with `torchrun` and its own DistributedModelParallel"
+    return Report("sparse-training", parameters, results, ratios, notes=[*notes, torchrec])

@@ -1,0 +1,140 @@
+"""One rank of `wiresum bench sparse-training`: it trains a model by one method, and rank 0 writes what it saw.
+
+The benchmark starts it with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and a JSON object on its command line.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+import torch
+from torch import nn
+from wiresum.bench.sparse_training.ftrl import Ftrl
+from wiresum.bench.sparse_training.models import CASES, Batch, Case, Model, batch_of
+from wiresum.bench.sparse_training.push_pull import PushPullClient
+from wiresum.sparse.initial import initial_rows
+from wiresum.torch.sparse import shard_embeddings
+
+PRODUCT, PUSH_PULL, GLOO = "wiresum", "push_pull", "gloo"
+RIVALS = (PUSH_PULL, GLOO)
+DENSE_RATE = 0.05
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to train, and how.
+
+    Attributes:
+        method: `wiresum`, or a rival.
+        model: of `CASES`.
+        scale: of the tables.
+        batch: samples of a rank in a step.
+        steps: how many.
+        job: path of the sparse job's file; tables of the rival without servers begin as it says, too.
+        output: file for rank 0's view.
+    """
+
+    method: str
+    model: str
+    scale: float
+    batch: int
+    steps: int
+    job: str
+    output: str
+
+    def to_json(self) -> str:
+        """For the command line."""
+        return json.dumps(asdict(self))
+
+
+def main() -> None:
+    """Trains, and writes losses and times."""
+    task = Task(**json.loads(sys.argv[1]))
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    dist.init_process_group(PRODUCT if task.method == PRODUCT else GLOO)
+    case = CASES[task.model]
+    trace = case.trace(task.scale, task.batch)
+    model = case.make(trace)
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    with ExitStack() as stack:
+        optimizers, is_sharded = _tables(model, case, task, stack)
+        if any(True for _ in model.parameters()):
+            optimizers += [torch.optim.SGD(_dense(model), lr=DENSE_RATE)] if _dense(model) else []
+            wrapped: nn.Module = DistributedDataParallel(model)
+        else:
+            wrapped = model
+        batches = (batch_of(trace, step, rank, ranks) for step in range(task.steps + 1))
+        view = _train(wrapped, model if is_sharded else None, optimizers, batches, task.steps)
+    view["losses"] = _means(view["losses"])
+    if rank == 0:
+        Path(task.output).write_text(json.dumps(view), encoding="utf-8")
+    dist.destroy_process_group()
+
+
+def _tables(model: Model, case: Case, task: Task, stack: ExitStack) -> tuple[list[torch.optim.Optimizer], bool]:
+    """Puts tables where the method has them; their optimizers in this process, and whether they are elsewhere."""
+    job = Path(task.job)
+    if task.method != GLOO:
+        client: Any = PushPullClient(job) if task.method == PUSH_PULL else None
+        rows = shard_embeddings(model, job, optimizer=case.optimizer, optimizer_kwargs=case.settings, client=client)
+        stack.enter_context(rows)
+        return [], True
+    specs = json.loads(job.read_text(encoding="utf-8"))["tables"]
+    tables = list(model.tables.values())
+    for table, spec in zip(tables, specs, strict=True):
+        weights = initial_rows(spec, np.arange(spec["rows"]["counted"]))
+        table.weight = nn.Parameter(torch.from_numpy(weights))
+    kind: Any = Ftrl if isinstance(case.optimizer, str) else case.optimizer
+    return [kind([table.weight for table in tables], **case.settings)], False
+
+
+def _dense(model: Model) -> list[nn.Parameter]:
+    of_tables = {id(each) for each in model.tables.parameters()}
+    return [each for each in model.parameters() if id(each) not in of_tables]
+
+
+def _train(
+    model: nn.Module, sharded: Model | None, optimizers: list[torch.optim.Optimizer], batches: Any, steps: int
+) -> dict[str, Any]:
+    """Losses of this rank and seconds of each step; the next batch is drawn while communication goes on."""
+    losses, seconds = [], []
+    batch: Batch = next(batches)
+    if sharded:
+        sharded.prefetch(batch)
+    dist.barrier()
+    for _ in range(steps):
+        begun = time.perf_counter()
+        for each in optimizers:
+            each.zero_grad()
+        loss = model(batch)
+        batch = next(batches)
+        if sharded:
+            sharded.prefetch(batch)
+        loss.backward()
+        for each in optimizers:
+            each.step()
+        losses.append(loss.item())
+        seconds.append(time.perf_counter() - begun)
+    return {"losses": losses, "seconds": seconds}
+
+
+def _means(losses: list[float]) -> list[float]:
+    """Losses over all ranks' samples."""
+    everyone: list[list[float]] = [[] for _ in range(dist.get_world_size())]
+    dist.all_gather_object(everyone, losses)
+    return [float(np.mean(each)) for each in zip(*everyone, strict=True)]
+
+
+if __name__ == "__main__":
+    main()
