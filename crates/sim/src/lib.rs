@@ -9,6 +9,7 @@
 //! | [`trains`] | switch programs, several packets in one event |
 //! | [`flows`] | rates that change from event to event |
 //! | [`circuits`] | the same over optical circuits that change, by a timetable or a scheduler |
+//! | [`rows`] | sparse jobs: every datagram, by the machines of `crates/sparse` |
 //! | [`record`] | what a run says |
 //!
 //! Nothing here touches a clock, a thread or a source of chance of its own: the same scenario gives the same run, to the last event.
@@ -23,6 +24,7 @@ pub mod network;
 pub mod packets;
 pub mod record;
 mod rounds;
+pub mod rows;
 pub mod scenario;
 mod slab;
 #[cfg(test)]
@@ -42,6 +44,9 @@ pub use scenario::{Fidelity, Scenario};
 pub fn simulate(scenario: &Scenario, sink: &mut Sink) -> Result<(), SimulationError> {
     if let Some(circuits) = &scenario.circuits {
         return circuits::run(circuits, sink);
+    }
+    if let Some(rows) = &scenario.rows {
+        return rows::run(scenario, rows, sink);
     }
     match scenario.fidelity {
         Fidelity::Packets => packets::run(scenario, sink),

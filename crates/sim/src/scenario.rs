@@ -4,6 +4,7 @@ use serde::Deserialize;
 use wiresum_protocol::Plan;
 
 use crate::circuits::Circuits;
+use crate::rows::Rows;
 
 /// Everything that a run depends on.
 #[derive(Clone, Debug, Deserialize)]
@@ -41,6 +42,9 @@ pub struct Scenario {
     /// Jobs over optical circuits, instead of all of these; flows only.
     #[serde(default)]
     pub circuits: Option<Circuits>,
+    /// A sparse job, instead of collectives; packets only.
+    #[serde(default)]
+    pub rows: Option<Rows>,
 }
 
 /// How much is simulated.
