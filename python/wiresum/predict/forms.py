@@ -24,7 +24,7 @@ class Form(NamedTuple):
 
     Attributes:
         key_bytes: what tells a row, and what comes with it beside its values.
-        copies: how often its values' bytes: 0 for a key alone, 2 where a float32 travels as a 64-bit sum.
+        copies: how often its values' bytes: 0 for a key alone.
         header_bytes: of a packet, which its rows share.
         room_bytes: that the rows of a packet have.
     """
@@ -46,7 +46,7 @@ class Forms(NamedTuple):
     Attributes:
         hot_rows: a worker's gradients of hot rows, to who sums them.
         hot_sums: sums of them, to workers.
-        row_sums: sums of them, to their server.
+        row_sums: sums of them, to their server; as those to workers, where they are complete.
         push: a worker's gradients of cold rows, to their server.
         pull: what is asked for.
         weights: the answer.
@@ -74,7 +74,7 @@ def packets(packet_bytes: int = ETHERNET_PACKET_BYTES) -> Forms:
         return Form(key_bytes, copies, below + headers, packet_bytes - headers)
 
     dense = (wire.MAX_PAYLOAD + below + wire.HEADER_LEN) / wire.MAX_PAYLOAD
-    return Forms(form(2), form(3), form(16, 2), form(8), form(8, 0), form(0), dense)
+    return Forms(form(2), form(3), form(3), form(8), form(8, 0), form(0), dense)
 
 
 def tcp() -> Forms:

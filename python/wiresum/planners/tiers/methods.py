@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from wiresum.planners.tiers.instance import SparseInstance
 from wiresum.planners.tiers.rounds import Method, Rounds
@@ -55,10 +55,6 @@ def gathered_at(network: SparseNetwork, node: int, root: int | None) -> Method:
 
 
 def zebra_flow(network: SparseNetwork) -> Method:
-    """Zebra's flow (§III-E): sums of hot rows go to the server, which gives every worker all of its rows.
-
-    A switch of the paper's sends sums as long as the gradients that it gets.
-    """
-    paper = replace(network, forms=network.forms._replace(row_sums=network.forms.push), _trees={})
-    summed = paper.summed()
-    return Method(summed, summed, paper.direct(), paper.dense(None))
+    """Zebra's flow (§III-E): sums of hot rows go to the server, which gives every worker all of its rows."""
+    summed = network.summed()
+    return Method(summed, summed, network.direct(), network.dense(None))
