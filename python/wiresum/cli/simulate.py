@@ -94,7 +94,8 @@ def _run(file: ScenarioFile, jsonl: Path | None, timeline: bool) -> Outcome:
         lines = stack.enter_context(jsonl.open("w", encoding="utf-8")) if jsonl else None
         columns = (TextColumn("{task.fields[at]}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         progress = stack.enter_context(Progress(*columns, console=err(), transient=True))
-        total = sum(job.rounds for job in file.scenario.job)
+        rows = file.scenario.rows
+        total = rows.rounds if rows else sum(job.rounds for job in file.scenario.job)
         task = progress.add_task("rounds", total=total, at="0 s")
 
         def heard(record: Record) -> None:

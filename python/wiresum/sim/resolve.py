@@ -17,6 +17,7 @@ from wiresum.predict.schedule import Tree
 from wiresum.sim.circuits import resolve_circuits
 from wiresum.sim.planned import choices, described, is_planned, switched
 from wiresum.sim.programs import Programs
+from wiresum.sim.rows import planned_rows, resolve_rows
 from wiresum.sim.scenario import DEFAULT_QUEUE_BYTES, LinkConditions, ScenarioJob
 from wiresum.sim.source import ScenarioFile
 from wiresum.sim.trees import resolved_ways
@@ -48,6 +49,8 @@ def topology_and_plans(file: ScenarioFile, load: LoadTopology) -> tuple[Topology
     """
     if file.scenario.circuits is not None:
         raise file.error(("circuits",), "circuits: jobs over circuits have no plans; run the scenario by `simulate`")
+    if file.scenario.rows is not None:
+        raise file.error(("rows",), "rows: a sparse job has no plans of dense jobs; run the scenario by `compare`")
     resolver = _Resolver(file, topology_of(file, load), timeline=False)
     return resolver.topology, [resolver.plan(index, job) for index, job in enumerate(file.scenario.job)]
 
@@ -83,6 +86,9 @@ class _Resolver:
             circuits = resolve_circuits(self.file, self.scenario.circuits, self.topology)
             return self._content([], [], [], [], circuits=circuits)
         self._check_links()
+        if self.scenario.rows is not None:
+            rows = resolve_rows(planned_rows(self.file, self.scenario.rows, self.topology), self.sites)
+            return self._content(self._sites(1.0), self._links(), [], [], rows=rows)
         self._require_names()
         if self.scenario.fidelity == "trains":
             programs = Programs(self.file, self.topology, self.sites)
@@ -101,7 +107,9 @@ class _Resolver:
         links: list[dict[str, Any]],
         jobs: list[dict[str, Any]],
         programs: list[dict[str, Any]],
+        *,
         circuits: dict[str, Any] | None = None,
+        rows: dict[str, Any] | None = None,
     ) -> str:
         scenario = self.scenario
         return json.dumps({
@@ -118,6 +126,7 @@ class _Resolver:
             "background": [self._background(index) for index in range(len(scenario.background))],
             "failures": [self._failure(index) for index in range(len(scenario.failure))] if circuits is None else [],
             "circuits": circuits,
+            "rows": rows,
         })  # fmt: skip
 
     def plan(self, index: int, job: ScenarioJob) -> AggregationPlan:

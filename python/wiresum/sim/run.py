@@ -6,7 +6,9 @@ from typing import Any
 
 from wiresum import _native
 from wiresum.sim.outcome import Outcome, Record
-from wiresum.sim.resolve import LoadTopology, resolve
+from wiresum.sim.resolve import LoadTopology, resolve, topology_of
+from wiresum.sim.row_flows import run_row_flows
+from wiresum.sim.rows import planned_rows
 from wiresum.sim.scenario import DEFAULT_PATIENCE_S
 from wiresum.sim.source import ScenarioFile
 
@@ -29,6 +31,8 @@ def run(
         ScenarioError: the scenario names what does not exist.
         SimulationError: the simulation made no progress.
     """
+    if file.scenario.rows is not None and file.scenario.fidelity == "flows":
+        return run_row_flows(planned_rows(file, file.scenario.rows, topology_of(file, load)))
     return run_resolved(resolve(file, load, timeline), heard)
 
 

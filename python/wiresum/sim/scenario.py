@@ -295,6 +295,30 @@ class Circuits(Document):
     keep_circuits: bool = True
 
 
+class RowsJob(Document):
+    """A sparse job, instead of `job`: rows of a trace that workers push and pull, round by round.
+
+    Attributes:
+        name: for people.
+        plan: file of a plan with tables, beside the scenario; made by `planner` where absent.
+        planner: who decides where rows are summed: `tiers`, `zebra`, or `none` for servers alone.
+        trace: which rows are touched, as `criteo:scale=0.1,batch=512`; the plan's where absent, or Zipf over `tables`.
+        tables: file with tables, beside the scenario; those of the trace where absent.
+        servers: how many of the topology's servers keep tables; all where absent.
+        beside: whether shards are beside workers, not at servers.
+        rounds: that are played.
+    """
+
+    name: Name = "rows"
+    plan: str | None = None
+    planner: Literal["tiers", "zebra", "none"] = "tiers"
+    trace: str | None = None
+    tables: str | None = None
+    servers: Annotated[int, Field(ge=1)] | None = None
+    beside: bool = False
+    rounds: Annotated[int, Field(ge=1)] = 4
+
+
 class Scenario(FileDocument):
     """A simulation.
 
@@ -309,8 +333,9 @@ class Scenario(FileDocument):
         check_sums: compare every value of every result with the exact sum; packets only.
         links: what all links do.
         link: links that differ.
-        job: what is trained; not with `circuits`.
+        job: what is trained; not with `circuits` or `rows`.
         circuits: jobs of a workload over optical circuits.
+        rows: a sparse job.
         background: what else is on the links.
         failure: what breaks.
     """
@@ -329,15 +354,32 @@ class Scenario(FileDocument):
     link: list[LinkChange] = Field(default_factory=list)
     job: list[ScenarioJob] = Field(default_factory=list)
     circuits: Circuits | None = None
+    rows: RowsJob | None = None
     background: list[BackgroundTraffic] = Field(default_factory=list)
     failure: list[Failure] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _has_jobs(self) -> Self:
-        if (self.circuits is None) == (not self.job):
-            raise ValueError("a scenario has tables `job`, or `circuits` with the jobs of a workload; give one of them")
+        if bool(self.job) + (self.circuits is not None) + (self.rows is not None) != 1:
+            raise ValueError(
+                "a scenario has tables `job`, `circuits` with the jobs of a workload, or `rows`; give one of them"
+            )
         if self.circuits is not None and self.fidelity != "flows":
             raise ValueError("jobs over circuits are simulated as flows; set `fidelity` to flows")
         if self.circuits is not None and self.background:
             raise ValueError("circuits know no traffic of others; leave `background` out")
+        if self.rows is not None:
+            self._is_simple()
         return self
+
+    def _is_simple(self) -> None:
+        """What a sparse job cannot have yet.
+
+        Raises:
+            ValueError: it has it.
+        """
+        if self.fidelity == "trains":
+            raise ValueError("rows are simulated as packets or flows; set `fidelity` to one of them")
+        for field in ("background", "failure"):
+            if getattr(self, field):
+                raise ValueError(f"rows are simulated without `{field}`; leave it out")

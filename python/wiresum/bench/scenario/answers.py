@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wiresum.bench.scenario import live as answers_live
-from wiresum.bench.scenario.live import Direction
+from wiresum.bench.scenario.measured import Direction
 from wiresum.errors import DeploymentError, ScenarioError, SimulationError, TestbedError
 from wiresum.plan.choices import Engine
 from wiresum.sim import Outcome, ScenarioFile, run

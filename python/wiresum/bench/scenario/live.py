@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
+from wiresum.bench.scenario.measured import Measured, directions
+from wiresum.bench.scenario.rows import measure_rows
 from wiresum.bench.scenario.task import TOLERANCE, Task
 from wiresum.errors import PlanError, TestbedError
 from wiresum.plan.aggregation_plan import LANE_BYTES, AggregationPlan
@@ -32,24 +33,6 @@ FABRIC_RATE_BPS = 100e6
 """Rate of the fastest link where switches are processes: what two cores carry over some ten links at once."""
 MAX_TIMEOUT_S = 10.0
 """Longest timeout of a plan's switches."""
-
-Direction = tuple[str, str, str]
-"""Link, source and target."""
-
-
-@dataclass(frozen=True)
-class Measured:
-    """What a live run has shown.
-
-    Attributes:
-        seconds: of each collective, from its first worker's gradients to its last worker's sums.
-        wire_bytes: over each direction of each link, headers included.
-        notes: what it leaves out.
-    """
-
-    seconds: Sequence[float]
-    wire_bytes: Mapping[Direction, float]
-    notes: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -81,6 +64,8 @@ def measure(file: ScenarioFile, load: LoadTopology, outcome: Outcome, engine: En
     """
     if problem := why_not(file):
         raise TestbedError(problem)
+    if file.scenario.rows is not None:
+        return replace(measure_rows(file, file.scenario.rows, load), notes=_unseen(file))
     try:
         live = _fabric(file, load) if file.scenario.fidelity == "trains" else _servers(file, load, engine)
     except PlanError as bad:
@@ -169,9 +154,13 @@ def _slowed(topology: Topology, slowdown: float) -> Topology:
     return topology.model_copy(update={"links": [slowed(link) for link in topology.links]})
 
 
-def _notes(file: ScenarioFile, live: _Live) -> list[str]:
+def _unseen(file: ScenarioFile) -> list[str]:
     given = [name for name in UNSEEN if getattr(file.scenario.links, name) is not None]
-    notes = [f"live links leave out {', '.join(given)}"] if given else []
+    return [f"live links leave out {', '.join(given)}"] if given else []
+
+
+def _notes(file: ScenarioFile, live: _Live) -> list[str]:
+    notes = _unseen(file)
     if live.slowdown > 1:
         notes.append(
             f"the live run was {live.slowdown:g} times slower than the scenario; its times are divided by that"
@@ -202,9 +191,4 @@ def _measured(bed: Testbed, task: Task) -> Measured:
         raise TestbedError(f"sums were off by {found['deviation']:.2g} of the largest; please report this scenario")
     rounds = list(zip(*found["spans"], strict=True))
     seconds = [max(end for _, end in spans) - min(begin for begin, _ in spans) for spans in rounds]
-    links: dict[Direction, float] = {}
-    for link in bed.topology.links:
-        seen = traffic[link.id]
-        links[link.id, link.source, link.target] = seen.forward.bytes
-        links[link.id, link.target, link.source] = seen.backward.bytes
-    return Measured(seconds, links, ())
+    return Measured(seconds, directions(bed.topology, traffic), ())

@@ -1,0 +1,125 @@
+"""From a scenario with rows to what the simulator runs: a plan with tables, its job file, and what workers touch."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from wiresum.errors import PlanError, TopologyError, TraceError
+from wiresum.plan.aggregation_plan import AggregationPlan
+from wiresum.plan.job import Job
+from wiresum.plan.tables import Tables
+from wiresum.planners import place_rows
+from wiresum.planners.row_plans import counted, plan_with_rows
+from wiresum.planners.tiers.instance import servers_of
+from wiresum.predict.sparse import SparseNetwork
+from wiresum.sim.scenario import RowsJob
+from wiresum.sim.source import ScenarioFile
+from wiresum.sparse.hot import hot_map
+from wiresum.sparse.job import job_of_plan, sparse_job_of
+from wiresum.sparse.randomness import Ints
+from wiresum.sparse.spec import parse
+from wiresum.sparse.trace import Trace
+from wiresum.topology.model import Topology
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedRows:
+    """A sparse job of a scenario.
+
+    Attributes:
+        job: as it is written.
+        topology: with addresses.
+        plan: its own, or a planner's.
+        trace: whose rows are touched.
+        text: the job's file.
+    """
+
+    job: RowsJob
+    topology: Topology
+    plan: AggregationPlan
+    trace: Trace
+    text: str
+
+    @cached_property
+    def pushed(self) -> list[list[Ints]]:
+        """By round, one more than are played, and rank: the distinct keys that a worker touches."""
+        workers = len(self.plan.workers)
+        return [
+            [self.trace.pushed(number, rank, workers) for rank in range(workers)]
+            for number in range(self.job.rounds + 1)
+        ]
+
+    def touched(self, rank: int) -> list[list[list[int]]]:
+        """By round and table, the rows that a worker touches, as their numbers in the table."""
+        first_keys = self.trace.first_keys
+        rounds = []
+        for of_round in self.pushed:
+            keys = of_round[rank]
+            ends = np.searchsorted(keys, first_keys)
+            parts = zip(ends[:-1], ends[1:], first_keys[:-1], strict=True)
+            rounds.append([(keys[begin:end] - first).tolist() for begin, end, first in parts])
+        return rounds
+
+    @property
+    def hosts(self) -> list[str]:
+        """Names of the servers, then of the switches."""
+        assert self.plan.sparse is not None
+        names = {node.id: node.name for node in self.plan.nodes}
+        servers = [server.name for server in self.plan.sparse.servers]
+        return servers + [names[switch.node] for switch in self.plan.sparse.switches]
+
+
+def planned_rows(file: ScenarioFile, rows: RowsJob, topology: Topology) -> PlannedRows:
+    """Reads the plan of a scenario's rows, or makes it.
+
+    Raises:
+        ScenarioError: a file or a trace cannot be, or the plan is for another topology; with its line.
+    """
+    try:
+        return _read(file, rows, topology) if rows.plan else _made(file, rows, topology)
+    except TraceError as bad:
+        raise file.error(("rows", "trace"), f"rows: {bad}") from None
+    except (PlanError, TopologyError) as bad:
+        raise file.error(("rows", "plan" if rows.plan else "planner"), f"rows: {bad}") from None
+
+
+def _read(file: ScenarioFile, rows: RowsJob, topology: Topology) -> PlannedRows:
+    path = file.path.parent / str(rows.plan)
+    plan, text = AggregationPlan.read(path), job_of_plan(path)
+    assert plan.sparse is not None, "`job_of_plan` refuses others"
+    spec = rows.trace or plan.sparse.trace
+    if spec is None:
+        raise TraceError("the plan names no trace; give one")
+    for name in [*(worker.name for worker in plan.workers), *(server.name for server in plan.sparse.servers)]:
+        topology.node(name)
+    return PlannedRows(rows, topology, plan, parse(spec, tables=Tables(tables=plan.sparse.tables)), text)
+
+
+def _made(file: ScenarioFile, rows: RowsJob, topology: Topology) -> PlannedRows:
+    tables = Tables.read(file.path.parent / rows.tables) if rows.tables else None
+    trace = parse(rows.trace or "tables", tables=tables)
+    network = SparseNetwork(topology, servers_of(topology, rows.servers, beside=rows.beside))
+    asked = counted(network, trace)
+    part = place_rows(asked, "tiers" if rows.planner == "none" else rows.planner)
+    if rows.planner == "none":
+        part = part.model_copy(update={"replicated_rows": 0, "summed_rows": 0, "root": None})
+    is_hot = part.replicated_rows + part.summed_rows > 0
+    hot = hot_map(trace, part.replicated_rows, part.summed_rows) if is_hot else None
+    plan = plan_with_rows(asked.network, Job(), part, hot=hot, trace=rows.trace)
+    return PlannedRows(rows, topology, plan, trace, sparse_job_of(plan, hot))
+
+
+def resolve_rows(planned: PlannedRows, sites: dict[str, int]) -> dict[str, Any]:
+    """What `crates/sim/src/rows` reads."""
+    return {
+        "name": planned.job.name,
+        "job": json.loads(planned.text),
+        "hosts": [sites[name] for name in planned.hosts],
+        "workers": [sites[worker.name] for worker in planned.plan.workers],
+        "touched": [planned.touched(worker.rank) for worker in planned.plan.workers],
+    }
