@@ -106,7 +106,7 @@ def test_tables_alone_are_touched_by_rank():
 @pytest.mark.parametrize("dim", [1, 3, 16, 64])
 def test_rows_take_what_their_packets_say(packet_bytes, dim):
     kinds = {
-        "hot_rows": wire.RowKind.HOT_ROWS, "hot_sums": wire.RowKind.HOT_SUMS, "row_sums": wire.RowKind.HOT_SUMS,
+        "hot_rows": wire.RowKind.HOT_ROWS, "hot_sums": wire.RowKind.HOT_SUMS,
         "push": wire.RowKind.PUSH, "pull": wire.RowKind.PULL, "weights": wire.RowKind.WEIGHTS,
     }  # fmt: skip
     below = wire.ETHERNET_LEN + wire.IPV4_LEN + wire.UDP_LEN

@@ -85,8 +85,7 @@ def sent_over_racks(trace, hottest, hot, dense, leaves_sum):
         for worker, of_a, of_b in zip(racks, a, b, strict=True):
             cold = pushed[worker] - hot
             send(worker, leaf, of_a, 2)
-            send(worker, leaf, of_b, 2)
-            send(worker, leaf, cold, 4)
+            send(worker, leaf, of_b | cold, 4)
             send(leaf, worker, union_a, 2)
             for hop in ((worker, leaf), (leaf, "spine"), ("spine", "s0")):
                 bytes_on[hop] += 4 * len(of_b | cold)  # what is asked for
@@ -102,7 +101,7 @@ def sent_over_racks(trace, hottest, hot, dense, leaves_sum):
             bytes_on[leaf, "spine"] += dense
             bytes_on["spine", leaf] += dense
         for of_b in [set().union(*b)] if leaves_sum else b:
-            send(leaf, "spine", of_b, 4 if leaves_sum else 2)
+            send(leaf, "spine", of_b, 4)
     send("spine", "s0", (set().union(*pushed.values()) & hot) - hottest, 4)
     return bytes_on
 

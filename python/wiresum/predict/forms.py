@@ -44,10 +44,10 @@ class Forms(NamedTuple):
     """How rows travel in a job.
 
     Attributes:
-        hot_rows: a worker's gradients of hot rows, to who sums them.
+        hot_rows: a worker's gradients of rows of tier A, to who sums them.
         hot_sums: sums of them, to workers.
-        row_sums: sums of them, to their server; as those to workers, where they are complete.
-        push: a worker's gradients of cold rows, to their server.
+        row_sums: sums of rows of tier B, to their server.
+        push: a worker's gradients of rows of tiers B and C.
         pull: what is asked for.
         weights: the answer.
         dense: bytes on the wire for each byte of the dense gradient.
@@ -74,7 +74,8 @@ def packets(packet_bytes: int = ETHERNET_PACKET_BYTES) -> Forms:
         return Form(key_bytes, copies, below + headers, packet_bytes - headers)
 
     dense = (wire.MAX_PAYLOAD + below + wire.HEADER_LEN) / wire.MAX_PAYLOAD
-    return Forms(form(2), form(3), form(3), form(8), form(8, 0), form(0), dense)
+    # Rows of tier B are far apart, so packets of offsets are not full: they are counted as if they had keys.
+    return Forms(form(2), form(3), form(8), form(8), form(8, 0), form(0), dense)
 
 
 def tcp() -> Forms:

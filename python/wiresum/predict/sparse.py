@@ -151,7 +151,7 @@ class SparseNetwork:
         load = _Sum(self._pulled())
         for server in self.server_nodes:
             for together, times in self.tree(server).up.items():
-                form = self.forms.hot_rows if together == 1 else self.forms.row_sums
+                form = self.forms.push if together == 1 else self.forms.row_sums
                 load.add(Quantity(together, form), times / len(self.servers))
         return load.total
 
@@ -167,8 +167,8 @@ class SparseNetwork:
         down = self._between([node], self.workers)
         up[self.graph.arc_count + node] += total
         replicated, summed = _Sum(), _Sum(self._pulled())
-        for load in (replicated, summed):
-            load.add(Quantity(1, self.forms.hot_rows), up)
+        replicated.add(Quantity(1, self.forms.hot_rows), up)
+        summed.add(Quantity(1, self.forms.push), up)
         replicated.add(Quantity(total, self.forms.hot_sums), down)
         for server in self.server_nodes:
             onward = self._between([node], [server]) if server != node else np.zeros(len(up))
