@@ -1,4 +1,5 @@
-//! Schedules an instance from standard input by each of the schedulers that are named, and prints a line for each.
+//! Schedules an instance from standard input by each of the schedulers that are named, and prints a line for each; then
+//! the same slot by slot, with what is known in each slot, and the seconds that the slowest slot took.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -8,8 +9,8 @@
 use std::io::Read;
 use std::time::Instant;
 
-use wiresum_schedule::problem::Problem;
-use wiresum_schedule::{Instance, Options, bound, schedule};
+use wiresum_schedule::problem::{EPSILON, Problem};
+use wiresum_schedule::{Instance, Online, Options, bound, schedule};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut text = String::new();
@@ -33,6 +34,35 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 began.elapsed().as_secs_f64()
             ),
         }
+        match slots(&problem, &name, &options) {
+            Err(error) => println!("{name}, slot by slot: {error}"),
+            Ok(mut seconds) => {
+                seconds.sort_by(f64::total_cmp);
+                let (count, most) = (seconds.len(), seconds.last().copied().unwrap_or(0.0));
+                let all = seconds.iter().sum::<f64>();
+                println!(
+                    "{name}, slot by slot: {count} slots in {all:.3} s, one in {most:.3} s at most"
+                );
+            }
+        }
     }
     Ok(())
+}
+
+/// The seconds that each slot took to decide.
+fn slots(
+    problem: &Problem<'_>,
+    name: &str,
+    options: &Options,
+) -> Result<Vec<f64>, Box<dyn std::error::Error>> {
+    let mut online = Online::new(problem, name, options)?;
+    let mut left: Vec<f64> = problem.transfers.iter().map(|transfer| transfer.bytes).collect();
+    let mut seconds = Vec::new();
+    while left.iter().zip(&problem.transfers).any(|(left, all)| *left > EPSILON * all.bytes) {
+        let began = Instant::now();
+        let slot = online.step()?;
+        seconds.push(began.elapsed().as_secs_f64());
+        slot.shares.iter().for_each(|share| left[share.transfer] -= share.bytes);
+    }
+    Ok(seconds)
 }

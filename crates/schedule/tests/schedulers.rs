@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 
 use common::{flows, network, quick, star};
 use proptest::prelude::*;
-use wiresum_schedule::{Before, Darkens, Instance, Options, SCHEDULERS, ScheduleError, schedule};
+use wiresum_schedule::{
+    Before, Darkens, Instance, Objective, Options, SCHEDULERS, ScheduleError, schedule,
+};
 
 /// Odd ports, one port, no places, all in one unit, coflows beside synchronous jobs, any arrivals.
 fn instances() -> impl Strategy<Value = Instance> {
@@ -103,6 +105,40 @@ proptest! {
                     Err(error) => prop_assert!(false, "{}: {error}", scheduler.name),
                 }
             }
+        }
+    }
+
+    /// Whoever decides slot by slot may be lucky where the search is not.
+    #[test]
+    fn turns_is_complete_before_its_rivals(one in instances(), other in coflows()) {
+        let options = Options { bound: false, ..quick(2) };
+        for instance in [one, other] {
+            let ends_s = |name: &str| {
+                schedule(&instance, name, &options).map(|timetable| timetable.cost.completion_s)
+            };
+            let ours_s = ends_s("turns").expect("a schedule");
+            for name in ["window", "fcfs", "varys"] {
+                let theirs_s = ends_s(name).expect("a schedule");
+                prop_assert!(ours_s <= theirs_s * (1.0 + 1e-9), "{name}: {theirs_s} s, turns: {ours_s} s");
+            }
+        }
+    }
+
+    /// What an objective makes small is smallest, of those who serve one job after another, where it is asked for.
+    #[test]
+    fn objectives_are_obeyed(instance in instances()) {
+        let cost = |name: &str, objective| {
+            let options = Options { bound: false, objective, ..quick(2) };
+            schedule(&instance, name, &options).expect("a schedule").cost
+        };
+        for name in ["varys", "sincronia", "sunflow", "k-core"] {
+            let theirs = cost(name, Objective::Mean);
+            let mean = cost("turns", Objective::Mean).sojourn_s.mean;
+            prop_assert!(mean <= theirs.sojourn_s.mean * (1.0 + 1e-9), "{name}");
+            let weighted = cost("turns", Objective::Weighted).weighted_s;
+            prop_assert!(weighted <= theirs.weighted_s * (1.0 + 1e-9), "{name}");
+            let slowdown = cost("turns", Objective::Fair).slowdown;
+            prop_assert!(slowdown <= theirs.slowdown * (1.0 + 1e-9), "{name}");
         }
     }
 

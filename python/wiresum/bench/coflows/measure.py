@@ -24,7 +24,7 @@ PORTS = (4, 24)
 SLOT_S = 0.1
 SPLITTERS = ("spectra", "solstice", "eclipse")
 """Who splits one matrix into matchings."""
-MATRIX_PORTS = 4
+MATRIX_UNITS, MATRIX_PORTS = 16, 4
 DARK_S = (1e-5, 1e-3, 1e-2, 1e-1)
 LEAST_SLOT_S, DARK_SLOTS = 0.02, 2
 """Slots for matrices: at least so long, and so many times as long as a new circuit is dark."""
@@ -52,7 +52,7 @@ class Options:
         coflows: how many, the first ones.
         units: that racks are folded on.
         data_dir: folder with the trace; coflows are made where it is None.
-        matrices: of each kind and darkness, on a quarter of the units.
+        matrices: of each kind and darkness, on 16 units at most.
     """
 
     coflows: int = 200
@@ -88,7 +88,7 @@ def measure(options: Options, progress: Progress) -> Report:
 
 def _matrices(options: Options) -> list[Result]:
     """Completion of one matrix, by everybody who splits such and `turns`; a value for each seed."""
-    units = max(4, options.units // 4)
+    units = min(options.units, MATRIX_UNITS)
     results = []
     for kind in KINDS:
         for dark_s in DARK_S:
