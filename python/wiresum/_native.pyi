@@ -146,6 +146,25 @@ def validate_timetable(instance: str, intervals: str) -> str:
 def schedulers() -> list[tuple[str, str]]:
     """Return name and summary of every scheduler."""
 
+class OnlineScheduler:
+    """A scheduler that is asked slot by slot, with what is known then."""
+
+    def __init__(self, instance: str, scheduler: str, options: str) -> None:
+        """Begin before the first slot; arguments as for `schedule`."""
+
+    def next(self, sight: str) -> str:
+        """Decide the next slot.
+
+        Args:
+            sight: `left`, bytes by job; `circuits` that are lit; `ports` that work; `wiresum_schedule::Sight` has them.
+
+        Returns:
+            The slot as the JSON of `wiresum.schedule.model.Interval`.
+
+        Raises:
+            ScheduleError: There is no such scheduler, or a job is never served.
+        """
+
 def schedule_bound(instance: str, sums: bool = True) -> float:
     """Return a time before which no schedule completes all jobs, in seconds.
 

@@ -21,7 +21,7 @@ MAY_NAME = {
     "python/wiresum/wire.py": "generated from the table",
     "python/wiresum/planners/__init__.py": "each planner names the policy that its paper has",
     "python/wiresum/circuits/emulator/sonic.py": "Redis has a type that is called hash",
-    "python/wiresum/turns/plans.py": "jobs in turns need segments that are given at run time",
+    "python/wiresum/turns/maker.py": "jobs in turns need segments that are given at run time",
     "crates/node/src/station/kernel.rs": "a switch that starts without a plan needs some program",
 }
 PRODUCT = ("crates/*/src/**/*.rs", "crates/*/build.rs", "python/wiresum/**/*.py", "bpf/**/*.[ch]", "p4/**/*.p4")

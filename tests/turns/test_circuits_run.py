@@ -11,13 +11,15 @@ import time
 from contextlib import suppress
 
 import pytest
-from tests.turns.networks import network, three_jobs, timetable_of
+from tests.turns.networks import SLOT_S, network, three_jobs, timetable_of
 from typer.testing import CliRunner
 
 from wiresum.cli.main import app
 from wiresum.turns.driver import BACK_S
 from wiresum.turns.live import TurnsBed, job_environment
-from wiresum.turns.plans import as_schedule
+from wiresum.turns.online import Online
+from wiresum.turns.plans import as_schedule, carried
+from wiresum.workload.instance import instance
 
 RANK = [sys.executable, "-m", "wiresum.turns.rank"]
 PATIENCE_S = 120.0
@@ -26,13 +28,16 @@ PATIENCE_S = 120.0
 class Cluster:
     """Nodes, an optical switch and ranks, with a driver that is none of this process."""
 
-    def __init__(self, folder, name, size=400_000):
-        self.topology, self.jobs = network(), three_jobs(size)
+    def __init__(self, folder, name, size=400_000, *, online=False):
+        self.topology, self.jobs, self.online = network(), three_jobs(size), online
         self.timetable = timetable_of(self.topology, self.jobs)
         self.schedule = as_schedule(self.timetable, self.topology, self.jobs)
-        self.bed = TurnsBed(self.topology, self.schedule, "polatis-rest", name)
+        rates = carried(instance(self.topology, self.jobs, SLOT_S))
+        work = Online.of(self.topology, self.jobs, rates, "turns") if online else self.schedule
+        self.bed = TurnsBed(self.topology, work, "polatis-rest", name)
         self.folder, self.listen = folder, folder / "turns.sock"
-        self.schedule.write(folder / "schedule.json")
+        (self.timetable if online else self.schedule).write(folder / "schedule.json")
+        (folder / "jobs.json").write_text(self.jobs.model_dump_json(exclude_none=True))
         (folder / "topology.json").write_text(self.topology.model_dump_json(exclude_none=True))
 
     def __enter__(self):
@@ -40,12 +45,13 @@ class Cluster:
         address = self.bed.bed.optical_switch("oxc").serve("calient-tl1")
         line = ["circuits", "run", self.folder / "schedule.json", "--topology", self.folder / "topology.json"]
         line += ["--driver", address, "--listen", self.listen, "--plans", self.folder / "plans", "--json"]
+        line += ["--online", "--jobs", self.folder / "jobs.json", "--slot", f"{SLOT_S}s"] if self.online else []
         line += [part for name, path in self.bed.nodes.sockets.items() for part in ("--control", f"{name}={path}")]
         command = [sys.executable, "-m", "wiresum", *map(str, line)]
         self.command = [*command, "--probe", 'test "$WIRESUM_SOURCE_ADDRESS" != "$WIRESUM_TARGET_ADDRESS"']
         self.driver = self.start()
         self.await_driver()
-        self.ranks = [self._rank(plan, worker.rank) for plan in self.bed.plans.values() for worker in plan.workers]
+        self.ranks = [self._rank(job, rank) for job, hosts in self.bed.hosts.items() for rank in range(len(hosts))]
         return self
 
     def have_ended(self):
@@ -66,10 +72,10 @@ class Cluster:
     def start(self):
         return subprocess.Popen(self.command, stdout=subprocess.PIPE, start_new_session=True)
 
-    def _rank(self, plan, rank):
-        told = job_environment(self.jobs.jobs[plan.job.id - 1])
-        plans = str(self.folder / "plans" / f"job-{plan.job.id}.json")
-        return self.bed.spawn(plan, rank, RANK, {**told, "WIRESUM_TURNS": str(self.listen), "WIRESUM_PLAN": plans})
+    def _rank(self, job, rank):
+        told = {**job_environment(self.jobs.jobs[job - 1]), "WIRESUM_TURNS": str(self.listen)}
+        plan = {} if self.online else {"WIRESUM_PLAN": str(self.folder / "plans" / f"job-{job}.json")}
+        return self.bed.spawn(job, rank, RANK, {**told, **plan})
 
     def __exit__(self, *raised):
         if self.driver.poll() is None:
@@ -96,6 +102,14 @@ def test_a_driver_in_a_process_of_its_own_carries_a_schedule_out(namespaces, nam
     assert {turn["end"] for turn in seen["turns"].values()} == {"done"}
 
 
+def test_a_driver_that_asks_a_scheduler_at_each_slot_serves_all_jobs(namespaces, name, tmp_path):
+    with Cluster(tmp_path, name, online=True) as cluster:
+        assert [code for code, _ in cluster.outcomes()] == [0] * 6
+        out, _ = cluster.driver.communicate(timeout=PATIENCE_S)
+        assert cluster.driver.returncode == 0
+    assert {turn["end"] for turn in json.loads(out)["turns"].values()} == {"done"}
+
+
 def killed(folder, name, seed):
     with Cluster(folder, name) as cluster:
         time.sleep(random.Random(seed).uniform(0.0, 2.0))
@@ -116,11 +130,12 @@ def restarted(folder, name, seed):
         time.sleep(random.Random(seed).uniform(0.0, 4.0))
         before = cluster.driver
         os.killpg(before.pid, signal.SIGKILL)
-        before.communicate()
+        before.wait()
         killed_s = time.monotonic()
         has_begun = (folder / "plans" / "progress.json").exists()
         if not has_begun and cluster.have_ended():
             return
+        before.stdout.close()
         cluster.driver = cluster.start()
         cluster.await_driver()
         is_in_time = time.monotonic() - killed_s < 0.5 * BACK_S
@@ -161,12 +176,14 @@ def test_drivers_that_are_killed_at_random_moments(namespaces, name, tmp_path, s
 def test_bad_input_is_named(tmp_path):
     def run(*more):
         line = ["circuits", "run", str(tmp_path / "made.json"), "--topology", "optical:units=3,ports=1"]
+        line += ["--plans", str(tmp_path / "plans")]
         return CliRunner().invoke(app, [*line, *more])
 
     topology, jobs = network(), three_jobs()
     assert "cannot be read" in str(run().exception)
     (tmp_path / "made.json").write_text(timetable_of(topology, jobs).model_dump_json(exclude_none=True))
     assert "give the workload that it is of, as --jobs" in str(run().exception)
+    assert "give the workload that" in str(run("--online").exception)
     schedule = as_schedule(timetable_of(topology, jobs), topology, jobs)
     (tmp_path / "made.json").write_text(schedule.model_dump_json(exclude_none=True))
     assert "optical switch oxc has no driver" in str(run().exception)

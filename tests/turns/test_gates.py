@@ -7,10 +7,11 @@ import time
 
 import pytest
 
-from wiresum.errors import ScheduleError
+from wiresum.errors import JoinError, ScheduleError
 from wiresum.gates import FORMAT
 from wiresum.gates import listener as module
 from wiresum.gates.listener import Gates
+from wiresum.gates.rank import plan_in_turn
 
 PATIENCE_S = 10.0
 
@@ -100,6 +101,13 @@ def test_a_job_has_ended_when_all_of_its_ranks_have(gates):
     assert gates.end(1) == "done"
 
 
+def test_a_job_that_nobody_has_come_of_has_not_ended_until_it_is_abandoned(gates):
+    assert gates.end(1) == ""
+    assert not gates.await_end(1, 0.05)
+    gates.abandon(1)
+    assert gates.end(1) == "lost"
+
+
 def test_a_rank_that_goes_without_a_word_is_lost(gates):
     rank = Rank(gates.address, 1, 0)
     gates.await_ranks({1: 1}, PATIENCE_S)
@@ -117,6 +125,51 @@ def test_ranks_that_do_not_come_are_named(gates):
     with pytest.raises(ScheduleError, match="has ended, or has nothing to send"):
         gates.await_ranks({1: 2, 2: 1}, PATIENCE_S)
     assert time.monotonic() - began < PATIENCE_S
+
+
+def test_ranks_wait_for_their_plan_and_late_ones_have_it_at_once(gates):
+    asked, threads = {}, []
+
+    def ask(rank):
+        asked[rank] = plan_in_turn(gates.address, 3, rank)
+
+    for rank in range(2):
+        threads.append(threading.Thread(target=ask, args=(rank,)))
+        threads[-1].start()
+    gates.await_askers({3: 2}, PATIENCE_S)
+    assert not asked
+    gates.hand_out(3, '{"job": 3}')
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert asked == dict.fromkeys(range(2), '{"job": 3}')
+    assert plan_in_turn(gates.address, 3, 2) == '{"job": 3}'
+    with pytest.raises(ScheduleError, match="rank 0 of job 4 has ended, or has not asked for its plan"):
+        gates.await_askers({4: 1}, 0.1)
+    last = threading.Thread(target=gates.close)
+    threading.Timer(0.2, last.start).start()
+    with pytest.raises(JoinError, match="has no turn for job 5, or has ended"):
+        plan_in_turn(gates.address, 5, 0)
+
+
+def test_a_job_without_a_turn_is_told_so(gates):
+    threading.Timer(0.2, gates.refuse, (6,)).start()
+    for _ in range(2):
+        with pytest.raises(JoinError, match="has no turn for job 6"):
+            plan_in_turn(gates.address, 6, 0)
+
+
+def test_ranks_say_how_many_results_they_have(gates):
+    ranks = [Rank(gates.address, 1, rank) for rank in range(2)]
+    gates.await_ranks({1: 2}, PATIENCE_S)
+
+    def obey(rank, results):
+        while rank.hear()["do"] != "tell":
+            pass
+        rank.say({"done": 1 << 30, "results": results})
+
+    for rank, results in zip(ranks, (7, 5), strict=True):
+        threading.Thread(target=obey, args=(rank, results)).start()
+    assert gates.results([1]) == {1: 5}
 
 
 @pytest.mark.parametrize("words", [b"hello\n", b"{}\n", b'{"format": "other", "job": 1, "rank": 0}\n', b"[1]\n", b"\n"])

@@ -80,9 +80,9 @@ def test_a_rank_that_is_killed_ends_its_job_alone(namespaces, name):
     with turns(topology, jobs, name) as (bed, _):
         bed_spawn, victims = bed.spawn, []
 
-        def spawn(plan, rank, command, environment=None):
-            child = bed_spawn(plan, rank, command, environment)
-            victims.extend([child] if plan.job.id == 1 and rank == 0 else [])
+        def spawn(job, rank, command, environment=None):
+            child = bed_spawn(job, rank, command, environment)
+            victims.extend([child] if job == 1 and rank == 0 else [])
             return child
 
         bed.spawn = spawn

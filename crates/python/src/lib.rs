@@ -30,8 +30,8 @@ mod _native {
     use super::plan::{convert_plan, derive_plan, plan_digest, validate_plan, validate_schedule};
     #[pymodule_export]
     use super::schedule::{
-        schedule, schedule_bound, schedule_problem, schedule_relaxation, schedule_times,
-        schedulers, validate_timetable,
+        PyOnlineScheduler, schedule, schedule_bound, schedule_problem, schedule_relaxation,
+        schedule_times, schedulers, validate_timetable,
     };
     #[pymodule_export]
     use super::simulate::{predict_flows, simulate};

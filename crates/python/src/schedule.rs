@@ -1,10 +1,13 @@
 //! Schedules of jobs over optical circuits.
 
+use std::sync::Mutex;
+use std::sync::mpsc::{self, Receiver, Sender};
+
 use pyo3::prelude::*;
 use serde::Serialize;
 use wiresum_schedule::bound::{Relaxation, Times, completion};
 use wiresum_schedule::problem::Problem;
-use wiresum_schedule::{Instance, Interval, Options, SCHEDULERS, ScheduleError};
+use wiresum_schedule::{Dialogue, Instance, Interval, Options, SCHEDULERS, ScheduleError, Sight};
 
 use crate::errors;
 
@@ -87,4 +90,57 @@ pub fn schedule_times(instance: &str, from_s: f64, until_s: f64, sums: bool) -> 
         Ok(indices.map(|index| times.seconds(index)).collect())
     };
     answer().map_err(errors::schedule_error)
+}
+
+/// A scheduler that is asked slot by slot, in a thread of its own: it borrows from the instance.
+#[pyclass(name = "OnlineScheduler", module = "wiresum._native", frozen)]
+pub struct PyOnlineScheduler {
+    line: Mutex<Line>,
+}
+
+struct Line {
+    questions: Sender<Sight>,
+    answers: Receiver<Result<Interval, ScheduleError>>,
+}
+
+#[pymethods]
+impl PyOnlineScheduler {
+    #[new]
+    fn new(instance: &str, scheduler: &str, options: &str) -> PyResult<Self> {
+        let parsed = || -> Result<(Instance, Options), ScheduleError> {
+            Ok((Instance::from_json(instance)?, serde_json::from_str(options)?))
+        };
+        let (instance, options) = parsed().map_err(errors::schedule_error)?;
+        let (scheduler, (questions, asked)) = (scheduler.to_owned(), mpsc::channel::<Sight>());
+        let (answer, answers) = mpsc::channel();
+        std::thread::spawn(move || {
+            let ended = (|| {
+                let problem = Problem::new(&instance, options.sums)?;
+                let mut dialogue = Dialogue::new(&problem, &scheduler, &options)?;
+                for sight in asked {
+                    let _ = answer.send(Ok(dialogue.next(&sight)?));
+                }
+                Ok(())
+            })();
+            if let Err(error) = ended {
+                let _ = answer.send(Err(error));
+            }
+        });
+        Ok(Self { line: Mutex::new(Line { questions, answers }) })
+    }
+
+    /// Decides the next slot with what is seen (JSON); returns it as an interval (JSON).
+    fn next(&self, py: Python<'_>, sight: &str) -> PyResult<String> {
+        let answer = || -> Result<String, ScheduleError> {
+            let line = self.line.lock().expect("nobody panics with it");
+            // Where the thread has ended, its last answer says why.
+            let _ = line.questions.send(serde_json::from_str(sight)?);
+            let ended = || ScheduleError::Field {
+                field: "scheduler".to_owned(),
+                problem: "it has ended; its last answer said why".to_owned(),
+            };
+            Ok(json(&line.answers.recv().map_err(|_| ended())??))
+        };
+        py.detach(answer).map_err(errors::schedule_error)
+    }
 }

@@ -11,6 +11,7 @@
 //! | [`bound`] | a time before which no schedule completes all jobs |
 //! | [`petersen`] | a multigraph of circuits, split into slots |
 //! | [`scheduler`] | those who answer, one file each, and their registry |
+//! | [`Dialogue`] | one of them, asked slot by slot by whoever drives devices |
 //!
 //! There is no clock, no thread and no chance but from a seed: equal questions have equal answers.
 
@@ -19,6 +20,7 @@
 pub mod board;
 pub mod bound;
 mod cost;
+mod dialogue;
 mod error;
 mod instance;
 mod judge;
@@ -28,6 +30,7 @@ pub mod scheduler;
 mod timetable;
 
 pub use cost::{Cost, JobCost, Spread};
+pub use dialogue::{Dialogue, Sight};
 pub use error::ScheduleError;
 pub use instance::{
     Before, Circuits, Darkens, Flow, INSTANCE_FORMAT, Instance, Job, Star, Traffic, Unit,

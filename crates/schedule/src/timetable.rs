@@ -160,13 +160,33 @@ pub fn slots(problem: &Problem<'_>, intervals: &[Interval]) -> Vec<Slot> {
     slots
 }
 
+/// One slot as an interval.
+#[must_use]
+pub fn interval(problem: &Problem<'_>, slot: usize, content: &Slot) -> Interval {
+    let slot_s = problem.instance.slot_s;
+    let rates = content
+        .shares
+        .iter()
+        .map(|share| rate(problem, share.transfer, share.summed, share.bytes * BITS / slot_s));
+    Interval {
+        from_s: slot as f64 * slot_s,
+        until_s: (slot + 1) as f64 * slot_s,
+        circuits: named(problem, |pair| content.circuits[pair]),
+        rates: rates.collect(),
+    }
+}
+
 fn circuits(board: &Board<'_>, slot: usize) -> Vec<Circuits> {
-    let problem = board.problem;
+    named(board.problem, |pair| board.circuits(slot, pair))
+}
+
+fn named(problem: &Problem<'_>, count: impl Fn(usize) -> u32) -> Vec<Circuits> {
     let name = |unit: usize| problem.instance.units[unit].name.clone();
-    let lit = problem.pairs.iter().enumerate().map(|(pair, units)| Circuits {
-        between: units.map(name),
-        circuits: board.circuits(slot, pair),
-    });
+    let lit = problem
+        .pairs
+        .iter()
+        .enumerate()
+        .map(|(pair, units)| Circuits { between: units.map(name), circuits: count(pair) });
     lit.filter(|circuits| circuits.circuits > 0).collect()
 }
 

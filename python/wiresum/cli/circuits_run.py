@@ -19,10 +19,12 @@ from wiresum.errors import ScheduleError, TopologyError
 if TYPE_CHECKING:
     from wiresum.plan.aggregation_plan import AggregationPlan
     from wiresum.plan.schedule import Schedule
+    from wiresum.plan.shared import SharedNetwork
     from wiresum.topology.model import Topology
     from wiresum.topology.optical import Circuit
-    from wiresum.turns.driver import Seen
     from wiresum.turns.light import Light, Probe
+    from wiresum.turns.online import Online
+    from wiresum.turns.stage import Seen
 
 LISTEN = "0.0.0.0:7420"
 PLANS_VARIABLE = "WIRESUM_PLANS"
@@ -57,6 +59,10 @@ def run(
         str | None,
         typer.Option("--probe", help="Shell command that succeeds if a circuit carries packets; see docs/circuits.md"),
     ] = None,
+    online: Annotated[
+        bool, typer.Option("--online", help="Ask the timetable's scheduler anew at each slot, with what is known then")
+    ] = False,
+    slot: Annotated[str, typer.Option("--slot", help="Time after which --online may change circuits")] = "1s",
     as_json: JsonOption = False,
 ) -> None:
     """Carry out a schedule: order its circuits, give jobs to switches and servers, tell ranks when they may send.
@@ -64,22 +70,29 @@ def run(
     Each job's ranks need WIRESUM_TURNS, the address to which this listens, and WIRESUM_PLAN, the plan of the job in
     `--plans`. The command has WIRESUM_TURNS and WIRESUM_PLANS, the folder, in its environment. If the driver dies, the
     same command line goes on with the schedule, where it is started again within four seconds.
+
+    With `--online` ranks need WIRESUM_TURNS and WIRESUM_JOB, the job's number, and wait for their plans.
     """
     from wiresum.gates.listener import Gates
     from wiresum.turns.driver import TurnsDriver
     from wiresum.turns.journal import Journal
     from wiresum.turns.nodes import Nodes
+    from wiresum.turns.online import Online, OnlineDriver
 
     there = load_topology(topology)
-    made = _kept(_schedule(schedule, there, jobs), plans)
+    work = _online(schedule, there, jobs, slot) if online else _kept(_schedule(schedule, there, jobs), plans)
     nodes = Nodes({name: Path(path) for name, path in _named(control or [], "--control", "u0=/run/u0.sock").items()})
     with ExitStack() as stack:
-        light = stack.enter_context(closing(_light(there, driver or [], _prober(probe, made, there))))
+        light = stack.enter_context(closing(_light(there, driver or [], _prober(probe, _network(work, there)))))
         gates = stack.enter_context(Gates(listen))
-        journal = Journal(plans / PROGRESS, made)
-        turns = TurnsDriver(made, there, light, nodes, gates, journal=journal, tell=note)
-        _write(turns.plans, plans)
-        note(f"ranks: WIRESUM_TURNS={gates.address}, and WIRESUM_PLAN={plans}/job-N.json")
+        turns: TurnsDriver | OnlineDriver
+        if isinstance(work, Online):
+            turns = OnlineDriver(work, light, nodes, gates, tell=note)
+            note(f"ranks: WIRESUM_TURNS={gates.address}, and WIRESUM_JOB=N")
+        else:
+            turns = TurnsDriver(work, there, light, nodes, gates, journal=Journal(plans / PROGRESS, work), tell=note)
+            _write(turns.plans, plans)
+            note(f"ranks: WIRESUM_TURNS={gates.address}, and WIRESUM_PLAN={plans}/job-N.json")
         launcher = _launch(command or [], gates.address, plans)
         try:
             seen = turns.run()
@@ -123,13 +136,34 @@ def _kept(made: Schedule, folder: Path) -> Schedule:
     return made
 
 
-def _prober(command: str | None, made: Schedule, topology: Topology) -> Probe | None:
+def _online(file: Path, topology: Topology, jobs: Path | None, slot: str) -> Online:
+    """The scheduler of a timetable, for jobs of its workload."""
+    from wiresum.commandline.quantities import parse_seconds
+    from wiresum.schedule.model import Timetable
+    from wiresum.turns.online import Online
+    from wiresum.turns.plans import carried
+    from wiresum.workload.instance import instance
+    from wiresum.workload.model import Workload
+
+    if jobs is None:
+        raise ScheduleError(f"--online asks about jobs; give the workload that {file} is of, as --jobs")
+    workload, scheduler = Workload.read(jobs), Timetable.read(file).scheduler
+    return Online.of(topology, workload, carried(instance(topology, workload, parse_seconds(slot))), scheduler)
+
+
+def _network(work: Schedule | Online, topology: Topology) -> SharedNetwork:
+    from wiresum.plan.schedule import Schedule
+    from wiresum.plan.shared import SharedNetwork
+
+    if isinstance(work, Schedule):
+        return SharedNetwork(topology, [interval.circuits for interval in work.intervals])
+    return work.network
+
+
+def _prober(command: str | None, network: SharedNetwork) -> Probe | None:
     """Runs a command for each new circuit, which has the circuit's two ends in its environment."""
     if command is None:
         return None
-    from wiresum.plan.shared import SharedNetwork
-
-    network = SharedNetwork(topology, [interval.circuits for interval in made.intervals])
 
     def gets_through(circuit: Circuit) -> bool:
         (source, own), (target, far) = network.addresses(network.name(circuit)).items()

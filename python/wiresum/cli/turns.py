@@ -16,10 +16,12 @@ from wiresum.errors import ScheduleError
 
 if TYPE_CHECKING:
     from wiresum.plan.choices import SwitchEngine
+    from wiresum.plan.schedule import Schedule
     from wiresum.schedule import Timetable
     from wiresum.topology.model import Topology
-    from wiresum.turns.driver import Seen
+    from wiresum.turns.online import Online
     from wiresum.turns.report import Comparison
+    from wiresum.turns.stage import Seen
     from wiresum.workload.model import Workload
 
 
@@ -34,6 +36,10 @@ class TurnsOptions:
     scheduler: Annotated[
         str, typer.Option("--scheduler", help="Who gives turns to --jobs; several, as turns,window,fcfs, one by one")
     ] = "turns"
+    online: Annotated[
+        bool,
+        typer.Option("--online", help="Ask schedulers of --jobs at each slot, with what is known then"),
+    ] = False
     slot: Annotated[str, typer.Option("--slot", help="Time after which turns of --jobs may change circuits")] = "1s"
     driver: Annotated[
         str, typer.Option("--driver", help="Protocol by which turns order optical switches, as polatis-rest")
@@ -74,11 +80,12 @@ def run_in_turns(run: Run, *, as_json: bool) -> None:
     assert turns.jobs is not None, "it is why this was called"
     workload = Workload.read(turns.jobs)
     asked = instance(run.topology, workload, parse_seconds(turns.slot))
-    timetables = [_timetable(asked, scheduler.strip()) for scheduler in turns.scheduler.split(",")]
+    names = [scheduler.strip() for scheduler in turns.scheduler.split(",")]
+    timetables = [_timetable(asked, name, online=turns.online) for name in names]
     runs: list[tuple[Comparison, Seen]] = []
     code = 0
     for timetable in timetables:
-        comparison, seen, ended = _run_one(run, workload, timetable, as_json=as_json)
+        comparison, seen, ended = _run_one(run, workload, timetable, asked, as_json=as_json)
         runs.append((comparison, seen))
         code = code or ended
         for line in words(comparison):
@@ -95,29 +102,36 @@ def run_in_turns(run: Run, *, as_json: bool) -> None:
     raise typer.Exit(code)
 
 
-def _timetable(asked: dict[str, object], scheduler: str) -> Timetable:
+def _timetable(asked: dict[str, object], scheduler: str, *, online: bool) -> Timetable:
     from wiresum.schedule import schedule
-    from wiresum.turns.plans import STEP_SHARE, carried
+    from wiresum.turns.plans import carried, step_of
 
     rates = carried(asked)
-    return schedule(rates, scheduler, step_bps=rates["host_bps"] * STEP_SHARE)
+    return schedule(rates, scheduler, **step_of(rates), **({"online": True} if online else {}))
 
 
-def _run_one(run: Run, workload: Workload, timetable: Timetable, *, as_json: bool) -> tuple[Comparison, Seen, int]:
+def _run_one(
+    run: Run, workload: Workload, timetable: Timetable, asked: dict[str, object], *, as_json: bool
+) -> tuple[Comparison, Seen, int]:
     from wiresum.turns.live import TurnsBed, run_jobs
-    from wiresum.turns.plans import as_schedule
+    from wiresum.turns.online import Online
+    from wiresum.turns.plans import as_schedule, carried
     from wiresum.turns.report import Promise, compare
 
-    schedule = as_schedule(timetable, run.topology, workload, run.engine)
-    promise = Promise(run.topology, workload, timetable, schedule)
+    work: Schedule | Online
+    if run.turns.online:
+        work = Online.of(run.topology, workload, carried(asked), timetable.scheduler, run.engine)
+    else:
+        work = as_schedule(timetable, run.topology, workload, run.engine)
     names = {number: job.name for number, job in enumerate(workload.jobs, 1)}
     sink = sys.stderr if as_json else sys.stdout
 
     def show(job: int, rank: int, is_error: bool, line: str) -> None:
         print(f"[{names[job]} {rank}] {line}", file=sys.stderr if is_error else sink, flush=True)
 
-    with TurnsBed(run.topology, schedule, run.turns.driver, run.name, run.mtu) as bed:
+    with TurnsBed(run.topology, work, run.turns.driver, run.name, run.mtu) as bed:
         live = run_jobs(bed, workload, run.command, show, note)
+    promise = Promise(run.topology, workload, timetable, live.schedule)
     return compare(promise, live.seen, live.traffic), live.seen, live.exit_code
 
 

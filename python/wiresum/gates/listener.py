@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 from wiresum.errors import ScheduleError
 from wiresum.gates import EXPIRY_S, FORMAT
@@ -36,6 +36,7 @@ class _Rank:
         line: to it.
         told: number of the last order.
         done: number of the last order that it has carried out.
+        results: packets of sums that it has.
         is_ready: it has something to send.
         end: how it ended: `bye`, or `lost` where it ended without a word.
         ended_s: when, by `time.monotonic`.
@@ -44,6 +45,7 @@ class _Rank:
     line: socket.socket
     told: int = 0
     done: int = 0
+    results: int = 0
     is_ready: bool = False
     end: str = ""
     ended_s: float = 0.0
@@ -60,11 +62,17 @@ class _Job:
 
     Attributes:
         ranks: that have come.
+        askers: lines of ranks that wait for the job's plan.
+        plan: of the job, once it has one.
+        is_refused: it will have none.
         is_abandoned: no more will come.
         order: what they were told last.
     """
 
     ranks: dict[int, _Rank] = field(default_factory=dict)
+    askers: dict[int, socket.socket] = field(default_factory=dict)
+    plan: str | None = None
+    is_refused: bool = False
     is_abandoned: bool = False
     order: Mapping[str, Any] = field(default_factory=lambda: {"do": "shut", "for_s": EXPIRY_S})
 
@@ -126,8 +134,9 @@ class Gates:
         with self._news:
             self._is_closing = True
             self._news.notify_all()
-            ranks = [rank for job in self._jobs.values() for rank in job.ranks.values()]
-        for line in (self._listener, *(rank.line for rank in ranks)):
+            lines = [rank.line for job in self._jobs.values() for rank in job.ranks.values()]
+            lines += [line for job in self._jobs.values() for line in job.askers.values()]
+        for line in (self._listener, *lines):
             _shut_down(line)
         if self._path is not None:
             self._path.unlink(missing_ok=True)
@@ -172,10 +181,56 @@ class Gates:
         with self._news:
             return back()
 
+    def await_askers(self, workers: Mapping[int, int], timeout_s: float) -> None:
+        """Returns when all ranks of jobs wait for their plans.
+
+        Args:
+            workers: how many each job has.
+            timeout_s: how long to wait.
+
+        Raises:
+            ScheduleError: some have not come in time, or will not come; the message names them.
+        """
+
+        def missing() -> list[tuple[int, int]]:
+            return [(rank, job) for job, n in workers.items() for rank in range(n) if rank not in self._job(job).askers]
+
+        def is_over() -> bool:
+            return not missing() or any(self._job(job).is_abandoned for _, job in missing())
+
+        self._wait(is_over, timeout_s)
+        with self._news:
+            absent = ", ".join(f"{rank} of job {job}" for rank, job in missing()[:MOST_NAMED])
+        if absent:
+            raise ScheduleError(f"rank {absent} has ended, or has not asked for its plan for {timeout_s:g} s")
+
+    def hand_out(self, job: int, plan: str) -> None:
+        """Gives the ranks of a job its plan (JSON): those that wait for it, and those that ask later."""
+        with self._news:
+            self._job(job).plan = plan
+            for line in self._job(job).askers.values():
+                _give(line, plan)
+
+    def refuse(self, job: int) -> None:
+        """A job will have no plan: its ranks get an error, those that wait and those that ask later."""
+        with self._news:
+            self._job(job).is_refused = True
+            for line in self._job(job).askers.values():
+                _shut_down(line)
+
+    def results(self, jobs: Collection[int]) -> dict[int, int]:
+        """How many packets of sums all ranks of jobs have, at least."""
+        with self._news:
+            for rank in self._ranks(jobs):
+                self._tell(rank, {"do": "tell"})
+        self._wait(lambda: all(rank.done >= rank.told or rank.end for rank in self._ranks(jobs)), ANSWER_S)
+        with self._news:
+            return {job: min((rank.results for rank in self._ranks([job])), default=0) for job in jobs}
+
     def abandon(self, job: int) -> None:
         """No more ranks of a job will come."""
         with self._news:
-            self._jobs.setdefault(job, _Job()).is_abandoned = True
+            self._job(job).is_abandoned = True
             self._news.notify_all()
 
     def open(self, job: int, rate_bps: float | None = None, why: str = "") -> None:
@@ -188,10 +243,9 @@ class Gates:
         self._wait(lambda: all(rank.done >= rank.told or rank.end for rank in self._ranks(jobs)), ANSWER_S)
 
     def end(self, job: int) -> str:
-        """How a job has ended: `done`, or `lost` if a rank has gone without a word; empty while it runs."""
+        """How a job has ended: `done`, or `lost` if a rank has gone without a word; empty while it runs, or will."""
         with self._news:
-            ends = [rank.end for rank in self._ranks([job])]
-        return "" if not all(ends) else "lost" if "lost" in ends else "done"
+            return self._end(job)
 
     def ended_s(self, job: int) -> float:
         """When the last rank of a job has ended, by `time.monotonic`."""
@@ -200,7 +254,16 @@ class Gates:
 
     def await_end(self, job: int, timeout_s: float | None) -> bool:
         """Whether a job ends in time."""
-        return self._wait(lambda: all(rank.end for rank in self._ranks([job])), timeout_s)
+        return self._wait(lambda: bool(self._end(job)), timeout_s)
+
+    def _end(self, job: int) -> str:
+        ends = [rank.end for rank in self._ranks([job])]
+        if not ends:
+            return "lost" if self._job(job).is_abandoned else ""
+        return "" if not all(ends) else "lost" if "lost" in ends else "done"
+
+    def _job(self, job: int) -> _Job:
+        return self._jobs.setdefault(job, _Job())
 
     def _ready(self, job: int) -> set[int]:
         ranks = self._jobs[job].ranks if job in self._jobs else {}
@@ -216,7 +279,7 @@ class Gates:
     def _order(self, jobs: Collection[int], order: Mapping[str, Any]) -> None:
         with self._news:
             for job in jobs:
-                gates = self._jobs.setdefault(job, _Job())
+                gates = self._job(job)
                 gates.order = order
                 for rank in gates.ranks.values():
                     self._tell(rank, order)
@@ -251,7 +314,13 @@ class Gates:
         rank = None
         try:
             with line.makefile("rb") as words:
-                rank = self._greet(line, json.loads(words.readline(MAX_LINE_BYTES)))
+                greeting = json.loads(words.readline(MAX_LINE_BYTES))
+                if greeting["format"] != FORMAT:
+                    raise ValueError("another protocol")
+                if greeting.get("asks") == "plan":
+                    self._answer(line, greeting, words)
+                else:
+                    rank = self._greet(line, greeting)
                 while rank and (said := words.readline(MAX_LINE_BYTES)):
                     self._note(rank, json.loads(said))
         except (OSError, ValueError, LookupError, TypeError):
@@ -262,23 +331,43 @@ class Gates:
                 rank.ends("lost")
             self._news.notify_all()
 
-    def _greet(self, line: socket.socket, words: Mapping[str, Any]) -> _Rank | None:
-        if words["format"] != FORMAT:
-            return None
+    def _greet(self, line: socket.socket, words: Mapping[str, Any]) -> _Rank:
         with self._news:
-            job = self._jobs.setdefault(int(words["job"]), _Job())
+            job = self._job(int(words["job"]))
             rank = job.ranks[int(words["rank"])] = _Rank(line)
             self._tell(rank, job.order)
             self._news.notify_all()
         return rank
 
+    def _answer(self, line: socket.socket, words: Mapping[str, Any], more: BinaryIO) -> None:
+        """A rank waits for its plan, until it has hung up."""
+        number = int(words["rank"])
+        with self._news:
+            job = self._job(int(words["job"]))
+            if job.is_refused:
+                return
+            job.askers[number] = line
+            if job.plan is not None:
+                _give(line, job.plan)
+            self._news.notify_all()
+        more.readline(MAX_LINE_BYTES)
+        with self._news:
+            if job.askers.get(number) is line:
+                del job.askers[number]
+
     def _note(self, rank: _Rank, words: Mapping[str, Any]) -> None:
         with self._news:
             rank.done = int(words.get("done", rank.done))
+            rank.results = int(words.get("results", rank.results))
             rank.is_ready |= bool(words.get("ready"))
             if words.get("bye"):
                 rank.ends("bye")
             self._news.notify_all()
+
+
+def _give(line: socket.socket, plan: str) -> None:
+    with suppress(OSError):
+        line.sendall(json.dumps({"do": "plan", "plan": json.loads(plan)}).encode() + b"\n")
 
 
 def _shut_down(line: socket.socket) -> None:

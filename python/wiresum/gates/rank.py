@@ -96,6 +96,29 @@ def connect(driver: str) -> socket.socket:
     return line
 
 
+def plan_in_turn(driver: str, job: int, rank: int) -> str:
+    """The plan of a job (JSON), which it has from its first turn on; until then this waits.
+
+    Args:
+        driver: `HOST:PORT`, or the path of a socket.
+        job: its number.
+        rank: this worker.
+
+    Raises:
+        JoinError: nobody answers at that address, the driver has no turn for the job, or it ends first.
+    """
+    with _connect_in_time(driver) as line, line.makefile("rb") as answers:
+        asked = {"format": FORMAT, "job": job, "rank": rank, "asks": "plan"}
+        try:
+            line.sendall(json.dumps(asked).encode() + b"\n")
+            answer = answers.readline()
+        except OSError:
+            answer = b""
+    if not answer:
+        raise JoinError(f"the driver of turns at {driver} has no turn for job {job}, or has ended; its output says why")
+    return json.dumps(json.loads(answer)["plan"])
+
+
 class EngineInTurns:
     """An engine, and the thread that does what its driver says.
 
@@ -129,9 +152,10 @@ class EngineInTurns:
         """Says goodbye first, as the driver gives the job's turn to another one."""
         if not self._is_closing:
             self._is_closing = True
-            self._line.settimeout(GOODBYE_S)
-            self._say({"bye": True})
+            # Between two drivers there is no line.
             with suppress(OSError):
+                self._line.settimeout(GOODBYE_S)
+                self._say({"bye": True})
                 self._line.shutdown(socket.SHUT_RDWR)
         self.engine.close()
 
@@ -188,12 +212,13 @@ class EngineInTurns:
     def _carry_out(self, order: Mapping[str, Any]) -> None:
         if order.get("why"):
             logger.warning("the driver of turns says: %s", order["why"])
-        if order["do"] == "open":
-            self.engine.open(None if order["rate_bps"] is None else int(order["rate_bps"]))
-        else:
-            self.engine.shut(float(order["for_s"]))
-            self._drain()
-        self._say({"done": order["number"]})
+        match order["do"]:
+            case "open":
+                self.engine.open(None if order["rate_bps"] is None else int(order["rate_bps"]))
+            case "shut":
+                self.engine.shut(float(order["for_s"]))
+                self._drain()
+        self._say({"done": order["number"], "results": self.statistics()["results"]})
 
     def _drain(self) -> None:
         """Returns when all that was sent has its result, or nothing has come for a while: no queue has any of it."""

@@ -237,8 +237,7 @@ class Testbed:
     def start_nodes(self, plans: Sequence[AggregationPlan]) -> dict[str, Path]:
         """Starts a daemon at each switch and server of plans that share the network; none of them serves a job yet.
 
-        A daemon learns from its first plan what carries packets, so it is given one and gives it up again. The plans
-        are in files then, for workers (`job_file`).
+        A daemon learns from its first plan what carries packets, so it is given one and gives it up again.
 
         Returns:
             The control socket of each daemon, by the node's name.
@@ -246,13 +245,12 @@ class Testbed:
         Raises:
             DeploymentError: a daemon does not start; the message has its node and its last words.
         """
-        for plan in plans:
-            plan.write(self.job_file(plan))
         firsts = {node.name: (node, plan) for plan in reversed(plans) for node in plan.nodes}
-        daemons = {
-            name: start_daemon(self, node, self.folder / f"{name}.log", ["--plan", str(self.job_file(plan))])
-            for name, (node, plan) in firsts.items()
-        }
+        daemons = {}
+        for name, (node, plan) in firsts.items():
+            file = self.folder / f"{name}-first.json"
+            plan.write(file)
+            daemons[name] = start_daemon(self, node, self.folder / f"{name}.log", ["--plan", str(file)])
         for name, daemon in daemons.items():
             daemon.await_ready()
             daemon.ask("remove", job=firsts[name][1].job.id)

@@ -20,7 +20,7 @@ from torch.distributed import DistError
 from wiresum import errors
 from wiresum.document import describe
 from wiresum.errors import JoinError, PlanError, SettingError, WiresumError
-from wiresum.gates.rank import join_in_turns
+from wiresum.gates.rank import join_in_turns, plan_in_turn
 from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
@@ -76,14 +76,17 @@ class Decision:
     error: WiresumError | None = None
 
 
-def configured_plan(settings: Settings, size: int) -> AggregationPlan | None:
-    """The plan that the settings name: read from a file, or a star around one aggregator.
+def configured_plan(settings: Settings, size: int, rank: int = 0) -> AggregationPlan | None:
+    """The plan that the settings name: from a file, from a driver in its turn, or a star around one aggregator.
 
     Raises:
         PlanError: it cannot be read or made.
+        JoinError: the driver has none.
     """
     if settings.plan is not None:
         return AggregationPlan.read(settings.plan, settings.secret_file)
+    if settings.turns is not None:
+        return AggregationPlan.parse(plan_in_turn(settings.turns, settings.job, rank), settings.turns)
     if settings.aggregator is not None:
         return _star_around(settings.aggregator, settings, size)
     return None
@@ -245,7 +248,7 @@ class Meeting:
         try:
             if failure is not None:
                 raise failure
-            self.plan = configured_plan(self.settings, self.size)
+            self.plan = configured_plan(self.settings, self.size, self.rank)
         except WiresumError as error:
             return replace(offer, error=str(error), error_kind=type(error).__name__)
         if self.plan is None:

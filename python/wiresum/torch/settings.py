@@ -147,7 +147,8 @@ SETTINGS: tuple[Setting, ...] = (
         "The file with the job's secret. Where absent, a plan `PLAN` has its secret in `PLAN.secret`.", Path,
     ),
     Setting(
-        "WIRESUM_JOB", "job", "a number", "1", "With `WIRESUM_AGGREGATOR`: the job's number there.", _number_from(0)
+        "WIRESUM_JOB", "job", "a number", "1",
+        "With `WIRESUM_AGGREGATOR`, or `WIRESUM_TURNS` without a plan: the job's number there.", _number_from(0),
     ),
     Setting(
         "WIRESUM_VALUES_PER_PACKET", "values_per_packet", "a multiple of 8 from 64 to 736", "736",
@@ -176,7 +177,8 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "WIRESUM_TURNS", "turns", "`HOST:PORT` or a path", "",
-        "Where the driver of a schedule listens (`wiresum circuits run`): the rank sends in its job's turns.", str,
+        "Where the driver of a schedule listens (`wiresum circuits run`): the rank sends in its job's turns. Without "
+        "`WIRESUM_PLAN` it waits there for its job's plan.", str,
     ),
     Setting(
         "WIRESUM_SPARSE_JOB", "sparse_job", "a path", "",

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from wiresum.picture import picture
-from wiresum.turns.driver import Seen
 from wiresum.turns.report import Comparison
+from wiresum.turns.stage import Seen
 
 PROMISED, SEEN, LIGHT = "tab:gray", {"switch": "tab:green", "server": "tab:blue"}, "tab:orange"
 WIDTH_IN, ROW_IN, MOST_IN = 9.0, 0.4, 40.0

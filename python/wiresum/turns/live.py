@@ -27,9 +27,11 @@ from wiresum.testbed.traffic import LinkTraffic
 from wiresum.topology.circuits import optical_switches
 from wiresum.topology.model import Topology
 from wiresum.topology.optical import Circuit
-from wiresum.turns.driver import Seen, TurnsDriver, plans_of
+from wiresum.turns.driver import TurnsDriver, plans_of
 from wiresum.turns.light import Light
 from wiresum.turns.nodes import Nodes
+from wiresum.turns.online import Online, OnlineDriver
+from wiresum.turns.stage import Seen
 from wiresum.workload.model import Workload, WorkloadJob
 
 Sink = Callable[[int, int, bool, str], None]
@@ -46,11 +48,13 @@ class LiveRun:
         seen: by the driver.
         exit_codes: of each job's ranks.
         traffic: what crossed each link.
+        schedule: what was carried out.
     """
 
     seen: Seen
     exit_codes: dict[int, list[int]]
     traffic: dict[str, LinkTraffic]
+    schedule: Schedule
 
     @property
     def exit_code(self) -> int:
@@ -63,7 +67,7 @@ class TurnsBed:
 
     Args:
         topology: with optical switches.
-        schedule: that will run there.
+        work: a schedule that will run there, or a scheduler that will be asked.
         protocol: by which the optical switches are ordered, of `wiresum circuits emulate`.
         name: of the testbed.
         mtu_bytes: of every interface.
@@ -75,14 +79,21 @@ class TurnsBed:
     def __init__(
         self,
         topology: Topology,
-        schedule: Schedule,
+        work: Schedule | Online,
         protocol: str = "emulated",
         name: str | None = None,
         mtu_bytes: int = DEFAULT_MTU_BYTES,
     ) -> None:
-        self.topology, self.schedule, self.protocol = topology, schedule, protocol
-        self.plans = plans_of(schedule)
-        network = SharedNetwork(topology, [interval.circuits for interval in schedule.intervals])
+        self.topology, self.work, self.protocol = topology, work, protocol
+        if isinstance(work, Online):
+            self.plans: dict[int, AggregationPlan] = {}
+            self._ways, network = work.ways(), work.network
+            self.hosts = work.maker.hosts
+        else:
+            self.plans = plans_of(work)
+            self._ways = list(self.plans.values())
+            network = SharedNetwork(topology, [interval.circuits for interval in work.intervals])
+            self.hosts = {job: [worker.name for worker in plan.workers] for job, plan in self.plans.items()}
         self._network = network
         self.bed = Testbed(topology, shared=network, name=name, mtu_bytes=mtu_bytes, loopback=False)
         self._stack = ExitStack()
@@ -91,7 +102,9 @@ class TurnsBed:
     def __enter__(self) -> TurnsBed:
         with ExitStack() as stack:
             stack.enter_context(self.bed)
-            self.nodes = Nodes(self.bed.start_nodes(list(self.plans.values())))
+            self.nodes = Nodes(self.bed.start_nodes(self._ways))
+            for plan in self.plans.values():
+                plan.write(self.bed.job_file(plan))
             self.light = stack.enter_context(closing(Light(self.topology, self._drivers(), self.probe)))
             self.gates = stack.enter_context(Gates(str(self.bed.folder / "turns.sock")))
             self._stack = stack.pop_all()
@@ -109,19 +122,23 @@ class TurnsBed:
         (node, own), (_, far) = self._network.addresses(self._network.name(circuit)).items()
         return echoes(self.bed.network.namespaces[node], own, far, PROBE_S)
 
-    def driver(self, tell: Callable[[str], None] = lambda line: None) -> TurnsDriver:
-        """A driver of the schedule."""
-        return TurnsDriver(self.schedule, self.topology, self.light, self.nodes, self.gates, tell=tell)
+    def driver(self, tell: Callable[[str], None] = lambda line: None) -> TurnsDriver | OnlineDriver:
+        """A driver of the schedule, or of what the scheduler says."""
+        if isinstance(self.work, Online):
+            return OnlineDriver(self.work, self.light, self.nodes, self.gates, tell=tell)
+        return TurnsDriver(self.work, self.topology, self.light, self.nodes, self.gates, tell=tell)
 
     def spawn(
-        self, plan: AggregationPlan, rank: int, command: Sequence[str], environment: Mapping[str, str] | None = None
+        self, job: int, rank: int, command: Sequence[str], environment: Mapping[str, str] | None = None
     ) -> subprocess.Popen[bytes]:
         """Starts a rank of a job, with what `init_process_group()` needs in its environment."""
-        hosts = [worker.name for worker in plan.workers]
+        hosts = self.hosts[job]
+        plan = {"WIRESUM_PLAN": str(self.bed.job_file(self.plans[job]))} if job in self.plans else {}
         own = {
-            **worker_environment(self.bed.network, hosts, rank, MASTER_PORT + plan.job.id),
+            **worker_environment(self.bed.network, hosts, rank, MASTER_PORT + job),
+            **plan,
             "WIRESUM_TESTBED": self.bed.name,
-            "WIRESUM_PLAN": str(self.bed.job_file(plan)),
+            "WIRESUM_JOB": str(job),
             "WIRESUM_TURNS": self.gates.address,
             "WIRESUM_INCARNATION": self._incarnation,
             BACKEND_VARIABLE: "wiresum",
@@ -154,17 +171,20 @@ def run_jobs(
     jobs = dict(enumerate(workload.jobs, 1))
     before = turns.bed.link_traffic()
     # The testbed ends its processes before the threads that attend to them are waited for.
-    threads = ThreadPoolExecutor(len(turns.plans))
+    threads = ThreadPoolExecutor(len(turns.hosts))
     attended: dict[int, Future[tuple[list[int], int | None]]] = {}
-    for number, plan in turns.plans.items():
+    for number, hosts in turns.hosts.items():
         told = job_environment(jobs[number])
-        ranks = {worker.rank: turns.spawn(plan, worker.rank, command, told) for worker in plan.workers}
+        ranks = {rank: turns.spawn(number, rank, command, told) for rank in range(len(hosts))}
         attended[number] = threads.submit(_attend, turns.gates, number, ranks, sink)
     threads.shutdown(wait=False)
-    seen = turns.driver(tell).run()
+    driver = turns.driver(tell)
+    seen = driver.run()
     exit_codes = {number: ended.result()[0] for number, ended in attended.items()}
     traffic = {link: now.since(before[link]) for link, now in turns.bed.link_traffic().items()}
-    return LiveRun(seen, exit_codes, traffic)
+    done = driver.schedule() if isinstance(driver, OnlineDriver) else turns.work
+    assert isinstance(done, Schedule), "what is no schedule has an online driver"
+    return LiveRun(seen, exit_codes, traffic, done)
 
 
 def job_environment(job: WorkloadJob) -> dict[str, str]:

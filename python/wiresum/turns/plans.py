@@ -40,6 +40,11 @@ def carried(instance: Mapping[str, Any]) -> dict[str, Any]:
     return {**instance, **rates, "units": units}
 
 
+def step_of(instance: Mapping[str, Any]) -> dict[str, Any]:
+    """The option of schedulers that says by what steps of a rate `window` goes."""
+    return {"step_bps": STEP_SHARE * float(instance["host_bps"])}
+
+
 def as_schedule(timetable: Timetable, topology: Topology, workload: Workload, engine: SwitchEngine = "udp") -> Schedule:
     """The schedule that a timetable describes, in the same intervals.
 

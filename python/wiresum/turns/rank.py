@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 
-from wiresum.gates.rank import join_in_turns
+from wiresum.gates.rank import join_in_turns, plan_in_turn
 from wiresum.plan.aggregation_plan import AggregationPlan
 
 JOIN_S = 30.0
@@ -35,10 +35,12 @@ def main() -> None:
     """
     rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     elements = max(1, int(os.environ["WIRESUM_JOB_BYTES"]) // FLOAT_BYTES)
-    plan = AggregationPlan.read(os.environ["WIRESUM_PLAN"]).to_json()
-    with join_in_turns(
-        os.environ["WIRESUM_TURNS"], plan, rank, int(os.environ["WIRESUM_INCARNATION"]), JOIN_S
-    ) as turns:
+    driver = os.environ["WIRESUM_TURNS"]
+    if "WIRESUM_PLAN" in os.environ:
+        plan = AggregationPlan.read(os.environ["WIRESUM_PLAN"]).to_json()
+    else:
+        plan = plan_in_turn(driver, int(os.environ["WIRESUM_JOB"]), rank)
+    with join_in_turns(driver, plan, rank, int(os.environ["WIRESUM_INCARNATION"]), JOIN_S) as turns:
         for step in range(int(os.environ["WIRESUM_JOB_ITERATIONS"])):
             time.sleep(float(os.environ["WIRESUM_JOB_COMPUTE_S"]))
             values = contribution(rank, step, elements)

@@ -14,7 +14,8 @@ from wiresum.schedule.model import Timetable
 from wiresum.testbed.traffic import LinkTraffic
 from wiresum.topology.circuits import fibres
 from wiresum.topology.model import Topology
-from wiresum.turns.driver import Seen, plans_of
+from wiresum.turns.driver import plans_of
+from wiresum.turns.stage import Seen
 from wiresum.workload.model import Workload
 
 

@@ -26,9 +26,9 @@ from wiresum.schedule import schedule as ask
 from wiresum.topology.generators.optical import optical
 from wiresum.topology.model import Topology
 from wiresum.topology.optical import Circuit
-from wiresum.turns.driver import Step
 from wiresum.turns.live import LiveRun, TurnsBed, run_jobs
 from wiresum.turns.plans import as_schedule, carried
+from wiresum.turns.stage import Step
 from wiresum.workload.instance import instance
 from wiresum.workload.model import Workload
 
