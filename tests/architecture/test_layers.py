@@ -121,6 +121,7 @@ ALLOWED_PACKAGES = {
         "sim",
         "testbed",
         "torch",
+        "turns",
         "bench",
         "demo",
         "_native",
