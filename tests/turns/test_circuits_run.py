@@ -173,6 +173,36 @@ def test_drivers_that_are_killed_at_random_moments(namespaces, name, tmp_path, s
     killed(tmp_path, name, seed)
 
 
+def without_a_rank(folder, name, seed):
+    """A rank that is killed at a random moment of a schedule: others have exact sums or a named error."""
+    drawn = random.Random(seed)
+    with Cluster(folder, name, 1_500_000) as cluster:
+        while not (folder / "plans" / "progress.json").exists():
+            assert cluster.driver.poll() is None, "the driver has ended"
+            time.sleep(0.05)
+        time.sleep(drawn.uniform(0.0, 2.0))
+        victim = drawn.randrange(len(cluster.ranks))
+        cluster.ranks[victim].kill()
+        outcomes = cluster.outcomes()
+        cluster.driver.communicate(timeout=PATIENCE_S)
+        assert cluster.driver.returncode == 0, f"seed {seed}"
+        assert all(not cluster.bed.nodes.served(node) for node in cluster.bed.nodes.sockets), f"seed {seed}"
+    for rank, (code, output) in enumerate(outcomes):
+        assert "wrong sum" not in output, f"seed {seed}"
+        of_its_job = rank // 2 == victim // 2
+        assert code == 0 or rank == victim or (of_its_job and "wiresum.errors." in output), f"seed {seed}: {output}"
+
+
+def test_a_rank_that_is_killed_costs_its_own_job_at_most(namespaces, name, tmp_path):
+    without_a_rank(tmp_path, name, 1)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(200, 230))
+def test_ranks_that_are_killed_at_random_moments(namespaces, name, tmp_path, seed):
+    without_a_rank(tmp_path, name, seed)
+
+
 def test_bad_input_is_named(tmp_path):
     def run(*more):
         line = ["circuits", "run", str(tmp_path / "made.json"), "--topology", "optical:units=3,ports=1"]
