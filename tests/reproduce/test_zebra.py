@@ -7,10 +7,10 @@ import pytest
 
 from wiresum.reproduce import PAPERS, pictures
 from wiresum.reproduce.session import Session
-from wiresum.reproduce.zebra import aggregation, identification, layout, popularity, printed, switch
+from wiresum.reproduce.zebra import aggregation, identification, layout, loss, popularity, printed, switch
 
 ZEBRA = PAPERS["zebra"]
-NOT_YET = {"Z9", "Z10"}
+NOT_YET = {"Z10"}
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +21,7 @@ def little():
         popularity: {"ROUNDS": 1},
         layout: {"PUSHES": 1},
         aggregation: {"BATCHES": (16, 4)},
+        loss: {"WORKERS": 2, "TRACE": "criteo:scale=0.001,batch=32", "ROUNDS": 2, "LOSSES": (0.0, 0.01)},
         identification: {"SAMPLED_ROUNDS": 2, "RATES": identification.QUICK_RATES, "ONLINE_WORKERS": 1},
     }
     with pytest.MonkeyPatch.context() as patch:

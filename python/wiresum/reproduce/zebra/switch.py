@@ -53,10 +53,8 @@ def _not_yet(what: str) -> str:
 
 
 ROWS = (
-    Row("Z9", "longer training by loss of 0.01 to 0.1 % of the packets", "PL", "§V-E, Fig. 11", "below 3 %",
-        computed=lambda: _not_yet("needs the data path of hot rows")),
     Row("Z10", "latency that the switch's processor adds to a packet", "H", "§V-E", "4.45 ms",
-        computed=lambda: _not_yet("needs the data path of hot rows")),
+        computed=lambda: _not_yet("the latency of the station; `wiresum bench rows` has what a row costs the kernel")),
     Row("Z11", "resources of the switch", "AH", "§V-F",
         f"{listed({name: f'{size:g} KB' for name, size in printed.MEMORY_KB.items()})}: 656.5 KB, 3.21 % of 20 MB; "
         "9 stages, 37 of 384 VLIW instructions, 16 of 32 hash units", recomputed=_memory, computed=_ours),
