@@ -86,11 +86,28 @@ class SparseEngine:
     def finish_round(self) -> int:
         """End the round and wait until it is over for all ranks; its number."""
 
+    def ask(self, table: int, keys: NDArray[np.uint64]) -> SparseSubmitted:
+        """Ask for the rows of the uint64 `keys` as they will be after the last round that was ended."""
+
+    def end_round(self) -> SparseSubmitted:
+        """End the round, and do not wait until it is over for all ranks."""
+
     def statistics(self) -> dict[str, Any]:
         """Counts since joining, by name."""
 
     def close(self) -> None:
         """Leave; may be called twice."""
+
+@final
+class SparseSubmitted:
+    """Rows that a `SparseEngine` was asked for, or a round that it was told to end."""
+
+    @property
+    def done(self) -> bool:
+        """Whether `wait` returns at once."""
+
+    def wait(self, weights: NDArray[np.float32] | None) -> None:
+        """Wait until it is done, and fill float32 `weights` [n, dim] with rows that were asked for."""
 
 def hot_map_digest(map_json: str) -> int:
     """Return the 64-bit fingerprint of a hot map.

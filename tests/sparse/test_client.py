@@ -93,6 +93,38 @@ def test_rows_are_sums_of_all_ranks_bit_for_bit(tmp_path):
     np.testing.assert_array_equal(found["other"], expected)
 
 
+def train_ahead(path: str, rank: int, rounds: int) -> list[np.ndarray]:
+    with SparseClient.connect(path, rank, incarnation=5, timeout_s=60) as client:
+        asked = []
+        for number in range(rounds):
+            keys, grads = gradients(rank, number)
+            client.push("users", keys, grads)
+            last = client.end_round()
+            asked.append(client.ask("users", range(50)))
+        last.wait()
+        weights = [rows.wait() for rows in asked]
+        assert last.done
+        assert asked[-1].done
+        assert client.finished_rounds == rounds
+        return weights
+
+
+def test_rows_of_each_round_come_in_order_where_nobody_waits(tmp_path):
+    with job(tmp_path, workers=2) as path:
+        found = {}
+        other = threading.Thread(target=lambda: found.update(other=train_ahead(path, 1, 9)))
+        other.start()
+        found["own"] = train_ahead(path, 0, 9)
+        other.join()
+    expected = np.zeros((50, 4), np.float32)
+    for number in range(9):
+        for rank in range(2):
+            keys, grads = gradients(rank, number)
+            expected[keys] -= grads
+        np.testing.assert_array_equal(found["own"][number], expected)
+        np.testing.assert_array_equal(found["other"][number], expected)
+
+
 def test_what_is_wrong_is_named_and_changes_nothing(tmp_path):
     with job(tmp_path, workers=1) as path:
         with pytest.raises(SparseError, match="no rank 1"):

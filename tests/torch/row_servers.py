@@ -13,6 +13,19 @@ from torch import nn
 from wiresum.errors import SparseError
 
 
+class Done:
+    """What was done at once."""
+
+    done = True
+
+    def __init__(self, rows: NDArray[np.float32] | None = None) -> None:
+        self.rows = rows
+
+    def wait(self, weights: NDArray[np.float32] | None) -> None:
+        if weights is not None and self.rows is not None:
+            weights[:] = self.rows
+
+
 class Servers:
     """A `RowEngine`. With a group, each rank has all rows, and the mean of all ranks' gradients."""
 
@@ -57,6 +70,15 @@ class Servers:
         self.version += 1
         self.calls.append(f"round {self.version}")
         return self.version
+
+    def ask(self, table: int, keys: NDArray[np.uint64]) -> Done:
+        rows = np.empty((keys.size, self.weights[table].shape[1]), np.float32)
+        self.pull(table, keys, rows)
+        return Done(rows)
+
+    def end_round(self) -> Done:
+        self.finish_round()
+        return Done()
 
     def statistics(self) -> dict[str, Any]:
         return {}

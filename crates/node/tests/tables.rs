@@ -155,6 +155,33 @@ fn rows_are_exact_and_survive_a_server_that_is_killed() {
 }
 
 #[test]
+fn what_is_submitted_is_done_in_order_while_the_program_goes_on() {
+    const ROUNDS: u32 = 12;
+    let job = Arc::new(job(3, 2));
+    let folder = Folder::new("ahead", &job);
+    let _daemons: Vec<Daemon> = (0..3).map(|node| folder.daemon(node)).collect();
+    let submit_all = &|rank| {
+        let mut client =
+            RowClient::join(&job, rank, 1, None, TIMEOUT, || false).expect("welcome");
+        let keys: Vec<u64> = (0..ROWS).collect();
+        let mut asked = vec![client.ask(TABLE, &keys).expect("rows")];
+        for round in 1..=ROUNDS {
+            for (key, values) in gradients(rank, round) {
+                client.push(TABLE, &[key], &values).expect("a gradient");
+            }
+            client.end_round().expect("a round");
+            asked.push(client.ask(TABLE, &keys).expect("rows"));
+        }
+        for (round, rows) in (0..).zip(&asked) {
+            assert_eq!(rows.wait(), Ok(expected(3, round)), "rank {rank}, round {round}");
+            assert!(rows.is_done());
+        }
+        assert_eq!(client.version(), ROUNDS);
+    };
+    std::thread::scope(|scope| (0..3).for_each(|rank| drop(scope.spawn(move || submit_all(rank)))));
+}
+
+#[test]
 fn wrong_calls_are_named_and_change_nothing() {
     let job = Arc::new(job(1, 1));
     let folder = Folder::new("wrong", &job);
@@ -171,6 +198,7 @@ fn wrong_calls_are_named_and_change_nothing() {
         (client.push(TABLE, &[0, 1], &[[1.0; DIM], [f32::NAN; DIM]].concat()), "not finite"),
         (client.push(TABLE, &[0], &[4096.0; DIM]), "within ±4096"),
         (client.pull(TABLE, &[ROWS], &mut [0.0; DIM]), "row 40 is none"),
+        (client.ask(TABLE, &[ROWS]).map(drop), "row 40 is none"),
     ] {
         let problem = problem.expect_err(says);
         assert!(problem.is_usage() && problem.to_string().contains(says), "{problem}");

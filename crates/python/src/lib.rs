@@ -37,7 +37,8 @@ mod _native {
     use super::simulate::{predict_flows, simulate};
     #[pymodule_export]
     use super::sparse::{
-        PySparseEngine, hot_map_digest, optimizer_state_len, row_packet, sparse_layout,
+        PySparseEngine, PySparseSubmitted, hot_map_digest, optimizer_state_len, row_packet,
+        sparse_layout,
     };
 
     #[pymodule_init]

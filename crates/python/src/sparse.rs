@@ -7,7 +7,7 @@ use std::time::Duration;
 use pyo3::buffer::{Element, PyBuffer};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use wiresum_node::tables::{ClientError, RowClient};
+use wiresum_node::tables::{ClientError, RowClient, Submitted};
 use wiresum_sparse::hot::HotRows;
 use wiresum_sparse::layout::{Pushes, compare};
 use wiresum_sparse::live::Job;
@@ -137,6 +137,20 @@ impl PySparseEngine {
         self.with(py, RowClient::finish_round)
     }
 
+    fn ask(
+        &self,
+        py: Python<'_>,
+        table: u16,
+        keys: &Bound<'_, PyAny>,
+    ) -> PyResult<PySparseSubmitted> {
+        let keys = contiguous::<u64>(keys)?.to_vec(py)?;
+        self.with(py, |client| client.ask(TableId(table), &keys)).map(PySparseSubmitted)
+    }
+
+    fn end_round(&self, py: Python<'_>) -> PyResult<PySparseSubmitted> {
+        self.with(py, RowClient::end_round).map(PySparseSubmitted)
+    }
+
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
         for (name, count) in self.with(py, |client| Ok(client.statistics()))? {
@@ -147,6 +161,26 @@ impl PySparseEngine {
 
     fn close(&self) {
         self.lock().take();
+    }
+}
+
+/// Rows that were asked for, or a round that was ended.
+#[pyclass(name = "SparseSubmitted", module = "wiresum._native", frozen)]
+pub struct PySparseSubmitted(Submitted);
+
+#[pymethods]
+impl PySparseSubmitted {
+    #[getter]
+    fn done(&self) -> bool {
+        self.0.is_done()
+    }
+
+    fn wait(&self, py: Python<'_>, weights: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let rows = py.detach(|| self.0.wait()).map_err(|error| row_error(py, &error))?;
+        match weights {
+            Some(place) => contiguous(place)?.copy_from_slice(py, &rows),
+            None => Ok(()),
+        }
     }
 }
 

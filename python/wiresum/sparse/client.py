@@ -6,6 +6,15 @@ Example:
     ...     weights = client.pull("users", [3, 17])
     ...     client.push("users", [3, 17], gradients)
     ...     client.finish_round()
+
+Between calls a program computes. `ask` and `end_round` do not wait, so that a program which knows the rows of its next
+batch has them while it computes:
+
+    >>> with SparseClient.connect("sparse-job.json", rank=0) as client:  # doctest: +SKIP
+    ...     client.push("users", [3, 17], gradients)
+    ...     round = client.end_round()
+    ...     rows = client.ask("users", [17, 40])
+    ...     weights = rows.wait()
 """
 
 from __future__ import annotations
@@ -20,6 +29,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from wiresum.errors import SparseError
 from wiresum.sparse.job import job_text
+
+
+class Submitted(Protocol):
+    """Rows that an engine was asked for, or a round that it was told to end."""
+
+    @property
+    def done(self) -> bool:
+        """Whether `wait` returns at once."""
+
+    def wait(self, weights: NDArray[np.float32] | None) -> None:
+        """Waits until it is done, and fills `weights`, an array [n, dim], with rows that were asked for."""
 
 
 class RowEngine(Protocol):
@@ -42,11 +62,58 @@ class RowEngine(Protocol):
     def finish_round(self) -> int:
         """Ends the round, and waits for its end everywhere; its number."""
 
+    def ask(self, table: int, keys: NDArray[np.uint64]) -> Submitted:
+        """Asks for the rows of `keys` as they will be after the last round that was ended."""
+
+    def end_round(self) -> Submitted:
+        """Ends the round, and does not wait for its end everywhere."""
+
     def statistics(self) -> dict[str, Any]:
         """Counts since joining."""
 
     def close(self) -> None:
         """Leaves."""
+
+
+class PendingRows:
+    """Rows that were asked for."""
+
+    def __init__(self, submitted: Submitted, weights: NDArray[np.float32]) -> None:
+        self._submitted, self._weights = submitted, weights
+
+    @property
+    def done(self) -> bool:
+        """Whether they are here, or the job has failed: `wait` returns at once."""
+        return self._submitted.done
+
+    def wait(self) -> NDArray[np.float32]:
+        """The weights, an array [n, dim] in the order of the keys.
+
+        Raises:
+            SparseError: a server does not answer in time, or has refused something.
+        """
+        self._submitted.wait(self._weights)
+        return self._weights
+
+
+class PendingRound:
+    """A round that was ended here."""
+
+    def __init__(self, submitted: Submitted) -> None:
+        self._submitted = submitted
+
+    @property
+    def done(self) -> bool:
+        """Whether it is over for all ranks, or the job has failed: `wait` returns at once."""
+        return self._submitted.done
+
+    def wait(self) -> None:
+        """Waits until it is over for all ranks.
+
+        Raises:
+            SparseError: as `SparseClient.finish_round`.
+        """
+        self._submitted.wait(None)
 
 
 class SparseClient:
@@ -56,7 +123,7 @@ class SparseClient:
     of its table's optimizer, and `pull` returns the rows as they are after that step. All ranks have to finish every
     round, even with nothing to push.
 
-    A client belongs to one thread at a time. Its packets travel while one of its methods waits, without Python's lock.
+    A client belongs to one thread at a time. Its packets travel on a thread of its own, without Python's lock.
     """
 
     def __init__(self, engine: RowEngine) -> None:
@@ -157,6 +224,30 @@ class SparseClient:
                 is silent. The job has to begin anew, from the servers' snapshots or as a new incarnation.
         """
         return self._engine.finish_round()
+
+    def ask(self, table: str, keys: ArrayLike) -> PendingRows:
+        """Asks for the weights of rows as they will be after the last round that was ended, and does not wait for them.
+
+        Args:
+            table: its name in the job file.
+            keys: of the rows, n integers from 0; a key may be there several times.
+
+        Raises:
+            SparseError: no such table or row.
+        """
+        number, dim = self._table(table)
+        array = _keys(keys)
+        return PendingRows(self._engine.ask(number, array), np.empty((array.size, dim), np.float32))
+
+    def end_round(self) -> PendingRound:
+        """Ends the round with what was pushed, and does not wait until it is over for all ranks.
+
+        Several rounds may be ended ahead; beyond four that have not begun, this waits for the first of them.
+
+        Raises:
+            SparseError: as `finish_round`.
+        """
+        return PendingRound(self._engine.end_round())
 
     def statistics(self) -> dict[str, Any]:
         """Counts since joining: packets and bytes sent, packets sent again, rows by tier."""

@@ -29,10 +29,12 @@ pub fn rounds(client: &mut RowClient, touched: &Touched) -> Result<Vec<f64>, Cli
         for ((table, dim), keys) in dims.iter().zip(&pair[0]) {
             client.push(*table, keys, &vec![GRADIENT; keys.len() * dim])?;
         }
-        client.finish_round()?;
-        for ((table, dim), keys) in dims.iter().zip(&pair[1]) {
-            client.pull(*table, keys, &mut vec![0.0; keys.len() * dim])?;
+        let round = client.end_round()?;
+        let asked = dims.iter().zip(&pair[1]).map(|((table, _), keys)| client.ask(*table, keys));
+        for rows in asked.collect::<Result<Vec<_>, _>>()? {
+            rows.wait()?;
         }
+        round.wait()?;
         seconds.push(begun.elapsed().as_secs_f64());
     }
     Ok(seconds)

@@ -19,7 +19,7 @@ use crate::node::{Counters, JobReport, Plane};
 use crate::takeover::Legacy;
 use crate::udp::{ReceiveBatch, SendQueue, Socket};
 
-pub use client::{ClientError, RowClient};
+pub use client::{ClientError, RowClient, Submitted};
 pub use snapshots::{DEFAULT_SNAPSHOT_INTERVAL, Snapshots};
 
 /// Datagrams that each worker may have under way to a host, for the size of its receive buffer.

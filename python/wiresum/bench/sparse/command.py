@@ -8,7 +8,7 @@ from wiresum.bench.command import command, limited, one_of, show
 from wiresum.commandline import options
 from wiresum.commandline.console import err
 
-RIVALS = ("push_pull",)
+RIVALS = ("push_pull", "zebra")
 
 
 @command(
@@ -30,7 +30,11 @@ def sparse(
     rate: Annotated[str, typer.Option("--rate", help="Rate of each link, each way: 100mbit, 20mbit")] = "100mbit",
     servers: Annotated[int, typer.Option("--servers", min=1, help="Number of hosts that keep tables")] = 1,
     against: Annotated[
-        str, typer.Option("--against", help="Rivals, separated by commas: push_pull (no sums; keys of 8 bytes, TCP)")
+        str,
+        typer.Option(
+            "--against",
+            help="Rivals, separated by commas: push_pull (no sums; keys of 8 bytes, TCP), zebra (30,000 rows summed)",
+        ),
     ] = "push_pull",
     rounds: Annotated[int, typer.Option("--rounds", min=1, help="Number of measured rounds of each method")] = 8,
     as_json: options.JsonOption = False,

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from wiresum.bench.result import Limit, Ratio, Report, Result
-from wiresum.bench.sparse.worker import PRODUCT, Task
+from wiresum.bench.sparse.worker import PRODUCT, ZEBRA, Task
 from wiresum.deploy.daemon import find_binary
 from wiresum.deploy.server import Server, start_server
 from wiresum.errors import TestbedError
@@ -25,6 +25,7 @@ from wiresum.predict.sparse import SparseNetwork
 from wiresum.sparse.counts import Counts
 from wiresum.sparse.hot import hot_map
 from wiresum.sparse.job import sparse_job
+from wiresum.sparse.profile import HOT_ROWS
 from wiresum.sparse.spec import parse
 from wiresum.sparse.trace import Trace
 from wiresum.testbed import Testbed
@@ -98,16 +99,22 @@ def _touched(trace: Trace, rank: int, options: Options) -> list[list[list[int]]]
     return rounds
 
 
+def _hot_rows(method: str, part: SparsePart) -> tuple[int, int]:
+    """Rows that workers keep, and rows that the switch sums for the servers."""
+    if method == PRODUCT:
+        return part.replicated_rows, part.summed_rows
+    rows = sum(table.rows for table in part.tables)
+    return (0, min(HOT_ROWS, rows)) if method == ZEBRA else (0, 0)
+
+
 class _Run:
     """One method on a testbed."""
 
     def __init__(self, bed: Testbed, trace: Trace, part: SparsePart, options: Options, method: str) -> None:
         self.notes: list[str] = []
         self._bed, self._options, self._method = bed, options, method
-        is_product = method == PRODUCT
-        hot = None
-        if is_product and part.replicated_rows + part.summed_rows:
-            hot = hot_map(trace, part.replicated_rows, part.summed_rows)
+        replicated, summed = _hot_rows(method, part)
+        hot = hot_map(trace, replicated, summed) if replicated + summed else None
         ports = iter(range(PORT, PORT + options.servers + 1))
         servers = [f"{bed.address(name)}:{next(ports)}" for name in part.servers]
         switches = [f"{bed.address('switch')}:{next(ports)}"] if hot else []
@@ -133,7 +140,7 @@ class _Run:
         return [max(one) for one in zip(*(answer["seconds"] for answer in answers), strict=True)][WARMUPS:]
 
     def _server(self, number: int, node: str) -> Server:
-        if self._method == PRODUCT:
+        if self._method in (PRODUCT, ZEBRA):
             command = [find_binary(), "--tables", str(self._job), "--node", str(number), "--json"]
         else:
             command = self._worker(Task("serve", str(self._job), number))
@@ -178,7 +185,8 @@ def _report(
     pushed = [
         sum(len(keys) for rows in touched for keys in rows[number]) for number in range(WARMUPS, len(touched[0]) - 1)
     ]
-    predicted = {PRODUCT: part.updates_per_second, "push_pull": part.updates_per_second / part.gains.push_pull}
+    gains = {PRODUCT: 1.0, ZEBRA: part.gains.zebra, "push_pull": part.gains.push_pull}
+    predicted = {method: part.updates_per_second / gain for method, gain in gains.items()}
     results = []
     for method, rounds in seconds.items():
         rates = [rows / taken for rows, taken in zip(pushed, rounds, strict=True)]

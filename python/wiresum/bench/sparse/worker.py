@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 PRODUCT = "wiresum"
+ZEBRA = "zebra"
+"""The product's programs in the paper's flow: sums go to the servers, which answer every worker."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ def main(task: Task) -> None:
         _native.bench_push_pull_server(job, task.number)
         return
     touched = json.loads(Path(task.touched).read_text(encoding="utf-8"))
-    if task.method == PRODUCT:
+    if task.method in (PRODUCT, ZEBRA):
         seconds, sent = _native.bench_sparse_worker(job, task.number, task.incarnation, touched)
     else:
         seconds, sent = _native.bench_push_pull_worker(job, touched), {}
