@@ -176,8 +176,8 @@ impl<M: Clone> Sending<M> {
     /// All messages of a round and those before have come.
     pub(crate) fn all_answered(&mut self, to: u16, round: u32) {
         let Some(receiver) = self.receivers.get_mut(&to) else { return };
-        receiver.fresh = receiver.fresh.split_off(&(round + 1, 0));
-        let later = receiver.waiting.split_off(&(round + 1, 0));
+        receiver.fresh = receiver.fresh.split_off(&(round.saturating_add(1), 0));
+        let later = receiver.waiting.split_off(&(round.saturating_add(1), 0));
         let over = std::mem::replace(&mut receiver.waiting, later);
         for (turn, waiting) in over {
             receiver.serials.remove(&waiting.serial);
@@ -196,7 +196,7 @@ impl<M: Clone> Sending<M> {
 
     /// A receiver has restarted from what it was after round `version`: everything later is sent again.
     pub(crate) fn restarted(&mut self, to: u16, version: u32) {
-        let lost = self.kept.range((to, version + 1, 0)..=(to, u32::MAX, u32::MAX));
+        let lost = self.kept.range((to, version.saturating_add(1), 0)..=(to, u32::MAX, u32::MAX));
         for key in lost.map(|(key, _)| *key).collect::<Vec<_>>() {
             self.take(key);
             self.receivers.entry(to).or_default().fresh.insert((key.1, key.2));

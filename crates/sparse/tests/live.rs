@@ -11,8 +11,10 @@ use support::{Gradients, Oracle, gradients, tables};
 use wiresum_netem::{Cargo, Conditions, Network, Next, Rng, Time};
 use wiresum_sparse::hot::{FORMAT as HOT, HotRow, HotRows, RowId, Tier};
 use wiresum_sparse::live::{FORMAT, Host, Job, JobError, Member, MemberError};
+use wiresum_sparse::optimizer::{Optimizer, SparseAdam};
 use wiresum_sparse::tracking::{Decaying, Once, Sampling, Tracking};
 use wiresum_testkit::seeds::for_each_seed;
+use wiresum_wire::{RowDraft, RowPacket};
 
 const SEEDS: u64 = 60;
 const ROUNDS: u32 = 6;
@@ -73,6 +75,48 @@ fn job(rng: &mut Rng) -> Job {
     }
 }
 
+/// Who sends false datagrams. Each is a true packet of rows with a field that lies, and the check of what it says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Forger {
+    /// Somebody at another address, who knows the job's key.
+    Stranger,
+    /// Somebody with a participant's address, who does not know the key.
+    Neighbour,
+    /// A participant.
+    Participant,
+}
+
+/// A packet of rows with one thing in it that is not so; nothing if it is no packet of rows.
+fn falsified(bytes: &[u8], rng: &mut Rng) -> Option<Vec<u8>> {
+    let packet = RowPacket::parse(bytes).ok()?;
+    let (mut header, mut rows, mut columns) =
+        (*packet.header, *packet.rows, packet.payload.to_vec());
+    let odd = |before: u32, rng: &mut Rng| match rng.below(4) {
+        0 => before.wrapping_add(1),
+        1 => before.wrapping_sub(1),
+        2 => u32::MAX - rng.below(3) as u32,
+        _ => rng.below(64) as u32,
+    };
+    match rng.below(9) {
+        0 => header.round = odd(header.round.get(), rng).into(),
+        1 => header.fragment = odd(header.fragment.get(), rng).into(),
+        2 => header.sub_model = (odd(header.sub_model.get().into(), rng) as u16).into(),
+        3 => header.contributor = odd(header.contributor.into(), rng) as u8,
+        4 => header.node = (odd(header.node.get().into(), rng) as u16).into(),
+        5 => rows.count = odd(rows.count.get(), rng).into(),
+        6 => rows.base = odd(rows.base.get(), rng).into(),
+        7 => rows.stamp = odd(rows.stamp.get(), rng).into(),
+        _ if columns.is_empty() => header.kind = 16 + rng.below(16) as u8,
+        _ => {
+            let at = rng.below(columns.len() as u64) as usize;
+            columns[at] ^= 1 << rng.below(8);
+        }
+    }
+    let mut out = Vec::new();
+    RowDraft { header, rows }.emit(&columns, &mut out);
+    Some(out)
+}
+
 /// A snapshot in the making, and the last whole one.
 #[derive(Default)]
 struct Disk {
@@ -90,6 +134,9 @@ struct World {
     rng: Rng,
     kills: f64,
     killed: u64,
+    /// Chance that a datagram is followed by a false one.
+    forgery: Option<(Forger, f64)>,
+    forged: u64,
     gradients: Vec<Vec<Gradients>>,
     oracle: Vec<BTreeMap<RowId, Vec<f32>>>,
     /// Digests of the maps of the workers, by round.
@@ -134,6 +181,8 @@ impl World {
             rng,
             kills,
             killed: 0,
+            forgery: None,
+            forged: 0,
             gradients: all,
             oracle: expected,
             maps: BTreeMap::new(),
@@ -142,7 +191,13 @@ impl World {
     }
 
     fn run(&mut self) {
-        while !self.is_over() {
+        self.run_until(DEADLINE);
+        assert!(self.is_over(), "the job stands still");
+    }
+
+    /// Until the job is over, or has failed, or it is so late.
+    fn run_until(&mut self, deadline: Time) {
+        while !self.is_over() && self.network.now() < deadline {
             (0..self.members.len()).for_each(|rank| self.advance(rank));
             self.send();
             let hosts = self.hosts.iter().map(Host::poll_timeout);
@@ -161,7 +216,6 @@ impl World {
                 Some(Next::Timers) => {}
                 None => panic!("nothing will happen any more"),
             }
-            assert!(self.network.now() < DEADLINE, "the job stands still");
             (0..self.disks.len()).for_each(|shard| self.harm(shard));
         }
     }
@@ -176,7 +230,8 @@ impl World {
     /// Asks for all rows of each version, compares them, and begins the next round.
     fn advance(&mut self, rank: usize) {
         let member = &mut self.members[rank];
-        assert_eq!(member.error(), None);
+        let is_spoilt = matches!(self.forgery, Some((Forger::Participant, _)));
+        assert!(is_spoilt || member.error().is_none(), "{:?}", member.error());
         if !member.has_joined() || !member.worker().is_idle() {
             return;
         }
@@ -187,14 +242,14 @@ impl World {
             self.has_asked[rank] = true;
             return;
         }
-        for (row, weights) in expected {
+        for (row, weights) in expected.iter().filter(|_| !is_spoilt) {
             let bits = |values: &[f32]| values.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
             let found = member.worker().weights(*row).expect("it was pulled");
             assert_eq!(bits(found), bits(weights), "rank {rank}, {row:?}, version {version}");
         }
         let map = member.worker().map();
         let first = self.maps.entry(version).or_insert_with(|| map.digest());
-        assert_eq!(*first, map.digest(), "the map after round {version}");
+        assert!(is_spoilt || *first == map.digest(), "the map after round {version}");
         if version < ROUNDS {
             member.begin(&self.gradients[version as usize][rank]);
             let is_early = self.rng.chance(0.5);
@@ -216,9 +271,32 @@ impl World {
             member.poll(now, |to, bytes| sent.push((nodes + rank, to, bytes.to_vec())));
         }
         for (from, to, bytes) in sent {
+            assert!(usize::from(to.port()) < self.stranger(), "an answer to a stranger");
+            self.forge(from, to, &bytes);
             assert!(bytes.len() <= self.job.packet_bytes.max(66), "{} bytes", bytes.len());
             self.network.send(&self.link, from, to.port().into(), Datagram(bytes));
         }
+    }
+
+    fn stranger(&self) -> usize {
+        self.hosts.len() + self.members.len()
+    }
+
+    fn forge(&mut self, from: usize, to: SocketAddr, bytes: &[u8]) {
+        let Some((forger, _)) = self.forgery.filter(|(_, chance)| self.rng.chance(*chance)) else {
+            return;
+        };
+        let Some(mut false_one) = falsified(bytes, &mut self.rng) else { return };
+        let from = if forger == Forger::Stranger { self.stranger() } else { from };
+        if forger == Forger::Neighbour {
+            let packet = RowPacket::parse(bytes).expect("a true one");
+            let (mut header, rows) = (*packet.header, *packet.rows);
+            header.job_key = header.job_key.get().wrapping_add(1).into();
+            false_one.clear();
+            RowDraft { header, rows }.emit(packet.payload, &mut false_one);
+        }
+        self.forged += 1;
+        self.network.send(&self.link, from, to.port().into(), Datagram(false_one));
     }
 
     fn harm(&mut self, shard: usize) {
@@ -286,6 +364,38 @@ fn rows_and_maps_are_the_same_where_servers_are_killed() {
         assert_eq!(world.maps, maps(seed));
     });
     assert!(seeds < SEEDS || killed > SEEDS / 2, "{killed} kills");
+}
+
+#[test]
+fn rows_and_maps_are_the_same_whatever_strangers_send() {
+    let (mut seeds, mut forged) = (0, 0);
+    for_each_seed("-p wiresum-sparse --test live", 3_000, SEEDS / 2, |seed| {
+        for forger in [Forger::Stranger, Forger::Neighbour] {
+            let mut world = World::new(seed, 0.0, 0.0);
+            world.forgery = Some((forger, 0.3));
+            world.run();
+            forged += world.forged;
+            assert_eq!(world.maps, maps(seed));
+        }
+        seeds += 1;
+    });
+    assert!(seeds < SEEDS / 2 || forged > 100 * SEEDS, "{forged} false packets");
+}
+
+/// A participant can spoil its job, as it can send any gradient; it brings no node down, and whoever cannot go on says why.
+#[test]
+fn a_participant_that_lies_ends_its_own_job_at_most() {
+    let (mut seeds, mut named) = (0, 0);
+    for_each_seed("-p wiresum-sparse --test live", 4_000, SEEDS, |seed| {
+        let mut world = World::new(seed, 0.0, 0.0);
+        world.forgery = Some((Forger::Participant, 0.02));
+        world.run_until(Time(1_000_000));
+        let errors = world.members.iter().filter_map(Member::error);
+        named +=
+            errors.inspect(|error| assert!(error.to_string().len() > 20, "{error}")).count() as u64;
+        seeds += 1;
+    });
+    assert!(seeds < SEEDS || named > SEEDS / 4, "{named} errors");
 }
 
 /// One exchange of what both have to say, without a network.
@@ -380,5 +490,24 @@ fn what_is_wrong_in_a_job_is_named() {
     assert!(problem(&|job| job.packet_bytes = 60).contains("packet_bytes are 60"));
     assert!(problem(&|job| job.tables[0].dim = 300).contains("dim is 300"));
     assert!(problem(&|job| job.switches.clear()).contains("switches are none"));
+    let every = |period| Some(Tracking::Decaying(Decaying::every(period)));
+    assert!(problem(&|job| job.tracking = every(1)).contains("tracking period is 1"));
+    let no_map = problem(&|job| (job.hot, job.tracking) = (None, every(2)));
+    assert!(no_map.contains("no hot map"), "{no_map}");
+    let long = problem(&|job| {
+        job.tracking = every(2);
+        let table = &mut job.tables[0];
+        table.dim = 20;
+        table.optimizer =
+            Optimizer::SparseAdam(SparseAdam { lr: 0.1, betas: (0.9, 0.999), eps: 1e-8 });
+        job.packet_bytes = 240;
+        job.hot.as_mut().unwrap().dim = 20;
+        job.hot.as_mut().unwrap().rows.clear();
+        job.tables.truncate(1);
+    });
+    assert!(
+        long.contains("packet_bytes are 240: a row of table t0 with its state takes 248"),
+        "{long}"
+    );
     assert!(matches!(Job::from_json("{"), Err(JobError::Syntax(_))));
 }

@@ -5,6 +5,10 @@
 pub struct Counters {
     /// Rows of gradients that were taken.
     pub rows: u64,
+    /// Those among them, and among what rank 0 told of, that were of hot rows.
+    pub hot: u64,
+    /// Those among them that came for rows that are not hot.
+    pub cold: u64,
     /// Rows that were pulled.
     pub pulled: u64,
     /// Packets that had come before.

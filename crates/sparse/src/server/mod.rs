@@ -208,6 +208,15 @@ impl Server {
         match self.round.enter(from, sequence, message, &mut self.tables, &self.map) {
             Ok(rows) => {
                 self.counters.rows += rows as u64;
+                match message {
+                    ToServer::Push { .. } => self.counters.cold += rows as u64,
+                    ToServer::Sums { .. } => self.counters.hot += rows as u64,
+                    ToServer::Counts { counts, .. } => {
+                        self.counters.hot +=
+                            counts.iter().map(|count| u64::from(*count)).sum::<u64>();
+                    }
+                    _ => {}
+                }
                 self.acknowledge(from, round, sequence);
             }
             Err(problem) => self.refuse(from, round, &problem),
@@ -281,7 +290,7 @@ impl Server {
         if version == open {
             return self.wait(from, request, table, keys);
         }
-        if version + 1 != open {
+        if version.checked_add(1) != Some(open) {
             // An older version was answered before its worker went on; of a newer one a restarted server does not know yet.
             self.counters.late += u64::from(version < open);
             self.counters.early += u64::from(version > open);
