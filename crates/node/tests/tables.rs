@@ -161,8 +161,7 @@ fn what_is_submitted_is_done_in_order_while_the_program_goes_on() {
     let folder = Folder::new("ahead", &job);
     let _daemons: Vec<Daemon> = (0..3).map(|node| folder.daemon(node)).collect();
     let submit_all = &|rank| {
-        let mut client =
-            RowClient::join(&job, rank, 1, None, TIMEOUT, || false).expect("welcome");
+        let mut client = RowClient::join(&job, rank, 1, None, TIMEOUT, || false).expect("welcome");
         let keys: Vec<u64> = (0..ROWS).collect();
         let mut asked = vec![client.ask(TABLE, &keys).expect("rows")];
         for round in 1..=ROUNDS {

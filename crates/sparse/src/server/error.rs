@@ -90,7 +90,9 @@ pub enum PushError {
         key: u64,
     },
     /// Rows that are not behind those of the packets before.
-    #[error("packet {0} of a round has rows out of order: senders send them by table and key, or by position")]
+    #[error(
+        "packet {0} of a round has rows out of order: senders send them by table and key, or by position"
+    )]
     Order(u32),
 }
 

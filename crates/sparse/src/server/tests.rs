@@ -169,7 +169,11 @@ fn weights_are_told_as_soon_as_nobody_can_push_more() {
     server.handle(1, &push(1, 1, 7, 2.0));
     assert_eq!(told(&mut server), [], "packet 0 of worker 1 is missing");
     server.handle(1, &push(1, 0, 3, 2.0));
-    assert_eq!(told(&mut server), [(0, vec![-3.0; 2])], "the last question of an asker and number counts");
+    assert_eq!(
+        told(&mut server),
+        [(0, vec![-3.0; 2])],
+        "the last question of an asker and number counts"
+    );
     server.handle(0, &pull(1, &[8]));
     server.handle(0, &end(1, 1));
     assert_eq!(told(&mut server), [], "worker 1 may have row 8");
@@ -198,7 +202,9 @@ fn rows_out_of_order_are_refused() {
     said(&mut server);
     server.handle(0, &push(1, 1, 6, 1.0));
     let refused = said(&mut server).pop();
-    assert!(matches!(&refused, Some((0, FromServer::Refusal { problem, .. })) if problem.contains("out of order")));
+    assert!(
+        matches!(&refused, Some((0, FromServer::Refusal { problem, .. })) if problem.contains("out of order"))
+    );
 }
 
 #[test]

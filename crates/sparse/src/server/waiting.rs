@@ -50,7 +50,9 @@ impl Server {
         let table = table.ok_or(PushError::NoTable(id.0))?;
         let is_elsewhere = |key: &&u64| !table.part().holds(&table.spec().rows, **key);
         match keys.iter().find(is_elsewhere) {
-            Some(key) => Err(TableError::NoRow { table: table.spec().name.clone(), key: *key }.into()),
+            Some(key) => {
+                Err(TableError::NoRow { table: table.spec().name.clone(), key: *key }.into())
+            }
             None => Ok(()),
         }
     }

@@ -26,6 +26,13 @@ fn eight_workers_fill_the_fullest_link() {
 
 #[test]
 fn thirty_two_workers_fill_the_fullest_link() {
-    let load = Load { workers: 32, rate_bps: 20e6, replicated: 8_000, summed: 60_000, lookups: 6_000, ..LOAD };
+    let load = Load {
+        workers: 32,
+        rate_bps: 20e6,
+        replicated: 8_000,
+        summed: 60_000,
+        lookups: 6_000,
+        ..LOAD
+    };
     println!("{:?}", Star::new(load, 1).run());
 }

@@ -98,9 +98,8 @@ impl Star {
         let mut rng = Rng::new(seed);
         let job = Arc::new(job(&load));
         let zipf = Zipf::new(load.rows, 1.05);
-        let of_worker = |rng: &mut Rng| {
-            (0..load.lookups).map(|_| row(&load, zipf.draw(rng) as u32)).collect()
-        };
+        let of_worker =
+            |rng: &mut Rng| (0..load.lookups).map(|_| row(&load, zipf.draw(rng) as u32)).collect();
         let of_round = |rng: &mut Rng| (0..load.workers).map(|_| of_worker(rng)).collect();
         let nodes = load.servers + 1;
         let conditions = Conditions {
@@ -145,7 +144,8 @@ impl Star {
 
     fn is_over(&self) -> bool {
         let last = WARMUPS + ROUNDS;
-        let worker = |member: &Member| member.worker().version() == last && member.worker().is_idle();
+        let worker =
+            |member: &Member| member.worker().version() == last && member.worker().is_idle();
         self.members.iter().all(worker)
     }
 
@@ -175,8 +175,10 @@ impl Star {
         let now = self.network.now();
         let nodes = self.hosts.len();
         let mut sent = Vec::new();
-        let parcel = |from, to: SocketAddr, bytes: &[u8]| {
-            Parcel { from, to: to.port().into(), bytes: bytes.to_vec() }
+        let parcel = |from, to: SocketAddr, bytes: &[u8]| Parcel {
+            from,
+            to: to.port().into(),
+            bytes: bytes.to_vec(),
         };
         for (from, host) in self.hosts.iter_mut().enumerate() {
             host.poll(now, |to, bytes| sent.push(parcel(from, to, bytes)));
