@@ -83,3 +83,20 @@ def test_rates_are_differences():
     )  # fmt: skip
     rows = table(before, after)
     assert [next(iter(column.cells)) for column in rows.columns][:5] == ["7", "2 of 4", "0.0 MB", "8.0 Mbit/s", "none"]
+
+
+def test_tables_of_sparse_jobs_are_shown(monkeypatch: pytest.MonkeyPatch):
+    tables = {
+        "rows": 7, "rounds": 12, "map_version": 4, "hot_gradients": 30, "cold_gradients": 10, "rows_lent": 3,
+        "rows_returning": 2, "restorable": 9, "snapshot_age_ms": 1500,
+    }  # fmt: skip
+    jobs = [{"job": 5, "memory_bytes": 2_000_000, "tables": tables}, {"job": 6, "memory_bytes": 1, "tables": {}}]
+    monkeypatch.setattr(control, "ask", lambda *_, **__: {"jobs": jobs})
+    seen = json.loads(run("tables", "--json").stdout)["jobs"]
+    assert [job["job"] for job in seen] == [5], "jobs without tables are left out"
+    assert (seen[0]["coverage"], seen[0]["snapshot_age_s"], seen[0]["map_version"]) == (0.75, 1.5, 4)
+    shown = run("tables").stdout
+    assert all(text in shown for text in ("75.0%", "version 4", "round 9", "1.5 s", "2.0 MB"))
+    del tables["snapshot_age_ms"]
+    tables["hot_gradients"] = tables["cold_gradients"] = 0
+    assert "none" in run("tables").stdout

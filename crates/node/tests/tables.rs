@@ -1,17 +1,21 @@
 //! Sparse jobs over sockets: daemons as processes, workers as threads.
 
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, UdpSocket};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
+use wiresum_netem::Rng;
 use wiresum_node::tables::{ClientError, RowClient};
 use wiresum_sparse::live::Job;
 use wiresum_sparse::table::TableId;
+use wiresum_testkit::seeds::{Replay, seed_or, times_soak};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 const ROWS: u64 = 40;
@@ -25,7 +29,7 @@ fn addresses(count: usize) -> Vec<SocketAddr> {
     sockets.iter().map(|socket| socket.local_addr().expect("bound")).collect()
 }
 
-/// A job with one table: row k is hot of tier A below 5, and of tier B below 10.
+/// A job with one table: row k is hot of tier A below 5, and of tier B below 10, until others are more popular.
 fn job(workers: u32, servers: usize) -> Job {
     let nodes = addresses(servers + 1);
     let hot: Vec<_> =
@@ -38,6 +42,7 @@ fn job(workers: u32, servers: usize) -> Job {
             "optimizer": {"name": "sgd", "lr": 1.0}, "initial": "zeros",
         }],
         "hot": {"format": "wiresum-hot-map/1", "version": 1, "dim": DIM, "positions": 10, "rows": hot},
+        "tracking": {"name": "decaying", "period": 2, "per_round": 0.5},
         "memory_bytes": 1 << 20,
     });
     Job::from_json(&job.to_string()).expect("a job")
@@ -59,6 +64,7 @@ impl Folder {
         let mut command = Command::new(env!("CARGO_BIN_EXE_wiresum-node"));
         command.arg("--tables").arg(self.0.join("job.json")).args(["--node", &node.to_string()]);
         command.arg("--snapshots").arg(&self.0).args(["--snapshot-interval", "0.05"]);
+        command.arg("--control").arg(self.socket(node));
         let mut child = command.stdout(Stdio::piped()).spawn().expect("a process");
         let mut ready = String::new();
         let stdout = child.stdout.as_mut().expect("a pipe");
@@ -69,6 +75,22 @@ impl Folder {
         }
         assert!(ready.starts_with(&format!("ready node={node}")), "{ready}");
         Daemon(child)
+    }
+}
+
+impl Folder {
+    fn socket(&self, node: usize) -> PathBuf {
+        self.0.join(format!("{node}.sock"))
+    }
+
+    /// What the control socket of a daemon says about the job's tables.
+    fn tables(&self, node: usize) -> Value {
+        let mut client = UnixStream::connect(self.socket(node)).expect("the daemon is there");
+        writeln!(client, "{}", json!({"version": 1, "request": "status"})).expect("it listens");
+        let mut answer = String::new();
+        BufReader::new(client).read_line(&mut answer).expect("an answer");
+        let status: Value = serde_json::from_str(&answer).expect("JSON");
+        status["jobs"][0]["tables"].clone()
     }
 }
 
@@ -89,68 +111,106 @@ impl Drop for Daemon {
 
 /// Values that float32 adds without an error, so that any order of adding is exact.
 fn gradients(rank: u32, round: u32) -> BTreeMap<u64, [f32; DIM]> {
-    let touched = (0..ROWS).filter(|key| (key * 7 + u64::from(rank + round)).is_multiple_of(3));
+    // Everybody touches eight rows, which are others in each round, and each some more.
+    let is_popular = |key: u64| (key + 2 * u64::from(round)) % ROWS < 8;
+    let is_touched =
+        |key: &u64| is_popular(*key) || (key * 7 + u64::from(rank + round)).is_multiple_of(3);
+    let touched = (0..ROWS).filter(is_touched);
     let value = |key: u64, lane: usize| {
-        (key as f32 - 20.0) / 64.0 + (lane as f32 * 3.0 + rank as f32) / 1024.0 + round as f32
+        let lanes = (lane as f32 * 3.0 + rank as f32) / 1024.0;
+        (key as f32 - 20.0) / 64.0 + lanes + (round % 4) as f32
     };
     touched.map(|key| (key, std::array::from_fn(|lane| value(key, lane)))).collect()
 }
 
-/// What every row is after some rounds: steps with a rate of 1.
-fn expected(workers: u32, rounds: u32) -> Vec<f32> {
-    let mut rows = vec![0.0; ROWS as usize * DIM];
-    for round in 1..=rounds {
-        for (key, values) in (0..workers).flat_map(|rank| gradients(rank, round)) {
-            let row = &mut rows[key as usize * DIM..][..DIM];
-            row.iter_mut().zip(values).for_each(|(weight, value)| *weight -= value);
-        }
+/// A round with a rate of 1.
+fn step(rows: &mut [f32], workers: u32, round: u32) {
+    for (key, values) in (0..workers).flat_map(|rank| gradients(rank, round)) {
+        let row = &mut rows[key as usize * DIM..][..DIM];
+        row.iter_mut().zip(values).for_each(|(weight, value)| *weight -= value);
     }
-    rows
 }
 
-/// A worker's whole job; `between` comes after each of its rounds.
-fn work(job: &Arc<Job>, rank: u32, rounds: u32, mut between: impl FnMut(u32)) -> Vec<f32> {
+/// A worker's whole job: it compares all rows after each round. `begin` is asked before each round whether there is one.
+fn work(job: &Arc<Job>, rank: u32, mut begin: impl FnMut(u32) -> bool) -> u64 {
     let client = RowClient::join(job, rank, 1, None, TIMEOUT, || false);
     let mut client = client.expect("welcome");
     let keys: Vec<u64> = (0..ROWS).collect();
     let mut rows = vec![0.0; keys.len() * DIM];
-    for round in 1..=rounds {
+    let mut expected = rows.clone();
+    for round in (1..).take_while(|round| begin(*round)) {
         for (key, values) in gradients(rank, round) {
             client.push(TABLE, &[key], &values).expect("a gradient");
         }
         assert_eq!(client.finish_round(), Ok(round));
         client.pull(TABLE, &keys, &mut rows).expect("rows");
-        assert_eq!(rows, expected(job.workers, round), "rank {rank}, round {round}");
-        between(round);
+        step(&mut expected, job.workers, round);
+        assert_eq!(rows, expected, "rank {rank}, round {round}");
     }
-    rows
+    let map_version = client.statistics().into_iter().find(|(name, _)| *name == "map_version");
+    map_version.expect("it is counted").1
 }
 
+/// Kills while the hot set changes: `WIRESUM_SOAK=25` makes 100 of them.
+const KILLS: u64 = 4;
+
+/// Servers are killed at any moment, the one that coordinates among them: no update is lost, and none counts twice.
 #[test]
-fn rows_are_exact_and_survive_a_server_that_is_killed() {
-    const ROUNDS: u32 = 24;
+fn rows_are_exact_while_servers_are_killed() {
     let job = Arc::new(job(3, 2));
     let folder = Folder::new("kill", &job);
     let mut daemons: Vec<Daemon> = (0..3).map(|node| folder.daemon(node)).collect();
-    let others: Vec<_> = (1..3)
-        .map(|rank| {
-            let job = Arc::clone(&job);
-            std::thread::spawn(move || work(&job, rank, ROUNDS, |_| {}))
+    let (begun, last) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(u32::MAX)));
+    let ranks = (0..3).map(|rank| {
+        let (job, begun, last) = (Arc::clone(&job), Arc::clone(&begun), Arc::clone(&last));
+        std::thread::spawn(move || {
+            work(&job, rank, |round| {
+                begun.fetch_max(round, Ordering::SeqCst);
+                // Time for snapshots.
+                std::thread::sleep(Duration::from_millis(10));
+                round <= last.load(Ordering::SeqCst)
+            })
         })
-        .collect();
-    let rows = work(&job, 0, ROUNDS, |round| {
-        if round % 8 == 4 {
-            let shard = round as usize / 8 % 2;
-            daemons[shard].0.kill().expect("a living process");
-            daemons[shard].0.wait().expect("an end");
-            daemons[shard] = folder.daemon(shard);
-        }
-        // Time for snapshots.
-        std::thread::sleep(Duration::from_millis(20));
     });
-    assert_eq!(rows, expected(3, ROUNDS));
-    for other in others {
-        assert_eq!(other.join().expect("no panic"), rows);
+    let ranks: Vec<_> = ranks.collect();
+    let wait_for = |round: u32| {
+        while begun.load(Ordering::SeqCst) < round && !ranks.iter().any(|rank| rank.is_finished()) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    let seed = seed_or(1);
+    let _replay = Replay { test: "-p wiresum-node --test tables", seed };
+    let mut rng = Rng::new(seed);
+    let mut pauses = Vec::new();
+    for _ in 0..times_soak(KILLS) {
+        wait_for(begun.load(Ordering::SeqCst) + 3 + rng.below(4) as u32);
+        std::thread::sleep(Duration::from_millis(rng.below(20)));
+        let shard = rng.below(2) as usize;
+        let (killed, round) = (Instant::now(), begun.load(Ordering::SeqCst));
+        daemons[shard].0.kill().expect("a living process");
+        daemons[shard].0.wait().expect("an end");
+        daemons[shard] = folder.daemon(shard);
+        // Whoever had begun the round after has had the news of all servers before.
+        wait_for(round + 2);
+        pauses.push((shard, killed.elapsed().as_millis()));
+    }
+    println!("server killed, ms until the round after the next one: {pauses:?}");
+    // Far enough ahead that nobody has begun it when it is stored.
+    last.store(begun.load(Ordering::SeqCst) + 50, Ordering::SeqCst);
+    let versions: Vec<u64> =
+        ranks.into_iter().map(|rank| rank.join().expect("exact rows")).collect();
+    let rounds = u64::from(last.load(Ordering::SeqCst));
+    assert!(
+        versions.iter().all(|version| *version == versions[0] && *version > rounds / 4),
+        "{versions:?}"
+    );
+    for node in 0..2 {
+        let tables = folder.tables(node);
+        assert_eq!(
+            (&tables["rounds"], &tables["map_version"]),
+            (&json!(rounds), &json!(versions[0]))
+        );
+        assert!(tables["rows"] == ROWS / 2 && tables["snapshot_age_ms"].is_u64(), "{tables}");
     }
 }
 

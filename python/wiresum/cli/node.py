@@ -104,6 +104,16 @@ def status(
     out().print(table(first, _ask(socket, node, "status")))
 
 
+@app.command(epilog="Example: `wiresum node tables --node 1`")
+def tables(node: NodeOption = 0, socket: SocketOption = None, as_json: JsonOption = False) -> None:
+    """Rows, memory, hot map and snapshots of sparse jobs."""
+    jobs = [_tables(job) for job in _ask(socket, node, "status")["jobs"] if job["tables"]]
+    if as_json:
+        print_json({"node": node, "jobs": jobs})
+        return
+    out().print(tables_table(node, jobs))
+
+
 @app.command(epilog="Example: `wiresum node metrics`")
 def metrics(node: NodeOption = 0, socket: SocketOption = None) -> None:
     """The counters as Prometheus reads them."""
@@ -145,6 +155,44 @@ def table(before: dict[str, Any], after: dict[str, Any]) -> Table:
             str(count("over_quota")),
             str(count("malformed", "foreign", "bad_contributor", "damaged", "mismatch")),
         )
+    return rows
+
+
+def _tables(job: dict[str, Any]) -> dict[str, Any]:
+    """What a status has of a sparse job. Coverage is the share of gradients since the start that were of hot rows."""
+    tables = job["tables"]
+    gradients = tables["hot_gradients"] + tables["cold_gradients"]
+    return {
+        "job": job["job"],
+        "memory_bytes": job["memory_bytes"],
+        **{name: tables[name] for name in ("rows", "rounds", "map_version", "rows_lent", "rows_returning")},
+        "coverage": tables["hot_gradients"] / gradients if gradients else None,
+        "snapshot_of_round": tables["restorable"],
+        "snapshot_age_s": tables["snapshot_age_ms"] / 1e3 if "snapshot_age_ms" in tables else None,
+    }
+
+
+def tables_table(node: int, jobs: list[dict[str, Any]]) -> Table:
+    """One column for each sparse job."""
+    from rich.table import Table
+
+    rows = Table(box=None, title=f"node {node}: tables", title_justify="left")
+    rows.add_column("job")
+    for job in jobs:
+        rows.add_column(str(job["job"]), justify="right")
+    facts = {
+        "rows": lambda job: str(job["rows"]),
+        "memory": lambda job: f"{job['memory_bytes'] / 1e6:.1f} MB",
+        "rounds": lambda job: str(job["rounds"]),
+        "hot map": lambda job: f"version {job['map_version']}",
+        "gradients of hot rows": lambda job: "none" if job["coverage"] is None else f"{job['coverage']:.1%}",
+        "rows lent to workers": lambda job: str(job["rows_lent"]),
+        "rows told to return": lambda job: str(job["rows_returning"]),
+        "snapshot": lambda job: f"round {job['snapshot_of_round']}",
+        "age of the snapshot": lambda job: "none" if (age := job["snapshot_age_s"]) is None else f"{age:.1f} s",
+    }
+    for name, fact in facts.items():
+        rows.add_row(name, *map(fact, jobs))
     return rows
 
 

@@ -91,6 +91,7 @@ def sparse_job(
     switches: Sequence[str] = (),
     *,
     hot: str | None = None,
+    tracking: dict[str, Any] | None = None,
     job: int = 1,
     secret: int = 0,
     packet_bytes: int = ETHERNET_PACKET_BYTES,
@@ -108,6 +109,9 @@ def sparse_job(
         servers: `HOST:PORT` of each server of tables.
         switches: `HOST:PORT` of each switch that sums hot rows.
         hot: the text of a hot map; its tables are numbered alike.
+        tracking: how the hot rows follow popularity while the job runs: `{"name": "decaying", "period": ROUNDS}`, or
+            the paper's methods, `{"name": "once", "after": ROUND}` and `{"name": "sampling", "rate": SHARE, "after":
+            ROUND}`. They stay as they are where it is absent.
         job: its number.
         secret: what strangers do not know.
         packet_bytes: largest datagram.
@@ -129,6 +133,7 @@ def sparse_job(
         "switches": list(switches),
         "tables": rows,
         "hot": json.loads(hot) if hot else None,
+        "tracking": tracking,
         "packet_bytes": packet_bytes,
         "secret": secret,
         "memory_bytes": memory_bytes,

@@ -40,6 +40,7 @@ impl Served {
             bytes: self.bytes,
             verdicts: by_name(self.aggregator.counters()),
             streams: Vec::new(),
+            tables: Vec::new(),
         }
     }
 }

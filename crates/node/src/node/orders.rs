@@ -224,6 +224,7 @@ impl Node {
             "bytes": report.bytes,
             "verdicts": by_name(&report.verdicts),
             "streams": report.streams.iter().map(stream).collect::<Vec<_>>(),
+            "tables": by_name(&report.tables),
         })
     }
 }

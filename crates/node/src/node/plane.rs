@@ -111,6 +111,8 @@ pub struct JobReport {
     pub verdicts: Vec<(&'static str, u64)>,
     /// Where switches sum in user space: how much of each stream comes and leaves.
     pub streams: Vec<StreamReport>,
+    /// Where rows of tables live: how many, how far they are, and what became of hot ones, by name.
+    pub tables: Vec<(&'static str, u64)>,
 }
 
 /// A stream of a job.

@@ -27,6 +27,13 @@ pub fn exposition(status: &Value) -> String {
             line(&mut text, name, &labels, &job[field]);
         }
     }
+    head(&mut text, "tables", "gauge", "Rows of a server of tables, and what became of hot ones.");
+    for job in jobs(status) {
+        for (name, value) in job["tables"].as_object().into_iter().flatten() {
+            let labels = format!("node=\"{node}\",job=\"{}\",what=\"{name}\"", job["job"]);
+            line(&mut text, "tables", &labels, value);
+        }
+    }
     head(
         &mut text,
         "node_packets_total",
@@ -65,10 +72,11 @@ mod tests {
     #[test]
     fn every_line_is_a_comment_or_a_sample() {
         let status = json!({ "node": 3, "jobs": [{ "job": 7, "verdicts": { "added": 5 }, "bytes": 9, "memory_bytes": 10,
-            "members": 2 }], "socket": { "strays": 1 } });
+            "members": 2, "tables": { "rows": 4 } }], "socket": { "strays": 1 } });
         let text = exposition(&status);
         assert!(text.contains("wiresum_packets_total{node=\"3\",job=\"7\",verdict=\"added\"} 5\n"));
         assert!(text.contains("wiresum_bytes_total{node=\"3\",job=\"7\"} 9\n"), "{text}");
+        assert!(text.contains("wiresum_tables{node=\"3\",job=\"7\",what=\"rows\"} 4\n"), "{text}");
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             let (name, value) = line.rsplit_once(' ').expect("a sample");
             assert!(name.starts_with("wiresum_") && value.parse::<f64>().is_ok(), "{line}");

@@ -285,6 +285,7 @@ impl From<Report> for JobReport {
             bytes: report.bytes,
             verdicts: report.verdicts,
             streams: report.streams.into_iter().map(stream).collect(),
+            tables: Vec::new(),
         }
     }
 }

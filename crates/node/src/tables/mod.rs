@@ -93,6 +93,25 @@ impl Tables {
         tables.map(|table| Table::bytes_for(table.spec(), table.part())).sum()
     }
 
+    /// What a server of tables has, by name.
+    fn gauges(&self) -> Vec<(&'static str, u64)> {
+        let Some(server) = self.host.server() else { return Vec::new() };
+        let counters = server.counters();
+        let mut all = vec![
+            ("rows", server.tables().iter().map(|table| table.len()).sum()),
+            ("rounds", self.host.version().into()),
+            ("map_version", server.map().version().into()),
+            ("hot_gradients", counters.hot),
+            ("cold_gradients", counters.cold),
+            ("rows_lent", counters.lent),
+            ("rows_returning", counters.returning),
+            ("restorable", self.host.restorable().into()),
+        ];
+        let age = self.snapshots.as_ref().and_then(Snapshots::age);
+        all.extend(age.map(|age| ("snapshot_age_ms", age.as_millis() as u64)));
+        all
+    }
+
     /// What the host and its server count, by name.
     fn verdicts(&self) -> Vec<(&'static str, u64)> {
         let host = self.host.counters();
@@ -208,6 +227,7 @@ impl Plane for Tables {
             bytes: 0,
             verdicts: self.verdicts(),
             streams: Vec::new(),
+            tables: self.gauges(),
         }]
     }
 

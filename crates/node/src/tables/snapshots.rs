@@ -18,6 +18,8 @@ pub struct Snapshots {
     path: PathBuf,
     interval: Duration,
     next: Instant,
+    /// When the last one was whole.
+    finished: Option<Instant>,
     part: Option<Part>,
 }
 
@@ -37,7 +39,7 @@ impl Snapshots {
     pub fn new(folder: &Path, node: u16, interval: Duration) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         let path = folder.join(format!("tables-{node}.snapshot"));
-        Ok(Self { path, interval, next: Instant::now() + interval, part: None })
+        Ok(Self { path, interval, next: Instant::now() + interval, finished: None, part: None })
     }
 
     /// The bytes of the last whole snapshot.
@@ -49,6 +51,12 @@ impl Snapshots {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             read => read.map(Some),
         }
+    }
+
+    /// How old the last snapshot of this process is.
+    #[must_use]
+    pub fn age(&self) -> Option<Duration> {
+        self.finished.map(|finished| finished.elapsed())
     }
 
     /// How long nothing is due.
@@ -75,6 +83,7 @@ impl Snapshots {
             && let Some(part) = self.part.take()
         {
             self.finish(part, &last_piece)?;
+            self.finished = Some(Instant::now());
             host.confirm_snapshot(version);
             return Ok(());
         }

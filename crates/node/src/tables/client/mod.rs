@@ -133,7 +133,7 @@ impl RowClient {
 
     /// Counts since joining, by name.
     #[must_use]
-    pub fn statistics(&self) -> [(&'static str, u64); 4] {
+    pub fn statistics(&self) -> [(&'static str, u64); 5] {
         self.shared.statistics()
     }
 

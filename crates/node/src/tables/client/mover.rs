@@ -78,12 +78,13 @@ impl Shared {
         self.lock().member.worker().version()
     }
 
-    pub(super) fn statistics(&self) -> [(&'static str, u64); 4] {
+    pub(super) fn statistics(&self) -> [(&'static str, u64); 5] {
         let state = self.lock();
         [
             ("rounds", state.member.worker().version().into()),
             ("datagrams_sent", state.sent.datagrams),
             ("bytes_sent", state.sent.bytes),
+            ("map_version", state.member.worker().map().version().into()),
             ("messages_repeated", state.member.worker().repeated()),
         ]
     }
