@@ -50,7 +50,7 @@ fn who_sees_what_was_planned_hears_the_timetable_of_an_online_schedule() {
             heard.push(dialogue.next(&told(&instance, &heard)).expect("it has an answer"));
         }
         let end = |intervals: &[Interval], job| {
-            let last = intervals.iter().filter(|i| i.rates.iter().any(|r| r.job == job)).last();
+            let last = intervals.iter().rfind(|i| i.rates.iter().any(|r| r.job == job));
             last.expect("it was served").until_s
         };
         for job in &instance.jobs {
