@@ -182,10 +182,10 @@ fn rows_are_exact_while_servers_are_killed() {
     let _replay = Replay { test: "-p wiresum-node --test tables", seed };
     let mut rng = Rng::new(seed);
     let mut pauses = Vec::new();
-    for _ in 0..times_soak(KILLS) {
+    for kill in 0..times_soak(KILLS) {
         wait_for(begun.load(Ordering::SeqCst) + 3 + rng.below(4) as u32);
         std::thread::sleep(Duration::from_millis(rng.below(20)));
-        let shard = rng.below(2) as usize;
+        let shard = (kill % 2) as usize;
         let (killed, round) = (Instant::now(), begun.load(Ordering::SeqCst));
         daemons[shard].0.kill().expect("a living process");
         daemons[shard].0.wait().expect("an end");
