@@ -131,6 +131,13 @@ fn step(rows: &mut [f32], workers: u32, round: u32) {
     }
 }
 
+/// What every row is after some rounds.
+fn expected(workers: u32, rounds: u32) -> Vec<f32> {
+    let mut rows = vec![0.0; ROWS as usize * DIM];
+    (1..=rounds).for_each(|round| step(&mut rows, workers, round));
+    rows
+}
+
 /// A worker's whole job: it compares all rows after each round. `begin` is asked before each round whether there is one.
 fn work(job: &Arc<Job>, rank: u32, mut begin: impl FnMut(u32) -> bool) -> u64 {
     let client = RowClient::join(job, rank, 1, None, TIMEOUT, || false);
