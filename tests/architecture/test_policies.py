@@ -22,6 +22,7 @@ MAY_NAME = {
     "python/wiresum/planners/__init__.py": "each planner names the policy that its paper has",
     "python/wiresum/circuits/emulator/sonic.py": "Redis has a type that is called hash",
     "python/wiresum/turns/maker.py": "jobs in turns need segments that are given at run time",
+    "crates/plan/src/sparse.rs": "hot rows need a slot for each position",
     "crates/node/src/station/kernel.rs": "a switch that starts without a plan needs some program",
 }
 PRODUCT = ("crates/*/src/**/*.rs", "crates/*/build.rs", "python/wiresum/**/*.py", "bpf/**/*.[ch]", "p4/**/*.p4")
