@@ -1,7 +1,13 @@
 """Fixtures and settings that several folders need."""
 
+import os
+
 import hypothesis
 import pytest
+
+# Where there is no GPU, Triton interprets kernels; it asks when it is imported first.
+if not os.path.exists("/dev/nvidiactl"):
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 pytest_plugins = ["tests.capabilities", "pytester"]
 

@@ -160,9 +160,12 @@ impl<'a> World<'a> {
 
     fn flow_until(&mut self, next_s: f64, paces: &[Pace]) {
         let step_s = next_s - self.now_s;
+        let ports = self.problem.instance.units.iter().map(|unit| unit.ports).max().unwrap_or(0);
+        // Schedulers compare amounts to within a part of what all of a unit's circuits carry in a slot.
+        let of_a_slot = EPSILON * f64::from(ports) * self.problem.lit_bytes;
         for (due, pace) in self.dues.iter_mut().zip(paces) {
             let transfer = &self.problem.transfers[due.transfer];
-            let dust = EPSILON * transfer.bytes;
+            let dust = of_a_slot.max(EPSILON * transfer.bytes);
             for crossing in &transfer.mode(due.summed).crossings {
                 let lane = crossing.pair * self.problem.lanes + crossing.lane;
                 self.carried[lane] += pace.total() * step_s * crossing.times;
