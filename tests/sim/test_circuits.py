@@ -65,7 +65,7 @@ def test_whoever_decides_serves_all_jobs_on_less_light_too(tmp_path, jobs, sched
 
 
 BAD = {
-    "both": (TEXT + "[[job]]\nbytes = 4\n", "tables `job`, or `circuits`"),
+    "both": (TEXT + "[[job]]\nbytes = 4\n", "tables `job`, `circuits` with the jobs of a workload, or `rows`"),
     "fidelity": (TEXT.replace("flows", "packets"), "are simulated as flows"),
     "workload": (TEXT.replace("jobs.json", "none.json"), ":6: circuits: "),
     "slot": (TEXT + "slot_s = 0.01\n", "make it longer"),
