@@ -15,7 +15,7 @@ from wiresum.errors import DeploymentError, SupportError, TestbedError
 from wiresum.plan.job import Job
 from wiresum.planners import plan
 from wiresum.testbed import Testbed, processes, run
-from wiresum.testbed.environment import BACKEND_VARIABLE
+from wiresum.testbed.environment import BACKEND_VARIABLE, SPARSE_JOB_VARIABLE
 from wiresum.testbed.run import MAX_LINE_BYTES
 from wiresum.topology.generators.star import star
 from wiresum.topology.generators.xagg import xagg
@@ -192,5 +192,11 @@ def test_the_guide_lists_every_variable(bed):
     guide = (Path(__file__).parents[2] / "docs" / "testbed.md").read_text()
     table = guide.split("## What a worker finds")[1].split("\n## ")[0]
     documented = set(re.findall(r"`([A-Z_]{4,})`", table))
-    given = {*bed.worker_environment(0), "WIRESUM_PLAN", BACKEND_VARIABLE, processes.TOKEN_VARIABLE}
+    given = {
+        *bed.worker_environment(0),
+        "WIRESUM_PLAN",
+        BACKEND_VARIABLE,
+        processes.TOKEN_VARIABLE,
+        SPARSE_JOB_VARIABLE,
+    }
     assert documented == given
