@@ -288,10 +288,9 @@ class Gates:
         if rank.end:
             return
         rank.told += 1
-        try:
+        # Whether it has gone without a word is known to who hears it: its goodbye may not be read yet.
+        with suppress(OSError):
             rank.line.sendall(json.dumps({**order, "number": rank.told}).encode() + b"\n")
-        except OSError:
-            rank.ends("lost")
 
     def _say_again(self) -> None:
         with self._news:

@@ -132,8 +132,9 @@ class EngineInTurns:
         self._greeting = {"format": FORMAT, "job": job, "rank": rank}
         self._is_ready = self._is_closing = False
         self._say(self._greeting)
-        for run in (self._obey_drivers, self._announce):
-            threading.Thread(target=run, name="wiresum-turns", daemon=True).start()
+        self._obeying = threading.Thread(target=self._obey_drivers, name="wiresum-turns", daemon=True)
+        self._obeying.start()
+        threading.Thread(target=self._announce, name="wiresum-turns", daemon=True).start()
 
     def abi(self) -> object:
         """As `Engine.abi`."""
@@ -156,7 +157,9 @@ class EngineInTurns:
             with suppress(OSError):
                 self._line.settimeout(GOODBYE_S)
                 self._say({"bye": True})
-                self._line.shutdown(socket.SHUT_RDWR)
+                # An order that crosses the goodbye is still read: refused, it would take the goodbye with it.
+                self._line.shutdown(socket.SHUT_WR)
+            self._obeying.join(GOODBYE_S)
         self.engine.close()
 
     def __enter__(self) -> Self:
