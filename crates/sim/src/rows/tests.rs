@@ -14,7 +14,7 @@ fn scenario(loss: f64, hot: u32, rounds: usize, seed: u64) -> Scenario {
     let direction = json!({ "rate_bps": RATE_BPS, "delay_s": 50e-6, "queue_bytes": 1 << 18, "ecn_bytes": null,
         "loss": loss, "duplication": loss, "reordering": loss, "jitter_s": 1e-3 });
     let link = |end: usize| json!({ "id": format!("l{end}"), "source": end, "target": 5, "forward": direction, "backward": direction });
-    let row = |key: u32| json!([0, key, key, if key % 3 == 0 { "B" } else { "A" }]);
+    let row = |key: u32| json!([0, key, key, if key.is_multiple_of(3) { "B" } else { "A" }]);
     let map = json!({ "format": "wiresum-hot-map/1", "version": 1, "dim": 8, "positions": hot, "block": 0,
         "rows": (0..hot).map(row).collect::<Vec<_>>() });
     let table = json!({ "id": 0, "name": "rows", "rows": { "counted": 400 }, "dim": 8, "seed": 3,

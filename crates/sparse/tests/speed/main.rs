@@ -4,7 +4,7 @@ mod star;
 #[path = "../../examples/support/zipf.rs"]
 mod zipf;
 
-use star::{Load, Star};
+use star::{Load, Report, Star};
 
 /// A worker's clicks on a tenth of Criteo's tables, on a scale of one to eight.
 const LOAD: Load = Load {
@@ -40,6 +40,7 @@ fn thirty_two_workers_fill_the_fullest_link() {
 /// A round takes no longer than its bytes on the fullest direction of a link do, over `share`.
 fn fills(load: Load, share: f64) {
     let report = Star::new(load, 1).run();
-    println!("{report:?}");
+    let Report { updates_per_second, repeated, fullest, .. } = report;
+    println!("{updates_per_second:.0} updates/s, {repeated} messages again, fullest {fullest:?}");
     assert!(report.needed >= share * report.seconds, "{report:?}");
 }

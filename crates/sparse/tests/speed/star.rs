@@ -45,9 +45,9 @@ pub struct Load {
 /// What the measured rounds were.
 #[derive(Clone, Copy, Debug)]
 pub struct Report {
-    /// Of a round, from its first gradient to the last weight of the next round's rows.
+    /// Seconds of a round, from its first gradient to the last weight of the next round's rows.
     pub seconds: f64,
-    /// Of a round, that the fullest direction of a link needs for its bytes.
+    /// Seconds of a round that the fullest direction of a link needs for its bytes.
     pub needed: f64,
     /// Rows pushed in a second.
     pub updates_per_second: f64,
@@ -235,7 +235,7 @@ fn job(load: &Load) -> Job {
     let table = |id| TableSpec {
         id: TableId(id),
         name: format!("t{id}"),
-        rows: rows.clone(),
+        rows,
         dim: DIM,
         optimizer: Optimizer::Sgd(Sgd { lr: 0.1 }),
         initial: Initial::Zeros,
