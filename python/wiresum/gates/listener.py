@@ -151,20 +151,7 @@ class Gates:
         Raises:
             ScheduleError: some have not come in time, or will not come; the message names them.
         """
-
-        def missing() -> list[tuple[int, int]]:
-            came = {job: self._ready(job) for job in workers}
-            return [(rank, job) for job, n in workers.items() for rank in range(n) if rank not in came[job]]
-
-        def is_over() -> bool:
-            absent = missing()
-            return not absent or any(job in self._jobs and self._jobs[job].is_abandoned for _, job in absent)
-
-        self._wait(is_over, timeout_s)
-        with self._news:
-            absent = ", ".join(f"{rank} of job {job}" for rank, job in missing()[:MOST_NAMED])
-        if absent:
-            raise ScheduleError(f"rank {absent} has ended, or has nothing to send for {timeout_s:g} s; see its output")
+        self._await_all(workers, self._ready, timeout_s, "has nothing to send")
 
     def await_back(self, workers: Mapping[int, int], timeout_s: float) -> set[int]:
         """Jobs all of whose ranks have come in time; those of a driver before come by themselves.
@@ -191,18 +178,7 @@ class Gates:
         Raises:
             ScheduleError: some have not come in time, or will not come; the message names them.
         """
-
-        def missing() -> list[tuple[int, int]]:
-            return [(rank, job) for job, n in workers.items() for rank in range(n) if rank not in self._job(job).askers]
-
-        def is_over() -> bool:
-            return not missing() or any(self._job(job).is_abandoned for _, job in missing())
-
-        self._wait(is_over, timeout_s)
-        with self._news:
-            absent = ", ".join(f"{rank} of job {job}" for rank, job in missing()[:MOST_NAMED])
-        if absent:
-            raise ScheduleError(f"rank {absent} has ended, or has not asked for its plan for {timeout_s:g} s")
+        self._await_all(workers, lambda job: set(self._job(job).askers), timeout_s, "has not asked for its plan")
 
     def hand_out(self, job: int, plan: str) -> None:
         """Gives the ranks of a job its plan (JSON): those that wait for it, and those that ask later."""
@@ -255,6 +231,23 @@ class Gates:
     def await_end(self, job: int, timeout_s: float | None) -> bool:
         """Whether a job ends in time."""
         return self._wait(lambda: bool(self._end(job)), timeout_s)
+
+    def _await_all(
+        self, workers: Mapping[int, int], came: Callable[[int], set[int]], timeout_s: float, lack: str
+    ) -> None:
+        def missing() -> list[tuple[int, int]]:
+            there = {job: came(job) for job in workers}
+            return [(rank, job) for job, n in workers.items() for rank in range(n) if rank not in there[job]]
+
+        def is_over() -> bool:
+            absent = missing()
+            return not absent or any(self._job(job).is_abandoned for _, job in absent)
+
+        self._wait(is_over, timeout_s)
+        with self._news:
+            absent = ", ".join(f"{rank} of job {job}" for rank, job in missing()[:MOST_NAMED])
+        if absent:
+            raise ScheduleError(f"rank {absent} has ended, or {lack} for {timeout_s:g} s; see its output")
 
     def _end(self, job: int) -> str:
         ends = [rank.end for rank in self._ranks([job])]

@@ -17,7 +17,17 @@ from wiresum.document import Document, FileDocument, write_text
 from wiresum.errors import PlanError, WiresumError
 from wiresum.plan.choices import MAX_MISSED, Engine, Exponents, Lanes
 from wiresum.plan.fabric import Derived, PlanFabric
-from wiresum.plan.members import MAX_U16, MAX_U32, U16, U32, Child, NodeChild, WorkerChild, parse_socket_address
+from wiresum.plan.members import (
+    MAX_U16,
+    MAX_U32,
+    U16,
+    U32,
+    Child,
+    NodeChild,
+    SocketAddress,
+    WorkerChild,
+    parse_socket_address,
+)
 from wiresum.plan.rows import PlanSparse
 from wiresum.plan.stream import SLOT_VERSIONS, PlanLeg, PlanPlace, PlanStream, Role, Tree
 from wiresum.wire import MAX_SWITCHED_WORKERS
@@ -119,16 +129,10 @@ class PlanNode(Document):
 
     id: U16
     name: str
-    address: str
+    address: SocketAddress
     engine: Engine = "udp"
     ingress_bps: Bandwidth | None = None
     egress_bps: Bandwidth | None = None
-
-    @field_validator("address")
-    @classmethod
-    def _is_socket_address(cls, address: str) -> str:
-        parse_socket_address(address)
-        return address
 
     @property
     def ip(self) -> IPv4Address | IPv6Address:

@@ -6,10 +6,10 @@ it for every runner, and here it is `Derived`.
 
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from wiresum.document import Document
-from wiresum.plan.members import U8, U16, U32, Child, WorkerChild, parse_socket_address
+from wiresum.plan.members import U8, U16, U32, Child, SocketAddress, WorkerChild
 from wiresum.wire import BLOCK_LEN, HEADER_LEN, MAX_PACKET, SWITCH_HEADER_LEN
 
 MAX_SWITCHED_VALUES = (MAX_PACKET - HEADER_LEN - SWITCH_HEADER_LEN) // BLOCK_LEN * (BLOCK_LEN // 4)
@@ -30,13 +30,7 @@ class FabricEnd(Document):
     """
 
     at: Child
-    address: str
-
-    @field_validator("address")
-    @classmethod
-    def _is_socket_address(cls, address: str) -> str:
-        parse_socket_address(address)
-        return address
+    address: SocketAddress
 
     @property
     def site(self) -> Site:

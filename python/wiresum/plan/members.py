@@ -4,7 +4,7 @@ import re
 from ipaddress import IPv4Address, IPv6Address
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from wiresum.document import Document
 
@@ -41,3 +41,12 @@ def parse_socket_address(text: str) -> tuple[IPv4Address | IPv6Address, int]:
     if match is None or int(match["port"]) > MAX_U16:
         raise ValueError(f"must be an IP address and a port, as 10.0.0.1:5747 or [fd00::1]:5747, not {text}")
     return (IPv4Address(match["v4"]) if match["v4"] else IPv6Address(match["v6"])), int(match["port"])
+
+
+def _checked(address: str) -> str:
+    parse_socket_address(address)
+    return address
+
+
+SocketAddress = Annotated[str, AfterValidator(_checked)]
+"""An IP address and a port, as `10.0.0.1:5747`."""

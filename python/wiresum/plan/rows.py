@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from wiresum.document import Document
-from wiresum.plan.members import U16, U32, parse_socket_address
+from wiresum.plan.members import U16, U32, SocketAddress
 from wiresum.plan.stream import PlanStream
 from wiresum.plan.tables import Table
 
@@ -28,13 +28,7 @@ class TableServer(Document):
     """
 
     name: str
-    address: str
-
-    @field_validator("address")
-    @classmethod
-    def _is_socket_address(cls, address: str) -> str:
-        parse_socket_address(address)
-        return address
+    address: SocketAddress
 
 
 class RowSwitch(Document):
@@ -46,13 +40,7 @@ class RowSwitch(Document):
     """
 
     node: U16
-    address: str
-
-    @field_validator("address")
-    @classmethod
-    def _is_socket_address(cls, address: str) -> str:
-        parse_socket_address(address)
-        return address
+    address: SocketAddress
 
 
 class PlanHot(Document):

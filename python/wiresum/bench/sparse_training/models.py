@@ -5,6 +5,7 @@ Batches follow from the trace, the step and the rank alone, so every method trai
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -69,13 +70,17 @@ class Model(nn.Module):
         for number, table in enumerate(self.tables.values()):
             table.prefetch(batch.rows[:, number])  # type: ignore[operator]
 
+
+class ClickModel(Model, ABC):
+    """Says how likely clicks are."""
+
     def forward(self, batch: Batch) -> torch.Tensor:
         """The loss of a batch."""
         return functional.binary_cross_entropy_with_logits(self.logits(batch), batch.labels)
 
+    @abstractmethod
     def logits(self, batch: Batch) -> torch.Tensor:
         """(samples,) what the model says of clicks."""
-        raise NotImplementedError
 
 
 def layers(*widths: int) -> nn.Sequential:
@@ -86,7 +91,7 @@ def layers(*widths: int) -> nn.Sequential:
     return nn.Sequential(*made[:-1])
 
 
-class Dlrm(Model):
+class Dlrm(ClickModel):
     """Rows and numbers interact in pairs (Naumov et al., arXiv:1906.00091)."""
 
     def __init__(self, trace: Trace) -> None:
@@ -104,7 +109,7 @@ class Dlrm(Model):
         return torch.as_tensor(self.top(torch.cat([numbers, products], dim=1))[:, 0])
 
 
-class Ncf(Model):
+class Ncf(ClickModel):
     """Products of factors beside dense layers (He et al., WWW 2017)."""
 
     def __init__(self, trace: Trace) -> None:
@@ -119,7 +124,7 @@ class Ncf(Model):
         return torch.as_tensor(self.last(torch.cat([user * item, deep], dim=1))[:, 0])
 
 
-class FactorizationMachine(Model):
+class FactorizationMachine(ClickModel):
     """Weights and products of factors (Rendle, ICDM 2010): a row is a weight, then factors."""
 
     def __init__(self, trace: Trace) -> None:

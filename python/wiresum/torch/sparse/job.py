@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from wiresum import _native
 from wiresum.errors import SparseError, WiresumError
+from wiresum.sparse.job import job_text
 from wiresum.torch.sparse.choice import Plain, chosen
 
 Optimizer = type[torch.optim.Optimizer] | str
@@ -115,9 +116,8 @@ def check(job: str | Path, modules: Mapping[str, Plain], optimizer: dict[str, An
 
 
 def _read(job: str | Path) -> dict[str, Any]:
-    text = str(job) if str(job).lstrip().startswith("{") else Path(job).read_text(encoding="utf-8")
     try:
-        content: dict[str, Any] = json.loads(text)
+        content: dict[str, Any] = json.loads(job_text(job))
     except ValueError as error:
         raise SparseError(f"{job} is no job file: {error}") from None
     return content
