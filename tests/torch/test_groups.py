@@ -234,3 +234,28 @@ def reconfigurable() -> str:
 
 def test_a_group_whose_membership_may_change_uses_gloo(idle: World) -> None:
     assert set(idle.run(reconfigurable)) == {"True: its membership may change"}
+
+
+def gloo_threads() -> list[list[str]]:
+    """Before, during and after the life of a group; the mock engine of it has a Gloo group of its own, let go first."""
+    names: list[list[str]] = []
+
+    def look() -> None:
+        comm = [path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")]
+        names.append(sorted(name for name in comm if "gloo" in name))
+
+    look()
+    create_group()
+    dist.all_reduce(torch.ones(ELEMENTS, dtype=torch.int32), op=dist.ReduceOp.MIN)
+    look()
+    MockEngine.current.gloo = None
+    dist.destroy_process_group()
+    look()
+    return names
+
+
+def test_no_thread_of_gloo_outlives_its_group(idle: World) -> None:
+    """One that frees a tensor while the interpreter ends would abort the process."""
+    for before, during, after in idle.run(gloo_threads):
+        assert during
+        assert len(after) <= len(before), "the engine of the group before may have gone meanwhile"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -25,9 +27,36 @@ from wiresum.torch.connection import Claim, Connection
 from wiresum.torch.settings import Settings
 
 if TYPE_CHECKING:
+    from torch.distributed.distributed_c10d import GroupName
+
     from wiresum.torch._c10d import WiresumBackend
 
 logger = logging.getLogger("wiresum.torch")
+
+
+@dataclass(frozen=True)
+class Members:
+    """Who is in a group: what a Gloo group is made from.
+
+    PyTorch's own options also hold the process group. A backend that kept them would keep the group, which keeps the
+    backend: Gloo's threads would then outlive `destroy_process_group()` and meet the interpreter's end, which aborts
+    the process.
+    """
+
+    rank: int
+    size: int
+    timeout: timedelta
+    enable_reconfigure: bool
+    global_ranks: list[int]
+    group: GroupName
+
+    @classmethod
+    def of(cls, options: Any) -> Members:
+        """Those of torch's `_DistributedBackendOptions`."""
+        return cls(
+            options.group_rank, options.group_size, options.timeout, options.enable_reconfigure,
+            options.global_ranks_in_group, options.group_id,
+        )  # fmt: skip
 
 
 def create(options: Any, _backend_options: object | None = None) -> WiresumBackend:
@@ -44,6 +73,7 @@ def create(options: Any, _backend_options: object | None = None) -> WiresumBacke
     native, settings, failure = _prepare()
     if failure is not None and options.enable_reconfigure:
         raise failure
+    members = Members.of(options)
     store = _store_of_this_life(options)
     claim = Claim(_store_of_all_groups(options), options.group_id)
     if options.enable_reconfigure:
@@ -55,32 +85,32 @@ def create(options: Any, _backend_options: object | None = None) -> WiresumBacke
     if engine is None:
         _explain_why_not(decision, options)
         alone: WiresumBackend = native.unconnected(
-            inner=_gloo(options, store, "gloo"),
-            timeout=options.timeout,
+            inner=_gloo(members, store, "gloo"),
+            timeout=members.timeout,
             why=decision.why_not,
-            open_rows=None if options.enable_reconfigure else partial(_gloo, options, store, "rows"),
+            open_rows=None if options.enable_reconfigure else partial(_gloo, members, store, "rows"),
         )
         return alone
     connection = Connection(options.group_id, engine, claim)
     try:
-        return _connected(native, options, store, connection, meeting)
+        return _connected(native, members, store, connection, meeting)
     except BaseException:
         connection.close()
         raise
 
 
 def _connected(
-    native: ModuleType, options: Any, store: Store, connection: Connection, meeting: Meeting
+    native: ModuleType, members: Members, store: Store, connection: Connection, meeting: Meeting
 ) -> WiresumBackend:
     assert meeting.plan is not None  # without one there is no connection
     backend: WiresumBackend = native.connected(
-        inner=_gloo(options, store, "gloo"),
-        fallback=_gloo(options, store, "not_finite"),
-        timeout=options.timeout,
+        inner=_gloo(members, store, "gloo"),
+        fallback=_gloo(members, store, "not_finite"),
+        timeout=members.timeout,
         engine=connection.abi,
         min_elements=meeting.settings.min_elements,
         lane_bytes=meeting.plan.job.value_bytes,
-        open_rows=partial(_gloo, options, store, "rows"),
+        open_rows=partial(_gloo, members, store, "rows"),
         close=connection.close,
     )
     connection.keep_books(backend.ledger)
@@ -99,17 +129,17 @@ def _prepare() -> tuple[ModuleType, Settings, WiresumError | None]:
     return native, settings, None
 
 
-def _gloo(options: Any, store: Store, prefix: str) -> ProcessGroupGloo:
+def _gloo(members: Members, store: Store, prefix: str) -> ProcessGroupGloo:
     """A Gloo group as PyTorch itself would make it."""
     gloo = ProcessGroupGloo(
         PrefixStore(prefix, store),
-        options.group_rank,
-        options.group_size,
-        timeout=options.timeout,
-        enable_reconfigure=options.enable_reconfigure,
+        members.rank,
+        members.size,
+        timeout=members.timeout,
+        enable_reconfigure=members.enable_reconfigure,
     )
-    gloo.options.global_ranks_in_group = options.global_ranks_in_group
-    gloo.options.group_name = options.group_id
+    gloo.options.global_ranks_in_group = members.global_ranks
+    gloo.options.group_name = members.group
     return gloo
 
 
