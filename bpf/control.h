@@ -1,27 +1,36 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* What needs judgement or a clock goes to the daemon, at a bounded rate. Of hellos and their like by those
- * who know the job's secret the program notes how to answer: strangers cannot fill its memory, nor keep
+ * who prove that the seat is theirs the program notes how to answer: strangers cannot fill its memory, nor keep
  * others from joining. Readies, rates and statuses pass the gate first. */
 #ifndef WIRESUM_CONTROL_H
 #define WIRESUM_CONTROL_H
 
 #include "gate.h"
 #include "lanes.h"
+#include "proof.h"
 
-static __always_inline int knows_secret(const struct arrival *arrival) {
-    const __be32 *words = arrival->packet.payload;
-    if ((void *)(words + WIRESUM_HELLO_WORDS) > arrival->packet.end)
+/* The key of the seat that a packet of joining is about, or 0. */
+static __always_inline const __u64 *find_key(const struct arrival *arrival) {
+    const struct wiresum_header *header = arrival->packet.header;
+    if (header->kind == WIRESUM_KIND_WELCOME || header->kind == WIRESUM_KIND_REFUSAL)
+        return arrival->stream->parent_key;
+    __u8 contributor = header->contributor;
+    if (contributor >= arrival->stream->seat_count || contributor >= WIRESUM_MAX_CONTRIBUTORS)
         return 0;
-    __u64 secret = (__u64)get32(words + WIRESUM_HELLO_SECRET_WORD) << 32;
-    return (secret | get32(words + WIRESUM_HELLO_SECRET_WORD + 1)) == arrival->stream->secret;
+    __u32 place = arrival->stream_index * WIRESUM_MAX_CONTRIBUTORS + contributor;
+    struct seat_key *key = bpf_map_lookup_elem(&seat_keys, &place);
+    return key ? key->half : 0;
 }
 
-/* Whether a control packet is of someone who belongs to the job that it names. */
+/* Whether a packet of joining is of someone who belongs to the job that it names. */
 static __always_inline int is_of_member(struct arrival *arrival) {
-    if (!names_stream(arrival))
+    const __u32 *words = arrival->packet.payload;
+    if (!names_stream(arrival) || (void *)(words + WIRESUM_HELLO_WORDS) > arrival->packet.end)
         return 0;
-    return arrival->packet.header->kind == WIRESUM_KIND_GOODBYE ? is_of_incarnation(arrival)
-                                                                : knows_secret(arrival);
+    const __u64 *key = find_key(arrival);
+    __u64 promised = (__u64)get32(words + WIRESUM_HELLO_PROOF_WORD) << 32;
+    promised |= get32(words + WIRESUM_HELLO_PROOF_WORD + 1);
+    return key && proof_of(key, arrival->packet.header, words) == promised;
 }
 
 /* Notes how to answer the sender. */

@@ -22,7 +22,7 @@
 /* A sub-model at this node, as the plan says. */
 struct stream {
     __u64 expected; /* bitmap of all children */
-    __u64 secret;   /* the job's, which its hellos carry */
+    __u64 parent_key[2]; /* of the node's own seat at the parent */
     __u16 node;
     __u16 parent_node;
     __u32 first_entry;
@@ -123,7 +123,19 @@ struct {
     __type(value, struct peer);
 } parents SEC(".maps");
 
-/* By source, of those who know a job's secret. The least recently heard are forgotten. */
+/* The keys of those seats, each in two halves. */
+struct seat_key {
+    __u64 half[2];
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, MAX_STREAMS *WIRESUM_MAX_CONTRIBUTORS);
+    __type(key, __u32);
+    __type(value, struct seat_key);
+} seat_keys SEC(".maps");
+
+/* By source, of those who have a seat's key. The least recently heard are forgotten. */
 struct {
     __uint(type, BPF_MAP_TYPE_LRU_HASH);
     __uint(max_entries, MAX_HEARD);

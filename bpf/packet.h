@@ -18,8 +18,6 @@ static __always_inline int has_fitting_payload(__u8 kind, __u32 payload_len) {
     case WIRESUM_KIND_PROBE:
     case WIRESUM_KIND_STATUS:
         return payload_len == 4 * WIRESUM_STATUS_WORDS;
-    case WIRESUM_KIND_GOODBYE:
-        return payload_len == 0;
     case WIRESUM_KIND_READY:
         return payload_len == 4 * WIRESUM_READY_WORDS;
     case WIRESUM_KIND_RATE:

@@ -12,7 +12,7 @@
 /* "WS". */
 #define WIRESUM_MAGIC 0x5753
 /* Version of the format; a packet of another version is malformed. */
-#define WIRESUM_VERSION 1
+#define WIRESUM_VERSION 2
 /* UDP port of an aggregator unless its plan says otherwise. */
 #define WIRESUM_DEFAULT_PORT 5747
 /* Bytes of the header. With 42 bytes of Ethernet, IPv4 and UDP before it, the lanes are 4-byte aligned in
@@ -159,10 +159,6 @@
 #define WIRESUM_ENTRY_STATE_FINAL 3
 
 /* Why a node turns a child away. */
-/* The node has no plan with this job id. */
-#define WIRESUM_REFUSAL_REASON_UNKNOWN_JOB 1
-/* The secret is not the plan's. */
-#define WIRESUM_REFUSAL_REASON_WRONG_SECRET 2
 /* The child holds another plan than the node. */
 #define WIRESUM_REFUSAL_REASON_OTHER_PLAN 3
 /* A newer incarnation of the job is running. */
@@ -200,8 +196,8 @@
 #define WIRESUM_STATUS_WORDS 104
 
 /* Payload of a hello, a welcome and a refusal. */
-/* The plan's secret, high word first: without it a stranger cannot restart a job. */
-#define WIRESUM_HELLO_SECRET_WORD 0
+/* The proof that its sender has the key of the seat that the header names, high word first. */
+#define WIRESUM_HELLO_PROOF_WORD 0
 /* Microseconds since the epoch at which rank 0 started this incarnation, high word first; the newest wins. */
 #define WIRESUM_HELLO_INCARNATION_WORD 2
 /* 64-bit digest of the plan, high word first. */
@@ -216,7 +212,7 @@
 
 /* Payload of a welcome in a network of switches, where it is not the hello's. */
 /* Workers of the job that the node knows, high word first; bit w is worker w. */
-#define WIRESUM_WELCOME_KNOWN_WORD 0
+#define WIRESUM_WELCOME_KNOWN_WORD 4
 /* Workers whose values the node holds of the fragment that the hello asked about, high word first. */
 #define WIRESUM_WELCOME_HELD_WORD 6
 

@@ -8,7 +8,7 @@
 /* "WS". */
 const int WIRESUM_MAGIC = 0x5753;
 /* Version of the format; a packet of another version is malformed. */
-const int WIRESUM_VERSION = 1;
+const int WIRESUM_VERSION = 2;
 /* UDP port of an aggregator unless its plan says otherwise. */
 const int WIRESUM_DEFAULT_PORT = 5747;
 /* Bytes of the header. With 42 bytes of Ethernet, IPv4 and UDP before it, the lanes are 4-byte aligned in

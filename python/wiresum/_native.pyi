@@ -24,6 +24,9 @@ def plan_digest(json: str) -> int:
         wiresum.errors.PlanError: Names the field and the remedy.
     """
 
+def node_keys(json: str, node: int) -> str | None:
+    """The key file of a node; nothing where the plan has no secret, or no such node."""
+
 def validate_schedule(json: str) -> tuple[str, str] | None:
     """The first wrong field of a schedule, and what is wrong with it; the field is empty if it has another shape."""
 

@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple
 # "WS".
 MAGIC: Final = 22355
 # Version of the format; a packet of another version is malformed.
-VERSION: Final = 1
+VERSION: Final = 2
 # UDP port of an aggregator unless its plan says otherwise.
 DEFAULT_PORT: Final = 5747
 # Bytes of the header. With 42 bytes of Ethernet, IPv4 and UDP before it, the lanes are
@@ -89,8 +89,9 @@ STATUS_WORDS: Final = 104
 
 # Payload of a hello, a welcome and a refusal.
 
-# The plan's secret, high word first: without it a stranger cannot restart a job.
-HELLO_SECRET_WORD: Final = 0
+# The proof that its sender has the key of the seat that the header names, high word
+# first.
+HELLO_PROOF_WORD: Final = 0
 # Microseconds since the epoch at which rank 0 started this incarnation, high word
 # first; the newest wins.
 HELLO_INCARNATION_WORD: Final = 2
@@ -107,7 +108,7 @@ HELLO_WORDS: Final = 8
 # Payload of a welcome in a network of switches, where it is not the hello's.
 
 # Workers of the job that the node knows, high word first; bit w is worker w.
-WELCOME_KNOWN_WORD: Final = 0
+WELCOME_KNOWN_WORD: Final = 4
 # Workers whose values the node holds of the fragment that the hello asked about, high
 # word first.
 WELCOME_HELD_WORD: Final = 6
@@ -340,10 +341,6 @@ class EntryState(IntEnum):
 class RefusalReason(IntEnum):
     """Why a node turns a child away."""
 
-    # The node has no plan with this job id.
-    UNKNOWN_JOB = 1
-    # The secret is not the plan's.
-    WRONG_SECRET = 2
     # The child holds another plan than the node.
     OTHER_PLAN = 3
     # A newer incarnation of the job is running.

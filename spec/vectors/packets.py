@@ -61,7 +61,7 @@ def packet(kind: str, lanes: list[int], **fields: int) -> tuple[dict[str, int], 
     """Fields and bytes of a well-formed packet."""
     header = dict.fromkeys(FIELDS, 0) | {
         "magic": 0x5753,
-        "version": 1,
+        "version": 2,
         "kind": KINDS[kind],
         "job": 7,
         "node": 3,
@@ -100,7 +100,7 @@ def well_formed() -> dict[str, tuple[dict[str, int], list[int], bytes]]:
         [1, *double(0b0100), 0x11223344] + [0] * 4 + [signed(0xFFFFFFFF)] * 32 + [signed(0x80000001)] * 32 + [1] * 32
     )
     hello = double(0x0123456789ABCDEF) + double(1_700_000_000_000_000) + double(0xFEDCBA9876543210) + [0, 0]
-    refusal = [*hello[:6], 2, 0]
+    refusal = [*hello[:6], 3, 0]
     ready = [9, 1, *double(10_000_000_000), *double(4_400_000_000), 12_000, 0]
     rate = [9, 4, *double(5_000_000_000), 0, 0, 0, 0]
     full = [(i * 2654435761 % 2**32) - 2**31 for i in range(736)]
@@ -136,8 +136,8 @@ def well_formed() -> dict[str, tuple[dict[str, int], list[int], bytes]]:
         "status": ("status", status, {}),
         "hello": ("hello", hello, {"sub_model": 0}),
         "welcome": ("welcome", hello, {"sub_model": 0}),
-        "refusal of a wrong secret": ("refusal", refusal, {"sub_model": 0}),
-        "goodbye": ("goodbye", [], {"sub_model": 0}),
+        "refusal of another plan": ("refusal", refusal, {"sub_model": 0}),
+        "goodbye": ("goodbye", hello, {"sub_model": 0, "round": 6}),
         "ready to send after a loss": ("ready", ready, {}),
         "rate beyond 32 bits": ("rate", rate, {}),
     }
@@ -162,7 +162,7 @@ def malformed() -> dict[str, tuple[bytes, str]]:
         "last byte missing": (good[:-1], "truncated"),
         "one byte more": (good + b"\0", "trailing_bytes"),
         "another magic": (with_byte(0, 0x58), "magic"),
-        "another version": (with_byte(2, 2), "version"),
+        "another version": (with_byte(2, 1), "version"),
         "another magic and version": (b"\0" * 66, "magic"),
         "kind 0": (with_byte(3, 0), "kind"),
         "kind 11": (with_byte(3, 11), "kind"),
@@ -176,7 +176,7 @@ def malformed() -> dict[str, tuple[bytes, str]]:
         "hello of a block too many": (packet("hello", [0] * 16)[1], "payload_length"),
         "ready without words": (packet("ready", [])[1], "payload_length"),
         "rate of a block too many": (packet("rate", [0] * 16)[1], "payload_length"),
-        "goodbye with a payload": (packet("goodbye", [0] * 8)[1], "payload_length"),
+        "goodbye without words": (packet("goodbye", [])[1], "payload_length"),
         "flag for 16-bit lanes got set": (with_byte(29, LITTLE_ENDIAN | LANES16), "payload_length"),
         "fragment damaged": (with_byte(19, 5), "check"),
         "contributor damaged": (with_byte(24, 3), "check"),

@@ -135,7 +135,7 @@ def test_an_adjusted_plan_is_valid_and_not_slower(loads):
     from wiresum.adjust.adjustment import with_loads
 
     network = with_spare()
-    before = plan(network, Job(secret="0123456789abcdef"))
+    before = plan(network, Job(secret="0123456789abcdef" * 4))
     after = adjust(before, network, loads)
     assert AggregationPlan.parse(after.plan.to_json()) == after.plan
     assert adjust(before, network, loads) == after

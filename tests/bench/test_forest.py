@@ -16,7 +16,7 @@ HEADERS = 14 + 28 + 34
 
 
 def test_the_bound_is_the_exponents_over_one_tree_and_then_the_values_over_all():
-    topology, job = servers(4, 2, 200e6), Job(secret="0123456789abcdef")
+    topology, job = servers(4, 2, 200e6), Job(secret="0123456789abcdef" * 4)
     grown = grow(topology, job, 30.0)
     # 1000 full packets, whose exponents fill two.
     bound = Bound.of(place(grown, topology, job, PlanOptions()), grown, 4 * 736 * 1000)

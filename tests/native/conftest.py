@@ -26,7 +26,7 @@ def star_plan(workers: int, lanes: str = "int32-le") -> Plan:
     return {
         "format": "wiresum-plan/2",
         "planner": "test",
-        "job": {"id": 3, "secret": "00112233445566ff", "values_per_packet": 256, "lanes": lanes, "codec": "block"},
+        "job": {"id": 3, "secret": "00112233445566ff" * 4, "values_per_packet": 256, "lanes": lanes, "codec": "block"},
         "nodes": [{"id": 0, "name": "switch", "address": "127.0.0.1:1", "engine": "udp"}],
         "workers": [{"rank": rank, "name": f"w{rank}", "address": "127.0.0.1"} for rank in range(workers)],
         "streams": [

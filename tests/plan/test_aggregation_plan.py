@@ -20,7 +20,7 @@ EXAMPLE = ROOT / "spec" / "example-plan.json"
 
 
 def tree_plan() -> dict:
-    return json.loads(plan(xagg(), Job(secret="0" * 16)).to_json())
+    return json.loads(plan(xagg(), Job(secret="0" * 64)).to_json())
 
 
 def changed(path: str, value: object) -> dict:
@@ -113,7 +113,7 @@ GOOD = {
     "whole number as share": changed("streams.1.share", 1),
     "no worker address": changed("workers.0.address", None),
     "port 0": changed("nodes.0.address", "10.0.0.1:0"),
-    "capitals in the secret": changed("job.secret", "ABCDEFabcdef0123"),
+    "capitals in the secret": changed("job.secret", "ABCDEFabcdef0123" * 4),
     "all over TCP": all_engines("tcp"),
     "a proven solution": changed("solution", SOLUTION),
     "a bare solution": changed("solution", {key: SOLUTION[key] for key in ("solver", "status", "objective", "value")}),
@@ -155,7 +155,8 @@ BAD = {
     "id as fraction": changed("job.id", 1.5),
     "id as truth": changed("job.id", True),
     "short secret": changed("job.secret", "0123"),
-    "secret of other letters": changed("job.secret", "0123456789abcdeg"),
+    "secret of other letters": changed("job.secret", "g" * 64),
+    "secret of the version before": changed("job.secret", "0" * 16),
     "too few values": changed("job.values_per_packet", 56),
     "too many values": changed("job.values_per_packet", 744),
     "broken block": changed("job.values_per_packet", 100),
@@ -197,7 +198,7 @@ BAD = {
     "factor of nothing": changed("job.codec", "fixed:"),
     "factor out of bounds": changed("job.codec", "fixed:1e31"),
     "endless factor": changed("job.codec", "fixed:inf"),
-    "signed secret": changed("job.secret", "+123456789abcdef"),
+    "signed secret": changed("job.secret", "+" + "0" * 63),
     "two nodes of one id": changed("nodes.1.id", 0),
     "two streams of one id": changed("streams.1.id", 0),
     "negative share": changed("streams.0.share", -1),
@@ -228,7 +229,7 @@ def test_the_message_names_file_field_and_remedy():
 def test_the_secret_is_in_a_file_that_only_its_owner_reads(tmp_path):
     file = tmp_path / "plan.json"
     secret_beside(file).write_text("of an older plan")
-    made = plan(star(2), Job(secret="0123456789abcdef"))
+    made = plan(star(2), Job(secret="0123456789abcdef" * 4))
     made.write(file)
     assert "secret" not in file.read_text()
     assert secret_beside(file).stat().st_mode & 0o777 == 0o600
@@ -240,6 +241,28 @@ def test_the_secret_is_in_a_file_that_only_its_owner_reads(tmp_path):
     secret_beside(file).write_text("0123")
     with pytest.raises(PlanError, match="secret"):
         AggregationPlan.read(file)
+
+
+def test_a_node_gets_its_own_keys_and_nothing_that_leads_to_others(tmp_path):
+    file = tmp_path / "plan.json"
+    made = plan(xagg(), Job())
+    made.write(file)
+    keys = {node.id: made.keys_of(node.id) for node in made.nodes}
+    assert made.job.secret is not None
+    assert not any(made.job.secret in text for text in keys.values())
+    own = {node: json.loads(text)["own"] for node, text in keys.items()}
+    assert len(set(own.values())) == len(own)
+    for node, text in keys.items():
+        assert not any(other in text for number, other in own.items() if number != node)
+        secret_beside(file).write_text(text)
+        served = AggregationPlan.read(file)
+        assert served.digest() == made.digest()
+        with pytest.raises(PlanError, match="no secret to make"):
+            served.keys_of(node)
+    with pytest.raises(PlanError, match="no node 77"):
+        made.keys_of(77)
+    with pytest.raises(PlanError, match="no secret to make"):
+        made.without_secret().keys_of(0)
 
 
 def test_plans_of_the_format_before_are_read():

@@ -37,7 +37,7 @@ def switched(topology, planner, policy=None, parts=1, *, workers=None, values=FR
     """A small job's plan."""
     size = 4 * values * parts
     job = Job(
-        secret="0" * 16, gradient_bytes=size, values_per_packet=values, window=16, workers=workers,
+        secret="0" * 64, gradient_bytes=size, values_per_packet=values, window=16, workers=workers,
         sub_models=equal_parts("part", size, parts),
     )  # fmt: skip
     answer = assign(topology.with_addresses(), job, PlanOptions(), planner)

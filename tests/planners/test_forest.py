@@ -89,7 +89,7 @@ def test_the_testbed_of_xagg_is_limited_by_its_slow_workers_alone():
 
 
 def test_the_same_input_gives_the_same_plan():
-    job = Job(secret="0123456789abcdef")
+    job = Job(secret="0123456789abcdef" * 4)
     assert plan(xagg(), job, planner="forest") == plan(xagg(), job, planner="forest")
 
 

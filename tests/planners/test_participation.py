@@ -159,7 +159,7 @@ def evaluated(seconds: list[float]) -> PlanOptions:
 
 @pytest.mark.parametrize("planner", ["goat-async", "ksgd"])
 def test_the_planners_place_as_goat_and_count(planner):
-    job = Job(secret="0" * 16, sub_models=equal_parts("model", 8_000_000, 3))
+    job = Job(secret="0" * 64, sub_models=equal_parts("model", 8_000_000, 3))
     workers = len(Instance.of(goat(), job).workers)
     made = plan(goat(), job, evaluated([1.0] * (workers - 1) + [10.0]), planner=planner)
     assert made.streams == plan(goat(), job, planner="goat").streams

@@ -155,7 +155,7 @@ def test_a_server_counts_with_what_its_idle_cores_can_add():
 def test_k_is_the_one_with_the_least_predicted_time(policy):
     network = one_switch({f"w{n}": 10 + n for n in range(12)}, {f"S{n}": 40 - n for n in range(6)} | {"PS": 40})
     network = changed(network, "fabric", aggregation_rate_bps=0.0)
-    job = Job(policy=policy, secret="0123456789abcdef")
+    job = Job(policy=policy, secret="0123456789abcdef" * 4)
     made = plan(network, job, planner="xagg")
     chosen = predict_tree(network, tree_of(made), job.gradient_bytes, policy=policy).seconds
     for k in range(2, 13):

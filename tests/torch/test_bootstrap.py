@@ -28,7 +28,7 @@ from wiresum.torch.settings import Settings
 SIZE = 3
 PLANNED = Offer(digest="d", workers=SIZE, min_elements=1, incarnation=5)
 UNPLANNED = Offer(min_elements=1)
-SECRET = "0123456789abcdef"
+SECRET = "0123456789abcdef" * 4
 
 
 def alike(offer: Offer, **changes_on_rank_1: Any) -> list[Offer]:

@@ -13,7 +13,7 @@ from wiresum.torch.settings import SETTINGS, Settings, as_markdown
 DOCUMENT = Path(__file__).parents[2] / "docs" / "configuration.md"
 GOOD = {
     "WIRESUM_PLAN": ("plan.json", Path("plan.json")),
-    "WIRESUM_SECRET": ("0123456789abcdef", "0123456789abcdef"),
+    "WIRESUM_SECRET": ("0123456789abcdef" * 4, "0123456789abcdef" * 4),
     "WIRESUM_SECRET_FILE": ("plan.json.secret", Path("plan.json.secret")),
     "WIRESUM_JOB": ("7", 7),
     "WIRESUM_VALUES_PER_PACKET": ("352", 352),

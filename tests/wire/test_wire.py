@@ -29,7 +29,7 @@ def test_golden_packets_unpack_to_their_fields(golden):
 
 def test_control_words_are_where_the_constants_say():
     packets = {golden["name"]: golden["lanes"] for golden in GOLDEN["packets"]}
-    status, refusal = packets["status"], packets["refusal of a wrong secret"]
+    status, refusal = packets["status"], packets["refusal of another plan"]
     assert len(status) == wire.STATUS_WORDS
     assert status[wire.STATUS_STATE_WORD] == wire.EntryState.FILLING
     assert status[wire.STATUS_CONTRIBUTORS_WORD : wire.STATUS_CONTRIBUTORS_WORD + 2] == [0, 0b0100]
@@ -37,8 +37,8 @@ def test_control_words_are_where_the_constants_say():
     assert status[wire.STATUS_HELD_WORD : wire.STATUS_COMPLETE_WORD] == [-1] * wire.BITMAP_WORDS
     assert status[wire.STATUS_FINAL_WORD :] == [1] * wire.BITMAP_WORDS
     assert len(refusal) == wire.HELLO_WORDS
-    assert refusal[wire.HELLO_SECRET_WORD] == 0x01234567
-    assert refusal[wire.HELLO_REASON_WORD] == wire.RefusalReason.WRONG_SECRET
+    assert refusal[wire.HELLO_PROOF_WORD] == 0x01234567
+    assert refusal[wire.HELLO_REASON_WORD] == wire.RefusalReason.OTHER_PLAN
 
 
 def test_golden_packets_are_what_the_second_implementation_writes():

@@ -29,14 +29,10 @@ pub fn unix_time() -> Duration {
     SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default()
 }
 
-/// How far the clock of a job's rank 0 may be ahead of a node's: more than machines without NTP drift apart in a month,
-/// and no longer than one would wait for a job that has to begin anew.
-const CLOCK_MARGIN: Duration = Duration::from_secs(300);
-
-/// The newest incarnation that a node believes: incarnations are the time at rank 0, in microseconds since 1970.
+/// [`unix_time`] in microseconds, as incarnations are: the time at rank 0 at which they began.
 #[must_use]
-pub fn latest_incarnation() -> u64 {
-    u64::try_from((unix_time() + CLOCK_MARGIN).as_micros()).unwrap_or(u64::MAX)
+pub fn unix_us() -> u64 {
+    u64::try_from(unix_time().as_micros()).unwrap_or(u64::MAX)
 }
 
 /// CPU time that the calling thread has used.

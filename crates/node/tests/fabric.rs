@@ -83,7 +83,7 @@ fn plan(policy: &str, slots: u32, timeout_s: f64, streams: &[Stream]) -> Plan {
         (0..WORKERS).map(|rank| json!({ "rank": rank, "name": format!("w{rank}") })).collect();
     let text = json!({
         "format": "wiresum-plan/2",
-        "job": { "id": 1, "secret": "0123456789abcdef", "values_per_packet": VALUES, "codec": "fixed:1000" },
+        "job": { "id": 1, "secret": "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "values_per_packet": VALUES, "codec": "fixed:1000" },
         "nodes": nodes, "workers": workers, "streams": streams,
         "fabric": { "timeout_s": timeout_s, "links": links, "memory": memory },
     });

@@ -233,7 +233,7 @@ fn who_does_not_stop_saying_hello_where_it_is_refused_is_cut_off() {
     let cluster = Cluster::start(star());
     let node = cluster.plan.nodes[0].address;
     let mut other = cluster.plan.clone();
-    other.job.secret = Some("ffffffffffffffff".to_owned());
+    other.job.secret = Some("f".repeat(64));
     let mut session = Session::new(&other, 0, 1);
     session.join(Time(1_000_000), Time(0));
     let mut hello = [0; MAX_PACKET];

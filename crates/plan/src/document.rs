@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+use wiresum_keys::{Keyring, Seat, Secret};
 pub use wiresum_wire::Policy;
 use wiresum_wire::{JobId, LaneType, NodeId};
 
@@ -18,7 +19,7 @@ pub const MAX_SLOTS: u32 = 1 << 22;
 /// Most rounds in a row without the same worker; with DDP's buckets of 25 MB their results are 25 GB.
 pub const MAX_MISSED: u16 = 1024;
 /// What to do about a plan without a secret.
-const NO_SECRET: &str = "is not known: put its 16 hexadecimal digits into a file beside the plan, PLAN.secret, or name that file";
+const NO_SECRET: &str = "is not known: put its 64 hexadecimal digits, or the keys of the node, into a file beside the plan, PLAN.secret, or name that file";
 
 /// Where each fragment of one job is summed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -94,8 +95,8 @@ pub enum SolutionStatus {
 pub struct Job {
     /// Number of the job on its aggregators.
     pub id: u16,
-    /// 16 hexadecimal digits; a child without them is refused. They are in a file of their own, beside the plan's; once
-    /// both are read, they are here.
+    /// 64 hexadecimal digits, or the keys of one node (`wiresum keys`): what seats are taken with. They are in a file of
+    /// their own, beside the plan's; once both are read, they are here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
     /// Payload of a full packet, in int32 lanes (twice as many values with 16-bit lanes).
@@ -320,21 +321,30 @@ impl Plan {
         Ok(self)
     }
 
-    /// The job's secret as a number; 0 where it is not known.
+    /// The keys that its participants have; of a plan without a secret, which nobody joins, those of an empty one.
     #[must_use]
-    pub fn secret(&self) -> u64 {
-        let secret = self.job.secret.as_deref().unwrap_or_default();
-        u64::from_str_radix(secret, 16).unwrap_or(0)
+    pub fn keys(&self) -> Keyring {
+        let text = self.job.secret.as_deref().unwrap_or_default();
+        Keyring::from_text(text).unwrap_or_else(|_| Keyring::whole(Secret::from_bytes(&[])))
     }
 
-    /// The key that packets of this incarnation carry: a hash of secret and incarnation, so that a stranger cannot guess it.
+    /// The keys that a node is to have: its own, and those of its seats at its parents. `None` where the plan has no
+    /// secret, or has no such node.
+    #[must_use]
+    pub fn keys_of(&self, node: NodeId) -> Option<Keyring> {
+        self.node(node)?;
+        let of_stream = |stream: &PlanStream| {
+            let (parent, contributor) = stream.parent_of(Child::Node(node.0))?;
+            Some(Seat::new(parent, stream.id(), contributor))
+        };
+        let seats: Vec<_> = self.streams.iter().filter_map(of_stream).collect();
+        self.job.secret.as_ref().and_then(|_| self.keys().of_node(node, &seats))
+    }
+
+    /// The key that packets of this incarnation carry.
     #[must_use]
     pub fn job_key(&self, incarnation: u64) -> wiresum_wire::JobKey {
-        // SplitMix64's finaliser.
-        let mut x = self.secret() ^ incarnation.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        wiresum_wire::JobKey((x ^ (x >> 31)) as u32)
+        self.keys().association(incarnation)
     }
 
     /// The job's number.

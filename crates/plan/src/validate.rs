@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use wiresum_keys::Keyring;
 use wiresum_wire::{BLOCK_LEN, LaneType, MAX_CONTRIBUTORS, MAX_PAYLOAD, MIN_VALUES, NodeId};
 
 use crate::{
@@ -113,12 +114,11 @@ impl Plan {
 
     fn validate_job(&self) -> Result<(), PlanError> {
         require(self.format == FORMAT, "format", &format!("this version reads only `{FORMAT}`"))?;
-        let is_hex =
-            |secret: &String| secret.len() == 16 && secret.bytes().all(|b| b.is_ascii_hexdigit());
+        let is_ring = |text: &String| Keyring::from_text(text).is_ok();
         require(
-            self.job.secret.as_ref().is_none_or(is_hex),
+            self.job.secret.as_ref().is_none_or(is_ring),
             "job.secret",
-            "must be 16 hexadecimal digits",
+            "must be 64 hexadecimal digits, or the keys of a node (`wiresum keys`); `wiresum plan` makes a new secret",
         )?;
         let values = usize::from(self.job.values_per_packet);
         let fits = (MIN_VALUES..=MAX_PAYLOAD / 4).contains(&values)
@@ -263,7 +263,7 @@ mod tests {
     fn every_wrong_field_is_named() {
         for (pointer, value, field) in [
             ("/format", json!("wiresum-plan/9"), "format"),
-            ("/job/secret", json!("+123456789abcdef"), "job.secret"),
+            ("/job/secret", json!(format!("+{}", "0".repeat(63))), "job.secret"),
             ("/job/values_per_packet", json!(65), "job.values_per_packet"),
             ("/job/values_per_packet", json!(744), "job.values_per_packet"),
             ("/workers", json!([]), "workers"),
@@ -370,7 +370,7 @@ mod tests {
         let secret = whole.job.secret.clone().expect("an old plan has one");
         let file = format!("{secret}\n");
         assert_eq!(bare.clone().with_secret(Some(&file)).expect("a secret"), whole);
-        assert_eq!(whole.clone().with_secret(Some("fedcba9876543210")).expect("its own"), whole);
+        assert_eq!(whole.clone().with_secret(Some(&"f".repeat(64))).expect("its own"), whole);
         for file in [None, Some("short")] {
             let problem = bare.clone().with_secret(file).expect_err("no secret").to_string();
             assert!(problem.contains("`job.secret`"), "{problem}");

@@ -2,9 +2,10 @@
 
 use std::net::SocketAddr;
 
+use wiresum_keys::{Seat, SeatKey};
 use wiresum_wire::control::{self, hello};
 use wiresum_wire::{
-    Flags, HEADER_LEN, Header, JobId, JobKey, Kind, LaneType, NodeId, SubModelId, seal,
+    Contributor, Flags, HEADER_LEN, Header, JobId, JobKey, Kind, LaneType, NodeId, SubModelId, seal,
 };
 use zerocopy::IntoBytes;
 
@@ -69,7 +70,15 @@ impl Draft {
     /// Writes the header of the packet in `buffer`, whose payload of `payload_len` bytes is in place and sums to `lane_sum`.
     /// Returns the packet's length.
     pub fn emit(&self, buffer: &mut [u8], payload_len: usize, lane_sum: u32) -> usize {
-        let mut header = Header {
+        let mut header = self.header(payload_len);
+        seal(&mut header, lane_sum);
+        buffer[..HEADER_LEN].copy_from_slice(header.as_bytes());
+        HEADER_LEN + payload_len
+    }
+
+    /// The header before a payload, without its check.
+    fn header(&self, payload_len: usize) -> Header {
+        Header {
             job: self.job.0.into(),
             node: self.node.0.into(),
             job_key: self.key.0.into(),
@@ -82,10 +91,27 @@ impl Draft {
             exponent: self.exponent,
             flags: self.flags.0.into(),
             ..Header::new(self.kind)
-        };
-        seal(&mut header, lane_sum);
+        }
+    }
+
+    /// The seat that the packet is about.
+    #[must_use]
+    pub fn seat(&self) -> Seat {
+        Seat::new(self.node, self.sub_model, Contributor(self.contributor))
+    }
+
+    /// Writes a packet of joining, with its proof. Its round is the number of the hello that it is, or is about.
+    pub fn emit_proven(
+        &self,
+        buffer: &mut [u8],
+        mut words: [u8; 4 * hello::WORDS],
+        key: &SeatKey,
+    ) -> usize {
+        let mut header = self.header(words.len());
+        key.prove(&mut header, &mut words);
         buffer[..HEADER_LEN].copy_from_slice(header.as_bytes());
-        HEADER_LEN + payload_len
+        buffer[HEADER_LEN..JOINING_LEN].copy_from_slice(&words);
+        JOINING_LEN
     }
 
     /// Writes the header as [`Self::emit`] does, summing the payload here.
@@ -108,7 +134,13 @@ impl Draft {
     }
 }
 
-/// The hello of a node's child in one stream.
+/// Bytes of a packet of joining: hello, welcome, refusal, goodbye.
+pub const JOINING_LEN: usize = HEADER_LEN + 4 * hello::WORDS;
+
+/// The first hello of a node's child in one stream.
+///
+/// # Panics
+/// If the plan's keys are of another node.
 #[must_use]
 pub fn hello(
     plan: &Plan,
@@ -122,16 +154,23 @@ pub fn hello(
         job: plan.job_id(),
         node,
         key: plan.job_key(incarnation),
+        round: 1,
         sub_model: sub_model.id(),
         contributor,
         expected: sub_model.fan_in(node) as u8,
         ..Draft::default()
     };
-    draft.datagram(&hello_payload(plan, incarnation))
+    joining(plan, &draft, control::hello_payload(incarnation, plan.digest()))
 }
 
-/// Payload of a hello.
+/// A packet of joining with the proof of its seat.
+///
+/// # Panics
+/// If the plan's keys are of another node.
 #[must_use]
-pub fn hello_payload(plan: &Plan, incarnation: u64) -> [u8; 4 * hello::WORDS] {
-    control::hello_payload(plan.secret(), incarnation, plan.digest())
+pub fn joining(plan: &Plan, draft: &Draft, words: [u8; 4 * hello::WORDS]) -> Vec<u8> {
+    let key = plan.keys().seat(draft.seat()).expect("the seat's key");
+    let mut datagram = vec![0; JOINING_LEN];
+    draft.emit_proven(&mut datagram, words, &key);
+    datagram
 }

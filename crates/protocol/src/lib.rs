@@ -12,7 +12,7 @@ pub mod rates;
 pub mod recovery;
 pub mod transmitter;
 
-pub use aggregator::{Aggregator, Outcome, Recipients, Verdict};
+pub use aggregator::{Aggregator, CLOCK_MARGIN_US, Outcome, Recipients, Verdict};
 pub use compose::Transmit;
 pub use control::ControlHalf;
 pub use quota::Quota;

@@ -27,7 +27,9 @@ mod _native {
     #[pymodule_export]
     use super::engine::PyEngine;
     #[pymodule_export]
-    use super::plan::{convert_plan, derive_plan, plan_digest, validate_plan, validate_schedule};
+    use super::plan::{
+        convert_plan, derive_plan, node_keys, plan_digest, validate_plan, validate_schedule,
+    };
     #[pymodule_export]
     use super::schedule::{
         PyOnlineScheduler, schedule, schedule_bound, schedule_problem, schedule_relaxation,

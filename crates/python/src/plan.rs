@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 use wiresum_codec::FormatError;
 use wiresum_node::engine::format_of;
 use wiresum_plan::{Plan, PlanError, Schedule};
+use wiresum_wire::NodeId;
 
 use crate::errors;
 
@@ -50,6 +51,12 @@ pub fn validate_plan(json: &str) -> Option<Wrong> {
 #[pyfunction]
 pub fn validate_schedule(json: &str) -> Option<Wrong> {
     Schedule::from_json(json).err().map(wrong)
+}
+
+/// The key file of a node; nothing where the plan has no secret, or no such node.
+#[pyfunction]
+pub fn node_keys(json: &str, node: u16) -> PyResult<Option<String>> {
+    Ok(read_plan(json)?.keys_of(NodeId(node)).and_then(|keys| keys.to_text()))
 }
 
 /// A plan of any format that can be read, as JSON in the present format.

@@ -61,7 +61,7 @@ impl Tree {
         let worker = |rank| json!({ "rank": rank, "name": format!("w{rank}") });
         json!({
             "format": "wiresum-plan/2",
-            "job": { "id": 1, "secret": "0123456789abcdef", "values_per_packet": 256 },
+            "job": { "id": 1, "secret": "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "values_per_packet": 256 },
             "nodes": self.0.iter().map(node).collect::<Vec<_>>(),
             "workers": (0..self.workers()).map(worker).collect::<Vec<_>>(),
             "streams": [

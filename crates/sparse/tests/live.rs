@@ -432,8 +432,10 @@ fn strangers_are_refused_by_name() {
         }
     };
     let mut host = Host::new(&job, 0, 1).unwrap();
-    let secret = Job { secret: 1, ..small_job() };
-    assert!(refused(secret, 5, &mut host).contains("secret"));
+    let mut stranger = Member::new(&Arc::new(Job { secret: 1, ..small_job() }), 0, 5);
+    talk(&mut host, &mut stranger, Time(0));
+    assert!(!stranger.has_joined() && stranger.error().is_none(), "it gets no answer");
+    assert_eq!((host.counters().foreign, host.counters().refused), (1, 0));
     let other = Job { packet_bytes: 1000, ..small_job() };
     assert!(refused(other, 5, &mut host).contains("another one"));
     let mut member = Member::new(&job, 0, 5);

@@ -51,13 +51,16 @@ impl Default for EntryState {
     }
 }
 
-/// Payload of a hello; the refusal repeats it, and so does the welcome of an aggregator.
+/// Where each packet of joining has its proof, a keyed tag over all else that it says, high word first.
+pub const PROOF_WORD: usize = hello::PROOF_WORD;
+
+/// Payload of a hello; the refusal repeats it, and so do the goodbye and the welcome of an aggregator.
 pub mod hello {
     use crate::schema::constants;
 
     constants! {
-        /// The plan's secret, high word first: without it a stranger cannot restart a job.
-        pub const SECRET_WORD: usize = 0;
+        /// The proof that its sender has the key of the seat that the header names, high word first.
+        pub const PROOF_WORD: usize = 0;
         /// Microseconds since the epoch at which rank 0 started this incarnation, high word first; the newest wins.
         pub const INCARNATION_WORD: usize = 2;
         /// 64-bit digest of the plan, high word first.
@@ -71,14 +74,14 @@ pub mod hello {
     }
 }
 
-/// Payload of a welcome in a network of switches: the hello's, with these words in place of the secret and the reason.
+/// Payload of a welcome in a network of switches: the hello's, with these words in place of the digest and the reason.
 pub mod welcome {
     use super::hello;
     use crate::schema::constants;
 
     constants! {
         /// Workers of the job that the node knows, high word first; bit w is worker w.
-        pub const KNOWN_WORD: usize = hello::SECRET_WORD;
+        pub const KNOWN_WORD: usize = hello::PLAN_DIGEST_WORD;
         /// Workers whose values the node holds of the fragment that the hello asked about, high word first.
         pub const HELD_WORD: usize = hello::REASON_WORD;
     }
@@ -87,10 +90,6 @@ pub mod welcome {
 numbers! {
     /// Why a node turns a child away.
     pub enum RefusalReason: u32 {
-        /// The node has no plan with this job id.
-        UnknownJob = 1,
-        /// The secret is not the plan's.
-        WrongSecret = 2,
         /// The child holds another plan than the node.
         OtherPlan = 3,
         /// A newer incarnation of the job is running.
@@ -155,11 +154,10 @@ pub mod rate {
     }
 }
 
-/// The payload of a hello.
+/// The payload of a hello, without its proof.
 #[must_use]
-pub fn hello_payload(secret: u64, incarnation: u64, plan_digest: u64) -> [u8; 4 * hello::WORDS] {
+pub fn hello_payload(incarnation: u64, plan_digest: u64) -> [u8; 4 * hello::WORDS] {
     let mut payload = [0; 4 * hello::WORDS];
-    set_double_word(&mut payload, hello::SECRET_WORD, secret);
     set_double_word(&mut payload, hello::INCARNATION_WORD, incarnation);
     set_double_word(&mut payload, hello::PLAN_DIGEST_WORD, plan_digest);
     payload

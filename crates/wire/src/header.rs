@@ -101,8 +101,7 @@ impl Kind {
         match self {
             Self::Contribution | Self::Result => None,
             Self::Probe | Self::Status => Some(status::WORDS),
-            Self::Hello | Self::Welcome | Self::Refusal => Some(hello::WORDS),
-            Self::Goodbye => Some(0),
+            Self::Hello | Self::Welcome | Self::Refusal | Self::Goodbye => Some(hello::WORDS),
             Self::Ready => Some(ready::WORDS),
             Self::Rate => Some(rate::WORDS),
         }

@@ -6,7 +6,7 @@ constants! {
     /// "WS".
     pub const MAGIC: u16 = 0x5753;
     /// Version of the format; a packet of another version is malformed.
-    pub const VERSION: u8 = 1;
+    pub const VERSION: u8 = 2;
     /// UDP port of an aggregator unless its plan says otherwise.
     pub const DEFAULT_PORT: u16 = 5747;
     /// Bytes of the header. With 42 bytes of Ethernet, IPv4 and UDP before it, the lanes are 4-byte aligned in a frame.

@@ -57,21 +57,21 @@ fn positions_are_compared_across_the_wrap() {
 #[test]
 fn control_words_are_written_and_read() {
     let mut payload = [0; 4 * hello::WORDS];
-    control::set_double_word(&mut payload, hello::SECRET_WORD, 0x0123_4567_89ab_cdef);
+    control::set_double_word(&mut payload, hello::PROOF_WORD, 0x0123_4567_89ab_cdef);
     control::set_word(&mut payload, hello::REASON_WORD, RefusalReason::OtherPlan as u32);
     assert_eq!(payload[..8], [0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef]);
-    assert_eq!(control::double_word(&payload, hello::SECRET_WORD), 0x0123_4567_89ab_cdef);
+    assert_eq!(control::double_word(&payload, hello::PROOF_WORD), 0x0123_4567_89ab_cdef);
     assert_eq!(control::word(&payload, hello::REASON_WORD), 3);
     assert_eq!(control::word(&payload, hello::WORDS), 0, "beyond the payload");
 }
 
 #[test]
 fn a_welcome_leaves_what_its_hello_is_known_by() {
-    let mut payload = control::hello_payload(1, 2, 3);
+    let mut payload = control::hello_payload(2, 3);
     control::set_double_word(&mut payload, welcome::KNOWN_WORD, u64::MAX);
     control::set_double_word(&mut payload, welcome::HELD_WORD, u64::MAX);
     assert_eq!(control::double_word(&payload, hello::INCARNATION_WORD), 2);
-    assert_eq!(control::double_word(&payload, hello::PLAN_DIGEST_WORD), 3);
+    assert_eq!(control::double_word(&payload, hello::PROOF_WORD), 0);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use wiresum_wire::{
 };
 
 /// Hot rows 0x10000 and 0x10007 with one value each, 1.0 and -2.0, of worker 2 in round 5: packet 3, map 9.
-const HOT_ROWS: &str = "5753011100070001deadbeef000000050000000300000003020000000000 00000000\
+const HOT_ROWS: &str = "5753021100070001deadbeef000000050000000300000003020000000000 00000000\
      00000009000000000001000000020001 00000007 0000803f000000c0";
 
 fn bytes(hex: &str) -> Vec<u8> {
@@ -48,7 +48,7 @@ fn the_fields_are_where_the_spec_has_them() {
     assert_eq!(Vec::from_iter(packet.positions()), [0x10000, 0x10007]);
     assert_eq!(Vec::from_iter(packet.values().iter().map(|value| value.get())), [1.0, -2.0]);
     // Header words; then everything after it as little-endian words.
-    let header = [0x5753_0111u32, 0x0007_0001, 0xdead_beef, 5, 3, 0x0000_0003, 0x0200_0000, 0x1001];
+    let header = [0x5753_0211u32, 0x0007_0001, 0xdead_beef, 5, 3, 0x0000_0003, 0x0200_0000, 0x1001];
     let rest =
         whole[HEADER_LEN..].chunks_exact(4).map(|b| u32::from_le_bytes(b.try_into().unwrap()));
     let check = header.into_iter().chain(rest).fold(0, u32::wrapping_add);

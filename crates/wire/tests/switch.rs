@@ -7,7 +7,7 @@ use wiresum_wire::{
 use zerocopy::{FromBytes, IntoBytes};
 
 /// A contribution of workers 0 and 33 to fragment 0x01020304, for slot 5, with eight little-endian lanes from 1 to 8.
-const CONTRIBUTION: &str = "5753010100070003deadbeef000000050102030400010008020400000801bbbbbbbb\
+const CONTRIBUTION: &str = "5753020100070003deadbeef000000050102030400010008020400000801bbbbbbbb\
      000000020000000100000005\
      0100000002000000030000000400000005000000060000000700000008000000";
 
@@ -46,7 +46,7 @@ fn the_fields_are_where_the_spec_has_them() {
     assert_eq!((packet.kind, packet.payload.len()), (Kind::Contribution, 32));
     // Header words, flags, switch header words, lanes.
     let words =
-        [0x5753_0101u32, 0x0007_0003, 0xdead_beef, 5, 0x0102_0304, 0x0001_0008, 0x0204_0000];
+        [0x5753_0201u32, 0x0007_0003, 0xdead_beef, 5, 0x0102_0304, 0x0001_0008, 0x0204_0000];
     let header = words.iter().fold(0x0801, |sum: u32, word| sum.wrapping_add(*word));
     assert_eq!(packet.header.check.get(), header.wrapping_add(2 + 1 + 5).wrapping_add(36));
 }

@@ -112,6 +112,9 @@ impl XdpAggregator {
         for stream in self.streams.of_job(index) {
             let devmap = self.kernel.make_broadcast(stream as u32)?;
             self.groups[stream] = Some(Group { ports: [None; MAX_CONTRIBUTORS], devmap });
+            for (contributor, key) in self.streams.keys[stream].iter().enumerate() {
+                self.kernel.put("seat_keys", &child_index(stream, contributor), key)?;
+            }
         }
         self.kernel.put("budgets", &values_budget(index), &Budget::default())?;
         self.kernel.put("budgets", &control_budget(index), &Budget::from(Quota::control()))?;

@@ -3,12 +3,13 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use wiresum_keys::SeatKey;
 use wiresum_protocol::Quota;
 use wiresum_wire::{JobId, SubModelId, VERDICT_RANGE};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Changes with the meaning of anything in a map: two programs share maps only if they agree on it. Sizes are compared besides.
-pub const LAYOUT_VERSION: u32 = 2;
+pub const LAYOUT_VERSION: u32 = 3;
 /// Jobs of one program.
 pub const MAX_JOBS: usize = 16;
 /// Sub-models of all jobs at their nodes.
@@ -51,7 +52,7 @@ mirrored! {
     #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
     pub struct Stream as "stream" {
         pub expected: u64,
-        pub secret: u64,
+        pub parent_key: [u64; 2],
         pub node: u16,
         pub parent_node: u16,
         pub first_entry: u32,
@@ -65,6 +66,22 @@ mirrored! {
         pub seat_count: u8,
         pub check_shift: u8,
         pub reserved: [u8; 3],
+    }
+}
+
+mirrored! {
+    /// The key of a seat.
+    #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
+    pub struct SeatKeyEntry as "seat_key" {
+        pub half: [u64; 2],
+    }
+}
+
+impl From<SeatKey> for SeatKeyEntry {
+    /// As SipHash reads it: two little-endian numbers.
+    fn from(key: SeatKey) -> Self {
+        let half = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| key.bytes()[8 * at + i]));
+        Self { half: [half(0), half(1)] }
     }
 }
 
@@ -120,7 +137,7 @@ pub fn control_budget(job: usize) -> u32 {
     (MAX_JOBS + job) as u32
 }
 
-/// Index of the budget for the control packets of those who know no job's secret.
+/// Index of the budget for the control packets of those who have no job's key.
 pub const STRANGERS_BUDGET: u32 = 2 * MAX_JOBS as u32;
 
 /// Index of the counters of what names no job.

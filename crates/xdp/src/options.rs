@@ -71,7 +71,7 @@ pub struct HotStream {
     pub sub_model: SubModelId,
     /// The switch's number.
     pub node: NodeId,
-    /// The job's secret, which hellos carry.
+    /// The job's secret, from which the keys of its workers' seats follow.
     pub secret: u64,
     /// Its workers, 64 at most.
     pub workers: u8,

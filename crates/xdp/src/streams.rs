@@ -4,11 +4,12 @@ use std::ops::Range;
 
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::{Child, PlanStream, Seat};
-use wiresum_wire::{JobId, MAX_CONTRIBUTORS, MAX_PAYLOAD, NodeId, SubModelId};
+use wiresum_wire::{Contributor, JobId, MAX_CONTRIBUTORS, MAX_PAYLOAD, NodeId, SubModelId};
 use zerocopy::FromZeros;
 
 use crate::layout::{
-    Directory, Endpoint, Entry, MAX_ENDPOINTS, MAX_JOBS, MAX_STREAMS, Stream, stream_key,
+    Directory, Endpoint, Entry, MAX_ENDPOINTS, MAX_JOBS, MAX_STREAMS, SeatKeyEntry, Stream,
+    stream_key,
 };
 use crate::pool::Pool;
 use crate::{Options, XdpError};
@@ -21,6 +22,8 @@ pub struct Streams {
     pub pool: Pool,
     /// What each contributor's bit means, by stream.
     pub seats: [Vec<Seat>; MAX_STREAMS],
+    /// By stream, and by contributor: the keys of seats.
+    pub keys: [Vec<SeatKeyEntry>; MAX_STREAMS],
     jobs: [Option<Placed>; MAX_JOBS],
 }
 
@@ -48,6 +51,7 @@ impl Streams {
             directory: Directory::new_zeroed(),
             pool,
             seats: [const { Vec::new() }; MAX_STREAMS],
+            keys: [const { Vec::new() }; MAX_STREAMS],
             jobs: [const { None }; MAX_JOBS],
         }
     }
@@ -118,6 +122,7 @@ impl Streams {
             first_entry += 2 * sub_model.slots();
             let at = self.put_stream(stream_key(job, sub_model.id()), stream);
             self.seats[at] = sub_model.seats(node);
+            self.keys[at] = seat_keys(plan, sub_model, node);
         }
         self.jobs[index] = Some(Placed { job, entries, endpoint });
         Ok(index)
@@ -253,10 +258,12 @@ fn stream(
 ) -> Stream {
     let children = sub_model.fan_in(node);
     let parent = sub_model.parent_of(Child::Node(node.0));
+    let seat_above = |(above, index)| wiresum_keys::Seat::new(above, sub_model.id(), index);
+    let parent_key = parent.and_then(|above| plan.keys().seat(seat_above(above)));
     let siblings = parent.map_or(0, |(above, _)| sub_model.fan_in(above));
     Stream {
         expected: u64::MAX >> (MAX_CONTRIBUTORS - children),
-        secret: plan.secret(),
+        parent_key: parent_key.map(SeatKeyEntry::from).unwrap_or_default().half,
         node: node.0,
         parent_node: parent.map_or(0, |(above, _)| above.0),
         first_entry,
@@ -271,6 +278,14 @@ fn stream(
         check_shift: sub_model.check_interval().ilog2() as u8,
         reserved: [0; 3],
     }
+}
+
+/// By contributor, the keys of the node's seats. A seat without one is its plan's error; no hello has it.
+fn seat_keys(plan: &Plan, sub_model: &PlanStream, node: NodeId) -> Vec<SeatKeyEntry> {
+    let (keys, seats) = (plan.keys(), sub_model.seats(node).len());
+    let contributors = (0..seats).map(|index| Contributor(index as u8));
+    let seat = |index| keys.seat(wiresum_keys::Seat::new(node, sub_model.id(), index));
+    contributors.map(|index| seat(index).map(SeatKeyEntry::from).unwrap_or_default()).collect()
 }
 
 /// Refuses more of something than the programs hold.

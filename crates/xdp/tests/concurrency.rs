@@ -40,7 +40,7 @@ fn plan() -> Plan {
         )
     };
     let text = format!(
-        r#"{{"format":"wiresum-plan/2","job":{{"id":1,"secret":"0123456789abcdef","values_per_packet":{VALUES}}},
+        r#"{{"format":"wiresum-plan/2","job":{{"id":1,"secret":"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef","values_per_packet":{VALUES}}},
         "nodes":[{{"id":0,"name":"n","address":"10.0.0.1:5747"}}],"workers":[{workers}],
         "streams":[{},{}]}}"#,
         stream(0, "exponents"),

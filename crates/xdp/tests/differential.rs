@@ -89,7 +89,7 @@ fn star() -> String {
         )
     };
     format!(
-        r#"{{ "format": "wiresum-plan/2", "job": {{ "id": 65535, "secret": "fedcba9876543210", "values_per_packet": 736 }},
+        r#"{{ "format": "wiresum-plan/2", "job": {{ "id": 65535, "secret": "fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210", "values_per_packet": 736 }},
         "nodes": [{{ "id": 5, "name": "switch", "address": "0.0.0.0:5747" }}], "workers": [{workers}],
         "streams": [{}, {}] }}"#,
         stream(0, "exponents", "pool", 8),

@@ -132,7 +132,8 @@ fn a_flood_of_hellos_keeps_no_member_out() {
     let plan = plan(1);
     let node = Node::new(&[(plan.clone(), ROOT)], &Options::default());
     let mut stranger = plan.clone();
-    stranger.job.secret = Some("ffffffffffffffff".to_owned());
+    stranger.job.secret =
+        Some("ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff".to_owned());
     let flood = RandomTraffic::new(&stranger, ROOT, 1).joining();
     let actions: Vec<u32> = (0..5_000)
         .map(|at| &flood[at % flood.len()])

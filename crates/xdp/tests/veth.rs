@@ -62,7 +62,7 @@ impl Family {
         let leg = |rank| format!(r#"{{ "child": {{ "worker": {rank} }}, "parent": 0 }}"#);
         let legs = [1, 0, 3, 2].map(leg).join(", ");
         let text = format!(
-            r#"{{ "format": "wiresum-plan/2", "job": {{ "id": 1, "secret": "0123456789abcdef", "values_per_packet": 736 }},
+            r#"{{ "format": "wiresum-plan/2", "job": {{ "id": 1, "secret": "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "values_per_packet": 736 }},
             "nodes": [{{ "id": 0, "name": "switch", "address": "{}", "engine": "xdp" }}], "workers": [{}],
             "streams": [
               {{ "id": 0, "name": "exponents", "role": "exponents", "share": 0, "policy": "pool", "window": 4,

@@ -86,7 +86,7 @@ class ServiceBed:
         at_server = {"name": SERVER, "address": f"{self._bed.address(SERVER)}:{PORT}"}
         address = self._bed.address(f"w{host}")
         workers = [worker.model_copy(update={"address": address}) for worker in made.workers]
-        job = made.job.model_copy(update={"id": number, "secret": f"{number:016x}"})
+        job = made.job.model_copy(update={"id": number, "secret": f"{number:064x}"})
         nodes = [made.nodes[0].model_copy(update=at_server)]
         return made.model_copy(update={"job": job, "nodes": nodes, "workers": workers})
 

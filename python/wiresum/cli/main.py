@@ -18,6 +18,7 @@ from wiresum.cli import (
     demo,
     doctor,
     explain,
+    keys,
     node,
     plan,
     predict,
@@ -69,6 +70,7 @@ app.add_typer(node.app, name="node")
 app.add_typer(sparse.app, name="sparse")
 app.command("demo", epilog="Example: `wiresum demo --workers 4 --rate 250mbit`")(demo.demo)
 app.command("plan")(plan.plan)
+app.command("keys")(keys.keys)
 app.command("compare")(compare.compare)
 app.command("schedule", epilog=schedule.EXAMPLE)(schedule.schedule)
 app.command("explain")(explain.explain)

@@ -51,8 +51,8 @@ OWNER_ONLY = 0o600
 """Mode of the file of a secret."""
 MAX_BPS = 1 << 53
 """bit/s; the largest whole number that every reader of JSON keeps exactly."""
-Secret = Annotated[str, Field(pattern=r"^[0-9a-fA-F]{16}$")]
-"""16 hexadecimal digits."""
+Secret = Annotated[str, Field(pattern=r"^[0-9a-fA-F]{64}$")]
+"""64 hexadecimal digits."""
 Bandwidth = Annotated[int, Field(ge=1, le=MAX_BPS)]
 SolutionStatus = Literal["optimal", "feasible", "time_limit", "heuristic"]
 
@@ -87,7 +87,8 @@ class PlanJob(Document):
 
     Attributes:
         id: number of the job on its aggregators.
-        secret: 16 hexadecimal digits; a child without them is refused. A plan's file leaves them to one of their own.
+        secret: 64 hexadecimal digits, or the keys of one node (`wiresum keys`): what seats are taken with. A plan's
+            file leaves them to one of their own.
         values_per_packet: payload of a full packet in int32 lanes (twice as many values with 16-bit lanes).
         lanes: width and byte order of the lanes.
         codec: how floats become integers, `block` or `fixed:<factor>`.
@@ -96,7 +97,7 @@ class PlanJob(Document):
     """
 
     id: U16
-    secret: Secret | None = None
+    secret: str | None = None
     values_per_packet: U16
     lanes: Lanes = "int32-le"
     codec: str = "block"
@@ -256,16 +257,28 @@ class AggregationPlan(FileDocument):
         if plan.job.secret is not None or not (secret or file.exists()):
             return plan
         try:
-            digits = file.read_text(encoding="ascii").strip()
+            keys = file.read_text(encoding="ascii").strip()
         except (OSError, UnicodeDecodeError) as unreadable:
             raise PlanError(f"secret {file}: cannot be read ({unreadable}); check the path") from None
-        return cls.build(**{**dict(plan), "job": {**dict(plan.job), "secret": digits}})
+        return cls.build(**{**dict(plan), "job": {**dict(plan.job), "secret": keys}})
 
     def write(self, path: Path | str) -> None:
         """Writes the plan to a file that everyone may read, and its secret to one beside it that only its owner may."""
         write_text(path, self.without_secret().to_json(), self.what, self.error)
         if self.job.secret is not None:
             write_text(secret_beside(path), self.job.secret + "\n", "secret", self.error, mode=OWNER_ONLY)
+
+    def keys_of(self, node_id: int) -> str:
+        """The key file of a node: what it needs of the secret, and no more.
+
+        Raises:
+            PlanError: there is no such node, or the plan has no secret to make keys of.
+        """
+        self.node(node_id)
+        keys: str | None = native().node_keys(self._compact(), node_id)
+        if keys is None:
+            raise PlanError("the plan has no secret to make a node's keys of: give the file with all of it")
+        return keys
 
     def without_secret(self) -> Self:
         """The plan that everyone may see."""

@@ -32,7 +32,7 @@ class Job(Document):
 
     Attributes:
         id: number of the job on its aggregators.
-        secret: 16 hexadecimal digits that its participants share; random by default.
+        secret: 64 hexadecimal digits, from which all keys follow; random by default.
         workers: names of the workers in rank order; all of the topology, in its order, where absent.
         mtu_bytes: IP packet size of the training network; sets the values per packet.
         values_per_packet: int32 values of a full packet; the most that fit `mtu_bytes` where absent.
@@ -48,7 +48,7 @@ class Job(Document):
     """
 
     id: U16 = 1
-    secret: str = Field(default_factory=lambda: secrets.token_hex(8), pattern=r"^[0-9a-fA-F]{16}$")
+    secret: str = Field(default_factory=lambda: secrets.token_hex(32), pattern=r"^[0-9a-fA-F]{64}$")
     workers: list[str] | None = None
     mtu_bytes: Annotated[int, Field(ge=576, le=65535)] = DEFAULT_MTU_BYTES
     values_per_packet: U16 | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import string
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,9 +122,8 @@ _SWITCH = ("0", "1", "false", "true", "no", "yes")
 
 
 def _secret(text: str) -> str:
-    if len(text) != 16:  # noqa: PLR2004 – 64 bits
+    if len(text) != 64 or set(text) - set(string.hexdigits):  # noqa: PLR2004 – 256 bits
         raise ValueError(text)
-    int(text, 16)
     return text
 
 
@@ -139,7 +139,7 @@ SETTINGS: tuple[Setting, ...] = (
         "Instead of a plan: the one aggregator that sums everything of all ranks.", str,
     ),
     Setting(
-        "WIRESUM_SECRET", "secret", "16 hexadecimal digits", "",
+        "WIRESUM_SECRET", "secret", "64 hexadecimal digits", "",
         "With `WIRESUM_AGGREGATOR`: the job's secret.", _secret,
     ),
     Setting(

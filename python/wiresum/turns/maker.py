@@ -80,7 +80,7 @@ class PlanMaker:
             format=PLAN_FORMAT,
             planner=f"turns: {job.name}, summed by a {by}",
             job=PlanJob(
-                id=number, secret=secrets.token_hex(8), values_per_packet=MAX_SWITCHED_VALUES, codec=CODEC
+                id=number, secret=secrets.token_hex(32), values_per_packet=MAX_SWITCHED_VALUES, codec=CODEC
             ).model_dump(),
             nodes=[node.model_dump() for node in self._network.nodes(ends - set(hosts))],
             workers=[PlanWorker(rank=rank, name=host).model_dump() for host, rank in ranks.items()],

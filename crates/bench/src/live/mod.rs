@@ -109,7 +109,7 @@ fn star(values_per_packet: u16, workers: u32) -> Plan {
         solution: None,
         job: Job {
             id: 1,
-            secret: Some("0000000000000001".to_owned()),
+            secret: Some(format!("{:064x}", 1)),
             values_per_packet,
             lanes: Lanes::Int32Le,
             codec: "block".to_owned(),

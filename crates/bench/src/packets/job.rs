@@ -267,7 +267,7 @@ fn plan(values: usize, working_set: usize, children: usize) -> Plan {
         )
     };
     let text = format!(
-        r#"{{"format":"wiresum-plan/2","job":{{"id":1,"secret":"0123456789abcdef","values_per_packet":{}}},
+        r#"{{"format":"wiresum-plan/2","job":{{"id":1,"secret":"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef","values_per_packet":{}}},
         "nodes":[{{"id":0,"name":"node","address":"{NODE}"}}],"workers":[{workers}],"streams":[{},{}]}}"#,
         slot_len / 4,
         stream(0, "exponents", 0, 1),

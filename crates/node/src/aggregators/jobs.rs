@@ -10,7 +10,7 @@ use zerocopy::FromBytes;
 
 use super::control::Control;
 use super::{JobState, by_name};
-use crate::clock::latest_incarnation;
+use crate::clock::unix_us;
 use crate::node::JobReport;
 use crate::udp::Known;
 
@@ -182,7 +182,6 @@ impl Jobs {
         let known = |Served { job, aggregator, .. }: &Served| Known {
             job: *job,
             key: aggregator.running_key(),
-            secret: aggregator.plan().secret(),
         };
         self.served.iter().map(known).collect()
     }
@@ -220,7 +219,7 @@ impl Jobs {
         let Served { job, aggregator, bytes, .. } = &mut self.served[index];
         *bytes += len as u64;
         if Header::ref_from_prefix(buffer).is_ok_and(|(h, _)| h.kind == Kind::Hello as u8) {
-            aggregator.set_latest_incarnation(latest_incarnation());
+            aggregator.set_clock(unix_us());
         }
         let outcome = aggregator.handle_datagram(source, buffer, len);
         if outcome.recipients == Recipients::ControlHalf {

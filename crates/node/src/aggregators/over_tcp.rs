@@ -23,13 +23,13 @@ use crate::tcp::peers::{Peer, Peers};
 const LISTENER: usize = 0;
 const FIRST_PEER: usize = 1;
 
-/// Connections beyond two for each child (its own, and a broken one that has not been noticed yet): children of other
-/// jobs and of wrong plans, who learn from a refusal that they are wrong.
+/// Connections beyond two for each child (its own, and a broken one that has not been noticed yet): children of wrong
+/// plans, who learn from a refusal that they are wrong.
 const STRANGERS: usize = 16;
 /// How long a connection may be silent, or unwelcome, before it is closed.
 const HELLO_PATIENCE: Duration = Duration::from_secs(5);
-/// Refusals after which a connection is closed: one is for each stream of a worker with another plan, who reads them;
-/// who goes on asking takes time from those who sum.
+/// Hellos in vain after which a connection is closed: one is for each stream of a worker with another plan, who reads
+/// the refusals; who goes on asking takes time from those who sum.
 const MAX_REFUSALS: u32 = 64;
 /// Pause between looks at connections on which nothing happens.
 const TICK: Duration = Duration::from_millis(500);
@@ -147,7 +147,7 @@ impl TcpAggregators {
             }
             if self.peers.get(peer).is_some_and(|peer| peer.refusals > MAX_REFUSALS) {
                 self.connections.unwelcome += 1;
-                return self.peers.close(peer, "it does not stop saying hello where it is refused");
+                return self.peers.close(peer, "it does not stop saying hello in vain");
             }
         }
         self.peers.put_back(peer, inbox, true);
@@ -176,9 +176,11 @@ impl TcpAggregators {
         };
         let outcome = jobs.handle(job, source, memory, len);
         transmitters.observe(job, outcome, memory, jobs.aggregator(job));
-        let is_refused = Header::ref_from_prefix(memory)
-            .is_ok_and(|(header, _)| header.kind == Kind::Refusal as u8)
-            && outcome.recipients == Recipients::One(source);
+        let is_a = |kind: Kind| {
+            Header::ref_from_prefix(memory).is_ok_and(|(header, _)| header.kind == kind as u8)
+        };
+        let is_refused = is_a(Kind::Refusal) && outcome.recipients == Recipients::One(source)
+            || is_a(Kind::Hello) && outcome.verdict == Verdict::Foreign;
         if is_refused && let Some(sender) = peers.get(peer) {
             sender.refusals += 1;
         }

@@ -23,7 +23,7 @@ use wiresum_switch::live::{Report, Station, StationError};
 use wiresum_wire::{JobId, JobKey, NodeId};
 use wiresum_xdp::Estate;
 
-use crate::clock::{Clock, latest_incarnation};
+use crate::clock::{Clock, unix_us};
 use crate::node::{Counters, JobReport, Plane, StreamReport};
 use crate::takeover::{Legacy, Remains};
 use crate::udp::guard::Guard;
@@ -207,7 +207,7 @@ impl Plane for UdpStation {
         }
         let now = self.clock.now();
         self.station.set_time(now);
-        self.station.set_latest_incarnation(latest_incarnation());
+        self.station.set_clock(unix_us());
         let more = self.socket.receive(&mut self.received)?;
         let Self { station, outgoing, socket, .. } = self;
         for (source, datagram) in self.received.datagrams() {
@@ -292,8 +292,7 @@ impl From<Report> for JobReport {
 
 /// What a filter may let through. Answers to hellos are handed on as they came, without the key of an incarnation.
 fn known(station: &Station) -> Vec<Known> {
-    let of_job = |(job, secret, key): (JobId, u64, Option<JobKey>)| {
-        [key, Some(JobKey(0))].map(|key| Known { job, key, secret })
-    };
+    let of_job =
+        |(job, key): (JobId, Option<JobKey>)| [key, Some(JobKey(0))].map(|key| Known { job, key });
     station.known().flat_map(of_job).collect()
 }

@@ -48,7 +48,7 @@ pub fn plan(shape: Shape, workers: u32, lanes: Lanes, policy: Policy) -> Plan {
         solution: None,
         job: Job {
             id: 7,
-            secret: Some("0123456789abcdef".to_owned()),
+            secret: Some("0123456789abcdef".repeat(4)),
             values_per_packet: 256,
             lanes,
             codec: "block".to_owned(),

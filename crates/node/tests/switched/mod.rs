@@ -61,7 +61,7 @@ impl Place {
             ranks.map(|rank| json!({ "rank": rank, "name": format!("w{rank}") })).collect();
         let text = json!({
             "format": "wiresum-plan/2",
-            "job": { "id": job, "secret": "0123456789abcdef", "values_per_packet": VALUES, "codec": "fixed:1000" },
+            "job": { "id": job, "secret": "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "values_per_packet": VALUES, "codec": "fixed:1000" },
             "nodes": nodes,
             "workers": workers,
             "streams": [checks, values],

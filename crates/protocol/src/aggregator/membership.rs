@@ -3,15 +3,14 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use wiresum_wire::control::{RefusalReason, double_word, hello, set_word, word};
-use wiresum_wire::{
-    Contributor, Flags, HEADER_LEN, Header, JobKey, Kind, LaneType, NodeId, SubModelId, seal,
-};
+use wiresum_keys::SeatKey;
+use wiresum_wire::control::{RefusalReason, double_word, hello, hello_payload, set_word, word};
+use wiresum_wire::{Contributor, Flags, HEADER_LEN, Header, JobKey, Kind, NodeId, SubModelId};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::place::{ChildState, Place};
 use super::{Aggregator, Outcome, Verdict};
-use crate::compose::{Draft, hello_payload};
+use crate::compose::{Draft, JOINING_LEN};
 use crate::plan::{Child, PlanStream};
 
 /// Who takes part in a job at a node: what a data plane has to know that sums in the node's place.
@@ -51,9 +50,12 @@ impl Aggregator {
         buffer: &mut [u8],
     ) -> Outcome {
         let payload = &buffer[HEADER_LEN..][..4 * hello::WORDS];
+        let Some((index, key)) = self.seat_of(&header, payload) else {
+            return Outcome::silent(Verdict::Foreign);
+        };
         let incarnation = double_word(payload, hello::INCARNATION_WORD);
-        if let Some(reason) = self.reason_to_refuse(&header, payload) {
-            return refuse(header, source, reason, buffer);
+        if let Some(reason) = self.reason_to_refuse(payload) {
+            return refuse(header, source, reason, &key, buffer);
         }
         if self.plan.job_key(incarnation).0 != header.job_key.get() {
             return Outcome::silent(Verdict::Foreign);
@@ -61,13 +63,15 @@ impl Aggregator {
         if Some(incarnation) > self.incarnation {
             self.begin(incarnation);
         }
-        let Some(index) = self.place_index(header.sub_model.get()).filter(|_| self.is_running())
-        else {
+        if !self.is_running() {
             return Outcome::silent(Verdict::Control);
-        };
+        }
         let place = &mut self.places[index];
         let child = &mut place.children[usize::from(header.contributor)];
-        child.address = Some(source);
+        if !child.is_news(header.round.get(), source, place.is_called) {
+            return Outcome::silent(Verdict::Foreign);
+        }
+        (child.address, child.attempt) = (Some(source), Some(header.round.get()));
         child.is_dismissed = false;
         if header.contributor >= place.fan_in {
             let seat = place.seats[usize::from(header.contributor)];
@@ -102,7 +106,7 @@ impl Aggregator {
         let Some((index, removed)) = lost else { return Outcome::silent(Verdict::Control) };
         self.detach(index, removed);
         self.write_detachment(index, Contributor(0), removed, buffer);
-        Outcome::to_children(Verdict::Control, HELLO_LEN)
+        Outcome::to_children(Verdict::Control, JOINING_LEN)
     }
 
     /// This node, or one above, is out of the tree: whoever has a seat at its parent goes there. One above has to learn of this node
@@ -130,10 +134,9 @@ impl Aggregator {
         buffer: &mut [u8],
     ) -> usize {
         let place = &self.places[index];
-        let mut payload = hello_payload(&self.plan, self.incarnation.unwrap_or_default());
-        set_word(&mut payload, hello::REASON_WORD, RefusalReason::Detached as u32);
-        set_word(&mut payload, hello::REMOVED_NODE_WORD, u32::from(removed.0));
-        buffer[HEADER_LEN..][..payload.len()].copy_from_slice(&payload);
+        let mut words = self.words();
+        set_word(&mut words, hello::REASON_WORD, RefusalReason::Detached as u32);
+        set_word(&mut words, hello::REMOVED_NODE_WORD, u32::from(removed.0));
         let draft = Draft {
             kind: Kind::Refusal,
             job: self.job,
@@ -144,23 +147,42 @@ impl Aggregator {
             expected: place.fan_in,
             ..Draft::default()
         };
-        draft.emit_summed(buffer, payload.len())
+        buffer[HEADER_LEN..][..words.len()].copy_from_slice(&words);
+        draft.emit_summed(buffer, words.len());
+        self.prove_to(index, usize::from(child.0), &mut buffer[..JOINING_LEN]);
+        JOINING_LEN
     }
 
-    fn reason_to_refuse(&self, header: &Header, payload: &[u8]) -> Option<RefusalReason> {
+    /// What the packets of joining of this incarnation say.
+    fn words(&self) -> [u8; 4 * hello::WORDS] {
+        hello_payload(self.incarnation.unwrap_or_default(), self.plan_digest)
+    }
+
+    /// Makes a packet of joining one about a child's last hello, with the proof of its seat. Whether the seat has a key.
+    fn prove_to(&self, index: usize, child: usize, packet: &mut [u8]) -> bool {
+        let place = &self.places[index];
+        let Some(Some(key)) = place.keys.get(child) else { return false };
+        let Some(packet) = packet.get_mut(..JOINING_LEN) else { return false };
+        let Ok((header, payload)) = Header::mut_from_prefix(packet) else { return false };
+        header.contributor = child as u8;
+        header.round.set(place.children[child].attempt.unwrap_or_default());
+        key.prove(header, payload);
+        true
+    }
+
+    /// The place of a hello of this job at this node, and the key of its seat; `None` for whoever does not prove that the
+    /// seat is theirs, and gets no answer.
+    fn seat_of(&self, header: &Header, payload: &[u8]) -> Option<(usize, SeatKey)> {
+        let is_here = (header.job.get(), header.node.get()) == (self.job.0, self.node.0);
+        let index = self.place_index(header.sub_model.get()).filter(|_| is_here)?;
+        let key = (*self.places[index].keys.get(usize::from(header.contributor))?)?;
+        key.is_proven(header, payload).then_some((index, key))
+    }
+
+    fn reason_to_refuse(&self, payload: &[u8]) -> Option<RefusalReason> {
         let incarnation = double_word(payload, hello::INCARNATION_WORD);
-        let is_placed = || {
-            let place = self.places.get(self.place_index(header.sub_model.get())?)?;
-            place.children.get(usize::from(header.contributor))
-        };
-        if header.job.get() != self.job.0 {
-            Some(RefusalReason::UnknownJob)
-        } else if double_word(payload, hello::SECRET_WORD) != self.plan_secret {
-            Some(RefusalReason::WrongSecret)
-        } else if double_word(payload, hello::PLAN_DIGEST_WORD) != self.plan_digest {
+        if double_word(payload, hello::PLAN_DIGEST_WORD) != self.plan_digest {
             Some(RefusalReason::OtherPlan)
-        } else if header.node.get() != self.node.0 || is_placed().is_none() {
-            Some(RefusalReason::NotExpected)
         } else if Some(incarnation) < self.incarnation {
             Some(RefusalReason::Superseded)
         } else if incarnation > self.latest {
@@ -172,26 +194,41 @@ impl Aggregator {
 
     /// Welcomes the child, or asks the parent first.
     fn admit(
-        &self,
+        &mut self,
         index: usize,
         mut header: Header,
         source: SocketAddr,
         buffer: &mut [u8],
     ) -> Outcome {
-        match self.places[index].parent {
-            Some(parent) if !parent.has_welcomed => {
-                header.node.set(parent.node.0);
-                header.contributor = parent.contributor.0;
-                header.expected = parent.fan_in;
-                emit(header, buffer);
-                Outcome::to_one(Verdict::Control, parent.address, HELLO_LEN)
-            }
+        let tick = self.tick;
+        match &mut self.places[index].parent {
+            Some(parent) if !parent.has_welcomed => match parent.next_attempt(tick) {
+                Some(attempt) => {
+                    header.round.set(attempt);
+                    self.send_up(index, header, buffer)
+                }
+                None => Outcome::silent(Verdict::Control),
+            },
             _ => {
                 header.kind = Kind::Welcome as u8;
-                emit(header, buffer);
-                Outcome::to_one(Verdict::Control, source, HELLO_LEN)
+                buffer[..HEADER_LEN].copy_from_slice(header.as_bytes());
+                self.prove_to(index, header.contributor.into(), &mut buffer[..JOINING_LEN]);
+                Outcome::to_one(Verdict::Control, source, JOINING_LEN)
             }
         }
+    }
+
+    /// Says to the parent what a child has said: hello or goodbye.
+    fn send_up(&self, index: usize, mut header: Header, buffer: &mut [u8]) -> Outcome {
+        let parent = self.places[index].parent;
+        let Some((parent, key)) = parent.and_then(|parent| Some((parent, parent.key?))) else {
+            return Outcome::silent(Verdict::Control);
+        };
+        header.node.set(parent.node.0);
+        header.contributor = parent.contributor.0;
+        header.expected = parent.fan_in;
+        emit(header, &mut self.words(), &key, buffer);
+        Outcome::to_one(Verdict::Control, parent.address, JOINING_LEN)
     }
 
     /// The parent admits or refuses this node; its children learn the same.
@@ -211,10 +248,10 @@ impl Aggregator {
             self.detach(index, NodeId(removed as u16));
         }
         header.node.set(self.node.0);
-        header.contributor = 0;
         header.expected = self.places[index].fan_in;
-        emit(header, buffer);
-        Outcome::to_children(Verdict::Control, HELLO_LEN)
+        // Each child's copy gets a proof of its own.
+        buffer[..HEADER_LEN].copy_from_slice(header.as_bytes());
+        Outcome::to_children(Verdict::Control, JOINING_LEN)
     }
 
     /// A child has left; the last one ends the incarnation here. Or a substitute has gone home.
@@ -226,22 +263,20 @@ impl Aggregator {
     ) -> Outcome {
         let place = &mut self.places[index];
         let child = &mut place.children[usize::from(header.contributor)];
+        child.attempt = Some(header.round.get());
         if Flags(header.flags.get()).contains(Flags::HOME) {
-            *child = ChildState::default();
+            *child = ChildState { attempt: child.attempt, ..ChildState::default() };
             return Outcome::silent(Verdict::Control);
         }
         child.has_left = true;
-        let parent = place.parent.filter(|_| place.has_everyone_left());
+        let has_everyone_left = place.has_everyone_left();
+        let last = place.parent.and_then(|parent| parent.asked).map_or(0, |(_, last)| last);
         self.is_over = self.places.iter().all(Place::has_everyone_left);
-        let Some(parent) = parent else {
+        if !has_everyone_left {
             return Outcome::silent(Verdict::Control);
-        };
-        header.node.set(parent.node.0);
-        header.contributor = parent.contributor.0;
-        header.expected = parent.fan_in;
-        seal(&mut header, 0);
-        buffer[..HEADER_LEN].copy_from_slice(header.as_bytes());
-        Outcome::to_one(Verdict::Control, parent.address, HEADER_LEN)
+        }
+        header.round.set(last);
+        self.send_up(index, header, buffer)
     }
 
     /// Readdresses the packet in `packet` (a result, welcome or refusal) to child `index`: contributor and check. Says where that
@@ -253,13 +288,14 @@ impl Aggregator {
         // Who is dismissed still has to learn it.
         let is_told = !child.is_dismissed || header.kind == Kind::Refusal as u8;
         let address = child.address.filter(|_| is_told)?;
+        if Kind::from_wire(header.kind).is_some_and(Kind::is_joining) {
+            let place = self.place_index(header.sub_model.get())?;
+            return self.prove_to(place, index, packet).then_some(address);
+        }
         readdress(header, Contributor(index as u8));
         Some(address)
     }
 }
-
-/// Bytes of a hello, welcome or refusal.
-const HELLO_LEN: usize = HEADER_LEN + 4 * hello::WORDS;
 
 /// The contributor is the highest byte of its word in the header's sum, and the check is linear in it.
 fn readdress(header: &mut Header, child: Contributor) {
@@ -272,16 +308,20 @@ fn refuse(
     mut header: Header,
     source: SocketAddr,
     reason: RefusalReason,
+    key: &SeatKey,
     buffer: &mut [u8],
 ) -> Outcome {
     header.kind = Kind::Refusal as u8;
-    set_word(&mut buffer[HEADER_LEN..], hello::REASON_WORD, reason as u32);
-    emit(header, buffer);
-    Outcome::to_one(Verdict::Control, source, HELLO_LEN)
+    let (place, payload) = buffer.split_at_mut(HEADER_LEN);
+    let payload = &mut payload[..4 * hello::WORDS];
+    set_word(payload, hello::REASON_WORD, reason as u32);
+    key.prove(&mut header, payload);
+    place.copy_from_slice(header.as_bytes());
+    Outcome::to_one(Verdict::Control, source, JOINING_LEN)
 }
 
-fn emit(mut header: Header, buffer: &mut [u8]) {
-    let lane_sum = LaneType::I32Be.sum(&buffer[HEADER_LEN..HELLO_LEN]);
-    seal(&mut header, lane_sum);
+fn emit(mut header: Header, words: &mut [u8], key: &SeatKey, buffer: &mut [u8]) {
+    key.prove(&mut header, words);
     buffer[..HEADER_LEN].copy_from_slice(header.as_bytes());
+    buffer[HEADER_LEN..JOINING_LEN].copy_from_slice(words);
 }

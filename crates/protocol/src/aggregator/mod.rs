@@ -27,10 +27,15 @@ pub use snapshot::{SNAPSHOT_VERSION, Snapshot, Unfit};
 use values::Arrival;
 pub use verdict::{Outcome, Recipients, Verdict};
 
+/// How far the clock of a job's rank 0 may be ahead of a node's, in microseconds: more than machines without NTP drift
+/// apart in a month, and no longer than one would wait for a job that has to begin anew.
+pub const CLOCK_MARGIN_US: u64 = 300_000_000;
+/// A tick is 2¹⁶ µs: short beside the pause between hellos of all children, and 2³² of them are nine years.
+const TICK_SHIFT: u32 = 16;
+
 /// One node of the plan, for one job. Memory is allocated once, by the plan.
 pub struct Aggregator {
     plan: Plan,
-    plan_secret: u64,
     plan_digest: u64,
     job: JobId,
     node: NodeId,
@@ -40,6 +45,8 @@ pub struct Aggregator {
     incarnation: Option<u64>,
     /// No incarnation above is believed.
     latest: u64,
+    /// The wall clock, in ticks; absent if nobody tells it.
+    tick: Option<u32>,
     key: JobKey,
     /// Counts incarnations, from 1; entries of slots carry it.
     epoch: u32,
@@ -63,13 +70,13 @@ impl Aggregator {
         assert!(plan.node(node).is_some(), "node {node} is not in the plan");
         Self {
             plan: plan.clone(),
-            plan_secret: plan.secret(),
             plan_digest: plan.digest(),
             job: plan.job_id(),
             node,
             places: plan.streams.iter().filter_map(|s| Place::new(plan, s, node)).collect(),
             incarnation: None,
             latest: u64::MAX,
+            tick: None,
             key: JobKey(0),
             epoch: 0,
             is_over: false,
@@ -141,6 +148,10 @@ impl Aggregator {
             ensure(fits, Verdict::OverQuota)?;
         }
         ensure(is_whole(), Verdict::Damaged)?;
+        if matches!(kind, Kind::Welcome | Kind::Refusal | Kind::Goodbye) {
+            let is_proven = place.is_proven(&header, kind, source, packet.payload);
+            ensure(is_proven, Verdict::BadContributor)?;
+        }
         let arrival = Arrival { header, source, lane_sum, buffer, payload_len };
         Ok(match kind {
             Kind::Contribution => place.contribution(self.node, self.epoch, arrival),
@@ -152,10 +163,11 @@ impl Aggregator {
         })
     }
 
-    /// Refuses incarnations above this one from now on: as the newest wins, one of a clock that is ahead would lock the
-    /// job out until that time has come.
-    pub fn set_latest_incarnation(&mut self, latest: u64) {
-        self.latest = latest;
+    /// Tells the time, in microseconds since 1970. Refuses incarnations that are far ahead of it from now on: as the
+    /// newest wins, one of a clock that is ahead would lock the job out until that time has come.
+    pub fn set_clock(&mut self, unix_us: u64) {
+        self.latest = unix_us.saturating_add(CLOCK_MARGIN_US);
+        self.tick = Some((unix_us >> TICK_SHIFT) as u32);
     }
 
     /// Starts an incarnation; the one before is forgotten, slot by slot, when its slots are next used.

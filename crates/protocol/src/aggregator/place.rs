@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use wiresum_keys::SeatKey;
 use wiresum_wire::{Contributor, Flags, FragmentId, Header, Kind, NodeId, SubModelId};
 
 use super::plane::CheckQueue;
@@ -20,6 +21,31 @@ pub(super) struct Parent {
     pub fan_in: u8,
     /// It has welcomed this node in the running incarnation.
     pub has_welcomed: bool,
+    /// The key of this node's seat there; absent from a plan without it.
+    pub key: Option<SeatKey>,
+    /// Numbers of the first and the last hello that it was sent in the running incarnation.
+    pub asked: Option<(u32, u32)>,
+}
+
+impl Parent {
+    /// The number of the next hello: the tick of the clock, so that it is new to a parent that knows one from before this
+    /// process began. `None` if this tick has had its hello. Without a clock they are counted.
+    pub fn next_attempt(&mut self, tick: Option<u32>) -> Option<u32> {
+        let last = self.asked.map(|(_, last)| last);
+        let next = tick.unwrap_or_else(|| last.map_or(1, |last| last.wrapping_add(1)));
+        if last.is_some_and(|last| next.wrapping_sub(last) as i32 <= 0) {
+            return None;
+        }
+        self.asked = Some((self.asked.map_or(next, |(first, _)| first), next));
+        Some(next)
+    }
+
+    /// Whether a hello with this number was sent in the running incarnation.
+    pub fn was_asked(&self, attempt: u32) -> bool {
+        let within =
+            |(first, last): (u32, u32)| attempt.wrapping_sub(first) <= last.wrapping_sub(first);
+        self.asked.is_some_and(within)
+    }
 }
 
 /// What is known of a child in the running incarnation.
@@ -31,12 +57,23 @@ pub(super) struct ChildState {
     pub has_left: bool,
     /// It was told to go to the parent; what it sends here is dropped until it says hello again.
     pub is_dismissed: bool,
+    /// Number of the last hello or goodbye that was believed: older ones are of no use to whoever recorded them.
+    pub attempt: Option<u32>,
 }
 
 impl ChildState {
     /// Whether it takes part here, from this address.
     pub fn is_at(&self, source: SocketAddr) -> bool {
         self.address == Some(source) && !self.is_dismissed
+    }
+
+    /// Whether a hello or goodbye is no older than the last one; the same one again is believed from its address alone, or,
+    /// of a child that `calls`, from any.
+    pub fn is_news(&self, attempt: u32, source: SocketAddr, calls: bool) -> bool {
+        self.attempt.is_none_or(|last| match attempt.wrapping_sub(last) as i32 {
+            0 => self.is_at(source) || calls && self.address.is_some() && !self.is_dismissed,
+            later => later > 0,
+        })
     }
 }
 
@@ -49,6 +86,10 @@ pub(super) struct Place {
     /// Children, without substitutes.
     pub fan_in: u8,
     pub parent: Option<Parent>,
+    /// By contributor: the keys by which they prove that they are who they say.
+    pub keys: Vec<Option<SeatKey>>,
+    /// Children call from ports that change, as over TCP, where a new connection begins with the last hello again.
+    pub is_called: bool,
     pub policy: &'static dyn SlotPolicy,
     pub slots: SlotMemory,
     pub checks: CheckQueue,
@@ -66,6 +107,8 @@ impl Place {
             seats,
             fan_in: sub_model.fan_in(node) as u8,
             parent: parent(plan, sub_model, node),
+            keys: seat_keys(plan, sub_model, node),
+            is_called: plan.is_over_tcp(),
             policy: policy::of(sub_model.policy),
             slots: SlotMemory::new(sub_model.slots(), plan.payload_len()),
             checks: CheckQueue::new(sub_model.check_interval()),
@@ -77,8 +120,28 @@ impl Place {
     pub fn reset(&mut self) {
         self.children.fill(ChildState::default());
         if let Some(parent) = &mut self.parent {
-            parent.has_welcomed = false;
+            (parent.has_welcomed, parent.asked) = (false, None);
         }
+    }
+
+    /// Whether a goodbye of a child, or an answer of the parent, is new and carries the proof of its seat.
+    pub fn is_proven(
+        &self,
+        header: &Header,
+        kind: Kind,
+        source: SocketAddr,
+        payload: &[u8],
+    ) -> bool {
+        let (attempt, contributor) = (header.round.get(), usize::from(header.contributor));
+        let (is_new, key) = match kind {
+            Kind::Goodbye => {
+                (self.children[contributor].is_news(attempt, source, false), self.keys[contributor])
+            }
+            _ => {
+                (self.parent.is_some_and(|p| p.was_asked(attempt)), self.parent.and_then(|p| p.key))
+            }
+        };
+        is_new && key.is_some_and(|key| key.is_proven(header, payload))
     }
 
     /// Index of a position's entry.
@@ -161,5 +224,13 @@ fn parent(plan: &Plan, sub_model: &PlanStream, node: NodeId) -> Option<Parent> {
         contributor,
         fan_in: sub_model.fan_in(above) as u8,
         has_welcomed: false,
+        key: plan.keys().seat(wiresum_keys::Seat::new(above, sub_model.id(), contributor)),
+        asked: None,
     })
+}
+
+fn seat_keys(plan: &Plan, sub_model: &PlanStream, node: NodeId) -> Vec<Option<SeatKey>> {
+    let (keys, count) = (plan.keys(), sub_model.seats(node).len());
+    let seat = |index| wiresum_keys::Seat::new(node, sub_model.id(), Contributor(index));
+    (0..count).map(|index| keys.seat(seat(index as u8))).collect()
 }

@@ -15,7 +15,7 @@ use super::slots::{Entry, SlotMemory};
 use super::{Aggregator, Verdict};
 
 /// Changes with the meaning of anything in a [`Snapshot`].
-pub const SNAPSHOT_VERSION: u32 = 1;
+pub const SNAPSHOT_VERSION: u32 = 2;
 /// Bytes of an entry's index before it and its values.
 const INDEX_LEN: usize = size_of::<u32>();
 
@@ -37,6 +37,8 @@ pub struct Snapshot {
 struct PlaceState {
     children: Vec<Member>,
     has_welcomed: bool,
+    /// See [`Parent::asked`](super::place::Parent::asked).
+    asked: Option<(u32, u32)>,
     memory_len: usize,
 }
 
@@ -45,6 +47,7 @@ struct Member {
     address: Option<SocketAddr>,
     has_left: bool,
     is_dismissed: bool,
+    attempt: Option<u32>,
 }
 
 /// Why a snapshot does not fit an aggregator.
@@ -74,7 +77,8 @@ impl Aggregator {
             }
             let children = place.children.iter().map(Member::from).collect();
             let has_welcomed = place.parent.is_some_and(|parent| parent.has_welcomed);
-            PlaceState { children, has_welcomed, memory_len: memory.len() - start }
+            let asked = place.parent.and_then(|parent| parent.asked);
+            PlaceState { children, has_welcomed, asked, memory_len: memory.len() - start }
         };
         let places = self.places.iter().map(&mut state_of).collect();
         Snapshot {
@@ -121,7 +125,7 @@ impl Place {
         }
         self.children = state.children.iter().map(ChildState::from).collect();
         if let Some(parent) = &mut self.parent {
-            parent.has_welcomed = state.has_welcomed;
+            (parent.has_welcomed, parent.asked) = (state.has_welcomed, state.asked);
         }
         Ok(())
     }
@@ -163,15 +167,15 @@ impl SlotMemory {
 
 impl From<&ChildState> for Member {
     fn from(child: &ChildState) -> Self {
-        let ChildState { address, has_left, is_dismissed } = *child;
-        Self { address, has_left, is_dismissed }
+        let ChildState { address, has_left, is_dismissed, attempt } = *child;
+        Self { address, has_left, is_dismissed, attempt }
     }
 }
 
 impl From<&Member> for ChildState {
     fn from(member: &Member) -> Self {
-        let Member { address, has_left, is_dismissed } = *member;
-        Self { address, has_left, is_dismissed }
+        let Member { address, has_left, is_dismissed, attempt } = *member;
+        Self { address, has_left, is_dismissed, attempt }
     }
 }
 

@@ -7,13 +7,14 @@ mod joining;
 
 use std::net::SocketAddr;
 
+use wiresum_keys::SeatKey;
 use wiresum_wire::control::{
-    EntryState, RefusalReason, double_word, hello, set_word, status, word,
+    EntryState, RefusalReason, double_word, hello, hello_payload, set_word, status, word,
 };
 use wiresum_wire::{Flags, HEADER_LEN, Header, Kind, LaneType, MAX_PACKET, NodeId, Packet};
 
 use super::*;
-use crate::compose::{Draft, hello_payload};
+use crate::compose::{Draft, joining};
 use crate::plan::{Child, StreamLeg};
 
 const INCARNATION: u64 = 1000;
@@ -24,7 +25,7 @@ const PAYLOAD: usize = 256;
 fn plan() -> Plan {
     let text = format!(
         r#"{{ "format": "wiresum-plan/2",
-        "job": {{ "id": 7, "secret": "00000000000000aa", "values_per_packet": 64 }},
+        "job": {{ "id": 7, "secret": "00000000000000000000000000000000000000000000000000000000000000aa", "values_per_packet": 64 }},
         "nodes": [{{ "id": 0, "name": "root", "address": "10.0.0.1:1" }}, {{ "id": 1, "name": "leaf", "address": "10.0.0.2:1" }}],
         "workers": [{{ "rank": 0, "name": "w0" }}, {{ "rank": 1, "name": "w1" }}, {{ "rank": 2, "name": "w2" }}],
         "streams": [{}, {}] }}"#,
@@ -57,13 +58,18 @@ struct Bench {
     plan: Plan,
     node: NodeId,
     buffer: [u8; MAX_PACKET],
+    /// Number of the last hello or goodbye of any child.
+    attempt: u32,
 }
+
+type Words = [u8; 4 * hello::WORDS];
 
 impl Bench {
     fn new(node: u16) -> Self {
         let plan = plan();
         let node = NodeId(node);
-        Self { aggregator: Aggregator::new(&plan, node), plan, node, buffer: [0; MAX_PACKET] }
+        let aggregator = Aggregator::new(&plan, node);
+        Self { aggregator, plan, node, buffer: [0; MAX_PACKET], attempt: 0 }
     }
 
     /// With both children welcome in sub-model 3; child i is at `address(i)`.
@@ -94,18 +100,38 @@ impl Bench {
         self.aggregator.handle_datagram(source, &mut self.buffer, datagram.len())
     }
 
+    fn words(&self, incarnation: u64) -> Words {
+        hello_payload(incarnation, self.plan.digest())
+    }
+
+    fn seat_key(&self, draft: &Draft) -> SeatKey {
+        self.plan.keys().seat(draft.seat()).expect("the whole secret")
+    }
+
     fn hello(&mut self, child: u8, incarnation: u64) -> Outcome {
+        self.attempt += 1;
         let draft = Draft {
             contributor: child,
             key: self.plan.job_key(incarnation),
+            round: self.attempt,
             ..self.draft(Kind::Hello)
         };
-        self.feed(address(child), &draft.datagram(&hello_payload(&self.plan, incarnation)))
+        let hello = joining(&self.plan, &draft, self.words(incarnation));
+        self.feed(address(child), &hello)
     }
 
+    /// The next hello or goodbye of a child.
+    fn joining_of(&mut self, kind: Kind, contributor: u8, flags: Flags) -> Vec<u8> {
+        self.attempt += 1;
+        let draft = Draft { contributor, flags, round: self.attempt, ..self.draft(kind) };
+        joining(&self.plan, &draft, self.words(INCARNATION))
+    }
+
+    /// The answer to the first hello to the parent.
     fn hear_parent(&mut self, kind: Kind) -> Outcome {
-        let draft = Draft { node: NodeId(0), contributor: 1, ..self.draft(kind) };
-        self.feed(parent_address(), &draft.datagram(&hello_payload(&self.plan, INCARNATION)))
+        let draft = Draft { node: NodeId(0), contributor: 1, round: 1, ..self.draft(kind) };
+        let answer = joining(&self.plan, &draft, self.words(INCARNATION));
+        self.feed(parent_address(), &answer)
     }
 
     fn contribute(&mut self, child: u8, position: u32, value: i32) -> Outcome {

@@ -35,7 +35,7 @@ fn plan() -> Plan {
         .map(|rank| format!(r#"{{ "rank": {rank}, "name": "w{rank}" }}"#))
         .collect::<Vec<_>>();
     let text = format!(
-        r#"{{ "format": "wiresum-plan/2", "job": {{ "id": 1, "secret": "0123456789abcdef", "values_per_packet": 64 }},
+        r#"{{ "format": "wiresum-plan/2", "job": {{ "id": 1, "secret": "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "values_per_packet": 64 }},
         "nodes": [{}, {}], "workers": [{}], "streams": [{}, {}] }}"#,
         node(0),
         node(1),

@@ -91,6 +91,7 @@ impl<'a> Daemon<'a> {
         let len = datagram.len().min(MAX_PACKET);
         buffer[..len].copy_from_slice(&datagram[..len]);
         let Some(served) = self.jobs.iter_mut().find(|served| served.job == job) else { return };
+        served.aggregator.set_clock(now.0);
         let outcome = served.aggregator.handle_datagram(source, &mut buffer, len);
         let packet = &mut buffer[..outcome.len];
         match outcome.recipients {

@@ -258,7 +258,7 @@ fn fabric(policy: &str, workers: u32) -> Value {
         (0..workers).map(|rank| json!({ "rank": rank, "name": format!("w{rank}") })).collect();
     json!({
         "format": "wiresum-plan/2",
-        "job": { "id": 1, "secret": "0123456789abcdef", "values_per_packet": 256, "codec": "fixed:1" },
+        "job": { "id": 1, "secret": "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "values_per_packet": 256, "codec": "fixed:1" },
         "nodes": nodes, "workers": workers,
         "streams": [stream(0, "exponents", 0.0), stream(1, "values", 1.0)],
         "fabric": { "timeout_s": 0.01, "links": links, "memory": [{ "node": 0, "slots": 2048 }] },

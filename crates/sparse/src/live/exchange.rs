@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use wiresum_netem::Time;
-use wiresum_wire::{RowKind, RowPacket};
+use wiresum_wire::{Packet, RowKind, RowPacket};
 
 use super::Job;
 use super::seats::{Seats, Standing};
@@ -74,6 +74,11 @@ impl Exchange {
     /// The next hello that is due.
     pub(super) fn poll_hello(&mut self, now: Time, version: u32) -> Option<(SocketAddr, Vec<u8>)> {
         self.seats.poll(now, version)
+    }
+
+    /// Whether a welcome or refusal has the proof of the server that it names.
+    pub(super) fn is_answer(&self, packet: &Packet<'_>) -> bool {
+        self.seats.is_answer(packet)
     }
 
     /// Another server has counted: the round and the part that are to be acknowledged. Counts of rows that are not that

@@ -5,9 +5,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use thiserror::Error;
+use wiresum_keys::SeatKey;
 use wiresum_netem::Time;
 use wiresum_wire::control::{RefusalReason, double_word, hello, set_word};
-use wiresum_wire::{Header, JobKey, Kind, LaneType, Packet, RowKind, RowPacket, seal};
+use wiresum_wire::{Header, JobKey, Kind, Packet, RowKind, RowPacket};
 use zerocopy::IntoBytes;
 
 use super::exchange::Exchange;
@@ -184,26 +185,27 @@ impl Host {
     }
 
     fn hello(&mut self, source: SocketAddr, packet: &Packet<'_>, now: Time) {
-        if (packet.header.job.get(), packet.header.node.get()) != (self.job.id, self.node) {
+        let is_here =
+            (packet.header.job.get(), packet.header.node.get()) == (self.job.id, self.node);
+        let key = self.job.seat_key(self.node, packet.header.contributor.into());
+        let is_proven = |key: &SeatKey| is_here && key.is_proven(packet.header, packet.payload);
+        let Some(key) = key.filter(is_proven) else {
             self.counters.foreign += 1;
             return;
-        }
+        };
         if let Err(reason) = self.admit(packet, now) {
             self.counters.refused += 1;
-            self.answer(source, packet, Kind::Refusal, Some(reason));
+            self.answer(source, packet, Kind::Refusal, Some(reason), &key);
             return;
         }
         self.counters.welcomed += 1;
         self.peers[usize::from(packet.header.contributor)] = Some(source);
-        self.answer(source, packet, Kind::Welcome, None);
+        self.answer(source, packet, Kind::Welcome, None, &key);
         self.tell_restorable(packet.header.contributor.into());
     }
 
     /// Whether a participant belongs here; a newer incarnation of the job begins anew.
     fn admit(&mut self, packet: &Packet<'_>, now: Time) -> Result<(), RefusalReason> {
-        if double_word(packet.payload, hello::SECRET_WORD) != self.job.secret {
-            return Err(RefusalReason::WrongSecret);
-        }
         if double_word(packet.payload, hello::PLAN_DIGEST_WORD) != self.job.digest() {
             return Err(RefusalReason::OtherPlan);
         }
@@ -249,13 +251,14 @@ impl Host {
         packet: &Packet<'_>,
         kind: Kind,
         reason: Option<RefusalReason>,
+        key: &SeatKey,
     ) {
         let mut header = Header { kind: kind as u8, ..*packet.header };
         let mut payload = packet.payload.to_vec();
         if let Some(reason) = reason {
             set_word(&mut payload, hello::REASON_WORD, reason as u32);
         }
-        seal(&mut header, LaneType::I32Be.sum(&payload));
+        key.prove(&mut header, &mut payload);
         self.outbox.push_back((to, [header.as_bytes(), &payload[..]].concat()));
     }
 
@@ -350,8 +353,12 @@ impl Host {
         let node = packet.header.node.get();
         let is_from = self.job.address(node) == Some(source);
         match &mut self.role {
-            Role::Switch(_, Some(seats)) if is_from => seats.heard(node, now),
-            Role::Server(_, Some(exchange)) if is_from => exchange.heard(node, now),
+            Role::Switch(_, Some(seats)) if is_from && seats.is_answer(packet) => {
+                seats.heard(node, now);
+            }
+            Role::Server(_, Some(exchange)) if is_from && exchange.is_answer(packet) => {
+                exchange.heard(node, now);
+            }
             _ => self.counters.foreign += 1,
         }
     }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+use wiresum_keys::{Keyring, Seat, SeatKey};
 use wiresum_wire::{HEADER_LEN, JobId, JobKey, MAX_PAYLOAD, ROW_HEADER_LEN, RowKind};
 
 use crate::hot::{HotMap, HotRows, MapError};
@@ -215,8 +216,18 @@ impl Job {
     /// What tells packets of one incarnation from those of others.
     #[must_use]
     pub fn key(&self, incarnation: u64) -> JobKey {
-        let text = format!("{} {} {incarnation}", self.id, self.secret);
-        JobKey(crate::mix(crate::fingerprint(text.as_bytes())) as u32)
+        self.keys().association(incarnation)
+    }
+
+    /// The key that a sender and a node share; none for a sender that is no contributor.
+    #[must_use]
+    pub fn seat_key(&self, node: u16, sender: u32) -> Option<SeatKey> {
+        let contributor = u8::try_from(sender).ok()?;
+        self.keys().seat(Seat { node, stream: 0, contributor })
+    }
+
+    fn keys(&self) -> Keyring {
+        Keyring::of_sparse_job(self.job_id(), self.secret)
     }
 
     /// Its number.

@@ -103,7 +103,8 @@ impl Member {
     /// A node refuses a hello. One that was late, so that rounds have ended since, says nothing.
     fn refused(&mut self, source: SocketAddr, packet: &Packet<'_>) {
         let is_late = packet.header.round.get() < self.worker.version();
-        if !is_late && self.is_ours(source, packet.header) {
+        let is_heard = self.is_ours(source, packet.header) && self.seats.is_answer(packet);
+        if !is_late && is_heard {
             let refused = self.seats.refused(packet);
             self.error.get_or_insert(refused);
         }

@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use wiresum_keys::SeatKey;
 use wiresum_netem::Time;
 use wiresum_wire::control::{RefusalReason, hello, hello_payload, word};
-use wiresum_wire::{HEADER_LEN, Header, Kind, LaneType, Packet, seal};
+use wiresum_wire::{Header, Kind, Packet};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::{Job, MemberError};
@@ -26,6 +27,8 @@ pub(super) struct Seats {
 #[derive(Clone, Debug)]
 struct Seat {
     address: SocketAddr,
+    /// What this participant and the node share.
+    key: Option<SeatKey>,
     /// The node's; unknown until it has welcomed this participant.
     incarnation: Option<u32>,
     heard: Time,
@@ -55,11 +58,12 @@ impl Seats {
     ) -> Self {
         let seat = |node| Seat {
             address: job.address(node).expect("a node of the job"),
+            key: job.seat_key(node, sender),
             incarnation: None,
             heard: Time(0),
             hello_at: Time(0),
         };
-        let payload = hello_payload(job.secret, incarnation, job.digest());
+        let payload = hello_payload(incarnation, job.digest());
         let header = Header {
             job: job.id.into(),
             job_key: job.key(incarnation).0.into(),
@@ -114,12 +118,18 @@ impl Seats {
         standing
     }
 
+    /// Whether a welcome or refusal has the proof of the node that it names.
+    pub(super) fn is_answer(&self, packet: &Packet<'_>) -> bool {
+        let seat = self.seats.get(&packet.header.node.get());
+        let key = seat.and_then(|seat| seat.key);
+        key.is_some_and(|key| key.is_proven(packet.header, packet.payload))
+    }
+
     /// A node refuses this participant.
     pub(super) fn refused(&self, packet: &Packet<'_>) -> MemberError {
         let node = packet.header.node.get();
         let reason = RefusalReason::from_wire(word(packet.payload, hello::REASON_WORD));
         let reason = match reason {
-            Some(RefusalReason::WrongSecret) => "its job file has another secret",
             Some(RefusalReason::OtherPlan) => "its job file is another one: give all the same",
             Some(RefusalReason::Superseded) => {
                 "it serves a newer incarnation, or rounds of this one are over: give a larger one"
@@ -135,10 +145,9 @@ impl Seats {
         let (node, seat) = self.seats.iter_mut().find(|(_, seat)| seat.hello_at <= now)?;
         seat.hello_at = Time(now.0 + HELLO_INTERVAL_US);
         let mut hello = self.hello.clone();
-        let (mut header, payload) = Header::read_from_prefix(&hello).expect("a whole header");
+        let (header, payload) = Header::mut_from_prefix(&mut hello).expect("a whole header");
         (header.node, header.round) = ((*node).into(), version.into());
-        seal(&mut header, LaneType::I32Be.sum(payload));
-        hello[..HEADER_LEN].copy_from_slice(header.as_bytes());
+        seat.key?.prove(header, payload);
         Some((seat.address, hello))
     }
 

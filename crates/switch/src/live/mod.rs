@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`parts`] | what a plan's fabric means for one site |
 //! | [`notes`] | hellos and their answers |
+//! | `proofs` | the keys by which both are known |
 //! | [`Station`] | a node: switch, parameter server, or both to different streams |
 //! | `forgotten` | how it gets back what it lost when it started again |
 //! | [`StationState`] | all that a node knows, for the process that goes on with it |
@@ -13,6 +14,7 @@ mod forgotten;
 pub mod notes;
 pub mod parts;
 pub mod plane;
+mod proofs;
 mod remains;
 mod station;
 

@@ -3,6 +3,7 @@
 //! A hello goes to every node on the worker's ways, handed from neighbour to neighbour, and each answers with a welcome the same way
 //! back. Its header's round is the attempt, so that a node passes each on once; its sub-model and fragment say what the worker lacks.
 
+use wiresum_keys::SeatKey;
 use wiresum_protocol::Plan;
 use wiresum_wire::control::{
     RefusalReason, double_word, hello, hello_payload, set_double_word, set_word, welcome, word,
@@ -56,14 +57,22 @@ impl Note {
             fragment: FragmentId(0),
             is_member: false,
             cohort: Cohort(0),
-            payload: hello_payload(plan.secret(), incarnation, plan.digest()),
+            payload: hello_payload(incarnation, plan.digest()),
         }
     }
 
-    /// Secret of the job.
+    /// The note with the proof that its sender has this key.
     #[must_use]
-    pub fn secret(&self) -> u64 {
-        double_word(&self.payload, hello::SECRET_WORD)
+    pub fn proven(mut self, key: &SeatKey) -> Self {
+        let mut header = self.header();
+        key.prove(&mut header, &mut self.payload);
+        self
+    }
+
+    /// Whether its sender has this key.
+    #[must_use]
+    pub fn is_proven(&self, key: &SeatKey) -> bool {
+        key.is_proven(&self.header(), &self.payload)
     }
 
     /// Incarnation.
@@ -112,7 +121,6 @@ impl Note {
     #[must_use]
     pub fn refusal(mut self, node: NodeId, reason: RefusalReason) -> Self {
         (self.kind, self.node, self.is_member) = (Kind::Refusal, node, false);
-        set_double_word(&mut self.payload, hello::SECRET_WORD, 0);
         set_word(&mut self.payload, hello::REASON_WORD, reason as u32);
         self
     }
@@ -144,8 +152,18 @@ impl Note {
     /// As a datagram.
     #[must_use]
     pub fn emit(&self) -> [u8; NOTE_LEN] {
+        let mut header = self.header();
+        seal(&mut header, LaneType::I32Be.sum(&self.payload));
+        let mut datagram = [0; NOTE_LEN];
+        datagram[..HEADER_LEN].copy_from_slice(header.as_bytes());
+        datagram[HEADER_LEN..].copy_from_slice(&self.payload);
+        datagram
+    }
+
+    /// Its header, without the check.
+    fn header(&self) -> Header {
         let flags = if self.is_member { Flags::RETRANSMISSION } else { Flags(0) };
-        let mut header = Header {
+        Header {
             flags: flags.0.into(),
             job: self.job.0.into(),
             node: self.node.0.into(),
@@ -156,11 +174,6 @@ impl Note {
             contributor: self.worker,
             expected: self.cohort.0,
             ..Header::new(self.kind)
-        };
-        seal(&mut header, LaneType::I32Be.sum(&self.payload));
-        let mut datagram = [0; NOTE_LEN];
-        datagram[..HEADER_LEN].copy_from_slice(header.as_bytes());
-        datagram[HEADER_LEN..].copy_from_slice(&self.payload);
-        datagram
+        }
     }
 }

@@ -23,8 +23,8 @@ pub struct StationState {
     pub(super) plane: PlaneState,
     /// What the server did with packets, by verdict.
     pub(super) served: Vec<u64>,
-    /// Malformed, strangers, unrouted, over quota, through the process.
-    pub(super) others: [u64; 5],
+    /// Malformed, strangers, unrouted, through the process.
+    pub(super) others: [u64; 4],
 }
 
 /// What it knows of a job.

@@ -9,7 +9,7 @@ use thiserror::Error;
 use wiresum_plan::ways::{Site, WayError};
 use wiresum_plan::{Duties, Plan};
 use wiresum_protocol::quota::Budget;
-use wiresum_protocol::{Quota, Time};
+use wiresum_protocol::{CLOCK_MARGIN_US, Quota, Time};
 use wiresum_wire::control::RefusalReason;
 use wiresum_wire::{JobId, JobKey, Kind, NodeId, SubModelId};
 
@@ -17,6 +17,7 @@ use super::forgotten::is_sent_again;
 use super::notes::{NOTE_LEN, Note};
 use super::parts;
 use super::plane::{DataPlane, Here, PlaneError};
+use super::proofs::Proofs;
 use super::remains::Unfit;
 pub use report::Report;
 pub(super) use report::by_name;
@@ -60,6 +61,7 @@ pub(super) struct Job {
     pub(super) plan: Plan,
     /// Digest of the plan, which every hello is compared with.
     digest: u64,
+    proofs: Proofs,
     incarnation: Option<u64>,
     pub(super) key: JobKey,
     /// Workers that have said hello in this incarnation.
@@ -103,10 +105,6 @@ pub struct Station {
     malformed: u64,
     foreign: u64,
     unrouted: u64,
-    /// Hellos that were not answered, of those who know no job's secret.
-    over_quota: u64,
-    /// What these may still say.
-    strangers: Budget,
     now: Time,
     /// No incarnation above is believed.
     latest_incarnation: u64,
@@ -151,8 +149,6 @@ impl Station {
             malformed: 0,
             foreign: 0,
             unrouted: 0,
-            over_quota: 0,
-            strangers: Budget::new(Quota::strangers()),
             now: Time(0),
             latest_incarnation: u64::MAX,
             problem: None,
@@ -231,10 +227,10 @@ impl Station {
         self.now = now;
     }
 
-    /// Refuses incarnations above this one from now on: as the newest wins, one of a clock that is ahead would lock the
-    /// job out until that time has come.
-    pub fn set_latest_incarnation(&mut self, latest: u64) {
-        self.latest_incarnation = latest;
+    /// Tells the time, in microseconds since 1970. Refuses incarnations that are far ahead of it from now on: as the
+    /// newest wins, one of a clock that is ahead would lock the job out until that time has come.
+    pub fn set_clock(&mut self, unix_us: u64) {
+        self.latest_incarnation = unix_us.saturating_add(CLOCK_MARGIN_US);
     }
 
     /// Puts a job's streams, empty, where they are summed. It runs if it has a key.
@@ -388,13 +384,21 @@ impl Station {
 
     /// Answers a hello, and hands it on if it is the first of its attempt.
     fn greet(&mut self, source: SocketAddr, note: &Note, send: &mut impl FnMut(SocketAddr, &[u8])) {
-        if !self.may_ask(note) {
+        let job = self.jobs.get_mut(&note.job);
+        let Some((key, job)) = job.and_then(|job| Some((job.proofs.answering(note)?, job))) else {
+            self.foreign += 1;
+            return;
+        };
+        if !job.hellos.take(self.now, NOTE_LEN) {
+            job.over_quota += 1;
             return;
         }
         match self.admit(source, note) {
             Ok(true) => {}
             Ok(false) => return,
-            Err(reason) => return send(source, &note.refusal(self.node, reason).emit()),
+            Err(reason) => {
+                return send(source, &note.refusal(self.node, reason).proven(&key).emit());
+            }
         }
         self.note_member(note);
         let held = self.server.held(note.job, note.sub_model, note.fragment);
@@ -408,7 +412,7 @@ impl Station {
         }
         *back = Some((note.attempt, source));
         for (cohort, _) in job.plan.everyone().cohorts() {
-            send(source, &note.welcome(self.node, cohort, known, held).emit());
+            send(source, &note.welcome(self.node, cohort, known, held).proven(&key).emit());
         }
         for &next in &job.onward[usize::from(note.worker)] {
             send(next, &note.emit());
@@ -419,29 +423,13 @@ impl Station {
         }
     }
 
-    /// Whether there is time for a hello: floods of them must not fill the links that sums share.
-    fn may_ask(&mut self, note: &Note) -> bool {
-        let member = self.jobs.get_mut(&note.job).filter(|job| note.secret() == job.plan.secret());
-        let (budget, over_quota) = match member {
-            Some(job) => (&mut job.hellos, &mut job.over_quota),
-            None => (&mut self.strangers, &mut self.over_quota),
-        };
-        let may_ask = budget.take(self.now, NOTE_LEN);
-        *over_quota += u64::from(!may_ask);
-        may_ask
-    }
-
     /// Whether a worker takes part: `false` while the job cannot begin here, of which its sender is to hear nothing.
     fn admit(&mut self, source: SocketAddr, note: &Note) -> Result<bool, RefusalReason> {
-        let job = self.jobs.get_mut(&note.job).ok_or(RefusalReason::UnknownJob)?;
-        if note.secret() != job.plan.secret() {
-            return Err(RefusalReason::WrongSecret);
-        }
+        let job = self.jobs.get_mut(&note.job).ok_or(RefusalReason::NotExpected)?;
         if note.digest() != job.digest {
             return Err(RefusalReason::OtherPlan);
         }
-        let is_placed = usize::from(note.worker) < job.plan.workers.len();
-        if !is_placed || !job.neighbours.contains(&source) {
+        if !job.neighbours.contains(&source) {
             return Err(RefusalReason::NotExpected);
         }
         let incarnation = note.incarnation();
@@ -495,10 +483,9 @@ impl Station {
         self.jobs.values().map(|job| &job.plan)
     }
 
-    /// What tells a job's packets from others: number, secret, and the key of the incarnation that runs.
-    pub fn known(&self) -> impl Iterator<Item = (JobId, u64, Option<JobKey>)> {
-        let known =
-            |(id, job): (&JobId, &Job)| (*id, job.plan.secret(), job.incarnation.map(|_| job.key));
+    /// What tells a job's packets from others: its number, and the key of the incarnation that runs.
+    pub fn known(&self) -> impl Iterator<Item = (JobId, Option<JobKey>)> {
+        let known = |(id, job): (&JobId, &Job)| (*id, job.incarnation.map(|_| job.key));
         self.jobs.iter().map(known)
     }
 
@@ -511,7 +498,7 @@ impl Station {
     /// Datagrams that no job here wants.
     #[must_use]
     pub fn refused(&self) -> u64 {
-        self.malformed + self.foreign + self.over_quota
+        self.malformed + self.foreign
     }
 
     /// Bytes that its slots and entries may hold.
@@ -532,6 +519,7 @@ impl Job {
         Self {
             plan: plan.clone(),
             digest: plan.digest(),
+            proofs: Proofs::of(plan, node),
             incarnation: None,
             key: JobKey(0),
             known: Workers::NONE,
@@ -555,7 +543,7 @@ impl Job {
         !self.onward[usize::from(note.worker)].is_empty()
             && self.neighbours.contains(&source)
             && self.incarnation == Some(note.incarnation())
-            && self.digest == note.digest()
+            && (note.kind == Kind::Welcome || self.digest == note.digest())
     }
 
     /// Whether a packet of values is within the quota.

@@ -318,7 +318,9 @@ impl Cluster {
         let mut buffer = [0; MAX_PACKET];
         let len = datagram.cargo.len().min(MAX_PACKET);
         buffer[..len].copy_from_slice(&datagram.cargo[..len]);
+        let now = self.now();
         let node = &mut self.nodes[index];
+        node.aggregator.set_clock(now.0);
         let outcome = node.aggregator.handle_datagram(datagram.from, &mut buffer, len);
         let (address, id) = (node.address, node.id);
         self.check_invariant(id, outcome, &datagram.cargo);

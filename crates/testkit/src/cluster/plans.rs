@@ -83,7 +83,7 @@ pub fn plan_with(tree: &Tree, streams: &[Values], values_per_packet: u16, lanes:
         (0..count).map(|r| serde_json::json!({ "rank": r, "name": format!("w{r}") })).collect();
     let text = serde_json::json!({
         "format": "wiresum-plan/2",
-        "job": { "id": 1, "secret": "0123456789abcdef", "values_per_packet": values_per_packet, "lanes": lanes },
+        "job": { "id": 1, "secret": "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "values_per_packet": values_per_packet, "lanes": lanes },
         "nodes": nodes, "workers": workers, "streams": streams,
     });
     Plan::from_json(&text.to_string()).expect("a valid plan")

@@ -7,10 +7,10 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use wiresum_netem::Rng;
-use wiresum_protocol::compose::{Draft, hello_payload};
+use wiresum_protocol::compose::{Draft, joining};
 use wiresum_protocol::plan::{Child, PlanStream};
 use wiresum_protocol::{Aggregator, Outcome, Plan, Recipients};
-use wiresum_wire::control::{ready, set_word, status};
+use wiresum_wire::control::{hello_payload, ready, set_word, status};
 use wiresum_wire::{
     Flags, HEADER_LEN, JobId, JobKey, Kind, LaneType, MAX_PACKET, NodeId, SubModelId,
 };
@@ -65,16 +65,18 @@ impl RandomTraffic {
     }
 
     fn joining_of(&mut self, sub_model: &PlanStream) -> Vec<Step> {
-        let payload = hello_payload(&self.plan, INCARNATION);
+        let words = hello_payload(INCARNATION, self.plan.digest());
         let mut steps = Vec::new();
         for index in 0..self.seat_count(sub_model) {
-            let draft = Draft { contributor: index, ..self.draft(Kind::Hello, sub_model) };
-            steps.push(self.step(self.child_address(sub_model, index), draft.datagram(&payload)));
+            let draft =
+                Draft { contributor: index, round: 1, ..self.draft(Kind::Hello, sub_model) };
+            let hello = joining(&self.plan, &draft, words);
+            steps.push(self.step(self.child_address(sub_model, index), hello));
         }
         if let Some((parent, address, index)) = self.parent(sub_model) {
-            let draft =
-                Draft { node: parent, contributor: index, ..self.draft(Kind::Welcome, sub_model) };
-            steps.push(self.step(address, draft.datagram(&payload)));
+            let draft = self.draft(Kind::Welcome, sub_model);
+            let draft = Draft { node: parent, contributor: index, round: 1, ..draft };
+            steps.push(self.step(address, joining(&self.plan, &draft, words)));
         }
         steps
     }

@@ -82,7 +82,8 @@ pub enum Failure {
     },
     /// No welcome in time.
     #[error(
-        "node {node} at {address} did not answer within {waited:?}: is wiresum-node running there with this plan?"
+        "node {node} at {address} did not answer within {waited:?}: is wiresum-node running there, with this plan \
+         and keys of this job's secret? Whoever has another one gets no answer"
     )]
     NotWelcomed {
         /// The node.

@@ -119,12 +119,6 @@ pub(crate) enum Evidence {
 /// Why a node refuses a worker, and what to do about it.
 fn remedy(reason: Option<RefusalReason>) -> &'static str {
     match reason {
-        Some(RefusalReason::UnknownJob) => {
-            "it has no plan with this job id: start it with the plan of the workers"
-        }
-        Some(RefusalReason::WrongSecret) => {
-            "the job's secret differs: give all hosts the same plan file and secret"
-        }
         Some(RefusalReason::OtherPlan) => {
             "it holds another plan, or another version of it: give all hosts the same plan file"
         }

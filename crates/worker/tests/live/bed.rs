@@ -143,9 +143,9 @@ impl Bed {
         self.ranks = ranks(&self.plan, incarnation);
     }
 
-    /// What nodes believe by their clocks.
-    pub fn set_latest_incarnation(&mut self, latest: u64) {
-        self.stations.values_mut().for_each(|station| station.set_latest_incarnation(latest));
+    /// What clocks of nodes show, in microseconds since 1970.
+    pub fn set_clocks(&mut self, unix_us: u64) {
+        self.stations.values_mut().for_each(|station| station.set_clock(unix_us));
     }
 
     pub fn kill(&mut self, node: u16) {

@@ -148,9 +148,9 @@ fn another_plan_or_secret_is_refused() {
         plan
     };
     for (other, word) in [
-        (change(&|plan| plan.job.secret = Some("ffffffffffffffff".into())), "secret"),
+        (change(&|plan| plan.job.secret = Some("f".repeat(64))), "gets no answer"),
         (change(&|plan| plan.streams[1].window = 3), "another plan"),
-        (change(&|plan| plan.job.id = 9), "no plan"),
+        (change(&|plan| plan.job.id = 9), "did not answer"),
     ] {
         let mut bed = Bed::with_workers(&right, &other, 0.0, 1);
         bed.join(0, Duration::from_secs(3));

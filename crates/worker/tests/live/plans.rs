@@ -45,7 +45,7 @@ fn document(policy: Policy, shape: Shape, ranks: u32) -> Value {
     let values = 64.max(2 * ranks + 1).next_multiple_of(8);
     json!({
         "format": FORMAT,
-        "job": { "id": 1, "secret": "0123456789abcdef", "values_per_packet": values, "codec": "fixed:1" },
+        "job": { "id": 1, "secret": "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "values_per_packet": values, "codec": "fixed:1" },
         "nodes": nodes, "workers": workers, "streams": streams,
         "fabric": { "timeout_s": 0.02, "links": links(ranks), "memory": memory },
     })

@@ -141,7 +141,7 @@ fn a_station_that_goes_on_installs_nothing() {
     let plane = Box::new(Plane(told.clone()));
     let resumed = Station::resumed(plane, std::slice::from_ref(&scene.plan), NodeId(2), state);
     scene.station = resumed.expect("the same plan");
-    let keys: Vec<_> = scene.station.known().map(|(_, _, key)| key).collect();
+    let keys: Vec<_> = scene.station.known().map(|(_, key)| key).collect();
     assert_eq!(keys, [Some(scene.plan.job_key(1))], "it runs");
     let told = told.lock().expect("no panics");
     assert_eq!((told.installs.len(), told.resumed.clone()), (0, vec![3]));
@@ -151,9 +151,10 @@ fn a_station_that_goes_on_installs_nothing() {
 #[test]
 fn a_plane_that_has_forgotten_a_job_is_told_so_once() {
     let mut scene = Scene::new();
+    let key = scene.plan.keys().hello(0);
     let hello = Note { is_member: true, ..Note::hello(&scene.plan, 0, 1) };
-    scene.hear(&Note { attempt: 1, ..hello }.emit());
-    scene.hear(&Note { attempt: 2, ..hello }.emit());
+    scene.hear(&Note { attempt: 1, ..hello }.proven(&key).emit());
+    scene.hear(&Note { attempt: 2, ..hello }.proven(&key).emit());
     assert_eq!(scene.told.lock().expect("no panics").bypassed, [scene.plan.job_id()]);
 }
 

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use wiresum_protocol::Plan;
 use wiresum_protocol::plan::Policy;
+use wiresum_protocol::{CLOCK_MARGIN_US, Plan};
 use wiresum_switch::Cohort;
 use wiresum_switch::live::notes::Note;
 use wiresum_wire::control::{RefusalReason, hello_payload};
@@ -32,12 +32,12 @@ fn refusal(worker: u8, node: u16) -> Note {
         fragment: wiresum_wire::FragmentId(0),
         is_member: false,
         cohort: Cohort(0),
-        payload: hello_payload(0, 0, 0),
+        payload: hello_payload(0, 0),
     }
-    .refusal(NodeId(node), RefusalReason::WrongSecret)
+    .refusal(NodeId(node), RefusalReason::OtherPlan)
 }
 
-/// A refusal by someone who knows plan and incarnation.
+/// A refusal by someone who knows plan and incarnation, but has no key.
 fn informed(plan: &Plan, worker: u8, node: u16) -> Note {
     let hello = Note { attempt: 1, ..Note::hello(plan, worker, 1) };
     hello.refusal(NodeId(node), RefusalReason::Superseded)
@@ -63,9 +63,11 @@ fn a_refusal_of_a_stranger_ends_no_job() {
                     bed.inject(address(STRANGER), address(&own), &note.emit());
                     bed.inject(address(STRANGER), address(&switch), &note.emit());
                 }
-                // With the address of a neighbour, but without knowing the incarnation.
-                bed.inject(address(&switch), address(&own), &blind.emit());
-                bed.inject(address("10.0.1.2:5747"), address(&switch), &blind.emit());
+                // With the address of a neighbour, but without a proof.
+                for note in [blind, informed] {
+                    bed.inject(address(&switch), address(&own), &note.emit());
+                    bed.inject(address("10.0.1.2:5747"), address(&switch), &note.emit());
+                }
             }
         }
         bed.run(Duration::from_secs(2));
@@ -88,25 +90,31 @@ fn values_of_a_stranger_with_the_key_change_no_sum() {
 #[test]
 fn an_incarnation_of_a_clock_that_is_ahead_locks_nobody_out() {
     let mut bed = Bed::new(&plan(Policy::Hash, Shape::Tree), 0.0, 1);
-    bed.set_latest_incarnation(1);
-    bed.restart_workers();
+    bed.set_clocks(1);
+    bed.restart_workers_as(2 + CLOCK_MARGIN_US);
     bed.join(0, Duration::from_secs(3));
     bed.run(Duration::from_secs(1));
     let failure = bed.join_failure(0).expect("its clock is ahead").to_string();
     assert!(failure.contains("set the clocks"), "{failure}");
-    bed.set_latest_incarnation(2);
-    bed.restart_workers_as(1);
+    bed.restart_workers_as(2);
     bed.join_all();
     sum_all(bed, &[100]);
 }
 
 #[test]
-fn a_hello_of_a_stranger_who_knows_the_plan_is_refused() {
+fn a_hello_of_a_stranger_who_knows_the_plan_is_not_answered() {
     let plan = plan(Policy::Hash, Shape::Star);
     let mut bed = Bed::new(&plan, 0.0, 1);
     bed.join_all();
     let newer = Note { attempt: 1, ..Note::hello(&plan, 0, 99) };
-    bed.inject(address(STRANGER), address("10.0.1.2:5747"), &newer.emit());
+    let other = Note { attempt: u32::MAX / 2, ..Note::hello(&plan, 0, 1) };
+    let neighbours = plan.keys().hello(1);
+    // From anywhere with the secret, and from a neighbour's address without it, or with another worker's key.
+    let proven = newer.proven(&plan.keys().hello(0));
+    bed.inject(address(STRANGER), address("10.0.1.2:5747"), &proven.emit());
+    for hello in [newer, other, newer.proven(&neighbours), other.proven(&neighbours)] {
+        bed.inject(address("10.0.0.0:5748"), address("10.0.1.2:5747"), &hello.emit());
+    }
     bed.run(Duration::from_secs(1));
     for rank in 0..4 {
         bed.submit(rank, values(rank, 0, 100), Duration::from_secs(5));

@@ -11,14 +11,16 @@ mod sums;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
+use wiresum_keys::{Keyring, Seat};
 use wiresum_protocol::Quota;
 use wiresum_wire::{Contributor, JobId, JobKey, MAX_CONTRIBUTORS, SubModelId, Verdict};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
+use crate::engine::child_index;
 use crate::kernel::{self, Image, Kernel};
 use crate::layout::{
-    Budget, Endpoint, Hearing, Job, NO_JOB, Peer, STRANGERS_BUDGET, Tally, control_budget,
-    values_budget,
+    Budget, Endpoint, Hearing, Job, NO_JOB, Peer, STRANGERS_BUDGET, SeatKeyEntry, Tally,
+    control_budget, values_budget,
 };
 use crate::slots::CheckQueue;
 use crate::{AttachMode, HotStream, XdpAggregator, XdpError, peers};
@@ -113,7 +115,20 @@ impl RowsProgram {
         for (index, entry) in (0u32..).zip(&program.places.entries) {
             program.kernel.put("hot_streams", &index, entry)?;
         }
+        for (index, stream) in streams.iter().enumerate() {
+            program.put_keys(index, stream)?;
+        }
         Ok(program)
+    }
+
+    /// Tells the program the keys of a stream's seats.
+    fn put_keys(&self, index: usize, stream: &HotStream) -> Result<(), XdpError> {
+        let keys = Keyring::of_sparse_job(stream.job, stream.secret);
+        (0..stream.workers).try_for_each(|worker| {
+            let seat = Seat { node: stream.node.0, stream: 0, contributor: worker };
+            let key = keys.seat(seat).map(SeatKeyEntry::from).unwrap_or_default();
+            self.kernel.put("seat_keys", &child_index(index, worker.into()), &key)
+        })
     }
 
     /// Runs the program on a network interface of this namespace until this object is dropped, or the process dies.

@@ -114,7 +114,6 @@ impl Places {
 fn in_directory(stream: &HotStream, job_index: usize) -> Stream {
     Stream {
         expected: u64::MAX >> (MAX_CONTRIBUTORS - usize::from(stream.workers)),
-        secret: stream.secret,
         node: stream.node.0,
         max_payload: MAX_PAYLOAD as u16,
         job_index: job_index as u8,

@@ -188,7 +188,7 @@ def _plan(index: int, group: Sequence[str], addresses: Mapping[str, str | None],
     links = [cable(node.name, "between", None) for node in nodes]
     network = Topology(name="job", nodes=[*nodes, switch], links=links)
     job = Job(
-        id=index + 1, secret=f"{index + 1:016x}", policy=jobs.policy, window=jobs.window, mtu_bytes=MTU_BYTES,
+        id=index + 1, secret=f"{index + 1:064x}", policy=jobs.policy, window=jobs.window, mtu_bytes=MTU_BYTES,
         gradient_bytes=jobs.bytes,
     )  # fmt: skip
     return plan(network, job, PlanOptions(engine="udp"), "direct")

@@ -8,12 +8,11 @@ use std::io;
 use std::mem::offset_of;
 
 use socket2::{SockFilter, SockRef};
-use wiresum_wire::control::hello::SECRET_WORD;
 use wiresum_wire::{Flags, HEADER_LEN, Header, JobId, JobKey, Kind, MAGIC, VERSION};
 
 use super::Socket;
 
-/// Jobs that a filter tells apart: 12 instructions each, of 4096 that the kernel takes. Beyond, it looks at the form alone.
+/// Jobs that a filter tells apart: 8 instructions each, of 4096 that the kernel takes. Beyond, it looks at the form alone.
 const MAX_KNOWN: usize = 256;
 const UDP_HEADER_LEN: usize = 8;
 /// Answers: how much of the datagram the kernel is to keep.
@@ -42,12 +41,11 @@ pub struct Known {
     pub job: JobId,
     /// Key of the running incarnation, which all packets but hellos carry.
     pub key: Option<JobKey>,
-    /// What hellos carry.
-    pub secret: u64,
 }
 
 impl Socket {
-    /// Lets the kernel refuse what is ill-formed, of no running incarnation of these jobs, or a hello without the secret of one of them.
+    /// Lets the kernel refuse what is ill-formed, of no running incarnation of these jobs, or a hello that names none of them.
+    /// Whether a hello has its proof, a filter of this kind cannot tell.
     ///
     /// # Errors
     /// What the kernel says to the filter.
@@ -77,12 +75,12 @@ impl Program {
             program.then(RETURN, KEEP);
             return program;
         }
-        let (keys, secrets) = (by_key(known), by_secret(known));
+        let (keys, numbers) = (by_key(known), by_number(known));
         program.then(LOAD8, field(offset_of!(Header, kind)));
         program.branch(IF_EQUAL, Kind::Hello as u32, 0, 1);
         program.then(SKIP, keys.0.len() as u32);
         program.0.extend(keys.0);
-        program.0.extend(secrets.0);
+        program.0.extend(numbers.0);
         program
     }
 
@@ -153,16 +151,9 @@ fn by_key(known: &[Known]) -> Program {
     program
 }
 
-fn by_secret(known: &[Known]) -> Program {
+fn by_number(known: &[Known]) -> Program {
     let mut program = Program::default();
-    let word = |index: usize| field(HEADER_LEN + 4 * index);
-    for Known { job, secret, .. } in known {
-        program.then(LOAD32, word(SECRET_WORD));
-        program.branch(IF_EQUAL, (secret >> 32) as u32, 0, 5);
-        program.then(LOAD32, word(SECRET_WORD + 1));
-        program.branch(IF_EQUAL, *secret as u32, 0, 3);
-        program.keep_if_of(*job);
-    }
+    known.iter().for_each(|Known { job, .. }| program.keep_if_of(*job));
     program.then(RETURN, REFUSE);
     program
 }
@@ -190,7 +181,7 @@ mod tests {
 
     fn known(plan: &Plan) -> Known {
         let key = Some(plan.job_key(INCARNATION));
-        Known { job: plan.job_id(), key, secret: plan.secret() }
+        Known { job: plan.job_id(), key }
     }
 
     /// A guarded socket, and another one that sends to it.
@@ -261,22 +252,19 @@ mod tests {
             datagram[offset] ^= value;
             datagram
         };
-        let last_of_secret = HEADER_LEN + 4 * SECRET_WORD + 7;
         let other_job = with(offset_of!(Header, job) + 1, 1);
-        let other_secret = with(last_of_secret, 1);
         // Not a hello any more, and of no incarnation.
         let mut foreign = with(offset_of!(Header, kind), Kind::Hello as u8 ^ Kind::Goodbye as u8);
         foreign[offset_of!(Header, job_key)] ^= 1;
         let kinds = [0, Kind::Rate as u8 + 1]
             .map(|kind| with(offset_of!(Header, kind), Kind::Hello as u8 ^ kind));
         let short = &hello[..hello.len() - 1];
-        let flood: [&[u8]; 9] = [
+        let flood: [&[u8]; 8] = [
             &[],
             &[0; 2978],
             &hello[..HEADER_LEN],
             short,
             &other_job,
-            &other_secret,
             &foreign,
             &kinds[0],
             &kinds[1],
@@ -289,7 +277,7 @@ mod tests {
     #[test]
     fn more_jobs_than_a_filter_tells_apart_all_pass() {
         let plan = tree();
-        let strangers = |count| vec![Known { job: JobId(0), key: None, secret: 0 }; count];
+        let strangers = |count| vec![Known { job: JobId(0), key: None }; count];
         let (full, hello) = ([strangers(MAX_KNOWN - 1), vec![known(&plan)]].concat(), hello(&plan));
         assert_eq!(pass(&guarded(&full), &[&hello], &hello).len(), 1);
         assert_eq!(pass(&guarded(&strangers(MAX_KNOWN + 1)), &[&hello, &[]], &hello).len(), 1);

@@ -42,46 +42,134 @@ fn an_inner_node_passes_a_refusal_down() {
     bench.hello(0, INCARNATION);
     let outcome = bench.hear_parent(Kind::Refusal);
     assert_eq!(outcome.recipients, Recipients::Children);
-    assert_eq!(bench.reply(outcome).0.node.get(), 1);
+    assert_eq!(bench.aggregator.address_to_child(0, &mut bench.buffer), Some(address(0)));
+    let (header, payload) = bench.reply(outcome);
+    assert_eq!((header.node.get(), header.round.get()), (1, 1), "about the child's hello");
+    assert!(bench.seat_key(&bench.draft(Kind::Hello)).is_proven(&header, &payload));
     assert_eq!(bench.hello(0, INCARNATION).recipients, Recipients::One(parent_address()));
 }
 
-fn reason(bench: &mut Bench, draft: &Draft, payload: &[u8]) -> Option<RefusalReason> {
-    let outcome = bench.feed(address(0), &draft.datagram(payload));
+fn reason(bench: &mut Bench, draft: &Draft, words: Words) -> Option<RefusalReason> {
+    let outcome = bench.feed(address(0), &joining(&bench.plan, draft, words));
     assert_eq!(
         (outcome.verdict, outcome.recipients),
         (Verdict::Control, Recipients::One(address(0)))
     );
     let (header, payload) = bench.reply(outcome);
     assert_eq!(header.kind, Kind::Refusal as u8);
+    assert!(bench.seat_key(draft).is_proven(&header, &payload));
     RefusalReason::from_wire(word(&payload, hello::REASON_WORD))
 }
 
 #[test]
 fn every_reason_to_refuse_is_given() {
     let mut bench = Bench::joined(0);
-    let good = hello_payload(&bench.plan, INCARNATION);
+    let good = bench.words(INCARNATION);
     let draft = bench.draft(Kind::Hello);
-    let other_job = Draft { job: JobId(8), ..draft.clone() };
-    assert_eq!(reason(&mut bench, &other_job, &good), Some(RefusalReason::UnknownJob));
-    let elsewhere = Draft { contributor: 4, ..draft.clone() };
-    assert_eq!(reason(&mut bench, &elsewhere, &good), Some(RefusalReason::NotExpected));
-    let mut wrong = good;
-    wrong[4 * hello::SECRET_WORD] ^= 1;
-    assert_eq!(reason(&mut bench, &draft, &wrong), Some(RefusalReason::WrongSecret));
     let mut wrong = good;
     wrong[4 * hello::PLAN_DIGEST_WORD] ^= 1;
-    assert_eq!(reason(&mut bench, &draft, &wrong), Some(RefusalReason::OtherPlan));
-    let older = hello_payload(&bench.plan, INCARNATION - 1);
-    assert_eq!(reason(&mut bench, &draft, &older), Some(RefusalReason::Superseded));
+    assert_eq!(reason(&mut bench, &draft, wrong), Some(RefusalReason::OtherPlan));
+    let older = bench.words(INCARNATION - 1);
+    assert_eq!(reason(&mut bench, &draft, older), Some(RefusalReason::Superseded));
+    bench.aggregator.set_clock(INCARNATION);
+    let of_the_future = bench.words(INCARNATION + CLOCK_MARGIN_US + 1);
+    assert_eq!(reason(&mut bench, &draft, of_the_future), Some(RefusalReason::AheadOfClock));
+    let last = bench.words(u64::MAX);
+    assert_eq!(reason(&mut bench, &draft, last), Some(RefusalReason::AheadOfClock));
+}
+
+#[test]
+fn who_does_not_prove_the_seat_gets_no_answer() {
+    let mut bench = Bench::joined(0);
+    let draft = Draft { round: 9, ..bench.draft(Kind::Hello) };
+    let (good, words) =
+        (joining(&bench.plan, &draft, bench.words(INCARNATION)), bench.words(INCARNATION));
+    let mut other = bench.plan.clone();
+    other.job.secret = Some("ab".repeat(32));
+    let neighbours = bench.seat_key(&Draft { contributor: 1, ..draft.clone() });
+    let mut of_neighbour = good.clone();
+    draft.emit_proven(&mut of_neighbour, words, &neighbours);
+    let elsewhere = |draft: &Draft| joining(&bench.plan, draft, words);
+    let hellos = [
+        ("another secret", joining(&other, &draft, words)),
+        ("the key of another seat", of_neighbour),
+        ("no proof", draft.datagram(&words)),
+        ("another job", elsewhere(&Draft { job: JobId(8), ..draft.clone() })),
+        ("another node", elsewhere(&Draft { node: NodeId(1), ..draft.clone() })),
+        ("no seat of the plan", elsewhere(&Draft { contributor: 4, ..draft.clone() })),
+    ];
+    for (name, hello) in hellos {
+        assert_eq!(bench.feed(address(9), &hello), Outcome::silent(Verdict::Foreign), "{name}");
+    }
+    assert_eq!(bench.contribute(0, 0, 1).verdict, Verdict::First, "the seat's holder has it");
+    assert_eq!(bench.feed(address(0), &good).verdict, Verdict::Control, "it can be proven");
+}
+
+#[test]
+fn a_recorded_hello_or_goodbye_moves_nobody() {
+    let mut bench = Bench::joined(0);
+    let recorded = bench.joining_of(Kind::Hello, 0, Flags(0));
+    assert_eq!(bench.feed(address(0), &recorded).verdict, Verdict::Control);
+    let elsewhere = Outcome::silent(Verdict::Foreign);
+    assert_eq!(bench.feed(address(9), &recorded), elsewhere, "at once");
+    let goodbye = bench.joining_of(Kind::Goodbye, 0, Flags::HOME);
+    assert_eq!(bench.feed(address(0), &goodbye).verdict, Verdict::Control);
+    assert_eq!(bench.feed(address(9), &recorded), elsewhere, "when the seat is free");
+    bench.hello(0, INCARNATION);
+    assert_eq!(bench.feed(address(0), &goodbye), Outcome::silent(Verdict::BadContributor));
+    assert_eq!(bench.contribute(0, 0, 1).verdict, Verdict::First, "it has its seat");
+}
+
+#[test]
+fn a_goodbye_without_proof_ends_nothing() {
+    let mut bench = Bench::joined(0);
+    for child in 0..2 {
+        let draft = Draft { contributor: child, round: 99, ..bench.draft(Kind::Goodbye) };
+        let outcome = bench.feed(address(child), &draft.datagram(&bench.words(INCARNATION)));
+        assert_eq!(outcome, Outcome::silent(Verdict::BadContributor));
+    }
+    assert_eq!(bench.contribute(0, 0, 1).verdict, Verdict::First);
+}
+
+#[test]
+fn answers_of_the_parent_are_believed_with_proof_and_to_a_hello_of_this_incarnation() {
+    let mut bench = Bench::new(1);
+    bench.hello(0, INCARNATION);
+    let draft = Draft { node: NodeId(0), contributor: 1, round: 1, ..bench.draft(Kind::Welcome) };
+    let unproven = draft.datagram(&bench.words(INCARNATION));
+    let recorded = Draft { round: 0, ..draft.clone() };
+    let recorded = joining(&bench.plan, &recorded, bench.words(INCARNATION));
+    for welcome in [unproven, recorded] {
+        let outcome = bench.feed(parent_address(), &welcome);
+        assert_eq!(outcome, Outcome::silent(Verdict::BadContributor));
+    }
+    let welcome = joining(&bench.plan, &draft, bench.words(INCARNATION));
+    assert_eq!(bench.feed(parent_address(), &welcome).recipients, Recipients::Children);
+}
+
+#[test]
+fn hellos_of_an_inner_node_are_newer_than_those_before_it_began() {
+    let minute = 60_000_000;
+    let number = |bench: &mut Bench| {
+        let outcome = bench.hello(0, INCARNATION);
+        let recipients = outcome.recipients;
+        (recipients != Recipients::None).then(|| bench.reply(outcome).0.round.get())
+    };
+    let mut bench = Bench::new(1);
+    bench.aggregator.set_clock(minute);
+    let first = number(&mut bench).expect("a hello");
+    assert_eq!(number(&mut bench), None, "one for each tick");
+    let mut restarted = Bench::new(1);
+    restarted.aggregator.set_clock(2 * minute);
+    assert!(number(&mut restarted).expect("a hello") > first);
 }
 
 #[test]
 fn a_hello_under_another_key_than_its_incarnations_is_foreign() {
     let mut bench = Bench::new(0);
     let draft = Draft { key: JobKey(5), ..bench.draft(Kind::Hello) };
-    let payload = hello_payload(&bench.plan, INCARNATION);
-    assert_eq!(bench.feed(address(0), &draft.datagram(&payload)).verdict, Verdict::Foreign);
+    let hello = joining(&bench.plan, &draft, bench.words(INCARNATION));
+    assert_eq!(bench.feed(address(0), &hello).verdict, Verdict::Foreign);
 }
 
 #[test]
@@ -105,8 +193,7 @@ fn the_last_goodbye_ends_the_incarnation() {
     for child in 0..2 {
         bench.hello(child, INCARNATION);
     }
-    let goodbye = |child| Draft { contributor: child, ..plan_draft(&bench.plan) }.datagram(&[]);
-    let (first, last) = (goodbye(0), goodbye(1));
+    let (first, last) = (goodbye(&mut bench, 0), goodbye(&mut bench, 1));
     assert_eq!(bench.feed(address(0), &first), Outcome::silent(Verdict::Control));
     assert_eq!(bench.contribute(1, 0, 1).verdict, Verdict::First, "the other child goes on");
     let outcome = bench.feed(address(1), &last);
@@ -117,13 +204,6 @@ fn the_last_goodbye_ends_the_incarnation() {
     assert_eq!(bench.hello(0, INCARNATION + 1).recipients, Recipients::One(parent_address()));
 }
 
-fn plan_draft(plan: &Plan) -> Draft {
-    Draft {
-        kind: Kind::Goodbye,
-        job: plan.job_id(),
-        node: NodeId(1),
-        key: plan.job_key(INCARNATION),
-        sub_model: wiresum_wire::SubModelId(3),
-        ..Draft::default()
-    }
+fn goodbye(bench: &mut Bench, child: u8) -> Vec<u8> {
+    bench.joining_of(Kind::Goodbye, child, Flags(0))
 }

@@ -18,8 +18,8 @@ fn notice(bench: &mut Bench) -> Option<(SocketAddr, Header, Option<RefusalReason
 }
 
 fn goodbye(bench: &mut Bench, contributor: u8, flags: Flags) -> Outcome {
-    let draft = Draft { contributor, flags, ..bench.draft(Kind::Goodbye) };
-    bench.feed(address(contributor), &draft.datagram(&[]))
+    let goodbye = bench.joining_of(Kind::Goodbye, contributor, flags);
+    bench.feed(address(contributor), &goodbye)
 }
 
 #[test]
@@ -99,14 +99,17 @@ fn a_node_that_is_out_of_the_tree_dismisses_its_children_until_they_come_back() 
 
 /// The parent says that a node is out of the tree.
 fn detach(bench: &mut Bench, removed: NodeId) -> Outcome {
-    let mut payload = hello_payload(&bench.plan, INCARNATION);
-    set_word(&mut payload, hello::REASON_WORD, RefusalReason::Detached as u32);
-    set_word(&mut payload, hello::REMOVED_NODE_WORD, u32::from(removed.0));
-    let draft = Draft { node: NodeId(0), contributor: 1, ..bench.draft(Kind::Refusal) };
-    bench.feed(parent_address(), &draft.datagram(&payload))
+    let mut words = bench.words(INCARNATION);
+    set_word(&mut words, hello::REASON_WORD, RefusalReason::Detached as u32);
+    set_word(&mut words, hello::REMOVED_NODE_WORD, u32::from(removed.0));
+    let draft = Draft { node: NodeId(0), contributor: 1, round: 1, ..bench.draft(Kind::Refusal) };
+    let refusal = joining(&bench.plan, &draft, words);
+    bench.feed(parent_address(), &refusal)
 }
 
-fn removed_node(bench: &Bench, outcome: Outcome) -> u32 {
+/// Of what child 0 is told.
+fn removed_node(bench: &mut Bench, outcome: Outcome) -> u32 {
+    assert_eq!(bench.aggregator.address_to_child(0, &mut bench.buffer), Some(address(0)));
     let packet = Packet::parse(&bench.buffer[..outcome.len]).expect("a valid packet goes out");
     assert_eq!(packet.kind, Kind::Refusal);
     word(packet.payload, hello::REMOVED_NODE_WORD)
@@ -118,7 +121,7 @@ fn children_stay_at_a_node_below_a_root_that_is_gone_and_learn_its_name() {
     let sub_model = bench.draft(Kind::Hello).sub_model;
     let outcome = bench.aggregator.lose_parent(sub_model, &mut bench.buffer);
     assert_eq!(outcome.recipients, Recipients::Children);
-    assert_eq!(removed_node(&bench, outcome), 0);
+    assert_eq!(removed_node(&mut bench, outcome), 0);
     assert_eq!(bench.contribute(0, 0, 1).verdict, Verdict::First, "it has nowhere to go");
     let outcome = bench.hello(0, INCARNATION);
     assert_eq!(
@@ -132,7 +135,7 @@ fn children_stay_at_a_node_below_a_root_that_is_gone_and_learn_its_name() {
 fn what_the_parent_says_of_a_node_above_goes_down_as_it_is() {
     let mut bench = Bench::joined(1);
     let outcome = detach(&mut bench, NodeId(0));
-    assert_eq!(removed_node(&bench, outcome), 0);
+    assert_eq!(removed_node(&mut bench, outcome), 0);
 }
 
 #[test]

@@ -77,7 +77,7 @@ impl Station {
             jobs: self.jobs.iter().map(job).collect(),
             plane: self.plane.state()?,
             served: self.server.counters().to_vec(),
-            others: [self.malformed, self.foreign, self.unrouted, self.over_quota, self.handled],
+            others: [self.malformed, self.foreign, self.unrouted, self.handled],
         })
     }
 
@@ -102,7 +102,7 @@ impl Station {
 
     fn resume(&mut self, state: StationState) -> Result<(), Unfit> {
         self.server.set_counters(Counters::from_slice(&state.served));
-        [self.malformed, self.foreign, self.unrouted, self.over_quota, self.handled] = state.others;
+        [self.malformed, self.foreign, self.unrouted, self.handled] = state.others;
         let jobs: Vec<_> = self.jobs.values().map(|job| (&job.plan, &*job.places)).collect();
         self.plane.resume(state.plane, &jobs)?;
         state.jobs.into_iter().try_for_each(|job| self.resume_job(job)).ok_or(Unfit)
@@ -139,7 +139,7 @@ impl Station {
             ("strangers", self.foreign),
             ("unrouted", self.unrouted),
             ("recalls", self.recalls),
-            ("over_quota", self.over_quota + over_quota),
+            ("over_quota", over_quota),
         ];
         add_to(&mut sums, others);
         sums

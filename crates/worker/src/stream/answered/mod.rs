@@ -10,6 +10,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use wiresum_keys::Keyring;
 use wiresum_protocol::plan::Fabric;
 use wiresum_protocol::ways::Site;
 use wiresum_protocol::{Plan, Time, Transmit};
@@ -62,6 +63,7 @@ pub(crate) struct Answered {
     rank: u8,
     key: JobKey,
     hello: Note,
+    keys: Keyring,
     root: NodeId,
     /// Where packets may come from.
     neighbours: BTreeSet<SocketAddr>,
@@ -97,6 +99,7 @@ impl Answered {
             rank,
             key: plan.job_key(incarnation),
             hello: Note::hello(plan, rank, incarnation),
+            keys: plan.keys(),
             root,
             neighbours: fabric(plan).neighbours(Site::Worker(rank)),
             stage: Stage::Outside,
@@ -197,7 +200,8 @@ impl Answered {
     fn say_hello(&mut self, rounds: &Rounds, now: Time) {
         let Some(attempt) = self.hearing.due(now) else { return };
         let (sub_model, fragment) = self.lacks(rounds);
-        let note = Note { attempt, sub_model, fragment, ..self.hello() }.emit();
+        let note = Note { attempt, sub_model, fragment, ..self.hello() };
+        let note = note.proven(&self.keys.hello(self.rank)).emit();
         let mut neighbours: Vec<_> = self.streams.iter().map(|stream| stream.next).collect();
         neighbours.sort_unstable();
         neighbours.dedup();
@@ -216,16 +220,13 @@ impl Answered {
             self.counters.strangers += 1;
             return Ok(());
         }
+        if !self.has_asked(note) {
+            self.counters.strangers += 1;
+            return Ok(());
+        }
         if note.kind == Kind::Refusal {
-            if !self.has_asked(note) {
-                self.counters.strangers += 1;
-                return Ok(());
-            }
             let reason = remedy(note.reason()).to_owned();
             return Err(Failure::Refused { node: note.node, reason });
-        }
-        if note.kind != Kind::Welcome || note.incarnation() != self.hello.incarnation() {
-            return Ok(());
         }
         let asked_about = (note.sub_model, note.fragment);
         let look = self.looked.as_mut().filter(|(position, _)| {
@@ -244,12 +245,14 @@ impl Answered {
         Ok(())
     }
 
-    /// Whether a note answers one of this worker's hellos, of a node on its ways.
+    /// Whether a note answers one of this worker's hellos, with the proof of a node on its ways.
     fn has_asked(&self, note: &Note) -> bool {
         let asked = 1..=self.hearing.attempt;
-        (note.incarnation(), note.digest()) == (self.hello.incarnation(), self.hello.digest())
+        let key = self.keys.answer(note.node, self.rank).filter(|_| note.kind != Kind::Hello);
+        note.incarnation() == self.hello.incarnation()
             && asked.contains(&note.attempt)
             && self.hearing.nodes.iter().any(|heard| heard.node == note.node)
+            && key.is_some_and(|key| note.is_proven(&key))
     }
 
     /// Names of the workers that are not in a set.
@@ -396,6 +399,7 @@ impl Streams for Answered {
         let Stream { next, sub_model, .. } = self.streams[0];
         let attempt = self.hearing.next_attempt();
         let note = Note { attempt, sub_model, fragment: position, ..self.hello() };
+        let note = note.proven(&self.keys.hello(self.rank));
         buffer[..NOTE_LEN].copy_from_slice(&note.emit());
         Some(Transmit { destination: next, len: NOTE_LEN })
     }

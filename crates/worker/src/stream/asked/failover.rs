@@ -8,7 +8,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use wiresum_wire::{Flags, HEADER_LEN, Kind, NodeId, Packet, Round, header_sum};
+use wiresum_wire::{Flags, Kind, NodeId, Packet, Round, header_sum};
 
 use super::Asked;
 use super::join::{HELLO_INTERVAL, Stage};
@@ -18,7 +18,6 @@ use crate::session::Event;
 use crate::session::round::Phase;
 use crate::session::rounds::Rounds;
 use wiresum_protocol::compose::Transmit;
-use wiresum_protocol::compose::{Draft, hello_payload};
 use wiresum_protocol::{Plan, Time};
 
 /// Pause between hellos to the node that a worker has left: a fraction of the second or so that a daemon takes to
@@ -67,8 +66,10 @@ pub(super) struct Absence {
     since: Round,
     /// When to say hello at home next.
     visit_at: Time,
-    /// When home has welcomed this worker last.
-    welcomed: Option<Time>,
+    /// When home has welcomed this worker last, and the number of the hello that it answered.
+    welcomed: Option<(Time, u32)>,
+    /// Number of the last hello or goodbye before it began.
+    last_attempt: u32,
     /// Results that had come at the last visit.
     results: u64,
     /// The first round that goes home, once all children of the node have voted for it.
@@ -142,7 +143,7 @@ impl Asked {
         }
         let since = self.first_free_round(rounds);
         let results = self.counters.results;
-        let mut to = None;
+        let (mut to, last_attempt) = (None, self.attempt);
         let mut last_heard = Time(0);
         for (stream, seat) in self.streams.iter_mut().zip(&mut self.seats) {
             let Some(refuge) = stream.refuge_from(node) else { continue };
@@ -150,11 +151,19 @@ impl Asked {
             last_heard = last_heard.max(stream.recovery.last_heard().unwrap_or(now));
             to = Some(parent.node);
             let (began, visit_at, welcomed, returns_at) = (now, now, None, None);
-            stream.absence =
-                Some(Absence { refuge, began, since, visit_at, welcomed, results, returns_at });
+            stream.absence = Some(Absence {
+                refuge,
+                began,
+                since,
+                visit_at,
+                welcomed,
+                last_attempt,
+                results,
+                returns_at,
+            });
             (stream.is_open, stream.silent_above) = (false, None);
             stream.settle(parent);
-            seat.ask_again(now);
+            seat.ask_again(last_attempt.wrapping_add(1), now);
         }
         let Some(to) = to else { return };
         self.is_away = true;
@@ -192,7 +201,7 @@ impl Asked {
     pub(super) fn vote(&self, round: Round, now: Time) -> i32 {
         let is_back = |stream: &Stream| {
             stream.absence.is_some_and(|absence| {
-                let is_welcome = |at| now.since(at) <= WELCOME_LIFETIME;
+                let is_welcome = |(at, _)| now.since(at) <= WELCOME_LIFETIME;
                 !round.is_before(absence.since)
                     && absence.returns_at.is_none()
                     && absence.welcomed.is_some_and(is_welcome)
@@ -241,6 +250,8 @@ impl Asked {
     fn go_home(&mut self, index: usize, rounds: &mut Rounds, now: Time) {
         let stream = &mut self.streams[index];
         let (from, home) = (stream.parent(), stream.home);
+        let welcomed = stream.absence.and_then(|absence| absence.welcomed);
+        welcomed.into_iter().for_each(|(_, attempt)| self.seats[index].rest_on(attempt));
         (stream.absence, stream.held_from) = (None, None);
         stream.settle(home);
         stream.recovery.restart(now);
@@ -268,9 +279,13 @@ impl Asked {
             && header.job_key.get() == self.key.0
             && header.check.get() == header_sum(header).wrapping_add(packet.lane_sum());
         let sub_model = header.sub_model.get();
-        let streams = self.streams.iter_mut().enumerate();
-        let mut streams = streams.filter(|(_, stream)| is_ours && stream.sub_model.0 == sub_model);
-        let Some((index, stream)) = streams.next() else { return false };
+        let of_stream = |stream: &Stream| is_ours && stream.sub_model.0 == sub_model;
+        let Some(index) = self.streams.iter().position(of_stream) else { return false };
+        let since = self.streams[index].absence.map_or(0, |a| a.last_attempt.wrapping_add(1));
+        if packet.kind.is_joining() && !self.is_answer(packet, since) {
+            return false;
+        }
+        let stream = &mut self.streams[index];
         let is_from = |parent: Parent| {
             parent.node.0 == header.node.get()
                 && parent.contributor.0 == header.contributor
@@ -279,7 +294,7 @@ impl Asked {
         let refuge = stream.refuges.iter().map(|refuge| refuge.parent).find(|at| is_from(*at));
         match (&mut stream.absence, refuge) {
             (Some(absence), _) if is_from(stream.home) => match packet.kind {
-                Kind::Welcome => absence.welcomed = Some(now),
+                Kind::Welcome => absence.welcomed = Some((now, header.round.get())),
                 Kind::Refusal => absence.welcomed = None,
                 _ => return false,
             },
@@ -298,8 +313,7 @@ impl Asked {
     /// The next goodbye to a node where this worker had a seat, or hello to one where it will.
     pub(super) fn transmit_elsewhere(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
         if let Some((index, parent, flags)) = self.farewells.pop_front() {
-            let draft = Draft { flags, ..self.draft_to(index, parent, Kind::Goodbye) };
-            return Some(Transmit { destination: parent.address, len: draft.emit(buffer, 0, 0) });
+            return self.write_joining(index, parent, Kind::Goodbye, flags, buffer);
         }
         let is_due = |stream: &Stream| stream.absence.is_some_and(|a| a.visit_at <= now);
         let index = self.streams.iter().position(is_due).filter(|_| self.is_away)?;
@@ -314,11 +328,7 @@ impl Asked {
         }
         let home = stream.home;
         self.counters.hellos += 1;
-        let payload = hello_payload(&self.plan, self.incarnation);
-        buffer[HEADER_LEN..][..payload.len()].copy_from_slice(&payload);
-        let draft = self.draft_to(index, home, Kind::Hello);
-        let len = draft.emit_summed(buffer, payload.len());
-        Some(Transmit { destination: home.address, len })
+        self.write_joining(index, home, Kind::Hello, Flags(0), buffer)
     }
 
     /// Says goodbye at home too, where home is back.

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use wiresum_wire::control::{RefusalReason, hello, word};
-use wiresum_wire::{HEADER_LEN, Kind, NodeId, Packet};
+use wiresum_keys::Seat as SeatName;
+use wiresum_wire::control::{RefusalReason, hello, hello_payload, word};
+use wiresum_wire::{Contributor, Flags, Kind, NodeId, Packet, SubModelId};
 
 use super::super::remedy;
 use super::Asked;
@@ -12,8 +13,7 @@ use crate::session::Failure;
 use crate::session::rounds::Rounds;
 use crate::stream::Evidence;
 use wiresum_protocol::Time;
-use wiresum_protocol::compose::Transmit;
-use wiresum_protocol::compose::hello_payload;
+use wiresum_protocol::compose::{Draft, Transmit};
 
 /// Pause between hellos: long beside a round trip, short beside what a person notices.
 pub(super) const HELLO_INTERVAL: Duration = Duration::from_millis(50);
@@ -39,12 +39,19 @@ pub(super) struct Seat {
     pub is_welcome: bool,
     /// A goodbye waits to be sent.
     owes_goodbye: bool,
+    /// Number of the first hello that this standing rests on: answers to older ones may be recordings.
+    since: u32,
 }
 
 impl Seat {
-    /// Another node has to welcome the worker now.
-    pub fn ask_again(&mut self, now: Time) {
-        *self = Self { hello_at: Some(now), ..Self::default() };
+    /// Another node has to welcome the worker now, to a hello with this number or a later one.
+    pub fn ask_again(&mut self, since: u32, now: Time) {
+        *self = Self { hello_at: Some(now), since, ..Self::default() };
+    }
+
+    /// The worker has its seat by the welcome to a hello with this number.
+    pub fn rest_on(&mut self, since: u32) {
+        self.since = since;
     }
 
     /// Says no more hellos.
@@ -78,8 +85,8 @@ impl Asked {
     pub(super) fn transmit_membership(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
         if let Some(index) = self.seats.iter().position(|seat| seat.owes_goodbye) {
             self.seats[index].owes_goodbye = false;
-            let len = self.draft(index, Kind::Goodbye).emit(buffer, 0, 0);
-            return Some(Transmit { destination: self.streams[index].address, len });
+            let parent = self.streams[index].parent();
+            return self.write_joining(index, parent, Kind::Goodbye, Flags(0), buffer);
         }
         if self.is_away || !self.farewells.is_empty() {
             let elsewhere = self.transmit_elsewhere(now, buffer);
@@ -91,10 +98,39 @@ impl Asked {
         let index = self.seats.iter().position(|seat| is_due(seat.hello_at))?;
         self.seats[index].hello_at = Some(now.plus(HELLO_INTERVAL));
         self.counters.hellos += 1;
-        let payload = hello_payload(&self.plan, self.incarnation);
-        buffer[HEADER_LEN..][..payload.len()].copy_from_slice(&payload);
-        let len = self.draft(index, Kind::Hello).emit_summed(buffer, payload.len());
-        Some(Transmit { destination: self.streams[index].address, len })
+        let parent = self.streams[index].parent();
+        self.write_joining(index, parent, Kind::Hello, Flags(0), buffer)
+    }
+
+    /// Writes a hello or goodbye with its number and its proof.
+    pub(super) fn write_joining(
+        &mut self,
+        index: usize,
+        parent: Parent,
+        kind: Kind,
+        flags: Flags,
+        buffer: &mut [u8],
+    ) -> Option<Transmit> {
+        self.attempt = self.attempt.wrapping_add(1);
+        let draft = Draft { round: self.attempt, flags, ..self.draft_to(index, parent, kind) };
+        let key = self.keys.seat(draft.seat())?;
+        let words = hello_payload(self.incarnation, self.digest);
+        let len = draft.emit_proven(buffer, words, &key);
+        Some(Transmit { destination: parent.address, len })
+    }
+
+    /// Whether a welcome or refusal has the proof of the seat that it is about, and answers a hello from this one on.
+    pub(super) fn is_answer(&self, packet: &Packet, since: u32) -> bool {
+        let header = packet.header;
+        let (node, stream) = (NodeId(header.node.get()), SubModelId(header.sub_model.get()));
+        let key = self.keys.seat(SeatName::new(node, stream, Contributor(header.contributor)));
+        header.round.get().wrapping_sub(since) <= self.attempt.wrapping_sub(since)
+            && key.is_some_and(|key| key.is_proven(header, packet.payload))
+    }
+
+    /// The number of the hello that a stream's standing rests on.
+    pub(super) fn stands_since(&self, index: usize) -> u32 {
+        self.seats[index].since
     }
 
     /// When [`Self::transmit_membership`] is next due.
@@ -111,7 +147,8 @@ impl Asked {
 
     pub(super) fn handle_welcome(&mut self, index: usize, now: Time) {
         let was_welcome = self.seats[index].is_welcome;
-        self.seats[index] = Seat { is_welcome: true, ..Seat::default() };
+        let since = self.seats[index].since;
+        self.seats[index] = Seat { is_welcome: true, since, ..Seat::default() };
         if self.stage == Stage::Joined && !was_welcome {
             self.streams[index].is_open = true;
             self.streams[index].recovery.restart(now);

@@ -23,6 +23,7 @@ mod stream;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
+use wiresum_keys::Keyring;
 use wiresum_protocol::plan::{Child, PlanStream};
 use wiresum_protocol::recovery::PULSE;
 use wiresum_protocol::{Plan, Time, Transmit};
@@ -46,6 +47,11 @@ pub(crate) struct Asked {
     rank: u32,
     incarnation: u64,
     key: JobKey,
+    /// Those of the seats that this worker may take.
+    keys: Keyring,
+    digest: u64,
+    /// Number of the last hello or goodbye.
+    attempt: u32,
     stage: Stage,
     /// By stream.
     seats: Vec<Seat>,
@@ -75,6 +81,9 @@ impl Asked {
             rank,
             incarnation,
             key: plan.job_key(incarnation),
+            keys: plan.keys(),
+            digest: plan.digest(),
+            attempt: 0,
             stage: Stage::Outside,
             seats: vec![Seat::default(); streams.len()],
             streams,

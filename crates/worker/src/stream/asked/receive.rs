@@ -37,6 +37,11 @@ impl Asked {
             self.counters.damaged += 1;
             return self.suspect_sum(index, &packet);
         }
+        let is_joining = packet.kind.is_joining();
+        if is_joining && !self.is_answer(&packet, self.stands_since(index)) {
+            self.counters.foreign += 1;
+            return Ok(());
+        }
         self.streams[index].recovery.note_heard(now);
         match packet.kind {
             Kind::Result => self.handle_result(index, &packet, rounds, now),

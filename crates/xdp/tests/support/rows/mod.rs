@@ -8,14 +8,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use libbpf_rs::{MapCore, MapFlags};
+use wiresum_keys::{Keyring, Seat};
 use wiresum_netem::Time;
 use wiresum_protocol::Quota;
 use wiresum_sparse::hot::Tier;
 use wiresum_sparse::message::{FromSwitch, HotSum, ToServer, ToSwitch};
 use wiresum_wire::control::hello;
 use wiresum_wire::{
-    Contributor, Flags, Header, JobId, JobKey, Kind, LaneType, NodeId, RowDraft, RowHeader,
-    RowKind, SubModelId, Verdict, seal,
+    Contributor, Flags, Header, JobId, JobKey, Kind, NodeId, RowDraft, RowHeader, RowKind,
+    SubModelId, Verdict,
 };
 use wiresum_xdp::frames::udp_frame;
 use wiresum_xdp::layout::{Budget, control_budget};
@@ -308,7 +309,8 @@ impl<'a> Pair<'a> {
 
 fn joining(stream: &HotStream, rank: u32) -> Vec<u8> {
     let mut payload = vec![0; 4 * hello::WORDS];
-    payload[..8].copy_from_slice(&SECRET.to_be_bytes());
+    let seat = Seat { node: stream.node.0, stream: 0, contributor: rank as u8 };
+    let key = Keyring::of_sparse_job(stream.job, stream.secret).seat(seat).expect("the secret");
     let mut header = Header {
         job: stream.job.0.into(),
         node: stream.node.0.into(),
@@ -317,7 +319,7 @@ fn joining(stream: &HotStream, rank: u32) -> Vec<u8> {
         value_count: (hello::WORDS as u16).into(),
         ..Header::new(Kind::Hello)
     };
-    seal(&mut header, LaneType::I32Be.sum(&payload));
+    key.prove(&mut header, &mut payload);
     [header.as_bytes(), &payload].concat()
 }
 

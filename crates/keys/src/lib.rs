@@ -1,0 +1,17 @@
+//! Who may take a seat at a node: keys from a job's secret, and the tags that prove them (`spec/security.md`).
+//!
+//! | file | what it has |
+//! | --- | --- |
+//! | `secret` | the job's secret, and how keys follow from it |
+//! | `keyring` | what one participant holds: everything, or a node's share |
+//! | `tag` | proofs in the packets of joining |
+//!
+//! No sockets, clocks or randomness: secrets come from files, and what makes each proof new is a number in the packet.
+
+mod keyring;
+mod secret;
+mod tag;
+
+pub use keyring::{Keyring, KeyringError, Seat};
+pub use secret::Secret;
+pub use tag::SeatKey;
