@@ -40,7 +40,7 @@ def free_addresses(count: int) -> list[str]:
 @contextmanager
 def job(folder: Path, workers: int) -> Iterator[str]:
     first, second, switch = free_addresses(3)
-    text = sparse_job(TABLES, workers, [first, second], [switch], hot=HOT, secret=9)
+    text = sparse_job(TABLES, workers, [first, second], [switch], hot=HOT, secret="09" * 32)
     path = folder / "job.json"
     path.write_text(text)
     daemons = [

@@ -33,7 +33,7 @@ def table_servers(
 ) -> TableDaemons:
     """Servers of tables, and a switch if rows are hot, for a `with` block; `job_file` is what the ranks need."""
     addresses = [f"{LOOPBACK}:{port}" for port in free_ports(servers + bool(hot), socket.SOCK_DGRAM)]
-    text = sparse_job(tables, workers, addresses[:servers], addresses[servers:], hot=hot, secret=7)
+    text = sparse_job(tables, workers, addresses[:servers], addresses[servers:], hot=hot, secret="07" * 32)
     return TableDaemons(ThisHost(folder), text, [f"n{number}" for number in range(len(addresses))])
 
 

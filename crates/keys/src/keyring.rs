@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use wiresum_wire::{Contributor, JobId, JobKey, NodeId, SubModelId};
+use wiresum_wire::{Contributor, JobKey, NodeId, SubModelId};
 
 use crate::secret::{Key, Secret};
 use crate::tag::SeatKey;
@@ -76,13 +76,6 @@ impl Keyring {
     #[must_use]
     pub fn whole(secret: Secret) -> Self {
         Self(Holding::All(secret))
-    }
-
-    /// The keys of a sparse job, whose file has a number for a secret. All its streams have the seats of stream 0.
-    #[must_use]
-    pub fn of_sparse_job(job: JobId, secret: u64) -> Self {
-        let words = [u64::from(job.0), secret].map(u64::to_be_bytes);
-        Self::whole(Secret::from_bytes(words.as_flattened()))
     }
 
     /// Reads what [`Self::to_text`] or an owner of the secret wrote to a file.

@@ -35,7 +35,7 @@ fn job(workers: u32, servers: usize) -> Job {
     let hot: Vec<_> =
         (0..10).map(|key| json!([2, key, key, if key < 5 { "A" } else { "B" }])).collect();
     let job = json!({
-        "format": "wiresum-sparse-job/1", "id": 3, "workers": workers, "secret": 11,
+        "format": "wiresum-sparse-job/1", "id": 3, "workers": workers, "secret": "11".repeat(32),
         "servers": nodes[..servers], "switches": nodes[servers..], "packet_bytes": 300,
         "tables": [{
             "id": 2, "name": "users", "rows": {"counted": ROWS}, "dim": DIM, "seed": 1,

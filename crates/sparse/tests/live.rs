@@ -71,7 +71,7 @@ fn job(rng: &mut Rng) -> Job {
         tracking,
         memory_bytes: 1 << 24,
         packet_bytes: 120 + rng.below(200) as usize,
-        secret: 99,
+        secret: "99".repeat(32),
     }
 }
 
@@ -432,7 +432,7 @@ fn strangers_are_refused_by_name() {
         }
     };
     let mut host = Host::new(&job, 0, 1).unwrap();
-    let mut stranger = Member::new(&Arc::new(Job { secret: 1, ..small_job() }), 0, 5);
+    let mut stranger = Member::new(&Arc::new(Job { secret: "01".repeat(32), ..small_job() }), 0, 5);
     talk(&mut host, &mut stranger, Time(0));
     assert!(!stranger.has_joined() && stranger.error().is_none(), "it gets no answer");
     assert_eq!((host.counters().foreign, host.counters().refused), (1, 0));

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
+use wiresum_keys::Keyring;
 use wiresum_switch::policy::Policy;
 use wiresum_wire::{JobId, NodeId, SubModelId};
 
@@ -63,7 +64,7 @@ pub struct SwitchOptions {
 }
 
 /// A stream of hot rows that a switch sums, as its plan says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct HotStream {
     /// The job.
     pub job: JobId,
@@ -71,8 +72,8 @@ pub struct HotStream {
     pub sub_model: SubModelId,
     /// The switch's number.
     pub node: NodeId,
-    /// The job's secret, from which the keys of its workers' seats follow.
-    pub secret: u64,
+    /// Those of its workers' seats, at least.
+    pub keys: Keyring,
     /// Its workers, 64 at most.
     pub workers: u8,
     /// Positions: rows that there is memory for.

@@ -24,8 +24,8 @@ fn compare(node: &str) -> BTreeSet<Verdict> {
     let (mut program, streams) = (load(node), streams());
     let (mut met, mut rounds) = (BTreeSet::new(), 0);
     for_each_seed("-p wiresum-xdp --test rows", 1, SEQUENCES, |seed| {
-        let stream = streams[seed as usize % streams.len()];
-        let mut pair = Pair::new(&mut program, node, stream, JobKey(seed as u32));
+        let stream = &streams[seed as usize % streams.len()];
+        let mut pair = Pair::new(&mut program, node, stream.clone(), JobKey(seed as u32));
         let mut wild = Wild::new(seed);
         for packet in 0..PACKETS {
             wild.step(&mut pair, &format!("seed {seed}, {} values, packet {packet}", stream.dim));
@@ -61,7 +61,7 @@ fn a_quota_and_a_lock_cost_the_packet_and_nothing_else() {
     if !bpf_is_here() {
         return;
     }
-    let (mut program, stream) = (load(OVER_IPV4), streams()[6]);
+    let (mut program, stream) = (load(OVER_IPV4), streams()[6].clone());
     let mut pair = Pair::new(&mut program, OVER_IPV4, stream, JobKey(1));
     let rows = pair.rows_of(0, 0, &[1, 2]);
     pair.set_quota(Some(Quota::with_burst(1, 1)));
@@ -81,7 +81,7 @@ fn a_job_that_is_stopped_is_foreign() {
     if !bpf_is_here() {
         return;
     }
-    let (mut program, stream) = (load(OVER_IPV4), streams()[0]);
+    let (mut program, stream) = (load(OVER_IPV4), streams()[0].clone());
     let pair = Pair::new(&mut program, OVER_IPV4, stream, JobKey(1));
     let rows = pair.rows_of(0, 0, &[1]);
     assert_eq!(pair.judge(&rows), Verdict::Added);
@@ -97,8 +97,8 @@ fn memory_is_as_the_streams_need() {
     }
     // 12 streams of 70 positions, each with room for the longest row.
     assert_eq!(load(OVER_IPV4).memory_bytes(), 12 * 70 * (16 + 8 * 256));
-    let (node, stream) = (OVER_IPV4.parse().expect("an address"), streams()[7]);
-    let alone = RowsProgram::load(node, &[stream], true).expect("a stream");
+    let (node, stream) = (OVER_IPV4.parse().expect("an address"), streams()[7].clone());
+    let alone = RowsProgram::load(node, std::slice::from_ref(&stream), true).expect("a stream");
     assert_eq!(alone.memory_bytes(), 70 * (16 + 4 * 16));
     let long = RowsProgram::load(node, &[HotStream { dim: 257, ..stream }], true);
     assert!(matches!(long, Err(XdpError::TooMany { have: 257, most: 256, .. })));

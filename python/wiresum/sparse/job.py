@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 from wiresum.document import read_text
@@ -16,6 +17,8 @@ from wiresum.plan.tables import Table
 
 FORMAT = "wiresum-sparse-job/1"
 """`crates/sparse/src/live/job.rs` reads and checks it."""
+SECRET_BYTES = 32
+"""Of a job's secret."""
 PLAN_HEAD = 200
 """Letters of a file within which it says that it is a plan."""
 
@@ -63,7 +66,7 @@ def sparse_job_of(plan: AggregationPlan, hot: str | None) -> str:
         [switch.address for switch in sparse.switches],
         hot=hot,
         job=plan.job.id,
-        secret=int(plan.job.secret or "0", 16),
+        secret=plan.job.secret,
         packet_bytes=sparse.packet_bytes,
         initial=sparse.initial,
         seed=sparse.seed,
@@ -93,7 +96,7 @@ def sparse_job(
     hot: str | None = None,
     tracking: dict[str, Any] | None = None,
     job: int = 1,
-    secret: int = 0,
+    secret: str | None = None,
     packet_bytes: int = ETHERNET_PACKET_BYTES,
     initial: RowInitial = "zeros",
     seed: int = 0,
@@ -113,7 +116,7 @@ def sparse_job(
             the paper's methods, `{"name": "once", "after": ROUND}` and `{"name": "sampling", "rate": SHARE, "after":
             ROUND}`. They stay as they are where it is absent.
         job: its number.
-        secret: what strangers do not know.
+        secret: 64 hexadecimal digits; fresh ones where absent.
         packet_bytes: largest datagram.
         initial: what rows of a `Table` begin with: `zeros`, `{"uniform": BOUND}` or `{"normal": DEVIATION}`.
         seed: of initial values of a `Table`.
@@ -135,7 +138,7 @@ def sparse_job(
         "hot": json.loads(hot) if hot else None,
         "tracking": tracking,
         "packet_bytes": packet_bytes,
-        "secret": secret,
+        "secret": secret or token_hex(SECRET_BYTES),
         "memory_bytes": memory_bytes,
     }
     return json.dumps({name: value for name, value in document.items() if value is not None}) + "\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -85,7 +84,6 @@ def daemons(bed: Testbed, job: SparseJob, mtu_bytes: int, command: Command | Non
         addresses[: len(servers)],
         addresses[len(servers) :],
         hot=job.hot,
-        secret=secrets.randbits(64),
         packet_bytes=mtu_bytes - UDP_OVERHEAD_BYTES,
     )
     return TableDaemons(bed, text, nodes, command)

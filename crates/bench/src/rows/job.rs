@@ -2,13 +2,13 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use wiresum_keys::{Keyring, Secret};
 use wiresum_wire::{
-    Contributor, HEADER_LEN, Header, JobId, JobKey, Kind, LaneType, MAX_CONTRIBUTORS, NodeId,
-    ROW_HEADER_LEN, RowDraft, RowKind, SubModelId, Verdict, control::hello, seal,
+    Contributor, HEADER_LEN, JobId, JobKey, MAX_CONTRIBUTORS, NodeId, ROW_HEADER_LEN, RowDraft,
+    RowKind, SubModelId, Verdict,
 };
 use wiresum_xdp::frames::udp_frame;
 use wiresum_xdp::{HotStream, RowsFeed, RowsProgram, XdpError};
-use zerocopy::IntoBytes;
 
 use super::{Engine, Lanes, Shape, user_space};
 
@@ -35,7 +35,7 @@ impl Job {
             job: JOB,
             sub_model: STREAM,
             node: NodeId(1),
-            secret: 1,
+            keys: Keyring::whole(Secret::from_bytes(b"measured")),
             workers: shape.workers,
             positions: shape.positions(),
             dim: shape.dim,
@@ -45,7 +45,6 @@ impl Job {
         program.set_in_map(JOB, STREAM, (0..shape.positions()).map(|position| (position, true)))?;
         program.run(JOB, KEY)?;
         for worker in 0..shape.workers {
-            program.judge(&udp_frame(source(worker), NODE, &joining(worker)))?;
             program.admit(JOB, STREAM, Contributor(worker), source(worker))?;
         }
         let datagram = rows(shape);
@@ -100,21 +99,6 @@ fn source(worker: u8) -> SocketAddr {
 }
 
 const _: () = assert!(FIRST_PORT as usize + MAX_CONTRIBUTORS <= u16::MAX as usize);
-
-fn joining(worker: u8) -> Vec<u8> {
-    let mut payload = vec![0; 4 * hello::WORDS];
-    payload[..8].copy_from_slice(&1u64.to_be_bytes());
-    let value_count = (hello::WORDS as u16).into();
-    let mut header = Header {
-        job: JOB.0.into(),
-        node: 1.into(),
-        contributor: worker,
-        value_count,
-        ..Header::new(Kind::Hello)
-    };
-    seal(&mut header, LaneType::I32Be.sum(&payload));
-    [header.as_bytes(), &payload].concat()
-}
 
 /// Worker 0's first packet.
 fn rows(shape: &Shape) -> Vec<u8> {

@@ -20,7 +20,7 @@ fn scenario(loss: f64, hot: u32, rounds: usize, seed: u64) -> Scenario {
     let table = json!({ "id": 0, "name": "rows", "rows": { "counted": 400 }, "dim": 8, "seed": 3,
         "optimizer": { "name": "sgd", "lr": 0.1 }, "initial": { "normal": 1.0 } });
     let mut job = json!({ "format": "wiresum-sparse-job/1", "id": 1, "workers": 4, "tables": [table],
-        "servers": ["10.0.0.5:5748"], "secret": 1 });
+        "servers": ["10.0.0.5:5748"], "secret": "01".repeat(32) });
     let mut hosts = vec![4];
     if hot > 0 {
         job["hot"] = map;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use wiresum_keys::{Keyring, Seat, SeatKey};
+use wiresum_keys::{Keyring, Seat, SeatKey, Secret};
 use wiresum_wire::{HEADER_LEN, JobId, JobKey, MAX_PAYLOAD, ROW_HEADER_LEN, RowKind};
 
 use crate::hot::{HotMap, HotRows, MapError};
@@ -51,9 +51,8 @@ pub struct Job {
     /// Largest datagram.
     #[serde(default = "packet_bytes")]
     pub packet_bytes: usize,
-    /// What strangers do not know.
-    #[serde(default)]
-    pub secret: u64,
+    /// What strangers do not know: 64 hexadecimal digits.
+    pub secret: String,
 }
 
 fn memory_bytes() -> u64 {
@@ -117,6 +116,9 @@ impl Job {
         let nodes = self.servers.len() + self.switches.len();
         if nodes > usize::from(u8::MAX) - MAX_CONTRIBUTORS as usize {
             return Err(wrong("servers", format!("and switches are {nodes}: too many")));
+        }
+        if Secret::from_digits(&self.secret).is_none() {
+            return Err(wrong("secret", "is not 64 hexadecimal digits"));
         }
         self.validate_tables()?;
         let room = self.packet_bytes.saturating_sub(HEADER_LEN + ROW_HEADER_LEN);
@@ -208,7 +210,13 @@ impl Job {
     pub fn digest(&self) -> u64 {
         let (memory_bytes, servers) = (0, Vec::new());
         let counts = [self.servers.len(), self.switches.len()];
-        let same = Self { memory_bytes, servers, switches: Vec::new(), secret: 0, ..self.clone() };
+        let same = Self {
+            memory_bytes,
+            servers,
+            switches: Vec::new(),
+            secret: String::new(),
+            ..self.clone()
+        };
         let text = serde_json::to_string(&(same, counts)).expect("a job serialises");
         crate::fingerprint(text.as_bytes())
     }
@@ -227,7 +235,7 @@ impl Job {
     }
 
     fn keys(&self) -> Keyring {
-        Keyring::of_sparse_job(self.job_id(), self.secret)
+        Keyring::whole(Secret::from_digits(&self.secret).expect("a job was validated"))
     }
 
     /// Its number.

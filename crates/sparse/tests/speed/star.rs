@@ -262,6 +262,6 @@ fn job(load: &Load) -> Job {
         tracking: None,
         memory_bytes: 1 << 30,
         packet_bytes: 1472,
-        secret: 99,
+        secret: "99".repeat(32),
     }
 }

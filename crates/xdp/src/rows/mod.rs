@@ -11,7 +11,7 @@ mod sums;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
-use wiresum_keys::{Keyring, Seat};
+use wiresum_keys::Seat;
 use wiresum_protocol::Quota;
 use wiresum_wire::{Contributor, JobId, JobKey, MAX_CONTRIBUTORS, SubModelId, Verdict};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
@@ -123,10 +123,9 @@ impl RowsProgram {
 
     /// Tells the program the keys of a stream's seats.
     fn put_keys(&self, index: usize, stream: &HotStream) -> Result<(), XdpError> {
-        let keys = Keyring::of_sparse_job(stream.job, stream.secret);
         (0..stream.workers).try_for_each(|worker| {
             let seat = Seat { node: stream.node.0, stream: 0, contributor: worker };
-            let key = keys.seat(seat).map(SeatKeyEntry::from).unwrap_or_default();
+            let key = stream.keys.seat(seat).map(SeatKeyEntry::from).unwrap_or_default();
             self.kernel.put("seat_keys", &child_index(index, worker.into()), &key)
         })
     }

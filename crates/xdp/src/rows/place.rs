@@ -44,7 +44,7 @@ impl Places {
     }
 
     fn add(&mut self, stream: &HotStream) -> Result<(), XdpError> {
-        let HotStream { job, sub_model, workers, positions, dim, .. } = *stream;
+        let &HotStream { job, sub_model, workers, positions, dim, .. } = stream;
         let index = self.entries.len();
         limit("streams of hot rows", index + 1, MAX_STREAMS)?;
         limit("workers of a stream", workers.into(), MAX_CONTRIBUTORS)?;

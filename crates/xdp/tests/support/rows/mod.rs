@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use libbpf_rs::{MapCore, MapFlags};
-use wiresum_keys::{Keyring, Seat};
+use wiresum_keys::{Keyring, Seat, Secret};
 use wiresum_netem::Time;
 use wiresum_protocol::Quota;
 use wiresum_sparse::hot::Tier;
@@ -32,7 +32,6 @@ pub const WORKERS: u32 = 3;
 pub const POSITIONS: u32 = 70;
 /// Lengths of rows: without a whole stride, of one, of some and a rest, and the longest.
 pub const DIMS: [u16; 6] = [1, 3, 8, 16, 19, 256];
-const SECRET: u64 = 0x0123_4567_89ab_cdef;
 /// The job's version of the map.
 const MAP_VERSION: u32 = 5;
 
@@ -61,7 +60,7 @@ pub fn streams() -> Vec<HotStream> {
         job: JOB,
         sub_model: SubModelId(index as u16),
         node: NODE,
-        secret: SECRET,
+        keys: Keyring::whole(Secret::from_bytes(b"of tests")),
         workers: WORKERS as u8,
         positions: POSITIONS,
         dim: DIMS[index / 2],
@@ -310,7 +309,7 @@ impl<'a> Pair<'a> {
 fn joining(stream: &HotStream, rank: u32) -> Vec<u8> {
     let mut payload = vec![0; 4 * hello::WORDS];
     let seat = Seat { node: stream.node.0, stream: 0, contributor: rank as u8 };
-    let key = Keyring::of_sparse_job(stream.job, stream.secret).seat(seat).expect("the secret");
+    let key = stream.keys.seat(seat).expect("the secret");
     let mut header = Header {
         job: stream.job.0.into(),
         node: stream.node.0.into(),
