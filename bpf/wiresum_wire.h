@@ -322,11 +322,11 @@ struct wiresum_row_header {
     /* In an end: packets of the round before it. In results, news, decisions and reports: parts that there
      * are. */
     __be32 count;
-    /* Of hot rows: the position to which offsets are added. Of a return: the round that changed the row
+    /* In hot rows the position to which offsets are added; in a return the round that changed the row
      * last. */
     __be32 base;
-    /* Rows in the packet. Of news, decisions and refusals: bytes. Of an acknowledgement: words of the
-     * bitmap. */
+    /* Rows in the packet; bytes in news, decisions and refusals; words of the bitmap in an
+     * acknowledgement. */
     __be16 rows;
     /* Values of each row. */
     __be16 dim;

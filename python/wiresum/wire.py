@@ -214,11 +214,11 @@ ROW_HEADER_FIELDS: Final = (
     # In an end: packets of the round before it. In results, news, decisions and
     # reports: parts that there are.
     "count",
-    # Of hot rows: the position to which offsets are added. Of a return: the round that
+    # In hot rows the position to which offsets are added; in a return the round that
     # changed the row last.
     "base",
-    # Rows in the packet. Of news, decisions and refusals: bytes. Of an acknowledgement:
-    # words of the bitmap.
+    # Rows in the packet; bytes in news, decisions and refusals; words of the bitmap in
+    # an acknowledgement.
     "rows",
     # Values of each row.
     "dim",

@@ -16,7 +16,7 @@ from wiresum.topology.generators.xagg import xagg
 
 
 def watch(*steps: dict[int, int]) -> Watch:
-    """Of ranks that ended each step a second after the one before, with these checksums."""
+    """A watch of ranks that ended each step a second after the one before, with these checksums."""
     made = Watch()
     for number, checksums in enumerate(steps):
         for rank, checksum in checksums.items():

@@ -12,9 +12,9 @@ import pytest
 from wiresum.plan.aggregation_plan import secret_beside
 
 LINES = 24
-"""Of a screen."""
+"""Lines of a screen."""
 LIMIT_S = 60.0
-"""Of a command on a busy machine."""
+"""Limit of a command on a busy machine."""
 
 
 def _fails(*arguments: str, word: str, limit_s: float = LIMIT_S) -> None:

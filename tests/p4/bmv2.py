@@ -35,7 +35,7 @@ READING_S = 0.003
 ALL_ETHERTYPES = 3
 ANY_NODE = 0xFFFF
 MARK = b"not one of ours"
-# Of frames that a packet socket sees, those that it sent itself.
+# Type of the frames that a packet socket sees because it sent them itself.
 PACKET_OUTGOING = 4
 
 

@@ -80,7 +80,7 @@ def compare(switch: Switch, trace: dict) -> None:
 
 
 def main(name: str, program: str) -> None:
-    """See the module."""
+    """Replays the golden trace of this name through a program, and asserts that nothing differs."""
     trace = tools.trace(name)
     known = {place["job"] for place in trace["places"]}
     with Switch(tools.find(), Path(program)) as switch:

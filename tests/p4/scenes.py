@@ -36,7 +36,7 @@ def contribution(worker: int, lanes: list[int], flags: int = 0) -> bytes:
 
 
 def verdicts(switch: Switch, count: int) -> list[str]:
-    """Of the packets so far."""
+    """Verdicts of the packets so far."""
     names = verdict_names()
     return [names[number] for number in switch.read("trace")[0][:count]]
 
@@ -109,7 +109,7 @@ SCENES = {"sums": sums, "other_sizes": other_sizes, "malformed": malformed, "unr
 
 
 def main(scene: str, program: str, lanes: str) -> None:
-    """See the module."""
+    """Plays the scene of this name at a switch that runs the program."""
     with Switch(tools.find(), Path(program)) as switch:
         switch.fill(NODE, [PLACE])
         SCENES[scene](switch, int(lanes))

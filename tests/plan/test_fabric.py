@@ -170,9 +170,9 @@ def test_policies_without_a_server_end_at_the_topmost_switch():
 
 
 CROWD = leaf_spine(2, 2, 35, programmable=1.0)
-"""Of two cohorts: 69 workers and a server."""
+"""A fabric of two cohorts: 69 workers and a server."""
 CROWD_VALUES = 144
-"""Of a packet that holds the check of 69 workers."""
+"""Values of a packet that holds the check of 69 workers."""
 
 
 @pytest.mark.parametrize("policy", [*POLICIES])

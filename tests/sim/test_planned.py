@@ -14,7 +14,7 @@ from wiresum.sim.programs import PACKET_OVERHEAD
 
 BYTES = 400_000
 VALUES = 352
-"""Of a packet of 1500 bytes."""
+"""Values of a packet of 1500 bytes."""
 PACKET_BYTES = PACKET_OVERHEAD + 4 * VALUES
 ROUNDS = 2
 NETWORK = "leaf-spine:leaves=2,spines=2,hosts_per_leaf=4,rate=1gbit,programmable=1,memory=64MB"
@@ -124,7 +124,7 @@ def test_a_planner_and_a_server_contradict_each_other(scenario):
 
 
 CROWD = NETWORK.replace("hosts_per_leaf=4", "hosts_per_leaf=35")
-"""Of two cohorts: 69 workers and a server."""
+"""A network of two cohorts: 69 workers and a server."""
 
 
 @pytest.mark.parametrize("planner", ["goat", "atp", "esa", "ingo", "p4inc-aoi", "switchml", "ps"])

@@ -14,9 +14,9 @@ import torch.distributed as dist
 import torch
 
 LARGEST = 7
-"""Of the whole numbers that are summed."""
+"""Largest of the whole numbers that are summed."""
 ROUNDING = 1e-6
-"""Of a sum that is scaled; sums of whole numbers that differ, differ by more."""
+"""Tolerance of a sum that is scaled; sums of whole numbers that differ, differ by more."""
 
 
 def contribution(rank, elements):

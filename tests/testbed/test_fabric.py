@@ -35,7 +35,7 @@ CHECK = 14 + 20 + 8 + 34 + 12 + 4 * 16
 
 
 NOTE = 14 + 20 + 8 + 34 + 32
-"""Of a hello or welcome: who waits for a second asks who is there. A packet of values is no multiple of it."""
+"""Bytes of a hello or welcome: who waits for a second asks who is there. A packet of values is no multiple of it."""
 
 
 def assert_crossed(bytes_seen, bytes_wanted):

@@ -175,7 +175,7 @@ def test_what_fails_lies_or_sticks_is_dark_or_stays(bpf_on_ports, name):
 
 
 def test_the_queue_behind_still_limits_the_circuit(bpf_on_ports, name):
-    """Of what is sent much faster than the rate, no more arrives than rate and bucket allow."""
+    """Frames are sent much faster than the rate, and no more of them arrive than rate and bucket allow."""
     rate_bps, size, seconds = 20e6, 1400, 1.0
     with switched(name, rate_bps=rate_bps) as (ends, crossbar, light):
         crossbar.order(time.monotonic(), [], both_ways({pair(1, 2)}))

@@ -32,7 +32,7 @@ SHAPES: tuple[Shape, ...] = (
     ((900,), (1,)),
 )
 ENTRIES = (400, 0, 150)
-"""Of each rank, with duplicates; one rank has none."""
+"""Entries of each rank, with duplicates; one rank has none."""
 POPULAR = 60
 """Rows from which half of the entries are drawn, so that ranks have rows in common."""
 

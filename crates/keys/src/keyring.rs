@@ -120,7 +120,7 @@ impl Keyring {
         }
     }
 
-    /// Whose keys these are; `None` for the owner of the secret.
+    /// The node that has these keys alone; `None` for the owner of the secret.
     #[must_use]
     pub fn node(&self) -> Option<NodeId> {
         match &self.0 {

@@ -13,7 +13,7 @@ pub const MAX_TABLE_ROWS: u64 = 1 << 40;
 /// Most servers of tables and switches of hot rows: with 64 workers, their numbers are below 256.
 const MAX_ROW_HOSTS: usize = u8::MAX as usize - MAX_CONTRIBUTORS;
 
-/// See the module; `spec/plan.md` describes every field.
+/// The sparse part of a plan; `spec/plan.md` describes every field.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlanSparse {

@@ -25,9 +25,9 @@ pub enum Site {
 /// One link in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Hop {
-    /// Whence.
+    /// The site that the link leads away from.
     pub from: Site,
-    /// Where to.
+    /// The site that the link leads to.
     pub to: Site,
     /// Which of the links of these two.
     pub link: u16,
@@ -53,7 +53,7 @@ pub struct Leg {
 /// The way of one worker's values: to the first node that sums them, from there as part of a sum to the next, up to the root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Way {
-    /// Whose.
+    /// The worker whose values take this way.
     pub worker: u8,
     /// In order; the first begins at the worker.
     pub legs: Vec<Leg>,

@@ -95,7 +95,7 @@ pub enum Record {
     },
     /// A counter of a summing node or a worker.
     Counter {
-        /// Whose.
+        /// The node or worker that counted.
         site: String,
         /// The job's name.
         job: String,

@@ -22,7 +22,7 @@ const MAX_PARTS: u32 = 1 << 18;
 /// Packets of one server about one round.
 type Parts = Vec<Option<Report>>;
 
-/// See the module.
+/// What servers have reported for each round, and the decision on the next hot map once all have.
 #[derive(Clone, Debug)]
 pub struct Coordinator {
     shards: Shards,

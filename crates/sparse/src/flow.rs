@@ -21,7 +21,7 @@ const LEAST_WINDOW: f64 = 2.0;
 /// Largest window: packets of 1.4 KB that fill 10 Gbit/s for a millisecond.
 const MOST_WINDOW: f64 = 1024.0;
 
-/// See the module.
+/// Window and timeout of what is under way to one receiver.
 #[derive(Clone, Debug)]
 pub(crate) struct Flow {
     window: f64,

@@ -44,7 +44,7 @@ struct Waiting {
 struct Receiver {
     fresh: BTreeSet<Turn>,
     waiting: BTreeMap<Turn, Waiting>,
-    /// Of numbered messages that wait for their first answer.
+    /// Turns of numbered messages that wait for their first answer, by number.
     serials: BTreeMap<u64, Turn>,
     sent: u64,
     flow: Flow,

@@ -44,7 +44,7 @@ struct Leaving {
     packets: u32,
 }
 
-/// See the module.
+/// A switch that sums hot rows, as a state machine: rows and news in, sums out.
 #[derive(Clone, Debug)]
 pub struct Summer {
     spec: SummerSpec,

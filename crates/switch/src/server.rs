@@ -122,8 +122,8 @@ impl<V> Stream<V> {
         fragment.0 as usize & (self.entries.len() - 1)
     }
 
-    /// Whose values a contribution holds. No one's stands for everyone's, in a job of several cohorts: it gives back a
-    /// result.
+    /// Workers whose values a contribution holds. In a job of several cohorts an empty set stands for all workers: such a
+    /// packet gives back a result.
     fn arriving(&self, packet: &Packet<V>) -> Workers {
         let is_whole = packet.contributors.is_empty() && self.members.cohorts().nth(1).is_some();
         if is_whole { self.members } else { Workers::of(packet.cohort(), packet.contributors) }

@@ -21,9 +21,9 @@ layout! {
         pub stamp: U32,
         /// In an end: packets of the round before it. In results, news, decisions and reports: parts that there are.
         pub count: U32,
-        /// Of hot rows: the position to which offsets are added. Of a return: the round that changed the row last.
+        /// In hot rows the position to which offsets are added; in a return the round that changed the row last.
         pub base: U32,
-        /// Rows in the packet. Of news, decisions and refusals: bytes. Of an acknowledgement: words of the bitmap.
+        /// Rows in the packet; bytes in news, decisions and refusals; words of the bitmap in an acknowledgement.
         pub rows: U16,
         /// Values of each row.
         pub dim: U16,

@@ -60,7 +60,7 @@ class Cost(Document):
     sojourn_s: Spread
     weighted_s: float
     slowdown: float = 0.0
-    """Of the most delayed job: its sojourn in parts of the time that it needs alone."""
+    """Sojourn of the most delayed job, in parts of the time that it needs alone."""
     setups: int
     reconfigurations: int
     share_summed: float

@@ -18,7 +18,7 @@ from wiresum.sparse.job import sparse_job
 from wiresum.testbed.bed import Testbed
 
 FIRST_PORT = 5748
-"""Of the first daemon; 5747 is the aggregators'."""
+"""Port of the first daemon; 5747 is the aggregators'."""
 UDP_OVERHEAD_BYTES = 28
 """Headers of IPv4 and UDP."""
 

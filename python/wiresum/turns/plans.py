@@ -30,7 +30,7 @@ GOODPUT = 0.92
 """Part of a cable's rate that carries gradients: packets of 728 values have 3 % of headers, the rest is room for what
 comes and goes in a queue."""
 STEP_SHARE = 0.25
-"""Of a worker's link: the step of `window`, 10 Gbit/s of 40 in the paper."""
+"""Step of `window` as a share of a worker's link: 10 Gbit/s of 40 in the paper."""
 
 
 def carried(instance: Mapping[str, Any]) -> dict[str, Any]:

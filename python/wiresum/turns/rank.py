@@ -19,7 +19,7 @@ JOIN_S = 30.0
 SUM_S = 120.0
 FLOAT_BYTES = 4
 LARGEST = 7
-"""Of the whole numbers that are summed: exact in float32 and with a factor of 10⁶ for 64 workers."""
+"""Largest of the whole numbers that are summed: exact in float32 and with a factor of 10⁶ for 64 workers."""
 
 
 def contribution(rank: int, step: int, elements: int) -> np.ndarray:

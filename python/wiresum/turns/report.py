@@ -21,7 +21,7 @@ from wiresum.workload.model import Workload
 
 @dataclass(frozen=True)
 class JobTimes:
-    """Of one job, in seconds from the begin.
+    """Promised and seen times of one job, in seconds from the begin.
 
     Attributes:
         job: its name.

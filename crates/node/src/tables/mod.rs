@@ -28,7 +28,7 @@ const UNDER_WAY: usize = 256;
 const NO_PLANS: &str =
     "this daemon serves one sparse job (--tables): start another daemon with this plan";
 
-/// See the module.
+/// A server of tables, or a switch that sums hot rows, as a plane of a node: a host over a UDP socket.
 pub struct Tables {
     socket: Socket,
     received: ReceiveBatch,

@@ -13,7 +13,7 @@ pub const DEFAULT_SNAPSHOT_INTERVAL: Duration = Duration::from_secs(30);
 /// Rows that are written between two batches of packets: half a millisecond of work.
 const ROWS_OF_A_PIECE: usize = 4096;
 
-/// See the module.
+/// The file that a server's tables are kept in, and when it is written next.
 pub struct Snapshots {
     path: PathBuf,
     interval: Duration,

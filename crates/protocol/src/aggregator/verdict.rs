@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 pub use wiresum_wire::Verdict;
 
-/// To whom the packet goes that the aggregator left in the buffer.
+/// Receivers of the packet that the aggregator left in the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recipients {
     /// To no one.
@@ -23,7 +23,7 @@ pub enum Recipients {
 pub struct Outcome {
     /// Its fate, already counted.
     pub verdict: Verdict,
-    /// To whom the packet in the buffer goes.
+    /// Receivers of the packet in the buffer.
     pub recipients: Recipients,
     /// Bytes of that packet; 0 if there is none.
     pub len: usize,

@@ -60,7 +60,7 @@ pub struct Row {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Name {
     kind: Kind,
-    /// Of the unit or pool.
+    /// Number of the unit or pool.
     index: usize,
     /// Windows after this one.
     later: usize,

@@ -188,7 +188,7 @@ impl<'a> Demand<'a> {
         self.slots.iter().any(|slots| *slots > 0.0)
     }
 
-    /// Of each unit, in slots of a circuit.
+    /// Load of each unit, in slots of a circuit.
     fn loads(&self) -> Vec<f64> {
         let mut loads = vec![0.0; self.problem.units()];
         for (pair, slots) in self.slots.iter().enumerate() {

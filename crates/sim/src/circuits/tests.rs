@@ -161,7 +161,7 @@ fn a_new_circuit_is_dark_first_and_then_carries_all() {
     assert_eq!((counters["setups"], counters["orders"], counters["late_bytes"]), (1, 1, 0));
 }
 
-/// Of two circuits one fails: whoever decides, the other one serves both jobs in turn.
+/// One of two circuits fails: whoever decides, the other one serves both jobs in turn.
 #[test]
 fn a_stuck_port_delays_and_loses_nothing() {
     let jobs = vec![star(1, &[(0, 4)], 1, 0.5), star(2, &[(0, 4)], 2, 0.5)];

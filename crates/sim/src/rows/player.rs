@@ -15,7 +15,7 @@ const INCARNATION: u64 = 1;
 /// Weights that were compared, by row and round.
 pub type Seen = BTreeMap<(RowId, u32), Vec<f32>>;
 
-/// See the module.
+/// A worker that replays a trace, and what it has done of it so far.
 pub struct Player<'a> {
     pub member: Member,
     touched: &'a [Vec<Vec<u64>>],

@@ -54,7 +54,7 @@ impl Flying {
     }
 }
 
-/// See the module.
+/// A sparse job in virtual time: its hosts and workers, the links between them, and what happens next.
 pub struct World<'a> {
     scenario: &'a Scenario,
     rows: &'a Rows,

@@ -20,7 +20,7 @@ use crate::tracking::HotSet;
 /// The server beside which the coordinator is.
 pub(super) const COORDINATING: u16 = 0;
 
-/// See the module.
+/// A server's reports to the coordinator, and the coordinator itself beside the first server.
 #[derive(Clone, Debug)]
 pub(super) struct Exchange {
     job: Arc<Job>,

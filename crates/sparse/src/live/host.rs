@@ -57,7 +57,7 @@ enum Role {
     Switch(Box<Summer>, Option<Seats>),
 }
 
-/// See the module.
+/// A node of a sparse job with those who have joined it: datagrams in, datagrams out.
 #[derive(Clone, Debug)]
 pub struct Host {
     job: Arc<Job>,

@@ -22,7 +22,7 @@ const PACKET_BYTES: usize = 1472;
 /// Rows of a server take at most this, unless the job says otherwise: 4 GiB.
 const MEMORY_BYTES: u64 = 4 << 30;
 
-/// See the module.
+/// A sparse job: who takes part, where, and with which tables.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {

@@ -13,7 +13,7 @@ use crate::hot::RowId;
 use crate::packet::{Assembly, Envelope, from_server, from_switch};
 use crate::worker::Worker;
 
-/// See the module.
+/// A worker of a sparse job with its seats at the nodes: datagrams in, datagrams out.
 #[derive(Clone, Debug)]
 pub struct Member {
     job: Arc<Job>,

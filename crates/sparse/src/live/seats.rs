@@ -17,7 +17,7 @@ const HELLO_INTERVAL_US: u64 = 50_000;
 /// Silence after which a node may have been restarted.
 const SILENCE_US: u64 = 100_000;
 
-/// See the module.
+/// The seats that a participant has taken, or asks for, at the nodes that it sends to.
 #[derive(Clone, Debug)]
 pub(super) struct Seats {
     seats: BTreeMap<u16, Seat>,

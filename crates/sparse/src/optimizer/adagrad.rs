@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Step, fused};
 
-/// See the module. The state is s, one number for each weight.
+/// Adagrad. The state is s, one number for each weight.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Adagrad {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Step;
 
-/// See the module. The state is all of z, then all of n.
+/// FTRL-proximal. The state is all of z, then all of n.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ftrl {

@@ -11,7 +11,7 @@ use super::{Step, fused};
 
 const PARTIAL_SUMS: usize = 8;
 
-/// See the module. The state is s, one number for a row.
+/// Row-wise Adagrad. The state is s, one number for a row.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RowWiseAdagrad {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Step, fused};
 
-/// See the module.
+/// Stochastic gradient descent. There is no state.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sgd {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Step;
 
-/// See the module. The state is all of m, then all of v.
+/// Adam for sparse gradients. The state is all of m, then all of v.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SparseAdam {

@@ -9,7 +9,7 @@ use crate::sum::Index;
 
 const ROWS: usize = 4;
 
-/// See the module.
+/// Rows of cells that keys share by hash, and the keys with the largest counts so far (Count-min).
 #[derive(Clone, Debug)]
 pub struct CountMin {
     cells: Vec<f32>,

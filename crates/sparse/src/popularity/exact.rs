@@ -6,7 +6,7 @@ use crate::sum::Index;
 /// Counts below this are forgotten: of one touch nothing is left after 13 periods with a decay of 0.7.
 const LEAST: f32 = 0.01;
 
-/// See the module: 16 bytes a key.
+/// A count for each key that was touched lately: 16 bytes a key.
 #[derive(Clone, Debug, Default)]
 pub struct Exact {
     index: Index,

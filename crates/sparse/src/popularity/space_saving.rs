@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use super::{Counter, largest};
 use crate::sum::Index;
 
-/// See the module.
+/// At most `most` keys with their counts and what each has inherited (Space-Saving).
 #[derive(Clone, Debug)]
 pub struct SpaceSaving {
     most: usize,

@@ -32,7 +32,7 @@ impl Counting {
     }
 }
 
-/// See the module.
+/// How often each row of a server was touched, counted table by table.
 #[derive(Debug)]
 pub struct Tracker {
     counting: Counting,

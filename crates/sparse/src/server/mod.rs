@@ -57,9 +57,9 @@ pub struct ServerSpec {
 pub struct Server {
     spec: ServerSpec,
     tables: Vec<Table>,
-    /// Of the open round.
+    /// Hot map of the open round.
     map: HotMap,
-    /// Of the round after it, once a change is decided.
+    /// Hot map of the round after it, once a change is decided.
     next_map: Option<HotMap>,
     round: Round,
     /// Questions about the open round.

@@ -53,7 +53,7 @@ impl RowSums {
         self.index.get(key).is_some()
     }
 
-    /// Whose gradients are in a row's sum, and its lanes.
+    /// Contributors of a row's sum as a bitmap, and its lanes.
     #[must_use]
     pub fn get(&self, key: u64) -> Option<(u64, &[i64])> {
         let number = self.index.get(key)?;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::Follow;
 use crate::hot::RowId;
 
-/// See the module.
+/// Decaying counts with a choice in every period, in which rows that are hot have an advantage.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Decaying {

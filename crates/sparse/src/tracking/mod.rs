@@ -23,7 +23,7 @@ pub trait Follow {
     /// Whether the map may change when this round closes.
     fn is_due(&self, round: u32) -> bool;
 
-    /// Of a row's contributors in a round, how many are counted.
+    /// How many of a row's contributors in a round are counted.
     fn counted(&self, round: u32, row: RowId, contributors: u32) -> u32;
 
     /// What counts are multiplied by after a round that was due, at most 1.

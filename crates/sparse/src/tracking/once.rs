@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::Follow;
 use crate::hot::RowId;
 
-/// See the module.
+/// Zebra's iteration-based method: one choice, by the counts of the first rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Once {

@@ -7,7 +7,7 @@ use super::{Follow, once::is_countable};
 use crate::hot::RowId;
 use crate::mix;
 
-/// See the module.
+/// Zebra's sampling: one choice, by a random sample of what the first rounds touch.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sampling {

@@ -89,7 +89,7 @@ pub enum WorkerError {
     },
 }
 
-/// See the module.
+/// A worker of a sparse job as a state machine: messages in, messages and weights out.
 #[derive(Clone, Debug)]
 pub struct Worker {
     spec: WorkerSpec,

@@ -37,7 +37,7 @@ pub struct Note {
     pub fragment: FragmentId,
     /// Whether the sender of a hello has joined already.
     pub is_member: bool,
-    /// Of a welcome: the cohort that it is about; a node answers with one for each.
+    /// The cohort that a welcome is about; a node answers with one welcome for each.
     pub cohort: Cohort,
     /// Words of the control packet.
     pub payload: [u8; 4 * hello::WORDS],

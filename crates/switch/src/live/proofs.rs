@@ -6,7 +6,7 @@ use wiresum_wire::NodeId;
 
 use super::notes::Note;
 
-/// See the module.
+/// The keys by which one node knows a job's workers, and they its answers.
 pub(super) struct Proofs {
     /// By worker.
     hellos: Vec<SeatKey>,

@@ -375,7 +375,7 @@ fn senders(scenario: &Scenario, worker: u8) -> Vec<Worker> {
 }
 
 impl Scenario {
-    /// Whose values of a stream a switch sums.
+    /// Workers whose values of a stream a switch sums.
     fn members(&self, stream: &StreamPlan, switch: u16) -> Workers {
         // A segment is only at the workers' own switch: one layer, as in the paper.
         let is_beyond = self.policy == Policy::Segment && !self.graph.is_leaf(switch);

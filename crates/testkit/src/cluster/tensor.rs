@@ -17,7 +17,7 @@ use wiresum_worker::{Collective, Sink, Source};
 pub struct Call {
     /// What it does.
     pub kind: Kind,
-    /// To whom, where the kind has a root.
+    /// Rank that takes the results, where the kind has a root.
     pub root: u32,
     /// Elements.
     pub size: usize,
@@ -40,7 +40,7 @@ pub struct Tensor {
     pub signature: u8,
     /// What the collective does.
     pub kind: Kind,
-    /// To whom, where the kind has a root.
+    /// Rank that takes the results, where the kind has a root.
     pub root: u32,
 }
 

@@ -101,7 +101,7 @@ mirrored! {
     #[doc(hidden)]
     #[derive(Clone, Copy, Debug, IntoBytes, Immutable)]
     pub struct Feed as "row_feed" {
-        /// Of the packet before the first.
+        /// Contributor of the packet before the first.
         pub contributor: u32,
         pub contributors: u32,
         pub number: u32,

@@ -63,7 +63,7 @@ pub struct RowsProgram {
     rows: Rows,
     /// By job index.
     keys: Vec<JobKey>,
-    /// Of the round that was opened last; each has one of its own.
+    /// Generation of the round that was opened last; each round has one of its own.
     generation: u32,
     completions: CheckQueue,
     links: Vec<OwnedFd>,

@@ -45,7 +45,7 @@ impl Rows {
             .store(is_in_map.into(), Ordering::Relaxed);
     }
 
-    /// Whose gradients are in a row of this generation.
+    /// Contributors of a row as a bitmap; 0 if the row is not of this generation.
     pub fn contributors(&self, row: u32, generation: u32) -> u64 {
         let held = self.word(row, std::mem::offset_of!(HotRow, generation)).load(Ordering::Relaxed);
         let at = row as usize * self.row_len + std::mem::offset_of!(HotRow, contributors);

@@ -33,7 +33,7 @@ from wiresum.topology.circuits import named
 from wiresum.topology.generators.optical import optical
 
 PAYLOAD_BYTES, HEADERS_BYTES = 1000, 42
-"""Of a frame: what is sent, and Ethernet, IPv4 and UDP before it."""
+"""Bytes of a frame: what is sent, and Ethernet, IPv4 and UDP before it."""
 PORT = 4000
 PACE_S = 100e-6
 """Seconds between two frames while light is waited for: the resolution of its time."""

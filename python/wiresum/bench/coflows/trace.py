@@ -14,7 +14,7 @@ FILE = "FB2010-1Hr-150-0.txt"
 """The file's name in github.com/coflow/coflow-benchmark."""
 RACKS = 150
 MEAN_GAP_MS = 6000
-"""Of Facebook's trace: 526 coflows in an hour."""
+"""Mean gap of Facebook's trace: 526 coflows in an hour."""
 MOST_MADE = 526
 RACKS_TAIL, BYTES_TAIL = 0.7, 0.6
 """Exponents of Pareto's law: most coflows are small, and few have nearly all bytes."""

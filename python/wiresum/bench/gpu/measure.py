@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from wiresum.gpu import LaneFormat
 
 AIM = 0.8
-"""Of a copy's bandwidth."""
+"""Share of a copy's bandwidth that a kernel should reach."""
 WORKERS = 4
 FRAGMENT = 256
 ROTATED_BYTES = 512_000_000

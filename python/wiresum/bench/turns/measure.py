@@ -190,7 +190,7 @@ def _run(bed: TurnsBed, workload: Workload, lines: list[str] | None = None) -> L
 
 
 def _seconds(bed: TurnsBed, workload: Workload) -> float:
-    """Of the slowest rank's sum, from its own call; the turn begins when all have called."""
+    """Seconds of the slowest rank's sum from its own call on; the turn begins when all have called."""
     lines: list[str] = []
     turn = _run(bed, workload, lines).seen.turns[1]
     if not all(json.loads(line)["seconds"] > 0 for line in lines):

@@ -15,9 +15,9 @@ from wiresum.turns.plans import as_schedule
 from wiresum.workload.model import Workload
 
 HOST_BPS = 20e6
-"""Of a worker's link; a circuit carries two workers, as in the figure."""
+"""Rate of a worker's link; a circuit carries two workers, as in the figure."""
 GOODPUT_BPS = 0.9 * HOST_BPS
-"""Of gradients, so that headers have room in a slot."""
+"""Rate of gradients, so that headers have room in a slot."""
 HOSTS, PORTS, DARK_S = 4, 4, 0.02
 RANK = (sys.executable, "-m", "wiresum.turns.rank")
 

@@ -32,7 +32,7 @@ struct RowKey {
 struct Amount {
     uint64_t elements = 0;
     uint64_t bytes = 0;
-    // Of sparse tensors: the rows that this rank passed, and those that any rank passed, where they are
+    // Rows of sparse tensors that this rank passed, and those that any rank passed, where they are
     // known.
     uint64_t rows = 0;
     uint64_t rows_of_all = 0;

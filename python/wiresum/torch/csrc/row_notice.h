@@ -13,7 +13,7 @@
 
 namespace wiresum {
 
-// Of a sparse tensor; more would make every notice longer.
+// Dimensions of a sparse tensor; more would make every notice longer.
 inline constexpr int64_t kMaxDimensions = 8;
 
 // What is wrong with a rank's tensor.
@@ -24,7 +24,7 @@ enum class RowFault : int64_t {
     TooLarge,   // its rows cannot be numbered in 63 bits
 };
 
-// Of one rank; all fields are 64 bits wide, as it travels as it is.
+// What one rank says of its tensor; all fields are 64 bits wide, as it travels as it is.
 struct RowNotice {
     RowFault fault = RowFault::None;
     int64_t fault_index = 0;     // the index that is out of range

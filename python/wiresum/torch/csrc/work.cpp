@@ -123,7 +123,7 @@ void NetworkWork::complete(wiresum_outcome outcome, const std::string &message) 
     fail(std::make_exception_ptr(CollectiveError(outcome, text)));
 }
 
-// Of the fallback, into the sink.
+// The sum of the fallback, into the sink.
 void NetworkWork::sum_by_gloo() {
     const auto options = [this](auto options) {
         options.reduceOp = request_.operation;

@@ -30,7 +30,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Rounds that may be submitted beyond the one under way: their gradients are kept in memory.
 const ROUNDS_AHEAD: usize = 4;
 
-/// See the module.
+/// A worker of a sparse job with a thread of its own; submitted rounds and pulls are done in order.
 pub struct RowClient {
     job: Arc<Job>,
     shared: Arc<Shared>,

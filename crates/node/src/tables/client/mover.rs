@@ -98,7 +98,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Of all rounds that have not begun, the one before the last `count`.
+    /// The `count`-th of the rounds that have not begun, counted from the last one submitted.
     pub(super) fn round_before(&self, count: usize) -> Option<Arc<Slot>> {
         let state = self.lock();
         let rounds = state.steps.iter().rev().filter_map(|step| match step {
@@ -199,7 +199,7 @@ impl State {
     }
 }
 
-/// See the module.
+/// The client's thread: it moves datagrams between the socket and the member until the owner leaves.
 pub(super) struct Mover {
     shared: Arc<Shared>,
     socket: Socket,

@@ -107,7 +107,7 @@ fn detach(bench: &mut Bench, removed: NodeId) -> Outcome {
     bench.feed(parent_address(), &refusal)
 }
 
-/// Of what child 0 is told.
+/// The node that the refusal which child 0 is sent names as removed.
 fn removed_node(bench: &mut Bench, outcome: Outcome) -> u32 {
     assert_eq!(bench.aggregator.address_to_child(0, &mut bench.buffer), Some(address(0)));
     let packet = Packet::parse(&bench.buffer[..outcome.len]).expect("a valid packet goes out");

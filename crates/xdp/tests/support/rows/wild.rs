@@ -12,7 +12,7 @@ use super::{POSITIONS, Pair, WORKERS, columns, tier};
 /// Steps of workers in rounds.
 pub struct Wild {
     rng: Rng,
-    /// Of each worker: positions that it has not given, and its next number.
+    /// Positions that each worker has not given yet, and its next number.
     left: Vec<(Vec<u32>, u32)>,
     round: u32,
     sent: Vec<(SocketAddr, Vec<u8>)>,
