@@ -61,6 +61,8 @@ enum Role {
 #[derive(Clone, Debug)]
 pub struct Host {
     job: Arc<Job>,
+    /// The job's fingerprint: every hello is compared with it, and it takes milliseconds where many rows are hot.
+    digest: u64,
     node: u16,
     /// The incarnation of this host: a restarted one has a larger one.
     own: u32,
@@ -91,6 +93,7 @@ impl Host {
         let participants = job.senders() as usize + job.servers.len();
         Self {
             job: Arc::clone(job),
+            digest: job.digest(),
             node,
             own,
             role,
@@ -206,7 +209,7 @@ impl Host {
 
     /// Whether a participant belongs here; a newer incarnation of the job begins anew.
     fn admit(&mut self, packet: &Packet<'_>, now: Time) -> Result<(), RefusalReason> {
-        if double_word(packet.payload, hello::PLAN_DIGEST_WORD) != self.job.digest() {
+        if double_word(packet.payload, hello::PLAN_DIGEST_WORD) != self.digest {
             return Err(RefusalReason::OtherPlan);
         }
         if usize::from(packet.header.contributor) >= self.peers.len() {
