@@ -2,6 +2,11 @@
 // The aggregator with what its tests and benchmarks need beside it.
 #include "aggregator.bpf.c"
 
+// BTF describes what a map or a variable names. These structs are in packets, so variables name them for the
+// test that compares layouts with the mirrors in crates/xdp.
+const struct check *const check_layout SEC(".rodata.layout");
+const struct survey_frame *const survey_layout SEC(".rodata.layout");
+
 // The kernel's test-run refuses devmap programs; this one addresses a copy as if it left through the port it
 // came in by.
 SEC("xdp") int test_copy(struct xdp_md *ctx) { return address_copy(ctx, ctx->ingress_ifindex); }

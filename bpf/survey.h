@@ -7,7 +7,7 @@
 #include "probe.h"
 
 /* Bit i of the words: position first + i. */
-struct survey {
+struct survey_frame {
     __u32 stream;
     __u32 job_key;
     __u32 first;
@@ -17,7 +17,7 @@ struct survey {
 };
 
 static __always_inline int survey_group(struct xdp_md *ctx) {
-    struct survey *survey = (void *)(long)ctx->data;
+    struct survey_frame *survey = (void *)(long)ctx->data;
     __u32 zero = 0;
     struct status_words *words = bpf_map_lookup_elem(&scratch, &zero);
     if ((void *)(survey + 1) > (void *)(long)ctx->data_end || !words)

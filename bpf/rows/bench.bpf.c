@@ -2,6 +2,13 @@
 // The switch for hot rows with what its tests and benchmark need beside it.
 #include "program.bpf.c"
 
+// BTF describes what a map or a variable names. These structs are in packets, or at the head of a map's
+// values, so variables name them for the test that compares layouts with the mirrors in crates/xdp.
+const struct check *const check_layout SEC(".rodata.layout");
+const struct hot_row *const hot_row_layout SEC(".rodata.layout");
+const struct opening *const opening_layout SEC(".rodata.layout");
+const struct announcement *const announcement_layout SEC(".rodata.layout");
+
 /* Deals with a packet, and says in place of an action also what the verdict was. */
 SEC("xdp") int judge(struct xdp_md *ctx) { return sum_packet(ctx); }
 

@@ -1,5 +1,5 @@
-//! The structs of `bpf/maps.h`, in Rust. A test compares their fields with those that the objects' BTF tells of; [`super::kernel`]
-//! compares sizes with the maps' when it loads the program. Of `Check` and `SurveyFrame`, which are in no map, BTF knows nothing.
+//! The structs of `bpf/maps.h` and `bpf/survey.h`, in Rust. A test compares their fields with those that the objects' BTF
+//! tells of; [`super::kernel`] compares sizes with the maps' when it loads the program.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -249,22 +249,24 @@ mirrored! {
     }
 }
 
-/// A note on the check queue.
-#[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct Check {
-    pub stream: u32,
-    pub position: u32,
+mirrored! {
+    /// A note on the check queue.
+    #[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout)]
+    pub struct Check as "check" {
+        pub stream: u32,
+        pub position: u32,
+    }
 }
 
-/// The frame that the program `survey` fills.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct SurveyFrame {
-    pub stream: u32,
-    pub job_key: u32,
-    pub first: u32,
-    pub reserved: u32,
-    pub forwarded: [u32; wiresum_wire::BITMAP_WORDS],
-    pub finals: [u32; wiresum_wire::BITMAP_WORDS],
+mirrored! {
+    /// The frame that the program `survey` fills.
+    #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+    pub struct SurveyFrame as "survey_frame" {
+        pub stream: u32,
+        pub job_key: u32,
+        pub first: u32,
+        pub reserved: u32,
+        pub forwarded: [u32; wiresum_wire::BITMAP_WORDS],
+        pub finals: [u32; wiresum_wire::BITMAP_WORDS],
+    }
 }
