@@ -11,6 +11,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use cluster::{Shape, over_tcp, plan};
+use rustix::process::{Gid, Uid};
+use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use serde_json::{Value, json};
 use wiresum_codec::Operation;
 use wiresum_node::engine::{Engine, JoinError, Options};
@@ -53,7 +55,8 @@ impl Daemon {
     fn ask(&self, line: &str) -> Value {
         let mut client = UnixStream::connect(&self.socket).expect("the socket is there");
         client.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        writeln!(client, "{line}").expect("the daemon listens");
+        // A request that is too long is answered before it has been read.
+        let _ = writeln!(client, "{line}");
         let mut answer = String::new();
         BufReader::new(client).read_line(&mut answer).expect("an answer");
         serde_json::from_str(&answer).unwrap_or_else(|_| panic!("no JSON: {answer}"))
@@ -279,30 +282,126 @@ fn a_flood_is_refused_for_a_while() {
     }
 }
 
+/// Where a daemon says that it serves metrics.
+fn metrics_address(daemon: &mut Daemon) -> String {
+    let mut errors = BufReader::new(daemon.child.stderr.take().expect("a pipe"));
+    loop {
+        let mut line = String::new();
+        assert!(errors.read_line(&mut line).expect("text") > 0, "no address");
+        if let Some(rest) = line.trim().split("metrics at http://").nth(1) {
+            return rest.trim_end_matches("/metrics").to_owned();
+        }
+    }
+}
+
+fn get(address: &str, path: &str) -> String {
+    let mut client = TcpStream::connect(address).expect("it listens");
+    client.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    write!(client, "GET {path} HTTP/1.1\r\nHost: node\r\n\r\n").expect("sent");
+    let mut text = String::new();
+    client.read_to_string(&mut text).expect("an answer");
+    text
+}
+
+/// Clients that say nothing, or a byte now and then, or take no answers. One after the other they would be waited for
+/// for minutes; whoever speaks is answered meanwhile.
+#[test]
+fn silent_clients_delay_nobody() {
+    const SILENT: usize = 300;
+    const UNREAD: usize = 2000;
+    let mut daemon = Daemon::start("silent", &["--metrics", "127.0.0.1:0"]);
+    let address = metrics_address(&mut daemon);
+    let mut deaf = UnixStream::connect(&daemon.socket).expect("it listens");
+    deaf.set_write_timeout(Some(Duration::from_millis(100))).expect("a timeout");
+    let request = b"{\"version\":1,\"request\":\"metrics\"}\n";
+    let _ = (0..UNREAD).try_for_each(|_| deaf.write_all(request));
+    let half = |client: &mut dyn Write| client.write_all(b"GET ").expect("sent");
+    let mut silent = Vec::new();
+    let mut waiting = Vec::new();
+    for _ in 0..SILENT {
+        let mut client = UnixStream::connect(&daemon.socket).expect("it listens");
+        half(&mut client);
+        silent.push(client);
+        let mut client = TcpStream::connect(&address).expect("it listens");
+        half(&mut client);
+        waiting.push(client);
+        if silent.len() % 50 == 0 {
+            assert_eq!(daemon.status()["node"], 0);
+            assert!(get(&address, "/metrics").starts_with("HTTP/1.1 200"));
+        }
+    }
+}
+
+/// The kernel says who a client is: a file that all may write to gives nobody a right.
+#[test]
+fn only_the_owner_and_the_group_give_orders() {
+    let root = rustix::process::geteuid().is_root();
+    if !is_here("root", root.then_some(()).ok_or("only root can be somebody else")) {
+        return;
+    }
+    const NOBODY: u32 = 65_534;
+    let daemon = Daemon::start("others", &[]);
+    std::fs::set_permissions(&daemon.socket, PermissionsExt::from_mode(0o666)).expect("ours");
+    let ask_as = |group: u32, groups: Vec<u32>| {
+        let ask = || {
+            // Of this thread alone.
+            let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(group));
+            let groups: Vec<Gid> = groups.into_iter().map(Gid::from_raw).collect();
+            set_thread_groups(&groups).expect("root may");
+            set_thread_res_gid(group, group, group).expect("root may");
+            set_thread_res_uid(user, user, user).expect("root may");
+            daemon.status()
+        };
+        std::thread::scope(|scope| scope.spawn(ask).join().expect("an answer"))
+    };
+    let error = ask_as(NOBODY, vec![])["error"].as_str().unwrap_or_default().to_owned();
+    assert!(error.contains("user 65534 may not"), "{error}");
+    std::os::unix::fs::chown(&daemon.socket, None, Some(4242)).expect("root may");
+    assert_eq!(ask_as(4242, vec![])["ok"], true);
+    assert_eq!(ask_as(NOBODY, vec![77, 4242])["ok"], true);
+    assert_eq!(ask_as(NOBODY, vec![77])["ok"], false);
+    assert_eq!(daemon.status()["ok"], true, "root may always");
+}
+
+/// What is wrong with a request is said in a few lines, however long the wrong value is.
+#[test]
+fn errors_are_short() {
+    let daemon = Daemon::start("short", &[]);
+    let long = "x".repeat(100_000);
+    let mut named = serde_json::to_value(daemon.plan(7)).expect("a plan");
+    named[&long] = json!(1);
+    for answer in [
+        daemon.ask(&json!({ "version": 1, "request": long }).to_string()),
+        daemon.ask(&json!({ "version": 1, "request": "add", "plan": named }).to_string()),
+        daemon.ask(&"[".repeat(100_000)),
+        daemon.ask(&"x".repeat(5 << 20)),
+    ] {
+        let error = answer["error"].as_str().expect("an error");
+        assert!(error.len() < 1000, "{} bytes", error.len());
+    }
+}
+
+/// A device has no end, and no plan has gigabytes.
+#[test]
+fn a_device_is_no_plan() {
+    for option in ["--plan", "--tables"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wiresum-node"));
+        let output = command.args(["--node", "0", option, "/dev/zero"]).output().expect("an end");
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains("64 MiB"), "{error}");
+    }
+}
+
 #[test]
 fn metrics_are_served_over_http() {
     let mut daemon = Daemon::start("metrics", &["--metrics", "127.0.0.1:0"]);
     assert_eq!(daemon.add(&daemon.plan(7), &json!({}))["ok"], true);
-    let mut errors = BufReader::new(daemon.child.stderr.take().expect("a pipe"));
-    let address = loop {
-        let mut line = String::new();
-        assert!(errors.read_line(&mut line).expect("text") > 0, "no address");
-        if let Some(rest) = line.trim().split("metrics at http://").nth(1) {
-            break rest.trim_end_matches("/metrics").to_owned();
-        }
-    };
-    let get = |path: &str| {
-        let mut client = TcpStream::connect(&address).expect("it listens");
-        client.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        write!(client, "GET {path} HTTP/1.1\r\nHost: node\r\n\r\n").expect("sent");
-        let mut text = String::new();
-        client.read_to_string(&mut text).expect("an answer");
-        text
-    };
-    let text = get("/metrics");
+    let address = metrics_address(&mut daemon);
+    let text = get(&address, "/metrics");
     assert!(text.starts_with("HTTP/1.1 200"), "{text}");
     assert!(text.contains("wiresum_memory_bytes{node=\"0\",job=\"7\"}"), "{text}");
-    assert!(get("/").starts_with("HTTP/1.1 404"));
+    assert!(get(&address, "/").starts_with("HTTP/1.1 404"));
 }
 
 /// The engine `udp` with no user id of its own and no capabilities.

@@ -1,6 +1,6 @@
 //! What makes a plan one that every runner can honour.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wiresum_keys::Keyring;
 use wiresum_wire::{BLOCK_LEN, LaneType, MAX_CONTRIBUTORS, MAX_PAYLOAD, MIN_VALUES, NodeId};
@@ -179,7 +179,7 @@ impl Plan {
         require(workers == self.workers.len(), &legs, "every worker must have one")?;
         // As every place but one has a leg, and each leg an end, what does not lead to that one leads in a circle.
         let is_tree = stream.legs.len() + 1 == workers + stream.places.len()
-            && stream.places.iter().all(|place| stream.leads_to_root(place.node));
+            && stream.places_below_root() == stream.places.len();
         require(
             is_tree,
             &legs,
@@ -189,10 +189,21 @@ impl Plan {
 }
 
 impl PlanStream {
-    fn leads_to_root(&self, node: u16) -> bool {
-        let above = |node: &u16| self.leg(Child::Node(*node)).map(|leg| leg.parent);
-        std::iter::successors(Some(node), above).take(self.places.len() + 1).count()
-            <= self.places.len()
+    /// Places from which legs lead to the root, itself included; each leg is gone once.
+    fn places_below_root(&self) -> usize {
+        let mut below: BTreeMap<u16, Vec<u16>> = BTreeMap::new();
+        for leg in &self.legs {
+            if let Child::Node(node) = leg.child {
+                below.entry(leg.parent).or_default().push(node);
+            }
+        }
+        let mut found: Vec<u16> = self.root().map(|root| root.0).into_iter().collect();
+        let mut seen = 0;
+        while let Some(node) = found.get(seen) {
+            found.extend(below.remove(node).into_iter().flatten());
+            seen += 1;
+        }
+        seen
     }
 
     /// Whether servers, whose slots are laid out alike at all places, can sum the stream.
@@ -289,6 +300,32 @@ mod tests {
             let complaint = complaint(pointer, value);
             assert!(complaint.starts_with(&format!("{field}: ")), "{pointer}: {complaint}");
         }
+    }
+
+    /// A chain of nodes, which is what checks of trees take longest for.
+    #[test]
+    fn a_plan_of_as_many_nodes_as_may_be_is_read() {
+        let chain = |count: u16| {
+            let mut plan: Value = serde_json::from_str(TREE).expect("JSON");
+            let node =
+                |id: u16| json!({ "id": id, "name": format!("n{id}"), "address": "10.0.0.1:5747" });
+            plan["nodes"] = (0..count).map(node).collect();
+            for stream in plan["streams"].as_array_mut().expect("a list") {
+                let workers: Vec<Value> = stream["legs"].as_array().expect("a list").clone();
+                let workers =
+                    workers.into_iter().filter(|leg| leg["child"].get("worker").is_some());
+                let last = workers.map(|leg| json!({ "child": leg["child"], "parent": count - 1 }));
+                let between =
+                    (1..count).map(|id| json!({ "child": { "node": id }, "parent": id - 1 }));
+                stream["legs"] = last.chain(between).collect();
+                stream["places"] =
+                    (0..count).map(|node| json!({ "node": node, "slots": 64 })).collect();
+            }
+            Plan::from_json(&plan.to_string())
+        };
+        chain(MAX_NODES as u16).expect("as many as may be");
+        let problem = chain(MAX_NODES as u16 + 1).expect_err("one too many").to_string();
+        assert!(problem.contains("at most 4096"), "{problem}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use wiresum_wire::JobId;
 
 use super::{JobReport, Node, StreamReport};
 use crate::engine::format_of;
-use crate::service::{JobQuota, Limits, Load, Orders, Request, VERSION, exposition};
+use crate::service::{JobQuota, Limits, Load, Orders, Request, VERSION};
 use crate::takeover::{Failed, Successor, Upgrade};
 
 impl Node {
@@ -65,8 +65,8 @@ impl Node {
             Request::Quota { job, quota } => self.change_quota(JobId(*job), *quota),
             Request::Upgrade {} => self.upgrade(),
             Request::TakeOver { .. } => Err("a successor needs a connection of its own".to_owned()),
-            Request::Status {} => Ok(self.status()),
-            Request::Metrics {} => Ok(json!({ "text": exposition(&self.status()) })),
+            // Whoever asks makes text of it.
+            Request::Status {} | Request::Metrics {} => Ok(self.status()),
         };
         match done {
             Ok(mut answer) => {

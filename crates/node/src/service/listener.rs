@@ -1,17 +1,19 @@
 //! The threads that speak with clients: a control socket, and metrics over plain HTTP.
 
 use std::fs;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Desk, Request, VERSION};
+use super::peer::require_trusted;
+use super::reception::{self, Protocol, Reply};
+use super::{Desk, Request, VERSION, cut, exposition};
 use crate::takeover::Successor;
 
 /// Owner and group may give orders.
@@ -19,17 +21,12 @@ const SOCKET_MODE: u32 = 0o660;
 /// Mode of a folder that is made for the socket: who may not enter it cannot replace the socket either.
 const FOLDER_MODE: u32 = 0o750;
 /// Longest request in bytes: a plan of some ten thousand workers.
-const MAX_REQUEST: u64 = 4 << 20;
+const MAX_REQUEST: usize = 4 << 20;
 /// Longest head of an HTTP request in bytes.
-const MAX_HEAD: u64 = 8 << 10;
-/// How long a client may take for a whole request, and to read an answer. Clients are served one after the other, so a
-/// slow one delays others by this, and never the sums.
-const CLIENT_PATIENCE: Duration = Duration::from_secs(2);
+const MAX_HEAD: usize = 8 << 10;
+const END_OF_HEAD: &[u8] = b"\r\n\r\n";
 /// How long the server may take: removing a job waits for the kernel, twice for each of its streams.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Pause after a failed `accept`, so that a lack of descriptors does not become a busy loop.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
 /// The control socket; its file goes with this.
 pub(super) struct ControlSocket {
     path: PathBuf,
@@ -70,60 +67,11 @@ impl ControlSocket {
     /// Answers whoever connects to the listener at `path`.
     pub(super) fn serve(listener: UnixListener, path: &Path, desk: Desk) -> io::Result<Self> {
         let socket = Self { path: path.to_owned(), listener: listener.try_clone()?, is_ours: true };
-        thread::Builder::new().name("control".to_owned()).spawn(move || {
-            for client in listener.incoming() {
-                match client {
-                    Ok(client) => drop(serve(&client, &desk)),
-                    Err(_) => thread::sleep(ACCEPT_PAUSE),
-                }
-            }
-        })?;
+        let protocol = Control { path: path.to_owned(), desk };
+        thread::Builder::new()
+            .name("control".to_owned())
+            .spawn(move || reception::serve(&listener, &protocol))?;
         Ok(socket)
-    }
-}
-
-/// A connection that has to have said what it says by a time.
-trait Client: Sized {
-    fn set_patience(&self, patience: Duration) -> io::Result<()>;
-}
-
-impl Client for &UnixStream {
-    fn set_patience(&self, patience: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(patience))
-    }
-}
-
-impl Client for &TcpStream {
-    fn set_patience(&self, patience: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(patience))
-    }
-}
-
-/// Reads from a client for [`CLIENT_PATIENCE`] in all, however few bytes it sends at a time.
-struct Hurried<C> {
-    client: C,
-    until: Instant,
-}
-
-impl<C: Client> Hurried<C> {
-    fn new(client: C) -> Self {
-        Self { client, until: Instant::now() + CLIENT_PATIENCE }
-    }
-
-    /// A new request begins.
-    fn begin(&mut self) {
-        self.until = Instant::now() + CLIENT_PATIENCE;
-    }
-}
-
-impl<C: Client + Read> Read for Hurried<C> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = self.until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        self.client.set_patience(left)?;
-        self.client.read(buffer)
     }
 }
 
@@ -135,45 +83,58 @@ impl Drop for ControlSocket {
     }
 }
 
-/// Answers the requests of one client, until it has no more or takes too long.
-fn serve(client: &UnixStream, desk: &Desk) -> io::Result<()> {
-    client.set_write_timeout(Some(CLIENT_PATIENCE))?;
-    let mut reader = BufReader::new(Hurried::new(client));
-    loop {
-        reader.get_mut().begin();
-        let mut line = String::new();
-        let len = reader.by_ref().take(MAX_REQUEST).read_line(&mut line)?;
-        if len == 0 {
-            return Ok(());
+/// One request on each line, in JSON.
+struct Control {
+    path: PathBuf,
+    desk: Desk,
+}
+
+impl Protocol<UnixStream> for Control {
+    const MAX_BYTES: usize = MAX_REQUEST;
+
+    fn whole(heard: &[u8]) -> Option<usize> {
+        heard.iter().position(|byte| *byte == b'\n').map(|end| end + 1)
+    }
+
+    fn answer(&self, client: &UnixStream, request: Option<&[u8]>) -> Reply {
+        if let Err(problem) = require_trusted(client, &self.path) {
+            return Reply::Leave(line(&refuse(&problem)));
         }
-        let is_whole = line.ends_with('\n');
-        let answer =
-            if is_whole { answer(&line, client, desk) } else { refuse("the request is too long") };
-        if answer.is_null() {
-            return Ok(());
-        }
-        writeln!(&*client, "{answer}")?;
-        if !is_whole {
-            return Ok(());
+        let Some(request) = request else {
+            return Reply::Leave(line(&refuse("the request is too long")));
+        };
+        let answered = std::str::from_utf8(request)
+            .map_err(|error| format!("not UTF-8: {error}"))
+            .and_then(|text| answer(text, client, &self.desk));
+        match answered.unwrap_or_else(|problem| refuse(&problem)) {
+            Value::Null => Reply::Gone,
+            answer => Reply::Stay(line(&answer)),
         }
     }
 }
 
+fn line(answer: &Value) -> String {
+    format!("{answer}\n")
+}
+
 /// Null if the client has got its answer already.
-fn answer(line: &str, client: &UnixStream, desk: &Desk) -> Value {
-    let answered = match Request::parse(line) {
-        Err(problem) => return refuse(&problem),
-        Ok(request @ Request::TakeOver { versions }) => match Successor::new(client, versions) {
-            Err(error) => return refuse(&error.to_string()),
-            Ok(successor) => desk.ask_for(request, Some(successor)),
-        },
-        Ok(request) => desk.ask(request),
+fn answer(text: &str, client: &UnixStream, desk: &Desk) -> Result<Value, String> {
+    const SILENT: &str = "the daemon does not answer";
+    let request = Request::parse(text)?;
+    let wants_text = request == Request::Metrics {};
+    let successor = match &request {
+        Request::TakeOver { versions } => Some(Successor::new(client, *versions)),
+        _ => None,
     };
-    answered.unwrap_or_else(|| refuse("the daemon does not answer"))
+    let successor = successor.transpose().map_err(|error| error.to_string())?;
+    let answer = desk.ask_for(request, successor).ok_or(SILENT)?;
+    // Text is made here, not in the thread that sums.
+    let text = wants_text.then(|| exposition(&answer));
+    Ok(text.map_or(answer, |text| json!({ "version": VERSION, "ok": true, "text": text })))
 }
 
 fn refuse(problem: &str) -> Value {
-    json!({ "version": VERSION, "ok": false, "error": problem })
+    json!({ "version": VERSION, "ok": false, "error": cut(problem) })
 }
 
 /// Metrics for Prometheus at `http://ADDRESS/metrics`.
@@ -186,36 +147,40 @@ pub(super) struct MetricsEndpoint {
 impl MetricsEndpoint {
     pub(super) fn serve(listener: TcpListener, desk: Desk) -> io::Result<Self> {
         let endpoint = Self { address: listener.local_addr()?, listener: listener.try_clone()? };
-        thread::Builder::new().name("metrics".to_owned()).spawn(move || {
-            for client in listener.incoming() {
-                match client {
-                    Ok(client) => drop(serve_http(&client, &desk)),
-                    Err(_) => thread::sleep(ACCEPT_PAUSE),
-                }
-            }
-        })?;
+        let protocol = Http { desk };
+        thread::Builder::new()
+            .name("metrics".to_owned())
+            .spawn(move || reception::serve(&listener, &protocol))?;
         Ok(endpoint)
     }
 }
 
-fn serve_http(client: &TcpStream, desk: &Desk) -> io::Result<()> {
-    client.set_write_timeout(Some(CLIENT_PATIENCE))?;
-    let mut head = BufReader::new(Hurried::new(client)).take(MAX_HEAD);
-    let mut first = String::new();
-    head.read_line(&mut first)?;
-    let mut line = first.clone();
-    while !line.trim_end().is_empty() {
-        line.clear();
-        head.read_line(&mut line)?;
+/// As much of HTTP/1 as a scraper needs.
+struct Http {
+    desk: Desk,
+}
+
+impl Protocol<TcpStream> for Http {
+    const MAX_BYTES: usize = MAX_HEAD;
+
+    fn whole(heard: &[u8]) -> Option<usize> {
+        heard
+            .windows(END_OF_HEAD.len())
+            .position(|part| part == END_OF_HEAD)
+            .map(|at| at + END_OF_HEAD.len())
     }
-    let text = first.starts_with("GET /metrics ").then(|| desk.ask(Request::Metrics {})).flatten();
-    let text = text.as_ref().and_then(|answer| answer["text"].as_str());
-    let (status, body) = text.map_or(("404 Not Found", "see /metrics\n"), |text| ("200 OK", text));
-    write!(
-        &*client,
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-        body.len()
-    )
+
+    fn answer(&self, _: &TcpStream, request: Option<&[u8]>) -> Reply {
+        let is_metrics = request.is_some_and(|head| head.starts_with(b"GET /metrics "));
+        let status = is_metrics.then(|| self.desk.ask(Request::Status {})).flatten();
+        let text = status.as_ref().map(exposition);
+        let found = text.as_deref().map(|text| ("200 OK", text));
+        let (status, body) = found.unwrap_or(("404 Not Found", "see /metrics\n"));
+        Reply::Leave(format!(
+            "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        ))
+    }
 }
 
 #[cfg(test)]
@@ -239,23 +204,5 @@ mod tests {
         }
         assert_eq!(fs::read_to_string(&file).expect("still there"), "precious");
         fs::remove_dir_all(folder).expect("ours");
-    }
-
-    #[test]
-    fn a_client_that_trickles_is_not_waited_for() {
-        let (client, server) = UnixStream::pair().expect("a pair");
-        let until = Instant::now() + Duration::from_millis(300);
-        let trickle = thread::spawn(move || {
-            while (&client).write(b"a").is_ok() {
-                thread::sleep(Duration::from_millis(20));
-            }
-        });
-        let mut text = String::new();
-        let read = BufReader::new(Hurried { client: &server, until }).read_line(&mut text);
-        let kind = read.expect_err("no line comes").kind();
-        assert!(matches!(kind, io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock), "{kind}");
-        assert!(Instant::now() >= until);
-        drop(server);
-        trickle.join().expect("it ends with the connection");
     }
 }

@@ -8,9 +8,12 @@ mod limits;
 mod listener;
 mod metrics;
 mod notify;
+mod peer;
 mod quantity;
+mod reception;
 mod request;
 
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -32,6 +35,34 @@ pub use request::{JobQuota, Request};
 
 /// Version of the protocol; in every request and answer.
 pub const VERSION: u64 = 1;
+
+/// Most letters of an error: what goes beyond is a value that somebody has given, at any length.
+const MAX_ERROR: usize = 500;
+
+/// An error as people are told it: at most [`MAX_ERROR`] letters.
+#[must_use]
+pub fn cut(problem: &str) -> String {
+    let end = problem.char_indices().nth(MAX_ERROR).map(|(end, _)| end);
+    end.map_or_else(|| problem.to_owned(), |end| format!("{}…", &problem[..end]))
+}
+
+/// Most bytes of a plan, or of another document that is read: as much as other readers of the project take. It ends the
+/// reading of a device at once.
+const MAX_DOCUMENT: u64 = 64 << 20;
+
+/// The text of a file of at most [`MAX_DOCUMENT`] bytes.
+///
+/// # Errors
+/// Why it cannot be read, or that it is too large.
+pub fn read_document(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let len = File::open(path)?.take(MAX_DOCUMENT + 1).read_to_string(&mut text)? as u64;
+    if len > MAX_DOCUMENT {
+        let problem = format!("has more than {} MiB: check the path", MAX_DOCUMENT >> 20);
+        return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+    }
+    Ok(text)
+}
 
 /// A request on its way to the server's thread.
 pub struct Order {

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use wiresum_node::service::{JobQuota, Limits, MAX_JOBS, parse_rate, parse_size, usual_memory};
+use wiresum_node::service::{
+    JobQuota, Limits, MAX_JOBS, parse_rate, parse_size, read_document, usual_memory,
+};
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::MAX_BPS;
 use wiresum_wire::{JobId, NodeId};
@@ -132,7 +134,7 @@ impl Arguments {
         let path = &self.plans[index];
         let failure =
             |problem: String| Failure::Usage(format!("plan {}: {problem}", path.display()));
-        let text = std::fs::read_to_string(path).map_err(|error| failure(error.to_string()))?;
+        let text = read_document(path).map_err(|error| failure(error.to_string()))?;
         let secret = self.read_secret(index).map_err(failure)?;
         let plan = Plan::from_json(&text).and_then(|plan| plan.with_secret(secret.as_deref()));
         let plan = plan.map_err(|error| failure(error.to_string()))?;
@@ -153,7 +155,7 @@ impl Arguments {
             beside.push(".secret");
             beside.into()
         });
-        match std::fs::read_to_string(&file) {
+        match read_document(&file) {
             Ok(secret) => Ok(Some(secret)),
             Err(error) if named.is_none() && error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(format!("secret {}: {error}", file.display())),

@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     match serve(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            log(&failure.to_string());
+            log(&service::cut(&failure.to_string()));
             failure.exit_code()
         }
     }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use wiresum_node::node::Node;
+use wiresum_node::service::read_document;
 use wiresum_node::tables::{DEFAULT_SNAPSHOT_INTERVAL, Snapshots, Tables, TablesError};
 use wiresum_sparse::live::Job;
 use wiresum_wire::NodeId;
@@ -15,7 +16,7 @@ use crate::{log, open_service};
 /// Everything that can fail at the start, fails here.
 pub fn start(arguments: &Arguments, path: &Path) -> Result<Node, Failure> {
     let failure = |problem: String| Failure::Usage(format!("{}: {problem}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| failure(error.to_string()))?;
+    let text = read_document(path).map_err(|error| failure(error.to_string()))?;
     let job = Arc::new(Job::from_json(&text).map_err(|error| failure(error.to_string()))?);
     let interval = arguments.snapshot_interval.unwrap_or(DEFAULT_SNAPSHOT_INTERVAL);
     let snapshots = arguments.snapshots.as_deref();
