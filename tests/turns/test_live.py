@@ -34,10 +34,17 @@ def run(bed, jobs, command=RANK):
     return live
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_jobs_run_in_turns_by_the_protocol_of_a_device(namespaces, name, protocol):
+@pytest.mark.parametrize(
+    ("protocol", "engine"),
+    [
+        *((protocol, "udp") for protocol in PROTOCOLS),
+        pytest.param("polatis-rest", "xdp", marks=pytest.mark.needs("xdp")),
+    ],
+)
+def test_jobs_run_in_turns_by_the_protocol_of_a_device(namespaces, name, protocol, engine):
+    """The only port of u1 leads to the neighbour of job `first`, and before or after it to that of job `second`."""
     topology, jobs = network(), three_jobs()
-    with turns(topology, jobs, name, protocol) as (bed, promise):
+    with turns(topology, jobs, name, protocol, engine=engine) as (bed, promise):
         live = run(bed, jobs)
         found = compare(promise, live.seen, live.traffic)
         switch = bed.bed.optical_switch("oxc")

@@ -32,9 +32,10 @@ def four_jobs(size=800_000):
     )
 
 
-def asked(topology, jobs, scheduler="turns"):
+def asked(topology, jobs, scheduler="turns", engine="udp"):
     rates = carried(instance(topology, jobs, SLOT_S))
-    return Online.of(topology, jobs, rates, scheduler), schedule(rates, scheduler, online=True, **step_of(rates))
+    promised = schedule(rates, scheduler, online=True, **step_of(rates))
+    return Online.of(topology, jobs, rates, scheduler, engine), promised
 
 
 def run(bed, jobs, command=RANK):
@@ -64,12 +65,13 @@ def test_jobs_that_nobody_knew_before_have_their_turns(namespaces, name, schedul
     assert one_end <= other_begin or other_end <= one_begin, "two jobs had the only port of u1 at once"
 
 
-def test_a_training_waits_for_its_plan(namespaces, name):
+@pytest.mark.parametrize("engine", ["udp", pytest.param("xdp", marks=pytest.mark.needs("xdp"))])
+def test_a_training_waits_for_its_plan(namespaces, name, engine):
     topology = network()
     jobs = workload(
         star("local", {"u0": 2}, "u0", 400_000, iterations=2), star("far", {"u1": 1, "u2": 1}, "u2", 400_000)
     )
-    online, _ = asked(topology, jobs)
+    online, _ = asked(topology, jobs, engine=engine)
     with TurnsBed(topology, online, name=name) as bed:
         run(bed, jobs, TRAINING)
 

@@ -99,9 +99,9 @@ pub enum XdpError {
         "this switch has not been told how to reach {0}: give its address before the ways that lead there"
     )]
     UnknownNeighbour(String),
-    /// Two neighbours of a switch behind one interface.
+    /// Two neighbours behind one interface to whom a switch would have to send the same results.
     #[error(
-        "the interface `{0}` leads to another neighbour already: give each link an interface of its own"
+        "the interface `{0}` leads to two neighbours that one stream's results go to: give each an interface of its own"
     )]
     SharedInterface(String),
     /// No such interface.

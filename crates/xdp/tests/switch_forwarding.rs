@@ -315,8 +315,9 @@ fn ways_that_cannot_be_had() {
     assert!(matches!(early, Err(XdpError::UnknownNeighbour(_))), "{early:?}");
     namespace.enter(|| {
         let (first, reach, _) = &links.0[0];
-        program.set_neighbour(*first, reach).expect("an interface of its own");
-        let shared = program.set_neighbour(links.0[1].0, reach);
+        links.tell(&mut program);
+        program.set_neighbour(links.0[1].0, reach).expect("several at one interface");
+        let shared = program.forward(&forwarding);
         assert!(matches!(shared, Err(XdpError::SharedInterface(_))), "{shared:?}");
         let reach = Reach { interface: "nonesuch".to_owned(), ..reach.clone() };
         let missing = program.set_neighbour(*first, &reach);

@@ -15,13 +15,13 @@ from wiresum.circuits.drivers import connect
 from wiresum.errors import TestbedError
 from wiresum.gates.listener import Gates
 from wiresum.plan.aggregation_plan import AggregationPlan
-from wiresum.plan.choices import DEFAULT_MTU_BYTES
+from wiresum.plan.choices import DEFAULT_MTU_BYTES, SwitchEngine
 from wiresum.plan.schedule import Schedule
 from wiresum.plan.shared import SharedNetwork
 from wiresum.testbed import Testbed
 from wiresum.testbed.echo import echoes
 from wiresum.testbed.environment import BACKEND_VARIABLE, worker_environment
-from wiresum.testbed.networks import MASTER_PORT
+from wiresum.testbed.networks import MASTER_PORT, xdp_nodes
 from wiresum.testbed.run import PIPED, attend
 from wiresum.testbed.traffic import LinkTraffic
 from wiresum.topology.circuits import optical_switches
@@ -92,7 +92,8 @@ class TurnsBed:
         else:
             self.plans = plans_of(work)
             self._ways = list(self.plans.values())
-            network = SharedNetwork(topology, [interval.circuits for interval in work.intervals])
+            engine: SwitchEngine = "xdp" if any(map(xdp_nodes, self._ways)) else "udp"
+            network = SharedNetwork(topology, [interval.circuits for interval in work.intervals], engine)
             self.hosts = {job: [worker.name for worker in plan.workers] for job, plan in self.plans.items()}
         self._network = network
         self.bed = Testbed(topology, shared=network, name=name, mtu_bytes=mtu_bytes, loopback=False)

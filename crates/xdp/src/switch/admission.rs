@@ -72,7 +72,7 @@ impl SwitchProgram {
     /// Learns how a neighbour is reached from its last hello, or answer to one; whether that has changed.
     ///
     /// # Errors
-    /// [`XdpError::NotHeard`], [`XdpError::SharedInterface`], [`XdpError::TooMany`], or the kernel's refusal.
+    /// [`XdpError::NotHeard`], [`XdpError::TooMany`], or the kernel's refusal.
     pub fn meet(&mut self, neighbour: Neighbour, address: SocketAddr) -> Result<bool, XdpError> {
         let hearing: Option<Hearing> = self.kernel.get("acquaintances", &endpoint(address))?;
         let hearing = hearing.filter(|hearing| hearing.ifindex != 0);

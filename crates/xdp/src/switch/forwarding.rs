@@ -18,7 +18,8 @@ use crate::{AttachMode, XdpError, peers};
 /// How a neighbour is reached: what goes before a packet to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reach {
-    /// The interface of this switch that its link is at; no other neighbour's is.
+    /// The interface of this switch that its link is at. Several neighbours have one where an optical switch joins it to
+    /// one after another.
     pub interface: String,
     /// Its end of the link.
     pub address: SocketAddr,
@@ -57,7 +58,7 @@ impl SwitchProgram {
     /// Says how a neighbour is reached, before anything is sent to it.
     ///
     /// # Errors
-    /// [`XdpError::NoInterface`], [`XdpError::SharedInterface`], [`XdpError::TooMany`], or the kernel's refusal.
+    /// [`XdpError::NoInterface`], [`XdpError::TooMany`], or the kernel's refusal.
     pub fn set_neighbour(&mut self, neighbour: Neighbour, reach: &Reach) -> Result<(), XdpError> {
         let hearing = Hearing {
             local: Endpoint::from(reach.local),
@@ -76,9 +77,6 @@ impl SwitchProgram {
         hearing: &Hearing,
     ) -> Result<(), XdpError> {
         let (known, ifindex) = (&self.tables.neighbours, hearing.ifindex);
-        if known.iter().any(|(other, (_, taken))| *other != neighbour && *taken == ifindex) {
-            return Err(XdpError::SharedInterface(kernel::interface_name(ifindex)));
-        }
         let is_free = |index: &u32| known.values().all(|(taken, _)| taken != index);
         let free = || (0..).find(is_free).expect("numbers never end");
         let index = known.get(&neighbour).map_or_else(free, |(index, _)| *index);
@@ -93,8 +91,9 @@ impl SwitchProgram {
     /// Forwards by these tables from now on. What is not in them is dropped.
     ///
     /// # Errors
-    /// [`XdpError::UnknownNeighbour`] if [`Self::set_neighbour`] has not been told of one; then nothing has changed. Else
-    /// [`XdpError::TooMany`], or the kernel's refusal.
+    /// [`XdpError::UnknownNeighbour`] if [`Self::set_neighbour`] has not been told of one, or
+    /// [`XdpError::SharedInterface`] if the results of one stream would have to leave twice by one interface; then
+    /// nothing has changed. Else [`XdpError::TooMany`], or the kernel's refusal.
     pub fn forward(&mut self, forwarding: &Forwarding) -> Result<(), XdpError> {
         let ways = self.tables.ways_of(forwarding)?;
         let downs = self.tables.downs_of(forwarding)?;
@@ -183,7 +182,8 @@ impl Tables {
         Ok(downs)
     }
 
-    /// Adds a neighbour to a stream's list; there are no more of them than neighbours.
+    /// Adds a neighbour to a stream's list; there are no more of them than neighbours. The program knows a copy of a
+    /// broadcast by the interface that it leaves by.
     fn append(
         &self,
         down: &mut Down,
@@ -192,6 +192,9 @@ impl Tables {
     ) -> Result<(), XdpError> {
         let (index, ifindex) = self.neighbour(next)?;
         let place = down.neighbour_count as usize;
+        if down.ifindices[..place].contains(&ifindex) {
+            return Err(XdpError::SharedInterface(kernel::interface_name(ifindex)));
+        }
         (down.neighbours[place], down.ifindices[place]) = (index, ifindex);
         down.behind[place] = behind.0;
         down.neighbour_count += 1;
