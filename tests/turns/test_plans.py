@@ -12,7 +12,7 @@ from wiresum.topology.circuits import fibres
 from wiresum.turns.driver import plans_of
 from wiresum.turns.journal import Journal
 from wiresum.turns.maker import SEGMENT_SLOTS
-from wiresum.turns.plans import as_schedule
+from wiresum.turns.plans import GOODPUT, LEAST_SENDING, as_schedule
 from wiresum.workload.poisson import poisson
 
 SCHEDULERS = ("turns", "window", "fcfs")
@@ -139,3 +139,19 @@ def test_a_paper_workload_of_the_makers_converts():
     jobs = poisson(topology, jobs=12, per_second=1.0, workers=[2, 4], size_bytes=(127_500, 660_000), seed=1)
     made = turns_of(topology, jobs)
     assert made.intervals[-1].until_s >= jobs.jobs[-1].arrival_s + SLOT_S
+
+
+@pytest.mark.parametrize("compute_s", [0.0, 0.02, 0.05, 10.0])
+def test_a_job_that_computes_sends_faster_so_that_it_has_its_rate_on_average(compute_s):
+    """An iteration takes as long as its timetable has it, if links allow it; else its gate is ten times as wide."""
+    topology, size = network(), 200_000
+    jobs = workload({**star("local", {"u0": 2}, "u0", size, iterations=4), "compute_s": compute_s})
+    timetable = timetable_of(topology, jobs)
+    interval = as_schedule(timetable, topology, jobs).intervals[0]
+    mean_bps = timetable.intervals[0].rates[0].rate_bps
+    seconds = 8 * size / (GOODPUT * interval.rates_bps["1"]) + compute_s
+    promised_s = 8 * size / mean_bps
+    if compute_s < (1 - LEAST_SENDING) * promised_s:
+        assert seconds == pytest.approx(promised_s)
+    else:
+        assert interval.rates_bps["1"] == pytest.approx(mean_bps / LEAST_SENDING / GOODPUT)

@@ -29,7 +29,7 @@ from wiresum.turns.driver import COMING_S, OVERRUN_S
 from wiresum.turns.light import Light
 from wiresum.turns.maker import PlanMaker
 from wiresum.turns.nodes import Nodes
-from wiresum.turns.plans import between_units, cable_bps, dark_s, step_of
+from wiresum.turns.plans import between_units, cable_bps, dark_s, sending_bps, step_of
 from wiresum.turns.ports import Pair, Ports, all_circuits
 from wiresum.turns.stage import Seen, Stage
 from wiresum.workload.model import Workload
@@ -272,7 +272,7 @@ class OnlineDriver(Stage):
     def _cable_bps(self, job: int, rate_bps: float, chosen: list[Circuit]) -> float:
         now = {self._network.name(one) for one in chosen}
         waits = bool(self._uses[job] and now - self._lit and job not in self._running)
-        return cable_bps(rate_bps, self._slot_s, self._dark_s if waits else 0.0)
+        return cable_bps(sending_bps(self._jobs[job], rate_bps), self._slot_s, self._dark_s if waits else 0.0)
 
     def _drop(self, job: int, reason: str) -> None:
         """A job that has not begun waits for other circuits; others cannot change theirs."""

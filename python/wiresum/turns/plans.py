@@ -24,11 +24,14 @@ from wiresum.topology.circuits import between, optical_switches
 from wiresum.topology.model import Topology
 from wiresum.topology.optical import Circuit
 from wiresum.turns.maker import PlanMaker
-from wiresum.workload.model import Workload
+from wiresum.workload.model import Workload, WorkloadJob
 
 GOODPUT = 0.92
 """Part of a cable's rate that carries gradients: packets of 728 values have 3 % of headers, the rest is room for what
 comes and goes in a queue."""
+LEAST_SENDING = 0.1
+"""Part of an iteration in which a job sends, at least: one that computes for longer is late anyway, and its links
+limit it."""
 STEP_SHARE = 0.25
 """Step of `window` as a share of a worker's link: 10 Gbit/s of 40 in the paper."""
 
@@ -169,7 +172,8 @@ class _Conversion:
         before = set(map(self._network.name, self._network.lit[index - 1])) if index else set()
         now = {self._network.name(circuit) for circuit in self._network.lit[index]}
         waits = run.by == "server" and run.first == index and bool(now - before)
-        return cable_bps(rate.rate_bps, slot.until_s - slot.from_s, dark_s(self._network.topology) if waits else 0.0)
+        waits_s = dark_s(self._network.topology) if waits else 0.0
+        return cable_bps(sending_bps(self._maker.jobs[rate.job], rate.rate_bps), slot.until_s - slot.from_s, waits_s)
 
 
 def between_units(network: SharedNetwork, circuits: Sequence[Circuit]) -> dict[frozenset[str], list[str]]:
@@ -190,6 +194,17 @@ def cable_bps(rate_bps: float, seconds: float, waits_s: float) -> float:
         waits_s: seconds of darkness at its begin.
     """
     return max(1.0, rate_bps * seconds / max(seconds - waits_s, seconds / 2) / GOODPUT)
+
+
+def sending_bps(job: WorkloadJob, mean_bps: float) -> float:
+    """The rate at which a job sends that computes between its sums, so that it has the mean rate over both.
+
+    Args:
+        job: whose bytes and computing are one iteration's.
+        mean_bps: of its gradients.
+    """
+    computing = job.compute_s * mean_bps / (8 * job.bytes) if job.bytes else 0.0
+    return mean_bps / max(1 - computing, LEAST_SENDING)
 
 
 def dark_s(topology: Topology) -> float:
