@@ -16,12 +16,11 @@ from typer.testing import CliRunner
 
 from wiresum.cli.main import app
 from wiresum.turns.driver import BACK_S
-from wiresum.turns.live import TurnsBed, job_environment
+from wiresum.turns.live import RANK, TurnsBed, job_environment
 from wiresum.turns.online import Online
 from wiresum.turns.plans import as_schedule, carried
 from wiresum.workload.instance import instance
 
-RANK = [sys.executable, "-m", "wiresum.turns.rank"]
 PATIENCE_S = 120.0
 
 

@@ -8,11 +8,10 @@ import pytest
 from tests.turns.networks import DARK_S, network, star, three_jobs, timetable_of, workload
 
 from wiresum.errors import ScheduleError
-from wiresum.turns.live import TurnsBed, run_jobs
+from wiresum.turns.live import RANK, TurnsBed, run_jobs
 from wiresum.turns.plans import as_schedule
 from wiresum.turns.report import Promise, compare
 
-RANK = [sys.executable, "-m", "wiresum.turns.rank"]
 TRAINING = [sys.executable, "-m", "wiresum.demo.job"]
 PROTOCOLS = ("polatis-rest", "calient-tl1", "sonic-tcp", "polatis-scpi")
 BYTES_TOLERANCE = 0.02

@@ -10,14 +10,13 @@ from wiresum.errors import ScheduleError
 from wiresum.schedule import schedule
 from wiresum.topology.circuits import fibres
 from wiresum.topology.optical import Circuit
-from wiresum.turns.live import TurnsBed, run_jobs
+from wiresum.turns.live import RANK, TurnsBed, run_jobs
 from wiresum.turns.online import Online
 from wiresum.turns.plans import carried, step_of
 from wiresum.turns.ports import MOST_FAILURES, Ports, all_circuits
 from wiresum.turns.report import Promise, compare
 from wiresum.workload.instance import instance
 
-RANK = [sys.executable, "-m", "wiresum.turns.rank"]
 TRAINING = [sys.executable, "-m", "wiresum.demo.job"]
 BYTES_TOLERANCE = 0.02
 

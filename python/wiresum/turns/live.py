@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -36,6 +38,9 @@ from wiresum.workload.model import Workload, WorkloadJob
 
 Sink = Callable[[int, int, bool, str], None]
 """Takes job, rank, whether it is standard error, and a line."""
+RANK = (sys.executable, "-m", "wiresum.turns.rank")
+MOST_SAID = 500
+"""Letters of what ranks said last that an error repeats."""
 PROBE_S = 0.5
 """Seconds that a circuit with light has to carry an echo: on a busy machine processes wait for tens of milliseconds."""
 
@@ -205,3 +210,25 @@ def _attend(
         return attend(ranks, lambda rank, is_error, line: sink(number, rank, is_error, line))
     finally:
         gates.abandon(number)
+
+
+def run_ranks(
+    turns: TurnsBed, workload: Workload, tell: Callable[[str], None] = lambda line: None
+) -> tuple[LiveRun, dict[int, list[dict[str, float]]]]:
+    """Runs ranks without PyTorch (`wiresum.turns.rank`) at every job, and hears of each sum from each of them.
+
+    Returns:
+        The run, and what the ranks of each job said of their sums, in no order: `step`, `seconds`, `repetitions`.
+
+    Raises:
+        TestbedError: a rank failed, as where a sum is wrong.
+    """
+    lines: list[tuple[int, str]] = []
+    live = run_jobs(turns, workload, RANK, lambda job, rank, is_error, line: lines.append((job, line)), tell)
+    if live.exit_code:
+        raise TestbedError(f"a rank failed: {' '.join(line for _, line in lines)[-MOST_SAID:]}")
+    sums: dict[int, list[dict[str, float]]] = {job: [] for job in turns.hosts}
+    for job, line in lines:
+        if line.startswith("{"):
+            sums[job].append(json.loads(line))
+    return live, sums

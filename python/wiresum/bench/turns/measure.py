@@ -9,9 +9,7 @@ the other.
 
 from __future__ import annotations
 
-import json
 import statistics
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -26,7 +24,7 @@ from wiresum.schedule import schedule as ask
 from wiresum.topology.generators.optical import optical
 from wiresum.topology.model import Topology
 from wiresum.topology.optical import Circuit
-from wiresum.turns.live import LiveRun, TurnsBed, run_jobs
+from wiresum.turns.live import TurnsBed, run_ranks
 from wiresum.turns.plans import as_schedule, carried
 from wiresum.turns.stage import Step
 from wiresum.workload.instance import instance
@@ -35,7 +33,6 @@ from wiresum.workload.model import Workload
 Times = list[tuple[float, float | None, list[Circuit]]]
 """From when until when which circuits are lit."""
 SLOT_S = 1.0
-RANK = (sys.executable, "-m", "wiresum.turns.rank")
 BEFORE_S, GONE_S = 0.2, 0.1
 """The circuit goes so long after the begin, and comes back so much later."""
 
@@ -97,7 +94,7 @@ def announced(options: Options) -> tuple[list[Step], int]:
     lit = made.intervals[0].circuits
     times: Times = [(0.0, BEFORE_S, lit), (BEFORE_S, BEFORE_S + GONE_S, []), (BEFORE_S + GONE_S, None, lit)]
     with TurnsBed(topology, _with(made, times, options), options.protocol) as bed:
-        live = _run(bed, workload)
+        live, _ = run_ranks(bed, workload)
         switch = bed.bed.optical_switch("oxc")
         dark = sum(switch.light.count(port).dark for port in switch.device.crossbar.sides)
     return live.seen.steps, dark
@@ -181,18 +178,10 @@ def _with(made: Schedule, times: Times, options: Options) -> Schedule:
     return made.model_copy(update={"intervals": parts})
 
 
-def _run(bed: TurnsBed, workload: Workload, lines: list[str] | None = None) -> LiveRun:
-    heard: list[str] = [] if lines is None else lines
-    live = run_jobs(bed, workload, RANK, lambda job, rank, is_error, line: heard.append(line))
-    if live.exit_code:
-        raise TestbedError(f"a rank of `wiresum bench turns` failed: {' '.join(heard)[-500:]}")
-    return live
-
-
 def _seconds(bed: TurnsBed, workload: Workload) -> float:
     """Seconds of the slowest rank's sum from its own call on; the turn begins when all have called."""
-    lines: list[str] = []
-    turn = _run(bed, workload, lines).seen.turns[1]
-    if not all(json.loads(line)["seconds"] > 0 for line in lines):
+    live, sums = run_ranks(bed, workload)
+    if not all(one["seconds"] > 0 for one in sums[1]):
         raise TestbedError("a rank has not measured its sum")
+    turn = live.seen.turns[1]
     return turn.end_s - turn.begin_s

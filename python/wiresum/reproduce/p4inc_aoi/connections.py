@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-
 from wiresum.bench.result import Report, Result
-from wiresum.errors import TestbedError
 from wiresum.reproduce.p4inc_aoi import example
 from wiresum.reproduce.p4inc_aoi.schemes import Instance, Progress
 from wiresum.schedule.model import Interval, Timetable
 from wiresum.topology.generators.optical import optical
-from wiresum.turns.live import TurnsBed, run_jobs
+from wiresum.turns.live import TurnsBed, run_ranks
 from wiresum.turns.plans import as_schedule
 from wiresum.workload.model import Workload
 
@@ -19,7 +16,6 @@ HOST_BPS = 20e6
 GOODPUT_BPS = 0.9 * HOST_BPS
 """Rate of gradients, so that headers have room in a slot."""
 HOSTS, PORTS, DARK_S = 4, 4, 0.02
-RANK = (sys.executable, "-m", "wiresum.turns.rank")
 
 
 def measure(quick: bool, progress: Progress) -> Report:
@@ -48,12 +44,8 @@ def _setups(instance: Instance, timetable: Timetable) -> int:
         _scaled(interval, names, GOODPUT_BPS / float(instance["host_bps"])) for interval in timetable.intervals
     ]
     scaled = timetable.model_copy(update={"intervals": intervals})
-    lines: list[str] = []
     with TurnsBed(topology, as_schedule(scaled, topology, workload)) as bed:
-        live = run_jobs(bed, workload, RANK, lambda job, rank, is_error, line: lines.append(line))
-    if live.exit_code:
-        raise TestbedError(f"a rank of Fig. 2 failed: {' '.join(lines)[-500:]}")
-    return live.seen.setups
+        return run_ranks(bed, workload)[0].seen.setups
 
 
 def _workload(instance: Instance, names: dict[str, str]) -> Workload:
