@@ -64,8 +64,12 @@ fn conditions(loss: f64) -> Conditions {
 
 /// Time that the packets of one worker take on its link, over the time that the collective took.
 fn share(lossy: Lossy, policy: &'static str, window: u32, loss: f64) -> f64 {
-    // Where there is luck, a median of it.
-    let seeds = if loss == 0.0 { 1..2 } else { 1..6 };
+    // Where there is luck, a median of it. In a tree one run in 13 loses a packet that all wait for, and takes a fifth longer.
+    let seeds = match lossy {
+        _ if loss == 0.0 => 1..2,
+        Lossy::Star => 1..6,
+        Lossy::Tree | Lossy::InnerLinks => 1..22,
+    };
     let mut shares: Vec<f64> =
         seeds.map(|seed| share_once(lossy, policy, window, loss, seed)).collect();
     shares.sort_by(f64::total_cmp);

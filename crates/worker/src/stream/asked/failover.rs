@@ -317,13 +317,13 @@ impl Asked {
         }
         let is_due = |stream: &Stream| stream.absence.is_some_and(|a| a.visit_at <= now);
         let index = self.streams.iter().position(is_due).filter(|_| self.is_away)?;
+        let is_busy = self.streams.iter().any(|stream| stream.recovery.is_busy());
         let (stream, results) = (&mut self.streams[index], self.counters.results);
         let absence = stream.absence.as_mut()?;
         absence.visit_at = now.plus(VISIT_INTERVAL);
-        // If nothing comes, others may still be with the node that this worker has left, and its parent has to tell
-        // it again.
-        if std::mem::replace(&mut absence.results, results) == results && stream.recovery.is_busy()
-        {
+        // If nothing comes, in any stream, others may still be with the node that this worker has left, and its parent has to
+        // tell it again. They may lack the result of a stream in which this worker lacks none, and hold up the others.
+        if std::mem::replace(&mut absence.results, results) == results && is_busy {
             self.seats[index].say_hello(now);
         }
         let home = stream.home;
