@@ -102,6 +102,22 @@ def read_text(path: Path | str, what: str, error: type[WiresumError]) -> str:
     return text
 
 
+def is_there(path: Path | str) -> bool:
+    """Whether there is such a path; what cannot be one, as its name is too long or has a zero, is not there."""
+    try:
+        return Path(path).exists()
+    except (OSError, ValueError):
+        return False
+
+
+def read_json(path: Path | str, what: str, error: type[WiresumError]) -> Any:
+    """What a JSON file has, for readers that look at a part of it; errors as for `read_text`."""
+    try:
+        return json.loads(read_text(path, what, error))
+    except (ValueError, RecursionError) as bad:
+        raise error(f"{what} {path}: not valid JSON ({bad}); check the path") from None
+
+
 def write_text(path: Path | str, text: str, what: str, error: type[WiresumError], mode: int = 0o666) -> None:
     """Writes a file in one step: readers see the old content or the new, whatever happens meanwhile.
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.hostile import limits, mutations
 
 from wiresum.plan.aggregation_plan import secret_beside
 
@@ -15,11 +16,17 @@ LINES = 24
 """Lines of a screen."""
 LIMIT_S = 60.0
 """Limit of a command on a busy machine."""
+COMMANDS = {
+    "plan": ["explain"],
+    "topology": ["plan"],
+    "schedule": ["schedule"],
+    "workload": ["schedule", "optical:units=8", "--jobs"],
+}
+"""By the kind of document that they read."""
 
 
-def _fails(*arguments: str, word: str, limit_s: float = LIMIT_S) -> None:
-    command = [sys.executable, "-m", "wiresum", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
+def _fails(*arguments: str, word: str, file_bytes: int | None = None) -> None:
+    done = limits.run([sys.executable, "-m", "wiresum", *arguments], LIMIT_S, file_bytes)
     assert done.returncode == 2, done
     assert "Traceback" not in done.stderr
     assert word in done.stderr, done.stderr
@@ -66,6 +73,68 @@ def test_what_is_wrong_is_quoted_in_part(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_an_error_and_leaves_what_was_there() -> None:
     _fails("plan", "star:workers=2", "-o", "/dev/full", word="cannot be written")
+
+
+def test_a_disk_that_fills_up_leaves_the_old_plan_and_no_draft(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_text("what was there")
+    _fails("plan", "star:workers=2", "-o", str(plan), word="cannot be written", file_bytes=100)
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("plan.json", "what was there")]
+
+
+def test_a_timetable_and_a_recording_may_not_fit_the_disk(tmp_path: Path) -> None:
+    example = Path(__file__).parents[2] / "docs/examples"
+    network, jobs = "optical:units=8", str(example / "circuits-jobs.json")
+    timetable = str(tmp_path / "timetable.json")
+    _fails("schedule", network, "--jobs", jobs, "-o", timetable, word="cannot be written", file_bytes=100)
+    records = str(tmp_path / "none" / "records.jsonl")
+    _fails("simulate", str(example / "star.toml"), "--jsonl", records, word="records.jsonl")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", [["schedule"], ["circuits", "run"]])
+def test_a_schedule_may_be_nested_too_deeply(tmp_path: Path, command: list[str]) -> None:
+    deep = tmp_path / "deep.json"
+    deep.write_text("[" * 100_000 + "]" * 100_000)
+    network = ["--topology", "optical:units=4"] if command[-1] == "run" else []
+    _fails(*command, str(deep), *network, word="not valid JSON")
+
+
+def test_a_secret_may_be_a_device(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    command = [sys.executable, "-m", "wiresum", "plan", "star:workers=2", "-o", str(plan)]
+    subprocess.run(command, check=True, timeout=LIMIT_S)
+    _fails("keys", str(plan), "--node", "0", "--secret", "/dev/zero", word="MiB")
+
+
+@pytest.mark.parametrize("kind", mutations.READERS)
+def test_mutated_documents_are_read_or_refused(kind: str) -> None:
+    _reads(kind, seed=1, count=500)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(2, 12))
+@pytest.mark.parametrize("kind", mutations.READERS)
+def test_many_mutated_documents_are_read_or_refused(kind: str, seed: int) -> None:
+    _reads(kind, seed, count=2000)
+
+
+def _reads(kind: str, seed: int, count: int) -> None:
+    command = [sys.executable, "-m", "tests.hostile.mutations", kind, str(seed), str(count)]
+    done = limits.run(command, LIMIT_S * 10)
+    assert done.returncode == 0, f"replay: {' '.join(command)}\n{done.stdout}{done.stderr}"
+
+
+@pytest.mark.parametrize("kind", COMMANDS)
+def test_commands_answer_mutated_documents_on_a_screen(kind: str, tmp_path: Path) -> None:
+    """What is read may still be impossible to honour: then a command says so as it does where a file cannot be read."""
+    file = tmp_path / "mutant"
+    for number, text in enumerate(mutations.mutants(kind, 1, 4)):
+        file.write_text(text, encoding="utf-8", errors="surrogatepass")
+        done = limits.run([sys.executable, "-m", "wiresum", *COMMANDS[kind], str(file)], LIMIT_S)
+        assert done.returncode in {0, 2, 4}, f"{kind} #{number}: {done}"
+        assert "Traceback" not in done.stderr
+        assert done.returncode == 0 or len(done.stderr) < 80 * LINES, done.stderr
 
 
 def test_a_plan_is_replaced_in_one_step_and_its_secret_is_its_owners(tmp_path: Path) -> None:

@@ -247,12 +247,13 @@ def _switch(topology: Topology, name: str | None) -> Node:
 
 def _of_interval(topology: Topology, switch: Node, file: Path, index: int, device: Driver) -> list[Circuit]:
     """Circuits of a schedule; or of a timetable, which says how many there are between units."""
+    from wiresum.document import read_json
     from wiresum.plan.schedule import Schedule
 
+    document = read_json(file, "schedule", TopologyError)
     try:
-        document = json.loads(file.read_text(encoding="utf-8"))
         count = len(document["intervals"])
-    except (OSError, ValueError, LookupError, TypeError) as bad:
+    except (LookupError, TypeError) as bad:
         raise TopologyError(f"{file} has no intervals to read ({bad}); give a schedule or a timetable") from None
     if index >= count:
         raise TopologyError(f"{file} has {count} intervals, and no interval {index}; they count from 0")

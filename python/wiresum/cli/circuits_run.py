@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -106,15 +105,14 @@ def run(
 
 def _schedule(file: Path, topology: Topology, jobs: Path | None) -> Schedule:
     """A schedule as it is; a timetable and its workload as a schedule."""
+    from wiresum.document import read_json
     from wiresum.plan.schedule import Schedule
     from wiresum.schedule.model import Timetable
     from wiresum.turns.plans import as_schedule
     from wiresum.workload.model import Workload
 
-    try:
-        format_ = json.loads(file.read_text(encoding="utf-8")).get("format", "")
-    except (OSError, ValueError, AttributeError) as bad:
-        raise ScheduleError(f"{file} cannot be read ({bad}); give a schedule, or a timetable with `--jobs`") from None
+    document = read_json(file, "schedule", ScheduleError)
+    format_ = document.get("format") if isinstance(document, dict) else None
     if not str(format_).startswith("wiresum-timetable/"):
         return Schedule.read(file)
     if jobs is None:

@@ -33,7 +33,7 @@ from wiresum.cli import (
     workload,
 )
 from wiresum.cli.version import print_version
-from wiresum.commandline.console import fail
+from wiresum.commandline.console import fail, screen
 from wiresum.commandline.contents import Contents, Quick
 from wiresum.errors import (
     NotWorthwhileError,
@@ -99,7 +99,7 @@ def main() -> None:
     except NotWorthwhileError as answer:
         sys.exit(fail(str(answer), NOT_WORTHWHILE))
     except (PlanError, ScenarioError, ScheduleError, TopologyError, TraceError, WorkloadError) as refused:
-        sys.exit(fail(str(refused), USAGE))
+        sys.exit(fail(screen(str(refused)), USAGE))
     except SupportError as missing:
         sys.exit(fail(str(missing), UNSUPPORTED))
     except WiresumError as failed:
@@ -111,4 +111,7 @@ def main() -> None:
 
         if not isinstance(invalid, ValidationError):
             raise
-        sys.exit(fail(describe(invalid), USAGE))
+        sys.exit(fail(screen(describe(invalid)), USAGE))
+    except OSError as refused:  # of a disk that is full, or of a path in an option
+        file = f"{refused.filename}: " if refused.filename else ""
+        sys.exit(fail(f"{file}{refused.strerror or refused}; check the path and the disk", USAGE))

@@ -88,7 +88,9 @@ def schedule(
     )
     _show(timetable, instance, explain, as_json)
     if output:
-        output.write_text(timetable.model_dump_json(exclude_none=True, indent=1) + "\n", encoding="utf-8")
+        from wiresum.document import write_text
+
+        write_text(output, timetable.model_dump_json(exclude_none=True, indent=1) + "\n", timetable.what, ScheduleError)
     if plot:
         from wiresum.schedule.gantt import draw
 
@@ -113,10 +115,11 @@ def _instance(network: str, jobs: Path | None, slot_s: float, paper: bool) -> di
 
 def _document(network: str) -> dict[str, Any] | None:
     """A JSON object, where the name is that of a file with one."""
-    try:
-        document = json.loads(Path(network).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    from wiresum.document import is_there, read_json
+
+    if not is_there(network):
         return None
+    document = read_json(network, "network", ScheduleError)
     return document if isinstance(document, dict) else None
 
 

@@ -1,6 +1,7 @@
 """How commands speak: results on standard output, everything about them on standard error."""
 
 import json
+import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,18 @@ def progress_bar() -> "Progress":
 
     columns = [TextColumn("{task.description:<22}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
     return Progress(*columns, TimeRemainingColumn(), console=err())
+
+
+MAX_WORD = 200
+"""Letters of a word in an error: what is longer is a value that somebody has given, at any length."""
+MAX_ERROR = 24 * 72
+"""Letters of an error about what was given: a screen."""
+
+
+def screen(message: str) -> str:
+    """A message as it fits on a screen: long words are cut, and then the end."""
+    short = re.sub(rf"(\S{{{MAX_WORD}}})\S+", r"\1…", message)
+    return short if len(short) <= MAX_ERROR else short[:MAX_ERROR] + "…"
 
 
 def fail(message: str, code: int) -> int:

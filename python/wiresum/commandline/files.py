@@ -20,7 +20,6 @@ def read_text(file: Path, error: type[WiresumError]) -> str:
     Raises:
         WiresumError: an `error`; the message names the file.
     """
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as unreadable:
-        raise error(f"{file} cannot be read ({unreadable}); check the path") from None
+    from wiresum import document
+
+    return document.read_text(file, "file", error)

@@ -313,6 +313,7 @@ def load_topology(name: str, loss: str | None = None, **given: Any) -> Topology:
 
 def _make_topology(text: str, options: dict[str, Any]) -> Topology:
     from wiresum.commandline.generators import generate, split_spec
+    from wiresum.document import is_there
     from wiresum.topology.model import Topology
 
     name, written = split_spec(text)
@@ -320,7 +321,7 @@ def _make_topology(text: str, options: dict[str, Any]) -> Topology:
         return generate(name, {**written, **options})
     if options:
         raise TopologyError(f"a topology file takes no --{next(iter(options))}; leave it out (topology {text})")
-    if not Path(text).exists():
+    if not is_there(text):
         raise TopologyError(f"there is no topology {text}; give a file, or one of {', '.join(TOPOLOGIES)}")
     return Topology.read(text)
 

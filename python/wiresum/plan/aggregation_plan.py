@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from wiresum.document import Document, FileDocument, write_text
+from wiresum.document import Document, FileDocument, read_text, write_text
 from wiresum.errors import PlanError, WiresumError
 from wiresum.plan.choices import MAX_MISSED, Engine, Exponents, Lanes
 from wiresum.plan.fabric import Derived, PlanFabric
@@ -256,10 +256,7 @@ class AggregationPlan(FileDocument):
         file = secret or secret_beside(path)
         if plan.job.secret is not None or not (secret or file.exists()):
             return plan
-        try:
-            keys = file.read_text(encoding="ascii").strip()
-        except (OSError, UnicodeDecodeError) as unreadable:
-            raise PlanError(f"secret {file}: cannot be read ({unreadable}); check the path") from None
+        keys = read_text(file, "secret", PlanError).strip()
         return cls.build(**{**dict(plan), "job": {**dict(plan.job), "secret": keys}})
 
     def write(self, path: Path | str) -> None:

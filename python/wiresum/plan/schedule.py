@@ -82,7 +82,7 @@ class Schedule(FileDocument):
     @classmethod
     def _whole(cls, document: Any) -> Any:
         """A plan's document as a schedule's."""
-        if not isinstance(document, dict) or document.get("format") not in {PLAN_FORMAT, VERSION_1}:
+        if not isinstance(document, dict) or document.get("format") not in [PLAN_FORMAT, VERSION_1]:
             return document
         plan = AggregationPlan.model_validate(document)
         return {"format": FORMAT, "intervals": [{"from_s": 0.0, "plans": {str(plan.job.id): plan}}]}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+from wiresum.document import read_json
 from wiresum.errors import WorkloadError
 from wiresum.sim.scenario import Circuits
 from wiresum.sim.source import ScenarioFile
@@ -44,8 +44,8 @@ def resolve_circuits(file: ScenarioFile, circuits: Circuits, topology: Topology)
 
 def _intervals(file: ScenarioFile, name: str) -> Any:
     try:
-        return json.loads((file.path.parent / name).read_text(encoding="utf-8"))["intervals"]
-    except (OSError, ValueError, KeyError, TypeError) as bad:
+        return read_json(file.path.parent / name, "timetable", WorkloadError)["intervals"]
+    except (WorkloadError, KeyError, TypeError) as bad:
         problem = f"timetable {name} cannot be read ({bad}); write one by `wiresum schedule --output`"
         raise file.error(("circuits", "timetable"), problem) from None
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from wiresum.document import Location
+from wiresum.document import Location, is_there
 from wiresum.errors import PlanError, TopologyError
 from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.assignment import as_plan
@@ -63,7 +63,7 @@ def topology_of(file: ScenarioFile, load: LoadTopology) -> Topology:
     """
     beside = file.path.parent / file.scenario.topology
     try:
-        topology = load(str(beside) if beside.exists() else file.scenario.topology)
+        topology = load(str(beside) if is_there(beside) else file.scenario.topology)
         # Links over an optical switch are the circuits of a moment; schedulers know units, not addresses.
         return topology if file.scenario.circuits is not None else topology.with_addresses()
     except TopologyError as bad:

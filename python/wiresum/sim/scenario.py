@@ -6,6 +6,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from wiresum.document import Document, FileDocument
 from wiresum.errors import ScenarioError, WiresumError
+from wiresum.plan.aggregation_plan import MAX_SLOTS
 from wiresum.plan.choices import (
     DEFAULT_MTU_BYTES,
     DEFAULT_TIME_LIMIT_S,
@@ -28,6 +29,14 @@ DEFAULT_PATIENCE_S = 60.0
 
 Probability = Annotated[float, Field(ge=0, lt=1)]
 Seconds = Annotated[float, Field(ge=0)]
+Rounds = Annotated[int, Field(ge=1, lt=1 << 32)]
+"""As many as the engine counts."""
+Slots = Annotated[int, Field(ge=1, le=MAX_SLOTS)]
+"""As in a plan."""
+MAX_JOB_BYTES = 1 << 40
+"""More than any model has; more packets than the engine numbers would not fit."""
+MAX_PARTS = 1 << 12
+"""Streams of a plan that is still read in a second."""
 
 
 class Constant(Document):
@@ -116,7 +125,7 @@ class LinkConditions(Document):
     """
 
     queue_bytes: Annotated[int, Field(gt=0)] | None = None
-    ecn_bytes: Annotated[int, Field(ge=0)] | None = None
+    ecn_bytes: Annotated[int, Field(ge=0, lt=1 << 63)] | None = None
     loss: Probability | None = None
     duplication: Probability | None = None
     reordering: Probability | None = None
@@ -210,15 +219,15 @@ class ScenarioJob(Document):
     planner: Annotated[str, AfterValidator(spelled)] = "direct"
     options: PlannerChoices = PlannerChoices()
     model: str | None = None
-    parts: Annotated[int, Field(ge=1)] | None = None
-    bytes: Annotated[int, Field(ge=4)]
-    rounds: Annotated[int, Field(ge=1)] = 1
+    parts: Annotated[int, Field(ge=1, le=MAX_PARTS)] | None = None
+    bytes: Annotated[int, Field(ge=4, le=MAX_JOB_BYTES)]
+    rounds: Rounds = 1
     policy: Policy = "pool"
     codec: str = "block"
     exponents: Exponents = "agreed"
     lanes: Lanes = "int32-le"
-    window: Annotated[int, Field(ge=1)] = DEFAULT_WINDOW
-    slots: Annotated[int, Field(ge=1)] | None = None
+    window: Slots = DEFAULT_WINDOW
+    slots: Slots | None = None
     mtu_bytes: int = DEFAULT_MTU_BYTES
     workers: list[str] | None = None
     start: Times = NO_TIME
@@ -316,7 +325,7 @@ class RowsJob(Document):
     tables: str | None = None
     servers: Annotated[int, Field(ge=1)] | None = None
     beside: bool = False
-    rounds: Annotated[int, Field(ge=1)] = 4
+    rounds: Rounds = 4
 
 
 class Scenario(FileDocument):

@@ -49,7 +49,7 @@ class ScenarioFile:
         text = read_text(path, "scenario", ScenarioError)
         try:
             content = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as bad:
+        except ValueError as bad:  # numbers of thousands of digits have one of their own
             raise ScenarioError(f"scenario {path}: not valid TOML ({bad}); mend that line") from None
         except RecursionError:
             raise ScenarioError(f"scenario {path}: its lists or tables are nested too deeply; flatten them") from None

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from wiresum.document import read_text
 from wiresum.errors import ScenarioError, SimulationError
 from wiresum.sim.cluster import on_ray
 from wiresum.sim.outcome import Outcome
@@ -61,7 +62,7 @@ class Sweep:
             ScenarioError: the scenario is wrong at some point.
             SupportError: there is no Ray, or no cluster at the address.
         """
-        text = self.path.read_text(encoding="utf-8")
+        text = read_text(self.path, "scenario", ScenarioError)
         known = self._known()
         keys = {key_of(text, point): point for point in self.points}
         yield from (known[key] for key in keys if key in known)
@@ -100,8 +101,9 @@ class Sweep:
         if self.store is None or not self.store.exists():
             return {}
         try:
-            lines = [json.loads(line) for line in self.store.read_text(encoding="utf-8").splitlines() if line]
-        except ValueError as bad:
+            stored = read_text(self.store, "sweep", ScenarioError)
+            lines = [json.loads(line) for line in stored.splitlines() if line]
+        except (ValueError, RecursionError) as bad:
             raise ScenarioError(f"{self.store}: not results of a sweep ({bad}); give another file") from None
         return {line["key"]: line for line in lines}
 

@@ -34,7 +34,7 @@ def job_text(job: str | Path) -> str:
     """
     if str(job).lstrip().startswith("{"):
         return str(job)
-    text = Path(job).read_text(encoding="utf-8")
+    text = read_text(job, "sparse job", PlanError)
     return job_of_plan(job) if f'"{PLAN_FORMAT}"' in text[:PLAN_HEAD] else text
 
 

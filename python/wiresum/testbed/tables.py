@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 
 from wiresum.deploy.hosts import free_ports
 from wiresum.deploy.tables import Command, TableDaemons
+from wiresum.document import read_json, read_text
 from wiresum.errors import PlanError, TestbedError, TraceError
 from wiresum.plan.tables import Table, Tables
 from wiresum.sparse.job import sparse_job
@@ -47,14 +47,8 @@ class SparseJob:
             PlanError: the tables cannot be read.
             TraceError: the hot map cannot be read.
         """
-        try:
-            content = json.loads(tables.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as problem:
-            raise PlanError(f"{tables}: no tables ({problem}); write them with `job_tables`") from None
-        try:
-            map_text = hot.read_text(encoding="utf-8") if hot else None
-        except (OSError, ValueError) as problem:
-            raise TraceError(f"{hot}: no hot map ({problem}); `wiresum plan --hot` writes one") from None
+        content = read_json(tables, "tables", PlanError)
+        map_text = read_text(hot, "hot map", TraceError) if hot else None
         return cls(content if isinstance(content, list) else Tables.read(tables).tables, map_text)
 
 

@@ -18,7 +18,7 @@ from torch._C._distributed_c10d import PrefixStore, Store
 from torch.distributed import DistError
 
 from wiresum import errors
-from wiresum.document import describe
+from wiresum.document import describe, read_text
 from wiresum.errors import JoinError, PlanError, SettingError, WiresumError
 from wiresum.gates.rank import join_in_turns, plan_in_turn
 from wiresum.plan.aggregation_plan import AggregationPlan
@@ -112,10 +112,7 @@ def _star_around(aggregator: str, settings: Settings, size: int) -> AggregationP
 
 
 def _secret_in(file: Path | None) -> str:
-    try:
-        return file.read_text(encoding="ascii").strip() if file else ""
-    except (OSError, UnicodeDecodeError) as unreadable:
-        raise SettingError(f"WIRESUM_SECRET_FILE {file} cannot be read ({unreadable}); check the path") from None
+    return read_text(file, "WIRESUM_SECRET_FILE", SettingError).strip() if file else ""
 
 
 def decide(offers: Sequence[Offer], *, is_default_group: bool) -> Decision:
