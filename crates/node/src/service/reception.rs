@@ -103,19 +103,21 @@ impl<C: AsFd> Guest<C> {
     fn hear(&mut self) -> Result<(), Errno> {
         let mut piece = [0; PIECE];
         match recv(&self.client, &mut piece[..], RecvFlags::DONTWAIT) {
-            Ok((_, 0)) => Err(Errno::PIPE),
-            Ok((_, len)) => Ok(self.heard.extend_from_slice(&piece[..len])),
-            Err(Errno::AGAIN | Errno::INTR) => Ok(()),
-            Err(error) => Err(error),
+            Ok((_, 0)) => return Err(Errno::PIPE),
+            Ok((_, len)) => self.heard.extend_from_slice(&piece[..len]),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(error) => return Err(error),
         }
+        Ok(())
     }
 
     fn send(&mut self) -> Result<(), Errno> {
         match send(&self.client, &self.unsent, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
-            Ok(len) => Ok(drop(self.unsent.drain(..len))),
-            Err(Errno::AGAIN | Errno::INTR) => Ok(()),
-            Err(error) => Err(error),
+            Ok(len) => drop(self.unsent.drain(..len)),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(error) => return Err(error),
         }
+        Ok(())
     }
 
     /// Answers requests that are whole, one after the other as the client takes the answers.
