@@ -28,7 +28,7 @@ ALLOWED_CRATES = {
     "sim": {"wire", "codec", "netem", "plan", "schedule", "protocol", "sparse", "switch", "worker"},
     "xdp": {"wire", "keys", "plan", "protocol", "switch"},
     "node": {"wire", "codec", "plan", "protocol", "sparse", "switch", "worker", "xdp"},
-    "bench": {"wire", "codec", "plan", "protocol", "sparse", "switch", "xdp", "node"},
+    "bench": {"wire", "keys", "codec", "plan", "protocol", "sparse", "switch", "xdp", "node"},
     "python": {"wire", "codec", "plan", "schedule", "protocol", "sparse", "worker", "sim", "xdp", "node", "bench"},
 }
 
@@ -57,7 +57,7 @@ ALLOWED_PACKAGES = {
     "adjust": {"errors", "wire", *PLANNING},
     "torch": {"errors", "wire", "document", "topology", "plan", "sparse", "planners", "gates", "_native"},
     "deploy": {"errors", "plan"},
-    "testbed": {"errors", "deploy", "wire", "topology", "circuits", "plan", "sparse", "planners", "_native"},
+    "testbed": {"errors", "document", "deploy", "wire", "topology", "circuits", "plan", "sparse", "planners", "_native"},
     "turns": {
         "errors",
         "document",
@@ -75,7 +75,7 @@ ALLOWED_PACKAGES = {
     },
     "sim": {"picture", "errors", "wire", "registry", "workload", *PLANNING, "_native"},
     "training": {"errors"},
-    "commandline": {"errors", "topology", "plan", "sparse", "planners", "testbed"},
+    "commandline": {"errors", "document", "topology", "plan", "sparse", "planners", "testbed"},
     "bench": {
         "picture",
         "training",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 MEMORY_BYTES = 1 << 30
-"""Of address space, which is more than a process ever uses of memory."""
+"""Bytes of address space, which are more than a process ever uses of memory."""
 CPU_S = 5
 """Seconds of the processor: unlike those of a clock, they do not depend on what else the machine does."""
 ROOT = Path(__file__).parents[2]

@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[2]
 MOST_CHANGES = 3
 """To one document: more would be refused for the first."""
 DEPTH = 100_000
-"""Of lists in lists; Python's parsers go down a few hundred."""
+"""Levels of lists in lists; Python's parsers go down a few hundred."""
 LONG = "x" * 100_000
 WRONG: list[Any] = [
     None, True, False, 0, 1, -1, 2, 255, 256, 65_535, 65_536, 2**31, 2**32, 2**53 + 1, 2**63, 2**64, -(2**63), 10**400,

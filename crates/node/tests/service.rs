@@ -344,7 +344,7 @@ fn only_the_owner_and_the_group_give_orders() {
     std::fs::set_permissions(&daemon.socket, PermissionsExt::from_mode(0o666)).expect("ours");
     let ask_as = |group: u32, groups: Vec<u32>| {
         let ask = || {
-            // Of this thread alone.
+            // The limit holds for this thread alone.
             let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(group));
             let groups: Vec<Gid> = groups.into_iter().map(Gid::from_raw).collect();
             set_thread_groups(&groups).expect("root may");

@@ -18,7 +18,7 @@ from wiresum.plan.tables import Table
 FORMAT = "wiresum-sparse-job/1"
 """`crates/sparse/src/live/job.rs` reads and checks it."""
 SECRET_BYTES = 32
-"""Of a job's secret."""
+"""Bytes of a job's secret."""
 PLAN_HEAD = 200
 """Letters of a file within which it says that it is a plan."""
 
