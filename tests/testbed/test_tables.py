@@ -55,7 +55,7 @@ def test_a_script_trains_with_the_servers_that_the_testbed_starts(place, servers
     ("options", "says"),
     [
         (["--hot", "hot.json"], "give both"),
-        (["--tables", "missing.json"], "missing.json: no tables"),
+        (["--tables", "missing.json"], "tables missing.json: cannot be read"),
         (["--tables", "{tables}", "--jobs", "jobs.json"], "leave --tables and --hot out"),
     ],
 )
