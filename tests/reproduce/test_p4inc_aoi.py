@@ -7,8 +7,9 @@ import pytest
 
 from wiresum.bench.result import Report, Result
 from wiresum.reproduce import PAPERS, pictures
-from wiresum.reproduce.p4inc_aoi import example, large, mapreduce, printed, schemes, small, testbed, throughput
+from wiresum.reproduce.p4inc_aoi import example, large, mapreduce, printed, scaled, schemes, small, testbed, throughput
 from wiresum.reproduce.session import Session
+from wiresum.turns.plans import GOODPUT
 
 PAPER = PAPERS["p4inc-aoi"]
 JOBS = 12
@@ -27,8 +28,12 @@ def little():
         for module, values in few.items():
             for name, value in values.items():
                 patch.setattr(module, name, value)
-        live = replace(PAPER.benchmarks["connections"], measure=lambda quick, progress: planned_connections())
-        yield Session({**PAPER.benchmarks, "connections": live}, quick=True)
+        made = {"connections": planned_connections, "scaled-throughput": speedups, "scaled-testbed": ten_jobs}
+        live = {
+            name: replace(PAPER.benchmarks[name], measure=lambda quick, progress, report=report: report())
+            for name, report in made.items()
+        }
+        yield Session({**PAPER.benchmarks, **live}, quick=True)
 
 
 def planned_connections():
@@ -37,18 +42,33 @@ def planned_connections():
     return Report("connections", {}, [Result(panel, "connections", [float(n)]) for panel, n in setups.items()])
 
 
+def speedups():
+    """What `tests/turns` runs over a network."""
+    return Report("scaled-throughput", {"scale": 800}, [Result("vgg16", "×", [3.0])])
+
+
+def ten_jobs():
+    """Likewise."""
+    known = [(scheme, what) for scheme in schemes.SCHEMES for what in (schemes.SETUPS, testbed.JCT)]
+    results = [
+        Result("", "", [7.0], {"scheme": scheme, "what": what, "case": "VGG16 10", "simulated": 6.0})
+        for scheme, what in known
+    ]
+    return Report("scaled-testbed", {"scale": 800}, results)
+
+
 def test_all_rows_are_there_and_every_benchmark_is_asked_for():
     assert [row.id for row in PAPER.rows] == [f"A{number}" for number in range(1, 13)]
     needed = {name for row in PAPER.rows for name in row.needs}
     assert needed == set(PAPER.benchmarks)
-    assert needed - {figure.needs for figure in PAPER.figures} == {"connections"}
+    live = {"connections", "scaled-throughput", "scaled-testbed"}
+    assert needed - {figure.needs for figure in PAPER.figures} == live
 
 
 def test_every_row_has_a_value_and_every_figure_is_drawn(little, tmp_path):
     findings = [row.evaluate(little) for row in PAPER.rows]
     assert [one.id for one in findings if one.failed or not one.ours] == []
-    live = {"A1", "A2", "A3"}
-    assert {one.id for one in findings if "live: not yet" in one.ours} == live
+    assert {one.id for one in findings if "live" in one.ours} == {"A1", "A2", "A3", "A12"}
     drawn = dict(pictures.draw(PAPER, little.reports, tmp_path))
     assert set(drawn) == {figure.name for figure in PAPER.figures}
     assert all(path.stat().st_size > 0 for path in drawn.values())
@@ -92,6 +112,24 @@ def test_gpus_are_busy_as_long_as_their_jobs_compute_and_send():
     sent = sum(count * star["bytes"] for count, star in zip(workers, stars, strict=True))
     busy_s = sum(count * testbed.ITERATIONS * testbed.cycle_s("vgg16", count, by_switch=False) for count in workers)
     assert 8 * sent / (rack["switch_bps"] / 2) == pytest.approx(busy_s / testbed.SERVERS)
+
+
+@pytest.mark.parametrize("sums", [False, True])
+def test_a_scaled_network_keeps_times_but_for_headers(sums):
+    """Iterations send for 1 / GOODPUT as long as the paper's and compute as long; bytes and rates are 1:800."""
+    papers = testbed.instance("vgg16", 10, 1, sums)
+    made = scaled.scaled(papers, "vgg16", sums=sums)
+    compute_s = testbed.ITERATIONS * throughput.fit().compute_s("vgg16")
+    for one, other in zip(papers["jobs"], made["jobs"], strict=True):
+        theirs, ours = one["traffic"]["star"], other["traffic"]["star"]
+        assert ours["bytes"] == pytest.approx(theirs["bytes"] / scaled.SCALE, rel=1e-6)
+        seconds = 8 * theirs["bytes"] / theirs["host_bps"] - compute_s
+        assert 8 * ours["bytes"] / ours["host_bps"] - compute_s == pytest.approx(seconds / GOODPUT, rel=1e-4)
+        assert other["arrival_s"] == one["arrival_s"]
+    jobs = scaled.workload_of(made, "vgg16").jobs
+    assert sum(job.bytes * job.iterations for job in jobs) == sum(
+        job["traffic"]["star"]["bytes"] for job in made["jobs"]
+    )
 
 
 def test_sweeps_change_one_thing():

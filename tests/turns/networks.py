@@ -11,8 +11,8 @@ RATE_BPS = 50e6
 DARK_S = 0.02
 
 
-def network(units=3, hosts=2, ports=1, places=1, **more):
-    return optical(units, hosts, 1, ports=ports, rate_bps=RATE_BPS, places=places, dark_s=DARK_S, **more)
+def network(units=3, hosts=2, ports=1, places=1, servers=1, **more):
+    return optical(units, hosts, servers, ports=ports, rate_bps=RATE_BPS, places=places, dark_s=DARK_S, **more)
 
 
 def star(name, workers, server, size, *, iterations=1, arrival_s=0.0):

@@ -100,6 +100,16 @@ def test_a_job_without_any_port_is_given_up_and_others_go_on(namespaces, name):
     assert "wiresum.errors.JoinError" in "\n".join(line for *_, line in lines)
 
 
+def test_a_job_has_the_same_server_whenever_its_plan_is_made():
+    """Daemons are started where the first plans say."""
+    topology = network(2, hosts=2, servers=3)
+    jobs = workload(*(star(f"job{number}", {"u0": 2}, "u1", 400_000) for number in range(4)))
+    online, _ = asked(topology, jobs)
+    first, again = ([[node.name for node in plan.nodes] for plan in online.ways()] for _ in range(2))
+    assert first == again
+    assert len({name for names in first for name in names if name.startswith("ps")}) == 3
+
+
 def test_a_coflow_has_no_turn():
     topology = network()
     coflow = workload({"name": "sort", "synchrony": "coflow", "workers": {"u0": 1}, "sinks": {"u1": 1000}})

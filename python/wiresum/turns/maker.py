@@ -50,6 +50,7 @@ class PlanMaker:
         self._units = {unit.name: unit for unit in units_of(network.topology)}
         self._load: Counter[str] = Counter()
         self.hosts = {number: self._hosts_of(job) for number, job in self.jobs.items()}
+        self._servers: dict[int, str] = {}
 
     def unit_of(self, host: str) -> str:
         """The unit of a host or server."""
@@ -70,7 +71,7 @@ class PlanMaker:
             ScheduleError: it is to be summed by a server, and has none.
         """
         job, hosts = self.jobs[number], self.hosts[number]
-        top = self._top(job, by, hosts)
+        top = self._top(number, by, hosts)
         ways = {host: self._way(host, by, top, circuit) for host in hosts}
         ranks = {host: rank for rank, host in enumerate(hosts)}
         links = list(dict.fromkeys(link for way in ways.values() for link in way))
@@ -112,10 +113,16 @@ class PlanMaker:
         self._load.update(chosen)
         return chosen
 
-    def _top(self, job: WorkloadJob, by: str, hosts: Sequence[str]) -> str:
-        """The node that has the sums."""
+    def _top(self, number: int, by: str, hosts: Sequence[str]) -> str:
+        """The node that has the sums: a job that asks for a server again gets the same one."""
         if by == "switch":
             return self.unit_of(hosts[0])
+        if number not in self._servers:
+            self._servers[number] = self._server_of(self.jobs[number])
+        return self._servers[number]
+
+    def _server_of(self, job: WorkloadJob) -> str:
+        """The server of those at a job's location that the fewest other jobs have."""
         if job.server is None or (job.server in self._units and not self._units[job.server].servers):
             raise ScheduleError(f"job {job.name} is summed by a server and its workload names none; name one")
         if job.server not in self._units:
