@@ -103,6 +103,35 @@ def test_planners_are_compared():
     assert "187 MB" in shown  # four workers' ResNet-18 at the server
 
 
+ROWS = ("compare", "-t", "star:workers=4,servers=1", "--trace", "criteo:scale=0.01,batch=64")
+
+
+def test_planners_of_rows_are_compared_on_one_count():
+    done = wiresum(*ROWS, "-p", "tiers,zebra", "--json")
+    tiers, zebra = (each["part"] for each in json.loads(done.stdout))
+    assert tiers["seconds"] < zebra["seconds"]
+    assert (tiers["planner"].split(":")[0], zebra["replicated_rows"], tiers["dense_bytes"]) == ("tiers", 0, 0)
+    # Push/pull takes as long whoever is compared with it.
+    took = [part["seconds"] * part["gains"]["push_pull"] for part in (tiers, zebra)]
+    assert took[0] == pytest.approx(took[1])
+    shown = wiresum(*ROWS, "-p", "zebra,tiers", "--replicas", "3").stdout
+    assert "zebra: replicas: the planner zebra keeps no rows at workers" in shown
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (("-p", "tiers,ps"), "ps is no planner of rows; choose from tiers, zebra"),
+        (("-p", "tiers", "-n", "2"), "--workers: planners of rows do not heed it"),
+        (("-p", "ps,krgs"), "--trace: only tiers and zebra place rows"),
+    ],
+)
+def test_what_planners_of_rows_cannot_heed_is_refused(more, says):
+    refused = wiresum(*ROWS, *more)
+    assert refused.returncode == 2
+    assert says in " ".join(refused.stderr.replace("│", " ").split())
+
+
 def test_a_plan_is_explained(tmp_path):
     file = tmp_path / "plan.json"
     written = wiresum("plan", "goat", "--planner", "ps", "--model", "resnet18", "--split", "8MB", "-o", str(file))

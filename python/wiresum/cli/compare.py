@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wiresum.cli.rows import CountedRows, compare_rows
 from wiresum.commandline import options
 from wiresum.commandline.console import note, out, print_json
-from wiresum.commandline.groups import grouped
+from wiresum.commandline.groups import given, grouped
 from wiresum.commandline.options import load_topology
-from wiresum.planners import COMPARED
+from wiresum.planners import COMPARED, ROW_PLANNERS
 
 if TYPE_CHECKING:
     from wiresum.planners.comparison import Candidate
@@ -28,6 +29,7 @@ before; most of a switch's memory; a round's predicted time; the proven gap; and
 def compare(
     division: options.ModelParts,
     search: options.SearchOptions,
+    rows: CountedRows,
     scenario: Annotated[
         Path | None,
         typer.Argument(
@@ -35,12 +37,20 @@ def compare(
         ),
     ] = None,
     planners: Annotated[
-        str | None, typer.Option("--planners", "-p", help=f"Separated by commas, of {', '.join(COMPARED)}")
+        str | None,
+        typer.Option(
+            "--planners",
+            "-p",
+            help=f"Separated by commas, of {', '.join(COMPARED)}; or of those of rows, {', '.join(ROW_PLANNERS)}",
+        ),
     ] = None,
     topology: Annotated[
         str | None, typer.Option("--topology", "-t", help="Topology: a name, as fat-tree:k=8,seed=1, or a file")
     ] = None,
-    model: options.ModelOption = "resnet50",
+    model: Annotated[
+        str | None,
+        typer.Option("--model", help="Gradient: a size, or a model's name [default: resnet50; beside rows nothing]"),
+    ] = None,
     workers: Annotated[
         int | None, typer.Option("--workers", "-n", min=1, help="Number of workers, chosen by --seed [default: all]")
     ] = None,
@@ -59,6 +69,8 @@ def compare(
 
     Example: `wiresum compare --planners ps,krgs,goat --topology leaf-spine --model alexnet --parts 16 --workers 35`
 
+    Example: `wiresum compare --planners tiers,zebra --topology star:workers=8,servers=1 --trace criteo:scale=0.1`
+
     Example: `wiresum compare docs/examples/star.toml --set job.0.bytes=4000000`
 
     Example: `wiresum compare docs/examples/testbeds`
@@ -72,16 +84,28 @@ def compare(
         return
     if planners is None or topology is None:
         raise typer.BadParameter("give a scenario file, or --planners and --topology")
+    names = planners.split(",")
+    if set(names) & set(ROW_PLANNERS):
+        unheeded = {"--workers": workers, "--plot": plot}
+        useless = [*given(search), *given(division)[: 0 if model else None]]
+        useless += [name for name, value in unheeded.items() if value]
+        if useless:
+            raise typer.BadParameter(f"{useless[0]}: planners of rows do not heed it; leave it out")
+        dense_bytes = sum(part.bytes for part in division.of(model)) if model else 0
+        compare_rows(names, load_topology(topology), rows, dense_bytes, as_json=as_json)
+        return
+    if given(rows):
+        raise typer.BadParameter(f"{given(rows)[0]}: only {' and '.join(ROW_PLANNERS)} place rows; leave it out")
     from wiresum.plan.job import Job
     from wiresum.planners.comparison import compare as ask
     from wiresum.planners.comparison import sample_workers
 
     network = load_topology(topology)
     chosen = None if workers is None else sample_workers(network, workers, search.seed)
-    sub_models = division.of(model)
+    sub_models = division.of(model or "resnet50")
     job = Job(workers=chosen, sub_models=sub_models, gradient_bytes=sum(part.bytes for part in sub_models))
     made = []
-    for candidate in ask(network, job, search.choices(), planners.split(",")):
+    for candidate in ask(network, job, search.choices(), names):
         made.append(candidate)
         if plot and candidate.cost:
             _plot(candidate, plot)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wiresum.commandline.console import err, note, out
+from wiresum.commandline.console import err, note, out, print_json
 from wiresum.errors import NotWorthwhileError, PlanError
 from wiresum.planners import ROW_PLANNERS
 
@@ -22,11 +23,16 @@ if TYPE_CHECKING:
 
 FULLEST = 8
 """Directions of links that a summary lists."""
+NARROWEST = 100
+"""Columns of a comparison where standard output is no terminal, or a narrow one."""
+FIGURES = ("replicated", "summed", "a round", "updates/s", "over push/pull", "took")
+COLUMNS = ("planner", *FIGURES[:-1], "bottleneck", FIGURES[-1])
+"""Rows of tiers A and B, a round's predicted time with what limits it, and the planner's own time."""
 
 
 @dataclass(frozen=True)
-class RowOptions:
-    """Rows of a sparse model, for the planners of rows."""
+class CountedRows:
+    """Rows of a sparse model, which the planners of rows place."""
 
     trace: Annotated[
         str | None,
@@ -52,10 +58,6 @@ class RowOptions:
             "--replicas", min=0, help="Most rows that the planner tiers lets every worker keep [default: all]"
         ),
     ] = None
-    hot: Annotated[
-        Path | None,
-        typer.Option("--hot", help="File for the hot map, with the rows that are summed [default: PLAN.hot]"),
-    ] = None
 
     def drawn(self, planner: str) -> tuple[str, Trace]:
         """The trace that is counted, as it is written and as it is drawn.
@@ -71,6 +73,34 @@ class RowOptions:
             raise PlanError(f"{planner} places rows of a sparse model; say which ones with --tables or --trace")
         spec = self.trace or OF_TABLES
         return spec, parse(spec, tables=Tables.read(self.tables) if self.tables else None)
+
+    def counted(self, planner: str, topology: Topology, dense_bytes: int) -> tuple[str, Trace, SparseInstance]:
+        """The trace, as it is written and as it is drawn, and the question to the planners, its popularity counted.
+
+        Raises:
+            PlanError: there is neither a trace nor tables, or the topology has no place for servers.
+            TraceError: there is no such trace, or its tables are others.
+        """
+        from dataclasses import replace
+
+        from wiresum.planners.row_plans import counted
+        from wiresum.planners.tiers.instance import servers_of
+        from wiresum.predict.sparse import SparseNetwork
+
+        network = SparseNetwork(topology, servers_of(topology, beside=self.beside))
+        spec, drawn = self.drawn(planner)
+        with err().status(spec) as status:
+            return spec, drawn, replace(counted(network, drawn, dense_bytes, status.update), replicas=self.replicas)
+
+
+@dataclass(frozen=True)
+class RowOptions(CountedRows):
+    """The same for a plan, which names the rows that are summed."""
+
+    hot: Annotated[
+        Path | None,
+        typer.Option("--hot", help="File for the hot map, with the rows that are summed [default: PLAN.hot]"),
+    ] = None
 
 
 def plan_rows(
@@ -90,18 +120,10 @@ def plan_rows(
         PlanError: there is neither a trace nor tables, or the planner found no answer.
         NotWorthwhileError: sums on the way would not make rounds quicker.
     """
-    from dataclasses import replace
-
     from wiresum.planners import place_rows
-    from wiresum.planners.row_plans import counted
-    from wiresum.planners.tiers.instance import servers_of
-    from wiresum.predict.sparse import SparseNetwork
 
-    network = SparseNetwork(topology, servers_of(topology, beside=rows.beside))
-    spec, drawn = rows.drawn(planner)
-    with err().status(spec) as status:
-        asked = replace(counted(network, drawn, dense_bytes, status.update), replicas=rows.replicas)
-        part = place_rows(asked, planner)
+    spec, drawn, asked = rows.counted(planner, topology, dense_bytes)
+    part = place_rows(asked, planner)
     _write(part, drawn, spec, asked, job, options, output, rows.hot)
     if as_json:
         print(part.to_json(), end="")
@@ -156,3 +178,40 @@ def show(part: SparsePart) -> None:
         f"a round: {part.seconds:.4f} s, {part.updates_per_second:,.0f} updates/s; bottleneck {part.bottleneck}; "
         f"over push/pull {gains.push_pull:.2f} ×, Zebra's flow {gains.zebra:.2f} ×, sums of all rows {gains.sums:.2f} ×"
     )
+
+
+def compare_rows(
+    planners: Sequence[str], topology: Topology, rows: CountedRows, dense_bytes: int, *, as_json: bool
+) -> None:
+    """Asks planners of rows the same question, and shows their answers side by side."""
+    from wiresum.planners.comparison import compare_rows as ask
+
+    made = list(ask(rows.counted(planners[0], topology, dense_bytes)[2], planners))
+    if as_json:
+        print_json([candidate.to_json() for candidate in made])
+        return
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for column in COLUMNS:
+        table.add_column(column, justify="right" if column in FIGURES else "left", no_wrap=True)
+    for candidate in made:
+        if candidate.part is not None:
+            table.add_row(candidate.planner, *_cells(candidate.part), f"{candidate.seconds:.1f} s")
+    Console(highlight=False, width=max(out().width, NARROWEST)).print(table)
+    for candidate in made:
+        said = candidate.refusal or ("" if candidate.part is None else candidate.part.reason)
+        out().print(f"{candidate.planner}: {said}", markup=False)
+
+
+def _cells(part: SparsePart) -> list[str]:
+    return [
+        f"{part.replicated_rows:,}",
+        f"{part.summed_rows:,}",
+        f"{part.seconds:.4g} s",
+        f"{part.updates_per_second:,.0f}",
+        f"{part.gains.push_pull:.2f} ×",
+        part.bottleneck,
+    ]

@@ -6,17 +6,21 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wiresum.errors import PlanError, WiresumError
 from wiresum.plan.aggregation_plan import AggregationPlan, Solution
 from wiresum.plan.assignment import Assignment
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
-from wiresum.planners import COMPARED, RING, SWITCH_PLANNERS, assign, plan
+from wiresum.plan.sparse import SparsePart
+from wiresum.planners import COMPARED, RING, ROW_PLANNERS, SWITCH_PLANNERS, assign, place_rows, plan
 from wiresum.predict.cost import Cost, cost_of, cost_of_plan, cost_of_ring
 from wiresum.registry import spelled
 from wiresum.topology.model import Topology
+
+if TYPE_CHECKING:
+    from wiresum.planners.tiers.instance import SparseInstance
 
 Answer = Assignment | AggregationPlan
 
@@ -53,6 +57,47 @@ class Candidate:
             "solution": self.solution.model_dump(exclude_none=True) if self.solution else None,
             "refusal": self.refusal,
         }
+
+
+@dataclass(frozen=True, eq=False)
+class RowCandidate:
+    """One answer of a planner of rows.
+
+    Attributes:
+        planner: its name.
+        seconds: until it answered.
+        part: the answer; None if there is none.
+        refusal: why there is no answer.
+    """
+
+    planner: str
+    seconds: float
+    part: SparsePart | None = None
+    refusal: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; the loads of links are left out, as `wiresum plan` has them."""
+        part = None if self.part is None else self.part.model_dump(exclude={"loads", "tables"})
+        return {"planner": self.planner, "seconds": self.seconds, "part": part, "refusal": self.refusal}
+
+
+def compare_rows(asked: SparseInstance, planners: Sequence[str]) -> Iterator[RowCandidate]:
+    """Asks one planner of rows after the other, about rows that were counted once.
+
+    Raises:
+        PlanError: there is no planner of rows of that name.
+    """
+    stranger = next((name for name in planners if name not in ROW_PLANNERS), None)
+    if stranger is not None:
+        raise PlanError(f"{stranger} is no planner of rows; choose from {', '.join(ROW_PLANNERS)}")
+    for name in planners:
+        began_s = time.monotonic()
+        try:
+            part = place_rows(asked, name)
+        except WiresumError as refused:
+            yield RowCandidate(name, time.monotonic() - began_s, refusal=str(refused))
+            continue
+        yield RowCandidate(name, time.monotonic() - began_s, part)
 
 
 def compare(topology: Topology, job: Job, options: PlanOptions, planners: Sequence[str]) -> Iterator[Candidate]:
