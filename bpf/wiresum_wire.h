@@ -105,7 +105,7 @@
 #define WIRESUM_ROW_KIND_NEWS 23
 /* A piece of what is decided about the map, to a server. */
 #define WIRESUM_ROW_KIND_DECISION 24
-/* A question for weights, to a server: keys. */
+/* A question for weights, or for all that is stored of rows, to a server: keys. */
 #define WIRESUM_ROW_KIND_PULL 25
 /* Weights that were asked for, in the order of the question's keys: values. */
 #define WIRESUM_ROW_KIND_WEIGHTS 26
@@ -117,6 +117,8 @@
 #define WIRESUM_ROW_KIND_RESTORABLE 29
 /* How popular rows of one table are at a server, to the server that coordinates: keys, counts as float32. */
 #define WIRESUM_ROW_KIND_REPORT 30
+/* Rows as they are to be from the end of the round on, to a server: keys, values and state. */
+#define WIRESUM_ROW_KIND_PUT 31
 
 /* Flag bits of a packet. */
 /* Lanes are little-endian; otherwise in network order (a P4 switch is on the tree). */
@@ -320,7 +322,7 @@ struct wiresum_row_header {
      * incarnation. */
     __be32 stamp;
     /* In an end: packets of the round before it. In results, news, decisions and reports: parts that there
-     * are. */
+     * are. In a pull: 1 where the optimizer's state is wanted too. */
     __be32 count;
     /* In hot rows the position to which offsets are added; in a return the round that changed the row
      * last. */

@@ -77,6 +77,10 @@ class SparseEngine:
         """Number and values of a row, by name of the table."""
 
     @property
+    def stored(self) -> dict[str, int]:
+        """Numbers that are stored of a row, weights and the optimizer's state, by name of the table."""
+
+    @property
     def version(self) -> int:
         """Rounds that are over."""
 
@@ -85,6 +89,12 @@ class SparseEngine:
 
     def push(self, table: int, keys: NDArray[np.uint64], grads: NDArray[np.float32]) -> None:
         """Add float32 `grads` [n, dim] for the uint64 `keys` to what this rank gives to the round."""
+
+    def pull_stored(self, table: int, keys: NDArray[np.uint64], values: NDArray[np.float32]) -> None:
+        """Fill float32 `values` [n, stored] with all that is stored of the rows of the uint64 `keys`."""
+
+    def put(self, table: int, keys: NDArray[np.uint64], values: NDArray[np.float32]) -> None:
+        """Have the rows of the uint64 `keys` be the float32 `values` [n, stored] after the round."""
 
     def finish_round(self) -> int:
         """End the round and wait until it is over for all ranks; its number."""
@@ -136,6 +146,13 @@ def row_packet(kind: int, dim: int, packet_bytes: int) -> tuple[int, int]:
 
     Raises:
         wiresum.errors.SparseError: No row fits.
+    """
+
+def whole_optimizer(optimizer_json: str) -> str:
+    """Return an optimizer, as JSON, with all its hyperparameters: those that are left out are the usual ones.
+
+    Raises:
+        wiresum.errors.PlanError: There is no such optimizer, or not with these hyperparameters.
     """
 
 def schedule(instance: str, scheduler: str, options: str) -> str:

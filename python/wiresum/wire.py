@@ -212,7 +212,8 @@ ROW_HEADER_FIELDS: Final = (
     # a server: its incarnation.
     "stamp",
     # In an end: packets of the round before it. In results, news, decisions and
-    # reports: parts that there are.
+    # reports: parts that there are. In a pull: 1 where the optimizer's state is wanted
+    # too.
     "count",
     # In hot rows the position to which offsets are added; in a return the round that
     # changed the row last.
@@ -275,7 +276,7 @@ class RowKind(IntEnum):
     NEWS = 23
     # A piece of what is decided about the map, to a server.
     DECISION = 24
-    # A question for weights, to a server: keys.
+    # A question for weights, or for all that is stored of rows, to a server: keys.
     PULL = 25
     # Weights that were asked for, in the order of the question's keys: values.
     WEIGHTS = 26
@@ -288,6 +289,9 @@ class RowKind(IntEnum):
     # How popular rows of one table are at a server, to the server that coordinates:
     # keys, counts as float32.
     REPORT = 30
+    # Rows as they are to be from the end of the round on, to a server: keys, values and
+    # state.
+    PUT = 31
 
 
 class Flag(IntFlag):

@@ -42,6 +42,7 @@ class Servers:
         self.optimizers = [optimizer([each], **kwargs) for each in self.weights]
         self.pushed: list[list[tuple[torch.Tensor, torch.Tensor]]] = [[] for _ in self.weights]
         self.pulled: list[tuple[int, list[int]]] = []
+        self.puts: list[tuple[int, NDArray[np.int64], NDArray[np.float32]]] = []
         self.calls: list[str] = []
         self.version = 0
         self.fails = False
@@ -50,6 +51,17 @@ class Servers:
         self.calls.append(f"pull {self.version}")
         self.pulled.append((table, keys.tolist()))
         weights[:] = self.weights[table].detach().numpy()[keys.astype(np.int64)]
+
+    @property
+    def stored(self) -> dict[str, int]:
+        return {name: dim for name, (_, dim) in self.tables.items()}
+
+    def pull_stored(self, table: int, keys: NDArray[np.uint64], values: NDArray[np.float32]) -> None:
+        self.pull(table, keys, values)
+
+    def put(self, table: int, keys: NDArray[np.uint64], values: NDArray[np.float32]) -> None:
+        self.calls.append(f"put {self.version}")
+        self.puts.append((table, keys.astype(np.int64), values.copy()))
 
     def push(self, table: int, keys: NDArray[np.uint64], grads: NDArray[np.float32]) -> None:
         self.calls.append(f"push {self.version}")
@@ -67,6 +79,9 @@ class Servers:
                 weight.grad /= self.group.size()
             optimizer.step()
             pushed.clear()
+        for table, rows, values in self.puts:
+            self.weights[table].data[rows] = torch.from_numpy(values)
+        self.puts.clear()
         self.version += 1
         self.calls.append(f"round {self.version}")
         return self.version

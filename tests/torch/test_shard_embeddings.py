@@ -196,11 +196,29 @@ def test_an_index_out_of_range_names_the_table(index: int) -> None:
     assert servers.calls == ["close"]
 
 
-def test_weights_of_a_plain_model_are_not_loaded() -> None:
-    plain, other = twins()
-    model, rows, _ = sharded(other, torch.optim.SGD, {"lr": 0.1})
-    with rows, pytest.raises(RuntimeError, match="the rows of a sharded module live at servers"):
-        model.load_state_dict(plain.state_dict())
+def test_weights_of_a_plain_model_are_loaded() -> None:
+    plain, batch = Model(), batches(weighted=False)[0]
+    model, rows, _ = sharded(Model(), torch.optim.SGD, {"lr": 0.1})
+    with rows:
+        missing = model.load_state_dict(plain.state_dict())
+        assert not missing.missing_keys
+        assert not missing.unexpected_keys
+        torch.testing.assert_close(model.state_dict(), plain.state_dict(), rtol=0, atol=0)
+        torch.testing.assert_close(model(batch), plain(batch))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"bag.weight": torch.zeros(ROWS + 1, WIDTH)}, f"bag.weight: the table has {ROWS} rows of {WIDTH}"),
+        ({"bag.optimizer_state": torch.zeros(ROWS, 1)}, "the state is not that of sgd"),
+    ],
+)
+def test_what_does_not_fit_is_not_loaded(change: dict[str, torch.Tensor], words: str) -> None:
+    model, rows, servers = sharded(Model(), torch.optim.SGD, {"lr": 0.1})
+    with rows, pytest.raises(RuntimeError, match=words):
+        model.load_state_dict(Model().state_dict() | change)
+    assert servers.version <= 1
 
 
 def test_delayed_rows_are_those_of_exactly_so_many_rounds_before() -> None:

@@ -121,6 +121,7 @@ fn filled(rows: RowIds, count: u64) -> (Table, f64) {
         initial: Initial::Normal(0.01),
         seed: 1,
         is_averaged: false,
+        steps_before: 0,
         expire_after: None,
     };
     let part = Shards(1).part(&spec.rows, 0);

@@ -173,7 +173,7 @@ fn more_memory_than_there_is_ends_no_daemon() {
         huge.streams.extend((1..=50).map(part));
         let refused = daemon.add(&huge, &json!({}));
         let error = refused["error"].as_str().unwrap_or_default();
-        assert!(error.contains("slot memory"), "{refused}");
+        assert!(error.contains("bytes of memory here"), "{refused}");
         assert_eq!(reduce(&small, 1), 1.0, "the other job goes on");
     }
 }
@@ -189,7 +189,7 @@ fn what_does_not_fit_is_refused_with_numbers() {
     };
     says(daemon.add(&large, &json!({})), "2000000 are free");
     let small = daemon.plan(7);
-    says(daemon.add(&small, &json!({ "memory_bytes": 10 })), "the job's quota is 10");
+    says(daemon.add(&small, &json!({ "memory_bytes": 10 })), "its quota is 10");
     assert_eq!(daemon.add(&small, &json!({}))["ok"], true);
     says(daemon.add(&small, &json!({})), "served already");
     says(daemon.add(&daemon.plan(8), &json!({})), "--max-jobs");

@@ -31,11 +31,16 @@ fn addresses(count: usize) -> Vec<SocketAddr> {
 
 /// A job with one table: row k is hot of tier A below 5, and of tier B below 10, until others are more popular.
 fn job(workers: u32, servers: usize) -> Job {
-    let nodes = addresses(servers + 1);
+    numbered_job(3, workers, &addresses(servers + 1))
+}
+
+/// The same with a number, at nodes of which the last one is the switch.
+fn numbered_job(id: u16, workers: u32, nodes: &[SocketAddr]) -> Job {
+    let servers = nodes.len() - 1;
     let hot: Vec<_> =
         (0..10).map(|key| json!([2, key, key, if key < 5 { "A" } else { "B" }])).collect();
     let job = json!({
-        "format": "wiresum-sparse-job/1", "id": 3, "workers": workers, "secret": "11".repeat(32),
+        "format": "wiresum-sparse-job/1", "id": id, "workers": workers, "secret": "11".repeat(32),
         "servers": nodes[..servers], "switches": nodes[servers..], "packet_bytes": 300,
         "tables": [{
             "id": 2, "name": "users", "rows": {"counted": ROWS}, "dim": DIM, "seed": 1,
@@ -61,10 +66,14 @@ impl Folder {
     }
 
     fn daemon(&self, node: usize) -> Daemon {
+        self.daemon_with(node, &[])
+    }
+
+    fn daemon_with(&self, node: usize, more: &[&str]) -> Daemon {
         let mut command = Command::new(env!("CARGO_BIN_EXE_wiresum-node"));
         command.arg("--tables").arg(self.0.join("job.json")).args(["--node", &node.to_string()]);
         command.arg("--snapshots").arg(&self.0).args(["--snapshot-interval", "0.05"]);
-        command.arg("--control").arg(self.socket(node));
+        command.arg("--control").arg(self.socket(node)).args(more);
         let mut child = command.stdout(Stdio::piped()).spawn().expect("a process");
         let mut ready = String::new();
         let stdout = child.stdout.as_mut().expect("a pipe");
@@ -83,14 +92,23 @@ impl Folder {
         self.0.join(format!("{node}.sock"))
     }
 
-    /// What the control socket of a daemon says about the job's tables.
-    fn tables(&self, node: usize) -> Value {
+    /// What the control socket of a daemon answers.
+    fn ask(&self, node: usize, request: &Value) -> Value {
         let mut client = UnixStream::connect(self.socket(node)).expect("the daemon is there");
-        writeln!(client, "{}", json!({"version": 1, "request": "status"})).expect("it listens");
+        writeln!(client, "{request}").expect("it listens");
         let mut answer = String::new();
         BufReader::new(client).read_line(&mut answer).expect("an answer");
-        let status: Value = serde_json::from_str(&answer).expect("JSON");
-        status["jobs"][0]["tables"].clone()
+        serde_json::from_str(&answer).expect("JSON")
+    }
+
+    /// What it says about each job.
+    fn jobs(&self, node: usize) -> Value {
+        self.ask(node, &json!({"version": 1, "request": "status"}))["jobs"].clone()
+    }
+
+    /// What it says about the first job's tables.
+    fn tables(&self, node: usize) -> Value {
+        self.jobs(node)[0]["tables"].clone()
     }
 }
 
@@ -245,6 +263,63 @@ fn what_is_submitted_is_done_in_order_while_the_program_goes_on() {
         assert_eq!(client.version(), ROUNDS);
     };
     std::thread::scope(|scope| (0..3).for_each(|rank| drop(scope.spawn(move || submit_all(rank)))));
+}
+
+/// Ends after so many rounds.
+fn work_for(job: &Arc<Job>, rounds: u32) {
+    let ranks = (0..job.workers).map(|rank| {
+        let job = Arc::clone(job);
+        std::thread::spawn(move || work(&job, rank, |round| round <= rounds))
+    });
+    for rank in ranks.collect::<Vec<_>>() {
+        rank.join().expect("exact rows");
+    }
+}
+
+#[test]
+fn jobs_come_and_go_at_daemons_of_tables() {
+    let nodes = addresses(2);
+    let jobs = [3, 4].map(|id| Arc::new(numbered_job(id, 2, &nodes)));
+    let folder = Folder::new("several", &jobs[0]);
+    // Rows of one job, and half of another's.
+    let bytes = ROWS * DIM as u64 * 4;
+    let memory = (bytes * 5 / 2).to_string();
+    let _daemons = [0, 1].map(|node| folder.daemon_with(node, &["--memory", &memory]));
+    let add = |node, job: &Job, quota: Value| {
+        let job = serde_json::to_value(job).expect("JSON");
+        folder
+            .ask(node, &json!({"version": 1, "request": "add_tables", "job": job, "quota": quota}))
+    };
+    for node in 0..2 {
+        assert_eq!(add(node, &jobs[1], json!({}))["job"], 4);
+    }
+    std::thread::scope(|scope| {
+        jobs.each_ref().map(|job| scope.spawn(|| work_for(job, 12)));
+    });
+    let seen = folder.jobs(0);
+    for (job, id) in [(0, 3), (1, 4)] {
+        assert_eq!((&seen[job]["job"], &seen[job]["tables"]["rounds"]), (&json!(id), &json!(12)));
+        assert!(seen[job]["memory_bytes"].as_u64() >= Some(bytes), "{seen}");
+    }
+    let third = numbered_job(5, 2, &nodes);
+    for (refused, says) in [
+        (add(0, &third, json!({})), "job 5: it needs"),
+        (add(0, &third, json!({"memory_bytes": 10})), "its quota is 10"),
+        (add(0, &jobs[1], json!({})), "job 4 is served already"),
+        (add(0, &numbered_job(5, 2, &addresses(2)), json!({})), "but this daemon is at"),
+        (add(1, &third, json!({"bytes_per_second": 10})), "bounds no rates"),
+        (folder.ask(0, &json!({"version": 1, "request": "remove", "job": 9})), "not served here"),
+    ] {
+        let problem = refused["error"].as_str().expect("a refusal");
+        assert!(problem.contains(says), "{problem}");
+    }
+    for node in 0..2 {
+        let removed = folder.ask(node, &json!({"version": 1, "request": "remove", "job": 3}));
+        assert_eq!(removed["ok"], true, "{removed}");
+        assert_eq!(add(node, &third, json!({}))["ok"], true);
+    }
+    work_for(&Arc::new(third), 3);
+    assert_eq!(folder.jobs(0)[0]["job"], 4);
 }
 
 #[test]

@@ -40,7 +40,7 @@ mod _native {
     #[pymodule_export]
     use super::sparse::{
         PySparseEngine, PySparseSubmitted, hot_map_digest, optimizer_state_len, row_packet,
-        sparse_layout,
+        sparse_layout, whole_optimizer,
     };
 
     #[pymodule_init]

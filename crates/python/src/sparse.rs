@@ -63,6 +63,14 @@ pub fn row_packet(kind: u8, dim: usize, packet_bytes: usize) -> PyResult<(usize,
     Ok((rows, headers + kind.payload_len(rows, dim)))
 }
 
+/// An optimizer (JSON) with all its hyperparameters: those that are left out are the usual ones.
+#[pyfunction]
+pub fn whole_optimizer(optimizer_json: &str) -> PyResult<String> {
+    let optimizer: Optimizer =
+        serde_json::from_str(optimizer_json).map_err(errors::sparse_error)?;
+    Ok(serde_json::to_string(&optimizer).expect("it serialises"))
+}
+
 /// A worker of a sparse job.
 #[pyclass(name = "SparseEngine", module = "wiresum._native", frozen)]
 pub struct PySparseEngine {
@@ -70,6 +78,8 @@ pub struct PySparseEngine {
     client: Mutex<Option<RowClient>>,
     /// By name: number and values of a row.
     tables: BTreeMap<String, (u16, u16)>,
+    /// By name: numbers that are stored of a row.
+    stored: BTreeMap<String, usize>,
 }
 
 #[pymethods]
@@ -95,12 +105,18 @@ impl PySparseEngine {
             (table.name.clone(), (table.id.0, table.dim))
         };
         let tables = job.tables.iter().map(table).collect();
-        Ok(Self { client: Mutex::new(Some(client)), tables })
+        let stored = job.tables.iter().map(|table| (table.name.clone(), table.stride())).collect();
+        Ok(Self { client: Mutex::new(Some(client)), tables, stored })
     }
 
     #[getter]
     fn tables(&self) -> BTreeMap<String, (u16, u16)> {
         self.tables.clone()
+    }
+
+    #[getter]
+    fn stored(&self) -> BTreeMap<String, usize> {
+        self.stored.clone()
     }
 
     #[getter]
@@ -119,6 +135,31 @@ impl PySparseEngine {
         let (keys, mut rows) = (keys.to_vec(py)?, vec![0.0; place.item_count()]);
         self.with(py, |client| client.pull(TableId(table), &keys, &mut rows))?;
         place.copy_from_slice(py, &rows)
+    }
+
+    fn pull_stored(
+        &self,
+        py: Python<'_>,
+        table: u16,
+        keys: &Bound<'_, PyAny>,
+        values: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let (keys, place): (_, PyBuffer<f32>) = (contiguous::<u64>(keys)?, contiguous(values)?);
+        let (keys, mut rows) = (keys.to_vec(py)?, vec![0.0; place.item_count()]);
+        self.with(py, |client| client.pull_stored(TableId(table), &keys, &mut rows))?;
+        place.copy_from_slice(py, &rows)
+    }
+
+    fn put(
+        &self,
+        py: Python<'_>,
+        table: u16,
+        keys: &Bound<'_, PyAny>,
+        values: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let keys = contiguous::<u64>(keys)?.to_vec(py)?;
+        let values = contiguous::<f32>(values)?.to_vec(py)?;
+        self.with(py, |client| client.put(TableId(table), &keys, &values))
     }
 
     fn push(

@@ -51,6 +51,19 @@ pub enum ToServer {
         /// Its weights and state.
         values: Row,
     },
+    /// Rows as they are to be after the round, whatever their gradients in it.
+    Put {
+        /// The round.
+        round: u32,
+        /// Number of the packet among the sender's of this round, from 0.
+        sequence: u32,
+        /// The table.
+        table: TableId,
+        /// The rows, each once.
+        keys: Vec<u64>,
+        /// Weights and state, row after row.
+        values: Vec<f32>,
+    },
     /// The sender has no more for this round.
     End {
         /// The round.
@@ -88,6 +101,8 @@ pub enum ToServer {
         table: TableId,
         /// The rows.
         keys: Vec<u64>,
+        /// Whether the optimizer's state is wanted too.
+        with_state: bool,
     },
 }
 
@@ -161,9 +176,9 @@ pub enum FromServer {
         request: u32,
         /// The table.
         table: TableId,
-        /// Values of a row.
+        /// Values of a row, with the optimizer's state if that was asked for.
         dim: u16,
-        /// Weights, row after row.
+        /// Weights, or weights and state, row after row.
         values: Vec<f32>,
     },
 }
@@ -175,7 +190,7 @@ pub struct Closed {
     pub round: u32,
     /// Whether the next round has another map, and which.
     pub change: Option<Arc<MapChange>>,
-    /// This server's rows that the workers hold from the next round on.
+    /// This server's rows that the workers hold from the next round on, and those that they hold and that were put.
     pub lent: Vec<(RowId, Row)>,
 }
 

@@ -6,15 +6,32 @@
 use std::collections::BTreeMap;
 
 use crate::server::PushError;
+use crate::table::TableId;
 
 /// Most packets of a sender to a server in a round: 2²⁰ of about 20 rows are 20 M rows, and their bits take 128 KiB.
 pub(crate) const MAX_PACKETS: u32 = 1 << 20;
 
-/// Where a row is in a sender's order: a worker's by table and key; a switch's, and one's to a switch, by position alone.
-pub(crate) type Place = (u16, u64);
+/// Where a row is in a sender's order.
+pub(crate) type Place = (u32, u64);
+
+/// Rows that are put come before all that are pushed, in any order.
+pub(crate) const PUTS: Place = (0, 0);
+
+/// Behind all rows that are put.
+pub(crate) const BEHIND_PUTS: Place = (1, 0);
 
 /// Behind all rows: what is no row comes after them.
-pub(crate) const BEHIND: Place = (u16::MAX, u64::MAX);
+pub(crate) const BEHIND: Place = (u32::MAX, u64::MAX);
+
+/// Workers send rows to a server by table and key.
+pub(crate) fn row_place(table: TableId, key: u64) -> Place {
+    (1 + u32::from(table.0), key)
+}
+
+/// Rows go to a switch, and sums to a server, by position.
+pub(crate) fn position_place(position: u32) -> Place {
+    (1, position.into())
+}
 
 /// The first and the last row of a packet.
 pub(crate) type Span = (Place, Place);
@@ -59,7 +76,9 @@ impl Reception {
             _ => self.reached,
         };
         let behind = self.ahead.get(&(sequence + 1)).map(|span| span.0);
-        let ascends = |one: Place, other: Place| one < other || other == BEHIND;
+        let ascends = |one: Place, other: Place| {
+            one < other || (one == other && [PUTS, BEHIND].contains(&one))
+        };
         before.is_none_or(|before| ascends(before, first))
             && behind.is_none_or(|behind| ascends(last, behind))
     }

@@ -14,7 +14,7 @@ use wiresum_wire::RowKind;
 use crate::hot::{HotMap, RowId};
 use crate::message::{Closed, FromSwitch, HotSum, Sender, ToServer, ToSwitch};
 use crate::packet::FARTHEST_OFFSET;
-use crate::reception::{BEHIND, Reception};
+use crate::reception::{BEHIND, Reception, position_place};
 use crate::sending::{END, Sending};
 use crate::server::PushError;
 use crate::sum::{MAX_CONTRIBUTORS, RowSums, SumError, float};
@@ -147,8 +147,8 @@ impl Summer {
         if reception.has(sequence) {
             return Ok(());
         }
-        let place = |position: &u32| (0, u64::from(*position));
-        let ends = positions.iter().min().map(place).zip(positions.iter().max().map(place));
+        let ends = positions.iter().min().zip(positions.iter().max());
+        let ends = ends.map(|(first, last)| (position_place(*first), position_place(*last)));
         let span = ends.filter(|_| self.spec.is_prompt).unwrap_or((BEHIND, BEHIND));
         reception.check(sequence, span)?;
         let expected = self.map.version();
@@ -219,7 +219,7 @@ impl Summer {
     fn take_complete(&mut self, is_over: bool) {
         let reached = self.senders.iter().map(Reception::reached).min().flatten();
         let is_complete = |position: &u32| {
-            is_over || reached.is_some_and(|reached| (0, u64::from(*position)) <= reached)
+            is_over || reached.is_some_and(|reached| position_place(*position) <= reached)
         };
         while let Some(position) = self.open.first().copied().filter(is_complete) {
             self.open.pop_first();

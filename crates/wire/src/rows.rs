@@ -19,7 +19,8 @@ layout! {
     pub struct RowHeader {
         /// From workers and switches: version of the hot map by which rows were sorted. From a server: its incarnation.
         pub stamp: U32,
-        /// In an end: packets of the round before it. In results, news, decisions and reports: parts that there are.
+        /// In an end: packets of the round before it. In results, news, decisions and reports: parts that there are. In a
+        /// pull: 1 where the optimizer's state is wanted too.
         pub count: U32,
         /// In hot rows the position to which offsets are added; in a return the round that changed the row last.
         pub base: U32,
@@ -54,7 +55,7 @@ numbers! {
         News = 23,
         /// A piece of what is decided about the map, to a server.
         Decision = 24,
-        /// A question for weights, to a server: keys.
+        /// A question for weights, or for all that is stored of rows, to a server: keys.
         Pull = 25,
         /// Weights that were asked for, in the order of the question's keys: values.
         Weights = 26,
@@ -66,6 +67,8 @@ numbers! {
         Restorable = 29,
         /// How popular rows of one table are at a server, to the server that coordinates: keys, counts as float32.
         Report = 30,
+        /// Rows as they are to be from the end of the round on, to a server: keys, values and state.
+        Put = 31,
     }
 }
 
@@ -80,7 +83,7 @@ impl RowKind {
     #[must_use]
     pub fn payload_len(self, rows: usize, dim: usize) -> usize {
         let columns = match self {
-            Self::Push => rows * (8 + 4 * dim),
+            Self::Push | Self::Put => rows * (8 + 4 * dim),
             Self::HotRows => words(2 * rows) + rows * 4 * dim,
             Self::HotSums => words(3 * rows) + rows * 4 * dim,
             Self::RowSums => rows * (16 + 8 * dim),
@@ -108,10 +111,8 @@ impl RowKind {
 
     fn has_dim(self, dim: usize) -> bool {
         match self {
-            Self::Return => (1..=MAX_STORED_VALUES).contains(&dim),
-            Self::Push | Self::HotRows | Self::RowSums | Self::Weights => {
-                (1..=MAX_ROW_VALUES).contains(&dim)
-            }
+            Self::Return | Self::Put | Self::Weights => (1..=MAX_STORED_VALUES).contains(&dim),
+            Self::Push | Self::HotRows | Self::RowSums => (1..=MAX_ROW_VALUES).contains(&dim),
             // A round may have no sums: then there is one part with no rows.
             Self::HotSums => dim <= MAX_ROW_VALUES,
             _ => dim == 0,
@@ -121,7 +122,7 @@ impl RowKind {
     fn has_rows(self, rows: usize) -> bool {
         match self {
             Self::Push | Self::HotRows | Self::RowSums | Self::Counts => rows > 0,
-            Self::Pull | Self::Weights => rows > 0,
+            Self::Pull | Self::Weights | Self::Put => rows > 0,
             Self::Return => rows == 1,
             Self::End | Self::Restorable => rows == 0,
             Self::Acknowledgement => rows <= ACKNOWLEDGEMENT_WORDS,
@@ -221,6 +222,7 @@ impl<'a> RowPacket<'a> {
                 | RowKind::Counts
                 | RowKind::Pull
                 | RowKind::Report
+                | RowKind::Put
         );
         self.column(0, if has_keys { self.count() } else { 0 })
     }
@@ -250,7 +252,7 @@ impl<'a> RowPacket<'a> {
     pub fn values(&self) -> &'a [zerocopy::byteorder::little_endian::F32] {
         let values = self.count() * usize::from(self.rows.dim.get());
         match self.kind {
-            RowKind::Push | RowKind::Return => self.column(8 * self.count(), values),
+            RowKind::Push | RowKind::Return | RowKind::Put => self.column(8 * self.count(), values),
             RowKind::Report => self.column(8 * self.count(), self.count()),
             RowKind::HotRows => self.column(words(2 * self.count()), values),
             RowKind::HotSums => self.column(words(3 * self.count()), values),

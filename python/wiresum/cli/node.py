@@ -26,7 +26,9 @@ NodeOption = Annotated[int, typer.Option("--node", help="Node whose daemon on th
 SocketOption = Annotated[
     Path | None, typer.Option("--socket", help="Control socket of the daemon [default: /run/wiresum/node-ID.sock]")
 ]
-MemoryOption = Annotated[str | None, typer.Option("--memory", help="Slot memory that the job may take, as 64MB")]
+MemoryOption = Annotated[
+    str | None, typer.Option("--memory", help="Slot memory, or rows, that the job may take, as 64MB")
+]
 RateOption = Annotated[
     str | None, typer.Option("--rate", help="Rate that the job's workers may send at together, as 2gbit")
 ]
@@ -38,7 +40,7 @@ JobArgument = Annotated[int, typer.Argument(metavar="JOB", help="Number of the j
 
 @app.command(epilog="Example: `wiresum node add plan.json --rate 2gbit`")
 def add(
-    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file of the job")],
+    plan: Annotated[Path, typer.Argument(metavar="FILE", help="Plan of the job, or file of a sparse job")],
     memory: MemoryOption = None,
     rate: RateOption = None,
     secret: SecretOption = None,
@@ -47,10 +49,15 @@ def add(
 ) -> None:
     """Serve one more job, if it fits."""
     from wiresum.plan.aggregation_plan import AggregationPlan
+    from wiresum.sparse.job import read_sparse_job
 
-    content = json.loads(AggregationPlan.read(plan, secret).to_json())
-    answer = _ask(socket, node, "add", plan=content, quota=quota(memory, rate))
-    note(f"job {answer['job']} is served, with {answer['memory_bytes']} bytes of slot memory")
+    bounds, job = quota(memory, rate), read_sparse_job(plan)
+    if job is not None:
+        answer = _ask(socket, node, "add_tables", job=job, quota=bounds)
+    else:
+        content = json.loads(AggregationPlan.read(plan, secret).to_json())
+        answer = _ask(socket, node, "add", plan=content, quota=bounds)
+    note(f"job {answer['job']} is served, with {answer['memory_bytes']} bytes of memory")
 
 
 @app.command(epilog="Example: `wiresum node remove 7`")

@@ -50,6 +50,10 @@ class RowEngine(Protocol):
         """Number and values of a row, by name of the table."""
 
     @property
+    def stored(self) -> dict[str, int]:
+        """Numbers that are stored of a row, weights and the optimizer's state, by name of the table."""
+
+    @property
     def version(self) -> int:
         """Rounds that are over."""
 
@@ -58,6 +62,12 @@ class RowEngine(Protocol):
 
     def push(self, table: int, keys: NDArray[np.uint64], grads: NDArray[np.float32]) -> None:
         """Adds gradients, an array [n, dim], to those of the round."""
+
+    def pull_stored(self, table: int, keys: NDArray[np.uint64], values: NDArray[np.float32]) -> None:
+        """Fills `values`, an array [n, stored], with the rows of `keys` and the optimizer's state."""
+
+    def put(self, table: int, keys: NDArray[np.uint64], values: NDArray[np.float32]) -> None:
+        """Has rows be `values`, an array [n, stored], after the round."""
 
     def finish_round(self) -> int:
         """Ends the round, and waits for its end everywhere; its number."""
@@ -163,6 +173,11 @@ class SparseClient:
         return {name: dim for name, (_, dim) in self._tables.items()}
 
     @property
+    def stored(self) -> dict[str, int]:
+        """Numbers that servers store of a row by name of the table: its weights, then the optimizer's state."""
+        return self._engine.stored
+
+    @property
     def finished_rounds(self) -> int:
         """Rounds that are over; `pull` returns rows as they are after these."""
         return self._engine.version
@@ -187,8 +202,9 @@ class SparseClient:
         return weights
 
     def pull_all(self, wanted: Sequence[tuple[str, ArrayLike]]) -> list[NDArray[np.float32]]:
-        """As `pull`, of several tables: an array for each pair of a table's name and keys."""
-        return [self.pull(table, keys) for table, keys in wanted]
+        """As `pull`, of several tables, which share their round trips: an array for each pair of a name and keys."""
+        asked = [self.ask(table, keys) for table, keys in wanted]
+        return [rows.wait() for rows in asked]
 
     def push(self, table: str, keys: ArrayLike, grads: ArrayLike) -> None:
         """Adds gradients of rows to what this rank gives to the round.
@@ -206,12 +222,43 @@ class SparseClient:
         number, dim = self._table(table)
         array = _keys(keys)
         values = np.ascontiguousarray(grads, np.float32)
-        if values.shape != (array.size, dim):
-            raise SparseError(
-                f"table {table}: gradients of {array.size} rows of {dim} values are due, and these have the shape"
-                f" {list(values.shape)}"
-            )
+        self._check_shape(table, array, values, dim)
         self._engine.push(number, array, values)
+
+    def pull_stored(self, table: str, keys: ArrayLike) -> NDArray[np.float32]:
+        """All that servers store of rows after the last round: for a checkpoint.
+
+        Args:
+            table: its name in the job file.
+            keys: of the rows, n integers from 0.
+
+        Returns:
+            An array [n, stored] in the order of `keys`.
+
+        Raises:
+            SparseError: no such table or row, or a server that does not answer in time.
+        """
+        number, _ = self._table(table)
+        array = _keys(keys)
+        values = np.empty((array.size, self.stored[table]), np.float32)
+        self._engine.pull_stored(number, array, values)
+        return values
+
+    def put(self, table: str, keys: ArrayLike, values: ArrayLike) -> None:
+        """Has rows be this after the round, whatever their gradients in it. One rank puts a row in a round.
+
+        Args:
+            table: its name in the job file.
+            keys: of the rows, n distinct integers from 0.
+            values: an array [n, stored], as `pull_stored` returns it.
+
+        Raises:
+            SparseError: no such table or row, or another shape.
+        """
+        number, _ = self._table(table)
+        array, rows = _keys(keys), np.ascontiguousarray(values, np.float32)
+        self._check_shape(table, array, rows, self.stored[table])
+        self._engine.put(number, array, rows)
 
     def finish_round(self) -> int:
         """Sends what was pushed, and waits until the round is over for all ranks.
@@ -264,6 +311,14 @@ class SparseClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @staticmethod
+    def _check_shape(table: str, keys: NDArray[np.uint64], values: NDArray[np.float32], numbers: int) -> None:
+        if values.shape != (keys.size, numbers):
+            raise SparseError(
+                f"table {table}: {keys.size} rows of {numbers} values are due, and these have the shape"
+                f" {list(values.shape)}"
+            )
 
     def _table(self, name: str) -> tuple[int, int]:
         if name not in self._tables:

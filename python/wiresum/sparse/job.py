@@ -75,6 +75,19 @@ def sparse_job_of(plan: AggregationPlan, hot: str | None) -> str:
     )
 
 
+def read_sparse_job(path: Path) -> dict[str, Any] | None:
+    """The content of a sparse job's file; None where the file is another document, or none at all.
+
+    Raises:
+        PlanError: the file cannot be read.
+    """
+    try:
+        content = json.loads(read_text(path, "job", PlanError))
+    except ValueError:
+        return None
+    return content if isinstance(content, dict) and content.get("format") == FORMAT else None
+
+
 def _map(hot: PlanHot, plan: Path | str) -> str:
     """The text of a plan's hot map."""
     from wiresum._native import hot_map_digest

@@ -91,7 +91,7 @@ impl Node {
             Station::bytes_for(&of_switches, id).map_err(|error| error.to_string())?;
         let needed = of_servers + of_switches;
         let refusal = Refusal::Memory { needed, free: most, total: most };
-        if needed <= most { Ok(()) } else { Err(refusal.to_string()) }
+        if needed <= most { Ok(()) } else { Err(format!("the jobs together: {refusal}")) }
     }
 
     /// Goes on with the quotas of another process, within limits of one's own.

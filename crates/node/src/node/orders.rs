@@ -1,9 +1,11 @@
 //! What clients of the control socket ask for, done between two batches of packets: admission, and reports.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::{Map, Value, json};
 use wiresum_protocol::Plan;
+use wiresum_sparse::live::Job;
 use wiresum_wire::JobId;
 
 use super::{JobReport, Node, StreamReport};
@@ -61,6 +63,7 @@ impl Node {
     fn carry_out(&mut self, request: &Request) -> Value {
         let done = match request {
             Request::Add { plan, quota } => self.add_job(plan, *quota),
+            Request::AddTables { job, quota } => self.add_tables(job, *quota),
             Request::Remove { job } => self.remove_job(JobId(*job)),
             Request::Quota { job, quota } => self.change_quota(JobId(*job), *quota),
             Request::Upgrade {} => self.upgrade(),
@@ -84,12 +87,8 @@ impl Node {
     /// Why not, with numbers and what to do.
     pub fn add_job(&mut self, plan: &Plan, quota: JobQuota) -> Result<Value, String> {
         format_of(plan).map_err(|error| error.to_string())?;
-        let (job, node, load) = (plan.job_id(), self.id, self.load());
-        if self.is_served(job) {
-            return Err(format!(
-                "job {job} is served already: number the jobs, or remove it first"
-            ));
-        }
+        let (job, node) = (plan.job_id(), self.id);
+        self.require_new(job)?;
         let placed = plan
             .node(node)
             .ok_or_else(|| format!("the plan has no node {node}, which this daemon is"))?;
@@ -102,8 +101,41 @@ impl Node {
             ));
         }
         let needed = self.plane.memory_for(plan)?;
-        self.limits.admit(load, needed, quota).map_err(|refusal| refusal.to_string())?;
+        self.admit(job, needed, quota)?;
         self.plane.add(plan)?;
+        self.bound_new(job, needed, quota)
+    }
+
+    /// Serves one more sparse job, if the limits allow it.
+    ///
+    /// # Errors
+    /// Why not, with numbers and what to do.
+    pub fn add_tables(&mut self, job: &Arc<Job>, quota: JobQuota) -> Result<Value, String> {
+        let id = job.job_id();
+        self.require_new(id)?;
+        let named = |problem: String| format!("job {id}: {problem}");
+        let needed = self.plane.memory_for_tables(job).map_err(named)?;
+        self.admit(id, needed, quota)?;
+        self.plane.add_tables(job).map_err(named)?;
+        self.bound_new(id, needed, quota)
+    }
+
+    fn require_new(&self, job: JobId) -> Result<(), String> {
+        if self.is_served(job) {
+            return Err(format!(
+                "job {job} is served already: number the jobs, or remove it first"
+            ));
+        }
+        Ok(())
+    }
+
+    fn admit(&self, job: JobId, needed: u64, quota: JobQuota) -> Result<(), String> {
+        let admitted = self.limits.admit(self.load(), needed, quota);
+        admitted.map_err(|refusal| format!("job {job}: {refusal}"))
+    }
+
+    /// Bounds a job that was added, or serves it no more.
+    fn bound_new(&mut self, job: JobId, needed: u64, quota: JobQuota) -> Result<Value, String> {
         if let Err(error) = self.bound(job, quota) {
             self.plane.remove(job)?;
             return Err(error);

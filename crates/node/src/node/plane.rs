@@ -3,15 +3,21 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::PollFd;
 use wiresum_protocol::{ControlHalf, Plan, Quota, transmitter};
+use wiresum_sparse::live::Job;
 use wiresum_wire::{JobId, SubModelId};
 use wiresum_xdp::FrameCounters;
 
 use crate::takeover::Legacy;
 use crate::udp::SendCounters;
+
+/// Sparse jobs have a place at daemons of tables alone.
+const NO_TABLES: &str =
+    "this daemon serves plans: give it a plan, or start another daemon with this job (--tables)";
 
 /// What serves a node's jobs: a data plane together with its carrier.
 pub trait Plane: Send {
@@ -64,6 +70,22 @@ pub trait Plane: Send {
     /// # Errors
     /// Why not; then nothing has changed.
     fn add(&mut self, plan: &Plan) -> Result<(), String>;
+
+    /// Bytes of memory that one more sparse job would take.
+    ///
+    /// # Errors
+    /// Why it cannot be served here, whatever memory there is.
+    fn memory_for_tables(&self, _job: &Job) -> Result<u64, String> {
+        Err(NO_TABLES.to_owned())
+    }
+
+    /// Serves one more sparse job, which is in no other way served here.
+    ///
+    /// # Errors
+    /// Why not; then nothing has changed.
+    fn add_tables(&mut self, _job: &Arc<Job>) -> Result<(), String> {
+        Err(NO_TABLES.to_owned())
+    }
 
     /// Serves a job no more.
     ///

@@ -14,7 +14,7 @@ pub const MAX_JOBS: usize = 16;
 pub struct Limits {
     /// Jobs.
     pub jobs: usize,
-    /// Bytes of slot memory of all jobs.
+    /// Bytes of slot memory, or of rows, of all jobs.
     pub memory_bytes: Option<u64>,
     /// Bytes per second of all jobs; then every job must have a quota.
     pub bytes_per_second: Option<u64>,
@@ -44,7 +44,7 @@ impl Default for Limits {
 pub struct Load {
     /// Jobs.
     pub jobs: usize,
-    /// Their bytes of slot memory.
+    /// Their bytes of slot memory, or of rows.
     pub memory_bytes: u64,
     /// The sum of their quotas.
     pub bytes_per_second: u64,
@@ -69,20 +69,20 @@ pub enum Refusal {
     Jobs(usize),
     /// The job's own bound.
     #[error(
-        "the plan needs {needed} bytes of slot memory, and the job's quota is {quota}: plan it with fewer slots, or raise its quota"
+        "it needs {needed} bytes of memory here, and its quota is {quota}: plan it with fewer slots or rows, or raise its quota"
     )]
     OwnMemory {
-        /// Bytes that the plan needs at this node.
+        /// Bytes that the job needs at this node.
         needed: u64,
         /// Bytes of the quota.
         quota: u64,
     },
     /// The daemon's bound.
     #[error(
-        "the plan needs {needed} bytes of slot memory, and {free} of this daemon's {total} are free: plan it with fewer slots, remove a job, or raise --memory"
+        "it needs {needed} bytes of memory here, and {free} of this daemon's {total} are free: plan it with fewer slots or rows, remove a job, or raise --memory"
     )]
     Memory {
-        /// Bytes that the plan needs at this node.
+        /// Bytes that the job needs at this node.
         needed: u64,
         /// Bytes that no job has.
         free: u64,

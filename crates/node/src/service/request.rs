@@ -1,9 +1,12 @@
 //! What clients ask for: one JSON object on a line.
 
+use std::sync::Arc;
+
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use wiresum_protocol::{Plan, Quota};
+use wiresum_sparse::live::Job;
 
 use super::VERSION;
 use crate::takeover::Versions;
@@ -17,6 +20,15 @@ pub enum Request {
         /// The plan itself. It is read and checked where requests are, so that sums do not wait for it.
         #[serde(deserialize_with = "plan")]
         plan: Box<Plan>,
+        /// Its bounds.
+        #[serde(default)]
+        quota: JobQuota,
+    },
+    /// Serve one more sparse job.
+    AddTables {
+        /// What its file says, read and checked as plans are.
+        #[serde(deserialize_with = "sparse_job")]
+        job: Arc<Job>,
         /// Its bounds.
         #[serde(default)]
         quota: JobQuota,
@@ -51,7 +63,7 @@ pub enum Request {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobQuota {
-    /// Most bytes of slot memory.
+    /// Most bytes of slot memory, or of rows.
     #[serde(default)]
     pub memory_bytes: Option<u64>,
     /// Most bytes per second that its children send together.
@@ -71,6 +83,11 @@ fn plan<'de, D: Deserializer<'de>>(from: D) -> Result<Box<Plan>, D::Error> {
     let text = Value::deserialize(from)?.to_string();
     let plan = Plan::from_json(&text).and_then(|plan| plan.with_secret(None));
     plan.map(Box::new).map_err(D::Error::custom)
+}
+
+fn sparse_job<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<Job>, D::Error> {
+    let text = Value::deserialize(from)?.to_string();
+    Job::from_json(&text).map(Arc::new).map_err(D::Error::custom)
 }
 
 impl Request {

@@ -1,7 +1,9 @@
-//! Sparse jobs over UDP: a host (a server of tables, or a switch that sums hot rows) as a plane of a node, and a worker's
-//! client. What happens to a datagram is decided by `wiresum_sparse::live`; here datagrams are moved in batches.
+//! Sparse jobs over UDP: hosts (servers of tables, or switches that sum hot rows) as a plane of a node, one for each job,
+//! and a worker's client. What happens to a datagram is decided by `wiresum_sparse::live`; here datagrams are moved in
+//! batches, each to the host of the job that it names.
 
 mod client;
+mod served;
 mod snapshots;
 
 use std::io;
@@ -11,31 +13,36 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
 use wiresum_protocol::{ControlHalf, Plan, Quota};
-use wiresum_sparse::live::{Host, HostError, Job};
-use wiresum_wire::JobId;
+use wiresum_sparse::live::{HostError, Job};
+use wiresum_wire::{Header, JobId, MAGIC};
+use zerocopy::FromBytes;
 
-use crate::clock::{Clock, unix_time};
+use crate::clock::Clock;
 use crate::node::{Counters, JobReport, Plane};
 use crate::takeover::Legacy;
 use crate::udp::{ReceiveBatch, SendQueue, Socket};
 
 pub use client::{ClientError, RowClient, Submitted};
-pub use snapshots::{DEFAULT_SNAPSHOT_INTERVAL, Snapshots};
+use served::{Served, memory_for};
+pub use snapshots::{DEFAULT_SNAPSHOT_INTERVAL, SnapshotSettings, Snapshots};
 
 /// Datagrams that each worker may have under way to a host, for the size of its receive buffer.
 const UNDER_WAY: usize = 256;
 /// Jobs of plans have no place here.
-const NO_PLANS: &str =
-    "this daemon serves one sparse job (--tables): start another daemon with this plan";
+const NO_PLANS: &str = "this daemon serves sparse jobs (--tables): give it a job's file, or start another daemon with this plan";
 
 /// A server of tables, or a switch that sums hot rows, as a plane of a node: a host over a UDP socket.
 pub struct Tables {
+    node: u16,
     socket: Socket,
     received: ReceiveBatch,
     outgoing: SendQueue,
-    host: Host,
-    snapshots: Option<Snapshots>,
+    /// In the order in which they came.
+    served: Vec<Served>,
+    snapshots: Option<SnapshotSettings>,
     datagrams: u64,
+    /// Datagrams that name no job of these.
+    strangers: u64,
     clock: Clock,
 }
 
@@ -45,39 +52,35 @@ pub enum TablesError {
     /// See [`HostError`].
     #[error(transparent)]
     Host(#[from] HostError),
-    /// The kernel refuses the address.
-    #[error("{0}")]
-    Socket(io::Error),
     /// The folder of snapshots cannot be read.
     #[error("snapshots: {0}")]
     Snapshots(io::Error),
 }
 
 impl Tables {
-    /// Serves a node of a job at its address; a server goes on from its last snapshot, if there is one.
+    /// Receives at an address as this node of all jobs that will come.
+    ///
+    /// # Arguments
+    /// * `participants`: workers of the jobs together, for the size of the receive buffer.
+    /// * `snapshots`: where servers keep theirs, if they do.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// What the kernel says to the address.
     pub fn bind(
-        job: &Arc<Job>,
+        address: SocketAddr,
         node: u16,
-        snapshots: Option<Snapshots>,
-    ) -> Result<Self, TablesError> {
-        let address = job.address(node).ok_or(HostError::Node(node))?;
-        let last = snapshots.as_ref().map(Snapshots::last).transpose();
-        let own = incarnation();
-        let host = match last.map_err(TablesError::Snapshots)?.flatten() {
-            Some(bytes) => Host::restore(job, node, own, &bytes)?,
-            None => Host::new(job, node, own)?,
-        };
-        let datagrams = UNDER_WAY * job.workers as usize;
+        participants: usize,
+        snapshots: Option<SnapshotSettings>,
+    ) -> io::Result<Self> {
         Ok(Self {
-            socket: Socket::bind(address, datagrams).map_err(TablesError::Socket)?,
+            node,
+            socket: Socket::bind(address, UNDER_WAY * participants)?,
             received: ReceiveBatch::default(),
             outgoing: SendQueue::default(),
-            host,
+            served: Vec::new(),
             snapshots,
             datagrams: 0,
+            strangers: 0,
             clock: Clock::default(),
         })
     }
@@ -86,65 +89,31 @@ impl Tables {
         self.outgoing.is_empty() || self.outgoing.flush(&self.socket)
     }
 
-    /// Server's memory, if it is one.
-    fn table_bytes(&self) -> u64 {
-        use wiresum_sparse::table::Table;
-        let tables = self.host.server().into_iter().flat_map(|server| server.tables());
-        tables.map(|table| Table::bytes_for(table.spec(), table.part())).sum()
+    /// The job that a datagram names.
+    fn named(bytes: &[u8]) -> Option<JobId> {
+        let (header, _) = Header::ref_from_prefix(bytes).ok()?;
+        (header.magic.get() == MAGIC).then(|| JobId(header.job.get()))
     }
 
-    /// What a server of tables has, by name.
-    fn gauges(&self) -> Vec<(&'static str, u64)> {
-        let Some(server) = self.host.server() else { return Vec::new() };
-        let counters = server.counters();
-        let mut all = vec![
-            ("rows", server.tables().iter().map(|table| table.len()).sum()),
-            ("rounds", self.host.version().into()),
-            ("map_version", server.map().version().into()),
-            ("hot_gradients", counters.hot),
-            ("cold_gradients", counters.cold),
-            ("rows_lent", counters.lent),
-            ("rows_returning", counters.returning),
-            ("restorable", self.host.restorable().into()),
-        ];
-        let age = self.snapshots.as_ref().and_then(Snapshots::age);
-        all.extend(age.map(|age| ("snapshot_age_ms", age.as_millis() as u64)));
-        all
-    }
-
-    /// What the host and its server count, by name.
-    fn verdicts(&self) -> Vec<(&'static str, u64)> {
-        let host = self.host.counters();
-        let mut all = vec![
-            ("taken", host.taken),
-            ("welcomed", host.welcomed),
-            ("refused_hellos", host.refused),
-            ("malformed", host.malformed),
-            ("foreign", host.foreign),
-        ];
-        if let Some(server) = self.host.server() {
-            let counters = server.counters();
-            all.extend([
-                ("rows_added", counters.rows),
-                ("rows_pulled", counters.pulled),
-                ("duplicates", counters.duplicates),
-                ("late", counters.late),
-                ("early", counters.early),
-                ("refused", counters.refused),
-            ]);
+    /// Why a job's file does not put this node here.
+    fn check_address(&self, job: &Job) -> Result<(), String> {
+        let placed =
+            job.address(self.node).ok_or_else(|| HostError::Node(self.node).to_string())?;
+        let address = self.local_address().map_err(|error| error.to_string())?;
+        if placed == address {
+            return Ok(());
         }
-        all
+        Err(format!(
+            "its file puts node {} at {placed}, but this daemon is at {address}: give the jobs of a daemon one address",
+            self.node
+        ))
     }
-}
-
-/// Incarnation of this process: milliseconds since 1970, modulo 2³², so that one that is started later has a later one.
-fn incarnation() -> u32 {
-    unix_time().as_millis() as u32
 }
 
 impl Plane for Tables {
     fn engine(&self) -> &'static str {
-        if self.host.server().is_some() { "tables" } else { "rows" }
+        let is_server = |served: &Served| served.host.server().is_some();
+        if self.served.is_empty() || self.served.iter().any(is_server) { "tables" } else { "rows" }
     }
 
     fn local_address(&self) -> io::Result<SocketAddr> {
@@ -156,19 +125,29 @@ impl Plane for Tables {
     }
 
     fn memory_bytes(&self) -> usize {
-        usize::try_from(self.table_bytes()).unwrap_or(usize::MAX)
+        let bytes = self.served.iter().map(Served::memory_bytes).sum::<u64>();
+        usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
     fn counters(&self) -> Counters {
+        let mut verdicts: Vec<(&'static str, u64)> = Vec::new();
+        for (name, count) in self.served.iter().flat_map(Served::verdicts) {
+            match verdicts.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, sum)) => *sum += count,
+                None => verdicts.push((name, count)),
+            }
+        }
+        verdicts.push(("strangers", self.strangers));
+        let hosts = || self.served.iter().map(|served| &served.host);
         let mut control = vec![
-            ("rounds", self.host.version().into()),
-            ("restorable", self.host.restorable().into()),
+            ("rounds", hosts().map(|host| u64::from(host.version())).sum()),
+            ("restorable", hosts().map(|host| u64::from(host.restorable())).sum()),
         ];
-        if let Some(server) = self.host.server() {
-            control.push(("rows", server.tables().iter().map(|table| table.len()).sum()));
+        if hosts().any(|host| host.server().is_some()) {
+            control.push(("rows", self.served.iter().map(Served::rows).sum()));
         }
         Counters {
-            verdicts: self.verdicts(),
+            verdicts,
             datagrams_received: self.datagrams,
             sent: self.outgoing.counters.clone(),
             control,
@@ -184,9 +163,11 @@ impl Plane for Tables {
 
     fn idle_time(&self) -> Option<Duration> {
         let now = self.clock.now();
-        let due = self.host.poll_timeout().map(|due| due.since(now));
-        let snapshot = self.snapshots.as_ref().map(Snapshots::idle_time);
-        [due, snapshot].into_iter().flatten().min()
+        let times = |served: &Served| {
+            let due = served.host.poll_timeout().map(|due| due.since(now));
+            [due, served.snapshots.as_ref().map(Snapshots::idle_time)]
+        };
+        self.served.iter().flat_map(times).flatten().min()
     }
 
     fn turn(&mut self) -> io::Result<bool> {
@@ -197,17 +178,27 @@ impl Plane for Tables {
         let more = self.socket.receive(&mut self.received)?;
         for (source, datagram) in self.received.datagrams() {
             self.datagrams += 1;
-            self.host.handle(source, datagram, now);
-        }
-        if let Some(snapshots) = &mut self.snapshots {
-            snapshots.turn(&mut self.host);
-        }
-        let Self { host, outgoing, socket, .. } = self;
-        host.poll(self.clock.now(), |to, bytes| {
-            if outgoing.push(to, bytes) {
-                outgoing.flush(socket);
+            let job = Self::named(datagram);
+            let is_its = |served: &&mut Served| Some(served.host.job().job_id()) == job;
+            match self.served.iter_mut().find(is_its) {
+                Some(served) => {
+                    served.bytes += datagram.len() as u64;
+                    served.host.handle(source, datagram, now);
+                }
+                None => self.strangers += 1,
             }
-        });
+        }
+        let Self { served, outgoing, socket, clock, .. } = self;
+        for Served { host, snapshots, .. } in served {
+            if let Some(snapshots) = snapshots {
+                snapshots.turn(host);
+            }
+            host.poll(clock.now(), |to, bytes| {
+                if outgoing.push(to, bytes) {
+                    outgoing.flush(socket);
+                }
+            });
+        }
         self.flush();
         Ok(more)
     }
@@ -216,19 +207,7 @@ impl Plane for Tables {
     fn add_control(&mut self, _half: Box<dyn ControlHalf>) {}
 
     fn jobs(&self) -> Vec<JobReport> {
-        let job = self.host.job();
-        vec![JobReport {
-            job: job.job_id(),
-            is_running: self.host.members() > 0,
-            members: self.host.members(),
-            expected_members: job.workers as usize
-                + if self.host.server().is_some() { job.switches.len() } else { 0 },
-            memory_bytes: self.table_bytes(),
-            bytes: 0,
-            verdicts: self.verdicts(),
-            streams: Vec::new(),
-            tables: self.gauges(),
-        }]
+        self.served.iter().map(Served::report).collect()
     }
 
     fn memory_for(&self, _plan: &Plan) -> Result<u64, String> {
@@ -239,17 +218,29 @@ impl Plane for Tables {
         Err(NO_PLANS.to_owned())
     }
 
-    fn remove(&mut self, _job: JobId) -> Result<(), String> {
-        Err("the daemon serves this job alone: stop the daemon".to_owned())
+    fn memory_for_tables(&self, job: &Job) -> Result<u64, String> {
+        self.check_address(job)?;
+        memory_for(job, self.node).map_err(|error| error.to_string())
+    }
+
+    fn add_tables(&mut self, job: &Arc<Job>) -> Result<(), String> {
+        let served = Served::begin(job, self.node, self.snapshots.as_ref());
+        self.served.push(served.map_err(|error| error.to_string())?);
+        Ok(())
+    }
+
+    fn remove(&mut self, job: JobId) -> Result<(), String> {
+        self.served.retain(|served| served.host.job().job_id() != job);
+        Ok(())
     }
 
     fn set_quota(&mut self, _job: JobId, quota: Option<Quota>) -> Result<(), String> {
-        let problem = "a host of tables has no quotas: participants send by windows";
+        let problem = "a host of tables bounds no rates: participants send by windows";
         quota.map_or(Ok(()), |_| Err(problem.to_owned()))
     }
 
     fn legacy(&self) -> Result<Legacy<'_>, String> {
-        Err("tables cannot be handed over: restart the daemon, which goes on from its snapshot"
+        Err("tables cannot be handed over: restart the daemon, which goes on from its snapshots"
             .to_owned())
     }
 }

@@ -6,12 +6,22 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use wiresum_sparse::live::Host;
+use wiresum_wire::JobId;
 
 /// Time between the beginnings of two snapshots, unless the command line says otherwise: workers keep what they send for
 /// so long.
 pub const DEFAULT_SNAPSHOT_INTERVAL: Duration = Duration::from_secs(30);
 /// Rows that are written between two batches of packets: half a millisecond of work.
 const ROWS_OF_A_PIECE: usize = 4096;
+
+/// Where the servers of a daemon keep their snapshots.
+#[derive(Clone, Debug)]
+pub struct SnapshotSettings {
+    /// The folder, which is made if it is missing.
+    pub folder: PathBuf,
+    /// Time between the beginnings of two.
+    pub interval: Duration,
+}
 
 /// The file that a server's tables are kept in, and when it is written next.
 pub struct Snapshots {
@@ -32,13 +42,14 @@ struct Part {
 }
 
 impl Snapshots {
-    /// Snapshots of node `node` in a folder, which is made if it is missing.
+    /// Snapshots of a job's node.
     ///
     /// # Errors
     /// Why the folder cannot be made.
-    pub fn new(folder: &Path, node: u16, interval: Duration) -> io::Result<Self> {
+    pub fn new(settings: &SnapshotSettings, job: JobId, node: u16) -> io::Result<Self> {
+        let (folder, interval) = (&settings.folder, settings.interval);
         fs::create_dir_all(folder)?;
-        let path = folder.join(format!("tables-{node}.snapshot"));
+        let path = folder.join(format!("job-{job}-tables-{node}.snapshot"));
         Ok(Self { path, interval, next: Instant::now() + interval, finished: None, part: None })
     }
 

@@ -275,6 +275,7 @@ pub(crate) mod tests {
             initial,
             seed,
             is_averaged: false,
+            steps_before: 0,
             expire_after,
         }
     }

@@ -303,7 +303,11 @@ impl Host {
             }
             Role::Server(server, _) => {
                 if let Some(message) = to_server(packet, &mut self.assembly) {
-                    server.handle(from, &message);
+                    if self.job.has_room_for_answer(&message) {
+                        server.handle(from, &message);
+                    } else {
+                        self.counters.malformed += 1;
+                    }
                 }
             }
             Role::Switch(summer, _) => {

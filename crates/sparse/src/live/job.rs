@@ -8,6 +8,7 @@ use wiresum_keys::{Keyring, Seat, SeatKey, Secret};
 use wiresum_wire::{HEADER_LEN, JobId, JobKey, MAX_PAYLOAD, ROW_HEADER_LEN, RowKind};
 
 use crate::hot::{HotMap, HotRows, MapError};
+use crate::message::ToServer;
 use crate::server::ServerSpec;
 use crate::sum::MAX_CONTRIBUTORS;
 use crate::summer::SummerSpec;
@@ -261,6 +262,15 @@ impl Job {
     pub fn room(&self) -> usize {
         let room = self.packet_bytes - HEADER_LEN - ROW_HEADER_LEN;
         (room / 4 * 4).min(MAX_PAYLOAD - ROW_HEADER_LEN)
+    }
+
+    /// Whether the answer to a question fits a packet: workers ask for no more, and who does is to get no longer answers.
+    pub(super) fn has_room_for_answer(&self, message: &ToServer) -> bool {
+        let ToServer::Pull { table, keys, with_state, .. } = message else { return true };
+        let spec = self.tables.iter().find(|spec| spec.id == *table);
+        let most =
+            |spec: &TableSpec| RowKind::Weights.rows_for(self.room(), spec.len_of(*with_state));
+        spec.is_none_or(|spec| keys.len() <= most(spec))
     }
 
     pub(super) fn worker_spec(&self, rank: u32) -> WorkerSpec {

@@ -87,6 +87,16 @@ impl Member {
         self.worker.pull(rows);
     }
 
+    /// Asks for all that is stored of rows after the last round.
+    pub fn pull_stored(&mut self, rows: impl IntoIterator<Item = RowId>) {
+        self.worker.pull_stored(rows);
+    }
+
+    /// Has a row be this after the next round.
+    pub fn put(&mut self, row: RowId, values: Vec<f32>) {
+        self.worker.put(row, values);
+    }
+
     /// A datagram has come.
     pub fn handle(&mut self, source: SocketAddr, bytes: &[u8], now: Time) {
         self.worker.set_time(now);

@@ -104,6 +104,10 @@ impl Envelope {
                 let draft = draft.table(row.table).rows(1, values.values.len());
                 draft.numbers(&[row.key]).values(&values.values).send(send);
             }
+            ToServer::Put { round, sequence, table, keys, values } => {
+                let draft = self.begin(RowKind::Put, *round, *sequence).table(*table);
+                draft.rows(keys.len(), values.len()).numbers(keys).values(values).send(send);
+            }
             ToServer::Counts { round, sequence, table, keys, counts } => {
                 let draft = self.begin(RowKind::Counts, *round, *sequence).table(*table);
                 draft.rows(keys.len(), 0).numbers(keys).bytes(counts).send(send);
@@ -115,8 +119,9 @@ impl Envelope {
                 let text = long::text(change.as_deref(), None);
                 self.emit_long(RowKind::Decision, *round, &text, send);
             }
-            ToServer::Pull { version, request, table, keys } => {
+            ToServer::Pull { version, request, table, keys, with_state } => {
                 let draft = self.begin(RowKind::Pull, *version, *request).table(*table);
+                let draft = draft.count(u32::from(*with_state));
                 draft.rows(keys.len(), 0).numbers(keys).send(send);
             }
         }

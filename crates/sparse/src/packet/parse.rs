@@ -25,6 +25,10 @@ pub fn to_server(packet: &RowPacket<'_>, assembly: &mut Assembly) -> Option<ToSe
             let values = Row { values: floats(packet)?, changed: packet.rows.base.get() };
             ToServer::Return { round, sequence, row, values }
         }
+        RowKind::Put => {
+            let (keys, values) = (keys(packet), floats(packet)?);
+            ToServer::Put { round, sequence, table, keys, values }
+        }
         RowKind::Counts => {
             let (keys, counts) = (keys(packet), packet.contributor_counts().to_vec());
             ToServer::Counts { round, sequence, table, keys, counts }
@@ -36,7 +40,8 @@ pub fn to_server(packet: &RowPacket<'_>, assembly: &mut Assembly) -> Option<ToSe
         }
         RowKind::Pull => {
             let (version, request, keys) = (round, sequence, keys(packet));
-            ToServer::Pull { version, request, table, keys }
+            let with_state = packet.rows.count.get() == 1;
+            ToServer::Pull { version, request, table, keys, with_state }
         }
         _ => return None,
     })

@@ -67,6 +67,13 @@ fn some_to_server() -> impl Strategy<Value = ToServer> {
             let values = Row { values: values[..7].to_vec(), changed };
             ToServer::Return { round, sequence, row, values }
         }),
+        (ids(), rows(5)).prop_map(|((round, sequence, _, table), (keys, values))| ToServer::Put {
+            round,
+            sequence,
+            table,
+            keys,
+            values
+        }),
         (ids(), rows(1)).prop_map(|((round, sequence, _, table), (keys, _))| {
             let counts = keys.iter().map(|key| (key % 65) as u8).collect();
             ToServer::Counts { round, sequence, table, keys, counts }
@@ -74,11 +81,12 @@ fn some_to_server() -> impl Strategy<Value = ToServer> {
         any::<(u32, u32)>().prop_map(|(round, packets)| ToServer::End { round, packets }),
         (any::<u32>(), some_change())
             .prop_map(|(round, change)| ToServer::Decision { round, change }),
-        (ids(), rows(1)).prop_map(|((version, request, _, table), (keys, _))| ToServer::Pull {
+        (ids(), rows(1)).prop_map(|((version, request, odd, table), (keys, _))| ToServer::Pull {
             version,
             request,
             table,
-            keys
+            keys,
+            with_state: odd % 2 == 1
         }),
     ]
 }

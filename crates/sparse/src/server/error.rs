@@ -94,6 +94,14 @@ pub enum PushError {
         "packet {0} of a round has rows out of order: senders send them by table and key, or by position"
     )]
     Order(u32),
+    /// A row that was put twice in a round.
+    #[error("table {table}: row {key} was put twice in a round: have one rank put it")]
+    PutTwice {
+        /// Name of the table.
+        table: String,
+        /// The row.
+        key: u64,
+    },
 }
 
 /// A snapshot that cannot be restored.

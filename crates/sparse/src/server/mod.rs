@@ -169,13 +169,14 @@ impl Server {
         match message {
             ToServer::Decision { round, change } => self.decide(from, *round, change.clone()),
             _ if !is_sender => self.counters.refused += 1,
-            ToServer::Pull { version, request, table, keys } => {
-                self.pull(from, *version, *request, *table, keys);
+            ToServer::Pull { version, request, table, keys, with_state } => {
+                self.pull(from, *version, (*request, *with_state), *table, keys);
             }
             ToServer::End { round, packets } => self.end(from, *round, *packets),
             ToServer::Push { round, sequence, .. }
             | ToServer::Sums { round, sequence, .. }
             | ToServer::Counts { round, sequence, .. }
+            | ToServer::Put { round, sequence, .. }
             | ToServer::Return { round, sequence, .. } => {
                 self.packet(from, *round, *sequence, message);
             }
@@ -285,18 +286,26 @@ impl Server {
         Ok(())
     }
 
-    fn pull(&mut self, from: Sender, version: u32, request: u32, table: TableId, keys: &[u64]) {
+    fn pull(
+        &mut self,
+        from: Sender,
+        version: u32,
+        (request, with_state): (u32, bool),
+        table: TableId,
+        keys: &[u64],
+    ) {
         let open = self.round.number;
-        if version == open {
+        // State is told of closed rounds only: who asks for it early asks a restarted server, and will ask again.
+        if version == open && !with_state {
             return self.wait(from, request, table, keys);
         }
         if version.checked_add(1) != Some(open) {
             // An older version was answered before its worker went on; of a newer one a restarted server does not know yet.
             self.counters.late += u64::from(version < open);
-            self.counters.early += u64::from(version > open);
+            self.counters.early += u64::from(version >= open);
             return;
         }
-        let weights = self.weights(version, table, keys);
+        let weights = self.read(version, table, keys, with_state);
         // Its worker asked before it knew that it was to hold such a row, and asks anew.
         let is_lent = |lent: &(RowId, Row)| lent.0.table == table && keys.contains(&lent.0.key);
         if weights.is_err() && self.last.lent.iter().any(is_lent) {
@@ -307,15 +316,19 @@ impl Server {
     }
 
     /// Values of a row, and those of all rows.
-    fn weights(
+    fn read(
         &self,
         version: u32,
         id: TableId,
         keys: &[u64],
+        with_state: bool,
     ) -> Result<(u16, Vec<f32>), PushError> {
         let table = self.tables.iter().find(|table| table.spec().id == id);
         let table = table.ok_or(PushError::NoTable(id.0))?;
         let dim = table.spec().dim;
+        if with_state {
+            return Ok((table.spec().stride() as u16, table.stored(keys, version)?));
+        }
         let mut values = vec![0.0; keys.len() * usize::from(dim)];
         table.read_all(keys, version, &mut values)?;
         Ok((dim, values))
@@ -339,13 +352,15 @@ impl Server {
         let next = Round::new(self.round.number + 1, &self.spec);
         let closed = std::mem::replace(&mut self.round, next);
         self.popularity = closed.step(&mut self.tables, self.spec.workers);
+        let mut lent = closed.take_puts(&mut self.tables);
         self.answer_rest(closed.number);
         self.count(closed.number, may_change);
         self.report();
         let change = closed.decision.flatten();
-        let lent = change.as_ref().map(|change| self.exchange(closed.number, change));
-        self.last =
-            Arc::new(Closed { round: closed.number, change, lent: lent.unwrap_or_default() });
+        if let Some(change) = &change {
+            lent.extend(self.exchange(closed.number, change));
+        }
+        self.last = Arc::new(Closed { round: closed.number, change, lent });
         for sender in 0..self.spec.workers + self.spec.switches {
             self.outbox.push_back((sender, FromServer::Closed(self.last.clone())));
         }

@@ -1,12 +1,14 @@
 //! The open round: what has come, and what is still to come.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{PushError, ServerSpec};
 use crate::hot::{HotMap, MapChange, RowId, Tier};
 use crate::message::{HotSum, Sender, ToServer};
-use crate::reception::{BEHIND, Place, Reception, Span};
+use crate::reception::{
+    BEHIND, BEHIND_PUTS, PUTS, Place, Reception, Span, position_place, row_place,
+};
 use crate::sum::{RowSums, lane_of_sum};
 use crate::table::{Row, Table, TableId};
 
@@ -19,6 +21,8 @@ pub(super) struct Round {
     sums: Vec<RowSums>,
     /// Rows that have come back; they are put in their places when the round closes.
     returned: BTreeMap<RowId, Row>,
+    /// Rows as they are to be when the round closes.
+    puts: BTreeMap<RowId, Row>,
     /// What is decided about the map, if it is known.
     pub(super) decision: Option<Option<Arc<MapChange>>>,
     /// Contributors of hot rows in the round before.
@@ -34,6 +38,7 @@ impl Round {
             senders: vec![Reception::default(); (spec.workers + spec.switches) as usize],
             sums: sums.collect(),
             returned: BTreeMap::new(),
+            puts: BTreeMap::new(),
             decision: None,
             counts: Vec::new(),
         }
@@ -76,6 +81,7 @@ impl Round {
                 0
             }
             ToServer::Return { row, values, .. } => self.take_back(*row, values, tables)?,
+            ToServer::Put { table, keys, values, .. } => self.put(*table, keys, values, tables)?,
             _ => 0,
         };
         self.reception(from).enter(sequence, span);
@@ -96,7 +102,7 @@ impl Round {
         let number = number_of(id, tables)?;
         let expected = usize::from(tables[number].spec().dim);
         check_length(id, expected, keys.len(), values.len())?;
-        reserve(&mut tables[number], keys, &self.sums[number], self.number)?;
+        self.reserve(number, keys, tables)?;
         let sums = self.sums[number].add(from, keys, values);
         sums.map_err(|problem| PushError::Sum { table: id.0, problem })?;
         Ok(keys.len())
@@ -147,7 +153,7 @@ impl Round {
             let problem = crate::sum::SumError::Twice(key);
             return Err(PushError::Sum { table: table.0, problem });
         }
-        reserve(&mut tables[number], &[key], sums, self.number)?;
+        self.reserve(number, &[key], tables)?;
         Ok((number, key))
     }
 
@@ -160,10 +166,12 @@ impl Round {
         let mut wants = Wants { cold: None, hot: vec![None; self.switches() as usize] };
         for key in keys {
             let (of, place) = match map.place(RowId { table, key: *key }) {
-                None => (&mut wants.cold, (table.0, *key)),
+                None => (&mut wants.cold, row_place(table, *key)),
                 Some(hot) => {
+                    // A worker may put it.
+                    wants.cold = wants.cold.max(Some(BEHIND_PUTS));
                     let switch = hot.position % self.switches();
-                    (&mut wants.hot[switch as usize], (0, hot.position.into()))
+                    (&mut wants.hot[switch as usize], position_place(hot.position))
                 }
             };
             *of = (*of).max(Some(place));
@@ -188,7 +196,12 @@ impl Round {
     ) -> Result<(), PushError> {
         let table = &tables[number];
         let divisor = table.spec().is_averaged.then_some(self.workers as f32);
-        for (key, weights) in keys.iter().zip(weights.chunks_exact_mut(table.spec().dim.into())) {
+        let dim = usize::from(table.spec().dim);
+        for (key, weights) in keys.iter().zip(weights.chunks_exact_mut(dim)) {
+            if let Some(put) = self.puts.get(&RowId { table: table.spec().id, key: *key }) {
+                weights.copy_from_slice(&put.values[..dim]);
+                continue;
+            }
             match self.sums[number].get(*key) {
                 None => table.read(*key, self.number, weights)?,
                 Some((_, lanes)) => table.foretell(self.number, *key, lanes, divisor, weights)?,
@@ -216,17 +229,73 @@ impl Round {
     /// Keeps room for a row that the workers are to hold, if it is this server's.
     pub(super) fn make_room(&self, row: RowId, tables: &mut [Table]) -> Result<(), PushError> {
         let number = number_of(row.table, tables)?;
-        let table = &mut tables[number];
+        let table = &tables[number];
         if table.part().holds(&table.spec().rows, row.key) {
-            reserve(table, &[row.key], &self.sums[number], self.number)?;
+            self.reserve(number, &[row.key], tables)?;
         }
         Ok(())
+    }
+
+    fn put(
+        &mut self,
+        id: TableId,
+        keys: &[u64],
+        values: &[f32],
+        tables: &mut [Table],
+    ) -> Result<usize, PushError> {
+        let number = number_of(id, tables)?;
+        let table = &mut tables[number];
+        let stride = table.spec().stride();
+        check_length(id, stride, keys.len(), values.len())?;
+        let row = |key: &u64| RowId { table: id, key: *key };
+        let mut seen = BTreeSet::new();
+        let is_again = |key: &&u64| !seen.insert(**key) || self.puts.contains_key(&row(key));
+        if let Some(key) = keys.iter().find(is_again) {
+            let table = table.spec().name.clone();
+            return Err(PushError::PutTwice { table, key: *key });
+        }
+        let changed = table.spec().changed_in(self.number);
+        let here: Vec<u64> = keys.iter().copied().filter(|key| !table.is_away(*key)).collect();
+        self.reserve(number, &here, tables)?;
+        for (key, values) in keys.iter().zip(values.chunks_exact(stride)) {
+            self.puts.insert(row(key), Row { values: values.to_vec(), changed });
+        }
+        Ok(0)
     }
 
     pub(super) fn is_complete(&self, tables: &[Table]) -> bool {
         let coming = || tables.iter().map(Table::coming).sum::<usize>();
         // In this order: each packet asks, and counting what is coming takes a look at all rows that are away.
         self.senders.iter().all(Reception::is_complete) && self.returned.len() == coming()
+    }
+
+    /// Sets the rows that were put; those of them that the workers hold, who have to be told.
+    pub(super) fn take_puts(&self, tables: &mut [Table]) -> Vec<(RowId, Row)> {
+        let mut away = Vec::new();
+        for (row, values) in &self.puts {
+            let number = number_of(row.table, tables).expect("a row that was taken has a table");
+            if tables[number].is_away(row.key) {
+                away.push((*row, values.clone()));
+            } else {
+                tables[number].set(row.key, values);
+            }
+        }
+        away
+    }
+
+    /// Room for rows, if need be that of expired ones which nobody has pushed or put in the open round.
+    fn reserve(&self, number: usize, keys: &[u64], tables: &mut [Table]) -> Result<(), PushError> {
+        let (table, open) = (&mut tables[number], &self.sums[number]);
+        match table.reserve(keys) {
+            Err(crate::table::TableError::Full { .. }) => {
+                let id = table.spec().id;
+                let is_put = |key| self.puts.contains_key(&RowId { table: id, key });
+                let is_needed = |key| open.has(key) || keys.contains(&key) || is_put(key);
+                table.sweep(self.number - 1, is_needed);
+                Ok(table.reserve(keys)?)
+            }
+            other => Ok(other?),
+        }
     }
 
     /// Puts back what has come back, then takes one step for each row; how many workers had a gradient for which row.
@@ -267,14 +336,14 @@ impl Wants {
 fn span(message: &ToServer) -> Span {
     let ends = match message {
         ToServer::Push { table, keys, .. } => {
-            let place = |key: &u64| (table.0, *key);
+            let place = |key: &u64| row_place(*table, *key);
             keys.iter().min().map(place).zip(keys.iter().max().map(place))
         }
         ToServer::Sums { rows, .. } => {
-            let place = |sum: &HotSum| (0, u64::from(sum.position));
-            let positions = rows.iter().map(place);
+            let positions = rows.iter().map(|sum| position_place(sum.position));
             positions.clone().min().zip(positions.max())
         }
+        ToServer::Put { .. } => return (PUTS, PUTS),
         _ => None,
     };
     ends.unwrap_or((BEHIND, BEHIND))
@@ -286,17 +355,6 @@ fn check_cold(table: TableId, keys: &[u64], map: &HotMap) -> Result<(), PushErro
     match keys.iter().find(|key| place(key).is_some_and(|place| place.tier == Tier::B)) {
         Some(key) => Err(PushError::Hot { table: table.0, key: *key }),
         None => Ok(()),
-    }
-}
-
-/// Room for rows, if need be that of expired ones which nobody has pushed in the open round.
-fn reserve(table: &mut Table, keys: &[u64], open: &RowSums, round: u32) -> Result<(), PushError> {
-    match table.reserve(keys) {
-        Err(crate::table::TableError::Full { .. }) => {
-            table.sweep(round - 1, |key| open.has(key) || keys.contains(&key));
-            Ok(table.reserve(keys)?)
-        }
-        other => Ok(other?),
     }
 }
 

@@ -17,6 +17,7 @@ fn spec(workers: u32, switches: u32, period: u32) -> ServerSpec {
         initial: Initial::Zeros,
         seed: 1,
         is_averaged: false,
+        steps_before: 0,
         expire_after: None,
     };
     let (shard, shards, memory_bytes) = (0, Shards(1), 1 << 20);
@@ -63,7 +64,8 @@ fn end(round: u32, packets: u32) -> ToServer {
 }
 
 fn pull(version: u32, keys: &[u64]) -> ToServer {
-    ToServer::Pull { version, request: 9, table: TABLE, keys: keys.to_vec() }
+    let (keys, with_state) = (keys.to_vec(), false);
+    ToServer::Pull { version, request: 9, table: TABLE, keys, with_state }
 }
 
 fn said(server: &mut Server) -> Vec<(Sender, FromServer)> {
@@ -310,4 +312,52 @@ fn damaged_and_foreign_snapshots_are_refused() {
     let mut other = spec(1, 1, 0);
     other.tables[0].dim = 3;
     assert_eq!(Server::restore(other, &no_map(), &bytes).unwrap_err(), SnapshotError::Foreign);
+}
+
+fn put(sequence: u32, keys: &[u64]) -> ToServer {
+    let (keys, values) = (keys.to_vec(), vec![4.0; 2 * keys.len()]);
+    ToServer::Put { round: 1, sequence, table: TABLE, keys, values }
+}
+
+#[test]
+fn a_row_that_was_put_is_that_after_the_round_whatever_its_gradient() {
+    let mut server = server(1);
+    let rows = |values| FromServer::Rows { version: 1, request: 9, table: TABLE, dim: 2, values };
+    server.handle(0, &put(0, &[7, 9]));
+    server.handle(0, &put(0, &[7, 9])); // repeated by the network
+    server.handle(1, &end(1, 0));
+    said(&mut server);
+    server.handle(0, &pull(1, &[7]));
+    let held = FromServer::Acknowledgement { round: 1, sequence: 9 };
+    assert_eq!(said(&mut server), [(0, held)], "more may be put");
+    server.handle(0, &push(1, 1, 7, 1.0));
+    let told = (0, rows(vec![4.0, 4.0]));
+    assert!(said(&mut server).contains(&told), "the round is open, and nothing can come for row 7");
+    server.handle(0, &end(1, 2));
+    said(&mut server);
+    server.handle(0, &pull(1, &[7, 8, 9]));
+    assert_eq!(said(&mut server), [(0, rows(vec![4.0, 4.0, 0.0, 0.0, 4.0, 4.0]))]);
+}
+
+#[test]
+fn rows_that_are_put_wrongly_are_refused_by_name() {
+    for (wrong, says) in [
+        (put(1, &[3]), "row 3 was put twice"),
+        (put(1, &[5, 5]), "row 5 was put twice"),
+        (put(1, &[100]), "no row 100"),
+        (
+            ToServer::Put { round: 1, sequence: 1, table: TABLE, keys: vec![4], values: vec![1.0] },
+            "rows of 2 numbers, and 1 came",
+        ),
+    ] {
+        let mut server = server(2);
+        server.handle(0, &put(0, &[3]));
+        said(&mut server);
+        server.handle(1, &wrong);
+        let answers = said(&mut server);
+        let [(1, FromServer::Refusal { problem, .. })] = &answers[..] else {
+            panic!("{answers:?}")
+        };
+        assert!(problem.contains(says), "{problem}");
+    }
 }

@@ -87,7 +87,7 @@ impl Server {
     pub(super) fn answer_rest(&mut self, version: u32) {
         for (from, questions) in std::mem::take(&mut self.waiting).questions {
             for (request, question) in questions {
-                let weights = self.weights(version, question.table, &question.keys);
+                let weights = self.read(version, question.table, &question.keys, false);
                 self.answer(from, version, request, question.table, weights);
             }
         }

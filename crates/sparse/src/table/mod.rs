@@ -202,6 +202,22 @@ impl Table {
         Ok(())
     }
 
+    /// All that is stored of several rows, weights and state, one row after the other.
+    ///
+    /// # Errors
+    /// [`TableError::NoRow`], [`TableError::Away`].
+    pub fn stored(&self, keys: &[u64], version: u32) -> Result<Vec<f32>, TableError> {
+        keys.iter().try_for_each(|key| self.check(*key, false))?;
+        let mut all = Vec::with_capacity(keys.len() * self.spec.stride());
+        for key in keys {
+            match self.room.get(*key).filter(|number| !self.is_expired(*number, version)) {
+                Some(number) => all.extend_from_slice(self.row(number)),
+                None => all.extend(self.spec.initial_row(*key)),
+            }
+        }
+        Ok(all)
+    }
+
     /// Makes room for rows that are about to change: for all of them, or for none.
     ///
     /// # Errors
@@ -228,7 +244,7 @@ impl Table {
         let stride = self.spec.stride();
         let row = &mut self.values[number * stride..(number + 1) * stride];
         let (weights, state) = row.split_at_mut(usize::from(self.spec.dim));
-        self.spec.optimizer.step(u64::from(round), weights, state, gradient);
+        self.spec.optimizer.step(self.spec.step_of(round), weights, state, gradient);
         if let Some(changed) = self.changed.get_mut(number) {
             *changed = round;
         }
@@ -257,7 +273,7 @@ impl Table {
         let (stepped, state) = row.split_at_mut(weights.len());
         let mut gradient = vec![0.0; weights.len()];
         fill_gradient(&mut gradient, lanes, divisor);
-        self.spec.optimizer.step(u64::from(round), stepped, state, &gradient);
+        self.spec.optimizer.step(self.spec.step_of(round), stepped, state, &gradient);
         weights.copy_from_slice(stepped);
         Ok(())
     }
@@ -319,7 +335,7 @@ impl Table {
         self.away.get(&key) == Some(&true)
     }
 
-    /// Whether the workers hold a row.
+    /// Whether the workers hold a row, or it is on its way back; its room is kept.
     #[must_use]
     pub fn is_away(&self, key: u64) -> bool {
         self.away.contains_key(&key)

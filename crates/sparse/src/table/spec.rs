@@ -45,6 +45,10 @@ pub struct TableSpec {
     /// Whether the gradient of a round is the workers' sum divided by their number, as with DDP, or the sum.
     #[serde(default)]
     pub is_averaged: bool,
+    /// Rounds that count as steps before the job's first one, where it goes on from another job; −1 where the first round
+    /// is none, as it loads rows.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub steps_before: i32,
     /// Rounds without a gradient after which a row begins anew.
     #[serde(default)]
     pub expire_after: Option<u32>,
@@ -68,7 +72,23 @@ impl TableSpec {
         if self.expire_after == Some(0) {
             return wrong("expire_after", "is 0: leave it out, or give at least one round".into());
         }
+        if self.steps_before < -1 {
+            let problem = format!("is {}: a first round that is no step is -1", self.steps_before);
+            return wrong("steps_before", problem);
+        }
         Ok(())
+    }
+
+    /// What the optimizer counts as the step of a round.
+    #[must_use]
+    pub fn step_of(&self, round: u32) -> u64 {
+        (i64::from(round) + i64::from(self.steps_before)).max(1).unsigned_abs()
+    }
+
+    /// Float32 numbers of a row, with its state or without.
+    #[must_use]
+    pub fn len_of(&self, with_state: bool) -> usize {
+        if with_state { self.stride() } else { self.dim.into() }
     }
 
     /// Float32 numbers of a row with its state.
@@ -90,6 +110,17 @@ impl TableSpec {
     pub fn fill_initial(&self, key: u64, weights: &mut [f32]) {
         self.initial.fill(self.seed, self.id.0, key, weights);
     }
+
+    /// The last round that changed a row, as it is kept of one that changes in a round.
+    #[must_use]
+    pub fn changed_in(&self, round: u32) -> u32 {
+        if self.expire_after.is_some() { round } else { 0 }
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &i32) -> bool {
+    *number == 0
 }
 
 /// How a table is split among servers.

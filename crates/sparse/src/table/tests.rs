@@ -24,6 +24,7 @@ fn spec(rows: RowIds, expire_after: Option<u32>) -> TableSpec {
         initial,
         seed: 9,
         is_averaged: false,
+        steps_before: 0,
         expire_after,
     }
 }

@@ -54,13 +54,20 @@ impl WorkerSpec {
 
     /// Rows that fit a packet of a kind with rows of this table; at least one, so that its receiver can refuse it.
     fn rows_of(&self, kind: RowKind, table: TableId) -> usize {
-        let spec = self.tables.iter().find(|spec| spec.id == table);
-        kind.rows_for(self.room, spec.map_or(1, |spec| spec.dim.into())).max(1)
+        self.rows_stored(kind, table, false)
     }
 
     /// As many as both the question and its answer have room for.
-    fn rows_of_pulls(&self, table: TableId) -> usize {
-        self.rows_of(RowKind::Weights, table).min(RowKind::Pull.rows_for(self.room, 0)).max(1)
+    fn rows_of_pulls(&self, table: TableId, with_state: bool) -> usize {
+        self.rows_stored(RowKind::Weights, table, with_state)
+            .min(RowKind::Pull.rows_for(self.room, 0))
+            .max(1)
+    }
+
+    /// As [`Self::rows_of`], of rows with the optimizer's state where there is one.
+    fn rows_stored(&self, kind: RowKind, table: TableId, with_state: bool) -> usize {
+        let spec = self.tables.iter().find(|spec| spec.id == table);
+        kind.rows_for(self.room, spec.map_or(1, |spec| spec.len_of(with_state))).max(1)
     }
 }
 
@@ -102,7 +109,10 @@ pub struct Worker {
     acknowledgements: VecDeque<(u16, ToSwitch)>,
     questions: Sending<ToServer>,
     pulls: BTreeMap<u32, Pull>,
+    /// Weights, and the optimizer's state where it was asked for.
     pulled: BTreeMap<RowId, Vec<f32>>,
+    /// Rows to be put in the next round.
+    puts: BTreeMap<RowId, Vec<f32>>,
     next_request: u32,
     error: Option<WorkerError>,
 }
@@ -114,7 +124,7 @@ impl Worker {
         let replicas = Replicas::initial(&spec.tables, &map);
         let round = Round::none(spec.shards.0, spec.switches);
         let (to_servers, to_switches, acknowledgements, questions) = Default::default();
-        let (pulls, pulled) = Default::default();
+        let (pulls, pulled, puts) = Default::default();
         let (next_request, error) = (0, None);
         Self {
             spec,
@@ -127,6 +137,7 @@ impl Worker {
             questions,
             pulls,
             pulled,
+            puts,
             next_request,
             error,
         }
@@ -165,6 +176,9 @@ impl Worker {
         self.pulled.clear();
         self.round = Round::begin(self.round.number + 1, self.spec.shards.0, self.spec.switches);
         let mut packets = Packets::new(&self.spec, self.round.number, &self.map);
+        for (row, values) in std::mem::take(&mut self.puts) {
+            packets.add_put(row, &values);
+        }
         for (row, values) in gradients {
             match self.map.place(*row) {
                 Some(place) => packets.add_hot(place.position, values),
@@ -175,6 +189,12 @@ impl Worker {
             packets.add_return(row, values);
         }
         packets.send(&mut self.to_servers, &mut self.to_switches, self.replicas.counts());
+    }
+
+    /// Has a row be this after the next round, whatever its gradients: weights and state, as many as are stored. One worker
+    /// puts a row in a round; all will see it.
+    pub fn put(&mut self, row: RowId, values: Vec<f32>) {
+        self.puts.insert(row, values);
     }
 
     /// Something has come from a server.
@@ -239,10 +259,9 @@ impl Worker {
         let (number, workers) = (self.round.number, self.spec.workers);
         self.replicas.step(number, workers, &self.map, self.round.results());
         let change = self.round.change();
-        if let Some(change) = &change
-            && let Ok(map) = change.apply(&self.map)
-        {
-            self.replicas.exchange(change, self.round.lent());
+        let map = change.as_ref().and_then(|change| change.apply(&self.map).ok());
+        self.replicas.exchange(change.as_deref().filter(|_| map.is_some()), self.round.lent());
+        if let Some(map) = map {
             self.map = map;
             self.ask_anew();
         }
@@ -258,8 +277,17 @@ impl Worker {
     pub fn weights(&self, row: RowId) -> Option<&[f32]> {
         let table = self.spec.tables.iter().find(|table| table.id == row.table)?;
         let replica = self.replicas.row(row).filter(|_| self.round.is_over);
-        let replica = replica.map(|kept| &kept.values[..usize::from(table.dim)]);
-        replica.or_else(|| self.pulled.get(&row).map(Vec::as_slice))
+        let values = replica.map(|kept| &kept.values).or_else(|| self.pulled.get(&row));
+        values.map(|values| &values[..usize::from(table.dim)])
+    }
+
+    /// A row's weights and state after the last round, from its replica or as pulled by [`Self::pull_stored`].
+    #[must_use]
+    pub fn stored(&self, row: RowId) -> Option<&[f32]> {
+        let table = self.spec.tables.iter().find(|table| table.id == row.table)?;
+        let replica = self.replicas.row(row).filter(|_| self.round.is_over);
+        let values = replica.map(|kept| &kept.values).or_else(|| self.pulled.get(&row))?;
+        (values.len() == table.stride()).then_some(values)
     }
 
     /// A server has restarted from a snapshot of after round `version`.
@@ -323,6 +351,7 @@ mod tests {
             initial: Initial::Zeros,
             seed: 1,
             is_averaged: false,
+            steps_before: 0,
             expire_after: None,
         };
         let (tables, shards) = (vec![table], Shards(3));

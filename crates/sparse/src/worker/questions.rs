@@ -18,6 +18,8 @@ pub(super) struct Pull {
     version: u32,
     table: TableId,
     keys: Vec<u64>,
+    /// Whether the optimizer's state is asked for too.
+    with_state: bool,
 }
 
 /// Rows of one table at one server, all cold or all summed by a switch, with what tells their order in which they become
@@ -28,6 +30,19 @@ impl Worker {
     /// Asks the servers for the weights of rows as they are now, or will be when the round under way is over; those of
     /// replicas need no question.
     pub fn pull(&mut self, rows: impl IntoIterator<Item = RowId>) {
+        self.pull_all(rows, false);
+    }
+
+    /// Asks for the weights of rows as they are now, with the optimizer's state: for [`Self::stored`].
+    ///
+    /// # Panics
+    /// If the last round is not over: state is told of closed rounds only.
+    pub fn pull_stored(&mut self, rows: impl IntoIterator<Item = RowId>) {
+        assert!(self.round.is_over, "round {} is not over", self.round.number);
+        self.pull_all(rows, true);
+    }
+
+    fn pull_all(&mut self, rows: impl IntoIterator<Item = RowId>, with_state: bool) {
         let mut groups: BTreeMap<Group, Vec<(u64, u64)>> = BTreeMap::new();
         for row in rows.into_iter().filter(|row| self.replicas.row(*row).is_none()) {
             let place = self.map.place(row).filter(|place| place.tier == Tier::B);
@@ -35,18 +50,18 @@ impl Worker {
             let group = (self.spec.server_of(row), row.table, place.is_some());
             groups.entry(group).or_default().push((order, row.key));
         }
-        self.ask_in_order(groups);
+        self.ask_in_order(groups, with_state);
     }
 
     /// Asks first for what will be complete first: servers hold what is not.
-    fn ask_in_order(&mut self, groups: BTreeMap<Group, Vec<(u64, u64)>>) {
+    fn ask_in_order(&mut self, groups: BTreeMap<Group, Vec<(u64, u64)>>, with_state: bool) {
         let (mut cold, mut summed) = (Vec::new(), Vec::new());
         for ((server, table, is_summed), mut rows) in groups {
             rows.sort_unstable();
-            for part in rows.chunks(self.spec.rows_of_pulls(table)) {
+            for part in rows.chunks(self.spec.rows_of_pulls(table, with_state)) {
                 let keys = part.iter().map(|(_, key)| *key).collect();
                 let last = part.last().map_or(0, |(order, _)| *order);
-                let pull = Pull { server, version: self.round.number, table, keys };
+                let pull = Pull { server, version: self.round.number, table, keys, with_state };
                 if is_summed { summed.push((last, pull)) } else { cold.push(pull) }
             }
         }
@@ -65,7 +80,8 @@ impl Worker {
         let request = FIRST_REQUEST | self.next_request;
         self.next_request = (self.next_request + 1) % FIRST_REQUEST;
         let (version, table, keys) = (pull.version, pull.table, pull.keys.clone());
-        let message = ToServer::Pull { version, request, table, keys };
+        let with_state = pull.with_state;
+        let message = ToServer::Pull { version, request, table, keys, with_state };
         self.questions.send((pull.server, version, request), message);
         self.pulls.insert(request, pull);
     }
@@ -95,18 +111,24 @@ impl Worker {
         values: &[f32],
     ) {
         let spec = self.spec.tables.iter().find(|spec| spec.id == table);
-        let Some(dim) = spec.map(|spec| usize::from(spec.dim)) else { return };
+        let Some(spec) = spec else { return };
+        let len = |pull: &Pull| spec.len_of(pull.with_state);
         let is_wanted = |pull: &Pull| {
             (pull.server, pull.version, pull.table) == (server, version, table)
-                && pull.keys.len() * dim == values.len()
+                && pull.keys.len() * len(pull) == values.len()
         };
         if !self.pulls.get(&request).is_some_and(is_wanted) {
             return;
         }
         let pull = self.pulls.remove(&request).expect("it was found");
+        let len = len(&pull);
         self.questions.settled((server, version, request));
-        for (key, weights) in pull.keys.into_iter().zip(values.chunks_exact(dim)) {
-            self.pulled.insert(RowId { table, key }, weights.to_vec());
+        for (key, weights) in pull.keys.into_iter().zip(values.chunks_exact(len)) {
+            let here = self.pulled.entry(RowId { table, key }).or_default();
+            // Its weights alone may have been asked for beside its state.
+            if here.len() < len {
+                *here = weights.to_vec();
+            }
         }
     }
 }

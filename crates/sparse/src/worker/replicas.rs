@@ -66,8 +66,8 @@ impl Replicas {
                 gradient.iter_mut().for_each(|value| *value /= workers as f32);
             }
             let (weights, state) = kept.values.split_at_mut(usize::from(table.dim));
-            table.optimizer.step(u64::from(round), weights, state, &gradient);
-            kept.changed = if table.expire_after.is_some() { round } else { 0 };
+            table.optimizer.step(table.step_of(round), weights, state, &gradient);
+            kept.changed = table.changed_in(round);
         }
         self.expire(round);
     }
@@ -89,22 +89,24 @@ impl Replicas {
         }
     }
 
-    /// A change of the map takes effect: some rows leave, others come.
+    /// Replicas that were put change; then some rows leave and others come, where the map changes.
     pub(super) fn exchange<'a>(
         &mut self,
-        change: &MapChange,
+        change: Option<&MapChange>,
         lent: impl Iterator<Item = &'a (RowId, Row)>,
     ) {
-        for row in &change.demoted {
-            if let Some(kept) = self.rows.remove(row) {
-                self.leaving.insert(*row, kept);
-            }
-        }
         let fits = |(id, row): &&(RowId, Row)| {
             let table = self.tables.iter().find(|table| table.id == id.table);
             table.is_some_and(|table| table.stride() == row.values.len())
         };
-        let lent: Vec<(RowId, Row)> = lent.filter(fits).cloned().collect();
+        let (put, lent): (Vec<_>, Vec<_>) =
+            lent.filter(fits).cloned().partition(|(row, _)| self.rows.contains_key(row));
+        self.rows.extend(put);
+        for row in change.into_iter().flat_map(|change| &change.demoted) {
+            if let Some(kept) = self.rows.remove(row) {
+                self.leaving.insert(*row, kept);
+            }
+        }
         self.rows.extend(lent);
     }
 

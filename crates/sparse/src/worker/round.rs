@@ -107,15 +107,17 @@ pub(super) struct Packets<'a> {
     /// By switch and position.
     hot: BTreeMap<(u16, u32), &'a [f32]>,
     returns: Vec<(RowId, Row)>,
+    /// By server and table.
+    puts: BTreeMap<(u16, TableId), (Vec<u64>, Vec<f32>)>,
     /// Packets to each server so far.
     sent: Vec<u32>,
 }
 
 impl<'a> Packets<'a> {
     pub(super) fn new(spec: &'a WorkerSpec, round: u32, map: &'a HotMap) -> Self {
-        let (cold, hot, returns) = Default::default();
+        let (cold, hot, returns, puts) = Default::default();
         let sent = vec![0; usize::from(spec.shards.0)];
-        Self { spec, round, map, cold, hot, returns, sent }
+        Self { spec, round, map, cold, hot, returns, puts, sent }
     }
 
     pub(super) fn add_cold(&mut self, row: RowId, gradient: &[f32]) {
@@ -133,12 +135,20 @@ impl<'a> Packets<'a> {
         self.returns.push((row, values));
     }
 
+    pub(super) fn add_put(&mut self, row: RowId, values: &[f32]) {
+        let (keys, all) = self.puts.entry((self.spec.server_of(row), row.table)).or_default();
+        keys.push(row.key);
+        all.extend_from_slice(values);
+    }
+
     pub(super) fn send(
         mut self,
         to_servers: &mut Sending<ToServer>,
         to_switches: &mut Sending<ToSwitch>,
         counts: &[(RowId, u32)],
     ) {
+        // Servers tell rows of after the round once all that were put are in.
+        self.send_puts(to_servers);
         self.send_cold(to_servers);
         self.send_returns(to_servers);
         self.send_counts(to_servers, counts);
@@ -179,6 +189,20 @@ impl<'a> Packets<'a> {
             let sequence = self.next(server);
             let back = ToServer::Return { round, sequence, row, values };
             sending.send((server, round, sequence), back);
+        }
+    }
+
+    fn send_puts(&mut self, sending: &mut Sending<ToServer>) {
+        let round = self.round;
+        for ((server, table), (keys, values)) in std::mem::take(&mut self.puts) {
+            let rows = self.spec.rows_stored(RowKind::Put, table, true);
+            let len = values.len() / keys.len();
+            for (keys, values) in keys.chunks(rows).zip(values.chunks(rows * len)) {
+                let sequence = self.next(server);
+                let (keys, values) = (keys.to_vec(), values.to_vec());
+                let put = ToServer::Put { round, sequence, table, keys, values };
+                sending.send((server, round, sequence), put);
+            }
         }
     }
 

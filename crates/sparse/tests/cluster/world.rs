@@ -36,6 +36,7 @@ pub struct Seen {
     runs: u64,
     pub changes: u64,
     pub pulled: u64,
+    pub put: u64,
     pub kills: u64,
     pub restores: u64,
 }
@@ -45,6 +46,7 @@ impl Seen {
         self.runs += 1;
         self.changes += other.changes;
         self.pulled += other.pulled;
+        self.put += other.put;
         self.kills += other.kills;
         self.restores += other.restores;
     }
@@ -113,10 +115,12 @@ pub struct World {
     link: Conditions,
     /// By round, of each worker.
     gradients: Vec<Vec<Gradients>>,
-    /// By version: the weights of every row.
+    /// By round, the rows that are put, each by one worker.
+    puts: Vec<BTreeMap<RowId, (usize, Vec<f32>)>>,
+    /// By version: what is stored of every row.
     expected: Vec<BTreeMap<RowId, Vec<f32>>>,
-    /// What each worker has asked for, to be compared.
-    asked: Vec<Option<Vec<RowId>>>,
+    /// What each worker has asked for, to be compared; and whether with state.
+    asked: Vec<Option<(Vec<RowId>, bool)>>,
     /// How often each row was counted by its server.
     counted: BTreeMap<RowId, u64>,
     pub seen: Seen,
@@ -133,11 +137,14 @@ impl World {
         let mut gradients: Vec<Vec<Gradients>> = rounds.map(|_| of_all(&mut rng)).collect();
         // Replicated rows are counted a round later: nothing in the last one, so that all can be counted.
         gradients.last_mut().unwrap().iter_mut().for_each(Gradients::clear);
+        let puts = gradients.iter().map(|_| some_puts(&tables, workers, &mut rng));
+        let puts: Vec<BTreeMap<RowId, (usize, Vec<f32>)>> = puts.collect();
         let mut oracle = Oracle::new(&tables);
-        let mut expected = vec![weights(&oracle, 0)];
-        for (round, all) in (1..).zip(&gradients) {
+        let mut expected = vec![stored(&oracle, 0)];
+        for ((round, all), puts) in (1..).zip(&gradients).zip(&puts) {
             oracle.round(round, all);
-            expected.push(weights(&oracle, round));
+            puts.iter().for_each(|(row, (_, values))| oracle.put(*row, values.clone(), round));
+            expected.push(stored(&oracle, round));
         }
         let period = rng.below(4) as u32;
         let hot_set = (period > 0).then(|| HotSet {
@@ -187,6 +194,7 @@ impl World {
             tables,
             spec,
             gradients,
+            puts,
             expected,
         };
         world.servers = (0..shards.0).map(|shard| world.first_server(shard)).collect();
@@ -234,7 +242,7 @@ impl World {
     }
 
     fn is_over(&self) -> bool {
-        let is_over = |(worker, asked): (&Worker, &Option<Vec<RowId>>)| {
+        let is_over = |(worker, asked): (&Worker, &Option<_>)| {
             worker.version() == ROUNDS && worker.is_idle() && asked.is_some()
         };
         self.workers.iter().zip(&self.asked).all(is_over)
@@ -249,14 +257,16 @@ impl World {
                 continue;
             }
             let version = worker.version();
-            let Some(asked) = self.asked[rank].clone() else {
+            let Some((asked, with_state)) = self.asked[rank].clone() else {
                 self.ask(rank);
                 continue;
             };
             for row in asked {
                 let bits = |values: &[f32]| values.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-                let found = worker.weights(row).expect("what was pulled is there");
+                let found = if with_state { worker.stored(row) } else { worker.weights(row) };
+                let found = found.expect("what was pulled is there");
                 let expected = &self.expected[version as usize][&row];
+                let expected = if with_state { &expected[..] } else { &expected[..found.len()] };
                 assert_eq!(
                     bits(found),
                     bits(expected),
@@ -265,6 +275,11 @@ impl World {
                 self.seen.pulled += 1;
             }
             if version < ROUNDS {
+                let puts = self.puts[version as usize].iter();
+                for (row, (_, values)) in puts.filter(|(_, (putter, _))| *putter == rank) {
+                    worker.put(*row, values.clone());
+                    self.seen.put += 1;
+                }
                 worker.begin(&self.gradients[version as usize][rank]);
                 self.asked[rank] = None;
                 if self.rng.chance(0.5) {
@@ -278,8 +293,15 @@ impl World {
     fn ask(&mut self, rank: usize) {
         let rows: Vec<RowId> = self.expected[0].keys().copied().collect();
         let some = rows.into_iter().filter(|_| self.rng.chance(0.3)).collect::<Vec<_>>();
-        self.workers[rank].pull(some.clone());
-        self.asked[rank] = Some(some);
+        let worker = &mut self.workers[rank];
+        // State is told of rounds that are over.
+        let with_state = worker.is_idle() && self.rng.chance(0.3);
+        if with_state {
+            worker.pull_stored(some.clone());
+        } else {
+            worker.pull(some.clone());
+        }
+        self.asked[rank] = Some((some, with_state));
     }
 
     /// When the first server opens a round that may change the map, a new set is chosen by chance, the same one for a round
@@ -463,8 +485,24 @@ impl World {
     }
 }
 
-fn weights(oracle: &Oracle, version: u32) -> BTreeMap<RowId, Vec<f32>> {
-    oracle.ids().into_iter().map(|row| (row, oracle.weights(row, version))).collect()
+fn stored(oracle: &Oracle, version: u32) -> BTreeMap<RowId, Vec<f32>> {
+    oracle.ids().into_iter().map(|row| (row, oracle.row(row, version).values)).collect()
+}
+
+/// Nothing in most rounds, and never more than a table has room for: all keys have room.
+fn some_puts(
+    tables: &[TableSpec],
+    workers: u32,
+    rng: &mut Rng,
+) -> BTreeMap<RowId, (usize, Vec<f32>)> {
+    let mut puts = BTreeMap::new();
+    for _ in 0..if rng.chance(0.4) { rng.below(12) } else { 0 } {
+        let table = &tables[rng.below(tables.len() as u64) as usize];
+        let row = RowId { table: table.id, key: rng.below(KEYS) };
+        let values = (0..table.stride()).map(|_| rng.below(64) as f32 / 8.0).collect();
+        puts.insert(row, (rng.below(workers.into()) as usize, values));
+    }
+    puts
 }
 
 fn link(faults: Faults) -> Conditions {

@@ -241,6 +241,7 @@ fn job(load: &Load) -> Job {
         initial: Initial::Zeros,
         seed: 1,
         is_averaged: false,
+        steps_before: 0,
         expire_after: None,
     };
     let hot = |position| HotRow {

@@ -41,6 +41,7 @@ pub fn tables(rng: &mut Rng) -> Vec<TableSpec> {
         initial: Initial::Normal(1.0),
         seed: rng.next(),
         is_averaged: rng.chance(0.5),
+        steps_before: rng.below(3) as i32 - 1,
         expire_after: rng.chance(0.3).then(|| 1 + rng.below(5) as u32),
     };
     (0..1 + rng.below(3)).map(|id| table(id, rng)).collect()
@@ -83,11 +84,11 @@ impl Oracle {
         let is_kept = |kept: &&Row| {
             table.expire_after.is_none_or(|after| version.saturating_sub(kept.changed) < after)
         };
-        self.rows.get(&row).filter(is_kept).cloned().unwrap_or_else(|| {
-            let mut values = vec![table.optimizer.initial_state(); table.stride()];
-            table.fill_initial(row.key, &mut values[..usize::from(table.dim)]);
-            Row { values, changed: 0 }
-        })
+        self.rows
+            .get(&row)
+            .filter(is_kept)
+            .cloned()
+            .unwrap_or_else(|| Row { values: table.initial_row(row.key), changed: 0 })
     }
 
     pub fn weights(&self, row: RowId, version: u32) -> Vec<f32> {
@@ -102,6 +103,12 @@ impl Oracle {
             (0..KEYS).map(move |key| RowId { table, key })
         };
         self.tables.iter().flat_map(rows).collect()
+    }
+
+    /// What a row is after a round in which it was put.
+    pub fn put(&mut self, row: RowId, values: Vec<f32>, round: u32) {
+        let changed = if self.table(row).expire_after.is_some() { round } else { 0 };
+        self.rows.insert(row, Row { values, changed });
     }
 
     /// A round: every gradient becomes a whole number of units, the sum of which is rounded once.
@@ -121,7 +128,8 @@ impl Oracle {
                 gradient.iter_mut().for_each(|value| *value /= workers.len() as f32);
             }
             let (weights, state) = kept.values.split_at_mut(usize::from(table.dim));
-            table.optimizer.step(u64::from(round), weights, state, &gradient);
+            let step = (i64::from(round) + i64::from(table.steps_before)).max(1);
+            table.optimizer.step(step as u64, weights, state, &gradient);
             kept.changed = if table.expire_after.is_some() { round } else { 0 };
             self.rows.insert(row, kept);
         }

@@ -6,12 +6,13 @@ import inspect
 import json
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import nn
 from wiresum import _native
 from wiresum.errors import SparseError, WiresumError
+from wiresum.plan.tables import OptimizerName
 from wiresum.sparse.job import job_text
 from wiresum.torch.sparse.choice import Plain, chosen
 
@@ -23,14 +24,6 @@ NAMES: dict[type[torch.optim.Optimizer], str] = {
     torch.optim.Adagrad: "adagrad",
     torch.optim.SparseAdam: "sparse-adam",
 }
-DEFAULTS: dict[str, dict[str, Any]] = {
-    "sgd": {},
-    "adagrad": {"lr_decay": 0.0, "eps": 1e-10, "initial_accumulator_value": 0.0},
-    "row-wise-adagrad": {"eps": 1e-8},
-    "sparse-adam": {"betas": [0.9, 0.999], "eps": 1e-8},
-    "ftrl": {"beta": 1.0, "l1": 0.0, "l2": 0.0},
-}
-"""What a job may leave out, by optimizer; torch's defaults where torch has the optimizer."""
 INITIAL = {"normal": 1.0}
 """How rows begin: as torch's embeddings do."""
 
@@ -42,15 +35,28 @@ def optimizer_of(optimizer: Optimizer, kwargs: Mapping[str, Any] | None) -> dict
         SparseError: servers have no such optimizer, or not with these arguments.
     """
     name = optimizer if isinstance(optimizer, str) else NAMES.get(optimizer, optimizer.__name__)
-    if name not in DEFAULTS:
-        raise SparseError(f"servers have no optimizer {name}; choose one of {', '.join(DEFAULTS)}")
+    if name not in get_args(OptimizerName):
+        raise SparseError(f"servers have no optimizer {name}; choose one of {', '.join(get_args(OptimizerName))}")
     usual = {} if isinstance(optimizer, str) else {"lr": inspect.signature(optimizer).parameters["lr"].default}
-    given = json.loads(json.dumps({"name": name, **DEFAULTS[name], **usual, **(kwargs or {})}))
     try:
-        _native.optimizer_state_len(json.dumps(given), 1)
+        return whole({"name": name, **usual, **(kwargs or {})})
     except WiresumError as error:
         raise SparseError(f"servers cannot step as {name} with {dict(kwargs or {})}: {error}") from None
-    return dict(given)
+
+
+def whole(optimizer: Mapping[str, Any]) -> dict[str, Any]:
+    """An optimizer with all its hyperparameters: servers say what is usual where one is left out.
+
+    Raises:
+        WiresumError: servers have no such optimizer, or not with these hyperparameters.
+    """
+    complete: dict[str, Any] = json.loads(_native.whole_optimizer(json.dumps(dict(optimizer))))
+    return complete
+
+
+def counts_steps(optimizer: Mapping[str, Any]) -> bool:
+    """Whether an optimizer's steps depend on how many there were before."""
+    return optimizer["name"] == "sparse-adam" or bool(optimizer.get("lr_decay"))
 
 
 def job_tables(
@@ -60,6 +66,7 @@ def job_tables(
     *,
     names: Collection[str] | None = None,
     seed: int = 0,
+    loads: int | None = None,
     initial: str | Mapping[str, float] | None = None,
 ) -> list[dict[str, Any]]:
     """The `tables` of a job file (`wiresum-sparse-job/1`) for a model; gradients are averaged, as by DDP.
@@ -70,6 +77,8 @@ def job_tables(
         optimizer_kwargs: its hyperparameters.
         names: of the modules, as for `shard_embeddings`.
         seed: of what rows begin with, before their first gradient.
+        loads: steps that rows have had which the job will load: the `steps` of a checkpoint, 0 for those of a plain
+            model; None if it loads nothing.
         initial: what rows begin with: `zeros`, `{"uniform": BOUND}` or `{"normal": DEVIATION}`; by default as torch's
             embeddings do.
 
@@ -87,13 +96,17 @@ def job_tables(
             "initial": INITIAL if initial is None else initial if isinstance(initial, str) else dict(initial),
             "seed": seed,
             "is_averaged": True,
+            **({} if loads is None else {"steps_before": loads - 1}),  # loading takes a round
         }
         for number, (name, module) in enumerate(chosen(model, names).items())
     ]
 
 
-def check(job: str | Path, modules: Mapping[str, Plain], optimizer: dict[str, Any]) -> None:
+def check(job: str | Path, modules: Mapping[str, Plain], optimizer: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Compares a job file with the modules whose rows it is to have.
+
+    Returns:
+        The tables by name.
 
     Raises:
         SparseError: a table is missing, or has other rows, another dimension or another optimizer; the message names
@@ -108,11 +121,12 @@ def check(job: str | Path, modules: Mapping[str, Plain], optimizer: dict[str, An
         pairs = {
             "rows": (table["rows"].get("counted", module.num_embeddings), module.num_embeddings),
             "dim": (table["dim"], module.embedding_dim),
-            "optimizer": ({**DEFAULTS[stepped["name"]], **stepped}, optimizer),
+            "optimizer": (whole(stepped), optimizer),
         }
         for field, (its, wanted) in pairs.items():
             if its != wanted:
                 raise SparseError(f"the job's table {name} has {field} {its}, and the model wants {wanted}")
+    return tables
 
 
 def _read(job: str | Path) -> dict[str, Any]:

@@ -2,38 +2,83 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch.distributed as dist
+from torch.distributed.tensor import DTensor
 from torch.nn import functional
 
 import torch
 from torch import nn
 from wiresum.errors import SparseError
 from wiresum.torch.sparse.jagged import Jagged
+from wiresum.torch.sparse.job import counts_steps
 from wiresum.torch.sparse.rows import Keys, Rows
 
 EXPORTED_AT_ONCE = 1 << 16
 """Rows of a table that are pulled together for a `state_dict`: some 4 MB of 16 values each."""
 
 
+@dataclass(frozen=True)
+class Span:
+    """Rows of a table, from `begin` to `end`, which is none of them."""
+
+    begin: int
+    end: int
+
+    @classmethod
+    def of_rank(cls, rows: int) -> Span:
+        """The part of a table that this rank saves and loads, as `torch.chunk` divides it."""
+        rank, ranks = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
+        share = -(-rows // ranks)
+        return cls(min(rank * share, rows), min((rank + 1) * share, rows))
+
+    def pieces(self) -> Iterator[Span]:
+        """Spans of rows that travel together."""
+        for begin in range(self.begin, self.end, EXPORTED_AT_ONCE):
+            yield Span(begin, min(begin + EXPORTED_AT_ONCE, self.end))
+
+    @property
+    def keys(self) -> Keys:
+        """Of its rows."""
+        return np.arange(self.begin, self.end)
+
+
 class Sharded(nn.Module):
     """What both modules have in common.
+
+    Args:
+        plain: the module in whose place it is.
+        table: its table in the job's file.
+        rows: of the model.
 
     Attributes:
         table: name of its table.
         num_embeddings: rows of the table.
         embedding_dim: values of a row.
         padding_idx: a row that is zeros, and has no gradient; None if there is none.
+        saves: what `state_dict` has instead of the plain module's weight, by name; None for that.
     """
 
-    def __init__(self, plain: nn.Embedding | nn.EmbeddingBag, table: str, rows: Rows) -> None:
+    saves: Callable[[Any], dict[str, Any]] | None = None
+
+    def __init__(self, plain: nn.Embedding | nn.EmbeddingBag, table: Mapping[str, Any], rows: Rows) -> None:
         super().__init__()
-        self.table = table
+        self.table: str = table["name"]
+        self._optimizer: Mapping[str, Any] = table["optimizer"]
+        self._steps_before: int = table.get("steps_before", 0)
         self.num_embeddings = plain.num_embeddings
         self.embedding_dim = plain.embedding_dim
         self.padding_idx = plain.padding_idx
         self._rows = rows
+
+    @property
+    def steps(self) -> int:
+        """Steps that the rows have had, those before the job included."""
+        return max(0, self._rows.rounds + self._steps_before)
 
     def prefetch(self, input: torch.Tensor | Jagged) -> None:
         """Has the rows of the next forward's input pulled as soon as the step under way is over.
@@ -73,20 +118,57 @@ class Sharded(nn.Module):
         array: Keys = keys.numpy().astype(np.int64)
         return array if self.padding_idx is None else array[array != self.padding_idx]
 
-    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
-        """All rows, under the name that the plain module has for them."""
-        with torch.no_grad():
-            starts = range(0, self.num_embeddings, EXPORTED_AT_ONCE)
-            inputs = (torch.arange(start, min(start + EXPORTED_AT_ONCE, self.num_embeddings)) for start in starts)
-            destination[f"{prefix}weight"] = torch.cat([self.looked_up(each)[0] for each in inputs])
+    def stored(self, span: Span) -> torch.Tensor:
+        """Weights and the optimizer's state of some rows, a tensor [rows, stored]."""
+        parts = [self._rows.pull_stored(self.table, piece.keys) for piece in span.pieces()]
+        all_rows = torch.cat(parts) if parts else torch.empty(0, self._rows.stored[self.table])
+        if self.padding_idx is not None and span.begin <= self.padding_idx < span.end:
+            all_rows[self.padding_idx - span.begin, : self.embedding_dim] = 0
+        return all_rows
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
-        if f"{prefix}weight" in state_dict:
-            errors: list[str] = others[-1]
-            errors.append(
-                f"{prefix}weight: the rows of a sharded module live at servers, which begin from their own snapshots; "
-                "leave it out of what is loaded"
-            )
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        """All rows, under the name that the plain module has for them; or what `saves` says."""
+        with torch.no_grad():
+            saved = self.saves(self) if self.saves else {"weight": self._all_weights()}
+        destination.update({prefix + name: value for name, value in saved.items()})
+
+    def _all_weights(self) -> torch.Tensor:
+        pieces = Span(0, self.num_embeddings).pieces()
+        return torch.cat([self.looked_up(torch.from_numpy(piece.keys))[0] for piece in pieces])
+
+    def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *others: Any) -> None:
+        """Puts this rank's part of the rows, of a plain module's state or of a sharded one; all ranks load."""
+        missing_keys, _, error_msgs = others[-3:]
+        if f"{prefix}weight" not in state_dict:
+            missing_keys.append(f"{prefix}weight")
+        elif problem := self._load(state_dict, prefix):
+            error_msgs.append(f"{prefix}weight: {problem}")
+
+    def _load(self, state_dict: Mapping[str, Any], prefix: str) -> str | None:
+        """Loads; or says why it cannot."""
+        span, (weight, state) = Span.of_rank(self.num_embeddings), self._tensors(state_dict, prefix)
+        if weight.shape[1:] != (self.embedding_dim,) or weight.shape[0] != self.num_embeddings:
+            return f"the table has {self.num_embeddings} rows of {self.embedding_dim}, and these are {[*weight.shape]}"
+        if state.shape[1:] != (self._rows.stored[self.table] - self.embedding_dim,):
+            return f"the state is not that of {self._optimizer['name']}, which servers step with"
+        had = int(state_dict.get(f"{prefix}steps", 0))
+        if counts_steps(self._optimizer) and had != self._rows.next_round + self._steps_before:
+            return f"the rows have had {had} steps, which the job does not know: `job_tables(…, loads={had})` says so"
+        parts = [
+            each.to_local() if isinstance(each, DTensor) else each[span.begin : span.end] for each in (weight, state)
+        ]
+        for piece in span.pieces():
+            values = torch.cat([part[piece.begin - span.begin : piece.end - span.begin] for part in parts], dim=1)
+            self._rows.put(self.table, piece.keys, values)
+        return None
+
+    def _tensors(self, state_dict: Mapping[str, Any], prefix: str) -> tuple[torch.Tensor, torch.Tensor]:
+        """Weights and state; that of a plain module is what rows begin with."""
+        weight = state_dict[f"{prefix}weight"]
+        numbers = self._rows.stored[self.table] - self.embedding_dim
+        beginning = float(self._optimizer.get("initial_accumulator_value", 0.0))
+        fresh = torch.full((1, 1), beginning).expand(self.num_embeddings, numbers)
+        return weight, state_dict.get(f"{prefix}optimizer_state", fresh)
 
     def extra_repr(self) -> str:
         """Its settings, for `print`."""
@@ -110,7 +192,7 @@ class ShardedEmbeddingBag(Sharded):
         include_last_offset: whether offsets end with the number of indices.
     """
 
-    def __init__(self, plain: nn.EmbeddingBag, table: str, rows: Rows) -> None:
+    def __init__(self, plain: nn.EmbeddingBag, table: Mapping[str, Any], rows: Rows) -> None:
         super().__init__(plain, table, rows)
         self.mode = plain.mode
         self.include_last_offset = plain.include_last_offset

@@ -26,14 +26,24 @@ class Client(Protocol):
     def tables(self) -> dict[str, int]:
         """Values of a row, by name of the table."""
 
+    @property
+    def stored(self) -> dict[str, int]:
+        """Numbers that are stored of a row, weights and the optimizer's state, by name of the table."""
+
     def pull(self, table: str, keys: Keys) -> Weights:
         """Rows as they are after the last round, an array [keys, values]."""
 
     def pull_all(self, wanted: Sequence[tuple[str, Keys]]) -> list[Weights]:
         """Rows of several tables."""
 
+    def pull_stored(self, table: str, keys: Keys) -> Weights:
+        """The same with the optimizer's state, an array [keys, stored]."""
+
     def push(self, table: str, keys: Keys, grads: Weights) -> None:
         """Adds to the gradients of this rank's round."""
+
+    def put(self, table: str, keys: Keys, values: Weights) -> None:
+        """Has rows be `values`, an array [keys, stored], after the round."""
 
     def finish_round(self) -> int:
         """Ends the round and waits for its end everywhere."""
@@ -83,8 +93,24 @@ class Rows:
         self._prefetched: dict[str, list[Prefetched]] = {}
         self._rounds = 0
         self._is_used = False
+        self._is_loading = False
         self._accumulates = False
         self._backward = -1
+
+    @property
+    def stored(self) -> dict[str, int]:
+        """Numbers that servers store of a row, weights and the optimizer's state, by name of the table."""
+        return self._client.stored
+
+    @property
+    def rounds(self) -> int:
+        """Rounds that have ended, or are ending."""
+        return self._rounds
+
+    @property
+    def next_round(self) -> int:
+        """The round that ends next; that in which rows are loaded, if they are."""
+        return self._rounds + 1
 
     def pull(self, table: str, keys: Keys) -> torch.Tensor:
         """The rows of ascending distinct keys, as a leaf of the graph whose gradient is pushed.
@@ -99,6 +125,7 @@ class Rows:
         Raises:
             SparseError: a round has failed; or with a delay, the rows were not prefetched.
         """
+        self._end_loading()
         trains = torch.is_grad_enabled()
         weights = self._wanted(table, keys) if trains else self._thread.submit(self._client.pull, table, keys)
         self._look(wait=not trains or self._delay == 0)  # what went wrong comes before what follows from it
@@ -111,9 +138,20 @@ class Rows:
 
     def prefetch(self, table: str, keys: Keys) -> None:
         """Has rows pulled before they are needed: by the next step, or with a delay of d, d steps later."""
+        self._end_loading()
         version = self._rounds + 1 if self._is_used and not self._delay else self._rounds
         self._prefetched.setdefault(table, []).append(Prefetched(keys, version))
         self._pull_ahead()
+
+    def pull_stored(self, table: str, keys: Keys) -> torch.Tensor:
+        """Weights and the optimizer's state of rows as they are after the last round, a tensor [keys, stored]."""
+        self._end_loading()
+        return torch.from_numpy(self._thread.submit(self._client.pull_stored, table, keys).result())
+
+    def put(self, table: str, keys: Keys, values: torch.Tensor) -> None:
+        """Has rows be `values`, a tensor [keys, stored], from the next lookup on; all ranks load, each its own rows."""
+        self._is_loading = True
+        self._thread.submit(self._client.put, table, keys, values.numpy(force=True)).result()
 
     @contextmanager
     def accumulate(self) -> Iterator[None]:
@@ -126,11 +164,9 @@ class Rows:
 
     def finish_round(self) -> None:
         """Ends the round; for a rank whose backward met no sharded module, as every rank has to end every round."""
+        self._end_loading()
         self._look(wait=self._delay == 0)
-        self._is_used = False
-        self._rounds += 1
-        self._unseen.append(self._thread.submit(self._client.finish_round))
-        self._pull_ahead()
+        self._end_round()
 
     def wait(self) -> None:
         """Returns when the last round is over everywhere; raises what went wrong in it."""
@@ -139,6 +175,7 @@ class Rows:
     def close(self) -> None:
         """Waits for the last round and leaves the job. Harmless when repeated."""
         try:
+            self._end_loading()
             self.wait()
         finally:
             self._thread.shutdown()
@@ -178,6 +215,18 @@ class Rows:
         if backward != self._backward and not self._accumulates:
             self._backward = backward
             torch.autograd.Variable._execution_engine.queue_callback(self.finish_round)
+
+    def _end_round(self) -> None:
+        self._is_used = False
+        self._rounds += 1
+        self._unseen.append(self._thread.submit(self._client.finish_round))
+        self._pull_ahead()
+
+    def _end_loading(self) -> None:
+        """Rows that were put are there after a round."""
+        if self._is_loading:
+            self._is_loading = False
+            self._end_round()
 
     def _pull_ahead(self) -> None:
         """Asks for what is due, and forgets what no lookup came for."""

@@ -58,9 +58,9 @@ def shard_embeddings(
     """
     modules = chosen(model, names)
     job = job or _named()
-    jobs.check(job, modules, jobs.optimizer_of(optimizer, optimizer_kwargs))
+    tables = jobs.check(job, modules, jobs.optimizer_of(optimizer, optimizer_kwargs))
     rows = Rows(client or _connected(job), delay)
-    sharded = {module: _sharded(module, name, rows) for name, module in modules.items()}
+    sharded = {module: _sharded(module, tables[name], rows) for name, module in modules.items()}
     for parent in list(model.modules()):
         for name, child in parent._modules.items():  # named_children() leaves repeated ones out
             if child in sharded:
@@ -68,10 +68,10 @@ def shard_embeddings(
     return rows
 
 
-def _sharded(module: Plain, name: str, rows: Rows) -> nn.Module:
+def _sharded(module: Plain, table: Mapping[str, Any], rows: Rows) -> nn.Module:
     if isinstance(module, nn.EmbeddingBag):
-        return ShardedEmbeddingBag(module, name, rows)
-    return ShardedEmbedding(module, name, rows)
+        return ShardedEmbeddingBag(module, table, rows)
+    return ShardedEmbedding(module, table, rows)
 
 
 def _named() -> Path:

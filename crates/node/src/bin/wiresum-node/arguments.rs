@@ -27,14 +27,14 @@ pub struct Arguments {
     /// for the engine xdp --memory).
     #[arg(long = "plan", value_name = "FILE", required_unless_present_any = ["control", "tables"])]
     plans: Vec<PathBuf>,
-    /// Sparse job to serve instead of plans, as a server of tables or as a switch that sums hot rows: nodes are the job's
-    /// servers, numbered from 0, then its switches.
+    /// Sparse job to serve instead of plans, as a server of tables or as a switch that sums hot rows; may be given more than
+    /// once. Nodes are the job's servers, numbered from 0, then its switches.
     #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "plans", "secrets", "engine", "interfaces", "generic", "listen", "take_over", "memory", "max_jobs", "quotas",
-        "rate", "ingress_bps", "egress_bps",
+        "plans", "secrets", "engine", "interfaces", "generic", "listen", "take_over", "quotas", "rate", "ingress_bps",
+        "egress_bps",
     ])]
-    pub tables: Option<PathBuf>,
-    /// Folder in which a server of tables keeps its last snapshot, and from which it goes on when it is started again.
+    pub tables: Vec<PathBuf>,
+    /// Folder in which servers of tables keep their last snapshots, and from which they go on when they are started again.
     #[arg(long, value_name = "FOLDER", requires = "tables")]
     pub snapshots: Option<PathBuf>,
     /// Seconds between snapshots [default: 30]. Workers keep what they send for so long.
@@ -79,8 +79,8 @@ pub struct Arguments {
     /// Serve metrics for Prometheus at http://ADDRESS:PORT/metrics.
     #[arg(long, value_name = "ADDRESS:PORT", requires = "control")]
     pub metrics: Option<SocketAddr>,
-    /// Slot memory of all jobs: 2GiB, 64MB. The engine xdp allocates it at once [default: what the plans need; jobs
-    /// that come later may have three quarters of what is free at the start].
+    /// Slot memory, or rows of tables, of all jobs: 2GiB, 64MB. The engine xdp allocates it at once [default: what the plans
+    /// need; jobs that come later, and tables, may have three quarters of what is free at the start].
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: Option<u64>,
     /// Bound what the children of a job of --plan send together, as 7=2gbit; once for each job.

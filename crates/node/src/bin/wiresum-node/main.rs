@@ -55,10 +55,12 @@ fn print(answer: &str) {
 
 fn serve(arguments: &Arguments) -> Result<(), Failure> {
     let stop = signals::stop_on_interrupt()?;
-    let mut node = match &arguments.tables {
-        Some(job) => tables::start(arguments, job)?,
-        None if arguments.take_over => successor::start(arguments)?,
-        None => start(arguments)?,
+    let mut node = if !arguments.tables.is_empty() {
+        tables::start(arguments)?
+    } else if arguments.take_over {
+        successor::start(arguments)?
+    } else {
+        start(arguments)?
     };
     service::notify_ready();
     print(&report::ready(&node));

@@ -1,12 +1,12 @@
-//! A node of a sparse job.
+//! A node of sparse jobs.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use wiresum_node::node::Node;
-use wiresum_node::service::read_document;
-use wiresum_node::tables::{DEFAULT_SNAPSHOT_INTERVAL, Snapshots, Tables, TablesError};
-use wiresum_sparse::live::Job;
+use wiresum_node::service::{JobQuota, read_document};
+use wiresum_node::tables::{DEFAULT_SNAPSHOT_INTERVAL, SnapshotSettings, Tables};
+use wiresum_sparse::live::{HostError, Job};
 use wiresum_wire::NodeId;
 
 use crate::arguments::Arguments;
@@ -14,26 +14,35 @@ use crate::exit::{Failure, bind_failure};
 use crate::{log, open_service};
 
 /// Everything that can fail at the start, fails here.
-pub fn start(arguments: &Arguments, path: &Path) -> Result<Node, Failure> {
-    let failure = |problem: String| Failure::Usage(format!("{}: {problem}", path.display()));
-    let text = read_document(path).map_err(|error| failure(error.to_string()))?;
-    let job = Arc::new(Job::from_json(&text).map_err(|error| failure(error.to_string()))?);
+pub fn start(arguments: &Arguments) -> Result<Node, Failure> {
+    let number = arguments.node;
+    let jobs: Vec<Arc<Job>> =
+        arguments.tables.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
+    let first = jobs[0].address(number);
+    let address =
+        first.ok_or_else(|| named(&arguments.tables[0], &HostError::Node(number).to_string()))?;
     let interval = arguments.snapshot_interval.unwrap_or(DEFAULT_SNAPSHOT_INTERVAL);
-    let snapshots = arguments.snapshots.as_deref();
-    let snapshots = snapshots.map(|folder| Snapshots::new(folder, arguments.node, interval));
-    let snapshots =
-        snapshots.transpose().map_err(|error| failure(format!("snapshots: {error}")))?;
-    let plane = Tables::bind(&job, arguments.node, snapshots).map_err(|error| match error {
-        TablesError::Socket(error) => {
-            bind_failure(job.address(arguments.node).expect("a node of the job"), &error)
-        }
-        other => failure(other.to_string()),
-    })?;
+    let snapshots = arguments.snapshots.clone().map(|folder| SnapshotSettings { folder, interval });
+    let workers = jobs.iter().map(|job| job.workers as usize).sum();
+    let plane = Tables::bind(address, number, workers, snapshots)
+        .map_err(|error| bind_failure(address, &error))?;
     if let Some(remark) = wiresum_node::node::Plane::remark(&plane) {
         log(&remark);
     }
-    let mut node = Node::new(NodeId(arguments.node), plane);
-    let address = job.address(arguments.node).expect("it was bound");
+    let mut node = Node::new(NodeId(number), plane);
+    node.limit(arguments.limits(), []).map_err(Failure::Usage)?;
+    for (job, path) in jobs.iter().zip(&arguments.tables) {
+        node.add_tables(job, JobQuota::default()).map_err(|problem| named(path, &problem))?;
+    }
     open_service(arguments, address, &mut node)?;
     Ok(node)
+}
+
+fn read(path: &Path) -> Result<Arc<Job>, Failure> {
+    let text = read_document(path).map_err(|error| named(path, &error.to_string()))?;
+    Job::from_json(&text).map(Arc::new).map_err(|error| named(path, &error.to_string()))
+}
+
+fn named(path: &Path, problem: &str) -> Failure {
+    Failure::Usage(format!("{}: {problem}", path.display()))
 }

@@ -41,16 +41,28 @@ pub enum ClientError {
         last: u64,
     },
     /// Other numbers of values than the rows have.
-    #[error("table {table} has rows of {dim} values, and {found} came for {rows} rows")]
+    #[error("table {table} has rows of {len} values, and {found} came for {rows} rows")]
     Length {
         /// Name of the table.
         table: String,
-        /// Values of a row.
-        dim: u16,
+        /// Values of a row, with the optimizer's state where that is asked for or put.
+        len: usize,
         /// Values that came.
         found: usize,
         /// Rows.
         rows: usize,
+    },
+    /// Rows that travel in no packet.
+    #[error(
+        "table {table}: a row with the optimizer's state takes {bytes} bytes of a packet, which has room for {room}: raise packet_bytes"
+    )]
+    Long {
+        /// Name of the table.
+        table: String,
+        /// Of a packet with one row, after its headers.
+        bytes: usize,
+        /// Room of a packet.
+        room: usize,
     },
     /// Inf, NaN, or beyond ±2¹².
     #[error(
@@ -86,7 +98,11 @@ impl ClientError {
     pub fn is_usage(&self) -> bool {
         matches!(
             self,
-            Self::NoTable(_) | Self::NoRow { .. } | Self::Length { .. } | Self::Range { .. }
+            Self::NoTable(_)
+                | Self::NoRow { .. }
+                | Self::Length { .. }
+                | Self::Long { .. }
+                | Self::Range { .. }
         )
     }
 }

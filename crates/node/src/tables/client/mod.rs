@@ -9,6 +9,7 @@ mod mover;
 
 use std::collections::BTreeMap;
 use std::io;
+use std::mem::take;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -18,6 +19,7 @@ use wiresum_sparse::hot::RowId;
 use wiresum_sparse::live::{Job, Member};
 use wiresum_sparse::sum::is_summable;
 use wiresum_sparse::table::{RowIds, TableId, TableSpec};
+use wiresum_wire::RowKind;
 
 use super::UNDER_WAY;
 use crate::udp::Socket;
@@ -41,6 +43,8 @@ pub struct RowClient {
     is_given_up: fn() -> bool,
     /// What was pushed for the round that is not submitted yet.
     gradients: BTreeMap<RowId, Vec<f32>>,
+    /// What was put in it.
+    puts: BTreeMap<RowId, Vec<f32>>,
 }
 
 /// Something that was submitted: rows that were asked for, or a round.
@@ -107,8 +111,9 @@ impl RowClient {
         let mover = Mover::new(Arc::clone(&shared), socket);
         let name = format!("wiresum-rows-{rank}");
         let mover = thread::Builder::new().name(name).spawn(move || mover.run()).map_err(failed)?;
-        let (mover, job, gradients) = (Some(mover), Arc::clone(job), BTreeMap::new());
-        let client = Self { job, shared, mover, address, timeout, is_given_up, gradients };
+        let (mover, job) = (Some(mover), Arc::clone(job));
+        let (gradients, puts) = Default::default();
+        let client = Self { job, shared, mover, address, timeout, is_given_up, gradients, puts };
         client.submit("joining", |slot| Step::Join { slot })?.wait()?;
         Ok(client)
     }
@@ -163,6 +168,35 @@ impl RowClient {
         self.submit("a pull", |slot| Step::Ask { rows, slot })
     }
 
+    /// Fills `values` with all that is stored of rows after the last submitted round: weights, then the optimizer's state.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn pull_stored(
+        &self,
+        table: TableId,
+        keys: &[u64],
+        values: &mut [f32],
+    ) -> Result<(), ClientError> {
+        self.check_stored(table, keys, values.len())?;
+        let rows = keys.iter().map(|key| RowId { table, key: *key }).collect();
+        let stored = self.submit("a pull", |slot| Step::AskStored { rows, slot })?;
+        values.copy_from_slice(&stored.wait()?);
+        Ok(())
+    }
+
+    /// Has rows be this after the round, whatever their gradients in it: weights, then the optimizer's state.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn put(&mut self, table: TableId, keys: &[u64], values: &[f32]) -> Result<(), ClientError> {
+        let stride = self.check_stored(table, keys, values.len())?.stride();
+        let rows = keys.iter().map(|key| RowId { table, key: *key });
+        let put = rows.zip(values.chunks_exact(stride).map(<[f32]>::to_vec));
+        self.puts.extend(put);
+        Ok(())
+    }
+
     /// Adds gradients to those of the round: all, or none.
     ///
     /// # Errors
@@ -209,8 +243,8 @@ impl RowClient {
         if let Some(slot) = earlier {
             self.submitted(slot, "a round").wait()?;
         }
-        let gradients = std::mem::take(&mut self.gradients);
-        self.submit("a round", |slot| Step::Round { gradients, slot })
+        let (gradients, puts) = (take(&mut self.gradients), take(&mut self.puts));
+        self.submit("a round", |slot| Step::Round { gradients, puts, slot })
     }
 
     fn submit(
@@ -235,17 +269,41 @@ impl RowClient {
 
     fn check(&self, table: TableId, keys: &[u64], found: usize) -> Result<&TableSpec, ClientError> {
         let spec = self.table(table)?;
-        let (name, dim) = (|| spec.name.clone(), spec.dim);
-        if keys.len() * usize::from(dim) != found {
-            return Err(ClientError::Length { table: name(), dim, found, rows: keys.len() });
-        }
-        if let RowIds::Counted(rows) = spec.rows
-            && let Some(key) = keys.iter().find(|key| **key >= rows)
-        {
-            return Err(ClientError::NoRow { table: name(), key: *key, last: rows - 1 });
-        }
-        Ok(spec)
+        check_rows(spec, spec.len_of(false), keys, found)
     }
+
+    fn check_stored(
+        &self,
+        table: TableId,
+        keys: &[u64],
+        found: usize,
+    ) -> Result<&TableSpec, ClientError> {
+        let spec = self.table(table)?;
+        let (bytes, room) = (RowKind::Put.payload_len(1, spec.stride()), self.job.room());
+        if bytes > room {
+            return Err(ClientError::Long { table: spec.name.clone(), bytes, room });
+        }
+        check_rows(spec, spec.len_of(true), keys, found)
+    }
+}
+
+/// Whether a table has such rows, and there are `len` numbers for each of them.
+fn check_rows<'a>(
+    spec: &'a TableSpec,
+    len: usize,
+    keys: &[u64],
+    found: usize,
+) -> Result<&'a TableSpec, ClientError> {
+    let name = || spec.name.clone();
+    if keys.len() * len != found {
+        return Err(ClientError::Length { table: name(), len, found, rows: keys.len() });
+    }
+    if let RowIds::Counted(rows) = spec.rows
+        && let Some(key) = keys.iter().find(|key| **key >= rows)
+    {
+        return Err(ClientError::NoRow { table: name(), key: *key, last: rows - 1 });
+    }
+    Ok(spec)
 }
 
 impl Drop for RowClient {

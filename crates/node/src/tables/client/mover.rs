@@ -35,10 +35,12 @@ impl Slot {
 pub(super) enum Step {
     /// All nodes welcome this rank.
     Join { slot: Arc<Slot> },
-    /// A round of this rank's gradients.
-    Round { gradients: BTreeMap<RowId, Vec<f32>>, slot: Arc<Slot> },
+    /// A round of this rank's gradients, and of rows that it puts.
+    Round { gradients: BTreeMap<RowId, Vec<f32>>, puts: BTreeMap<RowId, Vec<f32>>, slot: Arc<Slot> },
     /// Rows as they are after the step before.
     Ask { rows: Vec<RowId>, slot: Arc<Slot> },
+    /// The same with the optimizer's state, which is told once the round before is over.
+    AskStored { rows: Vec<RowId>, slot: Arc<Slot> },
 }
 
 /// What callers and the thread share.
@@ -54,11 +56,17 @@ struct State {
     member: Member,
     steps: VecDeque<Step>,
     /// Steps that end when the worker is idle: rows that were asked for, or none for a round.
-    open: Vec<(Vec<RowId>, Arc<Slot>)>,
+    open: Vec<Open>,
     sent: SendCounters,
     has_left: bool,
     /// Why the job cannot go on.
     broken: Option<ClientError>,
+}
+
+struct Open {
+    rows: Vec<RowId>,
+    with_state: bool,
+    slot: Arc<Slot>,
 }
 
 impl Shared {
@@ -160,10 +168,11 @@ impl State {
         let mut has_ended = false;
         while self.member.has_joined() && self.member.worker().is_idle() {
             has_ended |= !self.open.is_empty();
-            for (rows, slot) in std::mem::take(&mut self.open) {
-                let weights = |row: &RowId| self.member.worker().weights(*row).expect("it is here");
-                let all = rows.iter().flat_map(|row| weights(row).iter().copied()).collect();
-                *slot.lock() = Some(Ok(all));
+            for Open { rows, with_state, slot } in std::mem::take(&mut self.open) {
+                let worker = self.member.worker();
+                let row = |row| if with_state { worker.stored(row) } else { worker.weights(row) };
+                let all = rows.iter().flat_map(|id| row(*id).expect("it is here").iter().copied());
+                *slot.lock() = Some(Ok(all.collect()));
             }
             let Some(step) = self.steps.pop_front() else { break };
             self.begin(step);
@@ -183,19 +192,31 @@ impl State {
 
     fn begin(&mut self, step: Step) {
         match step {
-            Step::Join { slot } => self.open.push((Vec::new(), slot)),
-            Step::Round { gradients, slot } => {
+            Step::Join { slot } => self.open(Vec::new(), false, slot),
+            Step::Round { gradients, puts, slot } => {
+                puts.into_iter().for_each(|(row, values)| self.member.put(row, values));
                 self.member.begin(&gradients);
-                self.open.push((Vec::new(), slot));
+                self.open(Vec::new(), false, slot);
             }
             Step::Ask { rows, slot } => {
                 let worker = self.member.worker();
                 let is_missing = |row: &RowId| worker.weights(*row).is_none();
                 let missing: BTreeSet<RowId> = rows.iter().copied().filter(is_missing).collect();
                 self.member.pull(missing);
-                self.open.push((rows, slot));
+                self.open(rows, false, slot);
+            }
+            Step::AskStored { rows, slot } => {
+                let worker = self.member.worker();
+                let is_missing = |row: &RowId| worker.stored(*row).is_none();
+                let missing: BTreeSet<RowId> = rows.iter().copied().filter(is_missing).collect();
+                self.member.pull_stored(missing);
+                self.open(rows, true, slot);
             }
         }
+    }
+
+    fn open(&mut self, rows: Vec<RowId>, with_state: bool, slot: Arc<Slot>) {
+        self.open.push(Open { rows, with_state, slot });
     }
 }
 

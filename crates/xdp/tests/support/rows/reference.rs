@@ -209,6 +209,7 @@ fn summer(dim: u16) -> Summer {
         initial: Initial::Zeros,
         seed: 0,
         is_averaged: false,
+        steps_before: 0,
         expire_after: None,
     };
     let spec = SummerSpec {
