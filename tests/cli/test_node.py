@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,15 @@ from typer.testing import CliRunner
 from wiresum.cli.main import app
 from wiresum.cli.node import quota, table
 from wiresum.deploy import control
+from wiresum.deploy import tables as of_tables
 from wiresum.deploy.deployment import Deployment
-from wiresum.deploy.hosts import ThisHost, on_loopback
+from wiresum.deploy.hosts import LOOPBACK, ThisHost, free_ports, on_loopback
 from wiresum.errors import ControlError
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
+from wiresum.plan.tables import Table
 from wiresum.planners import plan
+from wiresum.sparse.job import sparse_job
 from wiresum.topology.generators.star import star
 
 
@@ -58,7 +62,32 @@ def test_a_job_comes_is_watched_and_goes(daemon: Path, plan_file: Path):
 def test_a_refusal_says_why(daemon: Path, plan_file: Path):
     refused = run("add", str(plan_file), "--memory", "1kb", "--socket", str(daemon))
     assert isinstance(refused.exception, ControlError)
-    assert "the job's quota is 1000" in str(refused.exception)
+    assert "job 7: it needs" in str(refused.exception)
+    assert "its quota is 1000" in str(refused.exception)
+
+
+def test_a_sparse_job_has_a_place_at_daemons_of_tables(daemon: Path, tmp_path: Path):
+    tables = [Table(name="users", rows=100, dimension=4, features=["user"])]
+    address = f"{LOOPBACK}:{free_ports(1, socket.SOCK_DGRAM)[0]}"
+    first, second, large = (tmp_path / f"{number}.json" for number in (3, 4, 5))
+    for path, rows in ((first, 100), (second, 100), (large, 10**6)):
+        job = sparse_job([tables[0].model_copy(update={"rows": rows})], 2, [address], job=int(path.stem))
+        path.write_text(job, encoding="utf-8")
+    refused = run("add", str(second), "--socket", str(daemon))
+    assert "this daemon serves plans" in str(refused.exception)
+    control_socket = str(tmp_path / "tables.sock")
+
+    def command(job: Path, number: int) -> list[str]:
+        return [*of_tables.daemon(job, number), "--control", control_socket]
+
+    with of_tables.TableDaemons(ThisHost(tmp_path), first.read_text(encoding="utf-8"), ["n0"], command):
+        where = ("--socket", control_socket)
+        assert run("add", str(second), "--memory", "4kB", *where).exit_code == 0
+        assert run("list", *where).stdout == "3\n4\n"
+        refused = run("add", str(large), "--memory", "1MB", *where)
+        assert "job 5: it needs 16" in str(refused.exception)
+        assert run("remove", "3", *where).exit_code == 0
+        assert [job["job"] for job in json.loads(run("tables", "--json", *where).stdout)["jobs"]] == [4]
 
 
 def test_a_missing_daemon_is_named(tmp_path: Path):
