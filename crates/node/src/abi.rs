@@ -19,7 +19,7 @@ pub const CAPSULE_NAME: &std::ffi::CStr = c"wiresum._native.engine_abi";
 /// `enum wiresum_outcome`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
-pub enum Outcome {
+pub enum CollectiveOutcome {
     /// `WIRESUM_OK`.
     Summed = 0,
     /// `WIRESUM_NOT_FINITE`.
@@ -36,7 +36,7 @@ pub enum Outcome {
     Missed = 6,
 }
 
-impl Outcome {
+impl CollectiveOutcome {
     /// The class of an outcome.
     #[must_use]
     pub fn of(outcome: &Result<Participation, CollectiveError>) -> Self {
@@ -227,6 +227,8 @@ impl Notify {
         let message = outcome.as_ref().err().map_or_else(String::new, ToString::to_string);
         let message = CString::new(message.replace('\0', " ")).unwrap_or_default();
         // SAFETY: the callback and its context are the caller's, who promised that they may be used once, here.
-        unsafe { (self.done)(self.context, Outcome::of(outcome) as i32, message.as_ptr()) }
+        unsafe {
+            (self.done)(self.context, CollectiveOutcome::of(outcome) as i32, message.as_ptr())
+        }
     }
 }

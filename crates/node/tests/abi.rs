@@ -9,7 +9,9 @@ use std::process::{Command, Stdio};
 use std::ptr::null_mut;
 
 use cluster::{Cluster, Shape, plan};
-use wiresum_node::abi::{ABI_VERSION, CAPSULE_NAME, Collective, EngineAbi, Outcome, submit};
+use wiresum_node::abi::{
+    ABI_VERSION, CAPSULE_NAME, Collective, CollectiveOutcome, EngineAbi, submit,
+};
 use wiresum_protocol::plan::{Lanes, Policy};
 use wiresum_worker::Kind;
 
@@ -32,12 +34,12 @@ fn assertions() -> String {
     same_layout!("wiresum_engine_abi", EngineAbi: version, engine, submit);
     require(format!("WIRESUM_ENGINE_ABI_VERSION == {ABI_VERSION}"));
     for (name, value) in [
-        ("WIRESUM_OK", Outcome::Summed as i32),
-        ("WIRESUM_NOT_FINITE", Outcome::NotFinite as i32),
-        ("WIRESUM_MISMATCH", Outcome::Mismatch as i32),
-        ("WIRESUM_TIMED_OUT", Outcome::TimedOut as i32),
-        ("WIRESUM_FAILED", Outcome::Failed as i32),
-        ("WIRESUM_UNFORESEEN", Outcome::Unforeseen as i32),
+        ("WIRESUM_OK", CollectiveOutcome::Summed as i32),
+        ("WIRESUM_NOT_FINITE", CollectiveOutcome::NotFinite as i32),
+        ("WIRESUM_MISMATCH", CollectiveOutcome::Mismatch as i32),
+        ("WIRESUM_TIMED_OUT", CollectiveOutcome::TimedOut as i32),
+        ("WIRESUM_FAILED", CollectiveOutcome::Failed as i32),
+        ("WIRESUM_UNFORESEEN", CollectiveOutcome::Unforeseen as i32),
         ("WIRESUM_FLOAT32", wiresum_codec::ElementType::Float32 as i32),
         ("WIRESUM_FLOAT16", wiresum_codec::ElementType::Float16 as i32),
         ("WIRESUM_BFLOAT16", wiresum_codec::ElementType::BFloat16 as i32),

@@ -1,7 +1,7 @@
 //! Rust's errors as the exceptions of `python/wiresum/errors.py`.
 
 use pyo3::PyErr;
-use wiresum_node::abi::Outcome;
+use wiresum_node::abi::CollectiveOutcome;
 use wiresum_node::engine::{CollectiveError, JoinError};
 use wiresum_plan::PlanError;
 use wiresum_schedule::ScheduleError;
@@ -72,12 +72,12 @@ pub fn collective_error(error: CollectiveError) -> PyErr {
     if matches!(error, CollectiveError::Closed) {
         return python::ClosedError::new_err(message);
     }
-    match Outcome::of(&Err(error)) {
-        Outcome::NotFinite => python::NotFiniteError::new_err(message),
-        Outcome::Unforeseen => python::UnforeseenError::new_err(message),
-        Outcome::Mismatch => python::MismatchError::new_err(message),
-        Outcome::TimedOut => python::CollectiveTimeoutError::new_err(message),
-        Outcome::Summed | Outcome::Missed | Outcome::Failed => {
+    match CollectiveOutcome::of(&Err(error)) {
+        CollectiveOutcome::NotFinite => python::NotFiniteError::new_err(message),
+        CollectiveOutcome::Unforeseen => python::UnforeseenError::new_err(message),
+        CollectiveOutcome::Mismatch => python::MismatchError::new_err(message),
+        CollectiveOutcome::TimedOut => python::CollectiveTimeoutError::new_err(message),
+        CollectiveOutcome::Summed | CollectiveOutcome::Missed | CollectiveOutcome::Failed => {
             python::CollectiveError::new_err(message)
         }
     }

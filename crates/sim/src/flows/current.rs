@@ -1,7 +1,7 @@
 //! What flows: one edge of a tree, or a whole tree whose edges move in step.
 
 use crate::SimulationError;
-use crate::network::Network;
+use crate::network::RoutedLinks;
 use crate::scenario::{Job, Scenario, Stream};
 
 /// The ranks whose collective ends with a current.
@@ -66,7 +66,7 @@ impl Pattern {
 /// Makes the pattern of a job.
 pub(super) struct Weaver<'a> {
     pub scenario: &'a Scenario,
-    pub network: &'a mut Network,
+    pub network: &'a mut RoutedLinks,
     /// By site: the capacity that is its adding.
     pub adders: &'a [Option<u32>],
 }

@@ -6,7 +6,7 @@ use super::current::Weaver;
 use super::flowing::Flowing;
 use super::leftover::Leftover;
 use super::timers::Timers;
-use crate::network::{Network, picoseconds, seconds};
+use crate::network::{RoutedLinks, picoseconds, seconds};
 use crate::record::tell;
 use crate::rounds::Rounds;
 use crate::timeline::Loads;
@@ -29,7 +29,7 @@ pub(super) struct Running {
 
 pub(super) struct Fluid<'a> {
     pub scenario: &'a Scenario,
-    pub network: Network,
+    pub network: RoutedLinks,
     pub flowing: Flowing,
     /// What directions leave to the jobs.
     pub leftover: Leftover,
@@ -51,7 +51,7 @@ pub(super) struct Fluid<'a> {
 
 impl<'a> Fluid<'a> {
     pub fn new(scenario: &'a Scenario) -> Result<Self, SimulationError> {
-        let mut network = Network::new(scenario);
+        let mut network = RoutedLinks::new(scenario);
         let mut adders = Vec::new();
         for (index, site) in scenario.sites.iter().enumerate() {
             adders.push(site.adding_bps.map(|bps| network.links.add_inner(index, bps)));

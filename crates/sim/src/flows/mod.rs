@@ -31,7 +31,7 @@ mod work;
 
 use crate::{Scenario, SimulationError, Sink};
 
-pub use prediction::{Flow, Outcome, Span, predict};
+pub use prediction::{Flow, FlowSpans, Span, predict};
 pub use sharing::Sharing;
 
 /// Simulates a scenario as flows.

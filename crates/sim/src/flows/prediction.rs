@@ -25,7 +25,7 @@ pub type Span = (f64, f64, f64);
 
 /// What became of flows.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outcome {
+pub struct FlowSpans {
     /// The times in which each flow was not idle; neighbours with the same rate are one.
     pub spans: Vec<Vec<Span>>,
     /// Flows that wait for each other for ever.
@@ -38,7 +38,7 @@ pub struct Outcome {
 ///
 /// # Errors
 /// [`SimulationError::Invariant`], if a capacity gave more than it has.
-pub fn predict(capacities_bps: &[f64], flows: &[Flow]) -> Result<Outcome, SimulationError> {
+pub fn predict(capacities_bps: &[f64], flows: &[Flow]) -> Result<FlowSpans, SimulationError> {
     let mut flowing = Flowing::new(vec![pattern(flows)], capacities_bps);
     flowing.currents = (0..flows.len() as u32).map(current).collect();
     let mut spans = vec![Vec::new(); flows.len()];
@@ -54,7 +54,7 @@ pub fn predict(capacities_bps: &[f64], flows: &[Flow]) -> Result<Outcome, Simula
         }
     }
     let is_left = |number: &u32| flowing.currents[*number as usize].stage != Stage::Ended;
-    Ok(Outcome { waiting: (0..flows.len() as u32).filter(is_left).collect(), spans })
+    Ok(FlowSpans { waiting: (0..flows.len() as u32).filter(is_left).collect(), spans })
 }
 
 /// Opens the flows whose time has come; when the next one's comes.

@@ -26,14 +26,14 @@ pub fn seconds(picoseconds: u64) -> f64 {
 }
 
 /// Sites, the directions of links between them, and the ways over these.
-pub struct Network {
+pub struct RoutedLinks {
     /// By direction: link i has directions 2i (from its source) and 2i + 1.
     pub links: Links,
     /// The ways.
     pub routes: Routes,
 }
 
-impl Network {
+impl RoutedLinks {
     /// The scenario's.
     #[must_use]
     pub fn new(scenario: &Scenario) -> Self {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Network;
+use super::RoutedLinks;
 
 /// After the last step.
 const END: u32 = u32::MAX;
@@ -16,7 +16,7 @@ pub struct Paths {
 
 impl Paths {
     /// The way from one site to another; `None` if there is none.
-    pub fn way(&mut self, network: &mut Network, source: usize, target: usize) -> Option<u32> {
+    pub fn way(&mut self, network: &mut RoutedLinks, source: usize, target: usize) -> Option<u32> {
         let Self { steps, known } = self;
         *known.entry((source as u32, target as u32)).or_insert_with(|| {
             let path = network.path(source, target).ok()?;

@@ -9,7 +9,7 @@ use crate::scenario::Scenario;
 const MOST_KEPT: usize = 256;
 
 /// Ways to a site, by direction that leads to it.
-struct Ways {
+struct WaysTo {
     /// Where each site's directions begin in `directions`; one more than there are sites.
     begins: Vec<u32>,
     /// Directions that are on a shortest way.
@@ -22,7 +22,7 @@ pub struct Routes {
     forwards: Vec<bool>,
     /// By site: directions that leave it, and where they lead.
     leaving: Vec<Vec<(u32, u32)>>,
-    ways: Vec<Option<Ways>>,
+    ways: Vec<Option<WaysTo>>,
     /// Sites to which ways are kept, the oldest first.
     kept: VecDeque<usize>,
 }
@@ -85,7 +85,7 @@ impl Routes {
     }
 
     /// Breadth first, from the target backwards. Only sites that forward have ways of others through them.
-    fn search(&self, target: usize) -> Ways {
+    fn search(&self, target: usize) -> WaysTo {
         let mut distance = vec![u32::MAX; self.leaving.len()];
         distance[target] = 0;
         let mut queue = VecDeque::from([target]);
@@ -102,7 +102,7 @@ impl Routes {
             }
         }
         let may_carry = |site: usize| site == target || self.forwards[site];
-        let mut ways = Ways { begins: vec![0], directions: Vec::new() };
+        let mut ways = WaysTo { begins: vec![0], directions: Vec::new() };
         for (site, leaving) in self.leaving.iter().enumerate() {
             let nearer = leaving.iter().filter(|(_, next)| {
                 let next = *next as usize;

@@ -13,7 +13,7 @@ use super::buffer::Findings;
 use super::daemon::Daemon;
 use super::host::Host;
 use super::peers::{Outbox, Peers};
-use crate::network::{Network, Paths};
+use crate::network::{Paths, RoutedLinks};
 use crate::record::tell;
 use crate::rounds::Rounds;
 use crate::scenario::Job;
@@ -101,7 +101,7 @@ pub(super) enum Event {
 
 pub(super) struct World<'a> {
     pub scenario: &'a Scenario,
-    pub network: Network,
+    pub network: RoutedLinks,
     pub queue: Queue<Event>,
     pub packets: Slab<Flying>,
     pub paths: Paths,
@@ -136,7 +136,7 @@ pub(super) struct World<'a> {
 
 impl<'a> World<'a> {
     pub fn new(scenario: &'a Scenario) -> Result<Self, SimulationError> {
-        let mut network = Network::new(scenario);
+        let mut network = RoutedLinks::new(scenario);
         let mut adder = |(index, site): (usize, &crate::scenario::Site)| {
             site.adding_bps.map(|bps| network.links.add_inner(index, bps))
         };

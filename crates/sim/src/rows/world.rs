@@ -10,7 +10,7 @@ use wiresum_wire::{ETHERNET_LEN, IPV4_LEN, UDP_LEN};
 
 use super::Rows;
 use super::player::{Played, Player, Seen};
-use crate::network::{Network, Paths, picoseconds, seconds};
+use crate::network::{Paths, RoutedLinks, picoseconds, seconds};
 use crate::record::{tell, tell_links};
 use crate::slab::Slab;
 use crate::trace::Trace;
@@ -58,7 +58,7 @@ impl Flying {
 pub struct World<'a> {
     scenario: &'a Scenario,
     rows: &'a Rows,
-    network: Network,
+    network: RoutedLinks,
     paths: Paths,
     queue: Queue<Event>,
     packets: Slab<Flying>,
@@ -101,7 +101,7 @@ impl<'a> World<'a> {
         Ok(Self {
             scenario,
             rows,
-            network: Network::new(scenario),
+            network: RoutedLinks::new(scenario),
             paths: Paths::default(),
             queue: Queue::default(),
             packets: Slab::default(),

@@ -8,8 +8,8 @@ use wiresum_switch::policy::Policy;
 use wiresum_switch::{ANY_NODE, Cohort, MAX_WORKERS, Place, Sending, Serving, Worker, Workers};
 use wiresum_wire::{Flags, JobId, NodeId, SubModelId};
 
-use super::ways::Ways;
-use crate::network::Network;
+use super::ways::TrainWays;
+use crate::network::RoutedLinks;
 use crate::scenario::{Program, ProgramStream};
 use crate::{Scenario, SimulationError};
 
@@ -53,7 +53,7 @@ pub(super) struct Job {
     pub packet_bytes: u64,
     pub hosts: Vec<Host>,
     /// By stream.
-    pub ways: Vec<Ways>,
+    pub ways: Vec<TrainWays>,
     /// By site: whose it is, whether one of the job's switches is there, and whether a stream ends there.
     ranks: Vec<u8>,
     switches: Vec<bool>,
@@ -65,7 +65,7 @@ impl Job {
         number: usize,
         program: &Program,
         scenario: &Scenario,
-        network: &mut Network,
+        network: &mut RoutedLinks,
     ) -> Result<Self, SimulationError> {
         let wrong = |problem: String| SimulationError::Job { job: program.name.clone(), problem };
         let policy = Policy::from_name(&program.policy);
@@ -83,7 +83,7 @@ impl Job {
         }
         let streams = program.streams.iter();
         let ways: Result<Vec<_>, _> =
-            streams.map(|s| Ways::new(s, policy.is_addressed(), scenario, network)).collect();
+            streams.map(|s| TrainWays::new(s, policy.is_addressed(), scenario, network)).collect();
         let ways = ways.map_err(wrong)?;
         let host = |rank: usize| Host {
             workers: sub_models(program)
@@ -150,7 +150,7 @@ impl Job {
 
     /// The ways of a packet's stream.
     #[inline]
-    pub fn ways_of(&self, sub_model: SubModelId) -> &Ways {
+    pub fn ways_of(&self, sub_model: SubModelId) -> &TrainWays {
         &self.ways[usize::from(sub_model.0)]
     }
 
@@ -199,7 +199,7 @@ fn sending(
     policy: Policy,
     program: &Program,
     (id, stream): (SubModelId, &ProgramStream),
-    ways: &Ways,
+    ways: &TrainWays,
 ) -> Sending {
     let addressed = NodeId(stream.waypoints[rank].get(1).copied().unwrap_or_default() as u16);
     let first = stream.switches.iter().find(|(site, _)| ways.firsts[rank] == Some(*site));

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use wiresum_plan::ways::{ANY_NODE, Hop, Leg, Site, Way, Ways as StreamWays};
+use wiresum_plan::ways::{ANY_NODE, Hop, Leg, Site, Way, Ways};
 use wiresum_plan::{Cohort, Contributors, Forwarding, Neighbour, Workers};
 use wiresum_wire::{JobId, NodeId, SubModelId};
 
-use crate::network::Network;
+use crate::network::RoutedLinks;
 use crate::scenario::{ProgramStream, Scenario};
 
 /// A direction in which a cohort's results go on, and to whom it leads.
@@ -21,7 +21,7 @@ struct Detour {
     direction: u32,
 }
 
-pub(super) struct Ways {
+pub(super) struct TrainWays {
     pub root: usize,
     /// By site: what contributions are addressed to, and their direction, whoever sends them.
     usual: Vec<Option<(NodeId, u32)>>,
@@ -35,7 +35,7 @@ pub(super) struct Ways {
     pub parents: Vec<Option<NodeId>>,
 }
 
-impl Ways {
+impl TrainWays {
     /// The ways of a stream whose packets name the switches that sum them, or not.
     ///
     /// # Errors
@@ -44,7 +44,7 @@ impl Ways {
         stream: &ProgramStream,
         is_addressed: bool,
         scenario: &Scenario,
-        network: &mut Network,
+        network: &mut RoutedLinks,
     ) -> Result<Self, String> {
         let root = stream.waypoints.first().and_then(|way| way.last()).copied();
         let root = root.ok_or("a worker has no way")?;
@@ -58,7 +58,7 @@ impl Ways {
         }
         let mut ways = Self::nowhere(root, scenario.sites.len());
         ways.firsts = of.iter().map(|way| survey.first(way)).collect();
-        ways.install(&StreamWays { job: JobId(0), sub_model: SubModelId(0), of }, &survey)?;
+        ways.install(&Ways { job: JobId(0), sub_model: SubModelId(0), of }, &survey)?;
         Ok(ways)
     }
 
@@ -97,7 +97,7 @@ impl Ways {
     }
 
     /// Takes the tables of every site on the ways.
-    fn install(&mut self, ways: &StreamWays, survey: &Survey<'_>) -> Result<(), String> {
+    fn install(&mut self, ways: &Ways, survey: &Survey<'_>) -> Result<(), String> {
         let hops = ways.of.iter().flat_map(Way::hops);
         let sites: BTreeSet<Site> = hops.flat_map(|hop| [hop.from, hop.to]).collect();
         for site in sites {
@@ -132,7 +132,7 @@ impl Ways {
 struct Survey<'a> {
     stream: &'a ProgramStream,
     is_addressed: bool,
-    network: &'a mut Network,
+    network: &'a mut RoutedLinks,
     /// By site: the worker there.
     ranks: BTreeMap<usize, u8>,
     /// By site and address: the direction of those who came before, as sums must meet.
@@ -142,7 +142,7 @@ struct Survey<'a> {
 }
 
 impl<'a> Survey<'a> {
-    fn new(stream: &'a ProgramStream, is_addressed: bool, network: &'a mut Network) -> Self {
+    fn new(stream: &'a ProgramStream, is_addressed: bool, network: &'a mut RoutedLinks) -> Self {
         let ranks = (0..).zip(&stream.waypoints).map(|(rank, way)| (way[0], rank)).collect();
         let (taken, links) = (BTreeMap::new(), Vec::new());
         Self { stream, is_addressed, network, ranks, taken, links }

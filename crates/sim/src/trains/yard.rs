@@ -7,7 +7,7 @@ use super::content::Content;
 use super::job::Job;
 use super::passage::Departures;
 use super::summer::Summer;
-use crate::network::{Network, picoseconds};
+use crate::network::{RoutedLinks, picoseconds};
 use crate::record::tell;
 use crate::rounds::Rounds;
 use crate::slab::Slab;
@@ -46,7 +46,7 @@ pub(super) struct Train<V> {
 
 pub(super) struct Yard<'a, V: Content> {
     pub scenario: &'a Scenario,
-    pub network: Network,
+    pub network: RoutedLinks,
     pub queue: Queue<Event>,
     pub trains: Slab<Train<V>>,
     pub jobs: Vec<Job>,
@@ -78,7 +78,7 @@ pub(super) struct Yard<'a, V: Content> {
 
 impl<'a, V: Content> Yard<'a, V> {
     pub fn new(scenario: &'a Scenario) -> Result<Self, SimulationError> {
-        let mut network = Network::new(scenario);
+        let mut network = RoutedLinks::new(scenario);
         let mut jobs = Vec::new();
         for (number, program) in scenario.programs.iter().enumerate() {
             jobs.push(Job::new(number, program, scenario, &mut network)?);
@@ -171,7 +171,7 @@ impl<'a, V: Content> Yard<'a, V> {
 }
 
 /// What summing nodes do as directions of their own. A node that adds faster than its links can bring never makes anyone wait.
-fn adders(scenario: &Scenario, jobs: &[Job], network: &mut Network) -> Vec<Option<u32>> {
+fn adders(scenario: &Scenario, jobs: &[Job], network: &mut RoutedLinks) -> Vec<Option<u32>> {
     let mut into_bps = vec![0.0; scenario.sites.len()];
     for link in &scenario.links {
         into_bps[link.target] += link.forward.rate_bps.unwrap_or(f64::INFINITY);

@@ -11,7 +11,7 @@ use zerocopy::FromBytes;
 use super::inbox::Fill;
 use super::outbox::WRITE_LEN;
 use super::poller::Poller;
-use super::stream::Stream;
+use super::stream::PacketStream;
 use crate::udp::SendCounters;
 
 /// Pause between attempts to connect: that of hellos, which are what a worker says while it waits for a node to start.
@@ -25,7 +25,7 @@ pub struct Line {
     local: SocketAddr,
     remote: SocketAddr,
     token: usize,
-    stream: Option<Stream>,
+    stream: Option<PacketStream>,
     attempted_at: Option<Instant>,
     hellos: Vec<((u16, u8), Vec<u8>)>,
     /// Why there is no connection.
@@ -45,7 +45,7 @@ impl Line {
     }
 
     /// The connection, if there is one or one is being made.
-    pub fn stream(&mut self) -> Option<&mut Stream> {
+    pub fn stream(&mut self) -> Option<&mut PacketStream> {
         self.stream.as_mut()
     }
 
@@ -122,7 +122,7 @@ impl Line {
             return;
         }
         self.attempted_at = Some(now);
-        match Stream::connect(self.local, self.remote, self.token, poller) {
+        match PacketStream::connect(self.local, self.remote, self.token, poller) {
             Ok(mut stream) => {
                 for (_, hello) in &self.hellos {
                     stream.outbox.push(hello);

@@ -12,7 +12,7 @@ use super::inbox::{Fill, Inbox};
 use super::line::Line;
 use super::outbox::WRITE_LEN;
 use super::poller::Poller;
-use super::stream::Stream;
+use super::stream::PacketStream;
 use crate::udp::SendCounters;
 
 /// The other end of a connection.
@@ -33,7 +33,7 @@ pub struct Peer {
 
 /// How a peer is reached.
 enum Link {
-    Child(Stream),
+    Child(PacketStream),
     Parent(Line),
 }
 
@@ -48,7 +48,7 @@ impl Peer {
         matches!(self.link, Link::Parent(_))
     }
 
-    fn stream(&mut self) -> Option<&mut Stream> {
+    fn stream(&mut self) -> Option<&mut PacketStream> {
         match &mut self.link {
             Link::Child(stream) => Some(stream),
             Link::Parent(line) => line.stream(),
@@ -147,7 +147,7 @@ impl Peers {
     /// What the kernel says to the socket.
     pub fn admit(&mut self, socket: TcpStream, address: SocketAddr) -> io::Result<()> {
         let free = self.free();
-        let stream = Stream::accepted(socket, self.first_token + free, &self.poller)?;
+        let stream = PacketStream::accepted(socket, self.first_token + free, &self.poller)?;
         self.peers[free] = Some(Peer::new(address, None, Link::Child(stream)));
         self.children.insert(address, free);
         Ok(())

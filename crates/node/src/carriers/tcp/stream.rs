@@ -17,7 +17,7 @@ use crate::udp::SendCounters;
 const KEEPALIVE: Duration = Duration::from_secs(10);
 
 /// A connection, made or in the making. The kernel sizes its buffers, as it does for every careful program.
-pub struct Stream {
+pub struct PacketStream {
     socket: TcpStream,
     token: usize,
     interest: EventFlags,
@@ -28,7 +28,7 @@ pub struct Stream {
     pub outbox: Outbox,
 }
 
-impl Stream {
+impl PacketStream {
     /// A connection that a peer has made.
     ///
     /// # Errors

@@ -19,14 +19,14 @@ use crate::udp::{ReceiveBatch, SendCounters, SendQueue, Socket};
 /// A node that has said nothing for so long is named where a call takes too long.
 const SILENCE: Duration = Duration::from_secs(1);
 
-type Outcome = Result<Vec<f32>, ClientError>;
+type Answer = Result<Vec<f32>, ClientError>;
 
 /// Where the outcome of a step is put.
 #[derive(Default)]
-pub(super) struct Slot(Mutex<Option<Outcome>>);
+pub(super) struct Slot(Mutex<Option<Answer>>);
 
 impl Slot {
-    fn lock(&self) -> MutexGuard<'_, Option<Outcome>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Answer>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -121,7 +121,7 @@ impl Shared {
     }
 
     /// The outcome, if there is one within this time.
-    pub(super) fn wait(&self, slot: &Slot, patience: Duration) -> Option<Outcome> {
+    pub(super) fn wait(&self, slot: &Slot, patience: Duration) -> Option<Answer> {
         let state = self.lock();
         let is_open = |state: &mut State| slot.lock().is_none() && state.broken.is_none();
         let waited = self.ended.wait_timeout_while(state, patience, is_open);
