@@ -26,7 +26,7 @@ from wiresum.topology.generators.leaf_spine import leaf_spine
 from wiresum.topology.generators.servers import servers
 from wiresum.topology.graph import UNREACHABLE
 from wiresum.topology.model import Link, Node, Topology
-from wiresum.topology.paths import Network
+from wiresum.topology.paths import RoutedTopology
 
 JOB = Job(sub_models=equal_parts("m", 12_000_000, 12))
 
@@ -201,7 +201,7 @@ def test_a_mended_plan_has_a_way_for_every_edge(seed, planner, is_link):
     between = [link.id for link in topology.links if link.source.startswith("leaf") and link.target.startswith("spine")]
     now = without(topology, random.choice(between)) if is_link or not used else dumb(topology, random.choice(used))
     after = adjust(before, now).plan
-    reach = Network(now)
+    reach = RoutedTopology(now)
     for stream in after.streams:
         for child, parent in parents_of(after, stream).items():
             assert parent is None or (reach.reaches(child, parent) and now.node(parent).sums)

@@ -10,7 +10,7 @@ from tests.capabilities import best_engine
 from wiresum.bench.participation import measure as participation
 from wiresum.bench.participation.measure import METHODS, Options, accuracy_at, notes, planned, to_result
 from wiresum.bench.participation.plot import draw
-from wiresum.bench.participation.worker import Outcome
+from wiresum.bench.participation.worker import TrainingOutcome
 from wiresum.errors import PlanError
 
 TINY = Options(workers=3, rounds=12, delay_s=0.05, search_every=2, engine=best_engine())
@@ -32,8 +32,10 @@ def test_accuracy_is_the_last_that_is_known() -> None:
 
 
 def test_several_seeds_have_medians_and_every_curve() -> None:
-    def outcome(seconds: float, accuracy: float) -> Outcome:
-        return Outcome(seconds, 1000.0, [(seconds, accuracy)], 0.25, [(0, 8), (5, 4)], 4.0, is_same_everywhere=True)
+    def outcome(seconds: float, accuracy: float) -> TrainingOutcome:
+        return TrainingOutcome(
+            seconds, 1000.0, [(seconds, accuracy)], 0.25, [(0, 8), (5, 4)], 4.0, is_same_everywhere=True
+        )
 
     own = [outcome(10.0, 0.8), outcome(20.0, 0.9), outcome(50.0, 0.7)]
     result = to_result("ksgd", own)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from wiresum.demo.outcome import Outcome, Training, smooth
+from wiresum.demo.outcome import DemoOutcome, Training, smooth
 
 
 def training(backend, seconds, busiest):
@@ -19,7 +19,9 @@ def training(backend, seconds, busiest):
 
 @pytest.fixture
 def outcome():
-    return Outcome([training("wiresum", 0.4, 10_000_000), training("gloo", 0.8, 20_000_000)], 250e6, 0.36, "for a test")
+    return DemoOutcome(
+        [training("wiresum", 0.4, 10_000_000), training("gloo", 0.8, 20_000_000)], 250e6, 0.36, "for a test"
+    )
 
 
 def test_the_share_of_the_limit_is_what_part_of_it_is_reached(outcome):
@@ -28,7 +30,7 @@ def test_the_share_of_the_limit_is_what_part_of_it_is_reached(outcome):
 
 
 def test_unshaped_links_have_no_limit():
-    outcome = Outcome([training("wiresum", 0.4, None)], None, None, "loopback")
+    outcome = DemoOutcome([training("wiresum", 0.4, None)], None, None, "loopback")
     rows = dict(outcome.rows())
     assert rows["share of the wire limit"] == ["–"]
     assert rows["bytes on the busiest link"] == ["–"]

@@ -11,7 +11,7 @@ from wiresum.demo import sparse
 
 
 @pytest.fixture
-def outcome(monkeypatch: pytest.MonkeyPatch) -> sparse.Outcome:
+def outcome(monkeypatch: pytest.MonkeyPatch) -> sparse.SparseDemoOutcome:
     asked: list[Options] = []
 
     def train(model: str, options: Options, progress: object) -> tuple[list[Training], list[str]]:
@@ -26,20 +26,20 @@ def outcome(monkeypatch: pytest.MonkeyPatch) -> sparse.Outcome:
     return made
 
 
-def test_tiers_are_those_of_the_planner_and_shares_end_with_all(outcome: sparse.Outcome) -> None:
+def test_tiers_are_those_of_the_planner_and_shares_end_with_all(outcome: sparse.SparseDemoOutcome) -> None:
     assert 0 < outcome.tiers["A"] < len(outcome.pushed)
     assert outcome.pushed[-1] == pytest.approx(1)
     assert list(outcome.pushed) == sorted(outcome.pushed)
     assert outcome.pushed[0] > 1 / len(outcome.pushed)
 
 
-def test_the_table_has_speeds_and_their_ratios(outcome: sparse.Outcome) -> None:
+def test_the_table_has_speeds_and_their_ratios(outcome: sparse.SparseDemoOutcome) -> None:
     table = outcome.table()
     assert [column.header for column in table.columns] == ["", "wiresum", "push_pull", "gloo"]
     assert list(table.columns[2].cells)[:3] == ["4,096", "250 ms", "2.50 ×"]
 
 
-def test_it_is_drawn_and_is_json(outcome: sparse.Outcome, tmp_path) -> None:
+def test_it_is_drawn_and_is_json(outcome: sparse.SparseDemoOutcome, tmp_path) -> None:
     outcome.draw(tmp_path / "demo.png")
     assert (tmp_path / "demo.png").stat().st_size > 0
     assert json.loads(json.dumps(outcome.to_json()))["tiers"] == outcome.tiers

@@ -15,7 +15,7 @@ from wiresum.topology.generators.servers import servers
 from wiresum.topology.graph import UNREACHABLE, Graph
 from wiresum.topology.hashing import loads, path
 from wiresum.topology.model import Link, Node, Topology
-from wiresum.topology.paths import Network
+from wiresum.topology.paths import RoutedTopology
 
 
 @st.composite
@@ -82,7 +82,7 @@ def test_servers_and_switches_that_sum_are_told_from_others(shape):
 
 @given(topologies())
 def test_every_pair_has_one_shortest_way(topology):
-    graph, network = Graph.of(topology), Network(topology)
+    graph, network = Graph.of(topology), RoutedTopology(topology)
     hops = graph.hops_to(np.arange(graph.node_count))
     for target in range(graph.node_count):
         for source in range(graph.node_count):

@@ -20,7 +20,7 @@ from wiresum.planners.xagg.selection import server, why_not
 from wiresum.predict import bound, predict
 from wiresum.predict.cost import MAX_FLUID_FLOWS
 from wiresum.topology.model import Link, Node, Topology
-from wiresum.topology.paths import Network
+from wiresum.topology.paths import RoutedTopology
 
 WORTHWHILE_GAIN = 0.10
 """Fraction of the predicted time that a move must save: a new plan costs the workers a new join, and loads waver."""
@@ -170,7 +170,7 @@ def _problem(plan: AggregationPlan, topology: Topology, name: str) -> str | None
     ids = [node.id for node in plan.nodes if node.name == name]
     placed = [stream for stream in plan.streams if any(stream.place(each) for each in ids)]
     needed = sum(stream.slot_bytes(plan.job.payload_bytes) for stream in placed)
-    return why_not(Network(topology), topology.node(name), needed, []) if placed else None
+    return why_not(RoutedTopology(topology), topology.node(name), needed, []) if placed else None
 
 
 def _without(plan: AggregationPlan, topology: Topology, name: str, problem: str) -> tuple[AggregationPlan, str]:
@@ -248,7 +248,7 @@ def _options(place: _Place) -> Iterator[AggregationPlan]:
 
 def _free_servers(place: _Place, neighbours: Sequence[str]) -> list[str]:
     """Servers without a place in the plan that can take this one's, the best first."""
-    network = Network(place.topology)
+    network = RoutedTopology(place.topology)
     needed = sum(stream.slot_bytes(place.plan.job.payload_bytes) for stream in place.streams)
     taken = {node.name for node in place.plan.nodes}
     free = [

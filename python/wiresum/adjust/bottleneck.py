@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 
 from wiresum.plan.aggregation_plan import AggregationPlan
-from wiresum.plan.ways import Ways
+from wiresum.plan.ways import NamedWays
 from wiresum.predict import streams
 from wiresum.topology.model import Topology
-from wiresum.topology.paths import Capacity, Network
+from wiresum.topology.paths import Capacity, RoutedTopology
 
 
 def relieved_seconds(plan: AggregationPlan, topology: Topology, gradient_bytes: int) -> dict[str, float]:
@@ -16,10 +16,10 @@ def relieved_seconds(plan: AggregationPlan, topology: Topology, gradient_bytes: 
 
     No plan without the server that leaves everyone else where he is takes less. Takes O(edges × length of ways).
     """
-    network = Network(topology)
+    network = RoutedTopology(topology)
     load: Counter[Capacity] = Counter()
     of_server: dict[str, Counter[Capacity]] = defaultdict(Counter)
-    ways = Ways(topology)
+    ways = NamedWays(topology)
     for stream in streams(plan, gradient_bytes):
         size, routes = round(stream.wire_bytes), ways.routes(stream.links)
         for child, parent in stream.parents.items():

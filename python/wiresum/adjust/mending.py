@@ -15,7 +15,7 @@ from wiresum.plan.trees import with_tree, without_lost_ways
 from wiresum.planners.xagg.selection import server, why_not
 from wiresum.predict import bound_tree
 from wiresum.topology.model import Topology
-from wiresum.topology.paths import Capacity, Network
+from wiresum.topology.paths import Capacity, RoutedTopology
 
 MAX_ROOTS = 8
 """Roots that are tried in the place of a lost one: nodes of the tree first, then the best that are free."""
@@ -38,7 +38,7 @@ def mend(plan: AggregationPlan, topology: Topology) -> tuple[AggregationPlan, li
     Raises:
         PlanError: a worker is gone or cut off, or no node is left that can sum.
     """
-    network = Network(topology)
+    network = RoutedTopology(topology)
     known = {node.name for node in topology.nodes}
     gone = next((worker.name for worker in plan.workers if worker.name not in known), None)
     if gone is not None:
@@ -75,7 +75,7 @@ class _Broken:
     """A tree of which something may be gone."""
 
     plan: AggregationPlan
-    network: Network
+    network: RoutedTopology
     streams: Sequence[PlanStream]
     parents: Parents
 
@@ -169,7 +169,7 @@ def _useful(tree: Parents, workers: set[str]) -> Parents:
 class _Hanging:
     """A tree that grows, and the load of its ways."""
 
-    def __init__(self, network: Network, tree: Mapping[str, str | None], servers: Sequence[str]) -> None:
+    def __init__(self, network: RoutedTopology, tree: Mapping[str, str | None], servers: Sequence[str]) -> None:
         self._network, self._tree, self._servers = network, tree, servers
         self._load: Counter[Capacity] = Counter()
         for child, parent in tree.items():

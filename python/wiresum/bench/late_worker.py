@@ -44,7 +44,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class LateSumsOutcome:
     """All-reduces of one size.
 
     Attributes:
@@ -58,9 +58,9 @@ class Outcome:
     deviation: float
 
 
-def read(output: Path) -> list[Outcome]:
+def read(output: Path) -> list[LateSumsOutcome]:
     """What rank 0 wrote: one for each size."""
-    return [Outcome(**one) for one in json.loads(output.read_text())]
+    return [LateSumsOutcome(**one) for one in json.loads(output.read_text())]
 
 
 def main() -> None:
@@ -70,7 +70,7 @@ def main() -> None:
         write(task.output, [asdict(measure(elements, task, group, starts)) for elements in task.elements])
 
 
-def measure(elements: int, task: Task, group: Any, starts: Starts) -> Outcome:
+def measure(elements: int, task: Task, group: Any, starts: Starts) -> LateSumsOutcome:
     """Sums once without anyone late, so that memory is in place, then as often as was asked for."""
     rank = dist.get_rank()
     inputs = torch.empty(elements).uniform_(-1, 1, generator=torch.Generator().manual_seed(rank))
@@ -83,7 +83,7 @@ def measure(elements: int, task: Task, group: Any, starts: Starts) -> Outcome:
         seconds.append(elapsed)
         begins.append(begin)
         deviation = max(deviation, float((result - expected).abs().max()))
-    return Outcome(seconds, begins, deviation)
+    return LateSumsOutcome(seconds, begins, deviation)
 
 
 def all_reduce(inputs: torch.Tensor, group: Any, starts: Starts, late_s: float) -> tuple[float, float, torch.Tensor]:

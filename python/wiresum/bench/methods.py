@@ -9,7 +9,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from wiresum.errors import SimulationError
-from wiresum.sim.outcome import Outcome
+from wiresum.sim.outcome import SimulationOutcome
 from wiresum.sim.sweep import Point, Sweep
 from wiresum.topology.model import Topology
 
@@ -58,7 +58,7 @@ a worker that is late; the deviation is the part of the workers that is late, as
 def simulated(
     folder: Path,
     points: Mapping[Case, Point],
-    measure: Callable[[Outcome], dict[str, Any]],
+    measure: Callable[[SimulationOutcome], dict[str, Any]],
     progress: Progress,
     *,
     model_bytes: int,

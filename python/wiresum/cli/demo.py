@@ -14,8 +14,8 @@ from wiresum.commandline.options import choose_engine
 from wiresum.commandline.quantities import parse_rate
 
 if TYPE_CHECKING:
-    from wiresum.demo.outcome import Outcome
-    from wiresum.demo.sparse import Outcome as SparseOutcome
+    from wiresum.demo.outcome import DemoOutcome
+    from wiresum.demo.sparse import SparseDemoOutcome
 
 EPOCHS, BATCH_SIZE = 5, 32
 PICTURE, DATA = "wiresum-demo.png", "wiresum-demo.json"
@@ -90,7 +90,7 @@ def _sparse(workers: int, rate: str, output: Path, *, loopback: bool, as_json: b
     _show(outcome, output / SPARSE_PICTURE, output / SPARSE_DATA, as_json=as_json)
 
 
-def _show(outcome: Outcome | SparseOutcome, image: Path, data: Path, *, as_json: bool) -> None:
+def _show(outcome: DemoOutcome | SparseDemoOutcome, image: Path, data: Path, *, as_json: bool) -> None:
     image.parent.mkdir(parents=True, exist_ok=True)
     outcome.draw(image)
     data.write_text(json.dumps(outcome.to_json(), indent=2) + "\n")

@@ -14,7 +14,7 @@ from wiresum.commandline import options
 from wiresum.commandline.console import err, note, out, print_json
 
 if TYPE_CHECKING:
-    from wiresum.sim import Outcome, ScenarioFile
+    from wiresum.sim import ScenarioFile, SimulationOutcome
     from wiresum.sim.outcome import Record
     from wiresum.sim.sweep import Sweep
     from wiresum.topology.model import Topology
@@ -85,7 +85,7 @@ def simulate(
         show(outcome)
 
 
-def _run(file: ScenarioFile, jsonl: Path | None, timeline: bool) -> Outcome:
+def _run(file: ScenarioFile, jsonl: Path | None, timeline: bool) -> SimulationOutcome:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from wiresum.sim import run
@@ -109,7 +109,7 @@ def _run(file: ScenarioFile, jsonl: Path | None, timeline: bool) -> Outcome:
         return run(file, load, heard, timeline)
 
 
-def show(outcome: Outcome) -> None:
+def show(outcome: SimulationOutcome) -> None:
     """Times of each job, the busiest links, and what was checked."""
     from rich.table import Table
 

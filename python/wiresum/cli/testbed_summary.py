@@ -3,10 +3,10 @@
 from dataclasses import asdict
 from typing import Any
 
-from wiresum.testbed import Outcome, Testbed
+from wiresum.testbed import RunOutcome, Testbed
 
 
-def summarize(bed: Testbed, backend: str, outcome: Outcome, counters: dict[str, Any]) -> dict[str, Any]:
+def summarize(bed: Testbed, backend: str, outcome: RunOutcome, counters: dict[str, Any]) -> dict[str, Any]:
     """The run as one JSON object."""
     return {
         "testbed": bed.name,
@@ -24,7 +24,7 @@ def summarize(bed: Testbed, backend: str, outcome: Outcome, counters: dict[str, 
     }
 
 
-def describe(bed: Testbed, outcome: Outcome) -> str:
+def describe(bed: Testbed, outcome: RunOutcome) -> str:
     """The run in a line or two."""
     ended = "all workers ended well" if outcome.first_failure is None else _failure(bed, outcome)
     text = f"{ended} after {outcome.duration_s:.1f} s"
@@ -34,6 +34,6 @@ def describe(bed: Testbed, outcome: Outcome) -> str:
     return text
 
 
-def _failure(bed: Testbed, outcome: Outcome) -> str:
+def _failure(bed: Testbed, outcome: RunOutcome) -> str:
     rank = outcome.first_failure or 0
     return f"rank {rank} ({bed.workers[rank]}) failed with {outcome.exit_codes[rank]}, which ended the run"

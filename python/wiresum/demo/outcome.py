@@ -39,7 +39,7 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class DemoOutcome:
     """The runs side by side."""
 
     trainings: Sequence[Training]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from wiresum.bench.limit import StarTraffic
-from wiresum.demo.outcome import Outcome, Training
+from wiresum.demo.outcome import DemoOutcome, Training
 from wiresum.plan.choices import Engine
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
@@ -49,7 +49,7 @@ class Options:
     loopback: bool | None = None
 
 
-def compare(options: Options, progress: Progress) -> Outcome:
+def compare(options: Options, progress: Progress) -> DemoOutcome:
     """Trains once per backend.
 
     Raises:
@@ -64,7 +64,7 @@ def compare(options: Options, progress: Progress) -> Outcome:
     traffic = StarTraffic(trainings[0].parameters, options.workers, 4 * job.packet_values, 4)
     rate = f"{options.rate_bps / 1e6:g} Mbit/s links in network namespaces, summed by {options.engine.upper()}"
     how = rate if shaped else "loopback, unshaped, summed in user space: " + "; ".join(left_out)
-    return Outcome(
+    return DemoOutcome(
         trainings,
         options.rate_bps if shaped else None,
         traffic.seconds(options.rate_bps) if shaped else None,

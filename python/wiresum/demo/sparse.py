@@ -35,7 +35,7 @@ SMOOTHED_STEPS = 5
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class SparseDemoOutcome:
     """Trainings side by side, and which rows are popular.
 
     Attributes:
@@ -99,7 +99,7 @@ class Outcome:
 
 def compare(
     workers: int, rate_bps: float, engine: Engine, *, loopback: bool | None, progress: Callable[[str], None]
-) -> Outcome:
+) -> SparseDemoOutcome:
     """Trains by every method on the same links.
 
     Args:
@@ -121,7 +121,7 @@ def compare(
     trainings, notes = train(MODEL, options, progress)
     rate = f"{workers} workers, {rate_bps / 1e6:g} Mbit/s links in network namespaces"
     how = f"{workers} workers on loopback, unshaped" if notes else rate
-    return Outcome(trainings, _shares(trace, workers), dict(Counter(tier for *_, tier in hot)), how)
+    return SparseDemoOutcome(trainings, _shares(trace, workers), dict(Counter(tier for *_, tier in hot)), how)
 
 
 def _shares(trace: Trace, workers: int) -> list[float]:

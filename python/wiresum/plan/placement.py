@@ -34,7 +34,7 @@ EXPONENT_WINDOW = 32
 Parents = Mapping[str, str | None]
 """A tree by names: the parent of each worker and of each aggregator above it; None at the root."""
 
-Ways = Mapping[str, Sequence[str]]
+ShardWays = Mapping[str, Sequence[str]]
 """By child: ids of the links to its parent, from the child on."""
 
 
@@ -52,7 +52,7 @@ class Shard:
     parents: Parents
     share: float = 1.0
     window: int | None = None
-    ways: Ways | None = None
+    ways: ShardWays | None = None
 
 
 def participants(topology: Topology, job: Job) -> list[Node]:
@@ -126,7 +126,7 @@ def assemble(
 
 
 def numbered_legs(
-    parents: Parents, ids: Mapping[str, int], workers: Sequence[str], ways: Ways | None = None
+    parents: Parents, ids: Mapping[str, int], workers: Sequence[str], ways: ShardWays | None = None
 ) -> list[PlanLeg]:
     """A tree in numbers: at each node, workers come before nodes.
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from wiresum.plan.aggregation_plan import AggregationPlan, PlanPlace, PlanStream, Tree
 from wiresum.plan.options import PlanOptions
 from wiresum.plan.placement import Parents, numbered_legs, parents_of, plan_node
-from wiresum.plan.ways import Ways, links_of, name_of
+from wiresum.plan.ways import NamedWays, links_of, name_of
 from wiresum.topology.model import Topology
 
 
@@ -50,7 +50,7 @@ def without_lost_ways(plan: AggregationPlan, topology: Topology) -> tuple[Aggreg
     """The plan without ways over what is gone, and whose they were; the network's own take their place."""
     if plan.fabric is not None:
         return plan, []
-    ways, lost, streams = Ways(topology), list[str](), list[PlanStream]()
+    ways, lost, streams = NamedWays(topology), list[str](), list[PlanStream]()
     known = {node.name for node in topology.nodes}
     for stream in plan.streams:
         parents = parents_of(plan, stream)

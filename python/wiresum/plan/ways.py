@@ -25,7 +25,7 @@ def name_of(plan: AggregationPlan, child: Child) -> str:
     return plan.workers[child.worker].name if isinstance(child, WorkerChild) else plan.node(child.node).name
 
 
-class Ways:
+class NamedWays:
     """Ways through a topology.
 
     Args:

@@ -6,7 +6,7 @@ from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.plan.placement import Shard, assemble, participants
 from wiresum.topology.model import Topology
-from wiresum.topology.paths import Network
+from wiresum.topology.paths import RoutedTopology
 
 MIN_WINDOW = 16
 """Fragments: a stream with less in flight waits for wake-ups rather than for its link."""
@@ -31,7 +31,7 @@ def byteps(topology: Topology, job: Job, options: PlanOptions) -> AggregationPla
     if not servers:
         raise PlanError(f"topology {topology.name} has no server; give a node the kind `ps` or `aggregator`")
     names = [worker.name for worker in participants(topology, job)]
-    network = Network(topology)
+    network = RoutedTopology(topology)
     for server in servers:
         lost = next((name for name in names if not network.reaches(name, server)), None)
         if lost is not None:

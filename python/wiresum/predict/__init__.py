@@ -18,21 +18,21 @@ from wiresum.errors import PlanError
 from wiresum.plan.aggregation_plan import AggregationPlan, PlanStream
 from wiresum.plan.choices import Policy
 from wiresum.plan.placement import Parents, parents_of
-from wiresum.plan.ways import Edge, Ways, links_of
+from wiresum.plan.ways import Edge, NamedWays, links_of
 from wiresum.predict.fluid import simulate
 from wiresum.predict.framing import wire_bytes
 from wiresum.predict.prediction import FlowRates, LinkLoad, Prediction
 from wiresum.predict.ring import predict_ring
 from wiresum.predict.schedule import Schedule
 from wiresum.topology.model import Topology
-from wiresum.topology.paths import Network, Routes
+from wiresum.topology.paths import RoutedTopology, Routes
 
 __all__ = [
     "FlowRates",
     "LinkLoad",
-    "Network",
+    "PredictedStream",
     "Prediction",
-    "Stream",
+    "RoutedTopology",
     "bound",
     "bound_tree",
     "predict",
@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 
-class Stream(NamedTuple):
+class PredictedStream(NamedTuple):
     """Flows of a plan that take the same tree.
 
     Attributes:
@@ -94,7 +94,7 @@ def predict(
     _check_starts(starts, [worker.name for worker in plan.workers])
     if barrier or (barrier is None and plan.job.codec == "block" and plan.job.exponents == "agreed"):
         starts = {worker.name: max(starts.values(), default=0.0) for worker in plan.workers}
-    schedule = Schedule(Network(topology), upload_only)
+    schedule = Schedule(RoutedTopology(topology), upload_only)
     total = sum(wire_bytes(plan, stream, bytes) for stream in plan.streams)
     _add_streams(schedule, plan, bytes, starts, total / bytes)
     return _run(schedule)
@@ -136,7 +136,7 @@ def predict_trees(
     Otherwise as `predict_tree`.
     """
     starts = starts or {}
-    network = Network(topology, routes)
+    network = RoutedTopology(topology, routes)
     schedule = Schedule(network, upload_only)
     for number, (parents, bytes) in enumerate(trees):
         _check_starts(starts, [name for name in parents if name not in parents.values()])
@@ -146,7 +146,7 @@ def predict_trees(
 
 def bound(topology: Topology, plan: AggregationPlan, bytes: int) -> float:
     """Seconds that the busiest link of a plan needs on its own: never more than `predict` says, and quicker."""
-    schedule = Schedule(Network(topology))
+    schedule = Schedule(RoutedTopology(topology))
     total = sum(wire_bytes(plan, stream, bytes) for stream in plan.streams)
     _add_streams(schedule, plan, bytes, {}, total / bytes)
     return schedule.bound_seconds()
@@ -154,7 +154,7 @@ def bound(topology: Topology, plan: AggregationPlan, bytes: int) -> float:
 
 def bound_tree(topology: Topology, parents: Parents, bytes: float) -> float:
     """Seconds that the busiest link of a tree needs on its own: never more than `predict_tree` says, and quicker."""
-    schedule = Schedule(Network(topology))
+    schedule = Schedule(RoutedTopology(topology))
     schedule.add_tree(parents, bytes, starts={})
     return schedule.bound_seconds()
 
@@ -162,7 +162,7 @@ def bound_tree(topology: Topology, parents: Parents, bytes: float) -> float:
 def _add_streams(
     schedule: Schedule, plan: AggregationPlan, bytes: int, starts: Mapping[str, float], adding_factor: float
 ) -> None:
-    ways = Ways(schedule.network.topology)
+    ways = NamedWays(schedule.network.topology)
     for one in streams(plan, bytes):
         schedule.add_tree(
             one.parents, one.wire_bytes, starts=starts, stream=one.name, lockstep=one.lockstep,
@@ -170,7 +170,7 @@ def _add_streams(
         )  # fmt: skip
 
 
-def streams(plan: AggregationPlan, gradient_bytes: int) -> list[Stream]:
+def streams(plan: AggregationPlan, gradient_bytes: int) -> list[PredictedStream]:
     """The flows of a plan: streams with the same legs as one."""
     groups: dict[str, list[PlanStream]] = {}
     for stream in plan.streams:
@@ -178,8 +178,8 @@ def streams(plan: AggregationPlan, gradient_bytes: int) -> list[Stream]:
     return [_stream(plan, members, gradient_bytes) for members in groups.values()]
 
 
-def _stream(plan: AggregationPlan, members: Sequence[PlanStream], gradient_bytes: int) -> Stream:
-    return Stream(
+def _stream(plan: AggregationPlan, members: Sequence[PlanStream], gradient_bytes: int) -> PredictedStream:
+    return PredictedStream(
         name="+".join(member.name for member in members),
         parents=parents_of(plan, members[0]),
         lockstep=all(member.policy != "cache" for member in members),

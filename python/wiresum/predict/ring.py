@@ -6,7 +6,7 @@ from wiresum.errors import PlanError
 from wiresum.predict.flow import Flow, Span
 from wiresum.predict.prediction import Prediction
 from wiresum.topology.model import Topology
-from wiresum.topology.paths import Network
+from wiresum.topology.paths import RoutedTopology
 
 FEWEST_RANKS = 2
 
@@ -34,7 +34,7 @@ def predict_ring(
     names = list(workers) if workers is not None else [worker.name for worker in topology.workers]
     if len(names) < FEWEST_RANKS:
         raise PlanError(f"a ring has at least {FEWEST_RANKS} workers, not {len(names)}; add workers to the topology")
-    network = Network(topology)
+    network = RoutedTopology(topology)
     size = 2 * (len(names) - 1) / len(names) * bytes
     begin = max((starts or {}).values(), default=0.0)
     edges = list(zip(names, [*names[1:], names[0]], strict=True))

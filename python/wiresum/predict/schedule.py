@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from wiresum.errors import PlanError
 from wiresum.plan.placement import Parents
 from wiresum.predict.flow import Flow
-from wiresum.topology.paths import Capacity, Network, Routes
+from wiresum.topology.paths import Capacity, RoutedTopology, Routes
 
 
 @dataclass
@@ -20,7 +20,7 @@ class Schedule:
         capacities: bit/s of what the flows cross.
     """
 
-    network: Network
+    network: RoutedTopology
     upload_only: bool = False
     flows: list[Flow] = field(default_factory=list)
     capacities: dict[Capacity, float] = field(default_factory=dict)

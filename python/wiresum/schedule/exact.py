@@ -20,7 +20,7 @@ from wiresum.planners.optimisation.process import last_answer
 from wiresum.schedule.model import Cost, Interval, Timetable
 
 if TYPE_CHECKING:
-    from wiresum.planners.optimisation.programme import Outcome, Vector
+    from wiresum.planners.optimisation.programme import SolverOutcome, Vector
 
 CHOICE = 0.5
 """From here on a binary column is 1."""
@@ -212,7 +212,7 @@ class _Model:
         second = self._solve(costs, time_limit_s / 2)
         return {"slots": self._slots(first.x if second.x is None else second.x), "bound_s": bound_s}
 
-    def _solve(self, costs: Vector, time_limit_s: float) -> Outcome:
+    def _solve(self, costs: Vector, time_limit_s: float) -> SolverOutcome:
         from wiresum.planners.optimisation.programme import Programme
 
         programme = Programme(costs, np.array(self.upper), self.integral)

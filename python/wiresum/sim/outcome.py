@@ -12,7 +12,7 @@ Record = dict[str, Any]
 
 
 @dataclass
-class Outcome:
+class SimulationOutcome:
     """A run's records, by kind. Times are virtual seconds.
 
     Attributes:

@@ -17,7 +17,7 @@ from wiresum.plan.job import Job, JobSubModel, values_for_mtu
 from wiresum.plan.models import MODELS, equal_parts, sub_models
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import SWITCH_PLANNERS, SWITCH_POLICIES, assign
-from wiresum.predict import Stream
+from wiresum.predict import PredictedStream
 from wiresum.sim.scenario import ScenarioJob, SwitchProgram
 from wiresum.sim.trees import Tree, of_assignment, of_plan, resolved_ways
 from wiresum.topology.model import Topology
@@ -218,7 +218,7 @@ def policy_of(job: ScenarioJob, plan: AggregationPlan | None = None) -> PolicyNa
     return (job.program and job.program.policy) or of_plan or SWITCH_POLICIES.get(job.planner)
 
 
-def switched(job: ScenarioJob, plan: AggregationPlan, flows: Sequence[Stream]) -> list[Stream]:
+def switched(job: ScenarioJob, plan: AggregationPlan, flows: Sequence[PredictedStream]) -> list[PredictedStream]:
     """Flows of a plan's streams, as switches carry them: in their packets, and ending where their sums do."""
     policy = None if plan.fabric else policy_of(job, plan)  # A plan of switches ends where its sums do.
     factor = packets_bytes(job) / sum(one.wire_bytes for one in flows)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wiresum.picture import picture
-from wiresum.sim.outcome import Outcome, Record
+from wiresum.sim.outcome import Record, SimulationOutcome
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +24,7 @@ LOADS = "YlGnBu"
 """Pale where a link is idle, dark where it is full."""
 
 
-def draw(outcome: Outcome, path: Path) -> None:
+def draw(outcome: SimulationOutcome, path: Path) -> None:
     """Draws the timelines of workers, of the busiest links and of the slots of switches, above each other.
 
     Args:
@@ -45,7 +45,7 @@ def draw(outcome: Outcome, path: Path) -> None:
         rows[-1, 0].set(xlabel="time (s)", xlim=(0, outcome.end["at_s"] or None))
 
 
-def _panels(outcome: Outcome) -> list[tuple[float, Callable[[Axes], None]]]:
+def _panels(outcome: SimulationOutcome) -> list[tuple[float, Callable[[Axes], None]]]:
     """Inches and drawer of each part that there is something for."""
     workers, links = _by_worker(outcome), _by_link(outcome)
     panels: list[tuple[float, Callable[[Axes], None]]] = [
@@ -68,7 +68,7 @@ def _draw_workers(axes: Axes, rows: list[tuple[str, list[Record]]]) -> None:
     axes.invert_yaxis()
 
 
-def _draw_links(axes: Axes, outcome: Outcome, rows: list[tuple[Record, list[Record]]]) -> None:
+def _draw_links(axes: Axes, outcome: SimulationOutcome, rows: list[tuple[Record, list[Record]]]) -> None:
     """A row for each direction, its colour the load in each slice of time."""
     from matplotlib import colormaps
 
@@ -83,7 +83,7 @@ def _draw_links(axes: Axes, outcome: Outcome, rows: list[tuple[Record, list[Reco
     axes.invert_yaxis()
 
 
-def _draw_slots(axes: Axes, outcome: Outcome) -> None:
+def _draw_slots(axes: Axes, outcome: SimulationOutcome) -> None:
     by_switch: dict[str, list[Record]] = {}
     for record in outcome.slots:
         by_switch.setdefault(record["site"], []).append(record)
@@ -96,7 +96,7 @@ def _draw_slots(axes: Axes, outcome: Outcome) -> None:
     axes.legend(fontsize=7, loc="upper right", ncols=4)
 
 
-def _by_worker(outcome: Outcome) -> list[tuple[str, list[Record]]]:
+def _by_worker(outcome: SimulationOutcome) -> list[tuple[str, list[Record]]]:
     """By worker: its name and its parts of collectives."""
     workers: dict[tuple[str, int], list[Record]] = {}
     for record in outcome.workers:
@@ -104,7 +104,7 @@ def _by_worker(outcome: Outcome) -> list[tuple[str, list[Record]]]:
     return [(f"{job} {rank}", parts) for (job, rank), parts in sorted(workers.items())][:MOST_WORKERS]
 
 
-def _by_link(outcome: Outcome) -> list[tuple[Record, list[Record]]]:
+def _by_link(outcome: SimulationOutcome) -> list[tuple[Record, list[Record]]]:
     """The busiest directions that have a rate, each with its slices."""
     slices = {key: list(group) for key, group in groupby(outcome.slices, lambda part: (part["link"], part["source"]))}
     with_slices = [link for link in outcome.busiest(len(outcome.links)) if (link["link"], link["source"]) in slices]

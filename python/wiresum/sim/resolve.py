@@ -12,7 +12,7 @@ from wiresum.plan.assignment.routes import arcs
 from wiresum.plan.assignment.wiring import unlimited
 from wiresum.planners import SWITCH_PLANNERS, assign
 from wiresum.planners import plan as make_plan
-from wiresum.predict import Stream, streams
+from wiresum.predict import PredictedStream, streams
 from wiresum.predict.schedule import Tree
 from wiresum.sim.circuits import resolve_circuits
 from wiresum.sim.planned import choices, described, is_planned, switched
@@ -254,7 +254,7 @@ class _Resolver:
             "upload_only": job.upload_only,
         }  # fmt: skip
 
-    def _stream(self, index: int, stream: Stream, *, is_copied: bool) -> dict[str, Any]:
+    def _stream(self, index: int, stream: PredictedStream, *, is_copied: bool) -> dict[str, Any]:
         try:
             ways = arcs(self.topology, stream.links)
         except PlanError as bad:

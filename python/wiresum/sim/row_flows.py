@@ -18,19 +18,19 @@ from wiresum.plan.rows import PlanSparse
 from wiresum.predict.flow import Flow
 from wiresum.predict.fluid import simulate
 from wiresum.predict.forms import Form, Forms, packets
-from wiresum.sim.outcome import Outcome, Record
+from wiresum.sim.outcome import Record, SimulationOutcome
 from wiresum.sim.rows import PlannedRows
 from wiresum.sparse.randomness import Ints
-from wiresum.topology.paths import Capacity, Network
+from wiresum.topology.paths import Capacity, RoutedTopology
 
 Sent = tuple[str, str, float]
 """Who sends, to whom, and bytes on the wire."""
 
 
-def run_row_flows(planned: PlannedRows) -> Outcome:
+def run_row_flows(planned: PlannedRows) -> SimulationOutcome:
     """Simulates all rounds."""
-    outcome, rounds = Outcome(), _Rounds(planned)
-    network = Network(planned.topology)
+    outcome, rounds = SimulationOutcome(), _Rounds(planned)
+    network = RoutedTopology(planned.topology)
     carried: dict[Capacity, float] = defaultdict(float)
     now, events = 0.0, 0
     for number in range(planned.job.rounds):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from wiresum import _native
-from wiresum.sim.outcome import Outcome, Record
+from wiresum.sim.outcome import Record, SimulationOutcome
 from wiresum.sim.resolve import LoadTopology, resolve, topology_of
 from wiresum.sim.row_flows import run_row_flows
 from wiresum.sim.rows import planned_rows
@@ -18,7 +18,7 @@ def run(
     load: LoadTopology,
     heard: Callable[[Record], None] = lambda _: None,
     timeline: bool = False,
-) -> Outcome:
+) -> SimulationOutcome:
     """Simulates a scenario.
 
     Args:
@@ -36,9 +36,9 @@ def run(
     return run_resolved(resolve(file, load, timeline), heard)
 
 
-def run_resolved(resolved: str, heard: Callable[[Record], None] = lambda _: None) -> Outcome:
+def run_resolved(resolved: str, heard: Callable[[Record], None] = lambda _: None) -> SimulationOutcome:
     """Simulates what `resolve` made; as `run`, but it needs no files, so it may run on another machine."""
-    outcome = Outcome()
+    outcome = SimulationOutcome()
 
     def take(line: str) -> None:
         record = json.loads(line)
@@ -54,7 +54,7 @@ def run_instance(
     scheduler: str = "turns",
     timetable: Sequence[Mapping[str, Any]] | None = None,
     **options: Any,
-) -> Outcome:
+) -> SimulationOutcome:
     """Simulates jobs over optical circuits.
 
     Args:

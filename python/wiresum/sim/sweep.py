@@ -14,14 +14,14 @@ from typing import Any
 from wiresum.document import read_text
 from wiresum.errors import ScenarioError, SimulationError
 from wiresum.sim.cluster import on_ray
-from wiresum.sim.outcome import Outcome
+from wiresum.sim.outcome import SimulationOutcome
 from wiresum.sim.resolve import LoadTopology, resolve
 from wiresum.sim.run import run, run_resolved
 from wiresum.sim.source import ScenarioFile
 
 Point = dict[str, Any]
 """Values of the fields that vary, by place."""
-Measure = Callable[[Outcome], dict[str, Any]]
+Measure = Callable[[SimulationOutcome], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Sweep:
     store: Path | None = None
     ray: str | None = None
     given: Sequence[Point] | None = None
-    measure: Measure = Outcome.summary
+    measure: Measure = SimulationOutcome.summary
 
     @property
     def points(self) -> list[Point]:
@@ -121,7 +121,9 @@ def simulate_resolved(point: Point, resolved: str) -> dict[str, Any]:
         return {"point": point, "error": str(failed)}
 
 
-def simulate_point(path: Path, load: LoadTopology, point: Point, measure: Measure = Outcome.summary) -> dict[str, Any]:
+def simulate_point(
+    path: Path, load: LoadTopology, point: Point, measure: Measure = SimulationOutcome.summary
+) -> dict[str, Any]:
     """One point, in a process of its own."""
     try:
         return {"point": point, "summary": measure(run(ScenarioFile.read(path, point), load))}

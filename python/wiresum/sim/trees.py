@@ -17,7 +17,7 @@ from wiresum.plan.ways import links_of
 from wiresum.topology.graph import Graph
 from wiresum.topology.model import Topology
 
-Ways = Mapping[tuple[str, str], Path]
+WaysByEdge = Mapping[tuple[str, str], Path]
 """From one node to another, by name: arcs, which simulations number alike."""
 
 
@@ -33,7 +33,7 @@ class Tree:
 
     parents: Parents
     share: float
-    ways: Ways = field(default_factory=dict)
+    ways: WaysByEdge = field(default_factory=dict)
 
     @property
     def root(self) -> str:
@@ -108,7 +108,7 @@ def _end(graph: Graph, path: Path) -> str:
     return graph.names[int(graph.target[path[-1]])]
 
 
-def resolved_ways(ways: Ways, sites: Mapping[str, int]) -> list[dict[str, Any]]:
+def resolved_ways(ways: WaysByEdge, sites: Mapping[str, int]) -> list[dict[str, Any]]:
     """Ways as the simulator takes them."""
     return [
         {"from": sites[source], "to": sites[target], "directions": [int(arc) for arc in path]}

@@ -15,7 +15,7 @@ from wiresum.plan.models.recommendation import CRITEO_NUMBERS, CRITEO_ROWS, DLRM
 from wiresum.plan.tables import Optimizer, Table
 from wiresum.sparse.places import Places
 from wiresum.sparse.popularity import Popularity
-from wiresum.sparse.randomness import Floats, Ints, Stream, hashed, uniforms
+from wiresum.sparse.randomness import Floats, Ints, RandomStream, hashed, uniforms
 from wiresum.sparse.synthetic import Source, Synthetic
 from wiresum.sparse.trace import Labelled
 
@@ -33,12 +33,12 @@ class Clicks(Synthetic, Labelled):
 
     def numbers(self, first: int, count: int) -> Floats:
         """(count, 13) numerical features, from −√3 to √3 with variance 1."""
-        drawn = uniforms(self.seed, Stream.NUMBERS, first * CRITEO_NUMBERS, count * CRITEO_NUMBERS)
+        drawn = uniforms(self.seed, RandomStream.NUMBERS, first * CRITEO_NUMBERS, count * CRITEO_NUMBERS)
         return np.asarray(np.sqrt(3.0) * (2 * drawn.reshape(count, CRITEO_NUMBERS) - 1))
 
     def labels(self, first: int, count: int, round: int = 0) -> Floats:
         """(count,) 1 for a click, 0 for none, by the planted model's chance."""
-        drawn = uniforms(self.seed, Stream.CLICKS, first, count)
+        drawn = uniforms(self.seed, RandomStream.CLICKS, first, count)
         return (drawn < 1 / (1 + np.exp(-self.logits(first, count, round)))).astype(np.float64)
 
     def logits(self, first: int, count: int, round: int = 0) -> Floats:

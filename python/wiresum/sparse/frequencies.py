@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from wiresum.sparse.randomness import Floats, Ints, Stream, uniforms
+from wiresum.sparse.randomness import Floats, Ints, RandomStream, uniforms
 from wiresum.sparse.trace import Trace, told
 
 MERGED_AT = 1 << 22
@@ -129,7 +129,7 @@ def _batches(trace: Trace, workers: int, rounds: Iterable[int], *, sampling: flo
             drawn = trace.batch_of(round, worker, workers)
             if sampling < 1:
                 first = (round * workers + worker) * trace.batch
-                drawn = drawn[uniforms(seed, Stream.SAMPLING, first, trace.batch) < sampling]
+                drawn = drawn[uniforms(seed, RandomStream.SAMPLING, first, trace.batch) < sampling]
             kept = np.concatenate([kept, drawn])
             if len(kept) >= trace.batch:
                 yield kept[: trace.batch]

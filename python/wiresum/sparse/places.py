@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wiresum.errors import TraceError
-from wiresum.sparse.randomness import Floats, Ints, Stream, uniforms
+from wiresum.sparse.randomness import Floats, Ints, RandomStream, uniforms
 
 GOLDEN = (math.sqrt(5) - 1) / 2
 """Neighbouring ranks come to lie as far from each other as can be."""
@@ -86,7 +86,7 @@ class Drift:
         self._swapped: dict[int, int] = {}
         self._done = 0
         self._at: tuple[int, Swaps, Swaps] | None = None
-        order = np.argsort(uniforms(seed, Stream.EVENING, 0, top))
+        order = np.argsort(uniforms(seed, RandomStream.EVENING, 0, top))
         self._evening_ranks = order.astype(np.int64)
         self._evening_partners = top + np.arange(top) * ((rows - top) // top)
 
@@ -109,7 +109,7 @@ class Drift:
         wanted = math.floor(self._changes.replaced * self._top * round)
         if wanted < self._done:
             self._swapped, self._done = {}, 0
-        drawn = uniforms(self._seed, Stream.DRIFT, 2 * self._done, 2 * (wanted - self._done)).reshape(-1, 2)
+        drawn = uniforms(self._seed, RandomStream.DRIFT, 2 * self._done, 2 * (wanted - self._done)).reshape(-1, 2)
         ranks = np.exp(drawn[:, 0] * math.log(self._top + 1)).astype(np.int64) - 1
         partners = self._top + (drawn[:, 1] * (self._rows - self._top)).astype(np.int64)
         swapped = self._swapped
@@ -142,7 +142,7 @@ class Places:
         self._rows, self._drift = rows, drift
         self._factor = _coprime(round(GOLDEN * rows), rows)
         self._inverse = pow(self._factor, -1, rows) if rows > 1 else 0
-        self._offset = int(_first(uniforms(seed, Stream.ORDER, 0, 1)) * rows)
+        self._offset = int(_first(uniforms(seed, RandomStream.ORDER, 0, 1)) * rows)
 
     def rows(self, ranks: Ints, round: int) -> Ints:
         """The rows that have these ranks in a round."""

@@ -16,7 +16,7 @@ GAMMA, MIX_1, MIX_2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 """SplitMix64's."""
 
 
-class Stream(IntEnum):
+class RandomStream(IntEnum):
     """What the numbers of a sequence decide: sequences of one seed have nothing to do with each other."""
 
     ROWS = 0
@@ -28,12 +28,12 @@ class Stream(IntEnum):
     ORDER = 6
 
 
-def uniforms(seed: int, stream: Stream, first: int, count: int) -> Floats:
+def uniforms(seed: int, stream: RandomStream, first: int, count: int) -> Floats:
     """Numbers `first` to `first + count` − 1 of a sequence, from 0 to below 1.
 
     Example:
-        >>> whole = uniforms(1, Stream.ROWS, 0, 10)
-        >>> bool((uniforms(1, Stream.ROWS, 7, 3) == whole[7:]).all())
+        >>> whole = uniforms(1, RandomStream.ROWS, 0, 10)
+        >>> bool((uniforms(1, RandomStream.ROWS, 7, 3) == whole[7:]).all())
         True
     """
     begin, skipped = divmod(first, WORDS_AT_ONCE)

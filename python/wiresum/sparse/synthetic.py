@@ -11,7 +11,7 @@ import numpy as np
 from wiresum.plan.tables import Table, Tables
 from wiresum.sparse.places import Changes, Drift, Places
 from wiresum.sparse.popularity import Piece, Popularity
-from wiresum.sparse.randomness import Ints, Stream, uniforms
+from wiresum.sparse.randomness import Ints, RandomStream, uniforms
 from wiresum.sparse.trace import Trace
 
 OA, SE, DEEPLIGHT = (150_000_000, 0.975), (9_000_000, 1.024), (320_000, 0.617)
@@ -60,7 +60,7 @@ class Synthetic(Trace):
 
     def samples(self, first: int, count: int, round: int = 0) -> Ints:
         """(count, lookups) keys; numbers of the random sequence go by sample, so parts fit together."""
-        drawn = uniforms(self.seed, Stream.ROWS, first * self.lookups, count * self.lookups)
+        drawn = uniforms(self.seed, RandomStream.ROWS, first * self.lookups, count * self.lookups)
         drawn = drawn.reshape(count, self.lookups)
         keys = np.empty(drawn.shape, dtype=np.int64)
         column = 0

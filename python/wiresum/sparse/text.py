@@ -15,7 +15,7 @@ import numpy as np
 from wiresum.errors import TraceError
 from wiresum.plan.tables import Table, Tables
 from wiresum.sparse.observed import Observed
-from wiresum.sparse.randomness import Ints, Stream, uniforms
+from wiresum.sparse.randomness import Ints, RandomStream, uniforms
 from wiresum.sparse.synthetic import DIMENSION
 
 TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -39,7 +39,7 @@ def text(batch: int = 4096, dim: int = DIMENSION, seed: int = 0) -> Observed:
     """
     tokens, distinct = _tokens()
     passages = len(tokens) // TOGETHER
-    order = np.argsort(uniforms(seed, Stream.ORDER, 0, passages))
+    order = np.argsort(uniforms(seed, RandomStream.ORDER, 0, passages))
     keys = tokens[: passages * TOGETHER].reshape(passages, TOGETHER)[order].reshape(-1, 1)
     table = Table(name="words", rows=distinct, dimension=dim, features=["word"])
     return Observed(Tables(tables=[table]), batch, keys)

@@ -13,7 +13,7 @@ Example:
 """
 
 from wiresum.testbed.bed import Testbed
-from wiresum.testbed.run import Outcome, run, run_or_fail
+from wiresum.testbed.run import RunOutcome, run, run_or_fail
 from wiresum.testbed.traffic import Direction, LinkTraffic
 
-__all__ = ["Direction", "LinkTraffic", "Outcome", "Testbed", "run", "run_or_fail"]
+__all__ = ["Direction", "LinkTraffic", "RunOutcome", "Testbed", "run", "run_or_fail"]

@@ -40,7 +40,7 @@ Sink = Callable[[int, bool, str], None]
 
 
 @dataclass
-class Outcome:
+class RunOutcome:
     """How a run ended.
 
     Attributes:
@@ -63,7 +63,7 @@ class Outcome:
         return 0 if self.first_failure is None else self.exit_codes[self.first_failure]
 
 
-def run(bed: Testbed, command: Sequence[str], sink: Sink, environment: Mapping[str, str] | None = None) -> Outcome:
+def run(bed: Testbed, command: Sequence[str], sink: Sink, environment: Mapping[str, str] | None = None) -> RunOutcome:
     """Runs a command at every worker of a testbed and waits for all of them.
 
     Args:
@@ -85,7 +85,7 @@ def run(bed: Testbed, command: Sequence[str], sink: Sink, environment: Mapping[s
     )
     duration_s = time.monotonic() - started
     traffic = {link: seen.since(before[link]) for link, seen in bed.link_traffic().items()}
-    return Outcome(exit_codes, first_failure, duration_s, traffic, bed.link_losses())
+    return RunOutcome(exit_codes, first_failure, duration_s, traffic, bed.link_losses())
 
 
 def attend(ranks: Mapping[int, subprocess.Popen[bytes]], sink: Sink) -> tuple[list[int], int | None]:
@@ -107,7 +107,7 @@ def attend(ranks: Mapping[int, subprocess.Popen[bytes]], sink: Sink) -> tuple[li
 
 def run_or_fail(
     bed: Testbed, command: Sequence[str], what: str, show: Callable[[str], None] = lambda line: None
-) -> Outcome:
+) -> RunOutcome:
     """As `run`, for a program of ours that has to succeed.
 
     Args:

@@ -43,7 +43,7 @@ Routes = Mapping[tuple[str, str], tuple[Capacity, ...]]
 """By source and target: the directions of links between them."""
 
 
-class Network:
+class RoutedTopology:
     """A topology as a planner sees it: the way from one node to another, and how much each direction carries.
 
     Args:

@@ -20,7 +20,7 @@ from wiresum.planners import SWITCH_POLICIES
 from wiresum.planners.comparison import sample_workers
 from wiresum.predict import predict_ring
 from wiresum.registry import spelled
-from wiresum.sim.outcome import Outcome
+from wiresum.sim.outcome import SimulationOutcome
 from wiresum.sim.sweep import Point
 from wiresum.topology.generators.leaf_spine import leaf_spine
 from wiresum.topology.model import Topology
@@ -91,7 +91,7 @@ def measure(options: Options, store: Path | None = None, progress: Progress = la
     return _report(options, runs, rings)
 
 
-def figures(outcome: Outcome) -> dict[str, Any]:
+def figures(outcome: SimulationOutcome) -> dict[str, Any]:
     """What a run says: bytes on the wire and seconds, of all rounds together."""
     ends: dict[str, float] = {}
     computed_s = []

@@ -13,7 +13,7 @@ from wiresum.bench.baselines.task import Task
 from wiresum.deploy.server import start_server
 from wiresum.testbed import Testbed, run_or_fail
 from wiresum.topology.model import Topology
-from wiresum.topology.paths import Capacity, Network
+from wiresum.topology.paths import Capacity, RoutedTopology
 
 FLOAT32_BYTES = 4
 
@@ -81,7 +81,7 @@ class Baseline:
 
     def link_bytes(self, topology: Topology, elements: int) -> dict[Capacity, float]:
         """Bytes of gradient that cross each direction of each link, headers aside."""
-        network, places = Network(topology), self.place(topology)
+        network, places = RoutedTopology(topology), self.place(topology)
         share = elements * FLOAT32_BYTES / len(places)
         crossed: Counter[Capacity] = Counter()
         for worker in topology.workers:
@@ -92,7 +92,7 @@ class Baseline:
 
     def bound_s(self, topology: Topology, elements: int) -> float:
         """Seconds that the busiest link needs for the gradients that must cross it: no run can be faster."""
-        network = Network(topology)
+        network = RoutedTopology(topology)
         crossed = self.link_bytes(topology, elements)
         return max((8 * size / network.capacities[way] for way, size in crossed.items()), default=0.0)
 

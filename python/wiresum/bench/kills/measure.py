@@ -23,7 +23,7 @@ from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan
 from wiresum.testbed import Testbed, run
-from wiresum.testbed.run import Outcome
+from wiresum.testbed.run import RunOutcome
 from wiresum.topology.generators.xagg import xagg
 
 START_S = 300.0
@@ -220,7 +220,7 @@ class Killer:
             time.sleep(POLL_S)
 
 
-def fail_unless_done(outcome: Outcome, watch: Watch, what: str) -> None:
+def fail_unless_done(outcome: RunOutcome, watch: Watch, what: str) -> None:
     """Raises with the workers' last words if one of them failed."""
     if outcome.exit_code:
         raise TestbedError(f"{what} failed: " + "\n".join(watch.errors[-15:]))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from wiresum.bench.participation import worker as participation_worker
 from wiresum.bench.participation.command import Options
-from wiresum.bench.participation.worker import Outcome, Task
+from wiresum.bench.participation.worker import Task, TrainingOutcome
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.errors import PlanError
 from wiresum.plan.aggregation_plan import AggregationPlan
@@ -41,7 +41,7 @@ def measure(options: Options, progress: Callable[[str], None] = lambda _method: 
     unknown = next((name for name in options.methods if name not in METHODS), None)
     if unknown:
         raise PlanError(f"there is no method {unknown}; choose from {', '.join(METHODS)}")
-    outcomes: dict[str, list[Outcome]] = {name: [] for name in options.methods or tuple(METHODS)}
+    outcomes: dict[str, list[TrainingOutcome]] = {name: [] for name in options.methods or tuple(METHODS)}
     for seed in range(1, options.seeds + 1):
         for name, own in outcomes.items():
             progress(f"seed {seed} of {options.seeds}, {METHODS[name]}")
@@ -69,7 +69,7 @@ def planned(name: str, options: Options) -> AggregationPlan:
     return made if name == "sync" else with_rounds(made, options.workers, most_missed=MOST_MISSED)
 
 
-def train(name: str, options: Options, seed: int) -> Outcome:
+def train(name: str, options: Options, seed: int) -> TrainingOutcome:
     """One training in a testbed of its own."""
     made = planned(name, options)
     with Testbed(star(options.workers, options.rate_bps), made) as bed:
@@ -79,10 +79,10 @@ def train(name: str, options: Options, seed: int) -> Outcome:
             options.target, options.search_every, str(output), seed,
         )  # fmt: skip
         run_or_fail(bed, [sys.executable, "-m", participation_worker.__name__, task.to_json()], "the training")
-        return Outcome(**json.loads(output.read_text()))
+        return TrainingOutcome(**json.loads(output.read_text()))
 
 
-def to_result(name: str, outcomes: Sequence[Outcome]) -> Result:
+def to_result(name: str, outcomes: Sequence[TrainingOutcome]) -> Result:
     """Images in the sums, each second, of every seed; medians over seeds, and the curve of each."""
     counts = [count for one in outcomes if (count := mean_k(one)) is not None]
     extra = {
@@ -99,7 +99,7 @@ def to_result(name: str, outcomes: Sequence[Outcome]) -> Result:
     return Result(name, "images/s", [one.samples / one.seconds for one in outcomes], extra)
 
 
-def mean_k(outcome: Outcome) -> float | None:
+def mean_k(outcome: TrainingOutcome) -> float | None:
     """Mean of the choices of K; None where there is none."""
     return sum(k for _, k in outcome.counts) / len(outcome.counts) if outcome.counts else None
 
@@ -112,7 +112,7 @@ def ratios(results: list[Result]) -> list[Ratio]:
     ]
 
 
-def notes(outcomes: Mapping[str, Sequence[Outcome]]) -> list[str]:
+def notes(outcomes: Mapping[str, Sequence[TrainingOutcome]]) -> list[str]:
     """How to read the figures."""
     lines = [f"{name}: {METHODS[name]}" for name in outcomes]
     for name, own in outcomes.items():

@@ -68,7 +68,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TrainingOutcome:
     """What a training did, as rank 0 saw it.
 
     Attributes:
@@ -118,7 +118,7 @@ class Training:
         self.first_loss = 0.0
         self.variance = 0.0
 
-    def run(self) -> Outcome:
+    def run(self) -> TrainingOutcome:
         """All rounds."""
         self.wait_for_all()
         self.warm_up()
@@ -135,7 +135,7 @@ class Training:
         seconds = time.perf_counter() - self.began
         ranks = _ranks_summed() - before
         is_same = self.is_same_everywhere()
-        return Outcome(
+        return TrainingOutcome(
             seconds, ranks * self.task.batch_size, self.accuracies(), self.variance, self.counts,
             ranks / self.task.rounds, is_same,
         )  # fmt: skip

@@ -22,7 +22,7 @@ from wiresum.plan.options import PlanOptions
 from wiresum.planners import SWITCH_PLANNERS
 from wiresum.planners.comparison import sample_workers
 from wiresum.predict.cost import cost_of
-from wiresum.sim.outcome import Outcome
+from wiresum.sim.outcome import SimulationOutcome
 from wiresum.sim.sweep import Point, Sweep
 from wiresum.topology.generators.ingo import BETWEEN, ingo
 from wiresum.topology.model import Topology
@@ -127,7 +127,7 @@ def _point(case: Case, topology: Topology, workers: list[str], options: Options)
     return {"topology": f"{case.network}.json", "fidelity": case.fidelity, "job": [job]}
 
 
-def figures(outcome: Outcome) -> dict[str, Any]:
+def figures(outcome: SimulationOutcome) -> dict[str, Any]:
     """Figures of a run: bit/s that a worker sent, headers counted, and the busiest direction's share of its rate."""
     sent = [link["wire_bytes"] for link in outcome.links if link["source"].startswith("w") and link["wire_bytes"]]
     return {

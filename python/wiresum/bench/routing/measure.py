@@ -43,7 +43,7 @@ Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class MethodOutcome:
     """One method on one network.
 
     Attributes:
@@ -76,7 +76,7 @@ def paper_network(seed: int) -> Topology:
     return made.model_copy(update={"links": links})
 
 
-def planned(name: str, instance: Instance, options: PlanOptions) -> list[Outcome]:
+def planned(name: str, instance: Instance, options: PlanOptions) -> list[MethodOutcome]:
     """What a method gives, judged by the cost of all planners."""
     began_s = time.monotonic()
     made = [validate(one) for one in METHODS[name](instance, options)]
@@ -85,7 +85,7 @@ def planned(name: str, instance: Instance, options: PlanOptions) -> list[Outcome
     bits = instance.model_bytes * 8
     bounds = [None if one.solution.bound is None else bits / one.solution.bound for one in made]
     return [
-        Outcome(cost.sending_rate_bps, cost.summed_elements_per_second, bound, seconds)
+        MethodOutcome(cost.sending_rate_bps, cost.summed_elements_per_second, bound, seconds)
         for cost, bound in zip(costs, bounds, strict=True)
     ]
 
@@ -152,7 +152,7 @@ def _cases(options: Options) -> Iterator[tuple[str, list[Instance]]]:
         )
 
 
-def to_result(network: str, method: str, outcomes: Sequence[Outcome]) -> Result:
+def to_result(network: str, method: str, outcomes: Sequence[MethodOutcome]) -> Result:
     """One method on networks of one kind."""
     proven = [one.rate_bps / one.bound_bps for one in outcomes if one.bound_bps is not None]
     extra = {

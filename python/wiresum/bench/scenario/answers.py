@@ -11,7 +11,7 @@ from wiresum.bench.scenario import live as answers_live
 from wiresum.bench.scenario.measured import Direction
 from wiresum.errors import DeploymentError, ScenarioError, SimulationError, TestbedError
 from wiresum.plan.choices import Engine
-from wiresum.sim import Outcome, ScenarioFile, run
+from wiresum.sim import ScenarioFile, SimulationOutcome, run
 from wiresum.sim.resolve import LoadTopology
 
 ENGINE: Engine = "udp"
@@ -90,7 +90,7 @@ def compare(
     return answers
 
 
-def _live(file: ScenarioFile, load: LoadTopology, outcome: Outcome, engine: Engine) -> Answer:
+def _live(file: ScenarioFile, load: LoadTopology, outcome: SimulationOutcome, engine: Engine) -> Answer:
     try:
         found = answers_live.measure(file, load, outcome, engine)
     except (TestbedError, DeploymentError) as failed:
@@ -102,7 +102,7 @@ def _simulated(file: ScenarioFile, name: str, load: LoadTopology) -> Answer:
     return _with_outcome(file, name, load)[0]
 
 
-def _with_outcome(file: ScenarioFile, name: str, load: LoadTopology) -> tuple[Answer, Outcome | None]:
+def _with_outcome(file: ScenarioFile, name: str, load: LoadTopology) -> tuple[Answer, SimulationOutcome | None]:
     try:
         outcome = run(file, load)
     except (ScenarioError, SimulationError) as refused:

@@ -16,7 +16,7 @@ from wiresum.plan.aggregation_plan import LANE_BYTES, AggregationPlan
 from wiresum.plan.assignment.wiring import as_switched_plan
 from wiresum.plan.choices import Engine, SwitchPolicy
 from wiresum.planners import SWITCH_PLANNERS
-from wiresum.sim import Outcome, ScenarioFile
+from wiresum.sim import ScenarioFile, SimulationOutcome
 from wiresum.sim.planned import assigned, choices, packet_values, policy_of
 from wiresum.sim.resolve import LoadTopology, topology_and_plans, topology_of
 from wiresum.sim.scenario import ScenarioJob, SwitchProgram
@@ -50,7 +50,7 @@ class _Live:
     slowdown: float = 1.0
 
 
-def measure(file: ScenarioFile, load: LoadTopology, outcome: Outcome, engine: Engine) -> Measured:
+def measure(file: ScenarioFile, load: LoadTopology, outcome: SimulationOutcome, engine: Engine) -> Measured:
     """Runs a scenario's rounds.
 
     Args:
@@ -168,7 +168,7 @@ def _notes(file: ScenarioFile, live: _Live) -> list[str]:
     return notes
 
 
-def _waits(outcome: Outcome) -> list[list[float]]:
+def _waits(outcome: SimulationOutcome) -> list[list[float]]:
     """By rank: what each worker waited before each round, from the end of the one before."""
     workers: dict[int, list[float]] = {}
     ends: dict[int, float] = {}

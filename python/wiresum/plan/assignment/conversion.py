@@ -11,7 +11,7 @@ from wiresum.plan.assignment.routes import link_ids
 from wiresum.plan.assignment.trees import SumTree, trees_of
 from wiresum.plan.assignment.validation import require_memory, validate
 from wiresum.plan.options import PlanOptions
-from wiresum.plan.placement import Shard, Ways, assemble
+from wiresum.plan.placement import Shard, ShardWays, assemble
 from wiresum.wire import MAX_CONTRIBUTORS
 
 MIN_WINDOW = 16
@@ -57,7 +57,7 @@ def as_plan(planner: str, assignment: Assignment, options: PlanOptions, *, is_dr
     )
 
 
-def _ways(assignment: Assignment) -> Ways | None:
+def _ways(assignment: Assignment) -> ShardWays | None:
     """By child, the links of the ways that were chosen; with these, all sub-models have one tree."""
     routes, instance = assignment.routes, assignment.instance
     if routes is None:

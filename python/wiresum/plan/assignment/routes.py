@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from wiresum.plan.ways import Edge, Ways
+from wiresum.plan.ways import Edge, NamedWays
 from wiresum.topology.graph import Graph
 from wiresum.topology.model import Topology
 from wiresum.topology.paths import Capacity
@@ -53,7 +53,7 @@ def arcs(topology: Topology, links: Mapping[Edge, Sequence[str]]) -> dict[Edge, 
     """
     if not links:
         return {}
-    ways = Ways(topology)
+    ways = NamedWays(topology)
     numbers = {(link.id, link.source): 2 * index for index, link in enumerate(topology.links)}
     numbers |= {(link.id, link.target): 2 * index + 1 for index, link in enumerate(topology.links)}
     return {

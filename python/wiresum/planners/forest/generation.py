@@ -18,7 +18,7 @@ import numpy as np
 from wiresum.planners.forest.instance import Instance, Tree, Vector
 from wiresum.planners.forest.pricing import Prices, cheapest, search
 from wiresum.planners.forest.solution import Forest
-from wiresum.planners.optimisation.programme import INFINITY, Outcome, Programme
+from wiresum.planners.optimisation.programme import INFINITY, Programme, SolverOutcome
 
 GAP = 1e-6
 """Between rate and bound, relative: less is optimal. In the end rates are shares of some thousand packets."""
@@ -101,7 +101,7 @@ class Generation:
         self._trees += trees
         self._uses += [self._instance.uses(tree) for tree in trees]
 
-    def _price(self, master: Outcome) -> list[Tree]:
+    def _price(self, master: SolverOutcome) -> list[Tree]:
         """Trees that cost less than 1, best first; none if there is none, or no time to find one."""
         resources, memory, rate = np.split(master.prices, self._row_ends())
         prices = self._prices(resources, memory, float(rate.sum()))
@@ -116,7 +116,7 @@ class Generation:
         self._prove(master, least)
         return [self._routed(tree, prices)] if tree and prices.of_tree(tree) < 1 - GAP / 10 else []
 
-    def _prove(self, master: Outcome, least: float) -> None:
+    def _prove(self, master: SolverOutcome, least: float) -> None:
         """Farley's bound, of a cost below which there is no tree."""
         if least > 0:
             self._bound = min(self._bound, master.value / least)
@@ -125,7 +125,7 @@ class Generation:
         resources = len(self._instance.capacities)
         return [resources, resources + len(self._instance.servers)]
 
-    def _master(self, objective: Vector | None = None, least: float = 0.0) -> Outcome:
+    def _master(self, objective: Vector | None = None, least: float = 0.0) -> SolverOutcome:
         """The best rates of the known trees; with an objective, those that maximise it at a common rate of `least`."""
         count = len(self._trees)
         ones = np.ones(count)
@@ -140,7 +140,7 @@ class Generation:
         programme.row(_terms(ones), low=least, high=cap)
         return programme.solve(INFINITY)
 
-    def _forest(self, master: Outcome, left_out: float = 0.0) -> Forest:
+    def _forest(self, master: SolverOutcome, left_out: float = 0.0) -> Forest:
         rates = [] if master.x is None else [float(rate) for rate in master.x]
         used = sorted((i for i, rate in enumerate(rates) if rate > 0), key=lambda i: -rates[i])
         bound = None if self._bound == INFINITY else self._bound

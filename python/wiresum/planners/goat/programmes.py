@@ -9,7 +9,7 @@ import numpy as np
 from wiresum.plan.assignment.instance import PS
 from wiresum.planners.goat.coverage import Coverage
 from wiresum.planners.goat.problem import Problem
-from wiresum.planners.optimisation.programme import INFINITY, Indices, Outcome, Programme
+from wiresum.planners.optimisation.programme import INFINITY, Indices, Programme, SolverOutcome
 from wiresum.topology.graph import Bools, Floats
 
 
@@ -96,7 +96,7 @@ def _solve(problem: Problem, integral: bool, time_limit_s: float, gap: float = 0
     return _in_bytes(outcome, problem, coverage, unit)
 
 
-def _in_bytes(outcome: Outcome, problem: Problem, coverage: Coverage, unit: float) -> Found:
+def _in_bytes(outcome: SolverOutcome, problem: Problem, coverage: Coverage, unit: float) -> Found:
     base = float(coverage.base) * float(problem.sizes.sum())
     bound = base - unit * outcome.bound if np.isfinite(outcome.bound) else 0.0
     if outcome.x is None:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from wiresum.plan.assignment.instance import PS
-from wiresum.planners.optimisation.programme import INFINITY, Outcome, Programme
+from wiresum.planners.optimisation.programme import INFINITY, Programme, SolverOutcome
 from wiresum.topology.graph import UNREACHABLE, Floats
 
 UNIT_BPS = 1e9
@@ -50,7 +50,7 @@ class _Columns:
     def _r(self, group: int, aggregator: int) -> int:
         return 1 + self._aggregators * (1 + group) + aggregator
 
-    def solve(self, limit_s: float, least: float) -> Outcome:
+    def solve(self, limit_s: float, least: float) -> SolverOutcome:
         """The highest λ; given a least one, the fewest links at it."""
         reached = self._hops < UNREACHABLE
         upper = np.concatenate(

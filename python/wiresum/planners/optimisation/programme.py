@@ -59,7 +59,7 @@ class Programme:
         self._low.append(low)
         self._high.append(high)
 
-    def solve(self, time_limit_s: float, gap: float = MIP_GAP) -> Outcome:
+    def solve(self, time_limit_s: float, gap: float = MIP_GAP) -> SolverOutcome:
         """Solves on one thread, so that the answer is the same every time.
 
         Args:
@@ -79,7 +79,7 @@ class Programme:
         solver.run()
         info, solution = solver.getInfo(), solver.getSolution()
         optimal = solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
-        return Outcome(
+        return SolverOutcome(
             x=np.array(solution.col_value) if info.primal_solution_status else None,
             prices=np.array(solution.row_dual),
             value=info.objective_function_value,
@@ -105,7 +105,7 @@ class Programme:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SolverOutcome:
     """What the solver found.
 
     Attributes:

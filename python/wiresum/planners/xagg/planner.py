@@ -13,7 +13,7 @@ from wiresum.planners.xagg.ktree import k_tree
 from wiresum.planners.xagg.selection import Server, candidates, choose_root
 from wiresum.predict import bound_tree, predict_tree
 from wiresum.topology.model import Node, Topology
-from wiresum.topology.paths import Network
+from wiresum.topology.paths import RoutedTopology
 
 SAME_TIME = 1e-9
 """Relative; predictions that differ by less are equal, and the tree with fewer servers is taken."""
@@ -74,7 +74,7 @@ def _by_round_time(topology: Topology, job: Job, options: PlanOptions, workers: 
     """Names, the quickest round first, in rank order among equals."""
     names = [worker.name for worker in workers]
     if options.evaluation is None:
-        network = Network(topology)
+        network = RoutedTopology(topology)
         return sorted(names, key=lambda name: -network.egress_bps(name))
     rounds = options.evaluation.of(names)
     share = communication_share(rounds)

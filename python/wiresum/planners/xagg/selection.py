@@ -8,7 +8,7 @@ from wiresum.errors import PlanError
 from wiresum.plan.job import Job
 from wiresum.plan.placement import needed_bytes
 from wiresum.topology.model import Node, Topology
-from wiresum.topology.paths import Network
+from wiresum.topology.paths import RoutedTopology
 
 MEMORY_SHARE = 0.80
 """Share of a server's memory that may be used, with ours: the rest is left to new tasks on it (XAgg §V)."""
@@ -31,7 +31,7 @@ class Server:
     free_bytes: float
 
 
-def server(network: Network, node: Node) -> Server:
+def server(network: RoutedTopology, node: Node) -> Server:
     """A node's idle resources.
 
     The paper takes a server only if its idle cores, at 10 Gbit/s each, can add what its links bring. Here a measured
@@ -50,7 +50,7 @@ def candidates(topology: Topology, job: Job, workers: Sequence[Node]) -> list[Se
     Raises:
         PlanError: there is none; the message says what excluded each.
     """
-    network = Network(topology)
+    network = RoutedTopology(topology)
     found, excluded = [], []
     for node in topology.summing_nodes:
         reason = why_not(network, node, needed_bytes(job), [worker.name for worker in workers])
@@ -64,7 +64,7 @@ def candidates(topology: Topology, job: Job, workers: Sequence[Node]) -> list[Se
     return sorted(found, key=lambda one: (-one.bandwidth_bps, -one.idle_cores, -one.free_bytes))
 
 
-def why_not(network: Network, node: Node, needed: int, children: Sequence[str]) -> str | None:
+def why_not(network: RoutedTopology, node: Node, needed: int, children: Sequence[str]) -> str | None:
     """Why a node cannot sum, and what would help; None if it can.
 
     Args:

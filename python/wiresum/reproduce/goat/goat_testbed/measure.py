@@ -19,7 +19,7 @@ from wiresum.bench.result import Report, Result
 from wiresum.plan.models import MODELS, count
 from wiresum.planners import SWITCH_POLICIES
 from wiresum.registry import spelled
-from wiresum.sim.outcome import Outcome
+from wiresum.sim.outcome import SimulationOutcome
 from wiresum.sim.sweep import Point
 from wiresum.topology.generators.goat import SWITCHES, goat
 from wiresum.topology.model import Topology
@@ -149,7 +149,7 @@ def measure(options: Options, progress: Progress = lambda done, of: None) -> Rep
     return Report("goat-testbed", parameters, [*_results(runs, options.scale), _learned(options)])
 
 
-def figures(outcome: Outcome) -> dict[str, Any]:
+def figures(outcome: SimulationOutcome) -> dict[str, Any]:
     """Figures of a run: seconds of each round and after its last gradient; bytes with headers into the server."""
     ends = [0.0, *(record["end_s"] for record in outcome.rounds)]
     into = sum(link["wire_bytes"] for link in outcome.links if link["target"] == "ps")

@@ -69,7 +69,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class LateTrainingOutcome:
     """What one training has come to.
 
     Attributes:
@@ -102,7 +102,7 @@ def measure(options: Options, progress: Progress = lambda line: None) -> Report:
     return Report("late-training", parameters, results)
 
 
-def to_result(method: str, workers: int, outcomes: Sequence[Outcome], options: Options) -> Result:
+def to_result(method: str, workers: int, outcomes: Sequence[LateTrainingOutcome], options: Options) -> Result:
     """Images in the sums, each second; the first seed's curve."""
     extra = {
         "method": method,
@@ -121,7 +121,7 @@ def of(report: Report, workers: int) -> dict[str, Result]:
     return {one.extra["method"]: one for one in report.results if one.extra["workers"] == workers}
 
 
-def train(method: str, workers: int, seed: int, options: Options) -> Outcome:
+def train(method: str, workers: int, seed: int, options: Options) -> LateTrainingOutcome:
     """One training in this process."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # Tensors are small.
@@ -149,9 +149,9 @@ class _Training:
         self.k = workers
         self.convergence = self._warm_up()
 
-    def run(self) -> Outcome:
+    def run(self) -> LateTrainingOutcome:
         """All rounds."""
-        outcome = Outcome([], [], [])
+        outcome = LateTrainingOutcome([], [], [])
         for number in range(self.options.rounds):
             if number % self.options.search_every == 0:
                 self._search()
