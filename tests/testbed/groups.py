@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 """Until a sum that is right counts as late, on a busy machine."""
 
 

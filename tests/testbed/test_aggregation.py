@@ -25,7 +25,7 @@ rank, workers = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 engine = _native.Engine(AggregationPlan.read(os.environ["WIRESUM_PLAN"]).to_json(), rank, 1)
 for _ in range(int(os.environ.get("ROUNDS", "1"))):
     array = np.full({ELEMENTS}, rank + 1, dtype=np.float32)
-    engine.all_reduce(array, timeout_s=30)
+    engine.all_reduce(array, timeout_s=120)
     assert (array == workers * (workers + 1) / 2).all(), array
 engine.close()
 """

@@ -22,7 +22,7 @@ FRAGMENT_VALUES = 64
 UNDISTURBED_S = 10.0
 """Nothing may be sent twice on a busy machine, or bytes are not those of the plan."""
 LATER_S = 1.0
-ATTEMPTS = 4
+ATTEMPTS = 10
 """Where a late worker is interrupted between two packets, a result frees the slot that the second was to collide at.
 The figure draws the order without."""
 IMPATIENT_S = 0.02

@@ -66,10 +66,12 @@ def test_the_first_failure_ends_the_others(bed):
     assert outcome.exit_codes == [128 + signal.SIGTERM, 7, 128 + signal.SIGTERM]
 
 
-def test_workers_that_ignore_polite_requests_are_ended_by_force(bed, monkeypatch):
+def test_workers_that_ignore_polite_requests_are_ended_by_force(bed, monkeypatch, tmp_path):
     monkeypatch.setattr(processes, "GRACE_S", 0.2)
-    command = 'test "$RANK" = 1 && sleep 1 && exit 7; trap "" TERM; while :; do sleep 0.1; done'
-    outcome, _ = collect(bed, "sh", "-c", command)
+    stubborn = 'trap "" TERM; touch "$READY/$RANK"; while :; do sleep 0.1; done'
+    failing = 'until [ -e "$READY/0" -a -e "$READY/2" ]; do sleep 0.1; done; exit 7'
+    command = f'if [ "$RANK" = 1 ]; then {failing}; else {stubborn}; fi'
+    outcome, _ = collect(bed, "sh", "-c", command, environment={"READY": str(tmp_path)})
     assert outcome.exit_codes == [128 + signal.SIGKILL, 7, 128 + signal.SIGKILL]
 
 

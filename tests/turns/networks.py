@@ -1,5 +1,6 @@
 """A small optical network and its jobs."""
 
+from wiresum.plan.choices import DEFAULT_MTU_BYTES
 from wiresum.schedule import schedule
 from wiresum.topology.generators.optical import optical
 from wiresum.turns.plans import as_schedule, carried
@@ -7,6 +8,8 @@ from wiresum.workload.instance import instance
 from wiresum.workload.model import Workload
 
 SLOT_S = 0.5
+NOTES_BYTES = 20_000
+"""Hellos and their answers, which a busy machine repeats."""
 RATE_BPS = 50e6
 DARK_S = 0.02
 
@@ -45,3 +48,11 @@ def timetable_of(topology, jobs, scheduler="turns", **options):
 
 def turns_of(topology, jobs, scheduler="turns", **options):
     return as_schedule(timetable_of(topology, jobs, scheduler, **options), topology, jobs)
+
+
+def assert_carried(fibres, sums):
+    """Fibres carried what was promised, and beside it notes and what ranks sent again, each with another result."""
+    again = sum(said["repetitions"] for of_job in sums.values() for said in of_job)
+    for promised, seen in fibres.values():
+        for one, other in zip(promised, seen, strict=True):
+            assert one <= other <= one + NOTES_BYTES + 2 * again * DEFAULT_MTU_BYTES

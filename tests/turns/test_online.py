@@ -4,13 +4,13 @@ import random
 import sys
 
 import pytest
-from tests.turns.networks import SLOT_S, network, star, workload
+from tests.turns.networks import SLOT_S, assert_carried, network, star, workload
 
 from wiresum.errors import ScheduleError
 from wiresum.schedule import schedule
 from wiresum.topology.circuits import fibres
 from wiresum.topology.optical import Circuit
-from wiresum.turns.live import RANK, TurnsBed, run_jobs
+from wiresum.turns.live import RANK, TurnsBed, run_jobs, run_ranks
 from wiresum.turns.online import Online
 from wiresum.turns.plans import carried, step_of
 from wiresum.turns.ports import MOST_FAILURES, Ports, all_circuits
@@ -18,7 +18,6 @@ from wiresum.turns.report import Promise, compare
 from wiresum.workload.instance import instance
 
 TRAINING = [sys.executable, "-m", "wiresum.demo.job"]
-BYTES_TOLERANCE = 0.02
 
 
 def four_jobs(size=800_000):
@@ -49,16 +48,14 @@ def test_jobs_that_nobody_knew_before_have_their_turns(namespaces, name, schedul
     topology, jobs = network(), four_jobs()
     online, timetable = asked(topology, jobs, scheduler)
     with TurnsBed(topology, online, "polatis-rest", name) as bed:
-        live = run(bed, jobs)
+        live, sums = run_ranks(bed, jobs)
         found = compare(Promise(topology, jobs, timetable, live.schedule), live.seen, live.traffic)
         assert all(not bed.nodes.served(node) for node in bed.nodes.sockets)
         switch = bed.bed.optical_switch("oxc")
         assert sum(switch.light.count(port).dark for port in switch.device.crossbar.sides) == 0
     assert {job.end for job in found.jobs} == {"done"}
     assert all(job.seen_s[0] >= job.arrival_s for job in found.jobs), "a job has begun before it was there"
-    for promised, seen in found.fibres.values():
-        for one, other in zip(promised, seen, strict=True):
-            assert one <= other <= one * (1 + BYTES_TOLERANCE) + 2000
+    assert_carried(found.fibres, sums)
     times = {job.job: job.seen_s for job in found.jobs}
     (one_begin, one_end), (other_begin, other_end) = times["first"], times["second"]
     assert one_end <= other_begin or other_end <= one_begin, "two jobs had the only port of u1 at once"
