@@ -7,7 +7,6 @@ ranks have to be on one machine (see `wiresum.bench.start`).
 from __future__ import annotations
 
 import json
-import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,10 +17,11 @@ import torch.distributed as dist
 import torch
 from wiresum.bench.rank import joined, write
 from wiresum.bench.start import Starts
+from wiresum.bench.task import RankTask
 
 
 @dataclass(frozen=True)
-class Task:
+class Task(RankTask):
     """What to measure.
 
     Attributes:
@@ -37,10 +37,6 @@ class Task:
     starts: list[float]
     repeats: int
     output: str
-
-    def to_json(self) -> str:
-        """For the command line."""
-        return json.dumps(asdict(self))
 
 
 @dataclass(frozen=True)
@@ -65,7 +61,7 @@ def read(output: Path) -> list[LateSumsOutcome]:
 
 def main() -> None:
     """Measures size after size."""
-    task = Task(**json.loads(sys.argv[1]))
+    task = Task.told()
     with joined(task.backend, task.output) as (group, starts):
         write(task.output, [asdict(measure(elements, task, group, starts)) for elements in task.elements])
 

@@ -6,10 +6,9 @@ The benchmark starts it with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and 
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -20,6 +19,7 @@ import torch.distributed as dist
 import torch
 from wiresum.bench.baselines.push_pull import PushPull
 from wiresum.bench.start import Starts
+from wiresum.bench.task import RankTask
 
 PATIENCE = timedelta(seconds=120)
 """For each collective: an order of magnitude beyond the slowest that was seen. A benchmark ends with an error then."""
@@ -29,7 +29,7 @@ Reduce = Callable[[torch.Tensor], Any]
 
 
 @dataclass(frozen=True)
-class Task:
+class Task(RankTask):
     """What to measure.
 
     Attributes:
@@ -48,14 +48,10 @@ class Task:
     output: str
     servers: dict[str, list[str]] = field(default_factory=dict)
 
-    def to_json(self) -> str:
-        """For the command line."""
-        return json.dumps(asdict(self))
-
 
 def main() -> None:
     """Measures, checks the sums, and writes rank 0's view to a file."""
-    task = Task(**json.loads(sys.argv[1]))
+    task = Task.told()
     torch.set_num_threads(1)
     dist.init_process_group("gloo", timeout=PATIENCE)
     groups = {

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+
+from wiresum.bench.task import RankTask
 
 
 @dataclass(frozen=True)
-class Task:
+class Task(RankTask):
     """What to do.
 
     Attributes:
@@ -25,7 +26,3 @@ class Task:
     warmups: int
     delays_s: list[float]
     output: str
-
-    def to_json(self) -> str:
-        """For the command line."""
-        return json.dumps(asdict(self))

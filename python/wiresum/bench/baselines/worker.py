@@ -7,7 +7,6 @@ up and says what the sums have to be.
 from __future__ import annotations
 
 import json
-import sys
 import time
 from pathlib import Path
 
@@ -21,7 +20,7 @@ def main() -> None:
 
     import torch
 
-    task = Task(**json.loads(sys.argv[1]))
+    task = Task.told()
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     rank = dist.get_rank()

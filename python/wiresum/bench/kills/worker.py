@@ -6,11 +6,10 @@ The benchmark starts it with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and 
 from __future__ import annotations
 
 import json
-import sys
 import time
 import zlib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch.distributed as dist
@@ -18,6 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import torch
 from torch import nn
+from wiresum.bench.task import RankTask
 from wiresum.training import data
 from wiresum.training.step import step
 
@@ -27,7 +27,7 @@ BATCH = 16
 
 
 @dataclass(frozen=True)
-class Task:
+class Task(RankTask):
     """How long to train.
 
     Attributes:
@@ -38,14 +38,10 @@ class Task:
     steps: int
     stop_file: str
 
-    def to_json(self) -> str:
-        """For the command line."""
-        return json.dumps(asdict(self))
-
 
 def main() -> None:
     """Trains, and prints one JSON object a step: rank, step, checksum of the parameters, time."""
-    task = Task(**json.loads(sys.argv[1]))
+    task = Task.told()
     torch.set_num_threads(1)
     torch.manual_seed(0)
     dist.init_process_group("wiresum")

@@ -6,7 +6,6 @@ The benchmark starts it with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and 
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -18,6 +17,7 @@ from torch._C._distributed_c10d import Store
 
 import torch
 from torch import nn
+from wiresum.bench.task import RankTask
 from wiresum.plan.convergence import Convergence
 from wiresum.planners.participation import Choice, choose_goat_async, choose_ksgd
 from wiresum.torch import Reason, explain, report
@@ -35,7 +35,7 @@ WARM_UP_ROUNDS = 8
 
 
 @dataclass(frozen=True)
-class Task:
+class Task(RankTask):
     """What to train.
 
     Attributes:
@@ -61,10 +61,6 @@ class Task:
     search_every: int
     output: str
     seed: int
-
-    def to_json(self) -> str:
-        """For the command line."""
-        return json.dumps(asdict(self))
 
 
 @dataclass(frozen=True)
@@ -92,7 +88,7 @@ class TrainingOutcome:
 
 def main() -> None:
     """Trains and, at rank 0, writes what came out."""
-    task = Task(**json.loads(sys.argv[1]))
+    task = Task.told()
     torch.set_num_threads(1)
     torch.manual_seed(task.seed)
     dist.init_process_group("wiresum")

@@ -6,11 +6,9 @@ ranks have to be on one machine (see `wiresum.bench.start`).
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import torch.distributed as dist
 
@@ -18,13 +16,14 @@ import torch
 import wiresum.torch
 from wiresum.bench.rank import joined, write
 from wiresum.bench.start import Starts
+from wiresum.bench.task import RankTask
 
 ROUNDING = 1e-4
 """Error of a sum of a few values below 1, in a float32 and in lanes of 32 bits."""
 
 
 @dataclass(frozen=True)
-class Task:
+class Task(RankTask):
     """What to do.
 
     Attributes:
@@ -43,14 +42,10 @@ class Task:
     started: str
     output: str
 
-    def to_json(self) -> str:
-        """For the command line."""
-        return json.dumps(asdict(self))
-
 
 def main() -> None:
     """Sums once so that memory is in place, then as often as it is told."""
-    task = Task(**json.loads(sys.argv[1]))
+    task = Task.told()
     with joined("wiresum", task.output) as (group, starts):
         dist.all_reduce(torch.ones(task.warmup_elements), group=group)
         rounds = [measure(task, group, starts) for _ in range(task.rounds)]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+
+from wiresum.bench.task import RankTask
 
 TOLERANCE = 1e-3
 """Relative to the largest sum: block exponents leave some 20 bits, fixed factors say themselves what they leave."""
 
 
 @dataclass(frozen=True)
-class Task:
+class Task(RankTask):
     """What to do.
 
     Attributes:
@@ -22,7 +23,3 @@ class Task:
     elements: int
     waits_s: list[list[float]]
     output: str
-
-    def to_json(self) -> str:
-        """For the command line."""
-        return json.dumps(asdict(self))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+
+from wiresum.bench.task import RankTask
 
 PRODUCT = "wiresum"
 ZEBRA = "zebra"
@@ -13,7 +14,7 @@ ZEBRA = "zebra"
 
 
 @dataclass(frozen=True)
-class Task:
+class Task(RankTask):
     """What to do.
 
     Attributes:
@@ -29,10 +30,6 @@ class Task:
     number: int
     incarnation: int = 0
     touched: str = ""
-
-    def to_json(self) -> str:
-        """The task as an argument."""
-        return json.dumps(asdict(self))
 
 
 def main(task: Task) -> None:
@@ -53,4 +50,4 @@ def main(task: Task) -> None:
 
 
 if __name__ == "__main__":
-    main(Task(**json.loads(sys.argv[1])))
+    main(Task.told())

@@ -5,11 +5,9 @@ The benchmark starts it with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and 
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 
 import torch.distributed as dist
@@ -18,6 +16,7 @@ import torch
 from wiresum.bench.rank import joined, write
 from wiresum.bench.sparse_allreduce import balanced
 from wiresum.bench.start import Starts
+from wiresum.bench.task import RankTask
 from wiresum.sparse.spec import parse
 
 PRODUCT = "wiresum"
@@ -27,7 +26,7 @@ Reduce = Callable[[torch.Tensor], object]
 
 
 @dataclass(frozen=True)
-class Task:
+class Task(RankTask):
     """What to measure.
 
     Attributes:
@@ -44,14 +43,10 @@ class Task:
     warmups: int
     output: str
 
-    def to_json(self) -> str:
-        """For the command line."""
-        return json.dumps(asdict(self))
-
 
 def main() -> None:
     """Measures, checks the sums, and writes rank 0's view to a file."""
-    task = Task(**json.loads(sys.argv[1]))
+    task = Task.told()
     with joined(PRODUCT, task.output) as (group, starts):
         methods: dict[str, Reduce] = {
             PRODUCT: partial(dist.all_reduce, group=group),

@@ -6,10 +6,9 @@ The benchmark starts it with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and 
 from __future__ import annotations
 
 import json
-import sys
 import time
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from torch import nn
 from wiresum.bench.sparse_training.ftrl import Ftrl
 from wiresum.bench.sparse_training.models import CASES, Batch, Case, Model, batch_of
 from wiresum.bench.sparse_training.push_pull import PushPullClient
+from wiresum.bench.task import RankTask
 from wiresum.sparse.initial import initial_rows
 from wiresum.torch.sparse import shard_embeddings
 
@@ -31,7 +31,7 @@ DENSE_RATE = 0.05
 
 
 @dataclass(frozen=True)
-class Task:
+class Task(RankTask):
     """What to train, and how.
 
     Attributes:
@@ -52,14 +52,10 @@ class Task:
     job: str
     output: str
 
-    def to_json(self) -> str:
-        """For the command line."""
-        return json.dumps(asdict(self))
-
 
 def main() -> None:
     """Trains, and writes losses and times."""
-    task = Task(**json.loads(sys.argv[1]))
+    task = Task.told()
     torch.set_num_threads(1)
     torch.manual_seed(0)
     dist.init_process_group(PRODUCT if task.method == PRODUCT else GLOO)

@@ -1,0 +1,22 @@
+"""What a benchmark tells its ranks: fields that travel as one argument of the command line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, dataclass
+from typing import Self
+
+
+@dataclass(frozen=True)
+class RankTask:
+    """Base of what the processes of one benchmark are told; its fields are those of JSON."""
+
+    def to_json(self) -> str:
+        """The task as an argument."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def told(cls) -> Self:
+        """The task of this process, from its first argument."""
+        return cls(**json.loads(sys.argv[1]))
