@@ -43,7 +43,8 @@ def test_only_ways_up_are_limited() -> None:
 @pytest.mark.needs("xdp")
 @pytest.mark.parametrize("method", METHODS)
 def test_a_tiny_run(method: str, tmp_path: Path) -> None:
-    options = Options(size_bytes=1_000_000, late_s=0.3, methods=(method,), repeats=1, rates=True)
+    # Rates are read every 50 ms: a busy machine may miss most readings of a second, but not all.
+    options = Options(size_bytes=1_000_000, late_s=1.0, methods=(method,), repeats=1, rates=True)
     report = heterogeneity.measure(options)
     (result,) = report.results
     assert result.extra["largest_deviation_from_gloo"] < 1e-5
