@@ -9,7 +9,7 @@ use super::{SnapshotSettings, Snapshots, TablesError};
 use crate::clock::unix_time;
 use crate::node::JobReport;
 
-/// See the module.
+/// A sparse job at this daemon: the host that serves it, and its snapshots.
 pub(super) struct Served {
     pub(super) host: Host,
     pub(super) snapshots: Option<Snapshots>,

@@ -43,7 +43,7 @@ class Span:
 
     @property
     def keys(self) -> Keys:
-        """Of its rows."""
+        """Keys of its rows."""
         return np.arange(self.begin, self.end)
 
 

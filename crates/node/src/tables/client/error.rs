@@ -59,7 +59,7 @@ pub enum ClientError {
     Long {
         /// Name of the table.
         table: String,
-        /// Of a packet with one row, after its headers.
+        /// Bytes of a packet with one row, after its headers.
         bytes: usize,
         /// Room of a packet.
         room: usize,
