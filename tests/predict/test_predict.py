@@ -104,6 +104,11 @@ def trees(draw):
     return network, tree, starts, draw(st.sampled_from(["pool", "cache"])), draw(st.booleans())
 
 
+def rate_at(one: FlowRates, seconds: float) -> float:
+    """bit/s of a flow at a time; at a change the rate after it."""
+    return next((span.rate_bps for span in one.spans if span.begin_seconds <= seconds < span.end_seconds), 0.0)
+
+
 def sent_until(one: FlowRates, seconds: float) -> float:
     """Bytes that a flow has sent by then."""
     return sum(span.rate_bps / 8 * max(0.0, min(seconds, span.end_seconds) - span.begin_seconds) for span in one.spans)
@@ -116,7 +121,7 @@ def check(prediction: Prediction) -> None:
     for load in prediction.links:
         crossing = [one for one in flows if load.capacity in one.flow.path]
         for moment in moments:
-            assert sum(one.rate_at(moment) for one in crossing) <= load.bandwidth_bps * (1 + EXACT)
+            assert sum(rate_at(one, moment) for one in crossing) <= load.bandwidth_bps * (1 + EXACT)
         assert sum(one.flow.wire_bytes for one in crossing) == pytest.approx(load.wire_bytes)
         assert load.busy_seconds <= prediction.seconds * (1 + EXACT)
     for one in flows:

@@ -51,9 +51,6 @@ CodecOption = Annotated[str, typer.Option("--codec", help="How floats become int
 WindowOption = Annotated[int, typer.Option("--window", min=1, help="Fragments in flight at each worker")]
 MTU = typer.Option("--mtu", help="Bytes of the largest IP packet")
 MtuOption = Annotated[int, MTU]
-ModelOption = Annotated[
-    str, typer.Option("--model", help=f"Model that is trained: a size, as 221MB, or one of {', '.join(MODELS)}")
-]
 PartsOption = Annotated[
     int | None,
     typer.Option("--parts", min=1, help="Number of equal parts [default: a named model's layers; one for a size]"),

@@ -20,10 +20,6 @@ class FlowRates:
         """When its last byte has arrived."""
         return self.spans[-1].end_seconds if self.spans else self.flow.start_seconds
 
-    def rate_at(self, seconds: float) -> float:
-        """bit/s at a time; at a change the rate after it."""
-        return next((s.rate_bps for s in self.spans if s.begin_seconds <= seconds < s.end_seconds), 0.0)
-
 
 @dataclass(frozen=True)
 class LinkLoad:

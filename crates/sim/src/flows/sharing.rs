@@ -61,12 +61,6 @@ impl Sharing {
         self.capacities[capacity as usize].rate_bps = rate_bps;
     }
 
-    /// What a capacity gives, in bit/s.
-    #[must_use]
-    pub fn capacity_bps(&self, capacity: u32) -> f64 {
-        self.capacities[capacity as usize].rate_bps
-    }
-
     /// Lets a current take part: `uses` are the capacities that it crosses, each once, and how often it crosses them.
     pub fn enter(&mut self, current: u32, uses: &[(u32, u32)]) {
         let index = current as usize;

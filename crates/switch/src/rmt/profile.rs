@@ -32,18 +32,6 @@ impl Profile {
         recirculations: 1,
     };
 
-    /// Like the reference switch BMv2 with the architecture v1model: memory and stages as the host has them. It would allow
-    /// several accesses to a register too; programs here keep to one, so that the same program fits hardware.
-    pub const BMV2: Self = Self {
-        name: "bmv2",
-        stages: u32::MAX,
-        arrays_per_stage: u32::MAX,
-        sram_bytes_per_stage: u64::MAX,
-        cell_bits: 64,
-        values_per_packet: 32,
-        recirculations: 1,
-    };
-
     /// Everything there could be, for simulations of something other than memory.
     pub const UNLIMITED: Self = Self {
         name: "unlimited",

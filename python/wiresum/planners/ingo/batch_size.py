@@ -63,12 +63,6 @@ def fit(batch_sizes: Sequence[int], seconds: Sequence[float]) -> BatchTiming:
     return BatchTiming(max(0.0, float(slope)), float(intercept)) if slope > 0 else BatchTiming(0.0, float(times.mean()))
 
 
-def closed_form(timing: BatchTiming, communication_seconds: float) -> float:
-    """b* = (o + M/f)/c of one kind of worker, not clamped; infinite where samples cost nothing."""
-    waiting = timing.fixed_seconds + communication_seconds
-    return waiting / timing.seconds_per_sample if timing.seconds_per_sample else math.inf
-
-
 def best_batch_size(
     timings: Sequence[BatchTiming],
     communication_seconds: float,

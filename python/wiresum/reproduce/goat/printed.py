@@ -9,7 +9,6 @@ DENSENET121_IMAGES_PER_S = {"GOAT": 276, "ESA": 240, "ATP": 219, "Geryon": 180}
 IMAGES_PER_S = {"GOAT": 931, "ESA": 585, "ATP": 512, "Geryon": 465}
 EPOCH_S = {"GOAT": 2.2, "ESA": 3.5, "ATP": 4.0, "Geryon": 4.65}
 COMMUNICATION_S = {"GOAT": 0.36, "ESA": 1.34, "ATP": 1.64, "Geryon": 1.95}
-SERVER_MB = {"GOAT": 44, "ESA": 167.2, "ATP": 198, "Geryon": 704}
 """ResNet-18, 16 workers (§VII-B, Exp. 1 to 3)."""
 RESNET18_MB = 44
 RESNET50_S = {"GOAT": 802.4, "ESA": 1208.48, "ATP": 1312.6, "Geryon": 1416.9}
@@ -21,7 +20,6 @@ ASYNC_EPOCHS = 200
 ASYNC_IMAGES_PER_S = {"GOAT": 512, "K-SGD": 668, "GOAT-Async": 766}
 """ResNet-18, 16 workers (§VII-B, Exp. 4)."""
 
-SIMULATED_SERVER_MB = {"GOAT": 60, "ESA": 5700, "ATP": 6700, "Geryon": 8400}
 SIMULATED_TOTAL_GB = {"GOAT": 13.7, "ESA": 19.8, "ATP": 20.9, "Geryon": 37.1}
 """Leaf-spine, 35 workers (§VII-C, Exp. 6 and 7)."""
 IN_NETWORK_GB = {"GOAT": 9.6, "ESA": 3.2, "ATP": 1.9}

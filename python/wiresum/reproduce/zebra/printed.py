@@ -21,8 +21,6 @@ NCF_SPARSE_MB, NCF_PUSHED_MB, NCF_DENSE_MB, NCF_PARAMETERS = 680.0, 104.0, 0.4, 
 """§II-B, and Fig. 4."""
 DOUBLED_GAIN = {"oa": 0.07, "se": 0.017}
 """Fig. 7, from 30,000 to 60,000 hot parameters."""
-SWITCHML_DOUBLED_SHARE = 0.456
-"""Fig. 7: SwitchML with 2 MB, of Zebra with 1 MB."""
 PRECISION_AT = {0.04: 0.80, 0.08: 0.90}
 """Fig. 9, by sampling rate: more than."""
 ONLINE_ROUNDS, ALL_ROUNDS = 10, 200
