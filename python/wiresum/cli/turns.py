@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,7 +43,10 @@ class TurnsOptions:
     ] = False
     slot: Annotated[str, typer.Option("--slot", help="Time after which turns of --jobs may change circuits")] = "1s"
     driver: Annotated[
-        str, typer.Option("--driver", help="Protocol by which turns order optical switches, as polatis-rest")
+        str,
+        typer.Option(
+            "--driver", help="Protocol by which turns order optical switches; several, as polatis-rest,sonic-tcp"
+        ),
     ] = "emulated"
     plot: Annotated[
         Path | None, typer.Option("--plot", help="File for a picture of turns, promised and seen, as .png or .svg")
@@ -71,7 +75,7 @@ class Run:
 
 
 def run_in_turns(run: Run, *, as_json: bool) -> None:
-    """Runs a workload's jobs by each scheduler, and says what was promised and what was seen."""
+    """Runs a workload's jobs by each protocol and scheduler, and says what was promised and what was seen."""
     from wiresum.turns.report import table, words
     from wiresum.workload.instance import instance
     from wiresum.workload.model import Workload
@@ -80,12 +84,13 @@ def run_in_turns(run: Run, *, as_json: bool) -> None:
     assert turns.jobs is not None, "it is why this was called"
     workload = Workload.read(turns.jobs)
     asked = instance(run.topology, workload, parse_seconds(turns.slot))
-    names = [scheduler.strip() for scheduler in turns.scheduler.split(",")]
-    timetables = [_timetable(asked, name, online=turns.online) for name in names]
+    timetables = [_timetable(asked, name, online=turns.online) for name in _listed(turns.scheduler)]
+    drivers = _listed(turns.driver)
+    _require_protocols(drivers)
     runs: list[tuple[Comparison, Seen]] = []
     code = 0
-    for timetable in timetables:
-        comparison, seen, ended = _run_one(run, workload, timetable, asked, as_json=as_json)
+    for driver, timetable in product(drivers, timetables):
+        comparison, seen, ended = _run_one(run, workload, timetable, asked, driver, as_json=as_json)
         runs.append((comparison, seen))
         code = code or ended
         for line in words(comparison):
@@ -102,6 +107,23 @@ def run_in_turns(run: Run, *, as_json: bool) -> None:
     raise typer.Exit(code)
 
 
+def _listed(names: str) -> list[str]:
+    return [name.strip() for name in names.split(",")]
+
+
+def _require_protocols(drivers: Sequence[str]) -> None:
+    """Refuses a protocol before anything is made.
+
+    Raises:
+        typer.BadParameter: there is none of that name.
+    """
+    from wiresum.circuits.emulator.server import SERVERS
+
+    strange = next((driver for driver in drivers if driver not in SERVERS), None)
+    if strange is not None:
+        raise typer.BadParameter(f"there is no protocol {strange}; choose {', '.join(SERVERS)}", param_hint="--driver")
+
+
 def _timetable(asked: dict[str, object], scheduler: str, *, online: bool) -> Timetable:
     from wiresum.schedule import schedule
     from wiresum.turns.plans import carried, step_of
@@ -111,7 +133,7 @@ def _timetable(asked: dict[str, object], scheduler: str, *, online: bool) -> Tim
 
 
 def _run_one(
-    run: Run, workload: Workload, timetable: Timetable, asked: dict[str, object], *, as_json: bool
+    run: Run, workload: Workload, timetable: Timetable, asked: dict[str, object], driver: str, *, as_json: bool
 ) -> tuple[Comparison, Seen, int]:
     from wiresum.turns.live import TurnsBed, run_jobs
     from wiresum.turns.online import Online
@@ -129,9 +151,9 @@ def _run_one(
     def show(job: int, rank: int, is_error: bool, line: str) -> None:
         print(f"[{names[job]} {rank}] {line}", file=sys.stderr if is_error else sink, flush=True)
 
-    with TurnsBed(run.topology, work, run.turns.driver, run.name, run.mtu) as bed:
+    with TurnsBed(run.topology, work, driver, run.name, run.mtu) as bed:
         live = run_jobs(bed, workload, run.command, show, note)
-    promise = Promise(run.topology, workload, timetable, live.schedule)
+    promise = Promise(run.topology, workload, timetable, live.schedule, driver)
     return compare(promise, live.seen, live.traffic), live.seen, live.exit_code
 
 

@@ -16,7 +16,7 @@ BAR = 0.38
 
 
 def draw(runs: Sequence[tuple[Comparison, Seen]], path: Path) -> None:
-    """Writes the picture: schedulers one below the other, over the same seconds.
+    """Writes the picture: runs one below the other, over the same seconds.
 
     Raises:
         SupportError: matplotlib is not installed, or the file cannot be written.
@@ -28,7 +28,7 @@ def draw(runs: Sequence[tuple[Comparison, Seen]], path: Path) -> None:
         for axes, (comparison, seen) in zip((row[0] for row in grid), runs, strict=True):
             _jobs(axes, comparison)
             _darkness(axes, seen)
-            axes.set_title(comparison.scheduler, fontsize=8)
+            axes.set_title(comparison.name, fontsize=8)
         grid[-1][0].set_xlabel("seconds")
         grid[0][0].legend(handles=_legend(), fontsize=6, loc="lower right")
 

@@ -18,6 +18,9 @@ from wiresum.turns.driver import plans_of
 from wiresum.turns.stage import Seen
 from wiresum.workload.model import Workload
 
+NAME_WIDTH = 26
+"""Letters of the longest scheduler's and protocol's names that are usual together."""
+
 
 @dataclass(frozen=True)
 class JobTimes:
@@ -51,6 +54,7 @@ class Comparison:
 
     Attributes:
         scheduler: who.
+        driver: protocol by which optical switches were ordered.
         setups: promised and seen.
         completion_s: promised and seen.
         jobs: in the workload's order.
@@ -60,6 +64,7 @@ class Comparison:
     """
 
     scheduler: str
+    driver: str
     setups: tuple[int, int]
     completion_s: tuple[float, float]
     jobs: list[JobTimes]
@@ -67,10 +72,16 @@ class Comparison:
     pauses_s: list[float]
     late_s: list[float]
 
+    @property
+    def name(self) -> str:
+        """Who has decided, and by which protocol circuits were ordered."""
+        return f"{self.scheduler}, {self.driver}"
+
     def as_json(self) -> dict[str, Any]:
         """For machines."""
         return {
             "scheduler": self.scheduler,
+            "driver": self.driver,
             "setups": _both(self.setups),
             "completion_s": _both(self.completion_s),
             "jobs": [
@@ -99,12 +110,14 @@ class Promise:
         workload: the jobs.
         timetable: what was promised.
         schedule: made of it.
+        driver: protocol by which optical switches are ordered.
     """
 
     topology: Topology
     workload: Workload
     timetable: Timetable
     schedule: Schedule
+    driver: str = "emulated"
 
 
 def compare(promise: Promise, seen: Seen, traffic: Mapping[str, LinkTraffic]) -> Comparison:
@@ -126,6 +139,7 @@ def compare(promise: Promise, seen: Seen, traffic: Mapping[str, LinkTraffic]) ->
     found_bytes = {name: (traffic[name].forward.bytes, traffic[name].backward.bytes) for name in promised_bytes}
     return Comparison(
         scheduler=timetable.scheduler,
+        driver=promise.driver,
         setups=(timetable.cost.setups, seen.setups),
         completion_s=(timetable.cost.completion_s, max(job.seen_s[1] for job in times)),
         jobs=times,
@@ -161,7 +175,7 @@ def words(comparison: Comparison) -> list[str]:
     promised, found = comparison.completion_s
     setups = comparison.setups
     lines = [
-        f"{comparison.scheduler}: complete after {found:.2f} s, promised {promised:.2f} s; "
+        f"{comparison.name}: complete after {found:.2f} s, promised {promised:.2f} s; "
         f"{setups[1]} set-ups, promised {setups[0]}"
     ]
     for job in comparison.jobs:
@@ -177,14 +191,16 @@ def words(comparison: Comparison) -> list[str]:
 
 
 def table(comparisons: Sequence[Comparison]) -> list[str]:
-    """One line for each scheduler, if there are several."""
+    """One line for each run, if there are several."""
     if len(comparisons) < 2:  # noqa: PLR2004 - one needs no table
         return []
-    lines = [f"{'scheduler':14} {'complete':>9} {'promised':>9} {'set-ups':>8} {'mean time of a job':>19}"]
+    lines = [
+        f"{'scheduler, driver':{NAME_WIDTH}} {'complete':>9} {'promised':>9} {'set-ups':>8} {'mean time of a job':>19}"
+    ]
     for one in comparisons:
         mean_s = sum(job.seen_s[1] - job.arrival_s for job in one.jobs) / len(one.jobs)
         complete, promised = one.completion_s[1], one.completion_s[0]
-        lines.append(f"{one.scheduler:14} {complete:7.2f} s {promised:7.2f} s {one.setups[1]:8} {mean_s:17.2f} s")
+        lines.append(f"{one.name:{NAME_WIDTH}} {complete:7.2f} s {promised:7.2f} s {one.setups[1]:8} {mean_s:17.2f} s")
     return lines
 
 
