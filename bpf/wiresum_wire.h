@@ -23,6 +23,9 @@
 /* Payload granularity in bytes: a payload is a whole number of these, so that every engine may add in
  * blocks. */
 #define WIRESUM_BLOCK_LEN 32
+/* Bytes that a sealed payload has more than its values, in ordinary lanes (see spec/security.md): a whole
+ * block. */
+#define WIRESUM_SEAL_LEN 32
 /* Fewest int32 lanes that a job may choose for its packets. */
 #define WIRESUM_MIN_VALUES 64
 /* Most int32 lanes in one packet: 2944 bytes of payload, the most that plain XDP on veth can carry. */

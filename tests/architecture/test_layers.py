@@ -17,6 +17,7 @@ ALLOWED_CRATES = {
     "wire": set(),
     "codec": {"wire"},
     "keys": {"wire"},
+    "seal": {"wire", "codec"},
     "netem": set(),
     "plan": {"wire", "keys"},
     "schedule": {"netem"},
@@ -230,7 +231,7 @@ TOOLS = "bin"
 BANNED_IN_CORE = r"std::(?:net::\w*Socket\b|net::Tcp|time::(?:Instant|SystemTime)|thread(?!::panicking)|fs|process)"
 
 
-SANS_IO = ["wire", "codec", "netem", "plan", "schedule", "protocol", "sparse", "switch", "worker", "testkit", "sim"]
+SANS_IO = ["wire", "codec", "seal", "netem", "plan", "schedule", "protocol", "sparse", "switch", "worker", "testkit", "sim"]
 
 
 @pytest.mark.parametrize("crate", SANS_IO)

@@ -1,9 +1,11 @@
 //! The lanes of a payload: widths and byte orders as types, so that a loop is compiled for each.
 
 /// One lane.
-pub(crate) trait Lane {
+pub trait Lane {
     /// Its bytes in a packet.
-    type Bytes: Copy;
+    type Bytes: Copy + 'static;
+    /// Bits of the number.
+    const BITS: u32;
 
     /// Splits a payload into lanes; a rest shorter than a lane is left out.
     fn split(payload: &[u8]) -> &[Self::Bytes];
@@ -11,17 +13,18 @@ pub(crate) trait Lane {
     fn split_mut(payload: &mut [u8]) -> &mut [Self::Bytes];
     /// The number in a lane.
     fn load(bytes: Self::Bytes) -> i32;
-    /// The lane of a number, which fits.
+    /// The lane of a number, of which the low bits are kept.
     fn store(number: i32) -> Self::Bytes;
 }
 
 macro_rules! lanes {
     ($($(#[$doc:meta])* $name:ident: $number:ty, $width:literal, $from:ident, $to:ident;)+) => {$(
         $(#[$doc])*
-        pub(crate) struct $name;
+        pub struct $name;
 
         impl Lane for $name {
             type Bytes = [u8; $width];
+            const BITS: u32 = 8 * $width;
 
             #[inline(always)]
             fn split(payload: &[u8]) -> &[Self::Bytes] {

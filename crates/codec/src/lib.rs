@@ -34,7 +34,7 @@ mod element;
 mod format;
 mod instructions;
 mod kernels;
-mod lane;
+pub mod lane;
 mod lanes;
 #[cfg(test)]
 mod tests;

@@ -139,6 +139,13 @@ impl Keyring {
         JobKey(u32::from_be_bytes(key.expand("association", &[incarnation])))
     }
 
+    /// The key by which ranks seal the sums of an incarnation; `None` of a node's ring, which must not have it.
+    #[must_use]
+    pub fn sealing(&self, incarnation: u64) -> Option<SealingKey> {
+        let Holding::All(secret) = &self.0 else { return None };
+        Some(SealingKey(secret.ranks().derive("incarnation", &[incarnation])))
+    }
+
     /// The key that a seat's holder and its node share; `None` if this participant is neither.
     #[must_use]
     pub fn seat(&self, seat: Seat) -> Option<SeatKey> {
@@ -169,6 +176,19 @@ impl Keyring {
             Holding::Node(_) => return None,
         };
         Some(SeatKey(key.expand("answer", &[worker.into()])))
+    }
+}
+
+/// The key by which ranks seal the sums of one incarnation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SealingKey(Key);
+
+impl SealingKey {
+    /// The key of one round, counted from 0 without end, of so many elements and this signature: ranks that do not agree
+    /// on them cannot open their sums.
+    #[must_use]
+    pub fn round(&self, ordinal: u64, elements: i32, signature: i32) -> [u8; 16] {
+        self.0.expand("round", &[ordinal, elements as u64, signature as u64])
     }
 }
 
@@ -228,6 +248,24 @@ mod tests {
         assert_eq!(bytes.len(), 11);
         assert_ne!(ring.association(1), ring.association(2));
         assert_ne!(ring.association(1), other.association(1));
+    }
+
+    #[test]
+    fn rounds_have_keys_of_their_own_which_no_node_has() {
+        let key = whole().sealing(1).expect("a rank's");
+        let other = Keyring::whole(Secret::from_bytes(b"of another job")).sealing(1);
+        let mut keys = vec![whole().sealing(2).expect("a rank's").round(0, 10, 3)];
+        keys.extend(other.map(|key| key.round(0, 10, 3)));
+        for shape in [(0, 10, 3), (1, 10, 3), (1 << 32, 10, 3), (0, 11, 3), (0, 10, 4), (0, -1, 0)]
+        {
+            keys.push(key.round(shape.0, shape.1, shape.2));
+        }
+        let count = keys.len();
+        keys.sort_unstable();
+        keys.dedup();
+        assert_eq!((keys.len(), count), (8, 8));
+        let node = whole().of_node(NodeId(1), &[AT_PARENT]).expect("a node's");
+        assert_eq!(node.sealing(1), None);
     }
 
     #[test]

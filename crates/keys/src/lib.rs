@@ -12,6 +12,6 @@ mod keyring;
 mod secret;
 mod tag;
 
-pub use keyring::{Keyring, KeyringError, Seat};
+pub use keyring::{Keyring, KeyringError, SealingKey, Seat};
 pub use secret::Secret;
 pub use tag::SeatKey;

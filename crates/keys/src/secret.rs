@@ -89,6 +89,11 @@ impl Secret {
         self.0.derive("workers", &[])
     }
 
+    /// The key of what ranks hide from all nodes, which no node has.
+    pub(crate) fn ranks(&self) -> Key {
+        self.0.derive("ranks", &[])
+    }
+
     /// The key of one node.
     pub(crate) fn node(&self, node: u16) -> Key {
         self.0.derive("node", &[node.into()])

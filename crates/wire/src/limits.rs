@@ -15,6 +15,8 @@ constants! {
     pub const SWITCH_HEADER_LEN: usize = 12;
     /// Payload granularity in bytes: a payload is a whole number of these, so that every engine may add in blocks.
     pub const BLOCK_LEN: usize = 32;
+    /// Bytes that a sealed payload has more than its values, in ordinary lanes (see `spec/security.md`): a whole block.
+    pub const SEAL_LEN: usize = 32;
     /// Fewest int32 lanes that a job may choose for its packets.
     pub const MIN_VALUES: usize = 64;
     /// Most int32 lanes in one packet: 2944 bytes of payload, the most that plain XDP on veth can carry.
