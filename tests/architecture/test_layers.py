@@ -24,7 +24,7 @@ ALLOWED_CRATES = {
     "protocol": {"wire", "codec", "keys", "netem", "plan"},
     "switch": {"wire", "codec", "keys", "plan", "protocol"},
     "sparse": {"wire", "codec", "keys", "netem", "plan"},
-    "worker": {"wire", "keys", "plan", "protocol", "switch"},
+    "worker": {"wire", "keys", "seal", "plan", "protocol", "switch"},
     "testkit": {"wire", "netem", "plan", "protocol", "switch", "worker"},
     "sim": {"wire", "codec", "netem", "plan", "schedule", "protocol", "sparse", "switch", "worker"},
     "xdp": {"wire", "keys", "plan", "protocol", "switch"},

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use wiresum_keys::{Keyring, Seat, Secret};
 pub use wiresum_wire::Policy;
-use wiresum_wire::{JobId, LaneType, NodeId};
+use wiresum_wire::{JobId, LaneType, NodeId, SEAL_LEN};
 
 use crate::{Fabric, PlanSparse, PlanStream, validate, version1};
 
@@ -113,6 +113,9 @@ pub struct Job {
     /// Rounds that go on without late workers; absent where every round takes every worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds: Option<Rounds>,
+    /// Sums are sealed (`spec/security.md`): nodes learn nothing of the values, and what they change does not go unnoticed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sealed: bool,
 }
 
 /// Rounds of k of n workers (GOAT §V): a worker that is late contributes nothing, in zeros, once enough others are in.
@@ -357,6 +360,12 @@ impl Plan {
     #[must_use]
     pub fn payload_len(&self) -> usize {
         usize::from(self.job.values_per_packet) * 4
+    }
+
+    /// Bytes of them that are values; the rest is a seal.
+    #[must_use]
+    pub fn values_len(&self) -> usize {
+        self.payload_len() - if self.job.sealed { SEAL_LEN } else { 0 }
     }
 
     /// Whether packets travel over TCP connections, which is the same at every node.

@@ -316,6 +316,14 @@ mod tests {
     }
 
     #[test]
+    fn rows_are_not_sealed() {
+        let mut plan = document();
+        plan["job"]["sealed"] = json!(true);
+        let problem = read(&plan).expect_err("rows travel in the open").to_string();
+        assert!(problem.contains("`job.sealed`: rows are not sealed"), "{problem}");
+    }
+
+    #[test]
     fn every_wrong_field_is_named() {
         read(&document()).expect("a valid plan");
         for (pointer, value, field) in [

@@ -13,6 +13,8 @@ use crate::{
 /// Nodes of a plan: several times what any network in the papers has, and checked in a tenth of a second. Checks of trees
 /// look at each node's parents.
 const MAX_NODES: usize = 4096;
+/// Workers whose seals' pieces of 16 bits can be added in a lane of 32 bits.
+const MAX_SEALED_WORKERS: usize = 1 << 16;
 
 impl Plan {
     /// Checks every field.
@@ -60,6 +62,9 @@ impl Plan {
         }
         self.fabric.as_ref().map_or(Ok(()), |fabric| fabric.validate(self))?;
         self.sparse.as_ref().map_or(Ok(()), |sparse| sparse.validate(self))?;
+        if self.job.sealed {
+            self.validate_seals()?;
+        }
         self.job.rounds.as_ref().map_or(Ok(()), |rounds| self.validate_rounds(rounds))
     }
 
@@ -135,6 +140,15 @@ impl Plan {
             "job.exponents",
             "16-bit lanes have no bits to spare for what may be expected: use 32-bit lanes, or `agreed`",
         )
+    }
+
+    /// Whether everything that is summed can be sealed.
+    fn validate_seals(&self) -> Result<(), PlanError> {
+        let are_few = self.workers.len() <= MAX_SEALED_WORKERS;
+        let problem = format!("has at most {MAX_SEALED_WORKERS} workers: leave it out");
+        require(are_few, "job.sealed", &problem)?;
+        let problem = "rows are not sealed: leave out `sparse`, or `sealed`";
+        require(self.sparse.is_none(), "job.sealed", problem)
     }
 
     /// Whether the stream's legs are a tree over its places that all workers send into.
@@ -412,6 +426,23 @@ mod tests {
             let problem = bare.clone().with_secret(file).expect_err("no secret").to_string();
             assert!(problem.contains("`job.secret`"), "{problem}");
         }
+    }
+
+    #[test]
+    fn whether_sums_are_sealed_is_agreed_on() {
+        let open = Plan::from_json(TREE).expect("valid");
+        let mut sealed = open.clone();
+        sealed.job.sealed = true;
+        sealed.validate().expect("any tree of servers may add what is sealed");
+        assert_ne!(sealed.digest(), open.digest());
+        assert_eq!(
+            sealed.values_len() + 32,
+            open.values_len(),
+            "a block of each packet is its seal"
+        );
+        sealed.workers = vec![sealed.workers[0].clone(); MAX_SEALED_WORKERS + 1];
+        let problem = sealed.validate_seals().expect_err("too many pieces for a lane").to_string();
+        assert!(problem.contains("`job.sealed`: has at most 65536 workers"), "{problem}");
     }
 
     #[test]

@@ -60,9 +60,10 @@ pub fn simulation_error(error: &wiresum_sim::SimulationError) -> PyErr {
 
 pub fn join_error(error: JoinError) -> PyErr {
     match error {
-        JoinError::Rank { .. } | JoinError::Format(_) | JoinError::MixedFamilies(_) => {
-            python::PlanError::new_err(error.to_string())
-        }
+        JoinError::Rank { .. }
+        | JoinError::Format(_)
+        | JoinError::Keys
+        | JoinError::MixedFamilies(_) => python::PlanError::new_err(error.to_string()),
         _ => python::JoinError::new_err(error.to_string()),
     }
 }

@@ -42,6 +42,7 @@ def anew(before: AggregationPlan, adjusted: Adjustment, topology: Topology, plan
         lanes=before.job.lanes,
         codec=before.job.codec,
         exponents=before.job.exponents,
+        sealed=before.job.sealed,
         policy="cache" if first.policy == "cache" else "pool",
     )
     new = plan(topology, job, planner=planner)

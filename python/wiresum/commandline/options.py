@@ -134,6 +134,9 @@ class JobOptions:
         Exponents,
         typer.Option("--exponents", help="Exponents of values: agreed first, or as expected, where ranks are late"),
     ] = "agreed"
+    sealed: Annotated[
+        bool, typer.Option("--sealed", help="Seal sums: nodes learn nothing of them, and what they change is found")
+    ] = False
     window: WindowOption = DEFAULT_WINDOW
     slots: Annotated[int | None, typer.Option("--slots", help="Slots at each node [default: by policy]")] = None
     gradient: Annotated[

@@ -30,7 +30,7 @@ from wiresum.plan.members import (
 )
 from wiresum.plan.rows import PlanSparse
 from wiresum.plan.stream import SLOT_VERSIONS, PlanLeg, PlanPlace, PlanStream, Role, Tree
-from wiresum.wire import MAX_SWITCHED_WORKERS
+from wiresum.wire import MAX_SWITCHED_WORKERS, SEAL_LEN
 
 __all__ = [
     "FORMAT", "LANE_BYTES", "MAX_BPS", "MAX_SLOTS", "MAX_U16", "MAX_U32", "SLOT_VERSIONS", "U16", "U32",
@@ -94,6 +94,7 @@ class PlanJob(Document):
         codec: how floats become integers, `block` or `fixed:<factor>`.
         exponents: with `block`, whether values wait until all ranks have agreed on theirs, or flow with those expected.
         rounds: that go on without late workers; absent where every round takes every worker.
+        sealed: whether sums are sealed: nodes learn nothing of the values, and what they change is found.
     """
 
     id: U16
@@ -103,11 +104,17 @@ class PlanJob(Document):
     codec: str = "block"
     exponents: Exponents = "agreed"
     rounds: Rounds | None = None
+    sealed: bool = False
 
     @property
     def payload_bytes(self) -> int:
         """Bytes of payload in a full packet."""
         return self.values_per_packet * LANE_BYTES
+
+    @property
+    def packet_values(self) -> int:
+        """int32 lanes of a full packet that carry values; the others are its seal."""
+        return self.values_per_packet - (SEAL_LEN // LANE_BYTES if self.sealed else 0)
 
     @property
     def value_bytes(self) -> int:

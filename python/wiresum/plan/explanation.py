@@ -50,8 +50,10 @@ def _lines(plan: AggregationPlan) -> Iterator[str]:
     bits = plan.job.lanes.removeprefix("int")[:2]
     codec = "block exponents" if plan.job.codec == "block" else f"the factor {plan.job.codec.removeprefix('fixed:')}"
     window = sum(stream.window for stream in streams)
-    values = plan.job.values_per_packet * (32 // int(bits))
+    values = plan.job.packet_values * (32 // int(bits))
     yield f"Packets carry {values} values of {bits} bits, with {codec}; a worker has {window} in flight."
+    if plan.job.sealed:
+        yield "Sums are sealed: nodes learn nothing of the values, and what they change is found."
     if plan.sparse is not None:
         yield from _rows(plan, plan.sparse)
     yield f"Planned by: {plan.planner}."

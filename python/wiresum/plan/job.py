@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from wiresum.document import Document
 from wiresum.plan.aggregation_plan import LANE_BYTES, MAX_SLOTS, U16
 from wiresum.plan.choices import DEFAULT_GRADIENT_BYTES, DEFAULT_MTU_BYTES, DEFAULT_WINDOW, Exponents, Lanes, Policy
-from wiresum.wire import BLOCK_LEN, HEADER_LEN, MAX_VALUES, MIN_VALUES
+from wiresum.wire import BLOCK_LEN, HEADER_LEN, MAX_VALUES, MIN_VALUES, SEAL_LEN
 
 IP_UDP_BYTES = 28
 """IPv4 and UDP headers."""
@@ -40,6 +40,7 @@ class Job(Document):
         codec: `block` or `fixed:<factor>`.
         exponents: `agreed` by all ranks before values flow, or as `expected` from the collective before, so that no
             rank waits for a late one. Without effect on the codec `fixed`, which has none.
+        sealed: whether sums are sealed: nodes learn nothing of the values, and what they change is found.
         policy: slot policy of the values.
         window: most fragments that a worker has sent without an acknowledgement.
         slots: slots of the values at each node; chosen from policy, window and gradient where absent.
@@ -55,6 +56,7 @@ class Job(Document):
     lanes: Lanes = "int32-le"
     codec: str = "block"
     exponents: Exponents = "agreed"
+    sealed: bool = False
     policy: Policy = "pool"
     window: Annotated[int, Field(ge=1, le=MAX_SLOTS)] = DEFAULT_WINDOW
     slots: Annotated[int, Field(ge=1, le=MAX_SLOTS)] | None = None
@@ -84,7 +86,8 @@ class Job(Document):
         """Fragments of the largest collective."""
         values_per_lane = 2 if self.lanes.startswith("int16") else 1
         values = -(-self.gradient_bytes // LANE_BYTES)
-        return -(-values // (self.packet_values * values_per_lane))
+        sealed = SEAL_LEN // LANE_BYTES if self.sealed else 0
+        return -(-values // ((self.packet_values - sealed) * values_per_lane))
 
     @property
     def value_slots(self) -> int:

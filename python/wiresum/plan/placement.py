@@ -170,6 +170,7 @@ def _job(job: Job) -> PlanJob:
         lanes=job.lanes,
         codec=job.codec,
         exponents=job.exponents,
+        sealed=job.sealed,
     )
 
 

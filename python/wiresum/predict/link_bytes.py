@@ -67,7 +67,7 @@ def sending_rate_bps(plan: AggregationPlan, rates_bps: dict[str, tuple[float, fl
 
 def _loads(plan: AggregationPlan, elements: int) -> list[tuple[int, int]]:
     """Packets and payload bytes of one collective, by stream: what `Layout::split` in crates/protocol gives each."""
-    per_packet = plan.job.values_per_packet
+    per_packet = plan.job.packet_values
     fragments = math.ceil(elements / per_packet)
     values = [stream for stream in plan.streams if stream.role == "values"]
     parts: dict[int, range] = {}
@@ -78,10 +78,11 @@ def _loads(plan: AggregationPlan, elements: int) -> list[tuple[int, int]]:
         end = fragments if index == len(values) - 1 else min(max(math.floor(total * fragments + 0.5), start), fragments)
         parts[stream.id] = range(start, end)
         start = end
+    seal = wire.SEAL_LEN if plan.job.sealed else 0
     return [
-        (1, _padded(1 + CHECK_LANES_PER_RANK * len(plan.workers)))
+        (1, _padded(1 + CHECK_LANES_PER_RANK * len(plan.workers)) + seal)
         if stream.role == "exponents"
-        else (len(parts[stream.id]), _payload(parts[stream.id], per_packet, elements))
+        else (len(parts[stream.id]), _payload(parts[stream.id], per_packet, elements) + seal * len(parts[stream.id]))
         for stream in plan.streams
     ]
 

@@ -115,6 +115,7 @@ fn star(values_per_packet: u16, workers: u32) -> Plan {
             codec: "block".to_owned(),
             exponents: Exponents::Agreed,
             rounds: None,
+            sealed: false,
         },
         nodes: vec![PlanNode {
             id: 0,

@@ -66,6 +66,11 @@ pub enum JoinError {
     /// The plan's lanes and codec cannot carry its workers' values.
     #[error("plan field `job`: {0}")]
     Format(#[from] FormatError),
+    /// The sums are sealed from whom these keys are for.
+    #[error(
+        "these are the keys of a node, which cannot open sealed sums: give this rank the job's secret"
+    )]
+    Keys,
     /// This worker's nodes cannot be reached through one socket.
     #[error(
         "the nodes that rank {0} sends to have both IPv4 and IPv6 addresses: use one family in the plan"
@@ -186,6 +191,9 @@ impl Engine {
         options: Options,
     ) -> Result<Self, JoinError> {
         let format = format_of(plan)?;
+        if plan.job.sealed && plan.keys().node().is_some() {
+            return Err(JoinError::Keys);
+        }
         let transport = Transport::bind(plan, rank, options.bind)?;
         let local_address = transport.local_address().map_err(JoinError::Start)?;
         let (clock, wake) = (Clock::default(), Wake::new().map_err(JoinError::Start)?);

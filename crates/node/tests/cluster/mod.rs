@@ -54,6 +54,7 @@ pub fn plan(shape: Shape, workers: u32, lanes: Lanes, policy: Policy) -> Plan {
             codec: "block".to_owned(),
             exponents: Exponents::Agreed,
             rounds: None,
+            sealed: false,
         },
         nodes: (0..nodes)
             .map(|id| PlanNode {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use wiresum_wire::{
-    BLOCK_LEN, COHORT_WORKERS, HEADER_LEN, JobId, MAX_PACKET, NodeId, SWITCH_HEADER_LEN,
+    BLOCK_LEN, COHORT_WORKERS, HEADER_LEN, JobId, MAX_PACKET, NodeId, SEAL_LEN, SWITCH_HEADER_LEN,
 };
 
 use super::Fabric;
@@ -193,9 +193,12 @@ fn validate_job(plan: &Plan) -> Result<(), PlanError> {
     let is_short = usize::from(plan.job.values_per_packet) <= MAX_VALUES;
     let problem = format!("a packet at switches has two headers, and at most {MAX_VALUES} values");
     require(is_short, "job.values_per_packet", &problem)?;
-    // A check has one lane in common, and two for each rank.
-    let holds_check = usize::from(plan.job.values_per_packet) > 2 * plan.workers.len();
-    require(holds_check, "job.values_per_packet", "must be more than twice the number of workers")?;
+    // A check has one lane in common, and two for each rank; its seal has lanes of 32 bits too.
+    let seal = if plan.job.sealed { SEAL_LEN / 4 } else { 0 };
+    let holds_check = usize::from(plan.job.values_per_packet) > 2 * plan.workers.len() + seal;
+    let problem =
+        "must be more than twice the number of workers, and 8 more where the job is `sealed`";
+    require(holds_check, "job.values_per_packet", problem)?;
     let is_small = plan.workers.len() <= usize::from(MAX_WORKERS);
     let problem = format!("packets at switches count {MAX_WORKERS} workers: let servers sum more");
     require(is_small, "workers", &problem)?;

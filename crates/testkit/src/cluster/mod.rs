@@ -89,6 +89,9 @@ pub fn lossy(loss: f64) -> Conditions {
     Conditions { loss, ..CALM }
 }
 
+/// Sees a datagram, by who sends it, and may change it.
+pub type OnTheWay = Box<dyn FnMut(SocketAddr, &mut Vec<u8>)>;
+
 /// A job, its nodes and the network between them.
 pub struct Cluster {
     /// The job.
@@ -101,6 +104,8 @@ pub struct Cluster {
     pub conditions: Conditions,
     /// Conditions of the links between nodes, where they differ.
     pub inner_conditions: Option<Conditions>,
+    /// Someone on the way, if there is one.
+    pub on_the_way: Option<OnTheWay>,
     /// What is on its way.
     pub network: Network<SocketAddr, Vec<u8>>,
     events: u64,
@@ -131,6 +136,7 @@ impl Cluster {
             nodes,
             conditions,
             inner_conditions: None,
+            on_the_way: None,
             network: Network::new(seed),
             events: 0,
             first,
@@ -437,7 +443,9 @@ impl Cluster {
         let is_node = |address| self.nodes.iter().any(|node| node.address == address);
         let inner = self.inner_conditions.filter(|_| is_node(source) && is_node(destination));
         let conditions = inner.unwrap_or(self.conditions);
-        self.network.send(&conditions, source, destination, bytes.to_vec());
+        let mut bytes = bytes.to_vec();
+        self.on_the_way.iter_mut().for_each(|change| change(source, &mut bytes));
+        self.network.send(&conditions, source, destination, bytes);
     }
 
     /// A cluster all of whose workers have joined.

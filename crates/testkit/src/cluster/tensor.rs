@@ -64,11 +64,14 @@ struct Inner {
 const EXPONENT_SPAN: usize = 40;
 
 impl Tensor {
-    /// `len` values that differ by rank, round and place and use all bits of a lane, so that sums wrap.
+    /// `len` values that differ by rank, round and place and use all bits of a lane, so that sums wrap; in a sealed job all
+    /// bits that the codec uses, as its sums never do.
     pub fn of(plan: &Plan, rank: usize, round: usize, len: usize) -> Self {
         let mut rng = Rng::new((rank as u64) << 40 | (round as u64) << 20 | 5);
         let is_narrow = LaneType::from(plan.job.lanes).width() == 2;
-        let narrow = |v: i32| if is_narrow { i32::from(v as i16) } else { v };
+        let spared =
+            if plan.job.sealed { plan.workers.len().next_power_of_two().ilog2() } else { 0 };
+        let narrow = |v: i32| (if is_narrow { i32::from(v as i16) } else { v }) >> spared;
         let own: Vec<i32> = (0..len).map(|_| narrow(rng.next() as i32)).collect();
         let values = own.clone();
         let inner = Inner {
@@ -193,7 +196,7 @@ impl Integers {
     pub fn new(plan: &Plan, tensor: Tensor) -> Self {
         let is_free = plan.job.exponents == Exponents::Expected || plan.job.rounds.is_some();
         let lanes = LaneType::from(plan.job.lanes);
-        let per_fragment = plan.payload_len() / lanes.width();
+        let per_fragment = plan.values_len() / lanes.width();
         Self { tensor, lanes, rank_count: plan.workers.len(), per_fragment, is_free }
     }
 

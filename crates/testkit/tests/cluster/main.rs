@@ -8,6 +8,7 @@ mod quorum;
 mod random;
 mod rates;
 mod removal;
+mod seals;
 mod sums;
 mod throughput;
 

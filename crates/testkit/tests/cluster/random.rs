@@ -63,6 +63,7 @@ fn random_cluster(rng: &mut Rng, seed: u64) -> Cluster {
     if rng.below(2) == 0 && lanes.starts_with("int32") {
         plan.job.exponents = Exponents::Expected;
     }
+    plan.job.sealed = seed.is_multiple_of(2);
     let first = if rng.below(2) == 0 { 0 } else { (rng.below(50) as u32).wrapping_neg() };
     Cluster::starting_at(plan, random_conditions(rng), seed, FragmentId(first))
 }
@@ -180,7 +181,8 @@ fn removals_are_clean(seed: u64) {
         0 => (Tree::two_servers(), [1, 2]),
         _ => (Tree::three_levels(), [2, 3]),
     };
-    let plan = plan_with(&tree, &random_streams(&mut rng), 64, "int32-le");
+    let mut plan = plan_with(&tree, &random_streams(&mut rng), 64, "int32-le");
+    plan.job.sealed = seed.is_multiple_of(2);
     let mut cluster =
         Cluster::starting_at(plan, random_conditions(&mut rng), seed, FragmentId(u32::MAX - 20));
     cluster.join_all();

@@ -111,6 +111,18 @@ pub enum Failure {
         /// The fragment.
         fragment: u32,
     },
+    /// A sealed sum is not that of what the ranks sent: someone on the way has changed it, or what they agreed on.
+    #[error(
+        "collective {round}: the sum of fragment {fragment} is not what the ranks sent; it was changed at one of {suspects:?},          or on the way there; look at these nodes before you run the job again"
+    )]
+    Altered {
+        /// The round.
+        round: Round,
+        /// The fragment of the round.
+        fragment: u32,
+        /// Names (from the plan) of the nodes that sum it.
+        suspects: Vec<String>,
+    },
     /// The owner left while rounds were open.
     #[error("this worker has left the job")]
     Left,

@@ -17,12 +17,14 @@ const GROWTH_BITS: i32 = 2;
 /// Bits by which they may have shrunk before the forecast's resolution is too coarse: with `GROWTH_BITS`, and 32-bit
 /// lanes of eight workers, 20 bits are left below the largest value of a fragment.
 const SHRINKAGE_BITS: i32 = 6;
+/// Bits by which a right forecast may be above what was agreed on.
+pub(super) const SLACK_BITS: i32 = GROWTH_BITS + SHRINKAGE_BITS;
 /// Shapes whose exponents are kept. A job that has more gets no forecasts for the rest.
 const MAX_SHAPES: usize = 4096;
 /// Collectives of a shape without forecasts after several wrong ones in a row, at most.
 const MAX_PAUSE: u32 = 64;
 /// A fragment of zeros, or of what rounds to them: exact with any exponent.
-const ZERO: i32 = i8::MIN as i32;
+pub(super) const ZERO: i32 = i8::MIN as i32;
 
 /// What is known of a shape.
 #[derive(Clone, Debug, Default)]
@@ -109,7 +111,7 @@ impl Forecaster {
 pub(super) fn is_right(forecast: &[i8], agreed: &[i32]) -> bool {
     forecast.iter().zip(agreed).all(|(forecast, agreed)| {
         let slack = i32::from(*forecast) - agreed;
-        *agreed == ZERO || (0..=GROWTH_BITS + SHRINKAGE_BITS).contains(&slack)
+        *agreed == ZERO || (0..=SLACK_BITS).contains(&slack)
     })
 }
 

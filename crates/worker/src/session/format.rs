@@ -42,6 +42,8 @@ pub(crate) struct Format {
     pub values_per_fragment: usize,
     /// Rounds may go on without some ranks.
     pub is_partial: bool,
+    /// Bytes that each payload of sums has more than its values.
+    pub seal_len: usize,
 }
 
 impl Format {
@@ -56,8 +58,9 @@ impl Format {
             preamble_lanes: usize::from(plan.job.values_per_packet),
             preamble_type: if is_little_endian { LaneType::I32Le } else { LaneType::I32Be },
             lane_type,
-            values_per_fragment: plan.payload_len() / lane_type.width(),
+            values_per_fragment: plan.values_len() / lane_type.width(),
             is_partial: plan.job.rounds.is_some(),
+            seal_len: plan.payload_len() - plan.values_len(),
         }
     }
 
@@ -73,7 +76,7 @@ impl Format {
     pub fn preamble_len(&self) -> usize {
         match self.agreement {
             Agreement::Maximum => 4 * self.preamble_lanes,
-            Agreement::Checks => check::len(self.workers),
+            Agreement::Checks => check::len(self.workers) + self.seal_len,
         }
     }
 

@@ -7,6 +7,7 @@
 //! | `format`, `shape`, `check`, `layout` | of what form they are |
 //! | `forecast` | which values may flow before the agreement on their exponents |
 //! | `quorum` | going on without an owner who is late |
+//! | `sealing` | the seals of sums |
 //! | `gate` | whether this worker may send, and how fast |
 //! | `failure`, `blame` | how a round fails, and who is to blame |
 //!
@@ -23,6 +24,7 @@ mod positions;
 mod quorum;
 pub(crate) mod round;
 pub(crate) mod rounds;
+mod sealing;
 mod shape;
 
 use std::collections::BTreeSet;
@@ -106,7 +108,7 @@ impl Session {
     /// As [`Self::new`]; the streams' first position is `first`, which all workers must agree on.
     ///
     /// # Panics
-    /// If `rank` is not in the plan.
+    /// If `rank` is not in the plan, or the job is sealed and the plan has a node's keys in place of the secret.
     #[must_use]
     pub fn starting_at(plan: &Plan, rank: u32, incarnation: u64, first: FragmentId) -> Self {
         assert!((rank as usize) < plan.workers.len(), "rank {rank} is not in the plan");
@@ -116,7 +118,7 @@ impl Session {
             Box::new(Asked::new(plan, rank, incarnation, first))
         };
         Self {
-            rounds: Rounds::new(plan, rank, first),
+            rounds: Rounds::new(plan, rank, incarnation, first),
             quorum: Quorum::new(plan, streams.gathering()),
             streams,
             rank,

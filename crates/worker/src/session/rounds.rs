@@ -1,6 +1,7 @@
 //! The open rounds, as streams see them: what to send at a position, and what to do with its result.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::Role;
@@ -12,6 +13,7 @@ use super::forecast::Forecaster;
 use super::format::Format;
 use super::positions::Positions;
 use super::round::{OpenRound, Phase};
+use super::sealing::{Sealing, Seals};
 
 /// The payload of a contribution, and what its header has to say of it.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +37,10 @@ pub(crate) struct Arrived<'a> {
 /// Stream 0 carries the agreement, the others values.
 pub(crate) struct Rounds {
     pub format: Format,
+    /// Where sums are sealed.
+    sealing: Option<Arc<Sealing>>,
+    /// Rounds that were ever opened, in the order of all ranks.
+    opened: u64,
     /// Shares of the streams of values.
     shares: Vec<f64>,
     forecaster: Forecaster,
@@ -52,11 +58,14 @@ pub(crate) struct Rounds {
 
 impl Rounds {
     /// No round is open; the streams' first position is `first`.
-    pub fn new(plan: &Plan, rank: u32, first: FragmentId) -> Self {
+    pub fn new(plan: &Plan, rank: u32, incarnation: u64, first: FragmentId) -> Self {
         let values = plan.streams.iter().filter(|s| s.role == Role::Values);
         let shares: Vec<f64> = values.map(|s| s.share).collect();
+        let format = Format::new(plan, rank);
         Self {
-            format: Format::new(plan, rank),
+            sealing: Sealing::of(plan, format, incarnation),
+            opened: 0,
+            format,
             positions: vec![Positions::starting_at(first); 1 + shares.len()],
             shares,
             forecaster: Forecaster::new(plan),
@@ -79,7 +88,10 @@ impl Rounds {
     }
 
     /// Adds a round; the fragments of its agreement get their positions.
-    pub fn open(&mut self, open: OpenRound) {
+    pub fn open(&mut self, mut open: OpenRound) {
+        let ordinal = self.opened;
+        self.opened += 1;
+        open.seals = self.sealing.clone().map(|sealing| Seals::new(sealing, ordinal));
         self.positions[0].allocate(open.round, 0..open.preamble_fragments());
         if open.has_shape() {
             self.forecaster.expect(open.shape());

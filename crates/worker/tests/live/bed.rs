@@ -10,15 +10,15 @@ use wiresum_netem::{Conditions, Network, Next, PS_PER_US, Time};
 use wiresum_protocol::Plan;
 use wiresum_protocol::ways::Site;
 use wiresum_switch::live::Station;
-use wiresum_switch::wire;
+use wiresum_switch::{Packet, Values, wire};
 use wiresum_testkit::cluster::{Integers, Tensor};
-use wiresum_wire::{LaneType, MAX_PACKET, NodeId};
+use wiresum_wire::{Kind, LaneType, MAX_PACKET, NodeId, SubModelId};
 use wiresum_worker::{Collective, Event, Failure, Session, Sink, Source};
 
 const LINK: Conditions = Conditions { delay_ps: 50 * PS_PER_US, ..Conditions::PERFECT };
 
 /// How a collective ended.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Ended {
     Sum(Vec<i32>),
     Failed(Failure),
@@ -86,6 +86,8 @@ pub struct Bed {
     sent: u64,
     /// Sends a forged copy of each packet of values before it.
     forger: Option<SocketAddr>,
+    /// A node that adds 1 to a lane of each result that it sends, of this stream.
+    liar: Option<(u16, SubModelId)>,
 }
 
 impl Bed {
@@ -110,6 +112,7 @@ impl Bed {
             incarnation: 1,
             of_nodes: plan.clone(),
             forger: None,
+            liar: None,
             plan: of_workers.clone(),
             sent: 0,
         }
@@ -132,6 +135,17 @@ impl Bed {
     /// goes, so that the copy comes first.
     pub fn forge_from(&mut self, forger: SocketAddr) {
         self.forger = Some(forger);
+    }
+
+    /// From now on a node adds 1 to the first lane of each result of a stream that it sends.
+    pub fn lie_at(&mut self, node: u16, stream: SubModelId) {
+        self.liar = Some((node, stream));
+    }
+
+    fn is_lie(&self, from: SocketAddr, packet: &Packet<Values>) -> bool {
+        let sender = |node: u16| self.sites.get(&from) == Some(&Site::Node(NodeId(node)));
+        let is_liar = |&(node, stream)| sender(node) && packet.sub_model == stream;
+        packet.kind == Kind::Result && self.liar.as_ref().is_some_and(is_liar)
     }
 
     pub fn restart_workers(&mut self) {
@@ -335,8 +349,15 @@ impl Bed {
         }
     }
 
-    fn send(&mut self, from: SocketAddr, to: SocketAddr, datagram: Vec<u8>) {
+    fn send(&mut self, from: SocketAddr, to: SocketAddr, mut datagram: Vec<u8>) {
         self.sent += 1;
+        if let Ok((key, mut packet)) = wire::parse(&datagram)
+            && self.is_lie(from, &packet)
+            && let Some(value) = packet.values.first_mut()
+        {
+            *value = value.wrapping_add(1);
+            datagram = wire::emit(&packet, key);
+        }
         if let Some(forger) = self.forger
             && let Ok((key, mut packet)) = wire::parse(&datagram)
         {

@@ -8,6 +8,7 @@ mod gates;
 mod plans;
 mod restarts;
 mod schedules;
+mod seals;
 mod seam;
 mod strangers;
 

@@ -4,8 +4,10 @@
 //! | --- | --- |
 //! | `preamble` | what ranks tell each other, and what all of them conclude alike |
 //! | `values` | values to lanes and back |
+//! | `sealed` | the seals of both |
 
 mod preamble;
+mod sealed;
 mod values;
 
 use std::ops::Range;
@@ -18,6 +20,7 @@ use super::forecast::{self, Forecaster};
 use super::format::{Agreement, Format};
 use super::layout::Layout;
 use super::quorum::{Kept, Participation};
+use super::sealing::Seals;
 use super::shape::Shape;
 use crate::collective::{Collective, NOT_FINITE};
 use preamble::Preamble;
@@ -59,6 +62,8 @@ pub(crate) struct OpenRound {
     is_missed: bool,
     /// What waits for the owner, while there is none.
     kept: Option<Kept>,
+    /// Where sums are sealed.
+    pub(super) seals: Option<Seals>,
     format: Format,
 }
 
@@ -89,6 +94,7 @@ impl OpenRound {
             is_taught: false,
             is_missed: false,
             kept: None,
+            seals: None,
             format,
         }
     }
@@ -196,8 +202,7 @@ impl OpenRound {
     /// Writes a preamble fragment's lanes and returns their sum. What is voted counts the first time only.
     pub fn encode_preamble(&mut self, fragment: u32, vote: i32, payload: &mut [u8]) -> u32 {
         if self.format.agreement == Agreement::Checks {
-            let is_sound = self.is_sound();
-            return self.preamble.write_check(self.shape(), is_sound, payload);
+            return self.encode_check(payload);
         }
         let Self { collective, layout, is_missed, preamble, .. } = self;
         preamble.prepare(fragment, vote, |value| {
@@ -213,7 +218,8 @@ impl OpenRound {
 
     /// The agreed lanes of a preamble fragment have come.
     pub fn decode_preamble(&mut self, fragment: u32, payload: &[u8]) {
-        let has_shapes = self.preamble.read(fragment, payload);
+        let Some(payload) = self.open_preamble(payload) else { return };
+        let has_shapes = self.preamble.read(fragment, &payload);
         if self.phase != Phase::Preamble {
             return;
         }
@@ -230,6 +236,13 @@ impl OpenRound {
             }
             self.tell_participation();
         }
+    }
+
+    fn encode_check(&mut self, payload: &mut [u8]) -> u32 {
+        let is_sound = self.is_sound();
+        let check = payload.len() - self.format.seal_len;
+        let sum = self.preamble.write_check(self.shape(), is_sound, &mut payload[..check]);
+        self.seals.as_ref().map_or(sum, |seals| seals.seal_check(payload))
     }
 
     /// Takes the shape of a missed round from those who are present.

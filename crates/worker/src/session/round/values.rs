@@ -21,10 +21,10 @@ impl OpenRound {
         *self.is_sound.get_or_insert_with(all)
     }
 
-    /// Bytes of the values of a fragment, padded to whole blocks.
+    /// Bytes of a fragment: its values, padded to whole blocks, and their seal where sums are sealed.
     pub fn values_len(&self, fragment: u32) -> usize {
         let bytes = self.layout.range(fragment).len() * self.format.lane_type.width();
-        bytes.next_multiple_of(BLOCK_LEN)
+        bytes.next_multiple_of(BLOCK_LEN) + self.format.seal_len
     }
 
     /// The exponent that a value fragment is sent with.
@@ -38,6 +38,12 @@ impl OpenRound {
     /// Encodes a fragment's values into `lanes` and returns their sum; of a missed round, or of values that cannot be
     /// summed, zeros.
     pub fn encode_values(&mut self, fragment: u32, lanes: &mut [u8]) -> u32 {
+        let values = lanes.len() - self.format.seal_len;
+        let sum = self.encode(fragment, &mut lanes[..values]);
+        if self.seals.is_some() { self.seal(fragment, lanes) } else { sum }
+    }
+
+    fn encode(&mut self, fragment: u32, lanes: &mut [u8]) -> u32 {
         let is_unsound = self.format.agreement == Agreement::Checks && !self.is_sound();
         if self.is_missed || is_unsound {
             lanes.fill(0);
@@ -64,12 +70,17 @@ impl OpenRound {
 
     /// Decodes a fragment, unless the sink has to stay as it is, or keeps it for the owner.
     pub(super) fn decode(&mut self, fragment: u32, payload: &[u8]) {
-        let exponent = self.exponent(fragment);
-        if let Some(kept) = &mut self.kept {
-            kept.fragments.push((fragment, exponent, payload.to_vec()));
-        } else if self.in_vain.is_none() {
-            self.give(fragment, exponent, payload);
+        let is_wanted = self.is_unclaimed() || !self.taken(fragment).is_empty();
+        if self.in_vain.is_some() || !is_wanted {
+            return;
         }
+        let Some(lanes) = self.opened(fragment, payload) else { return };
+        let exponent = self.exponent(fragment);
+        match &mut self.kept {
+            Some(kept) => kept.fragments.push((fragment, exponent, lanes.to_vec())),
+            None => self.give(fragment, exponent, &lanes),
+        }
+        self.recycle(lanes);
     }
 
     /// Hands the sink what it takes of a fragment's results.

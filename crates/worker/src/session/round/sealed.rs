@@ -1,0 +1,86 @@
+//! The seals of a round, where its sums are sealed (`spec/security.md`, *Sealed sums*).
+
+use std::borrow::Cow;
+
+use wiresum_seal::{Counts, Fragment};
+
+use super::{OpenRound, Phase};
+use crate::session::failure::Failure;
+use crate::session::forecast::{SLACK_BITS, ZERO};
+use crate::session::format::Agreement;
+use crate::session::shape::Shape;
+
+impl OpenRound {
+    /// Seals the values of a fragment, and returns the sum of the lanes.
+    pub(super) fn seal(&mut self, fragment: u32, lanes: &mut [u8]) -> u32 {
+        let (shape, counts) = (self.sealed_shape(), self.counts(fragment));
+        let of = Fragment { index: fragment, exponent: self.exponent(fragment) };
+        self.seals.as_mut().map_or(0, |seals| seals.seal(shape, of, counts, lanes))
+    }
+
+    /// The lanes of a summed fragment; `None` if its seal is broken, which ends the round.
+    pub(super) fn opened<'a>(&mut self, fragment: u32, lanes: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+        let (shape, present) = (self.sealed_shape(), self.expected());
+        let of = Fragment { index: fragment, exponent: self.exponent(fragment) };
+        let Some(seals) = &mut self.seals else { return Some(Cow::Borrowed(lanes)) };
+        let opened = seals.open(shape, of, present, lanes).map(Cow::Owned);
+        if opened.is_none() {
+            let suspects = seals.sealing.nodes(self.layout, fragment);
+            self.end_as_altered(fragment, suspects);
+        }
+        opened
+    }
+
+    /// Gives back what was opened.
+    pub(super) fn recycle(&mut self, lanes: Cow<'_, [u8]>) {
+        if let (Some(seals), Cow::Owned(opened)) = (&mut self.seals, lanes) {
+            seals.recycle(opened);
+        }
+    }
+
+    /// The lanes of an agreement, of which checks are sealed; `None` if a seal is broken, which ends the round.
+    pub(super) fn open_preamble<'a>(&mut self, lanes: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+        let checks = self.format.agreement == Agreement::Checks;
+        let Some(seals) = self.seals.as_ref().filter(|_| checks) else {
+            return Some(Cow::Borrowed(lanes));
+        };
+        let opened = seals.open_check(lanes).map(Cow::Owned);
+        if opened.is_none() {
+            let suspects = seals.sealing.check_nodes();
+            self.end_as_altered(0, suspects);
+        }
+        opened
+    }
+
+    fn end_as_altered(&mut self, fragment: u32, suspects: Vec<String>) {
+        let failure = Failure::Altered { round: self.round, fragment, suspects };
+        self.in_vain = Some(failure.clone());
+        self.phase = Phase::Ended(Err(failure));
+    }
+
+    /// What this rank says of its values of a fragment.
+    fn counts(&self, fragment: u32) -> Counts {
+        if self.is_missed {
+            return Counts::default();
+        }
+        let proposed = self.collective.source.exponent(self.layout.range(fragment));
+        let exponent = i32::from(self.exponent(fragment));
+        let slack = if self.forecast.is_some() { SLACK_BITS } else { 0 };
+        Counts {
+            took_part: 1,
+            stood: u32::from(proposed.saturating_add(slack) >= exponent),
+            unfit: u32::from(proposed > exponent),
+            zeros: u32::from(proposed == ZERO),
+        }
+    }
+
+    /// Ranks whose values have to be in.
+    fn expected(&self) -> u32 {
+        if self.format.is_partial { self.participation().ranks } else { self.format.workers as u32 }
+    }
+
+    /// The shape that values are sealed for: the owner's, or what those who are present have said.
+    fn sealed_shape(&self) -> Shape {
+        self.kept.as_ref().and_then(|kept| kept.shape).unwrap_or_else(|| self.shape())
+    }
+}
