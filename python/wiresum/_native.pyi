@@ -309,6 +309,21 @@ def bench_codec(runs: int = 7) -> list[dict[str, Any]]:
         ValueError: There are no runs.
     """
 
+def bench_seal(values: list[int], runs: int = 7) -> list[dict[str, Any]]:
+    """Measure what sealing a packet costs a rank on one core.
+
+    Args:
+        values: int32 values in a packet, multiples of 8 up to 728; twice as many of 16 bits.
+        runs: Measurements of each step, which take turns.
+
+    Returns:
+        One row for each step: `name` for people; `step` (`seal`, `open`, or what a rank does anyway: `encode`),
+        `lanes`, `values`; `unit`, which is ns for each packet; `runs`, ascending.
+
+    Raises:
+        ValueError: There are no runs, or values do not fit a packet.
+    """
+
 def bench_aggregator(runs: int = 7) -> list[dict[str, Any]]:
     """Measure what one packet costs an aggregator.
 

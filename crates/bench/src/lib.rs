@@ -4,5 +4,6 @@ pub mod codec;
 pub mod live;
 pub mod packets;
 pub mod rows;
+pub mod seal;
 pub mod sparse;
 pub mod tables;

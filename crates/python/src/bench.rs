@@ -10,9 +10,10 @@ use wiresum_bench::codec::{self, IN_CACHE, OUT_OF_CACHE};
 use wiresum_bench::live::{Load, generate, udp_aggregator};
 use wiresum_bench::packets::{Parameters, measure, scaling, switch};
 use wiresum_bench::sparse::{self, PATIENCE, Touched};
-use wiresum_bench::{rows, tables};
+use wiresum_bench::{rows, seal, tables};
 use wiresum_node::tables::RowClient;
 use wiresum_sparse::live::Job;
+use wiresum_wire::{LaneType, MAX_PAYLOAD, SEAL_LEN};
 
 use crate::errors::{row_error, support_error};
 
@@ -44,6 +45,38 @@ pub fn bench_codec(py: Python<'_>, runs: usize) -> PyResult<Bound<'_, PyList>> {
         row.set_item("unit", "GB/s")?;
         row.set_item("runs", &m.gigabytes_per_second)?;
         rows.append(row)?;
+    }
+    Ok(rows)
+}
+
+/// What sealing and opening a packet costs a rank on one core, beside encoding it.
+#[pyfunction]
+#[pyo3(signature = (values, runs = 7))]
+pub fn bench_seal(py: Python<'_>, values: Vec<usize>, runs: usize) -> PyResult<Bound<'_, PyList>> {
+    require_runs(runs)?;
+    let start = Instant::now();
+    let rows = PyList::empty(py);
+    for (lanes, count) in [LaneType::I32Le, LaneType::I16Le]
+        .into_iter()
+        .flat_map(|lanes| values.iter().map(move |count| (lanes, *count)))
+    {
+        let bytes = 4 * count;
+        if bytes == 0 || !bytes.is_multiple_of(SEAL_LEN) || bytes + SEAL_LEN > MAX_PAYLOAD {
+            return Err(PyValueError::new_err(format!(
+                "values: {count}; use multiples of 8 from 8 to {}",
+                (MAX_PAYLOAD - SEAL_LEN) / 4
+            )));
+        }
+        for m in py.detach(|| seal::run(lanes, bytes, runs, &|| start.elapsed())) {
+            let row = PyDict::new(py);
+            row.set_item("name", format!("{} {} {count} values", m.step, lanes.name()))?;
+            row.set_item("step", m.step)?;
+            row.set_item("lanes", lanes.name())?;
+            row.set_item("values", count)?;
+            row.set_item("unit", "ns")?;
+            row.set_item("runs", &m.nanoseconds)?;
+            rows.append(row)?;
+        }
     }
     Ok(rows)
 }
