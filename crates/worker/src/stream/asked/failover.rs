@@ -60,8 +60,8 @@ pub struct SwitchOver {
 pub(super) struct Absence {
     /// Which of the stream's refuges it is spent at.
     pub refuge: usize,
-    /// When it began.
-    pub began: Time,
+    /// Since when the refuge has been asked for a welcome in vain; `None` while nothing is asked of it.
+    pub unwelcome_since: Option<Time>,
     /// The first round of which nothing was sent, not even a vote, when it began.
     since: Round,
     /// When to say hello at home next.
@@ -150,10 +150,10 @@ impl Asked {
             let parent = stream.refuges[refuge].parent;
             last_heard = last_heard.max(stream.recovery.last_heard().unwrap_or(now));
             to = Some(parent.node);
-            let (began, visit_at, welcomed, returns_at) = (now, now, None, None);
+            let (unwelcome_since, visit_at, welcomed, returns_at) = (Some(now), now, None, None);
             stream.absence = Some(Absence {
                 refuge,
-                began,
+                unwelcome_since,
                 since,
                 visit_at,
                 welcomed,
@@ -324,6 +324,7 @@ impl Asked {
         // If nothing comes, in any stream, others may still be with the node that this worker has left, and its parent has to
         // tell it again. They may lack the result of a stream in which this worker lacks none, and hold up the others.
         if std::mem::replace(&mut absence.results, results) == results && is_busy {
+            absence.unwelcome_since.get_or_insert(now);
             self.seats[index].say_hello(now);
         }
         let home = stream.home;

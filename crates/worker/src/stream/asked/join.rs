@@ -149,6 +149,7 @@ impl Asked {
         let was_welcome = self.seats[index].is_welcome;
         let since = self.seats[index].since;
         self.seats[index] = Seat { is_welcome: true, since, ..Seat::default() };
+        self.streams[index].absence.iter_mut().for_each(|absence| absence.unwelcome_since = None);
         if self.stage == Stage::Joined && !was_welcome {
             self.streams[index].is_open = true;
             self.streams[index].recovery.restart(now);

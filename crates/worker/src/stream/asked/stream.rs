@@ -138,7 +138,8 @@ impl Stream {
 
     /// When the node is given up unless something is heard; `None` if nothing is wrong, or nothing can be done.
     pub fn silence_ends(&self) -> Option<Time> {
-        let unwelcome = self.absence.filter(|_| !self.is_open).map(|a| a.began.plus(SILENCE));
+        let unwelcome = self.absence.and_then(|absence| absence.unwelcome_since);
+        let unwelcome = unwelcome.map(|since| since.plus(SILENCE));
         let end = unwelcome.or_else(|| self.recovery.silence_ends());
         end.filter(|_| self.refuge_from(self.node).is_some())
     }
