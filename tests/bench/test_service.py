@@ -10,6 +10,7 @@ from wiresum.bench.deploy import measure as deploy
 from wiresum.bench.isolation import load as service_load
 from wiresum.bench.isolation import measure as isolation
 from wiresum.bench.result import Result
+from wiresum.bench.security import measure as security
 
 
 def test_ratios_are_those_of_the_same_engine():
@@ -40,6 +41,17 @@ def test_a_greedy_job_is_held_to_its_quota():
     assert found["greedy job, quota"].extra["over_quota"] > 0
     assert found["greedy job"].extra["over_quota"] == 0
     assert all(result.median > 0 for result in report.results), "the other job goes on"
+
+
+@pytest.mark.needs("namespaces")
+def test_workers_join_and_a_job_goes_on_beside_strangers():
+    engine = best_engine()
+    report = security.measure(security.Options(engines=(engine,), workers=8, seconds=0.2, runs=1))
+    joins, *sums = report.results
+    assert joins.unit == "s"
+    assert [result.extra["flood"] for result in sums] == list(security.FLOODS)
+    assert all(result.median > 0 for result in report.results), "all are welcome, and the job goes on"
+    assert len(report.ratios) == len(security.FLOODS) - 1
 
 
 @pytest.mark.needs("namespaces")

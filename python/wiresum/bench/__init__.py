@@ -38,6 +38,7 @@ BENCHMARKS: Registry[Benchmark] = Registry(
         "live": "wiresum.bench.live.command:live",
         "kills": "wiresum.bench.kills.command:kills",
         "isolation": "wiresum.bench.isolation.command:isolation",
+        "security": "wiresum.bench.security.command:security",
         "coexistence": "wiresum.bench.coexistence.command:coexistence",
         "rates": "wiresum.bench.rates.command:rates",
         "deploy": "wiresum.bench.deploy.command:deploy",

@@ -1,0 +1,1 @@
+"""What protection costs: joins with proofs, and a job beside those who have none."""
