@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* What needs judgement or a clock goes to the daemon, at a bounded rate. Of hellos and their like by those
- * who prove that the seat is theirs the program notes how to answer: strangers cannot fill its memory, nor keep
- * others from joining. Readies, rates and statuses pass the gate first. */
+ * who prove that the seat is theirs the program notes how to answer: strangers cannot fill its memory, nor
+ * keep others from joining. Readies, rates and statuses pass the gate first. */
 #ifndef WIRESUM_CONTROL_H
 #define WIRESUM_CONTROL_H
 

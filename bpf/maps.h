@@ -21,7 +21,7 @@
 
 /* A sub-model at this node, as the plan says. */
 struct stream {
-    __u64 expected; /* bitmap of all children */
+    __u64 expected;      /* bitmap of all children */
     __u64 parent_key[2]; /* of the node's own seat at the parent */
     __u16 node;
     __u16 parent_node;

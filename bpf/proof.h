@@ -54,7 +54,8 @@ static __always_inline __u64 siphash_end(struct siphash *state, __u64 len) {
 }
 
 /* The proof that the holder of a key puts into this packet. `words` are those of its payload. */
-static __always_inline __u64 proof_of(const __u64 *key, const struct wiresum_header *header, const __u32 *words) {
+static __always_inline __u64 proof_of(const __u64 *key, const struct wiresum_header *header,
+                                      const __u32 *words) {
     __u32 proven[2 * PROVEN_WORDS];
     const __u32 *fields = (const void *)header;
 #pragma unroll

@@ -231,7 +231,20 @@ TOOLS = "bin"
 BANNED_IN_CORE = r"std::(?:net::\w*Socket\b|net::Tcp|time::(?:Instant|SystemTime)|thread(?!::panicking)|fs|process)"
 
 
-SANS_IO = ["wire", "codec", "seal", "netem", "plan", "schedule", "protocol", "sparse", "switch", "worker", "testkit", "sim"]
+SANS_IO = [
+    "wire",
+    "codec",
+    "seal",
+    "netem",
+    "plan",
+    "schedule",
+    "protocol",
+    "sparse",
+    "switch",
+    "worker",
+    "testkit",
+    "sim",
+]
 
 
 @pytest.mark.parametrize("crate", SANS_IO)
