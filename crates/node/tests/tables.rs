@@ -294,7 +294,9 @@ fn jobs_come_and_go_at_daemons_of_tables() {
         assert_eq!(add(node, &jobs[1], json!({}))["job"], 4);
     }
     std::thread::scope(|scope| {
-        jobs.each_ref().map(|job| scope.spawn(|| work_for(job, 12)));
+        for job in jobs.each_ref() {
+            scope.spawn(|| work_for(job, 12));
+        }
     });
     let seen = folder.jobs(0);
     for (job, id) in [(0, 3), (1, 4)] {
