@@ -127,6 +127,20 @@ fn jobs_come_are_summed_and_go() {
     assert_eq!(reduce(&second, 2), 1.0, "the other job goes on");
 }
 
+#[test]
+fn keys_of_another_node_are_refused_by_name() {
+    let daemon = Daemon::start("keys", &[]);
+    let whole = daemon.plan(7);
+    let held = whole.clone().held_by(NodeId(0)).expect("its node");
+    let mut others = held.clone();
+    let keys = others.job.secret.take().expect("keys");
+    others.job.secret = Some(keys.replacen("\"node\": 0", "\"node\": 1", 1));
+    let answer = daemon.add(&others, &json!({}));
+    assert!(answer.to_string().contains("keys of node 1, and this is node 0"), "{answer}");
+    assert_eq!(daemon.add(&held, &json!({}))["ok"], true);
+    assert_eq!(reduce(&whole, 1), 1.0, "the node's own keys are enough");
+}
+
 /// A job's connections end with it; others' stay.
 #[test]
 fn jobs_come_and_go_over_tcp() {

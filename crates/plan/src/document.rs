@@ -344,6 +344,27 @@ impl Plan {
         self.job.secret.as_ref().and_then(|_| self.keys().of_node(node, &seats))
     }
 
+    /// Whether it has the whole secret of the job, from which follow the keys of all seats.
+    #[must_use]
+    pub fn has_secret(&self) -> bool {
+        self.job.secret.is_some() && self.keys().node().is_none()
+    }
+
+    /// The plan as a node holds it: with that node's keys in place of the secret.
+    ///
+    /// # Errors
+    /// The plan has the keys of another node.
+    pub fn held_by(mut self, node: NodeId) -> Result<Self, PlanError> {
+        if let Some(owner) = self.keys().node() {
+            let problem = format!(
+                "has the keys of node {owner}, and this is node {node}: make its own with `wiresum keys PLAN --node {node}`"
+            );
+            validate::require(owner == node, "job.secret", &problem)?;
+        }
+        self.job.secret = self.keys_of(node).and_then(|keys| keys.to_text()).or(self.job.secret);
+        Ok(self)
+    }
+
     /// The key that packets of this incarnation carry.
     #[must_use]
     pub fn job_key(&self, incarnation: u64) -> wiresum_wire::JobKey {

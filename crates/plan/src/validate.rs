@@ -446,6 +446,19 @@ mod tests {
     }
 
     #[test]
+    fn a_node_holds_its_keys_alone_and_no_other_nodes() {
+        let whole = Plan::from_json(TREE).expect("valid");
+        let secret = whole.job.secret.clone().expect("it has one");
+        let held = whole.clone().held_by(NodeId(1)).expect("its node");
+        assert!(whole.has_secret() && !held.has_secret());
+        assert!(!serde_json::to_string(&held).expect("a plan").contains(&secret));
+        assert_eq!((held.digest(), held.job_key(7)), (whole.digest(), whole.job_key(7)));
+        assert_eq!(held.clone().held_by(NodeId(1)).expect("held already"), held);
+        let problem = held.held_by(NodeId(0)).expect_err("another's").to_string();
+        assert!(problem.contains("keys of node 1, and this is node 0"), "{problem}");
+    }
+
+    #[test]
     fn unknown_fields_are_refused() {
         let plan = TREE.replacen("\"planner\"", "\"plannner\"", 1);
         assert!(matches!(Plan::from_json(&plan), Err(PlanError::Json(_))));

@@ -55,7 +55,8 @@ def add(
     if job is not None:
         answer = _ask(socket, node, "add_tables", job=job, quota=bounds)
     else:
-        content = json.loads(AggregationPlan.read(plan, secret).to_json())
+        serving = _ask(socket, node, "status")["node"]
+        content = json.loads(AggregationPlan.read(plan, secret).held_by(serving).to_json())
         answer = _ask(socket, node, "add", plan=content, quota=bounds)
     note(f"job {answer['job']} is served, with {answer['memory_bytes']} bytes of memory")
 

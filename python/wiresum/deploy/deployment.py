@@ -7,8 +7,9 @@ from typing import Any, Self
 
 from wiresum.deploy.daemon import Daemon, start_daemon
 from wiresum.deploy.hosts import Hosts
+from wiresum.document import write_text
 from wiresum.errors import ControlError, DeploymentError
-from wiresum.plan.aggregation_plan import AggregationPlan
+from wiresum.plan.aggregation_plan import OWNER_ONLY, AggregationPlan, PlanNode
 
 Quota = Mapping[str, int]
 """What bounds a job at each node: `memory_bytes`, `bytes_per_second`."""
@@ -203,16 +204,26 @@ class Deployment:
             raise DeploymentError(f"{problem}; number the nodes of all jobs alike")
         return daemon
 
+    def _plan_of(self, node: PlanNode) -> list[str]:
+        """Options with the plan and the keys of a node, which needs no more of the secret."""
+        options = ["--plan", str(self.plan_file)]
+        keys = self.plan.held_by(node.id).job.secret
+        if keys is None:
+            return options
+        file = self._hosts.folder / f"{node.name}.keys"
+        write_text(file, keys + "\n", "keys", DeploymentError, mode=OWNER_ONLY)
+        return [*options, "--secret", str(file)]
+
     def _start_daemon(self, name: str, *options: str) -> Daemon:
         node = next(node for node in self.plan.nodes if node.name == name)
-        job = ["--listen", str(node.address)] if self._is_idle else ["--plan", str(self.plan_file)]
+        job = ["--listen", str(node.address)] if self._is_idle else self._plan_of(node)
         self._starts += 1
         log = self._hosts.folder / (f"{name}-{self._starts}.log" if options else f"{name}.log")
         return start_daemon(self._hosts, node, log, [*job, *self._options, *options])
 
 
 def _serve(daemon: Daemon, plan: AggregationPlan, quota: Quota) -> None:
-    daemon.ask("add", plan=json.loads(plan.to_json()), quota=dict(quota))
+    daemon.ask("add", plan=json.loads(plan.held_by(daemon.node.id).to_json()), quota=dict(quota))
 
 
 def _jobs(status: dict[str, Any]) -> set[int]:

@@ -284,6 +284,16 @@ class AggregationPlan(FileDocument):
             raise PlanError("the plan has no secret to make a node's keys of: give the file with all of it")
         return keys
 
+    def held_by(self, node_id: int) -> Self:
+        """The plan as a node's daemon needs it: with that node's keys in place of the secret.
+
+        Raises:
+            PlanError: there is no such node.
+        """
+        self.node(node_id)
+        keys: str | None = native().node_keys(self._compact(), node_id)
+        return self if keys is None else self.model_copy(update={"job": self.job.model_copy(update={"secret": keys})})
+
     def without_secret(self) -> Self:
         """The plan that everyone may see."""
         return self.model_copy(update={"job": self.job.model_copy(update={"secret": None})})

@@ -36,8 +36,8 @@ class Nodes:
         Raises:
             ControlError: one refuses, or does not answer.
         """
-        content = json.loads(plan.to_json())
         for node in plan.nodes:
+            content = json.loads(plan.held_by(node.id).to_json())
             control.ask(self.sockets[node.name], "add", plan=content, quota={})
 
     def dismiss(self, plan: AggregationPlan) -> None:

@@ -102,7 +102,8 @@ impl Node {
         }
         let needed = self.plane.memory_for(plan)?;
         self.admit(job, needed, quota)?;
-        self.plane.add(plan)?;
+        let held = plan.clone().held_by(node).map_err(|error| error.to_string())?;
+        self.plane.add(&held)?;
         self.bound_new(job, needed, quota)
     }
 

@@ -144,7 +144,14 @@ impl Arguments {
             let known = known.collect::<Vec<_>>().join(", ");
             return Err(failure(format!("has no node {}; its nodes are {known}", self.node)));
         }
-        Ok(plan)
+        if plan.has_secret() {
+            let (plan, node) = (path.display(), self.node);
+            crate::log(&format!(
+                "the secret of plan {plan} is the job's own, of which a node needs only its keys: make them with \
+                 `wiresum keys {plan} --node {node}` and bring them here instead; this process keeps nothing else of it"
+            ));
+        }
+        plan.held_by(NodeId(self.node)).map_err(|error| failure(error.to_string()))
     }
 
     /// The secret of a plan: from the file that is named for it, which must be there, or from the one beside the plan.
