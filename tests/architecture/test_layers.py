@@ -57,7 +57,7 @@ ALLOWED_PACKAGES = {
     "planners": {"errors", "wire", "registry", "document", "topology", "plan", "sparse", "predict"},
     "adjust": {"errors", "wire", *PLANNING},
     "torch": {"errors", "wire", "document", "topology", "plan", "sparse", "planners", "gates", "_native"},
-    "deploy": {"errors", "plan"},
+    "deploy": {"errors", "document", "plan"},
     "testbed": {
         "errors",
         "document",

@@ -20,9 +20,11 @@ from wiresum.errors import ControlError
 from wiresum.plan.aggregation_plan import AggregationPlan, secret_beside
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
+from wiresum.plan.tables import Table
 from wiresum.planners import plan as make
 from wiresum.planners.fabrics import plan_switched
 from wiresum.testbed import Testbed
+from wiresum.testbed.tables import SparseJob, daemons
 from wiresum.topology.generators.racks import racks
 from wiresum.topology.generators.star import star
 
@@ -31,6 +33,7 @@ ROUNDS = 3
 FEWEST_FRAME_BYTES = 1_000_000
 """Seen at the workers of such a job at least: they were listened to."""
 LIMIT_S = 60.0
+MTU_BYTES = 1500
 LISTENER = Path(__file__).with_name("listener.py")
 
 
@@ -112,6 +115,16 @@ def test_a_secret_is_nowhere_but_in_its_file(kind: str, name: str, tmp_path: Pat
         places |= {str(file): file.read_bytes() for file in frames}
     assert sum(len(places[str(file)]) for file in frames) > FEWEST_FRAME_BYTES
     assert {place: shown(secret, content) for place, content in places.items() if shown(secret, content)} == {}
+
+
+def test_a_sparse_jobs_secret_is_nowhere_but_in_its_file(name: str) -> None:
+    job = SparseJob([Table(name="users", rows=100, dimension=8, features=["user"])], None)
+    with Testbed(star(2), name=name, loopback=True) as bed, daemons(bed, job, MTU_BYTES) as served:
+        secret = json.loads(served.job_file.read_text())["secret"]
+        assert shown(secret, command_lines()) == []
+        files = [file for file in bed.folder.rglob("*") if file.is_file()]
+        assert [file for file in files if shown(secret, file.read_bytes())] == [served.job_file]
+        assert stat.S_IMODE(served.job_file.stat().st_mode) == 0o600
 
 
 def test_a_secret_is_in_no_picture_and_no_answer_of_a_command(tmp_path: Path) -> None:

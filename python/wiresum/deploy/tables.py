@@ -9,7 +9,9 @@ from typing import Self
 from wiresum.deploy.daemon import find_binary
 from wiresum.deploy.hosts import Hosts
 from wiresum.deploy.server import Server, start_server
+from wiresum.document import write_text
 from wiresum.errors import DeploymentError
+from wiresum.plan.aggregation_plan import OWNER_ONLY
 
 PROGRAM = "tables"
 """Names logs and snapshots, with the node's number."""
@@ -54,7 +56,8 @@ class TableDaemons:
             DeploymentError: a daemon does not start; the message has its node and its last words.
             SupportError: the daemon is not built.
         """
-        self.job_file.write_text(self._job, encoding="utf-8")
+        # The job's secret is in it.
+        write_text(self.job_file, self._job, "sparse job", DeploymentError, mode=OWNER_ONLY)
         try:
             for number in range(len(self._nodes)):
                 self.servers.append(self._start(number))
