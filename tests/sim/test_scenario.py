@@ -97,6 +97,14 @@ def test_a_bad_scenario_names_the_line(tmp_path, text, expected):
     assert "it.toml" in message
 
 
+@pytest.mark.parametrize("field", ["bytes", "rounds", "window", "slots", "parts"])
+@pytest.mark.parametrize("number", [1 << 41, 1 << 64, 10**400])
+def test_numbers_that_the_engine_cannot_count_are_named(tmp_path, field, number):
+    job = JOB if field != "bytes" else "[[job]]\n"
+    message = refusal(tmp_path, f"{HEAD}{job}{field} = {number}\n")
+    assert f"job[0].{field}:" in message
+
+
 def test_a_plan_for_another_topology_is_refused(tmp_path):
     made = plan(star(6), Job())
     made.write(tmp_path / "six.json")

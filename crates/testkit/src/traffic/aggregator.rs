@@ -238,6 +238,25 @@ impl RandomTraffic {
         payload
     }
 
+    /// A packet in the right form and with a right check, by somebody who has not overheard the job's key or cannot send
+    /// from where the child or parent does; or random bytes.
+    pub fn forged(&mut self) -> (SocketAddr, Vec<u8>) {
+        let (mut source, mut draft, payload) = self.sound();
+        let ways = self.rng.below(5);
+        match ways {
+            0 => draft.key = JobKey(self.rng.next() as u32),
+            1 => draft.key = JobKey(draft.key.0 ^ 1 << self.rng.below(32)),
+            2 => source.set_port(source.port() ^ 1 << self.rng.below(16)),
+            3 => source.set_ip(IpAddr::V4(Ipv4Addr::from_bits(self.rng.next() as u32))),
+            _ => {}
+        }
+        let mut datagram = draft.datagram(&payload);
+        if ways == 4 {
+            self.rng.fill(&mut datagram);
+        }
+        (source, datagram)
+    }
+
     /// Another packet than the sound one, whose check is right all the same.
     fn lie(&mut self, source: &mut SocketAddr, draft: &mut Draft, payload: &mut Vec<u8>) {
         match self.rng.below(11) {

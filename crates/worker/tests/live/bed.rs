@@ -62,6 +62,11 @@ impl Sink for Numbers {
     }
 }
 
+enum Forger {
+    At(SocketAddr),
+    AsSender,
+}
+
 struct Rank {
     session: Session,
     numbers: Vec<Arc<Mutex<Vec<i32>>>>,
@@ -84,8 +89,8 @@ pub struct Bed {
     incarnation: u64,
     of_nodes: Plan,
     sent: u64,
-    /// Sends a forged copy of each packet of values before it.
-    forger: Option<SocketAddr>,
+    /// Who sends a forged copy of each packet of values before it.
+    forger: Option<Forger>,
     /// A node that adds 1 to a lane of each result that it sends, of this stream.
     liar: Option<(u16, SubModelId)>,
 }
@@ -134,7 +139,12 @@ impl Bed {
     /// From now on, someone who sees all packets of values sends each with other values and a right check to where it
     /// goes, so that the copy comes first.
     pub fn forge_from(&mut self, forger: SocketAddr) {
-        self.forger = Some(forger);
+        self.forger = Some(Forger::At(forger));
+    }
+
+    /// As [`Self::forge_from`], by someone who can send with the address of whoever has sent the packet.
+    pub fn forge_as_sender(&mut self) {
+        self.forger = Some(Forger::AsSender);
     }
 
     /// From now on a node adds 1 to the first lane of each result of a stream that it sends.
@@ -358,11 +368,15 @@ impl Bed {
             *value = value.wrapping_add(1);
             datagram = wire::emit(&packet, key);
         }
-        if let Some(forger) = self.forger
+        if let Some(forger) = &self.forger
             && let Ok((key, mut packet)) = wire::parse(&datagram)
         {
             packet.values.iter_mut().for_each(|value| *value ^= 0x55);
-            self.network.send(&self.conditions, forger, to, wire::emit(&packet, key));
+            let source = match forger {
+                Forger::At(address) => *address,
+                Forger::AsSender => from,
+            };
+            self.network.send(&self.conditions, source, to, wire::emit(&packet, key));
         }
         self.network.send(&self.conditions, from, to, datagram);
     }

@@ -87,6 +87,20 @@ fn values_of_a_stranger_with_the_key_change_no_sum() {
     }
 }
 
+/// What nothing protects from yet: it shows that the forger of the test above would be heard if it were believed.
+#[test]
+fn values_with_the_key_and_the_address_of_a_neighbour_are_believed() {
+    let mut bed = Bed::new(&plan(Policy::Hash, Shape::Tree), 0.0, 1);
+    bed.join_all();
+    bed.forge_as_sender();
+    (0..4).for_each(|rank| bed.submit(rank, values(rank, 0, 1000), Duration::from_secs(60)));
+    bed.run(Duration::from_secs(120));
+    let right: Vec<i32> =
+        (0..1000).map(|i| (0..4).map(|rank| values(rank, 0, 1000)[i]).sum()).collect();
+    let is_right = |ended: &Ended| matches!(ended, Ended::Sum(sum) if *sum == right);
+    assert!((0..4).any(|rank| !bed.ended(rank).first().is_some_and(is_right)));
+}
+
 #[test]
 fn an_incarnation_of_a_clock_that_is_ahead_locks_nobody_out() {
     let mut bed = Bed::new(&plan(Policy::Hash, Shape::Tree), 0.0, 1);
