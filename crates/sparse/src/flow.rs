@@ -1,23 +1,29 @@
 //! How much may be under way to one receiver, and how long an answer may take: by the round trips of what was answered.
 //!
-//! The window grows until a queue of [`TARGET_US`] stands on the way, then stays about there (as in LEDBAT, RFC 6817), so
-//! that many senders to one server neither fill its link's queue nor take each other's packets for lost. What is lost
-//! halves it. The timeout is RFC 6298's.
+//! The window grows until a queue of [`TARGET_US`] stands on the way, then shrinks by what the queue is longer, once a round
+//! trip (as in Swift, SIGCOMM 2020), so that many senders to one server neither fill its link's queue nor take each other's
+//! packets for lost. What is lost halves it. The timeout is RFC 6298's.
 
 use wiresum_netem::Time;
 
 /// Timeout before the first answer: longer than the first windows of all workers take on slow links.
 pub(crate) const INITIAL_TIMEOUT_US: u64 = 200_000;
-/// Shortest timeout: queues grow by this within a round trip, and what is overtaken is sent again without one.
-const LEAST_TIMEOUT_US: u64 = 30_000;
+/// Shortest timeout, as in Linux: queues grow by this within a round trip where weights share a link with what is
+/// acknowledged, and what is overtaken is sent again without a timeout.
+const LEAST_TIMEOUT_US: u64 = 200_000;
 /// Longest timeout, doublings included: what a loss may cost after a long wait for a late worker.
 pub(crate) const LONGEST_TIMEOUT_US: u64 = 400_000;
-/// Round trips may be longer than the shortest by this: enough to keep a link busy, and short beside a round.
-const TARGET_US: u64 = 10_000;
+/// Until a question is repeated that a server says it holds: its answer may be lost, which shows at the round's end else.
+pub(crate) const HELD_TIMEOUT_US: u64 = 1_000_000;
+/// Round trips may be longer than the shortest by this: enough to keep a link busy in both directions, and short beside a
+/// round.
+const TARGET_US: u64 = 20_000;
 /// First window: those of 64 workers fit the queues of most links.
 const INITIAL_WINDOW: f64 = 4.0;
 /// Least window: with one packet, a lost one would always cost a timeout.
 const LEAST_WINDOW: f64 = 2.0;
+/// What is left of a window that shrinks, at least.
+const MOST_SHRINKING: f64 = 0.5;
 /// Largest window: packets of 1.4 KB that fill 10 Gbit/s for a millisecond.
 const MOST_WINDOW: f64 = 1024.0;
 
@@ -32,6 +38,8 @@ pub(crate) struct Flow {
     round_trip_us: Option<(u64, u64)>,
     /// Losses until then were answered already.
     heeded_until: Time,
+    /// It never shrinks below.
+    least: f64,
 }
 
 impl Default for Flow {
@@ -42,11 +50,18 @@ impl Default for Flow {
             shortest_us: u64::MAX,
             round_trip_us: None,
             heeded_until: Time(0),
+            least: LEAST_WINDOW,
         }
     }
 }
 
 impl Flow {
+    /// One that takes the share of several flows.
+    pub(crate) fn of(flows: f64) -> Self {
+        let (window, least) = (INITIAL_WINDOW * flows, LEAST_WINDOW * flows);
+        Self { window, least, ..Self::default() }
+    }
+
     /// Whether one more packet may be under way.
     pub(crate) fn has_room(&self, under_way: usize) -> bool {
         (under_way as f64) < self.window
@@ -59,7 +74,7 @@ impl Flow {
     }
 
     /// A packet that was sent once was answered after this time.
-    pub(crate) fn answered(&mut self, taken_us: u64) {
+    pub(crate) fn answered(&mut self, taken_us: u64, now: Time) {
         self.shortest_us = self.shortest_us.min(taken_us);
         self.round_trip_us = Some(match self.round_trip_us {
             None => (taken_us, taken_us / 2),
@@ -67,21 +82,27 @@ impl Flow {
                 ((7 * mean + taken_us) / 8, (3 * dev + mean.abs_diff(taken_us)) / 4)
             }
         });
-        if taken_us > self.shortest_us + TARGET_US {
-            self.window = (self.window - 1.0 / self.window).max(LEAST_WINDOW);
-            self.threshold = self.window;
+        let target_us = self.shortest_us.saturating_add(TARGET_US);
+        if taken_us > target_us {
+            self.shrink(now, 1.0 - (taken_us - target_us) as f64 / taken_us as f64);
         } else {
             let more = if self.window < self.threshold { 1.0 } else { 1.0 / self.window };
             self.window = (self.window + more).min(MOST_WINDOW);
         }
     }
 
-    /// A packet was not answered in time: heeded once a round trip.
+    /// A packet was lost.
     pub(crate) fn lost(&mut self, now: Time) {
+        self.shrink(now, 0.0);
+    }
+
+    /// Shrinks the window to a part of it, a half at least, once a round trip: what is under way was sent before.
+    fn shrink(&mut self, now: Time, part: f64) {
         if now >= self.heeded_until {
-            self.window = (self.window / 2.0).max(LEAST_WINDOW);
+            self.window = (self.window * part.max(MOST_SHRINKING)).max(self.least);
             self.threshold = self.window;
-            self.heeded_until = Time(now.0 + self.timeout_us());
+            let round_trip_us = self.round_trip_us.map_or(INITIAL_TIMEOUT_US, |(mean, _)| mean);
+            self.heeded_until = Time(now.0 + round_trip_us);
         }
     }
 }
@@ -94,19 +115,24 @@ mod tests {
     fn standing(flows: usize) -> f64 {
         let mut all = vec![Flow::default(); flows];
         // The first packet finds no queue.
-        all.iter_mut().for_each(|flow| flow.answered(5_000));
-        for _ in 0..20_000 {
-            let queued: f64 = all.iter().map(|flow| flow.window).sum();
-            all.iter_mut().for_each(|flow| flow.answered(5_000.max(queued as u64 * 1_000)));
+        all.iter_mut().for_each(|flow| flow.answered(5_000, Time(5_000)));
+        let under_way = |all: &[Flow]| all.iter().map(|flow| flow.window).sum::<f64>();
+        let mut now = Time(5_000);
+        for _ in 0..1_000 {
+            let taken_us = 5_000.max(under_way(&all) as u64 * 1_000);
+            now = Time(now.0 + taken_us);
+            for flow in &mut all {
+                (0..flow.window as u64).for_each(|_| flow.answered(taken_us, now));
+            }
         }
-        all.iter().map(|flow| flow.window).sum()
+        under_way(&all)
     }
 
     #[test]
     fn a_short_queue_stands_however_many_send() {
         let (one, eight) = (standing(1), standing(8));
-        assert!((6.0..20.0).contains(&one), "{one}");
-        assert!((6.0..40.0).contains(&eight), "{eight}");
+        assert!((6.0..40.0).contains(&one), "{one}");
+        assert!((6.0..50.0).contains(&eight), "{eight}");
         assert!(standing(32) <= 32.0 * LEAST_WINDOW + 1.0);
     }
 
@@ -115,7 +141,7 @@ mod tests {
         let mut flow = Flow::default();
         (0..5).for_each(|_| flow.lost(Time(1_000)));
         assert!(flow.has_room(1) && !flow.has_room(2));
-        (0..6).for_each(|_| flow.answered(100));
+        (0..6).for_each(|_| flow.answered(100, Time(1_000)));
         assert!(flow.has_room(4) && !flow.has_room(5), "it grows slowly now");
         flow.lost(Time(1_000_000));
         assert!(flow.has_room(2) && !flow.has_room(3));
@@ -127,9 +153,9 @@ mod tests {
     fn the_timeout_follows_the_round_trips_within_its_bounds() {
         let mut flow = Flow::default();
         assert_eq!(flow.timeout_us(), INITIAL_TIMEOUT_US);
-        (0..100).for_each(|_| flow.answered(30_000));
-        assert!((30_000..31_000).contains(&flow.timeout_us()));
-        (0..100).for_each(|_| flow.answered(100));
+        (0..100).for_each(|_| flow.answered(300_000, Time(1)));
+        assert!((300_000..301_000).contains(&flow.timeout_us()));
+        (0..100).for_each(|_| flow.answered(100, Time(1)));
         assert_eq!(flow.timeout_us(), LEAST_TIMEOUT_US);
     }
 }

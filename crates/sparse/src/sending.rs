@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use wiresum_netem::Time;
 
-use crate::flow::{Flow, LONGEST_TIMEOUT_US};
+use crate::flow::{Flow, HELD_TIMEOUT_US, LONGEST_TIMEOUT_US};
 
 /// The number of a round's end among its packets.
 pub(crate) const END: u32 = u32::MAX;
@@ -46,6 +46,8 @@ struct Receiver {
     waiting: BTreeMap<Turn, Waiting>,
     /// Turns of numbered messages that wait for their first answer, by number.
     serials: BTreeMap<u64, Turn>,
+    /// Those that wait and are held: they are on no link, so no window counts them.
+    held: usize,
     sent: u64,
     flow: Flow,
 }
@@ -56,7 +58,7 @@ impl Receiver {
     fn next(&self) -> Option<Turn> {
         let next = *self.fresh.first()?;
         let is_its_turn = self.waiting.first_key_value().is_none_or(|(turn, _)| turn.0 >= next.0);
-        (is_its_turn && self.flow.has_room(self.waiting.len())).then_some(next)
+        (is_its_turn && self.flow.has_room(self.waiting.len() - self.held)).then_some(next)
     }
 }
 
@@ -69,7 +71,9 @@ pub(crate) struct Sending<M> {
     due: BTreeSet<(Time, Key)>,
     /// Receivers take turns: this one was the last.
     last: u16,
-    /// Messages that were sent again.
+    /// Flows whose share what is for each receiver takes.
+    flows: f64,
+    /// Messages that were sent again as nobody had answered them.
     repeated: u64,
     now: Time,
 }
@@ -77,15 +81,27 @@ pub(crate) struct Sending<M> {
 impl<M> Default for Sending<M> {
     fn default() -> Self {
         let (kept, receivers, due) = Default::default();
-        Self { kept, receivers, due, last: 0, repeated: 0, now: Time(0) }
+        let (last, flows, repeated, now) = (0, 1.0, 0, Time(0));
+        Self { kept, receivers, due, last, flows, repeated, now }
     }
 }
 
 impl<M: Clone> Sending<M> {
+    /// To each receiver, with the share of several flows.
+    pub(crate) fn of(flows: f64) -> Self {
+        Self { flows, ..Self::default() }
+    }
+
+    fn receiver(&mut self, to: u16) -> &mut Receiver {
+        let flows = self.flows;
+        let begin = || Receiver { flow: Flow::of(flows), ..Receiver::default() };
+        self.receivers.entry(to).or_insert_with(begin)
+    }
+
     /// Sends a message until it is answered, and keeps it.
     pub(crate) fn send(&mut self, key: Key, message: M) {
         self.kept.insert(key, message);
-        self.receivers.entry(key.0).or_default().fresh.insert((key.1, key.2));
+        self.receiver(key.0).fresh.insert((key.1, key.2));
     }
 
     /// Keeps a message for a receiver that restarts.
@@ -121,7 +137,7 @@ impl<M: Clone> Sending<M> {
             self.learn(key.0, &waiting);
         }
         waiting.is_held = true;
-        waiting.due = Time(self.now.0 + LONGEST_TIMEOUT_US);
+        waiting.due = Time(self.now.0 + HELD_TIMEOUT_US);
         self.put(key, waiting);
     }
 
@@ -143,24 +159,26 @@ impl<M: Clone> Sending<M> {
         receiver.fresh.remove(&(key.1, key.2));
         let waiting = receiver.waiting.remove(&(key.1, key.2))?;
         receiver.serials.remove(&waiting.serial);
+        receiver.held -= usize::from(waiting.is_held);
         self.due.remove(&(waiting.due, key));
         Some(waiting)
     }
 
     fn put(&mut self, key: Key, waiting: Waiting) {
         self.due.insert((waiting.due, key));
-        let receiver = self.receivers.entry(key.0).or_default();
+        let receiver = self.receiver(key.0);
         // What was sent again is overtaken no more: it was when it was sent first.
         if is_numbered(key) && !waiting.is_held && !waiting.is_resent {
             receiver.serials.insert(waiting.serial, (key.1, key.2));
         }
+        receiver.held += usize::from(waiting.is_held);
         receiver.waiting.insert((key.1, key.2), waiting);
     }
 
     /// What a first answer says: of the round trip, and of packets that it has overtaken.
     fn learn(&mut self, to: u16, answered: &Waiting) {
         let Some(receiver) = self.receivers.get_mut(&to) else { return };
-        receiver.flow.answered(self.now.0.saturating_sub(answered.sent.0));
+        receiver.flow.answered(self.now.0.saturating_sub(answered.sent.0), self.now);
         let behind = receiver.serials.range(..(answered.serial + 1).saturating_sub(OVERTAKEN_BY));
         let lost: Vec<u64> = behind.map(|(serial, _)| *serial).collect();
         for serial in lost {
@@ -181,6 +199,7 @@ impl<M: Clone> Sending<M> {
         let over = std::mem::replace(&mut receiver.waiting, later);
         for (turn, waiting) in over {
             receiver.serials.remove(&waiting.serial);
+            receiver.held -= usize::from(waiting.is_held);
             self.due.remove(&(waiting.due, (to, turn.0, turn.1)));
         }
     }
@@ -199,7 +218,7 @@ impl<M: Clone> Sending<M> {
         let lost = self.kept.range((to, version.saturating_add(1), 0)..=(to, u32::MAX, u32::MAX));
         for key in lost.map(|(key, _)| *key).collect::<Vec<_>>() {
             self.take(key);
-            self.receivers.entry(to).or_default().fresh.insert((key.1, key.2));
+            self.receiver(to).fresh.insert((key.1, key.2));
         }
     }
 
@@ -208,7 +227,7 @@ impl<M: Clone> Sending<M> {
         self.now = now;
     }
 
-    /// Messages that were sent more than once.
+    /// Messages that were sent again as nobody had answered them; ends, whose answer takes as long as a round, do not count.
     pub(crate) fn repeated(&self) -> u64 {
         self.repeated
     }
@@ -238,9 +257,10 @@ impl<M: Clone> Sending<M> {
 
     fn repeat(&mut self, key: Key) -> Key {
         let mut waiting = self.take(key).expect("what is due waits");
-        self.repeated += 1;
+        self.repeated += u64::from(is_numbered(key) && !waiting.is_held);
         if is_numbered(key) && !waiting.is_held {
-            self.receivers.entry(key.0).or_default().flow.lost(self.now);
+            let now = self.now;
+            self.receiver(key.0).flow.lost(now);
         }
         waiting.timeout_us = (2 * waiting.timeout_us).min(LONGEST_TIMEOUT_US);
         waiting.due = Time(self.now.0 + waiting.timeout_us);
@@ -315,7 +335,7 @@ mod tests {
         assert_eq!(sending.poll(Time(0)), Some((1, "question")));
         sending.set_time(Time(1_000));
         sending.held((1, 1, 0));
-        assert_eq!(sending.next_due(), Some(Time(1_000 + LONGEST_TIMEOUT_US)));
+        assert_eq!(sending.next_due(), Some(Time(1_000 + HELD_TIMEOUT_US)));
         sending.hasten(1);
         let due = sending.next_due().unwrap();
         assert!(due < Time(LONGEST_TIMEOUT_US) && sending.poll(Time(due.0 - 1)).is_none());

@@ -71,7 +71,9 @@ impl Summer {
         debug_assert!(spec.workers <= MAX_CONTRIBUTORS);
         let senders = vec![Reception::default(); spec.workers as usize];
         let sums = RowSums::new(usize::from(map.document().dim));
-        let (open, results, outbox, to_workers, to_servers) = Default::default();
+        let (open, results, outbox, to_workers) = Default::default();
+        // A sum stands for many gradients, and many wait for it: as much of a server's link as half of the workers.
+        let to_servers = Sending::of((f64::from(spec.workers) / 2.0).max(1.0));
         let of_servers = vec![Leaving::default(); usize::from(spec.shards.0)];
         let round = 1;
         Self {

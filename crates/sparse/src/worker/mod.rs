@@ -22,7 +22,7 @@ use crate::hot::{HotMap, RowId};
 use crate::message::{FromServer, FromSwitch, ToServer, ToSwitch};
 use crate::sending::{DECISION, Sending};
 use crate::table::{Shards, TableId, TableSpec};
-use questions::{FIRST_REQUEST, Pull};
+use questions::{FIRST_REQUEST, Line, LineId, MOST_ASKED, Pull};
 use replicas::Replicas;
 use round::{Packets, Round};
 
@@ -109,6 +109,7 @@ pub struct Worker {
     acknowledgements: VecDeque<(u16, ToSwitch)>,
     questions: Sending<ToServer>,
     pulls: BTreeMap<u32, Pull>,
+    lines: BTreeMap<LineId, Line>,
     /// Weights, and the optimizer's state where it was asked for.
     pulled: BTreeMap<RowId, Vec<f32>>,
     /// Rows to be put in the next round.
@@ -123,8 +124,10 @@ impl Worker {
     pub fn new(spec: WorkerSpec, map: HotMap) -> Self {
         let replicas = Replicas::initial(&spec.tables, &map);
         let round = Round::none(spec.shards.0, spec.switches);
-        let (to_servers, to_switches, acknowledgements, questions) = Default::default();
-        let (pulls, pulled, puts) = Default::default();
+        let (to_servers, to_switches, acknowledgements) = Default::default();
+        // How many are asked is bounded by lines.
+        let questions = Sending::of(MOST_ASKED.into());
+        let (pulls, lines, pulled, puts) = Default::default();
         let (next_request, error) = (0, None);
         Self {
             spec,
@@ -136,6 +139,7 @@ impl Worker {
             acknowledgements,
             questions,
             pulls,
+            lines,
             pulled,
             puts,
             next_request,
@@ -152,7 +156,7 @@ impl Worker {
     /// Whether the next round can begin.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.round.is_over && self.pulls.is_empty()
+        self.round.is_over && self.is_answered()
     }
 
     /// Why the job cannot go on, if it cannot.
@@ -201,7 +205,10 @@ impl Worker {
     pub fn handle_server(&mut self, server: u16, message: &FromServer) {
         match message {
             FromServer::Acknowledgement { round, sequence } if *sequence >= FIRST_REQUEST => {
-                self.questions.held((server, *round, *sequence));
+                // What is said late is no news: a closed round's questions were all answered.
+                if !self.round.is_closed(server, *round) {
+                    self.questions.held((server, *round, *sequence));
+                }
             }
             FromServer::Acknowledgement { round, sequence } => {
                 self.to_servers.answered((server, *round, *sequence));
@@ -293,6 +300,7 @@ impl Worker {
     /// A server has restarted from a snapshot of after round `version`.
     pub fn handle_restart(&mut self, server: u16, version: u32) {
         self.to_servers.restarted(server, version);
+        self.questions.hasten(server);
     }
 
     /// A server has a snapshot of after round `version`: what was kept for it until then is not needed any more.

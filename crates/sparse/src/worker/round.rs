@@ -65,6 +65,11 @@ impl Round {
         }
     }
 
+    /// Whether a server has closed a round, as far as is known.
+    pub(super) fn is_closed(&self, server: u16, round: u32) -> bool {
+        round < self.number || self.closed[usize::from(server)].is_some()
+    }
+
     /// Takes a part of the results; whether all of this switch's are in.
     pub(super) fn enter_results(
         &mut self,

@@ -21,7 +21,7 @@ const LOAD: Load = Load {
 
 #[test]
 fn eight_workers_fill_the_fullest_link() {
-    fills(LOAD, 0.8);
+    fills(LOAD, 0.94);
 }
 
 #[test]
@@ -34,13 +34,20 @@ fn thirty_two_workers_fill_the_fullest_link() {
         lookups: 6_000,
         ..LOAD
     };
-    fills(load, 0.7);
+    fills(load, 0.9);
 }
+
+/// Messages that a job without loss may send twice, of about 20,000: queues of the first round are longer than the first
+/// timeout now and then.
+const FEW: u64 = 10;
 
 /// A round takes no longer than its bytes on the fullest direction of a link do, over `share`.
 fn fills(load: Load, share: f64) {
     let report = Star::new(load, 1).run();
-    let Report { updates_per_second, repeated, fullest, .. } = report;
-    println!("{updates_per_second:.0} updates/s, {repeated} messages again, fullest {fullest:?}");
-    assert!(report.needed >= share * report.seconds, "{report:?}");
+    let Report { seconds, needed, updates_per_second, repeated, fullest } = report;
+    let part = needed / seconds;
+    println!(
+        "{updates_per_second:.0} updates/s, {part:.3} of {fullest:?}, {repeated} messages again"
+    );
+    assert!(part >= share && repeated <= FEW, "{report:?}");
 }
