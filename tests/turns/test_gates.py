@@ -173,14 +173,74 @@ def test_ranks_say_how_many_results_they_have(gates):
     assert gates.results([1]) == {1: 5}
 
 
-@pytest.mark.parametrize("words", [b"hello\n", b"{}\n", b'{"format": "other", "job": 1, "rank": 0}\n', b"[1]\n", b"\n"])
-def test_strangers_are_sent_away_and_count_for_nobody(gates, words):
-    host, _, port = gates.address.rpartition(":")
+def stranger(address, words=b""):
+    host, _, port = address.rpartition(":")
     line = socket.create_connection((host, int(port))) if host else socket.socket(socket.AF_UNIX)
     if not host:
-        line.connect(gates.address)
+        line.connect(address)
     line.settimeout(PATIENCE_S)
     line.sendall(words)
+    return line
+
+
+@pytest.mark.parametrize(
+    "words",
+    [b"[1]\n", b"7\n", b'{"done": Infinity}\n', b'{"results": {}}\n', b"[" * 4000 + b"\n", b"\xff" * 9000, b"null\n"],
+)
+def test_a_rank_that_talks_nonsense_is_lost_and_its_job_ends(gates, words):
+    rank = Rank(gates.address, 1, 0)
+    gates.await_ranks({1: 1}, PATIENCE_S)
+    rank.line.sendall(words)
+    assert gates.await_end(1, PATIENCE_S)
+    assert gates.end(1) == "lost"
+
+
+def test_nobody_takes_the_place_of_a_rank_that_is_there(gates):
+    rank = Rank(gates.address, 1, 0)
+    gates.await_ranks({1: 1}, PATIENCE_S)
+    greeting = {"format": FORMAT, "job": 1, "rank": 0}
+    with stranger(gates.address, json.dumps(greeting).encode() + b"\n") as line:
+        assert line.recv(1) == b"", "a stranger hears orders"
+    rank.obey()
+    gates.open(1, 1e6)
+    while rank.hear()["do"] != "open":
+        pass
+    assert gates.end(1) == ""
+
+
+@pytest.mark.parametrize(("job", "rank"), [(1 << 16, 0), (-1, 0), (1, 256), (1, -1)])
+def test_numbers_that_no_packet_has_are_refused(gates, job, rank):
+    greeting = {"format": FORMAT, "job": job, "rank": rank}
+    with stranger(gates.address, json.dumps(greeting).encode() + b"\n") as line:
+        assert line.recv(1) == b""
+
+
+def test_floods_and_silent_strangers_leave_room_for_ranks(gates, monkeypatch):
+    """Lines beyond the bound are ended, and so are those that say nothing; then ranks have theirs."""
+    monkeypatch.setattr(module, "MOST_LINES", 20)
+    monkeypatch.setattr(module, "GREETING_S", 0.5)
+    lines = [stranger(gates.address) for _ in range(60)]
+    assert all(line.recv(1) == b"" for line in lines)
+    Rank(gates.address, 1, 0)
+    gates.await_ranks({1: 1}, PATIENCE_S)
+
+
+def test_a_rank_that_does_not_read_stops_nobody_else(gates, monkeypatch):
+    deaf, other = Rank(gates.address, 1, 0), Rank(gates.address, 2, 0)
+    gates.await_ranks({1: 1, 2: 1}, PATIENCE_S)
+    threading.Thread(target=lambda: [gates.open(1, why="x" * 500) for _ in range(20_000)], daemon=True).start()
+    assert gates.await_end(1, 2 * PATIENCE_S)
+    assert gates.end(1) == "lost"
+    other.obey()
+    gates.open(2)
+    while other.hear()["do"] != "open":
+        pass
+    deaf.vanish()
+
+
+@pytest.mark.parametrize("words", [b"hello\n", b"{}\n", b'{"format": "other", "job": 1, "rank": 0}\n', b"[1]\n", b"\n"])
+def test_strangers_are_sent_away_and_count_for_nobody(gates, words):
+    line = stranger(gates.address, words)
     assert line.recv(1) == b""
     Rank(gates.address, 1, 0)
     gates.await_ranks({1: 1}, PATIENCE_S)

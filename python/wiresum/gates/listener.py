@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -26,6 +27,14 @@ ANSWER_S = 2.0
 MOST_WAITING = 128
 MOST_NAMED = 4
 MAX_LINE_BYTES = 4096
+GREETING_S = 10.0
+"""Seconds within which whoever connects has to say who it is: more than a process on a busy machine needs."""
+SEND_S = 1.0
+"""Seconds that an order may wait for a rank that does not read; nobody else is told anything meanwhile."""
+MOST_LINES = 4096
+"""Lines at a time, each with a thread: all 255 ranks of sixteen jobs."""
+MOST_JOBS, MOST_RANKS = 1 << 16, 1 << 8
+"""Numbers that a job or a rank may have, as in packets."""
 
 
 @dataclass
@@ -98,6 +107,7 @@ class Gates:
         except OSError as error:
             raise ScheduleError(f"cannot listen at {address} ({error.strerror}); give --listen another one") from None
         self._jobs: dict[int, _Job] = {}
+        self._line_count = 0
         self._news = threading.Condition()
         self._is_closing = False
         self._threads = [threading.Thread(target=run, daemon=True) for run in (self._accept, self._say_again)]
@@ -281,9 +291,14 @@ class Gates:
         if rank.end:
             return
         rank.told += 1
-        # Whether it has gone without a word is known to who hears it: its goodbye may not be read yet.
-        with suppress(OSError):
+        try:
             rank.line.sendall(json.dumps({**order, "number": rank.told}).encode() + b"\n")
+        except BlockingIOError:
+            # It may have half of an order, so it understands none any more.
+            with suppress(OSError):
+                rank.line.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # Whether it has gone without a word is known to who hears it: its goodbye may not be read yet.
 
     def _say_again(self) -> None:
         with self._news:
@@ -300,33 +315,44 @@ class Gates:
                 return
             if line.family != socket.AF_UNIX:
                 line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", int(SEND_S), 0))
+            with self._news:
+                is_full = self._line_count >= MOST_LINES
+                self._line_count += not is_full
+            if is_full:
+                _shut_down(line)
+                continue
             threading.Thread(target=self._hear, args=(line,), daemon=True).start()
 
     def _hear(self, line: socket.socket) -> None:
         rank = None
         try:
             with line.makefile("rb") as words:
-                greeting = json.loads(words.readline(MAX_LINE_BYTES))
-                if greeting["format"] != FORMAT:
-                    raise ValueError("another protocol")
+                line.settimeout(GREETING_S)
+                greeting = _read(words.readline(MAX_LINE_BYTES))
+                line.settimeout(None)
+                _check(greeting)
                 if greeting.get("asks") == "plan":
                     self._answer(line, greeting, words)
                 else:
                     rank = self._greet(line, greeting)
                 while rank and (said := words.readline(MAX_LINE_BYTES)):
-                    self._note(rank, json.loads(said))
-        except (OSError, ValueError, LookupError, TypeError):
+                    self._note(rank, _read(said))
+        except (OSError, ValueError, LookupError, TypeError, OverflowError, RecursionError):
             pass  # Whoever speaks otherwise is no rank, or is one no more.
         _shut_down(line)
         with self._news:
+            self._line_count -= 1
             if rank is not None:
                 rank.ends("lost")
             self._news.notify_all()
 
     def _greet(self, line: socket.socket, words: Mapping[str, Any]) -> _Rank:
         with self._news:
-            job = self._job(int(words["job"]))
-            rank = job.ranks[int(words["rank"])] = _Rank(line)
+            job, number = self._job(int(words["job"])), int(words["rank"])
+            if number in job.ranks and not job.ranks[number].end:
+                raise ValueError("this rank is there; one whose line has broken comes again")
+            rank = job.ranks[number] = _Rank(line)
             self._tell(rank, job.order)
             self._news.notify_all()
         return rank
@@ -355,6 +381,20 @@ class Gates:
             if words.get("bye"):
                 rank.ends("bye")
             self._news.notify_all()
+
+
+def _read(said: bytes) -> dict[str, Any]:
+    words = json.loads(said)
+    if not isinstance(words, dict):
+        raise TypeError("not an object")
+    return words
+
+
+def _check(greeting: Mapping[str, Any]) -> None:
+    """Refuses strangers, before anything is kept of them."""
+    is_known = 0 <= int(greeting["job"]) < MOST_JOBS and 0 <= int(greeting["rank"]) < MOST_RANKS
+    if greeting["format"] != FORMAT or not is_known:
+        raise ValueError("another protocol")
 
 
 def _give(line: socket.socket, plan: str) -> None:
