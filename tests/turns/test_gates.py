@@ -88,8 +88,10 @@ def test_shutting_waits_for_every_rank_that_is_there_and_for_no_other(gates, mon
         rank.obey()
     ranks[1].vanish()
     answered = []
-    threading.Thread(target=lambda: answered.append(ranks[0].obey())).start()
+    thread = threading.Thread(target=lambda: answered.append(ranks[0].obey()))
+    thread.start()
     gates.shut([1])
+    thread.join(PATIENCE_S)
     assert [order["do"] for order in answered] == ["shut"]
 
 
