@@ -14,7 +14,7 @@ from wiresum.bench.schedule.instances import Case, instance
 from wiresum.cli.main import app
 from wiresum.errors import ScheduleError
 from wiresum.schedule import SCHEDULERS, Timetable, judge, schedule
-from wiresum.schedule.exact import _Model
+from wiresum.schedule.programme import SlotProgramme
 from wiresum.schedule.sharp import bound as sharp_bound
 from wiresum.schedule.words import words
 from wiresum.workload.instance import FORMAT
@@ -139,9 +139,33 @@ def test_a_job_of_the_programme_that_sends_nothing_in_between_does_not_pause():
         "units": [{"name": name, **unit} for name in ("u0", "u1")], "jobs": [{"id": 1, "traffic": {"star": star}}],
     }  # fmt: skip
     problem = json.loads(_native.schedule_problem(json.dumps(document), True))
-    model = _Model({"problem": problem, "slot_s": 1.0, "horizon_s": 4.0, "units": document["units"]})
-    found = np.zeros(len(model.upper))
-    for (_, _, slot), (share, sends) in model.sends.items():
-        found[share], found[sends] = (0.5 if slot in {0, 2} else 0.0), 1.0
-    slots = model._slots(found)
+    programme = SlotProgramme(problem, document["units"], document["slot_s"], until_s=4.0)
+    found = np.zeros(len(programme.upper))
+    for key, share in programme.shares.items():
+        found[share], found[programme.sends[key]] = (0.5 if key[-1] in {0, 2} else 0.0), 1.0
+    slots = programme.answer(found)
     assert [len(slot["shares"]) for slot in slots] == [1, 1, 1], "from its first byte to its last"
+
+
+def test_the_programme_slot_by_slot_proves_what_no_count_over_slots_can():
+    def job(number, workers, server, **known):
+        arrival_s = known.pop("arrival_s", 0.0)
+        star = {"workers": workers, "server": server, "bytes": 1e9, **known}
+        return {"id": number, "arrival_s": arrival_s, "traffic": {"star": star}}
+
+    # Job 1 needs u0 and u1 at once. u0 is busy in the second slot, as job 2 arrives then; u1 in the first, as job 3 has
+    # to be updated in the second.
+    jobs = [
+        job(1, {"u0": 1, "u1": 1}, "u2"),
+        job(2, {"u0": 1}, "u3", arrival_s=1.0),
+        job(3, {"u1": 1}, "u4", update_s=1.0),
+    ]
+    units = [{"name": f"u{unit}", "ports": 2 if unit == 2 else 1, "switch_bps": 1e12, "places": 0} for unit in range(5)]
+    asked = {
+        "format": FORMAT, "slot_s": 1.0, "dark_s": 0.0, "port_bps": 8e9, "host_bps": 8e9, "server_bps": 16e9,
+        "units": units, "jobs": jobs,
+    }  # fmt: skip
+    found = schedule(asked, "turns")
+    assert (found.bound_s, found.cost.completion_s) == (2.0, 3.0)
+    assert sharp_bound(asked, 3.0, 30) == 3.0
+    assert schedule(asked, "exact", time_limit_s=30).status == "optimal"

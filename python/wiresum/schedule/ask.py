@@ -13,7 +13,7 @@ from wiresum.schedule.model import Cost, Interval, Timetable
 EXACT = "exact"
 SCHEDULERS: dict[str, str] = {
     **dict(_native.schedulers()),
-    EXACT: "the integer programme, slot by slot, through HiGHS; for small instances",
+    EXACT: "the integer programme at ever closer times, slot by slot, through HiGHS; for small instances",
 }
 """Name and summary of every scheduler."""
 

@@ -1,8 +1,12 @@
-"""The bound in whole numbers: the relaxation of `crates/schedule`, which is proven there by prices, through HiGHS."""
+"""The bound in whole numbers, through HiGHS: by the relaxation of `crates/schedule`, then slot by slot.
+
+Prices prove the relaxation's bound there. The programme slot by slot knows besides which circuits are lit together.
+"""
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,6 +14,7 @@ import numpy as np
 
 from wiresum import _native
 from wiresum.planners.optimisation.process import last_answer
+from wiresum.schedule.exact import probe, programme
 
 NOTHING = 1e-6
 """An excess that counts as none."""
@@ -33,25 +38,49 @@ def bound(instance: Mapping[str, Any], until_s: float, time_limit_s: float, sums
     text = json.dumps(instance)
     low_s = _native.schedule_bound(text, sums)
     times = [time_s for time_s in _native.schedule_times(text, low_s, until_s, sums) if time_s >= low_s * (1 - NOTHING)]
-    question = {"instance": text, "times": times, "sums": sums}
+    problem = json.loads(_native.schedule_problem(text, sums))
+    known = {"problem": problem, "units": instance["units"], "slot_s": instance["slot_s"]}
+    question = {"instance": text, "times": times, "sums": sums, **known}
     return max(low_s, float(last_answer(__name__, json.dumps(question), time_limit_s, "exact")))
 
 
 def answers(question: str, time_limit_s: float) -> Iterator[str]:
-    """The solver's process: ever later times, before which nothing is complete."""
+    """The solver's process: ever later times, before which nothing is complete.
+
+    The relaxation has half of the time, in equal parts for each time that is asked about. Slot by slot the first
+    questions are the ones that matter, and have half of what is left each.
+    """
     asked = json.loads(question)
     times = asked["times"]
-    low, high = 0, len(times) - 1
-    each_s = time_limit_s / max(1, int(np.ceil(np.log2(len(times) + 1))))
-    yield str(times[low])
-    while low < high:
-        middle = (low + high) // 2
-        relaxation = json.loads(_native.schedule_relaxation(asked["instance"], times[middle], asked["sums"]))
-        if refuses(relaxation, each_s):
-            low = middle + 1
-            yield str(times[low])
-        else:
-            high = middle
+    began_s = time.monotonic()
+    each_s = time_limit_s / 2 / max(1, len(times).bit_length())
+
+    def by_counts(until_s: float) -> bool:
+        relaxation = _native.schedule_relaxation(asked["instance"], until_s, asked["sums"])
+        return refuses(json.loads(relaxation), each_s)
+
+    def by_slots(until_s: float) -> bool:
+        return refuses_slots(asked, until_s, (began_s + time_limit_s - time.monotonic()) / 2)
+
+    low = 0
+    for asks in (by_counts, by_slots):
+        high = len(times) - 1
+        yield str(times[low])
+        while low < high:
+            middle = probe(times, asked["slot_s"], low, high)
+            if asks(times[middle]):
+                low = middle + 1
+                yield str(times[low])
+            else:
+                high = middle
+
+
+def refuses_slots(asked: dict[str, Any], until_s: float, time_limit_s: float) -> bool:
+    """Whether nothing is complete by a time, slot by slot; not asked where new circuits darken others."""
+    if json.loads(asked["instance"]).get("darkens", "added") != "added":
+        return False
+    found = programme(asked, until_s)
+    return found.is_refused(found.least_left_over(time_limit_s))
 
 
 def refuses(relaxation: dict[str, Any], time_limit_s: float) -> bool:
