@@ -62,7 +62,7 @@ def test_all_rows_are_there_and_every_benchmark_is_asked_for():
     needed = {name for row in PAPER.rows for name in row.needs}
     assert needed == set(PAPER.benchmarks)
     live = {"connections", "scaled-throughput", "scaled-testbed"}
-    assert needed - {figure.needs for figure in PAPER.figures} == {*live, "torn-down"}
+    assert needed - {figure.needs for figure in PAPER.figures} == {*live, "torn-down", "equations"}
 
 
 def test_every_row_has_a_value_and_every_figure_is_drawn(little, tmp_path):

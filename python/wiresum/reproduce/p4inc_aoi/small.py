@@ -14,7 +14,7 @@ from wiresum.bench import bars
 from wiresum.bench.result import Report, Result
 from wiresum.bench.schedule.instances import Case, instance
 from wiresum.errors import WiresumError
-from wiresum.reproduce.p4inc_aoi import printed
+from wiresum.reproduce.p4inc_aoi import equations, printed
 from wiresum.reproduce.p4inc_aoi.schemes import Progress
 from wiresum.reproduce.row import Benchmark, Figure, Reports, Row
 from wiresum.reproduce.words import listed, percent
@@ -93,7 +93,7 @@ def _exact(reports: Reports) -> str:
     least = reports.report("small")
     bounds = "/".join(f"{statistics.fmean(one.runs):.2f}" for one in _by_jobs(least, "bound").values())
     exact = _said(reports, "exact") if _by_jobs(least, "exact") else "nothing found in time"
-    return f"exact: {exact}; bound {bounds} s; turns: {_said(reports, 'turns')}"
+    return f"exact: {exact}; bound {bounds} s; turns: {_said(reports, 'turns')}; {equations.said(reports)}"
 
 
 def _window(reports: Reports) -> str:
@@ -134,9 +134,10 @@ def draw(report: Report, path: Path) -> None:
 
 
 BENCHMARKS = {
+    **equations.BENCHMARKS,
     "small": Benchmark(
         "wiresum reproduce p4inc-aoi --rows A4,A5", 360, 15, _measure, "8 units of 7 ports at 40 Gbit/s, planned"
-    )
+    ),
 }
 FIGURES = (Figure("Table I", "table-1-small.png", "small", draw),)
 ROWS = (
@@ -145,7 +146,7 @@ ROWS = (
         "40/50/60 jobs: 3.4/6.9/14.8 s, 1/1/1; no result beyond",
         recomputed=lambda: "capacities, horizon, update times and darkness are not stated: instances are ours, the "
         "same for all schemes, with 7 ports, the fewest for uniform circuits; places are used in turns, as Eq. (3) has",
-        measured=_exact, needs=("small",),
+        measured=_exact, needs=("small", "equations"),
     ),
     Row(
         "A5", "INC-FCFS on 8 units: CT-BTI, gap, set-ups", "A", "§VII-C, Table I",
