@@ -2,7 +2,8 @@
 //!
 //! 1. The bound's relaxation says who is summed by switches, and by when all could be complete.
 //! 2. Every transfer is inserted where it adds the fewest circuits, those with the least time to spare first.
-//! 3. While some are left over, turns of one unit are taken out and inserted anew, those left over first.
+//! 3. While some are left over, turns of one unit, or all of some pairs there, so that their circuits can move, are
+//!    taken out and inserted anew, those left over first.
 //! 4. If some stay left over, the aim moves to a later time, by growing numbers of slots, at most to that of the first
 //!    of its rivals. From there it comes nearer by bisection: turns that are too late then are left over once more.
 //! 5. At the time reached, the same moves make set-ups fewer, and circuits that nobody needs stay lit until somebody
@@ -30,6 +31,8 @@ const RIVALS: [Slotwise; 3] = [window::run, fcfs::run, ordered::varys];
 const ORDERS: [Slotwise; 4] = [ordered::varys, ordered::sincronia, held::sunflow, held::k_core];
 /// Aims between the last that was missed and the first that was reached, which are tried again.
 const BISECTIONS: usize = 8;
+/// Most searches for the bound, for a hundred transfers or fewer. A slot more costs most where slots are few.
+const TRIES: u64 = 4;
 /// Rounds without progress before an aim is given up, for few transfers; many have fewer each.
 const ROUNDS: usize = 6_000;
 
@@ -50,7 +53,14 @@ pub fn run<'a>(problem: &'a Problem<'a>, options: &Options) -> Plan<'a> {
     let rounds = rounds(problem, options);
     let first = times.not_after(bound.completion_s);
     let (mut missed, mut reached, mut step) = (first, first, times.per_slot());
-    let mut search = Search::new(problem, options.seed, &bound.by_switch, times.seconds(first));
+    let begin = |seed| Search::new(problem, seed, &bound.by_switch, times.seconds(first));
+    let mut search = begin(options.seed);
+    for again in 1..tries(problem) {
+        if search.reach(rounds) {
+            break;
+        }
+        search = begin(options.seed.wrapping_add(again));
+    }
     let mut rival = None;
     while !search.reach(rounds) {
         let (ends_s, plan) = rival.get_or_insert_with(|| first_rival(problem, options));
@@ -131,6 +141,11 @@ fn ends_s(problem: &Problem<'_>, plan: &Plan<'_>) -> Vec<f64> {
 
 fn last(ends_s: &[f64]) -> f64 {
     ends_s.iter().copied().fold(0.0, f64::max)
+}
+
+/// Searches for the bound that begin anew, with other chances: many for few transfers, one where each is long.
+fn tries(problem: &Problem<'_>) -> u64 {
+    (TRIES * 100 / problem.transfers.len() as u64).clamp(1, TRIES)
 }
 
 /// So many rounds that large instances take about as long as small ones.

@@ -20,6 +20,10 @@ const HOPELESS: f64 = 0.12;
 const FLIP: f64 = 0.2;
 /// How often turns of all units of a transfer are taken out; otherwise of one of them.
 const ALL_UNITS: f64 = 0.5;
+/// How often whole pairs are cleared.
+const WHOLE_PAIRS: f64 = 0.3;
+/// Pairs that are cleared together.
+const MOST_PAIRS: u64 = 4;
 /// How often turns are put back in the order of their need; otherwise in any order.
 const BY_NEED: f64 = 0.5;
 /// By how much weights of those left over grow in a round, all together, in parts of the mean need: who finds no room
@@ -268,11 +272,37 @@ impl<'a> Search<'a> {
             let other = at + self.rng.below((out.len() - at) as u64) as usize;
             out.swap(at, other);
         }
-        out.truncate(count);
+        if self.rng.chance(WHOLE_PAIRS) {
+            self.keep_whole_pairs(&mut out, count);
+        } else {
+            out.truncate(count);
+        }
         if self.turns[around].is_some() && !out.contains(&around) {
             out.push(around);
         }
         out
+    }
+
+    /// Keeps those of some transfers that cross a pair of the first few, so that circuits can move as a whole, and a
+    /// few others.
+    fn keep_whole_pairs(&mut self, out: &mut Vec<usize>, count: usize) {
+        let few = 1 + self.rng.below(MOST_PAIRS) as usize;
+        let problem = self.board.problem;
+        let crossed = |index: usize| {
+            let mode = problem.transfers[index].mode(self.summed(index));
+            mode.crossings.iter().map(|crossing| crossing.pair)
+        };
+        let pairs: Vec<usize> =
+            out.iter().take(count).flat_map(|index| crossed(*index)).take(few).collect();
+        let mut others = count / 4;
+        out.retain(|index| {
+            if crossed(*index).any(|pair| pairs.contains(&pair)) {
+                return true;
+            }
+            let stays = others > 0;
+            others = others.saturating_sub(1);
+            stays
+        });
     }
 
     fn flip(&mut self, index: usize) {
