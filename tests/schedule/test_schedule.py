@@ -20,7 +20,7 @@ from wiresum.schedule.words import words
 from wiresum.workload.instance import FORMAT
 
 SMALL = Case(units=4, jobs=10, ports=2, places=1)
-BLIND = {"window-fixed", "round-robin", "matching", "uniform", "solstice", "eclipse", "spectra"}
+BLIND = {"fullest", "window-fixed", "round-robin", "matching", "uniform", "solstice", "eclipse", "spectra"}
 """They may find no way for a job."""
 SLACK = 1 + 1e-6
 

@@ -1,6 +1,7 @@
 //! Who answers, one file each; [`SCHEDULERS`] is the registry.
 
 mod fcfs;
+mod fullest;
 mod held;
 mod matrices;
 mod online;
@@ -82,6 +83,11 @@ pub const SCHEDULERS: &[Scheduler] = &[
         "matching",
         "circuits of a slot from matchings of the heaviest pairs (Helios)",
         ordered::matching,
+    ),
+    slotwise(
+        "fullest",
+        "circuits to the units that have most left, kept while these are little behind",
+        fullest::run,
     ),
     slotwise(
         "round-robin",

@@ -33,7 +33,7 @@ NOTHING = 1e-9
 """Relative difference of times that are equal."""
 BATCH: dict[str, dict[str, Any]] = {
     "turns": {}, "sunflow": {}, "k-core": {}, "matching": {}, "window": {}, "fcfs": {}, "varys": {}, "sincronia": {},
-    "solstice": {}, "eclipse": {}, "spectra": {},
+    "solstice": {}, "eclipse": {}, "spectra": {}, "fullest": {},
 }  # fmt: skip
 ARRIVING: dict[str, dict[str, Any]] = {
     "turns": {"online": True, "objective": "mean"},

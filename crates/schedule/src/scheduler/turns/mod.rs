@@ -17,7 +17,7 @@ mod search;
 mod soonest;
 
 use super::slots::Slots;
-use super::{Objective, Options, Plan, Slotwise, fcfs, held, ordered, window};
+use super::{Objective, Options, Plan, Slotwise, fcfs, fullest, held, ordered, window};
 use crate::ScheduleError;
 use crate::board::Board;
 use crate::bound::{self, Times};
@@ -26,7 +26,7 @@ use crate::problem::Problem;
 use search::Search;
 
 /// Who may be complete before the search has found a way.
-const RIVALS: [Slotwise; 3] = [window::run, fcfs::run, ordered::varys];
+const RIVALS: [Slotwise; 4] = [window::run, fcfs::run, ordered::varys, fullest::run];
 /// Who serves one job after another, in an order that is good for the mean.
 const ORDERS: [Slotwise; 4] = [ordered::varys, ordered::sincronia, held::sunflow, held::k_core];
 /// Aims between the last that was missed and the first that was reached, which are tried again.
