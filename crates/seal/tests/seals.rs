@@ -131,7 +131,7 @@ proptest! {
             send(1, Fragment { exponent: -6, ..fragment }),
         ];
         for other in others {
-            // One in 256 of the 288 bytes is the same by chance.
+            // By chance one byte in 256 is the same.
             for (one, other) in sent.iter().zip(&other) {
                 let alike = one.iter().zip(other).filter(|(one, other)| one == other).count();
                 prop_assert!(alike < 60, "{} of {} bytes are alike", alike, one.len());
