@@ -113,7 +113,7 @@ const ELSEWHERE: [&str; 8] = [
 ];
 
 /// What a node of a sparse job cannot honour.
-const NOT_WITH_TABLES: [&[&str]; 13] = [
+const NOT_WITH_TABLES: [&[&str]; 11] = [
     &["--plan", "x"],
     &["--secret", "x"],
     &["--engine", "udp"],
@@ -121,8 +121,6 @@ const NOT_WITH_TABLES: [&[&str]; 13] = [
     &["--generic"],
     &["--listen", "127.0.0.1:0"],
     &["--take-over", "--control"],
-    &["--memory", "1GB"],
-    &["--max-jobs", "1"],
     &["--quota", "1=1gbit"],
     &["--rate", "1gbit"],
     &["--ingress-bps", "1000000"],

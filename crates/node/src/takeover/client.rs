@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -21,6 +21,15 @@ use crate::service::{JobQuota, VERSION};
 
 /// How long the running daemon may take to make its offer: it finishes a batch, and copies its slots.
 const OFFER_PATIENCE: Duration = Duration::from_secs(20);
+
+/// Daemons that may end, one after another, while a successor asks.
+const MOST_DAEMONS: u32 = 16;
+/// What becomes of a request to a daemon that ends.
+const HAS_ENDED: [ErrorKind; 3] =
+    [ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset, ErrorKind::BrokenPipe];
+
+/// Descriptors, and what they are.
+type Offer = (Vec<OwnedFd>, Vec<u8>);
 
 /// Why a daemon could not be taken over. It goes on.
 #[derive(Debug, Error)]
@@ -56,10 +65,7 @@ pub struct Inheritance {
 /// # Errors
 /// Its refusal, or what is wrong with the offer.
 pub fn take_over(control: &Path, node: NodeId) -> Result<Inheritance, TakeoverError> {
-    let connection = UnixStream::connect(control)
-        .map_err(failed(&format!("nobody answers at {}", control.display())))?;
-    let (descriptors, bytes) =
-        ask(&connection).map_err(failed("the running daemon makes no offer"))?;
+    let (connection, (descriptors, bytes)) = ask_the_running(control, MOST_DAEMONS)?;
     let (head, memory) = split(&bytes).map_err(failed("the offer cannot be read"))?;
     if head.node != node.0 {
         return Err(TakeoverError(format!("the daemon there is node {}, not {node}", head.node)));
@@ -68,7 +74,21 @@ pub fn take_over(control: &Path, node: NodeId) -> Result<Inheritance, TakeoverEr
         .ok_or_else(|| TakeoverError("the offer lacks descriptors".to_owned()))
 }
 
-fn ask(connection: &UnixStream) -> io::Result<(Vec<OwnedFd>, Vec<u8>)> {
+/// Asks whoever serves the socket now: a daemon that has heard the request may hand over to somebody else before it comes
+/// to it, and its end closes the connection.
+fn ask_the_running(control: &Path, left: u32) -> Result<(UnixStream, Offer), TakeoverError> {
+    let connection = UnixStream::connect(control)
+        .map_err(failed(&format!("nobody answers at {}", control.display())))?;
+    match ask(&connection) {
+        Ok(offer) => Ok((connection, offer)),
+        Err(error) if left > 0 && HAS_ENDED.contains(&error.kind()) => {
+            ask_the_running(control, left - 1)
+        }
+        Err(error) => Err(failed("the running daemon makes no offer")(error)),
+    }
+}
+
+fn ask(connection: &UnixStream) -> io::Result<Offer> {
     connection.set_read_timeout(Some(OFFER_PATIENCE))?;
     connection.set_write_timeout(Some(OFFER_PATIENCE))?;
     let request = json!({ "version": VERSION, "request": "take_over", "versions": Versions::OURS });

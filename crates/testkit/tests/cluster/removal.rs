@@ -151,6 +151,12 @@ fn servers_may_die_and_come_back_at_random() {
     }
 }
 
+/// A restarted node whose own parent is dead answers questions and welcomes nobody: workers do not stay with it.
+#[test]
+fn a_refuge_that_welcomes_nobody_is_left() {
+    random_kills(&chain(), &[1, 2, 3], CACHE, 388);
+}
+
 #[test]
 fn two_servers_may_die() {
     for stream in [POOL, CACHE] {
