@@ -67,7 +67,8 @@ class Ranks:
 
     def have_summed_rightly(self):
         """Every rank that was told to sum has the sum, to the bit."""
-        assert self.answers() == [{"right": True, "error": None}] * len(self.ranks)
+        said = self.answers()
+        assert said == [{"right": True, "error": None}] * len(self.ranks), said
 
     def sum_rightly_without(self, late):
         """The others have their sum before the late rank begins, which then has the same."""

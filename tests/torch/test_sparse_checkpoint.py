@@ -28,11 +28,16 @@ HOT = {
     "format": "wiresum-hot-map/1", "version": 1, "dim": WIDTH, "positions": 4,
     "rows": [[0, 5, 0, "A"], [1, 7, 1, "B"], [1, 9, 2, "A"], [2, 11, 3, "B"]],
 }  # fmt: skip
+PADDING = {"single": 3, "bag": 0}
+"""As `sharded_model.Model` has it."""
 
 
 def everything(rows: Any) -> dict[str, Weights]:
-    """Weights and state of all rows."""
-    return {name: rows.pull_stored(name, np.arange(ROWS)).numpy() for name in NAMES}
+    """Weights and state of all rows; what servers have for padding is never looked up, and saved as zeros."""
+    stored = {name: rows.pull_stored(name, np.arange(ROWS)).numpy() for name in NAMES}
+    for name, row in PADDING.items():
+        stored[name][row, :WIDTH] = 0
+    return stored
 
 
 def train(job: str, path: str, *, loads: bool) -> dict[str, Any]:
@@ -59,7 +64,7 @@ def train(job: str, path: str, *, loads: bool) -> dict[str, Any]:
         return {
             "stored": stored,
             "steps": steps_of(state),
-            "parts": {name: tuple(state[f"{name}.weight"].to_local().shape) for name in NAMES},
+            "parts": {name: tuple(state[f"module.{name}.weight"].to_local().shape) for name in NAMES},
             "weights": {name: plain[f"{name}.weight"].numpy() for name in NAMES},
             "later": everything(rows),
         }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -17,10 +17,11 @@ from world import World
 
 import torch
 from wiresum.errors import SparseError
+from wiresum.plan.tables import OptimizerName
 from wiresum.sparse.client import SparseClient
 from wiresum.torch import report
 from wiresum.torch.sparse import Rows, job_tables, shard_embeddings
-from wiresum.torch.sparse.job import DEFAULTS
+from wiresum.torch.sparse.job import whole
 
 NAMES = ("single", "bag", "ends")
 HOT = {"format": "wiresum-hot-map/1", "version": 1, "dim": WIDTH, "positions": 4}
@@ -117,12 +118,15 @@ def optimizers_of_tables(values: dict[str, dict[str, Any]]) -> list[dict[str, An
 
 def test_servers_take_the_usual_hyperparameters_where_a_job_leaves_them_out(tmp_path: Path) -> None:
     """Participants compare digests of their files: a client whose file says what is usual is let in, others are not."""
-    short = optimizers_of_tables({name: {} for name in DEFAULTS})
+    names = get_args(OptimizerName)
+    usual = {name: whole({"name": name, "lr": 0.1}) for name in names}
+    short = optimizers_of_tables({name: {} for name in names})
     with table_servers(tmp_path, short, workers=1, servers=1) as daemons:
         job = json.loads(daemons.job_file.read_text())
-        whole = {**job, "tables": optimizers_of_tables(DEFAULTS)}
-        SparseClient.connect(json.dumps(whole), 0).close()
-        others = {name: {field: 0.25 for field in given if field != "betas"} for name, given in DEFAULTS.items()}
+        full = {**job, "tables": optimizers_of_tables(usual)}
+        SparseClient.connect(json.dumps(full), 0).close()
+        kept = {"name", "lr", "betas"}
+        others = {name: {field: 0.25 for field in given if field not in kept} for name, given in usual.items()}
         other = {**job, "tables": optimizers_of_tables(others)}
         with pytest.raises(SparseError, match="file"):
             SparseClient.connect(json.dumps(other), 0, incarnation=1)

@@ -2,13 +2,14 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use wiresum_keys::{Keyring, Secret};
+use wiresum_keys::{Keyring, Seat, Secret};
 use wiresum_wire::{
-    Contributor, HEADER_LEN, JobId, JobKey, MAX_CONTRIBUTORS, NodeId, ROW_HEADER_LEN, RowDraft,
-    RowKind, SubModelId, Verdict,
+    Contributor, HEADER_LEN, Header, JobId, JobKey, Kind, MAX_CONTRIBUTORS, NodeId, ROW_HEADER_LEN,
+    RowDraft, RowKind, SubModelId, Verdict, control::hello,
 };
 use wiresum_xdp::frames::udp_frame;
 use wiresum_xdp::{HotStream, RowsFeed, RowsProgram, XdpError};
+use zerocopy::IntoBytes;
 
 use super::{Engine, Lanes, Shape, user_space};
 
@@ -41,10 +42,12 @@ impl Job {
             dim: shape.dim,
             is_float: shape.lanes == Lanes::Float,
         };
+        let keys = stream.keys.clone();
         let mut program = RowsProgram::load_for_tests(NODE, &[stream], true)?;
         program.set_in_map(JOB, STREAM, (0..shape.positions()).map(|position| (position, true)))?;
         program.run(JOB, KEY)?;
         for worker in 0..shape.workers {
+            program.judge(&udp_frame(source(worker), NODE, &joining(&keys, worker)))?;
             program.admit(JOB, STREAM, Contributor(worker), source(worker))?;
         }
         let datagram = rows(shape);
@@ -99,6 +102,21 @@ fn source(worker: u8) -> SocketAddr {
 }
 
 const _: () = assert!(FIRST_PORT as usize + MAX_CONTRIBUTORS <= u16::MAX as usize);
+
+/// A worker's hello, by which the program learns how it is reached.
+fn joining(keys: &Keyring, worker: u8) -> Vec<u8> {
+    let mut payload = [0; 4 * hello::WORDS];
+    let mut header = Header {
+        job: JOB.0.into(),
+        node: 1.into(),
+        contributor: worker,
+        value_count: (hello::WORDS as u16).into(),
+        ..Header::new(Kind::Hello)
+    };
+    let seat = Seat { node: 1, stream: STREAM.0, contributor: worker };
+    keys.seat(seat).expect("the secret").prove(&mut header, &mut payload);
+    [header.as_bytes(), &payload].concat()
+}
 
 /// Worker 0's first packet.
 fn rows(shape: &Shape) -> Vec<u8> {
