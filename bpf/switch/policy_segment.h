@@ -6,8 +6,6 @@
 
 /* A result of this age or more may be forgotten. */
 #define ANY_AGE 1
-/* A fragment that is not complete is never finished by its age. */
-#define NO_AGE 0xffffffff
 
 static __always_inline __u32 slot_of(const struct arrival *arrival) { return chosen_slot(arrival); }
 
@@ -74,10 +72,12 @@ static __always_inline struct fate contribution(struct arrival *arrival, struct 
         return answer(arrival);
     if (kept == NEWER)
         return absorb(STALE);
-    enum relation relation = take(&registers->key, arrival->key, NO_AGE);
-    if (relation != SAME && relation != FREE)
+    /* A fragment here is not complete. One of a window ago was completed past a switch that has forgotten a part
+     * of it. */
+    enum relation relation = take(&registers->key, arrival->key, arrival->place->window);
+    if (relation != SAME && relation != FREE && relation != FINISHED)
         return refuse(arrival);
-    return add_to_segment(arrival, registers, relation == FREE);
+    return add_to_segment(arrival, registers, relation != SAME);
 }
 
 static __always_inline struct fate result(struct arrival *arrival __attribute__((unused)),

@@ -6,8 +6,6 @@
 
 /* A kept result of this age or more may be forgotten: fragments of a slot are apart by any number from 1. */
 const bit<32> ANY_AGE = 1;
-/* A fragment in a slot is not complete, so none is ever finished by its age. */
-const bit<32> NO_AGE = 0xffffffff;
 
 control Policy(inout headers_t hdr, inout work_t w) {
     ChosenSlot() choice;
@@ -37,15 +35,18 @@ control Policy(inout headers_t hdr, inout work_t w) {
             shadow_keys.apply(w.is_second == 1 ? KEY_STORE : KEY_READ, w.slot, w.key, ANY_AGE, 0,
                               kept, w.held_key, w.urgency);
             if (w.is_second == 1 || (kept != RELATION_SAME && kept != RELATION_NEWER)) {
-                keys.apply(w.is_second == 1 ? KEY_FREE : KEY_TAKE, w.slot, w.key, NO_AGE, 0,
+                // A fragment here is not complete. One of a window ago was completed past a switch that has forgotten
+                // a part of it.
+                keys.apply(w.is_second == 1 ? KEY_FREE : KEY_TAKE, w.slot, w.key, w.place.window, 0,
                            w.relation, w.held_key, w.urgency);
             } else if (kept == RELATION_SAME) {
                 answers = 1;
             }
         }
-        if (w.is_second == 0 && (w.relation == RELATION_SAME || w.relation == RELATION_FREE)) {
+        bool is_taken = w.relation == RELATION_FREE || w.relation == RELATION_FINISHED;
+        if (w.is_second == 0 && (w.relation == RELATION_SAME || is_taken)) {
             enters = 1;
-            w.is_first = w.relation == RELATION_FREE ? 1w1 : 0;
+            w.is_first = is_taken ? 1w1 : 0;
             contributors.apply(w.is_first == 1 ? CELL_WRITE : CELL_JOIN, w.slot, hdr.switched.contributors,
                                w.held, w.merge);
             if (w.merge == MERGE_FIRST || w.merge == MERGE_ADDED) {

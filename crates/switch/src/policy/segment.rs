@@ -67,11 +67,11 @@ impl<V: Payload> Program<V> for Segment {
             Relation::Newer => return Outcome::absorbed(Verdict::Stale),
             Relation::Free | Relation::Finished | Relation::Other => {}
         }
-        // A fragment here is not complete, so none is ever finished by its age.
-        match pass.access(KEY, slot, |cell| take(cell, key, u32::MAX)) {
+        // A fragment here is not complete. One of a window ago was completed past a switch that has forgotten a part of it.
+        match pass.access(KEY, slot, |cell| take(cell, key, context.place.window)) {
             Relation::Same => add(pass, slot, packet, context, false),
-            Relation::Free => add(pass, slot, packet, context, true),
-            Relation::Finished | Relation::Newer | Relation::Other => refuse(packet),
+            Relation::Free | Relation::Finished => add(pass, slot, packet, context, true),
+            Relation::Newer | Relation::Other => refuse(packet),
         }
     }
 }

@@ -46,6 +46,23 @@ fn who_comes_before_the_slot_is_free_is_sent_back_with_a_mark() {
 }
 
 #[test]
+fn a_part_that_was_completed_past_the_switch_gives_way_after_a_window() {
+    let mut bench = bench();
+    bench.switch.bypass(JobId(1));
+    assert_eq!(bench.contribute(1, 0), absorbed(Verdict::First));
+    for worker in 0..3 {
+        assert_eq!(bench.send(resent(worker, 0)), up(Verdict::Bypassed));
+    }
+    let within = Packet { fragment: FragmentId(7), slot: 0, ..contribution(0, 7) };
+    assert_eq!(bench.send(within), down(Verdict::Refused));
+    for worker in 0..2 {
+        bench.send(contribution(worker, 8));
+    }
+    assert_eq!(bench.send(contribution(2, 8)), down(Verdict::Completed));
+    assert_eq!((bench.left(), bench.packet.expected), ((0b111, 111), 3));
+}
+
+#[test]
 fn who_lacks_the_result_before_is_early_even_if_the_slot_is_free() {
     let mut bench = bench();
     bench.contribute(3, 0);
