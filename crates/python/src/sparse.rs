@@ -131,10 +131,7 @@ impl PySparseEngine {
         keys: &Bound<'_, PyAny>,
         weights: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let (keys, place): (_, PyBuffer<f32>) = (contiguous::<u64>(keys)?, contiguous(weights)?);
-        let (keys, mut rows) = (keys.to_vec(py)?, vec![0.0; place.item_count()]);
-        self.with(py, |client| client.pull(TableId(table), &keys, &mut rows))?;
-        place.copy_from_slice(py, &rows)
+        self.fill(py, keys, weights, |client, keys, rows| client.pull(TableId(table), keys, rows))
     }
 
     fn pull_stored(
@@ -144,10 +141,9 @@ impl PySparseEngine {
         keys: &Bound<'_, PyAny>,
         values: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let (keys, place): (_, PyBuffer<f32>) = (contiguous::<u64>(keys)?, contiguous(values)?);
-        let (keys, mut rows) = (keys.to_vec(py)?, vec![0.0; place.item_count()]);
-        self.with(py, |client| client.pull_stored(TableId(table), &keys, &mut rows))?;
-        place.copy_from_slice(py, &rows)
+        self.fill(py, keys, values, |client, keys, rows| {
+            client.pull_stored(TableId(table), keys, rows)
+        })
     }
 
     fn put(
@@ -157,8 +153,7 @@ impl PySparseEngine {
         keys: &Bound<'_, PyAny>,
         values: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let keys = contiguous::<u64>(keys)?.to_vec(py)?;
-        let values = contiguous::<f32>(values)?.to_vec(py)?;
+        let (keys, values) = (read::<u64>(py, keys)?, read::<f32>(py, values)?);
         self.with(py, |client| client.put(TableId(table), &keys, &values))
     }
 
@@ -169,8 +164,7 @@ impl PySparseEngine {
         keys: &Bound<'_, PyAny>,
         grads: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let keys = contiguous::<u64>(keys)?.to_vec(py)?;
-        let grads = contiguous::<f32>(grads)?.to_vec(py)?;
+        let (keys, grads) = (read::<u64>(py, keys)?, read::<f32>(py, grads)?);
         self.with(py, |client| client.push(TableId(table), &keys, &grads))
     }
 
@@ -184,7 +178,7 @@ impl PySparseEngine {
         table: u16,
         keys: &Bound<'_, PyAny>,
     ) -> PyResult<PySparseSubmitted> {
-        let keys = contiguous::<u64>(keys)?.to_vec(py)?;
+        let keys = read::<u64>(py, keys)?;
         self.with(py, |client| client.ask(TableId(table), &keys)).map(PySparseSubmitted)
     }
 
@@ -231,6 +225,20 @@ impl PySparseEngine {
         self.client.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
+    /// Copies what the client finds for keys into an array.
+    fn fill(
+        &self,
+        py: Python<'_>,
+        keys: &Bound<'_, PyAny>,
+        array: &Bound<'_, PyAny>,
+        find: impl FnOnce(&mut RowClient, &[u64], &mut [f32]) -> Result<(), ClientError> + Send,
+    ) -> PyResult<()> {
+        let (keys, array) = (read::<u64>(py, keys)?, contiguous::<f32>(array)?);
+        let mut rows = vec![0.0; array.item_count()];
+        self.with(py, |client| find(client, &keys, &mut rows))?;
+        array.copy_from_slice(py, &rows)
+    }
+
     /// Does something with the client, without Python's lock.
     fn with<T: Send>(
         &self,
@@ -252,6 +260,10 @@ fn has_signal() -> bool {
 fn row_error(py: Python<'_>, error: &ClientError) -> PyErr {
     let raised = matches!(error, ClientError::Interrupted).then(|| PyErr::take(py)).flatten();
     raised.unwrap_or_else(|| errors::row_error(error))
+}
+
+fn read<T: Element>(py: Python<'_>, array: &Bound<'_, PyAny>) -> PyResult<Vec<T>> {
+    contiguous(array)?.to_vec(py)
 }
 
 fn contiguous<T: Element>(object: &Bound<'_, PyAny>) -> PyResult<PyBuffer<T>> {

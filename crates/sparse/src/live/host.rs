@@ -69,6 +69,8 @@ pub struct Host {
     role: Role,
     /// Incarnation and key of the job, once somebody has said hello.
     running: Option<(u64, JobKey)>,
+    /// By contributor, what it proves to be there with: deriving a key takes longer than testing a proof.
+    keys: Vec<SeatKey>,
     /// By sender, where it is.
     peers: Vec<Option<SocketAddr>>,
     /// The version that the server can be restored to.
@@ -98,6 +100,7 @@ impl Host {
             own,
             role,
             running: None,
+            keys: job.seat_keys(node),
             peers: vec![None; participants],
             restorable: 0,
             assembly: Assembly::default(),
@@ -190,12 +193,11 @@ impl Host {
     fn hello(&mut self, source: SocketAddr, packet: &Packet<'_>, now: Time) {
         let is_here =
             (packet.header.job.get(), packet.header.node.get()) == (self.job.id, self.node);
-        let key = self.job.seat_key(self.node, packet.header.contributor.into());
-        let is_proven = |key: &SeatKey| is_here && key.is_proven(packet.header, packet.payload);
-        let Some(key) = key.filter(is_proven) else {
+        let key = self.keys[usize::from(packet.header.contributor)];
+        if !is_here || !key.is_proven(packet.header, packet.payload) {
             self.counters.foreign += 1;
             return;
-        };
+        }
         if let Err(reason) = self.admit(packet, now) {
             self.counters.refused += 1;
             self.answer(source, packet, Kind::Refusal, Some(reason), &key);

@@ -235,6 +235,13 @@ impl Job {
         self.keys().seat(Seat { node, stream: 0, contributor })
     }
 
+    /// The keys that a node shares with contributors, by number; whoever could be one has a key.
+    pub(super) fn seat_keys(&self, node: u16) -> Vec<SeatKey> {
+        let keys = self.keys();
+        let key = |contributor| keys.seat(Seat { node, stream: 0, contributor });
+        (0..=u8::MAX).map(|contributor| key(contributor).expect("the whole secret")).collect()
+    }
+
     fn keys(&self) -> Keyring {
         Keyring::whole(Secret::from_digits(&self.secret).expect("a job was validated"))
     }

@@ -113,7 +113,8 @@ pub enum Failure {
     },
     /// A sealed sum is not that of what the ranks sent: someone on the way has changed it, or what they agreed on.
     #[error(
-        "collective {round}: the sum of fragment {fragment} is not what the ranks sent; it was changed at one of {suspects:?},          or on the way there; look at these nodes before you run the job again"
+        "collective {round}: the sum of fragment {fragment} is not what the ranks sent; it was changed at one of {suspects:?}, \
+         or on the way there; look at these nodes before you run the job again"
     )]
     Altered {
         /// The round.

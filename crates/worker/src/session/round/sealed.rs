@@ -20,14 +20,14 @@ impl OpenRound {
 
     /// The lanes of a summed fragment; `None` if its seal is broken, which ends the round.
     pub(super) fn opened<'a>(&mut self, fragment: u32, lanes: &'a [u8]) -> Option<Cow<'a, [u8]>> {
-        let (shape, present) = (self.sealed_shape(), self.expected());
+        let Some(mut seals) = self.seals.take() else { return Some(Cow::Borrowed(lanes)) };
         let of = Fragment { index: fragment, exponent: self.exponent(fragment) };
-        let Some(seals) = &mut self.seals else { return Some(Cow::Borrowed(lanes)) };
-        let opened = seals.open(shape, of, present, lanes).map(Cow::Owned);
+        let opened = seals.open(self.sealed_shape(), of, self.expected(), lanes).map(Cow::Owned);
         if opened.is_none() {
             let suspects = seals.sealing.nodes(self.layout, fragment);
             self.end_as_altered(fragment, suspects);
         }
+        self.seals = Some(seals);
         opened
     }
 
