@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wiresum.commandline.console import out, print_json
-from wiresum.commandline.files import read_text
 from wiresum.commandline.options import JsonOption
 from wiresum.errors import PlanError
 
@@ -38,8 +37,9 @@ def layout(
     pair of each register in a pass.
     """
     from wiresum._native import sparse_layout
+    from wiresum.document import read_text
 
-    text = read_text(file, PlanError)
+    text = read_text(file, "hot map", PlanError)
     drawn = _draw(_positions(text), pushes, lookups, exponent, seed)
     rows: list[dict[str, Any]] = json.loads(sparse_layout(text, drawn, registers, pairs, seed))
     if as_json:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wiresum.commandline.contents import Contents
-from wiresum.commandline.files import read_text
 from wiresum.commandline.generators import command
 from wiresum.commandline.options import load_topology
 from wiresum.commandline.quantities import parse_size
@@ -53,12 +52,13 @@ def import_(
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed that chooses the switches that sum")] = 0,
 ) -> None:
     """Read a topology in another tool's format, and give nodes their roles."""
+    from wiresum.document import read_text
     from wiresum.topology.generators.programmable import Programmable, with_roles
 
     if form not in IMPORTERS:
         raise TopologyError(f"there is no importer {form}; choose from {', '.join(IMPORTERS)}")
     chosen = None if programmable is None else Programmable(programmable, parse_size(memory), seed)
-    show(with_roles(IMPORTERS[form](read_text(file, TopologyError), file.stem[:32]), server, chosen))
+    show(with_roles(IMPORTERS[form](read_text(file, "topology", TopologyError), file.stem[:32]), server, chosen))
 
 
 @app.command(epilog="Example: `wiresum topology export fat-tree:k=4 --format containerlab > fat-tree.clab.yml`")

@@ -10,7 +10,6 @@ import typer
 
 from wiresum.commandline.console import print_json
 from wiresum.commandline.contents import Contents
-from wiresum.commandline.files import read_text
 from wiresum.commandline.options import JsonOption, load_topology
 from wiresum.commandline.quantities import parse_fraction, parse_numbers, parse_seconds, parse_size
 from wiresum.errors import WorkloadError
@@ -80,10 +79,12 @@ def coflows(file: FileArgument, topology: TopologyOption = "optical", batch: boo
     False, "--batch", help="Let all jobs be there at the begin"
 )) -> None:  # fmt: skip
     """Import a trace of the coflow benchmark; its racks are folded on the units of the topology."""
+    from wiresum.document import read_text
     from wiresum.workload.coflows import coflows as read
     from wiresum.workload.sites import units_of
 
-    made = read(read_text(file, WorkloadError), [unit.name for unit in units_of(load_topology(topology))], _name(file))
+    text = read_text(file, "trace", WorkloadError)
+    made = read(text, [unit.name for unit in units_of(load_topology(topology))], _name(file))
     show(made.as_batch() if batch else made)
 
 
@@ -101,9 +102,10 @@ def table(
     It needs columns for arrivals and GPUs, under the names that Philly's, Helios' and Lingjun's tables have. Sizes are
     drawn where it has no column `bytes`.
     """
+    from wiresum.document import read_text
     from wiresum.workload.table import table as read
 
-    text, there, name = read_text(file, WorkloadError), load_topology(topology), _name(file)
+    text, there, name = read_text(file, "table", WorkloadError), load_topology(topology), _name(file)
     show(read(text, there, _range(size), name=name, spread=_share(spread), by_host=by_host, seed=seed))
 
 

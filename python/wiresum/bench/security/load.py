@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from wiresum import _native
 
 PATIENCE_S = 20.0
-"""Until somebody who is not welcomed counts as refused, on a busy machine."""
+"""Seconds after which a worker without a welcome counts as refused; a busy machine needs many."""
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ from wiresum.plan.choices import Engine
 FLOODS = ("alone", "hellos", "malformed", "foreign")
 LOAD = "wiresum.bench.security.load"
 JOIN_S = 30.0
-"""Longest that a join may take, threads and the start of Python included."""
+"""Seconds that a join may take, threads and the start of Python included."""
 
 
 def measure(options: Options, progress: Callable[[str], None] = lambda line: None) -> Report:
