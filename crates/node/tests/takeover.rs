@@ -292,17 +292,17 @@ fn of_two_successors_at_once_one_serves_in_the_end() {
     let mut node = Node::start("two", &plan, 0);
     let training = Training::start(&plan);
     training.go_on();
-    let rivals = [node.successor(), node.successor()].map(|mut rival| {
-        let said = first_line(&mut rival);
-        if said.starts_with("ready") { rival } else { panic!("{}", last_words(rival)) }
-    });
+    let mut rivals = [node.successor(), node.successor()];
+    if !rivals.each_mut().map(first_line).iter().all(|said| said.starts_with("ready")) {
+        panic!("{:?}", rivals.map(last_words));
+    }
     let serving = node.process_in_status();
     assert!(node.process.wait().expect("an end").success());
     let index = rivals.iter().position(|rival| u64::from(rival.id()) == serving);
     let [first, second] = rivals;
     let (last, mut between) = if index == Some(0) { (first, second) } else { (second, first) };
-    assert!(between.wait().expect("an end").success(), "it has handed over, too");
     node.process = last;
+    assert!(between.wait().expect("an end").success(), "it has handed over, too");
     training.go_on();
     training.end();
 }
