@@ -128,11 +128,7 @@ def star(engine: str, values: int, children: int) -> AggregationPlan:
         {
             "format": FORMAT,
             "planner": "bench",
-            "job": {
-                "id": 1,
-                "secret": "0000000000000000000000000000000000000000000000000000000000000001",
-                "values_per_packet": values,
-            },
+            "job": {"id": 1, "secret": f"{1:064x}", "values_per_packet": values},
             "nodes": [{"id": 0, "name": "node", "address": f"{NODE_ADDRESS}:{PORT}", "engine": engine}],
             "workers": [{"rank": rank, "name": f"w{rank}", "address": LOAD_ADDRESS} for rank in range(children)],
             "streams": [stream(0, "exponents"), stream(1, "values")],
