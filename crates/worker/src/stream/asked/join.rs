@@ -123,9 +123,10 @@ impl Asked {
     pub(super) fn is_answer(&self, packet: &Packet, since: u32) -> bool {
         let header = packet.header;
         let (node, stream) = (NodeId(header.node.get()), SubModelId(header.sub_model.get()));
-        let key = self.keys.seat(SeatName::new(node, stream, Contributor(header.contributor)));
+        let seat = SeatName::new(node, stream, Contributor(header.contributor));
+        // The key comes last: it takes microseconds to derive.
         header.round.get().wrapping_sub(since) <= self.attempt.wrapping_sub(since)
-            && key.is_some_and(|key| key.is_proven(header, packet.payload))
+            && self.keys.seat(seat).is_some_and(|key| key.is_proven(header, packet.payload))
     }
 
     /// The number of the hello that a stream's standing rests on.
