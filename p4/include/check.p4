@@ -15,7 +15,8 @@ control HeaderSum(in wiresum_header_h h, in wiresum_switch_header_h s, out bit<3
     apply {
         sum = h.magic ++ h.version ++ h.kind;
         sum = sum + (h.job ++ h.node);
-        sum = sum + h.job_key;
+        sum = sum + h.job_key[63:32];
+        sum = sum + h.job_key[31:0];
         sum = sum + h.round;
         sum = sum + h.fragment;
         sum = sum + (h.sub_model ++ h.value_count);

@@ -11,9 +11,9 @@ const int WIRESUM_MAGIC = 0x5753;
 const int WIRESUM_VERSION = 2;
 /* UDP port of an aggregator unless its plan says otherwise. */
 const int WIRESUM_DEFAULT_PORT = 5747;
-/* Bytes of the header. With 42 bytes of Ethernet, IPv4 and UDP before it, the lanes are 4-byte aligned in
+/* Bytes of the header. With 42 bytes of Ethernet, IPv4 and UDP before it, the lanes are 16-byte aligned in
  * a frame. */
-const int WIRESUM_HEADER_LEN = 34;
+const int WIRESUM_HEADER_LEN = 38;
 /* Bytes of the switch header, where there is one: it keeps the lanes aligned too. */
 const int WIRESUM_SWITCH_HEADER_LEN = 12;
 /* Payload granularity in bytes: a payload is a whole number of these, so that every engine may add in
@@ -28,8 +28,10 @@ const int WIRESUM_MIN_VALUES = 64;
 const int WIRESUM_MAX_VALUES = 736;
 /* Largest payload in bytes. */
 const int WIRESUM_MAX_PAYLOAD = 2944;
+/* Bytes of the proof that follows proven values (see spec/security.md). */
+const int WIRESUM_PROOF_LEN = 8;
 /* Largest datagram in bytes. */
-const int WIRESUM_MAX_PACKET = 2978;
+const int WIRESUM_MAX_PACKET = 2990;
 /* Bytes of an Ethernet header. */
 const int WIRESUM_ETHERNET_LEN = 14;
 /* Bytes that an Ethernet frame takes on a cable beyond its header and payload: preamble 8, check 4, gap
@@ -47,6 +49,10 @@ const int WIRESUM_MAX_CONTRIBUTORS = 64;
 const int WIRESUM_COHORT_WORKERS = 64;
 /* Most workers of a job at switches, which packets count in a byte. */
 const int WIRESUM_MAX_SWITCHED_WORKERS = 255;
+/* Bit of an exchange: one gives, and nothing is added. */
+const int WIRESUM_EXCHANGE_COPY = 128;
+/* Bits of an exchange that hold one more than the only taker; 0 where there is none. */
+const int WIRESUM_EXCHANGE_TAKER = 127;
 /* Fragments described by one probe (XAgg §IV-D: groups of 1024 packets). */
 const int WIRESUM_GROUP_FRAGMENTS = 1024;
 /* Words of a bitmap over one group. */
@@ -84,6 +90,41 @@ const bit<8> WIRESUM_KIND_READY = 9;
 /* What a child may send at. */
 const bit<8> WIRESUM_KIND_RATE = 10;
 
+/* What a packet of rows is for. */
+/* Gradients of a worker for rows of one table, to a server, or to a switch that sums pairs: keys, values. */
+const bit<8> WIRESUM_ROW_KIND_PUSH = 16;
+/* Gradients of a worker for hot rows, to a switch: offsets of positions, values. */
+const bit<8> WIRESUM_ROW_KIND_HOT_ROWS = 17;
+/* Sums of hot rows, from a switch to a worker: offsets of positions, counts of contributors, values. */
+const bit<8> WIRESUM_ROW_KIND_HOT_SUMS = 18;
+/* Sums of rows of one table, from a switch to a server: keys, bitmaps of contributors, 64-bit lanes. */
+const bit<8> WIRESUM_ROW_KIND_ROW_SUMS = 19;
+/* A row that was replicated, back to its server: its key, its values and state. */
+const bit<8> WIRESUM_ROW_KIND_RETURN = 20;
+/* How many workers had a gradient for hot rows in the round before, to a server: keys, counts of
+ * contributors. */
+const bit<8> WIRESUM_ROW_KIND_COUNTS = 21;
+/* The sender has no more packets for the round, to a server or a switch. */
+const bit<8> WIRESUM_ROW_KIND_END = 22;
+/* A piece of what a server says when a round is closed. */
+const bit<8> WIRESUM_ROW_KIND_NEWS = 23;
+/* A piece of what is decided about the map, to a server. */
+const bit<8> WIRESUM_ROW_KIND_DECISION = 24;
+/* A question for weights, or for all that is stored of rows, to a server: keys. */
+const bit<8> WIRESUM_ROW_KIND_PULL = 25;
+/* Weights that were asked for, in the order of the question's keys: values. */
+const bit<8> WIRESUM_ROW_KIND_WEIGHTS = 26;
+/* Packets have come: the fragment's number, and those after it whose bits are set. */
+const bit<8> WIRESUM_ROW_KIND_ACKNOWLEDGEMENT = 27;
+/* A packet cannot be taken, and the job ends: why, as text. */
+const bit<8> WIRESUM_ROW_KIND_PROBLEM = 28;
+/* What a server can be restored to: the header's round is that of its snapshot. */
+const bit<8> WIRESUM_ROW_KIND_RESTORABLE = 29;
+/* How popular rows of one table are at a server, to the server that coordinates: keys, counts as float32. */
+const bit<8> WIRESUM_ROW_KIND_REPORT = 30;
+/* Rows as they are to be from the end of the round on, to a server: keys, values and state. */
+const bit<8> WIRESUM_ROW_KIND_PUT = 31;
+
 /* Flag bits of a packet. */
 /* Lanes are little-endian; otherwise in network order (a P4 switch is on the tree). */
 const bit<16> WIRESUM_FLAG_LITTLE_ENDIAN = 0x1;
@@ -111,6 +152,10 @@ const bit<16> WIRESUM_FLAG_REFUSED = 0x400;
 const bit<16> WIRESUM_FLAG_SWITCHED = 0x800;
 /* Lanes of rows are float32, which are summed as 64-bit fixed point; otherwise int32. */
 const bit<16> WIRESUM_FLAG_FLOAT = 0x1000;
+/* In a contribution: no values, but a request for the result. */
+const bit<16> WIRESUM_FLAG_REQUEST = 0x2000;
+/* A proof follows the values. */
+const bit<16> WIRESUM_FLAG_PROVEN = 0x4000;
 /* The flags that decide how lanes are read and combined. */
 const bit<16> WIRESUM_FLAG_FORMAT = 0x7;
 
@@ -127,7 +172,7 @@ header wiresum_header_h {
     /* The aggregator that is addressed (upwards) or that answers (downwards). */
     bit<16> node;
     /* Incarnation of the job. */
-    bit<32> job_key;
+    bit<64> job_key;
     /* Ordinal of the collective. */
     bit<32> round;
     /* Position in the sub-model's stream. */
@@ -143,7 +188,7 @@ header wiresum_header_h {
     /* Block exponent that the lanes were scaled with; opaque to aggregators, which only require it to be
      * equal. */
     bit<8> exponent;
-    /* Urgency for policies that preempt; 0 where unused. */
+    /* Urgency for policies that preempt; where servers sum, the fragment's Exchange. */
     bit<8> priority;
     /* Bits of Flags. */
     bit<16> flags;
@@ -158,6 +203,24 @@ header wiresum_switch_header_h {
     bit<64> contributors;
     /* The sender's choice of a slot, where the policy leaves it to the sender; else 0. */
     bit<32> slot;
+}
+
+/* What follows it in packets of rows. */
+header wiresum_row_header_h {
+    /* From workers and switches: version of the hot map by which rows were sorted. From a server: its
+     * incarnation. */
+    bit<32> stamp;
+    /* In an end: packets of the round before it. In results, news, decisions and reports: parts that there
+     * are. In a pull: 1 where the optimizer's state is wanted too. */
+    bit<32> count;
+    /* In hot rows the position to which offsets are added; in a return the round that changed the row
+     * last. */
+    bit<32> base;
+    /* Rows in the packet; bytes in news, decisions and refusals; words of the bitmap in an
+     * acknowledgement. */
+    bit<16> rows;
+    /* Values of each row. */
+    bit<16> dim;
 }
 
 #endif

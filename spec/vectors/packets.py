@@ -17,7 +17,7 @@ from typing import Any
 OUTPUT = Path(__file__).with_name("packets.json")
 FORMAT = "wiresum-packets/1"
 
-LAYOUT = struct.Struct(">HBBHHIIIHHBBbBHI")
+LAYOUT = struct.Struct(">HBBHHQIIHHBBbBHI")
 FIELDS = [
     "magic",
     "version",
@@ -43,6 +43,8 @@ KINDS = {
     )
 }
 LITTLE_ENDIAN, MAXIMUM, LANES16, RETRANSMISSION, END_OF_GROUP, ECN, OVERFLOW, COLLISION = (1 << bit for bit in range(8))
+PROVEN = 1 << 14
+PROOF = bytes.fromhex("0123456789abcdef")
 
 # Lanes with every sign, both extremes, and bytes that tell one order from the other.
 LANES = {32: [0, 1, -1, 0x01020304, -0x01020304, 2**31 - 1, -(2**31), 305419896], 16: []}
@@ -65,7 +67,7 @@ def packet(kind: str, lanes: list[int], **fields: int) -> tuple[dict[str, int], 
         "kind": KINDS[kind],
         "job": 7,
         "node": 3,
-        "job_key": 0xDEADBEEF,
+        "job_key": 0xDEADBEEF_01020304,
         "round": 5,
         "fragment": 0x01020304,
         "sub_model": 1,
@@ -77,8 +79,8 @@ def packet(kind: str, lanes: list[int], **fields: int) -> tuple[dict[str, int], 
     order, letter, modulus = lane_format(kind, header["flags"])
     payload = struct.pack(f"{order}{len(lanes)}{letter}", *lanes)
     without_check = LAYOUT.pack(*header.values())[:-4]
-    words = struct.unpack(">7I", without_check[:28])
-    (flags,) = struct.unpack(">H", without_check[28:])
+    words = struct.unpack(">8I", without_check[:32])
+    (flags,) = struct.unpack(">H", without_check[32:])
     header["check"] = (sum(words) + flags + sum(lanes) % modulus) % 2**32
     return header, LAYOUT.pack(*header.values()) + payload
 
@@ -95,14 +97,19 @@ def signed(word: int) -> int:
 
 def well_formed() -> dict[str, tuple[dict[str, int], list[int], bytes]]:
     """Packets by name: header, lanes, bytes."""
-    probe = [0, 0, 0, 0x11223344] + [0] * 100
+    proof = double(0x0123456789ABCDEF)
+    probe = [*proof, 0, 0, 0, 0x11223344] + [0] * 98
     status = (
-        [1, *double(0b0100), 0x11223344] + [0] * 4 + [signed(0xFFFFFFFF)] * 32 + [signed(0x80000001)] * 32 + [1] * 32
+        [*proof, 1, *double(0b0100), 0x11223344]
+        + [0] * 2
+        + [signed(0xFFFFFFFF)] * 32
+        + [signed(0x80000001)] * 32
+        + [1] * 32
     )
-    hello = double(0x0123456789ABCDEF) + double(1_700_000_000_000_000) + double(0xFEDCBA9876543210) + [0, 0]
+    hello = proof + double(1_700_000_000_000_000) + double(0xFEDCBA9876543210) + [0, 0]
     refusal = [*hello[:6], 3, 0]
-    ready = [9, 1, *double(10_000_000_000), *double(4_400_000_000), 12_000, 0]
-    rate = [9, 4, *double(5_000_000_000), 0, 0, 0, 0]
+    ready = [*proof, 9, 1, *double(10_000_000_000), *double(4_400_000_000), 12_000] + [0] * 7
+    rate = [*proof, 9, 4, *double(5_000_000_000), 0, 0]
     full = [(i * 2654435761 % 2**32) - 2**31 for i in range(736)]
     cases: dict[str, tuple[str, list[int], dict[str, int]]] = {
         "contribution of 32-bit little-endian lanes": ("contribution", LANES[32], {"flags": LITTLE_ENDIAN}),
@@ -129,7 +136,8 @@ def well_formed() -> dict[str, tuple[dict[str, int], list[int], bytes]]:
             "result",
             LANES[32],
             dict.fromkeys(("job", "node", "sub_model"), 2**16 - 1)
-            | dict.fromkeys(("job_key", "round", "fragment"), 2**32 - 1)
+            | {"job_key": 2**64 - 1}
+            | dict.fromkeys(("round", "fragment"), 2**32 - 1)
             | dict.fromkeys(("contributor", "expected", "priority"), 255),
         ),
         "probe": ("probe", probe, {}),
@@ -145,6 +153,13 @@ def well_formed() -> dict[str, tuple[dict[str, int], list[int], bytes]]:
     for name, (kind, lanes, fields) in cases.items():
         header, data = packet(kind, lanes, **fields)
         packets[name] = (header, lanes, data)
+    for kind in ("contribution", "result"):
+        header, data = packet(kind, LANES[32], flags=LITTLE_ENDIAN | PROVEN)
+        packets[f"{kind} with a proof of its values"] = (header, LANES[32], data + PROOF)
+    header, data = packet("contribution", full, flags=PROVEN)
+    packets["fullest packet with a proof"] = (header, full, data + PROOF)
+    header, data = packet("hello", hello, flags=PROVEN)
+    packets["hello with a flag that says nothing there"] = (header, hello, data)
     return packets
 
 
@@ -157,33 +172,36 @@ def malformed() -> dict[str, tuple[bytes, str]]:
 
     return {
         "nothing": (b"", "truncated"),
-        "one byte less than a header": (good[:33], "truncated"),
-        "header alone": (good[:34], "truncated"),
+        "one byte less than a header": (good[:37], "truncated"),
+        "header alone": (good[:38], "truncated"),
         "last byte missing": (good[:-1], "truncated"),
         "one byte more": (good + b"\0", "trailing_bytes"),
+        "a proof that no flag tells of": (good + PROOF, "trailing_bytes"),
+        "a flag without its proof": (packet("result", LANES[32], flags=PROVEN)[1], "truncated"),
+        "last byte of a proof missing": (packet("result", LANES[32], flags=PROVEN)[1] + PROOF[:-1], "truncated"),
         "another magic": (with_byte(0, 0x58), "magic"),
         "another version": (with_byte(2, 1), "version"),
-        "another magic and version": (b"\0" * 66, "magic"),
+        "another magic and version": (b"\0" * 70, "magic"),
         "kind 0": (with_byte(3, 0), "kind"),
         "kind 11": (with_byte(3, 11), "kind"),
         "contribution without lanes": (packet("contribution", [])[1], "payload_length"),
         "half a block": (packet("contribution", [0] * 4)[1], "payload_length"),
         "half a block of 16-bit lanes": (packet("contribution", [0] * 8, flags=LANES16)[1], "payload_length"),
         "one block too many": (packet("result", [0] * 744)[1], "payload_length"),
-        "lanes announced at their most": (with_byte(22, 255), "payload_length"),
+        "lanes announced at their most": (with_byte(26, 255), "payload_length"),
         "probe of a hello's length": (packet("probe", [0] * 8)[1], "payload_length"),
         "status without words": (packet("status", [])[1], "payload_length"),
         "hello of a block too many": (packet("hello", [0] * 16)[1], "payload_length"),
         "ready without words": (packet("ready", [])[1], "payload_length"),
         "rate of a block too many": (packet("rate", [0] * 16)[1], "payload_length"),
         "goodbye without words": (packet("goodbye", [])[1], "payload_length"),
-        "flag for 16-bit lanes got set": (with_byte(29, LITTLE_ENDIAN | LANES16), "payload_length"),
-        "fragment damaged": (with_byte(19, 5), "check"),
-        "contributor damaged": (with_byte(24, 3), "check"),
-        "first lane damaged": (with_byte(34, 1), "check"),
-        "last lane damaged": (with_byte(65, 0), "check"),
-        "check damaged": (with_byte(33, good[33] ^ 1), "check"),
-        "byte order lost": (with_byte(29, 0), "check"),
+        "flag for 16-bit lanes got set": (with_byte(33, LITTLE_ENDIAN | LANES16), "payload_length"),
+        "fragment damaged": (with_byte(23, 5), "check"),
+        "contributor damaged": (with_byte(28, 3), "check"),
+        "first lane damaged": (with_byte(38, 1), "check"),
+        "last lane damaged": (with_byte(69, 0), "check"),
+        "check damaged": (with_byte(37, good[37] ^ 1), "check"),
+        "byte order lost": (with_byte(33, 0), "check"),
     }
 
 

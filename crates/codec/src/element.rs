@@ -14,6 +14,17 @@ pub enum ElementType {
     BFloat16 = 2,
 }
 
+impl ElementType {
+    /// Bytes of an element.
+    #[must_use]
+    pub fn width(self) -> usize {
+        match self {
+            Self::Float32 => 4,
+            Self::Float16 | Self::BFloat16 => 2,
+        }
+    }
+}
+
 /// An element of a tensor.
 pub trait Element: Copy + Default + Send + Sync + 'static {
     /// Which type this is.

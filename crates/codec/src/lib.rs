@@ -18,7 +18,8 @@
 //!
 //! **Error.** The clamp changes a lane only if n is a power of two (otherwise n ≤ 2^h − 1, hence L ≥ 2^k) and
 //! |x| > (2^k − ½) units (then L = 2^k − 1), so a lane differs from x / unit by at most ½, or by less than 1 if clamped.
-//! For float32 on 32-bit lanes and n ≤ 128 the latter cannot happen: k ≥ 24 bits hold the significand. Therefore
+//! For float32 on 32-bit lanes and n ≤ 128 the latter cannot happen: k ≥ 24 bits hold the significand. Nor can it for
+//! bfloat16 on 16-bit lanes: k ≥ 8. Therefore
 //!
 //! > |decoded sum − exact sum| ≤ n · unit / 2 (n · unit with clamped lanes) + half a unit in the last place of the element type
 //!
@@ -36,6 +37,7 @@ mod instructions;
 mod kernels;
 pub mod lane;
 mod lanes;
+pub mod netfc;
 #[cfg(test)]
 mod tests;
 
@@ -46,3 +48,8 @@ pub use half::{bf16, f16};
 pub use instructions::Instructions;
 pub use lanes::{add_lanes, maximize_lanes, sum_lanes};
 pub use wiresum_wire::{LaneType, NOT_FINITE};
+
+/// The tutorial's code is run as it stands.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/extend/codec.md")]
+mod tutorial {}

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use wiresum_wire::{Contributor, JobKey, NodeId, SubModelId};
 
+use crate::hash::ValueHash;
 use crate::secret::{Key, Secret};
 use crate::tag::SeatKey;
 
@@ -132,11 +133,26 @@ impl Keyring {
     /// The number that packets of an incarnation carry. Who has no key cannot guess it; who sees a packet has it.
     #[must_use]
     pub fn association(&self, incarnation: u64) -> JobKey {
-        let key = match &self.0 {
-            Holding::All(secret) => &secret.incarnations(),
-            Holding::Node(keys) => &keys.incarnations,
-        };
-        JobKey(u32::from_be_bytes(key.expand("association", &[incarnation])))
+        JobKey(u64::from_be_bytes(self.incarnations().expand("association", &[incarnation])))
+    }
+
+    /// The number that values of a generation of a stream's positions carry when it was renewed by time so often; that of
+    /// all packets before the first renewal of the first generation.
+    #[must_use]
+    pub fn values(&self, incarnation: u64, generation: u32, renewal: u32) -> JobKey {
+        let (generation, renewal) = (generation.into(), renewal.into());
+        JobKey(u64::from_be_bytes(match (generation, renewal) {
+            (0, 0) => return self.association(incarnation),
+            (_, 0) => self.incarnations().expand("generation", &[incarnation, generation]),
+            _ => self.incarnations().expand("renewal", &[incarnation, generation, renewal]),
+        }))
+    }
+
+    fn incarnations(&self) -> Key {
+        match &self.0 {
+            Holding::All(secret) => secret.incarnations(),
+            Holding::Node(keys) => keys.incarnations.clone(),
+        }
     }
 
     /// The key by which ranks seal the sums of an incarnation; `None` of a node's ring, which must not have it.
@@ -155,6 +171,16 @@ impl Keyring {
             Holding::Node(keys) => keys.parents.iter().find(|p| p.seat == seat)?.key.clone(),
         };
         Some(SeatKey(key.expand("tags", &[])))
+    }
+
+    /// The key by which all participants hash the values that they prove.
+    #[must_use]
+    pub fn value_hash(&self) -> ValueHash {
+        let key = match &self.0 {
+            Holding::All(secret) => &secret.workers(),
+            Holding::Node(keys) => &keys.workers,
+        };
+        ValueHash::new(&key.expand("hash", &[]))
     }
 
     /// The key by which a worker of a network of switches says hello to all nodes at once.
@@ -226,8 +252,10 @@ mod tests {
             assert_eq!(node.seat(shared), whole().seat(shared));
         }
         assert_eq!(node.association(77), whole().association(77));
+        assert_eq!(node.values(77, 5, 6), whole().values(77, 5, 6));
         assert_eq!(node.hello(9), whole().hello(9));
         assert_eq!(node.answer(NodeId(1), 9), whole().answer(NodeId(1), 9));
+        assert_eq!(node.value_hash(), whole().value_hash());
         assert_eq!(node.seat(SIBLINGS), None);
         assert_eq!(node.answer(NodeId(0), 9), None);
         assert_eq!(node.of_node(NodeId(1), &[]), None, "it cannot make keys of nodes");
@@ -246,8 +274,13 @@ mod tests {
         bytes.sort_unstable();
         bytes.dedup();
         assert_eq!(bytes.len(), 11);
+        assert_ne!(ring.value_hash(), other.value_hash());
         assert_ne!(ring.association(1), ring.association(2));
         assert_ne!(ring.association(1), other.association(1));
+        let ages = [(1, 0, 0), (1, 1, 0), (1, 2, 0), (2, 1, 0), (1, 0, 1), (1, 1, 1), (1, 1, 2)];
+        let values = ages.map(|(run, generation, renewal)| ring.values(run, generation, renewal).0);
+        let values = values.into_iter().chain([other.values(1, 1, 0).0, ring.association(2).0]);
+        assert_eq!(values.collect::<std::collections::BTreeSet<_>>().len(), ages.len() + 2);
     }
 
     #[test]

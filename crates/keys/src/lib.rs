@@ -4,14 +4,17 @@
 //! | --- | --- |
 //! | `secret` | the job's secret, and how keys follow from it |
 //! | `keyring` | what one participant holds: everything, or a node's share |
-//! | `tag` | proofs in the packets of joining |
+//! | `tag` | proofs in control packets, and behind values |
+//! | `hash` | what is proven of values |
 //!
 //! No sockets, clocks or randomness: secrets come from files, and what makes each proof new is a number in the packet.
 
+mod hash;
 mod keyring;
 mod secret;
 mod tag;
 
+pub use hash::{HASH_WORDS, ValueHash};
 pub use keyring::{Keyring, KeyringError, SealingKey, Seat};
 pub use secret::Secret;
-pub use tag::SeatKey;
+pub use tag::{SeatKey, is_authentic};

@@ -29,7 +29,7 @@ impl Key {
         info.extend(numbers.iter().flat_map(|number| number.to_be_bytes()));
         let mut bytes = [0; LEN];
         let hkdf = Hkdf::<Sha256>::from_prk(&self.0).expect("as long as a hash");
-        hkdf.expand(&info, &mut bytes).expect("no longer than a hash");
+        hkdf.expand(&info, &mut bytes).expect("no longer than 255 hashes");
         bytes
     }
 }
@@ -94,6 +94,12 @@ impl Secret {
         self.0.derive("ranks", &[])
     }
 
+    /// The key of the line between a rank and its driver of turns, which no node has.
+    #[must_use]
+    pub fn gate(&self, rank: u8) -> [u8; KEY_LEN] {
+        self.ranks().expand("gate", &[rank.into()])
+    }
+
     /// The key of one node.
     pub(crate) fn node(&self, node: u16) -> Key {
         self.0.derive("node", &[node.into()])
@@ -131,6 +137,14 @@ mod tests {
             assert!(problem.contains("64 hexadecimal digits"));
             assert!(Secret::from_digits(wrong).is_none());
         }
+    }
+
+    #[test]
+    fn gates_of_ranks_and_of_other_jobs_have_keys_of_their_own() {
+        let (own, other) = (Secret::from_bytes(b"a job"), Secret::from_bytes(b"another job"));
+        assert_eq!(own.gate(1), Secret::from_bytes(b"a job").gate(1));
+        assert_ne!(own.gate(1), own.gate(2));
+        assert_ne!(own.gate(1), other.gate(1));
     }
 
     #[test]

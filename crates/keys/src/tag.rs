@@ -1,4 +1,5 @@
-//! Proofs in the packets of joining: SipHash-2-4 (Aumasson and Bernstein, 2012) over all that the packet says.
+//! Proofs in control packets: SipHash-2-4 (Aumasson and Bernstein, 2012) over all that the packet says. Those of values
+//! have the values' hash in place of the words.
 //!
 //! Sixty-four bits are enough, as a forger has to ask the node about each guess, and the node takes some thousand packets
 //! of strangers a second: one in 2⁶⁴ is right. SipHash is made for short messages and runs in the kernel's XDP programs,
@@ -9,8 +10,10 @@ use std::hash::Hasher;
 
 use siphasher::sip::SipHasher24;
 use wiresum_wire::control::{PROOF_WORD, double_word, set_double_word};
-use wiresum_wire::{Header, LaneType, seal};
+use wiresum_wire::{Header, LaneType, Packet, seal};
 use zerocopy::IntoBytes;
+
+use crate::hash::ValueHash;
 
 /// Bytes of a seat's key.
 pub(crate) const SEAT_KEY_LEN: usize = 16;
@@ -28,6 +31,22 @@ impl fmt::Debug for SeatKey {
     }
 }
 
+/// Whether the values of a packet carry the proof of a seat; where nothing is hashed, whether they carry none.
+#[must_use]
+pub fn is_authentic(
+    hash: Option<&ValueHash>,
+    key: impl FnOnce() -> Option<SeatKey>,
+    packet: &Packet<'_>,
+) -> bool {
+    match (hash, packet.proof) {
+        (None, None) => true,
+        (Some(hash), Some(proof)) => {
+            key().is_some_and(|key| key.value_proof(hash, packet.header, packet.payload) == proof)
+        }
+        _ => false,
+    }
+}
+
 impl SeatKey {
     /// The key for a data plane that tests proofs where packets arrive.
     #[must_use]
@@ -38,10 +57,21 @@ impl SeatKey {
     /// The proof of a packet: over its header but for the check, and its control words but for the proof.
     #[must_use]
     pub fn proof(&self, header: &Header, payload: &[u8]) -> u64 {
+        self.tag(header, &payload[4 * (PROOF_WORD + 2)..])
+    }
+
+    /// The proof of values: over their header but for the check, and their hash.
+    #[must_use]
+    pub fn value_proof(&self, hash: &ValueHash, header: &Header, payload: &[u8]) -> u64 {
+        self.tag(header, &hash.of(payload).to_be_bytes())
+    }
+
+    /// The tag of a header, but for its check, and of what it says of the rest of its packet.
+    fn tag(&self, header: &Header, said: &[u8]) -> u64 {
         let mut hasher = SipHasher24::new_with_key(&self.0);
         hasher.write(&header.as_bytes()[..FIELDS_LEN]);
-        hasher.write(&u32::from(header.flags.get()).to_be_bytes());
-        hasher.write(&payload[4 * (PROOF_WORD + 2)..]);
+        hasher.write(&u64::from(header.flags.get()).to_be_bytes());
+        hasher.write(said);
         hasher.finish()
     }
 

@@ -58,9 +58,14 @@ impl Counts {
     /// values that do not fit, and the exponent is one that somebody stood for.
     #[must_use]
     pub fn allow(&self, took_part: u32) -> bool {
-        self.took_part == took_part
-            && self.unfit == 0
-            && (self.stood > 0 || self.zeros == took_part)
+        self.took_part == took_part && self.fit()
+    }
+
+    /// Whether the values of all who took part fit the exponent, and somebody stood for it. If not, the ranks say
+    /// themselves that the fragment cannot be summed with it.
+    #[must_use]
+    pub fn fit(&self) -> bool {
+        self.unfit == 0 && (self.stood > 0 || self.zeros == self.took_part)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Payloads of the control kinds: big-endian 32-bit words at fixed places.
+//! Payloads of the control kinds: big-endian 32-bit words at fixed places, of which the first two are a proof.
 
 use crate::schema::numbers;
 
@@ -7,18 +7,18 @@ pub use crate::limits::BITMAP_WORDS;
 /// Payload of a probe and of its status, of equal length so that a data plane answers in place.
 ///
 /// A probe asks about the [`GROUP_FRAGMENTS`](crate::GROUP_FRAGMENTS) fragments from `header.fragment` on; its words
-/// are zero, except the echo.
+/// are zero, except the proof and the echo.
 pub mod status {
     use crate::limits::BITMAP_WORDS;
     use crate::schema::constants;
 
     constants! {
         /// State of the slot entry of `header.fragment` itself: one of the entry states.
-        pub const STATE_WORD: usize = 0;
+        pub const STATE_WORD: usize = 2;
         /// Contributors of `header.fragment` that the node holds, high word first.
-        pub const CONTRIBUTORS_WORD: usize = 1;
+        pub const CONTRIBUTORS_WORD: usize = 3;
         /// An opaque number that the probe carries and the status returns, to match them and to measure the round trip.
-        pub const ECHO_WORD: usize = 3;
+        pub const ECHO_WORD: usize = 5;
         /// Bit i (least significant first within a word): the node holds *this child's* contribution to fragment + i.
         pub const HELD_WORD: usize = 8;
         /// Bit i: every expected contributor to fragment + i is in.
@@ -51,7 +51,7 @@ impl Default for EntryState {
     }
 }
 
-/// Where each packet of joining has its proof, a keyed tag over all else that it says, high word first.
+/// Where each control packet has its proof, a keyed tag over all else that it says, high word first.
 pub const PROOF_WORD: usize = hello::PROOF_WORD;
 
 /// Payload of a hello; the refusal repeats it, and so do the goodbye and the welcome of an aggregator.
@@ -69,6 +69,10 @@ pub mod hello {
         pub const REASON_WORD: usize = 6;
         /// In a refusal whose reason is detached: the node that is out of the tree, the sender's child or one above it.
         pub const REMOVED_NODE_WORD: usize = 7;
+        /// In all other packets of joining: how often the keys of the stream's values were renewed by time.
+        pub const RENEWAL_WORD: usize = REASON_WORD;
+        /// In all other packets of joining: the oldest generation of the stream's values that the child still needs.
+        pub const GENERATION_WORD: usize = REMOVED_NODE_WORD;
         /// Words in the payload.
         pub const WORDS: usize = 8;
     }
@@ -110,19 +114,19 @@ pub mod ready {
 
     constants! {
         /// Number of the notification, from 1; of two, the later one counts (serial arithmetic).
-        pub const SEQUENCE_WORD: usize = 0;
+        pub const SEQUENCE_WORD: usize = 2;
         /// One of the demands.
-        pub const DEMAND_WORD: usize = 1;
+        pub const DEMAND_WORD: usize = 3;
         /// Most that the child can send, in bit/s on the wire, high word first.
-        pub const MOST_BPS_WORD: usize = 2;
+        pub const MOST_BPS_WORD: usize = 4;
         /// What it delivered in the period that made it lower its rate, in bit/s, high word first; else 0.
-        pub const DELIVERED_BPS_WORD: usize = 4;
+        pub const DELIVERED_BPS_WORD: usize = 6;
         /// Packets lost in that period, in parts per million of those sent; else 0.
-        pub const LOSS_PPM_WORD: usize = 6;
+        pub const LOSS_PPM_WORD: usize = 8;
         /// When the child began, in sixteenths of a second since 1970; numbers of an earlier epoch are late (serial arithmetic).
-        pub const EPOCH_WORD: usize = 7;
-        /// Words in the payload.
-        pub const WORDS: usize = 8;
+        pub const EPOCH_WORD: usize = 9;
+        /// Words in the payload: whole blocks.
+        pub const WORDS: usize = 16;
     }
 }
 
@@ -142,24 +146,62 @@ pub mod rate {
 
     constants! {
         /// Number of the latest notification of this child that the rate takes into account.
-        pub const ACKNOWLEDGED_WORD: usize = 0;
+        pub const ACKNOWLEDGED_WORD: usize = 2;
         /// Number of the rate, from 1; of two, the later one counts (serial arithmetic).
-        pub const SEQUENCE_WORD: usize = 1;
+        pub const SEQUENCE_WORD: usize = 3;
         /// What the child may send at, in bit/s on the wire, high word first.
-        pub const GRANTED_BPS_WORD: usize = 2;
+        pub const GRANTED_BPS_WORD: usize = 4;
         /// When the node began, in sixteenths of a second since 1970; numbers of an earlier epoch are late (serial arithmetic).
-        pub const EPOCH_WORD: usize = 4;
+        pub const EPOCH_WORD: usize = 6;
         /// Words in the payload.
         pub const WORDS: usize = 8;
     }
 }
 
+/// How far the keys of a stream's values have been renewed, as packets of joining say it. Both numbers only grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KeyAge {
+    /// By positions: the oldest generation that is still needed.
+    pub generation: u32,
+    /// By time: how often.
+    pub renewal: u32,
+}
+
+impl KeyAge {
+    /// What a packet of joining that is no refusal says.
+    #[must_use]
+    pub fn read(payload: &[u8]) -> Self {
+        let generation = word(payload, hello::GENERATION_WORD);
+        Self { generation, renewal: word(payload, hello::RENEWAL_WORD) }
+    }
+
+    /// Says it in a packet of joining.
+    pub fn write(self, payload: &mut [u8]) {
+        set_word(payload, hello::GENERATION_WORD, self.generation);
+        set_word(payload, hello::RENEWAL_WORD, self.renewal);
+    }
+
+    /// Whether who has said this knows what the other one does.
+    #[must_use]
+    pub fn covers(self, other: Self) -> bool {
+        self == self.max(other)
+    }
+
+    /// What two know together.
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
+        let generation = self.generation.max(other.generation);
+        Self { generation, renewal: self.renewal.max(other.renewal) }
+    }
+}
+
 /// The payload of a hello, without its proof.
 #[must_use]
-pub fn hello_payload(incarnation: u64, plan_digest: u64) -> [u8; 4 * hello::WORDS] {
+pub fn hello_payload(incarnation: u64, plan_digest: u64, age: KeyAge) -> [u8; 4 * hello::WORDS] {
     let mut payload = [0; 4 * hello::WORDS];
     set_double_word(&mut payload, hello::INCARNATION_WORD, incarnation);
     set_double_word(&mut payload, hello::PLAN_DIGEST_WORD, plan_digest);
+    age.write(&mut payload);
     payload
 }
 

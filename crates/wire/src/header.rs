@@ -1,7 +1,7 @@
 //! The one header that every Wiresum packet starts with.
 
 use zerocopy::FromZeros;
-use zerocopy::byteorder::network_endian::{U16, U32};
+use zerocopy::byteorder::network_endian::{U16, U32, U64};
 
 use crate::control::{hello, rate, ready, status};
 use crate::limits::{HEADER_LEN, MAGIC, VERSION};
@@ -21,7 +21,7 @@ layout! {
         /// The aggregator that is addressed (upwards) or that answers (downwards).
         pub node: U16,
         /// Incarnation of the job.
-        pub job_key: U32,
+        pub job_key: U64,
         /// Ordinal of the collective.
         pub round: U32,
         /// Position in the sub-model's stream.
@@ -36,7 +36,7 @@ layout! {
         pub expected: u8,
         /// Block exponent that the lanes were scaled with; opaque to aggregators, which only require it to be equal.
         pub exponent: i8,
-        /// Urgency for policies that preempt; 0 where unused.
+        /// Urgency for policies that preempt; where servers sum, the fragment's [`Exchange`](crate::Exchange).
         pub priority: u8,
         /// Bits of [`Flags`].
         pub flags: U16,
@@ -156,6 +156,10 @@ flags! {
     SWITCHED = 11;
     /// Lanes of rows are float32, which are summed as 64-bit fixed point; otherwise int32.
     FLOAT = 12;
+    /// In a contribution: no values, but a request for the result.
+    REQUEST = 13;
+    /// A proof follows the values.
+    PROVEN = 14;
 }
 
 impl Flags {

@@ -17,7 +17,7 @@ macro_rules! id {
 id!(/// A training job, as numbered by its plan.
     JobId(u16));
 id!(/// Distinguishes one incarnation of a job from every other; a packet with another key is foreign.
-    JobKey(u32));
+    JobKey(u64));
 id!(/// An aggregator in the plan.
     NodeId(u16));
 id!(/// A sub-model: a stream of fragments with a tree and slots of its own.

@@ -7,6 +7,7 @@
 
 pub mod bindings;
 pub mod control;
+mod exchange;
 mod header;
 mod ids;
 mod lanes;
@@ -19,15 +20,16 @@ mod sizes;
 mod switch;
 mod verdict;
 
+pub use exchange::Exchange;
 pub use header::{Flags, Header, Kind};
 pub use ids::{Contributor, FragmentId, JobId, JobKey, NodeId, Round, SubModelId};
 pub use lanes::{LaneType, NOT_FINITE, UNUSED_LANE};
 pub use limits::{
     ACKNOWLEDGEMENT_WORDS, BITMAP_WORDS, BLOCK_LEN, COHORT_WORKERS, DEFAULT_PORT,
-    ETHERNET_CABLE_LEN, ETHERNET_LEN, GROUP_FRAGMENTS, HEADER_LEN, IPV4_LEN, IPV6_LEN, MAGIC,
-    MAX_CONTRIBUTORS, MAX_PACKET, MAX_PACKET_ROWS, MAX_PAYLOAD, MAX_ROW_VALUES, MAX_STORED_VALUES,
-    MAX_SWITCHED_WORKERS, MAX_VALUES, MIN_VALUES, ROW_HEADER_LEN, SEAL_LEN, SWITCH_HEADER_LEN,
-    UDP_LEN, VERSION,
+    ETHERNET_CABLE_LEN, ETHERNET_LEN, EXCHANGE_COPY, EXCHANGE_TAKER, GROUP_FRAGMENTS, HEADER_LEN,
+    IPV4_LEN, IPV6_LEN, MAGIC, MAX_CONTRIBUTORS, MAX_PACKET, MAX_PACKET_ROWS, MAX_PAYLOAD,
+    MAX_ROW_VALUES, MAX_STORED_VALUES, MAX_SWITCHED_WORKERS, MAX_VALUES, MIN_VALUES, PROOF_LEN,
+    ROW_HEADER_LEN, SEAL_LEN, SWITCH_HEADER_LEN, UDP_LEN, VERSION,
 };
 pub use packet::{Packet, ParseError, header_sum, seal};
 pub use policy::{Policy, ServerNeed};

@@ -9,8 +9,8 @@ constants! {
     pub const VERSION: u8 = 2;
     /// UDP port of an aggregator unless its plan says otherwise.
     pub const DEFAULT_PORT: u16 = 5747;
-    /// Bytes of the header. With 42 bytes of Ethernet, IPv4 and UDP before it, the lanes are 4-byte aligned in a frame.
-    pub const HEADER_LEN: usize = 34;
+    /// Bytes of the header. With 42 bytes of Ethernet, IPv4 and UDP before it, the lanes are 16-byte aligned in a frame.
+    pub const HEADER_LEN: usize = 38;
     /// Bytes of the switch header, where there is one: it keeps the lanes aligned too.
     pub const SWITCH_HEADER_LEN: usize = 12;
     /// Payload granularity in bytes: a payload is a whole number of these, so that every engine may add in blocks.
@@ -23,8 +23,10 @@ constants! {
     pub const MAX_VALUES: usize = 736;
     /// Largest payload in bytes.
     pub const MAX_PAYLOAD: usize = MAX_VALUES * 4;
+    /// Bytes of the proof that follows proven values (see `spec/security.md`).
+    pub const PROOF_LEN: usize = 8;
     /// Largest datagram in bytes.
-    pub const MAX_PACKET: usize = HEADER_LEN + MAX_PAYLOAD;
+    pub const MAX_PACKET: usize = HEADER_LEN + MAX_PAYLOAD + PROOF_LEN;
     /// Bytes of an Ethernet header.
     pub const ETHERNET_LEN: usize = 14;
     /// Bytes that an Ethernet frame takes on a cable beyond its header and payload: preamble 8, check 4, gap 12.
@@ -41,6 +43,10 @@ constants! {
     pub const COHORT_WORKERS: usize = 64;
     /// Most workers of a job at switches, which packets count in a byte.
     pub const MAX_SWITCHED_WORKERS: usize = 255;
+    /// Bit of an exchange: one gives, and nothing is added.
+    pub const EXCHANGE_COPY: u8 = 128;
+    /// Bits of an exchange that hold one more than the only taker; 0 where there is none.
+    pub const EXCHANGE_TAKER: u8 = 127;
     /// Fragments described by one probe (XAgg §IV-D: groups of 1024 packets).
     pub const GROUP_FRAGMENTS: usize = 1024;
     /// Words of a bitmap over one group.

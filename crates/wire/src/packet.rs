@@ -5,7 +5,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use crate::{
     BLOCK_LEN, Flags, HEADER_LEN, Header, Kind, LaneType, MAGIC, MAX_PAYLOAD, MAX_SWITCHED_WORKERS,
-    VERSION,
+    PROOF_LEN, VERSION,
 };
 
 /// A datagram whose form is right: known kind, exact length, matching check. Whether it belongs here is for the protocol.
@@ -19,6 +19,8 @@ pub struct Packet<'a> {
     pub flags: Flags,
     /// The lanes or control words.
     pub payload: &'a [u8],
+    /// The proof of values that have one; that of control packets is in their words.
+    pub proof: Option<u64>,
 }
 
 /// Why a datagram is not a packet. Each is counted and dropped, never answered.
@@ -117,8 +119,12 @@ impl<'a> Packet<'a> {
         if !is_payload_len(kind, payload_len) {
             return Err(ParseError::PayloadLength(payload_len));
         }
-        expect_len(bytes.len(), HEADER_LEN + payload_len)?;
-        Ok(Self { header, kind, flags, payload })
+        let is_proven = kind.carries_values() && flags.contains(Flags::PROVEN);
+        let proof_len = if is_proven { PROOF_LEN } else { 0 };
+        expect_len(bytes.len(), HEADER_LEN + payload_len + proof_len)?;
+        let (payload, proof) = payload.split_at(payload_len);
+        let proof = proof.try_into().ok().map(u64::from_be_bytes);
+        Ok(Self { header, kind, flags, payload, proof })
     }
 
     /// The sum of the payload as the check counts it.
@@ -173,8 +179,8 @@ pub(crate) fn is_payload_len(kind: Kind, len: usize) -> bool {
 /// header counts, so a fragment id damaged on the way cannot send values to another slot.
 #[must_use]
 pub fn header_sum(header: &Header) -> u32 {
-    let bytes = header.as_bytes();
-    let words = bytes[..28].chunks_exact(4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
+    let fields = &header.as_bytes()[..std::mem::offset_of!(Header, flags)];
+    let words = fields.chunks_exact(4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
     words.fold(u32::from(header.flags.get()), u32::wrapping_add)
 }
 

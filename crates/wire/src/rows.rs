@@ -37,7 +37,7 @@ numbers! {
     /// What a packet of rows is for; it stands where other packets have their kind.
     #[derive(PartialOrd, Ord)]
     pub enum RowKind: u8 {
-        /// Gradients of a worker for rows of one table, to a server: keys, values.
+        /// Gradients of a worker for rows of one table, to a server, or to a switch that sums pairs: keys, values.
         Push = 16,
         /// Gradients of a worker for hot rows, to a switch: offsets of positions, values.
         HotRows = 17,

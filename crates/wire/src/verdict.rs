@@ -85,36 +85,38 @@ verdicts! {
     Probed = 19 "probed" at TREE;
     /// Hello, welcome, refusal or goodbye dealt with; ready or rate handed to the control half.
     Control = 20 "control" at TREE | ROWS;
+    /// Values without the proof that the job asks for, or with a wrong one, or with one that it does not ask for: dropped.
+    Forged = 21 "forged" at TREE;
     /// Not for this node, of a stream that it does not sum, or a result that changes nothing here: goes on as it is.
-    Passed = 21 "passed" at SWITCH;
+    Passed = 22 "passed" at SWITCH;
     /// The slot is taken: goes up unsummed.
-    Collision = 22 "collision" at SWITCH;
+    Collision = 23 "collision" at SWITCH;
     /// Took the slot of a less urgent fragment, whose partial sum goes up in its stead.
-    Evicted = 23 "evicted" at SWITCH;
+    Evicted = 24 "evicted" at SWITCH;
     /// Sent again: the slot's partial sum goes up with it, and the slot is free.
-    Released = 24 "released" at SWITCH;
+    Released = 25 "released" at SWITCH;
     /// Sent again, and the slot is not its own: goes up unsummed.
-    Bypassed = 25 "bypassed" at SWITCH;
+    Bypassed = 26 "bypassed" at SWITCH;
     /// Partly in already, so that it cannot be added: goes up unsummed, or, at a server, is dropped.
-    Overlap = 26 "overlap" at SWITCH;
+    Overlap = 27 "overlap" at SWITCH;
     /// Too early for its slot: goes back to its sender, marked.
-    Refused = 27 "refused" at SWITCH;
+    Refused = 28 "refused" at SWITCH;
     /// A result that frees the slot of its fragment.
-    Freed = 28 "freed" at SWITCH;
+    Freed = 29 "freed" at SWITCH;
     /// A result that takes the place of the sum in its slot.
-    Stored = 29 "stored" at SWITCH;
+    Stored = 30 "stored" at SWITCH;
     /// At a server: holds all that was merged and more, and takes its place.
-    Superseded = 30 "superseded" at BESIDE;
+    Superseded = 31 "superseded" at BESIDE;
     /// The slot's lock could not be had, or the frame could not be made longer: dropped, as if the network had lost it.
-    Lost = 31 "lost" at BESIDE;
+    Lost = 32 "lost" at BESIDE;
     /// Counted beside the packet's other verdict: no way leads on from here, so it is dropped.
-    Astray = 32 "astray" at BESIDE;
+    Astray = 33 "astray" at BESIDE;
     /// The job does not run here, or its sender is no neighbour of the switch: dropped.
-    Strangers = 33 "strangers" at BESIDE;
+    Strangers = 34 "strangers" at BESIDE;
     /// Rows of a round that has not begun here: dropped; they come again.
-    Early = 34 "early" at ROWS;
+    Early = 35 "early" at ROWS;
     /// Rows that cannot be taken, and never will be: the job ends with this.
-    Wrong = 35 "wrong" at ROWS;
+    Wrong = 36 "wrong" at ROWS;
 }
 
 const _: () = assert!(Verdict::ALL.len() <= VERDICT_RANGE, "every verdict has a counter");

@@ -67,7 +67,7 @@ fn control_words_are_written_and_read() {
 
 #[test]
 fn a_welcome_leaves_what_its_hello_is_known_by() {
-    let mut payload = control::hello_payload(2, 3);
+    let mut payload = control::hello_payload(2, 3, control::KeyAge { generation: 4, renewal: 5 });
     control::set_double_word(&mut payload, welcome::KNOWN_WORD, u64::MAX);
     control::set_double_word(&mut payload, welcome::HELD_WORD, u64::MAX);
     assert_eq!(control::double_word(&payload, hello::INCARNATION_WORD), 2);

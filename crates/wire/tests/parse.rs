@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use wiresum_testkit::seeds::times_soak;
 use wiresum_wire::{
-    BLOCK_LEN, Flags, HEADER_LEN, Header, Kind, LaneType, MAX_PAYLOAD, Packet, ParseError, seal,
+    BLOCK_LEN, Flags, HEADER_LEN, Header, Kind, LaneType, MAX_PAYLOAD, PROOF_LEN, Packet,
+    ParseError, seal,
 };
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
@@ -14,17 +15,24 @@ fn packets() -> impl Strategy<Value = Vec<u8>> {
     let header = prop::collection::vec(any::<u8>(), HEADER_LEN);
     let kind = prop::sample::select(Kind::ALL.to_vec());
     let payload = prop::collection::vec(any::<u8>(), MAX_PAYLOAD);
-    (header, kind, 1..=MAX_PAYLOAD / BLOCK_LEN, payload).prop_map(
-        |(header, kind, blocks, payload)| {
+    let proof = any::<u64>();
+    (header, kind, 1..=MAX_PAYLOAD / BLOCK_LEN, payload, proof).prop_map(
+        |(header, kind, blocks, payload, proof)| {
             let header = Header::read_from_bytes(&header).expect("a header's length");
             let len = kind.control_words().map_or(blocks * BLOCK_LEN, |words| 4 * words);
-            emit(header, kind, &payload[..len])
+            emit(header, kind, &payload[..len], proof)
         },
     )
 }
 
+/// Bytes of the proof behind the values, if the header says that there is one.
+fn proof_len(header: &Header, kind: Kind) -> usize {
+    let is_proven = Flags(header.flags.get()).contains(Flags::PROVEN) && kind.carries_values();
+    if is_proven { PROOF_LEN } else { 0 }
+}
+
 /// The bytes of a packet with this payload, and all that the payload does not decide taken from `header`.
-fn emit(mut header: Header, kind: Kind, payload: &[u8]) -> Vec<u8> {
+fn emit(mut header: Header, kind: Kind, payload: &[u8], proof: u64) -> Vec<u8> {
     let flags = Flags(header.flags.get());
     let lanes = if kind.carries_values() { LaneType::of(flags) } else { LaneType::I32Be };
     header.magic.set(wiresum_wire::MAGIC);
@@ -32,7 +40,8 @@ fn emit(mut header: Header, kind: Kind, payload: &[u8]) -> Vec<u8> {
     header.kind = kind as u8;
     header.value_count.set((payload.len() / lanes.width()) as u16);
     seal(&mut header, lanes.sum(payload));
-    [header.as_bytes(), payload].concat()
+    let proof = &proof.to_be_bytes()[..proof_len(&header, kind)];
+    [header.as_bytes(), payload, proof].concat()
 }
 
 /// Cases are cheap, and a parser meets everything.
@@ -54,7 +63,9 @@ proptest! {
     fn emitted_packets_parse_to_themselves(bytes in packets()) {
         let packet = Packet::parse(&bytes).expect("well-formed");
         prop_assert_eq!(packet.header.as_bytes(), &bytes[..HEADER_LEN]);
-        prop_assert_eq!(packet.payload, &bytes[HEADER_LEN..]);
+        let (payload, proof) = bytes[HEADER_LEN..].split_at(packet.payload.len());
+        prop_assert_eq!(packet.payload, payload);
+        prop_assert_eq!(packet.proof, proof.try_into().ok().map(u64::from_be_bytes));
         prop_assert_eq!(packet.kind as u8, bytes[3]);
     }
 
@@ -115,9 +126,12 @@ proptest! {
 /// Accepts only what is consistent: the exact length, a known kind, and the check that sealing would set.
 fn judged(bytes: &[u8]) -> Result<(), TestCaseError> {
     if let Ok(packet) = Packet::parse(bytes) {
-        prop_assert_eq!(bytes.len(), HEADER_LEN + packet.payload.len());
         let header = Header::read_from_bytes(&bytes[..HEADER_LEN]).expect("a header");
-        prop_assert_eq!(emit(header, packet.kind, packet.payload), bytes);
+        let proof_len = proof_len(&header, packet.kind);
+        prop_assert_eq!(packet.proof.is_some(), proof_len > 0);
+        prop_assert_eq!(bytes.len(), HEADER_LEN + packet.payload.len() + proof_len);
+        let proof = packet.proof.unwrap_or_default();
+        prop_assert_eq!(emit(header, packet.kind, packet.payload, proof), bytes);
     }
     Ok(())
 }
@@ -127,11 +141,17 @@ fn flipped_bit_is_detected(
     bit: prop::sample::Index,
 ) -> Result<(), TestCaseError> {
     // Half of the flips in the header, which is a hundredth of a full packet.
-    let bits = 8 * if bit.index(2) == 0 { HEADER_LEN } else { packet.len() };
+    let covered = covered_len(&packet);
+    let bits = 8 * if bit.index(2) == 0 { HEADER_LEN } else { covered };
     let bit = bit.index(bits);
     packet[bit / 8] ^= 1 << (bit % 8);
     prop_assert!(Packet::parse(&packet).is_err(), "bit {} of byte {}", bit % 8, bit / 8);
     Ok(())
+}
+
+/// Bytes of a packet but for its proof, which finds its own damage.
+fn covered_len(packet: &[u8]) -> usize {
+    HEADER_LEN + Packet::parse(packet).expect("well-formed").payload.len()
 }
 
 /// Lane by lane, wrapping.
@@ -156,13 +176,13 @@ fn added(lanes: LaneType, a: &[u8], b: &[u8]) -> Vec<u8> {
 #[test]
 fn every_flipped_bit_of_every_kind_is_detected() {
     for kind in Kind::ALL {
-        for flags in 0..8 {
+        for flags in (0..8).flat_map(|flags| [flags, flags | Flags::PROVEN.0]) {
             let mut header = Header::new_zeroed();
             header.flags.set(flags);
             let payload: Vec<u8> =
                 (0..4 * kind.control_words().unwrap_or(16)).map(|i| i as u8).collect();
-            let packet = emit(header, kind, &payload);
-            for bit in 0..8 * packet.len() {
+            let packet = emit(header, kind, &payload, 0x0123_4567_89ab_cdef);
+            for bit in 0..8 * covered_len(&packet) {
                 let mut damaged = packet.clone();
                 damaged[bit / 8] ^= 1 << (bit % 8);
                 assert!(Packet::parse(&damaged).is_err(), "{kind:?}, flags {flags}, bit {bit}");

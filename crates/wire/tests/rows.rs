@@ -7,7 +7,7 @@ use wiresum_wire::{
 };
 
 /// Hot rows 0x10000 and 0x10007 with one value each, 1.0 and -2.0, of worker 2 in round 5: packet 3, map 9.
-const HOT_ROWS: &str = "5753021100070001deadbeef000000050000000300000003020000000000 00000000\
+const HOT_ROWS: &str = "5753021100070001deadbeef01020304000000050000000300000003020000000000 00000000\
      00000009000000000001000000020001 00000007 0000803f000000c0";
 
 fn bytes(hex: &str) -> Vec<u8> {
@@ -32,23 +32,33 @@ fn emit(draft: RowDraft, columns: &[u8]) -> Vec<u8> {
 fn the_fields_are_where_the_spec_has_them() {
     let mut hot = draft(RowKind::HotRows, 2, 1);
     (hot.header.job, hot.header.node) = (7.into(), 1.into());
-    (hot.header.job_key, hot.header.round) = (0xdead_beef.into(), 5.into());
+    (hot.header.job_key, hot.header.round) = (0xdead_beef_0102_0304.into(), 5.into());
     (hot.header.fragment, hot.header.contributor) = (3.into(), 2);
     (hot.rows.stamp, hot.rows.base) = (9.into(), 0x10000.into());
     let columns = [&[0, 0, 0, 7][..], &1f32.to_le_bytes(), &(-2f32).to_le_bytes()].concat();
     let whole = emit(hot, &columns);
     let mut unsealed = whole.clone();
-    unsealed[30..34].fill(0);
+    unsealed[34..38].fill(0);
     // The flags are LITTLE_ENDIAN and FLOAT.
     let mut literal = bytes(HOT_ROWS);
-    literal[28..30].copy_from_slice(&0x1001u16.to_be_bytes());
-    literal[26..28].fill(0);
+    literal[32..34].copy_from_slice(&0x1001u16.to_be_bytes());
+    literal[30..32].fill(0);
     assert_eq!(unsealed, literal);
     let packet = RowPacket::parse(&whole).expect("well-formed");
     assert_eq!(Vec::from_iter(packet.positions()), [0x10000, 0x10007]);
     assert_eq!(Vec::from_iter(packet.values().iter().map(|value| value.get())), [1.0, -2.0]);
     // Header words; then everything after it as little-endian words.
-    let header = [0x5753_0211u32, 0x0007_0001, 0xdead_beef, 5, 3, 0x0000_0003, 0x0200_0000, 0x1001];
+    let header = [
+        0x5753_0211u32,
+        0x0007_0001,
+        0xdead_beef,
+        0x0102_0304,
+        5,
+        3,
+        0x0000_0003,
+        0x0200_0000,
+        0x1001,
+    ];
     let rest =
         whole[HEADER_LEN..].chunks_exact(4).map(|b| u32::from_le_bytes(b.try_into().unwrap()));
     let check = header.into_iter().chain(rest).fold(0, u32::wrapping_add);
@@ -106,7 +116,7 @@ fn every_way_to_be_malformed_has_its_error() {
         assert_eq!(error(&emit(draft(kind, rows, dim), &columns)), "payload_length", "{kind:?}");
     }
     let mut said = whole.clone();
-    said[23] += 1;
+    said[27] += 1;
     assert_eq!(error(&said), "payload_length");
     let mut damaged = whole;
     damaged[60] ^= 1;

@@ -7,7 +7,7 @@ use wiresum_wire::{
 use zerocopy::{FromBytes, IntoBytes};
 
 /// A contribution of workers 0 and 33 to fragment 0x01020304, for slot 5, with eight little-endian lanes from 1 to 8.
-const CONTRIBUTION: &str = "5753020100070003deadbeef000000050102030400010008020400000801bbbbbbbb\
+const CONTRIBUTION: &str = "57530201000700030badcafedeadbeef000000050102030400010008020400000801bbbbbbbb\
      000000020000000100000005\
      0100000002000000030000000400000005000000060000000700000008000000";
 
@@ -45,8 +45,9 @@ fn the_fields_are_where_the_spec_has_them() {
     assert_eq!(packet.header.fragment.get(), 0x0102_0304);
     assert_eq!((packet.kind, packet.payload.len()), (Kind::Contribution, 32));
     // Header words, flags, switch header words, lanes.
-    let words =
-        [0x5753_0201u32, 0x0007_0003, 0xdead_beef, 5, 0x0102_0304, 0x0001_0008, 0x0204_0000];
+    let (key, identity) = ([0x0bad_cafe, 0xdead_beef], [0x5753_0201u32, 0x0007_0003]);
+    let place = [5, 0x0102_0304, 0x0001_0008, 0x0204_0000];
+    let words = [&identity[..], &key, &place].concat();
     let header = words.iter().fold(0x0801, |sum: u32, word| sum.wrapping_add(*word));
     assert_eq!(packet.header.check.get(), header.wrapping_add(2 + 1 + 5).wrapping_add(36));
 }
@@ -62,8 +63,8 @@ fn a_refusal_needs_no_lanes_and_nothing_else_does_without() {
     let without_lanes = |kind: Kind, flags: Flags| {
         let mut bytes = contribution()[..HEADER_LEN + SWITCH_HEADER_LEN].to_vec();
         bytes[3] = kind as u8;
-        bytes[22..24].fill(0);
-        bytes[28..30].copy_from_slice(&flags.0.to_be_bytes());
+        bytes[26..28].fill(0);
+        bytes[32..34].copy_from_slice(&flags.0.to_be_bytes());
         SwitchPacket::parse(&sealed(bytes)).map(|packet| packet.payload.len())
     };
     assert_eq!(without_lanes(Kind::Result, flags.with(Flags::REFUSED)), Ok(0));
@@ -94,9 +95,9 @@ fn every_way_to_be_malformed_has_its_error() {
     assert_eq!(error(&with_byte(2, 9)), "version");
     assert_eq!(error(&with_byte(3, 0)), "kind");
     assert_eq!(error(&with_byte(3, Kind::Probe as u8)), "kind");
-    assert_eq!(error(&with_byte(23, 7)), "payload_length");
-    assert_eq!(error(&with_byte(28, 0)), "not_switched");
-    assert_eq!(error(&with_byte(24, 255)), "contributor");
+    assert_eq!(error(&with_byte(27, 7)), "payload_length");
+    assert_eq!(error(&with_byte(32, 0)), "not_switched");
+    assert_eq!(error(&with_byte(28, 255)), "contributor");
 }
 
 #[test]

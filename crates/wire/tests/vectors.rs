@@ -16,7 +16,7 @@ struct Vectors {
 #[derive(Deserialize)]
 struct WellFormed {
     name: String,
-    header: BTreeMap<String, i64>,
+    header: BTreeMap<String, i128>,
     lanes: Vec<i32>,
     bytes: String,
 }
@@ -41,11 +41,11 @@ fn bytes(hex: &str) -> Vec<u8> {
 }
 
 /// A field read through the table that the C and Python definitions are generated from.
-fn field(header: &Header, name: &str) -> i64 {
+fn field(header: &Header, name: &str) -> i128 {
     let field = Header::FIELDS.iter().find(|field| field.name == name).expect("a field");
     let bytes = &header.as_bytes()[field.offset..][..field.len];
-    let number = bytes.iter().fold(0, |number, byte| number << 8 | i64::from(*byte));
-    if field.c_type == "__s8" { i64::from(number as i8) } else { number }
+    let number = bytes.iter().fold(0, |number, byte| number << 8 | i128::from(*byte));
+    if field.c_type == "__s8" { i128::from(number as i8) } else { number }
 }
 
 #[test]
@@ -93,9 +93,9 @@ fn golden_packets_are_sealed_alike() {
 
 #[test]
 fn golden_packets_cover_every_kind() {
-    let kinds: BTreeSet<i64> =
+    let kinds: BTreeSet<i128> =
         vectors().packets.iter().map(|golden| golden.header["kind"]).collect();
-    assert_eq!(kinds, Kind::ALL.iter().map(|kind| *kind as i64).collect());
+    assert_eq!(kinds, Kind::ALL.iter().map(|kind| *kind as i128).collect());
 }
 
 #[test]
