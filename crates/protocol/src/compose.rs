@@ -2,12 +2,13 @@
 
 use std::net::SocketAddr;
 
-use wiresum_keys::{Seat, SeatKey};
-use wiresum_wire::control::{self, hello};
+use wiresum_keys::{Seat, SeatKey, ValueHash};
+use wiresum_wire::control::{self, KeyAge, hello};
 use wiresum_wire::{
-    Contributor, Flags, HEADER_LEN, Header, JobId, JobKey, Kind, LaneType, NodeId, SubModelId, seal,
+    Contributor, Exchange, Flags, HEADER_LEN, Header, JobId, JobKey, Kind, LaneType, NodeId,
+    PROOF_LEN, SubModelId, seal,
 };
-use zerocopy::IntoBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 use crate::Plan;
 use crate::plan::PlanStream;
@@ -44,6 +45,8 @@ pub struct Draft {
     pub expected: u8,
     /// The fragment's exponent.
     pub exponent: i8,
+    /// Who gives and who takes it.
+    pub exchange: Exchange,
     /// Lanes, and what else is set.
     pub flags: Flags,
 }
@@ -61,6 +64,7 @@ impl Default for Draft {
             contributor: 0,
             expected: 0,
             exponent: 0,
+            exchange: Exchange::ALL,
             flags: Flags(0),
         }
     }
@@ -76,6 +80,20 @@ impl Draft {
         HEADER_LEN + payload_len
     }
 
+    /// As [`Self::emit`], of values; with their proof behind them where they have one to be proven by.
+    pub fn emit_values(
+        &self,
+        buffer: &mut [u8],
+        (payload_len, lane_sum): (usize, u32),
+        proof: Option<(&ValueHash, &SeatKey)>,
+    ) -> usize {
+        let Some((hash, key)) = proof else { return self.emit(buffer, payload_len, lane_sum) };
+        let flags = self.flags.with(Flags::PROVEN);
+        let len = Self { flags, ..self.clone() }.emit(buffer, payload_len, lane_sum);
+        put_proof(hash, key, buffer, payload_len);
+        len + PROOF_LEN
+    }
+
     /// The header before a payload, without its check.
     fn header(&self, payload_len: usize) -> Header {
         Header {
@@ -89,6 +107,7 @@ impl Draft {
             contributor: self.contributor,
             expected: self.expected,
             exponent: self.exponent,
+            priority: self.exchange.0,
             flags: self.flags.0.into(),
             ..Header::new(self.kind)
         }
@@ -100,18 +119,34 @@ impl Draft {
         Seat::new(self.node, self.sub_model, Contributor(self.contributor))
     }
 
-    /// Writes a packet of joining, with its proof. Its round is the number of the hello that it is, or is about.
-    pub fn emit_proven(
+    /// Writes the header of the control packet in `buffer`, whose words are in place, and its proof. Returns its length.
+    pub fn emit_proven(&self, buffer: &mut [u8], payload_len: usize, key: &SeatKey) -> usize {
+        let mut header = self.header(payload_len);
+        let (place, payload) = buffer.split_at_mut(HEADER_LEN);
+        key.prove(&mut header, &mut payload[..payload_len]);
+        place.copy_from_slice(header.as_bytes());
+        HEADER_LEN + payload_len
+    }
+
+    /// Writes a packet of joining. Its round is the number of the hello that it is, or is about.
+    pub fn emit_joining(
         &self,
         buffer: &mut [u8],
-        mut words: [u8; 4 * hello::WORDS],
+        words: [u8; 4 * hello::WORDS],
         key: &SeatKey,
     ) -> usize {
-        let mut header = self.header(words.len());
-        key.prove(&mut header, &mut words);
-        buffer[..HEADER_LEN].copy_from_slice(header.as_bytes());
         buffer[HEADER_LEN..JOINING_LEN].copy_from_slice(&words);
-        JOINING_LEN
+        self.emit_proven(buffer, words.len(), key)
+    }
+
+    /// The values with this payload, and their proof.
+    #[must_use]
+    pub fn proven_values(&self, payload: &[u8], hash: &ValueHash, key: &SeatKey) -> Vec<u8> {
+        let mut buffer = vec![0; HEADER_LEN + payload.len() + PROOF_LEN];
+        buffer[HEADER_LEN..][..payload.len()].copy_from_slice(payload);
+        let values = (payload.len(), self.lane_type().sum(payload));
+        self.emit_values(&mut buffer, values, Some((hash, key)));
+        buffer
     }
 
     /// Writes the header as [`Self::emit`] does, summing the payload here.
@@ -132,6 +167,25 @@ impl Draft {
         self.emit_summed(&mut buffer, payload.len());
         buffer
     }
+
+    /// The control packet with this payload, and the proof of its seat.
+    #[must_use]
+    pub fn proven(&self, payload: &[u8], key: &SeatKey) -> Vec<u8> {
+        let mut buffer = vec![0; HEADER_LEN + payload.len()];
+        buffer[HEADER_LEN..].copy_from_slice(payload);
+        self.emit_proven(&mut buffer, payload.len(), key);
+        buffer
+    }
+}
+
+/// Writes the proof of the values in `buffer` behind them; their header is complete but for the check.
+///
+/// # Panics
+/// If the buffer is shorter than that.
+pub(crate) fn put_proof(hash: &ValueHash, key: &SeatKey, buffer: &mut [u8], payload_len: usize) {
+    let (header, rest) = Header::ref_from_prefix(buffer).expect("a header");
+    let proof = key.value_proof(hash, header, &rest[..payload_len]);
+    buffer[HEADER_LEN + payload_len..][..PROOF_LEN].copy_from_slice(&proof.to_be_bytes());
 }
 
 /// Bytes of a packet of joining: hello, welcome, refusal, goodbye.
@@ -160,7 +214,7 @@ pub fn hello(
         expected: sub_model.fan_in(node) as u8,
         ..Draft::default()
     };
-    joining(plan, &draft, control::hello_payload(incarnation, plan.digest()))
+    joining(plan, &draft, control::hello_payload(incarnation, plan.digest(), KeyAge::default()))
 }
 
 /// A packet of joining with the proof of its seat.
@@ -170,7 +224,5 @@ pub fn hello(
 #[must_use]
 pub fn joining(plan: &Plan, draft: &Draft, words: [u8; 4 * hello::WORDS]) -> Vec<u8> {
     let key = plan.keys().seat(draft.seat()).expect("the seat's key");
-    let mut datagram = vec![0; JOINING_LEN];
-    draft.emit_proven(&mut datagram, words, &key);
-    datagram
+    draft.proven(&words, &key)
 }

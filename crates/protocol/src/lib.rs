@@ -4,6 +4,7 @@
 //! datagrams, the next deadline and events come out.
 
 pub mod aggregator;
+pub mod association;
 pub mod compose;
 pub mod control;
 pub mod policy;
@@ -13,6 +14,7 @@ pub mod recovery;
 pub mod transmitter;
 
 pub use aggregator::{Aggregator, CLOCK_MARGIN_US, Outcome, Recipients, Verdict};
+pub use association::Association;
 pub use compose::Transmit;
 pub use control::ControlHalf;
 pub use quota::Quota;

@@ -13,8 +13,16 @@ use wiresum_wire::{MAX_PACKET, NodeId};
 /// Steps of a trace after the joining; some tens of kilobytes.
 const STEPS: usize = 70;
 /// Name, node of the plan and seed of each trace; together they show every verdict.
-const TRACES: [(&str, u16, u64); 4] =
-    [("root-1", 0, 8), ("root-2", 0, 18), ("inner-1", 1, 8), ("inner-2", 1, 18)];
+const TRACES: [(&str, u16, u64); 6] = [
+    ("root-1", 0, 1),
+    ("root-2", 0, 2),
+    ("inner-1", 1, 1),
+    ("inner-2", 1, 4),
+    ("root-proven", 0, 88),
+    ("inner-proven", 1, 63),
+];
+/// How names of traces end whose values are proven.
+const PROVEN: &str = "proven";
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Trace {
@@ -67,8 +75,9 @@ fn path(name: &str) -> PathBuf {
     PathBuf::from(folder).join(format!("{name}.json"))
 }
 
-fn generate(node: u16, seed: u64) -> Trace {
-    let plan = Plan::from_json(include_str!("plans/tree.json")).expect("a valid plan");
+fn generate(name: &str, node: u16, seed: u64) -> Trace {
+    let mut plan = Plan::from_json(include_str!("plans/tree.json")).expect("a valid plan");
+    plan.job.proven = name.ends_with(PROVEN);
     let mut traffic = RandomTraffic::new(&plan, NodeId(node), seed);
     let mut steps = traffic.joining();
     steps.extend(traffic.take(STEPS));
@@ -138,7 +147,7 @@ fn the_reference_replays_every_trace() {
 #[expect(clippy::disallowed_methods, reason = "new traces are asked for from outside")]
 fn the_traces_are_those_of_their_seeds() {
     for (name, node, seed) in TRACES {
-        let trace = generate(node, seed);
+        let trace = generate(name, node, seed);
         if std::env::var("WIRESUM_BLESS").is_ok() {
             fs::write(path(name), print(&trace)).expect("the trace can be written");
         }

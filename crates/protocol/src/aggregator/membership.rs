@@ -4,12 +4,17 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use wiresum_keys::SeatKey;
-use wiresum_wire::control::{RefusalReason, double_word, hello, hello_payload, set_word, word};
-use wiresum_wire::{Contributor, Flags, HEADER_LEN, Header, JobKey, Kind, NodeId, SubModelId};
+use wiresum_wire::control::{
+    KeyAge, RefusalReason, double_word, hello, hello_payload, set_word, word,
+};
+use wiresum_wire::{
+    Contributor, Exchange, Flags, HEADER_LEN, Header, JobKey, Kind, NodeId, SubModelId,
+};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::place::{ChildState, Place};
 use super::{Aggregator, Outcome, Verdict};
+use crate::association::ValueKeys;
 use crate::compose::{Draft, JOINING_LEN};
 use crate::plan::{Child, PlanStream};
 
@@ -18,6 +23,8 @@ use crate::plan::{Child, PlanStream};
 pub struct Membership {
     /// Key of the running incarnation; absent before the first and after the end of one.
     pub key: Option<JobKey>,
+    /// Keys of the values of each sub-model in it.
+    pub keys: BTreeMap<SubModelId, ValueKeys>,
     /// Where each child is that has said hello.
     pub children: BTreeMap<(SubModelId, Contributor), SocketAddr>,
     /// Where each parent is that has welcomed the node.
@@ -31,6 +38,8 @@ impl Aggregator {
         let mut membership =
             Membership { key: self.is_running().then_some(self.key), ..Membership::default() };
         for place in &self.places {
+            let keys = membership.key.map(|_| (place.sub_model, place.association.keys()));
+            membership.keys.extend(keys);
             let welcomed = place.parent.filter(|parent| parent.has_welcomed);
             membership.parents.extend(welcomed.map(|parent| (place.sub_model, parent.address)));
             for (index, child) in place.children.iter().enumerate() {
@@ -54,6 +63,7 @@ impl Aggregator {
             return Outcome::silent(Verdict::Foreign);
         };
         let incarnation = double_word(payload, hello::INCARNATION_WORD);
+        let age = KeyAge::read(payload);
         if let Some(reason) = self.reason_to_refuse(payload) {
             return refuse(header, source, reason, &key, buffer);
         }
@@ -72,7 +82,9 @@ impl Aggregator {
             return Outcome::silent(Verdict::Foreign);
         }
         (child.address, child.attempt) = (Some(source), Some(header.round.get()));
-        child.is_dismissed = false;
+        place.association.learn(&self.plan, age);
+        // Who was dismissed must not stay with a node that waits itself for one above.
+        child.is_dismissed &= place.parent.is_some_and(|parent| !parent.has_welcomed);
         if header.contributor >= place.fan_in {
             let seat = place.seats[usize::from(header.contributor)];
             let stands_for = Contributor(seat.child.trailing_zeros() as u8);
@@ -134,7 +146,7 @@ impl Aggregator {
         buffer: &mut [u8],
     ) -> usize {
         let place = &self.places[index];
-        let mut words = self.words();
+        let mut words = self.words(index);
         set_word(&mut words, hello::REASON_WORD, RefusalReason::Detached as u32);
         set_word(&mut words, hello::REMOVED_NODE_WORD, u32::from(removed.0));
         let draft = Draft {
@@ -153,9 +165,10 @@ impl Aggregator {
         JOINING_LEN
     }
 
-    /// What the packets of joining of this incarnation say.
-    fn words(&self) -> [u8; 4 * hello::WORDS] {
-        hello_payload(self.incarnation.unwrap_or_default(), self.plan_digest)
+    /// What the packets of joining of this incarnation say in a sub-model.
+    fn words(&self, index: usize) -> [u8; 4 * hello::WORDS] {
+        let age = self.places[index].association.age();
+        hello_payload(self.incarnation.unwrap_or_default(), self.plan_digest, age)
     }
 
     /// Makes a packet of joining one about a child's last hello, with the proof of its seat. Whether the seat has a key.
@@ -192,7 +205,7 @@ impl Aggregator {
         }
     }
 
-    /// Welcomes the child, or asks the parent first.
+    /// Welcomes the child, or asks the parent first, which has to know the incarnation and the age of keys.
     fn admit(
         &mut self,
         index: usize,
@@ -201,17 +214,23 @@ impl Aggregator {
         buffer: &mut [u8],
     ) -> Outcome {
         let tick = self.tick;
-        match &mut self.places[index].parent {
-            Some(parent) if !parent.has_welcomed => match parent.next_attempt(tick) {
-                Some(attempt) => {
-                    header.round.set(attempt);
-                    self.send_up(index, header, buffer)
+        let place = &mut self.places[index];
+        let age = place.association.age();
+        match &mut place.parent {
+            Some(parent) if !parent.has_welcomed || !parent.age.covers(age) => {
+                match parent.next_attempt(tick) {
+                    Some(attempt) => {
+                        header.round.set(attempt);
+                        self.send_up(index, header, buffer)
+                    }
+                    None => Outcome::silent(Verdict::Control),
                 }
-                None => Outcome::silent(Verdict::Control),
-            },
+            }
             _ => {
                 header.kind = Kind::Welcome as u8;
                 buffer[..HEADER_LEN].copy_from_slice(header.as_bytes());
+                // Which may be more than the child has said.
+                age.write(&mut buffer[HEADER_LEN..]);
                 self.prove_to(index, header.contributor.into(), &mut buffer[..JOINING_LEN]);
                 Outcome::to_one(Verdict::Control, source, JOINING_LEN)
             }
@@ -227,7 +246,7 @@ impl Aggregator {
         header.node.set(parent.node.0);
         header.contributor = parent.contributor.0;
         header.expected = parent.fan_in;
-        emit(header, &mut self.words(), &key, buffer);
+        emit(header, &mut self.words(index), &key, buffer);
         Outcome::to_one(Verdict::Control, parent.address, JOINING_LEN)
     }
 
@@ -239,8 +258,8 @@ impl Aggregator {
         mut header: Header,
         buffer: &mut [u8],
     ) -> Outcome {
-        if let Some(parent) = &mut self.places[index].parent {
-            parent.has_welcomed |= kind == Kind::Welcome;
+        if kind == Kind::Welcome {
+            self.places[index].be_welcomed(&self.plan, KeyAge::read(&buffer[HEADER_LEN..]));
         }
         let reason = RefusalReason::from_wire(word(&buffer[HEADER_LEN..], hello::REASON_WORD));
         if kind == Kind::Refusal && reason == Some(RefusalReason::Detached) {
@@ -287,12 +306,17 @@ impl Aggregator {
         let child = place.children.get(index)?;
         // Who is dismissed still has to learn it.
         let is_told = !child.is_dismissed || header.kind == Kind::Refusal as u8;
-        let address = child.address.filter(|_| is_told)?;
+        // Who gave a copy has it.
+        let is_giver = header.kind == Kind::Result as u8
+            && Exchange(header.priority).is_copy()
+            && usize::from(header.expected) == index;
+        let address = child.address.filter(|_| is_told && !is_giver)?;
         if Kind::from_wire(header.kind).is_some_and(Kind::is_joining) {
             let place = self.place_index(header.sub_model.get())?;
             return self.prove_to(place, index, packet).then_some(address);
         }
         readdress(header, Contributor(index as u8));
+        place.prove_again(index, packet);
         Some(address)
     }
 }

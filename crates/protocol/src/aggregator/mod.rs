@@ -17,12 +17,16 @@ use std::net::SocketAddr;
 
 use wiresum_codec::sum_lanes;
 use wiresum_wire::control::status;
-use wiresum_wire::{Contributor, HEADER_LEN, JobId, JobKey, Kind, NodeId, Packet, header_sum};
+use wiresum_wire::{
+    Contributor, FragmentId, HEADER_LEN, JobId, JobKey, Kind, NodeId, Packet, SubModelId,
+    header_sum,
+};
 
 use crate::quota::{Budget, Quota};
-use crate::{Plan, Time};
+use crate::{Association, Plan, Time};
 pub use membership::Membership;
 use place::Place;
+pub(crate) use place::seat_keys;
 pub use snapshot::{SNAPSHOT_VERSION, Snapshot, Unfit};
 use values::Arrival;
 pub use verdict::{Outcome, Recipients, Verdict};
@@ -135,8 +139,13 @@ impl Aggregator {
         }
         let index = self.place_index(header.sub_model.get()).ok_or(Verdict::Foreign)?;
         let place = &mut self.places[index];
+        let key = JobKey(header.job_key.get());
+        let is_known = match kind.carries_values() {
+            true => place.association.takes(FragmentId(header.fragment.get()), key),
+            false => key == self.key,
+        };
         let is_ours = header.job.get() == self.job.0
-            && header.job_key.get() == self.key.0
+            && is_known
             && self.incarnation.is_some()
             && !self.is_over
             && place.is_addressed_by(&header, kind, self.node);
@@ -147,12 +156,16 @@ impl Aggregator {
             let fits = self.budget.as_mut().is_none_or(|budget| budget.take(self.now, len));
             ensure(fits, Verdict::OverQuota)?;
         }
+        if kind.carries_values() {
+            ensure(place.is_authentic(&packet), Verdict::Forged)?;
+        }
         ensure(is_whole(), Verdict::Damaged)?;
-        if matches!(kind, Kind::Welcome | Kind::Refusal | Kind::Goodbye) {
+        if !kind.carries_values() {
             let is_proven = place.is_proven(&header, kind, source, packet.payload);
             ensure(is_proven, Verdict::BadContributor)?;
         }
-        let arrival = Arrival { header, source, lane_sum, buffer, payload_len };
+        let proof_len = len - HEADER_LEN - payload_len;
+        let arrival = Arrival { header, source, lane_sum, buffer, payload_len, proof_len };
         Ok(match kind {
             Kind::Contribution => place.contribution(self.node, self.epoch, arrival),
             Kind::Result => place.result(self.node, self.epoch, arrival),
@@ -176,13 +189,28 @@ impl Aggregator {
         self.key = self.plan.job_key(incarnation);
         self.epoch += 1;
         self.is_over = false;
-        self.places.iter_mut().for_each(Place::reset);
+        let association = Association::new(&self.plan, incarnation);
+        self.places.iter_mut().for_each(|place| place.reset(association));
     }
 
     /// Key of the running incarnation; `None` before the first and after the end of one.
     #[must_use]
     pub fn running_key(&self) -> Option<JobKey> {
         self.is_running().then_some(self.key)
+    }
+
+    /// The keys of a sub-model's values in the running incarnation.
+    #[must_use]
+    pub fn association(&self, sub_model: SubModelId) -> Association {
+        self.place_index(sub_model.0)
+            .map_or_else(Association::default, |i| self.places[i].association)
+    }
+
+    /// Whether the parent in a sub-model has welcomed this node in the running incarnation.
+    #[must_use]
+    pub fn is_welcome(&self, sub_model: SubModelId) -> bool {
+        let place = self.place_index(sub_model.0).map(|index| &self.places[index]);
+        place.and_then(|place| place.parent).is_some_and(|parent| parent.has_welcomed)
     }
 
     fn is_running(&self) -> bool {

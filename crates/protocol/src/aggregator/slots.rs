@@ -1,7 +1,7 @@
 //! Slot memory: the entries' states beside the values of one sub-model, and the decisions that the states call for.
 
 use wiresum_wire::control::EntryState;
-use wiresum_wire::{Contributor, Flags, FragmentId, Header};
+use wiresum_wire::{Contributor, Exchange, Flags, FragmentId, Header};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 
 use super::Verdict;
@@ -27,7 +27,9 @@ pub(super) struct Entry {
     pub exponent: i8,
     /// A value of [`EntryState`]; meaningless where the entry is empty.
     pub state: u8,
-    padding: [u8; 2],
+    /// An [`Exchange`].
+    pub exchange: u8,
+    padding: u8,
 }
 
 /// What to do with a contribution.
@@ -67,13 +69,28 @@ impl Entry {
     pub fn agrees_with(&self, header: &Header) -> bool {
         self.round == header.round.get()
             && self.exponent == header.exponent
+            && self.exchange == header.priority
             && self.flags == Flags(header.flags.get()).only(Flags::FORMAT).0
             && self.value_count == header.value_count.get()
     }
 
     /// The row of the contribution table that applies; changes nothing.
-    pub fn judge(&self, epoch: u32, header: &Header, seat: &Seat, policy: &dyn SlotPolicy) -> Step {
+    pub fn judge(
+        &self,
+        epoch: u32,
+        header: &Header,
+        seat: &Seat,
+        has_exchanges: bool,
+        policy: &dyn SlotPolicy,
+    ) -> Step {
         let position = FragmentId(header.fragment.get());
+        if !has_exchanges && header.priority != Exchange::ALL.0 {
+            return Step::Drop(Verdict::Mismatch);
+        }
+        let is_request = Flags(header.flags.get()).contains(Flags::REQUEST);
+        if is_request && self.state_of(epoch, position) != EntryState::Final {
+            return Step::Drop(Verdict::Stale);
+        }
         match self.distance(epoch, position) {
             None => return Step::Take,
             Some(0) => {}
@@ -91,6 +108,18 @@ impl Entry {
             _ if self.contributors & seat.rivals != 0 => Step::Drop(Verdict::Substituted),
             _ => Step::Add,
         }
+    }
+
+    /// Whether everyone is in whose values are awaited.
+    pub fn is_complete(&self, everyone: u64) -> bool {
+        let awaited = Exchange(self.exchange).awaited(everyone);
+        self.contributors & awaited == awaited
+    }
+
+    /// Who gave a copy; `None` for a sum.
+    pub fn giver(&self) -> Option<Contributor> {
+        let first = || Contributor(self.contributors.trailing_zeros() as u8);
+        Exchange(self.exchange).is_copy().then(first)
     }
 
     /// Whether a contributor's values are in, by itself or by whom it stands for.
@@ -115,7 +144,8 @@ impl Entry {
             flags: Flags(header.flags.get()).only(Flags::FORMAT).0,
             exponent: header.exponent,
             state: EntryState::Filling as u8,
-            padding: [0; 2],
+            exchange: header.priority,
+            padding: 0,
         };
     }
 }

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use wiresum_wire::FragmentId;
+use wiresum_wire::control::KeyAge;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::place::{ChildState, Place};
@@ -15,7 +16,7 @@ use super::slots::{Entry, SlotMemory};
 use super::{Aggregator, Verdict};
 
 /// Changes with the meaning of anything in a [`Snapshot`].
-pub const SNAPSHOT_VERSION: u32 = 2;
+pub const SNAPSHOT_VERSION: u32 = 5;
 /// Bytes of an entry's index before it and its values.
 const INDEX_LEN: usize = size_of::<u32>();
 
@@ -39,6 +40,10 @@ struct PlaceState {
     has_welcomed: bool,
     /// See [`Parent::asked`](super::place::Parent::asked).
     asked: Option<(u32, u32)>,
+    /// The oldest generation of values whose key counts.
+    generation: u32,
+    /// How often keys were renewed by time.
+    renewal: u32,
     memory_len: usize,
 }
 
@@ -78,7 +83,9 @@ impl Aggregator {
             let children = place.children.iter().map(Member::from).collect();
             let has_welcomed = place.parent.is_some_and(|parent| parent.has_welcomed);
             let asked = place.parent.and_then(|parent| parent.asked);
-            PlaceState { children, has_welcomed, asked, memory_len: memory.len() - start }
+            let KeyAge { generation, renewal } = place.association.age();
+            let memory_len = memory.len() - start;
+            PlaceState { children, has_welcomed, asked, generation, renewal, memory_len }
         };
         let places = self.places.iter().map(&mut state_of).collect();
         Snapshot {
@@ -110,6 +117,8 @@ impl Aggregator {
             let (of_place, rest) = memory.split_at_checked(state.memory_len).ok_or(Unfit)?;
             memory = rest;
             place.restore(state)?;
+            let PlaceState { generation, renewal, .. } = *state;
+            place.association.learn(&self.plan, KeyAge { generation, renewal });
             let highest = place.slots.read_entries(of_place)?;
             // The node's transmitter starts anew: this is where it has to look.
             highest.into_iter().for_each(|position| place.checks.remember(position));

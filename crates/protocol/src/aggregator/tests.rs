@@ -4,12 +4,13 @@ mod control;
 mod substitutes;
 
 mod joining;
+mod proofs;
 
 use std::net::SocketAddr;
 
 use wiresum_keys::SeatKey;
 use wiresum_wire::control::{
-    EntryState, RefusalReason, double_word, hello, hello_payload, set_word, status, word,
+    EntryState, KeyAge, RefusalReason, double_word, hello, hello_payload, set_word, status, word,
 };
 use wiresum_wire::{Flags, HEADER_LEN, Header, Kind, LaneType, MAX_PACKET, NodeId, Packet};
 
@@ -60,6 +61,8 @@ struct Bench {
     buffer: [u8; MAX_PACKET],
     /// Number of the last hello or goodbye of any child.
     attempt: u32,
+    /// What children say of the values' keys, and use.
+    association: Association,
 }
 
 type Words = [u8; 4 * hello::WORDS];
@@ -69,7 +72,8 @@ impl Bench {
         let plan = plan();
         let node = NodeId(node);
         let aggregator = Aggregator::new(&plan, node);
-        Self { aggregator, plan, node, buffer: [0; MAX_PACKET], attempt: 0 }
+        let association = Association::new(&plan, INCARNATION);
+        Self { aggregator, plan, node, buffer: [0; MAX_PACKET], attempt: 0, association }
     }
 
     /// With both children welcome in sub-model 3; child i is at `address(i)`.
@@ -101,11 +105,16 @@ impl Bench {
     }
 
     fn words(&self, incarnation: u64) -> Words {
-        hello_payload(incarnation, self.plan.digest())
+        hello_payload(incarnation, self.plan.digest(), self.association.age())
     }
 
     fn seat_key(&self, draft: &Draft) -> SeatKey {
         self.plan.keys().seat(draft.seat()).expect("the whole secret")
+    }
+
+    /// The control packet with the proof of its seat, if that is one.
+    fn proven(&self, draft: &Draft, payload: &[u8]) -> Vec<u8> {
+        draft.proven(payload, &self.seat_key(draft))
     }
 
     fn hello(&mut self, child: u8, incarnation: u64) -> Outcome {
@@ -118,6 +127,12 @@ impl Bench {
         };
         let hello = joining(&self.plan, &draft, self.words(incarnation));
         self.feed(address(child), &hello)
+    }
+
+    /// A child says that it needs no values before those of a generation.
+    fn tell(&mut self, child: u8, oldest: u32) -> Outcome {
+        self.association.learn(&self.plan, KeyAge { generation: oldest, renewal: 0 });
+        self.hello(child, INCARNATION)
     }
 
     /// The next hello or goodbye of a child.
@@ -135,8 +150,12 @@ impl Bench {
     }
 
     fn contribute(&mut self, child: u8, position: u32, value: i32) -> Outcome {
-        let draft =
-            Draft { contributor: child, fragment: position, ..self.draft(Kind::Contribution) };
+        let draft = Draft {
+            contributor: child,
+            fragment: position,
+            key: self.association.key(FragmentId(position)),
+            ..self.draft(Kind::Contribution)
+        };
         self.feed(address(child), &draft.datagram(&lanes(value)))
     }
 
@@ -145,6 +164,7 @@ impl Bench {
             node: NodeId(0),
             contributor: 1,
             fragment: position,
+            key: self.association.key(FragmentId(position)),
             ..self.draft(Kind::Result)
         };
         self.feed(parent_address(), &draft.datagram(&lanes(value)))
@@ -152,7 +172,8 @@ impl Bench {
 
     fn probe(&mut self, child: u8, first: u32) -> Outcome {
         let draft = Draft { contributor: child, fragment: first, ..self.draft(Kind::Probe) };
-        self.feed(address(child), &draft.datagram(&[0; 4 * status::WORDS]))
+        let probe = self.proven(&draft, &[0; 4 * status::WORDS]);
+        self.feed(address(child), &probe)
     }
 
     fn reply(&self, outcome: Outcome) -> (Header, Vec<u8>) {
@@ -337,6 +358,7 @@ fn an_entry_is_taken_by_the_position_two_slot_counts_on() {
 fn positions_wrap_without_becoming_stale() {
     let mut bench = Bench::joined(0);
     let last = u32::MAX - SLOTS;
+    bench.tell(0, 3);
     bench.contribute(0, last, 1);
     assert_eq!(bench.contribute(0, last.wrapping_add(2 * SLOTS), 1).verdict, Verdict::First);
     assert_eq!(bench.contribute(0, last, 1).verdict, Verdict::Stale);

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use wiresum_wire::control::{EntryState, set_word, status};
 use wiresum_wire::{
-    Contributor, Flags, FragmentId, GROUP_FRAGMENTS, HEADER_LEN, Header, Kind, LaneType, NodeId,
-    seal,
+    Contributor, Exchange, Flags, FragmentId, GROUP_FRAGMENTS, HEADER_LEN, Header, Kind, LaneType,
+    NodeId, seal,
 };
 use zerocopy::IntoBytes;
 
@@ -23,6 +23,8 @@ pub(super) struct Arrival<'a> {
     /// The datagram, to be turned into the one to send; at least as long as any packet of the job.
     pub buffer: &'a mut [u8],
     pub payload_len: usize,
+    /// Bytes behind the values, of what comes and of what goes.
+    pub proof_len: usize,
 }
 
 impl Arrival<'_> {
@@ -35,7 +37,7 @@ impl Arrival<'_> {
     }
 
     fn len(&self) -> usize {
-        HEADER_LEN + self.payload_len
+        HEADER_LEN + self.payload_len + self.proof_len
     }
 
     /// Writes the header over that of the datagram.
@@ -53,7 +55,9 @@ impl Place {
         let contributor = Contributor(arrival.header.contributor);
         let seat = &self.seats[usize::from(contributor.0)];
         let (entry, values) = self.slots.at(index);
-        let step = entry.judge(epoch, &arrival.header, seat, self.policy);
+        let is_root = self.parent.is_none();
+        let has_exchanges = is_root && self.hash.is_none();
+        let step = entry.judge(epoch, &arrival.header, seat, has_exchanges, self.policy);
         let flags = Flags(arrival.header.flags.get()).only(Flags::FORMAT);
         match step {
             Step::Take => {
@@ -69,7 +73,7 @@ impl Place {
             Step::Answer => return self.answer(node, index, &mut arrival),
         }
         entry.note(contributor, seat);
-        if entry.contributors & everyone == everyone {
+        if entry.is_complete(everyone) {
             return self.complete(node, index, flags, &mut arrival);
         }
         Outcome::silent(if step == Step::Take { Verdict::First } else { Verdict::Added })
@@ -94,8 +98,15 @@ impl Place {
             return self.send_up(index, arrival, Verdict::Forwarded);
         }
         entry.state = EntryState::Final as u8;
-        self.send_down(node, index, Contributor(0), Flags(0), arrival);
-        Outcome::to_children(Verdict::Completed, arrival.len())
+        let Some(taker) = Exchange(entry.exchange).taker() else {
+            self.send_down(node, index, Contributor(0), Flags(0), arrival);
+            return Outcome::to_children(Verdict::Completed, arrival.len());
+        };
+        self.send_down(node, index, taker, Flags(0), arrival);
+        // One that is not known yet asks when it is.
+        let address = self.children.get(usize::from(taker.0)).and_then(|child| child.address);
+        let to = |address| Outcome::to_one(Verdict::Completed, address, arrival.len());
+        address.map_or(Outcome::silent(Verdict::Completed), to)
     }
 
     fn send_up(&mut self, index: usize, arrival: &mut Arrival, verdict: Verdict) -> Outcome {
@@ -104,6 +115,7 @@ impl Place {
         let flags = Flags(self.slots.entry(index).flags).with(extra);
         self.address_up(&mut arrival.header, parent, flags);
         self.load(index, arrival);
+        self.prove(parent.key, arrival.buffer, arrival.payload_len);
         Outcome::to_one(verdict, parent.address, arrival.len())
     }
 
@@ -115,14 +127,18 @@ impl Place {
         extra: Flags,
         arrival: &mut Arrival,
     ) {
-        let flags = Flags(self.slots.entry(index).flags).with(extra);
+        let entry = self.slots.entry(index);
+        let flags = Flags(entry.flags).with(extra);
+        let expected = entry.giver().map_or(self.fan_in, |giver| giver.0);
         self.address_down(&mut arrival.header, node, child, flags);
+        arrival.header.expected = expected;
         self.load(index, arrival);
     }
 
     fn answer(&mut self, node: NodeId, index: usize, arrival: &mut Arrival) -> Outcome {
         let child = Contributor(arrival.header.contributor);
         self.send_down(node, index, child, Flags::RETRANSMISSION, arrival);
+        self.prove(self.keys[usize::from(child.0)], arrival.buffer, arrival.payload_len);
         Outcome::to_one(Verdict::Answered, arrival.source, arrival.len())
     }
 
@@ -160,6 +176,9 @@ impl Place {
     /// A child's question: the status overwrites the probe.
     pub fn probe(&self, epoch: u32, mut arrival: Arrival) -> Outcome {
         let first = arrival.position();
+        let Some(key) = self.keys[usize::from(arrival.header.contributor)] else {
+            return Outcome::silent(Verdict::BadContributor);
+        };
         let entry = self.slots.entry(self.entry_index(first));
         let state = entry.state_of(epoch, first);
         let contributors = if state == EntryState::Empty { 0 } else { entry.contributors };
@@ -176,9 +195,9 @@ impl Place {
             set_word(bitmaps, status::COMPLETE_WORD - status::HELD_WORD + word, complete);
             set_word(bitmaps, status::FINAL_WORD - status::HELD_WORD + word, last);
         }
-        let lane_sum = LaneType::I32Be.sum(words);
         arrival.header.kind = Kind::Status as u8;
-        arrival.emit(lane_sum);
+        key.prove(&mut arrival.header, words);
+        arrival.buffer[..HEADER_LEN].copy_from_slice(arrival.header.as_bytes());
         Outcome::to_one(Verdict::Probed, arrival.source, arrival.len())
     }
 
@@ -194,7 +213,7 @@ impl Place {
                 continue;
             }
             words.0 |= u32::from(entry.holds(child, seat)) << i;
-            words.1 |= u32::from(entry.contributors & everyone == everyone) << i;
+            words.1 |= u32::from(entry.is_complete(everyone)) << i;
             words.2 |= u32::from(state == EntryState::Final) << i;
         }
         words

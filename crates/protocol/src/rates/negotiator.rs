@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use wiresum_keys::{Seat, SeatKey};
 use wiresum_wire::control::{Demand, double_word, rate, ready, set_double_word, set_word, word};
 use wiresum_wire::{
     Contributor, HEADER_LEN, JobId, JobKey, Kind, NodeId, Packet, Round, SubModelId,
@@ -11,7 +12,7 @@ use super::allocation::{Bounds, Demands, allocate, sum_rate};
 use super::latest::{Epoch, Latest, Novelty};
 use super::request::{Latencies, Notice, Period, Request};
 use super::usable_bps;
-use crate::aggregator::Membership;
+use crate::aggregator::{Membership, seat_keys};
 use crate::compose::Draft;
 use crate::plan::{Child, PlanStream};
 use crate::{ControlHalf, Plan, Time, Transmit};
@@ -43,6 +44,8 @@ struct Upward {
     node: NodeId,
     address: SocketAddr,
     contributor: Contributor,
+    /// The key of the node's seat there; absent from a plan without it.
+    key: Option<SeatKey>,
     request: Request,
 }
 
@@ -53,6 +56,8 @@ struct Tree {
     sub_model: SubModelId,
     key: Option<JobKey>,
     children: Vec<ChildState>,
+    /// The keys of the children's seats.
+    seat_keys: Vec<Option<SeatKey>>,
     upward: Option<Upward>,
 }
 
@@ -187,7 +192,8 @@ impl Negotiator {
         };
         self.counters.rates_sent += 1;
         let destination = child.address?;
-        Some(Transmit { destination, len: draft.emit_summed(buffer, 4 * rate::WORDS) })
+        let seat_key = tree.seat_keys[index]?;
+        Some(Transmit { destination, len: draft.emit_proven(buffer, 4 * rate::WORDS, &seat_key) })
     }
 }
 
@@ -266,13 +272,16 @@ impl Tree {
         sub_model.place(node)?;
         let upward = sub_model.parent_of(Child::Node(node.0)).and_then(|(above, contributor)| {
             let address = plan.node(above)?.address;
-            Some(Upward { node: above, address, contributor, request: Request::of(epoch) })
+            let key = plan.keys().seat(Seat::new(above, sub_model.id(), contributor));
+            let request = Request::of(epoch);
+            Some(Upward { node: above, address, contributor, key, request })
         });
         Some(Self {
             job: plan.job_id(),
             sub_model: sub_model.id(),
             key: None,
             children: vec![ChildState::default(); sub_model.fan_in(node)],
+            seat_keys: seat_keys(plan, sub_model, node),
             upward,
         })
     }
@@ -373,7 +382,7 @@ impl Tree {
             contributor: upward.contributor.0,
             ..Draft::default()
         };
-        let len = draft.emit_summed(buffer, 4 * ready::WORDS);
+        let len = draft.emit_proven(buffer, 4 * ready::WORDS, &upward.key?);
         Some(Transmit { destination: upward.address, len })
     }
 }

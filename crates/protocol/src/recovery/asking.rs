@@ -43,14 +43,15 @@ pub(super) struct Asking {
     timeouts: u32,
     /// Ordinal of the last transmission before the latest question.
     pub ordinal: u32,
-    /// End of the positions that had been sent by then.
+    /// Where the next question begins while that one is under way: the end of the positions that had been sent by then, or,
+    /// where statuses alone answer, of those that it is about.
     pub next: FragmentId,
     /// There is a reason to ask about the oldest position.
     pub is_oldest_doubted: bool,
 }
 
 impl Asking {
-    /// Notes that a question is asked now, `next` being the end of the positions that were sent.
+    /// Notes that a question is asked now; `next`: see there.
     pub fn ask(&mut self, first: FragmentId, next: FragmentId, ordinal: u32, now: Time) -> Probe {
         self.asked = self.asked.wrapping_add(1) & !PULSE;
         (self.ordinal, self.next) = (ordinal, next);

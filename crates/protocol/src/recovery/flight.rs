@@ -16,7 +16,7 @@ pub enum Queue {
     Reported = 2,
 }
 
-/// What is known of one position; all bytes zero means that it is done or was never sent.
+/// What is known of one position; all bytes zero means that it is done, or that it was never sent and has no result.
 #[derive(Clone, Copy, Debug, FromBytes, Immutable)]
 #[repr(C)]
 pub struct Record {
@@ -37,6 +37,30 @@ pub struct Record {
     pub damaged: u8,
     /// The latest question about it since it was last sent or reported.
     pub asked: u16,
+    /// A [`Duty`].
+    pub duty: u8,
+    /// 1 from the result to this sender's turn, where the result came first.
+    is_ahead: u8,
+    padding: [u8; 2],
+}
+
+/// A sender's part in a position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Duty {
+    /// It contributes, and the result is for it.
+    Both = 0,
+    /// It contributes, and is done when the node holds that.
+    Gives = 1,
+    /// It contributes nothing, and the result is for it.
+    Takes = 2,
+}
+
+impl Record {
+    /// What the sender has to do.
+    pub fn is(&self, duty: Duty) -> bool {
+        self.duty == duty as u8
+    }
 }
 
 /// No record.
@@ -55,7 +79,7 @@ pub struct Flight {
 }
 
 impl Flight {
-    /// Room for `slots` positions, a power of two. Memory is touched only where positions are used.
+    /// Room for `slots` positions under way, a power of two. Memory is touched only where positions are used.
     pub fn new(slots: u32) -> Self {
         let records =
             Record::new_vec_zeroed(slots as usize).expect("a plan's slots fit the address space");
@@ -130,6 +154,28 @@ impl Flight {
         let index = self.index(position);
         self.unlink(index);
         self.records[index as usize] = Record::new_zeroed();
+    }
+
+    /// Whether a position's result came before it was begun.
+    pub fn is_ahead(&self, position: FragmentId) -> bool {
+        self.records[self.index(position) as usize].is_ahead != 0
+    }
+
+    /// The result of a position has come before it was begun. It must be within one slot count of all that are on their way.
+    pub fn note_ahead(&mut self, position: FragmentId) {
+        let index = self.index(position) as usize;
+        self.records[index].is_ahead = 1;
+    }
+
+    /// It is a position's turn. Whether its result came before, so that nothing is left to do.
+    pub fn take_ahead(&mut self, position: FragmentId) -> bool {
+        let index = self.index(position) as usize;
+        std::mem::take(&mut self.records[index].is_ahead) != 0
+    }
+
+    /// Positions that may be under way at once.
+    pub fn slots(&self) -> u32 {
+        self.records.len() as u32
     }
 
     /// Notes a transmission; the first of a position starts its record. Returns how often it was sent again.

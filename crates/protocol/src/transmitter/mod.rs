@@ -14,6 +14,8 @@
 //! | lost list | the positions to be sent again, in `recovery` |
 //! | check of the tail | the alarm: nothing has moved for a timeout |
 //!
+//! Where nothing is on its way, `watch` asks whether the parent is there.
+//!
 //! In the paper the receiver checks and the sender is told; here the sender asks, so that the tail, the lost end of a group and
 //! the lost answer are one case, and a group is checked when its *sums* are complete, whatever order they come in.
 
@@ -21,12 +23,14 @@ mod counters;
 mod marks;
 mod plane;
 mod uplink;
+mod watch;
 
+use wiresum_keys::{SeatKey, ValueHash};
 use wiresum_wire::control::{set_word, status};
 use wiresum_wire::{Flags, HEADER_LEN, JobId, JobKey, Kind, NodeId, Packet, SubModelId};
 
 use crate::compose::Draft;
-use crate::{Plan, Time, Transmit};
+use crate::{Aggregator, Plan, Time, Transmit};
 pub use counters::Counters;
 pub use plane::{DataPlane, Sum, Survey};
 use uplink::{Action, Uplink};
@@ -41,6 +45,8 @@ pub struct Transmitter {
     key: Option<JobKey>,
     /// One for each sub-model in which the node has a parent.
     uplinks: Vec<Uplink>,
+    /// What values are hashed by, where they are proven.
+    hash: Option<ValueHash>,
     counters: Counters,
 }
 
@@ -49,7 +55,8 @@ impl Transmitter {
     #[must_use]
     pub fn new(plan: &Plan, node: NodeId) -> Self {
         let uplinks = plan.streams.iter().filter_map(|s| Uplink::new(plan, s, node)).collect();
-        Self { job: plan.job_id(), key: None, uplinks, counters: Counters::default() }
+        let (job, hash, counters) = (plan.job_id(), plan.value_hash(), Counters::default());
+        Self { job, key: None, uplinks, hash, counters }
     }
 
     /// The streams' first position is `first`.
@@ -57,11 +64,17 @@ impl Transmitter {
         self.uplinks.iter_mut().for_each(|uplink| uplink.start_at(first));
     }
 
-    /// The running incarnation's key; `None` if there is none. With a new one everything before is forgotten.
-    pub fn follow(&mut self, key: Option<JobKey>) {
+    /// Takes over from the aggregator beside it which incarnation runs, and which parents have welcomed the node. With a
+    /// new incarnation everything before is forgotten.
+    pub fn follow(&mut self, aggregator: &Aggregator) {
+        let key = aggregator.running_key();
         if key != self.key {
             self.key = key;
             self.uplinks.iter_mut().for_each(Uplink::reset);
+        }
+        for uplink in &mut self.uplinks {
+            uplink.association = aggregator.association(uplink.sub_model);
+            uplink.watch.follow(key.is_some() && aggregator.is_welcome(uplink.sub_model));
         }
     }
 
@@ -113,13 +126,15 @@ impl Transmitter {
                 let draft =
                     Draft { job: self.job, key, ..uplink.draft(action.position(), action.kind()) };
                 let written = match action {
-                    Action::Ask(probe) => {
+                    Action::Ask { echo, .. } => {
                         self.counters.questions += 1;
-                        Some(write_probe(&draft, probe.echo, buffer))
+                        uplink.key.map(|key| write_probe(&draft, echo, &key, buffer))
                     }
                     Action::SendAgain(position) => {
                         let sum = plane.sum(uplink.sub_model, position, &mut buffer[HEADER_LEN..]);
-                        sum.map(|sum| write_sum(draft, &sum, buffer))
+                        let key = uplink.association.key(position);
+                        let proof = self.hash.as_ref().zip(uplink.key.as_ref());
+                        sum.map(|sum| write_sum(Draft { key, ..draft }, &sum, proof, buffer))
                     }
                 };
                 if let Some(len) = written {
@@ -146,23 +161,28 @@ impl Transmitter {
     }
 }
 
-fn write_probe(draft: &Draft, echo: u32, buffer: &mut [u8]) -> usize {
+fn write_probe(draft: &Draft, echo: u32, key: &SeatKey, buffer: &mut [u8]) -> usize {
     let payload = &mut buffer[HEADER_LEN..][..4 * status::WORDS];
     payload.fill(0);
     set_word(payload, status::ECHO_WORD, echo);
-    draft.emit(buffer, 4 * status::WORDS, echo)
+    draft.emit_proven(buffer, 4 * status::WORDS, key)
 }
 
-fn write_sum(draft: Draft, sum: &Sum, buffer: &mut [u8]) -> usize {
+fn write_sum(
+    draft: Draft,
+    sum: &Sum,
+    proof: Option<(&ValueHash, &SeatKey)>,
+    buffer: &mut [u8],
+) -> usize {
     let flags = sum.format.with(Flags::RETRANSMISSION);
     let draft = Draft { round: sum.round, exponent: sum.exponent, flags, ..draft };
-    draft.emit(buffer, sum.payload_len, sum.lane_sum)
+    draft.emit_values(buffer, (sum.payload_len, sum.lane_sum), proof)
 }
 
 impl Action {
     fn kind(&self) -> Kind {
         match self {
-            Self::Ask(_) => Kind::Probe,
+            Self::Ask { .. } => Kind::Probe,
             Self::SendAgain(_) => Kind::Contribution,
         }
     }

@@ -2,29 +2,31 @@
 
 use std::net::SocketAddr;
 
+use wiresum_keys::{Seat, SeatKey};
+use wiresum_wire::control::{status, word};
 use wiresum_wire::{Contributor, FragmentId, Kind, NodeId, Packet, SubModelId};
 
 use super::marks::Marks;
+use super::watch::Watch;
 use super::{Counters, DataPlane, Survey};
 use crate::compose::Draft;
 use crate::plan::{Child, PlanStream};
-use crate::recovery::{Probe, Recovery};
-use crate::{Plan, Time};
+use crate::recovery::{PULSE, Recovery};
+use crate::{Association, Plan, Time};
 
 /// What an uplink sends next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     /// A sum that was lost, or whose result was.
     SendAgain(FragmentId),
-    /// A question.
-    Ask(Probe),
+    /// A question about the positions from this one on.
+    Ask { first: FragmentId, echo: u32 },
 }
 
 impl Action {
     pub fn position(&self) -> FragmentId {
         match self {
-            Self::SendAgain(position) => *position,
-            Self::Ask(probe) => probe.first,
+            Self::SendAgain(position) | Self::Ask { first: position, .. } => *position,
         }
     }
 }
@@ -36,6 +38,10 @@ pub(super) struct Uplink {
     /// The node's index at the parent, and the parent's fan-in.
     contributor: Contributor,
     fan_in: u8,
+    /// The key of the node's seat at the parent; absent from a plan without it.
+    pub key: Option<SeatKey>,
+    /// What sums carry.
+    pub association: Association,
     plan: PlanStream,
     recovery: Recovery,
     first: FragmentId,
@@ -54,6 +60,8 @@ pub(super) struct Uplink {
     is_fresh: bool,
     /// The parent leaves question after question unanswered, and no one has been told since the last one.
     pub is_orphaned: bool,
+    /// Whether the parent is there while nothing is on its way.
+    pub watch: Watch,
 }
 
 impl Uplink {
@@ -67,6 +75,8 @@ impl Uplink {
             parent,
             contributor,
             fan_in: sub_model.fan_in(parent) as u8,
+            key: plan.keys().seat(Seat::new(parent, sub_model.id(), contributor)),
+            association: Association::default(),
             recovery: Recovery::new(sub_model, first),
             first,
             base: first,
@@ -77,6 +87,7 @@ impl Uplink {
             is_armed: false,
             is_fresh: true,
             is_orphaned: false,
+            watch: Watch::default(),
             plan: sub_model.clone(),
         })
     }
@@ -95,6 +106,7 @@ impl Uplink {
         self.finals.clear();
         (self.is_awake, self.is_moving, self.is_armed) = (false, false, false);
         (self.is_fresh, self.is_orphaned) = (true, false);
+        self.watch = Watch::default();
     }
 
     /// The data plane has noted that something moved at a position.
@@ -112,7 +124,7 @@ impl Uplink {
 
     /// When to look even if nothing is noted.
     pub fn alarm(&self) -> Option<Time> {
-        self.recovery.alarm()
+        self.recovery.alarm().into_iter().chain(self.watch.alarm()).min()
     }
 
     /// Looks at the slots if something has moved or is overdue.
@@ -126,6 +138,10 @@ impl Uplink {
             self.is_orphaned |= self.recovery.silence_ends().is_some_and(|end| end <= now);
             self.recovery.handle_timeout(now);
         }
+        if self.recovery.is_busy() {
+            self.watch.rest(now);
+        }
+        self.is_orphaned |= self.watch.finds_silence(now);
         self.rest(plane, counters, now);
     }
 
@@ -214,6 +230,9 @@ impl Uplink {
         counters: &mut Counters,
         now: Time,
     ) {
+        if word(packet.payload, status::ECHO_WORD) & PULSE != 0 {
+            return self.watch.rest(now);
+        }
         // Results that came before the status are not lost.
         self.look(plane, counters, now);
         let first = FragmentId(packet.header.fragment.get());
@@ -229,7 +248,11 @@ impl Uplink {
             self.recovery.note_sent(position, now);
             return Some(Action::SendAgain(position));
         }
-        self.recovery.next_probe(self.is_moving, now).map(Action::Ask)
+        if let Some(probe) = self.recovery.next_probe(self.is_moving, now) {
+            return Some(Action::Ask { first: probe.first, echo: probe.echo });
+        }
+        let echo = self.watch.next_question(now)?;
+        Some(Action::Ask { first: self.base, echo })
     }
 
     /// The header of a packet about a position, as far as the plan knows it.

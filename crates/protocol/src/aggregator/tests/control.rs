@@ -1,13 +1,15 @@
 //! What goes to a node's control half, and what of it does not get through the gate.
 
-use wiresum_wire::control::ready;
+use wiresum_wire::control::rate;
 
 use super::*;
 
-/// A ready from child `child`, or, as the parent's, a rate or a status.
+/// A ready or a probe from child `child`, or, as the parent's, a rate or a status.
 fn rate_draft(bench: &Bench, kind: Kind, child: u8) -> (SocketAddr, Draft) {
     match kind {
-        Kind::Ready => (address(child), Draft { contributor: child, ..bench.draft(kind) }),
+        Kind::Ready | Kind::Probe => {
+            (address(child), Draft { contributor: child, ..bench.draft(kind) })
+        }
         _ => (parent_address(), Draft { node: NodeId(0), contributor: child, ..bench.draft(kind) }),
     }
 }
@@ -21,7 +23,7 @@ fn readies_of_children_and_rates_and_statuses_of_the_parent_go_to_the_control_ha
     for kind in [Kind::Ready, Kind::Rate, Kind::Status] {
         let mut bench = Bench::joined(1);
         let (source, draft) = rate_draft(&bench, kind, 1);
-        let datagram = draft.datagram(&vec![7; payload_len(kind)]);
+        let datagram = bench.proven(&draft, &vec![7; payload_len(kind)]);
         let outcome = bench.feed(source, &datagram);
         assert_eq!(
             (outcome.verdict, outcome.recipients),
@@ -32,7 +34,7 @@ fn readies_of_children_and_rates_and_statuses_of_the_parent_go_to_the_control_ha
 }
 
 #[test]
-fn readies_rates_and_statuses_pass_every_test_of_the_gate() {
+fn control_packets_pass_every_test_of_the_gate() {
     type Change = fn(&mut Draft, &mut SocketAddr);
     let cases: [(Verdict, Change); 6] = [
         (Verdict::Foreign, |draft, _| draft.key.0 ^= 1),
@@ -42,21 +44,24 @@ fn readies_rates_and_statuses_pass_every_test_of_the_gate() {
         (Verdict::BadContributor, |draft, _| draft.contributor = 9),
         (Verdict::BadContributor, |_, source| source.set_port(1234)),
     ];
-    for kind in [Kind::Ready, Kind::Rate, Kind::Status] {
+    for kind in [Kind::Probe, Kind::Ready, Kind::Rate, Kind::Status] {
         let mut bench = Bench::joined(1);
         for (verdict, change) in cases {
             let (mut source, mut draft) = rate_draft(&bench, kind, 1);
             change(&mut draft, &mut source);
-            let outcome = bench.feed(source, &draft.datagram(&vec![0; payload_len(kind)]));
+            let datagram = bench.proven(&draft, &vec![0; payload_len(kind)]);
+            let outcome = bench.feed(source, &datagram);
             assert_eq!(outcome, Outcome::silent(verdict), "{kind:?}");
         }
         let (source, draft) = rate_draft(&bench, kind, 1);
-        let mut damaged = draft.datagram(&vec![0; payload_len(kind)]);
+        let unproven = draft.datagram(&vec![0; payload_len(kind)]);
+        assert_eq!(bench.feed(source, &unproven).verdict, Verdict::BadContributor, "{kind:?}");
+        let mut damaged = bench.proven(&draft, &vec![0; payload_len(kind)]);
         damaged[HEADER_LEN] ^= 1;
         assert_eq!(bench.feed(source, &damaged).verdict, Verdict::Damaged, "{kind:?}");
     }
     let mut root = Bench::joined(0);
     let (source, rate) = rate_draft(&root, Kind::Rate, 1);
-    let outcome = root.feed(source, &rate.datagram(&[0; 4 * ready::WORDS]));
+    let outcome = root.feed(source, &rate.datagram(&[0; 4 * rate::WORDS]));
     assert_eq!(outcome.verdict, Verdict::Foreign, "a root has no parent");
 }

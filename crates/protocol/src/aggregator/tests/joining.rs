@@ -1,6 +1,7 @@
 //! Hellos, welcomes, refusals and goodbyes.
 
 use super::*;
+use crate::association::GENERATION_SHIFT;
 
 #[test]
 fn the_root_welcomes_at_once() {
@@ -49,6 +50,84 @@ fn an_inner_node_passes_a_refusal_down() {
     assert_eq!(bench.hello(0, INCARNATION).recipients, Recipients::One(parent_address()));
 }
 
+#[test]
+fn an_inner_node_passes_a_renewal_up_until_its_parent_knows_it() {
+    let mut bench = Bench::joined(1);
+    for _ in 0..2 {
+        let outcome = bench.tell(0, 2);
+        assert_eq!(outcome.recipients, Recipients::One(parent_address()));
+        let (header, payload) = bench.reply(outcome);
+        assert_eq!((header.kind, word(&payload, hello::GENERATION_WORD)), (Kind::Hello as u8, 2));
+        let welcome = bench.aggregator.is_welcome(bench.draft(Kind::Hello).sub_model);
+        assert!(welcome, "sums go up meanwhile");
+    }
+    bench.hear_parent(Kind::Welcome);
+    assert_eq!(bench.hello(1, INCARNATION).recipients, Recipients::One(address(1)));
+    assert_eq!(bench.tell(1, 3).recipients, Recipients::One(parent_address()));
+}
+
+#[test]
+fn values_carry_the_keys_of_their_positions() {
+    let mut bench = Bench::joined(0);
+    let first = bench.association;
+    let generation = |number: u32| number << GENERATION_SHIFT;
+    for (number, position) in [(0, 7), (1, generation(1)), (3, u32::MAX - 1)] {
+        assert_eq!(bench.contribute(0, position, 1).verdict, Verdict::First, "{number}");
+    }
+    bench.tell(1, 1);
+    // Whatever the entries hold: the key of the first generation counts no more, nor do later ones out of their place.
+    let recorded = Draft { key: first.key(FragmentId(7)), ..bench.draft(Kind::Contribution) };
+    for position in [7, 9, generation(1), generation(2), generation(3) + 7] {
+        let recorded = Draft { fragment: position, ..recorded.clone() };
+        let outcome = bench.feed(address(0), &recorded.datagram(&lanes(1)));
+        assert_eq!(outcome.verdict, Verdict::Foreign, "{position}");
+    }
+    assert_eq!(bench.contribute(1, generation(1), 1).verdict, Verdict::Completed);
+    bench.association = first;
+    assert_eq!(bench.hello(1, INCARNATION).verdict, Verdict::Control, "it takes nothing back");
+    assert_eq!(bench.contribute(1, 11, 1).verdict, Verdict::Foreign);
+}
+
+#[test]
+fn keys_count_until_the_second_renewal_by_time() {
+    let mut bench = Bench::joined(0);
+    let plan = bench.plan.clone();
+    let mut position = 0;
+    for present in 0..5_u32 {
+        for renewal in 0..7 {
+            position += 1;
+            let key = plan.keys().values(INCARNATION, 0, renewal);
+            let draft = Draft { fragment: position, key, ..bench.draft(Kind::Contribution) };
+            let verdict = bench.feed(address(0), &draft.datagram(&lanes(1))).verdict;
+            let counts = renewal.abs_diff(present) <= 1;
+            let expected = if counts { Verdict::First } else { Verdict::Foreign };
+            assert_eq!(verdict, expected, "renewal {renewal} when there were {present}");
+        }
+        bench.association.renew(&plan);
+        assert_eq!(bench.hello(0, INCARNATION).verdict, Verdict::Control);
+    }
+}
+
+/// Only proofs of values keep a forger from it; what it costs is one run of one job.
+#[test]
+fn a_position_far_ahead_holds_its_entry_until_the_next_run() {
+    let mut bench = Bench::joined(0);
+    assert_eq!(bench.contribute(0, 7 + (1 << 24), 1).verdict, Verdict::First);
+    assert_eq!(bench.contribute(1, 7, 1).verdict, Verdict::Stale);
+    bench.hello(1, INCARNATION + 1);
+    bench.association = Association::new(&bench.plan, INCARNATION + 1);
+    assert_eq!(bench.contribute(1, 7, 1).verdict, Verdict::First);
+}
+
+#[test]
+fn an_inner_node_learns_of_a_renewal_from_its_parent() {
+    let mut bench = Bench::joined(1);
+    bench.association.renew(&bench.plan);
+    bench.hear_parent(Kind::Welcome);
+    let sub_model = bench.draft(Kind::Hello).sub_model;
+    assert_eq!(bench.aggregator.association(sub_model), bench.association);
+}
+
 fn reason(bench: &mut Bench, draft: &Draft, words: Words) -> Option<RefusalReason> {
     let outcome = bench.feed(address(0), &joining(&bench.plan, draft, words));
     assert_eq!(
@@ -88,7 +167,7 @@ fn who_does_not_prove_the_seat_gets_no_answer() {
     other.job.secret = Some("ab".repeat(32));
     let neighbours = bench.seat_key(&Draft { contributor: 1, ..draft.clone() });
     let mut of_neighbour = good.clone();
-    draft.emit_proven(&mut of_neighbour, words, &neighbours);
+    draft.emit_joining(&mut of_neighbour, words, &neighbours);
     let elsewhere = |draft: &Draft| joining(&bench.plan, draft, words);
     let hellos = [
         ("another secret", joining(&other, &draft, words)),

@@ -97,6 +97,22 @@ fn a_node_that_is_out_of_the_tree_dismisses_its_children_until_they_come_back() 
     assert_eq!(bench.contribute(1, 0, 1).verdict, Verdict::BadContributor, "it has not come back");
 }
 
+/// Else it would stay where nothing can be summed, as the others have left.
+#[test]
+fn a_dismissed_child_is_not_taken_back_while_its_node_waits_for_a_welcome_itself() {
+    let mut bench = Bench::joined(1);
+    detach(&mut bench, NodeId(1));
+    let sub_model = bench.draft(Kind::Hello).sub_model;
+    bench.aggregator.lose_parent(sub_model, &mut bench.buffer);
+    let outcome = bench.hello(0, INCARNATION);
+    assert_eq!(bench.reply(outcome).0.kind, Kind::Hello as u8, "the parent is asked");
+    assert_eq!(bench.contribute(0, 0, 1).verdict, Verdict::BadContributor);
+    bench.hear_parent(Kind::Welcome);
+    let outcome = bench.hello(0, INCARNATION);
+    assert_eq!(bench.reply(outcome).0.kind, Kind::Welcome as u8);
+    assert_eq!(bench.contribute(0, 0, 1).verdict, Verdict::First);
+}
+
 /// The parent says that a node is out of the tree.
 fn detach(bench: &mut Bench, removed: NodeId) -> Outcome {
     let mut words = bench.words(INCARNATION);
