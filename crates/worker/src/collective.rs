@@ -52,6 +52,9 @@ pub trait Source: Send {
     /// Element type, operation and codec in one number, equal on every rank.
     fn signature(&self) -> u8;
 
+    /// Bytes of the lane that an element becomes, 4 or 2, equal on every rank; 4 where bytes are copied.
+    fn lane_width(&self) -> usize;
+
     /// What this worker proposes as the exponent of a fragment: [`NOT_FINITE`] if an element is not finite, or does
     /// not fit the codec.
     fn exponent(&self, range: Range<usize>) -> i32;
@@ -87,6 +90,10 @@ impl Source for Nothing {
 
     fn signature(&self) -> u8 {
         0
+    }
+
+    fn lane_width(&self) -> usize {
+        4
     }
 
     fn exponent(&self, _range: Range<usize>) -> i32 {

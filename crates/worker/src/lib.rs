@@ -20,4 +20,4 @@ mod stream;
 
 pub use collective::{Collective, Sink, Source};
 pub use kind::Kind;
-pub use session::{Departure, Event, Failure, Participation, Session, Shape, SwitchOver};
+pub use session::{Departure, Event, Failure, Participation, Session, Shape, Summed, SwitchOver};

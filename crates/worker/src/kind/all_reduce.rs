@@ -3,4 +3,4 @@
 use super::Rules;
 
 pub(super) const RULES: Rules =
-    Rules { name: "all_reduce", has_root: false, part: |view| 0..view.elements };
+    Rules { name: "all_reduce", has_root: false, is_copy: false, part: |view| 0..view.elements };

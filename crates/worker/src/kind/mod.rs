@@ -1,6 +1,8 @@
 //! What collectives do. A kind is one file, and one row below; it decides who takes which of the results.
 
+mod all_gather;
 mod all_reduce;
+mod broadcast;
 mod reduce;
 mod reduce_scatter;
 
@@ -29,13 +31,15 @@ struct Rules {
     name: &'static str,
     /// Whether one of the ranks is the root.
     has_root: bool,
-    /// Elements whose results a rank takes.
+    /// Whether nothing is summed: elements are bytes.
+    is_copy: bool,
+    /// Elements that a rank takes, of the sums, or of the copies of all shares.
     part: fn(View) -> Range<usize>,
 }
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $code:literal in $module:ident;)+) => {
-        /// What a collective does. Values of all ranks are summed; kinds differ in who takes which of the results.
+        /// What a collective does. Kinds differ in whether values are summed or copied, and in who takes which of the results.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[repr(u8)]
         pub enum Kind {
@@ -63,6 +67,10 @@ kinds! {
     Reduce = 1 in reduce;
     /// Each rank takes the results of its own part.
     ReduceScatter = 2 in reduce_scatter;
+    /// Every rank takes the bytes of all ranks, one rank's after the other's.
+    AllGather = 3 in all_gather;
+    /// Every rank takes the root's bytes.
+    Broadcast = 4 in broadcast;
 }
 
 impl Kind {
@@ -78,13 +86,19 @@ impl Kind {
         self.rules().has_root
     }
 
+    /// Whether nothing is summed: elements are bytes.
+    #[must_use]
+    pub fn is_copy(self) -> bool {
+        self.rules().is_copy
+    }
+
     /// The kind with this number, which ranks tell each other and callers say in C.
     #[must_use]
     pub fn of_code(code: u32) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| *kind as u32 == code)
     }
 
-    /// Elements whose results a rank takes.
+    /// Elements that a rank takes, of the sums, or of the copies of all shares.
     #[must_use]
     pub fn part(self, view: View) -> Range<usize> {
         (self.rules().part)(view)

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{Rules, View};
 
-pub(super) const RULES: Rules = Rules { name: "reduce", has_root: true, part };
+pub(super) const RULES: Rules = Rules { name: "reduce", has_root: true, is_copy: false, part };
 
 fn part(view: View) -> Range<usize> {
     if view.rank == view.root { 0..view.elements } else { 0..0 }

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use super::{Rules, View};
 
-pub(super) const RULES: Rules = Rules { name: "reduce_scatter", has_root: false, part };
+pub(super) const RULES: Rules =
+    Rules { name: "reduce_scatter", has_root: false, is_copy: false, part };
 
 fn part(view: View) -> Range<usize> {
     let start = |rank: usize| (rank as u128 * view.elements as u128 / view.ranks as u128) as usize;

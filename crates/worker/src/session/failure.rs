@@ -1,5 +1,6 @@
 //! How a round, or joining, can fail.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -35,7 +36,7 @@ pub enum Failure {
     },
     /// Contributors did not deliver in time.
     #[error(
-        "collective {round} timed out after {waited:?}: no contribution to fragment {fragment} from {missing:?} at node {node}"
+        "collective {round} timed out after {waited:.1?}: no contribution to fragment {fragment} from {missing:?} at node {node}"
     )]
     Missing {
         /// The round.
@@ -51,7 +52,7 @@ pub enum Failure {
     },
     /// This worker's node has done its part and the rest of the tree has not: all that can be seen from below.
     #[error(
-        "collective {round} timed out after {waited:?}: node {node} has everyone's contribution to fragment {fragment} but no \
+        "collective {round} timed out after {waited:.1?}: node {node} has everyone's contribution to fragment {fragment} but no \
          result arrived; the fault is at or below one of {suspects:?}, whose own workers know more"
     )]
     NoResult {
@@ -68,7 +69,7 @@ pub enum Failure {
     },
     /// The aggregator does not answer.
     #[error(
-        "collective {round} timed out: node {node} at {address} has been silent for {silent:?}"
+        "collective {round} timed out: node {node} at {address} has been silent for {silent:.1?}"
     )]
     Silent {
         /// The round.
@@ -82,7 +83,7 @@ pub enum Failure {
     },
     /// No welcome in time.
     #[error(
-        "node {node} at {address} did not answer within {waited:?}: is wiresum-node running there, with this plan \
+        "node {node} at {address} did not answer within {waited:.1?}: is wiresum-node running there, with this plan \
          and keys of this job's secret? Whoever has another one gets no answer"
     )]
     NotWelcomed {
@@ -113,20 +114,51 @@ pub enum Failure {
     },
     /// A sealed sum is not that of what the ranks sent: someone on the way has changed it, or what they agreed on.
     #[error(
-        "collective {round}: the sum of fragment {fragment} is not what the ranks sent; it was changed at one of {suspects:?}, \
-         or on the way there; look at these nodes before you run the job again"
+        "collective {round}: {what} is not what the ranks sent; it was changed at one of {suspects:?}, or on the way there; \
+         look at these nodes before you run the job again"
     )]
     Altered {
         /// The round.
         round: Round,
-        /// The fragment of the round.
-        fragment: u32,
+        /// What was changed.
+        what: Summed,
         /// Names (from the plan) of the nodes that sum it.
         suspects: Vec<String>,
+    },
+    /// The owner has ended the job, and says why.
+    #[error("{why}")]
+    Ended {
+        /// What the owner says.
+        why: String,
+    },
+    /// The network does not serve the job any more, as the owner says on every rank alike. A source that lies apart
+    /// from the sink is as it was; some results may be in the sink, if this worker has sent anything.
+    #[error("the network does not serve this job, and has not summed this: {why}")]
+    NotServed {
+        /// What the owner says.
+        why: String,
     },
     /// The owner left while rounds were open.
     #[error("this worker has left the job")]
     Left,
+}
+
+/// What ranks get from nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Summed {
+    /// The sum of a fragment of the round.
+    Fragment(u32),
+    /// What the ranks agree on before the round, or beside it.
+    Agreement,
+}
+
+impl fmt::Display for Summed {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fragment(fragment) => write!(to, "the sum of fragment {fragment}"),
+            Self::Agreement => to.write_str("the agreement on it"),
+        }
+    }
 }
 
 impl Failure {

@@ -7,6 +7,7 @@ use wiresum_wire::{Flags, LaneType};
 
 use super::check;
 use super::layout::Layout;
+use super::shape::Shape;
 use crate::Collective;
 
 /// How ranks agree on a round.
@@ -34,41 +35,56 @@ pub(crate) struct Format {
     pub rank: usize,
     /// Lanes of a preamble fragment.
     pub preamble_lanes: usize,
-    /// Type of preamble lanes, 32 bits wide.
-    pub preamble_type: LaneType,
-    /// Type of the lanes of values.
-    pub lane_type: LaneType,
-    /// Values of a value fragment.
-    pub values_per_fragment: usize,
+    /// Lanes of 32 bits in the job's byte order: those of agreements, of wide values, and of what is not summed.
+    pub wide: LaneType,
+    /// Lanes of 16 bits in the job's byte order.
+    narrow: LaneType,
+    /// Most bytes of values in a fragment.
+    values_len: usize,
     /// Rounds may go on without some ranks.
     pub is_partial: bool,
     /// Bytes that each payload of sums has more than its values.
     pub seal_len: usize,
+    /// There are streams for sums of one taker, and for copies.
+    pub has_exchanges: bool,
+    /// Most bytes of a copy's fragment.
+    pub copy_len: usize,
 }
 
 impl Format {
     /// The format of worker `rank`'s rounds.
     pub fn new(plan: &Plan, rank: u32) -> Self {
-        let lane_type = LaneType::from(plan.job.lanes);
-        let is_little_endian = lane_type.flags().contains(Flags::LITTLE_ENDIAN);
+        let byte_order = plan.job.lanes.widest().flags().only(Flags::LITTLE_ENDIAN);
         Self {
             agreement: Agreement::of(plan),
             workers: plan.workers.len(),
             rank: rank as usize,
             preamble_lanes: usize::from(plan.job.values_per_packet),
-            preamble_type: if is_little_endian { LaneType::I32Le } else { LaneType::I32Be },
-            lane_type,
-            values_per_fragment: plan.values_len() / lane_type.width(),
+            wide: LaneType::of(byte_order),
+            narrow: LaneType::of(byte_order.with(Flags::LANES16)),
+            values_len: plan.values_len(),
             is_partial: plan.job.rounds.is_some(),
             seal_len: plan.payload_len() - plan.values_len(),
+            has_exchanges: plan.exchanged().is_some(),
+            copy_len: plan.payload_len(),
         }
+    }
+
+    /// The lanes of values of this shape.
+    pub fn lane_type(&self, shape: Shape) -> LaneType {
+        if shape.is_narrow() { self.narrow } else { self.wide }
+    }
+
+    /// How so many elements of a shape that is summed become fragments.
+    pub fn layout(&self, elements: usize, lanes: LaneType) -> Layout {
+        Layout::new(elements, self.values_len / lanes.width())
     }
 
     /// How the lanes of a preamble, or a check, are read and combined.
     pub fn preamble_flags(&self) -> Flags {
         match self.agreement {
-            Agreement::Maximum => self.preamble_type.flags().with(Flags::MAXIMUM),
-            Agreement::Checks => self.preamble_type.flags(),
+            Agreement::Maximum => self.wide.flags().with(Flags::MAXIMUM),
+            Agreement::Checks => self.wide.flags(),
         }
     }
 

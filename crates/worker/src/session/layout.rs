@@ -16,6 +16,24 @@ impl Layout {
         Self { elements, per_fragment }
     }
 
+    /// Number of elements.
+    #[must_use]
+    pub fn elements(&self) -> usize {
+        self.elements
+    }
+
+    /// The fragments all of whose elements are in a range.
+    #[must_use]
+    pub fn within(&self, range: Range<usize>) -> Range<u32> {
+        let start = range.start.div_ceil(self.per_fragment) as u32;
+        let end = if range.end == self.elements {
+            self.fragments()
+        } else {
+            (range.end / self.per_fragment) as u32
+        };
+        start..end.max(start)
+    }
+
     /// Number of value fragments.
     #[must_use]
     pub fn fragments(&self) -> u32 {

@@ -10,6 +10,7 @@
 //! | `sealing` | the seals of sums |
 //! | `gate` | whether this worker may send, and how fast |
 //! | `failure`, `blame` | how a round fails, and who is to blame |
+//! | `patience` | when waiting is worth a word, long before a deadline |
 //!
 //! How positions travel is the part of [`crate::stream`].
 
@@ -20,6 +21,7 @@ mod forecast;
 mod format;
 mod gate;
 mod layout;
+mod patience;
 mod positions;
 mod quorum;
 pub(crate) mod round;
@@ -37,8 +39,9 @@ use crate::Collective;
 use crate::kind::MAX_ROOTS;
 use crate::stream::{Answered, Asked, Streams};
 pub use crate::stream::{Departure, SwitchOver};
-pub use failure::Failure;
+pub use failure::{Failure, Summed};
 use gate::Gate;
+use patience::Patience;
 pub(crate) use positions::Positions;
 pub use quorum::Participation;
 use quorum::Quorum;
@@ -66,6 +69,7 @@ pub struct Session {
     /// It has said hello.
     is_known: bool,
     gate: Gate,
+    patience: Patience,
     deadlines: BTreeSet<(Time, Round)>,
     /// Where rounds may go on without late workers.
     quorum: Option<Quorum>,
@@ -81,6 +85,8 @@ pub enum Event {
     Moved(SwitchOver),
     /// A shut gate has opened by itself: nobody has opened it in time.
     Unattended,
+    /// Nothing has come for a while. If that goes on, the job ends with this failure.
+    HeldUp(Failure),
     /// A round is done; rounds finish in order of submission.
     Finished {
         /// The round.
@@ -128,6 +134,7 @@ impl Session {
             has_joined: false,
             is_known: false,
             gate: Gate::default(),
+            patience: Patience::default(),
             deadlines: BTreeSet::new(),
             failed: None,
         }
@@ -153,6 +160,7 @@ impl Session {
     pub fn open(&mut self, rate_bps: Option<u64>, now: Time) {
         let Some(since) = self.gate.open(rate_bps) else { return };
         self.join_by = self.join_by.map(|by| by.plus(now.since(since)));
+        self.be_patient(now);
         self.say_hello(now);
         self.streams.resume(now);
     }
@@ -167,10 +175,12 @@ impl Session {
     /// Queues a collective. Rounds are numbered from 0 in order of submission; every rank must submit the same ones.
     ///
     /// # Panics
-    /// If the root is not a rank of the job.
+    /// If the root is not a rank of the job, or the plan has no streams for a kind that copies.
     pub fn submit(&mut self, collective: Collective, deadline: Time, now: Time) -> Round {
         let roots = (self.plan.workers.len() as u32).min(MAX_ROOTS);
         assert!(collective.root < roots, "the root {} of {roots} ranks", collective.root);
+        let is_possible = self.rounds.format.has_exchanges || !collective.kind.is_copy();
+        assert!(is_possible, "the plan has no streams for {}", collective.kind);
         if self.failed.is_none() && self.is_behind() {
             return self.claim(collective, deadline);
         }
@@ -184,8 +194,17 @@ impl Session {
         self.note_presence();
         self.rounds.open(OpenRound::new(round, collective, self.rounds.format, deadline, now));
         self.deadlines.insert((deadline, round));
+        if let Some(left) = self.rounds.left() {
+            self.patience.go_on(left, now);
+        }
         self.advance();
         round
+    }
+
+    /// Has parts and copies go this many positions beyond where barriers allow: for tests, which then have to fail.
+    #[doc(hidden)]
+    pub fn overreach(&mut self, positions: u32) {
+        self.streams.overreach(positions);
     }
 
     /// Takes leave; open rounds fail with [`Failure::Left`].
@@ -199,6 +218,17 @@ impl Session {
         self.streams.leave();
     }
 
+    /// Ends the job: open rounds and later ones fail, and this is why. With `elsewhere` every rank is told alike that
+    /// others than the network have to sum, and they fail with [`Failure::NotServed`]. Ranks need not have ended the
+    /// same rounds by then.
+    pub fn stop(&mut self, why: String, elsewhere: bool) {
+        if self.failed.is_none() {
+            let failure =
+                if elsewhere { Failure::NotServed { why } } else { Failure::Ended { why } };
+            self.fail_open(failure);
+        }
+    }
+
     /// Takes one datagram from the network. Anything that is not for this worker is counted and dropped.
     pub fn handle_datagram(&mut self, source: SocketAddr, datagram: &[u8], now: Time) {
         if self.failed.is_some() {
@@ -210,6 +240,7 @@ impl Session {
         }
         if !self.has_joined && self.streams.has_joined() {
             (self.has_joined, self.join_by) = (true, None);
+            self.be_patient(now);
             self.tell(Event::Joined);
         }
         self.look_who_is_in(now);
@@ -237,6 +268,23 @@ impl Session {
         }
         if !self.gate.is_shut() {
             self.streams.handle_timeout(&mut self.rounds, now);
+            self.look_what_holds_up(now);
+        }
+    }
+
+    /// From now on results are due again.
+    fn be_patient(&mut self, now: Time) {
+        if let Some(left) = self.rounds.left() {
+            self.patience.begin(left, now);
+        }
+    }
+
+    fn look_what_holds_up(&mut self, now: Time) {
+        if self.has_joined && self.patience.looks_in_vain(self.rounds.left(), now) {
+            let why = self.blame(now);
+            if self.patience.tells(&why) {
+                self.tell(Event::HeldUp(why));
+            }
         }
     }
 
@@ -275,7 +323,9 @@ impl Session {
         }
         // What the rate holds back has nothing due before it may leave but to leave.
         let streams = self.streams.poll_timeout(&self.rounds);
-        [deadline, self.join_by, streams, self.look_timeout(), gate].into_iter().flatten().min()
+        let patience = self.patience.poll_timeout().filter(|_| self.has_joined);
+        let own = [deadline, self.join_by, self.look_timeout(), gate, patience];
+        own.into_iter().chain([streams]).flatten().min()
     }
 
     /// Counters by name, for people and metrics.
@@ -360,9 +410,11 @@ impl Session {
     }
 }
 
-/// The streams of a plan: the one of the agreement, then those of values.
+/// The streams of a plan: the one of the agreement, those of values, that of parts, that of copies, and their barriers.
 pub(crate) fn ordered(plan: &Plan) -> impl Iterator<Item = &wiresum_protocol::plan::PlanStream> {
     use wiresum_protocol::plan::Role;
     let of_role = |role| plan.streams.iter().filter(move |s| s.role == role);
-    of_role(Role::Exponents).chain(of_role(Role::Values))
+    let sums = of_role(Role::Exponents).chain(of_role(Role::Values));
+    let exchanges = [Role::Parts, Role::Copies, Role::Acknowledgements];
+    sums.chain(exchanges.into_iter().flat_map(of_role))
 }

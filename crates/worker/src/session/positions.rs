@@ -37,7 +37,12 @@ impl Positions {
         }
     }
 
-    /// End of the positions that rounds own.
+    /// Adds a position that is no round's.
+    pub fn add_barrier(&mut self) {
+        self.limit = self.limit.plus(1);
+    }
+
+    /// End of the positions that rounds own, or that barriers have.
     pub fn limit(&self) -> FragmentId {
         self.limit
     }

@@ -5,14 +5,16 @@ use std::sync::Arc;
 
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::Role;
-use wiresum_wire::{Flags, FragmentId, Round};
+use wiresum_protocol::recovery::Duty;
+use wiresum_wire::{BLOCK_LEN, Exchange, Flags, FragmentId, Round};
 
 use super::Event;
 use super::failure::Failure;
 use super::forecast::Forecaster;
 use super::format::Format;
+use super::ordered;
 use super::positions::Positions;
-use super::round::{OpenRound, Phase};
+use super::round::{Dealt, OpenRound, Phase};
 use super::sealing::{Sealing, Seals};
 
 /// The payload of a contribution, and what its header has to say of it.
@@ -20,9 +22,19 @@ use super::sealing::{Sealing, Seals};
 pub(crate) struct Written {
     pub round: Round,
     pub exponent: i8,
+    pub exchange: Exchange,
+    /// How its lanes are read and combined.
+    pub format: Flags,
     /// Bytes of the lanes, and their sum.
     pub len: usize,
     pub lane_sum: u32,
+}
+
+impl Written {
+    /// What a position looks like that all give and take, without a scale.
+    fn for_all(round: Round, format: Flags, len: usize) -> Self {
+        Self { round, exponent: 0, exchange: Exchange::ALL, format, len, lane_sum: 0 }
+    }
 }
 
 /// A result, and what its header says of it.
@@ -30,12 +42,29 @@ pub(crate) struct Written {
 pub(crate) struct Arrived<'a> {
     pub round: Round,
     pub exponent: i8,
+    pub exchange: Exchange,
     pub flags: Flags,
     pub payload: &'a [u8],
 }
 
-/// Stream 0 carries the agreement, the others values.
+impl Arrived<'_> {
+    /// Whether it is the result of what this worker has written.
+    fn answers(&self, written: &Written) -> bool {
+        self.round == written.round
+            && self.exponent == written.exponent
+            && self.exchange == written.exchange
+            && self.flags.only(Flags::FORMAT) == written.format
+            && self.payload.len() == written.len
+    }
+}
+
+/// What open rounds still wait for: the oldest of them, and value fragments without a result of all.
+pub(super) type Left = (Round, u64);
+
+/// Stream 0 carries the agreement, the others values or barriers.
 pub(crate) struct Rounds {
+    /// What each stream carries.
+    roles: Vec<Role>,
     pub format: Format,
     /// Where sums are sealed.
     sealing: Option<Arc<Sealing>>,
@@ -66,7 +95,8 @@ impl Rounds {
             sealing: Sealing::of(plan, format, incarnation),
             opened: 0,
             format,
-            positions: vec![Positions::starting_at(first); 1 + shares.len()],
+            positions: vec![Positions::starting_at(first); plan.streams.len()],
+            roles: ordered(plan).map(|stream| stream.role).collect(),
             shares,
             forecaster: Forecaster::new(plan),
             open: VecDeque::new(),
@@ -104,6 +134,12 @@ impl Rounds {
         self.open.front()
     }
 
+    /// What is left of the open rounds; `None` if there is none.
+    pub(super) fn left(&self) -> Option<Left> {
+        let fragments = self.open.iter().map(|open| u64::from(open.values_left())).sum();
+        Some((self.oldest()?.round, fragments))
+    }
+
     /// The number of the oldest round; of the next one if there is none.
     pub fn current(&self) -> Round {
         self.oldest().map_or(self.next, |open| open.round)
@@ -138,11 +174,18 @@ impl Rounds {
 
     /// Value fragments of rounds without positions, and the first such round that has some.
     pub fn unplaced(&self) -> (u32, Option<Round>) {
-        let has_values = |round: &&OpenRound| round.layout.fragments() > 0;
+        let has_values = |round: &&OpenRound| {
+            round.layout.fragments() > 0 && round.course.role() == Role::Values
+        };
         let mut rounds = self.open.range(self.placed.min(self.open.len())..).filter(has_values);
         let first = rounds.next();
         let count = first.into_iter().chain(rounds).map(|round| round.layout.fragments()).sum();
         (count, first.map(|round| round.round))
+    }
+
+    /// One more barrier is due in a stream of them.
+    pub fn add_barrier(&mut self, stream: usize) {
+        self.positions[stream].add_barrier();
     }
 
     /// The positions of a stream.
@@ -162,11 +205,6 @@ impl Rounds {
         (1..self.positions.len()).filter(waits).collect()
     }
 
-    /// How the lanes of a stream's packets are read and combined.
-    pub fn format_flags(&self, stream: usize) -> Flags {
-        if stream == 0 { self.format.preamble_flags() } else { self.format.lane_type.flags() }
-    }
-
     /// Writes the lanes of a position. `vote` is this worker's, where the position is the first to carry one.
     pub fn write(
         &mut self,
@@ -175,16 +213,72 @@ impl Rounds {
         vote: i32,
         payload: &mut [u8],
     ) -> Option<Written> {
-        let (round, fragment) = self.positions[stream].locate(position)?;
-        let preamble_len = self.format.preamble_len();
-        let open = self.get_mut(round)?;
-        if stream == 0 {
-            let lane_sum = open.encode_preamble(fragment, vote, &mut payload[..preamble_len]);
-            return Some(Written { round, exponent: 0, len: preamble_len, lane_sum });
+        if self.roles[stream] == Role::Acknowledgements {
+            payload[..BLOCK_LEN].fill(0);
+            return Some(Written::for_all(Round(0), self.format.wide.flags(), BLOCK_LEN));
         }
-        let len = open.values_len(fragment);
-        let lane_sum = open.encode_values(fragment, &mut payload[..len]);
-        Some(Written { round, exponent: open.exponent(fragment), len, lane_sum })
+        let (round, place) = self.positions[stream].locate(position)?;
+        let blank = self.blank(stream, round, place)?;
+        let (open, lanes) = (self.get_mut(round)?, &mut payload[..blank.len]);
+        let lane_sum = match stream {
+            0 => open.encode_preamble(place, vote, lanes),
+            _ => open.encode_at(place, lanes),
+        };
+        Some(Written { lane_sum, ..blank })
+    }
+
+    /// What a contribution to a place, and its result, have to look like, but for their lanes.
+    fn blank(&self, stream: usize, round: Round, place: u32) -> Option<Written> {
+        let (open, format) = (self.get(round)?, &self.format);
+        let values = || Written {
+            round,
+            exponent: open.exponent_at(place),
+            exchange: open.course.at(place).exchange,
+            format: open.lane_type.flags(),
+            len: open.len_at(place),
+            lane_sum: 0,
+        };
+        let preamble = || Written::for_all(round, format.preamble_flags(), format.preamble_len());
+        Some(if stream == 0 { preamble() } else { values() })
+    }
+
+    /// Writes a request for the result of a position that this worker only takes: as long as that, and zeros.
+    pub fn write_request(
+        &self,
+        stream: usize,
+        position: FragmentId,
+        payload: &mut [u8],
+    ) -> Option<Written> {
+        let (round, place) = self.positions[stream].locate(position)?;
+        let blank = self.blank(stream, round, place)?;
+        payload[..blank.len].fill(0);
+        Some(blank)
+    }
+
+    fn dealt(&self, stream: usize, position: FragmentId) -> Option<Dealt> {
+        let (round, place) = self.positions[stream].locate(position)?;
+        Some(self.get(round)?.course.at(place))
+    }
+
+    /// What this worker has to do at a position.
+    pub fn duty(&self, stream: usize, position: FragmentId) -> Duty {
+        let is_exchange = matches!(self.roles[stream], Role::Parts | Role::Copies);
+        let dealt = is_exchange.then(|| self.dealt(stream, position)).flatten();
+        dealt.map_or(Duty::Both, |dealt| dealt.duty(self.format.rank))
+    }
+
+    /// Who gives a position: bit c is contributor c.
+    pub fn givers(&self, stream: usize, position: FragmentId) -> u64 {
+        let is_exchange = matches!(self.roles[stream], Role::Parts | Role::Copies);
+        let dealt = is_exchange.then(|| self.dealt(stream, position)).flatten();
+        dealt.map_or(u64::MAX, Dealt::givers)
+    }
+
+    /// The node holds what this worker gave at a position whose result is for others.
+    pub fn settle(&mut self, stream: usize, position: FragmentId) {
+        let located = self.positions[stream].locate(position);
+        let open = located.and_then(|(round, _)| self.get_mut(round));
+        open.into_iter().for_each(OpenRound::settle);
     }
 
     /// Decodes the result of a position into its round, or keeps it until its exponents are agreed: whether there was
@@ -195,22 +289,24 @@ impl Rounds {
         position: FragmentId,
         arrived: &Arrived<'_>,
     ) -> Option<bool> {
-        let (round, fragment) = self.positions[stream].locate(position)?;
-        let is_format_ours = round == arrived.round
-            && arrived.flags.only(Flags::FORMAT) == self.format_flags(stream);
-        let preamble_len = self.format.preamble_len();
-        let open = self.get_mut(round)?;
-        let (exponent, len) = match stream {
-            0 => (0, preamble_len),
-            _ => (open.exponent(fragment), open.values_len(fragment)),
-        };
-        if !is_format_ours || arrived.exponent != exponent || arrived.payload.len() != len {
+        if self.roles[stream] == Role::Acknowledgements {
+            return Some(true);
+        }
+        let (round, place) = self.positions[stream].locate(position)?;
+        if !arrived.answers(&self.blank(stream, round, place)?) {
             return None;
         }
-        if stream > 0 {
-            return Some(open.decode_values(fragment, arrived.payload));
+        let rank = self.format.rank;
+        let open = self.get_mut(round)?;
+        // Who has sent what was final already is answered: the node holds it.
+        if stream > 0 && open.course.at(place).duty(rank) == Duty::Gives {
+            open.settle();
+            return Some(true);
         }
-        open.decode_preamble(fragment, arrived.payload);
+        if stream > 0 {
+            return Some(open.decode_at(place, arrived.payload));
+        }
+        open.decode_preamble(place, arrived.payload);
         self.extend_preamble(round);
         Some(true)
     }
@@ -227,9 +323,14 @@ impl Rounds {
         while self.placed < self.open.len() && self.is_next_decided() {
             let round = &self.open[self.placed];
             if round.forecast().is_some() || round.phase == Phase::Agreed {
-                let parts = round.layout.split(&self.shares);
-                for (positions, part) in self.positions[1..].iter_mut().zip(parts) {
-                    positions.allocate(round.round, part);
+                let (role, number) = (round.course.role(), round.round);
+                if role == Role::Values {
+                    let parts = round.layout.split(&self.shares);
+                    for (positions, part) in self.positions[1..].iter_mut().zip(parts) {
+                        positions.allocate(number, part);
+                    }
+                } else if let Some(stream) = self.roles.iter().position(|own| *own == role) {
+                    self.positions[stream].allocate(number, 0..round.course.fragments());
                 }
             }
             self.placed += 1;

@@ -60,8 +60,8 @@ impl Sealing {
         self.nodes[1 + stream.unwrap_or(0)].clone()
     }
 
-    /// Names of the nodes that sum checks.
-    pub fn check_nodes(&self) -> Vec<String> {
+    /// Names of the nodes that agreements go through.
+    pub fn agreement_nodes(&self) -> Vec<String> {
         self.nodes[0].clone()
     }
 }
@@ -87,21 +87,20 @@ impl Seals {
         self.of_values(of).seal(fragment, counts, lanes)
     }
 
-    /// The summed values of a fragment, if it is what ranks that have agreed on this shape sent, of which so many took
-    /// part.
+    /// The summed values of a fragment and what the ranks say of them, if it is what ranks that have agreed on this
+    /// shape sent.
     pub fn open(
         &mut self,
         of: Shape,
         fragment: Fragment,
-        present: u32,
         lanes: &[u8],
-    ) -> Option<Vec<u8>> {
+    ) -> Option<(Counts, Vec<u8>)> {
         let mut opened = std::mem::take(&mut self.opened);
         opened.clear();
         opened.extend_from_slice(lanes);
         let counts = self.of_values(of).open(fragment, &mut opened)?;
         opened.truncate(lanes.len() - wiresum_seal::SEAL_LEN);
-        counts.allow(present).then_some(opened)
+        Some((counts, opened))
     }
 
     /// Gives back what was opened, so that its memory is used again.
@@ -123,11 +122,11 @@ impl Seals {
 
     fn of_values(&mut self, of: Shape) -> &mut Seal {
         let (sealing, ordinal) = (&self.sealing, self.ordinal);
-        let new = || sealing.seal(ordinal, of, sealing.format.lane_type);
+        let new = || sealing.seal(ordinal, of, sealing.format.lane_type(of));
         self.values.get_or_insert_with(new)
     }
 
     fn of_check(&self) -> Seal {
-        self.sealing.seal(self.ordinal, UNKNOWN, self.sealing.format.preamble_type)
+        self.sealing.seal(self.ordinal, UNKNOWN, self.sealing.format.wide)
     }
 }

@@ -38,6 +38,9 @@ pub(crate) trait Streams: Send {
     /// Sends no more contributions, and no more questions.
     fn stop(&mut self);
 
+    /// Goes this many positions beyond where barriers allow: for tests, which then have to fail.
+    fn overreach(&mut self, _positions: u32) {}
+
     /// Takes leave of the nodes. What has to be said for that is still to be sent.
     fn leave(&mut self);
 

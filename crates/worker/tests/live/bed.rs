@@ -12,7 +12,7 @@ use wiresum_protocol::ways::Site;
 use wiresum_switch::live::Station;
 use wiresum_switch::{Packet, Values, wire};
 use wiresum_testkit::cluster::{Integers, Tensor};
-use wiresum_wire::{Kind, LaneType, MAX_PACKET, NodeId, SubModelId};
+use wiresum_wire::{FragmentId, Kind, LaneType, MAX_PACKET, NodeId, SubModelId};
 use wiresum_worker::{Collective, Event, Failure, Session, Sink, Source};
 
 const LINK: Conditions = Conditions { delay_ps: 50 * PS_PER_US, ..Conditions::PERFECT };
@@ -37,6 +37,10 @@ impl Source for Numbers {
 
     fn signature(&self) -> u8 {
         5
+    }
+
+    fn lane_width(&self) -> usize {
+        4
     }
 
     fn exponent(&self, _: Range<usize>) -> i32 {
@@ -100,6 +104,21 @@ impl Bed {
         Self::with_workers(plan, plan, loss, seed)
     }
 
+    /// As [`Self::new`]; the streams' first position is `first`.
+    pub fn starting_at(plan: &Plan, loss: f64, seed: u64, first: FragmentId) -> Self {
+        Self { ranks: ranks(plan, 1, first), ..Self::new(plan, loss, seed) }
+    }
+
+    /// Datagrams that are on their way: from where, to where, and what.
+    pub fn under_way(&self) -> impl Iterator<Item = (SocketAddr, SocketAddr, Vec<u8>)> {
+        self.network.flights().map(|flight| (flight.from, flight.to, flight.cargo.clone()))
+    }
+
+    /// A node as it is now.
+    pub fn station(&self, node: u16) -> &Station {
+        &self.stations[&node]
+    }
+
     /// Workers may hold another plan than nodes.
     pub fn with_workers(plan: &Plan, of_workers: &Plan, loss: f64, seed: u64) -> Self {
         let station =
@@ -108,7 +127,7 @@ impl Bed {
         let ends = fabric.links.iter().flat_map(|link| &link.ends);
         let sites = ends.map(|end| (end.address, wiresum_protocol::plan::fabric::site(end.at)));
         Self {
-            ranks: ranks(of_workers, 1),
+            ranks: ranks(of_workers, 1, FragmentId(0)),
             stations: plan.nodes.iter().map(|node| (node.id, station(node.id))).collect(),
             dead: BTreeSet::new(),
             network: Network::new(seed),
@@ -164,7 +183,7 @@ impl Bed {
 
     pub fn restart_workers_as(&mut self, incarnation: u64) {
         self.incarnation = incarnation;
-        self.ranks = ranks(&self.plan, incarnation);
+        self.ranks = ranks(&self.plan, incarnation, FragmentId(0));
     }
 
     /// What clocks of nodes show, in microseconds since 1970.
@@ -212,6 +231,12 @@ impl Bed {
 
     pub fn open(&mut self, rank: usize, rate_bps: Option<u64>) {
         self.ranks[rank].session.open(rate_bps, self.network.now());
+        self.drain(rank);
+    }
+
+    /// Ends the job at a rank.
+    pub fn stop(&mut self, rank: usize, why: &str, elsewhere: bool) {
+        self.ranks[rank].session.stop(why.to_owned(), elsewhere);
         self.drain(rank);
     }
 
@@ -279,6 +304,11 @@ impl Bed {
 
     pub fn ended(&self, rank: usize) -> &[Ended] {
         &self.ranks[rank].ended
+    }
+
+    /// What is in the memory of a rank's collective.
+    pub fn numbers(&self, rank: usize, index: usize) -> Vec<i32> {
+        self.ranks[rank].numbers[index].lock().expect("no panics").clone()
     }
 
     /// Runs until nothing is left to happen, at most for so long.
@@ -354,6 +384,7 @@ impl Bed {
                     state.ended.push(outcome.map_or_else(Ended::Failed, |()| sum()));
                 }
                 Event::Unattended => state.unattended += 1,
+                Event::HeldUp(_) => {}
                 Event::Moved(_) => panic!("nobody moves among switches"),
             }
         }
@@ -382,9 +413,9 @@ impl Bed {
     }
 }
 
-fn ranks(plan: &Plan, incarnation: u64) -> Vec<Rank> {
+fn ranks(plan: &Plan, incarnation: u64, first: FragmentId) -> Vec<Rank> {
     let rank = |rank| Rank {
-        session: Session::new(plan, rank, incarnation),
+        session: Session::starting_at(plan, rank, incarnation, first),
         numbers: Vec::new(),
         joined: None,
         ended: Vec::new(),

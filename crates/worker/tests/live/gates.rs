@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use wiresum_protocol::plan::Policy;
+use wiresum_worker::Failure;
 
-use super::bed::Bed;
+use super::bed::{Bed, Ended};
 use super::plans::{Shape, plan};
 use super::{assert_sums, shapes, sum_all};
 
@@ -78,6 +79,38 @@ fn a_gate_that_is_shut_again_and_again_stays_shut() {
         bed.run(Duration::from_secs(4));
     }
     assert_eq!((bed.sent(), bed.unattended(0)), (before, 0));
+}
+
+#[test]
+fn a_job_that_is_stopped_fails_with_the_reason_and_leaves_all_untouched_where_nothing_was_sent() {
+    for (begins, elsewhere) in [(false, false), (false, true), (true, false), (true, true)] {
+        let mut bed = Bed::new(&plan(Policy::Segment, Shape::Star), 0.0, 6);
+        for rank in 0..bed.workers() {
+            bed.shut(rank, LONG);
+            bed.join(rank, Duration::from_secs(1));
+            bed.submit(rank, super::values(rank, 0, LEN), LONG);
+        }
+        if begins {
+            (0..bed.workers()).for_each(|rank| bed.open(rank, None));
+            bed.steps(50);
+        }
+        let before = bed.sent();
+        (0..bed.workers()).for_each(|rank| bed.stop(rank, "no light", elsewhere));
+        (0..bed.workers()).for_each(|rank| bed.submit(rank, vec![1; 10], LONG));
+        bed.run(Duration::from_secs(20));
+        assert!(begins || bed.sent() == before, "who has been stopped says nothing");
+        let why = "no light".to_owned();
+        let failure = if elsewhere { Failure::NotServed { why } } else { Failure::Ended { why } };
+        for rank in 0..bed.workers() {
+            let ended = bed.ended(rank).iter().map(|ended| match ended {
+                Ended::Failed(failure) => failure,
+                Ended::Sum(_) => panic!("a job that was stopped has a sum"),
+            });
+            let failures: Vec<_> = bed.join_failure(rank).into_iter().chain(ended).collect();
+            assert_eq!(failures, [&failure, &failure]);
+            assert!(begins || bed.numbers(rank, 0) == super::values(rank, 0, LEN));
+        }
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod crowds;
 mod failures;
 mod gates;
 mod plans;
+mod renewal;
 mod restarts;
 mod schedules;
 mod seals;

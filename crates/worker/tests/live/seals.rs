@@ -1,6 +1,8 @@
 //! Sealed sums at switches, of which one lies.
 
 use super::*;
+use agreement::block;
+use wiresum_testkit::cluster::Tensor;
 use wiresum_wire::SubModelId;
 
 fn sealed(policy: Policy, shape: Shape) -> Plan {
@@ -46,6 +48,28 @@ fn a_switch_or_server_that_changes_a_sum_or_a_check_is_named() {
                 };
                 assert!(suspects.contains(named), "{suspects:?}");
             }
+        }
+    }
+}
+
+/// Rounds without positions for values in an open job have some in a sealed one: ranks say in these that it is so.
+#[test]
+fn a_value_that_is_not_finite_is_vouched_for_at_switches_too() {
+    for policy in [Policy::Hash, Policy::Exclusive, Policy::Cache] {
+        let mut bed = Bed::new(&block(policy, Shape::Tree, |plan| plan.job.sealed = true), 0.01, 5);
+        bed.join_all();
+        for (rank, round) in (0..bed.workers()).flat_map(|rank| (0..3).map(move |n| (rank, n))) {
+            let tensor = Tensor::of(bed.plan(), rank, round, 3000);
+            let is_infinite = (rank, round) == (2, 1);
+            let tensor = if is_infinite { tensor.with_infinity_at(1500) } else { tensor };
+            bed.submit_tensor(rank, tensor, Duration::from_secs(60));
+        }
+        bed.run(Duration::from_secs(120));
+        for rank in 0..bed.workers() {
+            let ended = bed.ended(rank);
+            let is_spared = matches!(ended[1], Ended::Failed(Failure::NotFinite));
+            assert!(is_spared, "{policy:?}, rank {rank}: {ended:?}");
+            assert!(matches!(ended[0], Ended::Sum(_)) && matches!(ended[2], Ended::Sum(_)));
         }
     }
 }

@@ -1,16 +1,18 @@
 //! What a station tells the plane below it, and what becomes of a hello where that refuses.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use wiresum_protocol::association::ValueKeys;
 use wiresum_protocol::plan::Policy;
-use wiresum_protocol::{Plan, Time};
+use wiresum_protocol::{Association, Plan, Time};
 use wiresum_switch::live::notes::Note;
 use wiresum_switch::live::plane::{DataPlane, PlaneError, passed};
 use wiresum_switch::live::{PlaneState, Station, Unfit};
 use wiresum_switch::{Outcome, Packet, Place, Values};
-use wiresum_wire::{JobId, JobKey, MAX_PACKET, NodeId};
+use wiresum_wire::{JobId, JobKey, MAX_PACKET, NodeId, SubModelId};
 use wiresum_worker::Session;
 
 use crate::plans::{Shape, plan};
@@ -21,6 +23,8 @@ struct Told {
     installs: Vec<(usize, Option<JobKey>)>,
     met: Vec<SocketAddr>,
     bypassed: Vec<JobId>,
+    /// Keys of values, of each stream of each incarnation.
+    renewed: Vec<ValueKeys>,
     /// Number of places of each job that it goes on with.
     resumed: Vec<usize>,
     refuses_to_meet: bool,
@@ -43,6 +47,16 @@ impl DataPlane for Plane {
         let mut told = self.0.lock().expect("no panics");
         told.installs.push((places.len(), key));
         no(told.refuses_to_run && key.is_some())
+    }
+
+    fn renew(
+        &mut self,
+        _job: JobId,
+        _sub_model: SubModelId,
+        keys: ValueKeys,
+    ) -> Result<(), PlaneError> {
+        self.0.lock().expect("no panics").renewed.push(keys);
+        Ok(())
     }
 
     fn bypass(&mut self, job: JobId) -> Result<(), PlaneError> {
@@ -125,6 +139,9 @@ fn a_plane_hears_of_places_neighbours_and_incarnations() {
     let told = scene.told.lock().expect("no panics");
     let keys = [1, 2].map(|incarnation| Some(scene.plan.job_key(incarnation)));
     assert_eq!(told.installs, [(3, None), (3, keys[0]), (3, keys[1])]);
+    let keys = [1, 2].map(|incarnation| Association::new(&scene.plan, incarnation).keys());
+    let of_streams = scene.plan.streams.len();
+    assert_eq!(told.renewed, [[keys[0]].repeat(of_streams), [keys[1]].repeat(of_streams)].concat());
     assert_eq!(told.met, [SOURCE.parse::<SocketAddr>().expect("an address"); 3]);
     assert!(scene.answers > 0);
     assert_eq!(scene.station.memory_bytes(), 5, "no server is here");
@@ -141,8 +158,9 @@ fn a_station_that_goes_on_installs_nothing() {
     let plane = Box::new(Plane(told.clone()));
     let resumed = Station::resumed(plane, std::slice::from_ref(&scene.plan), NodeId(2), state);
     scene.station = resumed.expect("the same plan");
-    let keys: Vec<_> = scene.station.known().map(|(_, key)| key).collect();
-    assert_eq!(keys, [Some(scene.plan.job_key(1))], "it runs");
+    let keys: BTreeSet<_> = scene.station.known().flat_map(|(_, keys)| keys).collect();
+    let known = Association::new(&scene.plan, 1).keys();
+    assert_eq!(keys, known.into_iter().flatten().collect(), "it runs");
     let told = told.lock().expect("no panics");
     assert_eq!((told.installs.len(), told.resumed.clone()), (0, vec![3]));
 }

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use wiresum_protocol::plan::Policy;
 use wiresum_protocol::{CLOCK_MARGIN_US, Plan};
-use wiresum_switch::Cohort;
 use wiresum_switch::live::notes::Note;
-use wiresum_wire::control::{RefusalReason, hello_payload};
-use wiresum_wire::{JobId, Kind, NodeId};
+use wiresum_switch::{Cohort, Contributors, Packet, wire};
+use wiresum_wire::control::{KeyAge, RefusalReason, hello_payload};
+use wiresum_wire::{JobId, Kind, NodeId, Round};
 
 use crate::bed::{Bed, Ended};
 use crate::plans::{Shape, plan};
-use crate::{sum_all, values};
+use crate::{assert_sums, sum_all, values};
 
 const STRANGER: &str = "10.9.9.9:40000";
 
@@ -32,7 +32,7 @@ fn refusal(worker: u8, node: u16) -> Note {
         fragment: wiresum_wire::FragmentId(0),
         is_member: false,
         cohort: Cohort(0),
-        payload: hello_payload(0, 0),
+        payload: hello_payload(0, 0, KeyAge::default()),
     }
     .refusal(NodeId(node), RefusalReason::OtherPlan)
 }
@@ -99,6 +99,37 @@ fn values_with_the_key_and_the_address_of_a_neighbour_are_believed() {
         (0..1000).map(|i| (0..4).map(|rank| values(rank, 0, 1000)[i]).sum()).collect();
     let is_right = |ended: &Ended| matches!(ended, Ended::Sum(sum) if *sum == right);
     assert!((0..4).any(|rank| !bed.ended(rank).first().is_some_and(is_right)));
+}
+
+/// As at servers: who forges a neighbour's address can have a wrong sum believed, but not end a job by nonsense.
+#[test]
+fn results_of_a_wrong_length_or_round_are_counted_and_end_nothing() {
+    let plan = plan(Policy::Hash, Shape::Tree);
+    let mut bed = Bed::new(&plan, 0.0, 1);
+    bed.join_all();
+    (0..4).for_each(|rank| bed.submit(rank, values(rank, 0, 1000), Duration::from_secs(60)));
+    let key = plan.job_key(1);
+    let mut forged = 0;
+    while bed.ended(0).is_empty() {
+        let own = address("10.0.0.0:5748");
+        let sent: Vec<_> = bed.under_way().filter(|(from, ..)| *from == own).collect();
+        for (from, to, datagram) in sent {
+            let Ok((_, packet)) = wire::parse(&datagram) else { continue };
+            let result =
+                Packet { kind: Kind::Result, contributors: Contributors::first(4), ..packet };
+            let mut short = result.clone();
+            short.values.truncate(8);
+            let other = Packet { round: Round(result.round.0 + 1), ..result };
+            for forgery in [short, other] {
+                bed.inject(to, from, &wire::emit(&forgery, key));
+                forged += 1;
+            }
+        }
+        assert!(bed.step());
+    }
+    bed.run(Duration::from_secs(1));
+    assert_sums(&bed, &[1000]);
+    assert!(forged > 32 && bed.count("mismatches") > 16, "{} of {forged}", bed.count("mismatches"));
 }
 
 #[test]

@@ -3,9 +3,13 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `preamble` | what ranks tell each other, and what all of them conclude alike |
+//! | `course` | in which order fragments go, and who gives and takes them |
 //! | `values` | values to lanes and back |
+//! | `copies` | bytes as they are |
 //! | `sealed` | the seals of both |
 
+mod copies;
+mod course;
 mod preamble;
 mod sealed;
 mod values;
@@ -13,7 +17,7 @@ mod values;
 use std::ops::Range;
 
 use wiresum_protocol::Time;
-use wiresum_wire::Round;
+use wiresum_wire::{LaneType, Round};
 
 use super::failure::Failure;
 use super::forecast::{self, Forecaster};
@@ -23,6 +27,7 @@ use super::quorum::{Kept, Participation};
 use super::sealing::Seals;
 use super::shape::Shape;
 use crate::collective::{Collective, NOT_FINITE};
+pub(crate) use course::{Course, Dealt};
 use preamble::Preamble;
 
 /// How far a round is.
@@ -43,10 +48,14 @@ pub(crate) struct OpenRound {
     part: Range<usize>,
     pub submitted: Time,
     pub deadline: Time,
+    /// What its elements become.
+    pub lane_type: LaneType,
+    /// Elements that are summed.
     pub layout: Layout,
+    pub course: Course,
     pub phase: Phase,
     preamble: Preamble,
-    /// Value fragments without a result.
+    /// Fragments of which this worker has still something to do.
     values_left: u32,
     /// Exponents of values that flow before the agreement, by fragment.
     forecast: Option<Vec<i8>>,
@@ -54,8 +63,10 @@ pub(crate) struct OpenRound {
     is_sound: Option<bool>,
     /// Results that came before the agreement.
     stash: Vec<(u32, Vec<u8>)>,
-    /// Why the sums of a forecast round are of no use; set before the last of them is here.
+    /// Why the sums of a round are of no use; set before the last of them is here.
     in_vain: Option<Failure>,
+    /// A sealed round was in vain: a rank has said under its seal that its values cannot be summed.
+    is_vouched: bool,
     /// The forecaster knows what was agreed on.
     is_taught: bool,
     /// This worker takes part with nothing.
@@ -75,22 +86,29 @@ impl OpenRound {
         deadline: Time,
         now: Time,
     ) -> Self {
-        let layout = Layout::new(collective.source.len(), format.values_per_fragment);
-        let preamble = Preamble::new(format, layout, Some(Shape::of(&collective)));
+        let summed = if collective.kind.is_copy() { 0 } else { collective.source.len() };
+        let shape = Shape::of(&collective);
+        let lane_type = format.lane_type(shape);
+        let layout = format.layout(summed, lane_type);
+        let course = Course::of(&collective, &format, layout);
+        let preamble = Preamble::new(format, layout, Some(shape));
         Self {
             round,
             part: format.part(&collective),
             collective,
             submitted: now,
             deadline,
+            lane_type,
             layout,
             phase: Phase::Preamble,
             preamble,
-            values_left: layout.fragments(),
+            values_left: course.fragments(),
+            course,
             forecast: None,
             is_sound: None,
             stash: Vec::new(),
             in_vain: None,
+            is_vouched: false,
             is_taught: false,
             is_missed: false,
             kept: None,
@@ -113,10 +131,13 @@ impl OpenRound {
         self.kept.as_ref().is_none_or(|kept| kept.shape.is_some())
     }
 
-    /// Takes the number of elements of a missed round, from the preamble or the owner.
-    fn take_length(&mut self, elements: usize) {
-        self.layout = Layout::new(elements, self.format.values_per_fragment);
-        self.values_left = self.layout.fragments();
+    /// Takes the shape of a missed round, from the preamble or the owner.
+    fn take_shape(&mut self, shape: Shape) {
+        let elements = usize::try_from(shape.elements).unwrap_or(0);
+        self.lane_type = self.format.lane_type(shape);
+        self.layout = self.format.layout(elements, self.lane_type);
+        self.course = Course::of(&self.collective, &self.format, self.layout);
+        self.values_left = self.course.fragments();
         self.preamble.extend(self.layout);
     }
 
@@ -131,7 +152,7 @@ impl OpenRound {
         self.part = self.format.part(&collective);
         self.collective = collective;
         match kept.shape {
-            None => self.take_length(self.collective.source.len()),
+            None => self.take_shape(self.shape()),
             Some(shape) if shape != self.shape() => return Err(self.mismatch()),
             Some(_) => {}
         }
@@ -142,6 +163,11 @@ impl OpenRound {
             self.give(fragment, exponent, &lanes);
         }
         Ok(())
+    }
+
+    /// Value fragments without a result.
+    pub fn values_left(&self) -> u32 {
+        self.values_left
     }
 
     /// Whether the owner has not come yet.
@@ -166,7 +192,7 @@ impl OpenRound {
         let verdict = match &self.phase {
             Phase::Preamble | Phase::Ended(Err(Failure::Mismatch { .. })) => return,
             Phase::Ended(Err(failure)) => Some(failure.clone()),
-            Phase::Agreed | Phase::Ended(Ok(())) => None,
+            Phase::Agreed | Phase::Ended(Ok(())) => self.in_vain.clone(),
         };
         self.agree(verdict);
     }
@@ -206,12 +232,7 @@ impl OpenRound {
         }
         let Self { collective, layout, is_missed, preamble, .. } = self;
         preamble.prepare(fragment, vote, |value| {
-            if *is_missed {
-                return preamble::UNSET;
-            }
-            let proposed = collective.source.exponent(layout.range(value));
-            // The exponent has 8 bits in a packet: one that does not fit cannot be honoured.
-            if i8::try_from(proposed).is_ok() { proposed } else { NOT_FINITE }
+            if *is_missed { preamble::UNSET } else { proposal(collective, *layout, value) }
         });
         preamble.write(fragment, payload)
     }
@@ -250,7 +271,7 @@ impl OpenRound {
         let Some(shape) = self.preamble.shapes().flatten().next() else { return };
         let Some(kept) = self.kept.as_mut().filter(|kept| kept.shape.is_none()) else { return };
         kept.shape = Some(shape);
-        self.take_length(usize::try_from(shape.elements).unwrap_or(0));
+        self.take_shape(shape);
     }
 
     /// Where rounds may go on without some, sums stand for those of all.
@@ -261,9 +282,10 @@ impl OpenRound {
         }
     }
 
-    /// Whether the values of a forecast round have to flow nevertheless: some rank may have sent them.
+    /// Whether the values of a round have to flow nevertheless: some rank may have sent them already, or ranks have to
+    /// say under their seals what the agreement says.
     fn may_be_in_vain(&self, failure: &Failure) -> bool {
-        self.forecast.is_some() && *failure == Failure::NotFinite
+        (self.forecast.is_some() || self.needs_vouching()) && *failure == Failure::NotFinite
     }
 
     /// Settles what a forecast round's sums are good for.
@@ -308,10 +330,17 @@ impl OpenRound {
         let exponents = self.preamble.exponents();
         if !exponents.iter().all(is_number) {
             Phase::Ended(Err(Failure::NotFinite))
-        } else if exponents.is_empty() {
+        } else if self.course.fragments() == 0 {
             Phase::Ended(Ok(()))
         } else {
             Phase::Agreed
         }
     }
+}
+
+/// What this worker proposes as the exponent of a fragment.
+fn proposal(collective: &Collective, layout: Layout, fragment: u32) -> i32 {
+    let proposed = collective.source.exponent(layout.range(fragment));
+    // The exponent has 8 bits in a packet: one that does not fit cannot be honoured.
+    if i8::try_from(proposed).is_ok() { proposed } else { NOT_FINITE }
 }

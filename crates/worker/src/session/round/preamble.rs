@@ -97,14 +97,14 @@ impl Preamble {
     pub fn write(&self, fragment: u32, payload: &mut [u8]) -> u32 {
         let lanes = &self.lanes[self.range(fragment)];
         for (bytes, lane) in payload.chunks_exact_mut(4).zip(lanes) {
-            bytes.copy_from_slice(&check::lane_bytes(self.format.preamble_type, *lane));
+            bytes.copy_from_slice(&check::lane_bytes(self.format.wide, *lane));
         }
-        self.format.preamble_type.sum(payload)
+        self.format.wide.sum(payload)
     }
 
     /// Writes the check of a rank that passes `own` and returns the sum of its lanes.
     pub fn write_check(&self, own: Shape, is_sound: bool, payload: &mut [u8]) -> u32 {
-        let lane_type = self.format.preamble_type;
+        let lane_type = self.format.wide;
         check::write(self.format.rank, is_sound, own, lane_type, payload);
         lane_type.sum(payload)
     }
@@ -124,14 +124,14 @@ impl Preamble {
     fn read_maximum(&mut self, fragment: u32, payload: &[u8]) {
         for (index, bytes) in self.range(fragment).zip(payload.chunks_exact(4)) {
             let bytes = [bytes[0], bytes[1], bytes[2], bytes[3]];
-            self.lanes[index] = check::read_lane(self.format.preamble_type, bytes);
+            self.lanes[index] = check::read_lane(self.format.wide, bytes);
         }
     }
 
     /// Sets the lanes to what a preamble would have said.
     fn read_check(&mut self, payload: &[u8]) {
         let n = self.format.workers;
-        let (is_sound, shapes) = check::read(n, self.format.preamble_type, payload);
+        let (is_sound, shapes) = check::read(n, self.format.wide, payload);
         for (rank, shape) in shapes.enumerate() {
             (self.lanes[rank], self.lanes[n + rank]) = (shape.elements, shape.signature);
         }

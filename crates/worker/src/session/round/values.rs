@@ -23,7 +23,7 @@ impl OpenRound {
 
     /// Bytes of a fragment: its values, padded to whole blocks, and their seal where sums are sealed.
     pub fn values_len(&self, fragment: u32) -> usize {
-        let bytes = self.layout.range(fragment).len() * self.format.lane_type.width();
+        let bytes = self.layout.range(fragment).len() * self.lane_type.width();
         bytes.next_multiple_of(BLOCK_LEN) + self.format.seal_len
     }
 
@@ -31,12 +31,13 @@ impl OpenRound {
     pub fn exponent(&self, fragment: u32) -> i8 {
         match &self.forecast {
             Some(forecast) => forecast[fragment as usize],
-            None => self.preamble.exponents()[fragment as usize] as i8,
+            // What is no number is agreed on in sealed rounds that are in vain.
+            None => i8::try_from(self.preamble.exponents()[fragment as usize]).unwrap_or(i8::MAX),
         }
     }
 
-    /// Encodes a fragment's values into `lanes` and returns their sum; of a missed round, or of values that cannot be
-    /// summed, zeros.
+    /// Encodes a fragment's values into `lanes` and returns their sum; of a missed round, of one that is known to be in
+    /// vain, or of values that cannot be summed, zeros.
     pub fn encode_values(&mut self, fragment: u32, lanes: &mut [u8]) -> u32 {
         let values = lanes.len() - self.format.seal_len;
         let sum = self.encode(fragment, &mut lanes[..values]);
@@ -45,7 +46,7 @@ impl OpenRound {
 
     fn encode(&mut self, fragment: u32, lanes: &mut [u8]) -> u32 {
         let is_unsound = self.format.agreement == Agreement::Checks && !self.is_sound();
-        if self.is_missed || is_unsound {
+        if self.is_missed || is_unsound || self.only_vouches() {
             lanes.fill(0);
             return 0;
         }
@@ -57,21 +58,22 @@ impl OpenRound {
     pub fn decode_values(&mut self, fragment: u32, payload: &[u8]) -> bool {
         if self.phase != Phase::Preamble {
             self.decode(fragment, payload);
-        } else if self.is_unclaimed() || !self.taken(fragment).is_empty() {
+        } else if self.is_unclaimed() || self.needs_vouching() || !self.taken(fragment).is_empty() {
             if self.stash.len() >= MAX_STASHED {
                 return false;
             }
             self.stash.push((fragment, payload.to_vec()));
         }
-        self.values_left -= 1;
-        self.end_if_complete();
+        self.settle();
         true
     }
 
     /// Decodes a fragment, unless the sink has to stay as it is, or keeps it for the owner.
     pub(super) fn decode(&mut self, fragment: u32, payload: &[u8]) {
-        let is_wanted = self.is_unclaimed() || !self.taken(fragment).is_empty();
-        if self.in_vain.is_some() || !is_wanted {
+        if self.in_vain.is_some() {
+            return self.hear_vouchers(fragment, payload);
+        }
+        if !self.is_unclaimed() && self.taken(fragment).is_empty() {
             return;
         }
         let Some(lanes) = self.opened(fragment, payload) else { return };
@@ -90,7 +92,7 @@ impl OpenRound {
             return;
         }
         let skipped = taken.start - self.layout.range(fragment).start;
-        let lanes = &lanes[skipped * self.format.lane_type.width()..];
+        let lanes = &lanes[skipped * self.lane_type.width()..];
         let of_part = taken.start - self.part.start..taken.end - self.part.start;
         self.collective.sink.decode(of_part, exponent, lanes);
     }
@@ -102,8 +104,12 @@ impl OpenRound {
     }
 
     pub(super) fn end_if_complete(&mut self) {
-        if self.values_left == 0 && self.phase == Phase::Agreed {
-            self.phase = Phase::Ended(self.in_vain.clone().map_or(Ok(()), Err));
+        if self.values_left > 0 || self.phase != Phase::Agreed {
+            return;
+        }
+        match self.in_vain.clone() {
+            Some(_) if self.needs_vouching() && !self.is_vouched => self.end_as_unfounded(),
+            in_vain => self.phase = Phase::Ended(in_vain.map_or(Ok(()), Err)),
         }
     }
 }

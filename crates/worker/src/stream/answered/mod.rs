@@ -5,24 +5,27 @@
 
 mod hearing;
 mod kept;
+mod renewal;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use wiresum_keys::Keyring;
+use wiresum_protocol::association::RENEWAL_INTERVAL;
 use wiresum_protocol::plan::Fabric;
 use wiresum_protocol::ways::Site;
-use wiresum_protocol::{Plan, Time, Transmit};
+use wiresum_protocol::{Association, Plan, Time, Transmit};
 use wiresum_switch::live::notes::{NOTE_LEN, Note};
 use wiresum_switch::{Forwarding, Packet, Sending, Worker, WorkerCounters, Workers, wire};
-use wiresum_wire::{Flags, FragmentId, JobKey, Kind, NodeId, SubModelId};
+use wiresum_wire::{Exchange, Flags, FragmentId, JobKey, Kind, NodeId, SubModelId};
 
 use super::{Evidence, Streams, remedy};
 use crate::session::rounds::{Arrived, Rounds};
 use crate::session::{Failure, ordered};
 use hearing::Hearing;
 use kept::Kept;
+use renewal::Renewal;
 
 /// Silence after which a worker asks who is there.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -35,6 +38,8 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 struct Stream {
     worker: Worker,
     sub_model: SubModelId,
+    /// What values carry.
+    association: Association,
     /// The neighbour that its packets go to.
     next: SocketAddr,
     kept: Kept,
@@ -61,7 +66,6 @@ struct Counters {
 pub(crate) struct Answered {
     plan: Plan,
     rank: u8,
-    key: JobKey,
     hello: Note,
     keys: Keyring,
     root: NodeId,
@@ -69,6 +73,9 @@ pub(crate) struct Answered {
     neighbours: BTreeSet<SocketAddr>,
     stage: Stage,
     hearing: Hearing,
+    renewal: Renewal,
+    /// When keys are to be renewed, from joining on.
+    renew_at: Time,
     streams: Vec<Stream>,
     /// Which stream sends next.
     turn: usize,
@@ -95,16 +102,18 @@ impl Answered {
         let Some(Site::Node(root)) = own.clone().find_map(|way| way.root()) else {
             panic!("ways end at a node")
         };
+        let streams = streams(plan, rank, (incarnation, first));
         Self {
             rank,
-            key: plan.job_key(incarnation),
             hello: Note::hello(plan, rank, incarnation),
             keys: plan.keys(),
             root,
             neighbours: fabric(plan).neighbours(Site::Worker(rank)),
             stage: Stage::Outside,
             hearing: Hearing::new(own),
-            streams: streams(plan, rank, first),
+            renewal: Renewal::of(&streams),
+            renew_at: Time(0),
+            streams,
             turn: 0,
             progress: Time(0),
             notes: VecDeque::new(),
@@ -126,7 +135,7 @@ impl Answered {
     }
 
     fn write(
-        &self,
+        &mut self,
         index: usize,
         mut packet: Packet<()>,
         rounds: &mut Rounds,
@@ -135,25 +144,56 @@ impl Answered {
         let payload = &mut buffer[wire::LANES_AT..];
         let written = rounds.write(index, packet.fragment, 0, payload)?;
         (packet.round, packet.exponent) = (written.round, written.exponent);
-        packet.flags = packet.flags.with(rounds.format_flags(index));
-        let len = wire::write(&packet, self.key, buffer, |_| written.len);
-        Some(Transmit { destination: self.streams[index].next, len })
+        packet.flags = packet.flags.with(written.format);
+        let stream = &mut self.streams[index];
+        if stream.association.reach(&self.plan, packet.fragment) {
+            self.renewal.begin(index);
+        }
+        let key = stream.association.key(packet.fragment);
+        let len = wire::write(&packet, key, buffer, |_| written.len);
+        Some(Transmit { destination: stream.next, len })
     }
 
     /// Writes a result that a node has forgotten.
     fn give_back(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
-        let key = self.key;
         let given_back = self.streams.iter_mut().find_map(|stream| {
-            let destination = stream.next;
-            let packet = stream.kept.poll(now)?;
+            let Stream { next, association, kept, .. } = stream;
+            let packet = kept.poll(now)?;
+            let key = association.key(packet.fragment);
             let fill = |payload: &mut [u8]| {
                 payload[..packet.values.len()].copy_from_slice(&packet.values);
                 packet.values.len()
             };
-            Some(Transmit { destination, len: wire::write(packet, key, buffer, fill) })
+            Some(Transmit { destination: *next, len: wire::write(packet, key, buffer, fill) })
         });
         self.counters.results_given_back += u64::from(given_back.is_some());
         given_back
+    }
+
+    /// Whether values carry a key of their stream. One that is next tells that others have renewed theirs.
+    fn takes_key(&mut self, key: JobKey, packet: &Packet<&[u8]>, now: Time) -> bool {
+        let stream = self.streams.iter().find(|stream| stream.sub_model == packet.sub_model);
+        let Some(Stream { association, .. }) = stream else { return false };
+        let is_taken = association.takes(packet.fragment, key);
+        if association.is_next(packet.fragment, key) {
+            self.renew(now);
+        }
+        is_taken
+    }
+
+    /// Renews the keys of all streams, of which nodes are told.
+    fn renew(&mut self, now: Time) {
+        self.renew_at = now.plus(RENEWAL_INTERVAL);
+        for (index, stream) in self.streams.iter_mut().enumerate() {
+            stream.association.renew(&self.plan);
+            self.renewal.begin(index);
+        }
+    }
+
+    /// When keys are to be renewed next: not before all nodes know of the last time.
+    fn renewal_timeout(&self) -> Option<Time> {
+        let is_due = self.stage == Stage::Joined && self.renewal.is_settled();
+        is_due.then_some(self.renew_at)
     }
 
     fn take(&mut self, packet: &Packet<&[u8]>, rounds: &mut Rounds, now: Time) {
@@ -171,7 +211,9 @@ impl Answered {
         let is_result = !packet.flags.contains(Flags::REFUSED);
         if is_result && self.streams[index].worker.is_pending(position) {
             let Packet { round, exponent, flags, values: payload, .. } = *packet;
-            match rounds.take(index, position, &Arrived { round, exponent, flags, payload }) {
+            let exchange = Exchange::ALL;
+            let arrived = Arrived { round, exponent, exchange, flags, payload };
+            match rounds.take(index, position, &arrived) {
                 Some(true) => {}
                 Some(false) => return self.counters.results_without_room += 1,
                 None => return self.counters.mismatches += 1,
@@ -183,25 +225,37 @@ impl Answered {
     }
 
     /// What the oldest round lacks: a stream and a position; the first of all if it lacks nothing.
-    fn lacks(&self, rounds: &Rounds) -> (SubModelId, FragmentId) {
+    fn lacks(&self, rounds: &Rounds) -> (usize, FragmentId) {
         let oldest = |index: usize| self.streams[index].worker.oldest();
         let stream = rounds.awaited(oldest).first().copied();
-        stream.map_or((SubModelId(0), FragmentId(0)), |index| {
-            (self.streams[index].sub_model, oldest(index))
-        })
+        stream.map_or((0, FragmentId(0)), |index| (index, oldest(index)))
     }
 
-    /// A hello that says whether this worker has joined.
-    fn hello(&self) -> Note {
-        Note { is_member: self.stage == Stage::Joined, ..self.hello }
+    /// A hello about a position, which says whether this worker has joined.
+    fn hello(&self, attempt: u32, index: usize, position: FragmentId) -> [u8; NOTE_LEN] {
+        let Stream { sub_model, association, .. } = &self.streams[index];
+        let note = Note { attempt, is_member: self.stage == Stage::Joined, ..self.hello };
+        let note = note.about(*sub_model, position, association.age());
+        note.proven(&self.keys.hello(self.rank)).emit()
     }
 
-    /// Queues hellos that are due, for every first neighbour.
+    /// Queues hellos that are due, for every first neighbour: those that ask, and those that tell of renewals.
     fn say_hello(&mut self, rounds: &Rounds, now: Time) {
-        let Some(attempt) = self.hearing.due(now) else { return };
-        let (sub_model, fragment) = self.lacks(rounds);
-        let note = Note { attempt, sub_model, fragment, ..self.hello() };
-        let note = note.proven(&self.keys.hello(self.rank)).emit();
+        if let Some(attempt) = self.hearing.due(now) {
+            let (index, position) = self.lacks(rounds);
+            self.queue(self.hello(attempt, index, position));
+        }
+        if self.stage == Stage::Joined
+            && let Some(index) = self.renewal.due(now)
+        {
+            let attempt = self.hearing.next_attempt();
+            self.renewal.note_told(attempt);
+            self.queue(self.hello(attempt, index, self.streams[index].worker.oldest()));
+        }
+    }
+
+    /// Queues a hello for every first neighbour.
+    fn queue(&mut self, note: [u8; NOTE_LEN]) {
         let mut neighbours: Vec<_> = self.streams.iter().map(|stream| stream.next).collect();
         neighbours.sort_unstable();
         neighbours.dedup();
@@ -238,9 +292,12 @@ impl Answered {
             None => self.hearing.hear_held(note),
         }
         self.hearing.hear(note, now);
+        let stream = self.streams.iter().position(|stream| stream.sub_model == note.sub_model);
+        self.renewal.hear(stream, note, self.hearing.nodes.len());
         let is_complete = self.hearing.of(self.root).0 == self.plan.everyone();
         if self.stage == Stage::Joining && is_complete && self.hearing.silent(now).is_none() {
             (self.stage, self.hearing.next) = (Stage::Joined, None);
+            self.renew_at = now.plus(RENEWAL_INTERVAL);
         }
         Ok(())
     }
@@ -311,7 +368,9 @@ impl Streams for Answered {
             return Ok(());
         }
         match wire::read(datagram) {
-            Ok((key, packet)) if key == self.key => self.take(&packet, rounds, now),
+            Ok((key, packet)) if self.takes_key(key, &packet, now) => {
+                self.take(&packet, rounds, now);
+            }
             Ok(_) => self.counters.strangers += 1,
             Err(_) => match Note::parse(datagram) {
                 Some(note) => return self.hear(&note, now),
@@ -341,6 +400,9 @@ impl Streams for Answered {
         if self.asking_begins(rounds).is_some_and(|begin| begin <= now) {
             self.hearing.begin(now);
         }
+        if self.renewal_timeout().is_some_and(|due| due <= now) {
+            self.renew(now);
+        }
         self.say_hello(rounds, now);
         self.streams.iter_mut().for_each(|stream| stream.worker.handle_timeout(now));
     }
@@ -348,7 +410,8 @@ impl Streams for Answered {
     fn poll_timeout(&self, rounds: &Rounds) -> Option<Time> {
         let alarms = self.streams.iter().filter_map(|stream| stream.worker.poll_timeout());
         let asking = self.asking_begins(rounds).filter(|_| self.hearing.next.is_none());
-        alarms.chain(self.hearing.next).chain(asking).min()
+        let renewal = self.renewal.next().or(self.renewal_timeout());
+        alarms.chain(self.hearing.next).chain(renewal).chain(asking).min()
     }
 
     fn poll_transmit(
@@ -397,12 +460,9 @@ impl Streams for Answered {
         if self.looked.is_none_or(|(at, _)| at != position) {
             self.looked = Some((position, Workers::NONE));
         }
-        let Stream { next, sub_model, .. } = self.streams[0];
         let attempt = self.hearing.next_attempt();
-        let note = Note { attempt, sub_model, fragment: position, ..self.hello() };
-        let note = note.proven(&self.keys.hello(self.rank));
-        buffer[..NOTE_LEN].copy_from_slice(&note.emit());
-        Some(Transmit { destination: next, len: NOTE_LEN })
+        buffer[..NOTE_LEN].copy_from_slice(&self.hello(attempt, 0, position));
+        Some(Transmit { destination: self.streams[0].next, len: NOTE_LEN })
     }
 
     fn count_who_is_in(&self, position: FragmentId) -> u32 {
@@ -465,7 +525,7 @@ fn fabric(plan: &Plan) -> &Fabric {
 }
 
 /// The streams in the order of [`ordered`].
-fn streams(plan: &Plan, rank: u8, first: FragmentId) -> Vec<Stream> {
+fn streams(plan: &Plan, rank: u8, (incarnation, first): (u64, FragmentId)) -> Vec<Stream> {
     let fabric = fabric(plan);
     let table = Forwarding::of(Site::Worker(rank), &plan.ways()).expect("a valid plan");
     let next = |sending: &Sending| {
@@ -479,7 +539,8 @@ fn streams(plan: &Plan, rank: u8, first: FragmentId) -> Vec<Stream> {
         let sending = sending.expect("every stream has ways");
         let worker = Worker::starting_at(sending, first);
         let kept = Kept::new(sending, plan.payload_len());
-        Stream { next: next(&sending), worker, sub_model: id, kept }
+        let association = Association::starting_at(plan, incarnation, first);
+        Stream { next: next(&sending), worker, sub_model: id, association, kept }
     };
     ordered(plan).map(|sub_model| make(sub_model.id())).collect()
 }

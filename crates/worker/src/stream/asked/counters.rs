@@ -6,6 +6,8 @@ pub(super) struct Counters {
     pub hellos: u64,
     pub contributions: u64,
     pub repetitions: u64,
+    /// For results of positions to which this worker contributes nothing.
+    pub requests: u64,
     pub probes: u64,
     pub pulses: u64,
     pub statuses: u64,
@@ -16,6 +18,7 @@ pub(super) struct Counters {
     /// Came before the agreement on their exponents, and more of them waited for it than there is room for.
     pub results_without_room: u64,
     pub foreign: u64,
+    pub forged: u64,
     pub damaged: u64,
     pub malformed: u64,
     pub switch_overs: u64,
@@ -29,6 +32,7 @@ impl Counters {
             ("hellos", self.hellos),
             ("contributions", self.contributions),
             ("repetitions", self.repetitions),
+            ("requests", self.requests),
             ("probes", self.probes),
             ("pulses", self.pulses),
             ("statuses", self.statuses),
@@ -38,6 +42,7 @@ impl Counters {
             ("mismatches", self.mismatches),
             ("results_without_room", self.results_without_room),
             ("foreign", self.foreign),
+            ("forged", self.forged),
             ("damaged", self.damaged),
             ("malformed", self.malformed),
             ("switch_overs", self.switch_overs),

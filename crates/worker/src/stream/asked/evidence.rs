@@ -18,21 +18,32 @@ impl Asked {
             return self.not_welcomed();
         }
         let awaited = rounds.awaited(|index| self.streams[index].recovery.oldest());
+        let awaited: Vec<usize> = awaited.into_iter().map(|index| self.hindrance(index)).collect();
         let mut streams = awaited.iter().map(|index| &self.streams[*index]);
         let first = streams.clone().next().unwrap_or(&self.streams[0]);
         match (streams.find(|stream| stream.recovery.is_silent()), first.recovery.last_status()) {
-            (None, Some(status)) if !awaited.is_empty() => self.consider(first, status),
+            (None, Some(status)) if !awaited.is_empty() => {
+                let givers = rounds.givers(awaited[0], status.first);
+                self.consider(first, status, givers)
+            }
             (silent, _) => silence(silent.unwrap_or(first)),
         }
     }
 
-    /// What a node's last status says.
-    fn consider(&self, stream: &Stream, status: LastStatus) -> Evidence {
+    /// The stream that a stream waits for: that of its barriers if it has nothing on its way itself.
+    fn hindrance(&self, index: usize) -> usize {
+        let stream = &self.streams[index];
+        let barriers = stream.barriers.filter(|_| !stream.recovery.is_busy());
+        barriers.map_or(index, |barriers| barriers.stream)
+    }
+
+    /// What a node's last status says of a fragment that has these givers.
+    fn consider(&self, stream: &Stream, status: LastStatus, givers: u64) -> Evidence {
         let (node, fragment) = (stream.node, status.first.0);
         let sub_model = self.plan.streams.iter().find(|s| s.id() == stream.sub_model);
         let suspects = match (status.state, sub_model) {
             (EntryState::Empty | EntryState::Filling, Some(sub_model)) => {
-                let missing = self.missing(sub_model, node, status.contributors);
+                let missing = self.missing(sub_model, node, status.contributors | !givers);
                 return Evidence::Missing { node, fragment, missing };
             }
             (EntryState::Forwarded, Some(sub_model)) => match stream.silent_above {

@@ -276,11 +276,13 @@ impl Asked {
     ) -> bool {
         let header = packet.header;
         let is_ours = header.job.get() == self.plan.job.id
-            && header.job_key.get() == self.key.0
             && header.check.get() == header_sum(header).wrapping_add(packet.lane_sum());
         let sub_model = header.sub_model.get();
         let of_stream = |stream: &Stream| is_ours && stream.sub_model.0 == sub_model;
         let Some(index) = self.streams.iter().position(of_stream) else { return false };
+        if !self.takes_key(index, packet) {
+            return false;
+        }
         let since = self.streams[index].absence.map_or(0, |a| a.last_attempt.wrapping_add(1));
         if packet.kind.is_joining() && !self.is_answer(packet, since) {
             return false;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use wiresum_keys::Seat as SeatName;
-use wiresum_wire::control::{RefusalReason, hello, hello_payload, word};
+use wiresum_wire::control::{KeyAge, RefusalReason, hello, hello_payload, word};
 use wiresum_wire::{Contributor, Flags, Kind, NodeId, Packet, SubModelId};
 
 use super::super::remedy;
@@ -13,6 +13,7 @@ use crate::session::Failure;
 use crate::session::rounds::Rounds;
 use crate::stream::Evidence;
 use wiresum_protocol::Time;
+use wiresum_protocol::association::RENEWAL_INTERVAL;
 use wiresum_protocol::compose::{Draft, Transmit};
 
 /// Pause between hellos: long beside a round trip, short beside what a person notices.
@@ -49,9 +50,9 @@ impl Seat {
         *self = Self { hello_at: Some(now), since, ..Self::default() };
     }
 
-    /// The worker has its seat by the welcome to a hello with this number.
+    /// The worker has its seat by the welcome to a hello with this number, and owes no other one a hello.
     pub fn rest_on(&mut self, since: u32) {
-        self.since = since;
+        *self = Self { is_welcome: true, since, ..Self::default() };
     }
 
     /// Says no more hellos.
@@ -62,6 +63,11 @@ impl Seat {
     /// Says hello again, though welcome.
     pub fn say_hello(&mut self, now: Time) {
         self.hello_at = Some(now);
+    }
+
+    /// Whether the node has heard all that there is to say.
+    pub fn is_settled(&self) -> bool {
+        self.is_welcome && self.hello_at.is_none()
     }
 }
 
@@ -113,9 +119,9 @@ impl Asked {
     ) -> Option<Transmit> {
         self.attempt = self.attempt.wrapping_add(1);
         let draft = Draft { round: self.attempt, flags, ..self.draft_to(index, parent, kind) };
-        let key = self.keys.seat(draft.seat())?;
-        let words = hello_payload(self.incarnation, self.digest);
-        let len = draft.emit_proven(buffer, words, &key);
+        let age = self.streams[index].association.age();
+        let words = hello_payload(self.incarnation, self.digest, age);
+        let len = draft.emit_joining(buffer, words, &parent.key?);
         Some(Transmit { destination: parent.address, len })
     }
 
@@ -146,7 +152,12 @@ impl Asked {
         Evidence::NotWelcomed { node, address }
     }
 
-    pub(super) fn handle_welcome(&mut self, index: usize, now: Time) {
+    pub(super) fn handle_welcome(&mut self, index: usize, packet: &Packet, now: Time) {
+        let told = KeyAge::read(packet.payload);
+        if !told.covers(self.streams[index].association.age()) {
+            return;
+        }
+        self.learn_renewal(index, told.renewal, now);
         let was_welcome = self.seats[index].is_welcome;
         let since = self.seats[index].since;
         self.seats[index] = Seat { is_welcome: true, since, ..Seat::default() };
@@ -157,7 +168,10 @@ impl Asked {
         }
         if self.stage != Stage::Joined && self.seats.iter().all(|seat| seat.is_welcome) {
             self.stage = Stage::Joined;
-            self.streams.iter_mut().for_each(|stream| stream.recovery.note_heard(now));
+            for stream in &mut self.streams {
+                stream.recovery.note_heard(now);
+                stream.renew_at = now.plus(RENEWAL_INTERVAL);
+            }
         }
     }
 

@@ -4,11 +4,14 @@
 //! | --- | --- |
 //! | `join` | when this worker is a child of its nodes |
 //! | `stream` | which position may be sent next; what was lost is [`wiresum_protocol::recovery`]'s part |
+//! | `barriers` | what acknowledges positions that not all give or take |
 //! | `send`, `receive` | packets |
 //! | `pacing`, `ceiling`, `delivery` | how fast values are sent |
+//! | `renewal` | when the keys of values are renewed |
 //! | `failover` | leaving a node that is gone, and going home |
 //! | `evidence` | what nodes have said of why nothing comes |
 
+mod barriers;
 mod ceiling;
 mod counters;
 mod delivery;
@@ -17,13 +20,14 @@ mod failover;
 mod join;
 mod pacing;
 mod receive;
+mod renewal;
 mod send;
 mod stream;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use wiresum_keys::Keyring;
+use wiresum_keys::{Keyring, ValueHash};
 use wiresum_protocol::plan::{Child, PlanStream};
 use wiresum_protocol::recovery::PULSE;
 use wiresum_protocol::{Plan, Time, Transmit};
@@ -33,6 +37,7 @@ use zerocopy::FromBytes;
 use super::{Evidence, Streams};
 use crate::session::rounds::Rounds;
 use crate::session::{Failure, ordered};
+use barriers::Barriers;
 use counters::Counters;
 use failover::Pending;
 pub use failover::{Departure, SwitchOver};
@@ -49,6 +54,8 @@ pub(crate) struct Asked {
     key: JobKey,
     /// Those of the seats that this worker may take.
     keys: Keyring,
+    /// What values are hashed by, where they are proven.
+    hash: Option<ValueHash>,
     digest: u64,
     /// Number of the last hello or goodbye.
     attempt: u32,
@@ -74,14 +81,21 @@ pub(crate) struct Asked {
 impl Asked {
     /// The streams of worker `rank`, whose first position is `first`.
     pub fn new(plan: &Plan, rank: u32, incarnation: u64, first: FragmentId) -> Self {
-        let stream = |s: &PlanStream| Stream::new(plan, s, rank, first).expect("a valid plan");
-        let streams: Vec<Stream> = ordered(plan).map(stream).collect();
+        let from = (incarnation, first);
+        let stream = |s: &PlanStream| Stream::new(plan, s, rank, from).expect("a valid plan");
+        let mut streams: Vec<Stream> = ordered(plan).map(stream).collect();
+        for exchanged in plan.exchanged().into_iter().flatten() {
+            let index = |id| streams.iter().position(|s| s.sub_model == id).expect("it is there");
+            let (values, own) = (index(exchanged.values.id()), index(exchanged.barriers.id()));
+            streams[values].barriers = Some(Barriers::new(own, first));
+        }
         Self {
             plan: plan.clone(),
             rank,
             incarnation,
             key: plan.job_key(incarnation),
             keys: plan.keys(),
+            hash: plan.value_hash(),
             digest: plan.digest(),
             attempt: 0,
             stage: Stage::Outside,
@@ -117,6 +131,11 @@ impl Streams for Asked {
         }
     }
 
+    fn overreach(&mut self, positions: u32) {
+        let exchanging = self.streams.iter_mut().filter(|stream| stream.barriers.is_some());
+        exchanging.for_each(|stream| stream.most_begun += positions);
+    }
+
     fn leave(&mut self) {
         self.begin_leaving();
     }
@@ -128,7 +147,9 @@ impl Streams for Asked {
         rounds: &mut Rounds,
         now: Time,
     ) -> Result<(), Failure> {
-        self.receive(source, datagram, rounds, now)
+        self.receive(source, datagram, rounds, now)?;
+        self.advance_barriers(rounds);
+        Ok(())
     }
 
     /// Believed if it quotes a packet of this incarnation, whose key a stranger would have to guess. A node that is
@@ -141,7 +162,11 @@ impl Streams for Asked {
         now: Time,
     ) {
         let header = Header::ref_from_prefix(quote);
-        if header.is_ok_and(|(header, _)| header.job_key.get() == self.key.0) {
+        let is_ours = |key: JobKey| {
+            let keys = self.streams.iter().flat_map(|stream| stream.association.keys());
+            keys.flatten().chain([self.key]).any(|own| own == key)
+        };
+        if header.is_ok_and(|(header, _)| is_ours(JobKey(header.job_key.get()))) {
             self.leave_address(address, rounds, now);
         }
     }
@@ -151,6 +176,7 @@ impl Streams for Asked {
             self.check_silence(rounds, now);
             self.streams.iter_mut().for_each(|stream| stream.recovery.handle_timeout(now));
             self.handle_rate_timeouts(now);
+            self.renew_in_time(now);
         }
     }
 
@@ -158,10 +184,13 @@ impl Streams for Asked {
         let alarms = self.streams.iter().filter_map(|stream| stream.recovery.alarm());
         let others = match self.stage {
             Stage::Outside | Stage::Over => return None,
-            Stage::Joining => [self.joining_timeout(), None, None],
-            Stage::Joined => {
-                [self.joining_timeout(), self.failover_timeout(), self.pace_timeout(rounds)]
-            }
+            Stage::Joining => [self.joining_timeout(), None, None, None],
+            Stage::Joined => [
+                self.joining_timeout(),
+                self.failover_timeout(),
+                self.pace_timeout(rounds),
+                self.renewal_timeout(),
+            ],
         };
         alarms.chain(others.into_iter().flatten()).min()
     }
@@ -204,7 +233,7 @@ impl Streams for Asked {
             return None;
         }
         self.counters.probes += 1;
-        let len = self.write_question(0, position, LOOK, buffer);
+        let len = self.write_question(0, position, LOOK, buffer)?;
         Some(Transmit { destination: self.streams[0].address, len })
     }
 

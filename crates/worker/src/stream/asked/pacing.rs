@@ -313,7 +313,8 @@ impl Asked {
         pace.take(cable_len(4 * status::WORDS, version), now);
         let (first, destination) = (stream.recovery.oldest(), stream.address);
         self.counters.pulses += 1;
-        Some(Transmit { destination, len: self.write_question(index, first, echo, buffer) })
+        let len = self.write_question(index, first, echo, buffer)?;
+        Some(Transmit { destination, len })
     }
 
     /// Takes the answer to a pulse. Whether it was one.
@@ -335,7 +336,7 @@ impl Asked {
         let (index, round) = due.next()?;
         drop(due);
         let draft = Draft { round: round.0, ..self.draft(index, Kind::Ready) };
-        let len = draft.emit_summed(buffer, 4 * ready::WORDS);
+        let len = draft.emit_proven(buffer, 4 * ready::WORDS, &self.streams[index].key?);
         Some(Transmit { destination: self.streams[index].address, len })
     }
 

@@ -5,7 +5,7 @@ use wiresum_wire::{Flags, FragmentId, HEADER_LEN, Kind};
 
 use super::Asked;
 use super::stream::{Action, Parent};
-use crate::session::rounds::Rounds;
+use crate::session::rounds::{Rounds, Written};
 use wiresum_protocol::Time;
 use wiresum_protocol::compose::Draft;
 use wiresum_protocol::compose::Transmit;
@@ -38,8 +38,11 @@ impl Asked {
         }
         let may_contribute = self.may_contribute(index, rounds, now);
         let positions = rounds.positions(index);
-        let len = match self.streams[index].next_action(positions, may_contribute, now)? {
-            Action::Ask(probe) => self.write_probe(index, &probe, buffer),
+        let duty = |position| rounds.duty(index, position);
+        let action = self.streams[index].next_action(positions, duty, may_contribute, now)?;
+        let len = match action {
+            Action::Ask(probe) => self.write_probe(index, &probe, buffer)?,
+            Action::Request(position) => self.write_request(index, position, rounds, buffer)?,
             Action::Contribute { position, is_repetition } => {
                 self.counters.contributions += 1;
                 self.counters.repetitions += u64::from(is_repetition);
@@ -52,7 +55,7 @@ impl Asked {
         Some(Transmit { destination: self.streams[index].address, len })
     }
 
-    fn write_probe(&mut self, index: usize, probe: &Probe, buffer: &mut [u8]) -> usize {
+    fn write_probe(&mut self, index: usize, probe: &Probe, buffer: &mut [u8]) -> Option<usize> {
         self.counters.probes += 1;
         self.write_question(index, probe.first, probe.echo, buffer)
     }
@@ -64,12 +67,13 @@ impl Asked {
         first: FragmentId,
         echo: u32,
         buffer: &mut [u8],
-    ) -> usize {
+    ) -> Option<usize> {
         let payload = &mut buffer[HEADER_LEN..][..4 * status::WORDS];
         payload.fill(0);
         set_word(payload, status::ECHO_WORD, echo);
         let draft = Draft { fragment: first.0, ..self.draft(index, Kind::Probe) };
-        draft.emit(buffer, 4 * status::WORDS, echo)
+        let key = self.streams[index].key?;
+        Some(draft.emit_proven(buffer, 4 * status::WORDS, &key))
     }
 
     /// Encodes a position's lanes straight from the collective's source into the packet.
@@ -88,14 +92,44 @@ impl Asked {
             0
         };
         let written = rounds.write(index, position, vote, &mut buffer[HEADER_LEN..])?;
+        if self.streams[index].association.reach(&self.plan, position) {
+            self.seats[index].say_hello(now);
+        }
+        Some(self.emit_values(index, position, &written, flags, buffer))
+    }
+
+    /// Asks for the result of a position that the node has completed without this worker.
+    fn write_request(
+        &mut self,
+        index: usize,
+        position: FragmentId,
+        rounds: &Rounds,
+        buffer: &mut [u8],
+    ) -> Option<usize> {
+        self.counters.requests += 1;
+        let written = rounds.write_request(index, position, &mut buffer[HEADER_LEN..])?;
+        Some(self.emit_values(index, position, &written, Flags::REQUEST, buffer))
+    }
+
+    fn emit_values(
+        &self,
+        index: usize,
+        position: FragmentId,
+        written: &Written,
+        flags: Flags,
+        buffer: &mut [u8],
+    ) -> usize {
         let draft = Draft {
+            key: self.streams[index].association.key(position),
             round: written.round.0,
             fragment: position.0,
             exponent: written.exponent,
-            flags: rounds.format_flags(index).with(flags),
+            exchange: written.exchange,
+            flags: written.format.with(flags),
             ..self.draft(index, Kind::Contribution)
         };
-        Some(draft.emit(buffer, written.len, written.lane_sum))
+        let proof = self.hash.as_ref().zip(self.streams[index].key.as_ref());
+        draft.emit_values(buffer, (written.len, written.lane_sum), proof)
     }
 
     pub(super) fn draft(&self, index: usize, kind: Kind) -> Draft {

@@ -2,14 +2,16 @@
 
 use std::net::SocketAddr;
 
+use wiresum_keys::{Seat, SeatKey};
 use wiresum_wire::{Contributor, FragmentId, IpVersion, NodeId, Round, SubModelId};
 
+use super::barriers::Barriers;
 use super::failover::Absence;
 use super::pacing::Pace;
 use crate::session::Positions;
 use wiresum_protocol::plan::{Child, PlanStream};
-use wiresum_protocol::recovery::{Probe, Recovery, SILENCE};
-use wiresum_protocol::{Plan, Time};
+use wiresum_protocol::recovery::{Duty, Probe, Recovery, SILENCE};
+use wiresum_protocol::{Association, Plan, Time};
 
 /// A node as one of its children sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,13 +21,16 @@ pub(super) struct Parent {
     /// The child's index there, and the node's fan-in.
     pub contributor: Contributor,
     pub fan_in: u8,
+    /// The key of the child's seat there; absent from a plan without the secret.
+    pub key: Option<SeatKey>,
 }
 
 impl Parent {
     fn of(plan: &Plan, sub_model: &PlanStream, seat: (NodeId, Contributor)) -> Option<Self> {
         let (node, contributor) = seat;
         let fan_in = sub_model.fan_in(node) as u8;
-        Some(Self { node, address: plan.node(node)?.address, contributor, fan_in })
+        let key = plan.keys().seat(Seat::new(node, sub_model.id(), contributor));
+        Some(Self { node, address: plan.node(node)?.address, contributor, fan_in, key })
     }
 }
 
@@ -56,6 +61,8 @@ impl Refuge {
 pub(super) enum Action {
     /// The contribution to a position.
     Contribute { position: FragmentId, is_repetition: bool },
+    /// A request for the result of a position to which this worker contributes nothing.
+    Request(FragmentId),
     /// A question.
     Ask(Probe),
 }
@@ -68,7 +75,15 @@ pub(super) struct Stream {
     /// This worker's index at the node, and the node's fan-in.
     pub contributor: Contributor,
     pub fan_in: u8,
-    slots: u32,
+    /// The key of this worker's seat there.
+    pub key: Option<SeatKey>,
+    /// What values carry.
+    pub association: Association,
+    /// When that is to be renewed, from joining on.
+    pub renew_at: Time,
+    /// When the node may be asked again what values carry.
+    pub ask_at: Time,
+    pub most_begun: u32,
     window: u32,
     /// The node whose child the worker is by the plan.
     pub home: Parent,
@@ -85,13 +100,20 @@ pub(super) struct Stream {
     /// When to take leave of the refuge again, if that has not heard it.
     pub farewell_at: Time,
     pub recovery: Recovery,
+    /// Where not all give and take.
+    pub barriers: Option<Barriers>,
     /// Where rates are negotiated.
     pub pace: Option<Pace>,
 }
 
 impl Stream {
-    /// The stream of worker `rank`, whose first position is `first`.
-    pub fn new(plan: &Plan, sub_model: &PlanStream, rank: u32, first: FragmentId) -> Option<Self> {
+    /// The stream of worker `rank` in an incarnation, whose first position is `first`.
+    pub fn new(
+        plan: &Plan,
+        sub_model: &PlanStream,
+        rank: u32,
+        (incarnation, first): (u64, FragmentId),
+    ) -> Option<Self> {
         let home = Parent::of(plan, sub_model, sub_model.parent_of(Child::Worker(rank))?)?;
         Some(Self {
             sub_model: sub_model.id(),
@@ -99,6 +121,7 @@ impl Stream {
             address: home.address,
             contributor: home.contributor,
             fan_in: home.fan_in,
+            key: home.key,
             home,
             refuges: Refuge::all(plan, sub_model, rank),
             absence: None,
@@ -106,24 +129,28 @@ impl Stream {
             held_from: None,
             is_open: true,
             farewell_at: Time::default(),
-            slots: sub_model.slots(),
+            association: Association::starting_at(plan, incarnation, first),
+            renew_at: Time::default(),
+            ask_at: Time::default(),
+            most_begun: sub_model.most_begun(),
             window: sub_model.window,
             recovery: Recovery::new(sub_model, first),
+            barriers: None,
             pace: Pace::of(plan, sub_model, rank),
         })
     }
 
     /// The node that contributions go to.
     pub fn parent(&self) -> Parent {
-        let Self { node, address, contributor, fan_in, .. } = *self;
-        Parent { node, address, contributor, fan_in }
+        let Self { node, address, contributor, fan_in, key, .. } = *self;
+        Parent { node, address, contributor, fan_in, key }
     }
 
     /// From now on contributions go to this node.
     pub fn settle(&mut self, parent: Parent) {
-        let Parent { node, address, contributor, fan_in } = parent;
-        (self.node, self.address, self.contributor, self.fan_in) =
-            (node, address, contributor, fan_in);
+        let Parent { node, address, contributor, fan_in, key } = parent;
+        (self.node, self.address, self.contributor, self.fan_in, self.key) =
+            (node, address, contributor, fan_in, key);
     }
 
     /// Version of the packets to the stream's node.
@@ -166,6 +193,7 @@ impl Stream {
     pub fn next_action(
         &mut self,
         positions: &Positions,
+        duty: impl Fn(FragmentId) -> Duty,
         may_contribute: bool,
         now: Time,
     ) -> Option<Action> {
@@ -174,16 +202,28 @@ impl Stream {
         }
         let again = if may_contribute { self.recovery.next_again() } else { None };
         if let Some(position) = again {
+            let only_takes = self.recovery.only_takes(position);
             self.recovery.note_sent(position, now);
+            if only_takes {
+                return Some(Action::Request(position));
+            }
             return Some(Action::Contribute { position, is_repetition: true });
         }
-        let can_send_new = self.can_send_new(positions);
+        let mut can_send_new = self.can_send_new(positions);
+        // What others give takes a place in the window, and nothing is sent for it.
+        while may_contribute && can_send_new && duty(self.recovery.next()) == Duty::Takes {
+            self.recovery.note_due(self.recovery.next(), now);
+            can_send_new = self.can_send_new(positions);
+        }
         if let Some(probe) = self.recovery.next_probe(can_send_new, now) {
             return Some(Action::Ask(probe));
         }
         (may_contribute && can_send_new).then(|| {
             let position = self.recovery.next();
-            self.recovery.note_sent(position, now);
+            match duty(position) {
+                Duty::Gives => self.recovery.note_given(position, now),
+                _ => self.recovery.note_sent(position, now),
+            }
             Action::Contribute { position, is_repetition: false }
         })
     }
@@ -201,13 +241,17 @@ impl Stream {
     /// Whether the invariant and the window allow another position, and a round has one.
     fn can_send_new(&self, positions: &Positions) -> bool {
         let (oldest, next) = (self.recovery.oldest(), self.recovery.next());
-        // All before `next - slots` are done, as each was the condition of one that has been sent.
-        let is_invariant_kept = (next.since(oldest) as u32) < self.slots;
+        let is_invariant_kept = match self.barriers {
+            Some(barriers) => (next.since(barriers.covered) as u32) < self.most_begun,
+            // All before `next - slots` are done, as each was the condition of one that has been sent.
+            None => (next.since(oldest) as u32) < self.most_begun,
+        };
         let is_held =
             |from| self.next_round(positions).is_none_or(|round: Round| !round.is_before(from));
         next != positions.limit()
             && is_invariant_kept
             && self.recovery.outstanding() < self.window
+            && self.recovery.due() < self.window
             && self.recovery.is_confirmed()
             && !self.held_from.is_some_and(is_held)
     }
@@ -223,7 +267,7 @@ mod tests {
         let plan = Plan::from_json(include_str!("../../../../protocol/tests/plans/tree.json"))
             .expect("valid");
         let pooled = PlanStream { window: 3, ..plan.streams[1].clone() }.with_slots(4);
-        Stream::new(&plan, &pooled, 0, FragmentId(u32::MAX)).expect("rank 0 is placed")
+        Stream::new(&plan, &pooled, 0, (1, FragmentId(u32::MAX))).expect("rank 0 is placed")
     }
 
     fn ten_positions() -> Positions {
@@ -234,7 +278,7 @@ mod tests {
 
     fn sent(stream: &mut Stream, owned: &Positions) -> Vec<u32> {
         let mut positions = Vec::new();
-        while let Some(action) = stream.next_action(owned, true, NOW) {
+        while let Some(action) = stream.next_action(owned, |_| Duty::Both, true, NOW) {
             if let Action::Contribute { position, .. } = action {
                 positions.push(position.0);
             }
