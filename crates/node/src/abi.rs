@@ -1,18 +1,18 @@
 //! The C interface of `engine_abi.h`, for the PyTorch backend.
 
 use std::ffi::{CString, c_char, c_void};
-use std::ops::Range;
 use std::ptr::NonNull;
 use std::time::Duration;
 
 use wiresum_codec::{ElementType, Operation};
 use wiresum_worker::{Collective as Submitted, Failure, Kind, Participation};
 
+use crate::bytes;
 use crate::engine::{CollectiveError, Engine};
-use crate::tensor::{Encoding, sink, source};
+use crate::tensor::{self, Encoding};
 
 /// `WIRESUM_ENGINE_ABI_VERSION`.
-pub const ABI_VERSION: u32 = 3;
+pub const ABI_VERSION: u32 = 4;
 /// `WIRESUM_ENGINE_CAPSULE`.
 pub const CAPSULE_NAME: &std::ffi::CStr = c"wiresum._native.engine_abi";
 
@@ -34,6 +34,8 @@ pub enum CollectiveOutcome {
     Unforeseen = 5,
     /// `WIRESUM_MISSED`.
     Missed = 6,
+    /// `WIRESUM_NOT_SERVED`.
+    NotServed = 7,
 }
 
 impl CollectiveOutcome {
@@ -46,6 +48,7 @@ impl CollectiveOutcome {
             Err(CollectiveError::Protocol { failure, .. }) => match failure {
                 Failure::NotFinite => Self::NotFinite,
                 Failure::Unforeseen => Self::Unforeseen,
+                Failure::NotServed { .. } => Self::NotServed,
                 Failure::Mismatch { .. } => Self::Mismatch,
                 Failure::Missing { .. } | Failure::NoResult { .. } | Failure::Silent { .. } => {
                     Self::TimedOut
@@ -72,11 +75,11 @@ pub struct Collective {
     pub source: *const c_void,
     /// Where this rank's part of the results goes, contiguous; valid until `done`.
     pub sink: *mut c_void,
-    /// Elements of the source, at least 1.
+    /// Elements of the source, at least 1; bytes of it, where the kind copies.
     pub elements: u64,
-    /// `enum wiresum_element_type`.
+    /// `enum wiresum_element_type`; not looked at where the kind copies.
     pub element_type: u32,
-    /// `enum wiresum_operation`.
+    /// `enum wiresum_operation`; not looked at where the kind copies.
     pub operation: u32,
     /// From submission to the end of the collective.
     pub timeout_us: u64,
@@ -116,8 +119,9 @@ const CLOSED: i32 = 1;
 const ILL_FORMED: i32 = 2;
 
 /// `wiresum_engine_abi.submit`: 0 if queued, 1 if the engine is closed, 2 if the collective is ill-formed (a null or
-/// misaligned pointer, no elements, an unknown kind, type or operation, a root that is no rank, a sink that overlaps the
-/// source elsewhere than at its own part). `done` is called in the first case only.
+/// misaligned pointer, no elements, an unknown kind, type or operation, a kind that the plan has no streams for, a root
+/// that is no rank, a sink that overlaps the source elsewhere than at its own part). `done` is called in the first case
+/// only.
 ///
 /// # Safety
 /// `engine` and `collective` are those of `engine_abi.h`, with its promises.
@@ -127,12 +131,7 @@ pub unsafe extern "C" fn submit(engine: *mut c_void, collective: *const Collecti
         unsafe { (engine.cast::<Engine>().as_ref(), collective.as_ref().copied()) };
     let (Some(engine), Some(collective)) = (engine, collective) else { return ILL_FORMED };
     let Some(call) = Call::checked(&collective, engine) else { return ILL_FORMED };
-    let Call { kind, encoding, notify, .. } = call;
-    // SAFETY: `engine_abi.h` leaves the elements to us until `done`; `checked` has seen to the rest.
-    let (source, sink) = unsafe {
-        (source(call.source, call.elements, encoding), sink(call.sink, call.part, encoding))
-    };
-    let submitted = Submitted { kind, root: collective.root, source, sink };
+    let (submitted, notify) = (call.collective(), call.notify);
     let timeout = Duration::from_micros(collective.timeout_us);
     match engine.submit(submitted, timeout, Box::new(move |outcome| notify.call(&outcome))) {
         Ok(()) => QUEUED,
@@ -143,42 +142,73 @@ pub unsafe extern "C" fn submit(engine: *mut c_void, collective: *const Collecti
 /// A collective whose fields make sense.
 struct Call {
     kind: Kind,
+    root: u32,
     source: NonNull<u8>,
     elements: usize,
     sink: NonNull<u8>,
     /// Elements of the sink.
     part: usize,
-    encoding: Encoding,
+    /// Absent where bytes are copied.
+    encoding: Option<Encoding>,
     notify: Notify,
 }
 
 impl Call {
     fn checked(collective: &Collective, engine: &Engine) -> Option<Self> {
-        let kind = Kind::of_code(collective.kind)?;
-        let (element, width) = element(collective.element_type)?;
-        let operation = operation(collective.operation)?;
-        let elements = usize::try_from(collective.elements).ok()?;
-        let part = engine.part(kind, collective.root, elements)?;
+        let kind = Kind::of_code(collective.kind).filter(|kind| engine.carries(*kind))?;
+        let (encoding, width) = encoding(kind, collective, engine)?;
+        let (root, elements) = (collective.root, usize::try_from(collective.elements).ok()?);
+        let part = engine.part(kind, root, elements)?;
         let source = elements_at(collective.source.cast_mut(), elements, width)?;
         let sink = match part.len() {
             0 => NonNull::dangling(),
             len => elements_at(collective.sink, len, width)?,
         };
-        let is_sound = is_in_place(source, sink, &part, width)
+        let own = engine.own_in_sink(kind, elements);
+        let is_sound = is_in_place((source, width * part.start), (sink, width * own))
             || is_apart((source, elements), (sink, part.len()), width);
-        let encoding = Encoding { element, operation, format: engine.format() };
         let notify = Notify { done: collective.done?, context: collective.context };
         let part = part.len();
-        is_sound.then_some(Self { kind, source, elements, sink, part, encoding, notify })
+        is_sound.then_some(Self { kind, root, source, elements, sink, part, encoding, notify })
+    }
+
+    fn collective(&self) -> Submitted {
+        let (kind, root) = (self.kind, self.root);
+        // SAFETY: `engine_abi.h` leaves the elements to us until `done`; `checked` has seen to the rest.
+        let (source, sink) = unsafe {
+            match self.encoding {
+                Some(encoding) => (
+                    tensor::source(self.source, self.elements, encoding),
+                    tensor::sink(self.sink, self.part, encoding),
+                ),
+                None => {
+                    (bytes::source(self.source, self.elements), bytes::sink(self.sink, self.part))
+                }
+            }
+        };
+        Submitted { kind, root, source, sink }
     }
 }
 
-/// An element type, and the bytes of an element.
-fn element(code: u32) -> Option<(ElementType, usize)> {
+/// How elements become lanes, unless they are bytes; and the bytes of an element.
+fn encoding(
+    kind: Kind,
+    collective: &Collective,
+    engine: &Engine,
+) -> Option<(Option<Encoding>, usize)> {
+    if kind.is_copy() {
+        return Some((None, 1));
+    }
+    let element = element(collective.element_type)?;
+    let operation = operation(collective.operation)?;
+    Some((Some(engine.encoding(element, operation)), element.width()))
+}
+
+fn element(code: u32) -> Option<ElementType> {
     match code {
-        0 => Some((ElementType::Float32, 4)),
-        1 => Some((ElementType::Float16, 2)),
-        2 => Some((ElementType::BFloat16, 2)),
+        0 => Some(ElementType::Float32),
+        1 => Some(ElementType::Float16),
+        2 => Some(ElementType::BFloat16),
         _ => None,
     }
 }
@@ -198,9 +228,9 @@ fn elements_at(data: *mut c_void, elements: usize, width: usize) -> Option<NonNu
     (fits && data.addr().get().is_multiple_of(width)).then_some(data)
 }
 
-/// Whether the sink is that part of the source whose results it takes.
-fn is_in_place(source: NonNull<u8>, sink: NonNull<u8>, part: &Range<usize>, width: usize) -> bool {
-    sink.addr().get() == source.addr().get() + part.start * width
+/// Whether this byte of the source is that of the sink: the first of the elements that both have.
+fn is_in_place(source: (NonNull<u8>, usize), sink: (NonNull<u8>, usize)) -> bool {
+    source.0.addr().get() + source.1 == sink.0.addr().get() + sink.1
 }
 
 /// Whether the source and the sink, each with its elements, have no byte in common.

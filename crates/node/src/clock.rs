@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use rustix::time::Timespec;
+use rustix::time::{ClockId, Timespec};
 use wiresum_protocol::Time;
 
 /// Counts microseconds from its making.
@@ -38,7 +38,17 @@ pub fn unix_us() -> u64 {
 /// CPU time that the calling thread has used.
 #[must_use]
 pub fn thread_cpu_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    cpu_time(ClockId::ThreadCPUTime)
+}
+
+/// CPU time that all threads of this process have used.
+#[must_use]
+pub fn process_cpu_time() -> Duration {
+    cpu_time(ClockId::ProcessCPUTime)
+}
+
+fn cpu_time(clock: ClockId) -> Duration {
+    let time = rustix::time::clock_gettime(clock);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 

@@ -3,10 +3,13 @@
 
 pub mod abi;
 pub mod aggregators;
+pub mod bytes;
 mod carriers;
 pub mod clock;
+mod defect;
 pub mod engine;
 pub mod node;
+pub mod pairs;
 pub mod service;
 pub mod station;
 pub mod tables;

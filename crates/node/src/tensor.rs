@@ -4,7 +4,8 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::ptr::NonNull;
 
-use wiresum_codec::{Element, ElementType, Format, Operation, bf16, f16};
+use wiresum_codec::{Element, ElementType, Format, FormatError, Operation, bf16, f16};
+use wiresum_protocol::Plan;
 use wiresum_worker::{Sink, Source};
 
 /// How the elements of a collective become lanes.
@@ -14,8 +15,35 @@ pub struct Encoding {
     pub element: ElementType,
     /// What their sum is for.
     pub operation: Operation,
-    /// The format of the job.
+    /// That of the job's elements of this type.
     pub format: Format,
+}
+
+/// How the values of a plan's job are represented on the wire, by the width of the elements.
+#[derive(Clone, Copy, Debug)]
+pub struct Formats {
+    of_four_bytes: Format,
+    of_two_bytes: Format,
+}
+
+impl Formats {
+    /// Those of a plan.
+    ///
+    /// # Errors
+    /// [`FormatError`] if its codec is unknown, or its lanes are too narrow for its workers.
+    pub fn new(plan: &Plan) -> Result<Self, FormatError> {
+        let workers = u32::try_from(plan.workers.len()).unwrap_or(u32::MAX);
+        let codec = plan.job.codec.parse()?;
+        let of = |bytes| Format::new(codec, plan.job.lanes.of_elements(bytes), workers);
+        Ok(Self { of_four_bytes: of(4)?, of_two_bytes: of(2)? })
+    }
+
+    /// How elements of this type become lanes.
+    #[must_use]
+    pub fn encoding(&self, element: ElementType, operation: Operation) -> Encoding {
+        let format = if element.width() == 2 { self.of_two_bytes } else { self.of_four_bytes };
+        Encoding { element, operation, format }
+    }
 }
 
 /// The `len` elements at `data` as a source.
@@ -83,6 +111,10 @@ impl<T: Element> Source for Values<T> {
 
     fn signature(&self) -> u8 {
         self.format.signature(T::TYPE, self.operation)
+    }
+
+    fn lane_width(&self) -> usize {
+        self.format.lanes().width()
     }
 
     fn exponent(&self, range: Range<usize>) -> i32 {

@@ -13,6 +13,7 @@ use wiresum_node::abi::{
     ABI_VERSION, CAPSULE_NAME, Collective, CollectiveOutcome, EngineAbi, submit,
 };
 use wiresum_protocol::plan::{Lanes, Policy};
+use wiresum_testkit::cluster::with_exchanges;
 use wiresum_worker::Kind;
 
 const HEADER: &str = include_str!("../../../python/wiresum/torch/csrc/engine_abi.h");
@@ -40,6 +41,7 @@ fn assertions() -> String {
         ("WIRESUM_TIMED_OUT", CollectiveOutcome::TimedOut as i32),
         ("WIRESUM_FAILED", CollectiveOutcome::Failed as i32),
         ("WIRESUM_UNFORESEEN", CollectiveOutcome::Unforeseen as i32),
+        ("WIRESUM_NOT_SERVED", CollectiveOutcome::NotServed as i32),
         ("WIRESUM_FLOAT32", wiresum_codec::ElementType::Float32 as i32),
         ("WIRESUM_FLOAT16", wiresum_codec::ElementType::Float16 as i32),
         ("WIRESUM_BFLOAT16", wiresum_codec::ElementType::BFloat16 as i32),
@@ -110,6 +112,7 @@ fn what_makes_no_sense_is_ill_formed() {
     let (scatter, reduce) = (Kind::ReduceScatter as u32, Kind::Reduce as u32);
     for (wrong, collective) in [
         ("a kind", Collective { kind: Kind::ALL.len() as u32, ..good }),
+        ("a copy without streams", Collective { kind: Kind::Broadcast as u32, ..good }),
         ("a root", Collective { kind: reduce, root: 2, ..good }),
         ("a null source", Collective { source: null_mut(), ..good }),
         ("a null sink", Collective { sink: null_mut(), ..good }),
@@ -121,6 +124,28 @@ fn what_makes_no_sense_is_ill_formed() {
         ("an overlapping sink", Collective { sink: at(1), ..good }),
         ("the other rank's part", Collective { kind: scatter, sink: at(5), ..good }),
         ("no callback", Collective { done: None, ..good }),
+    ] {
+        let engine = EngineAbi::new(&cluster.engines[0]);
+        // SAFETY: the engine lives, and what is ill-formed is not used.
+        let answer = unsafe { (engine.submit)(engine.engine, &raw const collective) };
+        assert_eq!(answer, 2, "{wrong}");
+    }
+    cluster.stop();
+}
+
+#[test]
+fn copies_that_make_no_sense_are_ill_formed() {
+    let star = plan(Shape::Star, 2, Lanes::Int32Le, Policy::Pool);
+    let cluster = Cluster::start(with_exchanges(star, 32, 16));
+    let mut values = [0f32; 10];
+    let of_bytes = Collective { element_type: 9, operation: 9, ..all_reduce(&mut values) };
+    let good = Collective { kind: Kind::AllGather as u32, ..of_bytes };
+    let at = |index: usize| good.sink.wrapping_byte_add(index);
+    for (wrong, collective) in [
+        ("the other rank's place", Collective { source: at(10), ..good }),
+        ("more bytes than memory", Collective { elements: (u64::MAX >> 1) + 2, ..good }),
+        ("no bytes", Collective { elements: 0, ..good }),
+        ("a root", Collective { kind: Kind::Broadcast as u32, root: 2, ..good }),
     ] {
         let engine = EngineAbi::new(&cluster.engines[0]);
         // SAFETY: the engine lives, and what is ill-formed is not used.

@@ -60,6 +60,11 @@ fn star_with_narrow_lanes() {
 }
 
 #[test]
+fn star_with_lanes_as_wide_as_the_elements() {
+    assert_every_size_and_type(Shape::Star, Lanes::Auto, Policy::Cache);
+}
+
+#[test]
 fn star_that_caches() {
     assert_every_size_and_type(Shape::Star, Lanes::Int32Le, Policy::Cache);
 }

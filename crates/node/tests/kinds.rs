@@ -3,12 +3,15 @@
 mod cluster;
 
 use std::ops::Range;
+use std::ptr::NonNull;
 
 use cluster::{Cluster, PATIENCE, Shape, apart, in_place, over_tcp, plan};
 use wiresum_codec::{Element, Operation, bf16, f16};
+use wiresum_node::bytes;
 use wiresum_node::engine::{CollectiveError, Engine};
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::{Lanes, Policy};
+use wiresum_testkit::cluster::with_exchanges;
 use wiresum_worker::{Collective, Failure, Kind};
 
 const WORKERS: u32 = 4;
@@ -85,13 +88,69 @@ fn assert_out_of_place<T: Element + PartialEq + std::fmt::Debug>(cluster: &Clust
 
 fn assert_every_kind(plan: Plan) {
     let cluster = Cluster::start(plan);
-    for kind in Kind::ALL {
+    for kind in Kind::ALL.iter().filter(|kind| !kind.is_copy()) {
         assert_in_place::<f32>(&cluster, *kind);
         assert_out_of_place::<f32>(&cluster, *kind);
         assert_in_place::<f16>(&cluster, *kind);
         assert_out_of_place::<bf16>(&cluster, *kind);
     }
     cluster.stop();
+}
+
+/// Bytes that are neither numbers nor the same on any two ranks.
+fn share(rank: usize, len: usize) -> Vec<u8> {
+    (0..len).map(|index| (index * 31 + 77 * rank) as u8 ^ 0xff).collect()
+}
+
+/// The memory of a rank before a collective in place, and after it; and where its own share lies.
+fn copied(kind: Kind, rank: usize, len: usize) -> (Vec<u8>, Vec<u8>, Range<usize>) {
+    if kind == Kind::Broadcast {
+        return (share(rank, len), share(ROOT as usize, len), 0..len);
+    }
+    let own = rank * len..(rank + 1) * len;
+    let all: Vec<u8> = (0..WORKERS as usize).flat_map(|giver| share(giver, len)).collect();
+    let mut before = vec![0; all.len()];
+    before[own.clone()].copy_from_slice(&all[own.clone()]);
+    (before, all, own)
+}
+
+fn assert_copies(plan: Plan) {
+    let cluster = Cluster::start(with_exchanges(plan, 64, 48));
+    for kind in Kind::ALL.iter().copied().filter(|kind| kind.is_copy()) {
+        for len in SIZES {
+            on_all(&cluster, |rank, engine| {
+                let (mut memory, after, own) = copied(kind, rank, len);
+                let data = NonNull::from(&mut memory[..]).cast::<u8>();
+                let taken = part(engine, kind, len).len();
+                // SAFETY: the memory outlives the collective, which nobody else touches meanwhile.
+                let (source, sink) =
+                    unsafe { (bytes::source(data.add(own.start), len), bytes::sink(data, taken)) };
+                let collective = Collective { kind, root: root(kind), source, sink };
+                engine.collect(collective, PATIENCE).expect("copies");
+                assert_eq!(memory, after, "{kind}, {len} bytes, rank {rank}");
+            });
+        }
+    }
+    cluster.stop();
+}
+
+#[test]
+fn copies_over_udp() {
+    assert_copies(plan(Shape::Star, WORKERS, Lanes::Int32Le, Policy::Pool));
+}
+
+#[test]
+fn copies_over_tcp_connections() {
+    assert_copies(over_tcp(plan(Shape::Star, WORKERS, Lanes::Int16Be, Policy::Cache)));
+}
+
+#[test]
+fn parts_for_one_rank_have_the_bits_of_an_all_reduce() {
+    assert_every_kind(with_exchanges(
+        plan(Shape::Star, WORKERS, Lanes::Int32Le, Policy::Pool),
+        64,
+        48,
+    ));
 }
 
 #[test]

@@ -309,7 +309,6 @@ fn jobs_come_and_go_at_daemons_of_tables() {
         (add(0, &third, json!({"memory_bytes": 10})), "its quota is 10"),
         (add(0, &jobs[1], json!({})), "job 4 is served already"),
         (add(0, &numbered_job(5, 2, &addresses(2)), json!({})), "but this daemon is at"),
-        (add(1, &third, json!({"bytes_per_second": 10})), "bounds no rates"),
         (folder.ask(0, &json!({"version": 1, "request": "remove", "job": 9})), "not served here"),
     ] {
         let problem = refused["error"].as_str().expect("a refusal");
@@ -322,6 +321,22 @@ fn jobs_come_and_go_at_daemons_of_tables() {
     }
     work_for(&Arc::new(third), 3);
     assert_eq!(folder.jobs(0)[0]["job"], 4);
+}
+
+#[test]
+fn beyond_its_quota_a_job_is_slower_and_stays_exact() {
+    let job = Arc::new(job(2, 1));
+    let folder = Folder::new("quota", &job);
+    let _daemons: Vec<Daemon> = (0..2).map(|node| folder.daemon(node)).collect();
+    let quota = json!({"bytes_per_second": 100_000});
+    for node in 0..2 {
+        let order = json!({"version": 1, "request": "quota", "job": 3, "quota": quota});
+        assert_eq!(folder.ask(node, &order)["ok"], true);
+    }
+    // More than the burst that any quota allows.
+    work_for(&job, 150);
+    let verdicts = folder.jobs(0)[0]["verdicts"].clone();
+    assert!(verdicts["over_quota"].as_u64() > Some(0), "{verdicts}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`rmt`] | the resource model: stages, register arrays, one access per array and pass |
 //! | [`policy`] | one file per policy: its switch program and its sender's rules |
+//! | [`keyed`] | Zebra's program, which sums pairs of keys and values |
 //! | [`Switch`] | a program, its memory and its table of streams |
 //! | [`Worker`] | a sender: window, addressing, recovery |
 //! | [`ParameterServer`] | completes what switches did not sum |
@@ -49,6 +50,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod keyed;
 pub mod live;
 mod packet;
 mod payload;
@@ -72,3 +74,8 @@ pub use wiresum_plan::{
     Cohort, Contributors, Forwarding, Neighbour, Place, Serving, UpKey, Workers,
 };
 pub use worker::{Addressing, Received, Rules, Sending, Window, Worker, WorkerCounters};
+
+/// The tutorial's code is run as it stands.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/extend/policy.md")]
+mod tutorial {}

@@ -37,7 +37,20 @@ impl<V: Payload> Switch<V> {
         values_per_packet: u32,
         profile: &Profile,
     ) -> Result<Self, Misfit> {
-        let program = policy::program::<V>(policy);
+        Self::with_program(node, policy::program(policy), slots, values_per_packet, profile)
+    }
+
+    /// A switch with a program that has no name yet.
+    ///
+    /// # Errors
+    /// [`Misfit`] if the profile has no room for it.
+    pub fn with_program(
+        node: NodeId,
+        program: Box<dyn Program<V>>,
+        slots: u32,
+        values_per_packet: u32,
+        profile: &Profile,
+    ) -> Result<Self, Misfit> {
         let layout = program.layout(slots, values_per_packet);
         Ok(Self {
             node,

@@ -23,15 +23,21 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    pub(crate) fn absorbed(verdict: Verdict) -> Self {
+    /// The packet goes nowhere: what it had is in the slot, or not wanted.
+    #[must_use]
+    pub fn absorbed(verdict: Verdict) -> Self {
         Self { verdict, egress: Egress::Absorbed }
     }
 
-    pub(crate) fn up(verdict: Verdict) -> Self {
+    /// The packet goes on towards the root.
+    #[must_use]
+    pub fn up(verdict: Verdict) -> Self {
         Self { verdict, egress: Egress::Up }
     }
 
-    pub(crate) fn down(verdict: Verdict) -> Self {
+    /// The packet goes down to workers, as a result.
+    #[must_use]
+    pub fn down(verdict: Verdict) -> Self {
         Self { verdict, egress: Egress::Down }
     }
 }

@@ -67,7 +67,7 @@ impl Adder {
             let index = self.jobs.count() - 1;
             self.transmitters.add(plan, node);
             let aggregator = self.jobs.aggregator(index);
-            self.transmitters.resume(index, aggregator.running_key());
+            self.transmitters.resume(index, aggregator);
             if let Some(kernel) = &mut self.kernel {
                 kernel.remember(plan.job_id(), aggregator.membership());
             }
@@ -177,7 +177,7 @@ impl Adder {
         {
             frames.learn(arrival);
         }
-        transmitters.follow(index, outcome, jobs.aggregator(index).running_key());
+        transmitters.follow(index, outcome, jobs.aggregator(index));
         with_plane(jobs, kernel.as_ref(), index, |plane| {
             transmitters.hear(index, outcome, &packet[..], plane);
         });

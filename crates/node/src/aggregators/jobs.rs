@@ -179,9 +179,10 @@ impl Jobs {
     /// What tells the packets of all jobs from others.
     #[must_use]
     pub fn known(&self) -> Vec<Known> {
-        let known = |Served { job, aggregator, .. }: &Served| Known {
-            job: *job,
-            key: aggregator.running_key(),
+        let known = |Served { job, aggregator, .. }: &Served| {
+            let members = aggregator.membership();
+            let keys = members.keys.into_values().flatten().flatten().chain(members.key);
+            Known { job: *job, keys: keys.collect() }
         };
         self.served.iter().map(known).collect()
     }

@@ -106,6 +106,13 @@ impl Kernel {
             told_key.map_err(failed(format!("incarnation of job {job}")))?;
             *told = Membership { key: now.key, ..Membership::default() };
         }
+        for (&sub_model, &keys) in &now.keys {
+            if told.keys.get(&sub_model) != Some(&keys) {
+                let action = format!("keys of sub-model {sub_model}");
+                xdp.renew(job, sub_model, keys).map_err(failed(action))?;
+                told.keys.insert(sub_model, keys);
+            }
+        }
         let is_gone = |id: &&(SubModelId, Contributor)| !now.children.contains_key(id);
         for (sub_model, child) in told.children.keys().filter(is_gone).copied().collect::<Vec<_>>()
         {

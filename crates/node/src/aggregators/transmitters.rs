@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use wiresum_protocol::transmitter::{Counters, DataPlane};
 use wiresum_protocol::{Aggregator, Outcome, Plan, Recipients, Transmit, Transmitter, Verdict};
-use wiresum_wire::{JobKey, NodeId, SubModelId};
+use wiresum_wire::{NodeId, SubModelId};
 
 use crate::clock::Clock;
 
@@ -40,19 +40,19 @@ impl Transmitters {
         packet: &[u8],
         aggregator: &mut Aggregator,
     ) {
-        self.follow(index, outcome, aggregator.running_key());
+        self.follow(index, outcome, aggregator);
         self.hear(index, outcome, packet, aggregator);
     }
 
     /// A job's incarnation has begun in another process.
-    pub fn resume(&mut self, index: usize, key: Option<JobKey>) {
-        self.by_job[index].follow(key);
+    pub fn resume(&mut self, index: usize, aggregator: &Aggregator) {
+        self.by_job[index].follow(aggregator);
     }
 
-    /// The running incarnation of a job may have changed.
-    pub fn follow(&mut self, index: usize, outcome: Outcome, key: Option<JobKey>) {
+    /// The running incarnation of a job, or its parents, may have changed.
+    pub fn follow(&mut self, index: usize, outcome: Outcome, aggregator: &Aggregator) {
         if outcome.verdict == Verdict::Control {
-            self.by_job[index].follow(key);
+            self.by_job[index].follow(aggregator);
         }
     }
 

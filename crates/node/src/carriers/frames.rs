@@ -51,6 +51,6 @@ impl Outgoing {
 
 /// Whether a packet has shown by its verdict that its sender is a member of the job.
 pub fn is_from_a_member(verdict: Verdict) -> bool {
-    use Verdict::{BadContributor, Control, Damaged, Foreign, Malformed};
-    !matches!(verdict, Malformed | Foreign | BadContributor | Damaged | Control)
+    use Verdict::{BadContributor, Control, Damaged, Foreign, Forged, Malformed};
+    !matches!(verdict, Malformed | Foreign | BadContributor | Damaged | Forged | Control)
 }

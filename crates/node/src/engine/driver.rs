@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use wiresum_protocol::Time;
-use wiresum_wire::MAX_PACKET;
 use wiresum_worker::{Event, Failure, Participation, Session};
 
 use super::transport::Transport;
 use super::wake::Wake;
 use super::{CollectiveError, Command, Completion, JoinError, Statistics};
 use crate::clock::{Clock, thread_cpu_time, timespec};
+use crate::defect;
 
 /// How long a leaving worker waits for the kernel to take its goodbyes: they are a courtesy, not a promise.
 const FAREWELL: Duration = Duration::from_millis(200);
@@ -33,7 +33,6 @@ pub struct Driver {
     wake: Wake,
     joined: Option<Sender<Result<(), JoinError>>>,
     open: VecDeque<Completion>,
-    packet: Box<[u8; MAX_PACKET]>,
     statistics: Statistics,
     busy_since: Option<Time>,
     leave_by: Option<Time>,
@@ -62,7 +61,6 @@ impl Driver {
             wake,
             joined,
             open: VecDeque::new(),
-            packet: Box::new([0; MAX_PACKET]),
             statistics: Statistics::default(),
             busy_since: None,
             leave_by: None,
@@ -75,9 +73,7 @@ impl Driver {
         let reason = match end {
             Ok(Ok(())) => CollectiveError::Closed,
             Ok(Err(error)) => CollectiveError::Stopped(format!("the socket failed: {error}")),
-            Err(_) => {
-                CollectiveError::Stopped("a defect in Wiresum; its message is above".to_owned())
-            }
+            Err(panic) => CollectiveError::Stopped(defect::describe(&*panic)),
         };
         for completion in std::mem::take(&mut self.open) {
             self.statistics.count(&Err(reason.clone()));
@@ -127,6 +123,7 @@ impl Driver {
                     self.session.shut(now.plus(period), now);
                 }
                 Ok(Command::Open(rate_bps)) => self.session.open(rate_bps, self.clock.now()),
+                Ok(Command::Stop { why, elsewhere }) => self.session.stop(why, elsewhere),
                 Ok(Command::Report(reply)) => {
                     let _ = reply.send(self.report());
                 }
@@ -169,8 +166,8 @@ impl Driver {
         }
         let mut now = self.clock.now();
         let mut flush_by = now.plus(BATCH_AGE);
-        while let Some(transmit) = self.session.poll_transmit(now, &mut self.packet[..]) {
-            let is_full = self.transport.push(transmit.destination, &self.packet[..transmit.len]);
+        while let Some(transmit) = self.session.poll_transmit(now, self.transport.room()) {
+            let is_full = self.transport.push_room(transmit.destination, transmit.len);
             now = self.clock.now();
             if is_full || now >= flush_by {
                 flush_by = now.plus(BATCH_AGE);
@@ -193,6 +190,12 @@ impl Driver {
                 Event::Unattended => super::log(
                     "wiresum: nobody has opened this rank's gate in time; it sends without turns\n",
                 ),
+                Event::HeldUp(failure) => {
+                    let remark = self.remark(&failure);
+                    super::log(&format!(
+                        "wiresum: no result comes. Unless that changes, the job will end with: {failure}{remark}\n"
+                    ));
+                }
                 Event::Finished { outcome: Err(failure), .. } if self.joined.is_some() => {
                     let remark = self.remark(&failure);
                     self.tell_joined(Err(JoinError::Protocol { failure, remark }));
@@ -231,7 +234,9 @@ impl Driver {
     fn remark(&self, failure: &Failure) -> String {
         let sent = self.transport.sent();
         match (&sent.last_refusal, failure) {
-            (None, _) | (_, Failure::Mismatch { .. } | Failure::Left) => String::new(),
+            (None, _) | (_, Failure::Mismatch { .. } | Failure::Ended { .. } | Failure::Left) => {
+                String::new()
+            }
             (_, failure) if failure.spares_the_job() => String::new(),
             (Some(refusal), _) => format!(" ({} datagrams were not sent: {refusal})", sent.refused),
         }
@@ -271,6 +276,7 @@ impl Driver {
             statistics.busy += self.clock.now().since(since);
         }
         statistics.sent = self.transport.sent().clone();
+        statistics.frames = self.transport.frames();
         statistics.cpu = thread_cpu_time();
         statistics.protocol = self.session.counters();
         statistics

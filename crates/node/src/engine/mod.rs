@@ -19,16 +19,16 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use thiserror::Error;
-use wiresum_codec::{Element, Format, FormatError, Operation};
+use wiresum_codec::{Element, ElementType, FormatError, Operation};
 use wiresum_protocol::{Plan, Time};
 use wiresum_worker::kind::{Kind, MAX_ROOTS, View};
 use wiresum_worker::{Collective, Failure, Participation, Session};
 
 use crate::clock::Clock;
-use crate::tensor::{Encoding, sink, source};
+use crate::tensor::{Encoding, Formats, sink, source};
 use driver::Driver;
 pub use statistics::Statistics;
-use transport::Transport;
+use transport::{Preference, Transport};
 pub(crate) use wake::Wake;
 
 /// Time to join if the caller does not say: enough for a cluster's slowest host to start.
@@ -44,11 +44,14 @@ pub struct Options {
     /// Begin with a shut gate, which opens by itself after this time. Then [`Engine::join`] does not wait: the worker
     /// joins when the gate opens, and if it cannot, its collectives fail.
     pub shut_for: Option<Duration>,
+    /// What packets travel by, where plan and host leave a choice.
+    pub transport: Preference,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { bind: None, timeout: DEFAULT_JOIN_TIMEOUT, shut_for: None }
+        let transport = Preference::default();
+        Self { bind: None, timeout: DEFAULT_JOIN_TIMEOUT, shut_for: None, transport }
     }
 }
 
@@ -158,6 +161,7 @@ enum Command {
     Await(u32),
     Shut(Duration),
     Open(Option<u64>),
+    Stop { why: String, elsewhere: bool },
     Report(Sender<Statistics>),
     Leave,
 }
@@ -169,14 +173,17 @@ pub struct Engine {
     commands: Sender<Command>,
     thread: Mutex<Thread>,
     local_address: SocketAddr,
+    said: String,
     rank: u32,
-    format: Format,
+    ranks: u32,
+    formats: Formats,
+    has_exchanges: bool,
 }
 
 /// The engine's thread, or what it left behind.
 enum Thread {
     Running(JoinHandle<Statistics>),
-    Ended(Statistics),
+    Ended(Box<Statistics>),
 }
 
 impl Engine {
@@ -190,12 +197,13 @@ impl Engine {
         incarnation: u64,
         options: Options,
     ) -> Result<Self, JoinError> {
-        let format = format_of(plan)?;
+        let formats = Formats::new(plan)?;
         if plan.job.sealed && plan.keys().node().is_some() {
             return Err(JoinError::Keys);
         }
-        let transport = Transport::bind(plan, rank, options.bind)?;
+        let transport = Transport::bind(plan, rank, options.bind, options.transport)?;
         let local_address = transport.local_address().map_err(JoinError::Start)?;
+        let said = transport.said().to_owned();
         let (clock, wake) = (Clock::default(), Wake::new().map_err(JoinError::Start)?);
         let (commands, inbox) = mpsc::channel();
         let (joined, when_joined) = mpsc::channel();
@@ -211,7 +219,19 @@ impl Engine {
             .spawn(move || driver.run())
             .map_err(JoinError::Start)?;
         let thread = Mutex::new(Thread::Running(thread));
-        let engine = Self { clock, wake, commands, thread, local_address, rank, format };
+        let has_exchanges = plan.exchanged().is_some();
+        let engine = Self {
+            clock,
+            wake,
+            commands,
+            thread,
+            local_address,
+            said,
+            rank,
+            ranks: plan.workers.len() as u32,
+            formats,
+            has_exchanges,
+        };
         // The protocol bounds the wait; a thread that dies drops the sender.
         let stopped = |_| JoinError::Start(std::io::Error::other("the engine's thread ended"));
         if waits {
@@ -226,22 +246,40 @@ impl Engine {
         self.local_address
     }
 
+    /// What packets travel by, and why, for people.
+    #[must_use]
+    pub fn transport(&self) -> &str {
+        &self.said
+    }
+
     /// Elements of a collective whose results this worker takes; `None` if the root is not a rank of the job.
     #[must_use]
     pub fn part(&self, kind: Kind, root: u32, elements: usize) -> Option<Range<usize>> {
-        let (rank, ranks) = (self.rank as usize, self.format.workers() as usize);
-        let is_rank = root < self.format.workers().min(MAX_ROOTS);
+        let (rank, ranks) = (self.rank as usize, self.ranks as usize);
+        let is_rank = root < self.ranks.min(MAX_ROOTS);
         let root = root as usize;
         is_rank.then(|| kind.part(View { rank, ranks, root, elements }))
     }
 
-    /// How the job's values are represented on the wire.
+    /// Whether the plan has streams for this kind.
     #[must_use]
-    pub fn format(&self) -> Format {
-        self.format
+    pub fn carries(&self, kind: Kind) -> bool {
+        self.has_exchanges || !kind.is_copy()
     }
 
-    /// Queues a collective and returns at once; `done` follows when it has ended, `timeout` from now at the latest.
+    /// Where the source lies in the sink of a collective in place that takes more than the source has.
+    pub(crate) fn own_in_sink(&self, kind: Kind, elements: usize) -> usize {
+        if kind == Kind::AllGather { self.rank as usize * elements } else { 0 }
+    }
+
+    /// How elements of this type become lanes.
+    #[must_use]
+    pub fn encoding(&self, element: ElementType, operation: Operation) -> Encoding {
+        self.formats.encoding(element, operation)
+    }
+
+    /// Queues a collective of a kind that the plan [carries](Self::carries) and returns at once; `done` follows when it
+    /// has ended, `timeout` from now at the latest.
     ///
     /// # Errors
     /// [`CollectiveError::Closed`] if the engine has ended; then `done` is not called.
@@ -275,7 +313,7 @@ impl Engine {
         timeout: Duration,
     ) -> Result<Participation, CollectiveError> {
         let (data, len) = (NonNull::from(&mut *values).cast(), values.len());
-        let encoding = Encoding { element: T::TYPE, operation, format: self.format };
+        let encoding = self.encoding(T::TYPE, operation);
         // SAFETY: the values are borrowed until the engine has dropped both, which `collect` waits for.
         let (source, sink) = unsafe { (source(data, len, encoding), sink(data, len, encoding)) };
         self.collect(Collective::all_reduce(source, sink), timeout)
@@ -320,6 +358,14 @@ impl Engine {
         }
     }
 
+    /// Ends the job: open collectives and later ones fail, and this is why. With `elsewhere` every rank is told alike
+    /// that others than the network have to sum; see [`Session::stop`].
+    pub fn stop(&self, why: String, elsewhere: bool) {
+        if self.commands.send(Command::Stop { why, elsewhere }).is_ok() {
+            self.wake.wake();
+        }
+    }
+
     /// What the engine has done so far; after [`Self::close`], what it had done by then.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
@@ -340,13 +386,13 @@ impl Engine {
     /// Waits for the thread's end.
     fn ended(&self) -> Statistics {
         let mut thread = self.lock_thread();
-        let before = std::mem::replace(&mut *thread, Thread::Ended(Statistics::default()));
+        let before = std::mem::replace(&mut *thread, Thread::Ended(Box::default()));
         let statistics = match before {
             // The thread turns its own panics into failed collectives; what is left of one is an empty report.
             Thread::Running(handle) => handle.join().unwrap_or_default(),
-            Thread::Ended(statistics) => statistics,
+            Thread::Ended(statistics) => *statistics,
         };
-        *thread = Thread::Ended(statistics.clone());
+        *thread = Thread::Ended(Box::new(statistics.clone()));
         statistics
     }
 
@@ -364,13 +410,4 @@ impl Drop for Engine {
 /// One line on stderr, written at once: other ranks may share the terminal.
 fn log(line: &str) {
     let _ = std::io::stderr().write_all(line.as_bytes());
-}
-
-/// How the values of a plan's job are represented on the wire.
-///
-/// # Errors
-/// [`FormatError`] if its codec is unknown, or its lanes are too narrow for its workers.
-pub fn format_of(plan: &Plan) -> Result<Format, FormatError> {
-    let workers = u32::try_from(plan.workers.len()).unwrap_or(u32::MAX);
-    Format::new(plan.job.codec.parse()?, plan.job.lanes.into(), workers)
 }

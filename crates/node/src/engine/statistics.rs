@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use wiresum_worker::{Failure, Participation};
+use wiresum_xdp::FrameCounters;
 
 use super::CollectiveError;
 use crate::udp::SendCounters;
@@ -20,6 +21,8 @@ pub struct Statistics {
     pub collectives_not_finite: u64,
     /// Collectives whose exponents were not those expected.
     pub collectives_unforeseen: u64,
+    /// Collectives that the network does not serve, as it was told before anything was sent.
+    pub collectives_not_served: u64,
     /// Collectives that failed in any other way.
     pub collectives_failed: u64,
     /// Datagrams received.
@@ -28,6 +31,8 @@ pub struct Statistics {
     pub bytes_received: u64,
     /// What was sent.
     pub sent: SendCounters,
+    /// What of it, and of what came, went past the network stack.
+    pub frames: FrameCounters,
     /// Times that the thread slept.
     pub sleeps: u64,
     /// Time in which at least one collective was open.
@@ -53,6 +58,9 @@ impl Statistics {
             Err(CollectiveError::Protocol { failure: Failure::Unforeseen, .. }) => {
                 &mut self.collectives_unforeseen
             }
+            Err(CollectiveError::Protocol { failure: Failure::NotServed { .. }, .. }) => {
+                &mut self.collectives_not_served
+            }
             Err(_) => &mut self.collectives_failed,
         };
         *counter += 1;
@@ -67,6 +75,7 @@ impl Statistics {
             ("ranks_summed", self.ranks_summed),
             ("collectives_not_finite", self.collectives_not_finite),
             ("collectives_unforeseen", self.collectives_unforeseen),
+            ("collectives_not_served", self.collectives_not_served),
             ("collectives_failed", self.collectives_failed),
             ("datagrams_sent", self.sent.datagrams),
             ("datagrams_received", self.datagrams_received),
@@ -74,6 +83,10 @@ impl Statistics {
             ("bytes_sent", self.sent.bytes),
             ("bytes_received", self.bytes_received),
             ("send_calls", self.sent.batches),
+            ("frames_sent", self.frames.sent),
+            ("frames_received", self.frames.received),
+            ("frames_dropped", self.frames.dropped),
+            ("frame_calls", self.frames.calls),
             ("sleeps", self.sleeps),
         ];
         counts.extend(self.protocol.iter().copied());

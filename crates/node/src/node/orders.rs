@@ -9,9 +9,9 @@ use wiresum_sparse::live::Job;
 use wiresum_wire::JobId;
 
 use super::{JobReport, Node, StreamReport};
-use crate::engine::format_of;
 use crate::service::{JobQuota, Limits, Load, Orders, Request, VERSION};
 use crate::takeover::{Failed, Successor, Upgrade};
+use crate::tensor::Formats;
 
 impl Node {
     pub(super) fn answer_orders(&mut self) {
@@ -86,7 +86,7 @@ impl Node {
     /// # Errors
     /// Why not, with numbers and what to do.
     pub fn add_job(&mut self, plan: &Plan, quota: JobQuota) -> Result<Value, String> {
-        format_of(plan).map_err(|error| error.to_string())?;
+        Formats::new(plan).map_err(|error| error.to_string())?;
         let (job, node) = (plan.job_id(), self.id);
         self.require_new(job)?;
         let placed = plan

@@ -19,7 +19,7 @@ pub fn exposition(status: &Value) -> String {
     for (name, kind, help, field) in [
         ("bytes_total", "counter", "Bytes of datagrams of each job.", "bytes"),
         ("memory_bytes", "gauge", "Slot memory of each job.", "memory_bytes"),
-        ("members", "gauge", "Children that have joined.", "members"),
+        ("members", "gauge", "Seats that are taken, one for each child and stream.", "members"),
     ] {
         head(&mut text, name, kind, help);
         for job in jobs(status) {

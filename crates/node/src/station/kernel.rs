@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use thiserror::Error;
+use wiresum_protocol::association::ValueKeys;
 use wiresum_protocol::plan::fabric::{FabricEnd, FabricLink, site};
 use wiresum_protocol::ways::Site;
 use wiresum_protocol::{Plan, Quota};
@@ -14,7 +15,7 @@ use wiresum_switch::live::plane::{DataPlane, PlaneError, passed};
 use wiresum_switch::live::{PlaneState, Unfit};
 use wiresum_switch::policy::Policy;
 use wiresum_switch::{Forwarding, Neighbour, Outcome, Packet, Place, Values};
-use wiresum_wire::{JobId, JobKey, NodeId};
+use wiresum_wire::{JobId, JobKey, NodeId, SubModelId};
 use wiresum_xdp::{AttachMode, Estate, SwitchOptions, SwitchProgram, XdpAggregator, XdpError};
 
 use crate::aggregators::kernel::{KernelError, failed};
@@ -253,6 +254,15 @@ impl DataPlane for KernelSwitch {
         key: Option<JobKey>,
     ) -> Result<(), PlaneError> {
         self.reinstall(job, places, key).map_err(refused)
+    }
+
+    fn renew(
+        &mut self,
+        job: JobId,
+        sub_model: SubModelId,
+        keys: ValueKeys,
+    ) -> Result<(), PlaneError> {
+        self.program.renew(job, sub_model, keys).map_err(refused)
     }
 
     /// All of it is in the program's maps.

@@ -292,7 +292,9 @@ impl From<Report> for JobReport {
 
 /// What a filter may let through. Answers to hellos are handed on as they came, without the key of an incarnation.
 fn known(station: &Station) -> Vec<Known> {
-    let of_job =
-        |(job, key): (JobId, Option<JobKey>)| [key, Some(JobKey(0))].map(|key| Known { job, key });
-    station.known().flat_map(of_job).collect()
+    let of_job = |(job, keys): (JobId, Vec<JobKey>)| {
+        let keys = keys.into_iter().chain([JobKey(0)]).collect();
+        Known { job, keys }
+    };
+    station.known().map(of_job).collect()
 }

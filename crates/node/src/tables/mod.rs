@@ -1,8 +1,9 @@
 //! Sparse jobs over UDP: hosts (servers of tables, or switches that sum hot rows) as a plane of a node, one for each job,
 //! and a worker's client. What happens to a datagram is decided by `wiresum_sparse::live`; here datagrams are moved in
-//! batches, each to the host of the job that it names.
+//! batches, each to the host of the job that it names. With [`KernelRows`] beneath, hot rows are added before they come here.
 
 mod client;
+mod kernel;
 mod served;
 mod snapshots;
 
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
+use wiresum_protocol::quota::Budget;
 use wiresum_protocol::{ControlHalf, Plan, Quota};
 use wiresum_sparse::live::{HostError, Job};
 use wiresum_wire::{Header, JobId, MAGIC};
@@ -23,6 +25,8 @@ use crate::takeover::Legacy;
 use crate::udp::{ReceiveBatch, SendQueue, Socket};
 
 pub use client::{ClientError, RowClient, Submitted};
+pub use kernel::KernelRows;
+pub(crate) use served::incarnation;
 use served::{Served, memory_for};
 pub use snapshots::{DEFAULT_SNAPSHOT_INTERVAL, SnapshotSettings, Snapshots};
 
@@ -40,6 +44,10 @@ pub struct Tables {
     /// In the order in which they came.
     served: Vec<Served>,
     snapshots: Option<SnapshotSettings>,
+    /// Adds hot rows in the kernel, if it does.
+    kernel: Option<KernelRows>,
+    /// What the kernel refused, as it was logged last.
+    logged: String,
     datagrams: u64,
     /// Datagrams that name no job of these.
     strangers: u64,
@@ -79,10 +87,48 @@ impl Tables {
             outgoing: SendQueue::default(),
             served: Vec::new(),
             snapshots,
+            kernel: None,
+            logged: String::new(),
             datagrams: 0,
             strangers: 0,
             clock: Clock::default(),
         })
+    }
+
+    /// The same beside a switch in the kernel, which adds the hot rows of all jobs.
+    #[must_use]
+    pub fn over(self, kernel: KernelRows) -> Self {
+        Self { kernel: Some(kernel), ..self }
+    }
+
+    /// Has the program in the kernel and the hosts tell each other what is new. What the kernel refuses is tried again with
+    /// each batch of packets, and is logged once.
+    fn follow_kernel(&mut self) {
+        let Self { kernel: Some(kernel), served, logged, .. } = self else { return };
+        kernel.take_notes();
+        for Served { host, .. } in served {
+            if let Err(error) = kernel.follow(host) {
+                let problem = format!("{error}");
+                if problem != *logged {
+                    eprintln!("wiresum-node: {problem}");
+                    *logged = problem;
+                }
+            }
+        }
+    }
+
+    /// Packets by fate of all jobs, or one, at the program in the kernel.
+    fn kernel_verdicts(&self, job: Option<JobId>) -> (Vec<(&'static str, u64)>, u64) {
+        let Some(kernel) = &self.kernel else { return Default::default() };
+        let counted = match job {
+            Some(job) => kernel.job_counters(job),
+            None => kernel.counters().map(|verdicts| (verdicts, 0)),
+        };
+        let (verdicts, bytes) = counted.unwrap_or_else(|error| {
+            eprintln!("wiresum-node: {error}");
+            Default::default()
+        });
+        (verdicts.into_iter().map(|(verdict, count)| (verdict.name(), count)).collect(), bytes)
     }
 
     fn flush(&mut self) -> bool {
@@ -113,6 +159,9 @@ impl Tables {
 impl Plane for Tables {
     fn engine(&self) -> &'static str {
         let is_server = |served: &Served| served.host.server().is_some();
+        if self.kernel.is_some() {
+            return "xdp";
+        }
         if self.served.is_empty() || self.served.iter().any(is_server) { "tables" } else { "rows" }
     }
 
@@ -126,12 +175,14 @@ impl Plane for Tables {
 
     fn memory_bytes(&self) -> usize {
         let bytes = self.served.iter().map(Served::memory_bytes).sum::<u64>();
-        usize::try_from(bytes).unwrap_or(usize::MAX)
+        let in_kernel = self.kernel.as_ref().map_or(0, KernelRows::memory_bytes);
+        usize::try_from(bytes).unwrap_or(usize::MAX).saturating_add(in_kernel)
     }
 
     fn counters(&self) -> Counters {
         let mut verdicts: Vec<(&'static str, u64)> = Vec::new();
-        for (name, count) in self.served.iter().flat_map(Served::verdicts) {
+        let here = self.served.iter().flat_map(Served::verdicts);
+        for (name, count) in here.chain(self.kernel_verdicts(None).0) {
             match verdicts.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, sum)) => *sum += count,
                 None => verdicts.push((name, count)),
@@ -155,10 +206,14 @@ impl Plane for Tables {
         }
     }
 
-    /// Datagrams; where some wait to be sent, room for them.
+    /// Datagrams, and notes of the program in the kernel; where some datagrams wait to be sent, room for them.
     fn watched(&self) -> Vec<PollFd<'_>> {
         let flags = if self.outgoing.is_empty() { PollFlags::IN } else { PollFlags::OUT };
-        vec![PollFd::new(&self.socket, flags)]
+        let socket = PollFd::new(&self.socket, flags);
+        let kernel = self.kernel.as_ref().filter(|_| self.outgoing.is_empty());
+        let notes = kernel.map(KernelRows::note_descriptor);
+        let notes = notes.map(|notes| PollFd::from_borrowed_fd(notes, PollFlags::IN));
+        [Some(socket), notes].into_iter().flatten().collect()
     }
 
     fn idle_time(&self) -> Option<Duration> {
@@ -183,11 +238,15 @@ impl Plane for Tables {
             match self.served.iter_mut().find(is_its) {
                 Some(served) => {
                     served.bytes += datagram.len() as u64;
+                    if served.is_over_quota(source, datagram.len(), now) {
+                        continue;
+                    }
                     served.host.handle(source, datagram, now);
                 }
                 None => self.strangers += 1,
             }
         }
+        self.follow_kernel();
         let Self { served, outgoing, socket, clock, .. } = self;
         for Served { host, snapshots, .. } in served {
             if let Some(snapshots) = snapshots {
@@ -207,7 +266,15 @@ impl Plane for Tables {
     fn add_control(&mut self, _half: Box<dyn ControlHalf>) {}
 
     fn jobs(&self) -> Vec<JobReport> {
-        self.served.iter().map(Served::report).collect()
+        let whole = |served: &Served| {
+            let mut report = served.report();
+            let (verdicts, bytes) = self.kernel_verdicts(Some(report.job));
+            report.verdicts.extend(verdicts);
+            let memory = self.kernel.as_ref().map(|kernel| kernel.memory_for(served.host.job()));
+            report.memory_bytes += memory.unwrap_or(0);
+            JobReport { bytes: report.bytes + bytes, ..report }
+        };
+        self.served.iter().map(whole).collect()
     }
 
     fn memory_for(&self, _plan: &Plan) -> Result<u64, String> {
@@ -220,23 +287,40 @@ impl Plane for Tables {
 
     fn memory_for_tables(&self, job: &Job) -> Result<u64, String> {
         self.check_address(job)?;
-        memory_for(job, self.node).map_err(|error| error.to_string())
+        let bytes = memory_for(job, self.node).map_err(|error| error.to_string())?;
+        Ok(bytes + self.kernel.as_ref().map_or(0, |kernel| kernel.memory_for(job)))
     }
 
     fn add_tables(&mut self, job: &Arc<Job>) -> Result<(), String> {
-        let served = Served::begin(job, self.node, self.snapshots.as_ref());
-        self.served.push(served.map_err(|error| error.to_string())?);
+        let served = if let Some(kernel) = &mut self.kernel {
+            let served = Served::begin_over_program(job, self.node);
+            let served = served.map_err(|error| error.to_string())?;
+            kernel.add(job).map_err(|error| error.to_string())?;
+            served
+        } else {
+            let served = Served::begin(job, self.node, self.snapshots.as_ref());
+            served.map_err(|error| error.to_string())?
+        };
+        self.served.push(served);
         Ok(())
     }
 
     fn remove(&mut self, job: JobId) -> Result<(), String> {
         self.served.retain(|served| served.host.job().job_id() != job);
-        Ok(())
+        let removed = self.kernel.as_mut().map_or(Ok(()), |kernel| kernel.remove(job));
+        removed.map_err(|error| error.to_string())
     }
 
-    fn set_quota(&mut self, _job: JobId, quota: Option<Quota>) -> Result<(), String> {
-        let problem = "a host of tables bounds no rates: participants send by windows";
-        quota.map_or(Ok(()), |_| Err(problem.to_owned()))
+    fn set_quota(&mut self, job: JobId, quota: Option<Quota>) -> Result<(), String> {
+        if let Some(kernel) = &mut self.kernel {
+            return kernel.set_quota(job, quota).map_err(|error| error.to_string());
+        }
+        for served in &mut self.served {
+            if served.host.job().job_id() == job {
+                served.budget = quota.map(Budget::new);
+            }
+        }
+        Ok(())
     }
 
     fn legacy(&self) -> Result<Legacy<'_>, String> {

@@ -1,7 +1,10 @@
 //! A job that a daemon of tables serves: its host, its snapshots, and what is reported of both.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
+use wiresum_protocol::Time;
+use wiresum_protocol::quota::Budget;
 use wiresum_sparse::live::{Host, HostError, Job};
 use wiresum_sparse::table::Table;
 
@@ -15,6 +18,10 @@ pub(super) struct Served {
     pub(super) snapshots: Option<Snapshots>,
     /// Bytes of the datagrams that named the job.
     pub(super) bytes: u64,
+    /// What its participants may still send; absent without a quota.
+    pub(super) budget: Option<Budget>,
+    /// Datagrams beyond it, which were dropped.
+    over_quota: u64,
 }
 
 impl Served {
@@ -32,7 +39,25 @@ impl Served {
             Some(bytes) => Host::restore(job, node, own, &bytes)?,
             None => Host::new(job, node, own)?,
         };
-        Ok(Self { host, snapshots, bytes: 0 })
+        Ok(Self::of(host, snapshots))
+    }
+
+    /// A switch of a job whose rows a program in the kernel adds.
+    pub(super) fn begin_over_program(job: &Arc<Job>, node: u16) -> Result<Self, HostError> {
+        let host = Host::over_program(job, node, incarnation())?;
+        Ok(Self::of(host, None))
+    }
+
+    fn of(host: Host, snapshots: Option<Snapshots>) -> Self {
+        Self { host, snapshots, bytes: 0, budget: None, over_quota: 0 }
+    }
+
+    /// Whether a datagram is beyond the quota. What comes from somebody who has not joined takes nothing of it.
+    pub(super) fn is_over_quota(&mut self, source: SocketAddr, len: usize, now: Time) -> bool {
+        let Self { host, budget: Some(budget), over_quota, .. } = self else { return false };
+        let is_over = host.has_joined(source) && !budget.take(now, len);
+        *over_quota += u64::from(is_over);
+        is_over
     }
 
     /// Bytes of its tables' rows; none at a switch.
@@ -90,6 +115,7 @@ impl Served {
             ("refused_hellos", host.refused),
             ("malformed", host.malformed),
             ("foreign", host.foreign),
+            ("over_quota", self.over_quota),
         ];
         if let Some(server) = self.host.server() {
             let counters = server.counters();
@@ -117,6 +143,6 @@ pub(super) fn memory_for(job: &Job, node: u16) -> Result<u64, HostError> {
 }
 
 /// Incarnation of this process: milliseconds since 1970, modulo 2³², so that one that is started later has a later one.
-fn incarnation() -> u32 {
+pub(crate) fn incarnation() -> u32 {
     unix_time().as_millis() as u32
 }

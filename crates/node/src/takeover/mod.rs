@@ -44,7 +44,7 @@ const YOURS: &[u8] = b"yours\n";
 const MAX_HEAD_BYTES: u64 = 128 << 20;
 
 /// Changes with [`Head`], and with what planes write into [`Remains`].
-const HEAD_VERSION: u32 = 4;
+const HEAD_VERSION: u32 = 5;
 
 /// What two daemons have to agree on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

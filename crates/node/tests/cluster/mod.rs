@@ -14,7 +14,7 @@ use std::time::Duration;
 use wiresum_codec::{Element, Operation};
 use wiresum_node::engine::{CollectiveError, Done, Engine, Options};
 use wiresum_node::node::{Counters, Node};
-use wiresum_node::tensor::{Encoding, sink, source};
+use wiresum_node::tensor::{sink, source};
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::{
     Child, Engine as NodeEngine, Exponents, FORMAT, Job, Lanes, Node as PlanNode, PlanStream,
@@ -55,6 +55,7 @@ pub fn plan(shape: Shape, workers: u32, lanes: Lanes, policy: Policy) -> Plan {
             exponents: Exponents::Agreed,
             rounds: None,
             sealed: false,
+            proven: false,
         },
         nodes: (0..nodes)
             .map(|id| PlanNode {
@@ -89,7 +90,7 @@ fn stream(id: u16, role: Role, policy: Policy, shape: Shape, workers: u32) -> Pl
     let (name, share) = match role {
         Role::Exponents => ("exponents", 0.0),
         Role::Values => ("values", 1.0),
-        Role::Hot => unreachable!("a stream of rows"),
+        _ => unreachable!("the cluster has no such stream"),
     };
     let (slots, window) = if role == Role::Values { (512, 192) } else { (64, 32) };
     let home = |rank| match shape {
@@ -244,7 +245,7 @@ pub fn in_place<T: Element>(
     operation: Operation,
 ) -> Collective {
     let data = NonNull::from(&mut *values).cast::<T>();
-    let encoding = Encoding { element: T::TYPE, operation, format: engine.format() };
+    let encoding = engine.encoding(T::TYPE, operation);
     // SAFETY: the part is among the values, and the tests wait for the outcome before they look at them.
     let (source, sink) = unsafe {
         let first = data.add(part.start).cast();

@@ -51,10 +51,9 @@ impl Station {
         if held == members || asked.is_empty() {
             return;
         }
-        let key = job.key;
         self.recalls += 1;
         for asked in asked.cohorts() {
-            self.send_down(request((id, sub_model, position), asked, lanes), key, send);
+            self.send_down(request((id, sub_model, position), asked, lanes), send);
         }
     }
 }

@@ -6,7 +6,8 @@
 use wiresum_keys::SeatKey;
 use wiresum_protocol::Plan;
 use wiresum_wire::control::{
-    RefusalReason, double_word, hello, hello_payload, set_double_word, set_word, welcome, word,
+    KeyAge, RefusalReason, double_word, hello, hello_payload, set_double_word, set_word, welcome,
+    word,
 };
 use wiresum_wire::{
     Flags, FragmentId, HEADER_LEN, Header, JobId, Kind, LaneType, NodeId, SubModelId, seal,
@@ -57,7 +58,7 @@ impl Note {
             fragment: FragmentId(0),
             is_member: false,
             cohort: Cohort(0),
-            payload: hello_payload(incarnation, plan.digest()),
+            payload: hello_payload(incarnation, plan.digest(), KeyAge::default()),
         }
     }
 
@@ -85,6 +86,20 @@ impl Note {
     #[must_use]
     pub fn digest(&self) -> u64 {
         double_word(&self.payload, hello::PLAN_DIGEST_WORD)
+    }
+
+    /// The age of the keys of its stream's values that a hello's sender knows of.
+    #[must_use]
+    pub fn age(&self) -> KeyAge {
+        KeyAge::read(&self.payload)
+    }
+
+    /// A hello about a position of a stream, whose values have keys of this age.
+    #[must_use]
+    pub fn about(mut self, sub_model: SubModelId, fragment: FragmentId, age: KeyAge) -> Self {
+        (self.sub_model, self.fragment) = (sub_model, fragment);
+        age.write(&mut self.payload);
+        self
     }
 
     /// Why a node refuses.

@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use thiserror::Error;
+use wiresum_protocol::association::ValueKeys;
 use wiresum_protocol::{Plan, Quota};
-use wiresum_wire::{JobId, JobKey, Kind, NodeId};
+use wiresum_wire::{JobId, JobKey, Kind, NodeId, SubModelId};
 
 use super::StationError;
 use super::parts::{self, Room};
@@ -79,6 +80,19 @@ pub trait DataPlane: Any + Send {
         places: &[Place],
         key: Option<JobKey>,
     ) -> Result<(), PlaneError>;
+
+    /// From now on the values of a stream of a job that runs carry these keys.
+    ///
+    /// # Errors
+    /// [`PlaneError`]; then those that it knows count.
+    fn renew(
+        &mut self,
+        _job: JobId,
+        _sub_model: SubModelId,
+        _keys: ValueKeys,
+    ) -> Result<(), PlaneError> {
+        Ok(())
+    }
 
     /// What is sent again of a job that runs goes past the slots from now on, until the job is installed anew: up, or to
     /// the station where nothing is above.

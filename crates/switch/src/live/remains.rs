@@ -34,6 +34,8 @@ pub(super) struct JobState {
     pub incarnation: Option<u64>,
     pub known: [u64; MAX_COHORTS],
     pub has_forgotten: bool,
+    /// Stream, the oldest generation of its values that counts, and how often their keys were renewed.
+    pub ages: Vec<(u16, u32, u32)>,
     pub back: Vec<Option<(u32, SocketAddr)>>,
     pub served: Vec<u64>,
     pub over_quota: u64,

@@ -9,7 +9,7 @@ use thiserror::Error;
 use wiresum_plan::ways::{Site, WayError};
 use wiresum_plan::{Duties, Plan};
 use wiresum_protocol::quota::Budget;
-use wiresum_protocol::{CLOCK_MARGIN_US, Quota, Time};
+use wiresum_protocol::{Association, CLOCK_MARGIN_US, Quota, Time};
 use wiresum_wire::control::RefusalReason;
 use wiresum_wire::{JobId, JobKey, Kind, NodeId, SubModelId};
 
@@ -64,6 +64,8 @@ pub(super) struct Job {
     proofs: Proofs,
     incarnation: Option<u64>,
     pub(super) key: JobKey,
+    /// By stream, what values carry.
+    pub(super) associations: BTreeMap<SubModelId, Association>,
     /// Workers that have said hello in this incarnation.
     pub(super) known: Workers,
     /// Workers had joined before this station began: what it held then is gone.
@@ -235,7 +237,11 @@ impl Station {
 
     /// Puts a job's streams, empty, where they are summed. It runs if it has a key.
     fn install(&mut self, id: JobId, key: Option<JobKey>) -> Result<(), PlaneError> {
-        self.plane.install(id, &self.jobs[&id].places, key)?;
+        let job = &self.jobs[&id];
+        self.plane.install(id, &job.places, key)?;
+        for (sub_model, association) in job.associations.iter().filter(|_| key.is_some()) {
+            self.plane.renew(id, *sub_model, association.keys())?;
+        }
         self.serve(id);
         Ok(())
     }
@@ -291,7 +297,8 @@ impl Station {
     ) {
         self.handled += 1;
         let job = self.jobs.get_mut(&packet.job);
-        let Some(job) = job.filter(|job| job.incarnation.is_some() && job.key == key) else {
+        let position = (packet.sub_model, packet.fragment);
+        let Some(job) = job.filter(|j| j.incarnation.is_some() && j.takes(position, key)) else {
             self.foreign += 1;
             return;
         };
@@ -314,13 +321,13 @@ impl Station {
             Egress::Up => {
                 *self.departed.entry(stream).or_default() += 1;
                 let next = self.next_up(&mut packet);
-                self.send_on(next, &packet, key, send);
+                self.send_on(next, &packet, send);
             }
             Egress::Down => {
                 let is_new = outcome.verdict == Verdict::Completed;
                 let others = if is_new { self.server.other_results(&packet) } else { Vec::new() };
                 for result in std::iter::once(packet).chain(others) {
-                    self.send_down(result, key, send);
+                    self.send_down(result, send);
                 }
             }
         }
@@ -344,7 +351,6 @@ impl Station {
     pub(super) fn send_down(
         &mut self,
         mut packet: Packet<Values>,
-        key: JobKey,
         send: &mut impl FnMut(SocketAddr, &[u8]),
     ) {
         let Packet { job, sub_model, contributors, .. } = packet;
@@ -352,7 +358,7 @@ impl Station {
         let copies: Vec<_> = copies.collect();
         for (next, contributors) in copies {
             packet.contributors = contributors;
-            self.send_on(Some(next), &packet, key, send);
+            self.send_on(Some(next), &packet, send);
         }
     }
 
@@ -371,11 +377,12 @@ impl Station {
         &mut self,
         next: Option<Neighbour>,
         packet: &Packet<Values>,
-        key: JobKey,
         send: &mut impl FnMut(SocketAddr, &[u8]),
     ) {
-        let fabric = self.jobs[&packet.job].plan.fabric.as_ref();
+        let job = &self.jobs[&packet.job];
+        let fabric = job.plan.fabric.as_ref();
         let address = next.and_then(|next| fabric?.address(next.site, next.link));
+        let key = job.key_of((packet.sub_model, packet.fragment));
         match address {
             Some(address) => send(address, &wire::emit(packet, key)),
             None => self.unrouted += 1,
@@ -400,6 +407,7 @@ impl Station {
                 return send(source, &note.refusal(self.node, reason).proven(&key).emit());
             }
         }
+        self.renew(note);
         self.note_member(note);
         let held = self.server.held(note.job, note.sub_model, note.fragment);
         let asker = Workers::one(note.worker);
@@ -447,6 +455,8 @@ impl Station {
         let Some(job) = self.jobs.get_mut(&id) else { return false };
         let key = job.plan.job_key(incarnation);
         (job.incarnation, job.key, job.known) = (None, key, Workers::NONE);
+        let association = Association::new(&job.plan, incarnation);
+        job.associations = job.plan.streams.iter().map(|s| (s.id(), association)).collect();
         job.has_forgotten = false;
         job.back.fill(None);
         if let Err(error) = self.install(id, Some(key)) {
@@ -483,9 +493,12 @@ impl Station {
         self.jobs.values().map(|job| &job.plan)
     }
 
-    /// What tells a job's packets from others: its number, and the key of the incarnation that runs.
-    pub fn known(&self) -> impl Iterator<Item = (JobId, Option<JobKey>)> {
-        let known = |(id, job): (&JobId, &Job)| (*id, job.incarnation.map(|_| job.key));
+    /// What tells a job's values from others: its number, and the keys of the incarnation that runs.
+    pub fn known(&self) -> impl Iterator<Item = (JobId, Vec<JobKey>)> {
+        let known = |(id, job): (&JobId, &Job)| {
+            let keys = job.associations.values().flat_map(Association::keys).flatten();
+            (*id, keys.filter(|_| job.incarnation.is_some()).collect())
+        };
         self.jobs.iter().map(known)
     }
 
@@ -522,6 +535,7 @@ impl Job {
             proofs: Proofs::of(plan, node),
             incarnation: None,
             key: JobKey(0),
+            associations: BTreeMap::new(),
             known: Workers::NONE,
             has_forgotten: false,
             back: vec![None; usize::from(MAX_WORKERS)],

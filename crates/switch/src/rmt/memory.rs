@@ -101,12 +101,11 @@ impl<V: Payload> Memory<V> {
     /// Memory as a layout declares it, all zero.
     ///
     /// # Panics
-    /// If there are more than 32 arrays or banks.
+    /// If there are more than 48 arrays or 16 banks.
     #[must_use]
     pub fn new(layout: &Layout) -> Self {
-        assert!(
-            layout.arrays.len() <= BANK_BIT as usize && layout.banks.len() <= BANK_BIT as usize
-        );
+        let (most_arrays, most_banks) = (BANK_BIT as usize, (u64::BITS - BANK_BIT) as usize);
+        assert!(layout.arrays.len() <= most_arrays && layout.banks.len() <= most_banks);
         let arrays = layout.arrays.iter().map(|array| Cells {
             name: array.name,
             stage: array.stage,
@@ -135,6 +134,12 @@ impl<V: Payload> Memory<V> {
     /// What the arrays hold, by name, in the layout's order.
     pub fn arrays(&self) -> impl Iterator<Item = (&'static str, &[u64])> {
         self.arrays.iter().map(|array| (array.name, &array.cells[..]))
+    }
+
+    /// What an array holds.
+    #[must_use]
+    pub fn cells(&self, array: ArrayId) -> &[u64] {
+        &self.arrays[array.0].cells
     }
 
     /// The control plane's slow way into an array: any cell, at any time.
@@ -182,14 +187,14 @@ impl Memory<Values> {
     }
 }
 
-/// Banks are numbered behind the arrays in the set of what was touched.
-const BANK_BIT: u32 = 32;
+/// Banks are numbered behind the arrays in the set of what was touched: as many arrays as 12 stages of four have.
+const BANK_BIT: u32 = 48;
 
 /// One packet's way through the stages.
 #[derive(Debug)]
 pub struct Pass<'m, V> {
     memory: &'m mut Memory<V>,
-    /// Bit i: array i, or bank i − 32.
+    /// Bit i: array i, or bank i − 48.
     touched: u64,
     /// Stage of the latest access.
     reached: u32,

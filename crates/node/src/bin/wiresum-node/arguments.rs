@@ -25,15 +25,19 @@ use crate::exit::{EXIT_CODES, Failure};
 pub struct Arguments {
     /// Plan of a job to serve; may be given more than once, and left out if jobs are to come later (--control, --listen, and
     /// for the engine xdp --memory).
-    #[arg(long = "plan", value_name = "FILE", required_unless_present_any = ["control", "tables"])]
+    #[arg(long = "plan", value_name = "FILE", required_unless_present_any = ["control", "tables", "pairs"])]
     plans: Vec<PathBuf>,
     /// Sparse job to serve instead of plans, as a server of tables or as a switch that sums hot rows; may be given more than
     /// once. Nodes are the job's servers, numbered from 0, then its switches.
     #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "plans", "secrets", "engine", "interfaces", "generic", "listen", "take_over", "quotas", "rate", "ingress_bps",
-        "egress_bps",
+        "plans", "secrets", "listen", "take_over", "rate", "ingress_bps", "egress_bps",
     ])]
     pub tables: Vec<PathBuf>,
+    /// Job of Zebra's program of keys and values to serve instead of plans, as its server (node 0) or as its switch (node 1).
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "plans", "tables", "secrets", "listen", "take_over", "rate", "ingress_bps", "egress_bps", "memory",
+    ])]
+    pub pairs: Option<PathBuf>,
     /// Folder in which servers of tables keep their last snapshots, and from which they go on when they are started again.
     #[arg(long, value_name = "FOLDER", requires = "tables")]
     pub snapshots: Option<PathBuf>,
@@ -138,7 +142,7 @@ impl Arguments {
         let secret = self.read_secret(index).map_err(failure)?;
         let plan = Plan::from_json(&text).and_then(|plan| plan.with_secret(secret.as_deref()));
         let plan = plan.map_err(|error| failure(error.to_string()))?;
-        wiresum_node::engine::format_of(&plan).map_err(|error| failure(error.to_string()))?;
+        wiresum_node::tensor::Formats::new(&plan).map_err(|error| failure(error.to_string()))?;
         if plan.node(NodeId(self.node)).is_none() {
             let known = plan.nodes.iter().map(|n| format!("{} ({})", n.id, n.name));
             let known = known.collect::<Vec<_>>().join(", ");

@@ -73,6 +73,7 @@ pub fn kernel_failure(error: KernelError) -> Failure {
         XdpError::NoInterface(_)
         | XdpError::TooMany { .. }
         | XdpError::NoMemory { .. }
+        | XdpError::NoRows { .. }
         | XdpError::Plan { .. }
         | XdpError::Place(_)
         | XdpError::SharedInterface(_) => Failure::Usage(message),

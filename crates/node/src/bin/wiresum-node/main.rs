@@ -3,6 +3,7 @@
 mod arguments;
 mod exit;
 mod options;
+mod pairs;
 mod report;
 mod signals;
 mod successor;
@@ -55,7 +56,9 @@ fn print(answer: &str) {
 
 fn serve(arguments: &Arguments) -> Result<(), Failure> {
     let stop = signals::stop_on_interrupt()?;
-    let mut node = if !arguments.tables.is_empty() {
+    let mut node = if let Some(job) = &arguments.pairs {
+        pairs::start(arguments, job)?
+    } else if !arguments.tables.is_empty() {
         tables::start(arguments)?
     } else if arguments.take_over {
         successor::start(arguments)?

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::inbox::Fill;
 use super::line::{Line, NOT_A_PACKET, check_local};
-use super::poller::Poller;
+use crate::carriers::poller::Poller;
 use crate::udp::SendCounters;
 
 /// One line to each node that the worker has sent something to.

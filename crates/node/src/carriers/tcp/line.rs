@@ -10,8 +10,8 @@ use zerocopy::FromBytes;
 
 use super::inbox::Fill;
 use super::outbox::WRITE_LEN;
-use super::poller::Poller;
 use super::stream::PacketStream;
+use crate::carriers::poller::Poller;
 use crate::udp::SendCounters;
 
 /// Pause between attempts to connect: that of hellos, which are what a worker says while it waits for a node to start.

@@ -6,7 +6,7 @@
 //! | file | what it does |
 //! | --- | --- |
 //! | `inbox`, `outbox` | large reads cut into packets in place; packets gathered into large writes |
-//! | `stream`, `poller` | one non-blocking connection, and waiting for many |
+//! | `stream` | one non-blocking connection |
 //! | `line`, `dialer` | connections that this side makes, and makes again: a worker's, or an inner node's to its parent |
 //! | `peers`, `gate` | a node: connections that children make, and when they have to wait |
 
@@ -16,7 +16,6 @@ mod inbox;
 mod line;
 mod outbox;
 pub(crate) mod peers;
-mod poller;
 mod stream;
 
 pub use dialer::Dialer;

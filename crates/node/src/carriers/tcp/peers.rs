@@ -11,8 +11,8 @@ use super::gate::{Gate, Pressure};
 use super::inbox::{Fill, Inbox};
 use super::line::Line;
 use super::outbox::WRITE_LEN;
-use super::poller::Poller;
 use super::stream::PacketStream;
+use crate::carriers::poller::Poller;
 use crate::udp::SendCounters;
 
 /// The other end of a connection.

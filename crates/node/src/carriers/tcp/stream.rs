@@ -9,7 +9,7 @@ use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 
 use super::inbox::{Fill, Inbox};
 use super::outbox::Outbox;
-use super::poller::Poller;
+use crate::carriers::poller::Poller;
 use crate::udp::SendCounters;
 
 /// Silence after which the kernel asks whether the peer's host is still there, and its pause between questions. A peer that

@@ -4,6 +4,7 @@
 //! several, it judges by the first. What it lets through is judged again, so it may be lenient, but must never refuse what an
 //! aggregator would take.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::mem::offset_of;
 
@@ -12,8 +13,9 @@ use wiresum_wire::{Flags, HEADER_LEN, Header, JobId, JobKey, Kind, MAGIC, VERSIO
 
 use super::Socket;
 
-/// Jobs that a filter tells apart: 8 instructions each, of 4096 that the kernel takes. Beyond, it looks at the form alone.
-const MAX_KNOWN: usize = 256;
+/// Keys that a filter tells apart: 7 instructions each, and 3 a job, of 4096 that the kernel takes. Beyond, it looks at the
+/// form alone.
+const MAX_KNOWN: usize = 400;
 const UDP_HEADER_LEN: usize = 8;
 /// Answers: how much of the datagram the kernel is to keep.
 const REFUSE: u32 = 0;
@@ -35,12 +37,12 @@ const IF_ANY: u32 = libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K;
 const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
 
 /// What tells a job's packets from others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
     /// Its number.
     pub job: JobId,
-    /// Key of the running incarnation, which all packets but hellos carry.
-    pub key: Option<JobKey>,
+    /// Those that packets but hellos carry now.
+    pub keys: BTreeSet<JobKey>,
 }
 
 impl Socket {
@@ -71,7 +73,7 @@ impl Program {
         let mut program = Self::default();
         program.require_form();
         program.require_length();
-        if known.len() > MAX_KNOWN {
+        if known.iter().map(|job| job.keys.len().max(1)).sum::<usize>() > MAX_KNOWN {
             program.then(RETURN, KEEP);
             return program;
         }
@@ -141,11 +143,14 @@ fn field(offset: usize) -> u32 {
 
 fn by_key(known: &[Known]) -> Program {
     let mut program = Program::default();
-    for Known { job, key, .. } in known {
-        let Some(JobKey(key)) = key else { continue };
-        program.then(LOAD32, field(offset_of!(Header, job_key)));
-        program.branch(IF_EQUAL, *key, 0, 3);
-        program.keep_if_of(*job);
+    let of_job = |known: &Known| known.keys.iter().map(|key| (known.job, *key)).collect::<Vec<_>>();
+    for (job, JobKey(key)) in known.iter().flat_map(of_job) {
+        let half = field(offset_of!(Header, job_key));
+        program.then(LOAD32, half);
+        program.branch(IF_EQUAL, (key >> 32) as u32, 0, 5);
+        program.then(LOAD32, half + 4);
+        program.branch(IF_EQUAL, key as u32, 0, 3);
+        program.keep_if_of(job);
     }
     program.then(RETURN, REFUSE);
     program
@@ -180,8 +185,9 @@ mod tests {
     }
 
     fn known(plan: &Plan) -> Known {
-        let key = Some(plan.job_key(INCARNATION));
-        Known { job: plan.job_id(), key }
+        let values = RandomTraffic::new(plan, NodeId(1), 1).association().keys();
+        let keys = values.into_iter().flatten().chain([plan.job_key(INCARNATION)]).collect();
+        Known { job: plan.job_id(), keys }
     }
 
     /// A guarded socket, and another one that sends to it.
@@ -261,7 +267,7 @@ mod tests {
         let short = &hello[..hello.len() - 1];
         let flood: [&[u8]; 8] = [
             &[],
-            &[0; 2978],
+            &[0; 2982],
             &hello[..HEADER_LEN],
             short,
             &other_job,
@@ -277,7 +283,7 @@ mod tests {
     #[test]
     fn more_jobs_than_a_filter_tells_apart_all_pass() {
         let plan = tree();
-        let strangers = |count| vec![Known { job: JobId(0), key: None }; count];
+        let strangers = |count| vec![Known { job: JobId(0), keys: BTreeSet::new() }; count];
         let (full, hello) = ([strangers(MAX_KNOWN - 1), vec![known(&plan)]].concat(), hello(&plan));
         assert_eq!(pass(&guarded(&full), &[&hello], &hello).len(), 1);
         assert_eq!(pass(&guarded(&strangers(MAX_KNOWN + 1)), &[&hello, &[]], &hello).len(), 1);

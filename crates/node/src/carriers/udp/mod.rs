@@ -205,7 +205,7 @@ mod tests {
         let (source, target) = pair();
         let address = target.local_address().expect("bound");
         let mut queue = SendQueue::default();
-        let lengths = [2978, 2978, 2978, 66, 2978, 450, 450, 2978, 34];
+        let lengths = [2982, 2982, 2982, 70, 2982, 454, 454, 2982, 38];
         for (index, len) in lengths.into_iter().enumerate() {
             queue.push(address, &vec![index as u8; len]);
         }
@@ -215,6 +215,28 @@ mod tests {
         assert_eq!(receive_all(&target, lengths.len()), expected);
         assert_eq!(queue.counters.datagrams, lengths.len() as u64);
         assert_eq!(queue.counters.bytes, lengths.iter().sum::<usize>() as u64);
+    }
+
+    #[test]
+    fn datagrams_written_in_place_are_those_that_were_pushed() {
+        let (source, target) = pair();
+        let (_, elsewhere) = pair();
+        let [here, there] = [&target, &elsewhere].map(|end| end.local_address().expect("bound"));
+        let mut queue = SendQueue::default();
+        // Ends of batches, other destinations in between, and datagrams longer than the batch's.
+        let sent = [(here, 2982), (here, 2982), (there, 70), (here, 2982), (here, 38), (here, 454)];
+        for (index, (destination, len)) in sent.into_iter().enumerate() {
+            queue.room()[..len].fill(index as u8);
+            assert!(!queue.push_room(destination, len));
+        }
+        queue.push(here, &[6; 454]);
+        queue.room()[..100].fill(7);
+        queue.push_room(here, 100);
+        assert!(queue.flush(&source));
+        let expected = [(0, 2982), (1, 2982), (3, 2982), (4, 38), (5, 454), (6, 454), (7, 100)];
+        let expected = expected.map(|(byte, len)| vec![byte; len]);
+        assert_eq!(receive_all(&target, expected.len()), expected);
+        assert_eq!(receive_all(&elsewhere, 1), [vec![2; 70]]);
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub const MAX_BATCH_LEN: usize = 65_507;
 pub struct SendQueue {
     batches: Vec<Batch>,
     begun: usize,
+    /// Where the last [`Self::room`] is: batch and offset.
+    room: (usize, usize),
     /// What was sent since the queue was made.
     pub counters: SendCounters,
 }
@@ -44,23 +46,35 @@ struct Batch {
 }
 
 impl Batch {
-    fn new(destination: SocketAddr) -> Self {
+    /// Memory, for no one yet.
+    fn new() -> Self {
+        let destination = SocketAddr::from(([0; 4], 0));
         Self { destination, bytes: vec![0; MAX_BATCH_LEN], len: 0, segment: 0 }
     }
 
     /// Whether a datagram of `len` bytes may follow what is there.
     fn accepts(&self, destination: SocketAddr, len: usize) -> bool {
-        let ended = self.len > 0 && !self.len.is_multiple_of(self.segment);
         let fits = self.len == 0 || len <= self.segment;
-        self.destination == destination && fits && !ended && !self.is_full()
+        self.destination == destination && fits && self.is_open()
+    }
+
+    /// Whether any datagram may follow.
+    fn is_open(&self) -> bool {
+        let ended = self.len > 0 && !self.len.is_multiple_of(self.segment);
+        !ended && !self.is_full()
     }
 
     fn append(&mut self, datagram: &[u8]) {
-        if self.len == 0 {
-            self.segment = datagram.len();
-        }
         self.bytes[self.len..self.len + datagram.len()].copy_from_slice(datagram);
-        self.len += datagram.len();
+        self.extend(datagram.len());
+    }
+
+    /// Takes the next `len` bytes in its memory for a datagram.
+    fn extend(&mut self, len: usize) {
+        if self.len == 0 {
+            self.segment = len;
+        }
+        self.len += len;
     }
 
     fn is_full(&self) -> bool {
@@ -74,15 +88,39 @@ impl SendQueue {
 
     /// Queues a datagram. Returns whether the queue is due for [`Self::flush`].
     pub fn push(&mut self, destination: SocketAddr, datagram: &[u8]) -> bool {
-        let begun = &mut self.batches[..self.begun];
-        // The last batch to a destination is the one to continue, or datagrams would overtake each other.
-        let last = begun.iter().rposition(|batch| batch.destination == destination);
-        let index = match last.filter(|index| begun[*index].accepts(destination, datagram.len())) {
-            Some(index) => index,
-            None => self.begin(destination),
-        };
+        let index = self.batch_for(destination, datagram.len());
         self.batches[index].append(datagram);
-        self.batches[index].is_full() || self.begun == Self::MAX_BATCHES
+        self.is_due(index)
+    }
+
+    /// Memory for the next datagram. Where the datagram continues the batch that was written to last, it lies in its place
+    /// already.
+    pub fn room(&mut self) -> &mut [u8; MAX_PACKET] {
+        let continued = self.room.0;
+        let goes_on = continued < self.begun && self.batches[continued].is_open();
+        let index = if goes_on { continued } else { self.begun };
+        if index == self.batches.len() {
+            self.batches.push(Batch::new());
+        }
+        let start = if goes_on { self.batches[index].len } else { 0 };
+        self.room = (index, start);
+        let room = &mut self.batches[index].bytes[start..start + MAX_PACKET];
+        room.try_into().expect("as long as a packet")
+    }
+
+    /// Queues the datagram that was written to the beginning of [`Self::room`]; returns as [`Self::push`] does.
+    pub fn push_room(&mut self, destination: SocketAddr, len: usize) -> bool {
+        let (from, start) = self.room;
+        let index = self.batch_for(destination, len);
+        if (index, self.batches[index].len) == (from, start) {
+            self.batches[index].extend(len);
+        } else {
+            let bytes = std::mem::take(&mut self.batches[from].bytes);
+            self.batches[index].append(&bytes[start..start + len]);
+            self.batches[from].bytes = bytes;
+        }
+        self.room = (index, 0);
+        self.is_due(index)
     }
 
     /// Whether nothing waits.
@@ -111,14 +149,27 @@ impl SendQueue {
         self.begun = 0;
     }
 
+    /// The batch that a datagram of `len` bytes to a destination belongs to.
+    fn batch_for(&mut self, destination: SocketAddr, len: usize) -> usize {
+        let begun = &self.batches[..self.begun];
+        // The last batch to a destination is the one to continue, or datagrams would overtake each other.
+        let last = begun.iter().rposition(|batch| batch.destination == destination);
+        let open = last.filter(|index| begun[*index].accepts(destination, len));
+        open.unwrap_or_else(|| self.begin(destination))
+    }
+
     fn begin(&mut self, destination: SocketAddr) -> usize {
         let index = self.begun;
-        match self.batches.get_mut(index) {
-            Some(batch) => (batch.destination, batch.len) = (destination, 0),
-            None => self.batches.push(Batch::new(destination)),
+        if index == self.batches.len() {
+            self.batches.push(Batch::new());
         }
+        (self.batches[index].destination, self.batches[index].len) = (destination, 0);
         self.begun += 1;
         index
+    }
+
+    fn is_due(&self, index: usize) -> bool {
+        self.batches[index].is_full() || self.begun == Self::MAX_BATCHES
     }
 
     /// Sends one batch; `false` if the socket's buffer is full.

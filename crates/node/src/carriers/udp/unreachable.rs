@@ -109,6 +109,7 @@ fn error_number(message: &libc::msghdr) -> u32 {
 mod tests {
     use super::super::*;
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use wiresum_wire::HEADER_LEN;
 
     fn wait(socket: &Socket) {
         let mut fds = [PollFd::new(socket, PollFlags::IN)];
@@ -130,7 +131,7 @@ mod tests {
             let address = closed.local_address().expect("bound");
             drop(closed);
             let mut queue = SendQueue::default();
-            queue.push(address, &[7; 34]);
+            queue.push(address, &[7; HEADER_LEN]);
             assert!(queue.flush(&socket));
             wait(&socket);
             let mut batch = ReceiveBatch::default();
@@ -140,10 +141,10 @@ mod tests {
                     .expect("an error of a destination is none of the socket")
             );
             assert!(socket.has_errors());
-            assert_eq!(socket.next_refused(), Some((address, [7; 34])));
+            assert_eq!(socket.next_refused(), Some((address, [7; HEADER_LEN])));
             assert_eq!(socket.next_refused(), None);
             let own = socket.local_address().expect("bound");
-            queue.push(own, &[7; 34]);
+            queue.push(own, &[7; HEADER_LEN]);
             assert!(queue.flush(&socket));
             wait(&socket);
             socket.receive(&mut batch).expect("receive");

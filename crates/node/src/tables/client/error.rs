@@ -1,11 +1,17 @@
 //! Why a client's call fails.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use thiserror::Error;
+use wiresum_protocol::Time;
 use wiresum_sparse::live::MemberError;
 
-/// Why a call of a [`RowClient`](super::RowClient) fails. [`Self::is_usage`] says whether the job can go on.
+/// A node that has said nothing for so long is named where a call takes too long.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// Why a call of a [`RowClient`](super::RowClient) or of a [`PairClient`](crate::pairs::PairClient) fails.
+/// [`Self::is_usage`] says whether the job can go on.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ClientError {
     /// A rank that the job does not have.
@@ -93,6 +99,28 @@ pub enum ClientError {
 }
 
 impl ClientError {
+    /// A call took too long.
+    ///
+    /// # Arguments
+    /// * `silent`: nodes that have said nothing since some time.
+    /// * `other`: what else it may be, where none is silent.
+    pub(crate) fn timeout<Silent: Iterator<Item = (u16, SocketAddr)>>(
+        what: &'static str,
+        after: Duration,
+        now: Time,
+        silent: impl FnOnce(Time) -> Silent,
+        other: &str,
+    ) -> Self {
+        let nodes = silent(Time(now.0.saturating_sub(SILENCE.as_micros() as u64)));
+        let nodes: Vec<String> =
+            nodes.map(|(node, address)| format!("node {node} at {address}")).collect();
+        let who = match &nodes[..] {
+            [] => format!("all nodes answer; {other}, or has left"),
+            nodes => format!("{} said nothing: start it with this job's file", nodes.join(", ")),
+        };
+        Self::Timeout { what, seconds: after.as_secs(), who }
+    }
+
     /// Whether the call was wrong and changed nothing, so that others may follow.
     #[must_use]
     pub fn is_usage(&self) -> bool {

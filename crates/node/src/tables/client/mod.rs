@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use wiresum_sparse::hot::RowId;
 use wiresum_sparse::live::{Job, Member};
-use wiresum_sparse::sum::is_summable;
 use wiresum_sparse::table::{RowIds, TableId, TableSpec};
+use wiresum_sparse::worker::Gradients;
 use wiresum_wire::RowKind;
 
 use super::UNDER_WAY;
@@ -42,7 +42,7 @@ pub struct RowClient {
     /// Says that a waiting call is to be given up.
     is_given_up: fn() -> bool,
     /// What was pushed for the round that is not submitted yet.
-    gradients: BTreeMap<RowId, Vec<f32>>,
+    gradients: Gradients,
     /// What was put in it.
     puts: BTreeMap<RowId, Vec<f32>>,
 }
@@ -209,19 +209,8 @@ impl RowClient {
     ) -> Result<(), ClientError> {
         let spec = self.check(table, keys, gradients.len())?;
         let (dim, name) = (usize::from(spec.dim), spec.name.clone());
-        // What is added may leave the range as well, so sums are made aside first.
-        let mut added: BTreeMap<RowId, Vec<f32>> = BTreeMap::new();
-        for (key, values) in keys.iter().zip(gradients.chunks_exact(dim)) {
-            let row = RowId { table, key: *key };
-            let before = || self.gradients.get(&row).cloned().unwrap_or_else(|| vec![0.0; dim]);
-            let sum = added.entry(row).or_insert_with(before);
-            sum.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
-            if !sum.iter().all(|value| is_summable(*value)) {
-                return Err(ClientError::Range { table: name, key: *key });
-            }
-        }
-        self.gradients.extend(added);
-        Ok(())
+        let added = self.gradients.add(table, dim, keys, gradients);
+        added.map_err(|key| ClientError::Range { table: name, key })
     }
 
     /// Sends what was pushed, and waits until the round is over for all.

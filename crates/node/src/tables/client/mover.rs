@@ -1,6 +1,6 @@
 //! The thread of a client: it owns the socket, and shares the member with those who call.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,14 +10,13 @@ use rustix::event::{PollFd, PollFlags, poll};
 use wiresum_protocol::Time;
 use wiresum_sparse::hot::RowId;
 use wiresum_sparse::live::Member;
+use wiresum_sparse::worker::Gradients;
 
 use super::ClientError;
 use crate::clock::{Clock, timespec};
+use crate::defect;
 use crate::engine::Wake;
 use crate::udp::{ReceiveBatch, SendCounters, SendQueue, Socket};
-
-/// A node that has said nothing for so long is named where a call takes too long.
-const SILENCE: Duration = Duration::from_secs(1);
 
 type Answer = Result<Vec<f32>, ClientError>;
 
@@ -36,7 +35,7 @@ pub(super) enum Step {
     /// All nodes welcome this rank.
     Join { slot: Arc<Slot> },
     /// A round of this rank's gradients, and of rows that it puts.
-    Round { gradients: BTreeMap<RowId, Vec<f32>>, puts: BTreeMap<RowId, Vec<f32>>, slot: Arc<Slot> },
+    Round { gradients: Gradients, puts: BTreeMap<RowId, Vec<f32>>, slot: Arc<Slot> },
     /// Rows as they are after the step before.
     Ask { rows: Vec<RowId>, slot: Arc<Slot> },
     /// The same with the optimizer's state, which is told once the round before is over.
@@ -140,19 +139,12 @@ impl Shared {
     }
 
     pub(super) fn time_out(&self, what: &'static str, after: Duration) -> ClientError {
-        let since = Time(self.clock.now().0.saturating_sub(SILENCE.as_micros() as u64));
         let state = self.lock();
-        let silent = state.member.silent_since(since);
-        let silent: Vec<String> =
-            silent.map(|(node, address)| format!("node {node} at {address}")).collect();
+        let silent = |since| state.member.silent_since(since);
+        let other = "another rank has not finished the round";
+        let error = ClientError::timeout(what, after, self.clock.now(), silent, other);
         drop(state);
-        let who = match &silent[..] {
-            [] => {
-                "all nodes answer; another rank has not finished the round, or has left".to_owned()
-            }
-            silent => format!("{} said nothing: start it with this job's file", silent.join(", ")),
-        };
-        self.fail(ClientError::Timeout { what, seconds: after.as_secs(), who })
+        self.fail(error)
     }
 
     /// The owner goes: nothing is sent any more.
@@ -171,8 +163,9 @@ impl State {
             for Open { rows, with_state, slot } in std::mem::take(&mut self.open) {
                 let worker = self.member.worker();
                 let row = |row| if with_state { worker.stored(row) } else { worker.weights(row) };
-                let all = rows.iter().flat_map(|id| row(*id).expect("it is here").iter().copied());
-                *slot.lock() = Some(Ok(all.collect()));
+                let rows: Vec<&[f32]> =
+                    rows.iter().map(|id| row(*id).expect("it is here")).collect();
+                *slot.lock() = Some(Ok(rows.concat()));
             }
             let Some(step) = self.steps.pop_front() else { break };
             self.begin(step);
@@ -201,14 +194,14 @@ impl State {
             Step::Ask { rows, slot } => {
                 let worker = self.member.worker();
                 let is_missing = |row: &RowId| worker.weights(*row).is_none();
-                let missing: BTreeSet<RowId> = rows.iter().copied().filter(is_missing).collect();
+                let missing: Vec<RowId> = rows.iter().copied().filter(is_missing).collect();
                 self.member.pull(missing);
                 self.open(rows, false, slot);
             }
             Step::AskStored { rows, slot } => {
                 let worker = self.member.worker();
                 let is_missing = |row: &RowId| worker.stored(*row).is_none();
-                let missing: BTreeSet<RowId> = rows.iter().copied().filter(is_missing).collect();
+                let missing: Vec<RowId> = rows.iter().copied().filter(is_missing).collect();
                 self.member.pull_stored(missing);
                 self.open(rows, true, slot);
             }
@@ -240,10 +233,7 @@ impl Mover {
         match catch_unwind(AssertUnwindSafe(|| self.turn_until_left())) {
             Ok(Ok(())) => {}
             Ok(Err(error)) => drop(shared.fail(error)),
-            Err(_) => {
-                let problem = "a defect in Wiresum; its message is above";
-                shared.fail(ClientError::Socket(problem.to_owned()));
-            }
+            Err(panic) => drop(shared.fail(ClientError::Socket(defect::describe(&*panic)))),
         }
     }
 

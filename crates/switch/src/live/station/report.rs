@@ -1,6 +1,8 @@
 //! What a station reports: counts of each job, and its state for the process that takes over.
 
 use wiresum_plan::Plan;
+use wiresum_protocol::Association;
+use wiresum_wire::control::KeyAge;
 use wiresum_wire::{JobId, JobKey, NodeId, SubModelId};
 
 use super::super::plane::{DataPlane, PlaneError};
@@ -62,6 +64,7 @@ impl Station {
             incarnation: job.incarnation,
             known: job.known.bits(),
             has_forgotten: job.has_forgotten,
+            ages: job.associations.iter().map(|(id, a)| age_of(*id, a)).collect(),
             back: job.back.clone(),
             served: job.served.to_vec(),
             over_quota: job.over_quota,
@@ -113,6 +116,11 @@ impl Station {
         let job = self.jobs.get_mut(&id).filter(|job| job.back.len() == state.back.len())?;
         job.key = state.incarnation.map_or(JobKey(0), |incarnation| job.plan.job_key(incarnation));
         job.incarnation = state.incarnation;
+        for (stream, generation, renewal) in state.ages {
+            let mut association = Association::new(&job.plan, state.incarnation?);
+            association.learn(&job.plan, KeyAge { generation, renewal });
+            job.associations.insert(SubModelId(stream), association);
+        }
         (job.known, job.back) = (Workers::from_bits(state.known), state.back);
         job.has_forgotten = state.has_forgotten;
         job.served = Counters::from_slice(&state.served);
@@ -169,4 +177,10 @@ fn add_to(
             None => sums.push((name, count)),
         }
     }
+}
+
+/// A stream, and the age of its values' keys.
+fn age_of(sub_model: SubModelId, association: &Association) -> (u16, u32, u32) {
+    let KeyAge { generation, renewal } = association.age();
+    (sub_model.0, generation, renewal)
 }
