@@ -20,6 +20,15 @@ static __always_inline __u64 sum_words(void *block) {
     return sum;
 }
 
+/* The sum of the proof behind the lanes, if there is one: they are whole blocks. */
+static __always_inline __u64 sum_proof(void *payload, void *end) {
+    __u32 len = end - payload;
+    __u32 *proof = pinned(payload + (len & OFFSETS));
+    return len % WIRESUM_BLOCK_LEN != WIRESUM_PROOF_LEN || (void *)(proof + 2) > end
+               ? 0
+               : (__u64)proof[0] + proof[1];
+}
+
 /* Ones' complement sum of the packet behind the UDP header, in memory order. Its lanes follow `headers_len`
  * bytes of headers. */
 static __always_inline __u64 sum_datagram(void *header, void *end, __u32 headers_len) {
@@ -32,7 +41,7 @@ static __always_inline __u64 sum_datagram(void *header, void *end, __u32 headers
     void *payload = header + headers_len;
     __u16 zero = hidden_zero(header);
     for_each_block(lanes, at, payload, end, zero, WIRESUM_MAX_PAYLOAD, 1, sum += sum_words(lanes));
-    return sum;
+    return sum + sum_proof(payload, end);
 }
 
 static __always_inline int write_ipv4(struct xdp_md *ctx, const struct peer *peer) {

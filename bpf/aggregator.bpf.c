@@ -13,13 +13,13 @@ static __always_inline enum verdict handle(struct xdp_md *ctx, struct arrival *a
     case WIRESUM_KIND_RESULT:
         return store_result(ctx, arrival);
     case WIRESUM_KIND_PROBE:
-        return answer_probe(arrival);
+        return answer_probe(ctx, arrival);
     case WIRESUM_KIND_STATUS:
-        return pass_up(arrival, 1, WIRESUM_STATUS_WORDS);
+        return pass_up(ctx, arrival, 1, WIRESUM_STATUS_WORDS);
     case WIRESUM_KIND_READY:
-        return pass_up(arrival, 0, WIRESUM_READY_WORDS);
+        return pass_up(ctx, arrival, 0, WIRESUM_READY_WORDS);
     case WIRESUM_KIND_RATE:
-        return pass_up(arrival, 1, WIRESUM_RATE_WORDS);
+        return pass_up(ctx, arrival, 1, WIRESUM_RATE_WORDS);
     default:
         return hear(ctx, arrival);
     }
@@ -27,9 +27,7 @@ static __always_inline enum verdict handle(struct xdp_md *ctx, struct arrival *a
 
 static __always_inline int aggregate_packet(struct xdp_md *ctx) {
     struct arrival arrival;
-    arrival.stream_index = 0;
-    arrival.job_index = NO_JOB;
-    arrival.sender = 0;
+    begin_arrival(&arrival);
     enum parsed form = parse(ctx, &arrival.packet);
     if (form == NOT_OURS)
         return XDP_PASS;

@@ -83,4 +83,78 @@ SEC("xdp") int feed_and_aggregate(struct xdp_md *ctx) {
 
 SEC("xdp") int feed_alone(struct xdp_md *ctx) { return make_next_packet(ctx) ? XDP_ABORTED : XDP_DROP; }
 
+/* Puts the proof of its child behind the values of the packet. */
+static __always_inline int prove_next_packet(struct xdp_md *ctx) {
+    struct wiresum_header *header = (void *)(long)ctx->data + V4_FRAME_LEN;
+    void *end = (void *)(long)ctx->data_end;
+    if ((void *)(header + 1) > end)
+        return -1;
+    __u64 *proof = find_proof(header + 1, 4 * get16(&header->value_count), end);
+    __u32 stream = find_stream(STREAM_KEY(get16(&header->job), get16(&header->sub_model)));
+    __u32 place = stream * WIRESUM_MAX_CONTRIBUTORS + header->contributor;
+    struct seat_key *key = bpf_map_lookup_elem(&seat_keys, &place);
+    if (!proof || !key)
+        return -1;
+    put64(proof,
+          proof_of_values(ctx, V4_FRAME_LEN, key->half[0], key->half[1], hash_values(ctx, V4_FRAME_LEN, 0)));
+    return 0;
+}
+
+SEC("xdp") int feed_proven_and_aggregate(struct xdp_md *ctx) {
+    return make_next_packet(ctx) || prove_next_packet(ctx) ? XDP_ABORTED : aggregate_packet(ctx);
+}
+
+SEC("xdp") int feed_proven_alone(struct xdp_md *ctx) {
+    return make_next_packet(ctx) || prove_next_packet(ctx) ? XDP_ABORTED : XDP_DROP;
+}
+
+static __always_inline void siphash_mix(struct siphash *state, __u64 word, const int rounds) {
+    state->v3 ^= word;
+#pragma unroll
+    for (int i = 0; i < rounds; i++)
+        siphash_round(state);
+    state->v0 ^= word;
+}
+
+static __always_inline void siphash_block(struct siphash *state, const void *block, const int rounds) {
+#pragma unroll
+    for (int at = 0; at < WIRESUM_BLOCK_LEN; at += 8)
+        siphash_mix(state, *(const __u64 *)(block + at), rounds);
+}
+
+/* What other codes over a packet cost: SipHash of all of it, with so many rounds for 8 bytes. */
+static __always_inline __u64 siphash_packet(struct xdp_md *ctx, const int rounds) {
+    struct wiresum_header *header = (void *)(long)ctx->data + V4_FRAME_LEN;
+    void *payload = header + 1, *end = (void *)(long)ctx->data_end;
+    if (payload > end)
+        return 0;
+    struct siphash state = siphash_begin(1, 2);
+    const __u64 *fields = (const void *)header;
+#pragma unroll
+    for (unsigned int i = 0; i < PROVEN_FIELDS; i++)
+        siphash_mix(&state, fields[i], rounds);
+    for_each_block(lanes, at, payload, end, hidden_zero(header), config.max_payload, 1,
+                   siphash_block(&state, lanes, rounds));
+    siphash_mix(&state, (end - (void *)header) << 56, rounds);
+    state.v2 ^= 0xff;
+#pragma unroll
+    for (int i = 0; i < rounds + 2; i++)
+        siphash_round(&state);
+    return state.v0 ^ state.v1 ^ state.v2 ^ state.v3;
+}
+
+/* The code that packets have: the hash of their values, and SipHash of it and the header. */
+SEC("xdp") int prove_by_hash(struct xdp_md *ctx) {
+    __u64 hash = hash_values(ctx, V4_FRAME_LEN, 0);
+    return proof_of_values(ctx, V4_FRAME_LEN, 1, 2, hash) == 1 ? XDP_PASS : XDP_DROP;
+}
+
+SEC("xdp") int prove_by_siphash_2_4(struct xdp_md *ctx) {
+    return siphash_packet(ctx, 2) == 1 ? XDP_PASS : XDP_DROP;
+}
+
+SEC("xdp") int prove_by_siphash_1_3(struct xdp_md *ctx) {
+    return siphash_packet(ctx, 1) == 1 ? XDP_PASS : XDP_DROP;
+}
+
 SEC("xdp") int nothing(struct xdp_md *ctx __attribute__((unused))) { return XDP_DROP; }

@@ -4,6 +4,8 @@
 #ifndef WIRESUM_CONTRIBUTION_H
 #define WIRESUM_CONTRIBUTION_H
 
+#include "authentic.h"
+#include "bits.h"
 #include "deposit.h"
 #include "gate.h"
 #include "lock.h"
@@ -17,10 +19,12 @@ struct deposit {
     __u32 promised; /* sum of lanes, by the packet's check */
     __u32 position;
     __u32 round;
-    __u32 job_key;
+    __u64 job_key;
     __u64 held_by; /* the sender's bit, and its child's: either says that its values are in */
     __u16 value_count;
     __s8 exponent;
+    __u8 exchange;
+    __u8 giver; /* of a copy */
 };
 
 static __always_inline int find_entry(const struct arrival *arrival, struct deposit *deposit) {
@@ -43,6 +47,7 @@ static __always_inline int find_entry(const struct arrival *arrival, struct depo
     deposit->held_by = contributor_bit(arrival) | arrival->sender->child;
     deposit->value_count = get16(&header->value_count);
     deposit->exponent = header->exponent;
+    deposit->exchange = header->priority;
     return 0;
 }
 
@@ -53,13 +58,20 @@ static __always_inline enum verdict hide_verdict(enum verdict verdict, const str
 
 static __always_inline int agrees(const struct entry *entry, const struct deposit *deposit) {
     return entry->round == deposit->round && entry->exponent == deposit->exponent &&
-           entry->format == deposit->lanes.format && entry->value_count == deposit->value_count;
+           entry->exchange == deposit->exchange && entry->format == deposit->lanes.format &&
+           entry->value_count == deposit->value_count;
 }
 
 /* The verdict on a contribution whose check matches, before it is known whether it is the last. */
 static __always_inline enum verdict judge(const struct entry *entry, const struct deposit *deposit,
-                                          const struct peer *sender) {
+                                          const struct arrival *arrival) {
+    const struct peer *sender = arrival->sender;
     __s32 distance = deposit->position - entry->position;
+    if (deposit->exchange && (!arrival->stream->is_root || arrival->stream->is_proven))
+        return MISMATCH;
+    if ((arrival->packet.flags & WIRESUM_FLAG_REQUEST) &&
+        (entry->state != WIRESUM_ENTRY_STATE_FINAL || entry->job_key != deposit->job_key || distance))
+        return STALE;
     if (entry->state == WIRESUM_ENTRY_STATE_EMPTY || entry->job_key != deposit->job_key || distance > 0)
         return FIRST;
     if (distance < 0)
@@ -84,6 +96,7 @@ static __always_inline void occupy(const struct deposit *deposit) {
     entry->value_count = deposit->value_count;
     entry->format = deposit->lanes.format;
     entry->exponent = deposit->exponent;
+    entry->exchange = deposit->exchange;
     entry->state = WIRESUM_ENTRY_STATE_FILLING;
     entry->lane_sum = deposit->promised;
 }
@@ -123,6 +136,16 @@ static __always_inline enum verdict apply(struct xdp_md *ctx, const struct depos
     return verdict;
 }
 
+/* The children that have to be in for a fragment to be complete, one of whom is. */
+static __always_inline __u64 awaited(const struct stream *stream, __u8 exchange) {
+    __u32 taker = exchange & WIRESUM_EXCHANGE_TAKER;
+    if (exchange & WIRESUM_EXCHANGE_COPY)
+        return 0;
+    if (!taker || taker > WIRESUM_MAX_CONTRIBUTORS)
+        return stream->expected;
+    return stream->expected & ~(1ULL << (taker - 1));
+}
+
 /* Sets the bit, and the child's where the last of its substitutes has come; the last child ends the filling.
  */
 static __always_inline enum verdict note(struct deposit *deposit, const struct arrival *arrival,
@@ -133,7 +156,8 @@ static __always_inline enum verdict note(struct deposit *deposit, const struct a
     entry->contributors |= contributor_bit(arrival);
     if ((entry->contributors & sender->team) == sender->team)
         entry->contributors |= sender->child;
-    if ((entry->contributors & stream->expected) != stream->expected)
+    __u64 needed = awaited(stream, deposit->exchange);
+    if ((entry->contributors & needed) != needed)
         return verdict;
     entry->state = stream->is_root ? WIRESUM_ENTRY_STATE_FINAL : WIRESUM_ENTRY_STATE_FORWARDED;
     return stream->is_root ? COMPLETED : FORWARDED;
@@ -150,13 +174,17 @@ static __always_inline void rewrite_header(const struct arrival *arrival, const 
     const struct stream *stream = arrival->stream;
     int upward = verdict == FORWARDED || verdict == REFORWARDED;
     int again = verdict == ANSWERED || verdict == REFORWARDED;
-    header->priority = 0;
-    put16(&header->flags, deposit->lanes.format | (again ? WIRESUM_FLAG_RETRANSMISSION : 0));
+    __u16 proven = arrival->packet.flags & WIRESUM_FLAG_PROVEN;
+    put16(&header->flags, deposit->lanes.format | proven | (again ? WIRESUM_FLAG_RETRANSMISSION : 0));
     header->kind = upward ? WIRESUM_KIND_CONTRIBUTION : WIRESUM_KIND_RESULT;
     put16(&header->node, upward ? stream->parent_node : stream->node);
     header->expected = upward ? stream->parent_children : stream->child_count;
     if (upward)
         header->contributor = stream->own_index;
+    else if (verdict == COMPLETED && arrival->taker)
+        header->contributor = arrival->taker - 1;
+    if (deposit->exchange & WIRESUM_EXCHANGE_COPY)
+        header->expected = deposit->giver;
     seal(header, deposit->lanes.format & NARROW_LANES ? lane_sum & 0xffff : lane_sum);
 }
 
@@ -168,12 +196,7 @@ static __always_inline void note_check(const struct arrival *arrival, __u32 posi
     if (!is_armed || (!*is_armed && (position & rest) != rest))
         return;
     *is_armed = 0;
-    struct check *check = bpf_ringbuf_reserve(&checks, sizeof(*check), 0);
-    if (!check)
-        return;
-    check->stream = stream;
-    check->position = position;
-    bpf_ringbuf_submit(check, 0);
+    submit_check(stream, position);
 }
 
 static __always_inline enum verdict contribute(struct xdp_md *ctx, struct arrival *arrival) {
@@ -184,20 +207,26 @@ static __always_inline enum verdict contribute(struct xdp_md *ctx, struct arriva
         return BAD_CONTRIBUTOR;
     if (exceeds_quota(arrival))
         return OVER_QUOTA;
+    if (!is_authentic(ctx, arrival, 0))
+        return FORGED;
     if (find_entry(arrival, &deposit))
         return MALFORMED;
     if (lock(&deposit.entry->lock))
         return CONTENDED;
-    enum verdict verdict = hide_verdict(judge(deposit.entry, &deposit, arrival->sender), &deposit);
+    enum verdict verdict = hide_verdict(judge(deposit.entry, &deposit, arrival), &deposit);
     verdict = hide_verdict(apply(ctx, &deposit, verdict), &deposit);
     if (verdict == FIRST || verdict == ADDED)
         verdict = hide_verdict(note(&deposit, arrival, verdict), &deposit);
     if (sends_the_entry(verdict))
         give_payload(deposit.lanes.payload, deposit.lanes.end, deposit.lanes.total, deposit.lanes.zero);
     __u32 lane_sum = deposit.entry->lane_sum;
+    deposit.giver = deposit.exchange & WIRESUM_EXCHANGE_COPY ? lowest_bit(deposit.entry->contributors) : 0;
     unlock(&deposit.entry->lock);
-    if (sends_the_entry(verdict))
+    arrival->taker = deposit.exchange & WIRESUM_EXCHANGE_TAKER;
+    if (sends_the_entry(verdict)) {
         rewrite_header(arrival, &deposit, verdict, lane_sum);
+        prove_values(ctx, arrival, verdict);
+    }
     if (verdict == FORWARDED)
         note_check(arrival, deposit.position);
     return verdict;
@@ -221,6 +250,8 @@ static __always_inline enum verdict store_result(struct xdp_md *ctx, struct arri
         return FOREIGN;
     if (!comes_from_parent(arrival))
         return BAD_CONTRIBUTOR;
+    if (!is_authentic(ctx, arrival, 1))
+        return FORGED;
     if (find_entry(arrival, &deposit))
         return MALFORMED;
     if (lock(&deposit.entry->lock))
@@ -235,6 +266,7 @@ static __always_inline enum verdict store_result(struct xdp_md *ctx, struct arri
     unlock(&deposit.entry->lock);
     if (verdict == RESULT_STORED) {
         rewrite_header(arrival, &deposit, COMPLETED, deposit.promised);
+        prove_values(ctx, arrival, COMPLETED);
         note_check(arrival, deposit.position);
     }
     return verdict;

@@ -98,8 +98,10 @@ struct packet {
 /* Big-endian fields of a packed header. The cast spares the loads byte by byte that packing brings. */
 static __always_inline __u16 get16(const void *at) { return bpf_ntohs(*(const volatile __be16 *)at); }
 static __always_inline __u32 get32(const void *at) { return bpf_ntohl(*(const __be32 *)at); }
+static __always_inline __u64 get64(const void *at) { return bpf_be64_to_cpu(*(const __be64 *)at); }
 static __always_inline void put16(void *at, __u16 value) { *(__be16 *)at = bpf_htons(value); }
 static __always_inline void put32(void *at, __u32 value) { *(__be32 *)at = bpf_htonl(value); }
+static __always_inline void put64(void *at, __u64 value) { *(__be64 *)at = bpf_cpu_to_be64(value); }
 
 static __always_inline int same_address(const struct endpoint *a, const struct endpoint *b) {
     return a->address[1] == b->address[1] && a->address[0] == b->address[0];
@@ -200,22 +202,26 @@ static __always_inline int is_of_this_version(const struct wiresum_header *heade
     return get16(&header->magic) == WIRESUM_MAGIC && header->version == WIRESUM_VERSION;
 }
 
-/* Whether the values, whose length is known by now, end where datagram and frame do: the least packet is
- * longer than Ethernet's least frame, so nothing may follow it. */
-static __always_inline int is_all_of_frame(const struct packet *packet) {
-    void *payload_end = packet->payload + packet->payload_len;
+/* Whether the values, whose length is known by now, and so many bytes behind them end where datagram and
+ * frame do: the least packet is longer than Ethernet's least frame, so nothing may follow it. */
+static __always_inline int is_all_of_frame(const struct packet *packet, __u32 proof_len) {
+    __u32 len = packet->payload_len + proof_len;
+    void *packet_end = packet->payload + len;
     __u32 headers_len = packet->payload - (void *)packet->header;
-    return packet->datagram_len == headers_len + packet->payload_len && payload_end <= packet->end &&
-           payload_end >= packet->end;
+    return packet->datagram_len == headers_len + len && packet_end <= packet->end &&
+           packet_end >= packet->end;
 }
 
 static __always_inline __u32 hide(__u32 value, __u16 zero) { return value + zero; }
+
+/* Whole words before the flags. */
+#define HEADER_WORDS (offsetof(struct wiresum_header, flags) / 4)
 
 /* The header's share of the check. */
 static __always_inline __u32 sum_header(const struct wiresum_header *header) {
     __u32 sum = get16(&header->flags);
 #pragma unroll
-    for (int i = 0; i < 7; i++)
+    for (unsigned int i = 0; i < HEADER_WORDS; i++)
         sum += get32((const void *)header + 4 * i);
     return sum;
 }

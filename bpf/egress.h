@@ -7,6 +7,7 @@
 #ifndef WIRESUM_EGRESS_H
 #define WIRESUM_EGRESS_H
 
+#include "authentic.h"
 #include "bits.h"
 #include "frame.h"
 
@@ -45,11 +46,20 @@ static __always_inline __u32 next_child(const struct broadcast *broadcast, __u32
     return child;
 }
 
-/* Names the child in the result; the check changes by as much. */
+/* Whether the child has given what this copy carries. */
+static __always_inline int has_given(const struct wiresum_header *header, __u8 child) {
+    return (header->priority & WIRESUM_EXCHANGE_COPY) && header->expected == child;
+}
+
+#define HAS_GIVEN 1
+
+/* Names the child in the result, unless it needs none; the check changes by as much. */
 static __always_inline int name_child(struct xdp_md *ctx, __u32 frame_len, __u8 child) {
     struct wiresum_header *header = (void *)(long)ctx->data + frame_len;
     if ((void *)(header + 1) > (void *)(long)ctx->data_end)
         return -1;
+    if (has_given(header, child))
+        return HAS_GIVEN;
     __u32 change = ((__u32)child - header->contributor) << 24;
     header->contributor = child;
     put32(&header->check, get32(&header->check) + change);
@@ -69,7 +79,12 @@ static __always_inline int address_copy(struct xdp_md *ctx, __u32 ifindex) {
         return XDP_DROP;
     __u32 place = stream * WIRESUM_MAX_CONTRIBUTORS + child;
     struct peer *peer = bpf_map_lookup_elem(&children, &place);
-    if (!peer || !peer->frame_len || name_child(ctx, frame_len, child) || address_to(ctx, peer, frame_len))
+    if (!peer || !peer->frame_len)
+        return XDP_ABORTED;
+    int named = name_child(ctx, frame_len, child);
+    if (named == HAS_GIVEN)
+        return XDP_DROP;
+    if (named || prove_copy(ctx, frame_len, place) || address_to(ctx, peer, frame_len))
         return XDP_ABORTED;
     return XDP_PASS;
 }

@@ -33,14 +33,26 @@ static __always_inline int names_stream(struct arrival *arrival) {
     return 1;
 }
 
-/* Whether a packet is of the running incarnation of its job. */
+/* Whether values may carry a key: that of their position as it is now, or, around a renewal, the next one
+ * or the last. */
+static __always_inline int is_key_of_values(const struct stream *stream, __u32 position, __u64 key) {
+    __u32 generation = position >> GENERATION_SHIFT;
+    return key == stream->value_keys[0][generation] || key == stream->value_keys[1][generation] ||
+           key == stream->value_keys[2][generation];
+}
+
+/* Whether a packet is of the running incarnation of its job; values have the key of their positions. */
 static __always_inline int is_of_incarnation(struct arrival *arrival) {
+    const struct wiresum_header *header = arrival->packet.header;
     __u32 job_index = arrival->job_index;
     struct job *job = bpf_map_lookup_elem(&jobs, &job_index);
-    if (!job || !job->running || get32(&arrival->packet.header->job_key) != job->key)
+    if (!job || !job->running)
         return 0;
     arrival->job_key = job->key;
-    return 1;
+    __u64 key = get64(&header->job_key);
+    if (carries_values(header->kind))
+        return is_key_of_values(arrival->stream, get32(&header->fragment), key);
+    return key == job->key;
 }
 
 /* Whether a packet belongs to a running job and names this node; else it is FOREIGN. */
@@ -76,7 +88,7 @@ static __always_inline int comes_from_parent(struct arrival *arrival) {
 /* Whether the job has used up its quota; children's packets alone count, as results answer them. */
 static __always_inline int exceeds_quota(const struct arrival *arrival) {
     return is_over_budget(VALUES_BUDGET(arrival->job_index),
-                          WIRESUM_HEADER_LEN + arrival->packet.payload_len);
+                          WIRESUM_HEADER_LEN + arrival->packet.payload_len + proof_len(&arrival->packet));
 }
 
 /* The sum of lanes that the packet's check promises. */

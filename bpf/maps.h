@@ -19,10 +19,16 @@
 /* A page, the least there is: 256 notes. */
 #define CHECK_QUEUE_BYTES 4096
 
-/* A sub-model at this node, as the plan says. */
+/* Log2 of the positions whose values carry the same key. */
+#define GENERATION_SHIFT 30
+/* Renewals by time whose keys count: the present one, the next, the last. */
+#define RENEWALS 3
+
+/* A sub-model at this node, as the plan says, and what its values carry. */
 struct stream {
-    __u64 expected;      /* bitmap of all children */
-    __u64 parent_key[2]; /* of the node's own seat at the parent */
+    __u64 expected;                                           /* bitmap of all children */
+    __u64 parent_key[2];                                      /* of the node's own seat at the parent */
+    __u64 value_keys[RENEWALS][1 << (32 - GENERATION_SHIFT)]; /* by the upper bits of a position */
     __u16 node;
     __u16 parent_node;
     __u32 first_entry;
@@ -35,7 +41,8 @@ struct stream {
     __u8 parent_children;
     __u8 seat_count;  /* with substitutes */
     __u8 check_shift; /* log2 of the positions between two notes on the check queue */
-    __u8 reserved[3];
+    __u8 is_proven;   /* values carry proofs */
+    __u8 reserved[2];
 };
 
 /* Key of a stream in use: that of a free one, 0, matches no packet. */
@@ -55,22 +62,23 @@ struct directory directory SEC(".data.directory");
 
 /* The running incarnation of a job. */
 struct job {
-    __u32 key;
-    __u32 running;
+    __u64 key;
+    __u64 running;
 };
 
 struct entry {
     __u32 lock; /* 1: taken; see lock.h */
-    __u32 job_key;
-    __u64 contributors;
     __u32 position;
+    __u64 job_key;
+    __u64 contributors;
     __u32 round;
     __u32 lane_sum; /* of the values, or what it would be had every addition been right */
     __u16 value_count;
     __u16 format;
     __s8 exponent;
     __u8 state;
-    __u8 reserved[6];
+    __u8 exchange;
+    __u8 reserved;
 };
 
 /* Sizes given here are the least; the loader sets those of the plans. */
@@ -135,6 +143,18 @@ struct {
     __type(value, struct seat_key);
 } seat_keys SEC(".maps");
 
+/* What the values of a job are hashed by, where they carry proofs. */
+struct value_hash {
+    __u32 words[WIRESUM_MAX_PAYLOAD / 4];
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, MAX_JOBS);
+    __type(key, __u32);
+    __type(value, struct value_hash);
+} value_hashes SEC(".maps");
+
 /* By source, of those who have a seat's key. The least recently heard are forgotten. */
 struct {
     __uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -190,6 +210,17 @@ struct {
     __uint(type, BPF_MAP_TYPE_RINGBUF);
     __uint(max_entries, CHECK_QUEUE_BYTES);
 } checks SEC(".maps");
+
+/* Notes that something has moved. Returns whether there was room. */
+static __always_inline int submit_check(__u32 stream, __u32 position) {
+    struct check *check = bpf_ringbuf_reserve(&checks, sizeof(*check), 0);
+    if (!check)
+        return 0;
+    check->stream = stream;
+    check->position = position;
+    bpf_ringbuf_submit(check, 0);
+    return 1;
+}
 
 /* The entry of a stream is not 0 if the daemon wants a note of the very next position that moves. */
 struct {

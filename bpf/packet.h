@@ -40,13 +40,19 @@ static __always_inline int is_well_formed(struct packet *packet) {
            has_fitting_payload(header->kind, packet->payload_len);
 }
 
+/* Bytes behind the values, where the packet says that there is a proof. */
+static __always_inline __u32 proof_len(const struct packet *packet) {
+    __u32 is_proven = packet->flags / WIRESUM_FLAG_PROVEN & carries_values(packet->header->kind);
+    return is_proven * WIRESUM_PROOF_LEN;
+}
+
 /* Fills `packet`, unless the frame is not for a node of ours. */
 static __always_inline enum parsed parse(struct xdp_md *ctx, struct packet *packet) {
     enum parsed form =
         find_packet(ctx, directory.endpoints, directory.endpoint_count, WIRESUM_HEADER_LEN, packet);
     if (form != WELL_FORMED)
         return form;
-    if (!is_well_formed(packet) || !is_all_of_frame(packet))
+    if (!is_well_formed(packet) || !is_all_of_frame(packet, proof_len(packet)))
         return ILL_FORMED;
     packet->zero = hidden_zero(packet->header);
     return WELL_FORMED;

@@ -26,10 +26,9 @@ struct {
 /* What an entry holds at one moment. */
 struct glimpse {
     __u64 contributors;
-    __u32 job_key;
+    __u64 job_key;
     __u32 position;
     __u32 state;
-    __u32 reserved;
 };
 
 /* Fails if the entry stays locked. Global functions, this and the next, so that the verifier goes through
@@ -46,13 +45,13 @@ __attribute__((noinline)) int look_at(__u32 index, struct glimpse *glimpse) {
     return 0;
 }
 
-static __always_inline int shows(const struct glimpse *glimpse, __u32 job_key, __u32 position) {
+static __always_inline int shows(const struct glimpse *glimpse, __u64 job_key, __u32 position) {
     return glimpse->state != WIRESUM_ENTRY_STATE_EMPTY && glimpse->job_key == job_key &&
            glimpse->position == position;
 }
 
 /* Fills the scratch words for 32 positions. */
-__attribute__((noinline)) int describe(__u32 stream_index, __u32 job_key, __u32 first, __u64 held_by) {
+__attribute__((noinline)) int describe(__u32 stream_index, __u64 job_key, __u32 first, __u64 held_by) {
     const struct stream *stream = pinned((void *)&directory.streams[stream_index % MAX_STREAMS]);
     struct glimpse glimpse = {};
     __u32 zero = 0;
@@ -81,7 +80,7 @@ static __always_inline __u32 put_word(__be32 *payload, __u32 index, __u32 value)
     return value;
 }
 
-/* Replaces the probe's payload by the status; returns the sum of its words. */
+/* Replaces the probe's payload by the status; returns the sum of its words but for the proof. */
 static __always_inline __u32 write_status(const struct arrival *arrival) {
     struct wiresum_header *header = arrival->packet.header;
     __be32 *payload = arrival->packet.payload;
@@ -91,7 +90,7 @@ static __always_inline __u32 write_status(const struct arrival *arrival) {
     if (!words || (void *)(payload + WIRESUM_STATUS_WORDS) > arrival->packet.end)
         return 0;
     sum = bpf_ntohl(payload[WIRESUM_STATUS_ECHO_WORD]);
-    for (__u32 i = 4; i < WIRESUM_STATUS_HELD_WORD; i++)
+    for (__u32 i = WIRESUM_STATUS_ECHO_WORD + 1; i < WIRESUM_STATUS_HELD_WORD; i++)
         payload[i] = 0;
     for (__u32 word = 0; word < WIRESUM_BITMAP_WORDS; word++) {
         describe(arrival->stream_index, arrival->job_key, first + word * POSITIONS_PER_WORD, held_by);
@@ -107,7 +106,20 @@ static __always_inline __u32 write_status(const struct arrival *arrival) {
     return sum;
 }
 
-static __always_inline enum verdict answer_probe(struct arrival *arrival) {
+/* Makes the packet a status, with its proof and check. */
+static __always_inline void prove_status(struct xdp_md *ctx, const struct arrival *arrival, __u32 sum) {
+    const struct packet *packet = &arrival->packet;
+    const __u64 *key = find_key(arrival, 0);
+    __be64 *promised = packet->payload;
+    if (!key || (void *)(promised + 1) > packet->end)
+        return;
+    packet->header->kind = WIRESUM_KIND_STATUS;
+    __u64 proof = proof_of(ctx, packet->frame_len, key[0], key[1], WIRESUM_STATUS_WORDS);
+    put64(promised, proof);
+    seal(packet->header, sum + (__u32)(proof >> 32) + (__u32)proof);
+}
+
+static __always_inline enum verdict answer_probe(struct xdp_md *ctx, struct arrival *arrival) {
     if (!is_of_ours(arrival, 0))
         return FOREIGN;
     if (!comes_from_child(arrival))
@@ -116,9 +128,9 @@ static __always_inline enum verdict answer_probe(struct arrival *arrival) {
         return OVER_QUOTA;
     if (is_control_damaged(arrival, 4 * WIRESUM_STATUS_WORDS))
         return DAMAGED;
-    __u32 sum = write_status(arrival);
-    arrival->packet.header->kind = WIRESUM_KIND_STATUS;
-    seal(arrival->packet.header, sum);
+    if (!is_proven(ctx, arrival, 0, WIRESUM_STATUS_WORDS))
+        return BAD_CONTRIBUTOR;
+    prove_status(ctx, arrival, write_status(arrival));
     return PROBED;
 }
 

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Proofs of packets of joining: SipHash-2-4 over the header without its check and the words without the proof
- * (crates/keys/src/tag.rs). A few times a second, so it may take its time. */
+/* Proofs of control packets: SipHash-2-4 over the header without its check and the words without the proof
+ * (crates/keys/src/tag.rs). A few thousand times a second, so it may take its time. Those of values, which
+ * most packets carry where a job asks for them, are over their hash in place of the words. */
 #ifndef WIRESUM_PROOF_H
 #define WIRESUM_PROOF_H
 
 #include "packet.h"
 
-/* Words of 8 bytes: the header's fields and flags, then what the payload says. */
-#define PROVEN_FIELDS (offsetof(struct wiresum_header, flags) / 4)
-#define PROVEN_WORDS ((PROVEN_FIELDS + 1 + WIRESUM_HELLO_WORDS - 2) / 2)
-_Static_assert(PROVEN_FIELDS % 2 == 1 && WIRESUM_HELLO_WORDS % 2 == 0 && !WIRESUM_HELLO_PROOF_WORD,
+/* What is proven, in numbers of 8 bytes: the header's fields, the flags, what the payload says. */
+#define PROVEN_FIELDS (offsetof(struct wiresum_header, flags) / 8)
+/* Those of the longest control packet, its proof among them. */
+#define MAX_CONTROL_NUMBERS (WIRESUM_STATUS_WORDS / 2)
+_Static_assert(offsetof(struct wiresum_header, flags) % 8 == 0 && !WIRESUM_HELLO_PROOF_WORD,
                "the proof comes first, and what it is about is a whole number of words");
 
 struct siphash {
@@ -38,9 +40,9 @@ static __always_inline void siphash_add(struct siphash *state, __u64 word) {
     state->v0 ^= word;
 }
 
-static __always_inline struct siphash siphash_begin(const __u64 *key) {
-    struct siphash state = {key[0] ^ 0x736f6d6570736575ULL, key[1] ^ 0x646f72616e646f6dULL,
-                            key[0] ^ 0x6c7967656e657261ULL, key[1] ^ 0x7465646279746573ULL};
+static __always_inline struct siphash siphash_begin(__u64 low, __u64 high) {
+    struct siphash state = {low ^ 0x736f6d6570736575ULL, high ^ 0x646f72616e646f6dULL,
+                            low ^ 0x6c7967656e657261ULL, high ^ 0x7465646279746573ULL};
     return state;
 }
 
@@ -53,23 +55,46 @@ static __always_inline __u64 siphash_end(struct siphash *state, __u64 len) {
     return state->v0 ^ state->v1 ^ state->v2 ^ state->v3;
 }
 
-/* The proof that the holder of a key puts into this packet. `words` are those of its payload. */
-static __always_inline __u64 proof_of(const __u64 *key, const struct wiresum_header *header,
-                                      const __u32 *words) {
-    __u32 proven[2 * PROVEN_WORDS];
-    const __u32 *fields = (const void *)header;
+/* What all proofs begin with: the header's fields, and its flags. */
+static __always_inline struct siphash begin_proof(const struct wiresum_header *header, __u64 low,
+                                                  __u64 high) {
+    const __u64 *fields = (const void *)header;
+    struct siphash state = siphash_begin(low, high);
 #pragma unroll
     for (unsigned int i = 0; i < PROVEN_FIELDS; i++)
-        proven[i] = fields[i];
-    proven[PROVEN_FIELDS] = (__u32)header->flags << 16;
-#pragma unroll
-    for (unsigned int i = 2; i < WIRESUM_HELLO_WORDS; i++)
-        proven[PROVEN_FIELDS - 1 + i] = words[i];
-    struct siphash state = siphash_begin(key);
-#pragma unroll
-    for (unsigned int i = 0; i < PROVEN_WORDS; i++)
-        siphash_add(&state, (__u64)proven[2 * i + 1] << 32 | proven[2 * i]);
-    return siphash_end(&state, 8 * PROVEN_WORDS);
+        siphash_add(&state, fields[i]);
+    siphash_add(&state, (__u64)header->flags << 48);
+    return state;
+}
+
+/* The proof that the holder of a key puts into a control packet of so many words; `low` and `high` are the
+ * key. A global function, so that the verifier goes through its loop once. */
+__attribute__((noinline)) __u64 proof_of(struct xdp_md *ctx, __u32 frame_len, __u64 low, __u64 high,
+                                         __u32 words) {
+    struct wiresum_header *header = (void *)(long)ctx->data + (frame_len & MAX_FRAME_LEN);
+    const __u64 *said = (const void *)(header + 1);
+    const void *end = (void *)(long)ctx->data_end;
+    if ((void *)said > end)
+        return 0; /* never: so much has been read of it */
+    struct siphash state = begin_proof(header, low, high);
+    for (__u32 i = 1; i < MAX_CONTROL_NUMBERS && i < words / 2; i++) {
+        const __u64 *number = pinned((void *)(said + i));
+        if ((void *)(number + 1) > end)
+            break; /* never: its length is right by now */
+        siphash_add(&state, *number);
+    }
+    return siphash_end(&state, 8 * (PROVEN_FIELDS + words / 2));
+}
+
+/* The proof of values, whose hash this is. */
+__attribute__((noinline)) __u64 proof_of_values(struct xdp_md *ctx, __u32 frame_len, __u64 low, __u64 high,
+                                                __u64 hash) {
+    struct wiresum_header *header = (void *)(long)ctx->data + (frame_len & MAX_FRAME_LEN);
+    if ((void *)(header + 1) > (void *)(long)ctx->data_end)
+        return 0; /* never: so much has been read of it */
+    struct siphash state = begin_proof(header, low, high);
+    siphash_add(&state, bpf_cpu_to_be64(hash));
+    return siphash_end(&state, 8 * (PROVEN_FIELDS + 2));
 }
 
 #endif

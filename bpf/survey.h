@@ -8,10 +8,9 @@
 
 /* Bit i of the words: position first + i. */
 struct survey_frame {
+    __u64 job_key;
     __u32 stream;
-    __u32 job_key;
     __u32 first;
-    __u32 reserved;
     __u32 forwarded[WIRESUM_BITMAP_WORDS]; /* the sum has gone up, the result has not come down */
     __u32 finals[WIRESUM_BITMAP_WORDS];    /* the result is here */
 };

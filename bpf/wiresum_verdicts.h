@@ -49,38 +49,41 @@ enum verdict {
     PROBED = 19,
     /* Hello, welcome, refusal or goodbye dealt with; ready or rate handed to the control half. */
     CONTROL = 20,
+    /* Values without the proof that the job asks for, or with a wrong one, or with one that it does not
+     * ask for: dropped. */
+    FORGED = 21,
     /* Not for this node, of a stream that it does not sum, or a result that changes nothing here: goes on
      * as it is. */
-    PASSED = 21,
+    PASSED = 22,
     /* The slot is taken: goes up unsummed. */
-    COLLISION = 22,
+    COLLISION = 23,
     /* Took the slot of a less urgent fragment, whose partial sum goes up in its stead. */
-    EVICTED = 23,
+    EVICTED = 24,
     /* Sent again: the slot's partial sum goes up with it, and the slot is free. */
-    RELEASED = 24,
+    RELEASED = 25,
     /* Sent again, and the slot is not its own: goes up unsummed. */
-    BYPASSED = 25,
+    BYPASSED = 26,
     /* Partly in already, so that it cannot be added: goes up unsummed, or, at a server, is dropped. */
-    OVERLAP = 26,
+    OVERLAP = 27,
     /* Too early for its slot: goes back to its sender, marked. */
-    REFUSED = 27,
+    REFUSED = 28,
     /* A result that frees the slot of its fragment. */
-    FREED = 28,
+    FREED = 29,
     /* A result that takes the place of the sum in its slot. */
-    STORED = 29,
+    STORED = 30,
     /* At a server: holds all that was merged and more, and takes its place. */
-    SUPERSEDED = 30,
+    SUPERSEDED = 31,
     /* The slot's lock could not be had, or the frame could not be made longer: dropped, as if the network
      * had lost it. */
-    LOST = 31,
+    LOST = 32,
     /* Counted beside the packet's other verdict: no way leads on from here, so it is dropped. */
-    ASTRAY = 32,
+    ASTRAY = 33,
     /* The job does not run here, or its sender is no neighbour of the switch: dropped. */
-    STRANGERS = 33,
+    STRANGERS = 34,
     /* Rows of a round that has not begun here: dropped; they come again. */
-    EARLY = 34,
+    EARLY = 35,
     /* Rows that cannot be taken, and never will be: the job ends with this. */
-    WRONG = 35,
+    WRONG = 36,
 };
 
 /* Counters: a power of two, so that a mask shows the verifier an index in bounds. */

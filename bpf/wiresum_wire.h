@@ -15,9 +15,9 @@
 #define WIRESUM_VERSION 2
 /* UDP port of an aggregator unless its plan says otherwise. */
 #define WIRESUM_DEFAULT_PORT 5747
-/* Bytes of the header. With 42 bytes of Ethernet, IPv4 and UDP before it, the lanes are 4-byte aligned in
+/* Bytes of the header. With 42 bytes of Ethernet, IPv4 and UDP before it, the lanes are 16-byte aligned in
  * a frame. */
-#define WIRESUM_HEADER_LEN 34
+#define WIRESUM_HEADER_LEN 38
 /* Bytes of the switch header, where there is one: it keeps the lanes aligned too. */
 #define WIRESUM_SWITCH_HEADER_LEN 12
 /* Payload granularity in bytes: a payload is a whole number of these, so that every engine may add in
@@ -32,8 +32,10 @@
 #define WIRESUM_MAX_VALUES 736
 /* Largest payload in bytes. */
 #define WIRESUM_MAX_PAYLOAD 2944
+/* Bytes of the proof that follows proven values (see spec/security.md). */
+#define WIRESUM_PROOF_LEN 8
 /* Largest datagram in bytes. */
-#define WIRESUM_MAX_PACKET 2978
+#define WIRESUM_MAX_PACKET 2990
 /* Bytes of an Ethernet header. */
 #define WIRESUM_ETHERNET_LEN 14
 /* Bytes that an Ethernet frame takes on a cable beyond its header and payload: preamble 8, check 4, gap
@@ -51,6 +53,10 @@
 #define WIRESUM_COHORT_WORKERS 64
 /* Most workers of a job at switches, which packets count in a byte. */
 #define WIRESUM_MAX_SWITCHED_WORKERS 255
+/* Bit of an exchange: one gives, and nothing is added. */
+#define WIRESUM_EXCHANGE_COPY 128
+/* Bits of an exchange that hold one more than the only taker; 0 where there is none. */
+#define WIRESUM_EXCHANGE_TAKER 127
 /* Fragments described by one probe (XAgg §IV-D: groups of 1024 packets). */
 #define WIRESUM_GROUP_FRAGMENTS 1024
 /* Words of a bitmap over one group. */
@@ -89,7 +95,7 @@
 #define WIRESUM_KIND_RATE 10
 
 /* What a packet of rows is for. */
-/* Gradients of a worker for rows of one table, to a server: keys, values. */
+/* Gradients of a worker for rows of one table, to a server, or to a switch that sums pairs: keys, values. */
 #define WIRESUM_ROW_KIND_PUSH 16
 /* Gradients of a worker for hot rows, to a switch: offsets of positions, values. */
 #define WIRESUM_ROW_KIND_HOT_ROWS 17
@@ -150,6 +156,10 @@
 #define WIRESUM_FLAG_SWITCHED 0x800
 /* Lanes of rows are float32, which are summed as 64-bit fixed point; otherwise int32. */
 #define WIRESUM_FLAG_FLOAT 0x1000
+/* In a contribution: no values, but a request for the result. */
+#define WIRESUM_FLAG_REQUEST 0x2000
+/* A proof follows the values. */
+#define WIRESUM_FLAG_PROVEN 0x4000
 /* The flags that decide how lanes are read and combined. */
 #define WIRESUM_FLAG_FORMAT 0x7
 
@@ -184,12 +194,12 @@
 
 /* Payload of a probe and of a status. */
 /* State of the slot entry of header.fragment itself: one of the entry states. */
-#define WIRESUM_STATUS_STATE_WORD 0
+#define WIRESUM_STATUS_STATE_WORD 2
 /* Contributors of header.fragment that the node holds, high word first. */
-#define WIRESUM_STATUS_CONTRIBUTORS_WORD 1
+#define WIRESUM_STATUS_CONTRIBUTORS_WORD 3
 /* An opaque number that the probe carries and the status returns, to match them and to measure the round
  * trip. */
-#define WIRESUM_STATUS_ECHO_WORD 3
+#define WIRESUM_STATUS_ECHO_WORD 5
 /* Bit i (least significant first within a word): the node holds *this child's* contribution to fragment +
  * i. */
 #define WIRESUM_STATUS_HELD_WORD 8
@@ -212,6 +222,11 @@
 /* In a refusal whose reason is detached: the node that is out of the tree, the sender's child or one above
  * it. */
 #define WIRESUM_HELLO_REMOVED_NODE_WORD 7
+/* In all other packets of joining: how often the keys of the stream's values were renewed by time. */
+#define WIRESUM_HELLO_RENEWAL_WORD 6
+/* In all other packets of joining: the oldest generation of the stream's values that the child still
+ * needs. */
+#define WIRESUM_HELLO_GENERATION_WORD 7
 /* Words in the payload. */
 #define WIRESUM_HELLO_WORDS 8
 
@@ -223,31 +238,31 @@
 
 /* Payload of a ready. */
 /* Number of the notification, from 1; of two, the later one counts (serial arithmetic). */
-#define WIRESUM_READY_SEQUENCE_WORD 0
+#define WIRESUM_READY_SEQUENCE_WORD 2
 /* One of the demands. */
-#define WIRESUM_READY_DEMAND_WORD 1
+#define WIRESUM_READY_DEMAND_WORD 3
 /* Most that the child can send, in bit/s on the wire, high word first. */
-#define WIRESUM_READY_MOST_BPS_WORD 2
+#define WIRESUM_READY_MOST_BPS_WORD 4
 /* What it delivered in the period that made it lower its rate, in bit/s, high word first; else 0. */
-#define WIRESUM_READY_DELIVERED_BPS_WORD 4
+#define WIRESUM_READY_DELIVERED_BPS_WORD 6
 /* Packets lost in that period, in parts per million of those sent; else 0. */
-#define WIRESUM_READY_LOSS_PPM_WORD 6
+#define WIRESUM_READY_LOSS_PPM_WORD 8
 /* When the child began, in sixteenths of a second since 1970; numbers of an earlier epoch are late (serial
  * arithmetic). */
-#define WIRESUM_READY_EPOCH_WORD 7
-/* Words in the payload. */
-#define WIRESUM_READY_WORDS 8
+#define WIRESUM_READY_EPOCH_WORD 9
+/* Words in the payload: whole blocks. */
+#define WIRESUM_READY_WORDS 16
 
 /* Payload of a rate. */
 /* Number of the latest notification of this child that the rate takes into account. */
-#define WIRESUM_RATE_ACKNOWLEDGED_WORD 0
+#define WIRESUM_RATE_ACKNOWLEDGED_WORD 2
 /* Number of the rate, from 1; of two, the later one counts (serial arithmetic). */
-#define WIRESUM_RATE_SEQUENCE_WORD 1
+#define WIRESUM_RATE_SEQUENCE_WORD 3
 /* What the child may send at, in bit/s on the wire, high word first. */
-#define WIRESUM_RATE_GRANTED_BPS_WORD 2
+#define WIRESUM_RATE_GRANTED_BPS_WORD 4
 /* When the node began, in sixteenths of a second since 1970; numbers of an earlier epoch are late (serial
  * arithmetic). */
-#define WIRESUM_RATE_EPOCH_WORD 4
+#define WIRESUM_RATE_EPOCH_WORD 6
 /* Words in the payload. */
 #define WIRESUM_RATE_WORDS 8
 
@@ -264,7 +279,7 @@ struct wiresum_header {
     /* The aggregator that is addressed (upwards) or that answers (downwards). */
     __be16 node;
     /* Incarnation of the job. */
-    __be32 job_key;
+    __be64 job_key;
     /* Ordinal of the collective. */
     __be32 round;
     /* Position in the sub-model's stream. */
@@ -280,7 +295,7 @@ struct wiresum_header {
     /* Block exponent that the lanes were scaled with; opaque to aggregators, which only require it to be
      * equal. */
     __s8 exponent;
-    /* Urgency for policies that preempt; 0 where unused. */
+    /* Urgency for policies that preempt; where servers sum, the fragment's Exchange. */
     __u8 priority;
     /* Bits of Flags. */
     __be16 flags;
@@ -288,23 +303,23 @@ struct wiresum_header {
     __be32 check;
 } __attribute__((packed));
 
-_Static_assert(sizeof(struct wiresum_header) == 34, "length of the header");
+_Static_assert(sizeof(struct wiresum_header) == 38, "length of the header");
 _Static_assert(__builtin_offsetof(struct wiresum_header, magic) == 0, "place of magic");
 _Static_assert(__builtin_offsetof(struct wiresum_header, version) == 2, "place of version");
 _Static_assert(__builtin_offsetof(struct wiresum_header, kind) == 3, "place of kind");
 _Static_assert(__builtin_offsetof(struct wiresum_header, job) == 4, "place of job");
 _Static_assert(__builtin_offsetof(struct wiresum_header, node) == 6, "place of node");
 _Static_assert(__builtin_offsetof(struct wiresum_header, job_key) == 8, "place of job_key");
-_Static_assert(__builtin_offsetof(struct wiresum_header, round) == 12, "place of round");
-_Static_assert(__builtin_offsetof(struct wiresum_header, fragment) == 16, "place of fragment");
-_Static_assert(__builtin_offsetof(struct wiresum_header, sub_model) == 20, "place of sub_model");
-_Static_assert(__builtin_offsetof(struct wiresum_header, value_count) == 22, "place of value_count");
-_Static_assert(__builtin_offsetof(struct wiresum_header, contributor) == 24, "place of contributor");
-_Static_assert(__builtin_offsetof(struct wiresum_header, expected) == 25, "place of expected");
-_Static_assert(__builtin_offsetof(struct wiresum_header, exponent) == 26, "place of exponent");
-_Static_assert(__builtin_offsetof(struct wiresum_header, priority) == 27, "place of priority");
-_Static_assert(__builtin_offsetof(struct wiresum_header, flags) == 28, "place of flags");
-_Static_assert(__builtin_offsetof(struct wiresum_header, check) == 30, "place of check");
+_Static_assert(__builtin_offsetof(struct wiresum_header, round) == 16, "place of round");
+_Static_assert(__builtin_offsetof(struct wiresum_header, fragment) == 20, "place of fragment");
+_Static_assert(__builtin_offsetof(struct wiresum_header, sub_model) == 24, "place of sub_model");
+_Static_assert(__builtin_offsetof(struct wiresum_header, value_count) == 26, "place of value_count");
+_Static_assert(__builtin_offsetof(struct wiresum_header, contributor) == 28, "place of contributor");
+_Static_assert(__builtin_offsetof(struct wiresum_header, expected) == 29, "place of expected");
+_Static_assert(__builtin_offsetof(struct wiresum_header, exponent) == 30, "place of exponent");
+_Static_assert(__builtin_offsetof(struct wiresum_header, priority) == 31, "place of priority");
+_Static_assert(__builtin_offsetof(struct wiresum_header, flags) == 32, "place of flags");
+_Static_assert(__builtin_offsetof(struct wiresum_header, check) == 34, "place of check");
 
 /* What follows it where the flag SWITCHED is set; big-endian. */
 struct wiresum_switch_header {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* From a frame to a packet of rows, and its answer. */
+/* From a frame to a packet of rows or of pairs, and its answer. */
 #ifndef WIRESUM_ROWS_ARRIVAL_H
 #define WIRESUM_ROWS_ARRIVAL_H
 
@@ -14,34 +14,35 @@ static __always_inline struct wiresum_row_header *row_header(const struct packet
     return (void *)(packet->header + 1);
 }
 
-/* Bytes of the column of offsets, in whole words. */
-static __always_inline __u32 offsets_len(__u32 rows) { return (2 * rows + 3) & ~3U; }
-
-/* Whether as much follows the headers as they say. */
-static __always_inline int has_fitting_rows(const struct packet *packet) {
+/* Whether as much follows the headers as an end says, which has nothing, or rows of so many bytes. */
+static __always_inline int has_fitting_len(const struct packet *packet, __u32 wanted) {
     const struct wiresum_row_header *header = row_header(packet);
     __u32 rows = get16(&header->rows), dim = get16(&header->dim);
     __u32 len = packet->payload_len - WIRESUM_ROW_HEADER_LEN;
     if (packet->header->kind == WIRESUM_ROW_KIND_END)
         return rows == 0 && dim == 0 && len == 0;
-    return rows > 0 && dim > 0 && dim <= WIRESUM_MAX_ROW_VALUES && len == offsets_len(rows) + 4 * rows * dim;
+    return rows > 0 && dim > 0 && dim <= WIRESUM_MAX_ROW_VALUES && len == wanted;
 }
 
+/* The bit of a kind of packet of rows, among those that a program takes. */
+#define ROW_KIND_BIT(kind) (1U << ((kind) - WIRESUM_ROW_KIND_PUSH))
+
 /* Fills `packet`, whose payload begins with the row header, unless the frame is not for a node of ours.
- * Hellos and their like are notes. */
-static __always_inline enum parsed parse_rows(struct xdp_md *ctx, struct packet *packet) {
+ * Hellos and their like are notes; other kinds than `kinds` are ill-formed. Whether the columns fit is not
+ * looked at. */
+static __always_inline enum parsed parse_row_packet(struct xdp_md *ctx, struct packet *packet, __u32 kinds) {
     enum parsed form =
         find_packet(ctx, directory.endpoints, directory.endpoint_count, WIRESUM_HEADER_LEN, packet);
     if (form != WELL_FORMED)
         return form;
     const struct wiresum_header *header = packet->header;
-    if (header->kind != WIRESUM_ROW_KIND_HOT_ROWS && header->kind != WIRESUM_ROW_KIND_END)
+    __u32 kind = header->kind;
+    if (kind < WIRESUM_ROW_KIND_PUSH || kind > WIRESUM_ROW_KIND_PUT || !(kinds & ROW_KIND_BIT(kind)))
         return parse(ctx, packet) == WELL_FORMED ? NOTE : ILL_FORMED;
     packet->flags = get16(&header->flags);
     packet->payload_len = WIRESUM_ROW_HEADER_LEN + 4 * get16(&header->value_count);
     if (!is_of_this_version(header) || packet->payload_len > WIRESUM_MAX_PAYLOAD ||
-        packet->payload + WIRESUM_ROW_HEADER_LEN > packet->end || !has_fitting_rows(packet) ||
-        !is_all_of_frame(packet))
+        packet->payload + WIRESUM_ROW_HEADER_LEN > packet->end || !is_all_of_frame(packet, 0))
         return ILL_FORMED;
     packet->zero = hidden_zero(header);
     return WELL_FORMED;
@@ -73,6 +74,17 @@ static __always_inline int is_damaged(struct xdp_md *ctx, const struct arrival *
            promised_sum(arrival);
 }
 
+/* What a packet of rows is if it may be added: from a child of ours, within its job's quota, and whole. */
+static __always_inline enum verdict admit(struct xdp_md *ctx, struct arrival *arrival) {
+    if (!is_of_ours(arrival, 0))
+        return FOREIGN;
+    if (!comes_from_child(arrival))
+        return BAD_CONTRIBUTOR;
+    if (exceeds_quota(arrival))
+        return OVER_QUOTA;
+    return is_damaged(ctx, arrival) ? DAMAGED : ADDED;
+}
+
 /* Turns a packet of rows into its acknowledgement, and sends that to where it came from. */
 static __always_inline int acknowledge(struct xdp_md *ctx, const struct arrival *arrival) {
     const struct packet *packet = &arrival->packet;
@@ -89,5 +101,26 @@ static __always_inline int acknowledge(struct xdp_md *ctx, const struct arrival 
         return XDP_DROP;
     return send_as(ctx, arrival->sender, packet->frame_len, ROW_HEADERS_LEN);
 }
+
+/* Counts the packet, and does what its verdict says. What is wrong goes to the station, which says so to its
+ * sender, and ends the job. */
+static __always_inline int conclude_rows(struct xdp_md *ctx, const struct arrival *arrival,
+                                         enum verdict verdict) {
+    count(arrival, verdict);
+    switch (verdict) {
+    case CONTROL:
+    case WRONG:
+        return XDP_PASS;
+    case ADDED:
+    case DUPLICATE:
+    case STALE:
+        return acknowledge(ctx, arrival);
+    default:
+        return XDP_DROP;
+    }
+}
+
+/* What a test-run returns in place of an action alone. */
+#define WITH_VERDICT(action, verdict) ((verdict) << 8 | (action))
 
 #endif

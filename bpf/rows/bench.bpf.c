@@ -86,9 +86,7 @@ static __always_inline int make_next_packet(struct xdp_md *ctx) {
  * was. */
 static __always_inline int sum_next_packet(struct xdp_md *ctx) {
     struct arrival arrival;
-    arrival.stream_index = 0;
-    arrival.job_index = NO_JOB;
-    arrival.sender = 0;
+    begin_arrival(&arrival);
     if (make_next_packet(ctx) || parse_rows(ctx, &arrival.packet) != WELL_FORMED)
         return XDP_ABORTED;
     count(&arrival, add_rows(ctx, &arrival));

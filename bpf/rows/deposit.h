@@ -19,6 +19,7 @@ struct rows {
     __u32 generation;
     __u32 first_row;
     __u32 positions;
+    __u32 least; /* position: sums before it have left */
     __u32 dim;
     __u32 zero;     /* see hidden_zero */
     __u32 previous; /* offset of the row before, and 1 */
@@ -35,7 +36,7 @@ static __always_inline __s32 offset_of(const struct rows *rows, __u32 index) {
 static __always_inline struct hot_row *find_row(const struct rows *rows, __u32 offset) {
     __u64 position = (__u64)rows->base + offset;
     __u32 index = rows->first_row + position;
-    return position < rows->positions ? bpf_map_lookup_elem(&hot_rows, &index) : 0;
+    return position >= rows->least && position < rows->positions ? bpf_map_lookup_elem(&hot_rows, &index) : 0;
 }
 
 static __always_inline __s32 change(const struct rows *rows, __u32 index, struct hot_row *row, __u16 format,

@@ -22,8 +22,8 @@ const volatile struct rows_config rows_config SEC(".rodata.rows");
  * so nothing is ever cleared. */
 struct hot_stream {
     __u32 lock; /* 1: taken; see ../lock.h */
-    __u32 job_key;
     __u32 round;
+    __u64 job_key;
     __u32 generation;
     __u32 map_version;
     __u32 first_row;
@@ -31,12 +31,16 @@ struct hot_stream {
     __u32 first_word; /* of the words for contributor 0 */
     __u32 words;      /* of 32 packets each, for every contributor */
     __u16 dim;
-    __u16 lanes;      /* WIRESUM_FLAG_FLOAT, or 0 */
+    __u16 lanes; /* WIRESUM_FLAG_FLOAT, or 0 */
+    __u32 reserved;
     __u64 unfinished; /* contributors whose packets of the round are not all in */
+    __u32 left;       /* the sums of positions below it have left; set by the station */
+    __u32 is_noted;   /* the station has a note that it has not taken; see note_progress */
 };
 
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(map_flags, BPF_F_MMAPABLE);
     __uint(max_entries, MAX_STREAMS);
     __type(key, __u32);
     __type(value, struct hot_stream);
@@ -48,12 +52,15 @@ struct reception {
     __u32 count;
     __u32 announced; /* how many there are, or NOT_ANNOUNCED */
     __u32 least;     /* one more than the largest number so far */
+    __u32 next;      /* all packets with smaller numbers are in */
+    __u32 reached;   /* rows to come are at this position or behind it */
 };
 
 #define NOT_ANNOUNCED 0xffffffff
 
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(map_flags, BPF_F_MMAPABLE);
     __uint(max_entries, MAX_STREAMS *WIRESUM_MAX_CONTRIBUTORS);
     __type(key, __u32);
     __type(value, struct reception);

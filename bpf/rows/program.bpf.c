@@ -6,6 +6,21 @@
 #include "deposit.h"
 #include "round.h"
 
+/* Bytes of the column of offsets, in whole words. */
+static __always_inline __u32 offsets_len(__u32 rows) { return (2 * rows + 3) & ~3U; }
+
+/* Rows and ends are read here; all other kinds pass as they are. */
+static __always_inline enum parsed parse_rows(struct xdp_md *ctx, struct packet *packet) {
+    enum parsed form = parse_row_packet(ctx, packet, ~0U);
+    if (form != WELL_FORMED)
+        return form;
+    __u8 kind = packet->header->kind;
+    const struct wiresum_row_header *header = row_header(packet);
+    __u32 rows = get16(&header->rows), wanted = offsets_len(rows) + 4 * rows * get16(&header->dim);
+    int is_read = kind == WIRESUM_ROW_KIND_END || kind == WIRESUM_ROW_KIND_HOT_ROWS;
+    return is_read && !has_fitting_len(packet, wanted) ? ILL_FORMED : WELL_FORMED;
+}
+
 static __always_inline struct rows rows_of(struct xdp_md *ctx, const struct arrival *arrival,
                                            const struct hot_stream *stream) {
     const struct wiresum_row_header *header = row_header(&arrival->packet);
@@ -32,23 +47,13 @@ static __always_inline int agrees(const struct arrival *arrival, const struct ho
            number < reception->announced;
 }
 
-/* Enters a packet's number. */
-static __always_inline void note_number(struct reception *reception, struct numbers *word, __u32 number) {
-    word->seen |= 1U << (number % NUMBERS_PER_WORD);
-    reception->count++;
-    if (reception->least <= number)
-        reception->least = number + 1;
-}
-
-/* Tells the station that the open round is complete. A note that finds no room is not needed: the station
- * looks at streams when it takes those before it. */
-static __always_inline void note_completion(__u32 index, __u32 round) {
-    struct check *check = bpf_ringbuf_reserve(&checks, sizeof(*check), 0);
-    if (!check)
+/* Tells the station that more of the open round is in. There is one note of a stream at a time, as the
+ * station looks at all that has come when it takes it; so there is room for notes of all streams. */
+static __always_inline void note_progress(struct hot_stream *stream, __u32 index) {
+    if (stream->is_noted)
         return;
-    check->stream = index;
-    check->position = round;
-    bpf_ringbuf_submit(check, 0);
+    if (submit_check(index, stream->round))
+        stream->is_noted = 1;
 }
 
 /* What becomes of rows of the job's incarnation, while the stream is locked. */
@@ -69,31 +74,36 @@ static __always_inline enum verdict judge_rows(struct xdp_md *ctx, const struct 
     if (!reception || !word || !agrees(arrival, stream, reception, number))
         return WRONG;
     struct rows rows = rows_of(ctx, arrival, stream);
+    rows.least = stream->left;
     enum verdict verdict = take_rows(&rows, stream->lanes);
     if (verdict != ADDED)
         return verdict;
-    note_number(reception, word, number);
-    if (completes(stream, reception, contributor))
-        note_completion(arrival->stream_index, round);
+    note_number(stream, reception, word, contributor, number, rows.base + rows.previous);
+    completes(stream, reception, contributor);
+    note_progress(stream, arrival->stream_index);
     return ADDED;
 }
 
 static __always_inline enum verdict add_rows(struct xdp_md *ctx, struct arrival *arrival) {
-    if (!is_of_ours(arrival, 0))
-        return FOREIGN;
-    if (!comes_from_child(arrival))
-        return BAD_CONTRIBUTOR;
-    if (exceeds_quota(arrival))
-        return OVER_QUOTA;
-    if (is_damaged(ctx, arrival))
-        return DAMAGED;
+    enum verdict verdict = admit(ctx, arrival);
+    if (verdict != ADDED)
+        return verdict;
     __u32 index = arrival->stream_index;
     struct hot_stream *stream = bpf_map_lookup_elem(&hot_streams, &index);
     if (!stream || lock(&stream->lock))
         return CONTENDED;
-    enum verdict verdict = judge_rows(ctx, arrival, stream);
+    verdict = judge_rows(ctx, arrival, stream);
     unlock(&stream->lock);
     return verdict;
+}
+
+/* What is the station's: acknowledgements of results, and what servers say. Those who sent it are known where
+ * it is read; workers are known here too. */
+static __always_inline enum verdict pass_on(struct arrival *arrival) {
+    if (!names_stream(arrival) || !is_of_incarnation(arrival))
+        return FOREIGN;
+    int is_from_worker = get16(&arrival->packet.header->node) == arrival->stream->node;
+    return is_from_worker && !comes_from_child(arrival) ? BAD_CONTRIBUTOR : CONTROL;
 }
 
 /* Ends are the station's, at a bounded rate. */
@@ -107,39 +117,24 @@ static __always_inline enum verdict pass_end(struct xdp_md *ctx, struct arrival 
     return is_damaged(ctx, arrival) ? DAMAGED : CONTROL;
 }
 
+static __always_inline enum verdict handle_note(struct xdp_md *ctx, struct arrival *arrival, __u8 kind) {
+    if (kind == WIRESUM_KIND_WELCOME || kind == WIRESUM_KIND_REFUSAL)
+        return pass_on(arrival);
+    return kind == WIRESUM_KIND_HELLO || kind == WIRESUM_KIND_GOODBYE ? hear(ctx, arrival) : MALFORMED;
+}
+
 static __always_inline enum verdict handle(struct xdp_md *ctx, struct arrival *arrival, enum parsed form) {
     __u8 kind = arrival->packet.header->kind;
     if (form == NOTE)
-        return kind == WIRESUM_KIND_HELLO || kind == WIRESUM_KIND_GOODBYE ? hear(ctx, arrival) : MALFORMED;
-    return kind == WIRESUM_ROW_KIND_END ? pass_end(ctx, arrival) : add_rows(ctx, arrival);
+        return handle_note(ctx, arrival, kind);
+    if (kind == WIRESUM_ROW_KIND_END)
+        return pass_end(ctx, arrival);
+    return kind == WIRESUM_ROW_KIND_HOT_ROWS ? add_rows(ctx, arrival) : pass_on(arrival);
 }
-
-/* Counts the packet, and does what its verdict says. What is wrong goes to the station, which says so to its
- * sender, and ends the job. */
-static __always_inline int conclude_rows(struct xdp_md *ctx, const struct arrival *arrival,
-                                         enum verdict verdict) {
-    count(arrival, verdict);
-    switch (verdict) {
-    case CONTROL:
-    case WRONG:
-        return XDP_PASS;
-    case ADDED:
-    case DUPLICATE:
-    case STALE:
-        return acknowledge(ctx, arrival);
-    default:
-        return XDP_DROP;
-    }
-}
-
-/* What a test-run returns in place of an action alone. */
-#define WITH_VERDICT(action, verdict) ((verdict) << 8 | (action))
 
 static __always_inline int sum_packet(struct xdp_md *ctx) {
     struct arrival arrival;
-    arrival.stream_index = 0;
-    arrival.job_index = NO_JOB;
-    arrival.sender = 0;
+    begin_arrival(&arrival);
     enum parsed form = parse_rows(ctx, &arrival.packet);
     if (form == NOT_OURS)
         return WITH_VERDICT(XDP_PASS, CONTROL);

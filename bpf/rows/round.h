@@ -35,6 +35,39 @@ static __always_inline struct numbers *find_numbers(const struct hot_stream *str
     return found;
 }
 
+/* The place of the lowest bit that is set, without a branch: a product that has another beginning for each
+ * place (Leiserson, Prokop and Randall, 1998). */
+static const __u8 places[NUMBERS_PER_WORD] = {0,  1,  28, 2,  29, 14, 24, 3, 30, 22, 20, 15, 25, 17, 4,  8,
+                                              31, 27, 13, 23, 21, 19, 16, 7, 26, 12, 18, 6,  11, 5,  10, 9};
+
+static __always_inline __u32 lowest_place(__u32 word) { return places[(word & -word) * 0x077cb531U >> 27]; }
+
+/* Words that are looked at for packets that came before those in front of them: each packet that comes later
+ * looks on from there. */
+#define WORDS_AHEAD 2
+
+/* Enters a packet whose rows end before the position `end`. Senders' rows ascend from packet to packet, so
+ * with all packets up to this one, no row before its end is to come. Behind a gap that is filled, ends are
+ * not known any more: the next packet tells. */
+static __always_inline void note_number(const struct hot_stream *stream, struct reception *reception,
+                                        struct numbers *word, __u32 contributor, __u32 number, __u32 end) {
+    word->seen |= 1U << (number % NUMBERS_PER_WORD);
+    reception->count++;
+    if (reception->least <= number)
+        reception->least = number + 1;
+    /* An exchange, as in ../lock.h: the station reads sums once it has seen this, or that the round is
+     * complete. */
+    __sync_lock_test_and_set(&reception->reached, number == reception->next ? end : reception->reached);
+    for (int ahead = 0; ahead < WORDS_AHEAD; ahead++) {
+        __u32 place = reception->next % NUMBERS_PER_WORD;
+        struct numbers *next = find_numbers(stream, contributor, reception->next);
+        __u32 missing = next ? ~next->seen >> place : 1;
+        reception->next += missing ? lowest_place(missing) : NUMBERS_PER_WORD - place;
+        if (missing)
+            break;
+    }
+}
+
 /* Whether the round has just become complete: the last packet of the last contributor is in. */
 static __always_inline int completes(struct hot_stream *stream, const struct reception *reception,
                                      __u32 contributor) {
@@ -46,13 +79,12 @@ static __always_inline int completes(struct hot_stream *stream, const struct rec
 
 /* A round begins. */
 struct opening {
+    __u64 job_key;
+    __u64 contributors;
     __u32 stream;
-    __u32 job_key;
     __u32 round;
     __u32 generation;
     __u32 map_version;
-    __u32 reserved;
-    __u64 contributors;
 };
 
 static __always_inline int open_stream(struct xdp_md *ctx) {
@@ -68,20 +100,20 @@ static __always_inline int open_stream(struct xdp_md *ctx) {
     stream->generation = opening->generation;
     stream->map_version = opening->map_version;
     stream->unfinished = opening->contributors;
+    stream->left = 0;
     unlock(&stream->lock);
     return CONTROL;
 }
 
 /* A contributor's end of the round says how many packets there were. */
 struct announcement {
+    __u64 job_key;
     __u32 stream;
     __u32 contributor;
-    __u32 job_key;
     __u32 round;
     __u32 map_version;
     __u32 packets;
     __u32 is_complete; /* the answer: with this, the round has become complete */
-    __u32 reserved;
 };
 
 static __always_inline enum verdict announce_to(struct hot_stream *stream, struct announcement *end) {

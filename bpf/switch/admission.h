@@ -16,13 +16,32 @@ static __always_inline void count(__u32 job, __u32 verdict, __u32 len) {
     tally->bytes += len;
 }
 
-/* The index of a job that runs in this incarnation, or NO_JOB. As `carry_out`, this and the next are checked
- * once each. */
-__attribute__((noinline)) __u32 find_job(__u32 job, __u32 key) {
+/* Whether values may carry a key: that of their position as it is now, or, around a renewal, the next one
+ * or the last. */
+static __always_inline int is_key_of_values(const struct stream_keys *stream, __u32 position, __u64 key) {
+    __u32 generation = position >> GENERATION_SHIFT;
+    return key == stream->keys[0][generation] || key == stream->keys[1][generation] ||
+           key == stream->keys[2][generation];
+}
+
+/* Whether a key is that of a stream's values at a position, or of a stream without keys its job's
+ * incarnation's. */
+static __always_inline int takes_key(__u32 job, __u32 sub_model, __u32 position, __u64 key, __u64 otherwise) {
+    const struct stream_keys *streams = pinned(table.streams);
+    __u64 stream = STREAM_KEY(job, sub_model);
+    for (__u32 i = 0; i < MAX_PLACES && i < table.stream_count; i++)
+        if (streams[i].stream == stream)
+            return is_key_of_values(&streams[i], position, key);
+    return key == otherwise;
+}
+
+/* The index of a job that runs, if values at this position carry this key, or NO_JOB. As `carry_out`, this
+ * and the next are checked once each. */
+__attribute__((noinline)) __u32 find_job(__u32 job, __u32 sub_model, __u32 position, __u64 key) {
     const struct running *jobs = pinned(table.jobs);
     for (__u32 i = 0; i < MAX_JOBS; i++)
-        if (jobs[i].is_running && jobs[i].job == job && jobs[i].key == key)
-            return i;
+        if (jobs[i].is_running && jobs[i].job == job)
+            return takes_key(job, sub_model, position, key, jobs[i].key) ? i : NO_JOB;
     return NO_JOB;
 }
 
@@ -41,7 +60,8 @@ static __always_inline __u32 datagram_len(const struct packet *packet) {
 static __always_inline int is_refused(const struct packet *packet, __u32 *job) {
     const struct wiresum_header *header = packet->header;
     const struct endpoint *source = &packet->source;
-    *job = find_job(get16(&header->job), get32(&header->job_key));
+    *job = find_job(get16(&header->job), get16(&header->sub_model), get32(&header->fragment),
+                    get64(&header->job_key));
     if (*job == NO_JOB || !is_next_to_it(source->address[0], source->address[1], source->port)) {
         count(NO_JOB, STRANGERS, 0);
         return 1;

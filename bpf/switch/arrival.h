@@ -79,7 +79,7 @@ static __always_inline enum parsed parse(struct xdp_md *ctx, struct packet *pack
         return form;
     if (is_note(packet))
         return NOTE;
-    if (!is_well_formed(packet) || !is_all_of_frame(packet))
+    if (!is_well_formed(packet) || !is_all_of_frame(packet, 0))
         return ILL_FORMED;
     packet->zero = hidden_zero(packet->header);
     return WELL_FORMED;

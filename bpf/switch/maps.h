@@ -44,23 +44,40 @@ struct place {
 
 /* Key of a place in use: that of a free one, 0, matches no packet. */
 #define COHORT_SHIFT 33
-#define PLACE_KEY(job, sub_model, cohort)                                                                    \
-    ((__u64)(cohort) << COHORT_SHIFT | 1ULL << 32 | (__u32)(job) << 16 | (sub_model))
+#define PLACE_KEY(job, sub_model, cohort) ((__u64)(cohort) << COHORT_SHIFT | STREAM_KEY(job, sub_model))
 
 /* A job, in the incarnation that runs, if one does. */
 struct running {
-    __u32 key;
+    __u64 key;
     __u16 job;
     __u8 is_running;
     __u8 is_admitted; /* whether the index is a job's */
+    __u8 reserved[4];
+};
+
+/* Log2 of the positions whose values carry the same key. */
+#define GENERATION_SHIFT 30
+/* Renewals by time whose keys count: the present one, the next, the last. */
+#define RENEWALS 3
+
+/* Key of a stream in use. */
+#define STREAM_KEY(job, sub_model) (1ULL << 32 | (__u32)(job) << 16 | (sub_model))
+
+/* What the values of a job's stream carry. */
+struct stream_keys {
+    __u64 stream;                                       /* 0: free */
+    __u64 keys[RENEWALS][1 << (32 - GENERATION_SHIFT)]; /* by the upper bits of a position */
 };
 
 struct table {
     __u32 place_count; /* one more than the last in use */
     __u32 endpoint_count;
+    __u32 stream_count; /* one more than the last in use */
+    __u32 reserved;
     __u64 forgotten; /* by place: what is sent again goes past the slots */
     struct endpoint endpoints[MAX_ENDPOINTS];
     struct running jobs[MAX_JOBS];
+    struct stream_keys streams[MAX_PLACES];
     __u64 keys[MAX_PLACES];
     struct place places[MAX_PLACES];
 };
@@ -84,16 +101,16 @@ struct slot {
     __u64 key;
     __u64 contributors;
     __u64 shadow_key;
-    __u64 scale; /* round << 8 | exponent */
+    __u64 scale;   /* round << 8 | exponent */
+    __u64 job_key; /* of the fragment, for whoever sends it on in another's packet */
     __u32 count;
     __u32 shadow_lane_sum;
-    __u32 job_key; /* of the fragment, for whoever sends it on in another's packet */
     __u16 payload_len;
     __u16 shadow_len;
     __u8 congestion;
     __u8 is_final;
     __u8 bank; /* of the two: that of the values; the other one is the shadow's */
-    __u8 reserved[5];
+    __u8 reserved;
 };
 
 _Static_assert(sizeof(struct slot) == 64, "one cache line");

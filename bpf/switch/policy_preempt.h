@@ -37,12 +37,12 @@ static __always_inline void swap(struct arrival *arrival, struct registers *regi
     registers->contributors = arrival->contributors;
     registers->congestion = !!(arrival->flags & WIRESUM_FLAG_ECN);
     registers->scale = scale_of(header);
-    registers->job_key = get32(&header->job_key);
+    registers->job_key = get64(&header->job_key);
     arrival->contributors = held.contributors;
     arrival->flags = (arrival->flags & WIRESUM_FLAG_LITTLE_ENDIAN) | (held.congestion ? WIRESUM_FLAG_ECN : 0);
     put32(&header->round, held.scale >> 8);
     header->exponent = held.scale;
-    put32(&header->job_key, held.job_key);
+    put64(&header->job_key, held.job_key);
 }
 
 /* The packet is the evicted fragment's from now on. */
@@ -89,7 +89,7 @@ static __always_inline struct fate contribution(struct arrival *arrival, struct 
     if (relation != SAME) {
         registers->key = arrival->key | (__u64)arrival->priority << PRIORITY_SHIFT;
         registers->scale = scale_of(arrival->packet.header);
-        registers->job_key = get32(&arrival->packet.header->job_key);
+        registers->job_key = get64(&arrival->packet.header->job_key);
     }
     return add(arrival, registers, relation != SAME);
 }

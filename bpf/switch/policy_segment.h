@@ -72,8 +72,8 @@ static __always_inline struct fate contribution(struct arrival *arrival, struct 
         return answer(arrival);
     if (kept == NEWER)
         return absorb(STALE);
-    /* A fragment here is not complete. One of a window ago was completed past a switch that has forgotten a part
-     * of it. */
+    /* A fragment here is not complete. One of a window ago was completed past a switch that has forgotten a
+     * part of it. */
     enum relation relation = take(&registers->key, arrival->key, arrival->place->window);
     if (relation != SAME && relation != FREE && relation != FINISHED)
         return refuse(arrival);

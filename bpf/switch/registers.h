@@ -16,8 +16,8 @@ struct registers {
     __u64 contributors;
     __u64 shadow_key;
     __u64 scale;
+    __u64 job_key;
     __u32 count;
-    __u32 job_key;
     __u8 congestion;
     __u8 is_final;
 };

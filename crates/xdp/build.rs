@@ -30,6 +30,7 @@ fn main() {
     for program in ["program", "bench"] {
         compile(&clang, &format!("rows/{program}.bpf.c"), &format!("rows-{program}"), &[]);
     }
+    compile(&clang, "keyed/program.bpf.c", "keyed-program", &[]);
     for policy in Policy::ALL.map(Policy::kernel_program).into_iter().collect::<BTreeSet<_>>() {
         let header = format!("-DPOLICY=\"policy_{policy}.h\"");
         compile(&clang, "switch/program.bpf.c", &format!("switch-{policy}"), &[&header]);

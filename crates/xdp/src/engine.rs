@@ -4,14 +4,15 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use wiresum_protocol::association::{GENERATIONS, RENEWALS, ValueKeys};
 use wiresum_protocol::{Plan, Quota, Verdict};
 use wiresum_wire::{Contributor, JobId, JobKey, MAX_CONTRIBUTORS, NodeId, SubModelId};
 use zerocopy::{FromZeros, IntoBytes};
 
 use crate::kernel::{self, AGGREGATOR, BENCH, Image, Kernel, PASS};
 use crate::layout::{
-    Budget, Config, DevmapValue, Endpoint, Hearing, Job, MAX_JOBS, MAX_STREAMS, NO_JOB, Peer, Port,
-    STRANGERS_BUDGET, Tally, control_budget, values_budget,
+    Budget, Config, DevmapValue, Endpoint, Hearing, MAX_JOBS, MAX_STREAMS, NO_JOB, Peer, Port,
+    STRANGERS_BUDGET, Tally, ValueHashEntry, control_budget, values_budget,
 };
 use crate::peers;
 use crate::slots::CheckQueue;
@@ -20,7 +21,7 @@ use crate::test_run::TestRun;
 use crate::{AttachMode, Options, XdpError};
 
 /// The map that holds the directory.
-const DIRECTORY: &str = ".data.directory";
+pub(crate) const DIRECTORY: &str = ".data.directory";
 
 /// The aggregator in the kernel. Its programs run until it is dropped, or the process dies.
 pub struct XdpAggregator {
@@ -97,14 +98,14 @@ impl XdpAggregator {
     /// [`XdpError`] says what the pool or the plan lacks; then nothing has changed.
     pub fn add_job(&mut self, plan: &Plan, node: NodeId) -> Result<(), XdpError> {
         let index = self.streams.add(plan, node)?;
-        let added = self.publish_job(index);
+        let added = self.publish_job(plan, index);
         if added.is_err() {
             self.withdraw_job(index)?;
         }
         added
     }
 
-    fn publish_job(&mut self, index: usize) -> Result<(), XdpError> {
+    fn publish_job(&mut self, plan: &Plan, index: usize) -> Result<(), XdpError> {
         if let Some(entries) = self.streams.entries(index) {
             // No job ever sees what another has left.
             self.kernel.clear_entries(&entries)?;
@@ -115,6 +116,10 @@ impl XdpAggregator {
             for (contributor, key) in self.streams.keys[stream].iter().enumerate() {
                 self.kernel.put("seat_keys", &child_index(stream, contributor), key)?;
             }
+        }
+        if let Some(hash) = plan.value_hash() {
+            let entry = ValueHashEntry { words: *hash.words() };
+            self.kernel.put("value_hashes", &(index as u32), &entry)?;
         }
         self.kernel.put("budgets", &values_budget(index), &Budget::default())?;
         self.kernel.put("budgets", &control_budget(index), &Budget::from(Quota::control()))?;
@@ -179,7 +184,7 @@ impl XdpAggregator {
     }
 
     /// Begins an incarnation of a job: what the slots hold of older ones counts as empty, and its children and parents are
-    /// to be admitted anew.
+    /// to be admitted anew. Until [`Self::renew`], values carry the incarnation's key, wherever they are in a stream.
     ///
     /// # Errors
     /// [`XdpError::UnknownJob`].
@@ -187,9 +192,27 @@ impl XdpAggregator {
         self.end_incarnation(job)?;
         let index = self.job_index(job)?;
         self.keys[index] = key;
-        // Running comes last, so that no packet is compared with half a key.
-        self.kernel.put("jobs", &(index as u32), &Job { key: key.0, running: 0 })?;
-        self.kernel.put("jobs", &(index as u32), &Job { key: key.0, running: 1 })
+        for stream in self.streams.of_job(index) {
+            self.streams.directory.streams[stream].value_keys = [[key.0; GENERATIONS]; RENEWALS];
+        }
+        self.kernel.put(DIRECTORY, &0u32, &self.streams.directory)?;
+        self.kernel.run_job(index, key)
+    }
+
+    /// From now on the values of a sub-model carry these keys.
+    ///
+    /// # Errors
+    /// [`XdpError::UnknownPeer`], or the kernel's refusal.
+    pub fn renew(
+        &mut self,
+        job: JobId,
+        sub_model: SubModelId,
+        keys: ValueKeys,
+    ) -> Result<(), XdpError> {
+        let stream = self.stream_index(job, sub_model, Contributor(0))?;
+        self.streams.directory.streams[stream].value_keys =
+            keys.map(|keys| keys.map(|JobKey(key)| key));
+        self.kernel.put(DIRECTORY, &0u32, &self.streams.directory)
     }
 
     /// Ends the job's incarnation: every further packet of it is foreign.
@@ -198,7 +221,7 @@ impl XdpAggregator {
     /// As [`Self::start_incarnation`].
     pub fn end_incarnation(&mut self, job: JobId) -> Result<(), XdpError> {
         let index = self.job_index(job)?;
-        self.kernel.put("jobs", &(index as u32), &Job::default())?;
+        self.kernel.stop_job(index)?;
         self.streams.of_job(index).into_iter().try_for_each(|stream| self.dismiss_everyone(stream))
     }
 

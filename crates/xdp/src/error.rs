@@ -65,6 +65,19 @@ pub enum XdpError {
         /// Bytes in all.
         total: usize,
     },
+    /// The memory for hot rows that is left is too little.
+    #[error(
+        "job {job} has {needed} positions of hot rows, and there is memory for {have} of all jobs: remove another job, or \
+         start the daemon with more --memory"
+    )]
+    NoRows {
+        /// The job.
+        job: JobId,
+        /// Positions that it needs.
+        needed: u32,
+        /// Positions that there are in all.
+        have: u32,
+    },
     /// The maps of another process are not this program's.
     #[error(
         "the running daemon's maps cannot be taken over ({0}): restart it instead, between two jobs"

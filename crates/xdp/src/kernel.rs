@@ -8,10 +8,12 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use libbpf_rs::{
     ErrorKind, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject, Program,
 };
-use wiresum_wire::MAX_CONTRIBUTORS;
+use wiresum_wire::{JobKey, MAX_CONTRIBUTORS};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 
-use crate::layout::{Budget, Config, DevmapValue, Directory, Entry, Hearing, Job, Peer, Tally};
+use crate::layout::{
+    Budget, Config, DevmapValue, Directory, Entry, Hearing, Job, Peer, Tally, ValueHashEntry,
+};
 use crate::pool::Pool;
 use crate::test_run::{self, TestRun};
 use crate::{AttachMode, XdpError};
@@ -218,6 +220,18 @@ impl Kernel {
         made.map_err(|error| refused("creating a devmap".to_owned(), &error))
     }
 
+    /// Takes packets of a job, by its index, with this key.
+    pub fn run_job(&self, index: usize, key: JobKey) -> Result<(), XdpError> {
+        // Running comes last, so that no packet is compared with half a key.
+        self.put("jobs", &(index as u32), &Job { key: key.0, running: 0 })?;
+        self.put("jobs", &(index as u32), &Job { key: key.0, running: 1 })
+    }
+
+    /// Takes no packets of a job, by its index.
+    pub fn stop_job(&self, index: usize) -> Result<(), XdpError> {
+        self.put("jobs", &(index as u32), &Job::default())
+    }
+
     /// Runs a program on a frame, `repeat` times in a row on the same memory.
     pub fn test_run(
         &self,
@@ -259,7 +273,7 @@ fn size_maps(open: &mut OpenObject, pool: &Pool, config: &Config) -> Result<(), 
 }
 
 /// Bytes of the values of the aggregator's maps that are written from here.
-pub const MAP_SIZES: [(&str, usize); 9] = [
+pub const MAP_SIZES: [(&str, usize); 10] = [
     (".rodata.config", size_of::<Config>()),
     (".data.directory", size_of::<Directory>()),
     ("budgets", size_of::<Budget>()),
@@ -269,6 +283,7 @@ pub const MAP_SIZES: [(&str, usize); 9] = [
     ("children", size_of::<Peer>()),
     ("parents", size_of::<Peer>()),
     ("heard", size_of::<Hearing>()),
+    ("value_hashes", size_of::<ValueHashEntry>()),
 ];
 
 /// Whether the structs here are as long as the maps' values. If the maps are this crate's own, any test would show it.

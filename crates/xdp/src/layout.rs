@@ -3,13 +3,14 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use wiresum_keys::SeatKey;
+use wiresum_keys::{HASH_WORDS, SeatKey};
 use wiresum_protocol::Quota;
+use wiresum_protocol::association::{GENERATIONS, RENEWALS};
 use wiresum_wire::{JobId, SubModelId, VERDICT_RANGE};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Changes with the meaning of anything in a map: two programs share maps only if they agree on it. Sizes are compared besides.
-pub const LAYOUT_VERSION: u32 = 3;
+pub const LAYOUT_VERSION: u32 = 8;
 /// Jobs of one program.
 pub const MAX_JOBS: usize = 16;
 /// Sub-models of all jobs at their nodes.
@@ -53,6 +54,7 @@ mirrored! {
     pub struct Stream as "stream" {
         pub expected: u64,
         pub parent_key: [u64; 2],
+        pub value_keys: [[u64; GENERATIONS]; RENEWALS],
         pub node: u16,
         pub parent_node: u16,
         pub first_entry: u32,
@@ -65,7 +67,8 @@ mirrored! {
         pub parent_children: u8,
         pub seat_count: u8,
         pub check_shift: u8,
-        pub reserved: [u8; 3],
+        pub is_proven: u8,
+        pub reserved: [u8; 2],
     }
 }
 
@@ -82,6 +85,14 @@ impl From<SeatKey> for SeatKeyEntry {
     fn from(key: SeatKey) -> Self {
         let half = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| key.bytes()[8 * at + i]));
         Self { half: [half(0), half(1)] }
+    }
+}
+
+mirrored! {
+    /// What the values of a job are hashed by.
+    #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
+    pub struct ValueHashEntry as "value_hash" {
+        pub words: [u32; HASH_WORDS],
     }
 }
 
@@ -156,8 +167,8 @@ mirrored! {
     /// The running incarnation of a job.
     #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
     pub struct Job as "job" {
-        pub key: u32,
-        pub running: u32,
+        pub key: u64,
+        pub running: u64,
     }
 }
 
@@ -166,15 +177,15 @@ mirrored! {
     #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
     pub struct Peer as "peer" {
         pub source: Endpoint,
-        pub ifindex: u32,
-        pub job_key: u32,
+        pub job_key: u64,
         pub child: u64,
         pub team: u64,
         pub rivals: u64,
+        pub ifindex: u32,
         pub frame_len: u16,
         pub address_sum: u16,
         pub frame: [u8; V6_FRAME_LEN],
-        pub padding: [u8; 6],
+        pub padding: [u8; 2],
     }
 }
 
@@ -219,16 +230,17 @@ mirrored! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
     pub struct Entry as "entry" {
         pub lock: u32,
-        pub job_key: u32,
-        pub contributors: u64,
         pub position: u32,
+        pub job_key: u64,
+        pub contributors: u64,
         pub round: u32,
         pub lane_sum: u32,
         pub value_count: u16,
         pub format: u16,
         pub exponent: i8,
         pub state: u8,
-        pub reserved: [u8; 6],
+        pub exchange: u8,
+        pub reserved: u8,
     }
 }
 
@@ -262,10 +274,9 @@ mirrored! {
     /// The frame that the program `survey` fills.
     #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
     pub struct SurveyFrame as "survey_frame" {
+        pub job_key: u64,
         pub stream: u32,
-        pub job_key: u32,
         pub first: u32,
-        pub reserved: u32,
         pub forwarded: [u32; wiresum_wire::BITMAP_WORDS],
         pub finals: [u32; wiresum_wire::BITMAP_WORDS],
     }

@@ -12,6 +12,8 @@
 //!
 //! [`RowsProgram`] is a switch in the kernel that sums hot rows of tables by position, beside its station.
 //!
+//! [`KeyedProgram`] is Zebra's switch program: pairs of hot keys and values.
+//!
 //! Where there is no Linux, or no clang at build time, the same interface returns [`XdpError::NotBuilt`].
 
 #[cfg(not(wiresum_bpf))]
@@ -37,6 +39,8 @@ pub mod frames;
 #[cfg(wiresum_bpf)]
 #[doc(hidden)]
 pub mod kernel;
+#[cfg(wiresum_bpf)]
+mod keyed;
 #[cfg(wiresum_bpf)]
 #[doc(hidden)]
 pub mod layout;
@@ -65,28 +69,32 @@ mod switch;
 #[path = "stub.rs"]
 mod engine;
 #[cfg(not(wiresum_bpf))]
+#[path = "keyed/stub.rs"]
+mod keyed;
+#[cfg(not(wiresum_bpf))]
 #[path = "rows/stub.rs"]
 mod rows;
 #[cfg(not(wiresum_bpf))]
 #[path = "switch/stub.rs"]
 mod switch;
 
-pub use af_xdp::{AfXdp, Arrival, FrameCounters, Sending};
+pub use af_xdp::{AfXdp, Arrival, Flushed, FrameCounters, Sending};
 #[cfg(not(wiresum_bpf))]
 pub use engine::LAYOUT_VERSION;
 #[cfg(not(wiresum_bpf))]
 pub use engine::Slots;
 pub use engine::{XdpAggregator, attach_pass_program};
 pub use error::XdpError;
+pub use keyed::{KeyedOptions, KeyedProgram};
 #[cfg(wiresum_bpf)]
 pub use layout::LAYOUT_VERSION;
 pub use options::{AttachMode, Estate, HotStream, Options, SwitchOptions};
 #[cfg(wiresum_bpf)]
 #[doc(hidden)]
 pub use rows::Feed as RowsFeed;
-pub use rows::RowsProgram;
 #[cfg(wiresum_bpf)]
-pub use rows::{Announced, RowJudgement};
+pub use rows::RowJudgement;
+pub use rows::{Announced, Progress, RowRoom, RowsProgram};
 #[cfg(wiresum_bpf)]
 pub use slots::Slots;
 #[cfg(wiresum_bpf)]

@@ -39,7 +39,7 @@ mod tests {
 
     use super::Mirrored;
     use crate::kernel::BENCH;
-    use crate::{layout, rows, switch};
+    use crate::{keyed, layout, rows, switch};
 
     /// Rust has no bytes between fields that nobody initialises, so it names those that C leaves out.
     const PADDING: &str = "padding";
@@ -109,6 +109,7 @@ mod tests {
             Endpoint,
             Stream,
             SeatKeyEntry,
+            ValueHashEntry,
             Config,
             Directory,
             Budget,
@@ -136,6 +137,7 @@ mod tests {
                 SwitchConfig,
                 PlaceEntry,
                 Running,
+                StreamKeys,
                 TableEntry,
                 Slot,
                 WayKey,
@@ -172,13 +174,31 @@ mod tests {
         assert_eq!(found, Vec::<String>::new());
     }
 
+    #[test]
+    fn structs_of_the_switch_for_pairs_are_those_of_c() {
+        use keyed::layout::*;
+        let btf = Btf::from_raw("keyed", keyed::PROGRAM.0).expect("BTF").expect("there is some");
+        let found = compare!(
+            &btf,
+            KeyedConfig,
+            TableEntry,
+            Cell,
+            HotKey,
+            HomeEntry,
+            Opening,
+            layout::Check,
+            layout::Directory,
+            layout::Hearing,
+        );
+        assert_eq!(found, Vec::<String>::new());
+    }
+
     mod drifted {
         mirrored! {
             /// `struct job` with a field of another size, and one that C does not have.
             pub struct Job as "job" {
-                pub key: u64,
+                pub key: u32,
                 pub runs: u32,
-                pub padding: u32,
             }
         }
     }

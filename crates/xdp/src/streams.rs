@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use wiresum_protocol::Plan;
+use wiresum_protocol::association::{GENERATIONS, RENEWALS};
 use wiresum_protocol::plan::{Child, PlanStream, Seat};
 use wiresum_wire::{Contributor, JobId, MAX_CONTRIBUTORS, MAX_PAYLOAD, NodeId, SubModelId};
 use zerocopy::FromZeros;
@@ -264,6 +265,7 @@ fn stream(
     Stream {
         expected: u64::MAX >> (MAX_CONTRIBUTORS - children),
         parent_key: parent_key.map(SeatKeyEntry::from).unwrap_or_default().half,
+        value_keys: [[0; GENERATIONS]; RENEWALS],
         node: node.0,
         parent_node: parent.map_or(0, |(above, _)| above.0),
         first_entry,
@@ -276,7 +278,8 @@ fn stream(
         parent_children: siblings as u8,
         seat_count: sub_model.seats(node).len() as u8,
         check_shift: sub_model.check_interval().ilog2() as u8,
-        reserved: [0; 3],
+        is_proven: plan.job.proven.into(),
+        reserved: [0; 2],
     }
 }
 

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
+use wiresum_protocol::association::ValueKeys;
 use wiresum_protocol::transmitter::{DataPlane, Sum, Survey};
 use wiresum_protocol::{Plan, Quota, Verdict};
 use wiresum_wire::{Contributor, FragmentId, JobId, JobKey, NodeId, SubModelId};
@@ -63,6 +64,7 @@ absent! {
     mut set_quota(JobId, Option<Quota>) -> Result<(), XdpError>;
     mut attach(&str) -> Result<(), XdpError>;
     mut start_incarnation(JobId, JobKey) -> Result<(), XdpError>;
+    mut renew(JobId, SubModelId, ValueKeys) -> Result<(), XdpError>;
     mut end_incarnation(JobId) -> Result<(), XdpError>;
     mut admit_child(JobId, SubModelId, Contributor, SocketAddr) -> Result<(), XdpError>;
     mut dismiss_child(JobId, SubModelId, Contributor) -> Result<(), XdpError>;

@@ -12,8 +12,8 @@ use std::thread;
 use support::{Pair, XDP_DROP, XDP_REDIRECT, bpf_is_here, joining};
 use wiresum_protocol::Plan;
 use wiresum_testkit::seeds::times_soak;
-use wiresum_testkit::traffic::aggregator::{FIRST_WORKER_PORT, INCARNATION, RandomTraffic};
-use wiresum_wire::{Flags, Header, Kind, LaneType, NodeId, Packet, seal};
+use wiresum_testkit::traffic::aggregator::{FIRST_WORKER_PORT, RandomTraffic};
+use wiresum_wire::{Flags, FragmentId, Header, JobKey, Kind, LaneType, NodeId, Packet, seal};
 use wiresum_xdp::Options;
 use wiresum_xdp::frames::udp_frame;
 use wiresum_xdp::test_run;
@@ -53,12 +53,12 @@ fn lane(child: u8, position: u32, index: u32) -> u32 {
     (u32::from(child) + 1).wrapping_mul(position.wrapping_mul(0x9e37_79b9) ^ index)
 }
 
-fn frame(plan: &Plan, child: u8, position: u32) -> Vec<u8> {
+fn frame(plan: &Plan, key: JobKey, child: u8, position: u32) -> Vec<u8> {
     let payload: Vec<u8> =
         (0..VALUES as u32).flat_map(|i| lane(child, position, i).to_le_bytes()).collect();
     let mut header = Header {
         job: 1.into(),
-        job_key: plan.job_key(INCARNATION).0.into(),
+        job_key: key.0.into(),
         fragment: position.into(),
         sub_model: 1.into(),
         value_count: (VALUES as u16).into(),
@@ -84,7 +84,7 @@ fn check_sum(result: &[u8], position: u32) {
 
 /// One CPU's share: the contributions of every `cpus`-th child. All CPUs are at the same position at the same time.
 fn contribute(
-    plan: &Plan,
+    (plan, key): (&Plan, JobKey),
     program: &OwnedFd,
     cpu: usize,
     cpus: usize,
@@ -95,7 +95,7 @@ fn contribute(
     let mut completed = 0;
     for position in 0..positions {
         let mine = (0..CHILDREN).filter(|child| usize::from(*child) % cpus == cpu);
-        let frames: Vec<_> = mine.map(|child| frame(plan, child, position)).collect();
+        let frames: Vec<_> = mine.map(|child| frame(plan, key, child, position)).collect();
         at.fetch_add(1, Ordering::AcqRel);
         while at.load(Ordering::Acquire) < cpus * (position as usize + 1) {
             thread::yield_now();
@@ -123,14 +123,16 @@ fn sums_are_exact_on_all_cpus_at_once() {
     let positions = times_soak(POSITIONS) as u32;
     let plan = plan();
     let mut pair = Pair::with_options(&plan, NodeId(0), &Options::default());
-    pair.join(&joining(&mut RandomTraffic::new(&plan, NodeId(0), 0)));
+    let mut traffic = RandomTraffic::new(&plan, NodeId(0), 0);
+    pair.join(&joining(&mut traffic));
+    let key = traffic.association().key(FragmentId(0));
     let program = pair.program("aggregate");
     let cpus = thread::available_parallelism().map_or(2, usize::from).clamp(2, CHILDREN.into());
     let at = AtomicUsize::new(0);
     let completed: usize = thread::scope(|scope| {
         let share = |cpu| {
             let (plan, program, at) = (&plan, &program, &at);
-            scope.spawn(move || contribute(plan, program, cpu, cpus, at, positions))
+            scope.spawn(move || contribute((plan, key), program, cpu, cpus, at, positions))
         };
         let threads: Vec<_> = (0..cpus).map(share).collect();
         threads

@@ -77,6 +77,31 @@ fn at_an_inner_node_over_ipv6() {
     compare(&ipv6(TREE), 1);
 }
 
+/// The same job with proofs behind values.
+fn proven(text: &str) -> String {
+    text.replacen(r#""secret""#, r#""proven": true, "secret""#, 1)
+}
+
+#[test]
+fn at_a_root_that_tests_proofs() {
+    compare(&proven(TREE), 0);
+}
+
+#[test]
+fn at_an_inner_node_that_tests_proofs() {
+    compare(&proven(TREE), 1);
+}
+
+#[test]
+fn at_an_inner_node_that_tests_proofs_over_ipv6() {
+    compare(&proven(&ipv6(TREE)), 1);
+}
+
+#[test]
+fn with_64_children_and_the_largest_packets_and_their_proofs() {
+    compare(&proven(&star()), 5);
+}
+
 /// A star of the most children that a node may have, with the largest packets and a cache.
 fn star() -> String {
     let list = |item: fn(u32) -> String| (0..64).map(item).collect::<Vec<_>>().join(",");
@@ -112,6 +137,14 @@ fn without_locks() {
 #[test]
 fn beside_another_job() {
     let other = Plan::from_json(&star()).expect("a valid plan");
+    compare_with(&[(other, NodeId(5))], TREE, 1, &Options::default());
+}
+
+/// Each with the key of its own hash.
+#[test]
+fn beside_another_job_with_proofs() {
+    let other = Plan::from_json(&proven(&star())).expect("a valid plan");
+    compare_with(&[(other.clone(), NodeId(5))], &proven(TREE), 1, &Options::default());
     compare_with(&[(other, NodeId(5))], TREE, 1, &Options::default());
 }
 

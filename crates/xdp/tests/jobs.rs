@@ -58,6 +58,9 @@ impl Node {
             buffer[..step.datagram.len()].copy_from_slice(&step.datagram);
             reference.handle_datagram(step.source, &mut buffer, step.datagram.len());
         }
+        for (sub_model, keys) in reference.membership().keys {
+            self.0.renew(job, sub_model, keys).expect("the stream is known");
+        }
         for ((sub_model, child), address) in reference.membership().children {
             self.0.admit_child(job, sub_model, child, address).expect("heard");
         }

@@ -11,8 +11,8 @@ use support::rows::wild::Wild;
 use support::rows::{JOB, OVER_IPV4, OVER_IPV6, Pair, load, streams};
 use wiresum_protocol::Quota;
 use wiresum_testkit::seeds::for_each_seed;
-use wiresum_wire::{JobId, JobKey, Verdict};
-use wiresum_xdp::{HotStream, RowsProgram, XdpError};
+use wiresum_wire::{JobId, JobKey, SubModelId, Verdict};
+use wiresum_xdp::{HotStream, RowRoom, RowsProgram, XdpError};
 
 /// Random sequences over each version of IP; `WIRESUM_SOAK=200` makes 10⁵ of them.
 const SEQUENCES: u64 = 250;
@@ -25,7 +25,7 @@ fn compare(node: &str) -> BTreeSet<Verdict> {
     let (mut met, mut rounds) = (BTreeSet::new(), 0);
     for_each_seed("-p wiresum-xdp --test rows", 1, SEQUENCES, |seed| {
         let stream = &streams[seed as usize % streams.len()];
-        let mut pair = Pair::new(&mut program, node, stream.clone(), JobKey(seed as u32));
+        let mut pair = Pair::new(&mut program, node, stream.clone(), JobKey(seed));
         let mut wild = Wild::new(seed);
         for packet in 0..PACKETS {
             wild.step(&mut pair, &format!("seed {seed}, {} values, packet {packet}", stream.dim));
@@ -91,15 +91,82 @@ fn a_job_that_is_stopped_is_foreign() {
 }
 
 #[test]
+fn rows_are_reached_in_the_order_of_numbers() {
+    if !bpf_is_here() {
+        return;
+    }
+    let (mut program, stream) = (load(OVER_IPV4), streams()[0].clone());
+    let mut pair = Pair::new(&mut program, OVER_IPV4, stream, JobKey(1));
+    let reached = |pair: &Pair<'_>| pair.progress().reached;
+    for rank in 1..3 {
+        assert_eq!((reached(&pair), pair.announce(rank, 0)), (0, Verdict::Control));
+    }
+    let number = |pair: &Pair<'_>, number: u32| {
+        let rows = pair.rows_of(0, number, &[number as u16 * 7 + 1, number as u16 * 7 + 2]);
+        assert_eq!(pair.judge(&rows), Verdict::Added);
+        reached(pair)
+    };
+    assert_eq!((number(&pair, 0), pair.notes().len()), (3, 1));
+    assert_eq!((number(&pair, 1), number(&pair, 3)), (10, 10), "number 2 is missing");
+    assert_eq!(pair.notes().len(), 1, "one note of both");
+    assert_eq!((number(&pair, 4), number(&pair, 2)), (10, 17), "where 4 ends is forgotten");
+    assert_eq!(number(&pair, 5), 38, "and told by what comes behind it");
+    assert_eq!(pair.announce(0, 7), Verdict::Control);
+    assert!(!pair.progress().is_complete);
+    number(&pair, 6);
+    assert!(pair.progress().is_complete && reached(&pair) == u32::MAX);
+}
+
+#[test]
+fn rows_whose_sums_have_left_are_wrong() {
+    if !bpf_is_here() {
+        return;
+    }
+    let (mut program, stream) = (load(OVER_IPV4), streams()[0].clone());
+    let pair = Pair::new(&mut program, OVER_IPV4, stream, JobKey(1));
+    pair.set_left(10);
+    assert_eq!(pair.judge(&pair.rows_of(0, 0, &[9, 11])), Verdict::Wrong);
+    assert_eq!(pair.judge(&pair.rows_of(0, 0, &[10, 11])), Verdict::Added);
+    assert_eq!(pair.judge(&pair.rows_of(1, 0, &[9])), Verdict::Wrong);
+}
+
+#[test]
+fn jobs_come_and_go_in_the_memory_that_there_is() {
+    if !bpf_is_here() {
+        return;
+    }
+    let node = OVER_IPV4.parse().expect("an address");
+    let stream = streams()[0].clone();
+    let of_job = |id| HotStream { job: JobId(id), sub_model: SubModelId(0), ..stream.clone() };
+    let room = RowRoom::of(&[of_job(1), of_job(2)]);
+    let mut program = RowsProgram::load(node, room, true).expect("room for two");
+    let add = |program: &mut RowsProgram, id| program.add(&of_job(id));
+    assert!(add(&mut program, 1).is_ok() && add(&mut program, 2).is_ok());
+    let refused = add(&mut program, 3).expect_err("no room");
+    assert!(matches!(refused, XdpError::NoRows { needed: 70, have: 140, .. }), "{refused}");
+    program.run(JobId(1), JobKey(5)).expect("it is there");
+    program.open(JobId(1), SubModelId(0), 1, 1).expect("nobody has the lock");
+    program.remove(JobId(1)).expect("it is there");
+    assert!(matches!(program.remove(JobId(1)), Err(XdpError::UnknownJob(JobId(1)))));
+    assert!(add(&mut program, 3).is_ok(), "in the place of the first");
+    let long = program.add(&HotStream { dim: 2, ..of_job(4) }).expect_err("rows of one value fit");
+    assert!(matches!(long, XdpError::TooMany { have: 2, most: 1, .. }), "{long}");
+}
+
+#[test]
 fn memory_is_as_the_streams_need() {
     if !bpf_is_here() {
         return;
     }
-    // 12 streams of 70 positions, each with room for the longest row.
-    assert_eq!(load(OVER_IPV4).memory_bytes(), 12 * 70 * (16 + 8 * 256));
-    let (node, stream) = (OVER_IPV4.parse().expect("an address"), streams()[7].clone());
-    let alone = RowsProgram::load(node, std::slice::from_ref(&stream), true).expect("a stream");
-    assert_eq!(alone.memory_bytes(), 70 * (16 + 4 * 16));
-    let long = RowsProgram::load(node, &[HotStream { dim: 257, ..stream }], true);
+    // 12 streams of 70 positions, each with room for the longest row, and of 3 workers with numbers to 95 each.
+    let numbers = 3 * 3 * 8;
+    assert_eq!(load(OVER_IPV4).memory_bytes(), 12 * (70 * (16 + 8 * 256) + numbers));
+    let stream = streams()[7].clone();
+    let alone = RowRoom::of(std::slice::from_ref(&stream));
+    assert_eq!(alone.bytes(), 70 * (16 + 4 * 16) + numbers);
+    assert_eq!(alone.within(2 * alone.bytes()).positions, 140);
+    let node = OVER_IPV4.parse().expect("an address");
+    let mut program = RowsProgram::load(node, alone, true).expect("memory");
+    let long = program.add(&HotStream { dim: 257, ..stream });
     assert!(matches!(long, Err(XdpError::TooMany { have: 257, most: 256, .. })));
 }

@@ -4,9 +4,12 @@
 
 mod support;
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 use support::switches::{
-    MAXIMA_AND_NARROW, Pair, SUMS, SUMS_AND_NARROW_MAXIMA, Wild, compare_judgement, load,
+    MAXIMA_AND_NARROW, Pair, SUMS, SUMS_AND_NARROW_MAXIMA, Wild, clear, compare_judgement,
+    install_all, load,
 };
 use support::{bpf_is_here, bytes, list, replay_traces};
 use wiresum_switch::policy::Policy;
@@ -14,29 +17,42 @@ use wiresum_switch::{Cohort, Contributors, Egress, Place, PlaceError, Verdict};
 use wiresum_testkit::seeds::for_each_seed;
 use wiresum_testkit::traffic::switch::RandomTraffic;
 use wiresum_wire::{Flags, JobId, NodeId, SubModelId};
-use wiresum_xdp::XdpError;
 use wiresum_xdp::frames::udp_frame;
+use wiresum_xdp::{SwitchProgram, XdpError};
 
 /// Random sequences for each policy, role and pair of lanes; `WIRESUM_SOAK=2000` makes 10⁵ of them.
 const SEQUENCES: u64 = 50;
 /// Packets of a sequence, which begins with empty slots.
 const PACKETS: usize = 100;
 
-/// Random sequences to both.
-fn compare(policy: Policy, is_root: bool) {
+/// What a switch of a policy may be; true for the root of its job.
+fn roles(policy: Policy) -> &'static [bool] {
+    if policy.needs_server() { &[false] } else { &[false, true] }
+}
+
+/// Random sequences to both, in every role.
+fn compare(policy: Policy) {
     if !bpf_is_here() {
         return;
     }
-    for lanes in [SUMS, MAXIMA_AND_NARROW, SUMS_AND_NARROW_MAXIMA] {
-        let mut pair = Pair::of_random_traffic(lanes, policy, is_root);
-        for_each_seed("-p wiresum-xdp --test switch", 1, SEQUENCES, |seed| {
-            pair.begin_anew();
-            for datagram in Wild::new(lanes, policy, is_root, seed).take(PACKETS) {
-                pair.feed(&datagram);
-            }
-            pair.compare_registers();
-        });
+    // The kernel takes a second to verify a program, and one serves every role and all lanes.
+    let mut pair = Pair::of_random_traffic(SUMS, policy, false);
+    for is_root in roles(policy) {
+        for lanes in [SUMS, MAXIMA_AND_NARROW, SUMS_AND_NARROW_MAXIMA] {
+            pair.change_to(&RandomTraffic::of_lanes(lanes, policy, *is_root, 0));
+            compare_sequences(&mut pair, lanes, policy, *is_root);
+        }
     }
+}
+
+fn compare_sequences(pair: &mut Pair, lanes: [Flags; 2], policy: Policy, is_root: bool) {
+    for_each_seed("-p wiresum-xdp --test switch", 1, SEQUENCES, |seed| {
+        pair.begin_anew();
+        for datagram in Wild::new(lanes, policy, is_root, seed).take(PACKETS) {
+            pair.feed(&datagram);
+        }
+        pair.compare_registers();
+    });
 }
 
 /// Packets of two cohorts, whose sums never meet, under every policy that may have more than one.
@@ -58,15 +74,12 @@ fn cohorts() {
     }
 }
 
-/// A test for each policy, by the name of its file, in every role that it may have.
+/// A test for each policy, by the name of its file.
 macro_rules! compare_each {
     ($($(#[$doc:meta])* $variant:ident $name:literal $module:ident, $kernel:literal: $properties:tt;)+) => {$(
         #[test]
         fn $module() {
-            compare(Policy::$variant, false);
-            if !Policy::$variant.needs_server() {
-                compare(Policy::$variant, true);
-            }
+            compare(Policy::$variant);
         }
     )+};
 }
@@ -79,16 +92,23 @@ fn golden_traces() {
     if !bpf_is_here() {
         return;
     }
-    replay_traces("switch", replay);
+    let mut programs = Programs::new();
+    replay_traces("switch", |trace, name| replay(&mut programs, trace, name));
 }
 
-fn replay(trace: &Value, name: &str) {
+/// Loaded switches by policy, node, slots and values, without a job between two traces: each is verified once.
+type Programs = BTreeMap<(String, [u64; 3]), SwitchProgram>;
+
+fn replay(programs: &mut Programs, trace: &Value, name: &str) {
     let number = |field: &str| trace[field].as_u64().expect("a number");
-    let policy = Policy::from_name(trace["policy"].as_str().expect("a name")).expect("known");
+    let shape = ["node", "slots", "values_per_packet"].map(number);
+    let policy_name = trace["policy"].as_str().expect("a name");
+    let policy = Policy::from_name(policy_name).expect("known");
+    let program = programs.entry((policy_name.to_owned(), shape)).or_insert_with(|| {
+        load(NodeId(shape[0] as u16), policy, shape[1] as u32, shape[2] as usize, &[])
+    });
     let places: Vec<_> = list(&trace["places"]).iter().map(place).collect();
-    let values = number("values_per_packet") as usize;
-    let mut program =
-        load(NodeId(number("node") as u16), policy, number("slots") as u32, values, &places);
+    install_all(program, &places);
     for job in trace["forgotten"].as_array().into_iter().flatten() {
         program.bypass(JobId(job.as_u64().expect("a number") as u16)).expect("a job of the trace");
     }
@@ -100,6 +120,7 @@ fn replay(trace: &Value, name: &str) {
     }
     let registers = program.registers().expect("slots can be read");
     assert_eq!(serde_json::json!(registers), trace["registers"], "{name}");
+    clear(program, &places);
 }
 
 fn place(value: &Value) -> Place {
@@ -197,12 +218,8 @@ fn jobs_that_are_forgotten() {
     if !bpf_is_here() {
         return;
     }
-    let roles =
-        |policy: Policy| if policy.needs_server() { vec![false] } else { vec![false, true] };
-    for (policy, is_root) in Policy::ALL
-        .into_iter()
-        .flat_map(|policy| roles(policy).into_iter().map(move |is_root| (policy, is_root)))
-    {
+    let each = |policy| roles(policy).iter().map(move |is_root| (policy, *is_root));
+    for (policy, is_root) in Policy::ALL.into_iter().flat_map(each) {
         let mut pair = Pair::of_random_traffic(SUMS_AND_NARROW_MAXIMA, policy, is_root);
         let places = pair.places().to_vec();
         let datagrams: Vec<_> =

@@ -13,6 +13,7 @@ use support::namespaces::{Namespace, namespaces_work};
 use support::switches::{SUMS, Wild, key_of, load, load_at};
 use support::{XDP_DROP, XDP_PASS, XDP_REDIRECT, bpf_is_here, check_frame};
 use wiresum_protocol::Quota;
+use wiresum_protocol::association::GENERATION_SHIFT;
 use wiresum_switch::policy::Policy;
 use wiresum_switch::{
     ANY_NODE, Contributors, Egress, Forwarding, Hop, Leg, Neighbour, Packet, Site, Switch, Values,
@@ -444,9 +445,20 @@ fn sum_over_real_links(is_v6: bool) {
     }
     let is_counted = || program.counter(Verdict::Strangers).expect("a counter") == 2;
     assert!(comes_true(is_counted), "another incarnation and a job that does not run");
-    program.stop(job).expect("it runs");
+    let renewed = [JobKey(2), key_of(job), JobKey(3), JobKey(4)];
+    for (renewal, position) in (1 << GENERATION_SHIFT..).take(3).enumerate() {
+        // Around a renewal by time a key may be the present one, the next or the last.
+        let mut keys = [[JobKey(5); 4]; 3];
+        keys[renewal] = renewed;
+        program.renew(job, contribution(0, 50).sub_model, keys).expect("room for its stream");
+        one_round(&network, position);
+    }
     network.send(Site::Worker(0), &wire::emit(&contribution(0, 50), key_of(job)));
     let is_counted = || program.counter(Verdict::Strangers).expect("a counter") == 3;
+    assert!(comes_true(is_counted), "a key of other positions");
+    program.stop(job).expect("it runs");
+    network.send(Site::Worker(0), &wire::emit(&contribution(0, 50), key_of(job)));
+    let is_counted = || program.counter(Verdict::Strangers).expect("a counter") == 4;
     assert!(comes_true(is_counted), "a job that runs no more");
 }
 

@@ -128,6 +128,9 @@ impl Daemon {
                 .start_incarnation(job, members.key.expect("joined"))
                 .expect("the job is known");
         }
+        for (&sub_model, &keys) in &members.keys {
+            self.xdp.renew(job, sub_model, keys).expect("the stream is known");
+        }
         for (&(sub_model, child), &address) in &members.children {
             self.xdp.admit_child(job, sub_model, child, address).expect("heard");
         }

@@ -47,17 +47,17 @@ where
     IpAddr::from(<[u8; LEN]>::try_from(bytes).expect("as long as an address"))
 }
 
-/// Bytes of the frame that carries a datagram to a peer.
-pub fn frame_len(peer: &Peer, datagram: &[u8]) -> usize {
-    usize::from(peer.frame_len) + datagram.len()
+/// Bytes that go before a datagram to a peer.
+pub fn len(peer: &Peer) -> usize {
+    usize::from(peer.frame_len)
 }
 
-/// Writes the frame that carries a datagram to a peer, checksums included; over IPv4 UDP's own is left out, as it may be.
-pub fn write(frame: &mut [u8], peer: &Peer, datagram: &[u8]) {
-    let headers = usize::from(peer.frame_len);
+/// Writes the headers of a frame that has the datagram in it already, checksums included; over IPv4 UDP's own is left out, as
+/// it may be.
+pub fn write(frame: &mut [u8], peer: &Peer) {
+    let headers = len(peer);
     frame[..headers].copy_from_slice(&peer.frame[..headers]);
-    frame[headers..].copy_from_slice(datagram);
-    let udp_len = (UDP_HEADER_LEN + datagram.len()) as u16;
+    let udp_len = (UDP_HEADER_LEN + frame.len() - headers) as u16;
     frame[headers - 4..headers - 2].copy_from_slice(&udp_len.to_be_bytes());
     if headers == V4_FRAME_LEN {
         let total_len = udp_len + IPV4_HEADER.len() as u16;
@@ -68,7 +68,7 @@ pub fn write(frame: &mut [u8], peer: &Peer, datagram: &[u8]) {
         frame[IPV6_PAYLOAD_LEN].copy_from_slice(&udp_len.to_be_bytes());
         // The pseudo header has the length once more than the UDP header, so it is added here.
         let start = u32::from(peer.address_sum) + 2 * u32::from(udp_len.to_be());
-        let checksum = match !ones_complement(datagram, start) {
+        let checksum = match !ones_complement(&frame[headers..], start) {
             0 => u16::MAX,
             checksum => checksum,
         };
@@ -103,8 +103,8 @@ mod tests {
         let (source, hearing, datagram) = parse(&question, 7).expect("a datagram");
         assert_eq!((source, datagram, hearing.ifindex), (child, &b"question"[..], 7));
         let peer = peers::peer(source, JobKey(0), &hearing);
-        let mut answer = vec![0xaa; frame_len(&peer, b"an answer")];
-        write(&mut answer, &peer, b"an answer");
+        let mut answer = [&vec![0xaa; len(&peer)][..], b"an answer"].concat();
+        write(&mut answer, &peer);
         (question, answer)
     }
 

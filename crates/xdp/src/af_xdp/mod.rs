@@ -24,7 +24,7 @@ use crate::kernel::{self, Kernel, STEER};
 use crate::layout::{Directory, Endpoint, Hearing, MAX_ENDPOINTS, MAX_STREAMS, Peer};
 use crate::streams::limit;
 use crate::{AttachMode, XdpError, peers};
-pub use sending::{FrameCounters, Sending};
+pub use sending::{Flushed, FrameCounters, Sending};
 use socket::Socket;
 
 /// Bounds of a socket's depth in frames each way: some batches, and 32 MiB.
@@ -40,6 +40,8 @@ pub struct AfXdp {
     ports: Vec<Port>,
     routes: BTreeMap<SocketAddr, Route>,
     counters: FrameCounters,
+    /// The port whose frame is the next [`Self::room`]: the one that has sent last.
+    roomy: usize,
     /// Keep the steering programs attached; they go with the process.
     _links: Vec<OwnedFd>,
     _steering: Vec<Kernel>,
@@ -90,6 +92,7 @@ impl AfXdp {
             ports: Vec::new(),
             routes: BTreeMap::new(),
             counters: FrameCounters::default(),
+            roomy: 0,
             _links: Vec::new(),
             _steering: Vec::new(),
         };
@@ -153,19 +156,56 @@ impl AfXdp {
         }
     }
 
+    /// Shows up to `most` datagrams of a port to `judge` where they lie, with their sources, and returns how many there were.
+    /// A sender that `judge` calls a peer is remembered with the way to it, as by [`Self::learn`].
+    ///
+    /// # Panics
+    /// If there is no such port.
+    pub fn receive_in_place(
+        &mut self,
+        port: usize,
+        most: usize,
+        mut judge: impl FnMut(SocketAddr, &[u8]) -> bool,
+    ) -> usize {
+        let Self { ports, routes, counters, .. } = self;
+        let Port { socket, ifindex } = &mut ports[port];
+        let mut show = |frame: &[u8]| {
+            let (source, hearing, datagram) = headers::parse(frame, *ifindex)?;
+            let is_peer = datagram.len() <= MAX_PACKET && judge(source, datagram);
+            is_peer.then(|| learn(routes, source, port, &hearing))
+        };
+        let count = (0..most).take_while(|_| socket.receive(&mut show).is_some()).count();
+        counters.received += count as u64;
+        count
+    }
+
     /// Remembers how a peer was heard. Only for packets that have passed the gate, so that no stranger can redirect a peer's.
     pub fn learn(&mut self, arrival: &Arrival) {
-        let Arrival { source, port, hearing, .. } = *arrival;
-        let known = self.routes.get(&source);
-        if known.is_some_and(|route| route.port == port && route.hearing == hearing) {
-            return;
+        learn(&mut self.routes, arrival.source, arrival.port, &arrival.hearing);
+    }
+
+    /// Memory for the next datagram, in the frame in which it is most likely to leave; `None` if the kernel has all frames.
+    pub fn room(&mut self) -> Option<&mut [u8; MAX_PACKET]> {
+        self.ports.get_mut(self.roomy)?.socket.room()
+    }
+
+    /// Queues the datagram of `len` bytes that was written to the beginning of [`Self::room`].
+    ///
+    /// # Panics
+    /// If there was no room.
+    pub fn send_room(&mut self, destination: SocketAddr, len: usize) -> Sending {
+        let Some(Route { port, peer, .. }) = self.routes.get(&destination) else {
+            return Sending::NoRoute;
+        };
+        if *port != self.roomy {
+            let room = self.room().expect("there was room");
+            let datagram = room[..len].to_vec();
+            return self.send(destination, &datagram);
         }
-        if self.routes.len() >= MAX_ROUTES {
-            self.routes.clear();
-        }
-        // Job keys are the program's way to know incarnations; here that is the aggregator's business.
-        let peer = peers::peer(source, JobKey(0), &hearing);
-        self.routes.insert(source, Route { port, hearing, peer });
+        let socket = &mut self.ports[*port].socket;
+        socket.send_room(headers::len(peer), len, |frame| headers::write(frame, peer));
+        self.counters.sent += 1;
+        Sending::Queued
     }
 
     /// Queues a datagram.
@@ -173,10 +213,13 @@ impl AfXdp {
         let Some(Route { port, peer, .. }) = self.routes.get(&destination) else {
             return Sending::NoRoute;
         };
+        self.roomy = *port;
         let socket = &mut self.ports[*port].socket;
-        let len = headers::frame_len(peer, datagram);
         for _ in 0..FULL_PAUSES {
-            if socket.send(len, |frame| headers::write(frame, peer, datagram)) {
+            if let Some(room) = socket.room() {
+                room[..datagram.len()].copy_from_slice(datagram);
+                let write = |frame: &mut [u8]| headers::write(frame, peer);
+                socket.send_room(headers::len(peer), datagram.len(), write);
                 self.counters.sent += 1;
                 return Sending::Queued;
             }
@@ -188,18 +231,20 @@ impl AfXdp {
     }
 
     /// Sends what is queued, and gives the kernel the frames that were read.
-    pub fn flush(&mut self) {
-        for port in &mut self.ports {
+    pub fn flush(&mut self) -> Flushed {
+        let each = self.ports.iter_mut().map(|port| {
             port.socket.recycle();
-            port.socket.flush();
-        }
+            port.socket.flush()
+        });
+        each.max().unwrap_or(Flushed::All)
     }
 
     /// What the sockets have done.
     #[must_use]
     pub fn counters(&self) -> FrameCounters {
         let dropped = self.ports.iter().map(|port| port.socket.dropped()).sum();
-        FrameCounters { dropped, ..self.counters }
+        let calls = self.ports.iter().map(|port| port.socket.calls()).sum();
+        FrameCounters { dropped, calls, ..self.counters }
     }
 
     /// Sockets whose driver reads and writes the frames itself.
@@ -213,6 +258,25 @@ impl AfXdp {
     pub fn memory_bytes(&self) -> usize {
         self.ports.iter().map(|port| port.socket.memory_bytes()).sum()
     }
+}
+
+/// Remembers how a peer was heard.
+fn learn(
+    routes: &mut BTreeMap<SocketAddr, Route>,
+    source: SocketAddr,
+    port: usize,
+    hearing: &Hearing,
+) {
+    let known = routes.get(&source);
+    if known.is_some_and(|route| route.port == port && route.hearing == *hearing) {
+        return;
+    }
+    if routes.len() >= MAX_ROUTES {
+        routes.clear();
+    }
+    // Job keys are the program's way to know incarnations; here that is the aggregator's business.
+    let peer = peers::peer(source, JobKey(0), hearing);
+    routes.insert(source, Route { port, hearing: *hearing, peer });
 }
 
 /// What the steering program has to know: only where it listens.

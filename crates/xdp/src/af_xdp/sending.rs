@@ -11,6 +11,17 @@ pub enum Sending {
     Dropped,
 }
 
+/// What became of what was queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Flushed {
+    /// The kernel has all of it.
+    All,
+    /// The kernel cannot take all of it now: wait until a descriptor is writable.
+    Some,
+    /// An interface is no longer there, nor what was to leave by it.
+    Gone,
+}
+
 /// What the sockets have done.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FrameCounters {
@@ -18,6 +29,8 @@ pub struct FrameCounters {
     pub received: u64,
     /// Frames handed to the kernel.
     pub sent: u64,
+    /// System calls that had the kernel send them.
+    pub calls: u64,
     /// Frames for which the interface had no room.
     pub refused: u64,
     /// Frames that came faster than they were read.

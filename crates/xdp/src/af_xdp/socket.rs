@@ -7,11 +7,19 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::slice;
 
+use wiresum_wire::MAX_PACKET;
+
 use super::ring::{Consumer, Producer};
+use super::sending::Flushed;
 use crate::memory::Memory;
 
 /// Bytes of a frame: a page, which every driver can do, and which holds the largest packet behind the kernel's headroom.
 pub const FRAME_LEN: usize = 4096;
+/// Bytes before a datagram in its frame: room for the headers of any family, in whole cache lines.
+const HEADROOM: usize = 64;
+/// Places of a ring over the frames that it may have. The kernel shows a frame that it has filled, or sent, before it moves
+/// its counter of the ring from which it took that frame, so for a moment there are more frames to be put in than places left.
+const SLACK: u32 = 2;
 /// Bytes that the kernel's sockets charge for one frame on its way out: frame and bookkeeping.
 const SEND_CHARGE: usize = 2 * FRAME_LEN;
 
@@ -28,6 +36,8 @@ pub struct Socket {
     free: Vec<u64>,
     /// Something was sent that the kernel has not been told of.
     is_dirty: bool,
+    /// System calls that had the kernel send.
+    calls: u64,
 }
 
 /// What could not be done, and why.
@@ -44,13 +54,13 @@ impl Socket {
         let step = |step: &'static str| move |error| (step, error);
         register(&fd, &frames, frame_count)
             .map_err(step("registering the frames of an AF_XDP socket"))?;
-        for ring in [
-            libc::XDP_UMEM_FILL_RING,
-            libc::XDP_UMEM_COMPLETION_RING,
-            libc::XDP_RX_RING,
-            libc::XDP_TX_RING,
+        for (ring, len) in [
+            (libc::XDP_UMEM_FILL_RING, SLACK * depth),
+            (libc::XDP_UMEM_COMPLETION_RING, depth),
+            (libc::XDP_RX_RING, depth),
+            (libc::XDP_TX_RING, SLACK * depth),
         ] {
-            set(&fd, libc::SOL_XDP, ring, &depth)
+            set(&fd, libc::SOL_XDP, ring, &len)
                 .map_err(step("sizing the rings of an AF_XDP socket"))?;
         }
         let mut socket =
@@ -69,15 +79,16 @@ impl Socket {
         );
         let sending = depth..2 * depth;
         Ok(Self {
-            fill: Producer::map(fd.as_fd(), &at.fr, fill, depth)?,
+            fill: Producer::map(fd.as_fd(), &at.fr, fill, SLACK * depth)?,
             received: Consumer::map(fd.as_fd(), &at.rx, libc::XDP_PGOFF_RX_RING, depth)?,
-            outgoing: Producer::map(fd.as_fd(), &at.tx, libc::XDP_PGOFF_TX_RING, depth)?,
+            outgoing: Producer::map(fd.as_fd(), &at.tx, libc::XDP_PGOFF_TX_RING, SLACK * depth)?,
             completed: Consumer::map(fd.as_fd(), &at.cr, completion, depth)?,
             free: sending.map(|frame| u64::from(frame) * FRAME_LEN as u64).collect(),
             frame_count: 2 * depth,
             frames,
             fd,
             is_dirty: false,
+            calls: 0,
         })
     }
 
@@ -95,36 +106,60 @@ impl Socket {
         self.fill.publish();
     }
 
-    /// Lets `write` fill a frame of `len` bytes, to be sent by [`Self::flush`]; `false` if the kernel has all frames.
-    pub fn send(&mut self, len: usize, write: impl FnOnce(&mut [u8])) -> bool {
+    /// Memory for a datagram, in a frame that is to be sent next; `None` if the kernel has all frames.
+    pub fn room(&mut self) -> Option<&mut [u8; MAX_PACKET]> {
         if self.free.is_empty() {
             self.reap();
         }
-        let Some(addr) = self.free.pop() else { return false };
+        let frame = *self.free.last()?;
+        let room = self.frame(frame + HEADROOM as u64, MAX_PACKET);
+        Some(room.try_into().expect("as long as a packet"))
+    }
+
+    /// Queues the datagram of `len` bytes that is in the [`Self::room`], behind `headers` bytes that `write` is to fill: it is
+    /// shown all of the frame. It leaves with [`Self::flush`].
+    ///
+    /// # Panics
+    /// If there was no room, or the headers are longer than any.
+    pub fn send_room(&mut self, headers: usize, len: usize, write: impl FnOnce(&mut [u8])) {
+        let frame = self.free.pop().expect("there was room");
+        let addr = frame + (HEADROOM - headers) as u64;
+        let len = headers + len;
         write(self.frame(addr, len));
         let descriptor = libc::xdp_desc { addr, len: len as u32, options: 0 };
         assert!(self.outgoing.push(descriptor), "the ring has a place for each frame");
         self.is_dirty = true;
-        true
     }
 
     /// Has the kernel send what is queued. What it cannot take now it takes at the next call.
-    pub fn flush(&mut self) {
+    pub fn flush(&mut self) -> Flushed {
         if self.is_dirty {
             self.outgoing.publish();
             self.is_dirty = false;
         }
-        // In copying mode a call sends a few dozen frames and then says EAGAIN, so there are at most as many calls as frames.
-        for _ in 0..self.frame_count {
-            if self.outgoing.is_drained() || !self.outgoing.needs_wakeup() || !self.wake() {
-                break;
-            }
-        }
+        let flushed = self.wake_until_drained();
         self.reap();
+        flushed
     }
 
-    /// Wakes the kernel's sender; `false` if it cannot go on before others have made room.
-    fn wake(&self) -> bool {
+    /// In copying mode a call sends a few dozen frames and then says EAGAIN, so there are at most as many calls as frames.
+    fn wake_until_drained(&mut self) -> Flushed {
+        for _ in 0..self.frame_count {
+            if self.outgoing.is_drained() || !self.outgoing.needs_wakeup() {
+                return Flushed::All;
+            }
+            self.calls += 1;
+            match self.wake() {
+                Ok(()) | Err(libc::EAGAIN) => {}
+                Err(libc::ENXIO) => return Flushed::Gone,
+                Err(_) => break,
+            }
+        }
+        Flushed::Some
+    }
+
+    /// Wakes the kernel's sender; the error is its number.
+    fn wake(&self) -> Result<(), i32> {
         // SAFETY: the descriptor is open; nothing is passed.
         let sent = unsafe {
             libc::sendto(
@@ -136,19 +171,21 @@ impl Socket {
                 0,
             )
         };
-        sent >= 0 || io::Error::last_os_error().raw_os_error() == Some(libc::EAGAIN)
+        if sent >= 0 {
+            return Ok(());
+        }
+        Err(io::Error::last_os_error().raw_os_error().unwrap_or(0))
     }
 
     fn reap(&mut self) {
         while let Some(addr) = self.completed.pop() {
-            self.free.push(addr);
+            self.free.push(start_of_frame(addr));
         }
         self.completed.release();
     }
 
     fn give_back(&mut self, addr: u64) {
-        let start = addr & !(FRAME_LEN as u64 - 1);
-        assert!(self.fill.push(start), "the ring has a place for each frame");
+        assert!(self.fill.push(start_of_frame(addr)), "the ring has a place for each frame");
     }
 
     /// `len` bytes of a frame from offset `addr`, which may lie behind the frame's headroom.
@@ -173,6 +210,11 @@ impl Socket {
         options.is_ok_and(|options| options & libc::XDP_OPTIONS_ZEROCOPY != 0)
     }
 
+    /// System calls that had the kernel send.
+    pub fn calls(&self) -> u64 {
+        self.calls
+    }
+
     /// Frames that the kernel had to drop because we were too slow.
     pub fn dropped(&self) -> u64 {
         let statistics: io::Result<[u64; 6]> = get(&self.fd, libc::XDP_STATISTICS);
@@ -190,6 +232,11 @@ impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+/// Offset of the frame that has the byte at this offset: the kernel names a packet by its first byte.
+fn start_of_frame(addr: u64) -> u64 {
+    addr & !(FRAME_LEN as u64 - 1)
 }
 
 fn socket() -> io::Result<OwnedFd> {
@@ -259,4 +306,37 @@ fn get<T>(fd: &OwnedFd, option: i32) -> io::Result<T> {
     }
     // SAFETY: integers, all written: by zeros first, and by the kernel.
     Ok(unsafe { value.assume_init() })
+}
+
+#[cfg(test)]
+mod tests {
+    use wiresum_testkit::capability;
+
+    use super::*;
+    use crate::test_run::enter_empty_network;
+    use crate::{XdpAggregator, kernel};
+
+    const DEPTH: u32 = 256;
+
+    /// A socket at the loopback interface of a network of its own, which is down, so nothing takes or brings a frame.
+    fn quiet_socket() -> (std::fs::File, Socket) {
+        let network = enter_empty_network().expect("a network namespace");
+        let interface = kernel::interface_index("lo").expect("a loopback interface");
+        (network, Socket::open(interface, 0, DEPTH).expect("a socket"))
+    }
+
+    #[test]
+    fn frames_find_a_place_before_the_kernel_has_moved_its_counters() {
+        if !capability::is_here("bpf", XdpAggregator::check_support()) {
+            return;
+        }
+        let (_network, mut socket) = quiet_socket();
+        // As if all had been received, or sent, by a kernel whose counters are late.
+        (0..DEPTH).for_each(|frame| socket.give_back(u64::from(frame) * FRAME_LEN as u64));
+        let sending = socket.free.clone();
+        for frames in [&sending, &sending] {
+            socket.free.clone_from(frames);
+            (0..DEPTH).for_each(|_| socket.send_room(0, 1, |_| ()));
+        }
+    }
 }

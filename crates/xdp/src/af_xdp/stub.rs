@@ -9,7 +9,7 @@ use std::os::fd::BorrowedFd;
 use wiresum_wire::MAX_PACKET;
 
 use crate::{AttachMode, XdpAggregator, XdpError};
-pub use sending::{FrameCounters, Sending};
+pub use sending::{Flushed, FrameCounters, Sending};
 
 /// The sockets of one aggregator; cannot exist in this build.
 pub struct AfXdp(Infallible);
@@ -38,6 +38,16 @@ impl AfXdp {
         #[allow(unreachable_code)]
         std::iter::empty()
     }
+
+    /// See the crate built with BPF.
+    pub fn receive_in_place(
+        &mut self,
+        _: usize,
+        _: usize,
+        _: impl FnMut(SocketAddr, &[u8]) -> bool,
+    ) -> usize {
+        match self.0 {}
+    }
 }
 
 absent! {
@@ -45,8 +55,10 @@ absent! {
     ref port_count() -> usize;
     mut receive(usize, &mut [u8; MAX_PACKET]) -> Option<Arrival>;
     mut learn(&Arrival) -> ();
+    mut room() -> Option<&mut [u8; MAX_PACKET]>;
+    mut send_room(SocketAddr, usize) -> Sending;
     mut send(SocketAddr, &[u8]) -> Sending;
-    mut flush() -> ();
+    mut flush() -> Flushed;
     ref counters() -> FrameCounters;
     ref zero_copy_ports() -> usize;
     ref memory_bytes() -> usize;

@@ -2,12 +2,10 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// Values that the program adds between two comparisons with a row's end.
-pub const STRIDE: u32 = 8;
-/// Numbers of packets in a word.
-pub const NUMBERS_PER_WORD: u32 = 32;
-/// Bytes before a row's lanes.
-pub const ROW_LEN: usize = size_of::<HotRow>();
+pub use super::room::ROW_LEN;
+use super::room::WORD_LEN;
+
+const _: () = assert!(size_of::<HotRow>() == ROW_LEN && size_of::<Numbers>() == WORD_LEN);
 
 mirrored! {
     /// Constants of the program.
@@ -23,8 +21,8 @@ mirrored! {
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
     pub struct StreamEntry as "hot_stream" {
         pub lock: u32,
-        pub job_key: u32,
         pub round: u32,
+        pub job_key: u64,
         pub generation: u32,
         pub map_version: u32,
         pub first_row: u32,
@@ -33,7 +31,10 @@ mirrored! {
         pub words: u32,
         pub dim: u16,
         pub lanes: u16,
+        pub reserved: u32,
         pub unfinished: u64,
+        pub left: u32,
+        pub is_noted: u32,
     }
 }
 
@@ -45,6 +46,8 @@ mirrored! {
         pub count: u32,
         pub announced: u32,
         pub least: u32,
+        pub next: u32,
+        pub reached: u32,
     }
 }
 
@@ -69,15 +72,14 @@ mirrored! {
 
 mirrored! {
     /// The frame of the program `open_round`.
-    #[derive(Clone, Copy, Debug, IntoBytes, Immutable)]
+    #[derive(Clone, Copy, Debug, Default, IntoBytes, Immutable)]
     pub struct Opening as "opening" {
+        pub job_key: u64,
+        pub contributors: u64,
         pub stream: u32,
-        pub job_key: u32,
         pub round: u32,
         pub generation: u32,
         pub map_version: u32,
-        pub reserved: u32,
-        pub contributors: u64,
     }
 }
 
@@ -85,14 +87,13 @@ mirrored! {
     /// The frame of the program `announce`.
     #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
     pub struct Announcement as "announcement" {
+        pub job_key: u64,
         pub stream: u32,
         pub contributor: u32,
-        pub job_key: u32,
         pub round: u32,
         pub map_version: u32,
         pub packets: u32,
         pub is_complete: u32,
-        pub reserved: u32,
     }
 }
 

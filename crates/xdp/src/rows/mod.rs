@@ -2,31 +2,40 @@
 //!
 //! The program adds and acknowledges rows by itself. Ends of rounds, and rows that are wrong, come up to the station's
 //! socket. The station says which round is open ([`RowsProgram::open`]) and how many packets a worker had
-//! ([`RowsProgram::announce`]); when a round is complete it reads the sums and sends them on.
+//! ([`RowsProgram::announce`]); where all workers have sent the rows before some position, it reads their sums and sends them
+//! on.
 
+mod answers;
 pub mod layout;
 mod place;
+mod progress;
+mod room;
 mod sums;
 
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use wiresum_keys::Seat;
 use wiresum_protocol::Quota;
 use wiresum_wire::{Contributor, JobId, JobKey, MAX_CONTRIBUTORS, SubModelId, Verdict};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-use crate::engine::child_index;
+use crate::engine::{DIRECTORY, child_index};
 use crate::kernel::{self, Image, Kernel};
 use crate::layout::{
-    Budget, Endpoint, Hearing, Job, NO_JOB, Peer, STRANGERS_BUDGET, SeatKeyEntry, Tally,
+    Budget, Endpoint, Hearing, MAX_JOBS, NO_JOB, Peer, STRANGERS_BUDGET, SeatKeyEntry, Tally,
     control_budget, values_budget,
 };
 use crate::slots::CheckQueue;
 use crate::{AttachMode, HotStream, XdpAggregator, XdpError, peers};
 use layout::{Announcement, Opening};
 use place::Places;
+use progress::Rounds;
 use sums::Rows;
+
+pub use answers::{Announced, Progress};
+pub use room::RowRoom;
 
 #[doc(hidden)]
 pub use layout::Feed;
@@ -47,13 +56,13 @@ pub struct RowJudgement {
     pub frame: Vec<u8>,
 }
 
-/// What an end of a round came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Announced {
-    /// [`Verdict::Control`] if it was news; `Duplicate`, `Stale`, `Early`, or `Wrong`.
-    pub verdict: Verdict,
-    /// Whether the round is complete, which it was not before.
-    pub is_complete: bool,
+impl RowJudgement {
+    /// What the program `judge` of an object says of a frame: of rows, or of pairs.
+    pub(crate) fn of(kernel: &Kernel, frame: &[u8]) -> Result<Self, XdpError> {
+        let run = kernel.test_run("judge", frame, 1)?;
+        let verdict = Verdict::from_wire((run.action >> 8) as u8).expect("a verdict");
+        Ok(Self { verdict, action: run.action & 0xff, frame: run.frame })
+    }
 }
 
 /// A loaded switch for hot rows, with all the memory that it will ever have.
@@ -61,73 +70,109 @@ pub struct RowsProgram {
     kernel: Kernel,
     places: Places,
     rows: Rows,
+    rounds: Rounds,
     /// By job index.
-    keys: Vec<JobKey>,
+    keys: [JobKey; MAX_JOBS],
     /// Generation of the round that was opened last; each round has one of its own.
     generation: u32,
-    completions: CheckQueue,
+    notes: CheckQueue,
     links: Vec<OwnedFd>,
+    /// Packets of jobs that are gone.
+    retired: Tally,
+    memory_bytes: usize,
 }
 
 impl RowsProgram {
-    /// Loads the program for streams of jobs that listen at this address, and allocates their rows. No job runs yet.
+    /// Loads the program for jobs that listen at this address, and allocates all its memory. There is no job yet.
     ///
     /// # Errors
-    /// [`XdpError`] says what the kernel lacks, or the streams.
-    pub fn load(
-        address: SocketAddr,
-        streams: &[HotStream],
-        lock_streams: bool,
-    ) -> Result<Self, XdpError> {
-        Self::load_image(&PROGRAM, address, streams, lock_streams)
+    /// [`XdpError`] says what the kernel lacks.
+    pub fn load(address: SocketAddr, room: RowRoom, lock_streams: bool) -> Result<Self, XdpError> {
+        Self::load_image(&PROGRAM, address, room, lock_streams)
     }
 
-    /// As [`Self::load`], with the programs that tests and the benchmark need.
+    /// Loads these streams, with the programs that tests and the benchmark need.
     ///
     /// # Errors
-    /// As [`Self::load`].
+    /// As [`Self::load`] and [`Self::add`].
     #[doc(hidden)]
     pub fn load_for_tests(
         address: SocketAddr,
         streams: &[HotStream],
         lock_streams: bool,
     ) -> Result<Self, XdpError> {
-        Self::load_image(&BENCH, address, streams, lock_streams)
+        let mut program = Self::load_image(&BENCH, address, RowRoom::of(streams), lock_streams)?;
+        streams.iter().try_for_each(|stream| program.add(stream))?;
+        Ok(program)
     }
 
     fn load_image(
         image: &Image,
         address: SocketAddr,
-        streams: &[HotStream],
+        room: RowRoom,
         lock_streams: bool,
     ) -> Result<Self, XdpError> {
         XdpAggregator::check_support()?;
-        let places = Places::of(address, streams)?;
+        let places = Places::new(address, room);
         let kernel = place::load(image, &places, lock_streams)?;
-        let (rows, completions) = (Rows::of(&kernel)?, CheckQueue::of(&kernel)?);
-        let keys = vec![JobKey(0); places.jobs.len()];
-        let program =
-            Self { rows, completions, kernel, places, keys, generation: 0, links: Vec::new() };
+        let program = Self {
+            rows: Rows::of(&kernel)?,
+            rounds: Rounds::of(&kernel)?,
+            notes: CheckQueue::of(&kernel)?,
+            kernel,
+            places,
+            keys: [JobKey(0); MAX_JOBS],
+            generation: 0,
+            links: Vec::new(),
+            retired: Tally::new_zeroed(),
+            memory_bytes: room.bytes(),
+        };
         program.kernel.put("budgets", &STRANGERS_BUDGET, &Budget::from(Quota::strangers()))?;
-        for job in 0..program.places.jobs.len() {
-            program.kernel.put("budgets", &control_budget(job), &Budget::from(Quota::control()))?;
-        }
-        for (index, entry) in (0u32..).zip(&program.places.entries) {
-            program.kernel.put("hot_streams", &index, entry)?;
-        }
-        for (index, stream) in streams.iter().enumerate() {
-            program.put_keys(index, stream)?;
-        }
         Ok(program)
     }
 
-    /// Tells the program the keys of a stream's seats.
-    fn put_keys(&self, index: usize, stream: &HotStream) -> Result<(), XdpError> {
-        (0..stream.workers).try_for_each(|worker| {
+    /// Gives a stream its memory. Its packets are foreign until its job runs and a round is open.
+    ///
+    /// # Errors
+    /// [`XdpError`] says what there is too little of; then nothing has changed.
+    pub fn add(&mut self, stream: &HotStream) -> Result<(), XdpError> {
+        let index = self.places.add(stream)?;
+        let job = self.places.job(stream.job)?;
+        self.kernel.put("budgets", &values_budget(job), &Budget::default())?;
+        self.kernel.put("budgets", &control_budget(job), &Budget::from(Quota::control()))?;
+        for worker in 0..stream.workers {
             let seat = Seat { node: stream.node.0, stream: 0, contributor: worker };
             let key = stream.keys.seat(seat).map(SeatKeyEntry::from).unwrap_or_default();
-            self.kernel.put("seat_keys", &child_index(index, worker.into()), &key)
-        })
+            self.kernel.put("seat_keys", &child_index(index, worker.into()), &key)?;
+        }
+        let entry = *self.places.entry(index);
+        (0..entry.positions).for_each(|row| self.rows.set_in_map(entry.first_row + row, false));
+        self.kernel.put("hot_streams", &(index as u32), &entry)?;
+        self.publish()
+    }
+
+    /// Forgets a job: its packets are foreign, and its memory is free for others.
+    ///
+    /// # Errors
+    /// As [`Self::run`] and [`Self::open`].
+    pub fn remove(&mut self, job: JobId) -> Result<(), XdpError> {
+        self.stop(job)?;
+        let index = self.places.job(job)?;
+        let streams = self.places.of_job(index);
+        self.keys[index] = JobKey(0);
+        for stream in &streams {
+            // The program compares the key once it has the stream's lock: nobody uses the stream's rows after this.
+            self.open_stream(job, *stream, Opening::default())?;
+        }
+        self.places.remove(index);
+        self.publish()?;
+        self.notes.forget(&streams);
+        self.retired.add(&self.kernel.tally(index)?);
+        self.kernel.clear_tally(index)
+    }
+
+    fn publish(&self) -> Result<(), XdpError> {
+        self.kernel.put(DIRECTORY, &0u32, &self.places.directory)
     }
 
     /// Runs the program on a network interface of this namespace until this object is dropped, or the process dies.
@@ -147,9 +192,7 @@ impl RowsProgram {
         self.stop(job)?;
         let index = self.places.job(job)?;
         self.keys[index] = key;
-        // Running comes last, so that no packet is compared with half a key.
-        self.kernel.put("jobs", &(index as u32), &Job { key: key.0, running: 0 })?;
-        self.kernel.put("jobs", &(index as u32), &Job { key: key.0, running: 1 })
+        self.kernel.run_job(index, key)
     }
 
     /// Takes no packets of a job any more.
@@ -158,7 +201,7 @@ impl RowsProgram {
     /// As [`Self::run`].
     pub fn stop(&mut self, job: JobId) -> Result<(), XdpError> {
         let index = self.places.job(job)?;
-        self.kernel.put("jobs", &(index as u32), &Job::default())?;
+        self.kernel.stop_job(index)?;
         for stream in self.places.of_job(index) {
             for worker in 0..MAX_CONTRIBUTORS {
                 self.kernel.put("children", &seat(stream, worker), &Peer::new_zeroed())?;
@@ -208,7 +251,7 @@ impl RowsProgram {
         sub_model: SubModelId,
         positions: impl IntoIterator<Item = (u32, bool)>,
     ) -> Result<(), XdpError> {
-        let entry = self.places.entries[self.places.stream(job, sub_model, Contributor(0))?];
+        let entry = self.places.entry(self.places.stream(job, sub_model, Contributor(0))?);
         for (position, is_in_map) in positions {
             assert!(position < entry.positions, "position {position} of {}", entry.positions);
             self.rows.set_in_map(entry.first_row + position, is_in_map);
@@ -228,18 +271,22 @@ impl RowsProgram {
         map_version: u32,
     ) -> Result<(), XdpError> {
         let stream = self.places.stream(job, sub_model, Contributor(0))?;
-        self.generation += 1;
         let opening = Opening {
-            stream: stream as u32,
             job_key: self.keys[self.places.job(job)?].0,
             round,
-            generation: self.generation,
             map_version,
-            reserved: 0,
             contributors: self.places.directory.streams[stream].expected,
+            ..Opening::default()
         };
+        self.open_stream(job, stream, opening)
+    }
+
+    fn open_stream(&mut self, job: JobId, stream: usize, opening: Opening) -> Result<(), XdpError> {
+        self.generation += 1;
+        let generation = self.generation;
+        let opening = Opening { stream: stream as u32, generation, ..opening };
         let run = self.kernel.test_run("open_round", opening.as_bytes(), 1)?;
-        self.places.entries[stream].generation = self.generation;
+        self.places.set_generation(stream, generation);
         if run.action == Verdict::Control as u32 { Ok(()) } else { Err(XdpError::SlotBusy(job)) }
     }
 
@@ -265,7 +312,6 @@ impl RowsProgram {
             map_version,
             packets,
             is_complete: 0,
-            reserved: 0,
         };
         let run = self.kernel.test_run("announce", announcement.as_bytes(), 1)?;
         let answer = Announcement::read_from_bytes(&run.frame).expect("as long as the question");
@@ -278,15 +324,39 @@ impl RowsProgram {
         }
     }
 
-    /// The next stream whose open round a packet has completed, and the round.
-    pub fn next_completion(&self) -> Option<(JobId, SubModelId, u32)> {
-        let check = self.completions.take(|_| true)?;
-        let (job, sub_model) = self.places.names[check.stream as usize];
-        Some((job, sub_model, check.position))
+    /// Readable while there are notes.
+    #[must_use]
+    pub fn note_descriptor(&self) -> BorrowedFd<'_> {
+        self.notes.descriptor()
     }
 
-    /// Shows each row that has gradients of the open round, which is complete: its position, whose they are, its lanes. Those
-    /// of float32 are in units of 2⁻⁴⁵.
+    /// The next stream of whose open round more has come than was seen before.
+    pub fn next_note(&self) -> Option<(JobId, SubModelId)> {
+        let note = self.notes.take(|_| true)?;
+        self.rounds.take_note(note.stream as usize);
+        self.places.name(note.stream as usize)
+    }
+
+    /// How far the open round of a stream has come.
+    ///
+    /// # Errors
+    /// [`XdpError::UnknownPeer`].
+    pub fn progress(&self, job: JobId, sub_model: SubModelId) -> Result<Progress, XdpError> {
+        let stream = self.places.stream(job, sub_model, Contributor(0))?;
+        Ok(self.rounds.progress(stream, self.places.entry(stream).generation))
+    }
+
+    /// Says that the sums before this position have left: gradients for them are wrong from here on.
+    ///
+    /// # Errors
+    /// [`XdpError::UnknownPeer`].
+    pub fn set_left(&self, job: JobId, sub_model: SubModelId, left: u32) -> Result<(), XdpError> {
+        self.rounds.set_left(self.places.stream(job, sub_model, Contributor(0))?, left);
+        Ok(())
+    }
+
+    /// Shows each row among these positions that has gradients of the open round: its position, whose they are, its lanes.
+    /// Those of float32 are in units of 2⁻⁴⁵. More may come for a row that is not reached.
     ///
     /// # Errors
     /// [`XdpError::UnknownPeer`].
@@ -294,11 +364,12 @@ impl RowsProgram {
         &self,
         job: JobId,
         sub_model: SubModelId,
+        positions: Range<u32>,
         mut visit: impl FnMut(u32, u64, &[i64]),
     ) -> Result<(), XdpError> {
-        let entry = self.places.entries[self.places.stream(job, sub_model, Contributor(0))?];
+        let entry = self.places.entry(self.places.stream(job, sub_model, Contributor(0))?);
         let mut lanes = vec![0; entry.dim.into()];
-        for position in 0..entry.positions {
+        for position in positions.start..positions.end.min(entry.positions) {
             let row = entry.first_row + position;
             let contributors = self.rows.contributors(row, entry.generation);
             if contributors != 0 {
@@ -315,16 +386,24 @@ impl RowsProgram {
     /// # Errors
     /// The kernel's refusal.
     pub fn counters(&self) -> Result<Vec<(Verdict, u64)>, XdpError> {
-        let mut sum = Tally::new_zeroed();
+        let mut sum = self.retired;
         (0..=NO_JOB).try_for_each(|index| self.kernel.tally(index).map(|tally| sum.add(&tally)))?;
-        let count = |verdict: Verdict| (verdict, sum.verdicts[verdict as usize]);
-        Ok(Verdict::ROWS.into_iter().map(count).collect())
+        Ok(by_verdict(&sum))
+    }
+
+    /// As [`Self::counters`], of the packets that name one job, and their bytes.
+    ///
+    /// # Errors
+    /// [`XdpError::UnknownJob`], or the kernel's refusal.
+    pub fn job_counters(&self, job: JobId) -> Result<(Vec<(Verdict, u64)>, u64), XdpError> {
+        let tally = self.kernel.tally(self.places.job(job)?)?;
+        Ok((by_verdict(&tally), tally.bytes))
     }
 
     /// Bytes of rows in the kernel, fixed at load.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.rows.memory_bytes()
+        self.memory_bytes
     }
 
     /// The loaded object.
@@ -333,18 +412,20 @@ impl RowsProgram {
         &self.kernel
     }
 
-    /// Runs the program on a frame; `None` if that is not for this switch.
+    /// Runs the program on a frame.
     ///
     /// # Errors
     /// The kernel's refusal.
     #[doc(hidden)]
     pub fn judge(&self, frame: &[u8]) -> Result<RowJudgement, XdpError> {
-        let run = self.kernel.test_run("judge", frame, 1)?;
-        let verdict = Verdict::from_wire((run.action >> 8) as u8).expect("a verdict");
-        Ok(RowJudgement { verdict, action: run.action & 0xff, frame: run.frame })
+        RowJudgement::of(&self.kernel, frame)
     }
 }
 
 fn seat(stream: usize, worker: usize) -> u32 {
     (stream * MAX_CONTRIBUTORS + worker) as u32
+}
+
+fn by_verdict(tally: &Tally) -> Vec<(Verdict, u64)> {
+    Verdict::ROWS.into_iter().map(|verdict| (verdict, tally.verdicts[verdict as usize])).collect()
 }

@@ -1,11 +1,11 @@
 //! The sums of hot rows where they lie, in memory that is shared with the program.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use libbpf_rs::MapCore;
 
 use super::layout::{HotRow, ROW_LEN};
+use super::progress::shared;
 use crate::XdpError;
 use crate::kernel::Kernel;
 use crate::memory::Memory;
@@ -15,7 +15,6 @@ pub struct Rows {
     memory: Memory,
     /// Bytes from one row to the next.
     row_len: usize,
-    count: usize,
 }
 
 impl Rows {
@@ -24,19 +23,8 @@ impl Rows {
         let map = kernel.map("hot_rows");
         let (row_len, count) =
             (map.value_size().next_multiple_of(8) as usize, map.max_entries() as usize);
-        // SAFETY: the descriptor is the map's own, which is open.
-        let descriptor = unsafe { BorrowedFd::borrow_raw(map.as_fd().as_raw_fd()) };
-        let memory =
-            Memory::of_map(descriptor, row_len * count).map_err(|cause| XdpError::Kernel {
-                action: "mapping the memory of hot rows".to_owned(),
-                cause: cause.to_string(),
-            })?;
-        Ok(Self { memory, row_len, count })
-    }
-
-    /// Bytes of all rows.
-    pub fn memory_bytes(&self) -> usize {
-        self.row_len * self.count
+        let memory = shared(kernel, "hot_rows", row_len * count)?;
+        Ok(Self { memory, row_len })
     }
 
     /// Says whether a position has a row.

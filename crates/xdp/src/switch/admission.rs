@@ -3,14 +3,15 @@
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
 
+use wiresum_protocol::association::ValueKeys;
 use wiresum_switch::Neighbour;
-use wiresum_wire::{JobId, JobKey};
+use wiresum_wire::{JobId, JobKey, SubModelId};
 use zerocopy::FromZeros;
 
 use super::SwitchProgram;
-use super::layout::{MAX_NEIGHBOURS, SPARE_GROUP};
+use super::layout::{MAX_NEIGHBOURS, MAX_PLACES, SPARE_GROUP, StreamKeys};
 use crate::XdpError;
-use crate::layout::{Endpoint, Hearing, Peer};
+use crate::layout::{Endpoint, Hearing, Peer, stream_key};
 
 impl SwitchProgram {
     /// Takes packets of a job in this incarnation, until [`Self::stop`].
@@ -27,6 +28,28 @@ impl SwitchProgram {
         self.publish()
     }
 
+    /// From now on the values of a stream of a job that runs carry these keys. Before, all carry the incarnation's.
+    ///
+    /// # Errors
+    /// [`XdpError::TooMany`], or the kernel's refusal.
+    pub fn renew(
+        &mut self,
+        job: JobId,
+        sub_model: SubModelId,
+        keys: ValueKeys,
+    ) -> Result<(), XdpError> {
+        let stream = stream_key(job, sub_model);
+        let streams = &mut self.table.streams;
+        let own = streams.iter().position(|entry| entry.stream == stream);
+        let index = own.or_else(|| streams.iter().position(|entry| entry.stream == 0));
+        let too_many =
+            XdpError::TooMany { what: "streams", have: MAX_PLACES + 1, most: MAX_PLACES };
+        let index = index.ok_or(too_many)?;
+        streams[index] = StreamKeys { stream, keys: keys.map(|keys| keys.map(|JobKey(key)| key)) };
+        self.table.stream_count = self.table.stream_count.max(index as u32 + 1);
+        self.publish()
+    }
+
     /// Takes no packets of a job any more; when this returns, none is on its way through the program.
     ///
     /// # Errors
@@ -35,6 +58,11 @@ impl SwitchProgram {
         let entry = self.table.jobs.iter_mut().find(|e| e.is_running != 0 && e.job == job.0);
         let Some(entry) = entry else { return Ok(()) };
         entry.is_running = 0;
+        for entry in &mut self.table.streams {
+            if (entry.stream >> 16) as u16 == job.0 && entry.stream != 0 {
+                *entry = StreamKeys::default();
+            }
+        }
         self.publish()?;
         self.wait_for_programs()
     }

@@ -27,7 +27,7 @@ impl SwitchProgram {
         let is_free = |index: &usize| self.numbers.values().all(|taken| taken != index);
         let (what, have, most) = ("jobs of a switch", MAX_JOBS + 1, MAX_JOBS);
         let free = (0..MAX_JOBS).find(is_free).ok_or(XdpError::TooMany { what, have, most })?;
-        self.table.jobs[free] = Running { key: 0, job: job.0, is_running: 0, is_admitted: 1 };
+        self.table.jobs[free] = Running { job: job.0, is_admitted: 1, ..Running::new_zeroed() };
         self.publish()?;
         self.numbers.insert(job, free);
         Ok(free)

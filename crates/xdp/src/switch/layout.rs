@@ -1,5 +1,6 @@
 //! The structs of `bpf/switch/maps.h`, in Rust. A test compares their fields with those that the objects' BTF tells of.
 
+use wiresum_protocol::association::{GENERATIONS, RENEWALS};
 use wiresum_switch::{Cohort, Contributors, Place};
 use wiresum_wire::{
     Flags, HEADER_LEN, JobId, NodeId, SWITCH_HEADER_LEN, SubModelId, VERDICT_RANGE,
@@ -88,11 +89,21 @@ mirrored! {
     /// A job, in the incarnation that runs, if one does.
     #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
     pub struct Running as "running" {
-        pub key: u32,
+        pub key: u64,
         pub job: u16,
         pub is_running: u8,
         /// Whether the index is a job's.
         pub is_admitted: u8,
+        pub reserved: [u8; 4],
+    }
+}
+
+mirrored! {
+    /// What a stream's values carry.
+    #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
+    pub struct StreamKeys as "stream_keys" {
+        pub stream: u64,
+        pub keys: [[u64; GENERATIONS]; RENEWALS],
     }
 }
 
@@ -102,10 +113,13 @@ mirrored! {
     pub struct TableEntry as "table" {
         pub place_count: u32,
         pub endpoint_count: u32,
+        pub stream_count: u32,
+        pub reserved: u32,
         /// By place: what is sent again goes past the slots.
         pub forgotten: u64,
         pub endpoints: [Endpoint; MAX_ENDPOINTS],
         pub jobs: [Running; MAX_JOBS],
+        pub streams: [StreamKeys; MAX_PLACES],
         pub keys: [u64; MAX_PLACES],
         pub places: [PlaceEntry; MAX_PLACES],
     }
@@ -121,15 +135,15 @@ mirrored! {
         pub contributors: u64,
         pub shadow_key: u64,
         pub scale: u64,
+        pub job_key: u64,
         pub count: u32,
         pub shadow_lane_sum: u32,
-        pub job_key: u32,
         pub payload_len: u16,
         pub shadow_len: u16,
         pub congestion: u8,
         pub is_final: u8,
         pub bank: u8,
-        pub reserved: [u8; 5],
+        pub reserved: u8,
     }
 }
 

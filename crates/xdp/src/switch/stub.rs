@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 
 use wiresum_protocol::Quota;
+use wiresum_protocol::association::ValueKeys;
 use wiresum_switch::{Forwarding, Neighbour, Place};
 use wiresum_wire::{JobId, JobKey};
 
@@ -42,6 +43,7 @@ absent! {
     mut remove(JobId) -> Result<(), XdpError>;
     mut bypass(JobId) -> Result<(), XdpError>;
     mut run(JobId, JobKey) -> Result<(), XdpError>;
+    mut renew(JobId, SubModelId, ValueKeys) -> Result<(), XdpError>;
     mut stop(JobId) -> Result<(), XdpError>;
     mut expect(SocketAddr) -> Result<(), XdpError>;
     mut unexpect(Neighbour, SocketAddr) -> Result<(), XdpError>;

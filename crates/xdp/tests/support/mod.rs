@@ -3,6 +3,7 @@
 // Each test binary uses its own part of this.
 #![allow(dead_code)]
 
+pub mod keyed;
 pub mod namespaces;
 pub mod rows;
 pub mod switches;
@@ -15,9 +16,10 @@ use wiresum_protocol::transmitter::{DataPlane, Survey};
 use wiresum_protocol::{Aggregator, Outcome, Plan, Quota, Recipients, Verdict};
 use wiresum_testkit::capability;
 use wiresum_testkit::traffic::aggregator::RandomTraffic;
-use wiresum_wire::{FragmentId, MAX_PACKET, NodeId};
+use wiresum_wire::{Exchange, FragmentId, Header, MAX_PACKET, NodeId};
 use wiresum_xdp::frames::{LOCAL_MAC, PEER_MAC, udp_frame};
 use wiresum_xdp::{Options, XdpAggregator};
+use zerocopy::FromBytes;
 
 pub const XDP_DROP: u32 = 1;
 pub const XDP_PASS: u32 = 2;
@@ -49,7 +51,7 @@ fn stay_here() {
 }
 
 /// Replays every golden trace of a folder of `spec/vectors`, with its name for messages.
-pub fn replay_traces(folder: &str, replay: impl Fn(&Value, &str)) {
+pub fn replay_traces(folder: &str, mut replay: impl FnMut(&Value, &str)) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../spec/vectors").join(folder);
     let mut replayed = 0;
     for file in std::fs::read_dir(&folder).expect("the traces are in the repository") {
@@ -124,19 +126,36 @@ impl Pair {
 
     /// Runs joining packets through the program and the reference, and mirrors who takes part.
     pub fn join(&mut self, packets: &[(SocketAddr, Vec<u8>)]) {
+        self.greet(packets);
+        let (members, job) = (self.reference.membership(), self.plan.job_id());
+        self.xdp.start_incarnation(job, members.key.expect("joined")).expect("the job is known");
+        self.tell_keys();
+        for (&(sub_model, child), &address) in &members.children {
+            self.xdp.admit_child(job, sub_model, child, address).expect("heard");
+        }
+        for (&sub_model, &address) in &members.parents {
+            self.xdp.set_parent(job, sub_model, address).expect("heard");
+        }
+    }
+
+    /// As [`Self::join`], of members who tell that keys are renewed.
+    pub fn renew(&mut self, packets: &[(SocketAddr, Vec<u8>)]) {
+        self.greet(packets);
+        self.tell_keys();
+    }
+
+    fn greet(&mut self, packets: &[(SocketAddr, Vec<u8>)]) {
         for (source, datagram) in packets {
             let (action, _) =
                 self.run("aggregate", &udp_frame(*source, self.address(*source), datagram));
             assert_eq!(action, XDP_PASS, "joining packets go to the daemon");
             self.ask_reference(*source, datagram);
         }
-        let (members, job) = (self.reference.membership(), self.plan.job_id());
-        self.xdp.start_incarnation(job, members.key.expect("joined")).expect("the job is known");
-        for (&(sub_model, child), &address) in &members.children {
-            self.xdp.admit_child(job, sub_model, child, address).expect("heard");
-        }
-        for (&sub_model, &address) in &members.parents {
-            self.xdp.set_parent(job, sub_model, address).expect("heard");
+    }
+
+    fn tell_keys(&mut self) {
+        for (sub_model, keys) in self.reference.membership().keys {
+            self.xdp.renew(self.plan.job_id(), sub_model, keys).expect("the stream is known");
         }
     }
 
@@ -216,6 +235,10 @@ impl Pair {
     fn check_copies(&self, frame: &[u8], mut packet: Vec<u8>, at: &str) {
         for child in 0..self.reference.child_count() {
             let Some(address) = self.reference.address_to_child(child, &mut packet) else {
+                if is_giver(child, &packet) {
+                    let (action, _) = self.run("test_copy", frame);
+                    assert_eq!(action, XDP_DROP, "{at}: the giver's copy");
+                }
                 continue;
             };
             let (action, copy) = self.run("test_copy", frame);
@@ -242,6 +265,17 @@ impl Pair {
         let counters = self.xdp.counters().expect("counters can be read");
         let seen = counters.iter().filter(|(_, count)| *count > 0);
         seen.map(|(verdict, count)| format!("{} {count} ", verdict.name())).collect()
+    }
+
+    /// Feeds both a datagram that nobody may believe, and panics if it is answered. Whether both count it alike,
+    /// [`Self::check_counters`] tells, which costs as much as a hundred packets.
+    pub fn feed_refused(&mut self, source: SocketAddr, datagram: &[u8]) -> Verdict {
+        let (outcome, _) = self.ask_reference(source, datagram);
+        assert_eq!(outcome.recipients, Recipients::None, "{:?}", outcome.verdict);
+        let frame = udp_frame(source, self.address(source), datagram);
+        let (action, _) = self.run("aggregate", &frame);
+        assert_eq!(action, XDP_DROP, "{:?} from {source}: {}", outcome.verdict, self.counts());
+        outcome.verdict
     }
 
     /// Panics unless both tell a transmitter the same about the slots of every sub-model, from position `first` on.
@@ -323,4 +357,10 @@ fn ones_complement(bytes: &[u8]) -> u32 {
 
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().take(80).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Whether a result is a copy of what this child has given: its port gets one too, and drops it.
+fn is_giver(child: usize, packet: &[u8]) -> bool {
+    let (header, _) = Header::ref_from_prefix(packet).expect("a packet");
+    Exchange(header.priority).is_copy() && usize::from(header.expected) == child
 }

@@ -20,7 +20,7 @@ const FRAME_LEN: usize = 42;
 /// 32-bit lanes that a slot has room for; random traffic has 8 in a packet.
 const ROOM: usize = 16;
 /// The incarnation's bytes in a header.
-const JOB_KEY: std::ops::Range<usize> = 8..12;
+const JOB_KEY: std::ops::Range<usize> = 8..16;
 
 /// Lanes of two streams, of which 32-bit sums are what all else is measured by.
 pub const SUMS: [Flags; 2] = [Flags(0); 2];
@@ -35,7 +35,7 @@ pub fn addresses() -> (SocketAddr, SocketAddr) {
 
 /// The incarnation of a job, where there is but one.
 pub fn key_of(job: JobId) -> JobKey {
-    JobKey(0x1000 + u32::from(job.0))
+    JobKey(0x1000_0000_0000 + u64::from(job.0))
 }
 
 /// A kernel's switch with these streams.
@@ -62,8 +62,21 @@ pub fn load_at(
         SwitchOptions { node, policy, slots, values_per_packet, address, lock_slots: true };
     let loaded = SwitchProgram::load_for_tests(options);
     let mut program = loaded.unwrap_or_else(|error| panic!("{error}"));
-    places.iter().for_each(|place| program.install(place).expect("a place of its own"));
+    install_all(&mut program, places);
     program
+}
+
+/// These streams come.
+pub fn install_all(program: &mut SwitchProgram, places: &[Place]) {
+    places.iter().for_each(|place| program.install(place).expect("a place of its own"));
+}
+
+/// The jobs of these streams leave, and slots are as at first.
+pub fn clear(program: &mut SwitchProgram, places: &[Place]) {
+    for place in places {
+        program.remove(place.job).expect("nothing is in the way");
+    }
+    program.reset().expect("slots can be cleared");
 }
 
 /// Both switches.
@@ -97,6 +110,15 @@ impl Pair {
         self.xdp.reset().expect("slots can be cleared");
         self.reference = reference(self.node, self.policy, self.slots, &self.places);
         self.fed = 0;
+    }
+
+    /// Both sum the streams of other traffic from now on, with empty slots.
+    pub fn change_to(&mut self, traffic: &RandomTraffic) {
+        assert_eq!((self.node, self.slots), (traffic.switch().node(), traffic.slots()));
+        clear(&mut self.xdp, &self.places);
+        self.places = traffic.places().to_vec();
+        install_all(&mut self.xdp, &self.places);
+        self.begin_anew();
     }
 
     /// A job leaves both.

@@ -9,7 +9,10 @@ use wiresum_sparse::message::{FromSwitch, ToSwitch};
 use wiresum_sparse::optimizer::{Optimizer, Sgd};
 use wiresum_sparse::summer::{Summer, SummerSpec};
 use wiresum_sparse::table::{Initial, RowIds, Shards, TableId, TableSpec};
-use wiresum_wire::{Flags, Header, JobKey, ParseError, RowHeader, RowKind, RowPacket, Verdict};
+use wiresum_wire::{
+    Flags, Header, JobKey, MAGIC, MAX_PAYLOAD, ParseError, ROW_HEADER_LEN, RowHeader, RowKind,
+    RowPacket, VERSION, Verdict,
+};
 use wiresum_xdp::HotStream;
 use zerocopy::FromBytes;
 
@@ -22,8 +25,8 @@ pub struct Reference {
     pub node: SocketAddr,
     pub key: JobKey,
     pub round: u32,
-    /// Numbers of the round that have come, by worker.
-    numbers: BTreeSet<(u32, u32)>,
+    /// Numbers of the round that have come, by worker, with the position behind the packet's rows.
+    numbers: BTreeMap<(u32, u32), u32>,
     /// How many there are.
     ends: BTreeMap<u32, u32>,
     /// The summer sums float32 only.
@@ -73,9 +76,40 @@ impl Reference {
         self.ends.len() == WORKERS as usize && announced as usize == self.numbers.len()
     }
 
+    /// Positions behind the rows of packets before which none is missing; 0: a first packet is. As rows are sent in no order
+    /// here, any of them may be said to be reached.
+    pub fn ends_in_order(&self) -> BTreeSet<u32> {
+        let ends = (0..WORKERS).flat_map(|rank| {
+            (0..).map_while(move |number| self.numbers.get(&(rank, number)).copied())
+        });
+        ends.chain([0]).collect()
+    }
+
+    /// What becomes of what the switch does not sum: it is its station's, if the job runs here.
+    fn ask_about_others(&self, source: SocketAddr, datagram: &[u8]) -> Verdict {
+        let (header, rest) = Header::ref_from_prefix(datagram).expect("a whole header");
+        let is_of_version = header.magic.get() == MAGIC && header.version == VERSION;
+        let len = ROW_HEADER_LEN + 4 * usize::from(header.value_count.get());
+        if !is_of_version || len > MAX_PAYLOAD || rest.len() != len {
+            return Verdict::Malformed;
+        }
+        let names = (header.job.get(), header.job_key.get());
+        let sub_model = header.sub_model.get();
+        let is_known = usize::from(sub_model) < streams().len();
+        let rank = u32::from(header.contributor);
+        let is_worker = sub_model == self.stream.sub_model.0
+            && rank < WORKERS
+            && source == worker(self.node, rank);
+        match (names == (JOB.0, self.key.0) && is_known, header.node.get() == NODE.0) {
+            (false, _) => Verdict::Foreign,
+            (true, true) if !is_worker => Verdict::BadContributor,
+            (true, _) => Verdict::Control,
+        }
+    }
+
     fn expect_end(&self, rank: u32, round: u32, packets: u32) -> Verdict {
         let least =
-            self.numbers.iter().filter(|(of, _)| *of == rank).map(|(_, number)| number + 1).max();
+            self.numbers.keys().filter(|(of, _)| *of == rank).map(|(_, number)| number + 1).max();
         match self.ends.get(&rank) {
             _ if round < self.round => Verdict::Stale,
             _ if round > self.round => Verdict::Early,
@@ -88,6 +122,11 @@ impl Reference {
 
     /// What the reference makes of a datagram.
     pub fn ask(&mut self, source: SocketAddr, datagram: &[u8]) -> Verdict {
+        let kind =
+            Header::ref_from_prefix(datagram).ok().and_then(|(h, _)| RowKind::from_wire(h.kind));
+        if kind.is_some_and(|kind| !matches!(kind, RowKind::HotRows | RowKind::End)) {
+            return self.ask_about_others(source, datagram);
+        }
         let parsed = RowPacket::parse(datagram);
         let (has_order, is_sound) = match &parsed {
             Ok(_) => (true, true),
@@ -98,9 +137,6 @@ impl Reference {
         let (header, rest) = Header::ref_from_prefix(datagram).expect("parsed");
         let (rows, _) = RowHeader::ref_from_prefix(rest).expect("parsed");
         let is_hot = header.kind == RowKind::HotRows as u8;
-        if !is_hot && header.kind != RowKind::End as u8 {
-            return Verdict::Malformed;
-        }
         let names = (header.job.get(), header.job_key.get(), header.node.get());
         let sub_model = header.sub_model.get();
         if names != (JOB.0, self.key.0, NODE.0) || usize::from(sub_model) >= streams().len() {
@@ -135,7 +171,7 @@ impl Reference {
         let map_version = rows.stamp.get();
         let is_here = round == self.round
             && map_version <= MAP_VERSION
-            && !self.numbers.contains(&(rank, sequence));
+            && !self.numbers.contains_key(&(rank, sequence));
         if is_here {
             let agrees = map_version == MAP_VERSION
                 && rows.dim.get() == self.stream.dim
@@ -177,7 +213,8 @@ impl Reference {
             Some((_, FromSwitch::Acknowledgement { .. })) => {}
             other => panic!("{other:?}"),
         }
-        self.numbers.insert((rank, sequence));
+        let end = positions.last().map_or(0, |last| last + 1);
+        self.numbers.insert((rank, sequence), end);
         let dim = usize::from(self.stream.dim);
         for (position, row) in positions.iter().zip(bits.chunks_exact(dim)) {
             let (contributors, lanes) =

@@ -108,27 +108,34 @@ impl Wild {
         let rng = &mut self.rng;
         match rng.below(40) {
             0 => return (pair.worker(rng.below(u64::from(WORKERS) + 1) as u32), datagram),
-            1 => flip(rng, &mut datagram, 0),
-            // In the headers, and in the columns' beginning, with a check that matches.
-            2..4 => {
-                let reach = (HEADER_LEN + 40).min(datagram.len());
-                flip(rng, &mut datagram[..reach], 4);
-                reseal(&mut datagram);
-            }
-            4 => {
-                flip(rng, &mut datagram, HEADER_LEN);
-                reseal(&mut datagram);
-            }
-            5 => datagram.truncate(rng.below(datagram.len() as u64) as usize),
-            6 => datagram.extend([0; 4]),
             7 => {
-                let round = pair.round() - 1 + rng.below(3) as u32;
-                datagram[12..16].copy_from_slice(&round.to_be_bytes());
+                let (header, _) = Header::mut_from_prefix(&mut datagram).expect("whole");
+                header.round.set(pair.round() - 1 + rng.below(3) as u32);
                 reseal(&mut datagram);
             }
-            _ => {}
+            way => harm(rng, way, &mut datagram),
         }
         (source, datagram)
+    }
+}
+
+/// Harms a datagram in one of the ways 1 to 6; any other leaves it as it is.
+pub fn harm(rng: &mut Rng, way: u64, datagram: &mut Vec<u8>) {
+    match way {
+        1 => flip(rng, datagram, 0),
+        // In the headers, and in the columns' beginning, with a check that matches.
+        2..4 => {
+            let reach = (HEADER_LEN + 40).min(datagram.len());
+            flip(rng, &mut datagram[..reach], 4);
+            reseal(datagram);
+        }
+        4 => {
+            flip(rng, datagram, HEADER_LEN);
+            reseal(datagram);
+        }
+        5 => datagram.truncate(rng.below(datagram.len() as u64) as usize),
+        6 => datagram.extend([0; 4]),
+        _ => {}
     }
 }
 
