@@ -2,28 +2,36 @@
 //!
 //! The window grows until a queue of [`TARGET_US`] stands on the way, then shrinks by what the queue is longer, once a round
 //! trip (as in Swift, SIGCOMM 2020), so that many senders to one server neither fill its link's queue nor take each other's
-//! packets for lost. What is lost halves it. The timeout is RFC 6298's.
+//! packets for lost. A loss takes a third of it. After a round trip and more without an answer there is a probe.
 
 use wiresum_netem::Time;
 
 /// Timeout before the first answer: longer than the first windows of all workers take on slow links.
 pub(crate) const INITIAL_TIMEOUT_US: u64 = 200_000;
-/// Shortest timeout, as in Linux: queues grow by this within a round trip where weights share a link with what is
-/// acknowledged, and what is overtaken is sent again without a timeout.
-const LEAST_TIMEOUT_US: u64 = 200_000;
-/// Longest timeout, doublings included: what a loss may cost after a long wait for a late worker.
+/// Longest time between probes, doublings included: what a loss may cost after a long silence.
 pub(crate) const LONGEST_TIMEOUT_US: u64 = 400_000;
+/// Probes wait twice as long each, so many times: then the longest timeout is reached from the shortest.
+pub(crate) const MOST_DOUBLINGS: u32 = 6;
+/// Longest time between ends, whose answer takes as long as the slowest worker: few bytes, and what a lost answer may
+/// cost.
+pub(crate) const LONGEST_END_TIMEOUT_US: u64 = 100_000;
+/// Longest wait of acknowledgements for others, to be sent with them: short beside [`TARGET_US`].
+pub(crate) const LONGEST_WAIT_US: u64 = 2_000;
+/// Shortest timeout: a thread may have to wait as long for a processor.
+const LEAST_TIMEOUT_US: u64 = 10_000;
 /// Until a question is repeated that a server says it holds: its answer may be lost, which shows at the round's end else.
 pub(crate) const HELD_TIMEOUT_US: u64 = 1_000_000;
 /// Round trips may be longer than the shortest by this: enough to keep a link busy in both directions, and short beside a
 /// round.
-const TARGET_US: u64 = 20_000;
+const TARGET_US: u64 = 26_000;
 /// First window: those of 64 workers fit the queues of most links.
 const INITIAL_WINDOW: f64 = 4.0;
 /// Least window: with one packet, a lost one would always cost a timeout.
 const LEAST_WINDOW: f64 = 2.0;
 /// What is left of a window that shrinks, at least.
 const MOST_SHRINKING: f64 = 0.5;
+/// What a loss leaves of it, as in CUBIC (RFC 9438): queues that are full show in round trips before.
+const LEFT_BY_LOSS: f64 = 0.7;
 /// Largest window: packets of 1.4 KB that fill 10 Gbit/s for a millisecond.
 const MOST_WINDOW: f64 = 1024.0;
 
@@ -67,10 +75,28 @@ impl Flow {
         (under_way as f64) < self.window
     }
 
-    /// How long to wait for an answer.
-    pub(crate) fn timeout_us(&self) -> u64 {
-        let timeout = self.round_trip_us.map_or(INITIAL_TIMEOUT_US, |(mean, dev)| mean + 4 * dev);
+    /// How long to wait for any answer before a probe (RFC 9002, section 6.2.1).
+    pub(crate) fn probe_us(&self) -> u64 {
+        let timeout = self
+            .round_trip_us
+            .map_or(INITIAL_TIMEOUT_US, |(mean, dev)| mean + 4 * dev + LONGEST_WAIT_US);
         timeout.clamp(LEAST_TIMEOUT_US, LONGEST_TIMEOUT_US)
+    }
+
+    /// How long to wait for the news before an end is sent again.
+    pub(crate) fn end_timeout_us(&self) -> u64 {
+        self.probe_us().min(LONGEST_END_TIMEOUT_US)
+    }
+
+    /// How much later than others a packet may come that was sent before them (RFC 9002, section 6.1.2).
+    pub(crate) fn reordering_us(&self) -> u64 {
+        self.round_trip_us.map_or(INITIAL_TIMEOUT_US, |(mean, _)| mean) / 8
+    }
+
+    /// How long after it was sent a packet is lost, if one that was sent later has been answered.
+    pub(crate) fn overtaken_us(&self) -> u64 {
+        let round_trip_us = self.round_trip_us.map_or(INITIAL_TIMEOUT_US, |(mean, _)| mean);
+        round_trip_us + self.reordering_us()
     }
 
     /// A packet that was sent once was answered after this time.
@@ -82,7 +108,7 @@ impl Flow {
                 ((7 * mean + taken_us) / 8, (3 * dev + mean.abs_diff(taken_us)) / 4)
             }
         });
-        let target_us = self.shortest_us.saturating_add(TARGET_US);
+        let target_us = self.shortest_us.saturating_add(TARGET_US + LONGEST_WAIT_US);
         if taken_us > target_us {
             self.shrink(now, 1.0 - (taken_us - target_us) as f64 / taken_us as f64);
         } else {
@@ -93,7 +119,7 @@ impl Flow {
 
     /// A packet was lost.
     pub(crate) fn lost(&mut self, now: Time) {
-        self.shrink(now, 0.0);
+        self.shrink(now, LEFT_BY_LOSS);
     }
 
     /// Shrinks the window to a part of it, a half at least, once a round trip: what is under way was sent before.
@@ -137,14 +163,14 @@ mod tests {
     }
 
     #[test]
-    fn losses_of_a_round_trip_halve_the_window_once() {
+    fn losses_of_a_round_trip_shrink_the_window_once() {
         let mut flow = Flow::default();
         (0..5).for_each(|_| flow.lost(Time(1_000)));
-        assert!(flow.has_room(1) && !flow.has_room(2));
+        assert!(flow.has_room(2) && !flow.has_room(3));
         (0..6).for_each(|_| flow.answered(100, Time(1_000)));
         assert!(flow.has_room(4) && !flow.has_room(5), "it grows slowly now");
         flow.lost(Time(1_000_000));
-        assert!(flow.has_room(2) && !flow.has_room(3));
+        assert!(flow.has_room(3) && !flow.has_room(4));
         (0..9).for_each(|n| flow.lost(Time(1_000_000 * n)));
         assert!(flow.has_room(1) && !flow.has_room(2), "it never closes");
     }
@@ -152,10 +178,12 @@ mod tests {
     #[test]
     fn the_timeout_follows_the_round_trips_within_its_bounds() {
         let mut flow = Flow::default();
-        assert_eq!(flow.timeout_us(), INITIAL_TIMEOUT_US);
-        (0..100).for_each(|_| flow.answered(300_000, Time(1)));
-        assert!((300_000..301_000).contains(&flow.timeout_us()));
+        assert_eq!(flow.probe_us(), INITIAL_TIMEOUT_US);
+        (0..100).for_each(|_| flow.answered(30_000, Time(1)));
+        assert!((32_000..36_000).contains(&flow.probe_us()), "a round trip, and a wait");
+        (0..100).for_each(|_| flow.answered(500_000, Time(1)));
+        assert_eq!(flow.probe_us(), LONGEST_TIMEOUT_US);
         (0..100).for_each(|_| flow.answered(100, Time(1)));
-        assert_eq!(flow.timeout_us(), LEAST_TIMEOUT_US);
+        assert_eq!(flow.probe_us(), LEAST_TIMEOUT_US);
     }
 }

@@ -3,6 +3,7 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`layout`] | which register of a switch holds which hot row, and which pairs share a packet |
+//! | [`keyed`] | Zebra's workers, station and server beside its switch program |
 //! | [`hot`] | the map of hot rows, and the set of them while training |
 //! | [`sum`] | exact sums of float32 gradients, the same bits in whatever order |
 //! | [`optimizer`] | what a round's gradient does to a row |
@@ -25,6 +26,7 @@
 pub mod coordinator;
 mod flow;
 pub mod hot;
+pub mod keyed;
 pub mod layout;
 pub mod live;
 pub mod message;

@@ -38,7 +38,7 @@ pub enum ToServer {
         /// Version of the map that has the positions.
         map_version: u32,
         /// The sums.
-        rows: Arc<[HotSum]>,
+        rows: Arc<HotSums>,
     },
     /// A row that was replicated until the round before.
     Return {
@@ -228,15 +228,30 @@ pub enum ToSwitch {
     },
 }
 
-/// The sum of a hot row.
-#[derive(Clone, Debug, PartialEq)]
-pub struct HotSum {
-    /// The row's position.
-    pub position: u32,
-    /// Workers that had a gradient for it.
-    pub contributors: u32,
-    /// The sum, rounded once.
+/// Sums of hot rows, which have equally many values each.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HotSums {
+    /// The rows' positions.
+    pub positions: Vec<u32>,
+    /// How many workers had a gradient for each row.
+    pub contributors: Vec<u8>,
+    /// The sums, rounded once, row after row.
     pub values: Vec<f32>,
+}
+
+impl HotSums {
+    /// Values of a row; 0 where there is no row.
+    #[must_use]
+    pub fn dim(&self) -> usize {
+        self.values.len().checked_div(self.positions.len()).unwrap_or(0)
+    }
+
+    /// Each row: its position, how many workers had a gradient for it, its sum.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, u32, &[f32])> {
+        let rows = self.positions.iter().zip(&self.contributors);
+        let rows = rows.zip(self.values.chunks_exact(self.dim().max(1)));
+        rows.map(|((position, contributors), values)| (*position, u32::from(*contributors), values))
+    }
 }
 
 /// Something from a switch that sums hot rows.
@@ -265,7 +280,7 @@ pub enum FromSwitch {
         /// How many there are; 0 if that is not known yet: the last one says.
         parts: u32,
         /// Sums.
-        rows: Arc<[HotSum]>,
+        rows: Arc<HotSums>,
     },
 }
 

@@ -111,6 +111,11 @@ impl Reception {
         Ok(self.announced.replace(packets).is_none())
     }
 
+    /// How many packets there are, once the sender has said so.
+    pub(crate) fn announced(&self) -> Option<u32> {
+        self.announced
+    }
+
     pub(crate) fn is_complete(&self) -> bool {
         self.announced == Some(self.count)
     }

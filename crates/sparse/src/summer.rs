@@ -5,20 +5,25 @@
 //! of tier A to all workers, those of tier B to their servers. Servers say when the map changes. Rows that were sorted by a
 //! map that is not known yet are dropped, and come again.
 
-use std::collections::{BTreeSet, VecDeque};
+mod beneath;
+mod open;
+
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use wiresum_netem::Time;
 use wiresum_wire::RowKind;
 
-use crate::hot::{HotMap, RowId};
-use crate::message::{Closed, FromSwitch, HotSum, Sender, ToServer, ToSwitch};
+use crate::hot::{HotMap, RowId, Tier};
+use crate::message::{Closed, FromSwitch, HotSums, Sender, ToServer, ToSwitch};
 use crate::packet::FARTHEST_OFFSET;
 use crate::reception::{BEHIND, Reception, position_place};
 use crate::sending::{END, Sending};
 use crate::server::PushError;
 use crate::sum::{MAX_CONTRIBUTORS, RowSums, SumError, float};
 use crate::table::{Shards, TableSpec};
+use beneath::Beneath;
+use open::Open;
 
 /// What a summing switch knows from the plan.
 #[derive(Clone, Debug)]
@@ -53,7 +58,9 @@ pub struct Summer {
     senders: Vec<Reception>,
     sums: RowSums,
     /// Positions that have a sum which has not left.
-    open: BTreeSet<u32>,
+    open: Open,
+    /// Where a program beneath adds the rows: how far it has come, and been read.
+    beneath: Option<Beneath>,
     /// For the workers.
     results: Leaving,
     /// For each server.
@@ -71,7 +78,7 @@ impl Summer {
         debug_assert!(spec.workers <= MAX_CONTRIBUTORS);
         let senders = vec![Reception::default(); spec.workers as usize];
         let sums = RowSums::new(usize::from(map.document().dim));
-        let (open, results, outbox, to_workers) = Default::default();
+        let (open, beneath, results, outbox, to_workers) = Default::default();
         // A sum stands for many gradients, and many wait for it: as much of a server's link as half of the workers.
         let to_servers = Sending::of((f64::from(spec.workers) / 2.0).max(1.0));
         let of_servers = vec![Leaving::default(); usize::from(spec.shards.0)];
@@ -83,6 +90,7 @@ impl Summer {
             senders,
             sums,
             open,
+            beneath,
             results,
             of_servers,
             outbox,
@@ -165,9 +173,12 @@ impl Summer {
         if let Some(position) = positions.iter().find(|p| self.map.row(**p).is_none()) {
             return Err(PushError::Position(*position));
         }
+        if self.beneath.is_some() {
+            return Err(self.refused_beneath(sequence, positions, values));
+        }
         let keys: Vec<u64> = positions.iter().map(|position| u64::from(*position)).collect();
         self.sums.add(from, &keys, values).map_err(|problem| self.named(problem))?;
-        self.open.extend(positions);
+        positions.iter().for_each(|position| self.open.insert(*position));
         self.senders[from as usize].enter(sequence, span);
         Ok(())
     }
@@ -193,7 +204,10 @@ impl Summer {
 
     /// Sends what is complete, as far as it fills packets; all of it if the round is.
     fn send_complete(&mut self) {
-        let is_over = self.senders.iter().all(Reception::is_complete);
+        let is_over = match self.beneath {
+            Some(beneath) => beneath.is_over,
+            None => self.senders.iter().all(Reception::is_complete),
+        };
         if !is_over && !self.spec.is_prompt {
             return;
         }
@@ -214,20 +228,25 @@ impl Summer {
         self.senders.fill(Reception::default());
         self.results = Leaving::default();
         self.of_servers.fill(Leaving::default());
+        self.beneath = self.beneath.map(|_| Beneath::default());
         self.round += 1;
     }
 
     /// Sorts sums that are complete by where they go.
     fn take_complete(&mut self, is_over: bool) {
-        let reached = self.senders.iter().map(Reception::reached).min().flatten();
+        let reached = match self.beneath {
+            // What was read is complete.
+            Some(_) => Some(BEHIND),
+            None => self.senders.iter().map(Reception::reached).min().flatten(),
+        };
         let is_complete = |position: &u32| {
             is_over || reached.is_some_and(|reached| position_place(*position) <= reached)
         };
-        while let Some(position) = self.open.first().copied().filter(is_complete) {
-            self.open.pop_first();
-            let row = self.row(position.into());
+        while let Some(position) = self.open.first().filter(is_complete) {
+            self.open.remove_first();
+            let (row, tier) = self.map.at(position).expect("positions were checked");
             let table = self.spec.tables.iter().find(|table| table.id == row.table);
-            match table.filter(|_| !self.map.is_replicated(row)) {
+            match table.filter(|_| tier == Tier::B) {
                 None => self.results.positions.push_back(position),
                 Some(table) => {
                     let server = self.spec.shards.of(&table.rows, row.key);
@@ -278,7 +297,7 @@ impl Summer {
 
     /// A server has a packet.
     pub fn handle_acknowledgement(&mut self, server: u16, round: u32, sequence: u32) {
-        self.to_servers.answered((server, round, sequence));
+        self.to_servers.acknowledged((server, round, sequence));
     }
 
     /// A server has closed a round. All servers name the same map for the next one, so the first to say so is believed.
@@ -348,12 +367,14 @@ impl Leaving {
 }
 
 /// Takes the sums of the next packet.
-fn next_packet(leaving: &mut Leaving, sums: &RowSums, most: usize) -> Arc<[HotSum]> {
+fn next_packet(leaving: &mut Leaving, sums: &RowSums, most: usize) -> Arc<HotSums> {
     leaving.packets += 1;
-    let sum = |position: u32| {
-        let (contributors, lanes) = sums.get(position.into()).expect("a position with a sum");
-        let values = lanes.iter().map(|sum| float(*sum)).collect();
-        HotSum { position, contributors: contributors.count_ones(), values }
-    };
-    leaving.positions.drain(..leaving.next(most)).map(sum).collect()
+    let positions: Vec<u32> = leaving.positions.drain(..leaving.next(most)).collect();
+    let (mut contributors, mut values) = (Vec::with_capacity(positions.len()), Vec::new());
+    for position in &positions {
+        let (workers, lanes) = sums.get((*position).into()).expect("a position with a sum");
+        contributors.push(workers.count_ones() as u8);
+        values.extend(lanes.iter().map(|sum| float(*sum)));
+    }
+    Arc::new(HotSums { positions, contributors, values })
 }

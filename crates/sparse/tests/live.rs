@@ -7,20 +7,23 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use support::{Gradients, Oracle, gradients, tables};
+use support::{Gradients, Oracle, gradients, pushed, tables};
 use wiresum_netem::{Cargo, Conditions, Network, Next, Rng, Time};
 use wiresum_sparse::hot::{FORMAT as HOT, HotRow, HotRows, RowId, Tier};
 use wiresum_sparse::live::{FORMAT, Host, Job, JobError, Member, MemberError};
 use wiresum_sparse::optimizer::{Optimizer, SparseAdam};
 use wiresum_sparse::tracking::{Decaying, Once, Sampling, Tracking};
 use wiresum_testkit::seeds::for_each_seed;
-use wiresum_wire::{RowDraft, RowPacket};
+use wiresum_wire::control::hello;
+use wiresum_wire::{HEADER_LEN, RowDraft, RowPacket};
 
 const SEEDS: u64 = 60;
 const ROUNDS: u32 = 6;
 const US: u64 = 1_000_000;
 const DEADLINE: Time = Time(60_000_000);
 const INCARNATION: u64 = 7;
+/// Bytes of a hello, which may be longer than a job's packets of rows.
+const HELLO_LEN: usize = HEADER_LEN + 4 * hello::WORDS;
 
 #[derive(Clone, Debug)]
 struct Datagram(Vec<u8>);
@@ -251,7 +254,7 @@ impl World {
         let first = self.maps.entry(version).or_insert_with(|| map.digest());
         assert!(is_spoilt || *first == map.digest(), "the map after round {version}");
         if version < ROUNDS {
-            member.begin(&self.gradients[version as usize][rank]);
+            member.begin(&pushed(&self.gradients[version as usize][rank]));
             let is_early = self.rng.chance(0.5);
             if is_early {
                 member.pull(expected.keys().copied());
@@ -273,7 +276,7 @@ impl World {
         for (from, to, bytes) in sent {
             assert!(usize::from(to.port()) < self.stranger(), "an answer to a stranger");
             self.forge(from, to, &bytes);
-            assert!(bytes.len() <= self.job.packet_bytes.max(66), "{} bytes", bytes.len());
+            assert!(bytes.len() <= self.job.packet_bytes.max(HELLO_LEN), "{} bytes", bytes.len());
             self.network.send(&self.link, from, to.port().into(), Datagram(bytes));
         }
     }
@@ -443,7 +446,7 @@ fn strangers_are_refused_by_name() {
     assert!(member.has_joined());
     assert!(refused(small_job(), 4, &mut host).contains("newer"));
     for _ in 0..2 {
-        member.begin(&Gradients::new());
+        member.begin(&pushed(&Gradients::new()));
         (0..9).for_each(|at| talk(&mut host, &mut member, Time(at)));
     }
     assert_eq!((member.worker().version(), host.version()), (2, 2));

@@ -1,7 +1,5 @@
 //! The hot map as a file: which rows have positions, and in which tier. `spec/sparse.md` has the fields.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -205,18 +203,20 @@ impl HotRows {
         if self.format != FORMAT {
             return Err(MapError::Format(self.format.clone()));
         }
-        let (mut at, mut seen) = (BTreeMap::new(), BTreeMap::new());
-        for hot in &self.rows {
-            if hot.position >= self.positions {
-                return Err(MapError::Position { position: hot.position, room: self.positions });
-            }
-            if let Some(first) = at.insert(hot.position, hot.row) {
-                let (position, second) = (hot.position, hot.row);
-                return Err(MapError::TwoRows { position, first, second });
-            }
-            if seen.insert(hot.row, ()).is_some() {
-                return Err(MapError::TwoPositions(hot.row));
-            }
+        if let Some(hot) = self.rows.iter().find(|hot| hot.position >= self.positions) {
+            return Err(MapError::Position { position: hot.position, room: self.positions });
+        }
+        let mut places: Vec<(u32, RowId)> =
+            self.rows.iter().map(|hot| (hot.position, hot.row)).collect();
+        places.sort_unstable();
+        if let Some(pair) = places.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            let ((position, first), (_, second)) = (pair[0], pair[1]);
+            return Err(MapError::TwoRows { position, first, second });
+        }
+        let mut rows: Vec<RowId> = self.rows.iter().map(|hot| hot.row).collect();
+        rows.sort_unstable();
+        if let Some(pair) = rows.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(MapError::TwoPositions(pair[0]));
         }
         match &self.digest {
             Some(stated) if *stated != format!("{:016x}", self.digest()) => {

@@ -20,7 +20,37 @@ pub struct HotMap {
     digest: u64,
     /// By table, in order of their numbers: keys, and the place of each.
     tables: Vec<(TableId, Index, Vec<Place>)>,
-    at: Vec<Option<RowId>>,
+    /// Rows in order.
+    sorted: Vec<(RowId, Place)>,
+    at: Vec<Option<(RowId, Tier)>>,
+}
+
+/// Finds the places of many rows, one after the other. Rows that come in order cost little: the search goes on from
+/// where the last one was, through memory that lies side by side, where a hash table would wait for memory several
+/// times for each.
+#[derive(Clone, Copy, Debug)]
+pub struct Finder<'a> {
+    sorted: &'a [(RowId, Place)],
+    next: usize,
+}
+
+impl Finder<'_> {
+    /// Where a row is, if it is hot.
+    #[must_use]
+    pub fn place(&mut self, row: RowId) -> Option<Place> {
+        if self.next > 0 && self.sorted[self.next - 1].0 >= row {
+            self.next = 0;
+        }
+        // Steps grow until the row is passed, so near rows are found in few.
+        let mut step = 1;
+        while self.sorted.get(self.next + step - 1).is_some_and(|entry| entry.0 < row) {
+            self.next += step;
+            step *= 2;
+        }
+        let end = (self.next + step).min(self.sorted.len());
+        self.next += self.sorted[self.next..end].partition_point(|entry| entry.0 < row);
+        self.sorted.get(self.next).filter(|entry| entry.0 == row).map(|entry| entry.1)
+    }
 }
 
 impl HotMap {
@@ -33,10 +63,11 @@ impl HotMap {
         rows.rows.sort_unstable_by_key(|hot| hot.position);
         let digest = rows.digest();
         let at = vec![None; rows.positions as usize];
-        let mut map = Self { rows, digest, tables: Vec::new(), at };
+        let mut map = Self { rows, digest, tables: Vec::new(), sorted: Vec::new(), at };
         for hot in map.rows.rows.clone() {
             map.enter(&hot);
         }
+        map.sorted.sort_unstable_by_key(|entry| entry.0);
         Ok(map)
     }
 
@@ -59,8 +90,10 @@ impl HotMap {
         };
         let (_, index, places) = &mut self.tables[table];
         index.get_or_add(hot.row.key);
-        places.push(Place { position: hot.position, tier: hot.tier });
-        self.at[hot.position as usize] = Some(hot.row);
+        let place = Place { position: hot.position, tier: hot.tier };
+        places.push(place);
+        self.sorted.push((hot.row, place));
+        self.at[hot.position as usize] = Some((hot.row, hot.tier));
     }
 
     /// The version.
@@ -90,22 +123,30 @@ impl HotMap {
         index.get(row.key).map(|number| places[number])
     }
 
-    /// Whether a row is replicated at the workers.
+    /// Where rows are, for many of them in order.
     #[must_use]
-    #[inline]
-    pub fn is_replicated(&self, row: RowId) -> bool {
-        self.place(row).is_some_and(|place| place.tier == Tier::A)
+    pub fn finder(&self) -> Finder<'_> {
+        Finder { sorted: &self.sorted, next: 0 }
     }
 
     /// The row at a position.
     #[must_use]
     pub fn row(&self, position: u32) -> Option<RowId> {
+        self.at(position).map(|(row, _)| row)
+    }
+
+    /// The row at a position, and its tier.
+    #[must_use]
+    #[inline]
+    pub fn at(&self, position: u32) -> Option<(RowId, Tier)> {
         self.at.get(position as usize).copied().flatten()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::hot::document::tests::map;
 
@@ -117,10 +158,31 @@ mod tests {
             let row = RowId { table: TableId(table), key };
             assert_eq!(hot.place(row), Some(Place { position, tier }));
             assert_eq!(hot.row(position), Some(row));
-            assert_eq!(hot.is_replicated(row), tier == Tier::A);
+            assert_eq!(hot.at(position), Some((row, tier)));
         }
         assert_eq!(hot.place(RowId { table: TableId(1), key: 5 }), None);
         assert_eq!((hot.row(2), hot.row(100)), (None, None));
         assert_eq!(hot.digest(), map(&rows).digest());
+    }
+
+    proptest! {
+        /// In whatever order rows are asked for.
+        #[test]
+        fn a_finder_finds_what_the_map_does(
+            keys in prop::collection::btree_set((0u16..3, 0u64..90), 0..60),
+            asked in prop::collection::vec((0u16..3, 0u64..90), 0..90), is_sorted: bool,
+        ) {
+            let rows: Vec<_> = (0..).zip(keys).map(|(p, (t, k))| (t, k, p, Tier::A)).collect();
+            let hot = HotMap::new(map(&rows)).unwrap();
+            let mut asked: Vec<RowId> =
+                asked.into_iter().map(|(t, key)| RowId { table: TableId(t), key }).collect();
+            if is_sorted {
+                asked.sort_unstable();
+            }
+            let mut finder = hot.finder();
+            for row in asked {
+                prop_assert_eq!(finder.place(row), hot.place(row));
+            }
+        }
     }
 }

@@ -6,7 +6,7 @@ mod map;
 
 pub use change::MapChange;
 pub use document::{FORMAT, HotRow, HotRows, MapError, Tier};
-pub use map::{HotMap, Place};
+pub use map::{Finder, HotMap, Place};
 
 use serde::{Deserialize, Serialize};
 

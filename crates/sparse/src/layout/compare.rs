@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::{Layout, LayoutError, PACKAGINGS, Packaging, Packets};
+use crate::keyed::recirculations;
 
 /// Pushes to one switch.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +33,9 @@ pub struct Comparison {
     pub multiplicity: f64,
     /// The most recirculations of one packet, counted as for `multiplicity`.
     pub most: u32,
+    /// Recirculations a packet that the switch program took for these packets; `None` if there are more registers than it
+    /// can have.
+    pub program: Option<f64>,
 }
 
 /// Counts for all layouts and packagings. The seed shuffles the random layout.
@@ -55,10 +59,19 @@ pub fn compare(
             let pack = |push: &Vec<u32>| packaging.pack(push, layout, pairs);
             let packed = pushes.positions.iter().map(pack).collect::<Result<Vec<_>, _>>()?;
             let full_packets = full_packets(pushes.positions, pairs);
-            rows.push(Comparison { full_packets, ..count(name, packaging, &packed, layout) });
+            let counted = count(name, packaging, &packed, layout);
+            let program = by_program(&packed, layout, pushes.rows, pairs);
+            rows.push(Comparison { full_packets, program, ..counted });
         }
     }
     Ok(rows)
+}
+
+fn by_program(packed: &[Packets], layout: &Layout, rows: u32, pairs: u32) -> Option<f64> {
+    let packets: u64 = packed.iter().map(|push| push.len() as u64).sum();
+    let of_push = |push: &Packets| recirculations(push, layout, rows, pairs);
+    let all: u64 = packed.iter().map(of_push).sum::<Option<u64>>()?;
+    Some(all as f64 / packets.max(1) as f64)
 }
 
 fn check(pushed: &[u32], rows: u32) -> Result<(), LayoutError> {
@@ -98,6 +111,7 @@ fn count(
         one_pair_a_pass: a_packet(one),
         multiplicity: a_packet(sum),
         most: recirculations.into_iter().max().unwrap_or_default(),
+        program: None,
     }
 }
 
@@ -114,7 +128,18 @@ mod tests {
             assert!((row.packaging != "dealing") || row.multiplicity == 0.0 && row.most == 0);
             assert!(row.packets >= row.full_packets && row.full_packets == 75);
             assert!(row.packets > 75 || row.one_pair_a_pass == 7.0);
+            assert_eq!(row.program, Some(row.multiplicity), "the program passes as often as that");
         }
+    }
+
+    #[test]
+    fn no_program_has_so_many_registers() {
+        let pushed = [(0..20).collect::<Vec<u32>>()];
+        let of = |registers| {
+            let pushes = Pushes { rows: 20, positions: &pushed };
+            compare(pushes, registers, 8, 1).unwrap()[0].program
+        };
+        assert!(of(45).is_some() && of(46).is_none());
     }
 
     #[test]

@@ -86,10 +86,17 @@ impl Layout {
     #[must_use]
     #[inline]
     pub fn register(&self, position: u32) -> u32 {
-        match &self.places {
-            None => position % self.registers,
-            Some(places) => places[position as usize] % self.registers,
-        }
+        self.place(position) % self.registers
+    }
+
+    /// The place of a position: places go to the registers in turn.
+    ///
+    /// # Panics
+    /// As [`Self::register`].
+    #[must_use]
+    #[inline]
+    pub fn place(&self, position: u32) -> u32 {
+        self.places.as_ref().map_or(position, |places| places[position as usize])
     }
 }
 

@@ -7,12 +7,11 @@ use std::sync::Arc;
 use thiserror::Error;
 use wiresum_keys::SeatKey;
 use wiresum_netem::Time;
-use wiresum_wire::control::{RefusalReason, double_word, hello, set_word};
-use wiresum_wire::{Header, JobKey, Kind, Packet, RowKind, RowPacket};
-use zerocopy::IntoBytes;
+use wiresum_wire::control::{RefusalReason, double_word, hello};
+use wiresum_wire::{JobKey, Kind, Packet, RowKind, RowPacket};
 
 use super::exchange::Exchange;
-use super::seats::{Seats, Standing};
+use super::seats::{Seats, Standing, answer};
 use super::{Datagram, Job};
 use crate::message::{FromServer, FromSwitch, Sender, ToServer};
 use crate::packet::{Acknowledgements, Assembly, Envelope, from_server, to_server, to_switch};
@@ -32,6 +31,11 @@ pub enum HostError {
     /// A number that is no server's and no switch's.
     #[error("the job has no node {0}: servers are numbered from 0, then switches")]
     Node(u16),
+    /// A server where a switch was asked for.
+    #[error(
+        "node {0} is a server of tables, which sums in user space: leave --engine and --interface out"
+    )]
+    Server(u16),
 }
 
 /// What was counted since the host began.
@@ -67,6 +71,8 @@ pub struct Host {
     /// The incarnation of this host: a restarted one has a larger one.
     own: u32,
     role: Role,
+    /// Whether a program beneath adds rows.
+    is_over_program: bool,
     /// Incarnation and key of the job, once somebody has said hello.
     running: Option<(u64, JobKey)>,
     /// By contributor, what it proves to be there with: deriving a key takes longer than testing a proof.
@@ -99,6 +105,7 @@ impl Host {
             node,
             own,
             role,
+            is_over_program: false,
             running: None,
             keys: job.seat_keys(node),
             peers: vec![None; participants],
@@ -118,6 +125,16 @@ impl Host {
         } else {
             Role::Switch(Box::new(Summer::new(job.summer_spec(node - servers), job.map())), None)
         })
+    }
+
+    /// A switch above a program that adds the rows, before the first round.
+    ///
+    /// # Errors
+    /// [`HostError::Node`], [`HostError::Server`].
+    pub fn over_program(job: &Arc<Job>, node: u16, own: u32) -> Result<Self, HostError> {
+        let mut host = Self::new(job, node, own)?;
+        host.summer_mut().ok_or(HostError::Server(node))?.put_over_program();
+        Ok(Self { is_over_program: true, ..host })
     }
 
     /// A server as it was when a snapshot was taken.
@@ -151,6 +168,35 @@ impl Host {
         }
     }
 
+    /// The switch, if it is one.
+    #[must_use]
+    pub fn summer(&self) -> Option<&Summer> {
+        match &self.role {
+            Role::Switch(summer, _) => Some(summer),
+            Role::Server(..) => None,
+        }
+    }
+
+    /// The switch, to be told what a program beneath has added.
+    pub fn summer_mut(&mut self) -> Option<&mut Summer> {
+        match &mut self.role {
+            Role::Switch(summer, _) => Some(summer),
+            Role::Server(..) => None,
+        }
+    }
+
+    /// The key of the incarnation that it serves, once somebody has said hello.
+    #[must_use]
+    pub fn key(&self) -> Option<JobKey> {
+        self.running.map(|(_, key)| key)
+    }
+
+    /// Workers that have joined, and where they are.
+    pub fn workers(&self) -> impl Iterator<Item = (u8, SocketAddr)> {
+        let workers = (0..).zip(&self.peers[..self.job.workers as usize]);
+        workers.filter_map(|(rank, address)| Some((rank, (*address)?)))
+    }
+
     /// The job.
     #[must_use]
     pub fn job(&self) -> &Job {
@@ -161,6 +207,12 @@ impl Host {
     #[must_use]
     pub fn members(&self) -> usize {
         self.peers.iter().flatten().count()
+    }
+
+    /// Whether somebody at this address has joined.
+    #[must_use]
+    pub fn has_joined(&self, address: SocketAddr) -> bool {
+        self.peers.contains(&Some(address))
     }
 
     /// Rounds that are over here.
@@ -200,12 +252,12 @@ impl Host {
         }
         if let Err(reason) = self.admit(packet, now) {
             self.counters.refused += 1;
-            self.answer(source, packet, Kind::Refusal, Some(reason), &key);
+            self.outbox.push_back((source, answer(packet, Kind::Refusal, Some(reason), &key)));
             return;
         }
         self.counters.welcomed += 1;
         self.peers[usize::from(packet.header.contributor)] = Some(source);
-        self.answer(source, packet, Kind::Welcome, None, &key);
+        self.outbox.push_back((source, answer(packet, Kind::Welcome, None, &key)));
         self.tell_restorable(packet.header.contributor.into());
     }
 
@@ -232,6 +284,8 @@ impl Host {
     fn begin(&mut self, incarnation: u64, now: Time) {
         if self.running.is_some() || self.version() > 0 {
             self.role = Self::role(&self.job, self.node).expect("it could be before");
+            let is_over_program = self.is_over_program;
+            self.summer_mut().filter(|_| is_over_program).map(Summer::put_over_program);
         }
         self.running = Some((incarnation, self.job.key(incarnation)));
         self.peers.fill(None);
@@ -247,24 +301,6 @@ impl Host {
             }
         }
         self.send_hellos(now);
-    }
-
-    /// Answers a hello with what it said.
-    fn answer(
-        &mut self,
-        to: SocketAddr,
-        packet: &Packet<'_>,
-        kind: Kind,
-        reason: Option<RefusalReason>,
-        key: &SeatKey,
-    ) {
-        let mut header = Header { kind: kind as u8, ..*packet.header };
-        let mut payload = packet.payload.to_vec();
-        if let Some(reason) = reason {
-            set_word(&mut payload, hello::REASON_WORD, reason as u32);
-        }
-        key.prove(&mut header, &mut payload);
-        self.outbox.push_back((to, [header.as_bytes(), &payload[..]].concat()));
     }
 
     fn tell_restorable(&mut self, to: Sender) {
@@ -299,9 +335,9 @@ impl Host {
                 let server = from.checked_sub(self.job.senders());
                 let report = exchange.as_mut().zip(server);
                 let taken = report.and_then(|(to, from)| to.handle_report(from as u16, packet));
-                taken
-                    .iter()
-                    .for_each(|(round, part)| self.acknowledgements.add(from, *round, *part));
+                if let Some((round, part)) = taken {
+                    self.acknowledgements.add(from, round, part, now);
+                }
             }
             Role::Server(server, _) => {
                 if let Some(message) = to_server(packet, &mut self.assembly) {
@@ -314,8 +350,9 @@ impl Host {
             }
             Role::Switch(summer, _) => {
                 summer.set_time(now);
-                let message = to_switch(packet).filter(|_| from < self.job.workers);
-                message.iter().for_each(|message| summer.handle(from, message));
+                if from < self.job.workers {
+                    to_switch(packet, |message| summer.handle(from, &message));
+                }
             }
         }
     }
@@ -378,10 +415,13 @@ impl Host {
         self.send_decisions(now);
         self.send_answers(now);
         self.send_sums(now);
-        std::mem::take(&mut self.acknowledgements).emit(
+        let mut acknowledgements = std::mem::take(&mut self.acknowledgements);
+        acknowledgements.emit(
+            now,
             |to| self.envelope(self.node, to),
             |to, bytes| self.peers[to as usize].into_iter().for_each(|at| send(at, bytes)),
         );
+        self.acknowledgements = acknowledgements;
         self.outbox.drain(..).for_each(|(to, bytes)| send(to, &bytes));
     }
 
@@ -413,7 +453,7 @@ impl Host {
                 Role::Server(server, _) => match server.poll_transmit() {
                     None => return,
                     Some((to, FromServer::Acknowledgement { round, sequence })) => {
-                        self.acknowledgements.add(to, round, sequence);
+                        self.acknowledgements.add(to, round, sequence, now);
                     }
                     Some((to, message)) => {
                         self.push(to, |envelope, send| envelope.emit_from_server(&message, send));
@@ -422,7 +462,7 @@ impl Host {
                 Role::Switch(summer, _) => match summer.poll_transmit(now) {
                     None => return,
                     Some((to, FromSwitch::Acknowledgement { round, sequence })) => {
-                        self.acknowledgements.add(to, round, sequence);
+                        self.acknowledgements.add(to, round, sequence, now);
                     }
                     Some((to, message)) => {
                         self.push(to, |envelope, send| envelope.emit_from_switch(&message, send));
@@ -463,7 +503,7 @@ impl Host {
     /// When there will be more to send, if nothing comes before.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
-        match &self.role {
+        let due = match &self.role {
             Role::Switch(summer, Some(seats)) => {
                 // What is for servers waits until all have welcomed the switch.
                 let due = summer.poll_timeout().filter(|_| seats.are_taken());
@@ -471,7 +511,8 @@ impl Host {
             }
             Role::Server(_, Some(exchange)) => exchange.poll_timeout(),
             _ => None,
-        }
+        };
+        [due, self.acknowledgements.poll_timeout()].into_iter().flatten().min()
     }
 
     fn envelope(&self, node: u16, peer: Sender) -> Envelope {

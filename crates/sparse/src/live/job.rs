@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use wiresum_keys::{Keyring, Seat, SeatKey, Secret};
@@ -86,8 +87,28 @@ pub enum JobError {
     Map(#[from] MapError),
 }
 
-fn wrong(field: &'static str, problem: impl Into<String>) -> JobError {
+pub(super) fn wrong(field: &'static str, problem: impl Into<String>) -> JobError {
     JobError::Field { field, problem: problem.into() }
+}
+
+/// What a file says, unchecked.
+pub(super) fn parsed<T: DeserializeOwned>(text: &str) -> Result<T, JobError> {
+    serde_json::from_str(text).map_err(|error| JobError::Syntax(error.to_string()))
+}
+
+/// Whether a file has the format that this program reads.
+pub(super) fn check_format(found: &str, known: &str) -> Result<(), JobError> {
+    if found == known {
+        return Ok(());
+    }
+    Err(wrong("format", format!("is {found:?}: this program reads {known}")))
+}
+
+/// Whether a file's secret is one.
+pub(super) fn check_secret(digits: &str) -> Result<(), JobError> {
+    Secret::from_digits(digits)
+        .map(|_| ())
+        .ok_or_else(|| wrong("secret", "is not 64 hexadecimal digits"))
 }
 
 impl Job {
@@ -96,17 +117,13 @@ impl Job {
     /// # Errors
     /// The first field that is wrong.
     pub fn from_json(text: &str) -> Result<Self, JobError> {
-        let job: Self =
-            serde_json::from_str(text).map_err(|error| JobError::Syntax(error.to_string()))?;
+        let job: Self = parsed(text)?;
         job.validate()?;
         Ok(job)
     }
 
     fn validate(&self) -> Result<(), JobError> {
-        if self.format != FORMAT {
-            let problem = format!("is {:?}: this program reads {FORMAT}", self.format);
-            return Err(wrong("format", problem));
-        }
+        check_format(&self.format, FORMAT)?;
         if !(1..=MAX_CONTRIBUTORS).contains(&self.workers) {
             let problem = format!("are {}: 1 to {MAX_CONTRIBUTORS} can meet", self.workers);
             return Err(wrong("workers", problem));
@@ -118,9 +135,7 @@ impl Job {
         if nodes > usize::from(u8::MAX) - MAX_CONTRIBUTORS as usize {
             return Err(wrong("servers", format!("and switches are {nodes}: too many")));
         }
-        if Secret::from_digits(&self.secret).is_none() {
-            return Err(wrong("secret", "is not 64 hexadecimal digits"));
-        }
+        check_secret(&self.secret)?;
         self.validate_tables()?;
         let room = self.packet_bytes.saturating_sub(HEADER_LEN + ROW_HEADER_LEN);
         let widest = self.tables.iter().map(|table| table.dim).max().unwrap_or(1);
@@ -242,7 +257,9 @@ impl Job {
         (0..=u8::MAX).map(|contributor| key(contributor).expect("the whole secret")).collect()
     }
 
-    fn keys(&self) -> Keyring {
+    /// All keys of the job.
+    #[must_use]
+    pub fn keys(&self) -> Keyring {
         Keyring::whole(Secret::from_digits(&self.secret).expect("a job was validated"))
     }
 

@@ -1,6 +1,5 @@
 //! A worker as a participant.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -10,8 +9,9 @@ use wiresum_wire::{JobKey, Kind, Packet, RowKind, RowPacket};
 use super::seats::{Seats, Standing};
 use super::{Job, MemberError};
 use crate::hot::RowId;
-use crate::packet::{Assembly, Envelope, from_server, from_switch};
-use crate::worker::Worker;
+use crate::message::ToSwitch;
+use crate::packet::{Acknowledgements, Assembly, Envelope, from_server, from_switch};
+use crate::worker::{Gradients, Worker};
 
 /// A worker of a sparse job with its seats at the nodes: datagrams in, datagrams out.
 #[derive(Clone, Debug)]
@@ -22,6 +22,8 @@ pub struct Member {
     worker: Worker,
     seats: Seats,
     assembly: Assembly,
+    /// Results of switches that have come, by node.
+    acknowledgements: Acknowledgements,
     error: Option<MemberError>,
 }
 
@@ -41,6 +43,7 @@ impl Member {
             worker: Worker::new(job.worker_spec(rank), job.map()),
             seats: Seats::new(job, 0..nodes, rank, incarnation),
             assembly: Assembly::default(),
+            acknowledgements: Acknowledgements::default(),
             error: None,
         }
     }
@@ -78,7 +81,7 @@ impl Member {
     ///
     /// # Panics
     /// If the last round is not over.
-    pub fn begin(&mut self, gradients: &BTreeMap<RowId, Vec<f32>>) {
+    pub fn begin(&mut self, gradients: &Gradients) {
         self.worker.begin(gradients);
     }
 
@@ -138,7 +141,11 @@ impl Member {
                     let address = self.seats.address(node);
                     self.error.get_or_insert(MemberError::Restarted { node, address });
                 }
-                Standing::Restarted => self.worker.handle_restart(node, version),
+                Standing::Restarted => {
+                    if let Err(lost) = self.worker.handle_restart(node, version) {
+                        self.error.get_or_insert(lost.into());
+                    }
+                }
                 Standing::Same if node < servers => self.worker.handle_snapshot(node, version),
                 Standing::Same | Standing::First | Standing::Outdated => {}
             }
@@ -165,16 +172,28 @@ impl Member {
         }
         while let Some((switch, message)) = self.worker.poll_to_switch(now) {
             let node = self.job.shards().0 + switch;
+            if let ToSwitch::Acknowledgement { round, part } = message {
+                self.acknowledgements.add(node.into(), round, part, now);
+                continue;
+            }
             let to = self.seats.address(node);
             self.envelope(node).emit_to_switch(&message, |bytes| send(to, bytes));
         }
+        let mut acknowledgements = std::mem::take(&mut self.acknowledgements);
+        acknowledgements.emit(
+            now,
+            |node| self.envelope(node as u16),
+            |node, bytes| send(self.seats.address(node as u16), bytes),
+        );
+        self.acknowledgements = acknowledgements;
     }
 
     /// When there will be more to send, if nothing comes before.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         let worker = self.worker.poll_timeout().filter(|_| self.has_joined());
-        [worker, self.seats.poll_timeout()].into_iter().flatten().min()
+        let acknowledgements = self.acknowledgements.poll_timeout();
+        [worker, self.seats.poll_timeout(), acknowledgements].into_iter().flatten().min()
     }
 
     fn envelope(&self, node: u16) -> Envelope {

@@ -2,11 +2,12 @@
 //!
 //! A [`Member`] is a worker, a [`Host`] a server of tables or a switch that sums hot rows. Both are sans-IO: what carries
 //! datagrams calls `handle` with what has come, `poll` until there is nothing more to send, and comes back at
-//! `poll_timeout`.
+//! `poll_timeout`. [`keyed`] has the same for Zebra's program.
 
 mod exchange;
 mod host;
 mod job;
+pub mod keyed;
 mod member;
 mod seats;
 
@@ -36,9 +37,9 @@ pub enum MemberError {
         /// Why, and what to do.
         reason: &'static str,
     },
-    /// A switch has lost the sums of a round.
+    /// A node that keeps nothing over a restart has lost the sums of a round.
     #[error(
-        "switch {node} at {address} was restarted in a round, and its sums are lost: begin the job anew"
+        "node {node} at {address} was restarted, and the sums of the round are lost: begin the job anew"
     )]
     Restarted {
         /// The node.

@@ -6,10 +6,11 @@ use std::net::SocketAddr;
 
 use wiresum_keys::SeatKey;
 use wiresum_netem::Time;
-use wiresum_wire::control::{RefusalReason, hello, hello_payload, word};
-use wiresum_wire::{Header, Kind, Packet};
+use wiresum_wire::control::{KeyAge, RefusalReason, hello, hello_payload, set_word, word};
+use wiresum_wire::{Header, JobKey, Kind, Packet};
 use zerocopy::{FromBytes, IntoBytes};
 
+use super::keyed::KeyedJob;
 use super::{Job, MemberError};
 
 /// Pause between hellos: long beside a round trip, short beside what a person notices.
@@ -56,23 +57,44 @@ impl Seats {
         sender: u32,
         incarnation: u64,
     ) -> Self {
-        let seat = |node| Seat {
-            address: job.address(node).expect("a node of the job"),
-            key: job.seat_key(node, sender),
-            incarnation: None,
-            heard: Time(0),
-            hello_at: Time(0),
+        let place = |node| {
+            let address = job.address(node).expect("a node of the job");
+            (node, address, job.seat_key(node, sender))
         };
-        let payload = hello_payload(incarnation, job.digest());
+        let names = (job.id, job.key(incarnation), job.digest());
+        Self::at(nodes.map(place), names, sender as u8, incarnation)
+    }
+
+    /// At these nodes of a job of pairs.
+    pub(super) fn of_pairs(job: &KeyedJob, nodes: &[u16], sender: u8, incarnation: u64) -> Self {
+        let place = |node: &u16| {
+            let address = job.address(*node).expect("a node of the job");
+            (*node, address, job.seat_key(*node, sender))
+        };
+        let names = (job.id, job.key(incarnation), job.digest());
+        Self::at(nodes.iter().map(place), names, sender, incarnation)
+    }
+
+    fn at(
+        places: impl Iterator<Item = (u16, SocketAddr, Option<SeatKey>)>,
+        (job, job_key, digest): (u16, JobKey, u64),
+        sender: u8,
+        incarnation: u64,
+    ) -> Self {
+        let unknown = |(node, address, key)| {
+            let (heard, hello_at) = (Time(0), Time(0));
+            (node, Seat { address, key, incarnation: None, heard, hello_at })
+        };
+        let payload = hello_payload(incarnation, digest, KeyAge::default());
         let header = Header {
-            job: job.id.into(),
-            job_key: job.key(incarnation).0.into(),
-            contributor: sender as u8,
+            job: job.into(),
+            job_key: job_key.0.into(),
+            contributor: sender,
             value_count: (hello::WORDS as u16).into(),
             ..Header::new(Kind::Hello)
         };
         let hello = [header.as_bytes(), &payload].concat();
-        Self { seats: nodes.map(|node| (node, seat(node))).collect(), hello }
+        Self { seats: places.map(unknown).collect(), hello }
     }
 
     pub(super) fn address(&self, node: u16) -> SocketAddr {
@@ -102,6 +124,12 @@ impl Seats {
     pub(super) fn is_current(&self, node: u16, incarnation: u32) -> bool {
         let seat = self.seats.get(&node);
         seat.is_some_and(|seat| seat.incarnation == Some(incarnation))
+    }
+
+    /// A node that does not tell its incarnations apart has welcomed this participant.
+    pub(super) fn welcomed(&mut self, node: u16, now: Time) {
+        self.enter(node, 0);
+        self.heard(node, now);
     }
 
     /// A node says which incarnation it is.
@@ -155,4 +183,20 @@ impl Seats {
     pub(super) fn poll_timeout(&self) -> Option<Time> {
         self.seats.values().map(|seat| seat.hello_at).min()
     }
+}
+
+/// The answer to a hello: what it said, with the proof of the node that it names.
+pub(super) fn answer(
+    packet: &Packet<'_>,
+    kind: Kind,
+    reason: Option<RefusalReason>,
+    key: &SeatKey,
+) -> Vec<u8> {
+    let mut header = Header { kind: kind as u8, ..*packet.header };
+    let mut payload = packet.payload.to_vec();
+    if let Some(reason) = reason {
+        set_word(&mut payload, hello::REASON_WORD, reason as u32);
+    }
+    key.prove(&mut header, &mut payload);
+    [header.as_bytes(), &payload[..]].concat()
 }

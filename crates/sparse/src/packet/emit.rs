@@ -3,7 +3,7 @@
 use wiresum_wire::{RowDraft, RowKind};
 
 use super::{Envelope, long};
-use crate::message::{FromServer, FromSwitch, HotSum, Report, ToServer, ToSwitch};
+use crate::message::{FromServer, FromSwitch, HotSums, Report, ToServer, ToSwitch};
 use crate::sending::{DECISION, END};
 use crate::table::TableId;
 
@@ -46,16 +46,27 @@ impl Draft {
         self
     }
 
-    fn numbers(mut self, numbers: &[u64]) -> Self {
-        self.columns.extend(numbers.iter().flat_map(|number| number.to_be_bytes()));
+    /// Numbers as they are written. Their places are made before, so that the loop is one of whole numbers, not of
+    /// bytes.
+    fn column<const LEN: usize>(
+        mut self,
+        numbers: impl ExactSizeIterator<Item = [u8; LEN]>,
+    ) -> Self {
+        let begin = self.columns.len();
+        self.columns.resize(begin + LEN * numbers.len(), 0);
+        let (places, _) = self.columns[begin..].as_chunks_mut();
+        places.iter_mut().zip(numbers).for_each(|(place, number)| *place = number);
         self
     }
 
-    fn offsets(mut self, positions: impl Iterator<Item = u32> + Clone) -> Self {
+    fn numbers(self, numbers: &[u64]) -> Self {
+        self.column(numbers.iter().map(|number| number.to_be_bytes()))
+    }
+
+    fn offsets(self, positions: impl ExactSizeIterator<Item = u32> + Clone) -> Self {
         let base = positions.clone().next().unwrap_or(0);
         let offset = |position: u32| ((position - base) as u16).to_be_bytes();
-        self.columns.extend(positions.flat_map(offset));
-        self.base(base)
+        self.column(positions.map(offset)).base(base)
     }
 
     fn whole_words(mut self) -> Self {
@@ -63,16 +74,14 @@ impl Draft {
         self
     }
 
-    fn values<'a>(mut self, values: impl IntoIterator<Item = &'a f32>) -> Self {
-        self.columns.extend(values.into_iter().flat_map(|value| value.to_le_bytes()));
-        self
+    fn values(self, values: &[f32]) -> Self {
+        self.column(values.iter().map(|value| value.to_le_bytes()))
     }
 
-    fn sums(self, rows: &[HotSum]) -> Self {
-        let draft = self.rows(rows.len(), rows.iter().map(|sum| sum.values.len()).sum());
-        let counts: Vec<u8> = rows.iter().map(|sum| sum.contributors as u8).collect();
-        let draft = draft.offsets(rows.iter().map(|sum| sum.position)).bytes(&counts).whole_words();
-        draft.values(rows.iter().flat_map(|sum| &sum.values))
+    fn sums(self, sums: &HotSums) -> Self {
+        let draft = self.rows(sums.positions.len(), sums.values.len());
+        let draft = draft.offsets(sums.positions.iter().copied()).bytes(&sums.contributors);
+        draft.whole_words().values(&sums.values)
     }
 
     fn send(self, mut send: impl FnMut(&[u8])) {

@@ -6,7 +6,7 @@ use wiresum_wire::{Flags, RowKind, RowPacket};
 
 use super::Assembly;
 use crate::hot::RowId;
-use crate::message::{FromServer, FromSwitch, HotSum, Report, ToServer, ToSwitch};
+use crate::message::{FromServer, FromSwitch, HotSums, Report, ToServer, ToSwitch};
 use crate::reception::MAX_PACKETS;
 use crate::table::{Row, TableId};
 
@@ -82,23 +82,26 @@ pub fn from_server(
     }
 }
 
-/// What a switch is told by a worker; nothing if the packet is for somebody else, or has other lanes than float32.
-#[must_use]
-pub fn to_switch(packet: &RowPacket<'_>) -> Option<ToSwitch> {
+/// What a switch is told by a worker: `take` gets each message; none if the packet is for somebody else, or has other
+/// lanes than float32.
+pub fn to_switch(packet: &RowPacket<'_>, mut take: impl FnMut(ToSwitch)) {
     let (round, number) = (packet.header.round.get(), packet.header.fragment.get());
-    Some(match packet.kind {
+    match packet.kind {
         RowKind::HotRows => {
             let (map_version, positions) = (packet.rows.stamp.get(), packet.positions().collect());
-            let values = floats(packet)?;
-            ToSwitch::Rows { round, sequence: number, map_version, positions, values }
+            let rows =
+                |values| ToSwitch::Rows { round, sequence: number, map_version, positions, values };
+            floats(packet).map(rows).into_iter().for_each(take);
         }
         RowKind::End => {
             let (packets, map_version) = (packet.rows.count.get(), packet.rows.stamp.get());
-            ToSwitch::End { round, packets, map_version }
+            take(ToSwitch::End { round, packets, map_version });
         }
-        RowKind::Acknowledgement => ToSwitch::Acknowledgement { round, part: number },
-        _ => return None,
-    })
+        RowKind::Acknowledgement => {
+            packet.acknowledged().for_each(|part| take(ToSwitch::Acknowledgement { round, part }));
+        }
+        _ => {}
+    }
 }
 
 /// What a switch says: `take` gets each message.
@@ -120,16 +123,10 @@ pub fn from_switch(packet: &RowPacket<'_>, mut take: impl FnMut(FromSwitch)) {
     }
 }
 
-fn sums(packet: &RowPacket<'_>) -> Option<Arc<[HotSum]>> {
-    let values = floats(packet)?;
-    let dim = usize::from(packet.rows.dim.get()).max(1);
-    let rows = packet.positions().zip(packet.contributor_counts()).zip(values.chunks(dim));
-    let sum = |((position, contributors), values): ((u32, &u8), &[f32])| HotSum {
-        position,
-        contributors: u32::from(*contributors),
-        values: values.to_vec(),
-    };
-    Some(rows.map(sum).collect())
+fn sums(packet: &RowPacket<'_>) -> Option<Arc<HotSums>> {
+    let (positions, values) = (packet.positions().collect(), floats(packet)?);
+    let contributors = packet.contributor_counts().to_vec();
+    Some(Arc::new(HotSums { positions, contributors, values }))
 }
 
 fn table(packet: &RowPacket<'_>) -> TableId {

@@ -1,11 +1,12 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use wiresum_netem::Time;
 use wiresum_wire::{JobId, JobKey, RowPacket};
 
 use super::*;
 use crate::hot::{HotRow, MapChange, RowId, Tier};
-use crate::message::{Closed, FromServer, FromSwitch, HotSum, ToServer, ToSwitch};
+use crate::message::{Closed, FromServer, FromSwitch, HotSums, ToServer, ToSwitch};
 use crate::table::{Row, TableId};
 
 const ROOM: usize = 200;
@@ -131,13 +132,12 @@ fn some_to_switch() -> impl Strategy<Value = ToSwitch> {
     ]
 }
 
-fn some_sums() -> impl Strategy<Value = Arc<[HotSum]>> {
-    let sum = |position: u32| HotSum {
-        position,
-        contributors: 1 + position % 64,
-        values: vec![position as f32, 0.5],
-    };
-    some_positions().prop_map(move |positions| positions.into_iter().map(sum).collect())
+fn some_sums() -> impl Strategy<Value = Arc<HotSums>> {
+    some_positions().prop_map(|positions| {
+        let contributors = positions.iter().map(|position| 1 + (position % 64) as u8).collect();
+        let values = positions.iter().flat_map(|position| [*position as f32, 0.5]).collect();
+        Arc::new(HotSums { positions, contributors, values })
+    })
 }
 
 fn some_from_switch() -> impl Strategy<Value = FromSwitch> {
@@ -149,7 +149,7 @@ fn some_from_switch() -> impl Strategy<Value = FromSwitch> {
         (any::<u32>(), "[a-z]{1,90}")
             .prop_map(|(round, problem)| FromSwitch::Refusal { round, problem }),
         results.prop_map(|(round, part, parts, rows)| {
-            let rows = rows.unwrap_or_else(|| Arc::new([]));
+            let rows = rows.unwrap_or_default();
             FromSwitch::Results { round, part, parts, rows }
         }),
     ]
@@ -184,7 +184,9 @@ proptest! {
     #[test]
     fn messages_of_switches_come_as_they_went(up in some_to_switch(), down in some_from_switch()) {
         let all = datagrams(|send| envelope().emit_to_switch(&up, send));
-        prop_assert_eq!(to_switch(&RowPacket::parse(&all[0]).unwrap()), Some(up));
+        let mut told = Vec::new();
+        to_switch(&RowPacket::parse(&all[0]).unwrap(), |message| told.push(message));
+        prop_assert_eq!(told, [up]);
         let all = datagrams(|send| envelope().emit_from_switch(&down, send));
         let mut come = Vec::new();
         from_switch(&RowPacket::parse(&all[0]).unwrap(), |message| come.push(message));
@@ -209,17 +211,17 @@ proptest! {
             let sum = |bytes: &[u8]| {
                 bytes.chunks_exact(4).fold(0u32, |sum, b| sum.wrapping_add(u32::from_le_bytes(b.try_into().unwrap())))
             };
-            let header = bytes[..28].chunks_exact(4).fold(0u32, |sum, b| {
+            let header = bytes[..32].chunks_exact(4).fold(0u32, |sum, b| {
                 sum.wrapping_add(u32::from_be_bytes(b.try_into().unwrap()))
             });
-            let flags = u32::from(u16::from_be_bytes([bytes[28], bytes[29]]));
-            let check = header.wrapping_add(flags).wrapping_add(sum(&bytes[34..]));
-            bytes[30..34].copy_from_slice(&check.to_be_bytes());
+            let flags = u32::from(u16::from_be_bytes([bytes[32], bytes[33]]));
+            let check = header.wrapping_add(flags).wrapping_add(sum(&bytes[38..]));
+            bytes[34..38].copy_from_slice(&check.to_be_bytes());
             if let Ok(packet) = RowPacket::parse(&bytes) {
                 to_server(&packet, &mut assembly);
                 from_server(&packet, &mut assembly, |_| {});
                 from_switch(&packet, |_| {});
-                let _ = to_switch(&packet);
+                to_switch(&packet, |_| {});
             }
         }
     }
@@ -227,17 +229,29 @@ proptest! {
     #[test]
     fn acknowledgements_are_about_what_has_come(numbers in prop::collection::btree_set(0u32..2000, 1..300)) {
         let mut waiting = Acknowledgements::default();
-        numbers.iter().rev().for_each(|number| waiting.add(3, 8, *number));
-        waiting.add(3, 8, u32::MAX);
+        numbers.iter().rev().for_each(|number| waiting.add(3, 8, *number, Time(5)));
+        prop_assert_eq!(waiting.poll_timeout() == Some(Time(5)), numbers.len() >= 16, "many do not wait");
+        waiting.add(3, 8, u32::MAX, Time(5));
+        prop_assert_eq!(waiting.poll_timeout(), Some(Time(5)), "nothing comes behind an end");
+        let due = Time(5);
+        waiting.emit(Time(due.0 - 1), |_| envelope(), |_, _| panic!("before they are due"));
         let mut come = Vec::new();
-        waiting.emit(|_| envelope(), |to, bytes| {
+        waiting.emit(due, |_| envelope(), |to, bytes| {
             assert_eq!(to, 3);
             let packet = RowPacket::parse(bytes).unwrap();
             come.extend(packet.acknowledged());
         });
         let expected: Vec<u32> = numbers.into_iter().chain([u32::MAX]).collect();
-        prop_assert_eq!(come, expected);
-        waiting.emit(|_| envelope(), |_, _| panic!("all were sent"));
+        prop_assert_eq!(&come, &expected);
+        prop_assert_eq!(waiting.poll_timeout(), None, "all were sent");
+        // The next packet says again what has room in it.
+        waiting.add(3, 8, 2_001, due);
+        let mut again = Vec::new();
+        waiting.emit(Time(due.0 + 100_000), |_| envelope(), |_, bytes| {
+            again.push(RowPacket::parse(bytes).unwrap().acknowledged().collect::<Vec<_>>());
+        });
+        let near = expected.into_iter().filter(|number| (2_001 - 256..2_001).contains(number));
+        prop_assert_eq!(again, [near.chain([2_001]).collect::<Vec<_>>()]);
     }
 }
 

@@ -75,6 +75,12 @@ pub enum PushError {
         /// As is known.
         least: u32,
     },
+    /// What the program beneath a switch does not add, for no reason of those above.
+    #[error(
+        "packet {0} of a round has a row that the same worker has given before, or one whose sum has left: merge the gradients \
+         of a row, and send rows in order of position"
+    )]
+    Repeated(u32),
     /// Too many packets.
     #[error("packet {0} of a round: a sender has fewer than {max} for each server", max = crate::reception::MAX_PACKETS)]
     Sequence(u32),

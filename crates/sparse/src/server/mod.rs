@@ -26,7 +26,7 @@ use std::sync::Arc;
 use crate::hot::{HotMap, MapChange, RowId, Tier};
 use crate::message::{Closed, FromServer, Sender, ToServer};
 use crate::popularity::Tracker;
-use crate::sending::DECISION;
+use crate::sending::{DECISION, END};
 use crate::sum::MAX_CONTRIBUTORS;
 use crate::table::{Row, Shards, Table, TableError, TableId, TableSpec};
 use crate::tracking::{Follow, HotSet};
@@ -66,6 +66,8 @@ pub struct Server {
     waiting: Waiting,
     /// What was said when the last round was closed.
     last: Arc<Closed>,
+    /// The version from which it was restored: what was lent when that round was closed is not known any more.
+    restored: Option<u32>,
     outbox: VecDeque<(Sender, FromServer)>,
     counters: Counters,
     /// Contributors of each row in the last round, for whoever tracks popularity.
@@ -119,6 +121,7 @@ impl Server {
             round,
             waiting,
             last,
+            restored: None,
             outbox,
             counters,
             popularity: Vec::new(),
@@ -248,7 +251,10 @@ impl Server {
 
     fn announce(&mut self, from: Sender, round: u32, packets: u32) {
         match self.round.reception(from).announce(packets) {
-            Ok(is_new) => self.counters.duplicates += u64::from(!is_new),
+            Ok(is_new) => {
+                self.counters.duplicates += u64::from(!is_new);
+                self.acknowledge(from, round, END);
+            }
             Err(problem) => self.refuse(from, round, &problem),
         }
     }
@@ -308,7 +314,9 @@ impl Server {
         let weights = self.read(version, table, keys, with_state);
         // Its worker asked before it knew that it was to hold such a row, and asks anew.
         let is_lent = |lent: &(RowId, Row)| lent.0.table == table && keys.contains(&lent.0.key);
-        if weights.is_err() && self.last.lent.iter().any(is_lent) {
+        let is_away = |of: &Table| of.spec().id == table && keys.iter().any(|key| of.is_away(*key));
+        let may_be_lent = self.restored == Some(version) && self.tables.iter().any(is_away);
+        if weights.is_err() && (may_be_lent || self.last.lent.iter().any(is_lent)) {
             self.counters.late += 1;
             return;
         }

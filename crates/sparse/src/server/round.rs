@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{PushError, ServerSpec};
 use crate::hot::{HotMap, MapChange, RowId, Tier};
-use crate::message::{HotSum, Sender, ToServer};
+use crate::message::{HotSums, Sender, ToServer};
 use crate::reception::{
     BEHIND, BEHIND_PUTS, PUTS, Place, Reception, Span, position_place, row_place,
 };
@@ -111,43 +111,45 @@ impl Round {
     fn sums(
         &mut self,
         from: Sender,
-        rows: &[HotSum],
+        sums: &HotSums,
         map: &HotMap,
         tables: &mut [Table],
     ) -> Result<usize, PushError> {
         let switch = from.checked_sub(self.workers).ok_or(PushError::Contributors(0))?;
-        let mut found = Vec::with_capacity(rows.len());
-        for sum in rows {
+        let mut found = Vec::with_capacity(sums.positions.len());
+        for sum in sums.iter() {
             found.push(self.check_sum(switch, sum, map, tables)?);
         }
-        for (sum, (number, key)) in rows.iter().zip(found) {
+        let mut lanes = Vec::with_capacity(sums.dim());
+        for ((_, contributors, values), (number, key)) in sums.iter().zip(found) {
             // Who they were is not known, only how many.
-            let contributors = u64::MAX >> (u64::BITS - sum.contributors);
-            let lanes: Vec<i64> = sum.values.iter().map(|value| lane_of_sum(*value)).collect();
+            let contributors = u64::MAX >> (u64::BITS - contributors);
+            lanes.clear();
+            lanes.extend(values.iter().map(|value| lane_of_sum(*value)));
             let added = self.sums[number].add_sums(&[contributors], &[key], &lanes);
             let id = tables[number].spec().id.0;
             added.map_err(|problem| PushError::Sum { table: id, problem })?;
         }
-        Ok(rows.iter().map(|sum| sum.contributors as usize).sum())
+        Ok(sums.contributors.iter().map(|count| usize::from(*count)).sum())
     }
 
     /// Number of the table and key of a sum's row, for which there is room.
     fn check_sum(
         &self,
         switch: u32,
-        sum: &HotSum,
+        (position, contributors, values): (u32, u32, &[f32]),
         map: &HotMap,
         tables: &mut [Table],
     ) -> Result<(usize, u64), PushError> {
-        if !(1..=self.workers).contains(&sum.contributors) {
-            return Err(PushError::Contributors(sum.contributors));
+        if !(1..=self.workers).contains(&contributors) {
+            return Err(PushError::Contributors(contributors));
         }
         let is_summed = |row: &RowId| map.place(*row).is_some_and(|place| place.tier == Tier::B);
-        let row = map.row(sum.position).filter(is_summed);
-        let row = row.filter(|_| sum.position % self.switches() == switch);
-        let RowId { table, key } = row.ok_or(PushError::Position(sum.position))?;
+        let row = map.row(position).filter(is_summed);
+        let row = row.filter(|_| position % self.switches() == switch);
+        let RowId { table, key } = row.ok_or(PushError::Position(position))?;
         let number = number_of(table, tables)?;
-        check_length(table, tables[number].spec().dim.into(), 1, sum.values.len())?;
+        check_length(table, tables[number].spec().dim.into(), 1, values.len())?;
         let sums = &self.sums[number];
         if sums.has(key) {
             let problem = crate::sum::SumError::Twice(key);
@@ -340,7 +342,7 @@ fn span(message: &ToServer) -> Span {
             keys.iter().min().map(place).zip(keys.iter().max().map(place))
         }
         ToServer::Sums { rows, .. } => {
-            let positions = rows.iter().map(|sum| position_place(sum.position));
+            let positions = rows.positions.iter().map(|position| position_place(*position));
             positions.clone().min().zip(positions.max())
         }
         ToServer::Put { .. } => return (PUTS, PUTS),

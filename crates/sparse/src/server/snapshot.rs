@@ -221,6 +221,7 @@ impl Server {
         }
         self.round = Round::new(version + 1, &self.spec);
         self.last = Closed { round: version, ..Closed::default() }.into();
+        self.restored = Some(version);
         if reader.at == reader.bytes.len() {
             Ok(())
         } else {

@@ -1,6 +1,7 @@
+use super::waiting::MAX_WAITING;
 use super::*;
 use crate::hot::{FORMAT, HotRow, HotRows, Tier};
-use crate::message::HotSum;
+use crate::message::HotSums;
 use crate::optimizer::{Optimizer, Sgd};
 use crate::table::{Initial, Row, RowIds};
 use crate::tracking::{Decaying, Tracking};
@@ -45,8 +46,9 @@ fn no_map() -> HotMap {
 }
 
 /// A sum of two values of 4.
-fn sum(position: u32, contributors: u32) -> ToServer {
-    let rows = Arc::new([HotSum { position, contributors, values: vec![4.0; 2] }]);
+fn sum(position: u32, contributors: u8) -> ToServer {
+    let (positions, contributors, values) = (vec![position], vec![contributors], vec![4.0; 2]);
+    let rows = Arc::new(HotSums { positions, contributors, values });
     ToServer::Sums { round: 1, sequence: 0, map_version: 1, rows }
 }
 
@@ -195,6 +197,23 @@ fn weights_are_told_as_soon_as_nobody_can_push_more() {
     (0..3).for_each(|sender| server.handle(sender, &end(2, 0)));
     let weights = vec![-4.0, -4.0, -3.0, -3.0, -4.0, -4.0];
     assert_eq!(told(&mut server), [(1, weights)]);
+}
+
+#[test]
+fn a_flood_of_questions_takes_no_more_than_its_askers_room() {
+    let mut server = server(2);
+    let ask = |server: &mut Server, from, request| {
+        let (keys, with_state) = (vec![7], false);
+        server
+            .handle(from, &ToServer::Pull { version: 1, request, table: TABLE, keys, with_state });
+    };
+    (0..2 * MAX_WAITING as u32).for_each(|request| ask(&mut server, 0, request));
+    assert_eq!(said(&mut server).len(), MAX_WAITING, "the others come again");
+    assert_eq!(server.counters().early, MAX_WAITING as u64);
+    ask(&mut server, 1, 0);
+    assert_eq!(said(&mut server).len(), 1, "another asker has room of its own");
+    (0..3).for_each(|sender| server.handle(sender, &end(1, 0)));
+    assert_eq!(told(&mut server).len(), MAX_WAITING + 1);
 }
 
 #[test]

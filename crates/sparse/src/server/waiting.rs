@@ -8,7 +8,7 @@ use crate::message::{FromServer, Sender};
 use crate::table::{TableError, TableId};
 
 /// Most questions of one asker that wait: as many as its largest window. It repeats what finds no room.
-const MAX_WAITING: usize = 1024;
+pub(super) const MAX_WAITING: usize = 1024;
 
 /// By asker, then by its number for the question.
 #[derive(Clone, Debug, Default)]

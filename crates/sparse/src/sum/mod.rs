@@ -12,9 +12,11 @@
 
 mod index;
 mod rows;
+mod values;
 
 pub use index::{Index, MAX_BATCH};
 pub use rows::{RowSums, SumError};
+pub use values::RowValues;
 
 use wiresum_codec::{bf16, f16};
 

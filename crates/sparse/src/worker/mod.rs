@@ -8,6 +8,8 @@
 //! [`Worker::poll_to_server`] and [`Worker::poll_to_switch`], until there are none; [`Worker::poll_timeout`] says when there
 //! will be more. What is not answered is sent again.
 
+mod gradients;
+mod pulled;
 mod questions;
 mod replicas;
 mod round;
@@ -22,7 +24,9 @@ use crate::hot::{HotMap, RowId};
 use crate::message::{FromServer, FromSwitch, ToServer, ToSwitch};
 use crate::sending::{DECISION, Sending};
 use crate::table::{Shards, TableId, TableSpec};
-use questions::{FIRST_REQUEST, Line, LineId, MOST_ASKED, Pull};
+pub use gradients::Gradients;
+use pulled::Pulled;
+use questions::{FIRST_REQUEST, Line, LineId, MOST_ASKED, Pull, server_of_line};
 use replicas::Replicas;
 use round::{Packets, Round};
 
@@ -47,9 +51,16 @@ impl WorkerSpec {
     /// The server of a row. One that the job does not have, or whose table it does not have, gets a server that refuses it
     /// by name.
     fn server_of(&self, row: RowId) -> u16 {
-        let table = self.tables.iter().find(|table| table.id == row.table);
-        let server = table.map_or(0, |table| self.shards.of(&table.rows, row.key));
-        server.min(self.shards.0 - 1)
+        self.servers_of(row.table)(row.key)
+    }
+
+    /// [`Self::server_of`], for many rows of a table.
+    fn servers_of(&self, table: TableId) -> impl Fn(u64) -> u16 {
+        let table = self.tables.iter().find(|spec| spec.id == table);
+        move |key| {
+            let server = table.map_or(0, |table| self.shards.of(&table.rows, key));
+            server.min(self.shards.0 - 1)
+        }
     }
 
     /// Rows that fit a packet of a kind with rows of this table; at least one, so that its receiver can refuse it.
@@ -94,6 +105,19 @@ pub enum WorkerError {
         /// What it said.
         problem: String,
     },
+    /// A server has lost more than is kept for it.
+    #[error(
+        "server {server} is back as it was after round {version}, and what it was sent until round {forgotten} is not \
+         kept any more: start it with its last snapshot, or begin the job anew from a checkpoint"
+    )]
+    ServerForgot {
+        /// The server.
+        server: u16,
+        /// Its last round.
+        version: u32,
+        /// The last round of which something is lost.
+        forgotten: u32,
+    },
 }
 
 /// A worker of a sparse job as a state machine: messages in, messages and weights out.
@@ -107,11 +131,11 @@ pub struct Worker {
     to_switches: Sending<ToSwitch>,
     /// To switches, of results.
     acknowledgements: VecDeque<(u16, ToSwitch)>,
+    /// By line.
     questions: Sending<ToServer>,
     pulls: BTreeMap<u32, Pull>,
     lines: BTreeMap<LineId, Line>,
-    /// Weights, and the optimizer's state where it was asked for.
-    pulled: BTreeMap<RowId, Vec<f32>>,
+    pulled: Pulled,
     /// Rows to be put in the next round.
     puts: BTreeMap<RowId, Vec<f32>>,
     next_request: u32,
@@ -127,7 +151,8 @@ impl Worker {
         let (to_servers, to_switches, acknowledgements) = Default::default();
         // How many are asked is bounded by lines.
         let questions = Sending::of(MOST_ASKED.into());
-        let (pulls, lines, pulled, puts) = Default::default();
+        let (pulls, lines, puts) = Default::default();
+        let pulled = Pulled::new(&spec.tables);
         let (next_request, error) = (0, None);
         Self {
             spec,
@@ -175,7 +200,7 @@ impl Worker {
     ///
     /// # Panics
     /// If the last round is not over.
-    pub fn begin(&mut self, gradients: &BTreeMap<RowId, Vec<f32>>) {
+    pub fn begin(&mut self, gradients: &Gradients) {
         assert!(self.is_idle(), "round {} is not over", self.round.number);
         self.pulled.clear();
         self.round = Round::begin(self.round.number + 1, self.spec.shards.0, self.spec.switches);
@@ -183,12 +208,7 @@ impl Worker {
         for (row, values) in std::mem::take(&mut self.puts) {
             packets.add_put(row, &values);
         }
-        for (row, values) in gradients {
-            match self.map.place(*row) {
-                Some(place) => packets.add_hot(place.position, values),
-                None => packets.add_cold(*row, values),
-            }
-        }
+        gradients.tables().for_each(|(table, rows)| packets.add_gradients(table, rows));
         for (row, values) in self.replicas.take_leaving(self.spec.rank, self.spec.workers) {
             packets.add_return(row, values);
         }
@@ -204,14 +224,16 @@ impl Worker {
     /// Something has come from a server.
     pub fn handle_server(&mut self, server: u16, message: &FromServer) {
         match message {
-            FromServer::Acknowledgement { round, sequence } if *sequence >= FIRST_REQUEST => {
+            FromServer::Acknowledgement { round, sequence }
+                if (FIRST_REQUEST..DECISION).contains(sequence) =>
+            {
                 // What is said late is no news: a closed round's questions were all answered.
                 if !self.round.is_closed(server, *round) {
-                    self.questions.held((server, *round, *sequence));
+                    self.question_is_held(server, *round, *sequence);
                 }
             }
             FromServer::Acknowledgement { round, sequence } => {
-                self.to_servers.answered((server, *round, *sequence));
+                self.to_servers.acknowledged((server, *round, *sequence));
             }
             FromServer::Refusal { round, problem } => {
                 let (round, problem) = (*round, problem.clone());
@@ -219,7 +241,7 @@ impl Worker {
             }
             FromServer::Closed(closed) => {
                 self.to_servers.all_answered(server, closed.round);
-                self.questions.hasten(server);
+                self.hasten_questions(server);
                 self.round.enter_closed(server, closed);
                 self.end_if_complete();
             }
@@ -241,7 +263,7 @@ impl Worker {
             }
             FromSwitch::Results { round, part, parts, rows } => {
                 let dim = usize::from(self.map.document().dim);
-                if rows.iter().any(|sum| sum.values.len() != dim) {
+                if rows.values.len() != rows.positions.len() * dim {
                     return;
                 }
                 if *round <= self.round.number {
@@ -264,10 +286,12 @@ impl Worker {
         }
         self.round.is_over = true;
         let (number, workers) = (self.round.number, self.spec.workers);
-        self.replicas.step(number, workers, &self.map, self.round.results());
+        self.replicas.step(number, workers, self.round.results());
         let change = self.round.change();
         let map = change.as_ref().and_then(|change| change.apply(&self.map).ok());
-        self.replicas.exchange(change.as_deref().filter(|_| map.is_some()), self.round.lent());
+        let maps = (&self.map, map.as_ref().unwrap_or(&self.map));
+        let applied = change.as_deref().filter(|_| map.is_some());
+        self.replicas.exchange(applied, maps, self.round.lent());
         if let Some(map) = map {
             self.map = map;
             self.ask_anew();
@@ -283,24 +307,33 @@ impl Worker {
     #[must_use]
     pub fn weights(&self, row: RowId) -> Option<&[f32]> {
         let table = self.spec.tables.iter().find(|table| table.id == row.table)?;
-        let replica = self.replicas.row(row).filter(|_| self.round.is_over);
-        let values = replica.map(|kept| &kept.values).or_else(|| self.pulled.get(&row));
+        let replica = self.replica(row);
+        let values = replica.or_else(|| self.pulled.weights(row));
         values.map(|values| &values[..usize::from(table.dim)])
     }
 
     /// A row's weights and state after the last round, from its replica or as pulled by [`Self::pull_stored`].
     #[must_use]
     pub fn stored(&self, row: RowId) -> Option<&[f32]> {
-        let table = self.spec.tables.iter().find(|table| table.id == row.table)?;
-        let replica = self.replicas.row(row).filter(|_| self.round.is_over);
-        let values = replica.map(|kept| &kept.values).or_else(|| self.pulled.get(&row))?;
-        (values.len() == table.stride()).then_some(values)
+        self.replica(row).or_else(|| self.pulled.stored(row))
+    }
+
+    /// A row's replica, which is that of after a round once the round is over.
+    fn replica(&self, row: RowId) -> Option<&[f32]> {
+        if self.round.is_over { self.replicas.row(row, &self.map) } else { None }
     }
 
     /// A server has restarted from a snapshot of after round `version`.
-    pub fn handle_restart(&mut self, server: u16, version: u32) {
+    ///
+    /// # Errors
+    /// [`WorkerError::ServerForgot`].
+    pub fn handle_restart(&mut self, server: u16, version: u32) -> Result<(), WorkerError> {
+        if let Some(forgotten) = self.to_servers.forgotten_after(server, version) {
+            return Err(WorkerError::ServerForgot { server, version, forgotten });
+        }
         self.to_servers.restarted(server, version);
-        self.questions.hasten(server);
+        self.hasten_questions(server);
+        Ok(())
     }
 
     /// A server has a snapshot of after round `version`: what was kept for it until then is not needed any more.
@@ -310,7 +343,9 @@ impl Worker {
 
     /// The next thing for a server.
     pub fn poll_to_server(&mut self, now: Time) -> Option<(u16, ToServer)> {
-        self.to_servers.poll(now).or_else(|| self.questions.poll(now))
+        self.ask();
+        let question = |(line, question)| (server_of_line(line), question);
+        self.to_servers.poll(now).or_else(|| self.questions.poll(now).map(question))
     }
 
     /// The next thing for a switch.
@@ -334,7 +369,8 @@ impl Worker {
     /// When there will be more to send, if nothing comes before.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
-        let at_once = (!self.acknowledgements.is_empty()).then_some(Time(0));
+        let is_pressing = !self.acknowledgements.is_empty() || self.may_ask();
+        let at_once = is_pressing.then_some(Time(0));
         let sending = [&self.to_servers, &self.questions].map(Sending::next_due);
         let due = sending.into_iter().chain([self.to_switches.next_due(), at_once]);
         due.flatten().min()

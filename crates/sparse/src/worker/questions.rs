@@ -1,6 +1,6 @@
 //! Questions for weights, and their answers.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use super::Worker;
 use crate::hot::{Place, RowId, Tier};
@@ -20,6 +20,8 @@ const LEAST_ASKED: u32 = 2;
 #[derive(Clone, Debug)]
 pub(super) struct Pull {
     line: LineId,
+    /// Where its last row is in the order in which the line's rows become complete.
+    order: (TableId, u64),
     /// The version that is asked for.
     version: u32,
     table: TableId,
@@ -30,6 +32,27 @@ pub(super) struct Pull {
 
 /// A server, and whether rows are summed by switches or are cold: questions of a line become answerable in order.
 pub(super) type LineId = (u16, bool);
+
+/// The number of a line as a receiver of questions: those of one line are answered in order, so answers tell which are
+/// lost.
+fn number_of_line((server, is_summed): LineId) -> u16 {
+    2 * server + u16::from(is_summed)
+}
+
+/// The server of a line.
+pub(super) fn server_of_line(number: u16) -> u16 {
+    number / 2
+}
+
+/// A row that is to be asked for; those of one line and table are sorted as they become complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Wanted {
+    line: LineId,
+    table: TableId,
+    /// Its position if a switch sums it, else its key.
+    order: u64,
+    key: u64,
+}
 
 /// Questions that are asked one after the other.
 #[derive(Clone, Debug, Default)]
@@ -56,44 +79,69 @@ impl Worker {
     }
 
     fn pull_all(&mut self, rows: impl IntoIterator<Item = RowId>, with_state: bool) {
-        // Rows of one table in the order in which they become complete: of their keys, or of their positions.
-        let mut groups: BTreeMap<(LineId, TableId), Vec<(u64, u64)>> = BTreeMap::new();
-        for row in rows.into_iter().filter(|row| self.replicas.row(*row).is_none()) {
-            let place = self.map.place(row).filter(|place| place.tier == Tier::B);
-            let order = place.map_or(row.key, |Place { position, .. }| position.into());
-            let line = (self.spec.server_of(row), place.is_some());
-            groups.entry((line, row.table)).or_default().push((order, row.key));
-        }
-        self.line_up(groups, with_state);
-        self.ask();
+        let mut finder = self.map.finder();
+        let wanted = rows.into_iter().filter(|row| self.replicas.row(*row, &self.map).is_none());
+        let mut wanted: Vec<Wanted> = wanted
+            .map(|row| {
+                let place = finder.place(row).filter(|place| place.tier == Tier::B);
+                let order = place.map_or(row.key, |Place { position, .. }| position.into());
+                let line = (self.spec.server_of(row), place.is_some());
+                Wanted { line, table: row.table, order, key: row.key }
+            })
+            .collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        self.line_up(&wanted, with_state);
     }
 
     /// What will be complete first is asked for first: servers hold what is not.
-    fn line_up(&mut self, groups: BTreeMap<(LineId, TableId), Vec<(u64, u64)>>, with_state: bool) {
-        let mut summed = Vec::new();
-        for ((line, table), mut rows) in groups {
-            rows.sort_unstable();
-            for part in rows.chunks(self.spec.rows_of_pulls(table, with_state)) {
-                let keys = part.iter().map(|(_, key)| *key).collect();
-                let last = part.last().map_or(0, |(order, _)| *order);
-                let pull = Pull { line, version: self.round.number, table, keys, with_state };
-                if line.1 {
-                    summed.push((last, pull));
-                } else {
-                    self.lines.entry(line).or_default().unasked.push_back(pull);
-                }
+    fn line_up(&mut self, wanted: &[Wanted], with_state: bool) {
+        let version = self.round.number;
+        for group in wanted.chunk_by(|one, next| (one.line, one.table) == (next.line, next.table)) {
+            let Wanted { line, table, .. } = group[0];
+            for part in group.chunks(self.spec.rows_of_pulls(table, with_state)) {
+                let keys = part.iter().map(|wanted| wanted.key).collect();
+                let last = part.last().map_or(0, |wanted| wanted.order);
+                // Positions are in order over all tables.
+                let order = (if line.1 { TableId(0) } else { table }, last);
+                let pull = Pull { line, order, version, table, keys, with_state };
+                self.lines.entry(line).or_default().unasked.push_back(pull);
             }
         }
-        // Positions are in order over all tables.
-        summed.sort_by_key(|(last, _)| *last);
-        for (_, pull) in summed {
-            self.lines.entry(pull.line).or_default().unasked.push_back(pull);
+        // Tables may have been asked for one after the other.
+        for line in self.lines.values_mut() {
+            line.unasked.make_contiguous().sort_by_key(|pull| pull.order);
+        }
+    }
+
+    /// Questions of a line that this worker may have asked.
+    fn most_asked(&self) -> u32 {
+        (MOST_ASKED / self.spec.workers).max(LEAST_ASKED)
+    }
+
+    /// Whether there is something to ask now.
+    pub(super) fn may_ask(&self) -> bool {
+        let most = self.most_asked();
+        self.lines.values().any(|line| line.asked < most && !line.unasked.is_empty())
+    }
+
+    /// A server holds a question.
+    pub(super) fn question_is_held(&mut self, server: u16, version: u32, request: u32) {
+        if let Some(pull) = self.pulls.get(&request).filter(|pull| pull.line.0 == server) {
+            self.questions.held((number_of_line(pull.line), version, request));
+        }
+    }
+
+    /// A server has answered all questions that it held.
+    pub(super) fn hasten_questions(&mut self, server: u16) {
+        for line in [(server, false), (server, true)] {
+            self.questions.hasten(number_of_line(line));
         }
     }
 
     /// Asks as much as may be asked.
-    fn ask(&mut self) {
-        let most = (MOST_ASKED / self.spec.workers).max(LEAST_ASKED);
+    pub(super) fn ask(&mut self) {
+        let most = self.most_asked();
         for line in self.lines.values_mut() {
             while line.asked < most
                 && let Some(pull) = line.unasked.pop_front()
@@ -104,7 +152,7 @@ impl Worker {
                 let (version, table, keys) = (pull.version, pull.table, pull.keys.clone());
                 let with_state = pull.with_state;
                 let message = ToServer::Pull { version, request, table, keys, with_state };
-                self.questions.send((pull.line.0, version, request), message);
+                self.questions.send((number_of_line(pull.line), version, request), message);
                 self.pulls.insert(request, pull);
             }
         }
@@ -119,13 +167,13 @@ impl Worker {
     pub(super) fn ask_anew(&mut self) {
         let row = |table, key: &u64| RowId { table, key: *key };
         let is_kept = |pull: &Pull| {
-            pull.keys.iter().any(|key| self.replicas.row(row(pull.table, key)).is_some())
+            pull.keys.iter().any(|key| self.replicas.row(row(pull.table, key), &self.map).is_some())
         };
         let asked = self.pulls.iter().filter(|(_, pull)| is_kept(pull)).map(|(n, _)| *n);
         let mut stale = Vec::new();
         for request in asked.collect::<Vec<_>>() {
             let pull = self.pulls.remove(&request).expect("it was found");
-            self.questions.withdraw((pull.line.0, pull.version, request));
+            self.questions.withdraw((number_of_line(pull.line), pull.version, request));
             self.lines.entry(pull.line).or_default().asked -= 1;
             stale.push(pull);
         }
@@ -157,16 +205,8 @@ impl Worker {
             return;
         }
         let pull = self.pulls.remove(&request).expect("it was found");
-        let len = len(&pull);
-        self.questions.settled((server, version, request));
-        for (key, weights) in pull.keys.into_iter().zip(values.chunks_exact(len)) {
-            let here = self.pulled.entry(RowId { table, key }).or_default();
-            // Its weights alone may have been asked for beside its state.
-            if here.len() < len {
-                *here = weights.to_vec();
-            }
-        }
+        self.questions.settled((number_of_line(pull.line), version, request));
+        self.pulled.enter(table, &pull.keys, values, pull.with_state);
         self.lines.entry(pull.line).or_default().asked -= 1;
-        self.ask();
     }
 }

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use wiresum_wire::RowKind;
 
 use super::WorkerSpec;
-use crate::hot::{HotMap, MapChange, RowId};
-use crate::message::{Closed, HotSum, ToServer, ToSwitch};
+use crate::hot::{Finder, HotMap, MapChange, RowId};
+use crate::message::{Closed, HotSums, ToServer, ToSwitch};
 use crate::packet::FARTHEST_OFFSET;
 use crate::sending::{END, Sending};
+use crate::sum::RowValues;
 use crate::table::{Row, TableId};
 
 /// What has come in a round.
@@ -26,14 +27,14 @@ pub(super) struct Round {
 /// What has come of a switch's results.
 #[derive(Clone, Debug, Default)]
 struct Results {
-    parts: Vec<Option<Arc<[HotSum]>>>,
+    parts: Vec<Option<Arc<HotSums>>>,
     /// How many there are, once the last one has come.
     count: Option<u32>,
 }
 
 impl Results {
     /// Takes a part; `count` is 0 where its switch does not know yet how many there are.
-    fn enter(&mut self, part: u32, count: u32, rows: &Arc<[HotSum]>) {
+    fn enter(&mut self, part: u32, count: u32, rows: &Arc<HotSums>) {
         if count > 0 {
             self.count.get_or_insert(count);
         }
@@ -76,7 +77,7 @@ impl Round {
         switch: u16,
         part: u32,
         parts: u32,
-        rows: &Arc<[HotSum]>,
+        rows: &Arc<HotSums>,
     ) -> bool {
         let results = &mut self.results[usize::from(switch)];
         results.enter(part, parts, rows);
@@ -90,7 +91,7 @@ impl Round {
     /// Sums of hot rows: position, contributors, values.
     pub(super) fn results(&self) -> impl Iterator<Item = (u32, u32, &[f32])> {
         let parts = self.results.iter().flat_map(|results| results.parts.iter().flatten());
-        parts.flat_map(|rows| rows.iter()).map(|sum| (sum.position, sum.contributors, &*sum.values))
+        parts.flat_map(|rows| rows.iter())
     }
 
     pub(super) fn change(&self) -> Option<Arc<MapChange>> {
@@ -107,10 +108,11 @@ pub(super) struct Packets<'a> {
     spec: &'a WorkerSpec,
     round: u32,
     map: &'a HotMap,
-    /// By server and table.
-    cold: BTreeMap<(u16, TableId), (Vec<u64>, Vec<f32>)>,
+    finder: Finder<'a>,
+    /// By table and server.
+    cold: Vec<(TableId, Vec<Cold>)>,
     /// By switch and position.
-    hot: BTreeMap<(u16, u32), &'a [f32]>,
+    hot: Vec<((u16, u32), &'a [f32])>,
     returns: Vec<(RowId, Row)>,
     /// By server and table.
     puts: BTreeMap<(u16, TableId), (Vec<u64>, Vec<f32>)>,
@@ -118,22 +120,43 @@ pub(super) struct Packets<'a> {
     sent: Vec<u32>,
 }
 
+/// Rows of one table for one server.
+#[derive(Clone, Debug, Default)]
+struct Cold {
+    keys: Vec<u64>,
+    values: Vec<f32>,
+}
+
+impl Cold {
+    fn add(&mut self, key: u64, gradient: &[f32]) {
+        self.keys.push(key);
+        self.values.extend_from_slice(gradient);
+    }
+}
+
 impl<'a> Packets<'a> {
     pub(super) fn new(spec: &'a WorkerSpec, round: u32, map: &'a HotMap) -> Self {
         let (cold, hot, returns, puts) = Default::default();
-        let sent = vec![0; usize::from(spec.shards.0)];
-        Self { spec, round, map, cold, hot, returns, puts, sent }
+        let (finder, sent) = (map.finder(), vec![0; usize::from(spec.shards.0)]);
+        Self { spec, round, map, finder, cold, hot, returns, puts, sent }
     }
 
-    pub(super) fn add_cold(&mut self, row: RowId, gradient: &[f32]) {
-        let (keys, values) = self.cold.entry((self.spec.server_of(row), row.table)).or_default();
-        keys.push(row.key);
-        values.extend_from_slice(gradient);
+    /// Sorts the gradients of a table: hot rows by position, others by server.
+    pub(super) fn add_gradients(&mut self, table: TableId, rows: &'a RowValues) {
+        let mut cold = vec![Cold::default(); usize::from(self.spec.shards.0)];
+        let server_of = self.spec.servers_of(table);
+        for (key, gradient) in rows.in_order() {
+            match self.finder.place(RowId { table, key }) {
+                Some(place) => self.add_hot(place.position, gradient),
+                None => cold[usize::from(server_of(key))].add(key, gradient),
+            }
+        }
+        self.cold.push((table, cold));
     }
 
-    pub(super) fn add_hot(&mut self, position: u32, gradient: &'a [f32]) {
+    fn add_hot(&mut self, position: u32, gradient: &'a [f32]) {
         let switch = (position % u32::from(self.spec.switches)) as u16;
-        self.hot.insert((switch, position), gradient);
+        self.hot.push(((switch, position), gradient));
     }
 
     pub(super) fn add_return(&mut self, row: RowId, values: Row) {
@@ -161,8 +184,11 @@ impl<'a> Packets<'a> {
             let end = ToServer::End { round: self.round, packets: *packets };
             to_servers.send((server, self.round, END), end);
         }
+        self.hot.sort_unstable_by_key(|(place, _)| *place);
+        let switches: Vec<_> = self.hot.chunk_by(|one, next| one.0.0 == next.0.0).collect();
         for switch in 0..self.spec.switches {
-            self.send_hot(switch, to_switches);
+            let hot = switches.iter().find(|hot| hot[0].0.0 == switch).copied();
+            self.send_hot(switch, hot.unwrap_or_default(), to_switches);
         }
     }
 
@@ -175,14 +201,16 @@ impl<'a> Packets<'a> {
 
     fn send_cold(&mut self, sending: &mut Sending<ToServer>) {
         let (round, map_version) = (self.round, self.map.version());
-        for ((server, table), (keys, values)) in std::mem::take(&mut self.cold) {
+        for (table, cold) in std::mem::take(&mut self.cold) {
             let rows = self.spec.rows_of(RowKind::Push, table);
-            let dim = values.len() / keys.len();
-            for (keys, values) in keys.chunks(rows).zip(values.chunks(rows * dim)) {
-                let sequence = self.next(server);
-                let (keys, values) = (keys.to_vec(), values.to_vec());
-                let push = ToServer::Push { round, sequence, map_version, table, keys, values };
-                sending.send((server, round, sequence), push);
+            for (server, Cold { keys, values }) in (0..).zip(cold) {
+                let dim = values.len().checked_div(keys.len()).unwrap_or(0);
+                for (keys, values) in keys.chunks(rows).zip(values.chunks((rows * dim).max(1))) {
+                    let sequence = self.next(server);
+                    let (keys, values) = (keys.to_vec(), values.to_vec());
+                    let push = ToServer::Push { round, sequence, map_version, table, keys, values };
+                    sending.send((server, round, sequence), push);
+                }
             }
         }
     }
@@ -232,18 +260,17 @@ impl<'a> Packets<'a> {
         }
     }
 
-    fn send_hot(&self, switch: u16, sending: &mut Sending<ToSwitch>) {
+    fn send_hot(&self, switch: u16, hot: &[((u16, u32), &[f32])], sending: &mut Sending<ToSwitch>) {
         let (round, map_version) = (self.round, self.map.version());
-        let hot = self.hot.range((switch, 0)..=(switch, u32::MAX));
-        let hot: Vec<(u32, &[f32])> = hot.map(|((_, p), values)| (*p, *values)).collect();
         let dim = self.map.document().dim.into();
         let most = RowKind::HotRows.rows_for(self.spec.room, dim).max(1);
-        let (mut sequence, mut rest) = (0, &hot[..]);
-        while let Some((base, _)) = rest.first() {
-            let is_near = |(position, _): &(u32, _)| position - base <= FARTHEST_OFFSET;
+        let (mut sequence, mut rest) = (0, hot);
+        while let Some(((_, base), _)) = rest.first() {
+            let is_near = |((_, position), _): &((u16, u32), _)| position - base <= FARTHEST_OFFSET;
             let (part, behind) = rest.split_at(rest.partition_point(is_near).min(most));
-            let positions = part.iter().map(|(position, _)| *position).collect();
-            let values = part.iter().flat_map(|(_, values)| *values).copied().collect();
+            let positions = part.iter().map(|((_, position), _)| *position).collect();
+            let values: Vec<&[f32]> = part.iter().map(|(_, values)| *values).collect();
+            let values = values.concat();
             let rows = ToSwitch::Rows { round, sequence, map_version, positions, values };
             sending.send((switch, round, sequence), rows);
             (sequence, rest) = (sequence + 1, behind);

@@ -13,7 +13,7 @@ use wiresum_sparse::tracking::{Decaying, Follow, HotSet, Tracking};
 use wiresum_sparse::worker::{Worker, WorkerSpec};
 use wiresum_wire::RowKind;
 
-use crate::support::{Gradients, KEYS, Oracle, gradients, tables};
+use crate::support::{Gradients, KEYS, Oracle, gradients, pushed, tables};
 
 const ROUNDS: u32 = 8;
 const POSITIONS: u32 = 16;
@@ -280,7 +280,7 @@ impl World {
                     worker.put(*row, values.clone());
                     self.seen.put += 1;
                 }
-                worker.begin(&self.gradients[version as usize][rank]);
+                worker.begin(&pushed(&self.gradients[version as usize][rank]));
                 self.asked[rank] = None;
                 if self.rng.chance(0.5) {
                     self.ask(rank);
@@ -475,7 +475,9 @@ impl World {
         };
         self.servers[shard] = server;
         let shard = shard as u16;
-        self.workers.iter_mut().for_each(|worker| worker.handle_restart(shard, version));
+        for worker in &mut self.workers {
+            worker.handle_restart(shard, version).expect("what a snapshot lacks is kept");
+        }
         self.summers.iter_mut().for_each(|summer| summer.handle_restart(shard, version));
         self.coordinator.handle_restart(shard, version);
         if shard == 0 {

@@ -10,6 +10,7 @@ use wiresum_sparse::hot::{FORMAT as HOT, HotRow, HotRows, RowId, Tier};
 use wiresum_sparse::live::{FORMAT, Host, Job, Member};
 use wiresum_sparse::optimizer::{Optimizer, Sgd};
 use wiresum_sparse::table::{Initial, RowIds, TableId, TableSpec};
+use wiresum_wire::{RowKind, RowPacket};
 
 use crate::zipf::Zipf;
 
@@ -19,8 +20,6 @@ const US: u64 = 1_000_000;
 const QUEUE_BYTES: u64 = 3 * 512 * 1024;
 /// Rounds before those that are measured: windows find their size.
 const WARMUPS: u32 = 2;
-/// Rounds that are measured.
-const ROUNDS: u32 = 3;
 const DEADLINE: Time = Time(60_000_000);
 
 /// What the workers do, and over which links.
@@ -40,6 +39,8 @@ pub struct Load {
     pub replicated: u32,
     /// The next ones, which are summed on their way to the server.
     pub summed: u32,
+    /// Rounds that are measured.
+    pub rounds: u32,
 }
 
 /// What the measured rounds were.
@@ -53,8 +54,12 @@ pub struct Report {
     pub updates_per_second: f64,
     /// Messages of workers that were sent again.
     pub repeated: u64,
-    /// Kinds of the fullest direction: bytes of a round.
+    /// The fullest direction: from whom to whom.
     pub fullest: (usize, usize),
+    /// Datagrams of a round.
+    pub datagrams: u64,
+    /// Those of them that acknowledge others.
+    pub acknowledgements: u64,
 }
 
 /// On its way from a host to another, by way of the switch.
@@ -88,8 +93,10 @@ pub struct Star {
     link: Conditions,
     /// By round and worker.
     touched: Vec<Vec<BTreeSet<RowId>>>,
-    /// Since the first measured round began, by direction of a link.
+    /// Bytes since the first measured round began, by direction of a link.
     carried: BTreeMap<(usize, usize), u64>,
+    /// Datagrams that were sent since then, and those of them that acknowledge.
+    datagrams: (u64, u64),
     begun: Vec<Time>,
 }
 
@@ -114,8 +121,9 @@ impl Star {
             members: (0..load.workers).map(|rank| Member::new(&job, rank, 7)).collect(),
             network: Network::new(seed),
             link: conditions,
-            touched: (0..=WARMUPS + ROUNDS).map(|_| of_round(&mut rng)).collect(),
+            touched: (0..=WARMUPS + load.rounds).map(|_| of_round(&mut rng)).collect(),
             carried: BTreeMap::new(),
+            datagrams: (0, 0),
             begun: Vec::new(),
             load,
         }
@@ -143,7 +151,7 @@ impl Star {
     }
 
     fn is_over(&self) -> bool {
-        let last = WARMUPS + ROUNDS;
+        let last = WARMUPS + self.load.rounds;
         let worker =
             |member: &Member| member.worker().version() == last && member.worker().is_idle();
         self.members.iter().all(worker)
@@ -157,11 +165,12 @@ impl Star {
             return;
         }
         let version = member.worker().version();
-        if version < WARMUPS + ROUNDS {
+        if version < WARMUPS + self.load.rounds {
             if self.begun.len() == version as usize {
                 self.begun.push(self.network.now());
                 if version == WARMUPS {
                     self.carried.clear();
+                    self.datagrams = (0, 0);
                 }
             }
             let rows = self.touched[version as usize][rank].iter();
@@ -186,6 +195,11 @@ impl Star {
         for (rank, member) in self.members.iter_mut().enumerate() {
             member.poll(now, |to, bytes| sent.push(parcel(nodes + rank, to, bytes)));
         }
+        self.datagrams.0 += sent.len() as u64;
+        let is_acknowledgement = |parcel: &&Parcel| {
+            RowPacket::parse(&parcel.bytes).is_ok_and(|p| p.kind == RowKind::Acknowledgement)
+        };
+        self.datagrams.1 += sent.iter().filter(is_acknowledgement).count() as u64;
         for parcel in sent {
             let is_here = parcel.from == self.switch();
             let hop = if is_here { parcel.to } else { self.switch() };
@@ -212,15 +226,27 @@ impl Star {
 
     fn report(&self) -> Report {
         let first = self.begun[WARMUPS as usize];
-        let seconds = self.network.now().since(first).as_secs_f64() / f64::from(ROUNDS);
+        let seconds = self.network.now().since(first).as_secs_f64() / f64::from(self.load.rounds);
         let (fullest, bytes) =
             self.carried.iter().max_by_key(|(_, bytes)| **bytes).expect("a direction");
-        let needed = *bytes as f64 * 8.0 / self.load.rate_bps / f64::from(ROUNDS);
-        let measured = WARMUPS as usize..(WARMUPS + ROUNDS) as usize;
+        let needed = *bytes as f64 * 8.0 / self.load.rate_bps / f64::from(self.load.rounds);
+        let measured = WARMUPS as usize..(WARMUPS + self.load.rounds) as usize;
         let pushed: usize = self.touched[measured].iter().flatten().map(BTreeSet::len).sum();
-        let updates_per_second = pushed as f64 / f64::from(ROUNDS) / seconds;
+        let updates_per_second = pushed as f64 / f64::from(self.load.rounds) / seconds;
         let repeated = self.members.iter().map(|member| member.worker().repeated()).sum();
-        Report { seconds, needed, updates_per_second, repeated, fullest: *fullest }
+        let of_round = |count| count / u64::from(self.load.rounds);
+        let (datagrams, acknowledgements) = self.datagrams;
+        let (datagrams, acknowledgements) = (of_round(datagrams), of_round(acknowledgements));
+        let fullest = *fullest;
+        Report {
+            seconds,
+            needed,
+            updates_per_second,
+            repeated,
+            fullest,
+            datagrams,
+            acknowledgements,
+        }
     }
 }
 

@@ -63,6 +63,11 @@ pub fn gradients(tables: &[TableSpec], rng: &mut Rng) -> Gradients {
     gradients
 }
 
+/// The same as a worker takes them.
+pub fn pushed(gradients: &Gradients) -> wiresum_sparse::worker::Gradients {
+    gradients.iter().map(|(row, values)| (*row, values)).collect()
+}
+
 /// One process that has all rows, and everybody's gradients.
 pub struct Oracle {
     tables: Vec<TableSpec>,

@@ -7,17 +7,20 @@ mod first_fit;
 use cut::cut;
 use deal::deal;
 use first_fit::first_fit;
+use serde::{Deserialize, Serialize};
 
 use super::{Layout, LayoutError, MAX_REGISTERS, Packets};
 
 /// A way to put the pairs of one push into packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Packaging {
     /// In the order in which they come.
     Arrival,
     /// In order of rank.
     Rank,
     /// The paper's Algorithm 1.
+    #[serde(rename = "algorithm-1")]
     FirstFit,
     /// Sorted by register and dealt in turn.
     Dealing,
