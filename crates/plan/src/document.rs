@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use wiresum_keys::{Keyring, Seat, Secret};
+use wiresum_keys::{Keyring, Seat, Secret, ValueHash};
 pub use wiresum_wire::Policy;
 use wiresum_wire::{JobId, LaneType, NodeId, SEAL_LEN};
 
@@ -101,7 +101,7 @@ pub struct Job {
     pub secret: Option<String>,
     /// Payload of a full packet, in int32 lanes (twice as many values with 16-bit lanes).
     pub values_per_packet: u16,
-    /// Width and byte order of the lanes.
+    /// Width and byte order of the lanes of values.
     #[serde(default)]
     pub lanes: Lanes,
     /// How floats become integers: `block` or `fixed:<factor>`.
@@ -116,6 +116,9 @@ pub struct Job {
     /// Sums are sealed (`spec/security.md`): nodes learn nothing of the values, and what they change does not go unnoticed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sealed: bool,
+    /// Values carry proofs (`spec/security.md`): whoever reads packets and forges addresses changes no sum.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub proven: bool,
 }
 
 /// Rounds of k of n workers (GOAT §V): a worker that is late contributes nothing, in zeros, once enough others are in.
@@ -176,16 +179,40 @@ pub enum Lanes {
     /// 16-bit, network order.
     #[serde(rename = "int16-be")]
     Int16Be,
+    /// As wide as the elements of each collective, little-endian: only servers sum.
+    #[serde(rename = "auto")]
+    Auto,
 }
 
-impl From<Lanes> for LaneType {
-    fn from(lanes: Lanes) -> Self {
-        match lanes {
-            Lanes::Int32Le => Self::I32Le,
-            Lanes::Int32Be => Self::I32Be,
-            Lanes::Int16Le => Self::I16Le,
-            Lanes::Int16Be => Self::I16Be,
+/// Bytes of the widest elements that are summed.
+const WIDEST: usize = 4;
+/// Bytes of the narrowest ones.
+const NARROWEST: usize = 2;
+
+impl Lanes {
+    /// What elements of so many bytes become.
+    #[must_use]
+    pub fn of_elements(self, bytes: usize) -> LaneType {
+        match self {
+            Self::Int32Le => LaneType::I32Le,
+            Self::Int32Be => LaneType::I32Be,
+            Self::Int16Le => LaneType::I16Le,
+            Self::Int16Be => LaneType::I16Be,
+            Self::Auto if bytes <= NARROWEST => LaneType::I16Le,
+            Self::Auto => LaneType::I32Le,
         }
+    }
+
+    /// The widest lanes of the job.
+    #[must_use]
+    pub fn widest(self) -> LaneType {
+        self.of_elements(WIDEST)
+    }
+
+    /// The narrowest lanes of the job.
+    #[must_use]
+    pub fn narrowest(self) -> LaneType {
+        self.of_elements(NARROWEST)
     }
 }
 
@@ -249,6 +276,12 @@ pub enum Role {
     Exponents,
     /// Values, combined by sum.
     Values,
+    /// Sums, each for one worker.
+    Parts,
+    /// Bytes of one worker for others.
+    Copies,
+    /// Barriers: that every worker has done what it had to in a stream of parts, or of copies.
+    Acknowledgements,
     /// Rows by position, each combined by sum: a stream of the plan's [sparse part](PlanSparse).
     Hot,
 }
@@ -363,6 +396,12 @@ impl Plan {
         }
         self.job.secret = self.keys_of(node).and_then(|keys| keys.to_text()).or(self.job.secret);
         Ok(self)
+    }
+
+    /// What values are hashed by, where they are proven.
+    #[must_use]
+    pub fn value_hash(&self) -> Option<ValueHash> {
+        self.job.proven.then(|| self.keys().value_hash())
     }
 
     /// The key that packets of this incarnation carry.

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`Plan`], [`PlanStream`] | the document; `spec/plan.md` describes every field |
 //! | `version1` | reads the format before this one |
+//! | [`Exchanged`] | streams of fragments that not all workers give or take, and their rules |
 //! | `validate` | what makes a plan one that every runner can honour |
 //! | [`PlanSparse`] | the part about tables of rows, and its rules |
 //! | [`fabric`] | the part about a network of switches, and its rules |
@@ -21,6 +22,7 @@
 mod contributors;
 mod derived;
 mod document;
+mod exchanges;
 pub mod fabric;
 mod forwarding;
 mod schedule;
@@ -35,13 +37,14 @@ pub mod ways;
 pub use contributors::{Cohort, Contributors, MAX_COHORTS, Workers};
 pub use derived::{Crossing, Derived, DerivedPlace, DerivedStream};
 pub use document::*;
+pub use exchanges::{BARRIER_FRAGMENTS, Exchanged};
 pub use fabric::Fabric;
 pub use forwarding::{Forwarding, Neighbour, UpKey};
 pub use schedule::{Circuit, Interval, SCHEDULE_FORMAT, Schedule};
 pub use site::{Duties, Place, Sending, Serving, first_slot};
 pub use sparse::{
-    Ids, MAX_TABLE_ROWS, OptimizerName, PlanHot, PlanSparse, PlanTable, RowInitial, RowOptimizer,
-    RowSwitch, RowValue, TableServer,
+    Ids, MAX_TABLE_ROWS, OptimizerName, PlanHot, PlanSparse, PlanTable, PlanTracking, RowInitial,
+    RowOptimizer, RowSwitch, RowValue, TableServer,
 };
 pub use stream::{PlanStream, StreamLeg, StreamPlace};
 pub use substitutes::{Refuge, Seat, Substitute};

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use wiresum_wire::{Flags, JobId, LaneType, NodeId, SubModelId};
+use wiresum_wire::{Flags, JobId, NodeId, SubModelId};
 
 use crate::ways::{ANY_NODE, Site, Way, WayError, Ways};
 use crate::{
@@ -230,10 +230,12 @@ impl Plan {
     #[must_use]
     pub fn lanes(&self, stream: &PlanStream) -> Flags {
         match stream.role {
-            Role::Values => LaneType::from(self.job.lanes).flags().only(Flags::LANES),
+            Role::Values => self.job.lanes.widest().flags().only(Flags::LANES),
             Role::Exponents if self.job.codec == "block" => Flags::MAXIMUM,
             // Rows are no fabric's.
             Role::Exponents | Role::Hot => Flags(0),
+            // These are no fabric's either.
+            Role::Parts | Role::Copies | Role::Acknowledgements => Flags(0),
         }
     }
 }

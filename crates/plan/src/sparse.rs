@@ -36,6 +36,9 @@ pub struct PlanSparse {
     /// Streams of hot rows, one for each switch.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub streams: Vec<PlanStream>,
+    /// How hot rows follow popularity while the job runs; absent where they stay as they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tracking: Option<PlanTracking>,
     /// What rows begin with.
     #[serde(default)]
     pub initial: RowInitial,
@@ -137,6 +140,20 @@ pub enum RowInitial {
     Normal(f64),
 }
 
+/// A way in which hot rows follow popularity. What it does, and which of its numbers can be, is known to `crates/sparse`
+/// alone, which reads the job's file that follows from a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "kebab-case", deny_unknown_fields)]
+#[allow(missing_docs)]
+pub enum PlanTracking {
+    /// Counts that decay, and a choice in every period, in which hot rows have an advantage.
+    Decaying { period: u32, per_round: f64, reach: f64 },
+    /// A choice after this round.
+    Once { after: u32 },
+    /// The same by a share of the gradients.
+    Sampling { rate: f64, after: u32 },
+}
+
 /// A server of tables.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -185,7 +202,12 @@ impl PlanSparse {
         let hot = self.hot.as_ref().map(|hot| (&hot.digest, hot.version, hot.dim, hot.positions));
         let begin = (self.initial, self.seed, self.is_averaged, self.packet_bytes);
         let agreed = (&self.tables, servers, switches, hot, &self.streams, begin);
-        serde_json::to_value(agreed).expect("a plan serialises")
+        let mut agreed = serde_json::to_value(agreed).expect("a plan serialises");
+        // Plans without it have the digest that they had before it could be said.
+        if let (Some(tracking), Some(all)) = (&self.tracking, agreed.as_array_mut()) {
+            all.push(serde_json::to_value(tracking).expect("a plan serialises"));
+        }
+        agreed
     }
 
     pub(crate) fn validate(&self, plan: &Plan) -> Result<(), PlanError> {
@@ -238,6 +260,9 @@ impl PlanSparse {
         let positions = self.hot.as_ref().map_or(0, |hot| hot.positions);
         let problem = "hot rows need a switch that sums them, and cold rows none";
         require((positions > 0) != self.switches.is_empty(), "sparse.switches", problem)?;
+        let can_follow = self.tracking.is_none() || positions > 0;
+        let problem = "needs hot rows that follow popularity: leave it out, or give a hot map";
+        require(can_follow, "sparse.tracking", problem)?;
         let each = self.streams.len() == self.switches.len();
         require(each, "sparse.streams", "must be one for each switch, in their order")?;
         let ids = plan.streams.iter().chain(&self.streams).map(|stream| stream.id);
@@ -368,6 +393,22 @@ mod tests {
     }
 
     #[test]
+    fn rows_that_are_not_hot_follow_nothing() {
+        let mut plan = document();
+        let decaying =
+            json!({ "name": "decaying", "period": 10, "per_round": 0.965, "reach": 1.3 });
+        plan["sparse"]["tracking"] = decaying.clone();
+        let read_back = read(&plan).expect("hot rows may follow");
+        let sparse = serde_json::to_value(&read_back.sparse).expect("JSON");
+        assert_eq!(sparse["tracking"], decaying);
+        for field in ["hot", "switches", "streams"] {
+            plan["sparse"].as_object_mut().expect("a part").remove(field);
+        }
+        let problem = read(&plan).expect_err("no hot rows").to_string();
+        assert!(problem.contains("`sparse.tracking`: needs hot rows"), "{problem}");
+    }
+
+    #[test]
     fn hot_rows_are_no_stream_of_dense_values() {
         let mut plan = document();
         plan["streams"][1]["role"] = json!("hot");
@@ -395,6 +436,7 @@ mod tests {
             digest(|plan| plan["sparse"]["tables"][0]["rows"] = json!(999)),
             digest(|plan| plan["sparse"]["hot"]["digest"] = json!("0123456789abcdee")),
             digest(|plan| plan["sparse"]["seed"] = json!(7)),
+            digest(|plan| plan["sparse"]["tracking"] = json!({ "name": "once", "after": 10 })),
             digest(|plan| {
                 plan.as_object_mut().expect("a plan").remove("sparse");
             }),

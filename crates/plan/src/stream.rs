@@ -128,6 +128,16 @@ impl PlanStream {
         self.places.iter().find_map(|place| place.slots).unwrap_or(1)
     }
 
+    /// Most positions that a worker has begun and not done: as many as there are slots where results acknowledge, as
+    /// many as there are entries where barriers do.
+    #[must_use]
+    pub fn most_begun(&self) -> u32 {
+        match self.role {
+            Role::Parts | Role::Copies => 2 * self.slots(),
+            _ => self.slots(),
+        }
+    }
+
     /// The same stream with this many slots at each of its places.
     #[must_use]
     pub fn with_slots(mut self, slots: u32) -> Self {

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use wiresum_keys::Keyring;
-use wiresum_wire::{BLOCK_LEN, LaneType, MAX_CONTRIBUTORS, MAX_PAYLOAD, MIN_VALUES, NodeId};
+use wiresum_wire::{BLOCK_LEN, MAX_CONTRIBUTORS, MAX_PAYLOAD, MIN_VALUES, NodeId};
 
 use crate::{
-    Child, Engine, Exponents, FORMAT, MAX_BPS, MAX_MISSED, MAX_SLOTS, Plan, PlanError, PlanStream,
-    Policy, Role, Rounds, StreamPlace,
+    Child, Engine, Exponents, FORMAT, Lanes, MAX_BPS, MAX_MISSED, MAX_SLOTS, Plan, PlanError,
+    PlanStream, Policy, Role, Rounds, StreamPlace,
 };
 
 /// Nodes of a plan: several times what any network in the papers has, and checked in a tenth of a second. Checks of trees
@@ -15,6 +15,8 @@ use crate::{
 const MAX_NODES: usize = 4096;
 /// Workers whose seals' pieces of 16 bits can be added in a lane of 32 bits.
 const MAX_SEALED_WORKERS: usize = 1 << 16;
+/// The same for pieces of 8 bits, in lanes of 16.
+const MAX_NARROW_SEALED_WORKERS: usize = 1 << 8;
 
 impl Plan {
     /// Checks every field.
@@ -61,9 +63,13 @@ impl Plan {
             }
         }
         self.fabric.as_ref().map_or(Ok(()), |fabric| fabric.validate(self))?;
+        self.validate_exchanges()?;
         self.sparse.as_ref().map_or(Ok(()), |sparse| sparse.validate(self))?;
         if self.job.sealed {
             self.validate_seals()?;
+        }
+        if self.job.proven {
+            self.validate_proofs()?;
         }
         self.job.rounds.as_ref().map_or(Ok(()), |rounds| self.validate_rounds(rounds))
     }
@@ -73,7 +79,7 @@ impl Plan {
         require(
             is_agreed,
             "job.rounds",
-            "who takes part is agreed on with the exponents: use the codec `block` and exponents `agreed`",
+            "rounds that go on without late workers need the codec `block` and exponents `agreed`, whose exchange says who is in",
         )?;
         let allowed = format!("must be 1..={MAX_MISSED}");
         let is_bounded = (1..=MAX_MISSED).contains(&rounds.most_missed);
@@ -134,21 +140,40 @@ impl Plan {
             BLOCK_LEN / 4
         );
         require(fits, "job.values_per_packet", &allowed)?;
-        let is_wide = LaneType::from(self.job.lanes).width() == 4;
+        let is_wide = self.job.lanes.widest().width() == 4;
         require(
             is_wide || self.job.exponents == Exponents::Agreed,
             "job.exponents",
             "16-bit lanes have no bits to spare for what may be expected: use 32-bit lanes, or `agreed`",
+        )?;
+        require(
+            self.job.lanes != Lanes::Auto || self.job.codec == "block",
+            "job.lanes",
+            "`auto` needs the codec `block`, as one factor does not suit two widths: use `int32-le`, or `block`",
         )
     }
 
     /// Whether everything that is summed can be sealed.
     fn validate_seals(&self) -> Result<(), PlanError> {
-        let are_few = self.workers.len() <= MAX_SEALED_WORKERS;
-        let problem = format!("has at most {MAX_SEALED_WORKERS} workers: leave it out");
+        let is_narrow = self.job.lanes.narrowest().width() == 2;
+        let most = if is_narrow { MAX_NARROW_SEALED_WORKERS } else { MAX_SEALED_WORKERS };
+        let are_few = self.workers.len() <= most;
+        let problem = format!("has at most {most} workers with such lanes: leave it out");
         require(are_few, "job.sealed", &problem)?;
         let problem = "rows are not sealed: leave out `sparse`, or `sealed`";
         require(self.sparse.is_none(), "job.sealed", problem)
+    }
+
+    /// Whether everyone on the way of values can test their proofs.
+    fn validate_proofs(&self) -> Result<(), PlanError> {
+        let problem = "rows are not proven: leave out `sparse`, or `proven`";
+        require(self.sparse.is_none(), "job.proven", problem)?;
+        let policy = self.switch_policy();
+        let problem = format!(
+            "switches of the policy `{}` test no proofs of values: let servers sum, or leave it out",
+            policy.map_or("", Policy::name)
+        );
+        require(policy.is_none(), "job.proven", &problem)
     }
 
     /// Whether the stream's legs are a tree over its places that all workers send into.
@@ -429,6 +454,22 @@ mod tests {
     }
 
     #[test]
+    fn lanes_may_be_as_wide_as_the_elements() {
+        let fixed = Plan::from_json(TREE).expect("valid");
+        let mut auto = fixed.clone();
+        auto.job.lanes = Lanes::Auto;
+        auto.validate().expect("servers add lanes of any width");
+        assert_ne!(auto.digest(), fixed.digest());
+        assert_eq!([2, 4].map(|bytes| auto.job.lanes.of_elements(bytes).width()), [2, 4]);
+        assert_eq!([2, 4].map(|bytes| fixed.job.lanes.of_elements(bytes).width()), [4, 4]);
+        auto.job.exponents = Exponents::Expected;
+        auto.validate().expect("wide elements have bits to spare");
+        (auto.job.exponents, auto.job.codec) = (Exponents::Agreed, "fixed:1e8".to_owned());
+        let problem = auto.validate().expect_err("one factor for two widths").to_string();
+        assert!(problem.contains("`job.lanes`: `auto` needs the codec `block`"), "{problem}");
+    }
+
+    #[test]
     fn whether_sums_are_sealed_is_agreed_on() {
         let open = Plan::from_json(TREE).expect("valid");
         let mut sealed = open.clone();
@@ -440,9 +481,17 @@ mod tests {
             open.values_len(),
             "a block of each packet is its seal"
         );
-        sealed.workers = vec![sealed.workers[0].clone(); MAX_SEALED_WORKERS + 1];
-        let problem = sealed.validate_seals().expect_err("too many pieces for a lane").to_string();
-        assert!(problem.contains("`job.sealed`: has at most 65536 workers"), "{problem}");
+        for (lanes, most) in [(Lanes::Int32Le, 65_536), (Lanes::Int16Le, 256)] {
+            sealed.job.lanes = lanes;
+            sealed.workers = vec![sealed.workers[0].clone(); most];
+            sealed.validate_seals().expect("each piece fits a lane");
+            sealed.workers.push(sealed.workers[0].clone());
+            let problem = sealed.validate_seals().expect_err("too many pieces").to_string();
+            assert!(
+                problem.contains(&format!("`job.sealed`: has at most {most} workers")),
+                "{problem}"
+            );
+        }
     }
 
     #[test]

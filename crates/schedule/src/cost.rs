@@ -80,7 +80,7 @@ impl Cost {
             job.by = by;
             job.start_s = job.start_s.min(done.start_s);
             job.end_s = job.end_s.max(done.end_s + mode.update_s);
-            let times: f64 = mode.pools.iter().map(|(_, times)| times).sum();
+            let times = problem.passed(mode);
             let bytes = done.bytes * if by == Summed::BySwitch { times } else { times / 2.0 };
             sent += bytes;
             summed += if by == Summed::BySwitch { bytes } else { 0.0 };

@@ -9,7 +9,7 @@ use crate::problem::Problem;
 use crate::timetable::{Interval, interval};
 use crate::{Online, Options, ScheduleError};
 
-/// What is seen at the end of a slot, and what the next one is decided with.
+/// What is seen at the end of an interval, and what the next one is decided with.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Sight {
@@ -26,7 +26,7 @@ pub struct Dialogue<'a> {
     problem: &'a Problem<'a>,
     online: Online<'a>,
     left: Vec<f64>,
-    slot: usize,
+    now_s: f64,
 }
 
 impl<'a> Dialogue<'a> {
@@ -41,10 +41,10 @@ impl<'a> Dialogue<'a> {
     ) -> Result<Self, ScheduleError> {
         let online = Online::new(problem, scheduler, options)?;
         let left = problem.transfers.iter().map(|transfer| transfer.bytes).collect();
-        Ok(Self { problem, online, left, slot: 0 })
+        Ok(Self { problem, online, left, now_s: 0.0 })
     }
 
-    /// Decides the next slot. A job has a rate in it, or waits.
+    /// Decides the next interval: a slot, or until the next event. A job has a rate in it, or waits.
     ///
     /// # Errors
     /// A unit that is not there, or a job that is never served.
@@ -58,8 +58,9 @@ impl<'a> Dialogue<'a> {
         let (circuits, ports) = (self.circuits(&sight.circuits)?, self.ports(&sight.ports)?);
         self.online.observe(&self.left, &circuits, &ports);
         let slot = self.online.step()?;
-        self.slot += 1;
-        Ok(interval(problem, self.slot - 1, &slot))
+        let interval = interval(problem, self.now_s, &slot);
+        self.now_s = interval.until_s;
+        Ok(interval)
     }
 
     fn circuits(&self, seen: &[Circuits]) -> Result<Vec<u32>, ScheduleError> {

@@ -46,6 +46,12 @@ pub struct Instance {
     /// A synchronous job, once begun, sends in every slot until it ends.
     #[serde(default = "yes")]
     pub contiguous: bool,
+    /// Switches of several units may sum a job together: each sends one gradient to the next.
+    #[serde(default)]
+    pub trees: bool,
+    /// Circuits and rates change with slots only; otherwise at any time.
+    #[serde(default = "yes")]
+    pub slots: bool,
 }
 
 fn yes() -> bool {
@@ -141,6 +147,9 @@ pub struct Star {
     pub workers: BTreeMap<String, u32>,
     /// Unit of the parameter server.
     pub server: String,
+    /// Name of that server, if it has others: jobs that name the same share its link. Each has its own where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_host: Option<String>,
     /// Bytes that each worker sends.
     pub bytes: f64,
     /// Time of the update at the server, in seconds; a switch needs none.
@@ -149,6 +158,10 @@ pub struct Star {
     /// Rate of its workers' links, in bit/s; the instance's where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_bps: Option<f64>,
+    /// Units of workers, and the unit whose switch relays what they send to the server, over two circuits. Not where
+    /// switches sum.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub via: BTreeMap<String, String>,
 }
 
 /// Bytes from one unit to another.
@@ -161,6 +174,9 @@ pub struct Flow {
     pub to: String,
     /// How many.
     pub bytes: f64,
+    /// Name of the unit whose switch relays them, over two circuits; none where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub via: Option<String>,
 }
 
 impl Instance {
@@ -256,6 +272,13 @@ impl Instance {
                 self.unit(&star.server, &field("server"))?;
                 let workers = field("workers");
                 star.workers.keys().try_for_each(|name| self.unit(name, &workers).map(drop))?;
+                for (unit, relay) in &star.via {
+                    let is_remote = star.workers.contains_key(unit) && *unit != star.server;
+                    require(is_remote, &field("via"), || {
+                        format!("{unit} sends nothing to another unit: leave it out")
+                    })?;
+                    self.relay(relay, [unit, &star.server], &field("via"))?;
+                }
                 let has_workers = !star.workers.is_empty() && star.workers.values().all(|n| *n > 0);
                 require(has_workers, &workers, || "every unit listed needs at least one".to_owned())
             }
@@ -267,6 +290,9 @@ impl Instance {
                     self.unit(&flow.from, &part("from"))?;
                     self.unit(&flow.to, &part("to"))?;
                     positive(flow.bytes, || part("bytes"))?;
+                    let relay = flow.via.iter();
+                    let ends = [&*flow.from, &*flow.to];
+                    relay.into_iter().try_for_each(|via| self.relay(via, ends, &part("via")))?;
                     let is_first = seen.insert((&flow.from, &flow.to));
                     require(is_first, &part("to"), || {
                         format!("a second flow from {} to {}: add their bytes", flow.from, flow.to)
@@ -275,6 +301,14 @@ impl Instance {
                 Ok(())
             }
         }
+    }
+
+    /// A relay is a unit beside the two that it joins.
+    fn relay(&self, via: &str, [from, to]: [&str; 2], field: &str) -> Result<(), ScheduleError> {
+        self.unit(via, field)?;
+        require(from != to && ![from, to].contains(&via), field, || {
+            format!("{via} does not lie between {from} and {to}: name a third unit")
+        })
     }
 
     /// Index of a unit.

@@ -78,7 +78,8 @@ impl<'a> Judge<'a> {
         let comes =
             from_s >= self.now_s - SLACK * slot_s && until_s > from_s && until_s.is_finite();
         self.rule(comes, from_s, || "intervals must follow each other".to_owned())?;
-        self.rule(is_slot(from_s) && is_slot(until_s), from_s, || {
+        let is_kept = !self.problem.instance.slots || (is_slot(from_s) && is_slot(until_s));
+        self.rule(is_kept, from_s, || {
             format!("intervals must begin and end with slots of {slot_s} s")
         })?;
         let added = self.circuits(interval)?;
@@ -173,9 +174,7 @@ impl<'a> Judge<'a> {
                 format!("job {} sends faster than its own links", rate.job)
             })?;
             mode.pools.iter().for_each(|(pool, times)| pools[*pool] += bytes * times);
-            if let Some(unit) = mode.place {
-                places[unit] += 1;
-            }
+            mode.places.iter().for_each(|unit| places[*unit] += 1);
             for crossing in &mode.crossings {
                 let load = loads.entry(self.problem.pairs[crossing.pair]).or_default();
                 load[crossing.lane] += bytes * crossing.times;
@@ -184,8 +183,8 @@ impl<'a> Judge<'a> {
         for (pool, bytes) in pools.iter().enumerate() {
             let most = self.problem.pools[pool] * slots;
             self.rule(*bytes <= most * (1.0 + SLACK), interval.from_s, || {
-                let name = &self.problem.instance.units[self.problem.unit_of_pool(pool)].name;
-                format!("the switch of {name} passes {bytes:.0} bytes, and can pass {most:.0}")
+                let owner = self.problem.owner(pool);
+                format!("{owner} passes {bytes:.0} bytes, and can pass {most:.0}")
             })?;
         }
         for (taken, unit) in places.iter().zip(&self.problem.instance.units) {
@@ -215,14 +214,16 @@ impl<'a> Judge<'a> {
         })?;
         self.rule(transfer.can_be(rate.by), from_s, || {
             format!(
-                "job {id} cannot be summed by a switch: its workers are not in one unit with places"
+                "job {id} cannot be summed by a switch: its workers are not in one unit with places, \
+                 nor in several with `trees`"
             )
         })?;
         let is_same = done.summed.is_none_or(|summed| summed == rate.by);
         self.rule(is_same, from_s, || format!("job {id} changes who sums it"))?;
         let goes_on = done.summed.is_none() || done.end_s >= from_s - slack_s;
         self.rule(goes_on || !transfer.contiguous, from_s, || format!("job {id} has paused"))?;
-        let is_new = done.summed.is_none() || done.end_s < until_s - slack_s;
+        // However short the interval: what ended with the one before has not been in this one.
+        let is_new = done.summed.is_none() || done.end_s < until_s;
         self.rule(is_new, from_s, || format!("job {id} has two rates at a time"))?;
         let done = &mut self.progress[index];
         if done.summed.is_none() {

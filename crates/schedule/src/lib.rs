@@ -36,5 +36,5 @@ pub use instance::{
     Before, Circuits, Darkens, Flow, INSTANCE_FORMAT, Instance, Job, Star, Traffic, Unit,
 };
 pub use judge::judge;
-pub use scheduler::{Objective, Online, Options, SCHEDULERS, Share, Slot, schedule};
+pub use scheduler::{Objective, Online, Options, SCHEDULERS, Scheduler, Share, Slot, schedule};
 pub use timetable::{Interval, Rate, Status, Summed, TIMETABLE_FORMAT, Timetable, slots};

@@ -26,8 +26,8 @@ pub struct Mode {
     pub crossings: Vec<Crossing>,
     /// Switches: index of the pool, bytes through it for each byte of the transfer.
     pub pools: Vec<(usize, f64)>,
-    /// The unit that has to give a place.
-    pub place: Option<usize>,
+    /// The units that have to give a place each.
+    pub places: Vec<usize>,
     /// From the last byte to the end of the job, in seconds.
     pub update_s: f64,
 }
@@ -56,7 +56,7 @@ pub struct Transfer {
     pub release: usize,
     /// Whether it must not pause.
     pub contiguous: bool,
-    /// By a server, and by the switch where that is possible.
+    /// By a server, and by switches where that is possible.
     pub modes: [Option<Mode>; 2],
 }
 
@@ -75,10 +75,44 @@ impl Transfer {
         Summed::ALL.into_iter().filter(|summed| self.can_be(*summed))
     }
 
+    /// The shortest update after its last byte, in seconds, whoever sums it.
+    #[must_use]
+    pub fn least_update_s(&self) -> f64 {
+        self.modes.iter().flatten().map(|mode| mode.update_s).fold(f64::INFINITY, f64::min)
+    }
+
     /// Whether it can be summed like that.
     #[must_use]
     pub fn can_be(&self, summed: Summed) -> bool {
         self.modes[summed as usize].is_some()
+    }
+
+    /// Whether switches of several units may sum it together.
+    #[must_use]
+    pub fn may_be_tree(&self) -> bool {
+        self.modes[Summed::BySwitch as usize].as_ref().is_some_and(|mode| mode.places.len() > 1)
+    }
+
+    /// Bytes on a lane of a pair, for each byte of it, however it is summed.
+    #[must_use]
+    pub fn least_times(&self, crossing: Crossing) -> f64 {
+        let Some(tree) =
+            self.modes[Summed::BySwitch as usize].as_ref().filter(|_| self.may_be_tree())
+        else {
+            return crossing.times;
+        };
+        let same = |one: &&Crossing| (one.pair, one.lane) == (crossing.pair, crossing.lane);
+        tree.crossings.iter().find(same).map_or(0.0, |one| one.times.min(crossing.times))
+    }
+
+    /// Bytes through a switch, for each byte of it, however it is summed.
+    #[must_use]
+    pub fn least_passed(&self, pool: usize) -> f64 {
+        let passed = |mode: &Mode| {
+            let times = mode.pools.iter().find(|(index, _)| *index == pool);
+            times.map_or(0.0, |(_, times)| *times)
+        };
+        self.modes.iter().flatten().map(passed).fold(f64::INFINITY, f64::min)
     }
 
     /// Slots that it needs at least.
@@ -98,8 +132,12 @@ pub struct Problem<'a> {
     pub pairs: Vec<[usize; 2]>,
     /// Circuits of each pair before the first slot.
     pub before: Vec<u32>,
-    /// Bytes that each pool passes in a slot: a unit's switch has one for each lane.
+    /// Bytes that each pool passes in a slot: a unit's switch has one for each lane; after these, one for the link of
+    /// each server that several jobs name.
     pub pools: Vec<f64>,
+    /// The unit and the name of each such server.
+    #[serde(skip)]
+    pub servers: Vec<(usize, &'a str)>,
     /// Lanes of a pair, and of a switch: 2 where directions are apart.
     pub lanes: usize,
     /// In the order of jobs.
@@ -129,11 +167,13 @@ impl<'a> Problem<'a> {
             pairs: Vec::new(),
             before: Vec::new(),
             pools,
+            servers: Vec::new(),
             lanes: if instance.paper { 1 } else { 2 },
             transfers: Vec::new(),
             lit_bytes: slot_bytes(instance.port_bps),
             dark_bytes: instance.port_bps / BITS * instance.dark_s,
         };
+        problem.share_servers(&names);
         let mut pairs = BTreeMap::new();
         for (units, circuits) in problem.lit_before(&names) {
             let pair = problem.pair(&mut pairs, units);
@@ -159,7 +199,8 @@ impl<'a> Problem<'a> {
                 Traffic::Flows(flows) => {
                     for (number, flow) in flows.iter().enumerate() {
                         let (from, to) = (names[&*flow.from], names[&*flow.to]);
-                        let modes = [Some(problem.flow(&mut pairs, from, to)), None];
+                        let via = flow.via.as_ref().map(|relay| names[&**relay]);
+                        let modes = [Some(problem.flow(&mut pairs, [from, to], via)), None];
                         let bytes = flow.bytes;
                         let transfer = Transfer { flow: number, bytes, modes, ..transfer.clone() };
                         problem.transfers.push(transfer);
@@ -177,10 +218,35 @@ impl<'a> Problem<'a> {
         self.instance.units.len()
     }
 
-    /// The unit whose switch has a pool.
+    /// The unit whose switch, or one of whose servers, has a pool.
     #[must_use]
     pub fn unit_of_pool(&self, pool: usize) -> usize {
-        pool / self.lanes
+        match pool.checked_sub(self.units() * self.lanes) {
+            Some(server) => self.servers[server].0,
+            None => pool / self.lanes,
+        }
+    }
+
+    /// Whether a pool is a switch's; others are links of servers.
+    #[must_use]
+    pub fn is_switch(&self, pool: usize) -> bool {
+        pool < self.units() * self.lanes
+    }
+
+    /// Bytes through switches, for each byte of a transfer that is carried so.
+    #[must_use]
+    pub fn passed(&self, mode: &Mode) -> f64 {
+        let switches = mode.pools.iter().filter(|(pool, _)| self.is_switch(*pool));
+        switches.map(|(_, times)| times).sum()
+    }
+
+    /// What has a pool, in words.
+    #[must_use]
+    pub fn owner(&self, pool: usize) -> String {
+        match pool.checked_sub(self.units() * self.lanes) {
+            Some(server) => format!("the link of server {}", self.servers[server].1),
+            None => format!("the switch of {}", self.instance.units[pool / self.lanes].name),
+        }
     }
 
     /// The two units of a transfer that is a flow; None for a synchronous job.
@@ -247,6 +313,26 @@ impl<'a> Problem<'a> {
         ports.chain(links).fold(0.0, f64::max)
     }
 
+    /// A pool for the link of each server that several jobs name.
+    fn share_servers(&mut self, names: &BTreeMap<&str, usize>) {
+        if self.instance.paper {
+            return;
+        }
+        let stars = self.instance.jobs.iter().filter_map(|job| match &job.traffic {
+            Traffic::Star(star) => Some((&**star.server_host.as_ref()?, names[&*star.server])),
+            Traffic::Flows(_) => None,
+        });
+        let mut jobs: BTreeMap<&'a str, (usize, u32)> = BTreeMap::new();
+        for (server, unit) in stars {
+            jobs.entry(server).or_insert((unit, 0)).1 += 1;
+        }
+        let bps = self.instance.server_bps.unwrap_or(self.instance.host_bps);
+        for (server, (unit, _)) in jobs.into_iter().filter(|(_, (_, count))| *count > 1) {
+            self.servers.push((unit, server));
+            self.pools.push(bps / BITS * self.instance.slot_s);
+        }
+    }
+
     fn pair(&mut self, pairs: &mut BTreeMap<[usize; 2], usize>, [a, b]: [usize; 2]) -> usize {
         let units = [a.min(b), a.max(b)];
         *pairs.entry(units).or_insert_with(|| {
@@ -266,6 +352,20 @@ impl<'a> Problem<'a> {
     ) -> Crossing {
         let pair = self.pair(pairs, [from, to]);
         Crossing { pair, lane: usize::from(from > to) % self.lanes, times }
+    }
+
+    /// What one unit's servers send to another's, over one circuit or by a relay over two; nothing within a unit. A
+    /// relay's own servers have nothing of it.
+    fn way(
+        &mut self,
+        pairs: &mut BTreeMap<[usize; 2], usize>,
+        [from, to]: [usize; 2],
+        via: Option<usize>,
+        times: f64,
+    ) -> Vec<Crossing> {
+        let stations: Vec<usize> = [Some(from), via, Some(to)].into_iter().flatten().collect();
+        let legs = stations.windows(2).filter(|leg| leg[0] != leg[1]);
+        legs.map(|leg| self.crossing(pairs, leg[0], leg[1], times)).collect()
     }
 
     /// Loads on pools: what units send up, and what one of them receives.
@@ -295,35 +395,69 @@ impl<'a> Problem<'a> {
         let host = slot_bytes(star.host_bps.unwrap_or(self.instance.host_bps));
         let link = slot_bytes(self.instance.server_bps.unwrap_or(self.instance.host_bps)) / workers;
         let most = if self.instance.paper { host } else { host.min(link) };
-        let remote = up.iter().filter(|(unit, _)| *unit != server);
-        let crossings = remote.map(|(unit, count)| self.crossing(pairs, *unit, server, *count));
-        let crossings = crossings.collect();
-        let by_server = Mode {
-            most,
-            crossings,
-            pools: self.pool_loads(&up, Some((server, workers))),
-            place: None,
-            update_s: star.update_s,
-        };
-        let home = up[0].0;
-        let is_local = up.len() == 1 && self.instance.units[home].places > 0;
-        let by_switch = (sums && is_local).then(|| Mode {
+        let crossings = star.workers.iter().flat_map(|(name, count)| {
+            let via = star.via.get(name).map(|relay| names[&**relay]);
+            self.way(pairs, [names[&**name], server], via, f64::from(*count))
+        });
+        let crossings = together(crossings.collect());
+        let mut pools = self.pool_loads(&up, Some((server, workers)));
+        let is_its = |(_, name): &(usize, &str)| star.server_host.as_deref() == Some(*name);
+        let shared = self.servers.iter().position(is_its);
+        pools.extend(shared.map(|index| (self.units() * self.lanes + index, workers)));
+        let by_server =
+            Mode { most, crossings, pools, places: Vec::new(), update_s: star.update_s };
+        let units: Vec<usize> = up.iter().map(|(unit, _)| *unit).collect();
+        let tree = if sums { self.tree(&units, server) } else { None };
+        let by_switch = tree.map(|edges| Mode {
             most: host,
-            crossings: Vec::new(),
+            crossings: edges
+                .into_iter()
+                .map(|[child, parent]| self.crossing(pairs, child, parent, 1.0))
+                .collect(),
             pools: self.pool_loads(&up, None),
-            place: Some(home),
+            places: units,
             update_s: 0.0,
         });
         [Some(by_server), by_switch]
     }
 
-    fn flow(&mut self, pairs: &mut BTreeMap<[usize; 2], usize>, from: usize, to: usize) -> Mode {
-        let crossings =
-            if from == to { Vec::new() } else { vec![self.crossing(pairs, from, to, 1.0)] };
+    /// How switches sum a job together: each unit but the first sends one gradient to its parent. The server's unit is
+    /// the first, or the one with most ports; others join the first that has a port left, those with most ports first.
+    /// None if a switch has no place, or the units have too few ports.
+    fn tree(&self, units: &[usize], server: usize) -> Option<Vec<[usize; 2]>> {
+        let has_places = units.iter().all(|unit| self.instance.units[*unit].places > 0);
+        if !has_places || (units.len() > 1 && !self.instance.trees) {
+            return None;
+        }
+        let mut order = units.to_vec();
+        order.sort_by_key(|unit| (*unit != server, std::cmp::Reverse(self.ports(*unit)), *unit));
+        let mut free: Vec<(usize, u32)> = Vec::new();
+        let mut edges = Vec::new();
+        for unit in order {
+            let ports = self.ports(unit);
+            if free.is_empty() {
+                free.push((unit, ports));
+                continue;
+            }
+            let (parent, left) = free.iter_mut().find(|(_, left)| *left > 0)?;
+            *left -= 1;
+            edges.push([unit, *parent]);
+            free.push((unit, ports.checked_sub(1)?));
+        }
+        Some(edges)
+    }
+
+    fn flow(
+        &mut self,
+        pairs: &mut BTreeMap<[usize; 2], usize>,
+        [from, to]: [usize; 2],
+        via: Option<usize>,
+    ) -> Mode {
+        let crossings = self.way(pairs, [from, to], via, 1.0);
         let pools = self.pool_loads(&[(from, 1.0)], Some((to, 1.0)));
         let most = pools.iter().map(|(pool, times)| self.pools[*pool] / times);
         let most = most.fold(f64::INFINITY, f64::min);
-        Mode { most, crossings, pools, place: None, update_s: 0.0 }
+        Mode { most, crossings, pools, places: Vec::new(), update_s: 0.0 }
     }
 
     fn lit_before(&self, names: &BTreeMap<&str, usize>) -> Vec<([usize; 2], u32)> {
@@ -357,12 +491,26 @@ impl<'a> Problem<'a> {
             job: self.instance.jobs[transfer.job].id,
             problem: format!(
                 "unit {} has {} ports, and the job needs {circuits} circuits there at once: \
-                 give it more ports, place the job in fewer units, or list it as `flows`",
+                 give it more ports, place the job in fewer units, let switches of all its units sum it (`trees`), or \
+                 list it as `flows`",
                 self.instance.units[*unit].name,
                 self.ports(*unit),
             ),
         })
     }
+}
+
+/// Crossings of the same lane as one, in the order of the first.
+fn together(crossings: Vec<Crossing>) -> Vec<Crossing> {
+    let mut merged: Vec<Crossing> = Vec::with_capacity(crossings.len());
+    for next in crossings {
+        let is_same = |one: &&mut Crossing| (one.pair, one.lane) == (next.pair, next.lane);
+        match merged.iter_mut().find(is_same) {
+            Some(one) => one.times += next.times,
+            None => merged.push(next),
+        }
+    }
+    merged
 }
 
 /// Circuits of each unit to the next ones around a ring, then to those after them, while both ends have ports.

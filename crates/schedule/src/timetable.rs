@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::board::{Board, Turn};
 use crate::cost::Cost;
 use crate::instance::Circuits;
-use crate::problem::{BITS, Problem};
+use crate::problem::{BITS, EPSILON, Problem};
 use crate::scheduler::{Share, Slot};
 
 /// Value of [`Timetable::format`].
@@ -21,7 +21,7 @@ pub enum Summed {
     #[default]
     #[serde(rename = "server")]
     ByServer,
-    /// The switch of the unit that has all of its workers.
+    /// The switches of the units that have its workers; more than one where the instance has `trees`.
     #[serde(rename = "switch")]
     BySwitch,
 }
@@ -125,8 +125,8 @@ pub fn intervals(board: &Board<'_>, turns: &[Turn]) -> Vec<Interval> {
     intervals
 }
 
-/// The slots of intervals that keep the rules. Between intervals circuits stay as they are. Circuits that no transfer
-/// of the instance can use are left out.
+/// Intervals that keep the rules, in numbers, with those between them, in which circuits stay as they are. Circuits
+/// that no transfer of the instance can use are left out.
 #[must_use]
 pub fn slots(problem: &Problem<'_>, intervals: &[Interval]) -> Vec<Slot> {
     let slot_s = problem.instance.slot_s;
@@ -139,39 +139,41 @@ pub fn slots(problem: &Problem<'_>, intervals: &[Interval]) -> Vec<Slot> {
         .map(|(index, t)| ((problem.instance.jobs[t.job].id, problem.ends(t)), index))
         .collect();
     let mut slots: Vec<Slot> = Vec::new();
-    for interval in intervals {
-        let [from, until] = [interval.from_s, interval.until_s].map(|s| (s / slot_s).round());
-        let idle = slots.last().map_or(problem.before.clone(), |last| last.circuits.clone());
-        slots.resize(from as usize, Slot { circuits: idle, shares: Vec::new() });
-        let mut slot = Slot { circuits: vec![0; problem.pairs.len()], shares: Vec::new() };
-        for circuits in &interval.circuits {
+    let mut now_s = 0.0;
+    for &Interval { from_s, until_s, ref circuits, ref rates } in intervals {
+        if from_s - now_s > EPSILON * slot_s {
+            let idle = slots.last().map_or(&problem.before, |last| &last.circuits).clone();
+            slots.push(Slot { seconds: from_s - now_s, circuits: idle, shares: Vec::new() });
+        }
+        let seconds = until_s - from_s;
+        let mut slot = Slot { seconds, circuits: vec![0; problem.pairs.len()], shares: Vec::new() };
+        for circuits in circuits {
             let [a, b] = circuits.between.each_ref().map(|name| units[&**name]);
             if let Some(pair) = pairs.get(&[a.min(b), a.max(b)]) {
                 slot.circuits[*pair] = circuits.circuits;
             }
         }
-        for rate in &interval.rates {
+        for rate in rates {
             let flow = rate.flow.as_ref().map(|names| names.each_ref().map(|name| &**name));
-            let (transfer, bytes) = (transfers[&(rate.job, flow)], rate.rate_bps * slot_s / BITS);
+            let (transfer, bytes) = (transfers[&(rate.job, flow)], rate.rate_bps * seconds / BITS);
             slot.shares.push(Share { transfer, summed: rate.by, bytes });
         }
-        slots.resize(until as usize, slot);
+        slots.push(slot);
+        now_s = until_s;
     }
     slots
 }
 
-/// One slot as an interval.
+/// What a scheduler decided at a time, as an interval from then on.
 #[must_use]
-pub fn interval(problem: &Problem<'_>, slot: usize, content: &Slot) -> Interval {
-    let slot_s = problem.instance.slot_s;
-    let rates = content
-        .shares
-        .iter()
-        .map(|share| rate(problem, share.transfer, share.summed, share.bytes * BITS / slot_s));
+pub fn interval(problem: &Problem<'_>, from_s: f64, slot: &Slot) -> Interval {
+    let rates = slot.shares.iter().map(|share| {
+        rate(problem, share.transfer, share.summed, share.bytes * BITS / slot.seconds)
+    });
     Interval {
-        from_s: slot as f64 * slot_s,
-        until_s: (slot + 1) as f64 * slot_s,
-        circuits: named(problem, |pair| content.circuits[pair]),
+        from_s,
+        until_s: from_s + slot.seconds,
+        circuits: named(problem, |pair| slot.circuits[pair]),
         rates: rates.collect(),
     }
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{flows, network, quick, star};
+use common::{at_server, flows, network, quick, relay, star};
 use wiresum_schedule::{Instance, Objective, Options, Status, Timetable, schedule};
 
 fn turns(instance: &Instance) -> Timetable {
@@ -50,6 +50,40 @@ fn one_pair_takes_its_bytes_and_one_darkness() {
     assert_eq!((timetable.cost.setups, timetable.status), (1, Status::Optimal));
     instance.before = wiresum_schedule::Before::Even;
     assert_eq!(turns(&instance).cost.setups, 0);
+}
+
+/// A unit in the middle has a circuit to each of two others, which have one port. What is little between those needs a
+/// slot of its own, with circuits that come and go, or a rest of the two that are there.
+#[test]
+fn little_goes_over_a_third_unit_instead_of_a_circuit_of_its_own() {
+    let mut instance = network(3, 1, 0);
+    instance.units[2].ports = 2;
+    star(&mut instance, &[(0, 1)], 2, 1.7);
+    star(&mut instance, &[(2, 1)], 1, 1.7);
+    star(&mut instance, &[(0, 1)], 1, 0.1);
+    let direct = turns(&instance).cost;
+    relay(&mut instance, 2);
+    let relayed = turns(&instance);
+    assert!(near(direct.completion_s, 3.0) && near(relayed.cost.completion_s, 2.0));
+    assert_eq!((direct.setups, relayed.cost.setups, relayed.status), (3, 2, Status::Optimal));
+}
+
+/// Two jobs send to one server, whose link is as fast as a worker's: it takes both in two slots, with or without circuits.
+#[test]
+fn jobs_that_name_one_server_share_its_link() {
+    let mut instance = network(3, 2, 0);
+    (instance.dark_s, instance.server_bps) = (0.0, Some(instance.host_bps));
+    for unit in [0, 1] {
+        star(&mut instance, &[(unit, 1)], 2, 1.0);
+    }
+    assert!(near(turns(&instance).cost.completion_s, 1.0), "each has a server of its own");
+    instance.jobs.clear();
+    for unit in [0, 1] {
+        star(&mut instance, &[(unit, 1)], 2, 1.0);
+        at_server(&mut instance, "ps");
+    }
+    let timetable = turns(&instance);
+    assert!(near(timetable.cost.completion_s, 2.0) && timetable.status == Status::Optimal);
 }
 
 #[test]
@@ -137,4 +171,95 @@ fn nobody_starts_before_it_arrives_with_or_without_foresight() {
             assert!(cost.start_s >= job.arrival_s);
         }
     }
+}
+
+/// A batch of flows whose own rates do not bind, over even numbers of ports.
+fn batch(seed: u64) -> Instance {
+    let mut rng = wiresum_netem::Rng::new(seed);
+    let units = 3 + rng.below(5) as usize;
+    let mut instance = network(units, 2 * (1 + rng.below(3) as u32), 0);
+    (instance.slots, instance.dark_s) = (false, 0.0);
+    instance.units.iter_mut().for_each(|unit| unit.switch_bps *= 10.0);
+    let mut sizes = Vec::new();
+    for from in 0..units {
+        for to in 0..units {
+            if from != to && (from == 0 || rng.below(3) == 0) {
+                sizes.push((from, to, 0.1 + rng.below(1000) as f64 / 50.0));
+            }
+        }
+    }
+    flows(&mut instance, &sizes);
+    instance
+}
+
+/// Without darkness and slots, even numbers of ports carry all the time at the busiest unit: Petersen's 2-factors, and
+/// Birkhoff's matchings.
+#[test]
+fn without_darkness_and_slots_it_is_the_fluid() {
+    for seed in 0..20 {
+        let instance = batch(seed);
+        let timetable = schedule(&instance, "events", &quick(1)).expect("a schedule");
+        let bound_s = timetable.bound_s.expect("asked for");
+        let ends_s = timetable.cost.completion_s;
+        assert!(ends_s <= bound_s * (1.0 + 1e-6), "seed {seed}: {ends_s} s, fluid {bound_s} s");
+    }
+}
+
+/// Circuits change when they must: 2.7 seconds of bytes and one darkness, to the end of no slot.
+#[test]
+fn without_slots_nothing_is_rounded_up() {
+    let mut instance = network(2, 1, 0);
+    instance.slots = false;
+    for _ in 0..3 {
+        star(&mut instance, &[(0, 1)], 1, 0.9);
+    }
+    let timetable = schedule(&instance, "events", &quick(1)).expect("a schedule");
+    assert!(near(timetable.cost.completion_s, 2.8), "{}", timetable.cost.completion_s);
+    assert_eq!((timetable.cost.setups, timetable.status), (1, Status::Optimal));
+}
+
+/// While the only place of a switch is taken, the circuit of the job that waits for it is tuned: it carries at once.
+#[test]
+fn the_next_circuit_is_tuned_while_others_carry() {
+    let mut instance = network(3, 1, 0);
+    instance.slots = false;
+    // The switch of u0 passes one job at a time.
+    instance.units[0].switch_bps = 16e9;
+    star(&mut instance, &[(0, 1)], 0, 1.0);
+    star(&mut instance, &[(0, 1)], 1, 1.0);
+    let timetable = schedule(&instance, "events", &quick(1)).expect("a schedule");
+    assert!(near(timetable.cost.completion_s, 2.0), "{}", timetable.cost.completion_s);
+}
+
+/// Switches of two units sum four workers each: one gradient crosses where four did, and no server is needed.
+#[test]
+fn switches_of_all_units_send_one_gradient() {
+    let mut instance = network(2, 1, 1);
+    star(&mut instance, &[(0, 4), (1, 4)], 1, 1.0);
+    for (trees, slots, completion_s) in
+        [(false, true, 5.0), (true, true, 2.0), (false, false, 4.1), (true, false, 1.1)]
+    {
+        (instance.trees, instance.slots) = (trees, slots);
+        let name = if slots { "turns" } else { "events" };
+        let timetable = schedule(&instance, name, &quick(1)).expect("a schedule");
+        let cost = timetable.cost;
+        assert!(near(cost.completion_s, completion_s), "{trees} {slots}: {}", cost.completion_s);
+        assert!(near(cost.share_summed, if trees { 1.0 } else { 0.0 }));
+        assert!(timetable.bound_s.expect("asked for") <= completion_s + 1e-6);
+    }
+}
+
+/// Workers in four units need three circuits at the server's unit at once, and two along a tree of switches.
+#[test]
+fn a_job_in_more_units_than_ports_is_summed_along_a_tree() {
+    let mut instance = network(4, 2, 1);
+    star(&mut instance, &[(0, 2), (1, 2), (2, 2), (3, 2)], 0, 0.9);
+    let refused = schedule(&instance, "turns", &quick(1)).expect_err("too few ports").to_string();
+    assert!(refused.contains("`trees`"), "{refused}");
+    instance.trees = true;
+    let cost = turns(&instance).cost;
+    assert_eq!((cost.setups, near(cost.completion_s, 1.0)), (3, true));
+    // A switch without a place ends that.
+    instance.units[3].places = 0;
+    schedule(&instance, "turns", &quick(1)).expect_err("no place");
 }

@@ -4,27 +4,33 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{flows, network, quick, star};
+use common::{at_server, flows, network, quick, relay, star};
 use proptest::prelude::*;
 use wiresum_schedule::{
-    Before, Darkens, Instance, Objective, Options, SCHEDULERS, ScheduleError, schedule,
+    Before, Darkens, Instance, Objective, Options, SCHEDULERS, ScheduleError, Scheduler, schedule,
 };
 
 /// Odd ports, one port, no places, all in one unit, coflows beside synchronous jobs, any arrivals.
 fn instances() -> impl Strategy<Value = Instance> {
-    let job =
-        (0usize..6, 0usize..6, 0usize..6, 1u32..5, 0.05f64..4.0, 0.0f64..1.5, 0u32..4, 0u8..4);
+    let units = (0usize..6, 0usize..6, 0usize..6, 0usize..18);
+    let job = (units, 1u32..5, 0.05f64..4.0, 0.0f64..1.5, 0u32..4, 0u8..4);
     let size = (1usize..6, 1u32..5, 0u32..3, any::<bool>(), any::<bool>(), 0u8..3, 0u8..3);
-    (size, prop::collection::vec(job, 1..14)).prop_map(|(size, jobs)| {
+    let rules = any::<(bool, bool, bool)>();
+    (size, rules, prop::collection::vec(job, 1..14)).prop_map(|(size, rules, jobs)| {
         let (units, ports, places, paper, is_even, darkens, scarce) = size;
         let mut instance = network(units, ports, places);
+        (instance.slots, instance.contiguous) = (rules.0, rules.1 || rules.0);
+        instance.trees = rules.2;
         instance.paper = paper;
         instance.before = if is_even { Before::Even } else { Before::None };
         instance.darkens = [Darkens::Added, Darkens::Units, Darkens::All][darkens as usize];
+        if scarce == 2 {
+            instance.server_bps = Some(16e9);
+        }
         if scarce == 0 {
             instance.units.iter_mut().for_each(|unit| unit.switch_bps = 4e10);
         }
-        for (home, other, server, workers, slots, update_s, arrival, kind) in jobs {
+        for ((home, other, server, third), workers, slots, update_s, arrival, kind) in jobs {
             let [home, other, server] = [home, other, server].map(|unit| unit % units);
             if kind == 0 {
                 flows(&mut instance, &[(home, server, slots)]);
@@ -32,6 +38,12 @@ fn instances() -> impl Strategy<Value = Instance> {
                 star(&mut instance, &[(home, workers), (other, workers)], server, slots);
             } else {
                 star(&mut instance, &[(home, workers)], server, slots);
+            }
+            if third % 3 == 0 {
+                at_server(&mut instance, "only");
+            }
+            if third < units && ports > 2 {
+                relay(&mut instance, third);
             }
             let job = instance.jobs.last_mut().expect("just added");
             job.arrival_s = f64::from(arrival) * 0.7;
@@ -41,6 +53,11 @@ fn instances() -> impl Strategy<Value = Instance> {
         }
         instance
     })
+}
+
+/// Those that keep the instance's rule of slots.
+fn all(instance: &Instance) -> impl Iterator<Item = &'static Scheduler> {
+    SCHEDULERS.iter().filter(|scheduler| scheduler.keeps_slots() || !instance.slots)
 }
 
 /// Those that may find no way: their circuits never change, move on, or follow pairs without a look at who needs two.
@@ -54,10 +71,11 @@ fn may_fail(name: &str) -> bool {
 fn coflows() -> impl Strategy<Value = Instance> {
     let flow = (0usize..6, 0usize..6, -3i32..7, 1.0f64..10.0);
     let coflow = prop::collection::vec(flow, 1..12);
-    let size = (2usize..7, 1u32..6, any::<bool>(), 0.0f64..0.85, 0u8..3);
+    let size = (2usize..7, 1u32..6, any::<(bool, bool)>(), 0.0f64..0.85, 0u8..3);
     (size, prop::collection::vec((coflow, 0u32..3), 1..8)).prop_map(|(size, jobs)| {
-        let (units, ports, is_even, dark_s, darkens) = size;
+        let (units, ports, (is_even, slots), dark_s, darkens) = size;
         let mut instance = network(units, ports, 0);
+        instance.slots = slots;
         instance.before = if is_even { Before::Even } else { Before::None };
         instance.darkens = [Darkens::Added, Darkens::Units, Darkens::All][darkens as usize];
         instance.dark_s = dark_s;
@@ -79,7 +97,7 @@ proptest! {
 
     #[test]
     fn nobody_lights_more_circuits_than_there_are_ports(instance in coflows(), online: bool) {
-        for scheduler in SCHEDULERS {
+        for scheduler in all(&instance) {
             let options = Options { online, bound: false, ..quick(5) };
             match schedule(&instance, scheduler.name, &options) {
                 Ok(_) => {}
@@ -93,7 +111,7 @@ proptest! {
     #[test]
     fn every_schedule_keeps_the_rules_and_none_ends_before_the_bound(instance in instances()) {
         for sums in [true, false] {
-            for scheduler in SCHEDULERS {
+            for scheduler in all(&instance) {
                 let options = Options { sums, ..quick(7) };
                 match schedule(&instance, scheduler.name, &options) {
                     Ok(timetable) => {
@@ -160,7 +178,8 @@ proptest! {
     #[test]
     fn options_change_no_rule(instance in instances(), blocking: bool, keep_circuits: bool, online: bool) {
         let options = Options { blocking, keep_circuits, online, bound: false, ..quick(3) };
-        for name in ["fcfs", "turns"] {
+        let names = ["fcfs", "turns", "events"];
+        for name in names.into_iter().filter(|name| *name != "events" || !instance.slots) {
             let timetable = schedule(&instance, name, &options);
             prop_assert!(timetable.is_ok(), "{name}: {:?}", timetable.err());
         }
@@ -168,8 +187,42 @@ proptest! {
 
     #[test]
     fn equal_seeds_give_equal_schedules(instance in instances(), seed: u64) {
-        let timetable = || schedule(&instance, "turns", &quick(seed)).map_err(|e| e.to_string());
-        prop_assert_eq!(timetable(), timetable());
+        for name in ["turns", "events"] {
+            let timetable = || schedule(&instance, name, &quick(seed)).map_err(|e| e.to_string());
+            prop_assert_eq!(timetable(), timetable());
+        }
+    }
+}
+
+proptest! {
+    // Each asks `turns` four times, and several orders beside it.
+    #![proptest_config(ProptestConfig::with_cases(20))]
+
+    /// A schedule without sums of several units is one with them.
+    #[test]
+    fn trees_delay_nobody(mut instance in instances()) {
+        for name in ["turns", "events"] {
+            instance.slots = name == "turns";
+            let mut ends_s = |trees| {
+                instance.trees = trees;
+                let options = Options { bound: false, ..quick(2) };
+                schedule(&instance, name, &options).expect("a schedule").cost.completion_s
+            };
+            let (plain_s, trees_s) = (ends_s(false), ends_s(true));
+            prop_assert!(trees_s <= plain_s * (1.0 + 1e-9), "{name}: {plain_s} s, with trees {trees_s} s");
+        }
+    }
+
+    /// A schedule in slots is one without, so nobody who needs slots is first.
+    #[test]
+    fn without_slots_nothing_is_complete_later(one in instances(), other in coflows()) {
+        for mut instance in [one, other] {
+            instance.slots = false;
+            let options = Options { bound: false, ..quick(2) };
+            let ends_s = |name: &str| schedule(&instance, name, &options).expect(name).cost.completion_s;
+            let (ours_s, theirs_s) = (ends_s("events"), ends_s("turns"));
+            prop_assert!(ours_s <= theirs_s * (1.0 + 1e-9), "turns: {theirs_s} s, events: {ours_s} s");
+        }
     }
 }
 

@@ -9,7 +9,7 @@
 //! | [`trains`] | switch programs, several packets in one event |
 //! | [`flows`] | rates that change from event to event |
 //! | [`circuits`] | the same over optical circuits that change, by a timetable or a scheduler |
-//! | [`rows`] | sparse jobs: every datagram, by the machines of `crates/sparse` |
+//! | [`rows`] | sparse jobs, for [`packets`]: the machines of `crates/sparse`, and what their workers touch |
 //! | [`record`] | what a run says |
 //!
 //! Nothing here touches a clock, a thread or a source of chance of its own: the same scenario gives the same run, to the last event.
@@ -46,7 +46,7 @@ pub fn simulate(scenario: &Scenario, sink: &mut Sink) -> Result<(), SimulationEr
         return circuits::run(circuits, sink);
     }
     if let Some(rows) = &scenario.rows {
-        return rows::run(scenario, rows, sink);
+        rows.validate(scenario)?;
     }
     match scenario.fidelity {
         Fidelity::Packets => packets::run(scenario, sink),

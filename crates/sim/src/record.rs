@@ -104,6 +104,19 @@ pub enum Record {
         /// How often.
         count: u64,
     },
+    /// What the driver of a scheduler sees when a run stops at the end of a slot; its last line then.
+    Sight {
+        /// The end of the slot.
+        at_s: f64,
+        /// For each job, packets of sums that all of its workers have, at least.
+        results: Vec<u64>,
+        /// For each job, whether it has all its sums.
+        is_over: Vec<bool>,
+        /// Indices of the circuits that are lit, or getting light.
+        circuits: Vec<usize>,
+        /// Ports of each unit that work.
+        ports: Vec<u32>,
+    },
     /// The last line.
     End {
         /// When the last collective ended.

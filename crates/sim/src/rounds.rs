@@ -64,8 +64,13 @@ impl Rounds {
         Self { jobs: jobs.enumerate().map(job).collect(), ended: 0, last_end_ps: 0 }
     }
 
-    /// The rounds of the scenario's jobs.
+    /// The rounds of the scenario's jobs; of a sparse job, those that its rows and its dense part have together.
     pub fn of_jobs(scenario: &Scenario) -> Self {
+        if let Some(rows) = &scenario.rows {
+            let times = vec![WorkerTimes::AT_ONCE; rows.workers.len()];
+            let together = (rows.name.as_str(), rows.rounds(), times);
+            return Self::new(scenario.seed, [together].into_iter());
+        }
         let jobs = scenario.jobs.iter().map(|j| (j.name.as_str(), j.rounds, j.workers.clone()));
         Self::new(scenario.seed, jobs)
     }
@@ -132,6 +137,11 @@ impl Rounds {
             self.ended += 1;
         }
         Ok((round + 1 < job.count).then_some(round + 1))
+    }
+
+    /// Whether every collective of a job has ended.
+    pub fn is_over(&self, job: usize) -> bool {
+        self.jobs[job].ended == self.jobs[job].count
     }
 
     /// When the last collective ended.

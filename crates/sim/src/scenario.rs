@@ -4,6 +4,7 @@ use serde::Deserialize;
 use wiresum_protocol::Plan;
 
 use crate::circuits::Circuits;
+use crate::circuits::turns::Turns;
 use crate::rows::Rows;
 
 /// Everything that a run depends on.
@@ -42,7 +43,10 @@ pub struct Scenario {
     /// Jobs over optical circuits, instead of all of these; flows only.
     #[serde(default)]
     pub circuits: Option<Circuits>,
-    /// A sparse job, instead of collectives; packets only.
+    /// When circuits among the links have light, and when jobs may send; packets and trains only.
+    #[serde(default)]
+    pub turns: Option<Turns>,
+    /// A sparse job; a job among `jobs` is then its dense part. Packets only.
     #[serde(default)]
     pub rows: Option<Rows>,
 }
@@ -202,6 +206,14 @@ pub struct WorkerTimes {
     pub start: Distribution,
     /// Seconds of computing before each collective.
     pub compute: Distribution,
+}
+
+impl WorkerTimes {
+    /// A worker that waits for nothing.
+    pub const AT_ONCE: Self = Self {
+        start: Distribution::Constant { seconds: 0.0 },
+        compute: Distribution::Constant { seconds: 0.0 },
+    };
 }
 
 /// A random number of seconds, never below 0.

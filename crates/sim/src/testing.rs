@@ -45,7 +45,8 @@ impl Tree {
         self.0.iter().flat_map(below).collect()
     }
 
-    fn plan(&self, policy: &str) -> Value {
+    /// The plan of nodes `n0`, `n1`, … and workers `w0`, `w1`, ….
+    pub fn plan(&self, policy: &str) -> Value {
         let below = |(node, _, children): &(u16, Option<u16>, Vec<Value>)| {
             let leg = |child: &Value| json!({ "child": child, "parent": node });
             children.iter().map(leg).collect::<Vec<_>>()
@@ -110,7 +111,7 @@ pub fn scenario(tree: &Tree, policy: &str, bytes: u64, direction: Direction) -> 
         "workers": vec![json!({ "start": none, "compute": none }); tree.workers()],
     });
     made.jobs = vec![serde_json::from_value(job).expect("a valid job")];
-    let wire_bytes = bytes as f64 * (1.0 + 76.0 / 1024.0);
+    let wire_bytes = bytes as f64 * (1.0 + 80.0 / 1024.0);
     made.jobs[0].streams = vec![Stream {
         name: "values".into(),
         edges,

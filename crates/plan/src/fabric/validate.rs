@@ -9,7 +9,7 @@ use wiresum_wire::{
 use super::Fabric;
 use crate::validate::require;
 use crate::ways::{Hop, MAX_WORKERS, Site, Way, Ways};
-use crate::{Child, Cohort, Engine, Plan, PlanError, PlanStream, StreamLeg};
+use crate::{Child, Cohort, Engine, Lanes, Plan, PlanError, PlanStream, StreamLeg};
 
 /// Most values in a packet: with the second header it is no longer than the largest without.
 const MAX_VALUES: usize =
@@ -193,6 +193,8 @@ fn validate_job(plan: &Plan) -> Result<(), PlanError> {
     let is_short = usize::from(plan.job.values_per_packet) <= MAX_VALUES;
     let problem = format!("a packet at switches has two headers, and at most {MAX_VALUES} values");
     require(is_short, "job.values_per_packet", &problem)?;
+    let problem = "`auto` needs servers, as switches know one width for each stream: use `int32-le`, or another width";
+    require(plan.job.lanes != Lanes::Auto, "job.lanes", problem)?;
     // A check has one lane in common, and two for each rank; its seal has lanes of 32 bits too.
     let seal = if plan.job.sealed { SEAL_LEN / 4 } else { 0 };
     let holds_check = usize::from(plan.job.values_per_packet) > 2 * plan.workers.len() + seal;

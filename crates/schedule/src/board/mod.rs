@@ -151,8 +151,8 @@ impl<'a> Board<'a> {
 
     /// Gives a transfer bytes in a slot. There must be room.
     pub fn put(&mut self, slot: usize, mode: &Mode, bytes: f64) {
-        if let Some(unit) = mode.place {
-            self.add(self.places_cell(slot, unit), 1.0);
+        for unit in &mode.places {
+            self.add(self.places_cell(slot, *unit), 1.0);
         }
         self.put_rate(slot, mode, bytes);
     }
@@ -183,8 +183,8 @@ impl<'a> Board<'a> {
     pub fn take_turn(&mut self, transfer: &Transfer, turn: &Turn) {
         let mode = transfer.mode(turn.summed);
         for (slot, bytes) in &turn.shares {
-            if let Some(unit) = mode.place {
-                self.add(self.places_cell(*slot, unit), -1.0);
+            for unit in &mode.places {
+                self.add(self.places_cell(*slot, *unit), -1.0);
             }
             for (pool, times) in &mode.pools {
                 self.add(self.pool_cell(*slot, *pool), -bytes * times);

@@ -25,12 +25,10 @@ impl Board<'_> {
     /// The most bytes that a transfer could have in a slot, beyond what it has; with `add`, circuits may be added.
     #[must_use]
     pub fn room(&self, slot: usize, mode: &Mode, add: bool) -> f64 {
-        if let Some(unit) = mode.place
-            && self.places_taken(slot, unit) >= self.problem.instance.units[unit].places
-        {
-            return 0.0;
-        }
-        self.rate_room(slot, mode, add)
+        let is_full = |unit: &usize| {
+            self.places_taken(slot, *unit) >= self.problem.instance.units[*unit].places
+        };
+        if mode.places.iter().any(is_full) { 0.0 } else { self.rate_room(slot, mode, add) }
     }
 
     /// As [`Self::room`], for a transfer that has its place.
@@ -55,28 +53,34 @@ impl Board<'_> {
         }
     }
 
-    /// The room of a transfer whose pairs meet in one unit, which needs a port there for each circuit of each pair.
+    /// The room of a transfer with several pairs, which need ports at all of their units at once.
     fn shared_room(&self, slot: usize, mode: &Mode, mut room: f64) -> f64 {
-        let [a, b] = self.problem.pairs[mode.crossings[0].pair];
-        let next = self.problem.pairs[mode.crossings[1].pair];
-        let hub = if next.contains(&a) { a } else { b };
-        let free = self.free_ports(slot, hub);
+        let mut added: Vec<(usize, u32)> = Vec::with_capacity(mode.crossings.len());
         loop {
-            let mut added = 0;
+            added.clear();
             let mut below: f64 = 0.0;
             for crossing in &mode.crossings {
                 let needed = self.circuits_for(slot, *crossing, room);
                 let now = self.circuits(slot, crossing.pair);
                 if needed > now {
-                    added += needed - now;
+                    added.push((crossing.pair, needed - now));
                     below = below.max(self.bytes_with(slot, *crossing, needed - 1));
                 }
             }
-            if added <= free || room <= 0.0 {
+            if room <= 0.0 || self.have_ports(slot, &added) {
                 return room.max(0.0);
             }
             room = if below < room { below } else { 0.0 };
         }
+    }
+
+    /// Whether units have ports for circuits that are added to some pairs.
+    fn have_ports(&self, slot: usize, added: &[(usize, u32)]) -> bool {
+        let pairs = &self.problem.pairs;
+        added.iter().flat_map(|(pair, _)| pairs[*pair]).all(|unit| {
+            let here = added.iter().filter(|(pair, _)| pairs[*pair].contains(&unit));
+            here.map(|(_, circuits)| circuits).sum::<u32>() <= self.free_ports(slot, unit)
+        })
     }
 
     /// The most circuits that a pair can have; with `add`, more than now.

@@ -5,6 +5,7 @@
 //! times at which a job can end at all: ends of slots, and those with a job's update.
 
 mod dual;
+mod fluid;
 mod relaxation;
 
 use crate::problem::{EPSILON, Problem};
@@ -71,7 +72,28 @@ pub fn slots_until(problem: &Problem<'_>, seconds: f64) -> usize {
     (seconds / problem.instance.slot_s + EPSILON).floor().max(0.0) as usize
 }
 
-/// The best bound that is found.
+/// The best bound that is found, in seconds: in slots, or without them where circuits may change at any time.
+#[must_use]
+pub fn proven_s(problem: &Problem<'_>) -> f64 {
+    if problem.instance.slots {
+        completion(problem).completion_s
+    } else {
+        fluid::completion_s(problem)
+    }
+}
+
+/// Whether it is proven that no schedule completes all jobs by a time.
+#[must_use]
+pub fn refuses(problem: &Problem<'_>, by_s: f64) -> bool {
+    if !problem.instance.slots {
+        return fluid::completion_s(problem) > by_s * (1.0 + EPSILON);
+    }
+    let times = Times::new(problem);
+    let relaxation = Relaxation::new(problem, times.seconds(times.not_after(by_s)));
+    dual::refuses(&relaxation, &mut Start::new(problem.transfers.len()))
+}
+
+/// The best bound for schedules in slots.
 #[must_use]
 pub fn completion(problem: &Problem<'_>) -> Bound {
     let times = Times::new(problem);

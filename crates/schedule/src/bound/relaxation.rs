@@ -108,6 +108,12 @@ impl Relaxation {
                 let until = slots_until(problem, latest_s);
                 (transfer.release + transfer.least_slots(summed) <= until).then_some(until)
             };
+            if transfer.may_be_tree() {
+                // However it is summed, it takes the least of what it might.
+                deadlines[index] = transfer.ways().filter_map(ends).max();
+                relaxation.refused |= deadlines[index].is_none();
+                continue;
+            }
             deadlines[index] = ends(Summed::ByServer);
             by_switch[index] =
                 transfer.can_be(Summed::BySwitch) && ends(Summed::BySwitch).is_some();
@@ -167,10 +173,18 @@ impl Relaxation {
             if !window.has(transfer, deadlines[index]) {
                 continue;
             }
-            let sends = transfer.least_slots(Summed::ByServer) as f64;
+            let sends = if transfer.may_be_tree() {
+                transfer.ways().map(|summed| transfer.least_slots(summed)).min().unwrap_or(0)
+            } else {
+                transfer.least_slots(Summed::ByServer)
+            };
+            let sends = sends as f64;
             for crossing in &transfer.mode(Summed::ByServer).crossings {
                 let demand = &mut demands[crossing.pair];
-                let slots = transfer.bytes * crossing.times / problem.lit_bytes;
+                let slots = transfer.bytes * transfer.least_times(*crossing) / problem.lit_bytes;
+                if slots == 0.0 {
+                    continue;
+                }
                 match self.choices[index] {
                     None => {
                         demand.fixed[crossing.lane] += slots;
@@ -282,8 +296,7 @@ impl Relaxation {
             if !by_switch[index] || transfer.release < window.from {
                 continue;
             }
-            let unit =
-                transfer.mode(Summed::BySwitch).place.expect("a sum at a switch has a place");
+            let unit = transfer.mode(Summed::BySwitch).places[0];
             let slots = transfer.least_slots(Summed::BySwitch) as f64;
             match (self.choices[index], deadlines[index]) {
                 (Some(column), _) => terms[unit].push((column, slots)),
@@ -312,7 +325,9 @@ impl Relaxation {
             ];
             for summed in Summed::ALL.into_iter().filter(|summed| is_here[*summed as usize]) {
                 for (pool, times) in &transfer.mode(summed).pools {
-                    let load = transfer.bytes * times / problem.pools[*pool];
+                    let least =
+                        if transfer.may_be_tree() { transfer.least_passed(*pool) } else { *times };
+                    let load = transfer.bytes * least / problem.pools[*pool];
                     match (self.choices[index], summed) {
                         (None, Summed::BySwitch) if deadlines[index].is_some() => {}
                         (None, _) => limits[*pool] -= load,

@@ -1,18 +1,26 @@
-//! A scheduler in the loop: asked slot by slot, told what was really sent and what is really lit.
+//! A scheduler in the loop: asked slot by slot, or at each event, told what was really sent and what is really lit.
 
+use super::events::Events;
 use super::slots::Slots;
-use super::{Options, Scheduler};
+use super::{Answers, Options, Scheduler};
 use crate::problem::Problem;
 use crate::{ScheduleError, Summed};
 
 /// A scheduler that decides with what it knows now, whoever asks: a simulator or a driver of devices.
 pub struct Online<'a> {
-    slots: Slots<'a>,
+    steps: Steps<'a>,
 }
 
-/// What happens in a slot.
+enum Steps<'a> {
+    Slots(Slots<'a>),
+    Events(Events<'a>),
+}
+
+/// What happens in a slot, or from one event to the next.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Slot {
+    /// How long it lasts.
+    pub seconds: f64,
     /// Circuits of each pair.
     pub circuits: Vec<u32>,
     /// Who sends, in the order of transfers.
@@ -40,34 +48,30 @@ impl<'a> Online<'a> {
         name: &str,
         options: &Options,
     ) -> Result<Self, ScheduleError> {
-        Ok(Self { slots: (Scheduler::named(name)?.slotwise)(problem, options)? })
+        let steps = match Scheduler::named(name)?.answers {
+            Answers::InSlots { slotwise, .. } => Steps::Slots(slotwise(problem, options)?),
+            Answers::AtEvents { events, .. } => Steps::Events(events(problem, options)?),
+        };
+        Ok(Self { steps })
     }
 
     /// Tells it what is left of each transfer, in bytes, which circuits of each pair are lit or getting light, and how
-    /// many ports of each unit work, at the end of the last slot that was decided.
+    /// many ports of each unit work, at the end of what was decided last.
     pub fn observe(&mut self, left: &[f64], circuits: &[u32], ports: &[u32]) {
-        let now = &mut self.slots.now;
-        now.left.copy_from_slice(left);
-        if let Some(before) = now.slot.checked_sub(1) {
-            now.board.observe(before, circuits, ports);
+        match &mut self.steps {
+            Steps::Slots(slots) => slots.observe(left, circuits, ports),
+            Steps::Events(events) => events.observe(left, circuits, ports),
         }
     }
 
-    /// Decides the next slot.
+    /// Decides the next slot, or until the next event.
     ///
     /// # Errors
     /// A job that is never served.
     pub fn step(&mut self) -> Result<Slot, ScheduleError> {
-        let slot = self.slots.now.slot;
-        self.slots.step()?;
-        let now = &self.slots.now;
-        let pairs = 0..now.problem().pairs.len();
-        let shares = now.given_in(slot);
-        Ok(Slot {
-            circuits: pairs.map(|pair| now.board.circuits(slot, pair)).collect(),
-            shares: shares
-                .map(|(transfer, turn, bytes)| Share { transfer, summed: turn.summed, bytes })
-                .collect(),
-        })
+        match &mut self.steps {
+            Steps::Slots(slots) => slots.next_slot(),
+            Steps::Events(events) => events.step(),
+        }
     }
 }

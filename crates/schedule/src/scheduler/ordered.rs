@@ -39,10 +39,8 @@ pub fn matching<'a>(problem: &'a Problem<'a>, _: &Options) -> Result<Slots<'a>, 
         go_on_slowly(now);
         let mut demands = vec![0.0; problem.pairs.len()];
         for index in now.open() {
-            if now.summed(index) == Some(Summed::BySwitch) {
-                continue;
-            }
-            for crossing in &problem.transfers[index].mode(Summed::ByServer).crossings {
+            let summed = now.summed(index).unwrap_or_default();
+            for crossing in &problem.transfers[index].mode(summed).crossings {
                 demands[crossing.pair] += now.left[index] * crossing.times;
             }
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Plan;
+use super::{Plan, Share, Slot, starves};
 use crate::board::{Board, LEAST_SHARE, Turn};
 use crate::problem::{EPSILON, Problem};
 use crate::{ScheduleError, Summed};
@@ -127,17 +127,6 @@ impl<'a> Now<'a> {
         })
     }
 
-    /// A job that waits, and nothing would end that.
-    fn starves(&self) -> ScheduleError {
-        let waits = self.left.iter().position(|left| *left > 0.0).unwrap_or(0);
-        ScheduleError::Infeasible {
-            job: self.problem().instance.jobs[self.problem().transfers[waits].job].id,
-            problem: "it finds no circuits, or no rate, however long it waits: \
-                      let circuits change, or give its units more ports"
-                .to_owned(),
-        }
-    }
-
     /// Ends the slot; returns whether anybody sent.
     fn next(&mut self) -> bool {
         let given = std::mem::take(&mut self.given);
@@ -156,7 +145,7 @@ impl<'a> Now<'a> {
 
 /// A scheduler that is asked slot by slot.
 pub struct Slots<'a> {
-    pub(super) now: Now<'a>,
+    now: Now<'a>,
     keep_circuits: bool,
     decide: Box<dyn FnMut(&mut Now<'a>) + 'a>,
     /// Slots in a row without a byte, after the last arrival.
@@ -197,9 +186,33 @@ impl<'a> Slots<'a> {
         if self.idle > IDLE_SLOTS.min(now.problem().pairs.len() + now.problem().units())
             || now.slot >= MAX_SLOTS
         {
-            return Err(now.starves());
+            return Err(starves(now.problem(), &now.left));
         }
         Ok(())
+    }
+
+    /// Learns what was sent, and what is lit and works at the end of the last slot.
+    pub(super) fn observe(&mut self, left: &[f64], circuits: &[u32], ports: &[u32]) {
+        self.now.left.copy_from_slice(left);
+        if let Some(before) = self.now.slot.checked_sub(1) {
+            self.now.board.observe(before, circuits, ports);
+        }
+    }
+
+    /// Decides the next slot, and says what happens in it.
+    pub(super) fn next_slot(&mut self) -> Result<Slot, ScheduleError> {
+        let slot = self.now.slot;
+        self.step()?;
+        let now = &self.now;
+        let pairs = 0..now.problem().pairs.len();
+        let shares = now.given_in(slot);
+        Ok(Slot {
+            seconds: now.problem().instance.slot_s,
+            circuits: pairs.map(|pair| now.board.circuits(slot, pair)).collect(),
+            shares: shares
+                .map(|(transfer, turn, bytes)| Share { transfer, summed: turn.summed, bytes })
+                .collect(),
+        })
     }
 
     /// Decides all slots, until all is sent.

@@ -62,9 +62,9 @@ fn places(now: &Now<'_>) -> Vec<Summed> {
         .collect();
     wait.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     for (_, index) in wait {
-        let unit = problem.transfers[index].mode(Summed::BySwitch).place.expect("a place");
-        if free[unit] > 0 {
-            free[unit] -= 1;
+        let units = &problem.transfers[index].mode(Summed::BySwitch).places;
+        if units.iter().all(|unit| free[*unit] > 0) {
+            units.iter().for_each(|unit| free[*unit] -= 1);
             summed[index] = Summed::BySwitch;
         }
     }
@@ -77,8 +77,7 @@ fn relief(problem: &Problem<'_>, index: usize) -> f64 {
     let transfer = &problem.transfers[index];
     let mode = transfer.mode(Summed::ByServer);
     let crossed: f64 = mode.crossings.iter().map(|crossing| crossing.times).sum();
-    let passed: f64 = mode.pools.iter().map(|(_, times)| times).sum();
-    transfer.bytes * (crossed + EPSILON * passed)
+    transfer.bytes * (crossed + EPSILON * problem.passed(mode))
 }
 
 /// Bytes on each virtual port for a byte of the transfer: switches of units first, then their circuits.
@@ -89,7 +88,8 @@ fn port_loads(problem: &Problem<'_>, index: usize, summed: Summed) -> Vec<(usize
         Some((_, load)) => *load += times,
         None => loads.push((port, times)),
     };
-    mode.pools.iter().for_each(|(pool, times)| add(problem.unit_of_pool(*pool), *times));
+    let switches = mode.pools.iter().filter(|(pool, _)| problem.is_switch(*pool));
+    switches.for_each(|(pool, times)| add(problem.unit_of_pool(*pool), *times));
     for crossing in &mode.crossings {
         for unit in problem.pairs[crossing.pair] {
             add(problem.units() + unit, crossing.times);

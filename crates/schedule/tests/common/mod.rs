@@ -26,6 +26,8 @@ pub fn network(units: usize, ports: u32, places: u32) -> Instance {
         jobs: Vec::new(),
         paper: false,
         contiguous: true,
+        slots: true,
+        trees: false,
     }
 }
 
@@ -34,7 +36,9 @@ pub fn star(instance: &mut Instance, workers: &[(usize, u32)], server: usize, sl
     let workers: BTreeMap<String, u32> =
         workers.iter().map(|(unit, count)| (format!("u{unit}"), *count)).collect();
     let server = format!("u{server}");
-    let star = Star { workers, server, bytes: slots * SLOT, update_s: 0.0, host_bps: None };
+    let (bytes, via) = (slots * SLOT, BTreeMap::new());
+    let (update_s, host_bps, server_host) = (0.0, None, None);
+    let star = Star { workers, server, server_host, bytes, update_s, host_bps, via };
     add(instance, Traffic::Star(star));
 }
 
@@ -44,8 +48,34 @@ pub fn flows(instance: &mut Instance, flows: &[(usize, usize, f64)]) {
         from: format!("u{from}"),
         to: format!("u{to}"),
         bytes: slots * SLOT,
+        via: None,
     };
     add(instance, Traffic::Flows(flows.iter().map(flow).collect()));
+}
+
+/// Gives the last job, if it has one, the server of that name in its unit.
+pub fn at_server(instance: &mut Instance, name: &str) {
+    let job = instance.jobs.last_mut().expect("a job was added");
+    if let Traffic::Star(star) = &mut job.traffic {
+        star.server_host = Some(format!("{}-{name}", star.server));
+    }
+}
+
+/// Lets a unit relay what the last job sends between two others.
+pub fn relay(instance: &mut Instance, unit: usize) {
+    let name = format!("u{unit}");
+    match &mut instance.jobs.last_mut().expect("a job was added").traffic {
+        Traffic::Star(star) => {
+            let remote = star.workers.keys().filter(|from| ![&star.server, &name].contains(from));
+            let remote: Vec<String> = remote.filter(|_| star.server != name).cloned().collect();
+            star.via = remote.into_iter().map(|from| (from, name.clone())).collect();
+        }
+        Traffic::Flows(flows) => {
+            let third =
+                |flow: &&mut Flow| flow.from != flow.to && ![&flow.from, &flow.to].contains(&&name);
+            flows.iter_mut().filter(third).for_each(|flow| flow.via = Some(name.clone()));
+        }
+    }
 }
 
 fn add(instance: &mut Instance, traffic: Traffic) {

@@ -3,12 +3,42 @@
 use wiresum_schedule::Darkens;
 use wiresum_schedule::problem::Problem;
 
-use super::Fault;
+use super::{Fault, Faulty};
+
+/// Units that circuits may join, and how long a new one is dark.
+#[derive(Clone, Debug)]
+pub struct Fibres {
+    /// The two units of each pair.
+    pub pairs: Vec<[usize; 2]>,
+    /// Circuits of each pair before anything is ordered.
+    pub before: Vec<u32>,
+    /// Ports of each unit.
+    pub ports: Vec<u32>,
+    pub dark_s: f64,
+    pub darkens: Darkens,
+    /// Bytes a second that a circuit carries, each direction.
+    pub circuit_rate: f64,
+}
+
+impl Fibres {
+    /// Those of an instance.
+    pub fn of(problem: &Problem<'_>) -> Self {
+        let instance = problem.instance;
+        Self {
+            pairs: problem.pairs.clone(),
+            before: problem.before.clone(),
+            ports: instance.units.iter().map(|unit| unit.ports).collect(),
+            dark_s: instance.dark_s,
+            darkens: instance.darkens,
+            circuit_rate: problem.lit_bytes / instance.slot_s,
+        }
+    }
+}
 
 /// Circuits of every pair of units.
-pub struct Light<'a> {
-    problem: &'a Problem<'a>,
-    /// For each pair, when each of its circuits has light, oldest first.
+pub struct Light {
+    fibres: Fibres,
+    /// For each pair, when each of its circuits has light, oldest first; never for one that does not come up.
     lit_s: Vec<Vec<f64>>,
     faults: Vec<Fault>,
     /// Circuits that were added, and orders that added some.
@@ -19,23 +49,23 @@ pub struct Light<'a> {
     now_s: f64,
 }
 
-impl<'a> Light<'a> {
+impl Light {
     /// With what is lit before.
-    pub fn new(problem: &'a Problem<'a>, faults: &[Fault]) -> Self {
+    pub fn new(fibres: Fibres, faults: &[Fault]) -> Self {
         Self {
-            problem,
-            lit_s: problem.before.iter().map(|count| vec![0.0; *count as usize]).collect(),
+            lit_s: fibres.before.iter().map(|count| vec![0.0; *count as usize]).collect(),
             faults: faults.to_vec(),
             setups: 0,
             orders: 0,
-            bytes: vec![0.0; problem.pairs.len()],
+            bytes: vec![0.0; fibres.pairs.len()],
+            fibres,
             now_s: 0.0,
         }
     }
 
     /// Bytes a second that a circuit carries.
     pub fn circuit_rate(&self) -> f64 {
-        self.problem.lit_bytes / self.problem.instance.slot_s
+        self.fibres.circuit_rate
     }
 
     /// Circuits of a pair with light now.
@@ -56,33 +86,41 @@ impl<'a> Light<'a> {
 
     /// Circuits of each pair, lit or getting light.
     pub fn circuits(&self) -> Vec<u32> {
-        self.lit_s.iter().map(|lit| lit.len() as u32).collect()
+        let coming = |lit: &Vec<f64>| lit.iter().filter(|at_s| at_s.is_finite()).count() as u32;
+        self.lit_s.iter().map(coming).collect()
     }
 
     /// Ports of each unit that work.
     pub fn ports(&self) -> Vec<u32> {
-        let mut ports: Vec<u32> =
-            (0..self.problem.units()).map(|u| self.problem.ports(u)).collect();
+        let mut ports = self.fibres.ports.clone();
         for fault in self.faults.iter().filter(|fault| fault.lasts(self.now_s)) {
-            ports[fault.unit] = ports[fault.unit].saturating_sub(1);
+            if let Faulty::Port(unit) = fault.what {
+                ports[unit] = ports[unit].saturating_sub(1);
+            }
         }
         ports
     }
 
-    /// Obeys an order: what is not wanted goes at once, what is new has light after the dark time.
+    /// Obeys an order: what is not wanted goes at once, what is new has light after the dark time. What did not come up
+    /// is tried again.
     pub fn order(&mut self, wanted: &[u32]) {
-        let light_s = self.now_s + self.problem.instance.dark_s;
+        let light_s = self.now_s + self.fibres.dark_s;
         let mut added = vec![false; wanted.len()];
         for (pair, lit) in self.lit_s.iter_mut().enumerate() {
+            lit.retain(|at_s| at_s.is_finite());
             lit.truncate(wanted[pair] as usize);
         }
         self.fail();
         let mut free = self.free_ports();
         let before = self.setups;
         for (pair, lit) in self.lit_s.iter_mut().enumerate() {
-            let [a, b] = self.problem.pairs[pair];
+            let [a, b] = self.fibres.pairs[pair];
+            let is_in_vain = self.faults.iter().any(|fault| {
+                matches!(fault.what, Faulty::Circuit(ends) if ends == [a, b] || ends == [b, a])
+                    && fault.lasts(self.now_s)
+            });
             while lit.len() < wanted[pair] as usize && free[a] > 0 && free[b] > 0 {
-                lit.push(light_s);
+                lit.push(if is_in_vain { f64::INFINITY } else { light_s });
                 added[pair] = true;
                 self.setups += 1;
                 free[a] -= 1;
@@ -97,7 +135,7 @@ impl<'a> Light<'a> {
     pub fn fail(&mut self) {
         for (unit, ports) in self.ports().into_iter().enumerate() {
             while self.used_ports(unit) > ports {
-                let here = |pair: &usize| self.problem.pairs[*pair].contains(&unit);
+                let here = |pair: &usize| self.fibres.pairs[*pair].contains(&unit);
                 let newest = (0..self.lit_s.len())
                     .filter(|pair| here(pair) && !self.lit_s[*pair].is_empty())
                     .max_by(|a, b| self.newest_s(*a).total_cmp(&self.newest_s(*b)));
@@ -128,13 +166,13 @@ impl<'a> Light<'a> {
     }
 
     fn used_ports(&self, unit: usize) -> u32 {
-        let pairs = self.problem.pairs.iter().zip(&self.lit_s);
+        let pairs = self.fibres.pairs.iter().zip(&self.lit_s);
         pairs.filter(|(pair, _)| pair.contains(&unit)).map(|(_, lit)| lit.len() as u32).sum()
     }
 
     fn free_ports(&self) -> Vec<u32> {
         let mut free = self.ports();
-        for (pair, lit) in self.problem.pairs.iter().zip(&self.lit_s) {
+        for (pair, lit) in self.fibres.pairs.iter().zip(&self.lit_s) {
             pair.iter().for_each(|unit| free[*unit] = free[*unit].saturating_sub(lit.len() as u32));
         }
         free
@@ -142,17 +180,17 @@ impl<'a> Light<'a> {
 
     /// What a change darkens beyond the new circuits.
     fn darken(&mut self, added: &[bool], light_s: f64) {
-        let darkens = self.problem.instance.darkens;
+        let darkens = self.fibres.darkens;
         if darkens == Darkens::Added || !added.contains(&true) {
             return;
         }
-        let mut touched = vec![darkens == Darkens::All; self.problem.units()];
-        for (pair, _) in self.problem.pairs.iter().zip(added).filter(|(_, added)| **added) {
+        let mut touched = vec![darkens == Darkens::All; self.fibres.ports.len()];
+        for (pair, _) in self.fibres.pairs.iter().zip(added).filter(|(_, added)| **added) {
             pair.iter().for_each(|unit| touched[*unit] = true);
         }
-        for (pair, lit) in self.problem.pairs.iter().zip(&mut self.lit_s) {
+        for (pair, lit) in self.fibres.pairs.iter().zip(&mut self.lit_s) {
             if pair.iter().any(|unit| touched[*unit]) {
-                lit.iter_mut().for_each(|at_s| *at_s = light_s);
+                lit.iter_mut().for_each(|at_s| *at_s = at_s.max(light_s));
             }
         }
     }

@@ -43,7 +43,7 @@ struct Free<'a> {
 ///
 /// Shares get what ends them with the slot; where darkness leaves too little, those go first that could make up for it
 /// least. Only while circuits are dark, others may then be ahead, so that they need less afterwards.
-pub fn paces(problem: &Problem<'_>, light: &Light<'_>, dues: &[Due], left_s: f64) -> Vec<Pace> {
+pub fn paces(problem: &Problem<'_>, light: &Light, dues: &[Due], left_s: f64) -> Vec<Pace> {
     let mut free = Free::new(problem, light);
     let mut paces = vec![Pace::default(); dues.len()];
     let slack = |index: &usize| slack(problem, light, &dues[*index], left_s);
@@ -70,7 +70,7 @@ pub fn paces(problem: &Problem<'_>, light: &Light<'_>, dues: &[Due], left_s: f64
 }
 
 /// Part of the time left that a transfer could wait and still end its share; who has none goes first.
-fn slack(problem: &Problem<'_>, light: &Light<'_>, due: &Due, left_s: f64) -> f64 {
+fn slack(problem: &Problem<'_>, light: &Light, due: &Due, left_s: f64) -> f64 {
     let mode = problem.transfers[due.transfer].mode(due.summed);
     let dark_s =
         mode.crossings.iter().map(|crossing| light.dark_s(crossing.pair)).fold(0.0, f64::max);
@@ -79,7 +79,7 @@ fn slack(problem: &Problem<'_>, light: &Light<'_>, due: &Due, left_s: f64) -> f6
 }
 
 impl<'a> Free<'a> {
-    fn new(problem: &'a Problem<'a>, light: &Light<'_>) -> Self {
+    fn new(problem: &'a Problem<'a>, light: &Light) -> Self {
         let slot_s = problem.instance.slot_s;
         let rate = |pair: usize| f64::from(light.lit(pair)) * light.circuit_rate();
         let pairs = 0..problem.pairs.len();
@@ -91,11 +91,12 @@ impl<'a> Free<'a> {
         }
     }
 
-    /// Takes a place at a switch, where it needs one; whether it has what it needs.
+    /// Takes a place at each switch that sums it; whether it has what it needs.
     fn place(&mut self, mode: &Mode) -> bool {
-        let Some(unit) = mode.place else { return true };
-        let is_free = self.places[unit] > 0;
-        self.places[unit] -= u32::from(is_free);
+        let is_free = mode.places.iter().all(|unit| self.places[*unit] > 0);
+        if is_free {
+            mode.places.iter().for_each(|unit| self.places[*unit] -= 1);
+        }
         is_free
     }
 

@@ -35,8 +35,8 @@ impl World<'_> {
                     pace.total() * crossing.times;
             }
             mode.pools.iter().for_each(|(pool, times)| pools[*pool] += pace.total() * times);
-            if let Some(unit) = mode.place.filter(|_| pace.total() > 0.0) {
-                places[unit] += 1;
+            if pace.total() > 0.0 {
+                mode.places.iter().for_each(|unit| places[*unit] += 1);
             }
         }
         for (lane, rate) in lanes.iter().enumerate() {
@@ -49,7 +49,7 @@ impl World<'_> {
         for (pool, rate) in pools.iter().enumerate() {
             let most = self.problem.pools[pool] / self.problem.instance.slot_s;
             self.require(*rate <= most * (1.0 + SLACK), || {
-                format!("the switch of unit {} passes too much", self.problem.unit_of_pool(pool))
+                format!("{} passes too much", self.problem.owner(pool))
             })?;
         }
         let units = self.problem.instance.units.iter();

@@ -1,21 +1,21 @@
-//! The loop of slots and events.
+//! The loop of slots, or of intervals of any length, and events.
 
 use wiresum_schedule::problem::{EPSILON, Problem};
 use wiresum_schedule::{Online, Share, Slot, Summed};
 
 use super::Circuits;
-use super::light::Light;
+use super::light::{Fibres, Light};
 use super::pace::{Due, Pace, paces};
 use crate::record::tell;
 use crate::trace::Trace;
 use crate::{Record, SimulationError, Sink};
 
-/// Who says what happens in a slot.
+/// Who says what happens next, in a slot or for longer.
 pub enum Source<'a> {
     /// All of it is known.
-    Timetable(Vec<Slot>),
-    /// It is asked when the slot begins.
-    Scheduler(Online<'a>),
+    Timetable(std::vec::IntoIter<Slot>),
+    /// It is asked when the last slot is over.
+    Scheduler(Box<Online<'a>>),
 }
 
 /// What a transfer has done so far.
@@ -32,7 +32,7 @@ pub struct World<'a> {
     pub circuits: &'a Circuits,
     pub problem: &'a Problem<'a>,
     source: Source<'a>,
-    pub light: Light<'a>,
+    pub light: Light,
     /// Bytes that each transfer has still to send.
     pub left: Vec<f64>,
     pub done: Vec<Done>,
@@ -44,7 +44,6 @@ pub struct World<'a> {
     pub now_s: f64,
     pub events: u64,
     pub trace: Trace,
-    slot: usize,
 }
 
 impl<'a> World<'a> {
@@ -53,7 +52,7 @@ impl<'a> World<'a> {
             circuits,
             problem,
             source,
-            light: Light::new(problem, &circuits.faults),
+            light: Light::new(Fibres::of(problem), &circuits.faults),
             left: problem.transfers.iter().map(|transfer| transfer.bytes).collect(),
             done: vec![Done::default(); problem.transfers.len()],
             dues: Vec::new(),
@@ -62,15 +61,13 @@ impl<'a> World<'a> {
             now_s: 0.0,
             events: 0,
             trace: Trace::default(),
-            slot: 0,
         }
     }
 
     /// Runs until all is sent.
     pub fn run(mut self, sink: &mut Sink) -> Result<(), SimulationError> {
         while self.left.iter().any(|left| *left > 0.0) {
-            self.begin_slot()?;
-            let end_s = self.slot as f64 * self.problem.instance.slot_s;
+            let end_s = self.now_s + self.begin_slot()?;
             while self.now_s < end_s {
                 self.step(end_s)?;
             }
@@ -81,8 +78,8 @@ impl<'a> World<'a> {
         self.report(sink)
     }
 
-    /// Orders circuits, and hands out shares.
-    fn begin_slot(&mut self) -> Result<(), SimulationError> {
+    /// Orders circuits, and hands out shares; returns for how many seconds.
+    fn begin_slot(&mut self) -> Result<f64, SimulationError> {
         let is_followed = matches!(self.source, Source::Timetable(_));
         let slot = self.next_slot()?;
         for due in &mut self.dues {
@@ -95,20 +92,19 @@ impl<'a> World<'a> {
             self.light.order(&slot.circuits);
             let late = self.dues.len();
             slot.shares.iter().for_each(|share| self.hand_out(share, late));
-        } else {
-            self.light.order(&self.wanted_by_late());
-            if self.light.next_s().is_infinite() && self.is_idle() {
-                return Err(self.stuck());
-            }
+            return Ok(slot.seconds);
         }
-        self.slot += 1;
-        Ok(())
+        self.light.order(&self.wanted_by_late());
+        if self.light.next_s().is_infinite() && self.is_idle() {
+            return Err(self.stuck());
+        }
+        Ok(self.problem.instance.slot_s)
     }
 
     /// None after the end of a timetable.
     fn next_slot(&mut self) -> Result<Option<Slot>, SimulationError> {
         match &mut self.source {
-            Source::Timetable(slots) => Ok(slots.get_mut(self.slot).map(std::mem::take)),
+            Source::Timetable(slots) => Ok(slots.next()),
             Source::Scheduler(online) => {
                 online.observe(&self.left, &self.light.circuits(), &self.light.ports());
                 let slot = online.step();

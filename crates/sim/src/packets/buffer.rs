@@ -13,15 +13,22 @@ const SIGNATURE: u8 = 1;
 
 /// Zeros: packets of the right size, without the work of filling them.
 #[derive(Clone, Copy)]
-pub(super) struct Zeros(pub usize);
+pub(super) struct Zeros {
+    pub len: usize,
+    pub lanes: LaneType,
+}
 
 impl Source for Zeros {
     fn len(&self) -> usize {
-        self.0
+        self.len
     }
 
     fn signature(&self) -> u8 {
         SIGNATURE
+    }
+
+    fn lane_width(&self) -> usize {
+        self.lanes.width()
     }
 
     fn exponent(&self, _range: Range<usize>) -> i32 {
@@ -85,6 +92,10 @@ impl Source for Exact {
 
     fn signature(&self) -> u8 {
         SIGNATURE
+    }
+
+    fn lane_width(&self) -> usize {
+        self.lanes.width()
     }
 
     fn exponent(&self, _range: Range<usize>) -> i32 {

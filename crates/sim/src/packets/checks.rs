@@ -25,8 +25,13 @@ impl World<'_> {
             .try_for_each(|(index, job)| self.check_job(index, job))
     }
 
-    /// Values that were compared.
+    /// Values that were compared: of sums, and of rows.
     pub fn checked_values(&self) -> u64 {
+        let weights: u64 = self.seen.values().map(|weights| weights.len() as u64).sum();
+        self.summed_values() + weights
+    }
+
+    fn summed_values(&self) -> u64 {
         self.findings.as_ref().map_or(0, |findings| findings.decoded.load(Ordering::Relaxed))
     }
 
@@ -37,7 +42,7 @@ impl World<'_> {
             job.bytes / ELEMENT_BYTES * u64::from(job.rounds) * job.workers.len() as u64
         };
         let expected: u64 = self.scenario.jobs.iter().map(values).sum();
-        let decoded = self.checked_values();
+        let decoded = self.summed_values();
         if wrong == 0 && decoded == expected {
             return Ok(());
         }
@@ -58,7 +63,7 @@ impl World<'_> {
         sub_model: &PlanStream,
     ) -> Result<(), SimulationError> {
         let Some(root) = sub_model.root() else { return Ok(()) };
-        let lane_bytes = wiresum_wire::LaneType::from(job.plan.job.lanes).width() as u64;
+        let lane_bytes = job.plan.job.lanes.widest().width() as u64;
         let model = (job.bytes / ELEMENT_BYTES * lane_bytes) as f64 * sub_model.share;
         let least = (model - job.plan.payload_len() as f64).max(0.0) * f64::from(job.rounds);
         let of_root = self.ingress.iter().filter(|((of, daemon, stream), _)| {

@@ -144,7 +144,7 @@ impl<'a> Daemon<'a> {
             while let Some((to, len)) = aggregator.poll_notice(buffer) {
                 send(*job, to, &buffer[..len]);
             }
-            transmitter.follow(aggregator.running_key());
+            transmitter.follow(aggregator);
             transmitter.advance(aggregator, now);
             while let Some(transmit) = transmitter.poll_transmit(aggregator, now, buffer) {
                 send(*job, transmit.destination, &buffer[..transmit.len]);

@@ -61,16 +61,26 @@ impl<'a> Host<'a> {
         self.session.join(now.plus(patience), now);
     }
 
+    /// From now on sends so many bit/s on the cable; nothing, for as long as its patience lasts, if it is 0.
+    pub fn set_gate(&mut self, rate_bps: f64, patience: Duration, now: Time) {
+        if rate_bps > 0.0 {
+            self.session.open(Some(rate_bps as u64), now);
+        } else {
+            self.session.shut(now.plus(patience), now);
+        }
+    }
+
     /// Passes the next collective; its values are checked if there are findings to note.
     pub fn submit(&mut self, findings: Option<&Arc<Findings>>, patience: Duration, now: Time) {
+        let (len, lanes) = (self.elements, self.plan.job.lanes.widest());
         let collective = match findings {
-            None => in_place(Zeros(self.elements)),
+            None => in_place(Zeros { len, lanes }),
             Some(findings) => in_place(Exact {
-                len: self.elements,
+                len,
                 ranks: self.plan.workers.len(),
                 rank: self.rank,
                 round: self.round,
-                lanes: self.plan.job.lanes.into(),
+                lanes,
                 findings: Arc::clone(findings),
             }),
         };
@@ -96,7 +106,7 @@ impl<'a> Host<'a> {
             match self.session.poll_event()? {
                 Event::Joined => return Some(News::Joined),
                 Event::Finished { outcome, .. } => return Some(News::Finished(outcome)),
-                Event::Moved(_) | Event::Unattended => {}
+                Event::Moved(_) | Event::Unattended | Event::HeldUp(_) => {}
             }
         }
     }
@@ -107,6 +117,11 @@ impl<'a> Host<'a> {
 
     pub fn name(&self) -> &str {
         &self.plan.workers[self.rank].name
+    }
+
+    /// Packets of sums that it has.
+    pub fn results(&self) -> u64 {
+        self.counters().into_iter().filter(|(name, _)| *name == "results").map(|(_, n)| n).sum()
     }
 
     pub fn counters(&self) -> Vec<(&'static str, u64)> {

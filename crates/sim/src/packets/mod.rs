@@ -1,6 +1,7 @@
 //! Every datagram, by the state machines that run live: [`Session`](wiresum_worker::Session),
 //! [`Aggregator`](wiresum_protocol::Aggregator), [`Transmitter`](wiresum_protocol::Transmitter) and
 //! [`Negotiator`](wiresum_protocol::rates::Negotiator); in networks of switches [`Station`](wiresum_switch::live::Station).
+//! Those of a sparse job are in [`rows`](crate::rows).
 //!
 //! | file | what it holds |
 //! | --- | --- |
@@ -9,6 +10,7 @@
 //! | `peers` | whom a sender sends to, and what it sends at once |
 //! | `work` | what workers do, and when |
 //! | `disturbances` | what breaks, and what else is on the links |
+//! | `rows` | a sparse job, and its rounds |
 //! | `report` | what a run says |
 //! | `host` | a worker and its collectives |
 //! | `daemon` | a summing node |
@@ -24,6 +26,7 @@ mod host;
 mod passage;
 mod peers;
 mod report;
+mod rows;
 mod switch;
 #[cfg(test)]
 mod tests;

@@ -19,9 +19,13 @@ impl World<'_> {
         bytes: u32,
         sink: &mut Sink,
     ) -> Result<(), SimulationError> {
-        self.note_arrival(way, bytes);
+        let has_come = self.note_arrival(way, bytes);
         self.trace.note(self.now_ps);
         self.trace.note(u64::from(packet) << 32 | u64::from(way));
+        if !has_come {
+            self.packets.give_back(packet);
+            return Ok(());
+        }
         if self.paths.step(way + 1).is_some() {
             self.forward(packet, way + 1, bytes);
             return Ok(());
@@ -39,11 +43,13 @@ impl World<'_> {
         Ok(())
     }
 
+    /// A packet is at the end of a direction; false if that is a circuit that went dark before.
     #[inline]
-    fn note_arrival(&mut self, way: u32, bytes: u32) {
-        if let Some(direction) = self.paths.step(way) {
-            self.network.links.arrive(direction, bytes.into());
-        }
+    fn note_arrival(&mut self, way: u32, bytes: u32) -> bool {
+        let Some(direction) = self.paths.step(way) else { return true };
+        self.network.links.arrive(direction, bytes.into());
+        let Some(turns) = &mut self.turns else { return true };
+        turns.note_arrival(direction, self.now_ps, bytes.into())
     }
 
     /// A node has added a packet.
@@ -55,9 +61,12 @@ impl World<'_> {
 
     /// Lets everything that is still on its way arrive, unheard.
     pub(super) fn drain(&mut self) {
-        while let Some((_, event)) = self.queue.pop() {
+        while let Some((at_ps, event)) = self.queue.pop() {
             match event {
-                Event::Arrive { way, bytes, .. } => self.note_arrival(way, bytes),
+                Event::Arrive { way, bytes, .. } => {
+                    self.now_ps = at_ps;
+                    self.note_arrival(way, bytes);
+                }
                 Event::Added { packet, direction } => self.note_added(packet, direction),
                 _ => {}
             }
@@ -104,6 +113,10 @@ impl World<'_> {
             Endpoint::Daemon(daemon) if !self.daemons[daemon as usize].is_dead => {
                 self.note_ingress(packet, daemon as usize);
                 self.hand_over(daemon as usize, job, source, &datagram);
+            }
+            Endpoint::Party(party) => {
+                self.parties[party as usize].handle(source, &datagram, now);
+                self.drive_party(party as usize, sink)?;
             }
             _ => {}
         }
@@ -177,6 +190,7 @@ impl World<'_> {
         let peers = match sender {
             Sender::Host(host) => &mut self.host_peers[host],
             Sender::Daemon(daemon) => &mut self.daemon_peers[daemon],
+            Sender::Party(party) => &mut self.party_peers[party],
         };
         if let Some(peer) = peers.find(job, to) {
             return Some(peer);
@@ -185,6 +199,7 @@ impl World<'_> {
         match sender {
             Sender::Host(host) => self.host_peers[host].add(peer),
             Sender::Daemon(daemon) => self.daemon_peers[daemon].add(peer),
+            Sender::Party(party) => self.party_peers[party].add(peer),
         }
         Some(peer)
     }
@@ -194,13 +209,16 @@ impl World<'_> {
         let target = match endpoint {
             Endpoint::Host(host) => self.hosts[host as usize].site,
             Endpoint::Daemon(daemon) => self.daemons[daemon as usize].site,
+            Endpoint::Party(party) => self.parties[party as usize].site,
             Endpoint::Nobody => return None,
         };
         let (site, source) = match sender {
             Sender::Host(host) => (self.hosts[host].site, self.hosts[host].address),
             Sender::Daemon(daemon) => (self.daemons[daemon].site, self.daemons[daemon].address),
+            Sender::Party(party) => (self.parties[party].site, self.parties[party].address),
         };
-        if let Some(fabric) = &self.scenario.jobs[job].plan.fabric {
+        let dense = self.scenario.jobs.get(job);
+        if let Some(fabric) = dense.and_then(|job| job.plan.fabric.as_ref()) {
             let (source, direction) = self.hop(fabric, site, to)?;
             let way = self.paths.alone(direction);
             return Some(Peer { job, to, endpoint, source, way });

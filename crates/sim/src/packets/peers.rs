@@ -11,6 +11,7 @@ use super::world::Endpoint;
 pub(super) enum Sender {
     Host(usize),
     Daemon(usize),
+    Party(usize),
 }
 
 /// Someone who was sent to before.

@@ -17,7 +17,9 @@ impl World<'_> {
     }
 
     pub(super) fn stuck(mut self) -> SimulationError {
-        if self.complaints.is_empty() {
+        if !self.parties.is_empty() && self.complaints.is_empty() {
+            self.complaints = self.waiting_players().collect();
+        } else if self.complaints.is_empty() {
             let open = |host: &Host| format!("{} waits in round {}", host.name(), host.round);
             self.complaints = self.hosts.iter().filter(|h| !h.is_dead).map(open).collect();
         }
@@ -26,6 +28,7 @@ impl World<'_> {
 
     pub(super) fn report(&self, sink: &mut Sink) -> Result<(), SimulationError> {
         self.report_counters(sink)?;
+        self.turns.as_ref().map_or(Ok(()), |turns| turns.report(sink))?;
         tell_links(self.scenario, &self.network.links, sink)?;
         if let Some(timeline) = self.network.links.timeline() {
             timeline.tell(self.scenario, sink)?;
@@ -60,6 +63,19 @@ impl World<'_> {
         for host in &self.hosts {
             for (name, count) in host.counters() {
                 tell(host.site, host.job, name, count)?;
+            }
+        }
+        self.report_parties(sink)
+    }
+
+    fn report_parties(&self, sink: &mut Sink) -> Result<(), SimulationError> {
+        let Some(rows) = &self.scenario.rows else { return Ok(()) };
+        for party in &self.parties {
+            let (name, count) = party.counter();
+            let site = self.scenario.sites[party.site].name.clone();
+            let (job, name) = (rows.name.clone(), name.to_owned());
+            if count > 0 {
+                tell(sink, &Record::Counter { site, job, name, count })?;
             }
         }
         Ok(())

@@ -9,7 +9,7 @@ use crate::{Record, Scenario, SimulationError};
 
 const BYTES: u64 = 200_000;
 /// A packet of 256 values: its bytes on the wire.
-const PACKET_BYTES: f64 = 14.0 + 20.0 + 8.0 + 34.0 + 1024.0;
+const PACKET_BYTES: f64 = 14.0 + 20.0 + 8.0 + 38.0 + 1024.0;
 
 fn harmful() -> Direction {
     Direction { loss: 0.02, duplication: 0.02, reordering: 0.05, jitter_s: 100e-6, ..GIGABIT }
@@ -63,7 +63,7 @@ fn a_star_takes_as_long_as_its_links() {
 #[test]
 fn without_loss_a_worker_sends_its_gradient_once() {
     let records = records(&scenario(&Tree::star(2), "pool", BYTES, GIGABIT)).expect("sums");
-    let values = BYTES as f64 + 76.0 * (BYTES as f64 / 1024.0).ceil();
+    let values = BYTES as f64 + 80.0 * (BYTES as f64 / 1024.0).ceil();
     let beside = link_bytes(&records, "w0") / 2.0 - values;
     // Hello, and a preamble: two lanes for each rank and one for each packet, of 256.
     assert!((0.0..4.0 * PACKET_BYTES).contains(&beside), "{beside} bytes beside the values");

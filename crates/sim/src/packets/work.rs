@@ -5,9 +5,57 @@ use wiresum_wire::MAX_PACKET;
 use super::host::{Host, News};
 use super::peers::{Parcel, Sender};
 use super::world::{Event, World, is_due, schedule};
+use crate::circuits::turns::Change;
 use crate::{SimulationError, Sink};
 
 impl World<'_> {
+    /// A host asks to be in its job.
+    pub(super) fn enter(&mut self, host: usize, sink: &mut Sink) -> Result<(), SimulationError> {
+        let now = self.now();
+        self.hosts[host].join(self.patience, now);
+        self.drive(host, sink)
+    }
+
+    /// Circuits get light or lose it, and gates open or shut.
+    pub(super) fn turn(&mut self, sink: &mut Sink) -> Result<(), SimulationError> {
+        let Some(turns) = &mut self.turns else { return Ok(()) };
+        let is_over = |job| self.rounds.is_over(job);
+        let changes = turns.step(self.now_ps, is_over, &self.network.links)?;
+        turns.next_ps().into_iter().for_each(|at_ps| self.queue.push(at_ps, Event::Turn));
+        for change in changes {
+            match change {
+                Change::Light { link, is_lit } => self.network.links.fail(link, is_lit),
+                Change::Gate { job, rate_bps, is_first } => {
+                    self.set_gates(job, rate_bps, is_first, sink)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn set_gates(
+        &mut self,
+        job: usize,
+        rate_bps: f64,
+        is_first: bool,
+        sink: &mut Sink,
+    ) -> Result<(), SimulationError> {
+        let now = self.now();
+        for host in 0..self.hosts.len() {
+            if self.hosts[host].job != job || self.hosts[host].is_dead {
+                continue;
+            }
+            if is_first {
+                // Ranks wait at a shut gate, as they do live: those that it lets in together ask again soon.
+                self.hosts[host].set_gate(0.0, self.patience, now);
+                self.hosts[host].join(self.patience, now);
+            }
+            self.hosts[host].set_gate(rate_bps, self.patience, now);
+            self.drive(host, sink)?;
+        }
+        Ok(())
+    }
+
     /// Lets a host do what is due, and sends what it has to send.
     pub(super) fn drive(&mut self, host: usize, sink: &mut Sink) -> Result<(), SimulationError> {
         let now = self.now();
@@ -19,7 +67,7 @@ impl World<'_> {
             }
             let Some(news) = self.hosts[host].poll_news() else { break };
             match news {
-                News::Joined => self.join(host),
+                News::Joined => self.join(host, sink)?,
                 News::Finished(Ok(())) => self.finish(host, sink)?,
                 News::Finished(Err(failure)) => {
                     let name = self.hosts[host].name();
@@ -35,16 +83,21 @@ impl World<'_> {
     }
 
     /// When the last of a job's workers has joined, all of them start.
-    pub(super) fn join(&mut self, host: usize) {
+    pub(super) fn join(&mut self, host: usize, sink: &mut Sink) -> Result<(), SimulationError> {
         let job = self.hosts[host].job;
         self.outside[job] -= 1;
-        if self.outside[job] == 0 {
-            for other in 0..self.hosts.len() {
-                if self.hosts[other].job == job {
-                    self.schedule_round(other, 0);
-                }
+        if self.outside[job] > 0 {
+            return Ok(());
+        }
+        if !self.parties.is_empty() {
+            return self.play_all(sink);
+        }
+        for other in 0..self.hosts.len() {
+            if self.hosts[other].job == job {
+                self.schedule_round(other, 0);
             }
         }
+        Ok(())
     }
 
     pub(super) fn schedule_round(&mut self, host: usize, round: u32) {
@@ -65,6 +118,9 @@ impl World<'_> {
 
     pub(super) fn finish(&mut self, host: usize, sink: &mut Sink) -> Result<(), SimulationError> {
         let Host { job, rank, round, .. } = self.hosts[host];
+        if !self.parties.is_empty() {
+            return self.note_sum(rank, sink);
+        }
         let next = self.rounds.finish(job, rank, round - 1, self.now_ps, sink)?;
         if let Some(next) = next {
             self.schedule_round(host, next);

@@ -13,9 +13,12 @@ use super::buffer::Findings;
 use super::daemon::Daemon;
 use super::host::Host;
 use super::peers::{Outbox, Peers};
+use crate::circuits::turns::Runner;
 use crate::network::{Paths, RoutedLinks};
 use crate::record::tell;
 use crate::rounds::Rounds;
+use crate::rows::party::Party;
+use crate::rows::player::Seen;
 use crate::scenario::Job;
 use crate::slab::Slab;
 use crate::trace::Trace;
@@ -32,6 +35,8 @@ const WORKER_PORT: u16 = 4000;
 pub(super) enum Endpoint {
     Host(u32),
     Daemon(u32),
+    /// Who takes part in the sparse job.
+    Party(u32),
     /// Traffic of others, which nobody takes.
     Nobody,
 }
@@ -85,9 +90,10 @@ pub(super) enum Event {
         packet: u32,
         direction: u32,
     },
-    /// A host, or a daemon, may have something to do.
+    /// A host, a daemon, or a participant of the sparse job may have something to do.
     HostAlarm(u32),
     DaemonAlarm(u32),
+    PartyAlarm(u32),
     /// A host has its gradients.
     Begin(u32),
     /// Something breaks, or is back.
@@ -97,6 +103,8 @@ pub(super) enum Event {
     },
     /// Others send a packet.
     Background(u32),
+    /// Circuits or gates change.
+    Turn,
 }
 
 pub(super) struct World<'a> {
@@ -105,9 +113,10 @@ pub(super) struct World<'a> {
     pub queue: Queue<Event>,
     pub packets: Slab<Flying>,
     pub paths: Paths,
-    /// By host and by daemon: whom they send to.
+    /// By host, by daemon and by participant of the sparse job: whom they send to.
     pub host_peers: Vec<Peers>,
     pub daemon_peers: Vec<Peers>,
+    pub party_peers: Vec<Peers>,
     pub outbox: Outbox,
     /// The datagram that is being delivered.
     pub scratch: Vec<u8>,
@@ -115,13 +124,19 @@ pub(super) struct World<'a> {
     pub ways: Vec<u32>,
     pub hosts: Vec<Host<'a>>,
     pub daemons: Vec<Daemon<'a>>,
-    /// By job.
+    /// Who takes part in the sparse job, if there is one: its nodes, then its workers.
+    pub parties: Vec<Party<'a>>,
+    /// Weights that they have pulled.
+    pub seen: Seen,
+    /// By job; the sparse one is the last.
     pub endpoints: Vec<BTreeMap<SocketAddr, Endpoint>>,
     /// By site, what it does to packets that it adds.
     pub adders: Vec<Option<u32>>,
     /// Hosts of each job that have not joined yet.
     pub outside: Vec<usize>,
     pub rounds: Rounds,
+    /// Where circuits change, and jobs send in their turn.
+    pub turns: Option<Runner<'a>>,
     pub findings: Option<Arc<Findings>>,
     /// Payload of contributions that arrived, by job and daemon.
     pub ingress: BTreeMap<(usize, usize, u16), u64>,
@@ -149,15 +164,19 @@ impl<'a> World<'a> {
             paths: Paths::default(),
             host_peers: Vec::new(),
             daemon_peers: Vec::new(),
+            party_peers: Vec::new(),
             outbox: Outbox::default(),
             scratch: Vec::new(),
             ways: Vec::new(),
             hosts: Vec::new(),
             daemons: Vec::new(),
+            parties: Vec::new(),
+            seen: Seen::new(),
             endpoints: Vec::new(),
             adders,
             outside: Vec::new(),
             rounds: Rounds::of_jobs(scenario),
+            turns: scenario.turns.as_ref().map(|turns| Runner::new(turns, scenario.links.len())),
             findings: scenario.check_sums.then(Arc::default),
             ingress: BTreeMap::new(),
             patience: Duration::from_secs_f64(scenario.patience_s),
@@ -170,21 +189,30 @@ impl<'a> World<'a> {
         for (index, job) in scenario.jobs.iter().enumerate() {
             world.place(index, job)?;
         }
+        scenario.rows.iter().try_for_each(|rows| world.place_rows(rows))?;
         world.host_peers.resize_with(world.hosts.len(), Peers::default);
         world.daemon_peers.resize_with(world.daemons.len(), Peers::default);
+        world.party_peers.resize_with(world.parties.len(), Peers::default);
         world.plan_failures()?;
         Ok(world)
     }
 
     /// Runs until every collective has ended.
     pub fn run(mut self, sink: &mut Sink) -> Result<(), SimulationError> {
-        for host in 0..self.hosts.len() {
-            let now = self.now();
-            self.hosts[host].join(self.patience, now);
-            self.drive(host, sink)?;
+        match &self.turns {
+            None => (0..self.hosts.len()).try_for_each(|host| self.enter(host, sink))?,
+            Some(turns) => {
+                turns.dark_links().for_each(|link| self.network.links.fail(link, false));
+                turns.next_ps().into_iter().for_each(|at_ps| self.queue.push(at_ps, Event::Turn));
+            }
         }
-        while !self.rounds.are_over() {
+        self.play_all(sink)?;
+        let stop_ps = self.turns.as_ref().and_then(Runner::stop_ps);
+        while stop_ps.is_some() || !self.rounds.are_over() {
             let Some((at_ps, event)) = self.queue.pop() else { break };
+            if stop_ps.is_some_and(|stop_ps| at_ps >= stop_ps) {
+                break;
+            }
             self.now_ps = at_ps;
             self.events += 1;
             self.handle(event, sink)?;
@@ -192,20 +220,41 @@ impl<'a> World<'a> {
                 self.network.links.check().map_err(SimulationError::Invariant)?;
                 tell(sink, &self.progress())?;
             }
-            if !self.complaints.is_empty() {
+            if !self.complaints.is_empty() || self.have_rows_stopped() {
                 break;
             }
+        }
+        if stop_ps.is_some() && self.complaints.is_empty() {
+            return self.look(sink);
         }
         if !self.rounds.are_over() {
             return Err(self.stuck());
         }
         self.drain();
+        let end_ps = self.now_ps;
+        self.turns.as_mut().map_or(Ok(()), |turns| turns.end(end_ps))?;
         self.check()?;
         self.report(sink)
     }
 
     pub fn now(&self) -> Time {
         Time(self.now_ps / PS_PER_US)
+    }
+
+    /// Says what is seen at the end of a slot.
+    fn look(&mut self, sink: &mut Sink) -> Result<(), SimulationError> {
+        let results = self.results();
+        let Some(turns) = &mut self.turns else { return Ok(()) };
+        turns.look(results, |job| self.rounds.is_over(job), sink)
+    }
+
+    /// Packets of sums that all hosts of each job have, at least.
+    fn results(&self) -> Vec<u64> {
+        let mut least = vec![u64::MAX; self.scenario.jobs.len()];
+        for host in &self.hosts {
+            least[host.job] = least[host.job].min(host.results());
+        }
+        least
     }
 
     fn handle(&mut self, event: Event, sink: &mut Sink) -> Result<(), SimulationError> {
@@ -221,6 +270,7 @@ impl<'a> World<'a> {
                 self.ring_daemon(daemon as usize);
                 Ok(())
             }
+            Event::PartyAlarm(party) => self.ring_party(party as usize, sink),
             Event::Begin(host) => self.begin(host as usize, sink),
             Event::Break { failure, is_back } => {
                 self.break_down(failure as usize, is_back);
@@ -230,6 +280,7 @@ impl<'a> World<'a> {
                 self.send_background(index as usize);
                 Ok(())
             }
+            Event::Turn => self.turn(sink),
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use wiresum_sparse::hot::RowId;
 use wiresum_sparse::live::{Job, Member};
+use wiresum_sparse::worker::Gradients;
 
 /// The gradient of every value: small, so that sums of any workers are in range.
 const GRADIENT: f32 = 1.0 / 1024.0;
@@ -18,26 +19,21 @@ pub type Seen = BTreeMap<(RowId, u32), Vec<f32>>;
 /// A worker that replays a trace, and what it has done of it so far.
 pub struct Player<'a> {
     pub member: Member,
+    pub rank: usize,
     touched: &'a [Vec<Vec<u64>>],
     /// Rounds that are over.
-    round: u32,
-    /// When the round under way began, if there is one.
-    begun_ps: Option<u64>,
-}
-
-/// A round of one worker.
-#[derive(Clone, Copy, Debug)]
-pub struct Played {
-    /// Which, from 0.
     pub round: u32,
-    pub begin_ps: u64,
-    pub end_ps: u64,
+    /// Whether a round is under way.
+    pub is_playing: bool,
+    /// Whether the dense gradient beside the rows of this round is not summed yet.
+    pub awaits_sum: bool,
 }
 
 impl<'a> Player<'a> {
     pub fn new(job: &Arc<Job>, rank: u32, touched: &'a [Vec<Vec<u64>>]) -> Self {
         let member = Member::new(job, rank, INCARNATION);
-        Self { member, touched, round: 0, begun_ps: None }
+        let rank = rank as usize;
+        Self { member, rank, touched, round: 0, is_playing: false, awaits_sum: false }
     }
 
     /// Whether it has played all rounds.
@@ -45,31 +41,27 @@ impl<'a> Player<'a> {
         self.round as usize + 1 == self.touched.len()
     }
 
-    /// Ends the round if nothing is waited for, and begins the next one; the round that is over.
+    /// Whether nothing keeps it from ending its round, or from beginning one.
+    pub fn is_ready(&self) -> bool {
+        self.member.has_joined() && self.member.worker().is_idle() && !self.awaits_sum
+    }
+
+    /// Begins a round: pushes gradients, and asks for the rows of the next one.
+    pub fn begin(&mut self) {
+        self.is_playing = true;
+        self.member.begin(&self.gradients());
+        let wanted: Vec<RowId> = self.rows(self.round + 1).collect();
+        self.member.pull(wanted);
+    }
+
+    /// Ends the round under way.
     ///
     /// # Errors
     /// With `seen`: a row of which others have pulled other bits.
-    pub fn advance(
-        &mut self,
-        now_ps: u64,
-        seen: Option<&mut Seen>,
-    ) -> Result<Option<Played>, RowId> {
-        if !self.member.has_joined() || !self.member.worker().is_idle() || self.is_over() {
-            return Ok(None);
-        }
-        let round = self.round;
-        let played = self.begun_ps.map(|begin_ps| Played { round, begin_ps, end_ps: now_ps });
-        if played.is_some() {
-            self.round += 1;
-            seen.map_or(Ok(()), |seen| self.compare(seen))?;
-        }
-        if !self.is_over() {
-            self.begun_ps = Some(now_ps);
-            self.member.begin(&self.gradients());
-            let wanted: Vec<RowId> = self.rows(self.round + 1).collect();
-            self.member.pull(wanted);
-        }
-        Ok(played)
+    pub fn end(&mut self, seen: Option<&mut Seen>) -> Result<(), RowId> {
+        self.is_playing = false;
+        self.round += 1;
+        seen.map_or(Ok(()), |seen| self.compare(seen))
     }
 
     fn rows(&self, round: u32) -> impl Iterator<Item = RowId> {
@@ -78,13 +70,15 @@ impl<'a> Player<'a> {
         by_table.flat_map(|(table, keys)| keys.iter().map(move |key| RowId { table, key: *key }))
     }
 
-    fn gradients(&self) -> BTreeMap<RowId, Vec<f32>> {
-        let job = self.member.job();
-        let dim = |row: &RowId| {
-            let table = job.tables.iter().find(|table| table.id == row.table);
-            table.map_or(0, |table| usize::from(table.dim))
-        };
-        self.rows(self.round).map(|row| (row, vec![GRADIENT; dim(&row)])).collect()
+    fn gradients(&self) -> Gradients {
+        let mut gradients = Gradients::default();
+        let tables = &self.member.job().tables;
+        for (table, keys) in tables.iter().zip(&self.touched[self.round as usize]) {
+            let dim = usize::from(table.dim);
+            let added = gradients.add(table.id, dim, keys, &vec![GRADIENT; keys.len() * dim]);
+            added.expect("keys are distinct, and the gradient is in range");
+        }
+        gradients
     }
 
     /// Everybody who pulls a row in a round has the same bits of it.

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::{Record, Scenario, SimulationError, simulate};
+use crate::testing::{Tree, records, rounds};
+use crate::{Fidelity, Record, Scenario};
 
 const RATE_BPS: f64 = 50e6;
 
@@ -44,22 +45,24 @@ fn scenario(loss: f64, hot: u32, rounds: usize, seed: u64) -> Scenario {
     serde_json::from_value(scenario).expect("a scenario")
 }
 
-fn records(scenario: &Scenario) -> Result<Vec<Record>, SimulationError> {
-    let mut records = Vec::new();
-    simulate(scenario, &mut |record| {
-        records.push(record.clone());
-        true
-    })?;
-    Ok(records)
+/// The same with a dense gradient, which the switch sums.
+fn beside_dense(mut scenario: Scenario, bytes: u64) -> Scenario {
+    let mut plan = Tree::star(4).plan("pool");
+    plan["nodes"][0]["name"] = json!("switch");
+    let at_once = json!({ "kind": "constant", "seconds": 0.0 });
+    let times = vec![json!({ "start": at_once, "compute": at_once }); 4];
+    let rounds = scenario.rows.as_ref().expect("rows").rounds();
+    let dense = json!({ "name": "dense", "plan": plan, "bytes": bytes, "rounds": rounds, "workers": times,
+        "streams": [], "barrier": false });
+    scenario.jobs = vec![serde_json::from_value(dense).expect("a job")];
+    scenario
 }
 
-/// Seconds of each round.
-fn rounds(records: &[Record]) -> Vec<f64> {
-    let of_round = |record: &Record| match record {
-        Record::Round { begin_s, end_s, .. } => Some(end_s - begin_s),
-        _ => None,
-    };
-    records.iter().filter_map(of_round).collect()
+fn checked(records: &[Record]) -> u64 {
+    match records.last() {
+        Some(Record::End { checked_values, .. }) => *checked_values,
+        other => panic!("{other:?} is not the end"),
+    }
 }
 
 fn sent_to(records: &[Record], name: &str) -> f64 {
@@ -75,8 +78,7 @@ fn everybody_has_the_same_bits_whatever_is_lost() {
     for seed in 0..12 {
         let scenario = scenario(0.03, 40, 4, seed);
         let found = records(&scenario).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-        let Some(Record::End { checked_values, .. }) = found.last() else { panic!("no end") };
-        assert!(*checked_values > 0, "seed {seed}");
+        assert!(checked(&found) > 0, "seed {seed}");
         assert_eq!(rounds(&found).len(), 4, "seed {seed}");
     }
 }
@@ -97,6 +99,36 @@ fn sums_on_the_way_spare_the_server() {
 }
 
 #[test]
+fn a_dense_gradient_beside_rows_is_exact_whatever_is_lost() {
+    for seed in 0..4 {
+        let rows = scenario(0.03, 40, 3, seed);
+        let alone = records(&rows).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        let both = records(&beside_dense(rows, 100_000))
+            .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        assert_eq!(rounds(&both).len(), 3, "seed {seed}");
+        // Every value of the sum at every worker in every round.
+        assert_eq!(checked(&both), checked(&alone) + 25_000 * 4 * 3, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_dense_gradient_shares_links_with_rows() {
+    let bytes = 200_000;
+    let rows = scenario(0.0, 40, 3, 1);
+    let alone = records(&rows).expect("a run");
+    let both = records(&beside_dense(rows, bytes)).expect("a run");
+    let dense_s = 8.0 * bytes as f64 / RATE_BPS;
+    for (together, rows_s) in rounds(&both).into_iter().zip(rounds(&alone)) {
+        assert!(together > dense_s && together > rows_s, "{together} s");
+        assert!(together < 1.2 * (dense_s + rows_s), "{together} s of {dense_s} and {rows_s}");
+    }
+    let more =
+        sent_to(&both, "w0") + sent_to(&both, "w3") - sent_to(&alone, "w0") - sent_to(&alone, "w3");
+    // The sum comes once a round to each worker, with headers of 80 bytes a kilobyte, and exponents.
+    assert!((1.0..1.2).contains(&(more / (6 * bytes) as f64)), "{more} bytes");
+}
+
+#[test]
 fn what_cannot_be_simulated_is_named() {
     let wrong = |change: fn(&mut Scenario)| {
         let mut scenario = scenario(0.0, 40, 2, 1);
@@ -107,6 +139,13 @@ fn what_cannot_be_simulated_is_named() {
     assert!(problem.contains("needs a site"), "{problem}");
     let problem = wrong(|scenario| scenario.rows.as_mut().expect("rows").touched[1].truncate(1));
     assert!(problem.contains("in each round"), "{problem}");
+    let problem = wrong(|scenario| {
+        *scenario = beside_dense(scenario.clone(), 1000);
+        scenario.jobs[0].rounds += 1;
+    });
+    assert!(problem.contains("of the same workers and rounds"), "{problem}");
+    let problem = wrong(|scenario| scenario.fidelity = Fidelity::Trains);
+    assert!(problem.contains("as packets or flows"), "{problem}");
     let problem = wrong(|scenario| scenario.sites[5].forwards = false);
     assert!(problem.contains("does not reach"), "{problem}");
     let problem = wrong(|scenario| scenario.links[4].forward.loss = 1.0);

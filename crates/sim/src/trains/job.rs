@@ -8,6 +8,7 @@ use wiresum_switch::policy::Policy;
 use wiresum_switch::{ANY_NODE, Cohort, MAX_WORKERS, Place, Sending, Serving, Worker, Workers};
 use wiresum_wire::{Flags, JobId, NodeId, SubModelId};
 
+use super::pace::Pace;
 use super::ways::TrainWays;
 use crate::network::RoutedLinks;
 use crate::scenario::{Program, ProgramStream};
@@ -25,6 +26,7 @@ pub(super) struct Host {
     /// It has a collective that has not ended.
     pub is_busy: bool,
     pub alarm: Option<Time>,
+    pub pace: Pace,
     /// Which stream sends next.
     turn: usize,
 }
@@ -41,9 +43,9 @@ impl Host {
         self.workers.iter().all(Worker::is_done)
     }
 
-    /// When its first stream may have something to do.
+    /// When its first stream may have something to do, or its gate lets the next train out.
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.workers.iter().filter_map(Worker::poll_timeout).min()
+        self.workers.iter().filter_map(Worker::poll_timeout).chain(self.pace.resumes).min()
     }
 }
 
@@ -96,6 +98,7 @@ impl Job {
             round: 0,
             is_busy: false,
             alarm: None,
+            pace: Pace::default(),
             turn: 0,
         };
         let mut job = Self {

@@ -7,6 +7,7 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `job` | a job's workers and streams |
+//! | `pace` | whether a worker may send, and how fast, where jobs have turns |
 //! | `ways` | where a stream's packets go |
 //! | `yard` | the loop of events |
 //! | `passage` | how trains get from place to place |
@@ -19,6 +20,7 @@
 mod content;
 mod disturbances;
 mod job;
+mod pace;
 mod passage;
 mod report;
 mod summer;

@@ -15,12 +15,16 @@ impl<V: Content> Yard<'_, V> {
         direction: u32,
         sink: &mut Sink,
     ) -> Result<(), SimulationError> {
-        self.note_arrival(train, direction);
+        let has_come = self.note_arrival(train, direction);
         let site = self.network.links.end(direction);
         let Train { job, ref packets } = *self.trains.get(train);
         let (job, count) = (job as usize, packets.len());
         self.trace.note(self.now_ps);
         self.trace.note(u64::from(train) << 32 | count as u64);
+        if !has_come {
+            self.trains.give_back(train);
+            return Ok(());
+        }
         let is_up = packets.first().is_some_and(|packet| packet.kind == Kind::Contribution);
         if is_up && self.jobs[job].is_root(site) {
             let ends = |packet: &&Packet<V>| self.jobs[job].ways_of(packet.sub_model).root == site;
@@ -56,20 +60,23 @@ impl<V: Content> Yard<'_, V> {
         self.jobs[*job as usize].packet_bytes * packets.len() as u64
     }
 
-    /// A train has come to the end of a direction.
-    fn note_arrival(&mut self, train: u32, direction: u32) {
+    /// A train has come to the end of a direction; false if that is a circuit that went dark before.
+    fn note_arrival(&mut self, train: u32, direction: u32) -> bool {
         let is_inner = direction as usize >= 2 * self.scenario.links.len();
         let first = self.trains.get(train).packets.first();
         let is_free = is_inner && first.is_some_and(|packet| packet.kind == Kind::Result);
         let bytes = if is_free { 0 } else { self.bytes(train) };
         self.network.links.arrive(direction, bytes);
+        let Some(turns) = &mut self.turns else { return true };
+        turns.note_arrival(direction, self.now_ps, bytes)
     }
 
     /// Lets everything that is still on its way arrive, unheard.
     pub(super) fn drain(&mut self) {
-        while let Some((_, event)) = self.queue.pop() {
+        while let Some((at_ps, event)) = self.queue.pop() {
             match event {
                 Event::Arrive { train, direction } | Event::Added { train, direction } => {
+                    self.now_ps = at_ps;
                     self.note_arrival(train, direction);
                 }
                 Event::Stray { index, hop } => {

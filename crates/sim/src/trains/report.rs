@@ -71,6 +71,7 @@ impl<V: Content> Yard<'_, V> {
     /// Says what there was.
     pub(super) fn report(&self, sink: &mut Sink) -> Result<(), SimulationError> {
         self.report_counters(sink)?;
+        self.turns.as_ref().map_or(Ok(()), |turns| turns.report(sink))?;
         tell_links(self.scenario, &self.network.links, sink)?;
         if let Some(timeline) = self.network.links.timeline() {
             timeline.tell(self.scenario, sink)?;

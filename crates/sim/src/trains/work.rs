@@ -5,6 +5,7 @@ use wiresum_switch::{Packet, Received};
 
 use super::content::Content;
 use super::yard::{Event, Yard};
+use crate::circuits::turns::Change;
 use crate::{SimulationError, Sink};
 
 impl<V: Content> Yard<'_, V> {
@@ -48,6 +49,33 @@ impl<V: Content> Yard<'_, V> {
         self.queue.push(at_ps, Event::Begin { job: job as u32, rank: rank as u32 });
     }
 
+    pub(super) fn schedule_all(&mut self, job: usize) {
+        (0..self.jobs[job].hosts.len()).for_each(|rank| self.schedule(job, rank));
+    }
+
+    /// Circuits get light or lose it, and gates open or shut.
+    pub(super) fn turn(&mut self) -> Result<(), SimulationError> {
+        let Some(turns) = &mut self.turns else { return Ok(()) };
+        let is_over = |job| self.rounds.is_over(job);
+        let changes = turns.step(self.now_ps, is_over, &self.network.links)?;
+        turns.next_ps().into_iter().for_each(|at_ps| self.queue.push(at_ps, Event::Turn));
+        self.progress_ps = if changes.is_empty() { self.progress_ps } else { self.now_ps };
+        for change in changes {
+            match change {
+                Change::Light { link, is_lit } => self.network.links.fail(link, is_lit),
+                Change::Gate { job, rate_bps, is_first } => {
+                    self.jobs[job].hosts.iter_mut().for_each(|host| host.pace.rate_bps = rate_bps);
+                    if is_first {
+                        self.schedule_all(job);
+                    } else {
+                        (0..self.jobs[job].hosts.len()).for_each(|rank| self.transmit(job, rank));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn begin(&mut self, job: usize, rank: usize) {
         if self.is_broken(self.jobs[job].hosts[rank].site) {
             return;
@@ -78,8 +106,8 @@ impl<V: Content> Yard<'_, V> {
     /// Sends what a worker may send, in trains. Streams take turns, as those of a live session do: a stream that sent its whole window
     /// before the next one would leave the next one's way idle meanwhile.
     pub(super) fn transmit(&mut self, job: usize, rank: usize) {
-        let mut idle = 0;
-        while idle < self.jobs[job].ways.len() {
+        let (mut idle, now_ps) = (0, self.now_ps);
+        while idle < self.jobs[job].ways.len() && self.jobs[job].hosts[rank].pace.lets_out(now_ps) {
             let stream = self.jobs[job].hosts[rank].next_turn();
             idle = if self.send_train(job, rank, stream) { 0 } else { idle + 1 };
         }
@@ -94,18 +122,24 @@ impl<V: Content> Yard<'_, V> {
     /// Sends a train of one stream; `false` if it may send nothing.
     fn send_train(&mut self, job: usize, rank: usize, stream: usize) -> bool {
         let now = self.now();
-        let mut has_sent = false;
-        for _ in 0..self.scenario.train {
+        let mut sent = 0;
+        let packet_bytes = self.jobs[job].packet_bytes;
+        let pace = self.jobs[job].hosts[rank].pace;
+        for _ in 0..pace.longest(self.scenario.train, packet_bytes) {
             let host = &mut self.jobs[job].hosts[rank];
             let site = host.site;
             let Some(packet) = host.workers[stream].poll_transmit(now) else { break };
-            has_sent = true;
+            sent += 1;
             let way = self.jobs[job].ways[stream].up(site, packet.node, packet.worker);
             let Some(direction) = way else { continue };
             let values = V::of((job, stream), rank as u8, packet.fragment.0);
             self.departures.couple(direction, packet.carrying(values));
         }
         self.depart(job);
-        has_sent
+        if sent > 0 {
+            let bytes = sent * packet_bytes;
+            self.jobs[job].hosts[rank].pace.note_sent(bytes, self.now_ps);
+        }
+        sent > 0
     }
 }

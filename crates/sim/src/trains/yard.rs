@@ -4,9 +4,10 @@ use wiresum_protocol::Time;
 use wiresum_switch::Packet;
 
 use super::content::Content;
-use super::job::Job;
+use super::job::{Host, Job};
 use super::passage::Departures;
 use super::summer::Summer;
+use crate::circuits::turns::Runner;
 use crate::network::{RoutedLinks, picoseconds};
 use crate::record::tell;
 use crate::rounds::Rounds;
@@ -35,6 +36,8 @@ pub(super) enum Event {
     Alarm { job: u32, rank: u32 },
     /// A worker has its gradients.
     Begin { job: u32, rank: u32 },
+    /// Circuits or gates change.
+    Turn,
 }
 
 /// Packets of one job, one after another.
@@ -64,6 +67,8 @@ pub(super) struct Yard<'a, V: Content> {
     pub switches: Vec<usize>,
     pub samples: Option<Samples>,
     pub rounds: Rounds,
+    /// Where circuits change, and jobs send in their turn.
+    pub turns: Option<Runner<'a>>,
     pub departures: Departures<V>,
     pub now_ps: u64,
     pub progress_ps: u64,
@@ -91,6 +96,7 @@ impl<'a, V: Content> Yard<'a, V> {
         let times = times.map(|p| (p.name.as_str(), p.rounds, p.workers.clone()));
         let mut yard = Self {
             rounds: Rounds::new(scenario.seed, times),
+            turns: scenario.turns.as_ref().map(|turns| Runner::new(turns, scenario.links.len())),
             scenario,
             network,
             queue: Queue::default(),
@@ -124,12 +130,20 @@ impl<'a, V: Content> Yard<'a, V> {
 
     /// Runs until every collective has ended.
     pub fn run(mut self, sink: &mut Sink) -> Result<(), SimulationError> {
-        for job in 0..self.jobs.len() {
-            (0..self.jobs[job].hosts.len()).for_each(|rank| self.schedule(job, rank));
+        match &self.turns {
+            None => (0..self.jobs.len()).for_each(|job| self.schedule_all(job)),
+            Some(turns) => {
+                turns.dark_links().for_each(|link| self.network.links.fail(link, false));
+                turns.next_ps().into_iter().for_each(|at_ps| self.queue.push(at_ps, Event::Turn));
+            }
         }
         let patience_ps = picoseconds(self.scenario.patience_s);
-        while !self.rounds.are_over() {
+        let stop_ps = self.turns.as_ref().and_then(Runner::stop_ps);
+        while stop_ps.is_some() || !self.rounds.are_over() {
             let Some((at_ps, event)) = self.queue.pop() else { break };
+            if stop_ps.is_some_and(|stop_ps| at_ps >= stop_ps) {
+                break;
+            }
             self.now_ps = at_ps;
             self.events += 1;
             self.handle(event, sink)?;
@@ -144,12 +158,31 @@ impl<'a, V: Content> Yard<'a, V> {
                 break;
             }
         }
+        if stop_ps.is_some() {
+            return self.look(sink);
+        }
         if !self.rounds.are_over() {
             return Err(self.stuck());
         }
         self.drain();
+        let end_ps = self.now_ps;
+        self.turns.as_mut().map_or(Ok(()), |turns| turns.end(end_ps))?;
         self.check()?;
         self.report(sink)
+    }
+
+    /// Says what is seen at the end of a slot.
+    fn look(&mut self, sink: &mut Sink) -> Result<(), SimulationError> {
+        let results = self.results();
+        let Some(turns) = &mut self.turns else { return Ok(()) };
+        turns.look(results, |job| self.rounds.is_over(job), sink)
+    }
+
+    /// Packets of sums that all hosts of each job have, at least.
+    fn results(&self) -> Vec<u64> {
+        let of_host = |host: &Host| host.workers.iter().map(|one| one.counters().results).sum();
+        let least = |job: &Job| job.hosts.iter().map(of_host).min().unwrap_or(0);
+        self.jobs.iter().map(least).collect()
     }
 
     fn handle(&mut self, event: Event, sink: &mut Sink) -> Result<(), SimulationError> {
@@ -161,6 +194,7 @@ impl<'a, V: Content> Yard<'a, V> {
             Event::Background { index } => self.send_background(index),
             Event::Stray { index, hop } => self.pass_on(index, hop as usize),
             Event::Break { failure, is_back } => self.break_down(failure as usize, is_back)?,
+            Event::Turn => self.turn()?,
         }
         Ok(())
     }

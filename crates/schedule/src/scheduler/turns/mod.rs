@@ -21,7 +21,6 @@ use super::{Objective, Options, Plan, Slotwise, fcfs, fullest, held, ordered, wi
 use crate::ScheduleError;
 use crate::board::Board;
 use crate::bound::{self, Times};
-use crate::cost::alone_s;
 use crate::problem::Problem;
 use search::Search;
 
@@ -112,20 +111,8 @@ fn best_for<'a>(problem: &'a Problem<'a>, options: &Options) -> Plan<'a> {
     plans.fold(first, |best, next| if next.0 < best.0 { next } else { best }).1
 }
 
-/// What an objective makes small.
 fn value(problem: &Problem<'_>, plan: &Plan<'_>, objective: Objective) -> f64 {
-    let ends_s = ends_s(problem, plan);
-    let jobs = &problem.instance.jobs;
-    let sojourns = jobs.iter().zip(&ends_s).map(|(job, end_s)| (job, end_s - job.arrival_s));
-    match objective {
-        Objective::Completion => last(&ends_s),
-        Objective::Mean => sojourns.map(|(_, s)| s).sum(),
-        Objective::Weighted => sojourns.map(|(job, s)| job.weight * s).sum(),
-        Objective::Fair => {
-            let alone_s = alone_s(problem).into_iter();
-            sojourns.zip(alone_s).map(|((_, s), alone_s)| s / alone_s).fold(0.0, f64::max)
-        }
-    }
+    objective.value(problem, &ends_s(problem, plan))
 }
 
 /// When each job is complete, its update included, in seconds.

@@ -14,6 +14,9 @@ use crate::scheduler::Plan;
 const RUIN: std::ops::RangeInclusive<u64> = 3..=24;
 /// Rounds for an aim, in parts of those without progress after which it is given up.
 const MOST_ROUNDS: usize = 8;
+/// Work of a round, in transfers that are inserted times slots that are looked at, beyond which it counts as several: who
+/// leaves thousands of flows over on a long horizon would search for hours.
+const ROUND_WORK: usize = 10_000;
 /// Share of all needs that insertion may leave over for the search to begin at all.
 const HOPELESS: f64 = 0.12;
 /// How often a transfer that can be summed either way is asked to change that.
@@ -50,6 +53,8 @@ pub struct Search<'a> {
     impatience: f64,
     /// Transfers of each unit's ports and places.
     at_units: Vec<Vec<usize>>,
+    /// Transfers that were inserted, times slots that were looked at.
+    work: usize,
     rng: Rng,
     setup: f64,
 }
@@ -82,6 +87,7 @@ impl<'a> Search<'a> {
             deadlines: Vec::new(),
             need,
             at_units,
+            work: 0,
             rng: Rng::new(seed),
             setup: insertion::SETUP,
         };
@@ -146,14 +152,14 @@ impl<'a> Search<'a> {
         if self.missing() > HOPELESS * all {
             return false;
         }
-        let mut since = 0;
         let mut least = self.left_over.len();
-        for _ in 0..MOST_ROUNDS * rounds {
-            if self.left_over.is_empty() || since == rounds {
-                break;
-            }
+        let (mut all, mut since) = (0, 0);
+        while !self.left_over.is_empty() && since < rounds && all < MOST_ROUNDS * rounds {
+            let before = self.work;
             self.round();
-            since += 1;
+            let count = (self.work - before).div_ceil(ROUND_WORK).max(1);
+            since += count;
+            all += count;
             if self.left_over.len() < least {
                 (least, since) = (self.left_over.len(), 0);
             }
@@ -336,6 +342,7 @@ impl<'a> Search<'a> {
     /// Inserts transfers in this order; returns those that found no room.
     fn insert(&mut self, order: &[usize]) -> Vec<usize> {
         let mut left = Vec::new();
+        self.work += order.len() * self.board.slots();
         for index in order {
             match self.cheapest(*index) {
                 Some(turn) => {
@@ -399,7 +406,7 @@ fn units_of(problem: &Problem<'_>, index: usize) -> Vec<usize> {
     let mut units: Vec<usize> = modes
         .flat_map(|mode| {
             let pairs = mode.crossings.iter().flat_map(|crossing| problem.pairs[crossing.pair]);
-            pairs.chain(mode.place)
+            pairs.chain(mode.places.iter().copied())
         })
         .collect();
     if units.is_empty() {
