@@ -7,3 +7,4 @@ pub mod rows;
 pub mod seal;
 pub mod sparse;
 pub mod tables;
+pub mod tracking;

@@ -138,6 +138,18 @@ impl Links {
         (ps_per_byte > 0.0).then(|| 8.0 * PS_PER_SECOND / ps_per_byte)
     }
 
+    /// Picoseconds from the last byte sent to the last byte there.
+    #[must_use]
+    pub fn delay_ps(&self, direction: u32) -> u64 {
+        self.wires[direction as usize].delay_ps
+    }
+
+    /// When the last byte that waits now will have left.
+    #[must_use]
+    pub fn free_at_ps(&self, direction: u32) -> u64 {
+        self.wires[direction as usize].free_at_ps
+    }
+
     /// What has crossed it.
     #[must_use]
     pub fn load(&self, direction: u32) -> Load {

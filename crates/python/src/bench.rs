@@ -8,11 +8,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use wiresum_bench::codec::{self, IN_CACHE, OUT_OF_CACHE};
 use wiresum_bench::live::{Load, generate, udp_aggregator};
-use wiresum_bench::packets::{Parameters, measure, scaling, switch};
+use wiresum_bench::packets::{Parameters, measure, proofs, scaling, switch};
 use wiresum_bench::sparse::{self, PATIENCE, Touched};
-use wiresum_bench::{rows, seal, tables};
-use wiresum_node::tables::RowClient;
+use wiresum_bench::{rows, seal, tables, tracking};
+use wiresum_node::pairs::PairClient;
+use wiresum_node::tables::{ClientError, RowClient};
 use wiresum_sparse::live::Job;
+use wiresum_sparse::live::keyed::{KeyedJob, Pair};
 use wiresum_wire::{LaneType, MAX_PAYLOAD, SEAL_LEN};
 
 use crate::errors::{row_error, support_error};
@@ -21,6 +23,8 @@ use crate::errors::{row_error, support_error};
 const VALUES: [u16; 5] = [64, 128, 256, 512, 736];
 /// Children of `bench_aggregator`.
 const CHILDREN: u32 = 4;
+/// Packets of a run of `bench_proofs`.
+const PROVEN_PACKETS: u32 = 100_000;
 
 /// Speed of the codec on one core, in and out of cache, beside memcpy and a first draft's loop.
 #[pyfunction]
@@ -77,6 +81,35 @@ pub fn bench_seal(py: Python<'_>, values: Vec<usize>, runs: usize) -> PyResult<B
             row.set_item("runs", &m.nanoseconds)?;
             rows.append(row)?;
         }
+    }
+    Ok(rows)
+}
+
+/// What proofs of values cost the XDP program, and what other codes would, in the kernel's test-run.
+#[pyfunction]
+#[pyo3(signature = (values, runs = 7))]
+pub fn bench_proofs(
+    py: Python<'_>,
+    values: Vec<usize>,
+    runs: usize,
+) -> PyResult<Bound<'_, PyList>> {
+    require_runs(runs)?;
+    let fits = |count: &usize| *count > 0 && count.is_multiple_of(8) && *count <= MAX_PAYLOAD / 4;
+    if let Some(count) = values.iter().find(|count| !fits(count)) {
+        let most = MAX_PAYLOAD / 4;
+        let problem = format!("values: {count}; use multiples of 8 from 8 to {most}");
+        return Err(PyValueError::new_err(problem));
+    }
+    let measured = py.detach(|| proofs::measure(&values, PROVEN_PACKETS, runs));
+    let rows = PyList::empty(py);
+    for m in measured.map_err(|e| support_error(&e))? {
+        let row = PyDict::new(py);
+        row.set_item("name", format!("{}, {} values", m.step.name(), m.values))?;
+        row.set_item("step", m.step.name())?;
+        row.set_item("values", m.values)?;
+        row.set_item("unit", "ns")?;
+        row.set_item("runs", &m.nanoseconds)?;
+        rows.append(row)?;
     }
     Ok(rows)
 }
@@ -191,6 +224,37 @@ pub fn bench_tables(py: Python<'_>, runs: usize, rows: u64) -> PyResult<Bound<'_
     Ok(list)
 }
 
+/// What the hot set gets of what the most popular rows get, while popularity drifts, however it is found.
+#[pyfunction]
+#[pyo3(signature = (rounds = 120, runs = 3))]
+pub fn bench_tracking(py: Python<'_>, rounds: usize, runs: u64) -> PyResult<Bound<'_, PyList>> {
+    if rounds <= tracking::LEAD_IN || runs == 0 {
+        return Err(PyValueError::new_err(format!(
+            "rounds: {rounds}, runs: {runs}; use more than {} rounds, and a run at least",
+            tracking::LEAD_IN
+        )));
+    }
+    let measured: Vec<_> =
+        py.detach(|| (1..=runs).map(|seed| tracking::measure(rounds, seed)).collect());
+    let list = PyList::empty(py);
+    for (number, one) in measured[0].iter().enumerate() {
+        let (drift, way) = (one.drift.name(), one.way.name());
+        let row = PyDict::new(py);
+        let percent = 100.0 * one.replaced;
+        row.set_item("name", format!("{percent} % replaced, {drift}: {way}"))?;
+        row.set_item("drift", drift)?;
+        row.set_item("replaced", one.replaced)?;
+        row.set_item("way", way)?;
+        let exchanged = measured.iter().map(|run| run[number].exchanged);
+        row.set_item("exchanged_in_ten_rounds", exchanged.collect::<Vec<_>>())?;
+        row.set_item("unit", "of the most popular rows' share")?;
+        let coverage = measured.iter().map(|run| run[number].coverage);
+        row.set_item("runs", coverage.collect::<Vec<_>>())?;
+        list.append(row)?;
+    }
+    Ok(list)
+}
+
 /// How many packets the XDP aggregator sums in the kernel's test-run on one CPU, and on all at once.
 #[pyfunction]
 #[pyo3(signature = (runs = 7))]
@@ -269,7 +333,7 @@ fn require_runs(runs: usize) -> PyResult<()> {
     }
 }
 
-/// Plays a worker of a sparse job through a trace: seconds of each round, and what it sent.
+/// Plays a worker of a sparse job through a trace: seconds of each round, what it sent, and its processor time in them.
 #[pyfunction]
 pub fn bench_sparse_worker<'py>(
     py: Python<'py>,
@@ -281,14 +345,37 @@ pub fn bench_sparse_worker<'py>(
     let job = Arc::new(Job::from_json(job_json).map_err(row_error)?);
     let played = py.detach(|| {
         let mut client = RowClient::join(&job, rank, incarnation, None, PATIENCE, || false)?;
-        sparse::rounds(&mut client, &touched).map(|seconds| (seconds, client.statistics()))
+        sparse::rounds(&mut client, &touched).map(|played| (played, client.statistics()))
     });
-    let (seconds, statistics) = played.map_err(row_error)?;
+    let (played, statistics) = played.map_err(row_error)?;
     let sent = PyDict::new(py);
+    sent.set_item("cpu_seconds", played.cpu_seconds)?;
     for (name, count) in statistics {
         sent.set_item(name, count)?;
     }
-    Ok((seconds, sent))
+    Ok((played.seconds, sent))
+}
+
+/// Plays a worker of a job of pairs, which pushes these keys in each iteration; seconds of each.
+#[pyfunction]
+pub fn bench_pairs_worker(
+    py: Python<'_>,
+    job_json: &str,
+    rank: u8,
+    incarnation: u64,
+    pushed: Vec<Vec<u64>>,
+) -> PyResult<Vec<f64>> {
+    let job = Arc::new(KeyedJob::from_json(job_json).map_err(row_error)?);
+    let play = || {
+        let mut client = PairClient::join(&job, rank, incarnation, PATIENCE)?;
+        let iterate = |keys: &Vec<u64>| {
+            let pairs: Vec<Pair> = keys.iter().map(|&key| Pair { key, value: 1 }).collect();
+            let begun = Instant::now();
+            client.sum(&pairs).map(|_| begun.elapsed().as_secs_f64())
+        };
+        pushed.iter().map(iterate).collect::<Result<Vec<f64>, ClientError>>()
+    };
+    py.detach(play).map_err(row_error)
 }
 
 /// Plays a worker of the rival without sums through a trace: seconds of each round.

@@ -10,7 +10,7 @@ use pyo3::types::{PyCapsule, PyDict};
 use wiresum_codec::Operation;
 use wiresum_node::abi::{CAPSULE_NAME, EngineAbi};
 use wiresum_node::engine::{CollectiveError, DEFAULT_JOIN_TIMEOUT, Engine, Options};
-use wiresum_node::tensor::{Encoding, sink, source};
+use wiresum_node::tensor::{sink, source};
 use wiresum_worker::{Collective, Participation};
 
 use crate::array::Array;
@@ -51,7 +51,7 @@ struct CapsuleContents {
 #[pymethods]
 impl PyEngine {
     #[new]
-    #[pyo3(signature = (plan_json, rank, incarnation, timeout_s = DEFAULT_JOIN_TIMEOUT.as_secs_f64(), shut_for_s = None))]
+    #[pyo3(signature = (plan_json, rank, incarnation, timeout_s = DEFAULT_JOIN_TIMEOUT.as_secs_f64(), shut_for_s = None, transport = "auto"))]
     fn new(
         py: Python<'_>,
         plan_json: &str,
@@ -59,14 +59,21 @@ impl PyEngine {
         incarnation: u64,
         timeout_s: f64,
         shut_for_s: Option<f64>,
+        transport: &str,
     ) -> PyResult<Self> {
         let plan = read_whole_plan(plan_json)?;
         let (timeout, shut_for) = (duration(timeout_s)?, shut_for_s.map(duration).transpose()?);
-        let options = Options { timeout, shut_for, ..Options::default() };
+        let transport = transport.parse().map_err(PyValueError::new_err::<String>)?;
+        let options = Options { timeout, shut_for, transport, ..Options::default() };
         let engine = py
             .detach(|| Engine::join(&plan, rank, incarnation, options))
             .map_err(errors::join_error)?;
         Ok(Self { engine: SharedEngine(Arc::new(engine)) })
+    }
+
+    #[getter]
+    fn transport(&self) -> &str {
+        self.engine.0.transport()
     }
 
     /// A capsule with the C interface of `engine_abi.h`; it keeps the engine alive.
@@ -87,7 +94,7 @@ impl PyEngine {
         let (operation, timeout) = (operation(op)?, duration(timeout_s)?);
         let Array { data, len, element_type, .. } = &Array::new(array)?;
         let engine = &self.engine.0;
-        let encoding = Encoding { element: *element_type, operation, format: engine.format() };
+        let encoding = engine.encoding(*element_type, operation);
         // SAFETY: the array is pinned, and this call does not end before the engine has dropped both.
         let (source, sink) =
             unsafe { (source(*data, *len, encoding), sink(*data, *len, encoding)) };
@@ -112,6 +119,11 @@ impl PyEngine {
     #[pyo3(signature = (rate_bps = None))]
     fn open(&self, rate_bps: Option<u64>) {
         self.engine.0.open(rate_bps);
+    }
+
+    #[pyo3(signature = (why, elsewhere = false))]
+    fn stop(&self, why: String, elsewhere: bool) {
+        self.engine.0.stop(why, elsewhere);
     }
 
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {

@@ -19,6 +19,7 @@ mod python {
     import_exception!(wiresum.errors, CollectiveError);
     import_exception!(wiresum.errors, NotFiniteError);
     import_exception!(wiresum.errors, UnforeseenError);
+    import_exception!(wiresum.errors, NotServedError);
     import_exception!(wiresum.errors, MismatchError);
     import_exception!(wiresum.errors, CollectiveTimeoutError);
     import_exception!(wiresum.errors, ClosedError);
@@ -76,6 +77,7 @@ pub fn collective_error(error: CollectiveError) -> PyErr {
     match CollectiveOutcome::of(&Err(error)) {
         CollectiveOutcome::NotFinite => python::NotFiniteError::new_err(message),
         CollectiveOutcome::Unforeseen => python::UnforeseenError::new_err(message),
+        CollectiveOutcome::NotServed => python::NotServedError::new_err(message),
         CollectiveOutcome::Mismatch => python::MismatchError::new_err(message),
         CollectiveOutcome::TimedOut => python::CollectiveTimeoutError::new_err(message),
         CollectiveOutcome::Summed | CollectiveOutcome::Missed | CollectiveOutcome::Failed => {

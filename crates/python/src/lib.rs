@@ -19,9 +19,9 @@ mod _native {
 
     #[pymodule_export]
     use super::bench::{
-        bench_aggregator, bench_codec, bench_load, bench_push_pull_server, bench_push_pull_worker,
-        bench_rows, bench_scaling, bench_seal, bench_sparse_worker, bench_switch, bench_tables,
-        bench_xdp,
+        bench_aggregator, bench_codec, bench_load, bench_pairs_worker, bench_proofs,
+        bench_push_pull_server, bench_push_pull_worker, bench_rows, bench_scaling, bench_seal,
+        bench_sparse_worker, bench_switch, bench_tables, bench_tracking, bench_xdp,
     };
     #[pymodule_export]
     use super::codec::{codec_decode, codec_encode, codec_exponents};
@@ -29,19 +29,20 @@ mod _native {
     use super::engine::PyEngine;
     #[pymodule_export]
     use super::plan::{
-        convert_plan, derive_plan, node_keys, plan_digest, validate_plan, validate_schedule,
+        convert_plan, derive_plan, gate_key, node_keys, plan_digest, validate_plan,
+        validate_schedule,
     };
     #[pymodule_export]
     use super::schedule::{
-        PyOnlineScheduler, schedule, schedule_bound, schedule_problem, schedule_relaxation,
-        schedule_times, schedulers, validate_timetable,
+        PyOnlineScheduler, schedule, schedule_bound, schedule_problem, schedule_refuses,
+        schedule_relaxation, schedule_times, schedulers, validate_timetable,
     };
     #[pymodule_export]
     use super::simulate::{predict_flows, simulate};
     #[pymodule_export]
     use super::sparse::{
-        PySparseEngine, PySparseSubmitted, hot_map_digest, optimizer_state_len, row_packet,
-        sparse_layout, whole_optimizer,
+        PySparseEngine, PySparseSubmitted, hot_map_digest, keyed_report, optimizer_state_len,
+        row_packet, sparse_layout, whole_optimizer,
     };
 
     #[pymodule_init]

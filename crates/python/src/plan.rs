@@ -2,7 +2,8 @@
 
 use pyo3::prelude::*;
 use wiresum_codec::FormatError;
-use wiresum_node::engine::format_of;
+use wiresum_keys::Secret;
+use wiresum_node::tensor::Formats;
 use wiresum_plan::{Plan, PlanError, Schedule};
 use wiresum_wire::NodeId;
 
@@ -11,7 +12,7 @@ use crate::errors;
 /// A plan that this job's participants can run.
 fn parse_plan(json: &str) -> Result<Plan, PlanError> {
     let plan = Plan::from_json(json)?;
-    format_of(&plan).map_err(unfit)?;
+    Formats::new(&plan).map_err(unfit)?;
     Ok(plan)
 }
 
@@ -57,6 +58,12 @@ pub fn validate_schedule(json: &str) -> Option<Wrong> {
 #[pyfunction]
 pub fn node_keys(json: &str, node: u16) -> PyResult<Option<String>> {
     Ok(read_plan(json)?.keys_of(NodeId(node)).and_then(|keys| keys.to_text()))
+}
+
+/// The key of the line between a rank and its driver of turns; nothing where the secret is not 64 hexadecimal digits.
+#[pyfunction]
+pub fn gate_key(secret: &str, rank: u8) -> Option<Vec<u8>> {
+    Some(Secret::from_digits(secret)?.gate(rank).to_vec())
 }
 
 /// A plan of any format that can be read, as JSON in the present format.

@@ -5,7 +5,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 
 use pyo3::prelude::*;
 use serde::Serialize;
-use wiresum_schedule::bound::{Relaxation, Times, completion};
+use wiresum_schedule::bound::{Relaxation, Times, proven_s, refuses};
 use wiresum_schedule::problem::Problem;
 use wiresum_schedule::{Dialogue, Instance, Interval, Options, SCHEDULERS, ScheduleError, Sight};
 
@@ -53,7 +53,18 @@ pub fn schedulers() -> Vec<(&'static str, &'static str)> {
 pub fn schedule_bound(py: Python<'_>, instance: &str, sums: bool) -> PyResult<f64> {
     let answer = || -> Result<f64, ScheduleError> {
         let instance = Instance::from_json(instance)?;
-        Ok(completion(&Problem::new(&instance, sums)?).completion_s)
+        Ok(proven_s(&Problem::new(&instance, sums)?))
+    };
+    py.detach(answer).map_err(errors::schedule_error)
+}
+
+/// Whether it is proven that no schedule completes all jobs of an instance (JSON) by a time.
+#[pyfunction]
+#[pyo3(signature = (instance, by_s, sums=true))]
+pub fn schedule_refuses(py: Python<'_>, instance: &str, by_s: f64, sums: bool) -> PyResult<bool> {
+    let answer = || -> Result<bool, ScheduleError> {
+        let instance = Instance::from_json(instance)?;
+        Ok(refuses(&Problem::new(&instance, sums)?, by_s))
     };
     py.detach(answer).map_err(errors::schedule_error)
 }

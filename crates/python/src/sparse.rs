@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use wiresum_node::tables::{ClientError, RowClient, Submitted};
 use wiresum_sparse::hot::HotRows;
+use wiresum_sparse::keyed::{KeyedReport, KeyedSpec, Setting};
 use wiresum_sparse::layout::{Pushes, compare};
 use wiresum_sparse::live::Job;
 use wiresum_sparse::optimizer::{Optimizer, Step};
@@ -32,6 +33,21 @@ pub fn sparse_layout(
     let rows =
         py.detach(|| compare(pushes, registers, pairs, seed)).map_err(errors::sparse_error)?;
     Ok(serde_json::to_string(&rows).expect("it serialises"))
+}
+
+/// What the switch program of pairs takes of a switch, as JSON.
+#[pyfunction]
+pub fn keyed_report(
+    hot: u32,
+    registers: u32,
+    pairs: u32,
+    workers: u8,
+    packets: u32,
+) -> PyResult<String> {
+    let spec = KeyedSpec { registers, pairs, recirculations: 1 };
+    let setting = Setting { hot, spec, workers, packets };
+    let report = KeyedReport::of(setting).map_err(errors::sparse_error)?;
+    Ok(serde_json::to_string(&report).expect("it serialises"))
 }
 
 /// The digest that a hot map's file has to have.

@@ -17,7 +17,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use super::BenchError;
 use wiresum_node::clock::timespec;
-use wiresum_node::engine::transport::Transport;
+use wiresum_node::engine::transport::{Preference, Transport};
 
 /// The incarnation of the generated job.
 const INCARNATION: u64 = 1_700_000_000_000_000;
@@ -93,7 +93,7 @@ impl Generator {
         let node = plan.node(NodeId(0)).expect("a plan with node 0").address;
         let values = plan.streams.iter().find(|s| s.role == Role::Values).expect("a valid plan");
         let child = |rank: u32| {
-            let transport = Transport::bind(plan, rank, None)?;
+            let transport = Transport::bind(plan, rank, None, Preference::Udp)?;
             let packet = contribution(plan, values, rank as u8);
             Ok(Child { transport, packet, received: 0, is_blocked: false })
         };

@@ -116,6 +116,7 @@ fn star(values_per_packet: u16, workers: u32) -> Plan {
             exponents: Exponents::Agreed,
             rounds: None,
             sealed: false,
+            proven: false,
         },
         nodes: vec![PlanNode {
             id: 0,

@@ -13,11 +13,12 @@ use wiresum_protocol::compose::hello;
 use wiresum_protocol::{Aggregator, Plan, Verdict};
 use wiresum_wire::{
     BLOCK_LEN, Flags, HEADER_LEN, Header, Kind, LaneType, MAX_PACKET, MIN_VALUES, NodeId,
-    SubModelId, header_sum, seal,
+    PROOF_LEN, SubModelId, header_sum, seal,
 };
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::Engine;
+use super::proofs::Step;
 use wiresum_xdp::XdpAggregator;
 use wiresum_xdp::frames::udp_frame;
 use wiresum_xdp::layout::{Feed, V4_FRAME_LEN};
@@ -41,6 +42,8 @@ pub struct Job {
     /// The datagram, with room for any.
     packet: Vec<u8>,
     payload_len: usize,
+    /// What all packets have in common; its key is derived once.
+    header: Header,
     children: u8,
     /// Contributor and position of the reference's last packet.
     last: (u8, u32),
@@ -67,12 +70,29 @@ impl Job {
         options: &Options,
     ) -> Result<Self, XdpError> {
         assert!((4 * values).is_multiple_of(BLOCK_LEN), "packets hold whole blocks");
-        let plan = plan(values, working_set, children);
+        Self::of(plan(values, working_set, children), values, working_set, options)
+    }
+
+    /// The same job with proofs behind its values.
+    pub fn proven(values: usize, children: usize, options: &Options) -> Result<Self, XdpError> {
+        let mut plan = plan(values, 0, children);
+        plan.job.proven = true;
+        Self::of(plan, values, 0, options)
+    }
+
+    fn of(
+        plan: Plan,
+        values: usize,
+        working_set: usize,
+        options: &Options,
+    ) -> Result<Self, XdpError> {
+        let children = plan.workers.len();
         let mut job = Self {
             xdp: XdpAggregator::load_for_tests(&[(plan.clone(), NodeId(0))], options)?,
             reference: Aggregator::new(&plan, NodeId(0)),
             packet: vec![0; MAX_PACKET],
             payload_len: 4 * values,
+            header: header(&plan, values, children),
             children: children as u8,
             last: (u8::MAX, 0),
             memory: vec![0; (working_set / 4).max(values)],
@@ -108,22 +128,10 @@ impl Job {
         Ok(())
     }
 
-    fn header(&self) -> Header {
-        Header {
-            job: self.plan.job.id.into(),
-            job_key: self.plan.job_key(INCARNATION).0.into(),
-            sub_model: STREAM.into(),
-            value_count: ((self.payload_len / 4) as u16).into(),
-            expected: self.children,
-            flags: Flags::LITTLE_ENDIAN.0.into(),
-            ..Header::new(Kind::Contribution)
-        }
-    }
-
     fn fill_packet(&mut self) {
         let payload: Vec<u8> =
             (0..self.payload_len as u32 / 4).flat_map(|lane| (7 * lane).to_le_bytes()).collect();
-        let mut header = self.header();
+        let mut header = self.header;
         seal(&mut header, LaneType::I32Le.sum(&payload));
         self.packet[..HEADER_LEN].copy_from_slice(header.as_bytes());
         self.packet[HEADER_LEN..][..payload.len()].copy_from_slice(&payload);
@@ -138,7 +146,9 @@ impl Job {
     /// What a run begins with.
     pub fn frame(&self) -> Vec<u8> {
         let source = SocketAddr::new(CHILDREN, FIRST_WORKER_PORT);
-        udp_frame(source, NODE, &self.packet[..HEADER_LEN + self.payload_len])
+        // Whatever is to be the proof: the benchmark's program makes it, as it makes the rest of the packet.
+        let proof_len = if self.plan.job.proven { PROOF_LEN } else { 0 };
+        udp_frame(source, NODE, &self.packet[..HEADER_LEN + self.payload_len + proof_len])
     }
 
     /// What `bpf/bench.bpf.c` makes packets from; one step before the first of them.
@@ -156,7 +166,7 @@ impl Job {
             padding: [0; 2],
         };
         feed.frame.copy_from_slice(&self.frame()[..V4_FRAME_LEN]);
-        feed.header.copy_from_slice(self.header().as_bytes());
+        feed.header.copy_from_slice(self.header.as_bytes());
         feed
     }
 
@@ -169,6 +179,11 @@ impl Job {
             Engine::Protocol => Ok(mean(packets, || self.aggregate_in_user_space())),
             Engine::Memory => Ok(mean(packets, || self.add_in_memory())),
         }
+    }
+
+    /// Mean nanoseconds that a step of packets with proofs takes in the kernel.
+    pub fn run_step(&self, step: Step, packets: u32) -> Result<f64, XdpError> {
+        self.run_program(step.program(), packets)
     }
 
     /// Attaches one of the benchmark's programs to the loopback interface of an empty network namespace, to which it moves the calling
@@ -186,6 +201,11 @@ impl Job {
         verdicts.into_iter().map(|verdict| self.xdp.counter(verdict)).sum()
     }
 
+    /// Contributions that were dropped, as another CPU was at their slot for too long.
+    pub fn contended(&self) -> Result<u64, XdpError> {
+        self.xdp.counter(Verdict::Contended)
+    }
+
     /// A descriptor of one of the benchmark's programs.
     pub fn program(&self, name: &'static str) -> std::io::Result<OwnedFd> {
         self.xdp.program(name)
@@ -195,7 +215,7 @@ impl Job {
         let before = self.summed()?;
         let run = self.xdp.test_run(program, &self.frame(), packets)?;
         let aggregated = self.summed()? - before;
-        let expected = if program == "feed_and_aggregate" { u64::from(packets) } else { 0 };
+        let expected = if program.ends_with("and_aggregate") { u64::from(packets) } else { 0 };
         assert_eq!(aggregated, expected, "every packet of the benchmark is summed");
         Ok(run.nanoseconds as f64)
     }
@@ -206,7 +226,7 @@ impl Job {
             next if next < self.children => (next, position),
             _ => (0, position.wrapping_add(1)),
         };
-        let (mut header, len) = (self.header(), HEADER_LEN + self.payload_len);
+        let (mut header, len) = (self.header, HEADER_LEN + self.payload_len);
         let (sent, _) = Header::ref_from_prefix(&self.packet).expect("the packet has a header");
         let lane_sum = sent.check.get().wrapping_sub(header_sum(sent));
         header.contributor = self.last.0;
@@ -244,6 +264,20 @@ pub fn on_one_cpu<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     };
     let done = thread::scope(|scope| scope.spawn(pinned).join());
     done.unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+fn header(plan: &Plan, values: usize, children: usize) -> Header {
+    let proven = if plan.job.proven { Flags::PROVEN } else { Flags(0) };
+    let flags = Flags::LITTLE_ENDIAN.with(proven);
+    Header {
+        job: plan.job.id.into(),
+        job_key: plan.job_key(INCARNATION).0.into(),
+        sub_model: STREAM.into(),
+        value_count: (values as u16).into(),
+        expected: children as u8,
+        flags: flags.0.into(),
+        ..Header::new(Kind::Contribution)
+    }
 }
 
 fn mean(packets: u32, mut work: impl FnMut()) -> f64 {

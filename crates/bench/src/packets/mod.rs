@@ -11,6 +11,7 @@ mod job;
 #[cfg(not(wiresum_bpf))]
 #[path = "stub.rs"]
 mod job;
+pub mod proofs;
 pub mod scaling;
 pub mod switch;
 

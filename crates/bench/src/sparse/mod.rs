@@ -4,6 +4,7 @@ mod push_pull;
 
 use std::time::{Duration, Instant};
 
+use wiresum_node::clock::process_cpu_time;
 use wiresum_node::tables::{ClientError, RowClient};
 use wiresum_sparse::table::TableId;
 
@@ -15,12 +16,21 @@ const GRADIENT: f32 = 1.0 / 1024.0;
 /// What one worker of a trace touches: for each round and table, the distinct keys.
 pub type Touched = Vec<Vec<Vec<u64>>>;
 
-/// Plays a worker through all rounds but the last, whose rows are only pulled; seconds of each round, from the first
-/// gradient to the last weight of the rows of the next.
+/// What a worker's rounds took.
+#[derive(Clone, Debug)]
+pub struct Played {
+    /// Seconds of each round, from the first gradient to the last weight of the rows of the next.
+    pub seconds: Vec<f64>,
+    /// Processor time of this process in all of them; what it takes to join is not in it.
+    pub cpu_seconds: f64,
+}
+
+/// Plays a worker through all rounds but the last, whose rows are only pulled.
 ///
 /// # Errors
 /// [`ClientError`].
-pub fn rounds(client: &mut RowClient, touched: &Touched) -> Result<Vec<f64>, ClientError> {
+pub fn rounds(client: &mut RowClient, touched: &Touched) -> Result<Played, ClientError> {
+    let before = process_cpu_time();
     let dims: Vec<(TableId, usize)> =
         client.job().tables.iter().map(|table| (table.id, table.dim.into())).collect();
     let mut seconds = Vec::new();
@@ -37,7 +47,8 @@ pub fn rounds(client: &mut RowClient, touched: &Touched) -> Result<Vec<f64>, Cli
         round.wait()?;
         seconds.push(begun.elapsed().as_secs_f64());
     }
-    Ok(seconds)
+    let cpu_seconds = (process_cpu_time() - before).as_secs_f64();
+    Ok(Played { seconds, cpu_seconds })
 }
 
 /// Longest wait of a benchmark's worker for a round.

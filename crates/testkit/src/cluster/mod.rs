@@ -18,7 +18,7 @@ use wiresum_protocol::{Aggregator, ControlHalf, Outcome, Plan, Recipients, Trans
 use wiresum_worker::{Departure, SwitchOver};
 use wiresum_worker::{Event, Failure, Participation, Session};
 
-pub use plans::{CACHE, POOL, Tree, Values, plan, plan_with};
+pub use plans::{CACHE, POOL, Tree, Values, plan, plan_with, with_exchanges};
 pub use tensor::{Call, Integers, Tensor};
 
 /// First incarnation of a cluster.
@@ -46,6 +46,8 @@ pub struct Host {
     pub participations: Vec<Participation>,
     /// Moves from parent to parent, in order.
     pub switches: Vec<SwitchOver>,
+    /// What it said while nothing came, and when.
+    pub held_up: Vec<(Failure, Time)>,
 }
 
 /// What a test does with one node.
@@ -159,6 +161,7 @@ impl Cluster {
             finished: Vec::new(),
             participations: Vec::new(),
             switches: Vec::new(),
+            held_up: Vec::new(),
         };
         self.hosts = (0..self.plan.workers.len() as u32).map(host).collect();
     }
@@ -358,7 +361,7 @@ impl Cluster {
         let mut buffer = [0; MAX_PACKET];
         let now = self.now();
         let Node { aggregator, transmitter, address, .. } = &mut self.nodes[index];
-        transmitter.follow(aggregator.running_key());
+        transmitter.follow(aggregator);
         transmitter.advance(aggregator, now);
         let mut packets = Vec::new();
         while let Some(transmit) = transmitter.poll_transmit(aggregator, now, &mut buffer) {
@@ -429,6 +432,7 @@ impl Cluster {
             match event {
                 Event::Joined => host.has_joined = true,
                 Event::Moved(switch) => host.switches.push(switch),
+                Event::HeldUp(why) => host.held_up.push((why, now)),
                 Event::Unattended => panic!("no gate is shut in a cluster"),
                 Event::Finished { round, outcome, participation, .. } => {
                     host.finished.push((round, outcome, now));
@@ -517,16 +521,25 @@ impl Cluster {
                 assert_eq!(outcome, &Ok(()), "worker {rank}, round {round}");
                 assert_eq!(round.0 as usize, index, "rounds finish in order");
                 let tensor = &host.tensors[index];
-                let expected = tensor.expected(&self.expected_sum(index), self.hosts.len());
+                let expected = self.expected(tensor, index);
                 assert_eq!(tensor.memory(), expected, "worker {rank}, round {round}");
             }
         }
     }
 
+    /// What a worker ends a round with.
+    fn expected(&self, tensor: &Tensor, round: usize) -> (Vec<i32>, Option<Vec<Option<i32>>>) {
+        if !tensor.kind.is_copy() {
+            return tensor.expected(&self.expected_sum(round), self.hosts.len());
+        }
+        let tensors: Vec<&Tensor> = self.hosts.iter().map(|host| &host.tensors[round]).collect();
+        tensor.expected_copies(&tensors)
+    }
+
     /// What a round sums to.
     pub fn expected_sum(&self, round: usize) -> Vec<i32> {
         let tensors: Vec<&Tensor> = self.hosts.iter().map(|host| &host.tensors[round]).collect();
-        Tensor::sum(&self.plan, &tensors)
+        Tensor::sum(&tensors)
     }
 
     /// Contributions with this verdict at all nodes.

@@ -1,7 +1,7 @@
 //! Plans for clusters, in a few words.
 
 use wiresum_protocol::Plan;
-use wiresum_protocol::plan::Child;
+use wiresum_protocol::plan::{Child, PlanStream, Policy, Role};
 
 /// A tree for plans: nodes with their children.
 pub struct Tree(pub Vec<(u16, Option<u16>, Vec<Child>)>);
@@ -87,4 +87,21 @@ pub fn plan_with(tree: &Tree, streams: &[Values], values_per_packet: u16, lanes:
         "nodes": nodes, "workers": workers, "streams": streams,
     });
     Plan::from_json(&text.to_string()).expect("a valid plan")
+}
+
+/// The plan with streams of parts and of copies, which have so many slots and windows.
+pub fn with_exchanges(mut plan: Plan, slots: u32, window: u32) -> Plan {
+    let model = plan.streams[0].clone();
+    let roles = [Role::Parts, Role::Copies, Role::Acknowledgements, Role::Acknowledgements];
+    for (id, role) in (plan.streams.len() as u16..).zip(roles) {
+        let (policy, slots, window) = match role {
+            Role::Acknowledgements => (Policy::Pool, 8, 4),
+            _ => (Policy::Cache, slots, window),
+        };
+        let name = format!("stream{id}");
+        let stream = PlanStream { id, name, role, policy, window, ..model.clone() };
+        plan.streams.push(stream.with_slots(slots));
+    }
+    plan.validate().expect("a valid plan");
+    plan
 }

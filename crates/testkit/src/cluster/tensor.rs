@@ -24,9 +24,15 @@ pub struct Call {
 }
 
 impl Call {
-    /// A call of any kind, and to any of so many ranks.
+    /// A call of any kind that sums, and to any of so many ranks.
     pub fn random(rng: &mut Rng, ranks: usize, size: usize) -> Self {
-        let kind = Kind::ALL[rng.below(Kind::ALL.len() as u64) as usize];
+        let kinds: Vec<Kind> = Kind::ALL.iter().copied().filter(|kind| !kind.is_copy()).collect();
+        Self::random_of(&kinds, rng, ranks, size)
+    }
+
+    /// A call of one of these kinds, and to any of so many ranks.
+    pub fn random_of(kinds: &[Kind], rng: &mut Rng, ranks: usize, size: usize) -> Self {
+        let kind = kinds[rng.below(kinds.len() as u64) as usize];
         let root = if kind.has_root() { rng.below(ranks as u64) as u32 } else { 0 };
         Self { kind, root, size }
     }
@@ -38,6 +44,8 @@ pub struct Tensor {
     inner: Arc<Mutex<Inner>>,
     /// What the operation is, for the check that all ranks pass the same.
     pub signature: u8,
+    /// What the values become.
+    pub lanes: LaneType,
     /// What the collective does.
     pub kind: Kind,
     /// Rank that takes the results, where the kind has a root.
@@ -46,6 +54,7 @@ pub struct Tensor {
 
 struct Inner {
     rank: usize,
+    ranks: usize,
     own: Vec<i32>,
     values: Vec<i32>,
     /// Where results are written to, if that is not the memory of the values; `None` where nothing has been written.
@@ -65,10 +74,12 @@ const EXPONENT_SPAN: usize = 40;
 
 impl Tensor {
     /// `len` values that differ by rank, round and place and use all bits of a lane, so that sums wrap; in a sealed job all
-    /// bits that the codec uses, as its sums never do.
+    /// bits that the codec uses, as its sums never do. Where the elements decide about the lanes, those of every second
+    /// round are narrow.
     pub fn of(plan: &Plan, rank: usize, round: usize, len: usize) -> Self {
         let mut rng = Rng::new((rank as u64) << 40 | (round as u64) << 20 | 5);
-        let is_narrow = LaneType::from(plan.job.lanes).width() == 2;
+        let lanes = plan.job.lanes.of_elements(if round.is_multiple_of(2) { 4 } else { 2 });
+        let is_narrow = lanes.width() == 2;
         let spared =
             if plan.job.sealed { plan.workers.len().next_power_of_two().ilog2() } else { 0 };
         let narrow = |v: i32| (if is_narrow { i32::from(v as i16) } else { v }) >> spared;
@@ -76,6 +87,7 @@ impl Tensor {
         let values = own.clone();
         let inner = Inner {
             rank,
+            ranks: plan.workers.len(),
             own,
             values,
             apart: None,
@@ -86,7 +98,7 @@ impl Tensor {
             participation: None,
         };
         let (kind, root) = (Kind::AllReduce, 0);
-        Self { inner: Arc::new(Mutex::new(inner)), signature: 3, kind, root }
+        Self { inner: Arc::new(Mutex::new(inner)), signature: 3, lanes, kind, root }
     }
 
     /// With a value that is not finite at this place.
@@ -113,14 +125,26 @@ impl Tensor {
         self
     }
 
-    /// The same values for a collective of this kind.
-    pub fn of_kind(mut self, kind: Kind, root: u32) -> Self {
-        (self.kind, self.root) = (kind, root);
+    /// The same values on other lanes.
+    pub fn on(mut self, lanes: LaneType) -> Self {
+        self.lanes = lanes;
         self
     }
 
-    /// With results in memory of their own.
+    /// The same values for a collective of this kind.
+    pub fn of_kind(mut self, kind: Kind, root: u32) -> Self {
+        (self.kind, self.root) = (kind, root);
+        if kind.is_copy() {
+            self.lock().become_bytes(kind, root as usize);
+        }
+        self
+    }
+
+    /// With results in memory of their own, as copies have in any case.
     pub fn out_of_place(self) -> Self {
+        if self.kind.is_copy() {
+            return self;
+        }
         let len = self.own().len();
         self.lock().apart = Some(vec![None; len]);
         self
@@ -138,6 +162,26 @@ impl Tensor {
         };
         let result = |index: usize| is_taken(&index).then(|| sum[index]);
         (inner.own.clone(), Some((0..apart.len()).map(result).collect()))
+    }
+
+    /// What the worker ends with, of these ranks' bytes: its own, and copies of those that it takes.
+    pub fn expected_copies(&self, of_all: &[&Self]) -> (Vec<i32>, Option<Vec<Option<i32>>>) {
+        let own = self.own();
+        let shares: Vec<Vec<Option<i32>>> = match self.kind {
+            Kind::Broadcast => vec![of_all[self.root as usize].copied_to(self)],
+            _ => of_all.iter().map(|other| other.copied_to(self)).collect(),
+        };
+        (own, Some(shares.concat()))
+    }
+
+    fn copied_to(&self, taker: &Self) -> Vec<Option<i32>> {
+        let is_own = Arc::ptr_eq(&self.inner, &taker.inner);
+        let taken = match (is_own, taker.kind) {
+            (false, _) => return self.own().into_iter().map(Some).collect(),
+            (true, Kind::AllGather) => self.own().len(),
+            (true, _) => 0,
+        };
+        vec![None; taken]
     }
 
     /// What the worker has now: values, and results in memory of their own.
@@ -162,8 +206,8 @@ impl Tensor {
     }
 
     /// What the lanes of a sum hold, wrapped to their width.
-    pub fn sum(plan: &Plan, tensors: &[&Self]) -> Vec<i32> {
-        let is_narrow = LaneType::from(plan.job.lanes).width() == 2;
+    pub fn sum(tensors: &[&Self]) -> Vec<i32> {
+        let is_narrow = tensors[0].lanes.width() == 2;
         let mut sum = vec![0i32; tensors[0].own().len()];
         for tensor in tensors {
             for (total, value) in sum.iter_mut().zip(tensor.own()) {
@@ -179,11 +223,32 @@ impl Tensor {
     }
 }
 
+impl Inner {
+    /// Takes the bytes that someone has given.
+    fn take_bytes(&mut self, range: Range<usize>, bytes: &[u8]) {
+        for (index, byte) in range.zip(bytes) {
+            assert!(!self.is_decoded[index], "byte {index} is taken twice");
+            self.is_decoded[index] = true;
+            let copies = self.apart.as_mut().expect("copies have memory of their own");
+            copies[index] = Some(i32::from(*byte));
+        }
+    }
+
+    /// Values that are bytes, and memory for those of the others.
+    fn become_bytes(&mut self, kind: Kind, root: usize) {
+        self.own.iter_mut().for_each(|value| *value &= 0xff);
+        self.values = self.own.clone();
+        let (rank, ranks, elements) = (self.rank, self.ranks, self.own.len());
+        let taken = kind.part(View { rank, ranks, root, elements }).len();
+        self.apart = Some(vec![None; taken]);
+        self.is_decoded = vec![false; taken];
+    }
+}
+
 /// A tensor as the source and the sink of collectives.
 #[derive(Clone)]
 pub struct Integers {
     tensor: Tensor,
-    lanes: LaneType,
     rank_count: usize,
     /// Values of a fragment.
     per_fragment: usize,
@@ -195,9 +260,8 @@ impl Integers {
     /// Over a tensor of this plan.
     pub fn new(plan: &Plan, tensor: Tensor) -> Self {
         let is_free = plan.job.exponents == Exponents::Expected || plan.job.rounds.is_some();
-        let lanes = LaneType::from(plan.job.lanes);
-        let per_fragment = plan.values_len() / lanes.width();
-        Self { tensor, lanes, rank_count: plan.workers.len(), per_fragment, is_free }
+        let per_fragment = plan.values_len() / tensor.lanes.width();
+        Self { tensor, rank_count: plan.workers.len(), per_fragment, is_free }
     }
 
     /// As the tensor says.
@@ -228,7 +292,7 @@ impl Integers {
     }
 
     fn write_lane(&self, value: i32, lane: &mut [u8]) {
-        match self.lanes {
+        match self.tensor.lanes {
             LaneType::I32Le => lane.copy_from_slice(&value.to_le_bytes()),
             LaneType::I32Be => lane.copy_from_slice(&value.to_be_bytes()),
             LaneType::I16Le => lane.copy_from_slice(&(value as i16).to_le_bytes()),
@@ -237,7 +301,7 @@ impl Integers {
     }
 
     fn read_lane(&self, bytes: &[u8]) -> i32 {
-        match self.lanes {
+        match self.tensor.lanes {
             LaneType::I32Le => i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]),
             LaneType::I32Be => i32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]),
             LaneType::I16Le => i16::from_le_bytes([bytes[0], bytes[1]]).into(),
@@ -260,6 +324,10 @@ impl Source for Integers {
         self.tensor.signature
     }
 
+    fn lane_width(&self) -> usize {
+        if self.tensor.kind.is_copy() { 4 } else { self.tensor.lanes.width() }
+    }
+
     fn exponent(&self, range: Range<usize>) -> i32 {
         let inner = self.tensor.lock();
         if inner.not_finite.is_some_and(|index| range.contains(&index)) {
@@ -269,6 +337,12 @@ impl Source for Integers {
     }
 
     fn encode(&self, range: Range<usize>, exponent: i8, lanes: &mut [u8]) -> u32 {
+        if self.tensor.kind.is_copy() {
+            lanes.fill(0);
+            let inner = self.tensor.lock();
+            lanes.iter_mut().zip(&inner.own[range]).for_each(|(to, value)| *to = *value as u8);
+            return 0;
+        }
         self.check_exponent(exponent, range.start);
         let inner = self.tensor.lock();
         assert!(
@@ -276,12 +350,12 @@ impl Source for Integers {
             "{range:?} is encoded after it was decoded"
         );
         lanes.fill(0);
-        for (value, lane) in
-            inner.values[range].iter().zip(lanes.chunks_exact_mut(self.lanes.width()))
-        {
-            self.write_lane(*value, lane);
-        }
-        self.lanes.sum(lanes)
+        let chunks = lanes.chunks_exact_mut(self.tensor.lanes.width());
+        inner.values[range]
+            .iter()
+            .zip(chunks)
+            .for_each(|(value, lane)| self.write_lane(*value, lane));
+        self.tensor.lanes.sum(lanes)
     }
 }
 
@@ -292,11 +366,14 @@ impl Sink for Integers {
     }
 
     fn decode(&mut self, range: Range<usize>, exponent: i8, lanes: &[u8]) {
+        if self.tensor.kind.is_copy() {
+            return self.tensor.lock().take_bytes(range, lanes);
+        }
         let first = self.first_taken();
         let fragment = (first + range.start) / self.per_fragment * self.per_fragment;
         self.check_exponent(exponent, fragment);
         let mut inner = self.tensor.lock();
-        for (index, bytes) in range.zip(lanes.chunks_exact(self.lanes.width())) {
+        for (index, bytes) in range.zip(lanes.chunks_exact(self.tensor.lanes.width())) {
             let index = first + index;
             assert!(!inner.is_decoded[index], "element {index} is decoded twice");
             inner.is_decoded[index] = true;

@@ -6,13 +6,15 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use wiresum_keys::ValueHash;
 use wiresum_netem::Rng;
 use wiresum_protocol::compose::{Draft, joining};
 use wiresum_protocol::plan::{Child, PlanStream};
-use wiresum_protocol::{Aggregator, Outcome, Plan, Recipients};
-use wiresum_wire::control::{hello_payload, ready, set_word, status};
+use wiresum_protocol::{Aggregator, Association, Outcome, Plan, Recipients};
+use wiresum_wire::control::{hello_payload, rate, ready, set_word, status};
 use wiresum_wire::{
-    Flags, HEADER_LEN, JobId, JobKey, Kind, LaneType, MAX_PACKET, NodeId, SubModelId,
+    Contributor, Exchange, Flags, FragmentId, HEADER_LEN, JobId, JobKey, Kind, LaneType,
+    MAX_PACKET, NodeId, PROOF_LEN, SubModelId,
 };
 
 /// The incarnation of the job in all random traffic.
@@ -38,8 +40,12 @@ pub struct RandomTraffic {
     plan: Plan,
     node: NodeId,
     aggregator: Aggregator,
+    /// What values are hashed by, where a packet has a proof of them.
+    hash: ValueHash,
     rng: Rng,
     seed: u64,
+    /// What values carry.
+    association: Association,
     /// By index in [`Plan::streams`]: the lowest position that children still contribute to.
     bases: Vec<u32>,
 }
@@ -53,9 +59,23 @@ impl RandomTraffic {
     pub fn new(plan: &Plan, node: NodeId, seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let near_wrap = |rng: &mut Rng| (rng.below(200) as u32).wrapping_neg();
-        let bases = plan.streams.iter().map(|_| near_wrap(&mut rng)).collect();
+        let bases: Vec<u32> = plan.streams.iter().map(|_| near_wrap(&mut rng)).collect();
+        let association = Association::starting_at(plan, INCARNATION, FragmentId(bases[0]));
         assert!(plan.streams.iter().all(|s| s.place(node).is_some()), "node {node} has no place");
-        Self { plan: plan.clone(), node, aggregator: Aggregator::new(plan, node), rng, seed, bases }
+        let aggregator = Aggregator::new(plan, node);
+        let hash = plan.keys().value_hash();
+        Self { plan: plan.clone(), node, aggregator, hash, rng, seed, association, bases }
+    }
+
+    /// What values carry, in all streams.
+    #[must_use]
+    pub fn association(&self) -> Association {
+        self.association
+    }
+
+    /// From now on values carry the keys of the next renewal by time, of which hellos tell.
+    pub fn renew(&mut self) {
+        self.association.renew(&self.plan);
     }
 
     /// Every child's and substitute's hello in every sub-model, and the parent's welcome.
@@ -65,7 +85,7 @@ impl RandomTraffic {
     }
 
     fn joining_of(&mut self, sub_model: &PlanStream) -> Vec<Step> {
-        let words = hello_payload(INCARNATION, self.plan.digest());
+        let words = hello_payload(INCARNATION, self.plan.digest(), self.association.age());
         let mut steps = Vec::new();
         for index in 0..self.seat_count(sub_model) {
             let draft =
@@ -173,7 +193,7 @@ impl RandomTraffic {
 
     /// A ready from a child, or a rate or status from the parent, with any content: data planes do not look at it.
     fn control(&mut self, sub_model: &PlanStream, contributor: u8) -> (SocketAddr, Draft, Vec<u8>) {
-        let mut payload = vec![0; 4 * ready::WORDS];
+        let mut payload = vec![0; 4 * rate::WORDS];
         self.rng.fill(&mut payload);
         match self.parent(sub_model) {
             Some((node, address, index)) if self.rng.chance(0.5) => {
@@ -185,6 +205,7 @@ impl RandomTraffic {
                 (address, Draft { node, contributor: index, ..draft }, payload)
             }
             _ => {
+                payload.resize(4 * ready::WORDS, 0);
                 let ready = Draft { contributor, ..self.draft(Kind::Ready, sub_model) };
                 (self.child_address(sub_model, contributor), ready, payload)
             }
@@ -216,8 +237,24 @@ impl RandomTraffic {
             round: position / 7,
             fragment: position,
             exponent: (position % 11) as i8 - 5,
+            exchange: self.exchange(sub_model, choice >> 8),
             flags,
+            key: self.association.key(FragmentId(position)),
             ..self.draft(Kind::Contribution, sub_model)
+        }
+    }
+
+    /// Who gives and who takes: at a root not always everyone, unless values are proven.
+    fn exchange(&self, sub_model: &PlanStream, choice: u64) -> Exchange {
+        if self.plan.job.proven {
+            return Exchange::ALL;
+        }
+        let taker = Contributor(((choice >> 2) % u64::from(self.fan_in(sub_model))) as u8);
+        match (self.parent(sub_model), choice % 4) {
+            (None, 0) => Exchange::COPY,
+            (None, 1) => Exchange::to(taker),
+            (None, 2) => Exchange(Exchange::COPY.0 | Exchange::to(taker).0),
+            _ => Exchange::ALL,
         }
     }
 
@@ -238,16 +275,20 @@ impl RandomTraffic {
         payload
     }
 
-    /// A packet in the right form and with a right check, by somebody who has not overheard the job's key or cannot send
-    /// from where the child or parent does; or random bytes.
+    /// A packet in the right form and with a right check, by somebody who has not overheard the job's key, cannot send
+    /// from where the child or parent does, or has no key for a proof; or random bytes.
     pub fn forged(&mut self) -> (SocketAddr, Vec<u8>) {
         let (mut source, mut draft, payload) = self.sound();
-        let ways = self.rng.below(5);
+        if draft.kind.carries_values() && self.plan.job.proven {
+            return (source, self.overheard(&draft, payload));
+        }
+        let ways = self.rng.below(6);
         match ways {
-            0 => draft.key = JobKey(self.rng.next() as u32),
-            1 => draft.key = JobKey(draft.key.0 ^ 1 << self.rng.below(32)),
+            0 => draft.key = JobKey(self.rng.next()),
+            1 => draft.key = JobKey(draft.key.0 ^ 1 << self.rng.below(64)),
             2 => source.set_port(source.port() ^ 1 << self.rng.below(16)),
             3 => source.set_ip(IpAddr::V4(Ipv4Addr::from_bits(self.rng.next() as u32))),
+            5 if draft.kind.carries_values() => draft.key = JobKey(!draft.key.0),
             _ => {}
         }
         let mut datagram = draft.datagram(&payload);
@@ -257,11 +298,55 @@ impl RandomTraffic {
         (source, datagram)
     }
 
+    /// Proven values as somebody sends them who knows all but the keys of proofs: the key of the job, the address, the
+    /// right check. It has the proof of other values, or of another header, or changes bits of one, or leaves it out.
+    fn overheard(&mut self, draft: &Draft, mut payload: Vec<u8>) -> Vec<u8> {
+        let sent = self.emit(draft, &payload);
+        let mut proof = sent[sent.len() - PROOF_LEN..].to_vec();
+        let mut draft = draft.clone();
+        match self.rng.below(6) {
+            0 => return draft.datagram(&payload),
+            1 => self.rng.fill(&mut proof),
+            2 => proof[self.rng.below(PROOF_LEN as u64) as usize] ^= 1 << self.rng.below(8),
+            3 => draft.round ^= 1 << self.rng.below(32),
+            4 => draft.exponent ^= 1 << self.rng.below(8),
+            _ => {
+                let bit = self.rng.below(8 * payload.len() as u64) as usize;
+                payload[bit / 8] ^= 1 << (bit % 8);
+            }
+        }
+        let draft = Draft { flags: draft.flags.with(Flags::PROVEN), ..draft };
+        [draft.datagram(&payload), proof].concat()
+    }
+
+    /// The packet, with a proof where it is one that has one and somebody has the key.
+    fn emit(&self, draft: &Draft, payload: &[u8]) -> Vec<u8> {
+        if draft.kind.carries_values() {
+            let key = self.plan.keys().seat(draft.seat());
+            let key = key.filter(|_| self.plan.job.proven != draft.flags.contains(Flags::PROVEN));
+            return match key {
+                Some(key) => draft.proven_values(payload, &self.hash, &key),
+                None => Draft { flags: draft.flags.only(Flags::FORMAT), ..draft.clone() }
+                    .datagram(payload),
+            };
+        }
+        let has_proof = draft.kind.control_words().is_some_and(|words| payload.len() == 4 * words);
+        let key = self.plan.keys().seat(draft.seat()).filter(|_| has_proof);
+        key.map_or_else(|| draft.datagram(payload), |key| draft.proven(payload, &key))
+    }
+
     /// Another packet than the sound one, whose check is right all the same.
     fn lie(&mut self, source: &mut SocketAddr, draft: &mut Draft, payload: &mut Vec<u8>) {
-        match self.rng.below(11) {
+        match self.rng.below(14) {
             0 => draft.job = JobId(draft.job.0 ^ 1),
-            1 => draft.key = JobKey(draft.key.0 ^ 1 << self.rng.below(32)),
+            // A bit, or the key of another generation.
+            1 => match self.rng.below(64) {
+                shift @ ..8 => {
+                    let elsewhere = FragmentId(draft.fragment ^ ((shift as u32 % 3 + 1) << 30));
+                    draft.key = self.association.key(elsewhere);
+                }
+                bit => draft.key = JobKey(draft.key.0 ^ 1 << bit),
+            },
             2 => draft.node = NodeId(draft.node.0 ^ 1),
             3 => draft.sub_model = SubModelId(draft.sub_model.0 ^ 0x4000),
             4 => draft.contributor = draft.contributor.wrapping_add(1 + self.rng.below(255) as u8),
@@ -269,7 +354,12 @@ impl RandomTraffic {
             6 => draft.round ^= 1,
             7 => draft.exponent = draft.exponent.wrapping_add(1),
             8 => draft.flags = Flags(draft.flags.0 ^ Flags::MAXIMUM.0),
+            // A request: answered where the entry is final.
+            11 => draft.flags = draft.flags.with(Flags::REQUEST),
+            12 => draft.exchange = Exchange(self.rng.next() as u8),
             9 => draft.kind = Kind::ALL[self.rng.below(4) as usize],
+            // A proof where none is asked for, or none where one is.
+            10 => draft.flags = draft.flags.with(Flags::PROVEN),
             _ => payload.resize(payload.len() + 32, 0),
         }
     }
@@ -306,11 +396,13 @@ impl Iterator for RandomTraffic {
             self.lie(&mut source, &mut draft, &mut payload);
         }
         payload.truncate(MAX_PACKET - HEADER_LEN);
-        let mut datagram = draft.datagram(&payload);
+        let is_proven = self.rng.chance(0.95);
+        let mut datagram =
+            if is_proven { self.emit(&draft, &payload) } else { draft.datagram(&payload) };
         if self.rng.chance(0.08) {
             self.damage(&mut datagram);
-            datagram.truncate(MAX_PACKET);
         }
+        datagram.truncate(MAX_PACKET);
         Some(self.step(source, datagram))
     }
 }

@@ -1,6 +1,7 @@
 //! Every way in which a round fails, on every worker, by its deadline, with the right name.
 
 use super::*;
+use wiresum_wire::LaneType;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Later than every deadline in this file.
@@ -25,6 +26,22 @@ fn failure(cluster: &Cluster, rank: usize) -> &Failure {
     let (_, outcome, at) = cluster.hosts[rank].finished.last().expect("an outcome");
     assert!(at.since(Time(1_000_000)) <= TIMEOUT + TIMEOUT, "worker {rank} failed late, at {at:?}");
     outcome.as_ref().expect_err("a failure")
+}
+
+#[test]
+fn ranks_with_lanes_of_different_widths_all_hear_of_it() {
+    for size in [100, 100_000] {
+        let mut cluster = cluster(&Tree::star(3), POOL);
+        submit_to(&mut cluster, 0..2, size);
+        let narrow = Tensor::of(&cluster.plan, 2, 0, size).on(LaneType::I16Le);
+        cluster.submit_within(2, narrow, TIMEOUT);
+        cluster.run_until(END);
+        for rank in 0..3 {
+            let told = failure(&cluster, rank).to_string();
+            let text = format!("rank 2: all_reduce of {size} elements on 16 bits");
+            assert!(told.contains(&text), "{told}");
+        }
+    }
 }
 
 #[test]

@@ -66,6 +66,24 @@ fn a_forecast_round_takes_one_round_trip() {
 }
 
 #[test]
+fn narrow_lanes_have_no_bits_for_forecasts() {
+    let mut plan = plan_with(&Tree::star(3), &[POOL], 64, "auto");
+    plan.job.exponents = Exponents::Expected;
+    let mut cluster = Cluster::new(plan, CALM, 1);
+    cluster.join_all();
+    cluster.submit_all(&[64, 64]);
+    cluster.run();
+    let times = [(); 2].map(|()| {
+        let start = cluster.now();
+        cluster.submit_all(&[64]);
+        cluster.run();
+        cluster.now().since(start)
+    });
+    cluster.assert_sums();
+    assert!(2 * times[0] < times[1] + times[1] / 4, "{times:?}");
+}
+
+#[test]
 fn rounds_of_one_shape_and_of_several_are_pipelined() {
     for sizes in [[700; 6], [700, 300, 700, 300, 1, 700]] {
         let mut cluster = expecting(&Tree::three_levels(), POOL);

@@ -1,5 +1,8 @@
 //! Who may take part, and what happens to those who may not.
 
+use wiresum_protocol::compose::Draft;
+use wiresum_wire::Kind;
+
 use super::*;
 
 fn joined(cluster: &Cluster) -> Vec<bool> {
@@ -89,6 +92,30 @@ fn a_worker_drops_what_is_not_for_it_and_counts_it() {
     }
     cluster.hosts[0].session.handle_datagram(root, &result, now);
     assert_eq!(cluster.worker_count(0, "foreign"), 1, "a result for another child");
+}
+
+#[test]
+fn workers_believe_no_rate_or_status_without_a_proof() {
+    let mut cluster = Cluster::new(plan(&Tree::star(2), &[POOL]), CALM, 1);
+    cluster.join_all();
+    cluster.run_until(Time(100_000));
+    let (root, now) = (cluster.nodes[0].address, cluster.now());
+    for (forged, kind) in (1..).zip([Kind::Status, Kind::Rate]) {
+        let draft = Draft {
+            kind,
+            job: cluster.plan.job_id(),
+            key: cluster.plan.job_key(INCARNATION),
+            sub_model: cluster.plan.streams[0].id(),
+            contributor: 1,
+            ..Draft::default()
+        };
+        let words = vec![0; 4 * kind.control_words().expect("a control kind")];
+        let key = cluster.plan.keys().seat(draft.seat()).expect("the whole secret");
+        let worker = &mut cluster.hosts[1].session;
+        worker.handle_datagram(root, &draft.datagram(&words), now);
+        worker.handle_datagram(root, &draft.proven(&words, &key), now);
+        assert_eq!(cluster.worker_count(1, "foreign"), forged, "{kind:?}");
+    }
 }
 
 #[test]

@@ -25,6 +25,10 @@ impl Source for Hollow {
         1
     }
 
+    fn lane_width(&self) -> usize {
+        4
+    }
+
     fn exponent(&self, _range: Range<usize>) -> i32 {
         0
     }

@@ -48,7 +48,7 @@ fn assert_partial_sum(cluster: &Cluster, round: usize) -> usize {
     let took_part = |host: &&Host| host.participations[round].is_own_in;
     let tensors: Vec<&Tensor> = hosts().filter(took_part).map(|h| &h.tensors[round]).collect();
     assert!(!tensors.is_empty(), "nobody took part in round {round}");
-    let expected = Tensor::sum(&cluster.plan, &tensors);
+    let expected = Tensor::sum(&tensors);
     for (rank, host) in hosts().enumerate() {
         let (number, outcome, _) = &host.finished[round];
         assert_eq!((number.0 as usize, outcome), (round, &Ok(())), "worker {rank}");
@@ -173,6 +173,18 @@ fn a_late_tensor_of_another_shape_is_told() {
 }
 
 #[test]
+fn the_late_learn_how_wide_lanes_are() {
+    let auto = plan_with(&Tree::star(4), &[POOL], 64, "auto");
+    let mut cluster = joined(with_counts(auto, &[(0, 3)], 2), CALM);
+    for size in [1000, 5000] {
+        (0..3).for_each(|rank| pass_next(&mut cluster, rank, size));
+    }
+    let_pass(&mut cluster);
+    [1000, 5000].into_iter().for_each(|size| pass_next(&mut cluster, 3, size));
+    assert_eq!(assert_partial_sums(&cluster), [3, 3]);
+}
+
+#[test]
 fn what_is_not_finite_is_so_for_the_late_too() {
     let mut cluster = joined(partial(&Tree::star(3), POOL, &[(0, 2)], 8), CALM);
     let bad = Tensor::of(&cluster.plan, 0, 0, 100).with_infinity_at(7);
@@ -219,7 +231,7 @@ fn partial_sums_are_exact(seed: u64) {
         .map(|(node, _, children)| (*node, 1 + rng.below(children.len() as u64) as u8))
         .collect();
     let most_missed = 1 + rng.below(6) as u16;
-    let mut plan = with_counts(plan(&tree, &streams), &counts, most_missed);
+    let mut plan = with_counts(plan_with(&tree, &streams, 64, "auto"), &counts, most_missed);
     plan.job.sealed = seed.is_multiple_of(2);
     let mut cluster = Cluster::new(plan, random_conditions(&mut rng), seed);
     cluster.join_all();

@@ -58,9 +58,9 @@ pub(super) fn random_conditions(rng: &mut Rng) -> Conditions {
 }
 
 fn random_cluster(rng: &mut Rng, seed: u64) -> Cluster {
-    let lanes = ["int32-le", "int32-be", "int16-le", "int16-be"][rng.below(4) as usize];
+    let lanes = ["int32-le", "int32-be", "int16-le", "int16-be", "auto"][rng.below(5) as usize];
     let mut plan = plan_with(&random_tree(rng), &random_streams(rng), 64, lanes);
-    if rng.below(2) == 0 && lanes.starts_with("int32") {
+    if rng.below(2) == 0 && !lanes.starts_with("int16") {
         plan.job.exponents = Exponents::Expected;
     }
     plan.job.sealed = seed.is_multiple_of(2);
@@ -181,7 +181,7 @@ fn removals_are_clean(seed: u64) {
         0 => (Tree::two_servers(), [1, 2]),
         _ => (Tree::three_levels(), [2, 3]),
     };
-    let mut plan = plan_with(&tree, &random_streams(&mut rng), 64, "int32-le");
+    let mut plan = plan_with(&tree, &random_streams(&mut rng), 64, "auto");
     plan.job.sealed = seed.is_multiple_of(2);
     let mut cluster =
         Cluster::starting_at(plan, random_conditions(&mut rng), seed, FragmentId(u32::MAX - 20));

@@ -1,8 +1,12 @@
 //! Nodes that die, or seem to, in the middle of rounds: their children go to the grandparent and come back, and every sum is exact.
 
 use super::*;
+use wiresum_testkit::seeds::for_each_seed;
 use wiresum_wire::JobKey;
 use wiresum_worker::Departure;
+
+/// Seeds of random kills; each takes a third of a second.
+const RANDOM_KILLS: u64 = 40;
 
 /// Node 1 has a worker and node 3 below, and that two more workers.
 fn deep() -> Tree {
@@ -93,10 +97,7 @@ fn kill_and_revive(tree: &Tree, victims: &[u16], pause: Duration, stream: Values
     }
     cluster.run();
     victims.iter().for_each(|victim| cluster.revive(*victim));
-    let has_left = |rank: &usize| !cluster.hosts[*rank].switches.is_empty();
-    let away: Vec<_> = (0..cluster.hosts.len()).filter(has_left).collect();
-    assert!(!away.is_empty());
-    cluster.run_until_home(&away);
+    assert!(run_until_all_are_home(&mut cluster) > 0);
     cluster.assert_sums();
 }
 
@@ -144,17 +145,31 @@ fn random_kills(tree: &Tree, victims: &[u16], stream: Values, seed: u64) {
 
 #[test]
 fn servers_may_die_and_come_back_at_random() {
-    for seed in 0..40 {
-        println!("seed {seed}");
+    let test = "-p wiresum-testkit --test cluster removal::servers_may_die_and_come_back_at_random";
+    for_each_seed(test, 0, RANDOM_KILLS, |seed| {
         random_kills(&deep(), &[1, 2, 3], if seed % 2 == 0 { POOL } else { CACHE }, seed);
         random_kills(&chain(), &[1, 2, 3], if seed % 2 == 0 { CACHE } else { POOL }, seed);
-    }
+    });
 }
 
 /// A restarted node whose own parent is dead answers questions and welcomes nobody: workers do not stay with it.
 #[test]
 fn a_refuge_that_welcomes_nobody_is_left() {
     random_kills(&chain(), &[1, 2, 3], CACHE, 388);
+}
+
+/// A node that lacks the sum of some child has nothing on its way, and whom it lacks may have left for good: its parent
+/// is dead, or was restarted and does not know it. It asks nevertheless, so that those who are left below it learn of it.
+#[test]
+fn a_node_that_waits_for_its_children_learns_that_its_parent_is_gone() {
+    random_kills(&deep(), &[1, 2, 3], CACHE, 437);
+    random_kills(&chain(), &[1, 2, 3], CACHE, 558);
+}
+
+/// A worker that goes home and says hello there once more was not taken back for it, though the node had been left.
+#[test]
+fn a_node_that_is_out_of_the_tree_keeps_nobody() {
+    random_kills(&deep(), &[1, 2, 3], CACHE, 1419);
 }
 
 #[test]

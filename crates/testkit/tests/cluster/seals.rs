@@ -6,7 +6,8 @@ use std::rc::Rc;
 
 use super::*;
 use wiresum_protocol::plan::{Count, Exponents, Rounds};
-use wiresum_wire::{Flags, HEADER_LEN, Header, Kind, LaneType, seal};
+use wiresum_wire::{Flags, HEADER_LEN, Header, Kind, LaneType, NOT_FINITE, seal};
+use wiresum_worker::{Kind as Collective, Summed};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Changes lanes that are on their way, of which the header says what they are.
@@ -77,7 +78,7 @@ fn outcomes(cluster: &Cluster) -> impl Iterator<Item = &Result<(), Failure>> {
 
 #[test]
 fn sealed_sums_are_those_of_open_ones() {
-    for lanes in ["int32-le", "int32-be", "int16-le", "int16-be"] {
+    for lanes in ["int32-le", "int32-be", "int16-le", "int16-be", "auto"] {
         let streams = [POOL, CACHE].map(|stream| Values { share: 0.5, ..stream });
         let mut plan = plan_with(&Tree::three_levels(), &streams, 64, lanes);
         plan.job.sealed = true;
@@ -112,6 +113,107 @@ fn a_server_that_alters_a_sum_or_what_was_agreed_on_is_found_and_named() {
             };
             assert_eq!(suspects, &["n0", "n1", "n2"], "{what}");
             assert!(failure.to_string().contains("not what the ranks sent"), "{failure}");
+        }
+    }
+}
+
+/// What a server may say of the exponents of the second round, whose values flow while it is agreed on, and of those of
+/// the first, whose values wait.
+const CLAIMS: [(&str, Change); 4] = [
+    ("no number, and the values wait", |header, payload| claim(header, payload, 0, NOT_FINITE)),
+    ("no number, and the values flow", |header, payload| claim(header, payload, 1, NOT_FINITE)),
+    ("grown", |header, payload| claim(header, payload, 1, 100)),
+    ("shrunk", |header, payload| claim(header, payload, 1, -100)),
+];
+
+/// Says in a round's preamble, of a job with five workers, that this is the exponent of the second fragment.
+fn claim(header: &Header, payload: &mut [u8], round: u32, exponent: i32) {
+    if is_preamble(header) && header.round.get() == round {
+        payload[4 * 16..][..4].copy_from_slice(&exponent.to_le_bytes());
+    }
+}
+
+/// How two collectives of a kind, with results at rank 0 or everywhere, end at a server that claims something.
+fn claimed(is_sealed: bool, kind: Collective, change: Change) -> Cluster {
+    let mut cluster = altering(is_sealed, change);
+    for rank in 0..5 {
+        for round in 0..2 {
+            let tensor = Tensor::of(&cluster.plan, rank, round, 500).of_kind(kind, 0);
+            cluster.submit(rank, tensor);
+        }
+    }
+    cluster.run();
+    cluster
+}
+
+#[test]
+fn a_server_cannot_send_sealed_values_elsewhere_by_a_false_claim() {
+    for (what, change) in CLAIMS {
+        for kind in [Collective::AllReduce, Collective::Reduce] {
+            for host in &claimed(true, kind, change).hosts {
+                let Err(failure) = &host.finished[1].1 else {
+                    panic!("{what}: {:?}", host.finished)
+                };
+                let Failure::Altered { what: Summed::Agreement, suspects, .. } = failure else {
+                    panic!("{what}, {kind:?}: {failure}");
+                };
+                assert_eq!(suspects, &["n0", "n1", "n2"], "{what}");
+                assert!(
+                    failure.to_string().contains("the agreement on it is not what"),
+                    "{failure}"
+                );
+            }
+        }
+    }
+}
+
+/// So that the test above can fail: without seals everyone takes the other path.
+#[test]
+fn without_seals_false_claims_are_believed() {
+    for (what, change) in CLAIMS {
+        for host in &claimed(false, Collective::AllReduce, change).hosts {
+            let spared = host.finished.iter().filter_map(|(_, outcome, _)| outcome.as_ref().err());
+            assert_eq!(spared.filter(|f| f.spares_the_job()).count(), 1, "{what}");
+        }
+    }
+}
+
+/// Ranks say under their seals that a value is Inf or has grown: nothing is decoded, and the job goes on. The values of
+/// the last three rounds flow before their agreement, where the plan says so.
+#[test]
+fn what_a_rank_vouches_for_ends_its_round_everywhere_and_no_other() {
+    for (exponents, kind) in [
+        (Exponents::Agreed, Collective::AllReduce),
+        (Exponents::Agreed, Collective::Reduce),
+        (Exponents::Expected, Collective::AllReduce),
+        (Exponents::Expected, Collective::Reduce),
+    ] {
+        let mut plan = sealed(&Tree::three_levels(), CACHE, true);
+        plan.job.exponents = exponents;
+        let mut cluster = Cluster::new(plan, lossy(0.02), 5);
+        cluster.join_all();
+        for (rank, round) in (0..6).flat_map(|rank| (0..5).map(move |round| (rank, round))) {
+            let tensor = Tensor::of(&cluster.plan, rank, round, 9000).of_kind(kind, 2);
+            cluster.submit(
+                rank,
+                match (round, rank) {
+                    (0, 4) | (3, 1) => tensor.with_infinity_at(8500),
+                    (2, _) => tensor.grown_by(90),
+                    _ => tensor,
+                },
+            );
+        }
+        cluster.run();
+        let is_expected = exponents == Exponents::Expected;
+        let infinite = Err(Failure::NotFinite);
+        let grown = if is_expected { Err(Failure::Unforeseen) } else { Ok(()) };
+        for (rank, host) in cluster.hosts.iter().enumerate() {
+            let outcomes: Vec<_> = host.finished.iter().map(|(_, outcome, _)| outcome).collect();
+            let expected = [&infinite, &Ok(()), &grown, &infinite, &Ok(())];
+            assert_eq!(outcomes, expected, "{exponents:?}, {kind:?}, rank {rank}");
+            assert_eq!(host.tensors[0].values(), host.tensors[0].own(), "the buffer is untouched");
+            let sum = cluster.expected_sum(4);
+            assert_eq!(host.tensors[4].memory(), host.tensors[4].expected(&sum, 6));
         }
     }
 }
@@ -182,7 +284,7 @@ fn who_took_part_is_told_by_the_seals_too() {
 /// same each time, so it is one message under its mask; and no two fragments look alike.
 #[test]
 fn no_mask_hides_two_messages() {
-    type Name = (u32, SocketAddr, u16, u32);
+    type Name = (u64, SocketAddr, u16, u32);
     let sent: Rc<RefCell<BTreeMap<Name, Vec<u8>>>> = Rc::default();
     let record = Rc::clone(&sent);
     let repeated = Rc::new(Cell::new(0));

@@ -47,10 +47,18 @@ fn several_streams_share_the_values() {
 
 #[test]
 fn every_lane_type_is_summed() {
-    for lanes in ["int32-le", "int32-be", "int16-le", "int16-be"] {
+    for lanes in ["int32-le", "int32-be", "int16-le", "int16-be", "auto"] {
         let plan = plan_with(&Tree::three_levels(), &[POOL], 64, lanes);
         summed(plan, CALM, &[1, 300, 129]);
     }
+}
+
+#[test]
+fn lanes_as_wide_as_the_elements_are_as_many_as_fit() {
+    let plan = plan_with(&Tree::star(4), &[POOL], 64, "auto");
+    // Every second round has narrow elements; all are in flight together.
+    let cluster = summed(plan, lossy(0.05), &[6400, 6400, 64, 64, 6400, 128]);
+    assert_eq!(cluster.hosts[0].session.streams_sent()[1], 100 + 50 + 1 + 1 + 100 + 1);
 }
 
 #[test]

@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use wiresum_wire::{HEADER_LEN, MAX_PACKET};
+use wiresum_wire::{HEADER_LEN, MAX_PAYLOAD};
 
 use super::*;
 
@@ -89,10 +89,57 @@ fn share_once(lossy: Lossy, policy: &'static str, window: u32, loss: f64, seed: 
     cluster.submit_all(&[ELEMENTS]);
     cluster.run();
     cluster.assert_sums();
-    let fragments = ELEMENTS.div_ceil((MAX_PACKET - HEADER_LEN) / 4) as u64;
-    let bits = 8 * (MAX_PACKET as u64 + OVERHEAD_BYTES) * fragments;
+    let fragments = ELEMENTS.div_ceil(MAX_PAYLOAD / 4) as u64;
+    let bits = 8 * ((HEADER_LEN + MAX_PAYLOAD) as u64 + OVERHEAD_BYTES) * fragments;
     let least = bits as f64 / RATE as f64;
     least / cluster.now().since(began).as_secs_f64()
+}
+
+/// What is summed or copied at once: each alone, and both that FSDP2 has under way.
+const EXCHANGES: [&[Kind]; 4] = [
+    &[Kind::AllReduce],
+    &[Kind::ReduceScatter],
+    &[Kind::AllGather],
+    &[Kind::ReduceScatter, Kind::AllGather],
+];
+/// Slots and windows: the planner's, and twice that window.
+const EXCHANGE_WINDOWS: [(u32, u32); 2] = [(512, 192), (512, 384)];
+
+/// Time that the packets in the fuller direction of a worker's link take, over the time that all of this took.
+fn share_of_exchanges(kinds: &[Kind], slots: u32, window: u32) -> f64 {
+    let stream = Values { share: 1.0, policy: "pool", slots, window };
+    let plan = plan_with(&Tree::star(4), &[stream], 736, "int32-le");
+    let mut cluster = Cluster::new(with_exchanges(plan, slots, window), conditions(0.0), 1);
+    cluster.join_all();
+    cluster.run_until(Time(1_000_000));
+    let began = cluster.now();
+    // As many bytes of an all-gather's shares in all as of a reduce-scatter's tensor.
+    let calls: Vec<_> =
+        kinds.iter().map(|kind| Call { kind: *kind, root: 0, size: 4 * ELEMENTS }).collect();
+    cluster.submit_calls(&calls);
+    cluster.run();
+    cluster.assert_sums();
+    let fragments = (4 * ELEMENTS).div_ceil(MAX_PAYLOAD / 4) as f64;
+    let heavy = if kinds.len() == 1 && kinds[0] != Kind::AllReduce { 0.75 } else { 1.0 };
+    let bits = 8 * ((HEADER_LEN + MAX_PAYLOAD) as u64 + OVERHEAD_BYTES);
+    heavy * fragments * bits as f64 / RATE as f64 / cluster.now().since(began).as_secs_f64()
+}
+
+fn table_of_exchanges(table: &mut String) {
+    table.push_str("\nstar, 4 workers, 6.4 MB of each, both directions counted apart\n");
+    write!(table, "{:<27} window", "").expect("a string grows");
+    EXCHANGE_WINDOWS
+        .iter()
+        .for_each(|(_, window)| write!(table, "{window:>8}").expect("a string grows"));
+    for kinds in EXCHANGES {
+        let name = kinds.iter().map(ToString::to_string).collect::<Vec<_>>().join(" beside ");
+        write!(table, "\n  {name:<32}").expect("a string grows");
+        for (slots, window) in EXCHANGE_WINDOWS {
+            let share = share_of_exchanges(kinds, slots, window);
+            write!(table, "{share:>8.3}").expect("a string grows");
+        }
+    }
+    table.push('\n');
 }
 
 fn table() -> String {
@@ -116,6 +163,7 @@ fn table() -> String {
             table.push('\n');
         }
     }
+    table_of_exchanges(&mut table);
     table
 }
 
