@@ -27,6 +27,9 @@ def plan_digest(json: str) -> int:
 def node_keys(json: str, node: int) -> str | None:
     """The key file of a node; nothing where the plan has no secret, or no such node."""
 
+def gate_key(secret: str, rank: int) -> bytes | None:
+    """The key of the line between a rank and its driver; nothing where the secret is not 64 hexadecimal digits."""
+
 def validate_schedule(json: str) -> tuple[str, str] | None:
     """The first wrong field of a schedule, and what is wrong with it; the field is empty if it has another shape."""
 
@@ -59,6 +62,23 @@ def sparse_layout(map_json: str, pushes: list[list[int]], registers: int, pairs:
 
     Raises:
         wiresum.errors.PlanError: The map, a position or a number is wrong; the message names it.
+    """
+
+def keyed_report(hot: int, registers: int, pairs: int, workers: int, packets: int) -> str:
+    """Say what Zebra's switch program takes of a Tofino 1, and what 16-bit floats would take beside it.
+
+    Args:
+        hot: Hot keys.
+        registers: Register arrays for sums.
+        pairs: Most pairs of a packet.
+        workers: Workers, 32 at most.
+        packets: Most packets of a worker in an iteration.
+
+    Returns:
+        A JSON object; `wiresum_sparse::keyed::KeyedReport` has its fields.
+
+    Raises:
+        wiresum.errors.PlanError: The switch has no room, or a number is wrong; the message names it.
     """
 
 @final
@@ -202,6 +222,13 @@ class OnlineScheduler:
             ScheduleError: There is no such scheduler, or a job is never served.
         """
 
+def schedule_refuses(instance: str, by_s: float, sums: bool = True) -> bool:
+    """Whether it is proven that no schedule completes all jobs of an instance (JSON) by a time, in seconds.
+
+    Raises:
+        ScheduleError: the instance is wrong.
+    """
+
 def schedule_bound(instance: str, sums: bool = True) -> float:
     """Return a time before which no schedule completes all jobs, in seconds.
 
@@ -324,6 +351,23 @@ def bench_seal(values: list[int], runs: int = 7) -> list[dict[str, Any]]:
         ValueError: There are no runs, or values do not fit a packet.
     """
 
+def bench_proofs(values: list[int], runs: int = 7) -> list[dict[str, Any]]:
+    """Measure what proofs of values cost the XDP program, and what other codes would, in the kernel's test-run.
+
+    Args:
+        values: int32 values in a packet, multiples of 8 up to 736.
+        runs: Measurements of each step, which take turns.
+
+    Returns:
+        One row for each step: `name` for people; `step` (`open` and `proven`, with the making of such packets alone;
+        codes over one packet, with an `empty` program), `values`; `unit`, which is ns for each packet; `runs`, in
+        order.
+
+    Raises:
+        ValueError: There are no runs, or values do not fit a packet.
+        wiresum.errors.SupportError: The program cannot be loaded here; the message has the remedy.
+    """
+
 def bench_aggregator(runs: int = 7) -> list[dict[str, Any]]:
     """Measure what one packet costs an aggregator.
 
@@ -374,7 +418,7 @@ def bench_switch(runs: int = 7) -> list[dict[str, Any]]:
 
 def bench_sparse_worker(
     job_json: str, rank: int, incarnation: int, touched: list[list[list[int]]]
-) -> tuple[list[float], dict[str, int]]:
+) -> tuple[list[float], dict[str, float]]:
     """Play a worker of a sparse job through rounds, and pull the rows of the last one.
 
     Args:
@@ -384,7 +428,8 @@ def bench_sparse_worker(
         touched: For each round and table the distinct rows that the worker pushes, and pulls before.
 
     Returns:
-        Seconds of each round but the last, and what was sent.
+        Seconds of each round but the last; what was sent, by name, with `cpu_seconds`, the processor time of this
+        process in all rounds.
 
     Raises:
         wiresum.errors.SparseError: The job cannot be, or a round does not end.
@@ -392,6 +437,19 @@ def bench_sparse_worker(
 
 def bench_push_pull_worker(job_json: str, touched: list[list[list[int]]]) -> list[float]:
     """As `bench_sparse_worker`, with the rival: servers without sums, over TCP."""
+
+def bench_pairs_worker(job_json: str, rank: int, incarnation: int, pushed: list[list[int]]) -> list[float]:
+    """Play a worker of a job of pairs, which pushes 1 for each of its keys, and return the seconds of each iteration.
+
+    Args:
+        job_json: The job's file.
+        rank: The worker's.
+        incarnation: Of the job.
+        pushed: For each iteration the distinct keys that the worker pushes.
+
+    Raises:
+        SparseError: An iteration did not end; the message says who is silent.
+    """
 
 def bench_push_pull_server(job_json: str, shard: int) -> None:
     """Serve a shard of the rival, until all workers have left."""
@@ -425,6 +483,22 @@ def bench_tables(runs: int = 7, rows: int = 10_000_000) -> list[dict[str, Any]]:
 
     Raises:
         ValueError: There are no runs, or no rows.
+    """
+
+def bench_tracking(rounds: int = 120, runs: int = 3) -> list[dict[str, Any]]:
+    """Measure what the hot set gets of what the most popular rows get, while popularity drifts.
+
+    Args:
+        rounds: Rounds of a run; the first 20 do not count.
+        runs: Runs of each case, with seeds from 1 on.
+
+    Returns:
+        One row for each case: `name` for people; `drift`: `even` or `logarithmic`; `replaced`, the share of the top
+        ranks that get fresh rows in a round; `way`, how the set is found; `exchanged_in_ten_rounds`, the share of the
+        set, by run; `unit`; `runs`, the share that the set gets over that of the truly most popular rows, in order.
+
+    Raises:
+        ValueError: There are too few rounds, or no runs.
     """
 
 def bench_scaling(runs: int = 7) -> list[dict[str, Any]]:
@@ -468,7 +542,13 @@ class Engine:
     """A worker that has joined its job: a socket and a thread of its own. Its methods may be called from any thread."""
 
     def __new__(
-        cls, plan_json: str, rank: int, incarnation: int, timeout_s: float = 30.0, shut_for_s: float | None = None
+        cls,
+        plan_json: str,
+        rank: int,
+        incarnation: int,
+        timeout_s: float = 30.0,
+        shut_for_s: float | None = None,
+        transport: str = "auto",
     ) -> Self:
         """Join the plan's job and wait until every parent has welcomed this worker.
 
@@ -480,6 +560,7 @@ class Engine:
             timeout_s: How long to wait, in seconds.
             shut_for_s: Begin with a shut gate, which opens by itself after so many seconds, and do not wait: the worker
                 joins when the gate opens, and if it cannot, its collectives fail.
+            transport: `auto`, `udp` or `af_xdp`: what packets travel by, where plan and host leave a choice.
 
         Raises:
             wiresum.errors.PlanError: The plan is wrong, or has no such rank.
@@ -506,6 +587,10 @@ class Engine:
             ValueError: The array is read-only, not contiguous or empty; or another argument makes no sense.
         """
 
+    @property
+    def transport(self) -> str:
+        """What packets travel by, and why, for people."""
+
     def abi(self) -> CapsuleType:
         """Return the C interface of `engine_abi.h` as a capsule, which keeps the engine alive."""
 
@@ -514,6 +599,15 @@ class Engine:
 
     def open(self, rate_bps: int | None = None) -> None:
         """Send again, at this rate in bit/s on the cable, or as fast as windows allow."""
+
+    def stop(self, why: str, elsewhere: bool = False) -> None:
+        """End the job: open collectives and later ones fail, for this reason.
+
+        Args:
+            why: What the errors say.
+            elsewhere: Whether every rank is told alike that others than the network have to sum. Then they raise
+                `wiresum.errors.NotServedError`, with buffers untouched if this rank has sent nothing yet.
+        """
 
     def await_children(self, k: int) -> None:
         """From now on take at least `k` of the children of this worker's node into each sum, at most all of them.

@@ -18,6 +18,9 @@ MAX_REPORTED_ERRORS = 8
 MAX_MESSAGE = 200
 """Letters of a message about a field: what follows is a value that somebody has given, at any length."""
 
+MAX_VALUE = 60
+"""Letters of such a value."""
+
 MAX_FILE_BYTES = 64 << 20
 """Largest size of a document; a plan of ten thousand workers has 4 MB. It ends the reading of a device at once."""
 
@@ -95,8 +98,9 @@ def read_text(path: Path | str, what: str, error: type[WiresumError]) -> str:
         with Path(path).open("rb") as file:
             content = file.read(MAX_FILE_BYTES + 1)
         text = content.decode("utf-8")
-    except (OSError, UnicodeDecodeError) as unreadable:
-        raise error(f"{what} {path}: cannot be read ({unreadable}); check the path") from None
+    except (OSError, ValueError) as unreadable:  # no text, or no name that a file can have
+        reason = unreadable.strerror if isinstance(unreadable, OSError) else unreadable
+        raise error(f"{what} {path}: cannot be read ({reason}); check the path") from None
     if len(content) > MAX_FILE_BYTES:
         raise error(f"{what} {path}: has more than {MAX_FILE_BYTES >> 20} MiB; check the path")
     return text
@@ -184,7 +188,17 @@ def _describe_one(error: ErrorDetails) -> str:
             return f"{field}: is not a known field; remove it or correct its spelling"
         case "value_error":
             return f"{field}: {message}" if field else message
-    return f"{field}: {message[0].lower()}{message[1:]}, not {json.dumps(error['input'], default=str)[:60]}"
+    return f"{field}: {message[0].lower()}{message[1:]}, not {_beginning(error['input'])}"
+
+
+def _beginning(value: Any) -> str:
+    """What somebody has given, as JSON; of a million values only those are written that are shown."""
+    shown = ""
+    for piece in json.JSONEncoder(default=str).iterencode(value):
+        shown += piece
+        if len(shown) >= MAX_VALUE:
+            break
+    return shown[:MAX_VALUE]
 
 
 def _field(location: Location) -> str:

@@ -83,11 +83,15 @@ class JoinError(WiresumError, ConnectionError):
     """A worker was not admitted to its job: no node answered, one refused, or the address is not this host's."""
 
 
+class NoTurnError(JoinError):
+    """The driver of turns has none for a job, and says why, before anything of the job was sent."""
+
+
 class CollectiveError(WiresumError, RuntimeError):
     """A collective did not end in a sum.
 
-    Every class below but `NotFiniteError` and `UnforeseenError` ends the job: later collectives fail with the same
-    reason.
+    Every class below but `NotFiniteError` and `UnforeseenError` ends the job in the network: later collectives fail
+    with the same reason.
     """
 
 
@@ -102,6 +106,14 @@ class UnforeseenError(CollectiveError, ArithmeticError):
     """Values flowed with the exponents expected of them (`exponents: expected` in the plan), and those were wrong.
 
     Every rank gets it for the same collective, with its buffer untouched, so that all can take another path.
+    """
+
+
+class NotServedError(CollectiveError):
+    """The driver of turns has none for the job, or no more, and has told all ranks to sum without the network.
+
+    Every rank gets it for every collective from then on, with its buffer untouched if it has sent nothing before. Some
+    ranks may have results of collectives that others have not.
     """
 
 

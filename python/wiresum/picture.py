@@ -1,4 +1,4 @@
-"""The frame of every picture: the drawing library is found, the file is written or refused, memory is given back."""
+"""The frame of every picture: one style, the drawing library, the file that is written or refused."""
 
 from __future__ import annotations
 
@@ -10,6 +10,25 @@ from typing import Any
 from wiresum.errors import SupportError
 
 DPI = 150
+BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"
+GREY, PALE = "#7f7f7f", "#d9d9d9"
+CYCLE = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY, GREY)
+"""Okabe and Ito's colours, which people who see red and green alike tell apart; lines beyond these are dashed."""
+OURS, RIVAL = BLUE, VERMILION
+"""Wiresum, and what it is compared with, in every picture that has both."""
+STYLE = {
+    "font.family": "DejaVu Sans",  # matplotlib brings it
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "grid.color": "#ececec",
+    "legend.frameon": False,
+    "lines.linewidth": 1.8,
+    "figure.facecolor": "white",
+    "svg.fonttype": "none",  # letters stay letters, so that a page can search them
+}
 
 
 @contextmanager
@@ -33,12 +52,20 @@ def picture(path: Path, rows: int = 1, columns: int = 1, **options: Any) -> Iter
         ...     axes.plot([1, 2], [3, 4])
     """
     pyplot = _pyplot()
-    figure, axes = pyplot.subplots(rows, columns, **{"layout": "constrained", **options})
-    try:
-        yield figure, axes
-        _write(figure, path)
-    finally:
-        pyplot.close(figure)
+    with pyplot.rc_context({**STYLE, "axes.prop_cycle": _cycle()}):
+        figure, axes = pyplot.subplots(rows, columns, **{"layout": "constrained", **options})
+        try:
+            yield figure, axes
+            _write(figure, path)
+        finally:
+            pyplot.close(figure)
+
+
+def _cycle() -> Any:
+    """Colours, first with whole lines and then with dashed ones."""
+    from cycler import cycler
+
+    return cycler(linestyle=["-", "--"]) * cycler(color=CYCLE)
 
 
 def _write(figure: Any, path: Path) -> None:

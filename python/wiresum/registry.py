@@ -1,6 +1,7 @@
 """Tables of things by name that are imported when they are asked for, so that a list of names costs nothing."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Generic, TypeVar, cast
 
@@ -38,3 +39,18 @@ class Registry(Mapping[str, T], Generic[T]):
 def spelled(name: str) -> str:
     """A name as tables have it: `goat-async`, which was `goat_async` once."""
     return name.replace("_", "-")
+
+
+def remedy(name: str, known: Iterable[str]) -> str:
+    """What to write instead of a name that is not known: the nearest, if one is near, or any.
+
+    Example:
+        >>> remedy("gaot", ["direct", "goat"])
+        'did you mean goat? Or choose from direct, goat'
+        >>> remedy("x", ["direct", "goat"])
+        'choose from direct, goat'
+    """
+    names = list(known)
+    listed = f"choose from {', '.join(names)}"
+    nearest = get_close_matches(spelled(name), names, 1)
+    return f"did you mean {nearest[0]}? Or {listed}" if nearest else listed

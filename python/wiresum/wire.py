@@ -16,8 +16,8 @@ VERSION: Final = 2
 # UDP port of an aggregator unless its plan says otherwise.
 DEFAULT_PORT: Final = 5747
 # Bytes of the header. With 42 bytes of Ethernet, IPv4 and UDP before it, the lanes are
-# 4-byte aligned in a frame.
-HEADER_LEN: Final = 34
+# 16-byte aligned in a frame.
+HEADER_LEN: Final = 38
 # Bytes of the switch header, where there is one: it keeps the lanes aligned too.
 SWITCH_HEADER_LEN: Final = 12
 # Payload granularity in bytes: a payload is a whole number of these, so that every
@@ -33,8 +33,10 @@ MIN_VALUES: Final = 64
 MAX_VALUES: Final = 736
 # Largest payload in bytes.
 MAX_PAYLOAD: Final = 2944
+# Bytes of the proof that follows proven values (see spec/security.md).
+PROOF_LEN: Final = 8
 # Largest datagram in bytes.
-MAX_PACKET: Final = 2978
+MAX_PACKET: Final = 2990
 # Bytes of an Ethernet header.
 ETHERNET_LEN: Final = 14
 # Bytes that an Ethernet frame takes on a cable beyond its header and payload: preamble
@@ -53,6 +55,10 @@ MAX_CONTRIBUTORS: Final = 64
 COHORT_WORKERS: Final = 64
 # Most workers of a job at switches, which packets count in a byte.
 MAX_SWITCHED_WORKERS: Final = 255
+# Bit of an exchange: one gives, and nothing is added.
+EXCHANGE_COPY: Final = 128
+# Bits of an exchange that hold one more than the only taker; 0 where there is none.
+EXCHANGE_TAKER: Final = 127
 # Fragments described by one probe (XAgg §IV-D: groups of 1024 packets).
 GROUP_FRAGMENTS: Final = 1024
 # Words of a bitmap over one group.
@@ -74,12 +80,12 @@ ACKNOWLEDGEMENT_WORDS: Final = 8
 # Payload of a probe and of a status.
 
 # State of the slot entry of header.fragment itself: one of the entry states.
-STATUS_STATE_WORD: Final = 0
+STATUS_STATE_WORD: Final = 2
 # Contributors of header.fragment that the node holds, high word first.
-STATUS_CONTRIBUTORS_WORD: Final = 1
+STATUS_CONTRIBUTORS_WORD: Final = 3
 # An opaque number that the probe carries and the status returns, to match them and to
 # measure the round trip.
-STATUS_ECHO_WORD: Final = 3
+STATUS_ECHO_WORD: Final = 5
 # Bit i (least significant first within a word): the node holds *this child's*
 # contribution to fragment + i.
 STATUS_HELD_WORD: Final = 8
@@ -105,6 +111,12 @@ HELLO_REASON_WORD: Final = 6
 # In a refusal whose reason is detached: the node that is out of the tree, the sender's
 # child or one above it.
 HELLO_REMOVED_NODE_WORD: Final = 7
+# In all other packets of joining: how often the keys of the stream's values were
+# renewed by time.
+HELLO_RENEWAL_WORD: Final = 6
+# In all other packets of joining: the oldest generation of the stream's values that the
+# child still needs.
+HELLO_GENERATION_WORD: Final = 7
 # Words in the payload.
 HELLO_WORDS: Final = 8
 
@@ -119,40 +131,40 @@ WELCOME_HELD_WORD: Final = 6
 # Payload of a ready.
 
 # Number of the notification, from 1; of two, the later one counts (serial arithmetic).
-READY_SEQUENCE_WORD: Final = 0
+READY_SEQUENCE_WORD: Final = 2
 # One of the demands.
-READY_DEMAND_WORD: Final = 1
+READY_DEMAND_WORD: Final = 3
 # Most that the child can send, in bit/s on the wire, high word first.
-READY_MOST_BPS_WORD: Final = 2
+READY_MOST_BPS_WORD: Final = 4
 # What it delivered in the period that made it lower its rate, in bit/s, high word
 # first; else 0.
-READY_DELIVERED_BPS_WORD: Final = 4
+READY_DELIVERED_BPS_WORD: Final = 6
 # Packets lost in that period, in parts per million of those sent; else 0.
-READY_LOSS_PPM_WORD: Final = 6
+READY_LOSS_PPM_WORD: Final = 8
 # When the child began, in sixteenths of a second since 1970; numbers of an earlier
 # epoch are late (serial arithmetic).
-READY_EPOCH_WORD: Final = 7
-# Words in the payload.
-READY_WORDS: Final = 8
+READY_EPOCH_WORD: Final = 9
+# Words in the payload: whole blocks.
+READY_WORDS: Final = 16
 
 # Payload of a rate.
 
 # Number of the latest notification of this child that the rate takes into account.
-RATE_ACKNOWLEDGED_WORD: Final = 0
+RATE_ACKNOWLEDGED_WORD: Final = 2
 # Number of the rate, from 1; of two, the later one counts (serial arithmetic).
-RATE_SEQUENCE_WORD: Final = 1
+RATE_SEQUENCE_WORD: Final = 3
 # What the child may send at, in bit/s on the wire, high word first.
-RATE_GRANTED_BPS_WORD: Final = 2
+RATE_GRANTED_BPS_WORD: Final = 4
 # When the node began, in sixteenths of a second since 1970; numbers of an earlier epoch
 # are late (serial arithmetic).
-RATE_EPOCH_WORD: Final = 4
+RATE_EPOCH_WORD: Final = 6
 # Words in the payload.
 RATE_WORDS: Final = 8
 
 # The header.
 
 # Its layout, for ``struct.unpack``.
-HEADER_FORMAT: Final = ">HBBHHIIIHHBBbBHI"
+HEADER_FORMAT: Final = ">HBBHHQIIHHBBbBHI"
 # Its fields, in the order of that layout.
 HEADER_FIELDS: Final = (
     # MAGIC.
@@ -183,7 +195,7 @@ HEADER_FIELDS: Final = (
     # Block exponent that the lanes were scaled with; opaque to aggregators, which only
     # require it to be equal.
     "exponent",
-    # Urgency for policies that preempt; 0 where unused.
+    # Urgency for policies that preempt; where servers sum, the fragment's Exchange.
     "priority",
     # Bits of Flags.
     "flags",
@@ -258,7 +270,8 @@ class Kind(IntEnum):
 class RowKind(IntEnum):
     """What a packet of rows is for."""
 
-    # Gradients of a worker for rows of one table, to a server: keys, values.
+    # Gradients of a worker for rows of one table, to a server, or to a switch that sums
+    # pairs: keys, values.
     PUSH = 16
     # Gradients of a worker for hot rows, to a switch: offsets of positions, values.
     HOT_ROWS = 17
@@ -330,6 +343,10 @@ class Flag(IntFlag):
     # Lanes of rows are float32, which are summed as 64-bit fixed point; otherwise
     # int32.
     FLOAT = 4096
+    # In a contribution: no values, but a request for the result.
+    REQUEST = 8192
+    # A proof follows the values.
+    PROVEN = 16384
 
 
 class EntryState(IntEnum):
@@ -420,40 +437,43 @@ class Verdict(IntEnum):
     # Hello, welcome, refusal or goodbye dealt with; ready or rate handed to the control
     # half.
     CONTROL = 20
+    # Values without the proof that the job asks for, or with a wrong one, or with one
+    # that it does not ask for: dropped.
+    FORGED = 21
     # Not for this node, of a stream that it does not sum, or a result that changes
     # nothing here: goes on as it is.
-    PASSED = 21
+    PASSED = 22
     # The slot is taken: goes up unsummed.
-    COLLISION = 22
+    COLLISION = 23
     # Took the slot of a less urgent fragment, whose partial sum goes up in its stead.
-    EVICTED = 23
+    EVICTED = 24
     # Sent again: the slot's partial sum goes up with it, and the slot is free.
-    RELEASED = 24
+    RELEASED = 25
     # Sent again, and the slot is not its own: goes up unsummed.
-    BYPASSED = 25
+    BYPASSED = 26
     # Partly in already, so that it cannot be added: goes up unsummed, or, at a server,
     # is dropped.
-    OVERLAP = 26
+    OVERLAP = 27
     # Too early for its slot: goes back to its sender, marked.
-    REFUSED = 27
+    REFUSED = 28
     # A result that frees the slot of its fragment.
-    FREED = 28
+    FREED = 29
     # A result that takes the place of the sum in its slot.
-    STORED = 29
+    STORED = 30
     # At a server: holds all that was merged and more, and takes its place.
-    SUPERSEDED = 30
+    SUPERSEDED = 31
     # The slot's lock could not be had, or the frame could not be made longer: dropped,
     # as if the network had lost it.
-    LOST = 31
+    LOST = 32
     # Counted beside the packet's other verdict: no way leads on from here, so it is
     # dropped.
-    ASTRAY = 32
+    ASTRAY = 33
     # The job does not run here, or its sender is no neighbour of the switch: dropped.
-    STRANGERS = 33
+    STRANGERS = 34
     # Rows of a round that has not begun here: dropped; they come again.
-    EARLY = 34
+    EARLY = 35
     # Rows that cannot be taken, and never will be: the job ends with this.
-    WRONG = 35
+    WRONG = 36
 
 
 class Policy(NamedTuple):

@@ -126,7 +126,10 @@ def _ratings(lines: Iterator[str], path: Path) -> Iterator[int]:
         if number == 1 and fields[0] == "userId":
             continue
         if len(fields) != RATING_FIELDS or not (fields[0].isdigit() and fields[1].isdigit()):
-            raise TraceError(f"{path}:{number}: {line.strip()[:40]!r} is not user, item, rating and time")
+            raise TraceError(
+                f"{path}:{number}: {line.strip()[:40]!r} is not user, item, rating and time; "
+                "take the file as it was published"
+            )
         yield int(fields[0])
         yield int(fields[1])
 

@@ -13,6 +13,17 @@ from wiresum.sparse.trace import Trace
 FORMAT = "wiresum-hot-map/1"
 
 
+def empty_map(dimension: int, positions: int) -> str:
+    """A map with positions and no rows yet: those that the first rounds touch most take them, where rows are tracked.
+
+    Args:
+        dimension: values of a row.
+        positions: rows that may be hot.
+    """
+    document = {"format": FORMAT, "version": 1, "dim": dimension, "positions": positions, "rows": []}
+    return json.dumps(document) + "\n"
+
+
 def hot_map(trace: Trace, replicated: int, summed: int, round: int = 0) -> str:
     """The map of a trace's most popular rows, in which position is rank.
 

@@ -65,6 +65,7 @@ def sparse_job_of(plan: AggregationPlan, hot: str | None) -> str:
         [server.address for server in sparse.servers],
         [switch.address for switch in sparse.switches],
         hot=hot,
+        tracking=None if sparse.tracking is None else sparse.tracking.model_dump(),
         job=plan.job.id,
         secret=plan.job.secret,
         packet_bytes=sparse.packet_bytes,

@@ -42,7 +42,10 @@ class Trace(ABC):
             TraceError: a table has another number of rows or features; the message names it.
         """
         if len(tables.tables) != len(self.tables.tables):
-            raise TraceError(f"tables: there are {len(tables.tables)}, and the trace has {len(self.tables.tables)}")
+            raise TraceError(
+                f"tables: there are {len(tables.tables)}, and the trace has {len(self.tables.tables)}; "
+                "give the trace and the tables of one model"
+            )
         for own, other in zip(self.tables.tables, tables.tables, strict=True):
             if (own.rows, len(own.features)) != (other.rows, len(other.features)):
                 raise TraceError(

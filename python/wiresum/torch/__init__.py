@@ -52,7 +52,17 @@ def explain(work: Work) -> Reason:
         work = dist.all_reduce(tensor, async_op=True)
         work.wait()
         print(wiresum.torch.explain(work).explanation)
+
+    Raises:
+        TypeError: it is no handle, as where `async_op` is not set, or of coalesced collectives, which return a future.
     """
+    from torch.distributed import Work as Handle
+
     from wiresum.torch import extension
 
+    if not isinstance(work, Handle):
+        raise TypeError(
+            f"explain() takes the handle that a collective returns with async_op=True, not {type(work).__name__}; "
+            "report() counts collectives that have none"
+        )
     return Reason(extension.load().reason_of(work))

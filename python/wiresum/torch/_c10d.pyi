@@ -34,6 +34,12 @@ class WiresumBackend(Backend):
     def ledger(self) -> Ledger: ...
     @property
     def inner(self) -> Backend: ...
+    @property
+    def leave(self) -> Callable[[], None] | None:
+        """What to call once the engine was told, on all ranks, that the network serves the job no more.
+
+        None where the job may not go on without it. It does not keep the backend.
+        """
 
 def connected(
     inner: ProcessGroupGloo,
@@ -42,10 +48,16 @@ def connected(
     engine: object,
     min_elements: int,
     lane_bytes: int,
+    narrow_lane_bytes: int,
+    copies: bool,
     open_rows: Callable[[], ProcessGroupGloo],
     close: Callable[[], None],
+    afterwards: ProcessGroupGloo | None,
 ) -> WiresumBackend:
-    """Make the backend of a group that sums in the network."""
+    """Make the backend of a group that sums in the network, and by `afterwards` where it may go on without it.
+
+    A float32 takes `lane_bytes` on its way, an element of 16 bits `narrow_lane_bytes`.
+    """
 
 def unconnected(
     inner: ProcessGroupGloo, timeout: timedelta, why: str, open_rows: Callable[[], ProcessGroupGloo] | None

@@ -19,9 +19,10 @@ from torch.distributed import DistError
 
 from wiresum import errors
 from wiresum.document import describe, read_text
-from wiresum.errors import JoinError, PlanError, SettingError, WiresumError
-from wiresum.gates.rank import join_in_turns, plan_in_turn
+from wiresum.errors import JoinError, NoTurnError, PlanError, SettingError, WiresumError
+from wiresum.gates.rank import AGREE_S, join_in_turns, plan_in_turn
 from wiresum.plan.aggregation_plan import AggregationPlan
+from wiresum.plan.incarnation import next_incarnation
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan
@@ -30,6 +31,9 @@ from wiresum.torch.connection import Claim
 from wiresum.torch.engine import Engine, open_engine
 from wiresum.torch.settings import Settings
 
+AGREE_LOOK_S = 0.2
+"""Seconds between two looks whether all ranks have said how their gates are; to wait would keep others from the store.
+"""
 JOIN_MARGIN_S = 30.0
 """Seconds beyond the join timeout for a rank to say how joining went; a busy machine needs some."""
 
@@ -48,6 +52,7 @@ class Offer:
         fall_back: whether it accepts Gloo instead.
         incarnation: microseconds since the epoch; rank 0's counts.
         taken_by: who has the network already, as rank 0 sees it.
+        refused: why the driver of turns has none for the job.
     """
 
     digest: str = ""
@@ -59,6 +64,7 @@ class Offer:
     fall_back: bool = False
     incarnation: int = 0
     taken_by: str = ""
+    refused: str = ""
 
 
 @dataclass(frozen=True)
@@ -86,10 +92,14 @@ def configured_plan(settings: Settings, size: int, rank: int = 0) -> Aggregation
     if settings.plan is not None:
         return AggregationPlan.read(settings.plan, settings.secret_file)
     if settings.turns is not None:
-        return AggregationPlan.parse(plan_in_turn(settings.turns, settings.job, rank), settings.turns)
+        return AggregationPlan.parse(_plan_in_turn(settings, settings.turns, rank), settings.turns)
     if settings.aggregator is not None:
         return _star_around(settings.aggregator, settings, size)
     return None
+
+
+def _plan_in_turn(settings: Settings, driver: str, rank: int) -> str:
+    return plan_in_turn(driver, settings.job, rank, settings.secret or _secret_in(settings.secret_file))
 
 
 def _star_around(aggregator: str, settings: Settings, size: int) -> AggregationPlan:
@@ -122,7 +132,10 @@ def decide(offers: Sequence[Offer], *, is_default_group: bool) -> Decision:
         offers: by rank.
         is_default_group: whether this is the group of all ranks, which WIRESUM_REQUIRE is about.
     """
-    error = _failures(offers) or _missing_plans(offers) or _differences(offers)
+    error = _failures(offers)
+    if error is None and any(offer.refused for offer in offers):
+        return _without_a_turn(offers)
+    error = error or _missing_plans(offers) or _differences(offers)
     if error is not None:
         return Decision(error=error)
     first = offers[0]
@@ -137,6 +150,18 @@ def decide(offers: Sequence[Offer], *, is_default_group: bool) -> Decision:
     if not why and first.taken_by:
         why = f"the network is in use by {first.taken_by}"
     return Decision(network=not why, why_not=why)
+
+
+def _without_a_turn(offers: Sequence[Offer]) -> Decision:
+    why = next(offer.refused for offer in offers if offer.refused)
+    if may_fall_back(offers):
+        return Decision(why_not=why)
+    return Decision(error=NoTurnError(f"{why}. Set WIRESUM_FALLBACK=gloo to train without the network."))
+
+
+def may_fall_back(offers: Sequence[Offer]) -> bool:
+    """Whether all ranks accept Gloo where the network cannot be had."""
+    return all(offer.fall_back for offer in offers) and not any(offer.require for offer in offers)
 
 
 def _failures(offers: Sequence[Offer]) -> WiresumError | None:
@@ -177,7 +202,7 @@ def decide_after_join(failures: dict[int, str], offers: Sequence[Offer]) -> Deci
         return Decision(network=True)
     alike = _ranks_by([failures.get(rank, "") for rank in range(len(offers))])
     listing = "; ".join(f"{_ranks(ranks)}: {failure}" for failure, ranks in alike.items() if failure)
-    if all(offer.fall_back for offer in offers) and not any(offer.require for offer in offers):
+    if may_fall_back(offers):
         return Decision(why_not=f"the aggregators could not be joined ({listing})")
     return Decision(
         error=JoinError(
@@ -240,12 +265,14 @@ class Meeting:
             min_elements=self.settings.min_elements,
             require=self.settings.require,
             fall_back=self.settings.fall_back,
-            incarnation=time.time_ns() // 1000,
+            incarnation=next_incarnation(),
         )
         try:
             if failure is not None:
                 raise failure
             self.plan = configured_plan(self.settings, self.size, self.rank)
+        except NoTurnError as refused:
+            return replace(offer, refused=str(refused))
         except WiresumError as error:
             return replace(offer, error=str(error), error_kind=type(error).__name__)
         if self.plan is None:
@@ -255,7 +282,7 @@ class Meeting:
         return replace(offer, digest=digest, workers=workers, taken_by=taken_by)
 
     def _join(self, offers: Sequence[Offer]) -> tuple[Decision, Engine | None]:
-        engine, failure = self._try_to_join(offers[0].incarnation)
+        engine, failure = self._try_to_join(offers)
         limit = timedelta(seconds=self.settings.join_timeout_s + JOIN_MARGIN_S)
         failures = dict(enumerate(self._exchange("joined", failure, limit)))
         decision = decide_after_join({rank: text for rank, text in failures.items() if text}, offers)
@@ -264,16 +291,31 @@ class Meeting:
             engine = None
         return decision, engine
 
-    def _try_to_join(self, incarnation: int) -> tuple[Engine | None, str]:
+    def _try_to_join(self, offers: Sequence[Offer]) -> tuple[Engine | None, str]:
         assert self.plan is not None
-        timeout_s = self.settings.join_timeout_s
+        timeout_s, incarnation = self.settings.join_timeout_s, offers[0].incarnation
         try:
             if self.settings.turns is not None:
                 driver, plan_json = self.settings.turns, self.plan.to_json()
-                return join_in_turns(driver, plan_json, self.rank, incarnation, timeout_s), ""
-            return open_engine(self.plan, self.rank, incarnation, timeout_s), ""
+                agree = self.no_gate_was_open if may_fall_back(offers) else None
+                return join_in_turns(driver, plan_json, self.rank, incarnation, timeout_s, agree=agree), ""
+            return open_engine(self.plan, self.rank, incarnation, timeout_s, self.settings.transport), ""
         except Exception as error:  # whatever it is, the other ranks must not wait for this one
             return None, str(error) or type(error).__name__
+
+    def no_gate_was_open(self, was_open: bool) -> bool:
+        """Whether no rank of this group has ever had an open gate; False where not all have said so in time."""
+        keys = [f"gate/{rank}" for rank in range(self.size)]
+        end_s = time.monotonic() + AGREE_S - AGREE_LOOK_S
+        try:
+            self.store.set(keys[self.rank], "open" if was_open else "shut")
+            while not self.store.check(keys):
+                if was_open or time.monotonic() > end_s:
+                    return False
+                time.sleep(AGREE_LOOK_S)
+            return all(self.store.get(key) == b"shut" for key in keys)
+        except DistError:
+            return False
 
     def _exchange(self, what: str, text: str, limit: timedelta) -> list[str]:
         """Publishes a text and returns everyone's, by rank."""

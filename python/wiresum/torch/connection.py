@@ -5,11 +5,13 @@ from __future__ import annotations
 import atexit
 import logging
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch._C._distributed_c10d import Store
 from torch.distributed import DistError
 
+from wiresum.gates.rank import EngineInTurns
 from wiresum.torch.engine import Engine
 from wiresum.torch.report import group_report
 
@@ -72,6 +74,18 @@ class Connection:
         """Names the counters that belong to this connection."""
         self._ledger = ledger
         Connection.by_ledger[ledger.id] = self
+        level = logging.INFO if ledger.rank == 0 else logging.DEBUG
+        logger.log(level, "packets of rank %d travel by %s", ledger.rank, self._engine.transport)
+
+    @property
+    def may_leave(self) -> bool:
+        """Whether the job may go on without the network after it has begun."""
+        return isinstance(self._engine, EngineInTurns) and self._engine.goes_elsewhere
+
+    def follow(self, leave: Callable[[], None] | None) -> None:
+        """Names what is to be called when the driver of turns has ended the job in the network."""
+        if isinstance(self._engine, EngineInTurns):
+            self._engine.follow(leave)
 
     def await_children(self, k: int) -> None:
         """How many of its aggregator's children this rank waits for, where rounds go on without late workers."""
@@ -90,6 +104,7 @@ class Connection:
                 return
             self.statistics()
             self._closed = True
+            self.follow(None)
             if Connection.current is self:
                 Connection.current = None
             self._engine.close()

@@ -7,10 +7,15 @@ from typing import Any, Protocol
 
 from wiresum.errors import JoinError
 from wiresum.plan.aggregation_plan import AggregationPlan
+from wiresum.plan.choices import Transport
 
 
 class Engine(Protocol):
     """A worker that has joined its job."""
+
+    @property
+    def transport(self) -> str:
+        """What packets travel by, and why, for people."""
 
     def abi(self) -> object:
         """The capsule of `csrc/engine_abi.h`; valid as long as the engine."""
@@ -25,7 +30,9 @@ class Engine(Protocol):
         """Leaves the job. Open collectives fail first; harmless when repeated."""
 
 
-def open_engine(plan: AggregationPlan, rank: int, incarnation: int, timeout_s: float) -> Engine:
+def open_engine(
+    plan: AggregationPlan, rank: int, incarnation: int, timeout_s: float, transport: Transport = "auto"
+) -> Engine:
     """Joins the job of a plan.
 
     Args:
@@ -33,6 +40,7 @@ def open_engine(plan: AggregationPlan, rank: int, incarnation: int, timeout_s: f
         rank: this worker.
         incarnation: microseconds since the epoch, equal on all ranks, larger than in any earlier life of the job.
         timeout_s: how long to wait for the aggregators.
+        transport: what packets travel by.
 
     Raises:
         JoinError: no aggregator answered, or one refused.
@@ -42,4 +50,4 @@ def open_engine(plan: AggregationPlan, rank: int, incarnation: int, timeout_s: f
         from wiresum._native import Engine as NativeEngine
     except ImportError as error:
         raise JoinError(f"wiresum._native cannot be loaded ({error}); install wiresum, or run `make build`") from error
-    return NativeEngine(plan.to_json(), rank, incarnation, timeout_s)
+    return NativeEngine(plan.to_json(), rank, incarnation, timeout_s, transport=transport)

@@ -1,79 +1,93 @@
-"""Finds and loads the C++ extension, and says what to do where it is missing or stale."""
+"""Finds and loads the C++ extension: the one that was shipped or built here, or else one that is built once.
+
+An extension uses classes of PyTorch's C++ library, so it fits one minor version of PyTorch (2.15, whatever the patch
+and the accelerator) and, as every extension that is not limited to the stable ABI, one minor version of Python. What
+it fits, and the sources it was made from, are its file's name, so that several lie side by side.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import importlib
-import json
+import importlib.util
+import os
 import sys
 import sysconfig
-from dataclasses import asdict, dataclass
+from functools import cache
+from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 
 from wiresum.errors import ExtensionError
 
+MODULE = "wiresum.torch._c10d"
 PACKAGE_DIRECTORY = Path(__file__).parent
-MODULE_PATH = PACKAGE_DIRECTORY / f"_c10d{sysconfig.get_config_var('EXT_SUFFIX')}"
-STAMP_PATH = PACKAGE_DIRECTORY / "_c10d.stamp.json"
-REMEDY = "Run `python -m wiresum.torch.build` (about a minute)."
+SOURCE_DIRECTORY = PACKAGE_DIRECTORY / "csrc"
+REMEDY = "Run `python -m wiresum.torch.build` (about a minute; needs a C++ compiler, ninja and Python's headers)."
+UNWRITABLE = "Set XDG_CACHE_HOME to a folder that can be written and lasts, or build where packages are installed."
+DIGEST_LEN = 12
+"""Hexadecimal digits of the sources' digest in a file's name: enough to tell versions of one project apart."""
 
 
-@dataclass(frozen=True)
-class Stamp:
-    """What an extension was built from; it fits only the same again."""
-
-    torch: str
-    python: str
-    sources: str
+def cache_directory() -> Path:
+    """Where extensions that were not shipped are built, one folder for all environments of a user."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "wiresum"
 
 
-def current_stamp() -> Stamp:
-    """The stamp that an extension for this Python, this PyTorch and these sources has."""
-    import torch
+def file_name() -> str:
+    """The name of the extension that fits this Python, this PyTorch and these sources."""
+    minor = ".".join(metadata.version("torch").split(".")[:2])
+    return f"_c10d-torch{minor}-{_sources()}{sysconfig.get_config_var('EXT_SUFFIX')}"
 
+
+@cache
+def _sources() -> str:
     digest = hashlib.sha256()
-    for path in sorted([*(PACKAGE_DIRECTORY / "csrc").glob("*.cpp"), *(PACKAGE_DIRECTORY / "csrc").glob("*.h")]):
+    for path in sorted([*SOURCE_DIRECTORY.glob("*.cpp"), *SOURCE_DIRECTORY.glob("*.h")]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return Stamp(torch=str(torch.__version__), python=sys.version.split()[0], sources=digest.hexdigest())
+    return digest.hexdigest()[:DIGEST_LEN]
 
 
-def read_stamp() -> Stamp | None:
-    """The stamp of the extension that is there, if one is."""
-    try:
-        return Stamp(**json.loads(STAMP_PATH.read_text()))
-    except (OSError, ValueError, TypeError):
-        return None
-
-
-def write_stamp(stamp: Stamp) -> None:
-    """Marks the extension as built from `stamp`."""
-    STAMP_PATH.write_text(json.dumps(asdict(stamp), indent=2) + "\n")
+def find() -> Path | None:
+    """The extension that fits: beside the package, or else in the user's cache."""
+    candidates = (folder / file_name() for folder in (PACKAGE_DIRECTORY, cache_directory()))
+    return next((path for path in candidates if path.is_file()), None)
 
 
 def load() -> ModuleType:
-    """Imports the extension.
+    """Imports the extension; builds it in the user's cache, once and with a line that says so, where none fits.
 
     Raises:
-        ExtensionError: it is missing, or was built for something else; the message names the remedy.
+        ExtensionError: none fits and none can be built, or it cannot be loaded; the message names the remedy.
     """
-    built = read_stamp()
-    if built is None or not MODULE_PATH.exists():
-        raise ExtensionError(
-            f"The PyTorch extension of wiresum has not been built ({MODULE_PATH} is missing). {REMEDY}"
-        )
-    wanted = current_stamp()
-    if built != wanted:
-        raise ExtensionError(f"The PyTorch extension of wiresum was built for {_difference(built, wanted)}. {REMEDY}")
+    if loaded := sys.modules.get(MODULE):
+        return loaded
+    path = find() or _build()
     try:
-        return importlib.import_module("wiresum.torch._c10d")
+        return _import(path)
     except ImportError as error:
-        raise ExtensionError(f"The PyTorch extension of wiresum cannot be loaded: {error}. {REMEDY}") from error
+        raise ExtensionError(
+            f"The PyTorch extension of wiresum, {path}, cannot be loaded: {error}. {REMEDY}"
+        ) from error
 
 
-def _difference(built: Stamp, wanted: Stamp) -> str:
-    if built.torch != wanted.torch:
-        return f"PyTorch {built.torch}, this is {wanted.torch}"
-    if built.python != wanted.python:
-        return f"Python {built.python}, this is {wanted.python}"
-    return "other sources than those installed"
+def _build() -> Path:
+    from wiresum.torch import build
+
+    try:
+        return build.build(cache_directory())
+    except (RuntimeError, OSError) as error:
+        why = " ".join(str(error).strip().splitlines()[:1])
+        remedy = f"{UNWRITABLE} {REMEDY}" if isinstance(error, OSError) else REMEDY
+        message = f"The PyTorch extension {file_name()} is missing, and cannot be built here: {why}. {remedy}"
+        raise ExtensionError(message) from error
+
+
+def _import(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(MODULE, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is no extension module of this Python")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    sys.modules[MODULE] = module
+    return module

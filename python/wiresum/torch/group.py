@@ -6,7 +6,7 @@ import hashlib
 import logging
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +21,11 @@ from wiresum.errors import (
     SettingError,
     WiresumError,
 )
+from wiresum.plan.choices import lane_bytes
 from wiresum.torch import extension
 from wiresum.torch.bootstrap import Decision, Meeting
 from wiresum.torch.connection import Claim, Connection
-from wiresum.torch.settings import Settings
+from wiresum.torch.settings import Settings, misspelt
 
 if TYPE_CHECKING:
     from torch.distributed.distributed_c10d import GroupName
@@ -71,6 +72,9 @@ def create(options: Any, _backend_options: object | None = None) -> WiresumBacke
             joined. Every rank raises it, with the ranks that are to blame in the message.
     """
     native, settings, failure = _prepare()
+    if _is_first_of_all(options):
+        for sentence in misspelt():
+            _tell_once(sentence)
     if failure is not None and options.enable_reconfigure:
         raise failure
     members = Members.of(options)
@@ -110,10 +114,15 @@ def _connected(
         engine=connection.abi,
         min_elements=meeting.settings.min_elements,
         lane_bytes=meeting.plan.job.value_bytes,
+        narrow_lane_bytes=lane_bytes(meeting.plan.job.lanes, element_bytes=2),
+        # What a job may have to do again elsewhere is sums alone.
+        copies=any(stream.is_exchange for stream in meeting.plan.streams) and not connection.may_leave,
         open_rows=partial(_gloo, members, store, "rows"),
         close=connection.close,
+        afterwards=_gloo(members, store, "afterwards") if connection.may_leave else None,
     )
     connection.keep_books(backend.ledger)
+    connection.follow(backend.leave)
     return backend
 
 
@@ -168,6 +177,19 @@ def _explain_why_not(decision: Decision, options: Any) -> None:
     level = logging.INFO if Connection.current is not None else logging.WARNING
     if options.group_rank == 0:
         logger.log(level, "group '%s' uses Gloo for everything: %s", options.group_id, decision.why_not)
+
+
+def _is_first_of_all(options: Any) -> bool:
+    """Whether this is rank 0 of the whole job; PyTorch lists no ranks for the group of all."""
+    ranks: list[int] = options.global_ranks_in_group
+    rank: int = ranks[options.group_rank] if ranks else options.group_rank
+    return rank == 0
+
+
+@cache
+def _tell_once(sentence: str) -> None:
+    """A warning that is not repeated, however many groups there are."""
+    logger.warning("%s", sentence)
 
 
 def _set_up_logging(settings: Settings) -> None:

@@ -19,9 +19,11 @@ class Reason(StrEnum):
     NO_NETWORK = "no_network"
     NOT_FINITE = "not_finite"
     UNFORESEEN = "unforeseen"
+    NOT_SERVED = "not_served"
     FAILED = "failed"
     MISSED = "missed"
     GATHERED = "gathered"
+    COPIED = "copied"
 
     @property
     def explanation(self) -> str:
@@ -33,15 +35,18 @@ _EXPLANATIONS = {
     Reason.PENDING: "It is not over yet.",
     Reason.SUMMED: "It was summed in the network.",
     Reason.MISSED: "It was summed in the network without this rank, whose values came too late for it.",
-    Reason.COLLECTIVE: "Gloo did it: the network takes all_reduce, reduce and reduce_scatter only.",
+    Reason.COPIED: "It was copied by the network.",
+    Reason.COLLECTIVE: "Gloo did it: the network takes all_reduce, reduce and reduce_scatter, and all_gather and "
+    "broadcast where the plan has copies.",
     Reason.ELEMENT_TYPE: "Gloo summed it: the network takes float32, float16 and bfloat16 only.",
     Reason.OPERATION: "Gloo reduced it: the network takes SUM and AVG only.",
-    Reason.DEVICE: "Gloo summed it: the network takes tensors in CPU memory only.",
-    Reason.LAYOUT: "Gloo summed it: a tensor is sparse or overlaps itself, or tensors differ in type or length.",
-    Reason.TOO_SMALL: "Gloo summed it: it has fewer elements than WIRESUM_MIN_ELEMENTS.",
+    Reason.DEVICE: "Gloo did it: the network takes tensors in CPU memory only.",
+    Reason.LAYOUT: "Gloo did it: a tensor is sparse or overlaps itself, or tensors differ in type or length.",
+    Reason.TOO_SMALL: "Gloo did it: it has fewer elements than WIRESUM_MIN_ELEMENTS.",
     Reason.NO_NETWORK: "Gloo summed it: its group is not connected to an aggregator.",
     Reason.NOT_FINITE: "Gloo summed it again: a value on some rank is Inf or NaN.",
     Reason.UNFORESEEN: "Gloo summed it again: its exponents were not those expected from the collective before.",
+    Reason.NOT_SERVED: "Gloo did it: the driver of turns has none for this job, or no more, as it has said.",
     Reason.GATHERED: "Gloo gathered the rows of all ranks, which moved fewer bytes than their sums in the network.",
     Reason.FAILED: "It ended in an exception.",
 }

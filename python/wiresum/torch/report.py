@@ -13,7 +13,13 @@ if TYPE_CHECKING:
 
 KILO = 1000
 RANKS_SUMMED = "ranks_summed"
-"""The engine's counter of ranks whose values are in its sums, over all sums."""
+"""The engine's counter of ranks that took part, over all sums and copies."""
+COPIES = {"all_gather", "all_gather_single", "broadcast"}
+"""What the network carries where the plan has copies."""
+WORTH_TELLING = 0.1
+"""Bytes of copies through Gloo over bytes of sums in the network: what DDP sends once, at its start, is far below."""
+FEW_BYTES = 1_000_000
+"""Copies that nobody waits for, as those of objects."""
 RETRANSMITTED = "repetitions"
 """The engine's counter of packets that it had to send again."""
 
@@ -57,9 +63,14 @@ class Row:
         return self.reason in {Reason.SUMMED, Reason.MISSED}
 
     @property
+    def is_copied(self) -> bool:
+        """Whether they were copied by the network."""
+        return self.reason is Reason.COPIED
+
+    @property
     def is_sum(self) -> bool:
-        """Whether the network could have taken it, as far as the kind of collective goes."""
-        return self.reason is not Reason.COLLECTIVE
+        """Whether the network could have summed it, as far as the kind of collective goes."""
+        return self.reason is not Reason.COLLECTIVE and bool(self.operation)
 
 
 @dataclass(frozen=True)
@@ -100,6 +111,16 @@ class GroupReport:
         return sum(row.bytes for row in self.rows if row.is_summed)
 
     @property
+    def copied(self) -> int:
+        """Collectives that were copied by the network."""
+        return sum(row.collectives for row in self.rows if row.is_copied)
+
+    @property
+    def bytes_copied(self) -> int:
+        """Bytes of this rank's tensors that were copied by the network."""
+        return sum(row.bytes for row in self.rows if row.is_copied)
+
+    @property
     def missed(self) -> int:
         """Collectives that were summed without this rank's values, which were late."""
         return sum(row.collectives for row in self.rows if row.reason is Reason.MISSED)
@@ -108,7 +129,12 @@ class GroupReport:
     def ranks_per_sum(self) -> float | None:
         """Mean number of ranks whose values are in a sum; None before the first sum, or where nobody counts them."""
         ranks = self.engine.get(RANKS_SUMMED)
-        return ranks / self.summed if ranks is not None and self.summed else None
+        return ranks / (self.summed + self.copied) if ranks is not None and self.summed else None
+
+    @property
+    def bytes_copied_by_gloo(self) -> int:
+        """Bytes of this rank's tensors in all-gathers and broadcasts that Gloo did, as the plan has no copies."""
+        return sum(row.bytes for row in self.rows if row.collective in COPIES and row.reason is Reason.COLLECTIVE)
 
     def delegated(self) -> dict[Reason, int]:
         """Collectives of those kinds that were not summed in the network, by reason."""
@@ -121,6 +147,8 @@ class GroupReport:
     def summary(self) -> str:
         """One line, as it is logged at the end of a run."""
         parts = [f"summed in the network: {self.summed} of {self.sums} collectives, {_bytes(self.bytes_summed)}"]
+        if self.copied:
+            parts.append(f"copied by it: {self.copied} collectives, {_bytes(self.bytes_copied)}")
         mean = self.ranks_per_sum
         if mean is not None and (mean < self.size or self.missed):
             parts.append(f"{mean:.3g} of {self.size} ranks in the mean sum, this one not in {self.missed}")
@@ -128,9 +156,18 @@ class GroupReport:
             parts.append(f"not connected: {self.no_network}")
         if delegated := self.delegated():
             parts.append("others: " + ", ".join(f"{count} {reason}" for reason, count in delegated.items()))
+        if hint := self._hint():
+            parts.append(hint)
         if RETRANSMITTED in self.engine:
             parts.append(f"retransmitted packets: {self.engine[RETRANSMITTED]}")
         return "; ".join(parts)
+
+    def _hint(self) -> str:
+        """What went through Gloo and need not; empty if that is little."""
+        copied = self.bytes_copied_by_gloo
+        if self.no_network or copied <= max(FEW_BYTES, WORTH_TELLING * self.bytes_summed):
+            return ""
+        return f"Gloo did all-gathers and broadcasts of {_bytes(copied)}, which plans of a star carry with `--copies`"
 
     def __str__(self) -> str:
         lines = [f"group '{self.name}', rank {self.rank} of {self.size}: {self.summary()}"]
@@ -141,7 +178,8 @@ class GroupReport:
         ]
         lines += [f"  error: {error}" for error in self.errors]
         if self.engine:
-            lines.append("  engine: " + ", ".join(f"{name} {count}" for name, count in self.engine.items()))
+            counts = [f"{name} {count}" for name, count in self.engine.items() if count]
+            lines.append("  engine, where not 0: " + ", ".join(counts))
         return "\n".join(lines)
 
 
@@ -165,6 +203,11 @@ class Report:
     def bytes_summed(self) -> int:
         """Bytes of this rank's tensors that were summed in the network."""
         return sum(group.bytes_summed for group in self.groups)
+
+    @property
+    def copied(self) -> int:
+        """Collectives of all groups that were copied by the network."""
+        return sum(group.copied for group in self.groups)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""

@@ -6,11 +6,12 @@ import os
 import string
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from wiresum.errors import SettingError
-from wiresum.plan.choices import DEFAULT_WINDOW, Lanes, Policy
+from wiresum.plan.choices import DEFAULT_WINDOW, Lanes, Policy, Transport
 
 DEFAULT_MIN_ELEMENTS = 256
 """Elements. From here on the network takes no longer than Gloo even over loopback, where latency is all that counts."""
@@ -49,11 +50,12 @@ class Settings:
     secret_file: Path | None = None
     job: int = 1
     values_per_packet: int | None = None
-    lanes: Lanes = "int32-le"
+    lanes: Lanes = "auto"
     policy: Policy = "pool"
     window: int = DEFAULT_WINDOW
     min_elements: int = DEFAULT_MIN_ELEMENTS
     join_timeout_s: float = DEFAULT_JOIN_TIMEOUT_S
+    transport: Transport = "auto"
     turns: str | None = None
     sparse_job: Path | None = None
     require: bool = False
@@ -128,8 +130,8 @@ def _secret(text: str) -> str:
 
 
 def _lanes(text: str) -> Lanes:
-    name = _one_of("int32", "int16", "int32-le", "int32-be", "int16-le", "int16-be")(text)
-    return cast("Lanes", name if "-" in name else f"{name}-le")
+    name = _one_of("int32", "int16", *get_args(Lanes))(text)
+    return cast("Lanes", f"{name}-le" if name in ("int32", "int16") else name)
 
 
 SETTINGS: tuple[Setting, ...] = (
@@ -155,8 +157,9 @@ SETTINGS: tuple[Setting, ...] = (
         "With `WIRESUM_AGGREGATOR`: int32 values of a full packet. 352 fit an MTU of 1500 bytes.", _number_from(1),
     ),
     Setting(
-        "WIRESUM_LANES", "lanes", "`int32` or `int16`", "int32",
-        "With `WIRESUM_AGGREGATOR`: width of the wire's integers. `int16` halves the bytes, at less accuracy.",
+        "WIRESUM_LANES", "lanes", "`auto`, `int32` or `int16`", "auto",
+        "With `WIRESUM_AGGREGATOR`: width of the wire's integers. `auto`: as wide as each tensor's elements. `int16` "
+        "halves the bytes of float32, at less accuracy. Must be the same on every rank.",
         _lanes,
     ),
     Setting(
@@ -176,9 +179,14 @@ SETTINGS: tuple[Setting, ...] = (
         "How long to wait for the aggregators when a group is created.", _seconds,
     ),
     Setting(
+        "WIRESUM_TRANSPORT", "transport", "`auto`, `udp` or `af_xdp`", "auto",
+        "What packets of a rank travel by: UDP, or AF_XDP frames past the network stack, which need privileges.",
+        lambda text: cast("Transport", _one_of("auto", "udp", "af_xdp")(text)),
+    ),
+    Setting(
         "WIRESUM_TURNS", "turns", "`HOST:PORT` or a path", "",
         "Where the driver of a schedule listens (`wiresum circuits run`): the rank sends in its job's turns. Without "
-        "`WIRESUM_PLAN` it waits there for its job's plan.", str,
+        "`WIRESUM_PLAN` it waits there for its job's plan, and needs `WIRESUM_SECRET_FILE`.", str,
     ),
     Setting(
         "WIRESUM_SPARSE_JOB", "sparse_job", "a path", "",
@@ -190,7 +198,8 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "WIRESUM_FALLBACK", "fall_back", "`gloo` or `none`", "none",
-        "`gloo`: when the aggregators cannot be joined, all ranks go on with Gloo alone, with a warning.",
+        "`gloo`: if aggregators cannot be joined, or a job gets no turn or no more light, all ranks go on with Gloo "
+        "alone, and warn.",
         lambda text: _one_of("gloo", "none")(text) == "gloo",
     ),
     Setting(
@@ -199,6 +208,41 @@ SETTINGS: tuple[Setting, ...] = (
         _one_of("debug", "info", "warning", "error", "off"),
     ),
 )  # fmt: skip
+
+
+PREFIX = "WIRESUM_"
+TOLD = frozenset(
+    {
+        "WIRESUM_INCARNATION", "WIRESUM_JOB_BYTES", "WIRESUM_JOB_COMPUTE_S", "WIRESUM_JOB_ITERATIONS",
+        "WIRESUM_JOB_NAME", "WIRESUM_NODE_OPTIONS", "WIRESUM_PLANS", "WIRESUM_SOURCE", "WIRESUM_SOURCE_ADDRESS",
+        "WIRESUM_TARGET", "WIRESUM_TARGET_ADDRESS", "WIRESUM_TESTBED", "WIRESUM_TESTBED_BACKEND",
+        "WIRESUM_TESTBED_TOKEN",
+    }
+)  # fmt: skip
+"""What commands and units of Wiresum tell processes that they start: no settings, and no mistakes."""
+OF_TESTS = "WIRESUM_TEST"
+"""How names begin that only the project's tests read."""
+MOST_NAMED = 5
+"""Unknown variables that are named: of more, one has made them on purpose."""
+
+
+def misspelt(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """A sentence for each variable that is named like a setting and is none, with the setting that is nearest.
+
+    Example:
+        >>> misspelt({"WIRESUM_PLANN": "plan.json", "WIRESUM_WINDOW": "64"})
+        ['WIRESUM_PLANN is not a setting and does nothing; did you mean WIRESUM_PLAN?']
+    """
+    known = {setting.name for setting in SETTINGS} | TOLD
+    ours = sorted(name for name in environment if name.startswith(PREFIX) and not name.startswith(OF_TESTS))
+    return [_unknown(name) for name in ours if name not in known][:MOST_NAMED]
+
+
+def _unknown(name: str) -> str:
+    """Names are compared without what all of them begin with, as any two would be alike."""
+    nearest = get_close_matches(name.removeprefix(PREFIX), [one.name.removeprefix(PREFIX) for one in SETTINGS], 1)
+    hint = f"did you mean {PREFIX}{nearest[0]}?" if nearest else "docs/configuration.md has all settings"
+    return f"{name} is not a setting and does nothing; {hint}"
 
 
 def as_markdown() -> str:

@@ -14,6 +14,9 @@ std::shared_ptr<GroupContext> context_for(const c10d::Backend &inner, const std:
     auto group = std::make_shared<GroupContext>();
     group->ledger = Ledger::open(inner.getRank(), inner.getSize(), std::move(no_network));
     group->fallback = network ? network->fallback : nullptr;
+    if (network && network->afterwards) {
+        group->going_over = std::make_shared<GoingOver>(network->afterwards);
+    }
     return group;
 }
 
@@ -73,22 +76,22 @@ WorkPtr WiresumBackend::allreduce(Tensors &tensors, const c10d::AllreduceOptions
     if (open_rows_ && is_one && has_rows(tensors[0], options.reduceOp)) {
         return sum_rows(std::move(request));
     }
-    return sum_or([&] { return inner_->allreduce(tensors, options); }, std::move(request), is_one);
+    return carry_or([&] { return inner_->allreduce(tensors, options); }, std::move(request), is_one);
 }
 
 WorkPtr WiresumBackend::allreduce_coalesced(Tensors &tensors,
                                             const c10d::AllreduceCoalescedOptions &options) {
-    return sum_or([&] { return inner_->allreduce_coalesced(tensors, options); },
-                  {WIRESUM_ALL_REDUCE, c10d::OpType::ALLREDUCE_COALESCED, "all_reduce_coalesced", tensors,
-                   tensors, options.reduceOp, timeout_of(options.timeout)},
-                  true);
+    return carry_or([&] { return inner_->allreduce_coalesced(tensors, options); },
+                    {WIRESUM_ALL_REDUCE, c10d::OpType::ALLREDUCE_COALESCED, "all_reduce_coalesced", tensors,
+                     tensors, options.reduceOp, timeout_of(options.timeout)},
+                    true);
 }
 
 WorkPtr WiresumBackend::reduce(Tensors &tensors, const c10d::ReduceOptions &options) {
-    return sum_or([&] { return inner_->reduce(tensors, options); },
-                  {WIRESUM_REDUCE, c10d::OpType::REDUCE, "reduce", tensors, tensors, options.reduceOp,
-                   timeout_of(options.timeout), static_cast<int>(options.rootRank)},
-                  tensors.size() == 1 && options.rootRank >= 0 && options.rootRank < getSize());
+    return carry_or([&] { return inner_->reduce(tensors, options); },
+                    {WIRESUM_REDUCE, c10d::OpType::REDUCE, "reduce", tensors, tensors, options.reduceOp,
+                     timeout_of(options.timeout), static_cast<int>(options.rootRank)},
+                    tensors.size() == 1 && options.rootRank >= 0 && options.rootRank < getSize());
 }
 
 WorkPtr WiresumBackend::reduce_scatter(Tensors &outputs, std::vector<Tensors> &inputs,
@@ -97,47 +100,86 @@ WorkPtr WiresumBackend::reduce_scatter(Tensors &outputs, std::vector<Tensors> &i
     const auto is_share = [&](const at::Tensor &piece) { return piece.numel() == outputs[0].numel(); };
     const bool is_even = outputs.size() == 1 && pieces.size() == static_cast<size_t>(getSize()) &&
                          std::all_of(pieces.begin(), pieces.end(), is_share);
-    return sum_or([&] { return inner_->reduce_scatter(outputs, inputs, options); },
-                  {WIRESUM_REDUCE_SCATTER, c10d::OpType::REDUCE_SCATTER, "reduce_scatter", pieces, outputs,
-                   options.reduceOp, timeout_of(options.timeout)},
-                  is_even);
+    return carry_or([&] { return inner_->reduce_scatter(outputs, inputs, options); },
+                    {WIRESUM_REDUCE_SCATTER, c10d::OpType::REDUCE_SCATTER, "reduce_scatter", pieces, outputs,
+                     options.reduceOp, timeout_of(options.timeout)},
+                    is_even);
 }
 
 WorkPtr WiresumBackend::reduce_scatter_single(at::Tensor &output, at::Tensor &input,
                                               const c10d::ReduceScatterOptions &options) {
-    return sum_or([&] { return inner_->reduce_scatter_single(output, input, options); },
-                  {WIRESUM_REDUCE_SCATTER,
-                   c10d::OpType::_REDUCE_SCATTER_BASE,
-                   "reduce_scatter_single",
-                   {input},
-                   {output},
-                   options.reduceOp,
-                   timeout_of(options.timeout)},
-                  input.numel() == output.numel() * getSize());
+    return carry_or([&] { return inner_->reduce_scatter_single(output, input, options); },
+                    {WIRESUM_REDUCE_SCATTER,
+                     c10d::OpType::_REDUCE_SCATTER_BASE,
+                     "reduce_scatter_single",
+                     {input},
+                     {output},
+                     options.reduceOp,
+                     timeout_of(options.timeout)},
+                    input.numel() == output.numel() * getSize());
 }
 
 WorkPtr WiresumBackend::reduce_scatter_single_coalesced(Tensors &outputs, Tensors &inputs,
                                                         const c10d::ReduceScatterOptions &options) {
     const auto shares = shares_of(inputs, outputs, getSize());
-    return sum_or([&] { return inner_->reduce_scatter_single_coalesced(outputs, inputs, options); },
-                  {WIRESUM_REDUCE_SCATTER, c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED,
-                   "reduce_scatter_single_coalesced", shares.value_or(inputs), outputs, options.reduceOp,
-                   timeout_of(options.timeout)},
-                  shares.has_value());
+    return carry_or([&] { return inner_->reduce_scatter_single_coalesced(outputs, inputs, options); },
+                    {WIRESUM_REDUCE_SCATTER, c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED,
+                     "reduce_scatter_single_coalesced", shares.value_or(inputs), outputs, options.reduceOp,
+                     timeout_of(options.timeout)},
+                    shares.has_value());
 }
 
-WorkPtr WiresumBackend::sum_or(const Delegate &to_gloo, Request request, bool is_ours) {
-    const Reason reason =
-        is_ours ? decide(request.inputs, request.outputs, request.operation, ability()) : Reason::Layout;
-    if (reason == Reason::Summed) {
-        return sum(std::move(request));
+WorkPtr WiresumBackend::broadcast(Tensors &tensors, const c10d::BroadcastOptions &options) {
+    return carry_or([&] { return inner_->broadcast(tensors, options); },
+                    {WIRESUM_BROADCAST, c10d::OpType::BROADCAST, "broadcast", tensors, tensors,
+                     c10d::ReduceOp(), timeout_of(options.timeout), static_cast<int>(options.rootRank)},
+                    tensors.size() == 1 && options.rootRank >= 0 && options.rootRank < getSize());
+}
+
+WorkPtr WiresumBackend::allgather(std::vector<Tensors> &outputs, Tensors &inputs,
+                                  const c10d::AllgatherOptions &options) {
+    const Tensors shares = flattened(outputs);
+    const auto is_share = [&](const at::Tensor &share) { return share.numel() == inputs[0].numel(); };
+    const bool is_even = inputs.size() == 1 && shares.size() == static_cast<size_t>(getSize()) &&
+                         std::all_of(shares.begin(), shares.end(), is_share);
+    return carry_or([&] { return inner_->allgather(outputs, inputs, options); },
+                    {WIRESUM_ALL_GATHER, c10d::OpType::ALLGATHER, "all_gather", inputs, shares,
+                     c10d::ReduceOp(), timeout_of(options.timeout)},
+                    is_even);
+}
+
+WorkPtr WiresumBackend::all_gather_single(at::Tensor &output, at::Tensor &input,
+                                          const c10d::AllgatherOptions &options) {
+    return carry_or([&] { return inner_->all_gather_single(output, input, options); },
+                    {WIRESUM_ALL_GATHER,
+                     c10d::OpType::_ALLGATHER_BASE,
+                     "all_gather_single",
+                     {input},
+                     {output},
+                     c10d::ReduceOp(),
+                     timeout_of(options.timeout)},
+                    output.numel() == input.numel() * getSize());
+}
+
+WorkPtr WiresumBackend::carry_or(const Delegate &to_gloo, Request request, bool is_ours) {
+    const Reason reason = decide_on(request, is_ours);
+    if (reason == Reason::Summed || reason == Reason::Copied) {
+        return carry(std::move(request));
     }
-    ledger()->count(row_of(request.collective, request.inputs, request.operation, reason),
-                    size_of(request.inputs));
+    ledger()->count(row_of(request, reason), size_of(request.inputs));
     return c10::make_intrusive<DelegatedWork>(to_gloo(), reason);
 }
 
-WorkPtr WiresumBackend::sum(Request request) {
+Reason WiresumBackend::decide_on(const Request &request, bool is_ours) const {
+    if (!is_copy(request.kind)) {
+        return is_ours ? decide(request.inputs, request.outputs, request.operation, ability())
+                       : Reason::Layout;
+    }
+    return is_ours || !ability().copies ? decide_copy(request.inputs, request.outputs, ability())
+                                        : Reason::Layout;
+}
+
+WorkPtr WiresumBackend::carry(Request request) {
     std::lock_guard lock(order_);
     request.sequence = asked_++;
     auto work = c10::make_intrusive<NetworkWork>(group_, std::move(request));
@@ -157,7 +199,8 @@ WorkPtr WiresumBackend::sum_rows(Request request) {
 }
 
 Ability WiresumBackend::ability() const {
-    return network_ ? Ability{true, network_->min_elements, network_->lane_bytes} : Ability{false, 0, 0};
+    return network_ ? Ability{true, network_->copies, network_->min_elements, network_->lane_bytes}
+                    : Ability{};
 }
 
 std::chrono::milliseconds WiresumBackend::timeout_of(std::chrono::milliseconds asked) const {
@@ -176,23 +219,6 @@ void WiresumBackend::count_delegated(const char *collective, const Tensors &tens
 WorkPtr WiresumBackend::allreduce_sparse(Tensors &tensors, const c10d::AllreduceOptions &options) {
     ledger()->count(row_of("all_reduce", tensors, options.reduceOp, Reason::Layout), size_of(tensors));
     return c10::make_intrusive<DelegatedWork>(inner_->allreduce_sparse(tensors, options), Reason::Layout);
-}
-
-WorkPtr WiresumBackend::broadcast(Tensors &tensors, const c10d::BroadcastOptions &options) {
-    count_delegated("broadcast", tensors);
-    return inner_->broadcast(tensors, options);
-}
-
-WorkPtr WiresumBackend::allgather(std::vector<Tensors> &outputs, Tensors &inputs,
-                                  const c10d::AllgatherOptions &options) {
-    count_delegated("all_gather", inputs);
-    return inner_->allgather(outputs, inputs, options);
-}
-
-WorkPtr WiresumBackend::all_gather_single(at::Tensor &output, at::Tensor &input,
-                                          const c10d::AllgatherOptions &options) {
-    count_delegated("all_gather_single", {input});
-    return inner_->all_gather_single(output, input, options);
 }
 
 WorkPtr WiresumBackend::allgather_coalesced(std::vector<Tensors> &outputs, Tensors &inputs,
@@ -273,6 +299,9 @@ void WiresumBackend::setTimeout(std::chrono::milliseconds timeout) {
     inner_->setTimeout(timeout);
     if (network_) {
         network_->fallback->setTimeout(timeout);
+        if (network_->afterwards) {
+            network_->afterwards->setTimeout(timeout);
+        }
     }
 }
 
@@ -288,6 +317,9 @@ void WiresumBackend::abort() {
 }
 
 void WiresumBackend::shutdown() {
+    if (group_->going_over) {
+        group_->going_over->await(); // others may need what this rank has
+    }
     close();
     inner_->shutdown();
 }
@@ -298,6 +330,13 @@ void WiresumBackend::close() {
     }
     submissions_->close();
     network_->close();
+}
+
+std::function<void()> WiresumBackend::leave() const {
+    if (!group_->going_over) {
+        return nullptr;
+    }
+    return [submissions = submissions_, over = group_->going_over] { submissions->leave(over); };
 }
 
 c10::intrusive_ptr<c10d::Backend> WiresumBackend::split(const c10::intrusive_ptr<c10d::Store> &store,

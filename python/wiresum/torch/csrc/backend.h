@@ -1,4 +1,5 @@
-// The c10d backend `wiresum`: sums of floats go to the engine, everything else to an inner Gloo group.
+// The c10d backend `wiresum`: sums of floats, and copies, go to the engine, everything else to an inner Gloo
+// group.
 #pragma once
 
 #include <atomic>
@@ -26,8 +27,11 @@ struct Network {
     c10::intrusive_ptr<c10d::Backend> fallback;
     // Fewer elements go through Gloo.
     int64_t min_elements;
-    // Bytes of an element on its way.
-    int64_t lane_bytes;
+    LaneBytes lane_bytes;
+    // Whether the plan has streams for bytes that are copied.
+    bool copies;
+    // Sums when the job has left the network; null where it may not.
+    c10::intrusive_ptr<c10d::Backend> afterwards;
     // Closes the engine, which ends every open collective first. Called once, without Python's lock.
     std::function<void()> close;
 };
@@ -46,6 +50,9 @@ class WiresumBackend final : public c10d::Backend {
 
     const std::shared_ptr<Ledger> &ledger() const { return group_->ledger; }
     const c10::intrusive_ptr<c10d::Backend> &inner() const { return inner_; }
+    // What is to be called once the engine was told that the network serves the job no more, on all ranks;
+    // null where the job may not go on without it. It does not keep the backend.
+    std::function<void()> leave() const;
 
     // The collectives that may go through the network.
     c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor> &tensors,
@@ -63,10 +70,6 @@ class WiresumBackend final : public c10d::Backend {
     c10::intrusive_ptr<c10d::Work>
     reduce_scatter_single_coalesced(std::vector<at::Tensor> &outputs, std::vector<at::Tensor> &inputs,
                                     const c10d::ReduceScatterOptions &options) override;
-
-    // Those that Gloo takes.
-    c10::intrusive_ptr<c10d::Work> allreduce_sparse(std::vector<at::Tensor> &tensors,
-                                                    const c10d::AllreduceOptions &options) override;
     c10::intrusive_ptr<c10d::Work> broadcast(std::vector<at::Tensor> &tensors,
                                              const c10d::BroadcastOptions &options) override;
     c10::intrusive_ptr<c10d::Work> allgather(std::vector<std::vector<at::Tensor>> &outputs,
@@ -74,6 +77,10 @@ class WiresumBackend final : public c10d::Backend {
                                              const c10d::AllgatherOptions &options) override;
     c10::intrusive_ptr<c10d::Work> all_gather_single(at::Tensor &output, at::Tensor &input,
                                                      const c10d::AllgatherOptions &options) override;
+
+    // Those that Gloo takes.
+    c10::intrusive_ptr<c10d::Work> allreduce_sparse(std::vector<at::Tensor> &tensors,
+                                                    const c10d::AllreduceOptions &options) override;
     c10::intrusive_ptr<c10d::Work> allgather_coalesced(std::vector<std::vector<at::Tensor>> &outputs,
                                                        std::vector<at::Tensor> &inputs,
                                                        const c10d::AllgatherOptions &options) override;
@@ -126,10 +133,11 @@ class WiresumBackend final : public c10d::Backend {
   private:
     using Delegate = std::function<c10::intrusive_ptr<c10d::Work>()>;
 
-    // Hands a request to the network, or to Gloo where the network cannot sum it, or it is of a form that is
+    // Hands a request to the network, or to Gloo where the network cannot take it, or it is of a form that is
     // Gloo's.
-    c10::intrusive_ptr<c10d::Work> sum_or(const Delegate &to_gloo, Request request, bool is_ours);
-    c10::intrusive_ptr<c10d::Work> sum(Request request);
+    c10::intrusive_ptr<c10d::Work> carry_or(const Delegate &to_gloo, Request request, bool is_ours);
+    Reason decide_on(const Request &request, bool is_ours) const;
+    c10::intrusive_ptr<c10d::Work> carry(Request request);
     c10::intrusive_ptr<c10d::Work> sum_rows(Request request);
     Ability ability() const;
     std::chrono::milliseconds timeout_of(std::chrono::milliseconds asked) const;

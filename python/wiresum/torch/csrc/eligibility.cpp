@@ -1,6 +1,7 @@
 #include "eligibility.h"
 
 #include <algorithm>
+#include <optional>
 
 #include <ATen/ATen.h>
 #include <ATen/MemoryOverlap.h>
@@ -15,18 +16,16 @@ bool summable(at::ScalarType type) {
 
 // Whether the elements are where a plain copy reads and writes them.
 bool plain(const at::Tensor &tensor) {
-    return tensor.layout() == at::kStrided && !tensor.is_neg() &&
-           at::has_internal_overlap(tensor) != at::MemOverlap::Yes;
+    return tensor.layout() == at::kStrided && !tensor.is_neg() && !tensor.is_conj() &&
+           !tensor.is_quantized() && at::has_internal_overlap(tensor) != at::MemOverlap::Yes;
 }
 
 template <typename Predicate> bool all(const std::vector<at::Tensor> &tensors, Predicate predicate) {
     return std::all_of(tensors.begin(), tensors.end(), predicate);
 }
 
-} // namespace
-
-Reason decide(const std::vector<at::Tensor> &inputs, const std::vector<at::Tensor> &outputs,
-              const c10d::ReduceOp &operation, const Ability &ability) {
+// Why the network takes no tensors of such devices and layouts; nothing where it does.
+std::optional<Reason> misfit(const std::vector<at::Tensor> &inputs, const std::vector<at::Tensor> &outputs) {
     if (inputs.empty() || outputs.empty()) {
         return Reason::Layout;
     }
@@ -39,20 +38,45 @@ Reason decide(const std::vector<at::Tensor> &inputs, const std::vector<at::Tenso
     if (!all(inputs, alike) || !all(outputs, alike)) {
         return Reason::Layout;
     }
-    if (!summable(type)) {
+    return std::nullopt;
+}
+
+bool is_too_small(const std::vector<at::Tensor> &inputs, const Ability &ability) {
+    int64_t elements = 0;
+    for (const at::Tensor &tensor : inputs) {
+        elements += tensor.numel();
+    }
+    return elements < std::max<int64_t>(1, ability.min_elements);
+}
+
+} // namespace
+
+Reason decide(const std::vector<at::Tensor> &inputs, const std::vector<at::Tensor> &outputs,
+              const c10d::ReduceOp &operation, const Ability &ability) {
+    if (const std::optional<Reason> reason = misfit(inputs, outputs)) {
+        return *reason;
+    }
+    if (!summable(inputs[0].scalar_type())) {
         return Reason::ElementType;
     }
     if (operation.op_ != c10d::ReduceOp::SUM && operation.op_ != c10d::ReduceOp::AVG) {
         return Reason::Operation;
     }
-    int64_t elements = 0;
-    for (const at::Tensor &tensor : inputs) {
-        elements += tensor.numel();
-    }
-    if (elements < std::max<int64_t>(1, ability.min_elements)) {
+    if (is_too_small(inputs, ability)) {
         return Reason::TooSmall;
     }
     return ability.network ? Reason::Summed : Reason::NoNetwork;
+}
+
+Reason decide_copy(const std::vector<at::Tensor> &inputs, const std::vector<at::Tensor> &outputs,
+                   const Ability &ability) {
+    if (!ability.copies) {
+        return Reason::Collective;
+    }
+    if (const std::optional<Reason> reason = misfit(inputs, outputs)) {
+        return *reason;
+    }
+    return is_too_small(inputs, ability) ? Reason::TooSmall : Reason::Copied;
 }
 
 bool has_rows(const at::Tensor &tensor, const c10d::ReduceOp &operation) {
@@ -77,7 +101,7 @@ Reason decide(const RowTraffic &traffic, at::ScalarType type, const Ability &abi
     }
     const auto element_bytes = static_cast<int64_t>(c10::elementSize(type));
     const int64_t gathered = (traffic.ranks - 1) * traffic.longest * traffic.width * element_bytes;
-    return gathered < elements * ability.lane_bytes ? Reason::Gathered : Reason::Summed;
+    return gathered < elements * ability.lane_bytes.of(element_bytes) ? Reason::Gathered : Reason::Summed;
 }
 
 wiresum_element_type element_type_of(at::ScalarType type) {

@@ -1,4 +1,4 @@
-// Which collectives the network can sum. Depends on nothing but what every rank passes alike, so all ranks
+// Which collectives the network can take. Depends on nothing but what every rank passes alike, so all ranks
 // decide alike.
 #pragma once
 
@@ -13,11 +13,20 @@
 
 namespace wiresum {
 
+// Bytes that an element takes on its way, by its own.
+struct LaneBytes {
+    int64_t of_four_bytes;
+    int64_t of_two_bytes;
+
+    int64_t of(int64_t element_bytes) const { return element_bytes == 2 ? of_two_bytes : of_four_bytes; }
+};
+
 // What a group can do.
 struct Ability {
     bool network;         // whether it is connected
+    bool copies;          // whether its plan has streams for bytes that are copied
     int64_t min_elements; // fewer are faster through Gloo
-    int64_t lane_bytes;   // of an element on its way
+    LaneBytes lane_bytes; // of an element on its way
 };
 
 // What a sparse all-reduce would move down each link.
@@ -32,6 +41,10 @@ struct RowTraffic {
 // not.
 Reason decide(const std::vector<at::Tensor> &inputs, const std::vector<at::Tensor> &outputs,
               const c10d::ReduceOp &operation, const Ability &ability);
+
+// As `decide`, for bytes of any type that are copied: Reason::Copied if the network can.
+Reason decide_copy(const std::vector<at::Tensor> &inputs, const std::vector<at::Tensor> &outputs,
+                   const Ability &ability);
 
 // Whether ranks can tell each other this tensor's rows, and sum them.
 bool has_rows(const at::Tensor &tensor, const c10d::ReduceOp &operation);

@@ -6,14 +6,17 @@
 
 #include <stdint.h>
 
-#define WIRESUM_ENGINE_ABI_VERSION 3
+#define WIRESUM_ENGINE_ABI_VERSION 4
 #define WIRESUM_ENGINE_CAPSULE "wiresum._native.engine_abi"
 
-/* Who takes which of the results, of a collective of N elements and n ranks: its part. */
+/* Who takes which of the results, of a collective of N elements and n ranks: its part. The last two copy
+ * bytes and sum nothing; a plan has streams for both, or for neither. */
 enum wiresum_kind {
-    WIRESUM_ALL_REDUCE = 0,    /* every rank: all */
-    WIRESUM_REDUCE = 1,        /* the root: all; the others: nothing */
-    WIRESUM_REDUCE_SCATTER = 2 /* rank r: elements r*N/n to (r+1)*N/n, both rounded down */
+    WIRESUM_ALL_REDUCE = 0,     /* every rank: all */
+    WIRESUM_REDUCE = 1,         /* the root: all; the others: nothing */
+    WIRESUM_REDUCE_SCATTER = 2, /* rank r: elements r*N/n to (r+1)*N/n, both rounded down */
+    WIRESUM_ALL_GATHER = 3, /* every rank: n*N bytes, those of rank r from r*N on; its own stay unwritten */
+    WIRESUM_BROADCAST = 4   /* the root: nothing; the others: its bytes */
 };
 enum wiresum_element_type { WIRESUM_FLOAT32 = 0, WIRESUM_FLOAT16 = 1, WIRESUM_BFLOAT16 = 2 };
 enum wiresum_operation { WIRESUM_SUM = 0, WIRESUM_AVERAGE = 1 };
@@ -27,7 +30,10 @@ enum wiresum_outcome {
     WIRESUM_TIMED_OUT = 3,  /* the message names who did not deliver */
     WIRESUM_FAILED = 4,     /* anything else */
     WIRESUM_UNFORESEEN = 5, /* as WIRESUM_NOT_FINITE: exponents were not those expected */
-    WIRESUM_MISSED = 6      /* as WIRESUM_OK, but without this rank's elements, which were late */
+    WIRESUM_MISSED = 6,     /* as WIRESUM_OK, but without this rank's elements, which were late */
+    WIRESUM_NOT_SERVED = 7 /* the network serves the job no more, and all later ones end so too: the source is
+                            * untouched if it has no byte in common with the sink, or nothing was sent before.
+                            * Other ranks may have the results of this collective */
 };
 
 /* Called once for each submitted collective, in order of submission, from the engine's thread and without
@@ -36,15 +42,16 @@ typedef void (*wiresum_done)(void *context, int32_t outcome, const char *message
 
 /* Source and sink are contiguous and valid until `done`. The sink is either the part's own place in the
  * source (a failure may then leave some results among the elements), or has no byte in common with the
- * source, which then stays as it is however the collective ends. */
+ * source, which then stays as it is however the collective ends. Of an all-gather the source may be this
+ * rank's own place in the sink. */
 struct wiresum_collective {
     uint32_t kind;         /* enum wiresum_kind */
-    uint32_t root;         /* rank of the root, for WIRESUM_REDUCE; otherwise 0 */
-    const void *source;    /* elements to be summed with those of the other ranks */
+    uint32_t root;         /* rank of the root, where the kind has one; otherwise 0 */
+    const void *source;    /* elements to be summed with those of the other ranks, or bytes to be copied */
     void *sink;            /* where this rank's part of the results goes; unused where it takes nothing */
-    uint64_t elements;     /* of the source, at least 1 */
-    uint32_t element_type; /* enum wiresum_element_type */
-    uint32_t operation;    /* enum wiresum_operation */
+    uint64_t elements;     /* of the source, at least 1; bytes where they are copied */
+    uint32_t element_type; /* enum wiresum_element_type; not looked at where bytes are copied */
+    uint32_t operation;    /* enum wiresum_operation; likewise */
     uint64_t timeout_us;   /* from submission to the end of the collective */
     wiresum_done done;
     void *context;

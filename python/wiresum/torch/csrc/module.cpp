@@ -96,12 +96,14 @@ const wiresum_engine_abi *engine_in(const py::capsule &capsule) {
     return engine;
 }
 
-c10::intrusive_ptr<c10d::Backend> connected(const c10::intrusive_ptr<c10d::Backend> &inner,
-                                            const c10::intrusive_ptr<c10d::Backend> &fallback,
-                                            std::chrono::milliseconds timeout, const py::capsule &engine,
-                                            int64_t min_elements, int64_t lane_bytes, py::object open_rows,
-                                            py::object close) {
-    Network network{engine_in(engine), fallback, min_elements, lane_bytes, closing(std::move(close))};
+c10::intrusive_ptr<c10d::Backend>
+connected(const c10::intrusive_ptr<c10d::Backend> &inner, const c10::intrusive_ptr<c10d::Backend> &fallback,
+          std::chrono::milliseconds timeout, const py::capsule &engine, int64_t min_elements,
+          int64_t lane_bytes, int64_t narrow_lane_bytes, bool copies, py::object open_rows, py::object close,
+          const c10::intrusive_ptr<c10d::Backend> &afterwards) {
+    const LaneBytes bytes{lane_bytes, narrow_lane_bytes};
+    Network network{engine_in(engine),        fallback, min_elements, bytes, copies, afterwards,
+                    closing(std::move(close))};
     return c10::make_intrusive<WiresumBackend>(inner, timeout, std::move(network), std::string(),
                                                opening(std::move(open_rows)));
 }
@@ -111,6 +113,11 @@ c10::intrusive_ptr<c10d::Backend> unconnected(const c10::intrusive_ptr<c10d::Bac
                                               py::object open_rows) {
     return c10::make_intrusive<WiresumBackend>(inner, timeout, std::nullopt, std::move(why),
                                                opening(std::move(open_rows)));
+}
+
+py::object leaving(const WiresumBackend &backend) {
+    const std::function<void()> leave = backend.leave();
+    return leave ? py::cpp_function(leave, py::call_guard<py::gil_scoped_release>()) : py::object(py::none());
 }
 
 py::list rows_of(const Ledger &ledger) {
@@ -155,11 +162,13 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
 
     py::class_<WiresumBackend, c10d::Backend, UnlockedHolder<WiresumBackend>>(module, "WiresumBackend")
         .def_property_readonly("ledger", &WiresumBackend::ledger)
+        .def_property_readonly("leave", &leaving)
         .def_property_readonly("inner", &WiresumBackend::inner);
 
     module.def("connected", &connected, py::arg("inner"), py::arg("fallback"), py::arg("timeout"),
-               py::arg("engine"), py::arg("min_elements"), py::arg("lane_bytes"), py::arg("open_rows"),
-               py::arg("close"));
+               py::arg("engine"), py::arg("min_elements"), py::arg("lane_bytes"),
+               py::arg("narrow_lane_bytes"), py::arg("copies"), py::arg("open_rows"), py::arg("close"),
+               py::arg("afterwards"));
     module.def("unconnected", &unconnected, py::arg("inner"), py::arg("timeout"), py::arg("why"),
                py::arg("open_rows"));
     module.def("ledgers", &Ledger::all);

@@ -53,6 +53,16 @@ RowKey row_of(const char *collective, const std::vector<at::Tensor> &tensors, co
     return {collective, type, name_of_operation(operation), reason};
 }
 
+RowKey row_of(const Request &request, Reason reason) {
+    RowKey key = row_of(request.collective, request.inputs, request.operation, reason);
+    if (is_copy(request.kind)) {
+        key.operation.clear();
+    }
+    return key;
+}
+
+bool is_copy(wiresum_kind kind) { return kind == WIRESUM_ALL_GATHER || kind == WIRESUM_BROADCAST; }
+
 Amount size_of(const std::vector<at::Tensor> &tensors) {
     Amount amount;
     for (const at::Tensor &tensor : tensors) {
@@ -80,8 +90,7 @@ void PendingWork::give_up_after(std::chrono::milliseconds limit) {
 // those may take long.
 void PendingWork::settle(Reason reason, std::exception_ptr error) {
     if (!request_.is_part) {
-        group_->ledger->count(row_of(request_.collective, request_.inputs, request_.operation, reason),
-                              amount());
+        group_->ledger->count(row_of(request_, reason), amount());
     }
     if (error && !request_.is_part) {
         try {
@@ -121,7 +130,7 @@ bool PendingWork::wait(std::chrono::milliseconds timeout) {
     const Clock::time_point caller_limit = Clock::now() + std::min(timeout, kLongestTimeout);
     std::unique_lock lock(mutex_);
     while (!completed_) {
-        // The deadline moves when the collective is submitted, or summed again.
+        // The deadline moves when the collective is submitted, or done again.
         const auto limit = bounded ? std::min(caller_limit, deadline_) : deadline_;
         if (cv_.wait_until(lock, limit) == std::cv_status::timeout && !completed_ && Clock::now() >= limit) {
             const bool gave_up_early = bounded && caller_limit < deadline_;
@@ -143,11 +152,10 @@ bool PendingWork::wait(std::chrono::milliseconds timeout) {
 }
 
 std::string PendingWork::describe() const {
-    const std::string group = group_->ledger->group();
-    return c10::str(request_.collective, " #", request_.sequence, " of ", passed_.elements, " ",
-                    name_of_type(request_.inputs[0].scalar_type()), " (",
-                    name_of_operation(request_.operation), ") in group '", group, "' on rank ",
-                    group_->ledger->rank);
+    const RowKey key = row_of(request_, Reason::Pending);
+    const std::string operation = key.operation.empty() ? "" : c10::str(" (", key.operation, ")");
+    return c10::str(key.collective, " #", request_.sequence, " of ", passed_.elements, " ", key.element_type,
+                    operation, " in group '", group_->ledger->group(), "' on rank ", group_->ledger->rank);
 }
 
 } // namespace wiresum

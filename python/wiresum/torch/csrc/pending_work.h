@@ -10,6 +10,7 @@
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include "engine_abi.h"
+#include "going_over.h"
 #include "ledger.h"
 #include "task_pool.h"
 
@@ -33,6 +34,8 @@ struct GroupContext {
     c10::intrusive_ptr<c10d::Backend> fallback;
     // All ranks get "not finite" for the same collectives in the same order; this keeps them in it.
     std::shared_ptr<Strand> fallback_order = std::make_shared<Strand>();
+    // Where the job may leave the network after it has begun; otherwise null.
+    std::shared_ptr<GoingOver> going_over;
 };
 
 // What was asked for.
@@ -52,6 +55,9 @@ struct Request {
     // Whether it carries the values of another collective, which is in the books itself.
     bool is_part = false;
 };
+
+// Whether bytes are copied, and nothing is summed.
+bool is_copy(wiresum_kind kind);
 
 // A collective under way: it can be waited for, and is in the group's books when it is over.
 class PendingWork : public ExplainedWork {
@@ -95,6 +101,8 @@ const char *name_of_type(at::ScalarType type);
 // The row of a ledger that a collective counts in.
 RowKey row_of(const char *collective, const std::vector<at::Tensor> &tensors, const c10d::ReduceOp &operation,
               Reason reason);
+
+RowKey row_of(const Request &request, Reason reason);
 
 // Elements, bytes and rows of several tensors together.
 Amount size_of(const std::vector<at::Tensor> &tensors);

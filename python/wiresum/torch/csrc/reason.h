@@ -10,7 +10,7 @@ namespace wiresum {
 enum class Reason : uint8_t {
     Pending,     // not over yet
     Summed,      // summed in the network
-    Collective,  // one that the network does not sum
+    Collective,  // one that the network does not take
     ElementType, // neither f32, f16 nor bf16
     Operation,   // neither SUM nor AVG
     Device,      // not in CPU memory
@@ -19,14 +19,16 @@ enum class Reason : uint8_t {
     NoNetwork,   // this group is not connected to an aggregator
     NotFinite,   // Inf or NaN on some rank: Gloo repeated it
     Unforeseen,  // exponents were not those expected: Gloo repeated it
+    NotServed,   // the job has no turn in the network: Gloo summed it
     Failed,      // ended in an exception
     Missed,      // summed in the network without this rank's values, which were late
     Gathered,    // rows of a sparse tensor: Gloo gathered them, as that moved fewer bytes
+    Copied,      // copied by the network to those who take it
 };
 
-inline constexpr std::array<const char *, 14> kReasonNames = {
-    "pending",   "summed",     "collective", "element_type", "operation", "device", "layout",
-    "too_small", "no_network", "not_finite", "unforeseen",   "failed",    "missed", "gathered",
+inline constexpr std::array<const char *, 16> kReasonNames = {
+    "pending",    "summed",     "collective", "element_type", "operation", "device", "layout",   "too_small",
+    "no_network", "not_finite", "unforeseen", "not_served",   "failed",    "missed", "gathered", "copied",
 };
 
 inline const char *name_of(Reason reason) { return kReasonNames.at(static_cast<size_t>(reason)); }

@@ -21,6 +21,43 @@ void Submissions::fill(const TurnPtr &turn, c10::intrusive_ptr<NetworkWork> work
     }
 }
 
+namespace {
+
+// A collective of one element, which no rank sends.
+struct Farewell {
+    std::shared_ptr<GoingOver> going_over;
+    float element = 0;
+};
+
+void say_farewell(void *context, int32_t outcome, const char * /*message*/) {
+    const std::unique_ptr<Farewell> farewell(static_cast<Farewell *>(context));
+    if (outcome == WIRESUM_NOT_SERVED) {
+        farewell->going_over->leave();
+    }
+}
+
+} // namespace
+
+void Submissions::leave(std::shared_ptr<GoingOver> going_over) {
+    auto farewell = std::make_unique<Farewell>(Farewell{std::move(going_over)});
+    const wiresum_collective nothing{
+        .kind = WIRESUM_ALL_REDUCE,
+        .root = 0,
+        .source = &farewell->element,
+        .sink = &farewell->element,
+        .elements = 1,
+        .element_type = WIRESUM_FLOAT32,
+        .operation = WIRESUM_SUM,
+        .timeout_us = 1,
+        .done = &say_farewell,
+        .context = farewell.get(),
+    };
+    std::lock_guard lock(mutex_);
+    if (engine_ != nullptr && engine_->submit(engine_->engine, &nothing) == 0) {
+        farewell.release();
+    }
+}
+
 void Submissions::close() {
     std::lock_guard lock(mutex_);
     engine_ = nullptr;

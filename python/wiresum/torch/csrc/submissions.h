@@ -25,6 +25,9 @@ class Submissions {
     TurnPtr reserve();
     // Says what is submitted there; null for nothing.
     void fill(const TurnPtr &turn, c10::intrusive_ptr<NetworkWork> work);
+    // Has the engine say behind all that it has begun that it serves the job no more, so that the ranks meet
+    // even if this one has nothing under way. The engine must have been stopped.
+    void leave(std::shared_ptr<GoingOver> going_over);
     // From now on all that is submitted fails, and the engine is not in use. Harmless when repeated.
     void close();
 

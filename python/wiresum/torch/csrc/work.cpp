@@ -1,5 +1,7 @@
 #include "work.h"
 
+#include <optional>
+
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>
@@ -47,39 +49,106 @@ const char *title_of(wiresum_kind kind) {
         return "wiresum:reduce";
     case WIRESUM_REDUCE_SCATTER:
         return "wiresum:reduce_scatter";
+    case WIRESUM_ALL_GATHER:
+        return "wiresum:all_gather";
+    case WIRESUM_BROADCAST:
+        return "wiresum:broadcast";
     default:
         return "wiresum:all_reduce";
     }
+}
+
+// Whether this rank's part of the results is more than nothing.
+bool takes_part(const Request &request, int rank) {
+    switch (request.kind) {
+    case WIRESUM_REDUCE:
+        return request.root == rank;
+    case WIRESUM_BROADCAST:
+        return request.root != rank;
+    default:
+        return true;
+    }
+}
+
+// Why Gloo has to do what the network left untouched on every rank; nothing where it did not.
+std::optional<Reason> reason_to_do_again(int32_t outcome) {
+    switch (outcome) {
+    case WIRESUM_NOT_FINITE:
+        return Reason::NotFinite;
+    case WIRESUM_UNFORESEEN:
+        return Reason::Unforeseen;
+    case WIRESUM_NOT_SERVED:
+        return Reason::NotServed;
+    default:
+        return std::nullopt;
+    }
+}
+
+// How a collective has ended that has ended in the network on all ranks alike; nothing after an error.
+std::optional<Reason> reason_of(int32_t outcome) {
+    const bool is_summed = outcome == WIRESUM_OK || outcome == WIRESUM_MISSED;
+    return is_summed ? std::optional(Reason::Summed) : reason_to_do_again(outcome);
 }
 
 } // namespace
 
 NetworkWork::NetworkWork(std::shared_ptr<GroupContext> group, Request request)
     : PendingWork(std::move(group), std::move(request), title_of(request.kind)),
-      takes_(request_.kind != WIRESUM_REDUCE || request_.root == group_->ledger->rank),
-      source_(contiguous_values(request_.inputs)), sink_(source_) {
-    if (request_.kind != WIRESUM_REDUCE_SCATTER) {
-        return;
+      takes_(takes_part(request_, group_->ledger->rank)), source_(contiguous_values(request_.inputs)),
+      sink_(source_) {
+    if (request_.kind == WIRESUM_ALL_GATHER) {
+        keep_own_share();
     }
     at::NoGradGuard no_grad;
-    sink_ = contiguous_results(request_.outputs);
-    const auto *part =
-        static_cast<const char *>(source_.const_data_ptr()) + group_->ledger->rank * sink_.nbytes();
-    if (overlap(source_, sink_) && sink_.const_data_ptr() != part) {
+    if (request_.kind == WIRESUM_REDUCE_SCATTER) {
+        sink_ = contiguous_results(request_.outputs);
+        const auto *part =
+            static_cast<const char *>(source_.const_data_ptr()) + group_->ledger->rank * sink_.nbytes();
+        if (overlap(source_, sink_) && sink_.const_data_ptr() != part) {
+            source_ = source_.clone();
+        }
+    }
+    if (group_->going_over) {
+        set_apart();
+    }
+}
+
+// What is kept for other ranks must not change: the results of an all-reduce, or what this rank gives to any
+// other kind.
+void NetworkWork::set_apart() {
+    if (request_.kind == WIRESUM_ALL_REDUCE) {
+        sink_ = at::empty_like(source_);
+    } else {
         source_ = source_.clone();
     }
+}
+
+// The network brings the shares of the others; this rank's is put in its place here.
+void NetworkWork::keep_own_share() {
+    at::NoGradGuard no_grad;
+    sink_ = contiguous_results(request_.outputs);
+    const int64_t length = source_.numel();
+    at::Tensor own = sink_.view(-1).narrow(0, group_->ledger->rank * length, length);
+    if (source_.const_data_ptr() == own.const_data_ptr()) {
+        return;
+    }
+    if (overlap(source_, sink_)) {
+        source_ = source_.clone();
+    }
+    own.copy_(source_.view(-1));
 }
 
 void NetworkWork::submit(const c10::intrusive_ptr<NetworkWork> &work, const wiresum_engine_abi *engine) {
     work->give_up_after(work->request_.timeout + kEngineGrace);
     // The reference that `done` takes back.
     auto reference = std::make_unique<c10::intrusive_ptr<NetworkWork>>(work);
+    const wiresum_kind kind = work->request_.kind;
     const wiresum_collective collective{
-        .kind = static_cast<uint32_t>(work->request_.kind),
+        .kind = static_cast<uint32_t>(kind),
         .root = static_cast<uint32_t>(work->request_.root),
         .source = work->source_.const_data_ptr(),
         .sink = work->sink_.mutable_data_ptr(),
-        .elements = static_cast<uint64_t>(work->source_.numel()),
+        .elements = static_cast<uint64_t>(is_copy(kind) ? work->source_.nbytes() : work->source_.numel()),
         .element_type = static_cast<uint32_t>(element_type_of(work->source_.scalar_type())),
         .operation = static_cast<uint32_t>(operation_of(work->request_.operation)),
         .timeout_us = static_cast<uint64_t>(std::chrono::microseconds(work->request_.timeout).count()),
@@ -101,10 +170,18 @@ void NetworkWork::done(void *context, int32_t outcome, const char *message) {
     std::unique_ptr<c10::intrusive_ptr<NetworkWork>> reference(
         static_cast<c10::intrusive_ptr<NetworkWork> *>(context));
     c10::intrusive_ptr<NetworkWork> work = std::move(*reference);
-    if (outcome == WIRESUM_NOT_FINITE || outcome == WIRESUM_UNFORESEEN) {
-        const Reason reason = outcome == WIRESUM_NOT_FINITE ? Reason::NotFinite : Reason::Unforeseen;
+    const std::shared_ptr<GoingOver> over = work->group_->going_over;
+    if (over && outcome == WIRESUM_NOT_SERVED) {
+        std::string why = message != nullptr ? message : "";
+        over->leave([work, why = std::move(why)](uint64_t number) { work->go_over(number, why); });
+        return;
+    }
+    if (over && reason_of(outcome)) {
+        over->note(work->ended(*reason_of(outcome)));
+    }
+    if (const std::optional<Reason> spared = reason_to_do_again(outcome)) {
         Strand &order = *work->group_->fallback_order;
-        order.post([work = std::move(work), reason] { work->sum_again(reason); });
+        order.post([work = std::move(work), reason = *spared] { work->do_again(reason); });
         return;
     }
     const bool known = (outcome >= WIRESUM_OK && outcome <= WIRESUM_FAILED) || outcome == WIRESUM_MISSED;
@@ -116,53 +193,96 @@ void NetworkWork::done(void *context, int32_t outcome, const char *message) {
 
 void NetworkWork::complete(wiresum_outcome outcome, const std::string &message) {
     if (outcome == WIRESUM_OK || outcome == WIRESUM_MISSED) {
-        succeed(outcome == WIRESUM_OK ? Reason::Summed : Reason::Missed);
+        const Reason whole = is_copy(request_.kind) ? Reason::Copied : Reason::Summed;
+        succeed(outcome == WIRESUM_OK ? whole : Reason::Missed);
         return;
     }
     const std::string text = c10::str(describe(), ": ", message, ". ", remedy(outcome));
     fail(std::make_exception_ptr(CollectiveError(outcome, text)));
 }
 
-// The sum of the fallback, into the sink.
-void NetworkWork::sum_by_gloo() {
-    const auto options = [this](auto options) {
-        options.reduceOp = request_.operation;
-        options.timeout = request_.timeout;
-        return options;
-    };
-    std::vector<at::Tensor> values{source_};
-    switch (request_.kind) {
-    case WIRESUM_REDUCE: {
-        if (!takes_) {
-            values[0] = source_.clone(); // Gloo may use it as scratch memory
-        }
-        auto to_root = options(c10d::ReduceOptions());
-        to_root.rootRank = request_.root;
-        group_->fallback->reduce(values, to_root)->wait();
-        break;
-    }
-    case WIRESUM_REDUCE_SCATTER: {
-        at::Tensor flat = source_.reshape(-1);
-        at::Tensor part = sink_.view(-1);
-        group_->fallback->reduce_scatter_single(part, flat, options(c10d::ReduceScatterOptions()))->wait();
-        break;
-    }
-    default:
-        group_->fallback->allreduce(values, options(c10d::AllreduceOptions()))->wait();
+// The same by the fallback, into the sink.
+void NetworkWork::do_by_gloo() {
+    if (is_copy(request_.kind)) {
+        copy_by_gloo();
+    } else {
+        sum_by_gloo(*group_->fallback, request_.kind, request_.root, request_.operation, source_, scratch(),
+                    request_.timeout);
     }
 }
 
+// As bytes: Gloo does not know every type.
+void NetworkWork::copy_by_gloo() {
+    const auto bytes_of = [](const at::Tensor &tensor) { return tensor.view(-1).view(at::kByte); };
+    at::Tensor sink = bytes_of(sink_);
+    if (request_.kind == WIRESUM_ALL_GATHER) {
+        at::Tensor share = bytes_of(source_);
+        c10d::AllgatherOptions options;
+        options.timeout = request_.timeout;
+        group_->fallback->all_gather_single(sink, share, options)->wait();
+        return;
+    }
+    std::vector<at::Tensor> sinks{sink};
+    c10d::BroadcastOptions options;
+    options.rootRank = request_.root;
+    options.timeout = request_.timeout;
+    group_->fallback->broadcast(sinks, options)->wait();
+}
+
 // Gloo's sum keeps Inf and NaN where they belong. The tensors are untouched so far.
-void NetworkWork::sum_again(Reason reason) {
+void NetworkWork::do_again(Reason reason) {
     give_up_after(request_.timeout + kEngineGrace);
     std::exception_ptr error;
     try {
-        sum_by_gloo();
+        do_by_gloo();
     } catch (...) {
         error = std::current_exception();
     }
-    // On a thread of its own: a callback may wait for the next collective, and that may have to be summed
-    // again too.
+    conclude(reason, error);
+}
+
+void NetworkWork::go_over(uint64_t number, const std::string &why) {
+    give_up_after(request_.timeout + kEngineGrace);
+    GoingOver &over = *group_->going_over;
+    std::exception_ptr error;
+    Reason reason = Reason::NotServed;
+    try {
+        const Reason fate = over.fate(number);
+        if (fate == Reason::NotFinite || fate == Reason::Unforeseen) {
+            group_->fallback_order->post(
+                [self = c10::intrusive_ptr<NetworkWork>::reclaim_copy(this), fate] { self->do_again(fate); });
+            return;
+        }
+        if (fate == Reason::Summed && request_.kind == WIRESUM_ALL_REDUCE) {
+            over.receive(sink_, request_.timeout);
+            reason = Reason::Summed;
+        } else {
+            sum_by_gloo(over.gloo(), request_.kind, request_.root, request_.operation, source_, scratch(),
+                        request_.timeout);
+        }
+    } catch (const std::exception &trouble) {
+        const std::string text =
+            c10::str(describe(), ": ", why, "; the ranks could not go over to Gloo: ", trouble.what(), ". ",
+                     remedy(WIRESUM_FAILED));
+        error = std::make_exception_ptr(CollectiveError(WIRESUM_FAILED, text));
+    }
+    conclude(reason, error);
+}
+
+Ended NetworkWork::ended(Reason reason) const {
+    const at::Tensor &values = request_.kind == WIRESUM_ALL_REDUCE ? sink_ : source_;
+    return {request_.kind, request_.root, request_.operation, reason, values};
+}
+
+// Where Gloo may sum: a rank that takes nothing has no sink.
+at::Tensor &NetworkWork::scratch() {
+    if (!takes_) {
+        sink_ = at::empty_like(source_);
+    }
+    return sink_;
+}
+
+void NetworkWork::conclude(Reason reason, std::exception_ptr error) {
     TaskPool::instance().post([self = c10::intrusive_ptr<NetworkWork>::reclaim_copy(this), error, reason] {
         error ? self->fail(error) : self->succeed(reason);
     });

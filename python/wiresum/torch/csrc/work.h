@@ -1,4 +1,4 @@
-// Handles of collectives that the network sums: those that it took, and those that Gloo did.
+// Handles of collectives that the network may take: those that it took, and those that Gloo did.
 #pragma once
 
 #include <memory>
@@ -24,18 +24,28 @@ class NetworkWork final : public PendingWork {
     static void done(void *context, int32_t outcome, const char *message);
 
     void complete(wiresum_outcome outcome, const std::string &message);
-    void sum_again(Reason reason);
-    void sum_by_gloo();
+    void do_again(Reason reason);
+    void do_by_gloo();
+    void copy_by_gloo();
+    void keep_own_share();
+    // Ends a collective that the network has not ended here, and is told why not.
+    void go_over(uint64_t number, const std::string &why);
+    Ended ended(Reason reason) const;
     void succeed(Reason reason);
     void fail(std::exception_ptr error) { settle(Reason::Failed, std::move(error)); }
+    // On a thread of its own: a callback may wait for the next collective, and that for the caller.
+    void conclude(Reason reason, std::exception_ptr error);
+    // Keeps what this rank gives apart from what it gets, so that the collective may begin anew elsewhere.
+    void set_apart();
     void copy_back();
+    at::Tensor &scratch();
     void release() override;
 
     // Whether this rank's part of the results is more than nothing.
     const bool takes_;
-    // What the engine encodes: the user's tensor itself, or a contiguous copy of it or of several.
+    // What the engine encodes or copies: the user's tensor itself, or a contiguous copy of it or of several.
     at::Tensor source_;
-    // What the engine decodes to: the source, the user's tensor, or contiguous memory that is copied from.
+    // What the engine writes to: the source, the user's tensor, or contiguous memory that is copied from.
     at::Tensor sink_;
 };
 

@@ -23,7 +23,9 @@ def chosen(model: nn.Module, names: Collection[str] | None) -> dict[str, Plain]:
     everything = dict(model.named_modules())
     wanted = names if names is not None else [name for name, each in everything.items() if isinstance(each, PLAIN)]
     if not wanted:
-        raise SparseError("the model has no embedding to shard")
+        raise SparseError(
+            "the model has no embedding to shard; give one with nn.Embedding or nn.EmbeddingBag, or train it as it is"
+        )
     found = {}
     for name in wanted:
         module = everything.get(name)

@@ -18,6 +18,8 @@ from wiresum.torch.sparse.jagged import Jagged
 from wiresum.torch.sparse.job import counts_steps
 from wiresum.torch.sparse.rows import Keys, Rows
 
+INDEX_TYPES = (torch.int64, torch.int32)
+"""As PyTorch's own embeddings have them."""
 EXPORTED_AT_ONCE = 1 << 16
 """Rows of a table that are pulled together for a `state_dict`: some 4 MB of 16 values each."""
 
@@ -93,7 +95,7 @@ class Sharded(nn.Module):
         """The rows of an input, where each of its elements is among them, and where the padding is.
 
         Raises:
-            SparseError: an element is no row of the table.
+            SparseError: an element is no row of the table, or no whole number.
         """
         keys, places = self._keys(input)
         pulled = self._rows.pull(self.table, self._pulled(keys))
@@ -105,6 +107,8 @@ class Sharded(nn.Module):
         return pulled.to(input.device), places, padding
 
     def _keys(self, input: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        if input.dtype not in INDEX_TYPES:
+            raise SparseError(f"table {self.table}: indices are {input.dtype}; look up with torch.int64 or torch.int32")
         keys, places = torch.unique(input, return_inverse=True)
         if len(keys) and not 0 <= int(keys[0]) <= int(keys[-1]) < self.num_embeddings:
             wrong = int(keys[0]) if keys[0] < 0 else int(keys[-1])

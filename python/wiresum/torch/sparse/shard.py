@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import torch.distributed as dist
 
 from torch import nn
 from wiresum.errors import SparseError
+from wiresum.plan.incarnation import next_incarnation
 from wiresum.torch.settings import Settings
 from wiresum.torch.sparse import job as jobs
 from wiresum.torch.sparse.choice import Plain, chosen
@@ -86,7 +86,7 @@ def _connected(job: str | Path) -> Client:
     from wiresum.sparse.client import SparseClient
 
     if not dist.is_initialized():
-        return SparseClient.connect(job, 0, incarnation=time.time_ns() // 1000)
-    chosen = [time.time_ns() // 1000]
+        return SparseClient.connect(job, 0, incarnation=next_incarnation())
+    chosen = [next_incarnation()]
     dist.broadcast_object_list(chosen, src=0)
     return SparseClient.connect(job, dist.get_rank(), incarnation=chosen[0])

@@ -1,0 +1,104 @@
+"""The files of a sparse job as schemas: `crates/sparse` reads and checks them, and says what is wrong."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal, get_args
+
+from pydantic import Field, Strict
+
+from wiresum.document import Document, FileDocument
+from wiresum.errors import PlanError, TraceError, WiresumError
+from wiresum.plan.members import U16, U32, SocketAddress
+from wiresum.plan.rows import ETHERNET_PACKET_BYTES, RowInitial
+from wiresum.plan.tables import MAX_DIMENSION, OptimizerName
+from wiresum.plan.tracking import Tracking
+
+U64 = Annotated[int, Field(ge=0, lt=1 << 64)]
+HotRow = Annotated[tuple[U16, U64, U32, Literal["A", "B"]], Strict(False)]
+"""Table, row, position and tier."""
+
+
+class HotMap(FileDocument):
+    """Which rows are hot; `spec/sparse.md` has the tiers.
+
+    Attributes:
+        version: grows by one with each change while a job runs.
+        dim: values of each row.
+        positions: that there are, with a row or without.
+        block: positions below it are sent as whole blocks; nothing does so yet.
+        rows: table, row, position and tier of each hot row.
+        digest: 16 hexadecimal digits; absent in a draft.
+    """
+
+    error: ClassVar[type[WiresumError]] = TraceError
+    what: ClassVar[str] = "hot map"
+
+    format: Literal["wiresum-hot-map/1"]
+    version: U32
+    dim: Annotated[int, Field(ge=1, le=MAX_DIMENSION)]
+    positions: U32
+    block: U32 = 0
+    rows: list[HotRow]
+    digest: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")] | None = None
+
+
+class JobTable(Document):
+    """A table as servers keep it.
+
+    Attributes:
+        id: its number, by its place.
+        name: for people.
+        rows: `counted`: numbers from 0; `hashed`: any 64 bits, of which servers keep so many.
+        dim: values of a row.
+        optimizer: its name, with its hyperparameters.
+        initial: what rows begin with.
+        seed: of what rows begin with.
+        is_averaged: whether a round's gradient is the workers' sum divided by their number.
+        steps_before: rounds that count as steps before the first; −1 where that one loads rows.
+        expire_after: rounds without a gradient after which a row begins anew.
+    """
+
+    id: U16
+    name: str
+    rows: dict[Literal["counted", "hashed"], Annotated[int, Field(gt=0, lt=1 << 64)]]
+    dim: Annotated[int, Field(ge=1, le=MAX_DIMENSION)]
+    optimizer: dict[str, Any] = Field(
+        json_schema_extra={"properties": {"name": {"enum": list(get_args(OptimizerName))}}}
+    )
+    initial: RowInitial
+    seed: U64
+    is_averaged: bool = False
+    steps_before: Annotated[int, Field(ge=-1)] = 0
+    expire_after: Annotated[int, Field(gt=0, lt=1 << 32)] | None = None
+
+
+class SparseJobFile(FileDocument):
+    """What all participants of a sparse job read.
+
+    Attributes:
+        id: of the job.
+        workers: how many.
+        servers: of tables, each with an equal share of all rows.
+        switches: that sum hot rows; the row at position p is summed by switch p modulo their number.
+        tables: numbered in this order.
+        hot: the hot map; absent where no row is hot.
+        tracking: how hot rows follow popularity; absent where they stay as they are.
+        memory_bytes: what the rows of a server may take.
+        packet_bytes: largest datagram.
+        secret: 64 hexadecimal digits that strangers do not know.
+    """
+
+    error: ClassVar[type[WiresumError]] = PlanError
+    what: ClassVar[str] = "sparse job"
+
+    format: Literal["wiresum-sparse-job/1"]
+    id: U16
+    workers: Annotated[int, Field(ge=1, le=64)]
+    servers: Annotated[list[SocketAddress], Field(min_length=1)]
+    switches: list[SocketAddress] = Field(default_factory=list)
+    tables: Annotated[list[JobTable], Field(min_length=1)]
+    hot: HotMap | None = None
+    tracking: Tracking | None = None
+    memory_bytes: U64 = 4 << 30
+    packet_bytes: U16 = ETHERNET_PACKET_BYTES
+    secret: Annotated[str, Field(pattern=r"^[0-9a-fA-F]{64}$")]

@@ -1,0 +1,178 @@
+#include "going_over.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/util/Exception.h>
+
+namespace wiresum {
+
+namespace {
+
+// What ranks tell each other when they meet; of each word all get the largest.
+enum Word { kFurthest, kLeast, kOldest, kWords };
+
+c10d::ReduceOp largest() { return c10d::ReduceOp(c10d::ReduceOp::MAX); }
+
+template <typename Options> Options with(std::chrono::milliseconds timeout) {
+    Options options;
+    options.timeout = timeout;
+    return options;
+}
+
+} // namespace
+
+void sum_by_gloo(c10d::Backend &gloo, wiresum_kind kind, int root, const c10d::ReduceOp &operation,
+                 const at::Tensor &source, at::Tensor &sink, std::chrono::milliseconds timeout) {
+    at::NoGradGuard no_grad;
+    if (kind == WIRESUM_REDUCE_SCATTER) {
+        auto options = with<c10d::ReduceScatterOptions>(timeout);
+        options.reduceOp = operation;
+        at::Tensor flat = source.reshape(-1);
+        at::Tensor part = sink.view(-1);
+        gloo.reduce_scatter_single(part, flat, options)->wait();
+        return;
+    }
+    if (!sink.is_same(source)) {
+        sink.copy_(source);
+    }
+    std::vector<at::Tensor> values{sink};
+    if (kind == WIRESUM_REDUCE) {
+        auto options = with<c10d::ReduceOptions>(timeout);
+        options.reduceOp = operation;
+        options.rootRank = root;
+        gloo.reduce(values, options)->wait();
+    } else {
+        auto options = with<c10d::AllreduceOptions>(timeout);
+        options.reduceOp = operation;
+        gloo.allreduce(values, options)->wait();
+    }
+}
+
+void GoingOver::note(Ended ended) {
+    if (!kept_.empty()) {
+        kept_bytes_ += kept_.back().values.nbytes();
+    }
+    kept_.push_back(std::move(ended));
+    next_ = ++ended_;
+    while (kept_bytes_ > kKeptBytes) {
+        kept_bytes_ -= kept_.front().values.nbytes();
+        kept_.pop_front();
+    }
+}
+
+void GoingOver::leave(std::function<void(uint64_t)> task) {
+    leave();
+    post([task = std::move(task), number = next_++] { task(number); });
+}
+
+void GoingOver::leave() {
+    if (!has_left_) {
+        has_left_ = true;
+        post([this] { meet(); });
+    }
+}
+
+void GoingOver::post(Task task) {
+    {
+        std::lock_guard lock(mutex_);
+        ++tasks_;
+    }
+    order_->post([self = shared_from_this(), task = std::move(task)] {
+        task();
+        std::lock_guard lock(self->mutex_);
+        if (--self->tasks_ == 0) {
+            self->idle_.notify_all();
+        }
+    });
+}
+
+void GoingOver::await() {
+    std::unique_lock lock(mutex_);
+    idle_.wait(lock, [this] { return tasks_ == 0; });
+}
+
+// Gives those that are behind what this rank has; what they have not is their own task.
+void GoingOver::meet() {
+    try {
+        agree();
+        const uint64_t oldest = ended_ - kept_.size();
+        for (uint64_t number = first_; number < ended_; ++number) {
+            share(kept_.at(number - oldest));
+        }
+    } catch (...) {
+        failure_ = std::current_exception();
+    }
+    kept_.clear();
+}
+
+void GoingOver::agree() {
+    const int64_t ranks = gloo_->getSize();
+    const int64_t before = ranks - 1 - gloo_->getRank(); // of ranks that are equally far the first one leads
+    const auto ended = static_cast<int64_t>(ended_);
+    at::Tensor words = at::empty({kWords}, at::kLong);
+    words[kFurthest] = ended * ranks + before;
+    words[kLeast] = -ended;
+    words[kOldest] = ended - static_cast<int64_t>(kept_.size());
+    std::vector<at::Tensor> told{words};
+    c10d::AllreduceOptions options;
+    options.reduceOp = largest();
+    gloo_->allreduce(told, options)->wait();
+    const auto word = [&](Word which) { return words[which].item<int64_t>(); };
+    const int64_t first = -word(kLeast);
+    TORCH_CHECK(word(kOldest) <= first, "a rank has no result of collective ", first,
+                ", and those that had it have kept none before ", word(kOldest));
+    first_ = static_cast<uint64_t>(first);
+    leader_ = static_cast<int>(ranks - 1 - word(kFurthest) % ranks);
+    at::Tensor fates = at::zeros({word(kFurthest) / ranks - first}, at::kLong);
+    if (fates.numel() == 0) {
+        return;
+    }
+    if (gloo_->getRank() == leader_) {
+        const int64_t oldest = ended - static_cast<int64_t>(kept_.size());
+        for (int64_t number = first; number < ended; ++number) {
+            fates[number - first] = static_cast<int64_t>(kept_.at(number - oldest).reason);
+        }
+    }
+    std::vector<at::Tensor> given{fates};
+    c10d::BroadcastOptions from;
+    from.rootRank = leader_;
+    gloo_->broadcast(given, from)->wait();
+    for (int64_t index = 0; index < fates.numel(); ++index) {
+        fates_.push_back(static_cast<Reason>(fates[index].item<int64_t>()));
+    }
+}
+
+void GoingOver::share(const Ended &ended) {
+    if (ended.reason != Reason::Summed) {
+        return; // it is summed again where it is on its way already
+    }
+    at::NoGradGuard no_grad;
+    const auto timeout = c10d::kUnsetTimeout;
+    if (ended.kind == WIRESUM_ALL_REDUCE) {
+        at::Tensor results = gloo_->getRank() == leader_ ? ended.values : at::empty_like(ended.values);
+        receive(results, timeout);
+        return;
+    }
+    const bool is_scattered = ended.kind == WIRESUM_REDUCE_SCATTER;
+    at::Tensor scratch = is_scattered
+                             ? at::empty({ended.values.numel() / gloo_->getSize()}, ended.values.options())
+                             : at::empty_like(ended.values);
+    sum_by_gloo(*gloo_, ended.kind, ended.root, ended.operation, ended.values, scratch, timeout);
+}
+
+Reason GoingOver::fate(uint64_t number) const {
+    if (failure_) {
+        std::rethrow_exception(failure_);
+    }
+    const uint64_t index = number - first_;
+    return index < fates_.size() ? fates_[index] : Reason::NotServed;
+}
+
+void GoingOver::receive(at::Tensor &results, std::chrono::milliseconds timeout) {
+    std::vector<at::Tensor> taken{results};
+    auto options = with<c10d::BroadcastOptions>(timeout);
+    options.rootRank = leader_;
+    gloo_->broadcast(taken, options)->wait();
+}
+
+} // namespace wiresum

@@ -1,0 +1,97 @@
+// How a job that the network serves no more goes over to Gloo in the midst of its collectives.
+//
+// Each rank has ended a number of collectives in the network, in one order, and some may have ended more than
+// others. Results that any rank has got stay what they are: one rank that has them gives them to those that
+// have not. All later collectives are Gloo's.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include "engine_abi.h"
+#include "reason.h"
+#include "task_pool.h"
+
+namespace wiresum {
+
+// A collective that has ended in the network.
+struct Ended {
+    wiresum_kind kind;
+    int root;
+    c10d::ReduceOp operation;
+    // Summed; or why all ranks sum it again.
+    Reason reason;
+    // The results of an all-reduce. Of other kinds what this rank gave, as nobody else has another rank's
+    // part.
+    at::Tensor values;
+};
+
+class GoingOver : public std::enable_shared_from_this<GoingOver> {
+  public:
+    // Bytes of collectives before the last one that are kept for ranks without their results. Ranks are apart
+    // by one window of packets at most, which is less.
+    static constexpr uint64_t kKeptBytes = 64 << 20;
+
+    // `gloo` is used for nothing else.
+    explicit GoingOver(c10::intrusive_ptr<c10d::Backend> gloo) : gloo_(std::move(gloo)) {}
+
+    // The network has ended the next collective. On the engine's thread.
+    void note(Ended ended);
+    // The network serves the next collective no more: its task, which takes its number, is done when the
+    // ranks have met and the tasks before it are done. On the engine's thread.
+    void leave(std::function<void(uint64_t)> task);
+    // As `leave` for a rank that has no collective under way, and may have none any more.
+    void leave();
+    // Returns when all that was left is done.
+    void await();
+
+    // In a task: what has become of a collective where it has ended; `NotServed` if it has ended nowhere.
+    //
+    // Throws what has kept the ranks from meeting.
+    Reason fate(uint64_t number) const;
+    // In a task: takes the results of an all-reduce that this rank has not, and another one has.
+    void receive(at::Tensor &results, std::chrono::milliseconds timeout);
+
+    c10d::Backend &gloo() const { return *gloo_; }
+
+  private:
+    void post(Task task);
+    void meet();
+    void agree();
+    void share(const Ended &ended);
+
+    const c10::intrusive_ptr<c10d::Backend> gloo_;
+    const std::shared_ptr<Strand> order_ = std::make_shared<Strand>();
+
+    std::mutex mutex_;
+    std::condition_variable idle_;
+    uint64_t tasks_ = 0;
+    // The engine's thread has these until it has left; then the tasks have them.
+    std::deque<Ended> kept_;
+    uint64_t kept_bytes_ = 0; // of all but the last
+    uint64_t ended_ = 0;
+    bool has_left_ = false;
+    uint64_t next_ = 0; // number of the next collective that is left
+
+    // The tasks alone have these. Collectives from `first_` to `first_ + fates_.size()` have ended on some
+    // ranks, all on `leader_`.
+    std::exception_ptr failure_;
+    uint64_t first_ = 0;
+    int leader_ = 0;
+    std::vector<Reason> fates_;
+};
+
+// Sums `source` by Gloo, into `sink`, which may be the same memory.
+void sum_by_gloo(c10d::Backend &gloo, wiresum_kind kind, int root, const c10d::ReduceOp &operation,
+                 const at::Tensor &source, at::Tensor &sink, std::chrono::milliseconds timeout);
+
+} // namespace wiresum
