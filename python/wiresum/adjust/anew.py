@@ -43,6 +43,8 @@ def anew(before: AggregationPlan, adjusted: Adjustment, topology: Topology, plan
         codec=before.job.codec,
         exponents=before.job.exponents,
         sealed=before.job.sealed,
+        proven=before.job.proven,
+        copies=any(one.is_exchange for one in before.streams),
         policy="cache" if first.policy == "cache" else "pool",
     )
     new = plan(topology, job, planner=planner)

@@ -15,7 +15,7 @@ from pydantic import Field, field_validator, model_validator
 
 from wiresum.document import Document, FileDocument, read_text, write_text
 from wiresum.errors import PlanError, WiresumError
-from wiresum.plan.choices import MAX_MISSED, Engine, Exponents, Lanes
+from wiresum.plan.choices import FLOAT32_BYTES, MAX_MISSED, Engine, Exponents, Lanes, lane_bytes
 from wiresum.plan.fabric import Derived, PlanFabric
 from wiresum.plan.members import (
     MAX_U16,
@@ -30,7 +30,7 @@ from wiresum.plan.members import (
 )
 from wiresum.plan.rows import PlanSparse
 from wiresum.plan.stream import SLOT_VERSIONS, PlanLeg, PlanPlace, PlanStream, Role, Tree
-from wiresum.wire import MAX_SWITCHED_WORKERS, SEAL_LEN
+from wiresum.wire import MAX_SWITCHED_WORKERS, PROOF_LEN, SEAL_LEN
 
 __all__ = [
     "FORMAT", "LANE_BYTES", "MAX_BPS", "MAX_SLOTS", "MAX_U16", "MAX_U32", "SLOT_VERSIONS", "U16", "U32",
@@ -90,11 +90,12 @@ class PlanJob(Document):
         secret: 64 hexadecimal digits, or the keys of one node (`wiresum keys`): what seats are taken with. A plan's
             file leaves them to one of their own.
         values_per_packet: payload of a full packet in int32 lanes (twice as many values with 16-bit lanes).
-        lanes: width and byte order of the lanes.
+        lanes: width and byte order of the lanes, or `auto`: each collective's are as wide as its elements.
         codec: how floats become integers, `block` or `fixed:<factor>`.
         exponents: with `block`, whether values wait until all ranks have agreed on theirs, or flow with those expected.
         rounds: that go on without late workers; absent where every round takes every worker.
         sealed: whether sums are sealed: nodes learn nothing of the values, and what they change is found.
+        proven: whether values carry proofs: who reads packets and forges addresses changes no sum.
     """
 
     id: U16
@@ -105,11 +106,17 @@ class PlanJob(Document):
     exponents: Exponents = "agreed"
     rounds: Rounds | None = None
     sealed: bool = False
+    proven: bool = False
 
     @property
     def payload_bytes(self) -> int:
         """Bytes of payload in a full packet."""
         return self.values_per_packet * LANE_BYTES
+
+    @property
+    def proof_bytes(self) -> int:
+        """Bytes of the proof behind the values of a packet."""
+        return PROOF_LEN if self.proven else 0
 
     @property
     def packet_values(self) -> int:
@@ -118,8 +125,13 @@ class PlanJob(Document):
 
     @property
     def value_bytes(self) -> int:
-        """Bytes of a value on its way."""
-        return 2 if self.lanes.startswith("int16") else LANE_BYTES
+        """Bytes of a float32 on its way."""
+        return lane_bytes(self.lanes)
+
+    def as_float32(self, size_bytes: int, element_bytes: int) -> int:
+        """Bytes of float32 that take as much of the wire as these of elements of another size."""
+        elements = size_bytes // element_bytes
+        return FLOAT32_BYTES * elements * lane_bytes(self.lanes, element_bytes) // self.value_bytes
 
 
 class PlanNode(Document):
@@ -317,7 +329,8 @@ class AggregationPlan(FileDocument):
         """
         found = next((node for node in self.nodes if node.id == node_id), None)
         if found is None:
-            raise PlanError(f"the plan has no node {node_id}")
+            known = ", ".join(str(node.id) for node in self.nodes)
+            raise PlanError(f"the plan has no node {node_id}; its nodes are {known}")
         return found
 
 

@@ -7,10 +7,31 @@ from typing import Final, Literal
 
 from wiresum.wire import ExactPolicy
 
-Lanes = Literal["int32-le", "int32-be", "int16-le", "int16-be"]
+Lanes = Literal["auto", "int32-le", "int32-be", "int16-le", "int16-be"]
+"""Width and byte order of values on the wire; `auto`: as wide as each collective's elements, little-endian."""
+MAX_NARROW_WORKERS: Final = 128
+"""Workers whose sums 16-bit lanes hold."""
+FLOAT32_BYTES: Final = 4
+ElementType = Literal["float32", "bfloat16", "float16"]
+"""Types of elements that the network sums."""
+ELEMENT_BYTES: Final[dict[ElementType, int]] = {"float32": FLOAT32_BYTES, "bfloat16": 2, "float16": 2}
+
+
+def lane_bytes(lanes: Lanes, element_bytes: int = FLOAT32_BYTES) -> int:
+    """Bytes that an element takes on its way.
+
+    Example:
+        >>> lane_bytes("auto"), lane_bytes("auto", element_bytes=2), lane_bytes("int32-le", element_bytes=2)
+        (4, 2, 4)
+    """
+    return min(element_bytes, FLOAT32_BYTES) if lanes == "auto" else int(lanes[3:5]) // 8
+
+
 Engine = Literal["xdp", "af_xdp", "udp", "tcp"]
 XDP_ENGINES: Final[frozenset[Engine]] = frozenset({"xdp", "af_xdp"})
 """Those that run a program on each interface, and send past its queueing discipline."""
+Transport = Literal["auto", "udp", "af_xdp"]
+"""What a worker's packets travel by: datagrams, or frames past the network stack; `auto` leaves it to the engine."""
 Policy = Literal["pool", "cache"]
 """Slot policy of a server."""
 Exponents = Literal["agreed", "expected"]
@@ -36,3 +57,6 @@ MAX_MISSED = 1024
 """Most of these."""
 DEFAULT_LOSS_SEED = 1
 """So that two runs lose the same packets unless another seed is asked for."""
+
+COLLECTIVES = ("all_reduce", "reduce_scatter", "all_gather", "pair", "broadcast", "reduce")
+"""Names in `torch.distributed`; `pair` is a reduce-scatter and an all-gather at once."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from wiresum.plan.aggregation_plan import AggregationPlan, PlanStream, Solution
 from wiresum.plan.placement import parents_of
 from wiresum.plan.rows import PlanSparse
+from wiresum.plan.tracking import Decaying, Once, Sampling
 
 MAX_NAMES = 6
 """The longest list that is written out; of longer ones, the first names and the number of the others."""
@@ -29,7 +30,7 @@ def explain(plan: AggregationPlan) -> str:
         2 workers (w0, w1) sum their gradients at 1 node, `switch` (xdp).
         The whole gradient:
           switch is the root and adds w0 and w1.
-        Packets carry 736 values of 32 bits, with block exponents; a worker has 192 in flight.
+        Packets carry 736 float32 or 1472 narrower elements, with block exponents; a worker has 192 in flight.
         Planned by: direct.
     """
     return "\n".join(_lines(plan))
@@ -47,18 +48,28 @@ def _lines(plan: AggregationPlan) -> Iterator[str]:
     for stream in streams:
         yield "The whole gradient:" if len(streams) == 1 else f"{100 * stream.share:.4g} % of it, as `{stream.name}`:"
         yield from _tree(plan, stream)
-    bits = plan.job.lanes.removeprefix("int")[:2]
     codec = "block exponents" if plan.job.codec == "block" else f"the factor {plan.job.codec.removeprefix('fixed:')}"
     window = sum(stream.window for stream in streams)
-    values = plan.job.packet_values * (32 // int(bits))
-    yield f"Packets carry {values} values of {bits} bits, with {codec}; a worker has {window} in flight."
+    yield f"Packets carry {_packets(plan)}, with {codec}; a worker has {window} in flight."
     if plan.job.sealed:
         yield "Sums are sealed: nodes learn nothing of the values, and what they change is found."
+    if plan.job.proven:
+        yield "Values are proven: who reads packets and forges addresses changes no sum."
+    if any(stream.is_exchange for stream in plan.streams):
+        yield "All-gathers and broadcasts are copied at the node; a reduce-scatter's sums go to one worker each."
     if plan.sparse is not None:
         yield from _rows(plan, plan.sparse)
     yield f"Planned by: {plan.planner}."
     if plan.solution is not None:
         yield _proof(plan.solution)
+
+
+def _packets(plan: AggregationPlan) -> str:
+    values = plan.job.packet_values
+    if plan.job.lanes == "auto":
+        return f"{values} float32 or {2 * values} narrower elements"
+    bits = 8 * plan.job.value_bytes
+    return f"{values * 32 // bits} values of {bits} bits"
 
 
 def _tree(plan: AggregationPlan, stream: PlanStream) -> Iterator[str]:
@@ -88,6 +99,22 @@ def _rows(plan: AggregationPlan, sparse: PlanSparse) -> Iterator[str]:
         f"  {switches} adds the {hot.replicated + hot.summed:,} hot rows of {hot.file}: every worker keeps "
         f"{hot.replicated:,}, whose sums go to all workers; the sums of {hot.summed:,} go to the servers."
     )
+    if sparse.tracking is not None:
+        yield f"  {_following(sparse.tracking)}"
+
+
+def _following(tracking: Decaying | Once | Sampling) -> str:
+    match tracking:
+        case Decaying():
+            return (
+                f"Every {tracking.period} rounds, rows that have overtaken hot ones change places with them, but for "
+                f"those that are among {tracking.reach:g} times as many as there may be."
+            )
+        case Once():
+            return f"After round {tracking.after}, the rows that were touched most by then are hot."
+        case Sampling():
+            share = f"{100 * tracking.rate:g} %"
+            return f"After round {tracking.after}, the rows are hot that {share} of the gradients show to be popular."
 
 
 def _proof(solution: Solution) -> str:

@@ -8,8 +8,17 @@ from pydantic import Field, model_validator
 
 from wiresum.document import Document
 from wiresum.plan.aggregation_plan import LANE_BYTES, MAX_SLOTS, U16
-from wiresum.plan.choices import DEFAULT_GRADIENT_BYTES, DEFAULT_MTU_BYTES, DEFAULT_WINDOW, Exponents, Lanes, Policy
-from wiresum.wire import BLOCK_LEN, HEADER_LEN, MAX_VALUES, MIN_VALUES, SEAL_LEN
+from wiresum.plan.choices import (
+    DEFAULT_GRADIENT_BYTES,
+    DEFAULT_MTU_BYTES,
+    DEFAULT_WINDOW,
+    MAX_NARROW_WORKERS,
+    Exponents,
+    Lanes,
+    Policy,
+    lane_bytes,
+)
+from wiresum.wire import BLOCK_LEN, HEADER_LEN, MAX_VALUES, MIN_VALUES, PROOF_LEN, SEAL_LEN
 
 IP_UDP_BYTES = 28
 """IPv4 and UDP headers."""
@@ -36,11 +45,15 @@ class Job(Document):
         workers: names of the workers in rank order; all of the topology, in its order, where absent.
         mtu_bytes: IP packet size of the training network; sets the values per packet.
         values_per_packet: int32 values of a full packet; the most that fit `mtu_bytes` where absent.
-        lanes: width and byte order on the wire.
+        lanes: width and byte order on the wire. `auto`: as wide as each collective's elements where the plan allows it,
+            else `int32-le`.
         codec: `block` or `fixed:<factor>`.
         exponents: `agreed` by all ranks before values flow, or as `expected` from the collective before, so that no
             rank waits for a late one. Without effect on the codec `fixed`, which has none.
         sealed: whether sums are sealed: nodes learn nothing of the values, and what they change is found.
+        proven: whether values carry proofs: who reads packets and forges addresses changes no sum.
+        copies: whether the plan has streams for copies (all_gather, broadcast), and for sums that one rank takes each
+            (reduce_scatter, reduce). Stars of servers only.
         policy: slot policy of the values.
         window: most fragments that a worker has sent without an acknowledgement.
         slots: slots of the values at each node; chosen from policy, window and gradient where absent.
@@ -53,10 +66,12 @@ class Job(Document):
     workers: list[str] | None = None
     mtu_bytes: Annotated[int, Field(ge=576, le=65535)] = DEFAULT_MTU_BYTES
     values_per_packet: U16 | None = None
-    lanes: Lanes = "int32-le"
+    lanes: Lanes = "auto"
     codec: str = "block"
     exponents: Exponents = "agreed"
     sealed: bool = False
+    proven: bool = False
+    copies: bool = False
     policy: Policy = "pool"
     window: Annotated[int, Field(ge=1, le=MAX_SLOTS)] = DEFAULT_WINDOW
     slots: Annotated[int, Field(ge=1, le=MAX_SLOTS)] | None = None
@@ -79,12 +94,17 @@ class Job(Document):
     @property
     def packet_values(self) -> int:
         """int32 lanes of a full packet."""
-        return self.values_per_packet or values_for_mtu(self.mtu_bytes)
+        return self.values_per_packet or values_for_mtu(self.mtu_bytes - (PROOF_LEN if self.proven else 0))
+
+    def lanes_of(self, workers: int) -> Lanes:
+        """Lanes of a plan for so many workers, where servers sum."""
+        is_fit = self.codec == "block" and workers <= MAX_NARROW_WORKERS
+        return self.lanes if self.lanes != "auto" or is_fit else "int32-le"
 
     @property
     def fragments(self) -> int:
         """Fragments of the largest collective."""
-        values_per_lane = 2 if self.lanes.startswith("int16") else 1
+        values_per_lane = LANE_BYTES // lane_bytes(self.lanes)
         values = -(-self.gradient_bytes // LANE_BYTES)
         sealed = SEAL_LEN // LANE_BYTES if self.sealed else 0
         return -(-values // ((self.packet_values - sealed) * values_per_lane))

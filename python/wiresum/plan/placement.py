@@ -19,10 +19,12 @@ from wiresum.plan.aggregation_plan import (
     PlanPlace,
     PlanStream,
     PlanWorker,
+    Role,
     Solution,
     WorkerChild,
 )
 from wiresum.plan.bandwidth import bandwidths
+from wiresum.plan.choices import Policy
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.topology.model import Node, Topology
@@ -30,6 +32,13 @@ from wiresum.topology.model import Node, Topology
 EXPONENT_SLOTS = 64
 EXPONENT_WINDOW = 32
 """One packet of exponents describes 736 packets of values, so a few are enough to stay ahead of them."""
+
+MIN_EXCHANGE_SLOTS = 32
+"""Half of the positions that a barrier is about."""
+MIN_BARRIER_SLOTS = 8
+POSITIONS_PER_BARRIER_SLOT = 16
+"""Where parts and copies have S slots, 2S positions have begun at most, which are S / 32 barriers; twice as many slots
+never wait."""
 
 Parents = Mapping[str, str | None]
 """A tree by names: the parent of each worker and of each aggregator above it; None at the root."""
@@ -110,7 +119,7 @@ def assemble(
         "format": FORMAT,
         "planner": planner,
         "solution": solution,
-        "job": _job(job),
+        "job": _job(job, len(workers)),
         "nodes": [plan_node(topology, topology.node(name), index, options) for index, name in enumerate(names)],
         "workers": [
             PlanWorker(
@@ -162,15 +171,16 @@ def _root_first(parents: Parents, workers: Sequence[str]) -> list[str]:
     return order
 
 
-def _job(job: Job) -> PlanJob:
+def _job(job: Job, workers: int) -> PlanJob:
     return PlanJob(
         id=job.id,
         secret=job.secret,
         values_per_packet=job.packet_values,
-        lanes=job.lanes,
+        lanes=job.lanes_of(workers),
         codec=job.codec,
         exponents=job.exponents,
         sealed=job.sealed,
+        proven=job.proven,
     )
 
 
@@ -210,7 +220,27 @@ def _streams(job: Job, shards: Sequence[Shard], ids: Mapping[str, int], ranks: S
         )
         for index, shard in enumerate(shards, start=1)
     ]  # fmt: skip
-    return [exponents, *values]
+    dense = [exponents, *values]
+    return [*dense, *_exchanges(job, dense)] if job.copies else dense
+
+
+def _exchanges(job: Job, dense: Sequence[PlanStream]) -> list[PlanStream]:
+    """Streams of parts and of copies, and of their barriers, over the tree of the first values: `spec/givers.md`."""
+    slots = max(MIN_EXCHANGE_SLOTS, job.slots or 1 << (2 * job.window - 1).bit_length())
+    barriers = max(MIN_BARRIER_SLOTS, slots // POSITIONS_PER_BARRIER_SLOT)
+
+    def stream(index: int, role: Role) -> PlanStream:
+        is_barrier = role == "acknowledgements"
+        places = [place.model_copy(update={"slots": barriers if is_barrier else slots}) for place in dense[1].places]
+        window = barriers // 2 if is_barrier else min(job.window, slots)
+        policy: Policy = "pool" if is_barrier else "cache"
+        name = f"{role}{index}" if is_barrier else role
+        return PlanStream(
+            id=index, name=name, role=role, share=0.0, policy=policy, window=window, places=places, legs=dense[1].legs
+        )
+
+    roles: tuple[Role, ...] = ("parts", "copies", "acknowledgements", "acknowledgements")
+    return [stream(index, role) for index, role in enumerate(roles, start=len(dense))]
 
 
 def needed_bytes(job: Job) -> int:

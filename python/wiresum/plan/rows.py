@@ -9,6 +9,7 @@ from wiresum.document import Document
 from wiresum.plan.members import U16, U32, SocketAddress
 from wiresum.plan.stream import PlanStream
 from wiresum.plan.tables import Table
+from wiresum.plan.tracking import Tracking
 
 ETHERNET_PACKET_BYTES = 1472
 """A datagram of a frame of 1,500 bytes."""
@@ -80,6 +81,7 @@ class PlanSparse(Document):
         switches: the row at position p is summed by the switch of number p modulo that of switches.
         hot: the hot map; absent where no row is hot.
         streams: of hot rows, one for each switch.
+        tracking: how hot rows follow popularity while the job runs; absent where they stay as they are.
         initial: what rows begin with.
         seed: of what rows begin with.
         is_averaged: whether a round's gradient is the workers' sum divided by their number.
@@ -94,6 +96,7 @@ class PlanSparse(Document):
     switches: list[RowSwitch] = Field(default_factory=list)
     hot: PlanHot | None = None
     streams: list[PlanStream] = Field(default_factory=list)
+    tracking: Tracking | None = None
     initial: RowInitial = "zeros"
     seed: Annotated[int, Field(ge=0, lt=1 << 64)] = 0
     is_averaged: bool = False

@@ -24,7 +24,7 @@ class Interval(Document):
     """A time in which neither plans nor circuits change.
 
     Attributes:
-        from_s: when it begins, in seconds from the begin of the schedule.
+        from_s: when it begins, in seconds from the start of the schedule.
         until_s: when it ends; absent for a last interval without an end.
         circuits: what optical switches join.
         plans: how each job is summed, by the job's id.

@@ -6,15 +6,17 @@ numbering, as each node is one process and each end of a link one address.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
+from typing import Self
 
 from wiresum.errors import PlanError
 from wiresum.plan.aggregation_plan import PlanNode
 from wiresum.plan.choices import SwitchEngine
 from wiresum.plan.fabric import FabricEnd, FabricLink, PlanFabric
-from wiresum.plan.members import NodeChild, WorkerChild
+from wiresum.plan.members import NodeChild, WorkerChild, parse_socket_address
+from wiresum.plan.schedule import Schedule
 from wiresum.topology.circuits import fibres
 from wiresum.topology.model import Link, Topology
 from wiresum.topology.optical import Circuit
@@ -34,11 +36,13 @@ class SharedNetwork:
         topology: with its optical switches.
         lit: circuits at one time, and at the next one.
         engine: what runs the switches.
+        known: numbers of links that plans have given them before; others get those that are free.
     """
 
     topology: Topology
     lit: Sequence[Sequence[Circuit]]
     engine: SwitchEngine = "udp"
+    known: Mapping[str, int] = field(default_factory=dict)
     links: dict[str, Link] = field(init=False)
     """By id; circuits are named after their ports."""
     _numbers: dict[str, int] = field(init=False)
@@ -58,7 +62,14 @@ class SharedNetwork:
         inner = [node.name for node in self.topology.nodes if node.kind not in {"worker", "oxc"}]
         hosts = [node.name for node in self.topology.nodes if node.kind == "worker"]
         self._numbers = {name: number for number, name in enumerate([*inner, *hosts])}
-        self._indices = {name: index for index, name in enumerate(self.links)}
+        taken = set(self.known.values())
+        free = (number for number in range(MOST_LINKS) if number not in taken)
+        self._indices = {name: self.known[name] if name in self.known else next(free) for name in self.links}
+
+    @classmethod
+    def of(cls, schedule: Schedule, topology: Topology, engine: SwitchEngine = "udp") -> Self:
+        """The network of a schedule's plans, with their numbers."""
+        return cls(topology, [interval.circuits for interval in schedule.intervals], engine, numbers(schedule))
 
     def in_kernel(self) -> list[str]:
         """Names of the nodes that sum in XDP."""
@@ -72,6 +83,10 @@ class SharedNetwork:
     def named(self, ends: frozenset[str]) -> str:
         """The link that a circuit of two fibres is."""
         return self._circuits[ends]
+
+    def ends(self, name: str) -> set[str]:
+        """The two nodes that a link joins."""
+        return {self.links[name].source, self.links[name].target}
 
     def addresses(self, name: str) -> dict[str, str]:
         """IP address of a link's end at each of its two nodes."""
@@ -112,3 +127,16 @@ class SharedNetwork:
     def frames(self) -> list[PlanFabric]:
         """One frame for the time before, when nothing is lit, and one for each time after."""
         return [self.frame(circuits) for circuits in ([], *self.lit)]
+
+
+def numbers(schedule: Schedule) -> dict[str, int]:
+    """The numbers of links that a schedule's plans name, as their addresses say."""
+    plans = (plan for interval in schedule.intervals for plan in interval.plans.values())
+    links = {link.id: link for plan in plans if plan.fabric for link in plan.fabric.links}
+    found = {name: _number(link) for name, link in links.items()}
+    return {name: number for name, number in found.items() if 0 <= number < MOST_LINKS}
+
+
+def _number(link: FabricLink) -> int:
+    low = min(int(parse_socket_address(end.address)[0]) for end in link.ends)
+    return (low - int(NETWORK)) // 2

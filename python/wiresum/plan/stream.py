@@ -10,7 +10,9 @@ from wiresum.plan.members import U8, U16, U32, Child, NodeChild
 
 SLOT_VERSIONS = 2
 """Entries of a slot."""
-Role = Literal["exponents", "values", "hot"]
+Role = Literal["exponents", "values", "parts", "copies", "acknowledgements", "hot"]
+EXCHANGES: frozenset[Role] = frozenset({"parts", "copies", "acknowledgements"})
+"""Roles that a plan has all of, or none."""
 
 
 class PlanPlace(Document):
@@ -85,6 +87,11 @@ class PlanStream(Document):
     def slots(self) -> int:
         """Slots at each of its places, where servers sum; 0 at a parameter server."""
         return self.places[0].slots or 0
+
+    @property
+    def is_exchange(self) -> bool:
+        """Whether it is one of those for copies and for sums that one rank takes: no all-reduce goes through it."""
+        return self.role in EXCHANGES
 
     def place(self, node: int) -> PlanPlace | None:
         """A node's place."""

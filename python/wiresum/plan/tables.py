@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -18,6 +18,7 @@ VALUE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 STATE_BYTES = VALUE_BYTES["float32"]
 """Size of each number that an optimizer keeps, whatever the type of the row."""
 
+FORMAT: Final = "wiresum-tables/1"
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 Type = Literal["float32", "float16", "bfloat16"]
 Ids = Literal["range", "hashed"]
@@ -79,8 +80,16 @@ class Tables(FileDocument):
     what: ClassVar[str] = "tables"
     command: ClassVar[str] = "sparse tables"
 
-    format: Literal["wiresum-tables/1"] = "wiresum-tables/1"
+    format: Literal["wiresum-tables/1"] = FORMAT
     tables: Annotated[list[Table], Field(min_length=1)]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_job(cls, content: object) -> object:
+        """Takes the list that `wiresum.torch.sparse.job_tables` makes, too: plans need less of a table than jobs."""
+        return (
+            {"format": FORMAT, "tables": [_planned(one) for one in content]} if isinstance(content, list) else content
+        )
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> Self:
@@ -97,6 +106,15 @@ class Tables(FileDocument):
     def features(self) -> int:
         """Rows that a sample touches, where each of its features has one value."""
         return sum(len(table.features) for table in self.tables)
+
+
+def _planned(table: object) -> object:
+    """A job's table as plans have it; what is none stays as it is, for the error that names it."""
+    match table:
+        case {"name": name, "rows": {"counted": rows}, "dim": dimension, "optimizer": {"name": optimizer, **settings}}:
+            stepped = {"name": optimizer} | {name: value for name, value in settings.items() if name == "lr"}
+            return {"name": name, "rows": rows, "dimension": dimension, "features": [name], "optimizer": stepped}
+    return table
 
 
 def _require_unique(what: str, names: Sequence[str]) -> None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from wiresum.errors import PlanError
 from wiresum.plan.choices import SwitchPolicy
-from wiresum.registry import Registry, spelled
+from wiresum.registry import Registry, remedy, spelled
 
 if TYPE_CHECKING:
     from wiresum.plan.aggregation_plan import AggregationPlan
@@ -88,7 +88,7 @@ def plan(topology: Topology, job: Job, options: PlanOptions | None = None, plann
 
     name = spelled(planner)
     if name not in PLANNERS:
-        raise PlanError(f"there is no planner {planner}; choose from {', '.join(PLANNERS)}")
+        raise PlanError(f"there is no planner {planner}; {remedy(planner, PLANNERS)}")
     return PLANNERS[name](topology.with_addresses(), job, options or PlanOptions())
 
 
@@ -102,7 +102,7 @@ def assign(topology: Topology, job: Job, options: PlanOptions | None = None, pla
     from wiresum.plan.options import PlanOptions
 
     if planner not in SWITCH_PLANNERS:
-        raise PlanError(f"{planner} is no planner of switch networks; choose from {', '.join(SWITCH_PLANNERS)}")
+        raise PlanError(f"{planner} is no planner of switch networks; {remedy(planner, SWITCH_PLANNERS)}")
     return validate(_assigned(planner, topology, job, options or PlanOptions()))
 
 
@@ -113,7 +113,7 @@ def place_rows(instance: SparseInstance, planner: str = "tiers") -> SparsePart:
         PlanError: no such planner of rows, or a worker does not reach a server.
     """
     if planner not in ROW_PLANNERS:
-        raise PlanError(f"{planner} is no planner of rows; choose from {', '.join(ROW_PLANNERS)}")
+        raise PlanError(f"{planner} is no planner of rows; {remedy(planner, ROW_PLANNERS)}")
     return ROW_PLANNERS[planner](instance)
 
 

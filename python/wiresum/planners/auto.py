@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from wiresum import wire
 from wiresum.errors import PlanError, WiresumError
 from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.plan.placement import participants
-from wiresum.predict.cost import Cost, cost_of_plan
+from wiresum.predict.cost import Cost, cost_of_plan, cost_of_ring
+from wiresum.predict.framing import wire_bytes
+from wiresum.predict.ring import FEWEST_RANKS
 from wiresum.topology.model import Topology
 
 Planner = Callable[[Topology, Job, PlanOptions], AggregationPlan]
@@ -25,6 +29,14 @@ SAME = 1e-6
 """Relative: times that agree this closely are the same, and fewer bytes on links decide."""
 
 
+TIE = 0.05
+"""Relative: a ring that is quicker by less is no reason against a plan, as predictions are not closer."""
+MOST_LINES = 6
+"""Times that the answer lists; those of the slowest planners share the last line."""
+TCP_LEN = 32
+"""Bytes of TCP's header with its usual option, the time stamps."""
+
+
 @dataclass(frozen=True, eq=False)
 class _Answer:
     planner: str
@@ -33,9 +45,10 @@ class _Answer:
 
 
 def auto(planners: Mapping[str, Planner], topology: Topology, job: Job, options: PlanOptions) -> AggregationPlan:
-    """Asks every planner, and takes the plan with the least predicted time; of equals, that with fewer bytes on links.
+    """Asks planners, and takes the plan with the least predicted time; of equals, that with fewer bytes on links.
 
-    Plans are compared as runners carry them out, headers included, over the network's ways. Where one is too large for
+    Those that search are left out where a plan is as quick as the workers' own links, and no other crosses fewer. Plans
+    are compared as runners carry them out, headers included, over the network's ways. Where one is too large for
     the prediction, the busiest link's time decides about all. The plan's `planner` tells who was asked, and why this
     one; its `solution` is the chosen planner's.
 
@@ -52,16 +65,34 @@ def auto(planners: Mapping[str, Planner], topology: Topology, job: Job, options:
     refused: dict[str, str] = {}
     answers = list(_answers(planners, topology, job, options, refused))
     if not answers:
-        by_reason: dict[str, list[str]] = {}
-        for name, reason in refused.items():
-            by_reason.setdefault(reason, []).append(name)
-        reasons = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in by_reason.items())
+        reasons = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in _by_reason(refused).items())
         raise PlanError(f"no planner has a plan for topology {topology.name}: {reasons}")
     predicted = all(one.cost.predicted_seconds is not None for one in answers)
     ranked = _ranked(answers, predicted)
     chosen = ranked[0].plan
-    text = explanation(ranked, refused, predicted, of_chosen=chosen.planner)
-    return chosen.model_copy(update={"planner": text})
+    ring_s = quicker_ring_s(topology, job, ranked[0].cost.seconds)
+    return chosen.model_copy(update={"planner": explanation(ranked, refused, predicted, ring_s)})
+
+
+def quicker_ring_s(topology: Topology, job: Job, plan_s: float) -> float | None:
+    """How long a ring over the same links takes without Wiresum, if that is quicker than a plan.
+
+    Args:
+        topology: of both.
+        job: which either sums.
+        plan_s: `Cost.seconds` of the plan.
+
+    Returns:
+        Seconds, with the headers of TCP; None if the plan is quicker, or as quick.
+
+    Raises:
+        PlanError: two workers have no path.
+    """
+    if len(participants(topology, job)) < FEWEST_RANKS:
+        return None
+    with_headers = (wire.ETHERNET_LEN + job.mtu_bytes) / (job.mtu_bytes - wire.IPV4_LEN - TCP_LEN)
+    seconds = cost_of_ring(topology, job).bound_seconds * with_headers
+    return seconds if seconds < plan_s * (1 - TIE) else None
 
 
 def _answers(
@@ -69,23 +100,42 @@ def _answers(
 ) -> Iterator[_Answer]:
     ends_s = time.monotonic() + options.time_limit_s
     size = sum(part.bytes for part in job.parts)
+    is_best = False
     for name in (*QUICK, *SEARCHING):
         left_s = ends_s - time.monotonic()
         if name in SEARCHING:
-            if left_s <= 0:
-                refused[name] = "no time was left"
+            if is_best or left_s <= 0:
+                refused[name] = "not asked, as nothing is quicker" if is_best else "not asked, as no time was left"
                 continue
             left_s /= len(SEARCHING) - SEARCHING.index(name)
         try:
             made = planners[name](topology, job, options.model_copy(update={"time_limit_s": max(left_s, SAME)}))
-            yield _Answer(name, made, cost_of_plan(topology, made, size))
+            answer = _Answer(name, made, cost_of_plan(topology, made, size))
+            is_best = is_best or _is_best(topology, answer, size)
+            yield answer
         except WiresumError as error:
             refused[name] = str(error).split(";")[0]
 
 
+def _is_best(topology: Topology, answer: _Answer, size: int) -> bool:
+    """Whether no plan is quicker, or has fewer bytes on links: each worker's own links carry its gradient once."""
+    plan, seconds = answer.plan, answer.cost.predicted_seconds
+    if seconds is None or answer.cost.total_bytes > len(plan.workers) * size * (1 + SAME):
+        return False
+    sent = sum(wire_bytes(plan, stream, size) for stream in plan.streams)
+    return seconds <= sent * 8 / min(_rate_bps(topology, worker.name) for worker in plan.workers) * (1 + SAME)
+
+
+def _rate_bps(topology: Topology, name: str) -> float:
+    """What a node can send and receive over its links together: the slower direction counts."""
+    links = topology.links_of(name)
+    there = (link.bandwidth_from(name) for link in links)
+    back = (link.bandwidth_from(link.other_end(name)) for link in links)
+    return min(sum(math.inf if rate is None else rate for rate in rates) for rates in (there, back))
+
+
 def _seconds(answer: _Answer, predicted: bool) -> float:
-    cost = answer.cost
-    return cost.predicted_seconds if predicted and cost.predicted_seconds is not None else cost.bound_seconds
+    return answer.cost.seconds if predicted else answer.cost.bound_seconds
 
 
 def _ranked(answers: Sequence[_Answer], predicted: bool) -> list[_Answer]:
@@ -99,16 +149,35 @@ def _ranked(answers: Sequence[_Answer], predicted: bool) -> list[_Answer]:
     ]
 
 
-def explanation(ranked: Sequence[_Answer], refused: Mapping[str, str], predicted: bool, of_chosen: str) -> str:
-    """Who was chosen and why, what the others would take, and why some have no plan."""
+def explanation(
+    ranked: Sequence[_Answer], refused: Mapping[str, str], predicted: bool, ring_s: float | None = None
+) -> str:
+    """Who was chosen and why, what the others would take, and why some have no plan: a line each.
+
+    Args:
+        ranked: answers, the chosen one first.
+        refused: why there is no answer, by planner.
+        predicted: whether times are predicted, or those of the busiest link.
+        ring_s: seconds of a ring that is quicker than all of them.
+    """
     first = ranked[0]
     how = "predicted" if predicted else "for the busiest link"
-    why = f"auto: {first.planner}, the quickest of {len(ranked)} plans with {_seconds(first, predicted):.4g} s {how}"
-    same = [one for one in ranked[1:] if _seconds(one, predicted) <= _seconds(first, predicted) * (1 + SAME)]
-    if same:
-        names = ", ".join(one.planner for one in same)
-        why += f" (as quick, and not fewer than its {first.cost.total_bytes / 1e6:,.0f} MB on links: {names})"
-    slower = [f"{one.planner} {_seconds(one, predicted):.4g} s" for one in ranked[1:] if one not in same]
-    parts = [why, *(["slower: " + ", ".join(slower)] if slower else [])]
-    parts += ["no plan: " + ", ".join(f"{name} ({reason})" for name, reason in refused.items())] if refused else []
-    return "; ".join([*parts, of_chosen])
+    why = f"{first.planner}, the quickest of {len(ranked)} plans with {_seconds(first, predicted):.4g} s {how}"
+    if ring_s is not None:
+        why = f"a ring without Wiresum is quicker, {ring_s:.4g} s over the same links. The plan comes from {why}"
+    times: dict[str, list[str]] = {}
+    for one in ranked:
+        times.setdefault(f"{_seconds(one, predicted):.4g} s", []).append(one.planner)
+    listed = [f"{time}  {', '.join(names)}" for time, names in times.items()]
+    if len(listed) > MOST_LINES:
+        slower = ", ".join(name for names in list(times.values())[MOST_LINES - 1 :] for name in names)
+        listed[MOST_LINES - 1 :] = [f"slower: {slower}"]
+    listed += [f"no plan: {', '.join(names)} ({reason})" for reason, names in _by_reason(refused).items()]
+    return "\n".join([f"auto: {why}", *(f"  {line}" for line in listed), first.plan.planner])
+
+
+def _by_reason(refused: Mapping[str, str]) -> dict[str, list[str]]:
+    reasons: dict[str, list[str]] = {}
+    for name, reason in refused.items():
+        reasons.setdefault(reason, []).append(name)
+    return reasons

@@ -16,7 +16,7 @@ from wiresum.plan.options import PlanOptions
 from wiresum.plan.sparse import SparsePart
 from wiresum.planners import COMPARED, RING, ROW_PLANNERS, SWITCH_PLANNERS, assign, place_rows, plan
 from wiresum.predict.cost import Cost, cost_of, cost_of_plan, cost_of_ring
-from wiresum.registry import spelled
+from wiresum.registry import remedy, spelled
 from wiresum.topology.model import Topology
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def compare(topology: Topology, job: Job, options: PlanOptions, planners: Sequen
     asked = [spelled(name) for name in planners]
     stranger = next((name for name in asked if name not in COMPARED), None)
     if stranger is not None:
-        raise PlanError(f"there is no planner {stranger}; choose from {', '.join(COMPARED)}")
+        raise PlanError(f"there is no planner {stranger}; {remedy(stranger, COMPARED)}")
     for name in asked:
         began_s = time.monotonic()
         try:

@@ -17,7 +17,8 @@ CLOSE = 1e-9
 def smallest_conflict(constraints: Iterable[C], holds_without: Callable[[Set[C]], bool]) -> list[C]:
     """A set of constraints that cannot hold together, of which none can be left out (deletion filter).
 
-    One after the other is dropped for good if what is left is still infeasible. Takes one question for each constraint.
+    All of them, then half of them, and so on down to single ones are dropped for good if what is left is still
+    infeasible. Where k of n constraints are needed, that takes about 2 k log n questions, and never more than 2 n.
     Other such sets may have fewer members.
 
     Args:
@@ -33,11 +34,16 @@ def smallest_conflict(constraints: Iterable[C], holds_without: Callable[[Set[C]]
     """
     dropped: set[C] = set()
     needed: list[C] = []
-    for constraint in constraints:
-        if holds_without(dropped | {constraint}):
-            needed.append(constraint)
+    runs = [list(constraints)]
+    while runs:
+        run = runs.pop()
+        if not holds_without(dropped | set(run)):
+            dropped |= set(run)
+        elif len(run) == 1:
+            needed += run
         else:
-            dropped.add(constraint)
+            half = len(run) // 2
+            runs += [run[half:], run[:half]]
     return needed
 
 

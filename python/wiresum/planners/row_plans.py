@@ -15,6 +15,7 @@ from wiresum.plan.placement import Shard, assemble
 from wiresum.plan.rows import ROWS_PORT, PlanHot, PlanSparse, RowSwitch, TableServer
 from wiresum.plan.stream import PlanLeg, PlanPlace, PlanStream
 from wiresum.plan.tables import Tables
+from wiresum.plan.tracking import Tracking
 from wiresum.planners.tiers.answer import Answer, part_of
 from wiresum.planners.tiers.instance import SparseInstance
 from wiresum.planners.tiers.methods import gathered_at, tiers_at
@@ -44,6 +45,7 @@ def plan_with_rows(
     hot: str | None = None,
     file: Path | str = "hot.json",
     trace: str | None = None,
+    tracking: Tracking | None = None,
 ) -> AggregationPlan:
     """A plan with tables beside dense streams.
 
@@ -58,10 +60,13 @@ def plan_with_rows(
         hot: text of the hot map; None where no row is hot.
         file: where it is written.
         trace: whose popularity was counted.
+        tracking: how hot rows follow popularity while the job runs.
 
     Raises:
-        PlanError: nobody can sum, or a host has no address.
+        PlanError: nobody can sum, a host has no address, or no row is hot that could follow.
     """
+    if tracking is not None and hot is None:
+        raise PlanError("no row is hot in this plan, so none can follow popularity; leave tracking out")
     topology, graph = network.topology.with_addresses(), network.graph
     summing = [graph.names[node] for node in network.roots()]
     servers_sum = all(name in summing for name in part.servers)
@@ -74,6 +79,7 @@ def plan_with_rows(
     sparse = PlanSparse(
         planner=f"{part.planner}; {part.reason}",
         trace=trace,
+        tracking=tracking,
         tables=part.tables,
         servers=[TableServer(name=name, address=address_of(topology, name)) for name in part.servers],
     )

@@ -35,6 +35,7 @@ __all__ = [
     "RoutedTopology",
     "bound",
     "bound_tree",
+    "flows_of",
     "predict",
     "predict_ring",
     "predict_tree",
@@ -94,10 +95,26 @@ def predict(
     _check_starts(starts, [worker.name for worker in plan.workers])
     if barrier or (barrier is None and plan.job.codec == "block" and plan.job.exponents == "agreed"):
         starts = {worker.name: max(starts.values(), default=0.0) for worker in plan.workers}
+    return _run(flows_of(topology, plan, bytes, starts, upload_only))
+
+
+def flows_of(
+    topology: Topology,
+    plan: AggregationPlan,
+    bytes: int,
+    starts: Mapping[str, float] | None = None,
+    upload_only: bool = False,
+) -> Schedule:
+    """The flows of one all-reduce of a plan, with the capacities that they share; arguments as for `predict`."""
     schedule = Schedule(RoutedTopology(topology), upload_only)
     total = sum(wire_bytes(plan, stream, bytes) for stream in plan.streams)
-    _add_streams(schedule, plan, bytes, starts, total / bytes)
-    return _run(schedule)
+    ways = NamedWays(topology)
+    for one in streams(plan, bytes):
+        schedule.add_tree(
+            one.parents, one.wire_bytes, starts=starts or {}, stream=one.name, lockstep=one.lockstep,
+            adding_factor=total / bytes, routes=ways.routes(one.links),
+        )  # fmt: skip
+    return schedule
 
 
 def predict_tree(
@@ -146,10 +163,7 @@ def predict_trees(
 
 def bound(topology: Topology, plan: AggregationPlan, bytes: int) -> float:
     """Seconds that the busiest link of a plan needs on its own: never more than `predict` says, and quicker."""
-    schedule = Schedule(RoutedTopology(topology))
-    total = sum(wire_bytes(plan, stream, bytes) for stream in plan.streams)
-    _add_streams(schedule, plan, bytes, {}, total / bytes)
-    return schedule.bound_seconds()
+    return flows_of(topology, plan, bytes).bound_seconds()
 
 
 def bound_tree(topology: Topology, parents: Parents, bytes: float) -> float:
@@ -159,21 +173,10 @@ def bound_tree(topology: Topology, parents: Parents, bytes: float) -> float:
     return schedule.bound_seconds()
 
 
-def _add_streams(
-    schedule: Schedule, plan: AggregationPlan, bytes: int, starts: Mapping[str, float], adding_factor: float
-) -> None:
-    ways = NamedWays(schedule.network.topology)
-    for one in streams(plan, bytes):
-        schedule.add_tree(
-            one.parents, one.wire_bytes, starts=starts, stream=one.name, lockstep=one.lockstep,
-            adding_factor=adding_factor, routes=ways.routes(one.links),
-        )  # fmt: skip
-
-
 def streams(plan: AggregationPlan, gradient_bytes: int) -> list[PredictedStream]:
-    """The flows of a plan: streams with the same legs as one."""
+    """The flows of an all-reduce: streams with the same legs as one."""
     groups: dict[str, list[PlanStream]] = {}
-    for stream in plan.streams:
+    for stream in (one for one in plan.streams if not one.is_exchange):
         groups.setdefault(str(stream.legs), []).append(stream)
     return [_stream(plan, members, gradient_bytes) for members in groups.values()]
 

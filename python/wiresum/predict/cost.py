@@ -56,6 +56,11 @@ class Cost:
     predicted_seconds: float | None
 
     @property
+    def seconds(self) -> float:
+        """As predicted; what the busiest link or node needs, where that is too large a question."""
+        return self.bound_seconds if self.predicted_seconds is None else self.predicted_seconds
+
+    @property
     def max_link_bytes(self) -> float:
         """Gradient bytes on the most loaded link, in one direction."""
         return float(self.traffic.arc_bytes.max(initial=0.0))

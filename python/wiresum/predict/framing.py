@@ -22,10 +22,10 @@ def wire_bytes(plan: AggregationPlan, stream: PlanStream, gradient_bytes: int) -
     """
     if stream.role == "exponents":
         packets = _exponent_packets(plan, gradient_bytes)
-        return packets * (_header_bytes(plan) + plan.job.payload_bytes)
+        return packets * (header_bytes(plan) + plan.job.payload_bytes)
     payload = _lane_bytes(plan, stream, gradient_bytes)
     packets = math.ceil(payload / plan.job.payload_bytes)
-    return packets * _header_bytes(plan) + math.ceil(payload / wire.BLOCK_LEN) * wire.BLOCK_LEN
+    return packets * header_bytes(plan) + math.ceil(payload / wire.BLOCK_LEN) * wire.BLOCK_LEN
 
 
 def _lane_bytes(plan: AggregationPlan, stream: PlanStream, gradient_bytes: int) -> int:
@@ -40,6 +40,7 @@ def _exponent_packets(plan: AggregationPlan, gradient_bytes: int) -> int:
     return math.ceil(lanes * LANE_BYTES / plan.job.payload_bytes)
 
 
-def _header_bytes(plan: AggregationPlan) -> int:
+def header_bytes(plan: AggregationPlan) -> int:
+    """Bytes of all headers of a packet."""
     version = plan.nodes[0].ip.version if plan.nodes else 4
-    return wire.ETHERNET_LEN + IP_BYTES[version] + wire.UDP_LEN + wire.HEADER_LEN
+    return wire.ETHERNET_LEN + IP_BYTES[version] + wire.UDP_LEN + wire.HEADER_LEN + plan.job.proof_bytes

@@ -64,6 +64,27 @@ class Schedule:
         if not self.upload_only:
             self._add_results(tree, uploads, routes)
 
+    def add_shares(
+        self, parents: Parents, loads: Mapping[str, tuple[float, float]], *, stream: str, adding_factor: float
+    ) -> None:
+        """Adds the flows of a collective whose workers send and take different amounts; ways do not wait.
+
+        Args:
+            parents: workers and the node that they meet at.
+            loads: bytes of each worker, up and down.
+            stream: its name.
+            adding_factor: as for `add_tree`.
+
+        Raises:
+            PlanError: as for `add_tree`.
+        """
+        self._declare_adding(parents, adding_factor)
+        for child, parent in Tree(parents).edges:
+            up, down = loads[child]
+            path = (*self.network.path(child, parent), Capacity.of_adding(parent))
+            self._add(Flow(stream, "gradient", child, parent, path, up))
+            self._add(Flow(stream, "result", parent, child, self.network.path(parent, child), down))
+
     def _add_results(self, tree: "Tree", uploads: Mapping[str, int], routes: Routes | None) -> None:
         """A node passes on what it gets; the root what all of its children have sent."""
         results: dict[str, int] = {}
@@ -97,7 +118,10 @@ class Schedule:
         for name in {parent for parent in parents.values() if parent is not None}:
             rate_bps = self.network.topology.node(name).available_rate_bps
             if not rate_bps:
-                raise PlanError(f"{name} adds nothing: it has no idle core, or no `aggregation_rate_bps`")
+                raise PlanError(
+                    f"node {name} of the topology adds nothing, and the plan has it sum: give it an idle core and an "
+                    "`aggregation_rate_bps`, or plan anew"
+                )
             self.capacities[Capacity.of_adding(name)] = rate_bps * factor
 
 

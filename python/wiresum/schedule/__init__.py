@@ -4,7 +4,7 @@ The schedulers, the judge and the bound are in Rust (`crates/schedule`). Here ar
 programme through HiGHS, and words and pictures for people.
 """
 
-from wiresum.schedule.ask import EXACT, SCHEDULERS, judge, schedule
+from wiresum.schedule.ask import EXACT, SCHEDULERS, WITHOUT_SLOTS, judge, schedule
 from wiresum.schedule.model import Cost, Interval, Timetable
 
-__all__ = ["EXACT", "SCHEDULERS", "Cost", "Interval", "Timetable", "judge", "schedule"]
+__all__ = ["EXACT", "SCHEDULERS", "WITHOUT_SLOTS", "Cost", "Interval", "Timetable", "judge", "schedule"]

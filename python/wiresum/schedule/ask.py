@@ -11,6 +11,8 @@ from wiresum import _native
 from wiresum.schedule.model import Cost, Interval, Timetable
 
 EXACT = "exact"
+WITHOUT_SLOTS = "events"
+"""The scheduler that changes circuits and rates at any time: it is asked about instances whose `slots` is false."""
 SCHEDULERS: dict[str, str] = {
     **dict(_native.schedulers()),
     EXACT: "the integer programme at ever closer times, slot by slot, through HiGHS; for small instances",

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from wiresum import _native
-from wiresum.errors import ScheduleError
+from wiresum.errors import PlanError, ScheduleError
 from wiresum.planners.optimisation.process import last_answer
 from wiresum.schedule.model import Cost, Interval, Timetable
 from wiresum.schedule.programme import NOTHING, RIGHT, Rules, SlotProgramme
@@ -33,13 +33,17 @@ def exact(instance: str, time_limit_s: float, **options: Any) -> Timetable:
         options: of `turns`, which looks for the latest time with them; the programme itself obeys `sums` alone.
 
     Raises:
-        ScheduleError: the instance is wrong, or circuits darken others than themselves.
+        ScheduleError: the instance is wrong or has no slots, circuits darken others than themselves, or the time is too
+            short for a first answer.
+        SupportError: HiGHS is not installed.
     """
     document = json.loads(instance)
     if document.get("darkens", "added") != "added":
         raise ScheduleError("`exact` knows circuits that darken themselves alone; set `darkens` to `added`")
-    first = Timetable.parse(_native.schedule(instance, "turns", json.dumps({**options, "bound": True})))
+    if not document.get("slots", True):
+        raise ScheduleError("`exact` knows slots alone; set `slots` to true, or ask `events`")
     sums = bool(options.get("sums", True))
+    first = Timetable.parse(_native.schedule(instance, "turns", json.dumps({**options, "bound": True})))
     least_s = first.bound_s or 0.0
     question = {
         "problem": json.loads(_native.schedule_problem(instance, sums)),
@@ -47,7 +51,7 @@ def exact(instance: str, time_limit_s: float, **options: Any) -> Timetable:
         "units": document["units"],
         "times": _native.schedule_times(instance, least_s, first.cost.completion_s, sums),
     }
-    answer = json.loads(last_answer(__name__, json.dumps(question), time_limit_s, "exact"))
+    answer = json.loads(_last_answer(json.dumps(question), time_limit_s))
     cost, intervals = first.cost, first.intervals
     if answer["slots"]:
         documents = _intervals(answer["slots"], document, question["problem"])
@@ -59,6 +63,14 @@ def exact(instance: str, time_limit_s: float, **options: Any) -> Timetable:
     status = "optimal" if gap <= NOTHING else "feasible"
     known = {"bound_s": bound_s, "gap": gap, "status": status}
     return first.model_copy(update={"scheduler": "exact", "cost": cost, "intervals": intervals, **known})
+
+
+def _last_answer(question: str, time_limit_s: float) -> str:
+    try:
+        return last_answer(__name__, question, time_limit_s, "exact")
+    except PlanError as trouble:
+        remedy = "allow more (`--time-limit`), or ask `turns`, which ends by itself"
+        raise ScheduleError(f"`exact` has no answer after {time_limit_s:g} s: {remedy} ({trouble})") from None
 
 
 def _key(cost: Cost) -> tuple[float, int]:

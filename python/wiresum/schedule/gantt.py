@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from wiresum.picture import picture
+from wiresum.picture import BLUE, GREEN, ORANGE, picture
 from wiresum.schedule.model import Interval, Timetable
 from wiresum.schedule.words import Lit, added, before, lit_in
 
-COLOURS = {"switch": "tab:green", "server": "tab:blue"}
+COLOURS = {"switch": GREEN, "server": BLUE}
 WIDTH_IN, ROW_IN, MOST_IN = 9.0, 0.16, 40.0
 
 
@@ -39,16 +39,14 @@ def draw(timetable: Timetable, instance: Mapping[str, Any], path: Path) -> None:
 def _units(axes: Any, timetable: Timetable, instance: Mapping[str, Any], units: list[str]) -> None:
     """Ports in use as shades, darkness of new circuits in black, places as a number."""
     ports = {unit["name"]: max(unit["ports"], 1) for unit in instance["units"]}
-    homes = {
-        job["id"]: next(iter(job["traffic"]["star"]["workers"])) for job in instance["jobs"] if "star" in job["traffic"]
-    }
+    homes = {job["id"]: list(job["traffic"]["star"]["workers"]) for job in instance["jobs"] if "star" in job["traffic"]}
     lit = before(instance)
     for interval in timetable.intervals:
         used, new, places = _taken(interval, lit, homes)
         seconds = interval.until_s - interval.from_s
         for row, unit in enumerate(units):
             share = used[unit] / ports[unit]
-            axes.barh(row, seconds, left=interval.from_s, color="tab:orange", alpha=0.15 + 0.85 * min(1.0, share))
+            axes.barh(row, seconds, left=interval.from_s, color=ORANGE, alpha=0.15 + 0.85 * min(1.0, share))
             if new[unit]:
                 axes.barh(row, min(instance["dark_s"], seconds), left=interval.from_s, color="black")
             if places[unit]:
@@ -60,14 +58,16 @@ def _units(axes: Any, timetable: Timetable, instance: Mapping[str, Any], units: 
     axes.invert_yaxis()
 
 
-def _taken(interval: Interval, lit: Lit, homes: Mapping[int, str]) -> tuple[Counter[str], Counter[str], Counter[str]]:
+def _taken(
+    interval: Interval, lit: Lit, homes: Mapping[int, list[str]]
+) -> tuple[Counter[str], Counter[str], Counter[str]]:
     """Circuits, new circuits and places of each unit."""
     used, new, places = Counter[str](), Counter[str](), Counter[str]()
     for one in interval.circuits:
         used.update(dict.fromkeys(one.between, one.circuits))
     for pair, count in added(interval, lit).items():
         new.update(dict.fromkeys(pair, count))
-    places.update(homes[rate.job] for rate in interval.rates if rate.by == "switch")
+    places.update(unit for rate in interval.rates if rate.by == "switch" for unit in homes[rate.job])
     return used, new, places
 
 

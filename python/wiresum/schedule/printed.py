@@ -141,7 +141,7 @@ def _partial(
         ]
         saved = workers - 1.0 if unit != server else workers
         pools = [[pool, times - (saved if pool == server else 0.0)] for pool, times in mode["pools"]]
-        yield {**mode, "crossings": crossings, "pools": pools, "place": unit}
+        yield {**mode, "crossings": crossings, "pools": pools, "places": [unit]}
 
 
 def _times(slot_s: float, problem: dict[str, Any], until_s: float) -> list[float]:

@@ -129,7 +129,7 @@ class SlotProgramme:
             for lost in self._lost(index, way, slots) or [[]]:
                 self._row([*shares, *lost, (left, 1.0), (choice, -1.0)], low=0.0)
             may_pause = transfer["contiguous"] and len(slots) >= SHORTEST_WITH_PAUSE
-            if mode["place"] is not None or may_pause:
+            if mode["places"] or may_pause:
                 self._sending([(index, way, slot) for slot in slots], choice, may_pause)
         self._row(choices, low=1.0, high=1.0)
 
@@ -183,8 +183,8 @@ class SlotProgramme:
                 loads[slot, crossing["pair"], crossing["lane"]].append((share, amount))
             for pool, times in mode["pools"]:
                 pools[slot, pool].append((share, transfer["bytes"] * times / problem["pools"][pool]))
-            if mode["place"] is not None:
-                places[slot, mode["place"]].append((self.sends[index, way, slot], 1.0))
+            for unit in mode["places"]:
+                places[slot, unit].append((self.sends[index, way, slot], 1.0))
         for terms in pools.values():
             self._row(terms, high=1.0)
         for (_, unit), terms in places.items():

@@ -24,7 +24,9 @@ SMALLEST_LIMIT = 1e-3
 
 
 def bound(instance: Mapping[str, Any], until_s: float, time_limit_s: float, sums: bool = True) -> float:
-    """A time before which no schedule completes all jobs, in seconds; at least the bound by prices.
+    """A time before which no schedule completes all jobs, in seconds; at least the bound of `crates/schedule`.
+
+    Without slots it is that bound.
 
     Args:
         instance: as `spec/schedule.md` describes it.
@@ -37,6 +39,8 @@ def bound(instance: Mapping[str, Any], until_s: float, time_limit_s: float, sums
     """
     text = json.dumps(instance)
     low_s = _native.schedule_bound(text, sums)
+    if not instance.get("slots", True):
+        return low_s
     times = [time_s for time_s in _native.schedule_times(text, low_s, until_s, sums) if time_s >= low_s * (1 - NOTHING)]
     problem = json.loads(_native.schedule_problem(text, sums))
     known = {"problem": problem, "units": instance["units"], "slot_s": instance["slot_s"]}

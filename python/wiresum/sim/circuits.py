@@ -15,6 +15,8 @@ from wiresum.workload.model import Workload
 
 OPTIONS = ("sums", "step_bps", "blocking", "keep_circuits")
 """Fields that schedulers take as they are."""
+RULES = ("paper", "slots", "trees")
+"""Fields that an instance takes as they are."""
 
 
 def resolve_circuits(file: ScenarioFile, circuits: Circuits, topology: Topology) -> dict[str, Any]:
@@ -23,10 +25,10 @@ def resolve_circuits(file: ScenarioFile, circuits: Circuits, topology: Topology)
     Raises:
         ScenarioError: a file cannot be read, or workload and topology do not fit; with its line.
     """
+    workload = workload_of(file, circuits)
     try:
-        workload = Workload.read(file.path.parent / circuits.workload)
-        workload = workload.as_batch() if circuits.batch else workload
-        document = instance(topology, workload, circuits.slot_s, paper=circuits.paper)
+        rules = {field: getattr(circuits, field) for field in RULES}
+        document = instance(topology, workload, circuits.slot_s, **rules)
     except WorkloadError as bad:
         raise file.error(("circuits", "workload"), f"circuits: {bad}") from None
     if circuits.before == "even":
@@ -42,6 +44,19 @@ def resolve_circuits(file: ScenarioFile, circuits: Circuits, topology: Topology)
     }
 
 
+def workload_of(file: ScenarioFile, circuits: Circuits) -> Workload:
+    """The jobs.
+
+    Raises:
+        ScenarioError: their file cannot be read; with its line.
+    """
+    try:
+        workload = Workload.read(file.path.parent / circuits.workload)
+    except WorkloadError as bad:
+        raise file.error(("circuits", "workload"), f"circuits: {bad}") from None
+    return workload.as_batch() if circuits.batch else workload
+
+
 def _intervals(file: ScenarioFile, name: str) -> Any:
     try:
         return read_json(file.path.parent / name, "timetable", WorkloadError)["intervals"]
@@ -51,13 +66,20 @@ def _intervals(file: ScenarioFile, name: str) -> Any:
 
 
 def _faults(file: ScenarioFile, topology: Topology, units: list[str]) -> list[dict[str, Any]]:
-    """A failure of a fibre takes a port from its unit."""
+    """A failure of a fibre takes a port from its unit; one between two units keeps their new circuits from light."""
     unit_of = {fibre.link.id: fibre.unit for fibre in fibres(topology)}
-    faults = []
+    faults: list[dict[str, Any]] = []
     for index, failure in enumerate(file.scenario.failure):
+        times = {"at_s": failure.at_s, "until_s": failure.until_s}
+        if failure.between is not None:
+            strange = [unit for unit in failure.between if unit not in units]
+            if strange:
+                problem = f"between: there is no unit {strange[0]}; there are {', '.join(units[:8])} …"
+                raise file.error(("failure", index, "between"), problem)
+            faults.append({"what": {"circuit": [units.index(unit) for unit in failure.between]}, **times})
+            continue
         if failure.link not in unit_of:
             problem = f"with `circuits`, what fails is a fibre, as {next(iter(unit_of))}; name one by `link`"
             raise file.error(("failure", index), problem)
-        unit = units.index(unit_of[failure.link])
-        faults.append({"unit": unit, "at_s": failure.at_s, "until_s": failure.until_s})
+        faults.append({"what": {"port": units.index(unit_of[failure.link])}, **times})
     return faults

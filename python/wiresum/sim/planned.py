@@ -13,6 +13,7 @@ from wiresum.errors import PlanError
 from wiresum.plan.aggregation_plan import LANE_BYTES, AggregationPlan
 from wiresum.plan.assignment import Assignment
 from wiresum.plan.assignment.conversion import MIN_WINDOW
+from wiresum.plan.fabric import PACKET_OVERHEAD
 from wiresum.plan.job import Job, JobSubModel, values_for_mtu
 from wiresum.plan.models import MODELS, equal_parts, sub_models
 from wiresum.plan.options import PlanOptions
@@ -22,9 +23,6 @@ from wiresum.sim.scenario import ScenarioJob, SwitchProgram
 from wiresum.sim.trees import Tree, of_assignment, of_plan, resolved_ways
 from wiresum.topology.model import Topology
 from wiresum.wire import PolicyName
-
-PACKET_OVERHEAD = wire.ETHERNET_LEN + wire.IPV4_LEN + wire.UDP_LEN + wire.HEADER_LEN + wire.SWITCH_HEADER_LEN
-"""Bytes of a packet beside its values."""
 
 PLANNED_FIELDS = {"policy", "slots", "base", "memory_slots"}
 """What a scenario leaves to a plan of switches, which says it."""
@@ -181,7 +179,9 @@ def _shaped(tree: Tree, program: SwitchProgram) -> Tree:
     parents = dict(tree.parents)
     strangers = [name for name in program.bypass if name not in parents]
     if strangers:
-        raise PlanError(f"bypass: there is no worker {strangers[0]} in the job")
+        raise PlanError(
+            f"bypass: there is no worker {strangers[0]} in the job; name some of its workers, as {tree.workers[0]}"
+        )
     parents |= dict.fromkeys(program.bypass, tree.root)
     if program.once:
         above = set(parents.values())

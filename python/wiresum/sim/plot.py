@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wiresum.picture import picture
+from wiresum.picture import BLUE, PALE, picture
 from wiresum.sim.outcome import Record, SimulationOutcome
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ MOST_WORKERS = 64
 MOST_SWITCHES = 8
 WIDTH_INCHES = 9
 ROW_INCHES, HEAD_INCHES, SLOTS_INCHES = 0.25, 0.7, 1.8
-COMPUTING, COMMUNICATING = "#c8c8c8", "#3b6fb6"
+COMPUTING, COMMUNICATING = PALE, BLUE
 LOADS = "YlGnBu"
 """Pale where a link is idle, dark where it is full."""
 
@@ -41,7 +41,6 @@ def draw(outcome: SimulationOutcome, path: Path) -> None:
         for axes, (_, panel) in zip(rows[:, 0], panels, strict=True):
             panel(axes)
             axes.tick_params(labelsize=7)
-            axes.spines[["top", "right"]].set_visible(False)
         rows[-1, 0].set(xlabel="time (s)", xlim=(0, outcome.end["at_s"] or None))
 
 
@@ -64,13 +63,14 @@ def _draw_workers(axes: Axes, rows: list[tuple[str, list[Record]]]) -> None:
             axes.broken_barh([_span(part, "compute_s", "begin_s")], (row - 0.4, 0.8), color=COMPUTING)
             axes.broken_barh([_span(part, "begin_s", "end_s")], (row - 0.4, 0.8), color=COMMUNICATING)
     axes.set(yticks=range(len(rows)), yticklabels=[name for name, _ in rows])
-    axes.set_title("workers: computing (grey), communicating (blue)", fontsize=9)
+    axes.set_title("workers: computing (grey), communicating or waiting for others (blue)", fontsize=9)
     axes.invert_yaxis()
 
 
 def _draw_links(axes: Axes, outcome: SimulationOutcome, rows: list[tuple[Record, list[Record]]]) -> None:
     """A row for each direction, its colour the load in each slice of time."""
     from matplotlib import colormaps
+    from matplotlib.cm import ScalarMappable
 
     colours = colormaps[LOADS]
     for row, (link, slices) in enumerate(rows):
@@ -79,8 +79,10 @@ def _draw_links(axes: Axes, outcome: SimulationOutcome, rows: list[tuple[Record,
         axes.broken_barh(spans, (row - 0.4, 0.8), facecolors=[colours(load) for load in loads])
     names = [f"{link['source']} → {link['target']}" for link, _ in rows]
     axes.set(yticks=range(len(rows)), yticklabels=names)
-    axes.set_title("busiest links: pale when idle, dark when full", fontsize=9)
+    axes.set_title("busiest links", fontsize=9)
     axes.invert_yaxis()
+    bar = axes.figure.colorbar(ScalarMappable(cmap=colours), ax=axes, pad=0.01, ticks=[0, 1])
+    bar.ax.set_yticklabels(["idle", "full"], fontsize=7)
 
 
 def _draw_slots(axes: Axes, outcome: SimulationOutcome) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 from wiresum.document import Location
 from wiresum.errors import PlanError, ScenarioError, TopologyError
 from wiresum.plan.aggregation_plan import LANE_BYTES, AggregationPlan
+from wiresum.plan.fabric import PACKET_OVERHEAD
 from wiresum.planners import SWITCH_PLANNERS
-from wiresum.sim.planned import PACKET_OVERHEAD, Planned, cohorts, is_planned, packet_values, streams
+from wiresum.sim.planned import Planned, cohorts, is_planned, packet_values, streams
 from wiresum.sim.scenario import ScenarioJob, SwitchProgram
 from wiresum.sim.source import ScenarioFile
 from wiresum.topology.model import Topology

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from wiresum.document import Location, is_there
-from wiresum.errors import PlanError, TopologyError
+from wiresum.errors import PlanError, ScheduleError, TopologyError
 from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.assignment import as_plan
 from wiresum.plan.assignment.routes import arcs
@@ -14,14 +14,18 @@ from wiresum.planners import SWITCH_PLANNERS, assign
 from wiresum.planners import plan as make_plan
 from wiresum.predict import PredictedStream, streams
 from wiresum.predict.schedule import Tree
-from wiresum.sim.circuits import resolve_circuits
+from wiresum.schedule.model import Timetable
+from wiresum.sim.asked import Question, asked, seen
+from wiresum.sim.circuits import resolve_circuits, workload_of
 from wiresum.sim.planned import choices, described, is_planned, switched
 from wiresum.sim.programs import Programs
-from wiresum.sim.rows import planned_rows, resolve_rows
-from wiresum.sim.scenario import DEFAULT_QUEUE_BYTES, LinkConditions, ScenarioJob
+from wiresum.sim.rows import PlannedRows, planned_rows, resolve_dense, resolve_rows
+from wiresum.sim.scenario import DEFAULT_QUEUE_BYTES, Circuits, LinkConditions, ScenarioJob
 from wiresum.sim.source import ScenarioFile
 from wiresum.sim.trees import resolved_ways
+from wiresum.sim.turns import TurnsOverCircuits, followed
 from wiresum.topology.model import Link, Topology
+from wiresum.turns.sharing import GRADIENT_PART
 
 LoadTopology = Callable[[str], Topology]
 """A topology by its name or path, as the command line knows them."""
@@ -70,6 +74,10 @@ def topology_of(file: ScenarioFile, load: LoadTopology) -> Topology:
         raise file.error(("topology",), f"topology: {bad}") from None
 
 
+ACCIDENTS = ("loss", "duplication", "reordering", "jitter_s")
+"""What links do to single packets."""
+
+
 class _Resolver:
     """One scenario over one topology."""
 
@@ -84,11 +92,12 @@ class _Resolver:
     def resolve(self) -> str:
         if self.scenario.circuits is not None:
             circuits = resolve_circuits(self.file, self.scenario.circuits, self.topology)
+            if self.scenario.fidelity != "flows":
+                return self._turns(self.scenario.circuits, circuits)
             return self._content([], [], [], [], circuits=circuits)
         self._check_links()
         if self.scenario.rows is not None:
-            rows = resolve_rows(planned_rows(self.file, self.scenario.rows, self.topology), self.sites)
-            return self._content(self._sites(1.0), self._links(), [], [], rows=rows)
+            return self._rows(planned_rows(self.file, self.scenario.rows, self.topology))
         self._require_names()
         if self.scenario.fidelity == "trains":
             programs = Programs(self.file, self.topology, self.sites)
@@ -101,6 +110,41 @@ class _Resolver:
         wire_bytes = sum(stream.wire_bytes for stream in streams(plans[0], self.scenario.job[0].bytes))
         return self._content(self._sites(wire_bytes / self.scenario.job[0].bytes), self._links(), jobs, [])
 
+    def _rows(self, planned: PlannedRows) -> str:
+        """A sparse job, and its dense part if it has one."""
+        wire_factor = 1.0
+        if planned.dense is not None:
+            dense_bytes = planned.job.dense_bytes
+            wire_factor = sum(stream.wire_bytes for stream in streams(planned.dense, dense_bytes)) / dense_bytes
+        rows = resolve_rows(planned, self.sites)
+        return self._content(self._sites(wire_factor), self._links(), resolve_dense(planned), [], rows=rows)
+
+    def _turns(self, said: Circuits, circuits: dict[str, Any]) -> str:
+        """Jobs over circuits with the plans, links and gates that they have live."""
+        workload, instance, fidelity = workload_of(self.file, said), circuits["instance"], self.scenario.fidelity
+        network = self.topology
+
+        def resolved(over: TurnsOverCircuits, stop_s: float | None = None) -> str:
+            self.topology = over.topology
+            self.sites = {node.name: index for index, node in enumerate(self.topology.nodes)}
+            known: dict[str, Any] = {"announced": said.announced, "faults": circuits["faults"], "stop_s": stop_s}
+            turns, sites = over.turns(instance, circuits["switch"], **known), self._sites(1 / GRADIENT_PART)
+            if fidelity == "packets":
+                return self._content(sites, self._links(), over.jobs(), [], turns=turns)
+            return self._content(sites, self._links(), [], over.programs(self.sites), turns=turns)
+
+        try:
+            if said.timetable is not None:
+                timetable = Timetable.read(self.file.path.parent / said.timetable)
+                return resolved(
+                    followed(network, workload, timetable, instance["dark_s"], fidelity, shifts=said.shifts)
+                )
+            options, patience_s = {**circuits["options"], "online": True}, self.scenario.patience_s
+            question = Question(network, workload, instance, said.scheduler, options, fidelity, patience_s)
+            return resolved(asked(question, lambda over, stop_s: seen(resolved(over, stop_s))))
+        except (ScheduleError, PlanError, TopologyError) as bad:
+            raise self.file.error(("circuits",), f"circuits: {bad}") from None
+
     def _content(
         self,
         sites: list[dict[str, Any]],
@@ -110,8 +154,9 @@ class _Resolver:
         *,
         circuits: dict[str, Any] | None = None,
         rows: dict[str, Any] | None = None,
+        turns: dict[str, Any] | None = None,
     ) -> str:
-        scenario = self.scenario
+        scenario, is_packet = self.scenario, self.scenario.circuits is None
         return json.dumps({
             "fidelity": scenario.fidelity,
             "seed": scenario.seed,
@@ -124,8 +169,9 @@ class _Resolver:
             "jobs": jobs,
             "programs": programs,
             "background": [self._background(index) for index in range(len(scenario.background))],
-            "failures": [self._failure(index) for index in range(len(scenario.failure))] if circuits is None else [],
+            "failures": [self._failure(index) for index in range(len(scenario.failure))] if is_packet else [],
             "circuits": circuits,
+            "turns": turns,
             "rows": rows,
         })  # fmt: skip
 
@@ -170,7 +216,8 @@ class _Resolver:
         names = [job.name for job in self.scenario.job]
         for index, job in enumerate(self.scenario.job):
             if not self._has_program(job):
-                problem = "trains are of jobs with a `program`, other fidelities of jobs without; change one of them"
+                need = "needs [job.program]" if self.scenario.fidelity == "trains" else "takes no [job.program]"
+                problem = f'fidelity = "{self.scenario.fidelity}" {need}; change the fidelity or the job'
                 raise self.file.error(("job", index, "program"), f"job {job.name}: {problem}")
             if names[index] in names[:index]:
                 raise self.file.error(("job", index, "name"), f"two jobs are called {names[index]}; rename one")
@@ -306,3 +353,19 @@ class _Resolver:
             if change.id not in self.links:
                 known = ", ".join(list(self.links)[:8])
                 raise self.file.error(("link", index, "id"), f"id: there is no link {change.id}; there are {known} …")
+        if self.scenario.fidelity == "flows":
+            self._refuse_accidents()
+
+    def _refuse_accidents(self) -> None:
+        """Flows answer no question about lost, doubled or late packets."""
+        given: list[tuple[Location, LinkConditions]] = [(("links",), self.scenario.links)]
+        given += [(("link", index), change) for index, change in enumerate(self.scenario.link)]
+        for place, conditions in given:
+            for field in ACCIDENTS:
+                if getattr(conditions, field):
+                    problem = f"{field}: flows have no packets to which this could happen; set `fidelity` to packets"
+                    raise self.file.error((*place, field), problem)
+        lossy = next((link.id for link in self.topology.links if link.loss or link.reverse_loss), None)
+        if lossy is not None and self.scenario.links.loss is None:
+            problem = f"the topology's link {lossy} loses packets, and flows have none; set `fidelity` to packets"
+            raise self.file.error(("fidelity",), f"{problem}, or `links.loss` to 0")

@@ -3,7 +3,7 @@
 A switch sends a sum when all workers have given or passed the row, and a server tells weights when they are there, so
 sums are never ahead of the gradients that they are made of, nor weights of what their server has got. Each round is a
 max-min fair fluid of `predict.fluid`, with the bytes of exactly the rows that are touched. Servers are taken to have
-equal shares of a worker's rows.
+equal shares of a worker's rows. A dense gradient is summed beside them over the same links, and a round ends with both.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wiresum.plan.rows import PlanSparse
+from wiresum.predict import flows_of
 from wiresum.predict.flow import Flow
 from wiresum.predict.fluid import simulate
 from wiresum.predict.forms import Form, Forms, packets
@@ -23,6 +24,8 @@ from wiresum.sim.rows import PlannedRows
 from wiresum.sparse.randomness import Ints
 from wiresum.topology.paths import Capacity, RoutedTopology
 
+ROWS = "rows"
+"""Kind of flow, beside those of a dense gradient."""
 Sent = tuple[str, str, float]
 """Who sends, to whom, and bytes on the wire."""
 
@@ -31,21 +34,24 @@ def run_row_flows(planned: PlannedRows) -> SimulationOutcome:
     """Simulates all rounds."""
     outcome, rounds = SimulationOutcome(), _Rounds(planned)
     network = RoutedTopology(planned.topology)
+    dense = flows_of(planned.topology, planned.plan, planned.job.dense_bytes) if planned.job.dense_bytes else None
+    capacities = {**network.capacities, **(dense.capacities if dense else {})}
     carried: dict[Capacity, float] = defaultdict(float)
     now, events = 0.0, 0
     for number in range(planned.job.rounds):
         begin = now
-        flows: list[Flow] = []
+        flows: list[Flow] = list(dense.flows) if dense else []
         for phase in (rounds.up(number), rounds.onward(number), rounds.down(number)):
             fed = [
-                Flow(planned.job.name, "rows", source, target, network.path(source, target), sent,
-                     feeds=tuple(index for index, flow in enumerate(flows) if flow.target == source))
+                Flow(planned.job.name, ROWS, source, target, network.path(source, target), sent,
+                     feeds=tuple(index for index, flow in enumerate(flows)
+                                 if (flow.kind, flow.target) == (ROWS, source)))
                 for source, target, sent in phase
                 if sent and source != target
             ]  # fmt: skip
             flows += fed
         events += len(flows)
-        now += max((spans[-1].end_seconds for spans in simulate(flows, network.capacities) if spans), default=0.0)
+        now += max((spans[-1].end_seconds for spans in simulate(flows, capacities) if spans), default=0.0)
         for flow in flows:
             for direction in flow.path:
                 carried[direction] += flow.wire_bytes

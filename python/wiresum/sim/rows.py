@@ -26,6 +26,9 @@ from wiresum.sparse.spec import parse
 from wiresum.sparse.trace import Trace
 from wiresum.topology.model import Topology
 
+DENSE_BYTES = 4
+"""Gradient of a plan whose job has none: a plan has dense streams in any case."""
+
 
 @dataclass(frozen=True, eq=False)
 class PlannedRows:
@@ -66,6 +69,11 @@ class PlannedRows:
         return rounds
 
     @property
+    def dense(self) -> AggregationPlan | None:
+        """The plan of the dense gradient alone, if the job has one: tables have participants of their own."""
+        return self.plan.model_copy(update={"sparse": None}) if self.job.dense_bytes else None
+
+    @property
     def hosts(self) -> list[str]:
         """Names of the servers, then of the switches."""
         assert self.plan.sparse is not None
@@ -104,13 +112,17 @@ def _made(file: ScenarioFile, rows: RowsJob, topology: Topology) -> PlannedRows:
     tables = Tables.read(file.path.parent / rows.tables) if rows.tables else None
     trace = parse(rows.trace or "tables", tables=tables)
     network = SparseNetwork(topology, servers_of(topology, rows.servers, beside=rows.beside))
-    asked = counted(network, trace)
+    asked = counted(network, trace, rows.dense_bytes)
     part = place_rows(asked, "tiers" if rows.planner == "none" else rows.planner)
     if rows.planner == "none":
         part = part.model_copy(update={"replicated_rows": 0, "summed_rows": 0, "root": None})
+    wanted = {"replicated_rows": rows.replicated, "summed_rows": rows.summed}
+    part = part.model_copy(update={name: count for name, count in wanted.items() if count is not None})
     is_hot = part.replicated_rows + part.summed_rows > 0
     hot = hot_map(trace, part.replicated_rows, part.summed_rows) if is_hot else None
-    plan = plan_with_rows(asked.network, Job(), part, hot=hot, trace=rows.trace)
+    plan = plan_with_rows(
+        asked.network, Job(gradient_bytes=rows.dense_bytes or DENSE_BYTES), part, hot=hot, trace=rows.trace
+    )
     return PlannedRows(rows, topology, plan, trace, sparse_job_of(plan, hot))
 
 
@@ -123,3 +135,21 @@ def resolve_rows(planned: PlannedRows, sites: dict[str, int]) -> dict[str, Any]:
         "workers": [sites[worker.name] for worker in planned.plan.workers],
         "touched": [planned.touched(worker.rank) for worker in planned.plan.workers],
     }
+
+
+def resolve_dense(planned: PlannedRows) -> list[dict[str, Any]]:
+    """The dense part of the job, if it has one, as a job that the simulator runs beside the rows."""
+    if planned.dense is None:
+        return []
+    at_once = {"kind": "constant", "seconds": 0.0}
+    return [
+        {
+            "name": f"{planned.job.name}, dense",
+            "plan": planned.dense.model_dump(mode="json", exclude_none=True, exclude={"solution"}),
+            "bytes": planned.job.dense_bytes,
+            "rounds": planned.job.rounds,
+            "workers": [{"start": at_once, "compute": at_once}] * len(planned.plan.workers),
+            "streams": [],
+            "barrier": False,
+        }
+    ]

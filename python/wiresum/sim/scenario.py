@@ -259,10 +259,11 @@ class BackgroundTraffic(Document):
 
 
 class Failure(Document):
-    """Something breaks; exactly one of `link` and `node`.
+    """Something breaks; exactly one of `link`, `node` and `between`.
 
     Attributes:
-        link: id of a link.
+        link: id of a link; with `circuits`, of a fibre, whose port is stuck.
+        between: two units, with `circuits`: circuits between them that are ordered meanwhile get no light.
         node: name of a node: what runs there stops, and has forgotten everything when it is back.
         at_s: when.
         until_s: when it is back; never where absent.
@@ -270,21 +271,30 @@ class Failure(Document):
 
     link: Name | None = None
     node: Name | None = None
+    between: Annotated[list[Name], Field(min_length=2, max_length=2)] | None = None
     at_s: Seconds
     until_s: Seconds | None = None
 
 
 class Circuits(Document):
-    """Jobs of a workload over the optical circuits of the topology, instead of `job`; flows only.
+    """Jobs of a workload over the optical circuits of the topology, instead of `job`.
+
+    A timetable is followed or a scheduler is asked slot by slot. In packets and trains jobs have the plans and gates of
+    live turns.
 
     Attributes:
         workload: file of the jobs, beside the scenario.
         timetable: file of a timetable that is followed, beside the scenario; the scheduler is asked where absent.
+        announced: whether gates wait for light, in packets and trains; otherwise what meets darkness is sent again.
+        shifts: whether jobs of a timetable that compute may begin later, so that they send while others compute, in
+            packets and trains.
         scheduler: who is asked at each slot, with what is known then; `wiresum schedule` has the names.
         slot_s: time after which circuits may change.
-        before: circuits that are lit at the begin: `even` over all units, or `none`.
+        slots: whether they change with slots only; `events` needs false.
+        trees: whether switches of several units may sum a job together.
+        before: circuits that are lit at the start: `even` over all units, or `none`.
         paper: count rates as P4INC-AOI does.
-        batch: whether all jobs are there at the begin.
+        batch: whether all jobs are there at the start.
         sums: whether switches may sum.
         step_bps: step of a worker's rate, in `window`.
         blocking: in `fcfs`, whether nobody overtakes a job that cannot begin.
@@ -293,8 +303,12 @@ class Circuits(Document):
 
     workload: str
     timetable: str | None = None
+    announced: bool = True
+    shifts: bool = True
     scheduler: str = "turns"
     slot_s: Annotated[float, Field(gt=0)] = 1.0
+    slots: bool = True
+    trees: bool = False
     before: Literal["even", "none"] = "none"
     paper: bool = False
     batch: bool = False
@@ -315,6 +329,9 @@ class RowsJob(Document):
         tables: file with tables, beside the scenario; those of the trace where absent.
         servers: how many of the topology's servers keep tables; all where absent.
         beside: whether shards are beside workers, not at servers.
+        replicated: rows of tier A, the most popular ones; as many as the planner says where absent.
+        summed: rows of tier B, the next ones; as many as the planner says where absent.
+        dense_bytes: float32 bytes of a dense gradient that is summed beside the rows of each round.
         rounds: that are played.
     """
 
@@ -325,6 +342,9 @@ class RowsJob(Document):
     tables: str | None = None
     servers: Annotated[int, Field(ge=1)] | None = None
     beside: bool = False
+    replicated: Annotated[int, Field(ge=0)] | None = None
+    summed: Annotated[int, Field(ge=0)] | None = None
+    dense_bytes: Annotated[int, Field(ge=0, le=MAX_JOB_BYTES)] = 0
     rounds: Rounds = 4
 
 
@@ -374,12 +394,23 @@ class Scenario(FileDocument):
                 "a scenario has tables `job`, `circuits` with the jobs of a workload, or `rows`; give one of them"
             )
         if self.circuits is not None and self.fidelity != "flows":
-            raise ValueError("jobs over circuits are simulated as flows; set `fidelity` to flows")
+            self._has_plans(self.circuits)
         if self.circuits is not None and self.background:
             raise ValueError("circuits know no traffic of others; leave `background` out")
         if self.rows is not None:
             self._is_simple()
         return self
+
+    def _has_plans(self, circuits: Circuits) -> None:
+        """What plans of jobs over circuits cannot say.
+
+        Raises:
+            ValueError: it is said.
+        """
+        said = {"paper": circuits.paper, "trees": circuits.trees, "before": circuits.before != "none"}
+        said["slots"] = not circuits.slots
+        for field in (name for name, is_said in said.items() if is_said):
+            raise ValueError(f"circuits: `{field}` is for flows; leave it out, or set `fidelity` to flows")
 
     def _is_simple(self) -> None:
         """What a sparse job cannot have yet.

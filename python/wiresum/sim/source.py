@@ -113,7 +113,10 @@ def _set(content: Any, path: list[str], value: Any, place: str) -> None:
         else:
             content[first] = value
     else:
-        raise ScenarioError(f"there is no field {place} in the scenario: {first} is beyond a plain value")
+        raise ScenarioError(
+            f"there is no field {place} in the scenario: {first} would be inside a plain value; "
+            "docs/simulator.md has the fields"
+        )
 
 
 def _index(text: str, content: list[Any], place: str) -> int:

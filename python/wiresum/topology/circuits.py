@@ -6,7 +6,7 @@ The fields of a topology file that they have are in `optical.py`.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -210,16 +210,20 @@ def units(topology: Topology) -> list[str]:
     return [node.name for node in topology.nodes if node.name in found]
 
 
-def uniform(topology: Topology) -> list[Circuit]:
+def uniform(topology: Topology, among: Collection[str] | None = None) -> list[Circuit]:
     """Circuits between all pairs of units alike, as far as ports go.
 
     Every unit is joined to the next one, then to the second next, and so on round, until no two free ports can meet.
     With fewer ports than other units the result is a circulant graph.
+
+    Args:
+        topology: whose ports are used.
+        among: the units that are joined; all where absent.
     """
     free: dict[str, list[Fibre]] = defaultdict(list)
     for fibre in fibres(topology):
         free[fibre.unit].append(fibre)
-    names = units(topology)
+    names = [unit for unit in units(topology) if among is None or unit in among]
     pairs = [(names[one], names[other]) for one, other in _by_distance(len(names))]
     made: list[Circuit] = []
     before = -1

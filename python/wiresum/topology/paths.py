@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from wiresum.errors import PlanError
-from wiresum.topology.hashing import choice, mixed
 from wiresum.topology.model import Link, Topology
+from wiresum.topology.pairs import choice, mixed
 
 UNLIMITED_BPS = 1e15
 """Stands for a link without a bandwidth: faster than any that has one."""

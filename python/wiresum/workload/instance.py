@@ -17,6 +17,8 @@ from wiresum.workload.model import Workload, WorkloadJob
 from wiresum.workload.sites import Unit, unit_of_location, units_of
 
 FORMAT = "wiresum-circuit-instance/1"
+MOST_SLOTS = 100_000
+"""Slots that a job may send or wait for, at least: schedulers keep a table with a column for each."""
 UNLIMITED_PLACES = (1 << 32) - 1
 """`places` of a switch that does not say how many jobs it sums at once: more than any instance has jobs."""
 
@@ -29,6 +31,8 @@ def instance(
     *,
     paper: bool = False,
     contiguous: bool = True,
+    slots: bool = True,
+    trees: bool = False,
 ) -> dict[str, Any]:
     """An instance, ready for JSON. Jobs have numbers from 1 in the workload's order.
 
@@ -41,6 +45,8 @@ def instance(
         lit: circuits that are there before.
         paper: count as P4INC-AOI does.
         contiguous: a star that has begun sends in every slot until it ends.
+        slots: circuits and rates change with slots only.
+        trees: switches of several units may sum a job together.
 
     Raises:
         WorkloadError: the two do not fit; the message names the job, or the part of the topology, and the remedy.
@@ -53,24 +59,31 @@ def instance(
         raise WorkloadError(f"a slot of {slot_s} s is over before {switch.name} has light ({dark_s} s); make it longer")
     ports = Counter(fibre.unit for fibre in ends)
     names = unit_of_location(found)
-    _check(workload, names, ports)
+    _check(workload, names, ports, trees)
+    _require_who_sums(topology, workload, names)
     links = {end: link for link in topology.links for end in (link.source, link.target)}
     hosts = [host for unit in found for host in unit.hosts]
     servers = [server for unit in found for server in unit.servers]
     rate = _rate(links)
+    port_bps = _one_rate({fibre.link.id: fibre.link.bandwidth_bps for fibre in ends}, "fibres")
+    host_bps = _one_rate({host: rate(host) for host in hosts}, "hosts")
+    for job in workload.jobs if slots else ():
+        _check_slots(job, max(port_bps, host_bps), slot_s)
     return {
         "format": FORMAT,
         "slot_s": slot_s,
         "dark_s": dark_s,
         "darkens": switch.oxc.darkens if switch.oxc else "added",
-        "port_bps": _one_rate({fibre.link.id: fibre.link.bandwidth_bps for fibre in ends}, "fibres"),
-        "host_bps": _one_rate({host: rate(host) for host in hosts}, "hosts"),
+        "port_bps": port_bps,
+        "host_bps": host_bps,
         **({"server_bps": _one_rate({server: rate(server) for server in servers}, "servers")} if servers else {}),
         "units": [_unit(topology.node(unit.name), unit, ports[unit.name], rate) for unit in found],
         "before": {"given": _counted(lit, ends)},
         "jobs": [_job(number, job, names) for number, job in enumerate(workload.jobs, 1)],
         "paper": paper,
         "contiguous": contiguous,
+        "slots": slots,
+        "trees": trees,
     }
 
 
@@ -82,25 +95,45 @@ def _only_switch(topology: Topology) -> Node:
     return switches[0]
 
 
-def _check(workload: Workload, names: Mapping[str, str], ports: Mapping[str, int]) -> None:
+def _check(workload: Workload, names: Mapping[str, str], ports: Mapping[str, int], trees: bool) -> None:
     for job in workload.jobs:
         strange = sorted(job.locations - set(names))
         if strange:
             raise WorkloadError(f"job {job.name}: {strange[0]} is no unit or host of the topology; correct it")
         if job.synchrony == "star":
-            _check_star(job, names, ports)
+            _check_star(job, names, ports, trees)
 
 
-def _check_star(job: WorkloadJob, names: Mapping[str, str], ports: Mapping[str, int]) -> None:
+def _check_star(job: WorkloadJob, names: Mapping[str, str], ports: Mapping[str, int], trees: bool) -> None:
     own = {names[location] for location in job.workers}
     if job.server is None and len(own) > 1:
         raise WorkloadError(f"job {job.name}: its workers are in {len(own)} units, and it has no `server`; name one")
     at = names[job.server] if job.server else next(iter(own))
-    if len(own - {at}) > ports.get(at, 0):
+    if not trees and len(own - {at}) > ports.get(at, 0):
         raise WorkloadError(
             f"job {job.name}: workers in {len(own - {at})} units send to {at} at once, which has {ports.get(at, 0)} "
-            "ports; give it more ports, put the job in fewer units, or make it a coflow"
+            "ports; give it more ports, put it in fewer units, let switches sum it along a tree, or make it a coflow"
         )
+
+
+def _require_who_sums(topology: Topology, workload: Workload, names: Mapping[str, str]) -> None:
+    """Refuses a job that neither a server nor a switch can sum."""
+    without = {node.name for node in topology.nodes if node.kind == "switch" and (node.places == 0 or not node.sums)}
+    for job in workload.jobs:
+        unit = names[next(iter(job.workers))]
+        if job.synchrony == "star" and job.server is None and unit in without:
+            problem = f"its workload names no server, and the switch of {unit} has no place to sum it"
+            raise WorkloadError(f"job {job.name}: {problem}; name a server, or give {unit} places")
+
+
+def _check_slots(job: WorkloadJob, fastest_bps: float, slot_s: float) -> None:
+    """Refuses a job that needs more slots than there may be."""
+    most_bytes = max([job.bytes or 0, *(total / job.worker_count for total in job.sinks.values())]) * job.iterations
+    sending, waiting = 8 * most_bytes / (fastest_bps * slot_s), job.arrival_s / slot_s
+    if max(sending, waiting) > MOST_SLOTS:
+        what = f"{most_bytes:.3g} bytes take {sending:.3g}" if sending > waiting else f"it comes after {waiting:.3g}"
+        problem = f"{what} slots of {slot_s:g} s, and there are {MOST_SLOTS} at most"
+        raise WorkloadError(f"job {job.name}: {problem}; make slots longer, or cut the job into several")
 
 
 def _rate(links: Mapping[str, Any]) -> Callable[[str], float | None]:
@@ -149,6 +182,8 @@ def _star(job: WorkloadJob, names: Mapping[str, str]) -> dict[str, Any]:
         "server": names[job.server] if job.server else next(iter(workers)),
         "bytes": (job.bytes or 0) * job.iterations,
         "update_s": job.update_s,
+        **({"server_host": job.server} if job.server and names[job.server] != job.server else {}),
+        **({"via": job.via} if job.via else {}),
     }
 
 

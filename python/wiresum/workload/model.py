@@ -28,6 +28,8 @@ class WorkloadJob(Document):
             sends to every sink, each pair at a rate of its own.
         workers: how many are at each location; of a coflow, its mappers.
         server: location of a star's parameter server; absent where only switches may sum it.
+        via: of a star: units with workers, and the unit over which each sends to the server's instead of a circuit of
+            its own; for jobs that servers sum.
         bytes: of a star: gradient of each worker and iteration.
         sinks: of a coflow: bytes that arrive at each location, in equal parts from all workers.
         iterations: how often the bytes are sent.
@@ -41,6 +43,7 @@ class WorkloadJob(Document):
     synchrony: Synchrony = "star"
     workers: Annotated[dict[Name, Count], Field(min_length=1)]
     server: Name | None = None
+    via: dict[Name, Name] = Field(default_factory=dict)
     bytes: Count | None = None
     sinks: dict[Name, Count] = Field(default_factory=dict)
     iterations: Count = 1
@@ -53,8 +56,8 @@ class WorkloadJob(Document):
         star = self.synchrony == "star"
         if star and (self.bytes is None or self.sinks):
             raise ValueError(f"job {self.name}: a star has `bytes` for each worker and no `sinks`")
-        if not star and (self.bytes is not None or self.server is not None or not self.sinks):
-            raise ValueError(f"job {self.name}: a coflow has `sinks` with their bytes, no `bytes` and no `server`")
+        if not star and (self.bytes is not None or self.server is not None or self.via or not self.sinks):
+            raise ValueError(f"job {self.name}: a coflow has `sinks` with their bytes, no `bytes`, `server` or `via`")
         return self
 
     @classmethod
@@ -108,5 +111,5 @@ class Workload(FileDocument):
         return self
 
     def as_batch(self) -> Workload:
-        """The same jobs, all of which are there at the begin."""
+        """The same jobs, all of which are there at the start."""
         return self.model_copy(update={"jobs": [job.model_copy(update={"arrival_s": 0.0}) for job in self.jobs]})

@@ -117,7 +117,7 @@ def _count(text: str) -> int:
 
 
 def _name(text: str) -> str:
-    """The end of a long id, which tells jobs apart where the begin is a cluster's."""
+    """The end of a long id, which tells jobs apart where the start is a cluster's."""
     return "".join(letter if letter.isalnum() else "-" for letter in text)[-32:].lstrip("-") or "job"
 
 

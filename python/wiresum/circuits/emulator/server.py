@@ -174,6 +174,11 @@ class Serving:
         host, port = self._ports[protocol]
         return f"{protocol}://{host}:{port}"
 
+    @property
+    def addresses(self) -> dict[str, tuple[str, int]]:
+        """Host and port of each protocol."""
+        return dict(self._ports)
+
     def __enter__(self) -> Self:
         self._thread.start()
         try:

@@ -8,25 +8,28 @@ from typing import Any
 import numpy as np
 
 from wiresum.errors import SupportError
-from wiresum.picture import picture
+from wiresum.picture import BLUE, GREEN, ORANGE, PALE, VERMILION, picture
 from wiresum.plan.assignment.traffic import Traffic
-from wiresum.topology.graph import UNREACHABLE, Floats, Graph
+from wiresum.topology.graph import UNREACHABLE, Floats, Graph, Ints
 
 MAX_NODES = 600
 """A picture with more nodes shows nothing."""
 MAX_LABELS = 60
 """Names and sums are written beside so many nodes at most; those that sum come first."""
 SIZE_INCHES = (12, 6)
+BUSIEST = 0.999
+"""Links that are busy for so much of the busiest one's time are bottlenecks, too."""
 ARC_POINTS = 33
 ARC_HEIGHT = 0.25
 """Height of a link between nodes of one row, over its length."""
 
 
 def draw(traffic: Traffic, title: str, path: Path) -> None:
-    """Draws hosts below, and switches above them by their distance from the hosts; the root is marked.
+    """Draws hosts below, and switches above them by their distance from the hosts; roots are marked.
 
-    A link is the darker and the wider the more bytes it carries on the way up, and says how many if there are few. A
-    node that sums has the bytes that it adds beside it; others are named where there are few nodes.
+    A link is the darker and the wider the longer it is busy, the busiest is red, and each says its bytes on the way up
+    and its share of the busiest link's time if there are few. A node that sums has the bytes that it adds beside it;
+    others are named where there are few nodes.
 
     Raises:
         SupportError: the network is too large, matplotlib is not installed, or the file cannot be written.
@@ -59,16 +62,27 @@ def _places(graph: Graph) -> Floats:
 
 def _draw_links(axes: Any, traffic: Traffic, places: Floats) -> None:
     up = traffic.arc_bytes.reshape(-1, 2).sum(axis=1)
-    share = up / max(float(up.max(initial=0.0)), 1.0)
+    share = _shares(traffic)
     for link in np.argsort(share):
         load = share[link]
         ends = places[[traffic.graph.source[2 * link], traffic.graph.target[2 * link]]]
         line = _line(ends)
-        axes.plot(*line.T, color=str(0.9 - 0.9 * load), linewidth=0.4 + 4 * load, zorder=1)
+        colour = VERMILION if load > BUSIEST else str(0.9 - 0.9 * load)
+        axes.plot(*line.T, color=colour, linestyle="-", linewidth=0.4 + 4 * load, zorder=1)
         if load and np.count_nonzero(up) <= MAX_LABELS:
-            text = f"{up[link] / 1e6:,.0f} MB"
+            text = f"{up[link] / 1e6:,.0f} MB, {load:.0%}"
             box = {"boxstyle": "round,pad=0.1", "color": "white", "alpha": 0.8}
-            axes.annotate(text, line[len(line) // 3], fontsize=5, ha="center", color="tab:brown", bbox=box)
+            axes.annotate(text, line[len(line) // 3], fontsize=5, ha="center", color="black", bbox=box)
+    axes.plot([], [], color=VERMILION, linestyle="-", linewidth=4, label="busiest link")
+
+
+def _shares(traffic: Traffic) -> Floats:
+    """(links,) busy time of the fuller direction, over that of the busiest link; bytes where nothing has a rate."""
+    busy = traffic.busy_seconds.reshape(-1, 2).max(axis=1)
+    if not busy.max(initial=0.0) > 0:
+        busy = traffic.arc_bytes.reshape(-1, 2).sum(axis=1)
+    shares: Floats = busy / max(float(busy.max(initial=0.0)), np.finfo(float).tiny)
+    return shares
 
 
 def _line(ends: Floats) -> Floats:
@@ -82,8 +96,8 @@ def _line(ends: Floats) -> Floats:
 def _draw_nodes(axes: Any, traffic: Traffic, places: Floats) -> None:
     graph, adds = traffic.graph, traffic.ingress_bytes
     senders = np.unique(traffic.source)
-    kinds = [("idle, or forwards", np.arange(graph.node_count), "lightgrey", 15), ("sends", senders, "tab:blue", 20)]
-    kinds += [("sums", np.flatnonzero(adds), "tab:orange", 60), ("root", np.array([traffic.root]), "tab:red", 90)]
+    kinds = [("idle, or forwards", np.arange(graph.node_count), PALE, 15), ("sends", senders, BLUE, 20)]
+    kinds += [("sums", np.flatnonzero(adds), ORANGE, 60), ("root", _roots(traffic), GREEN, 90)]
     for label, members, colour, size in kinds:
         axes.scatter(*places[members].T, s=size, color=colour, label=label, zorder=2)
     for node in np.argsort(-adds)[:MAX_LABELS]:
@@ -93,4 +107,10 @@ def _draw_nodes(axes: Any, traffic: Traffic, places: Floats) -> None:
             box = {"boxstyle": "round,pad=0.1", "color": "white", "alpha": 0.7}
             beside = {"textcoords": "offset points", "xytext": (0, 8), "ha": "center", "fontsize": 6, "bbox": box}
             axes.annotate(text, places[node], **beside)
-    axes.legend(frameon=False, fontsize=7, loc="upper right")
+    axes.legend(fontsize=7, loc="upper right")
+
+
+def _roots(traffic: Traffic) -> Ints:
+    """Nodes that receive and send nothing on: one for each tree."""
+    sinks: Ints = np.setdiff1d(traffic.target, traffic.source)
+    return sinks if len(sinks) else np.array([traffic.root])

@@ -130,10 +130,18 @@ def with_engine(plan: AggregationPlan, engine: SwitchEngine) -> AggregationPlan:
 
 
 def switchable(job: Job) -> Job:
-    """The job with a codec and packets that switches can carry."""
+    """The job with a codec and packets that switches can carry.
+
+    Raises:
+        PlanError: it is to carry copies, which switches do not.
+    """
+    if job.copies:
+        raise PlanError("job.copies: switches carry no copies; leave it out, or let servers sum on a star")
     codec = job.codec if job.codec.startswith("fixed:") else CODEC
+    # Switches know one width for each stream.
+    lanes = "int32-le" if job.lanes == "auto" else job.lanes
     values = min(job.packet_values, MAX_SWITCHED_VALUES)
-    return job.model_copy(update={"codec": codec, "values_per_packet": values})
+    return job.model_copy(update={"codec": codec, "lanes": lanes, "values_per_packet": values})
 
 
 def unlimited(assignment: Assignment) -> Assignment:

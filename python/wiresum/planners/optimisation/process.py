@@ -33,6 +33,9 @@ class Solver(Protocol):
         """Ever better answers, each in one line."""
 
 
+MORE_TIME = "give it more: `--time-limit` of the command, or `time_limit_s` in a scenario"
+
+
 def last_answer(module: str, question: str, time_limit_s: float, planner: str, columns: int | None = None) -> str:
     """The best answer that a solver has found in time.
 
@@ -54,7 +57,7 @@ def last_answer(module: str, question: str, time_limit_s: float, planner: str, c
     else:
         lines, errors = _by_process(module, question, time_limit_s)
     if not lines:
-        reason = errors.strip() or "allow more time"
+        reason = errors.strip() or MORE_TIME
         raise PlanError(f"the planner `{planner}` found nothing within {time_limit_s:g} s: {reason}")
     return lines[-1]
 

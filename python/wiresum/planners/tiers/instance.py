@@ -29,7 +29,7 @@ class SparseInstance:
         tables: of the model.
         counts: of its trace, with as many workers.
         dense_bytes: float32 bytes of the dense gradient, which is summed in every round.
-        replicas: most rows that a worker can keep, for want of memory; unlimited where absent.
+        replicas: most rows that a worker can keep, for lack of memory; unlimited where absent.
         memory_share: of a node's memory that hot rows may have under `zebra` (c).
         wanted_share: of the updates that the hot rows are to get under `zebra` (p).
     """

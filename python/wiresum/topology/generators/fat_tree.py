@@ -31,7 +31,7 @@ def fat_tree(  # noqa: PLR0917 - named on the command line, one by one
     Args:
         k: ports of a switch, even.
         hosts_per_edge: hosts below each edge switch; k/2 where absent.
-        rate_bps: bit/s of each link in each direction; None: unlimited.
+        rate_bps: bit/s of each link in each direction; `none`: unlimited.
         programmable: fraction of the switches that sum, chosen at random.
         memory_bytes: memory of each switch that sums.
         seed: seed that chooses the switches that sum.

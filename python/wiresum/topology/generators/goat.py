@@ -29,7 +29,7 @@ def goat(
     Args:
         hosts_per_switch: workers at S1, and as many at S2.
         memory_bytes: memory of each switch.
-        rate_bps: bit/s of each link in each direction; None: unlimited.
+        rate_bps: bit/s of each link in each direction; `none`: unlimited.
 
     Raises:
         TopologyError: there are no workers.

@@ -30,8 +30,8 @@ def ingo(shape: Shape = "mesh", rate_bps: float | None = RATE_BPS) -> Topology:
     The paper calls the switches "interconnected". Its rate of 3.74 Gbit/s is above what a star allows (10/3).
 
     Args:
-        shape: how the switches are joined.
-        rate_bps: bit/s of each link in each direction; None: unlimited.
+        shape: form of the network of switches.
+        rate_bps: bit/s of each link in each direction; `none`: unlimited.
 
     Raises:
         TopologyError: there is no such shape.

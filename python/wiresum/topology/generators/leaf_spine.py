@@ -30,7 +30,7 @@ def leaf_spine(  # noqa: PLR0917 - named on the command line, one by one
         leaves: switches with hosts, leaf0….
         spines: switches that join them, spine0….
         hosts_per_leaf: workers w0… in order, and the parameter server `ps` as the last.
-        rate_bps: bit/s of each link in each direction; None: unlimited.
+        rate_bps: bit/s of each link in each direction; `none`: unlimited.
         uplink_rate_bps: bit/s of links between switches; `rate_bps` where absent.
         bundle: parallel links between a leaf and a spine.
         programmable: fraction of the switches that sum, chosen at random.

@@ -42,7 +42,7 @@ def optical(
         hosts_per_unit: workers in each unit.
         servers_per_unit: parameter servers in each unit.
         ports: fibres from each unit; the k-th one ends at optical switch k modulo their number.
-        rate_bps: bit/s of each link in each direction; None: unlimited.
+        rate_bps: bit/s of each link in each direction; `none`: unlimited.
         circuit_rate_bps: bit/s of fibres; `rate_bps` where absent.
         dark_s: time without light after an order.
         settle_s: time from light to traffic.

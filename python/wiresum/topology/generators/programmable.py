@@ -26,7 +26,7 @@ class Programmable:
 
     Attributes:
         fraction: of the switches, rounded to a whole number of them.
-        memory_bytes: of each; None: unlimited.
+        memory_bytes: memory of each; `none`: unlimited.
         seed: of the choice.
     """
 

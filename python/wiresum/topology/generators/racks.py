@@ -37,7 +37,7 @@ def racks(
         worker_racks: switches with workers, T1…; with one, its switch sums the job without a server.
         server_racks: switches after these; the first has the parameter server.
         hosts_per_rack: workers at each switch that has some.
-        rate_bps: bit/s of each link in each direction; None: unlimited.
+        rate_bps: bit/s of each link in each direction; `none`: unlimited.
         circuit_rate_bps: bit/s of circuits; `rate_bps` where absent.
         ports: fibres from each rack to an optical switch `oxc`; 0: a circuit between every two racks, which stays.
         dark_s: time without light after an order to it.

@@ -26,7 +26,7 @@ def servers(  # noqa: PLR0917 - named on the command line, one by one
     Args:
         workers: hosts that train.
         servers: hosts that sum.
-        rate_bps: bit/s of each link in each direction; None: unlimited.
+        rate_bps: bit/s of each link in each direction; `none`: unlimited.
         server_rate_bps: bit/s of the servers' links; that of the workers' where absent.
         colocated: server i runs on the host of worker i. A host is then a switch h0… with its worker and server behind
             one link, which carries the traffic of both.

@@ -23,7 +23,7 @@ def star(
 
     Args:
         workers: number of hosts that train.
-        rate_bps: bit/s of each link in each direction; None: unlimited.
+        rate_bps: bit/s of each link in each direction; `none`: unlimited.
         aggregation_rate_bps: bit/s of gradient that the switch can add, and each server.
         servers: number of hosts s0… that keep tables, each with such a link.
 

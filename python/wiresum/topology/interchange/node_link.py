@@ -57,7 +57,9 @@ def _read(text: str) -> dict[str, Any]:
     try:
         graph = json.loads(text)
     except (ValueError, RecursionError) as bad:
-        raise TopologyError(f"node-link JSON cannot be read: {bad}") from None
+        raise TopologyError(
+            f"node-link JSON cannot be read: {bad}; give a file that networkx.node_link_data wrote"
+        ) from None
     if not isinstance(graph, dict):
         raise TopologyError("node-link JSON is an object with `nodes` and `edges`; this is something else")
     return graph

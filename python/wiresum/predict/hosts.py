@@ -1,0 +1,136 @@
+"""What hosts cost: a profile of one machine, measured by `wiresum bench line --profile`, and what it says of a plan.
+
+The model is linear: a packet costs so much, and a byte in it so much more. Two sizes of packets, measured on links that
+do not limit, give both. What it leaves out: caches that are full at one size and not at another, other cores, NICs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from wiresum.document import Document, FileDocument
+from wiresum.errors import PlanError, WiresumError
+from wiresum.plan.aggregation_plan import LANE_BYTES, AggregationPlan
+from wiresum.plan.choices import Engine, Transport
+from wiresum.predict.framing import wire_bytes
+from wiresum.predict.prediction import Prediction
+
+GIGA = 1e9
+BITS = 8
+RATES_BPS = (10e9, 25e9, 100e9, 400e9)
+"""Links for which the number of cores is stated."""
+
+
+class Cost(Document):
+    """Processor time, for a payload of values.
+
+    Attributes:
+        packet_s: seconds for a packet, whatever its size.
+        byte_s: seconds for each byte of its values.
+    """
+
+    packet_s: Annotated[float, Field(ge=0)]
+    byte_s: Annotated[float, Field(ge=0)]
+
+    def seconds(self, packets: float, payload_bytes: float) -> float:
+        """For so many packets with so many bytes of values in all."""
+        return packets * self.packet_s + payload_bytes * self.byte_s
+
+
+class HostProfile(FileDocument):
+    """What one machine takes for a packet that a worker sends and whose sum it receives.
+
+    Attributes:
+        machine: on which it was measured.
+        engine: what summed.
+        transport: what workers' packets travelled by.
+        thread: the engine's thread of a worker, which is on one core.
+        worker: the worker's process, the kernel on its behalf included.
+        node: all else for one worker's packet: the node that sums, and what the kernel does by itself for both.
+    """
+
+    error: ClassVar[type[WiresumError]] = PlanError
+    what: ClassVar[str] = "profile"
+    command: ClassVar[str] = "bench line"
+
+    format: Literal["wiresum-hosts/1"] = "wiresum-hosts/1"
+    machine: str
+    engine: Engine
+    transport: Transport
+    thread: Cost
+    worker: Cost
+    node: Cost
+
+
+def fit(costs: Mapping[int, float]) -> Cost:
+    """The cost of a packet and of a byte.
+
+    Args:
+        costs: processor seconds for 10⁹ bytes of values, by the bytes of values in a packet; two sizes.
+
+    Measured times scatter: a part that comes out below zero is zero, and the other one carries all of the larger size.
+    """
+    (small, of_small), (large, of_large) = sorted(costs.items())
+    packet_s = (of_small - of_large) / (GIGA / small - GIGA / large)
+    byte_s = of_large / GIGA - packet_s / large
+    if packet_s < 0:
+        return Cost(packet_s=0.0, byte_s=of_large / GIGA)
+    if byte_s < 0:
+        return Cost(packet_s=of_large * large / GIGA, byte_s=0.0)
+    return Cost(packet_s=packet_s, byte_s=byte_s)
+
+
+@dataclass(frozen=True)
+class HostLoad:
+    """Processors beside links.
+
+    Attributes:
+        thread_seconds: of the engine's thread for one all-reduce; less it cannot take, however fast the links are.
+        links_seconds: the prediction without processors, the nodes' adding included.
+        limit_bps: rate of a worker's link from which on the thread takes longer than the link.
+        cores: of a worker, and of the node for one worker, by the rate of a worker's link in bit/s, were the work of
+            each spread over cores without loss.
+    """
+
+    thread_seconds: float
+    links_seconds: float
+    limit_bps: float
+    cores: dict[float, tuple[float, float]]
+
+    @property
+    def seconds(self) -> float:
+        """The larger of both: packets are encoded while others travel."""
+        return max(self.thread_seconds, self.links_seconds)
+
+    @property
+    def bottleneck(self) -> str:
+        """What takes longer."""
+        return "processor" if self.thread_seconds > self.links_seconds else "links"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        cores = {f"{rate:.0f}": {"worker": one, "node": other} for rate, (one, other) in self.cores.items()}
+        return {**asdict(self), "cores": cores, "seconds": self.seconds, "bottleneck": self.bottleneck}
+
+
+def host_load(plan: AggregationPlan, gradient_bytes: int, profile: HostProfile, links: Prediction) -> HostLoad:
+    """What a profile says of one all-reduce of a plan.
+
+    Args:
+        plan: the job's packets and streams.
+        gradient_bytes: bytes of float32 in the collective.
+        profile: of hosts like those of the plan.
+        links: the prediction without processors.
+    """
+    payload = gradient_bytes / LANE_BYTES * plan.job.value_bytes
+    packets = math.ceil(payload / plan.job.payload_bytes)
+    on_wire = BITS * sum(wire_bytes(plan, stream, gradient_bytes) for stream in plan.streams)
+    thread_s = profile.thread.seconds(packets, payload)
+    worker, node = (cost.seconds(packets, payload) / on_wire for cost in (profile.worker, profile.node))
+    cores = {rate: (rate * worker, rate * node) for rate in RATES_BPS}
+    return HostLoad(thread_s, links.seconds, on_wire / thread_s if thread_s else math.inf, cores)
