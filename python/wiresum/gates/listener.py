@@ -15,10 +15,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, Self
 
+from wiresum import _native
 from wiresum.errors import ScheduleError
-from wiresum.gates import EXPIRY_S, FORMAT
+from wiresum.gates import EXPIRY_S
+from wiresum.gates.lines import ForeignLineError, Line, accepted, shut_down
 
 AGAIN_S = 1.0
 """Seconds between two times that a shut gate is told to stay shut."""
@@ -26,7 +28,8 @@ ANSWER_S = 2.0
 """Seconds within which a rank says that it has done as it was told; one that does not is stuck, or gone."""
 MOST_WAITING = 128
 MOST_NAMED = 4
-MAX_LINE_BYTES = 4096
+LOST_S = 1.5
+"""Seconds that a rank has to come back whose line has ended: it looks for the driver six times meanwhile."""
 GREETING_S = 10.0
 """Seconds within which whoever connects has to say who it is: more than a process on a busy machine needs."""
 SEND_S = 1.0
@@ -43,6 +46,7 @@ class _Rank:
 
     Attributes:
         line: to it.
+        goes_elsewhere: where the network does not serve its job, it can sum without it.
         told: number of the last order.
         done: number of the last order that it has carried out.
         results: packets of sums that it has.
@@ -51,7 +55,8 @@ class _Rank:
         ended_s: when, by `time.monotonic`.
     """
 
-    line: socket.socket
+    line: Line
+    goes_elsewhere: bool = False
     told: int = 0
     done: int = 0
     results: int = 0
@@ -70,24 +75,29 @@ class _Job:
     """Gates of a job; they are shut until its first turn.
 
     Attributes:
+        order: what its ranks were told last.
         ranks: that have come.
         askers: lines of ranks that wait for the job's plan.
         plan: of the job, once it has one.
-        is_refused: it will have none.
+        refusal: why it will have none.
         is_abandoned: no more will come.
-        order: what they were told last.
     """
 
+    order: Mapping[str, Any]
     ranks: dict[int, _Rank] = field(default_factory=dict)
-    askers: dict[int, socket.socket] = field(default_factory=dict)
+    askers: dict[int, Line] = field(default_factory=dict)
     plan: str | None = None
-    is_refused: bool = False
+    refusal: str = ""
     is_abandoned: bool = False
-    order: Mapping[str, Any] = field(default_factory=lambda: {"do": "shut", "for_s": EXPIRY_S})
 
     @property
     def is_shut(self) -> bool:
         return bool(self.order["do"] == "shut")
+
+    def dead(self, now_s: float) -> int | None:
+        """A rank that has gone without a word, and has not come back."""
+        lost = (number for number, rank in self.ranks.items() if rank.end == "lost" and now_s - rank.ended_s > LOST_S)
+        return None if self.order["do"] == "stop" else next(lost, None)
 
 
 class Gates:
@@ -95,12 +105,15 @@ class Gates:
 
     Args:
         address: `HOST:PORT`, or the path of a socket.
+        secrets: of the jobs, 64 hexadecimal digits each, by number: whose ranks are believed.
 
     Raises:
         ScheduleError: the address cannot be had.
     """
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, secrets: Mapping[int, str]) -> None:
+        self._secrets = dict(secrets)
+        self._refused = 0
         self._path: Path | None = None
         try:
             self._listener = self._listen(address)
@@ -108,6 +121,7 @@ class Gates:
             raise ScheduleError(f"cannot listen at {address} ({error.strerror}); give --listen another one") from None
         self._jobs: dict[int, _Job] = {}
         self._line_count = 0
+        self._expected: Collection[int] | None = None
         self._news = threading.Condition()
         self._is_closing = False
         self._threads = [threading.Thread(target=run, daemon=True) for run in (self._accept, self._say_again)]
@@ -131,6 +145,12 @@ class Gates:
         host, port = self._listener.getsockname()[:2]
         return f"{host}:{port}"
 
+    @property
+    def refused(self) -> int:
+        """Lines that were not of the rank that they named, or had been said before."""
+        with self._news:
+            return self._refused
+
     def __enter__(self) -> Self:
         for thread in self._threads:
             thread.start()
@@ -146,10 +166,18 @@ class Gates:
             self._news.notify_all()
             lines = [rank.line for job in self._jobs.values() for rank in job.ranks.values()]
             lines += [line for job in self._jobs.values() for line in job.askers.values()]
-        for line in (self._listener, *lines):
-            _shut_down(line)
+        shut_down(self._listener)
+        for line in lines:
+            line.close()
         if self._path is not None:
             self._path.unlink(missing_ok=True)
+
+    def expect(self, jobs: Collection[int]) -> None:
+        """From now on ranks of other jobs are told that they have no turn: a schedule before may have had them."""
+        with self._news:
+            self._expected = set(jobs)
+            for number in set(self._jobs) - self._expected:
+                self._order([number], self._first_order(number))
 
     def await_ranks(self, workers: Mapping[int, int], timeout_s: float) -> None:
         """Returns when all ranks of jobs have something to send, or have ended.
@@ -164,7 +192,7 @@ class Gates:
         self._await_all(workers, self._ready, timeout_s, "has nothing to send")
 
     def await_back(self, workers: Mapping[int, int], timeout_s: float) -> set[int]:
-        """Jobs all of whose ranks have come in time; those of a driver before come by themselves.
+        """Jobs all of whose ranks have come in time or ask for a plan, as ranks of a driver before do by themselves.
 
         Args:
             workers: how many each job has.
@@ -172,7 +200,7 @@ class Gates:
         """
 
         def back() -> set[int]:
-            return {job for job, n in workers.items() if len(self._ready(job)) == n}
+            return {job for job, n in workers.items() if len(self._ready(job) | set(self._job(job).askers)) == n}
 
         self._wait(lambda: len(back()) == len(workers), timeout_s)
         with self._news:
@@ -191,18 +219,18 @@ class Gates:
         self._await_all(workers, lambda job: set(self._job(job).askers), timeout_s, "has not asked for its plan")
 
     def hand_out(self, job: int, plan: str) -> None:
-        """Gives the ranks of a job its plan (JSON): those that wait for it, and those that ask later."""
+        """Gives the ranks of a job its plan (JSON, without the secret): who waits for it, and who asks later."""
         with self._news:
             self._job(job).plan = plan
             for line in self._job(job).askers.values():
                 _give(line, plan)
 
-    def refuse(self, job: int) -> None:
-        """A job will have no plan: its ranks get an error, those that wait and those that ask later."""
+    def refuse(self, job: int, why: str) -> None:
+        """A job will have no plan: its ranks hear why, those that wait and those that ask later."""
         with self._news:
-            self._job(job).is_refused = True
+            self._job(job).refusal = why
             for line in self._job(job).askers.values():
-                _shut_down(line)
+                _refuse(line, why)
 
     def results(self, jobs: Collection[int]) -> dict[int, int]:
         """How many packets of sums all ranks of jobs have, at least."""
@@ -219,9 +247,33 @@ class Gates:
             self._job(job).is_abandoned = True
             self._news.notify_all()
 
-    def open(self, job: int, rate_bps: float | None = None, why: str = "") -> None:
-        """Lets the ranks of a job send, each at this rate on the cable; they repeat a reason where one is given."""
-        self._order([job], {"do": "open", "rate_bps": rate_bps, **({"why": why} if why else {})})
+    def open(self, job: int, rate_bps: float | None = None) -> None:
+        """Lets the ranks of a job send, each at this rate on the cable."""
+        self._order([job], {"do": "open", "rate_bps": rate_bps})
+
+    def stop(self, job: int, why: str, *, elsewhere: bool = False) -> None:
+        """Ends a job at its ranks: their collectives fail, and say why.
+
+        Args:
+            job: its number.
+            why: the reason.
+            elsewhere: its ranks sum without the network from now on, which all of them must be able to.
+        """
+        self._order([job], {"do": "stop", "why": why, "elsewhere": elsewhere})
+
+    def can_leave(self, job: int, ranks: int) -> bool:
+        """Whether all ranks of a job are there and can sum without the network.
+
+        One whose line has just broken may come back.
+
+        Args:
+            job: its number.
+            ranks: how many it has.
+        """
+        self._wait(lambda: all(rank.end != "lost" for rank in self._ranks([job])), LOST_S)
+        with self._news:
+            there = [rank for rank in self._ranks([job]) if rank.goes_elsewhere and not rank.end]
+        return len(there) == ranks
 
     def shut(self, jobs: Collection[int]) -> None:
         """Lets the ranks of jobs send nothing; returns when they do not, or do not answer."""
@@ -266,7 +318,12 @@ class Gates:
         return "" if not all(ends) else "lost" if "lost" in ends else "done"
 
     def _job(self, job: int) -> _Job:
-        return self._jobs.setdefault(job, _Job())
+        return self._jobs.setdefault(job, _Job(order=self._first_order(job)))
+
+    def _first_order(self, job: int) -> Mapping[str, Any]:
+        if self._expected is None or job in self._expected:
+            return {"do": "shut", "for_s": EXPIRY_S}
+        return {"do": "stop", "why": f"job {job} has no turn in this driver's schedule", "elsewhere": False}
 
     def _ready(self, job: int) -> set[int]:
         ranks = self._jobs[job].ranks if job in self._jobs else {}
@@ -292,19 +349,23 @@ class Gates:
             return
         rank.told += 1
         try:
-            rank.line.sendall(json.dumps({**order, "number": rank.told}).encode() + b"\n")
+            rank.line.say({**order, "number": rank.told})
         except BlockingIOError:
             # It may have half of an order, so it understands none any more.
             with suppress(OSError):
-                rank.line.shutdown(socket.SHUT_RDWR)
+                rank.line.line.shutdown(socket.SHUT_RDWR)
         except OSError:
             pass  # Whether it has gone without a word is known to who hears it: its goodbye may not be read yet.
 
     def _say_again(self) -> None:
         with self._news:
             while not self._news.wait_for(lambda: self._is_closing, AGAIN_S):
-                for job in self._jobs.values():
-                    for rank in job.ranks.values() if job.is_shut else ():
+                for number, job in self._jobs.items():
+                    dead = job.dead(time.monotonic())
+                    if dead is not None:
+                        why = f"rank {dead} of job {number} has ended without a word; see its output"
+                        job.order = {"do": "stop", "why": why, "elsewhere": False}
+                    for rank in job.ranks.values() if job.is_shut or dead is not None else ():
                         self._tell(rank, job.order)
 
     def _accept(self) -> None:
@@ -320,55 +381,63 @@ class Gates:
                 is_full = self._line_count >= MOST_LINES
                 self._line_count += not is_full
             if is_full:
-                _shut_down(line)
+                shut_down(line)
                 continue
             threading.Thread(target=self._hear, args=(line,), daemon=True).start()
 
     def _hear(self, line: socket.socket) -> None:
-        rank = None
+        rank, strangers = None, 0
         try:
-            with line.makefile("rb") as words:
-                line.settimeout(GREETING_S)
-                greeting = _read(words.readline(MAX_LINE_BYTES))
-                line.settimeout(None)
-                _check(greeting)
-                if greeting.get("asks") == "plan":
-                    self._answer(line, greeting, words)
-                else:
-                    rank = self._greet(line, greeting)
-                while rank and (said := words.readline(MAX_LINE_BYTES)):
-                    self._note(rank, _read(said))
+            line.settimeout(GREETING_S)
+            said, greeting = accepted(line, self._key)
+            line.settimeout(None)
+            if greeting.get("asks") == "plan":
+                self._answer(said, greeting)
+            else:
+                rank = self._greet(said, greeting)
+                while words := said.hear():
+                    self._note(rank, words)
+        except ForeignLineError:
+            strangers = 1
         except (OSError, ValueError, LookupError, TypeError, OverflowError, RecursionError):
             pass  # Whoever speaks otherwise is no rank, or is one no more.
-        _shut_down(line)
+        shut_down(line)
         with self._news:
+            self._refused += strangers
             self._line_count -= 1
             if rank is not None:
                 rank.ends("lost")
             self._news.notify_all()
 
-    def _greet(self, line: socket.socket, words: Mapping[str, Any]) -> _Rank:
+    def _key(self, job: int, rank: int) -> bytes | None:
+        """The key of a rank's line; nobody else's is made, and none of numbers that no packet has."""
+        if not (0 <= job < MOST_JOBS and 0 <= rank < MOST_RANKS and job in self._secrets):
+            return None
+        return _native.gate_key(self._secrets[job], rank)
+
+    def _greet(self, line: Line, words: Mapping[str, Any]) -> _Rank:
         with self._news:
             job, number = self._job(int(words["job"])), int(words["rank"])
             if number in job.ranks and not job.ranks[number].end:
                 raise ValueError("this rank is there; one whose line has broken comes again")
-            rank = job.ranks[number] = _Rank(line)
+            rank = job.ranks[number] = _Rank(line, bool(words.get("elsewhere")))
             self._tell(rank, job.order)
             self._news.notify_all()
         return rank
 
-    def _answer(self, line: socket.socket, words: Mapping[str, Any], more: BinaryIO) -> None:
+    def _answer(self, line: Line, words: Mapping[str, Any]) -> None:
         """A rank waits for its plan, until it has hung up."""
         number = int(words["rank"])
         with self._news:
             job = self._job(int(words["job"]))
-            if job.is_refused:
+            if job.refusal:
+                _refuse(line, job.refusal)
                 return
             job.askers[number] = line
             if job.plan is not None:
                 _give(line, job.plan)
             self._news.notify_all()
-        more.readline(MAX_LINE_BYTES)
+        line.hear()
         with self._news:
             if job.askers.get(number) is line:
                 del job.askers[number]
@@ -383,27 +452,11 @@ class Gates:
             self._news.notify_all()
 
 
-def _read(said: bytes) -> dict[str, Any]:
-    words = json.loads(said)
-    if not isinstance(words, dict):
-        raise TypeError("not an object")
-    return words
-
-
-def _check(greeting: Mapping[str, Any]) -> None:
-    """Refuses strangers, before anything is kept of them."""
-    is_known = 0 <= int(greeting["job"]) < MOST_JOBS and 0 <= int(greeting["rank"]) < MOST_RANKS
-    if greeting["format"] != FORMAT or not is_known:
-        raise ValueError("another protocol")
-
-
-def _give(line: socket.socket, plan: str) -> None:
+def _give(line: Line, plan: str) -> None:
     with suppress(OSError):
-        line.sendall(json.dumps({"do": "plan", "plan": json.loads(plan)}).encode() + b"\n")
+        line.say({"do": "plan", "plan": json.loads(plan)})
 
 
-def _shut_down(line: socket.socket) -> None:
-    """Ends a line even while another thread reads it."""
+def _refuse(line: Line, why: str) -> None:
     with suppress(OSError):
-        line.shutdown(socket.SHUT_RDWR)
-    line.close()
+        line.say({"do": "refuse", "why": why})

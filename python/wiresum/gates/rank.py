@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import socket
 import threading
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, Self
 
-from wiresum.errors import JoinError
-from wiresum.gates import EXPIRY_S, FORMAT
+from wiresum.errors import JoinError, NoTurnError
+from wiresum.gates import EXPIRY_S
+from wiresum.gates.lines import ForeignLineError, Line, greeted, shut_down
 
 if TYPE_CHECKING:
     from wiresum._native import Engine
@@ -34,11 +36,22 @@ DRAIN_S = 0.2
 """Seconds that this may take at most: a full window of the slowest links that are of use."""
 BACK_S = 0.25
 """Seconds between two looks whether a driver that has gone is back."""
+MOST_LINES = 100
+"""Lines to drivers that may end without an answer: one for each restart, and far fewer than whoever hangs up makes."""
+AGREE_S = 10.0
+"""Seconds that ranks have to agree that they sum without the network: they lose their driver at the same time."""
 GOODBYE_S = 1.0
 """Seconds that a goodbye may take; a driver that has died is told nothing."""
 
 
-def join_in_turns(driver: str, plan_json: str, rank: int, incarnation: int, timeout_s: float) -> EngineInTurns:
+Agree = Callable[[bool], bool]
+"""Takes whether this rank's gate has ever been open; returns whether no rank's has, so that all of them may sum without
+the network. False where not all ranks have said so in time."""
+
+
+def join_in_turns(
+    driver: str, plan_json: str, rank: int, incarnation: int, timeout_s: float, *, agree: Agree | None = None
+) -> EngineInTurns:
     """Joins the job of a plan in its first turn; returns at once.
 
     Args:
@@ -47,6 +60,8 @@ def join_in_turns(driver: str, plan_json: str, rank: int, incarnation: int, time
         rank: this worker.
         incarnation: as for `wiresum._native.Engine`.
         timeout_s: how long joining may take from the first turn's begin.
+        agree: is asked once the driver has been gone for as long as a gate stays shut; None if this rank cannot sum
+            without the network.
 
     Raises:
         JoinError: nobody answers at that address, or there is no native module.
@@ -56,22 +71,66 @@ def join_in_turns(driver: str, plan_json: str, rank: int, incarnation: int, time
         from wiresum._native import Engine
     except ImportError as error:
         raise JoinError(f"wiresum._native cannot be loaded ({error}); install wiresum, or run `make build`") from error
-    line = _connect_in_time(driver)
+    job = json.loads(plan_json)["job"]
+    caller = Caller(driver, job["id"], rank, job["secret"])
+    line = caller.call_in_time(elsewhere=agree is not None)
     try:
         engine = Engine(plan_json, rank, incarnation, timeout_s, EXPIRY_S)
     except BaseException:
         line.close()
         raise
-    return EngineInTurns(engine, driver, line, int(json.loads(plan_json)["job"]["id"]), rank)
+    return EngineInTurns(engine, caller, line, agree=agree)
 
 
-def _connect_in_time(driver: str) -> socket.socket:
-    end_s = time.monotonic() + CONNECT_S
-    while time.monotonic() < end_s:
-        with suppress(JoinError):
-            return connect(driver)
-        time.sleep(BACK_S)
-    return connect(driver)
+class Caller:
+    """A rank that calls its driver.
+
+    Args:
+        driver: `HOST:PORT`, or the path of a socket.
+        job: its number.
+        rank: this worker.
+        secret: of the job, 64 hexadecimal digits.
+
+    Raises:
+        JoinError: the secret is none.
+    """
+
+    def __init__(self, driver: str, job: int, rank: int, secret: str | None) -> None:
+        from wiresum._native import gate_key
+
+        key = gate_key(secret or "", rank)
+        if key is None:
+            problem = f"job {job} has no secret of 64 hexadecimal digits, by which its driver of turns knows it"
+            raise JoinError(f"{problem}; set WIRESUM_SECRET_FILE, or put PLAN.secret beside the plan")
+        self.driver, self.job, self.rank, self._key = driver, job, rank, key
+
+    def call_in_time(self, patience_s: float = CONNECT_S, **more: Any) -> Line:
+        """As `call`, of a driver that may be about to come."""
+        end_s = time.monotonic() + patience_s
+        while time.monotonic() < end_s:
+            with suppress(JoinError):
+                return self.call(**more)
+            time.sleep(BACK_S)
+        return self.call(**more)
+
+    def call(self, **more: Any) -> Line:
+        """A line to the driver, which has been greeted.
+
+        Args:
+            more: what the greeting says besides.
+
+        Raises:
+            JoinError: nobody answers, or no driver does.
+        """
+        line = connect(self.driver)
+        try:
+            line.settimeout(CONNECT_S)
+            made = greeted(line, self._key, self.job, self.rank, **more)
+        except (OSError, JoinError) as error:
+            shut_down(line)
+            raise JoinError(f"the driver of turns at WIRESUM_TURNS {self.driver} has broken off ({error})") from error
+        line.settimeout(None)
+        return made
 
 
 def connect(driver: str) -> socket.socket:
@@ -92,31 +151,49 @@ def connect(driver: str) -> socket.socket:
     except OSError as error:
         problem = f"no driver of turns answers at WIRESUM_TURNS {driver} ({error.strerror or error})"
         raise JoinError(f"{problem}; start it with `wiresum circuits run`") from error
-    line.settimeout(None)
     return line
 
 
-def plan_in_turn(driver: str, job: int, rank: int) -> str:
+def plan_in_turn(driver: str, job: int, rank: int, secret: str) -> str:
     """The plan of a job (JSON), which it has from its first turn on; until then this waits.
 
     Args:
         driver: `HOST:PORT`, or the path of a socket.
         job: its number.
         rank: this worker.
+        secret: of the job, 64 hexadecimal digits, which the driver has too and does not send.
 
     Raises:
-        JoinError: nobody answers at that address, the driver has no turn for the job, or it ends first.
+        NoTurnError: the driver has no turn for the job, and says why.
+        JoinError: nobody answers at that address, or the driver ends first.
     """
-    with _connect_in_time(driver) as line, line.makefile("rb") as answers:
-        asked = {"format": FORMAT, "job": job, "rank": rank, "asks": "plan"}
+    words = _ask_for_plan(Caller(driver, job, rank, secret))
+    if not words:
+        raise NoTurnError(f"the driver of turns at {driver} has ended before job {job} had a turn; its output says why")
+    if words["do"] == "refuse":
+        raise NoTurnError(f"the driver of turns at {driver} has no turn for job {job}: {words['why']}")
+    plan: dict[str, Any] = words["plan"]
+    return json.dumps({**plan, "job": {**plan["job"], "secret": secret}})
+
+
+def _ask_for_plan(caller: Caller) -> dict[str, Any] | None:
+    """The answer of a driver, or of one that takes its place in time; None where none does, or all break off.
+
+    Raises:
+        JoinError: nobody answers at that address.
+    """
+    line = caller.call_in_time(asks="plan")
+    for _ in range(MOST_LINES):
+        with closing(line), suppress(OSError, ValueError):
+            answer = line.hear()
+            if answer:
+                return answer
+        time.sleep(BACK_S)
         try:
-            line.sendall(json.dumps(asked).encode() + b"\n")
-            answer = answers.readline()
-        except OSError:
-            answer = b""
-    if not answer:
-        raise JoinError(f"the driver of turns at {driver} has no turn for job {job}, or has ended; its output says why")
-    return json.dumps(json.loads(answer)["plan"])
+            line = caller.call_in_time(EXPIRY_S, asks="plan")
+        except JoinError:
+            break
+    return None
 
 
 class EngineInTurns:
@@ -124,17 +201,34 @@ class EngineInTurns:
 
     Attributes:
         engine: whose gate it is.
+        refused: lines that were not the driver's, or had been said before.
     """
 
-    def __init__(self, engine: Engine, driver: str, line: socket.socket, job: int, rank: int) -> None:
-        self.engine = engine
-        self._driver, self._line = driver, line
-        self._greeting = {"format": FORMAT, "job": job, "rank": rank}
-        self._is_ready = self._is_closing = False
-        self._say(self._greeting)
+    def __init__(self, engine: Engine, caller: Caller, line: Line, *, agree: Agree | None = None) -> None:
+        self.engine, self.refused = engine, 0
+        self._caller, self._line, self._agree = caller, line, agree
+        self._is_ready = self._is_closing = self._has_opened = self._has_stopped = False
+        self._leave: Callable[[], None] | None = None
         self._obeying = threading.Thread(target=self._obey_drivers, name="wiresum-turns", daemon=True)
         self._obeying.start()
         threading.Thread(target=self._announce, name="wiresum-turns", daemon=True).start()
+
+    @property
+    def goes_elsewhere(self) -> bool:
+        """Whether this rank can sum without the network where its driver says so."""
+        return self._agree is not None
+
+    def follow(self, leave: Callable[[], None] | None) -> None:
+        """Names what is called when the engine has been told that the network serves the job no more.
+
+        A rank that has nothing under way then may have results that others need.
+        """
+        self._leave = leave
+
+    @property
+    def transport(self) -> str:
+        """As `Engine.transport`."""
+        return str(self.engine.transport)
 
     def abi(self) -> object:
         """As `Engine.abi`."""
@@ -153,14 +247,17 @@ class EngineInTurns:
         """Says goodbye first, as the driver gives the job's turn to another one."""
         if not self._is_closing:
             self._is_closing = True
-            # Between two drivers there is no line.
-            with suppress(OSError):
-                self._line.settimeout(GOODBYE_S)
-                self._say({"bye": True})
-                # An order that crosses the goodbye is still read: refused, it would take the goodbye with it.
-                self._line.shutdown(socket.SHUT_WR)
+            self._say_goodbye()
             self._obeying.join(GOODBYE_S)
         self.engine.close()
+
+    def _say_goodbye(self) -> None:
+        # Between two drivers there is no line.
+        with suppress(OSError):
+            self._line.line.settimeout(GOODBYE_S)
+            self._say({"bye": True})
+            # An order that crosses the goodbye is still read: refused, it would take the goodbye with it.
+            self._line.line.shutdown(socket.SHUT_WR)
 
     def __enter__(self) -> Self:
         return self
@@ -170,7 +267,7 @@ class EngineInTurns:
 
     def _say(self, words: Mapping[str, Any]) -> None:
         try:
-            self._line.sendall(json.dumps(words).encode() + b"\n")
+            self._line.say(words)
         except OSError:
             logger.debug("the driver of turns is gone")
 
@@ -185,42 +282,72 @@ class EngineInTurns:
 
     def _obey_drivers(self) -> None:
         """Does what the driver says, and what one says that takes its place."""
-        while not self._is_closing:
+        while not self._is_closing and not self._has_stopped:
             self._obey()
-            if not self._is_closing:
+            if not self._is_closing and not self._has_stopped:
                 logger.warning("the driver of turns is gone: a gate that is shut opens by itself")
                 self._find_again()
 
     def _obey(self) -> None:
         try:
-            with self._line.makefile("rb") as orders:
-                for order in orders:
-                    self._carry_out(json.loads(order))
+            while order := self._line.hear():
+                self._carry_out(order)
+        except ForeignLineError as trouble:
+            self.refused += 1
+            logger.warning("who speaks at WIRESUM_TURNS is not the driver of this job's turns (%s)", trouble)
         except (OSError, ValueError, LookupError) as trouble:
             if not self._is_closing:
                 logger.warning("the driver of turns has broken off (%s)", trouble)
 
     def _find_again(self) -> None:
-        while not self._is_closing:
+        if self._agree is not None and not self._has_opened:
+            # The gate does not open by itself before ranks have agreed.
+            self.engine.shut(EXPIRY_S + AGREE_S)
+        expires_s = time.monotonic() + EXPIRY_S
+        while not self._is_closing and not self._has_stopped:
             time.sleep(BACK_S)
+            if self._agree is not None and time.monotonic() > expires_s:
+                self._agree_to_leave(self._agree)
+                expires_s = math.inf
             with suppress(JoinError):
                 self._line.close()
-                self._line = connect(self._driver)
-                self._say(self._greeting)
+                self._line = self._caller.call(elsewhere=self._agree is not None)
                 if self._is_ready:
                     self._say({"ready": True})
+                if self._is_closing:
+                    # The goodbye went to the driver before this one.
+                    self._say_goodbye()
+                    return self._obey()
                 logger.warning("the driver of turns is back")
-                return
+                return None
+        return None
+
+    def _agree_to_leave(self, agree: Agree) -> None:
+        """Without a driver, a job that has not begun sums without the network; one that has begun goes on."""
+        if agree(self._has_opened):
+            self._stop(f"the driver of turns has been gone for {EXPIRY_S:g} s", elsewhere=True)
+        elif not self._has_opened:
+            self._has_opened = True
+            self.engine.open()
+
+    def _stop(self, why: str, *, elsewhere: bool) -> None:
+        self._has_stopped = True
+        self.engine.stop(why, elsewhere)
+        leave = self._leave
+        if elsewhere and leave is not None:
+            leave()
+        logger.warning("%s%s", why, "; this job sums without the network from now on" if elsewhere else "")
 
     def _carry_out(self, order: Mapping[str, Any]) -> None:
-        if order.get("why"):
-            logger.warning("the driver of turns says: %s", order["why"])
         match order["do"]:
             case "open":
+                self._has_opened = True
                 self.engine.open(None if order["rate_bps"] is None else int(order["rate_bps"]))
             case "shut":
                 self.engine.shut(float(order["for_s"]))
                 self._drain()
+            case "stop" if not self._has_stopped:
+                self._stop(str(order["why"]), elsewhere=bool(order["elsewhere"]))
         self._say({"done": order["number"], "results": self.statistics()["results"]})
 
     def _drain(self) -> None:

@@ -58,7 +58,7 @@ class TurnsDriver(Stage):
     ) -> None:
         plans = plans_of(schedule)
         nodes.require(plans.values())
-        network = SharedNetwork(topology, [interval.circuits for interval in schedule.intervals])
+        network = SharedNetwork.of(schedule, topology)
         super().__init__(network, light, nodes, gates, tell)
         self._schedule, self._journal = schedule, journal
         for job, plan in plans.items():
@@ -74,11 +74,12 @@ class TurnsDriver(Stage):
             CircuitError: an optical switch refuses an order, or does not answer.
             ControlError: a node does not.
         """
+        self._gates.expect(self.plans)
         before, late_s = self._journal.read() if self._journal else None, 0.0
         first = self._begin_anew() if before is None else self._go_on(before)
         for index, interval in enumerate(self._schedule.intervals[first:], first):
             due_s = interval.from_s + late_s
-            time.sleep(max(0.0, due_s - self._now_s()))
+            self._pass_until(due_s)
             self._end_all(self._running - set(map(int, interval.plans)))
             late_s += max(0.0, self._now_s() - due_s)
             if self._journal:
@@ -97,6 +98,7 @@ class TurnsDriver(Stage):
         """Waits for all ranks; returns the first interval."""
         self._nodes.keep(self.plans.values(), set())
         self._gates.await_ranks(_sizes(self.plans), COMING_S)
+        self._tell_of_ranks(_sizes(self.plans))
         self._began_s = time.monotonic()
         return 0
 
@@ -109,18 +111,23 @@ class TurnsDriver(Stage):
         left = {job: plan for job, plan in self.plans.items() if job not in self.seen.turns}
         back = self._gates.await_back(_sizes(left), BACK_S)
         for job in sorted(set(left) - back):
-            self._tell(f"job {job} is served no more, as its ranks have not come back to this driver in {BACK_S:g} s")
+            self._give_up(job, f"not all ranks of job {job} have come back to this driver in {BACK_S:g} s")
             self.seen.turns[job] = Turn(0.0, 0.0, "gone")
         interval = self._schedule.intervals[before.interval]
-        self._running = self._nodes.keep(self.plans.values(), {int(job) for job in interval.plans} & back)
+        gone = set(map(int, before.running)) - set(self.plans)
+        self._running = self._nodes.keep(self.plans.values(), {int(job) for job in interval.plans} & back, gone)
         self._began_s = time.monotonic() - interval.from_s
         self._tell(f"goes on with interval {before.interval}; jobs {sorted(back)} are back")
         return before.interval
 
+    def _give_up(self, job: int, why: str) -> None:
+        self._tell(f"{why}, and it is served no more")
+        self._gates.stop(job, f"{why}, and it is served no more")
+
     def _await_until(self, moment_s: float) -> None:
         """Returns at a moment, or when no job runs any more."""
         for job in set(self._running):
-            self._gates.await_end(job, max(0.0, moment_s - self._now_s()))
+            self._await_late(job, max(0.0, moment_s - self._now_s()))
 
     def _end_all(self, jobs: set[int], patience_s: float | None = OVERRUN_S) -> None:
         """Takes jobs back whose turns are over. What a late one may still send has been waited for by then."""
@@ -129,15 +136,16 @@ class TurnsDriver(Stage):
                 self._tell(f"job {job} needs longer than its turn; those after it wait")
                 self._gates.open(job)
         for job in sorted(jobs):
-            has_ended = self._gates.await_end(job, patience_s)
+            has_ended = self._await_late(job, patience_s)
+            if job not in self._running:
+                continue
             turn = self.seen.turns[job]
             ended_s = self._gates.ended_s(job) if has_ended else time.monotonic()
             turn.end_s, turn.end = ended_s - self._began_s, self._gates.end(job) or "overdue"
             if not has_ended:
-                # Its nodes will refuse it, which its ranks hear when they ask.
-                self._tell(f"job {job} has not ended {patience_s:g} s after its last turn, and is served no more")
+                self._give_up(job, f"job {job} has not ended {patience_s:g} s after its last turn")
+        self._ended |= jobs & self._running
         self._running -= jobs
-        self._ended |= jobs
 
 
 def _sizes(plans: Mapping[int, AggregationPlan]) -> dict[int, int]:
@@ -158,3 +166,16 @@ def plans_of(schedule: Schedule) -> dict[int, AggregationPlan]:
                 problem = f"intervals[{index}].plans.{number}: job {number} changes its plan while it runs"
                 raise ScheduleError(f"{problem}, and its workers would have to join again; give it one plan")
     return found
+
+
+def secrets_of(schedule: Schedule) -> dict[int, str]:
+    """The secret of each job, by which its ranks and the driver know each other.
+
+    Raises:
+        ScheduleError: a plan has none.
+    """
+    plans = plans_of(schedule)
+    without = next((job for job, plan in plans.items() if not plan.job.secret), None)
+    if without is not None:
+        raise ScheduleError(f"job {without} has no secret; put the schedule's file SCHEDULE.secret beside it")
+    return {job: plan.job.secret or "" for job, plan in plans.items()}

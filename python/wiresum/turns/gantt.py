@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from wiresum.picture import picture
+from wiresum.picture import BLUE, GREEN, GREY, ORANGE, picture
 from wiresum.turns.report import Comparison
 from wiresum.turns.stage import Seen
 
-PROMISED, SEEN, LIGHT = "tab:gray", {"switch": "tab:green", "server": "tab:blue"}, "tab:orange"
+PROMISED, SEEN, LIGHT = GREY, {"switch": GREEN, "server": BLUE}, ORANGE
 WIDTH_IN, ROW_IN, MOST_IN = 9.0, 0.4, 40.0
 BAR = 0.38
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import TypeVar
 
+from wiresum.circuits.control import ATTEMPTS as ORDERS
 from wiresum.circuits.control import Change, apply, without_light
-from wiresum.circuits.device import Driver, Pair
-from wiresum.errors import CircuitStuckError, ScheduleError
+from wiresum.circuits.device import Driver, Pair, both_ways
+from wiresum.errors import CircuitError, CircuitSessionError, CircuitStuckError, ScheduleError
 from wiresum.topology.circuits import fibres, optical_switches
 from wiresum.topology.model import Topology
 from wiresum.topology.optical import Circuit
@@ -15,6 +19,13 @@ from wiresum.topology.optical import Circuit
 ATTEMPTS = 3
 """Times that a circuit without light is taken down and ordered again before it has failed."""
 
+AWAY_S = 20.0
+"""Seconds that a device may not answer, as while its controller starts again: light stays, and jobs go on or wait. Jobs
+may need more beyond their turns."""
+AGAIN_S = 0.25
+"""Seconds between two tries to reach it."""
+
+T = TypeVar("T")
 Fibres = frozenset[str]
 """Ids of the two fibres that a circuit joins."""
 Probe = Callable[[Circuit], bool]
@@ -60,15 +71,21 @@ class Light:
         if missing:
             raise ScheduleError(f"optical switch {missing[0]} has no driver; name it, as --driver URL")
 
-    def order(self, circuits: Sequence[Circuit], meanwhile: Callable[[], None] = lambda: None) -> Ordered:
+    def order(
+        self,
+        circuits: Sequence[Circuit],
+        meanwhile: Callable[[], None] = lambda: None,
+        doubtful: Sequence[Circuit] = (),
+    ) -> Ordered:
         """Lights these circuits and no others. What gets no light is taken down again, and said.
 
         Args:
             circuits: all that are wanted.
             meanwhile: is done while there is no light yet.
+            doubtful: wanted ones that are looked at as new ones are, though they are there.
 
         Raises:
-            CircuitError: a device refuses, or does not answer.
+            CircuitError: a device refuses, or has not answered for `AWAY_S`.
         """
         added = removed = 0
         wanted = {name: self._pairs(name, circuits) for name in self._drivers}
@@ -77,7 +94,7 @@ class Light:
         for name in self._drivers:
             change, stuck = self._apply(name, wanted[name])
             failed |= self._named(name, stuck)
-            new[name] = change.added
+            new[name] = change.added | (wanted[name] & self._pairs(name, doubtful))
             added += len(change.added)
             removed += len({frozenset(connection) for connection in change.removed})
         meanwhile()
@@ -86,6 +103,15 @@ class Light:
             tried, dark = self._await(name, wanted[name], new[name])
             attempts, failed = max(attempts, tried), failed | self._named(name, dark)
         return Ordered(added, removed, attempts, failed)
+
+    def has(self, circuits: Sequence[Circuit]) -> bool:
+        """Whether these circuits are there and no others, as far as devices that answer say."""
+        for name, driver in self._drivers.items():
+            with suppress(CircuitError):
+                now = {one for one in driver.read().connections if self._owned[name].issuperset(one)}
+                if now != both_ways(self._pairs(name, circuits)):
+                    return False
+        return True
 
     def _pairs(self, switch: str, circuits: Sequence[Circuit]) -> set[Pair]:
         return {frozenset(self._port[link] for link in one.links) for one in circuits if one.switch == switch}
@@ -97,23 +123,30 @@ class Light:
         return {frozenset(self._circuit(switch, pair).links): reason for pair, reason in dark.items()}
 
     def _apply(self, name: str, wanted: set[Pair]) -> tuple[Change, dict[Pair, str]]:
-        """What an order did, and wanted circuits that ports which are stuck stand against."""
-        driver = self._drivers[name]
-        before = driver.read()
+        """What an order did, and wanted circuits that ports which are stuck stand against.
+
+        A device that does not answer is asked again for a while. What it was before is read once, so that what it did
+        without an answer counts too.
+        """
+        driver, owned = self._drivers[name], self._owned[name]
+        before = _patiently(driver.read)
+        here, stuck = frozenset(wanted), dict[Pair, str]()
         try:
-            return apply(driver, wanted, self._owned[name]), {}
-        except CircuitStuckError as stuck:
-            now = driver.read()
-            here = now.pairs & wanted
-            gone = frozenset(one for one in before.connections - now.connections if self._owned[name].issuperset(one))
-            return Change(gone, here - before.pairs, ATTEMPTS), dict.fromkeys(wanted - here, str(stuck))
+            _patiently(lambda: apply(driver, wanted, owned))
+            now = both_ways(wanted)
+        except CircuitStuckError as trouble:
+            reading = _patiently(driver.read)
+            now, here = reading.connections, reading.pairs & wanted
+            stuck = dict.fromkeys(wanted - here, str(trouble))
+        gone = frozenset(one for one in before.connections - now if owned.issuperset(one))
+        return Change(gone, here - before.pairs, ORDERS if stuck else 1), stuck
 
     def _await(self, name: str, wanted: set[Pair], new: frozenset[Pair]) -> tuple[int, dict[Pair, str]]:
         """Waits for new circuits; those without light go, and come again, and go for good in the end."""
         driver, probe, left = self._drivers[name], self._probe, new
         probed = None if probe is None else lambda pair: probe(self._circuit(name, pair))
         for attempt in range(1, ATTEMPTS + 1):
-            dark = without_light(driver, left, probed)
+            dark = _patiently(lambda: without_light(driver, left, probed))  # noqa: B023 - it is called at once
             if not dark:
                 return attempt, {}
             left = frozenset(dark)
@@ -126,3 +159,19 @@ class Light:
         """Ends the sessions; light stays."""
         for driver in self._drivers.values():
             driver.close()
+
+
+def _patiently(ask: Callable[[], T]) -> T:
+    """Asks again while a device does not answer.
+
+    Raises:
+        CircuitError: it refuses, or has not answered for `AWAY_S`.
+    """
+    end_s = time.monotonic() + AWAY_S
+    while True:
+        try:
+            return ask()
+        except CircuitSessionError:
+            if time.monotonic() > end_s:
+                raise
+            time.sleep(AGAIN_S)

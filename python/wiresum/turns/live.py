@@ -1,4 +1,4 @@
-"""Jobs of a workload in a testbed, in turns: the ranks of each are processes of their own, all there from the begin."""
+"""Jobs of a workload in a testbed, in turns: the ranks of each are processes of their own, all there from the start."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import json
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from pathlib import Path
 
 from wiresum.circuits.device import Driver
 from wiresum.circuits.drivers import connect
+from wiresum.document import write_text
 from wiresum.errors import TestbedError
 from wiresum.gates.listener import Gates
-from wiresum.plan.aggregation_plan import AggregationPlan
+from wiresum.plan.aggregation_plan import OWNER_ONLY, AggregationPlan
 from wiresum.plan.choices import DEFAULT_MTU_BYTES, SwitchEngine
+from wiresum.plan.incarnation import next_incarnation
 from wiresum.plan.schedule import Schedule
 from wiresum.plan.shared import SharedNetwork
 from wiresum.testbed import Testbed
@@ -29,7 +31,7 @@ from wiresum.testbed.traffic import LinkTraffic
 from wiresum.topology.circuits import optical_switches
 from wiresum.topology.model import Topology
 from wiresum.topology.optical import Circuit
-from wiresum.turns.driver import TurnsDriver, plans_of
+from wiresum.turns.driver import TurnsDriver, plans_of, secrets_of
 from wiresum.turns.light import Light
 from wiresum.turns.nodes import Nodes
 from wiresum.turns.online import Online, OnlineDriver
@@ -98,12 +100,12 @@ class TurnsBed:
             self.plans = plans_of(work)
             self._ways = list(self.plans.values())
             engine: SwitchEngine = "xdp" if any(map(xdp_nodes, self._ways)) else "udp"
-            network = SharedNetwork(topology, [interval.circuits for interval in work.intervals], engine)
+            network = SharedNetwork.of(work, topology, engine)
             self.hosts = {job: [worker.name for worker in plan.workers] for job, plan in self.plans.items()}
         self._network = network
         self.bed = Testbed(topology, shared=network, name=name, mtu_bytes=mtu_bytes, loopback=False)
         self._stack = ExitStack()
-        self._incarnation = str(time.time_ns() // 1000)
+        self._incarnation = str(next_incarnation())
 
     def __enter__(self) -> TurnsBed:
         with ExitStack() as stack:
@@ -112,12 +114,20 @@ class TurnsBed:
             for plan in self.plans.values():
                 plan.write(self.bed.job_file(plan))
             self.light = stack.enter_context(closing(Light(self.topology, self._drivers(), self.probe)))
-            self.gates = stack.enter_context(Gates(str(self.bed.folder / "turns.sock")))
+            for job, secret in self._secrets().items():
+                write_text(self._secret_file(job), secret + "\n", "secret", TestbedError, mode=OWNER_ONLY)
+            self.gates = stack.enter_context(Gates(str(self.bed.folder / "turns.sock"), self._secrets()))
             self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *raised: object) -> None:
         self._stack.close()
+
+    def _secrets(self) -> dict[int, str]:
+        return self.work.secrets if isinstance(self.work, Online) else secrets_of(self.work)
+
+    def _secret_file(self, job: int) -> Path:
+        return self.bed.folder / f"job-{job}.secret"
 
     def _drivers(self) -> dict[str, Driver]:
         names = [switch.name for switch in optical_switches(self.topology)]
@@ -143,6 +153,7 @@ class TurnsBed:
         own = {
             **worker_environment(self.bed.network, hosts, rank, MASTER_PORT + job),
             **plan,
+            "WIRESUM_SECRET_FILE": str(self._secret_file(job)),
             "WIRESUM_TESTBED": self.bed.name,
             "WIRESUM_JOB": str(job),
             "WIRESUM_TURNS": self.gates.address,

@@ -49,8 +49,13 @@ class Nodes:
         for node in plan.nodes:
             control.ask(self.sockets[node.name], "remove", job=plan.job.id)
 
-    def keep(self, plans: Iterable[AggregationPlan], wanted: Collection[int]) -> set[int]:
+    def keep(self, plans: Iterable[AggregationPlan], wanted: Collection[int], gone: Collection[int] = ()) -> set[int]:
         """Has all nodes serve none of these plans' jobs but those wanted: a driver before may have died in their turns.
+
+        Args:
+            plans: whose jobs are ours.
+            wanted: jobs that go on.
+            gone: jobs that were ours, and have no plan any more.
 
         Returns:
             Wanted jobs that all of their nodes serve. Others are served nowhere.
@@ -62,7 +67,7 @@ class Nodes:
         known = {plan.job.id: plan for plan in plans}
         kept = {job for job in set(wanted) & set(known) if all(job in there[node.name] for node in known[job].nodes)}
         for name, jobs in there.items():
-            for job in sorted(jobs & set(known) - kept):
+            for job in sorted(jobs & (set(known) | set(gone)) - kept):
                 control.ask(self.sockets[name], "remove", job=job)
         return kept
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import count
 from typing import Any
 
 from wiresum import _native
@@ -24,14 +23,16 @@ from wiresum.plan.schedule import FORMAT, Interval, Schedule
 from wiresum.plan.shared import SharedNetwork
 from wiresum.schedule.model import Interval as Slot
 from wiresum.topology.model import Topology
-from wiresum.topology.optical import Circuit
-from wiresum.turns.driver import COMING_S, OVERRUN_S
+from wiresum.turns.darkness import dark_s
+from wiresum.turns.driver import BACK_S, COMING_S, OVERRUN_S
+from wiresum.turns.journal import OnlineJournal, OnlineProgress
 from wiresum.turns.light import Light
-from wiresum.turns.maker import PlanMaker
+from wiresum.turns.maker import Chooser, PlanMaker, Segments
 from wiresum.turns.nodes import Nodes
-from wiresum.turns.plans import between_units, cable_bps, dark_s, sending_bps, step_of
-from wiresum.turns.ports import Pair, Ports, all_circuits
-from wiresum.turns.stage import Seen, Stage
+from wiresum.turns.plans import between_units, cable_bps, sending_bps, step_of
+from wiresum.turns.ports import all_circuits
+from wiresum.turns.slot_plans import SlotPlans
+from wiresum.turns.stage import Seen, Stage, Turn
 from wiresum.workload.model import Workload
 
 LEAD_S = 0.03
@@ -51,6 +52,7 @@ class Online:
         scheduler: its name.
         options: of the scheduler.
         engine: what runs the switches.
+        known: secrets of jobs whose ranks have some, by number.
     """
 
     topology: Topology
@@ -59,17 +61,28 @@ class Online:
     scheduler: str
     options: Mapping[str, Any] = field(default_factory=dict)
     engine: SwitchEngine = "udp"
+    known: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def trees(self) -> bool:
+        """Whether switches of several units may sum a job together."""
+        return bool(self.instance.get("trees"))
 
     def __post_init__(self) -> None:
+        if not self.instance.get("slots", True):
+            problem = f"`{self.scheduler}` knows no slots, and --online asks at each"
+            raise ScheduleError(f"{problem}; leave --online out, or ask another scheduler")
         coflow = next((job.name for job in self.workload.jobs if job.synchrony != "star"), None)
         if coflow is not None:
             raise ScheduleError(f"job {coflow} is a coflow, which no plan sums; leave it out")
         lit = [[circuit] for circuit in all_circuits(self.topology)]
         self.network = SharedNetwork(self.topology, lit, self.engine)
         self.circuits = {self.network.name(one): one for (one,) in lit}
-        self.maker = PlanMaker(self.workload, self.network)
+        self.maker = PlanMaker(self.workload, self.network, self.known)
         places = {unit["name"]: min(unit["places"], len(self.workload.jobs)) for unit in self.instance["units"]}
-        self.segments = {unit: most for unit, most in places.items() if most}
+        # A job has one segment at all of its switches, so each of them may have jobs in whose way the others' are.
+        most = max((len(self.maker.units(number)) for number in self.maker.jobs), default=1) if self.trees else 1
+        self.segments = {unit: most * (count - 1) + 1 for unit, count in places.items() if count}
 
     @classmethod
     def of(
@@ -79,24 +92,34 @@ class Online:
         instance: Mapping[str, Any],
         scheduler: str,
         engine: SwitchEngine = "udp",
+        *,
+        known: Mapping[int, str] | None = None,
     ) -> Online:
         """A scheduler with the options that turns give it."""
-        return cls(topology, workload, instance, scheduler, {**step_of(instance), "online": True}, engine)
+        options = {**step_of(instance), "online": True}
+        return cls(topology, workload, instance, scheduler, options, engine, known or {})
+
+    @property
+    def secrets(self) -> dict[int, str]:
+        """Secrets of all jobs, by number: their ranks have them before they have a plan."""
+        return self.maker.secrets
 
     def ways(self) -> list[AggregationPlan]:
         """A plan of each kind that jobs may have, for nodes that want to know beforehand what carries packets."""
         some = between_units(self.network, list(self.circuits.values()))
         found = []
         for number, job in self.maker.jobs.items():
-            units = {self.maker.unit_of(host) for host in self.maker.hosts[number]}
-            kinds = ["switch"] if len(units) == 1 and units <= set(self.segments) else []
+            kinds = ["switch"] if self._can_be_summed(number) else []
             kinds += ["server"] if job.server is not None else []
-            found += [self.plan(number, by, lambda pair: some[pair][0], lambda unit: 0) for by in kinds]
+            found += [self.plan(number, by, lambda pair: some[pair][0], lambda units: 0) for by in kinds]
         return found
 
-    def plan(
-        self, number: int, by: str, circuit: Callable[[Pair], str], segment: Callable[[str], int]
-    ) -> AggregationPlan:
+    def _can_be_summed(self, number: int) -> bool:
+        """Whether switches may sum a job."""
+        units = self.maker.units(number)
+        return units <= set(self.segments) and (len(units) == 1 or (self.trees and self.maker.tree(number) is not None))
+
+    def plan(self, number: int, by: str, circuit: Chooser, segment: Segments) -> AggregationPlan:
         """As `PlanMaker.plan`, with the memory of switches."""
         return self.maker.with_memory(self.maker.plan(number, by, circuit, segment), self.segments)
 
@@ -109,6 +132,7 @@ class OnlineDriver(Stage):
         light: the optical switches.
         nodes: switches and servers.
         gates: of ranks, which wait for their plans.
+        journal: where it notes how far it is; one of a driver that has died is gone on with.
         tell: takes a line about what happens.
 
     Raises:
@@ -122,21 +146,21 @@ class OnlineDriver(Stage):
         nodes: Nodes,
         gates: Gates,
         *,
+        journal: OnlineJournal | None = None,
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
         nodes.require(online.ways())
         super().__init__(online.network, light, nodes, gates, tell)
-        self._online, self._ports = online, Ports(online.topology)
+        self._online, self._slots = online, SlotPlans(online, self._cable_bps)
         self._slot_s = float(online.instance["slot_s"])
         self._dark_s = dark_s(online.topology)
         self._jobs = online.maker.jobs
         self._left = {number: float((job.bytes or 0) * job.iterations) for number, job in self._jobs.items()}
         self._due_s: dict[int, float] = {}
-        self._segment: dict[int, tuple[str, int]] = {}
-        self._load: Counter[str] = Counter()
         self._scheduler = _native.OnlineScheduler(
             json.dumps(online.instance), online.scheduler, json.dumps(dict(online.options))
         )
+        self._journal, self._sights = journal, list[dict[str, Any]]()
         self.intervals: list[Interval] = []
 
     def run(self) -> Seen:
@@ -147,24 +171,100 @@ class OnlineDriver(Stage):
             CircuitError: an optical switch refuses an order, or does not answer.
             ControlError: a node does not do as it is asked.
         """
-        self._gates.await_askers({number: len(hosts) for number, hosts in self._online.maker.hosts.items()}, COMING_S)
-        self._began_s, due_s = time.monotonic(), 0.0
+        before = self._journal.read() if self._journal else None
+        due_s = self._begin_anew() if before is None else self._go_on(before)
         while True:
             time.sleep(max(0.0, due_s - LEAD_S - self._now_s()))
             self._look()
             if self._is_over():
                 break
-            slot = Slot.model_validate_json(self._scheduler.next(json.dumps(self._sight())))
+            self._sights.append(self._sight())
+            slot = Slot.model_validate_json(self._scheduler.next(json.dumps(self._sights[-1])))
             interval = self._interval(slot)
+            self._note()
             time.sleep(max(0.0, due_s - self._now_s()))
             self._begin(interval, due_s)
-            for name in self.seen.steps[-1].failed:
-                self._ports.fail(self._online.circuits[name].links)
+            self._fail_ports(self.seen.steps[-1].failed)
             self.intervals.append(interval)
+            self._keep_light()
             # An order that took long has its time later: half a slot is there to send at least.
             due_s = max(due_s + self._slot_s, self._now_s() + self._slot_s / 2)
         self._serve(set())
+        if self._journal:
+            self._journal.end()
         return self.seen
+
+    def _fail_ports(self, failed: Iterable[str]) -> None:
+        """No other job gets the ports of these circuits."""
+        for name in failed:
+            self._slots.ports.fail(self._online.circuits[name].links)
+
+    def _lose(self, failed: Mapping[str, str]) -> None:
+        super()._lose(failed)
+        self._fail_ports(failed)
+
+    def _sizes(self) -> dict[int, int]:
+        """Ranks of each job."""
+        return {number: len(hosts) for number, hosts in self._online.maker.hosts.items()}
+
+    def _begin_anew(self) -> float:
+        """Waits for all ranks; returns when the first slot is due."""
+        self._nodes.keep(self._online.ways(), set())
+        self._gates.await_askers(self._sizes(), COMING_S)
+        self._tell_of_ranks(self._sizes())
+        self._began_s = time.monotonic()
+        return 0.0
+
+    def _note(self) -> None:
+        if self._journal:
+            ended = {job: turn.end for job, turn in self.seen.turns.items() if turn.end}
+            self._journal.write(
+                self._sights,
+                {job: plan for job, plan in self.plans.items() if job not in ended},
+                self._slots.segments,
+                lit=sorted(self._lit),
+                failed=self._slots.ports.failed(),
+                ended=ended,
+            )
+
+    def _go_on(self, before: OnlineProgress) -> float:
+        """Takes over from a driver that has died, as things are; returns when the next slot is due.
+
+        The scheduler hears again what it was told. Jobs whose nodes serve them keep their plans: their ranks come back
+        with shut gates, or ask for a plan that they have not got.
+        """
+        self._sights = before.sights
+        for sight in self._sights:
+            self._scheduler.next(json.dumps(sight))
+        for fibres in before.failed:
+            self._slots.ports.fail(fibres)
+        self._lit = set(before.lit)
+        for name, end in before.ended.items():
+            self.seen.turns[int(name)], self._left[int(name)] = Turn(0.0, 0.0, end), 0.0
+        plans = {int(job): plan for job, plan in before.plans.items()}
+        known = [*plans.values(), *self._online.ways()]
+        served = self._nodes.keep({plan.job.id: plan for plan in reversed(known)}.values(), set(plans))
+        back = self._gates.await_back({job: size for job, size in self._sizes().items() if job in served}, BACK_S)
+        for job in sorted(served):
+            self._know(job, plans[job])
+            self._slots.plans[job] = plans[job]
+            self._slots.segments |= {job: before.segments[str(job)]} if str(job) in before.segments else {}
+            self.seen.turns[job] = Turn(0.0)
+        self._running = set(served)
+        due_s = len(self._sights) * self._slot_s
+        self._began_s = time.monotonic() - due_s
+        for job in sorted(served - back):
+            self._give_up(job)
+        self._hand_out(back)
+        self._tell(f"goes on with slot {len(self._sights)}; jobs {sorted(back)} are back")
+        return due_s
+
+    def _give_up(self, job: int) -> None:
+        why = f"not all ranks of job {job} have come back to this driver in {BACK_S:g} s, and it is served no more"
+        self._tell(why)
+        self._gates.stop(job, why)
+        self._over(job, "gone")
+        self._take_back(job)
 
     def schedule(self) -> Schedule:
         """What was carried out, as a schedule."""
@@ -187,7 +287,9 @@ class OnlineDriver(Stage):
             self._left[job] = max(left, UNSENT_BYTES)
             since_s = self._due_s.setdefault(job, self._now_s()) if left <= 0 else self._now_s()
             if self._now_s() - since_s > OVERRUN_S:
-                self._tell(f"job {job} has not ended {OVERRUN_S:g} s after its last byte, and is served no more")
+                why = f"job {job} has not ended {OVERRUN_S:g} s after its last byte, and is served no more"
+                self._tell(why)
+                self._gates.stop(job, why)
                 self._over(job, "overdue")
                 self._take_back(job)
 
@@ -195,83 +297,27 @@ class OnlineDriver(Stage):
         self._left[job] = 0.0
         self._running.discard(job)
         self._ended.add(job)
-        self._segment.pop(job, None)
+        self._slots.take_back(job)
 
     def _sight(self) -> dict[str, Any]:
-        lit = Counter(self._ports.pair(self._online.circuits[name]) for name in self._lit)
+        lit = Counter(self._slots.ports.pair(self._online.circuits[name]) for name in self._lit)
         circuits = [{"between": sorted(pair), "circuits": number} for pair, number in lit.items()]
-        return {"left": self._left, "circuits": circuits, "ports": self._ports.working()}
+        return {"left": self._left, "circuits": circuits, "ports": self._slots.ports.working()}
 
     def _interval(self, slot: Slot) -> Interval:
         """The scheduler's slot with ports and plans: jobs that begin get theirs."""
-        wanted = {frozenset(one.between): one.circuits for one in slot.circuits}
-        held = sorted({name for job in self._running for name in self._uses[job]})
-        here = [self._online.circuits[name] for name in sorted(self._lit)]
-        chosen = self._ports.choose(wanted, [self._online.circuits[name] for name in held], here)
-        rates = {rate.job: rate.rate_bps for rate in slot.rates}
-        self._load = Counter()
-        for job in self._running:
-            self._use(self._uses[job], rates.get(job, 0.0))
-        by_pair = between_units(self._network, chosen)
-        begins = [rate for rate in slot.rates if rate.job not in self._running and rate.job not in self.seen.turns]
-        for rate in begins:
-            if self._can_begin(rate.job, rate.by, by_pair):
-                self._plan(rate.job, rate.by, rate.rate_bps, by_pair)
-        serving = self._running | {rate.job for rate in begins if rate.job in self.plans}
-        return Interval(
-            from_s=slot.from_s,
-            until_s=slot.until_s,
-            circuits=chosen,
-            plans={str(job): self.plans[job] for job in sorted(serving)},
-            rates_bps={str(job): self._cable_bps(job, rates[job], chosen) for job in sorted(serving & set(rates))},
-        )
-
-    def _pairs(self, job: int, by: str) -> set[Pair]:
-        """Pairs of units between which a job needs circuits."""
-        server = self._jobs[job].server
-        if by == "switch" or server is None:
-            return set()
-        units = {self._online.maker.unit_of(host) for host in self._online.maker.hosts[job]}
-        known = {unit["name"] for unit in self._online.instance["units"]}
-        home = server if server in known else self._online.maker.unit_of(server)
-        return {frozenset((unit, home)) for unit in units - {home}}
-
-    def _can_begin(self, job: int, by: str, by_pair: Mapping[Pair, list[str]]) -> bool:
-        pairs = self._pairs(job, by)
-        lost = next((pair for pair in pairs if not self._ports.could_join(pair)), None)
-        if lost is not None:
-            reason = f"no port that works is left between {' and '.join(sorted(lost))}"
+        waiting = set(self._jobs) - self._running - set(self.seen.turns)
+        interval, refused = self._slots.interval(slot, self._running, waiting, self._lit)
+        for job, reason in refused.items():
             self._tell(f"job {job} is not served: {reason}")
             self._over(job, "dark")
-            self._gates.refuse(job)
+            self._gates.refuse(job, reason)
             self._left[job] = 0.0
-        return lost is None and all(by_pair.get(pair) for pair in pairs)
+        for name, plan in interval.plans.items():
+            self._know(int(name), plan)
+        return interval
 
-    def _plan(self, job: int, by: str, rate_bps: float, by_pair: Mapping[Pair, list[str]]) -> None:
-        most_bps = float(self._online.instance["port_bps"])
-
-        def circuit(pair: Pair) -> str:
-            """The fullest that has room, so that others stay free; else the emptiest."""
-            fits = [name for name in by_pair[pair] if self._load[name] + rate_bps <= most_bps * (1 + 1e-9)]
-            chosen = max(fits, key=self._load.__getitem__) if fits else min(by_pair[pair], key=self._load.__getitem__)
-            self._load[chosen] += int(rate_bps)
-            return chosen
-
-        def segment(unit: str) -> int:
-            taken = {number for there, number in self._segment.values() if there == unit}
-            number = next(number for number in count() if number not in taken)
-            self._segment[job] = (unit, number)
-            return number
-
-        self._know(job, self._online.plan(job, by, circuit, segment))
-
-    def _use(self, names: set[str], rate_bps: float) -> None:
-        for name in names:
-            self._load[name] += int(rate_bps)
-
-    def _cable_bps(self, job: int, rate_bps: float, chosen: list[Circuit]) -> float:
-        now = {self._network.name(one) for one in chosen}
-        waits = bool(self._uses[job] and now - self._lit and job not in self._running)
+    def _cable_bps(self, job: int, rate_bps: float, waits: bool) -> float:
         return cable_bps(sending_bps(self._jobs[job], rate_bps), self._slot_s, self._dark_s if waits else 0.0)
 
     def _drop(self, job: int, reason: str) -> None:
@@ -282,4 +328,4 @@ class OnlineDriver(Stage):
         else:
             self._tell(f"job {job} waits for another circuit: {reason}")
             del self.plans[job], self._uses[job]
-        self._segment.pop(job, None)
+        self._slots.take_back(job)

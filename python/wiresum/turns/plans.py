@@ -8,9 +8,9 @@ units, and circuits that go are the youngest.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import pairwise
 from typing import Any
 
 from wiresum.errors import ScheduleError
@@ -20,10 +20,13 @@ from wiresum.plan.schedule import FORMAT, Interval, Schedule
 from wiresum.plan.shared import SharedNetwork
 from wiresum.schedule.model import Interval as Slot
 from wiresum.schedule.model import Rate, Timetable
-from wiresum.topology.circuits import between, optical_switches
+from wiresum.topology.circuits import between
 from wiresum.topology.model import Topology
 from wiresum.topology.optical import Circuit
-from wiresum.turns.maker import PlanMaker
+from wiresum.turns.darkness import dark_s, darkened
+from wiresum.turns.maker import PlanMaker, free_segment
+from wiresum.turns.sharing import links_of
+from wiresum.turns.shifts import interleaved
 from wiresum.workload.model import Workload, WorkloadJob
 
 GOODPUT = 0.92
@@ -36,11 +39,35 @@ STEP_SHARE = 0.25
 """Step of `window` as a share of a worker's link: 10 Gbit/s of 40 in the paper."""
 
 
-def carried(instance: Mapping[str, Any]) -> dict[str, Any]:
-    """An instance whose rates are those of gradients, not of cables: a timetable of it can be kept."""
-    rates = {key: GOODPUT * instance[key] for key in ("port_bps", "host_bps", "server_bps") if key in instance}
+def carried(instance: Mapping[str, Any], workload: Workload | None = None) -> dict[str, Any]:
+    """An instance whose rates are those of gradients, not of cables: a timetable of it can be kept.
+
+    Cables of hosts and servers are as dark as the circuits that jobs wait for at the start of a slot, which timetables
+    count of circuits alone; without slots no job waits for light in its turn. A job that computes between its sums has
+    its cable only for the rest of an iteration.
+
+    Args:
+        instance: with the rates of cables.
+        workload: its jobs, where they may compute between their sums.
+    """
+    lit = 1 - float(instance["dark_s"]) / float(instance["slot_s"]) if instance.get("slots", True) else 1.0
+    shares = {"port_bps": GOODPUT, "host_bps": GOODPUT * lit, "server_bps": GOODPUT * lit}
+    rates = {key: share * instance[key] for key, share in shares.items() if key in instance}
     units = [{**unit, "switch_bps": GOODPUT * unit["switch_bps"]} for unit in instance["units"]]
-    return {**instance, **rates, "units": units}
+    made = {**instance, **rates, "units": units}
+    if workload is None:
+        return made
+    jobs = [_with_computing(*one, made["host_bps"]) for one in zip(instance["jobs"], workload.jobs, strict=True)]
+    return {**made, "jobs": jobs}
+
+
+def _with_computing(described: Mapping[str, Any], job: WorkloadJob, host_bps: float) -> dict[str, Any]:
+    """A job of an instance, at most at the rate that a worker has over whole iterations."""
+    if not (job.compute_s and job.bytes):
+        return dict(described)
+    bits = 8 * job.bytes
+    star = {**described["traffic"]["star"], "host_bps": bits / (bits / host_bps + job.compute_s)}
+    return {**described, "traffic": {"star": star}}
 
 
 def step_of(instance: Mapping[str, Any]) -> dict[str, Any]:
@@ -48,8 +75,21 @@ def step_of(instance: Mapping[str, Any]) -> dict[str, Any]:
     return {"step_bps": STEP_SHARE * float(instance["host_bps"])}
 
 
-def as_schedule(timetable: Timetable, topology: Topology, workload: Workload, engine: SwitchEngine = "udp") -> Schedule:
-    """The schedule that a timetable describes, in the same intervals.
+@dataclass(frozen=True)
+class Assigned:
+    """What a timetable counts, with names.
+
+    Attributes:
+        network: numbers nodes and links for all plans.
+        intervals: those of the timetable; rates are on the cable, whatever links carry.
+    """
+
+    network: SharedNetwork
+    intervals: list[Interval]
+
+
+def assigned(timetable: Timetable, topology: Topology, workload: Workload, engine: SwitchEngine = "udp") -> Assigned:
+    """Ports, plans and segments for a timetable.
 
     Args:
         timetable: of these jobs over this topology.
@@ -60,9 +100,18 @@ def as_schedule(timetable: Timetable, topology: Topology, workload: Workload, en
     Raises:
         ScheduleError: the timetable is for other jobs, or a job cannot run as it says; the message names it.
     """
-    lit = _lit(timetable.intervals, topology)
-    network = SharedNetwork(topology, list(lit), engine)
-    return _Conversion(timetable, workload, network).schedule()
+    network = SharedNetwork(topology, _lit(timetable.intervals, topology), engine)
+    return Assigned(network, _Conversion(timetable, workload, network).intervals())
+
+
+def as_schedule(timetable: Timetable, topology: Topology, workload: Workload, engine: SwitchEngine = "udp") -> Schedule:
+    """The schedule that a timetable describes: in the same intervals, but where jobs that compute are shifted.
+
+    Arguments and errors are those of `assigned`.
+    """
+    found = assigned(timetable, topology, workload, engine)
+    intervals = interleaved(found.intervals, dict(enumerate(workload.jobs, 1)), found.network)
+    return Schedule.model_validate({"format": FORMAT, "intervals": intervals})
 
 
 def _lit(intervals: Sequence[Slot], topology: Topology) -> list[list[Circuit]]:
@@ -100,23 +149,24 @@ class _Conversion:
         self._runs = self._find_runs()
         self._circuit_load: Counter[str] = Counter()
         self._pairs = [between_units(network, circuits) for circuits in network.lit]
-        self._segments: dict[int, tuple[str, int]] = {}
+        lit = [set[str](), *(set(map(network.name, circuits)) for circuits in network.lit)]
+        self._dark = [darkened(network, before, now) for before, now in pairwise(lit)]
+        self._segments: dict[int, dict[str, int]] = {}
 
-    def schedule(self) -> Schedule:
+    def intervals(self) -> list[Interval]:
         plans = {job: self._plan(job, run) for job, run in self._runs.items()}
         memory = self._memory()
         plans = {job: self._maker.with_memory(plan, memory) for job, plan in plans.items()}
-        intervals = [
+        return [
             Interval(
                 from_s=slot.from_s,
                 until_s=slot.until_s,
                 circuits=list(self._network.lit[index]),
                 plans={str(job): plans[job] for job, run in self._runs.items() if run.first <= index <= run.last},
-                rates_bps={str(rate.job): self._cable_bps(index, rate) for rate in slot.rates},
+                rates_bps=self._rates_bps(index, plans),
             )
             for index, slot in enumerate(self._slots)
         ]
-        return Schedule.model_validate({"format": FORMAT, "intervals": intervals})
 
     def _find_runs(self) -> dict[int, _Run]:
         found: dict[int, _Run] = {}
@@ -137,7 +187,10 @@ class _Conversion:
 
     def _plan(self, number: int, run: _Run) -> AggregationPlan:
         return self._maker.plan(
-            number, run.by, lambda pair: self._circuit(number, run, pair), lambda unit: self._segment(number, run, unit)
+            number,
+            run.by,
+            lambda pair: self._circuit(number, run, pair),
+            lambda units: self._segment(number, run, units),
         )
 
     def _circuit(self, number: int, run: _Run, pair: frozenset[str]) -> str:
@@ -149,29 +202,26 @@ class _Conversion:
         self._circuit_load[chosen] += 1
         return chosen
 
-    def _segment(self, number: int, run: _Run, unit: str) -> int:
-        """The first segment of the switch that no job has at the same time."""
-        taken = {
-            segment
-            for other, (there, segment) in self._segments.items()
-            if there == unit and self._runs[other].meets(run)
-        }
-        segment = next(index for index in count() if index not in taken)
-        self._segments[number] = (unit, segment)
+    def _segment(self, number: int, run: _Run, units: Collection[str]) -> int:
+        """The first segment of some switches that no job has at the same time."""
+        meeting = [there for other, there in self._segments.items() if self._runs[other].meets(run)]
+        segment = free_segment(units, meeting)
+        self._segments[number] = dict.fromkeys(units, segment)
         return segment
 
     def _memory(self) -> dict[str, int]:
         """Segments of every switch that sums: as many as are ever in use."""
         found: Counter[str] = Counter()
-        for unit, segment in self._segments.values():
+        for unit, segment in (one for there in self._segments.values() for one in there.items()):
             found[unit] = max(found[unit], segment + 1)
         return dict(found)
 
-    def _cable_bps(self, index: int, rate: Rate) -> float:
-        slot, run = self._slots[index], self._runs[rate.job]
-        before = set(map(self._network.name, self._network.lit[index - 1])) if index else set()
-        now = {self._network.name(circuit) for circuit in self._network.lit[index]}
-        waits = run.by == "server" and run.first == index and bool(now - before)
+    def _rates_bps(self, index: int, plans: Mapping[int, AggregationPlan]) -> dict[str, float]:
+        return {str(rate.job): self._cable_bps(index, rate, plans[rate.job]) for rate in self._slots[index].rates}
+
+    def _cable_bps(self, index: int, rate: Rate, plan: AggregationPlan) -> float:
+        slot = self._slots[index]
+        waits = self._runs[rate.job].first == index and bool(self._dark[index] & links_of(plan))
         waits_s = dark_s(self._network.topology) if waits else 0.0
         return cable_bps(sending_bps(self._maker.jobs[rate.job], rate.rate_bps), slot.until_s - slot.from_s, waits_s)
 
@@ -185,15 +235,16 @@ def between_units(network: SharedNetwork, circuits: Sequence[Circuit]) -> dict[f
     return found
 
 
-def cable_bps(rate_bps: float, seconds: float, waits_s: float) -> float:
+def cable_bps(rate_bps: float, seconds: float, waits_s: float, goodput: float = GOODPUT) -> float:
     """A rate of gradients over a whole interval as one on the cable while there is light.
 
     Args:
         rate_bps: the average of the interval.
         seconds: of the interval.
         waits_s: seconds of darkness at its begin.
+        goodput: part of a cable's rate that carries gradients.
     """
-    return max(1.0, rate_bps * seconds / max(seconds - waits_s, seconds / 2) / GOODPUT)
+    return max(1.0, rate_bps * seconds / max(seconds - waits_s, seconds / 2) / goodput)
 
 
 def sending_bps(job: WorkloadJob, mean_bps: float) -> float:
@@ -205,8 +256,3 @@ def sending_bps(job: WorkloadJob, mean_bps: float) -> float:
     """
     computing = job.compute_s * mean_bps / (8 * job.bytes) if job.bytes else 0.0
     return mean_bps / max(1 - computing, LEAST_SENDING)
-
-
-def dark_s(topology: Topology) -> float:
-    """Seconds from an order to traffic."""
-    return max((one.oxc.dark_s + one.oxc.settle_s for one in optical_switches(topology) if one.oxc), default=0.0)

@@ -40,6 +40,10 @@ class Ports:
         """A circuit of two fibres has no light, and is not tried again."""
         self._failed.add(frozenset(circuit))
 
+    def failed(self) -> list[list[str]]:
+        """Fibres of the circuits that have failed."""
+        return sorted(sorted(circuit) for circuit in self._failed)
+
     def pair(self, circuit: Circuit) -> Pair:
         """The units that a circuit joins."""
         return frozenset(self._unit[link] for link in circuit.links)

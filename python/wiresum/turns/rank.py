@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -27,6 +28,10 @@ def contribution(rank: int, step: int, elements: int) -> np.ndarray:
     return ((np.arange(elements) + rank + step) % (LARGEST + 1)).astype(np.float32)
 
 
+def _secret() -> str:
+    return Path(os.environ["WIRESUM_SECRET_FILE"]).read_text().strip()
+
+
 def main() -> None:
     """Sums as often as the job has iterations.
 
@@ -39,7 +44,7 @@ def main() -> None:
     if "WIRESUM_PLAN" in os.environ:
         plan = AggregationPlan.read(os.environ["WIRESUM_PLAN"]).to_json()
     else:
-        plan = plan_in_turn(driver, int(os.environ["WIRESUM_JOB"]), rank)
+        plan = plan_in_turn(driver, int(os.environ["WIRESUM_JOB"]), rank, _secret())
     with join_in_turns(driver, plan, rank, int(os.environ["WIRESUM_INCARNATION"]), JOIN_S) as turns:
         for step in range(int(os.environ["WIRESUM_JOB_ITERATIONS"])):
             time.sleep(float(os.environ["WIRESUM_JOB_COMPUTE_S"]))

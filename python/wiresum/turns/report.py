@@ -24,7 +24,7 @@ NAME_WIDTH = 26
 
 @dataclass(frozen=True)
 class JobTimes:
-    """Promised and seen times of one job, in seconds from the begin.
+    """Promised and seen times of one job, in seconds from the start.
 
     Attributes:
         job: its name.
@@ -154,7 +154,7 @@ def fibre_bytes(schedule: Schedule, topology: Topology, workload: Workload) -> d
 
     A job's bytes are taken to be one all-reduce of float32 in each iteration. Counted as Linux does, headers included.
     """
-    network = SharedNetwork(topology, [interval.circuits for interval in schedule.intervals])
+    network = SharedNetwork.of(schedule, topology)
     ends = {network.name(one): one.links for interval in schedule.intervals for one in interval.circuits}
     unit = {fibre.link.id: fibre.unit for fibre in fibres(topology)}
     total: dict[str, list[int]] = {fibre: [0, 0] for fibre in unit}

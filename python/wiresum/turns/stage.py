@@ -7,21 +7,31 @@ asked (`online`).
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
+from wiresum.errors import ScheduleError
 from wiresum.gates.listener import Gates
 from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.schedule import Interval
 from wiresum.plan.shared import SharedNetwork
-from wiresum.topology.circuits import optical_switches
+from wiresum.turns.darkness import darkened
 from wiresum.turns.light import Light, Ordered
 from wiresum.turns.nodes import Nodes
 
 DRAIN_S = 0.005
 """Seconds that packets have until light goes, beyond those in which ranks still hear of results: what one rank has sent
 and others have not brings no result."""
+LOOK_S = 1.0
+"""Seconds between two looks whether what should be lit still is."""
+STILL_S = 3.0
+"""Seconds without a result after which the circuits of a job are looked at: it computes, or has no light."""
+MOST_RESTORED = 10
+"""Times that circuits are ordered again which someone has changed: devices forget now and then, two schedules at one
+device change each other's circuits for ever."""
 
 
 @dataclass
@@ -32,8 +42,8 @@ class Turn:
         begin_s: when its gates opened first.
         end_s: when its last rank said goodbye.
         end: `done`; `lost`: a rank ended without a word; `overdue`: it was ended, as it had not ended in time; `dark`:
-            it was ended, as a circuit that its plan names has failed; `gone`: its ranks have not come back to a driver
-            that was started again.
+            it was ended, or has gone on without the network, as a circuit that its plan names has failed; `gone`: its
+            ranks have not come back to a driver that was started again.
     """
 
     begin_s: float
@@ -97,17 +107,16 @@ class Stage:
     ) -> None:
         self._network, self._light, self._nodes, self._gates, self._tell = network, light, nodes, gates, tell
         self._circuits = {network.name(one) for circuits in network.lit for one in circuits}
-        self._units = {name: {network.links[name].source, network.links[name].target} for name in self._circuits}
-        switches = optical_switches(network.topology)
-        self._darkens = max((one.oxc.darkens for one in switches if one.oxc), default="added")
         self.plans: dict[int, AggregationPlan] = {}
         self._uses: dict[int, set[str]] = {}
         self._lit: set[str] = set()
         self._has_ordered = False
+        self._restored = 0
         self._failed: dict[str, str] = {}
         self._running: set[int] = set()
         self._ended: set[int] = set()
         self._began_s = 0.0
+        self._results: dict[int, tuple[int, float]] = {}
         self.seen = Seen()
 
     def _know(self, job: int, plan: AggregationPlan) -> None:
@@ -115,15 +124,20 @@ class Stage:
         self.plans[job] = plan
         self._uses[job] = {link.id for link in plan.fabric.links} & self._circuits if plan.fabric else set()
 
+    def _tell_of_ranks(self, sizes: Mapping[int, int]) -> None:
+        """Tells that all are there, before time counts: whoever prints may have to import first what prints."""
+        self._tell(f"{sum(sizes.values())} ranks of {len(sizes)} jobs are there")
+
     def _now_s(self) -> float:
         return time.monotonic() - self._began_s
 
     def _begin(self, interval: Interval, due_s: float) -> None:
         now_lit = {self._network.name(one) for one in interval.circuits} - set(self._failed)
+        dark = darkened(self._network, self._lit, now_lit)
         new = {int(job) for job in interval.plans} - self._running - set(self.seen.turns)
-        paused = sorted(self._touched(now_lit))
+        paused = sorted(job for job in self._running if self._uses[job] & dark)
         shut_s = order_s = self._now_s()
-        ordered, failed = Ordered(0, 0, 0), dict[str, str]()
+        ordered, failed, ready = Ordered(0, 0, 0), dict[str, str](), set[int]()
         if now_lit != self._lit or not self._has_ordered:
             self._has_ordered = True
             if paused:
@@ -131,40 +145,110 @@ class Stage:
                 time.sleep(DRAIN_S)
             order_s = self._now_s()
             wanted = [one for one in interval.circuits if self._network.name(one) in now_lit]
-            ordered = self._light.order(wanted, lambda: self._serve(new))
+            ordered = self._light.order(wanted, lambda: ready.update(self._let_in(new, interval, dark)))
             failed = {self._network.named(fibres): reason for fibres, reason in ordered.failed.items()}
             self._failed |= failed
             self._lit = now_lit - set(failed)
         else:
-            self._serve(new)
+            ready.update(self._let_in(new, interval, dark))
         lit_s = self._now_s()
-        self._running |= new
         self._drop_the_dark()
-        self._hand_out(new & self._running)
-        for job in sorted(self._running):
-            if self._uses[job] <= self._lit:
-                self._gates.open(job, interval.rates_bps.get(str(job)))
-                self.seen.turns.setdefault(job, Turn(self._now_s()))
-            else:
-                self._gates.shut([job])
+        self._open(self._running - ready, interval)
         step = Step(due_s, self._now_s(), shut_s, order_s, lit_s, paused, ordered.added, ordered.removed, failed)
         self.seen.steps.append(step)
         self._tell(_told(step, new))
 
+    def _let_in(self, new: set[int], interval: Interval, dark: AbstractSet[str]) -> set[int]:
+        """Gives new jobs to their nodes, and opens gates of those jobs, which it returns, that wait for no light."""
+        self._serve(new)
+        self._running |= new
+        ready = {job for job in self._running if self._uses[job] <= self._lit - dark}
+        self._open(ready, interval)
+        return ready
+
+    def _open(self, jobs: Iterable[int], interval: Interval) -> None:
+        """Opens gates of jobs whose circuits are lit, those of new ones first; others stay shut."""
+        for job in sorted(jobs, key=lambda job: (job in self.seen.turns, job)):
+            if not self._uses[job] <= self._lit:
+                self._gates.shut([job])
+                continue
+            if job not in self.seen.turns:
+                self._hand_out([job])
+                self.seen.turns[job] = Turn(self._now_s())
+            self._gates.open(job, interval.rates_bps.get(str(job)))
+
+    def _keep_light(self) -> None:
+        """Orders what should be lit again, where someone or something has changed it, or a job waits in vain.
+
+        A circuit that gets no light any more has failed, and jobs whose plans name it are dropped.
+        """
+        known = {self._network.name(one): one for circuits in self._network.lit for one in circuits}
+        wanted, doubtful = ([known[name] for name in sorted(names)] for names in (self._lit, self._doubtful()))
+        is_changed = self._has_ordered and not self._light.has(wanted)
+        if not is_changed and not doubtful:
+            return
+        if is_changed and self._restored == MOST_RESTORED:
+            names = ", ".join(sorted({one.switch for one in known.values()}))
+            problem = f"someone else has changed circuits of {names} {MOST_RESTORED} times, as another schedule does"
+            raise ScheduleError(f"{problem} that is carried out at the same device; end one of the two")
+        again = self._light.order(wanted, doubtful=doubtful)
+        failed = {self._network.named(fibres): reason for fibres, reason in again.failed.items()}
+        if is_changed:
+            self._restored += 1
+            end = f"all but {len(failed)} are lit again" if failed else "what was ordered is lit again"
+            self._tell(f"{again.added} circuits had gone and {again.removed} had come; {end}")
+        self._lose(failed)
+
+    def _doubtful(self) -> set[str]:
+        """Circuits of jobs that have had no result for a while."""
+        now_s, found = self._now_s(), set[str]()
+        for job, results in self._gates.results(self._running).items():
+            before, since_s = self._results.get(job, (-1, now_s))
+            if results != before or now_s - since_s >= STILL_S:
+                found |= self._uses[job] & self._lit if results == before else set()
+                self._results[job] = (results, now_s)
+        return found
+
+    def _lose(self, failed: Mapping[str, str]) -> None:
+        """Circuits have failed for good, for these reasons."""
+        self._failed |= failed
+        self._lit -= set(failed)
+        self._drop_the_dark()
+
+    def _pass_until(self, moment_s: float) -> None:
+        """Sleeps, and looks after the light now and then."""
+        while self._now_s() + LOOK_S < moment_s:
+            time.sleep(LOOK_S / 2)
+            self._keep_light()
+        time.sleep(max(0.0, moment_s - self._now_s()))
+
+    def _await_late(self, job: int, patience_s: float | None) -> bool:
+        """Whether a job that is late ends in time, or is dropped; its circuits may have gone dark by themselves."""
+        end_s = math.inf if patience_s is None else time.monotonic() + patience_s
+        while not self._gates.await_end(job, min(LOOK_S, max(0.0, end_s - time.monotonic()))):
+            if job not in self._running:
+                return True
+            if time.monotonic() >= end_s:
+                return False
+            self._keep_light()
+        return True
+
     def _drop_the_dark(self) -> None:
         """Jobs whose plans name a circuit that has failed cannot go on: others may have their places and circuits."""
         for job in sorted(self._running):
-            reason = next((self._failed[name] for name in sorted(self._uses[job] & set(self._failed))), None)
-            if reason is not None:
+            name = next(iter(sorted(self._uses[job] & set(self._failed))), None)
+            if name is not None:
                 self._nodes.dismiss(self.plans[job])
                 self._running.discard(job)
-                self._drop(job, reason)
+                self._drop(job, f"circuit {name}: {self._failed[name]}")
 
     def _drop(self, job: int, reason: str) -> None:
-        """A job without light is served no more."""
-        self._tell(f"job {job} is served no more, as a circuit of its plan has no light: {reason}")
-        # Its nodes refuse it from now on, which its ranks hear when they ask.
-        self._gates.open(job, why=reason)
+        """A job without light is served no more; it goes on without the network if all of its ranks can."""
+        why = f"job {job} is served no more, as a circuit of its plan has no light: {reason}"
+        can = self._gates.can_leave(job, len(self.plans[job].workers))
+        remedy = "" if can else "; with WIRESUM_FALLBACK=gloo at all of its ranks it goes on over Gloo"
+        self._tell(why)
+        self._gates.stop(job, why + remedy, elsewhere=can)
         self._over(job, "dark")
 
     def _over(self, job: int, end: str) -> None:
@@ -173,20 +257,9 @@ class Stage:
         turn.end_s, turn.end = self._now_s(), end
 
     def _hand_out(self, jobs: Iterable[int]) -> None:
-        """Gives ranks their plans that have none."""
+        """Gives ranks their plans that have none, and know the secret."""
         for job in sorted(jobs):
-            self._gates.hand_out(job, self.plans[job].to_json())
-
-    def _touched(self, now_lit: set[str]) -> set[int]:
-        """Running jobs one of whose circuits is dark before or after a change, or during it."""
-        changed = now_lit ^ self._lit
-        units = set().union(*(self._units[name] for name in changed))
-
-        def is_touched(name: str) -> bool:
-            reached = {"added": name in changed, "units": bool(self._units[name] & units), "all": bool(changed)}
-            return reached[self._darkens]
-
-        return {job for job in self._running if any(map(is_touched, self._uses[job]))}
+            self._gates.hand_out(job, self.plans[job].without_secret().to_json())
 
     def _serve(self, jobs: set[int]) -> None:
         """Gives jobs to their nodes, after those that have ended have given their segments back."""
