@@ -10,7 +10,8 @@ WIRESUM := $(VENV)/bin/wiresum
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export CARGO_TERM_PROGRESS_WHEN ?= auto
 
-.PHONY: help build demo test test-rust test-python soak lint format bench doctor p4 generate requirements clean
+.PHONY: help build demo test test-rust test-python soak lint format bench doctor p4 generate requirements docs clean \
+	packages wheel deb image test-packages
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,8 +27,9 @@ build: $(VENV)/.installed ## Install what is missing and build; the command is t
 # A test may skip only for a capability that the machine lacks: all others are required by name.
 REQUIRED = WIRESUM_TESTS_REQUIRE="$${WIRESUM_TESTS_REQUIRE-$$($(PYTHON) -m tests.capabilities)}"
 
+# A change is judged by the same inputs as the one before it; `make soak` draws new ones.
 test-rust: build ## Rust tests: unit, property, cluster under virtual time, kernel test-run
-	$(REQUIRED) cargo test --workspace --locked --quiet
+	$(REQUIRED) PROPTEST_RNG_SEED=$${PROPTEST_RNG_SEED-1} cargo test --workspace --locked --quiet
 
 # Those with ranks, daemons and networks of their own mostly wait, so they run side by side, but not beside what computes.
 # Each worker takes a run of neighbouring tests, as these share worlds of ranks. Turns are slots of time, and run alone.
@@ -50,7 +52,21 @@ format: $(VENV)/.installed ## Format Rust, Python and C in place
 	cargo fmt --all
 	ruff format python tests
 	ruff check --fix-only --quiet python tests
-	clang-format-19 -i bpf/{,rows/,switch/}*.c bpf/{,rows/,switch/}*.h python/wiresum/torch/csrc/*.cpp python/wiresum/torch/csrc/*.h
+	clang-format-19 -i bpf/{,keyed/,rows/,switch/}*.c bpf/{,keyed/,rows/,switch/}*.h python/wiresum/torch/csrc/*.cpp python/wiresum/torch/csrc/*.h
+
+packages: wheel deb image ## All of these, in build/packages
+
+wheel: $(VENV)/.installed ## A wheel with the daemon inside, for other machines
+	scripts/wheel.sh
+
+deb: $(VENV)/.installed ## A Debian package of the daemon
+	scripts/deb.sh
+
+image: $(VENV)/.installed ## An OCI image of the daemon
+	scripts/image.sh
+
+test-packages: build ## Installs what `make packages` has built into empty places, and trains there
+	$(REQUIRED) $(PYTHON) -m pytest -m packages tests/packages
 
 bench: build ## Every benchmark with its rival in the same run (tables, JSON under build/bench)
 	scripts/bench.sh
@@ -66,7 +82,10 @@ generate: ## Regenerate the C, P4 and Python definitions from crates/wire, and t
 	cargo run --quiet --locked -p wiresum-wire --bin generate
 	$(PYTHON) scripts/tables.py
 
-requirements: ## Pin the Python packages of requirements/dev.in anew
+docs: build ## The site, in build/site/html: pages, commands, Python; links are checked
+	scripts/docs.sh
+
+requirements: ## Pin the Python packages of requirements/*.in anew
 	scripts/pin-requirements.sh
 
 clean: ## Remove what was built; the virtual environment stays

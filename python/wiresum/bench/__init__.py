@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 BENCHMARKS: Registry[Benchmark] = Registry(
     {
         "allreduce": "wiresum.bench.allreduce.command:allreduce",
+        "collectives": "wiresum.bench.collectives.command:collectives",
+        "fsdp": "wiresum.bench.fsdp.command:fsdp",
+        "line": "wiresum.bench.line.command:line",
         "sparse-allreduce": "wiresum.bench.sparse_allreduce.command:sparse_allreduce",
         "sparse": "wiresum.bench.sparse.command:sparse",
         "sparse-training": "wiresum.bench.sparse_training.command:sparse_training",
@@ -28,6 +31,7 @@ BENCHMARKS: Registry[Benchmark] = Registry(
         "switch": "wiresum.bench.switch.command:switch",
         "codec": "wiresum.bench.codec.command:codec",
         "rows": "wiresum.bench.rows.command:rows",
+        "tracking": "wiresum.bench.tracking.command:tracking",
         "gpu": "wiresum.bench.gpu.command:gpu",
         "asynchrony": "wiresum.bench.asynchrony.command:asynchrony",
         "planners": "wiresum.bench.planners.command:planners",
@@ -45,6 +49,7 @@ BENCHMARKS: Registry[Benchmark] = Registry(
         "circuits": "wiresum.bench.circuits.command:circuits",
         "turns": "wiresum.bench.turns.command:turns",
         "upgrade": "wiresum.bench.upgrade.command:upgrade",
+        "start": "wiresum.bench.start_up.command:start",
     }
 )
 """By the name that `wiresum bench` takes, in the order of its help."""

@@ -23,7 +23,7 @@ def draw(
     Args:
         path: of the picture; the ending chooses the format, as .png or .svg.
         groups: names of the cases.
-        bars: for each method, its value in each case.
+        bars: for each method, its value in each case; those below zero hang from the line.
         bounds: for some methods, the least possible value in each case.
         ylabel: what the values are.
 
@@ -40,7 +40,11 @@ def draw(
                 axes.hlines(
                     bounds[name], [c - width / 2 for c in centres], [c + width / 2 for c in centres], colors="black"
                 )
-        axes.set(ylabel=ylabel, xticks=range(len(groups)), xticklabels=groups, ylim=(0, None))
+        axes.set(ylabel=ylabel, xticks=range(len(groups)), xticklabels=groups)
+        if any(value < 0 for values in bars.values() for value in values):
+            axes.axhline(0, color="black", linewidth=0.8)
+        else:
+            axes.set_ylim(bottom=0)
         # Above the axes, where no bar is.
         axes.legend(frameon=False, fontsize=8, ncols=min(4, len(bars)), loc="lower center", bbox_to_anchor=(0.5, 1.0))
         axes.spines[["top", "right"]].set_visible(False)

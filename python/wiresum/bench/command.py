@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 
-from wiresum.commandline.console import out, print_json
+from wiresum.commandline.console import note, out, print_json
 from wiresum.commandline.groups import Reading, grouped, read, text
-from wiresum.commandline.options import EngineChoice, choose_engine
+from wiresum.commandline.options import EngineChoice, HtmlOption, JsonOption, choose_engine
 from wiresum.commandline.quantities import parse_rate, parse_size
 from wiresum.plan.choices import Engine, Policy
 
 if TYPE_CHECKING:
     from wiresum.bench.result import Report
+    from wiresum.commandline.progress import Working
 
 T = TypeVar("T")
 
 ENGINES: tuple[Engine, ...] = ("xdp", "udp")
 POLICIES: tuple[Policy, ...] = ("pool", "cache")
 
+INTERRUPTED = "interrupted: these are the cases that were complete"
+
 Panel = Literal[
     "All-reduces and trainings",
     "Packets, on one core",
     "Planners, simulator, networks of switches",
     "Running aggregators",
+    "The command line",
 ]
 """Headings of the help."""
 
@@ -43,12 +48,14 @@ class Benchmark:
         panel: heading of the help under which it stands.
         example: options of a typical call.
         repeated: options of the calls that `make bench` makes, by the name of the JSON file of each.
+        quick: options that `--quick` stands for: small cases, for a first look.
     """
 
     run: Callable[..., None]
     panel: Panel
     example: str
-    repeated: Mapping[str, str] = field(default_factory=dict)
+    repeated: Mapping[str, str]
+    quick: str
 
     @property
     def summary(self) -> str:
@@ -57,20 +64,65 @@ class Benchmark:
 
 
 def command(
-    panel: Panel, example: str, repeated: Mapping[str, str] | None = None
+    panel: Panel, example: str, repeated: Mapping[str, str] | None = None, *, quick: str
 ) -> Callable[[Callable[..., None]], Benchmark]:
     """Makes a function a benchmark; `Benchmark` has what the arguments mean."""
-    return lambda run: Benchmark(grouped(run), panel, example, repeated or {})
+    return lambda run: Benchmark(grouped(run), panel, example, repeated or {}, quick)
 
 
-def show(report: Report, as_json: bool) -> None:
-    """One JSON object for machines, a table for people."""
-    from wiresum.bench.table import render
+@dataclass(frozen=True)
+class Output:
+    """How an outcome is shown."""
 
-    if as_json:
+    as_json: JsonOption = False
+    html: HtmlOption = None
+
+
+def show(report: Report, output: Output, tell: Callable[[Report], None] | None = None) -> None:
+    """One JSON object for machines, a table for people; and a page, where a file for one is given.
+
+    Args:
+        report: the outcome.
+        output: as what it is shown.
+        tell: prints it for people; by default a row for each result.
+    """
+    if output.html:
+        from wiresum.bench.html import page
+
+        page(report).write(output.html)
+        note(f"{output.html}: the report as a page")
+    if output.as_json:
         print_json(report.to_json())
+    elif tell:
+        tell(report)
     else:
+        from wiresum.bench.table import render
+
         out().print(render(report))
+
+
+@contextmanager
+def measuring(what: str, output: Output) -> Iterator[Working]:
+    """Shows that a benchmark is at work; one that is interrupted shows what it has measured until then.
+
+    Args:
+        what: the work, as a phrase.
+        output: how results are shown.
+
+    Yields:
+        What is told how far it is.
+    """
+    from wiresum.bench.result import Report, collected
+    from wiresum.commandline.progress import working
+
+    with collected() as results:
+        try:
+            with working(what) as task:
+                yield task
+        except KeyboardInterrupt:
+            if results:
+                show(Report(what, {}, list(results.values()), notes=[INTERRUPTED]), output)
+            raise
 
 
 def suitable_engine() -> Engine:

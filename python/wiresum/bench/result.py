@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import platform
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -19,6 +20,10 @@ class Result:
     runs: list[float]
     extra: dict[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        for made in _collections:
+            made[self.name] = self
+
     @property
     def median(self) -> float:
         """Median of the runs."""
@@ -28,6 +33,20 @@ class Result:
         """The result with its spread."""
         spread = {"median": self.median, "min": min(self.runs), "max": max(self.runs)}
         return {"name": self.name, **spread, "unit": self.unit, "runs": self.runs, **self.extra}
+
+
+_collections: list[dict[str, Result]] = []
+
+
+@contextmanager
+def collected() -> Iterator[dict[str, Result]]:
+    """Results that are made in the block, by name: what is known where it is left by Ctrl-C before a report is made."""
+    made: dict[str, Result] = {}
+    _collections.append(made)
+    try:
+        yield made
+    finally:
+        _collections.pop()
 
 
 @dataclass(frozen=True)

@@ -63,10 +63,10 @@ class ServiceBed:
         return self._deployment.daemon(SERVER)
 
     def start(self, engine: Engine) -> float:
-        """Starts the daemon without jobs; returns the seconds until it is ready to sum."""
+        """Starts the daemon, without jobs unless it speaks TCP, as a plan has to say; the seconds until it is ready."""
         self._deployment = Deployment(self._bed, self.job(1, 0, 1, engine), ["--memory", MEMORY])
         started = time.perf_counter()
-        self._deployment.start(idle=True)
+        self._deployment.start(idle=engine != "tcp")
         return time.perf_counter() - started
 
     def each(self, engines: Iterable[Engine]) -> Iterator[Engine]:

@@ -13,8 +13,9 @@ from wiresum.bench.scenario.agreement import BYTES, FIGURES, PACKETS, SECONDS, T
 from wiresum.bench.scenario.answers import FLOWS, LIVE, Answer
 from wiresum.bench.scenario.answers import compare as ask
 from wiresum.cli.simulate import load, parse_changes
-from wiresum.commandline.console import err, note, out, print_json
+from wiresum.commandline.console import note, out, print_json
 from wiresum.commandline.options import EngineChoice, choose_engine
+from wiresum.commandline.progress import working
 from wiresum.sim import ScenarioFile
 
 COLUMNS = ("answer", "rounds", "median", "least", "most", "to flows", "on links", "to flows ", "busiest link")
@@ -35,7 +36,7 @@ def compare_answers(path: Path, change: Sequence[str], *, live: bool, engine: En
     if path.is_dir():
         _compare_all(path, change, live=live, engine=engine, as_json=as_json)
         return
-    with err().status("flows, packets and processes"):
+    with working("flows, packets and processes"):
         answers = _ask(path, change, live=live, engine=engine)
     if as_json:
         print_json([answer.to_json() for answer in answers])
@@ -63,7 +64,7 @@ def _compare_all(folder: Path, change: Sequence[str], *, live: bool, engine: Eng
         raise typer.BadParameter(f"{folder} has no scenario; give a folder with files *.toml")
     asked: dict[str, list[Answer]] = {}
     for file in files:
-        with err().status(f"{file.stem}: flows, packets and processes"):
+        with working(f"{file.stem}: flows, packets and processes"):
             asked[file.stem] = _ask(file, change, live=live, engine=engine)
     found = {name: differences(answers) for name, answers in asked.items()}
     if as_json:

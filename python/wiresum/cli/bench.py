@@ -1,29 +1,56 @@
 """`wiresum bench`: every figure that the documentation claims, with its rival in the same run."""
 
-from typing import Any
+import shlex
+from typing import Annotated, Any
 
 import typer
 
 from wiresum.bench import BENCHMARKS
-from wiresum.commandline.contents import Contents
+from wiresum.commandline.contents import Listed
+
+QUICK = "--quick"
 
 
-class Benchmarks(Contents):
-    """Benchmarks as commands; each is imported when it is asked for, as all of them take longer than help may."""
+class Benchmarks(Listed):
+    """The benchmarks as commands."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Their names, in the registry's order."""
-        return list(BENCHMARKS)
+    known = BENCHMARKS
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """One of them; None if there is no such benchmark."""
-        if cmd_name not in self.list_commands(ctx):
-            return None
-        one = BENCHMARKS[cmd_name]
+    def made(self, name: str) -> Any:
+        """A benchmark as typer has it."""
+        one = BENCHMARKS[name]
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-        epilog = f"Example: `wiresum bench {cmd_name} {one.example}`"
-        alone.command(cmd_name, rich_help_panel=one.panel, epilog=epilog)(one.run)
+        epilog = f"{QUICK} stands for `{one.quick}`. Example: `wiresum bench {name} {one.example}`"
+        alone.command(name, rich_help_panel=one.panel, epilog=epilog)(one.run)
         return typer.main.get_command(alone)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """A benchmark, and its arguments: `--quick` becomes what it stands for, and options beside it still count."""
+        name, command, rest = super().resolve_command(ctx, args)
+        if name is not None and QUICK in rest:
+            rest = [*shlex.split(BENCHMARKS[name].quick), *(word for word in rest if word != QUICK)]
+        return name, command, rest
 
 
 app = typer.Typer(cls=Benchmarks, help="Measure the product beside its rivals.", no_args_is_help=True)
+
+
+def list_benchmarks(asked: bool) -> None:
+    """Prints a line for each benchmark: its name, and what it does."""
+    if asked:
+        width = max(map(len, BENCHMARKS))
+        for name, one in BENCHMARKS.items():
+            print(f"{name:{width}}  {one.summary}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    listed: Annotated[
+        bool,
+        typer.Option(
+            "--list", help="List the benchmarks, one a line, and exit", callback=list_benchmarks, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Measure the product beside its rivals: `wiresum bench NAME --quick` takes seconds where it can."""

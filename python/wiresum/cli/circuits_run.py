@@ -30,6 +30,8 @@ PLANS_VARIABLE = "WIRESUM_PLANS"
 TURNS_VARIABLE = "WIRESUM_TURNS"
 PROGRESS, KEPT = "progress.json", "schedule.json"
 """In the folder of plans: how far the schedule is, and the schedule with the secrets that ranks have."""
+SECRETS = "job-*.json.secret"
+"""In the folder of plans: the jobs' secrets."""
 PROBE_S = 5.0
 """Seconds that a probe may take; `ping -c 1 -W 1` over ssh takes less than two."""
 
@@ -62,6 +64,9 @@ def run(
         bool, typer.Option("--online", help="Ask the timetable's scheduler anew at each slot, with what is known then")
     ] = False,
     slot: Annotated[str, typer.Option("--slot", help="Time after which --online may change circuits")] = "1s",
+    trees: Annotated[
+        bool, typer.Option("--trees/--no-trees", help="Let switches of several units sum a job together, with --online")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Carry out a schedule: order its circuits, give jobs to switches and servers, tell ranks when they may send.
@@ -70,24 +75,33 @@ def run(
     `--plans`. The command has WIRESUM_TURNS and WIRESUM_PLANS, the folder, in its environment. If the driver dies, the
     same command line goes on with the schedule, where it is started again within four seconds.
 
-    With `--online` ranks need WIRESUM_TURNS and WIRESUM_JOB, the job's number, and wait for their plans.
+    With `--online` ranks need WIRESUM_TURNS, WIRESUM_JOB, the job's number, and WIRESUM_SECRET_FILE, the job's secret
+    in `--plans`, and wait for their plans.
     """
     from wiresum.gates.listener import Gates
     from wiresum.turns.driver import TurnsDriver
-    from wiresum.turns.journal import Journal
+    from wiresum.turns.journal import Journal, OnlineJournal
     from wiresum.turns.nodes import Nodes
     from wiresum.turns.online import Online, OnlineDriver
 
     there = load_topology(topology)
-    work = _online(schedule, there, jobs, slot) if online else _kept(_schedule(schedule, there, jobs), plans)
+    plans.mkdir(parents=True, exist_ok=True)
+    known = _known(plans)
+    if online:
+        work: Online | Schedule = _online(schedule, there, jobs, slot, known, trees=trees)
+    else:
+        work = _kept(_schedule(schedule, there, jobs), plans)
     nodes = Nodes({name: Path(path) for name, path in _named(control or [], "--control", "u0=/run/u0.sock").items()})
+    if isinstance(work, Online):
+        _write_secrets(work.secrets, plans)
     with ExitStack() as stack:
         light = stack.enter_context(closing(_light(there, driver or [], _prober(probe, _network(work, there)))))
-        gates = stack.enter_context(Gates(listen))
+        gates = stack.enter_context(Gates(listen, {**known, **_secrets(work)}))
         turns: TurnsDriver | OnlineDriver
         if isinstance(work, Online):
-            turns = OnlineDriver(work, light, nodes, gates, tell=note)
-            note(f"ranks: WIRESUM_TURNS={gates.address}, and WIRESUM_JOB=N")
+            turns = OnlineDriver(work, light, nodes, gates, journal=OnlineJournal(plans / PROGRESS, work), tell=note)
+            files = f"WIRESUM_JOB=N and WIRESUM_SECRET_FILE={plans}/job-N.json.secret"
+            note(f"ranks: WIRESUM_TURNS={gates.address}, {files}")
         else:
             turns = TurnsDriver(work, there, light, nodes, gates, journal=Journal(plans / PROGRESS, work), tell=note)
             _write(turns.plans, plans)
@@ -98,8 +112,13 @@ def run(
         finally:
             # Without a driver, gates open by themselves and ranks go on.
             code = launcher.wait() if launcher else 0
+        refused = gates.refused
+    for file in plans.glob(SECRETS) if online else ():
+        file.unlink()
+    if refused:
+        note(f"{refused} lines at {listen} were refused: they had no key of the job that they named, or were old")
     if as_json:
-        print_json(_as_json(seen))
+        print_json({"refused_lines": refused, **_as_json(seen)})
     raise typer.Exit(code)
 
 
@@ -120,11 +139,31 @@ def _schedule(file: Path, topology: Topology, jobs: Path | None) -> Schedule:
     return as_schedule(Timetable.read(file), topology, Workload.read(jobs))
 
 
+def _known(folder: Path) -> dict[int, str]:
+    """Secrets that ranks of a driver before have: if it has died, they are believed by these alone."""
+    files = {file: file.name.removeprefix("job-").removesuffix(".json.secret") for file in folder.glob(SECRETS)}
+    return {int(number): file.read_text().strip() for file, number in files.items() if number.isdigit()}
+
+
+def _secrets(work: Schedule | Online) -> dict[int, str]:
+    from wiresum.plan.schedule import Schedule
+    from wiresum.turns.driver import secrets_of
+
+    return secrets_of(work) if isinstance(work, Schedule) else work.secrets
+
+
+def _write_secrets(secrets: Mapping[int, str], folder: Path) -> None:
+    from wiresum.document import write_text
+    from wiresum.plan.aggregation_plan import OWNER_ONLY
+
+    for number, secret in secrets.items():
+        write_text(folder / f"job-{number}.json.secret", secret + "\n", "secret", ScheduleError, mode=OWNER_ONLY)
+
+
 def _kept(made: Schedule, folder: Path) -> Schedule:
     """The schedule as a driver before has carried it out: ranks have the secrets that were drawn then."""
     from wiresum.plan.schedule import Schedule
 
-    folder.mkdir(parents=True, exist_ok=True)
     file = folder / KEPT
     if (folder / PROGRESS).exists() and file.exists():
         before = Schedule.read(file)
@@ -134,9 +173,12 @@ def _kept(made: Schedule, folder: Path) -> Schedule:
     return made
 
 
-def _online(file: Path, topology: Topology, jobs: Path | None, slot: str) -> Online:
+def _online(
+    file: Path, topology: Topology, jobs: Path | None, slot: str, known: Mapping[int, str], *, trees: bool
+) -> Online:
     """The scheduler of a timetable, for jobs of its workload."""
     from wiresum.commandline.quantities import parse_seconds
+    from wiresum.schedule import WITHOUT_SLOTS
     from wiresum.schedule.model import Timetable
     from wiresum.turns.online import Online
     from wiresum.turns.plans import carried
@@ -146,7 +188,8 @@ def _online(file: Path, topology: Topology, jobs: Path | None, slot: str) -> Onl
     if jobs is None:
         raise ScheduleError(f"--online asks about jobs; give the workload that {file} is of, as --jobs")
     workload, scheduler = Workload.read(jobs), Timetable.read(file).scheduler
-    return Online.of(topology, workload, carried(instance(topology, workload, parse_seconds(slot))), scheduler)
+    asked = instance(topology, workload, parse_seconds(slot), slots=scheduler != WITHOUT_SLOTS, trees=trees)
+    return Online.of(topology, workload, carried(asked, workload), scheduler, known=known)
 
 
 def _network(work: Schedule | Online, topology: Topology) -> SharedNetwork:
@@ -154,7 +197,7 @@ def _network(work: Schedule | Online, topology: Topology) -> SharedNetwork:
     from wiresum.plan.shared import SharedNetwork
 
     if isinstance(work, Schedule):
-        return SharedNetwork(topology, [interval.circuits for interval in work.intervals])
+        return SharedNetwork.of(work, topology)
     return work.network
 
 
@@ -189,7 +232,8 @@ def _light(topology: Topology, given: Sequence[str], probe: Probe | None) -> Lig
         addresses |= _named(given, "--driver", "oxc=sonic://HOST")
     strange = sorted(set(addresses) - {switch.name for switch in switches})
     if strange:
-        raise TopologyError(f"--driver {strange[0]}: topology {topology.name} has no such optical switch")
+        known = ", ".join(switch.name for switch in switches) or "none"
+        raise TopologyError(f"--driver {strange[0]}: topology {topology.name} has the optical switches: {known}")
     return Light(topology, {name: connect(address) for name, address in addresses.items()}, probe)
 
 

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wiresum.cli.rows import CountedRows, compare_rows
-from wiresum.commandline import options
+from wiresum.commandline import completion, options
 from wiresum.commandline.console import note, out, print_json
 from wiresum.commandline.groups import given, grouped
 from wiresum.commandline.options import load_topology
+from wiresum.commandline.progress import working
 from wiresum.planners import COMPARED, ROW_PLANNERS
+from wiresum.topology.generators import TOPOLOGIES
 
 if TYPE_CHECKING:
     from wiresum.planners.comparison import Candidate
@@ -33,7 +35,9 @@ def compare(
     scenario: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[SCENARIO]", help="Scenario file (TOML), or a folder of them, to ask flows, packets and a live run"
+            metavar="[SCENARIO]",
+            help="Scenario file (TOML), or a folder of them, to ask flows, packets and a live run",
+            autocompletion=completion.name((), ".toml"),
         ),
     ] = None,
     planners: Annotated[
@@ -41,11 +45,18 @@ def compare(
         typer.Option(
             "--planners",
             "-p",
-            help=f"Separated by commas, of {', '.join(COMPARED)}; or of those of rows, {', '.join(ROW_PLANNERS)}",
+            help=f"Planners, comma-separated: {', '.join(COMPARED)}; or of rows: {', '.join(ROW_PLANNERS)}",
+            autocompletion=completion.names([*COMPARED, *ROW_PLANNERS]),
         ),
     ] = None,
     topology: Annotated[
-        str | None, typer.Option("--topology", "-t", help="Topology: a name, as fat-tree:k=8,seed=1, or a file")
+        str | None,
+        typer.Option(
+            "--topology",
+            "-t",
+            help="Topology: a name, as fat-tree:k=8,seed=1, or a file",
+            autocompletion=completion.name(TOPOLOGIES, ".json"),
+        ),
     ] = None,
     model: Annotated[
         str | None,
@@ -62,10 +73,12 @@ def compare(
         list[str] | None, typer.Option("--set", help="FIELD=VALUE to change in the scenario; repeatable")
     ] = None,
     live: Annotated[bool, typer.Option("--live/--no-live", help="Run the scenario on a testbed too")] = True,
-    engine: Annotated[options.EngineChoice, typer.Option("--engine", help="What runs the aggregators live")] = "auto",
+    engine: Annotated[
+        options.EngineChoice, typer.Option("--engine", help="Engine of the aggregators in the live run")
+    ] = "auto",
     as_json: options.JsonOption = False,
 ) -> None:
-    """Compare planners by bytes, memory, time and proofs; or what simulations and a live run say of one scenario.
+    """Compare planners by bytes, memory, time and proofs; or simulations and a live run of one scenario.
 
     Example: `wiresum compare --planners ps,krgs,goat --topology leaf-spine --model alexnet --parts 16 --workers 35`
 
@@ -104,15 +117,17 @@ def compare(
     chosen = None if workers is None else sample_workers(network, workers, search.seed)
     sub_models = division.of(model or "resnet50")
     job = Job(workers=chosen, sub_models=sub_models, gradient_bytes=sum(part.bytes for part in sub_models))
-    made = []
-    for candidate in ask(network, job, search.choices(), names):
-        made.append(candidate)
-        if plot and candidate.cost:
-            _plot(candidate, plot)
-    if as_json:
-        print_json([candidate.to_json() for candidate in made])
-    else:
-        _show(made)
+    made: list[Candidate] = []
+    try:
+        with working("planners") as task:
+            for candidate in ask(network, job, search.choices(), names):
+                made.append(candidate)
+                task.reach(len(made), len(names))
+                if plot and candidate.cost:
+                    _plot(candidate, plot)
+    finally:  # Ctrl-C leaves the planners that have answered.
+        if made:
+            print_json([candidate.to_json() for candidate in made]) if as_json else _show(made)
 
 
 def _plot(candidate: Candidate, path: Path) -> None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wiresum.commandline import options
-from wiresum.commandline.console import err, note, out, print_json, progress_bar
+from wiresum.commandline.console import note, out, print_json
 from wiresum.commandline.options import choose_engine
+from wiresum.commandline.progress import working
 from wiresum.commandline.quantities import parse_rate
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from wiresum.demo.sparse import SparseDemoOutcome
 
 EPOCHS, BATCH_SIZE = 5, 32
+QUICK_STEPS = 20
+RATE, SPARSE_RATE = "250mbit", "20mbit"
+"""Links that are slower than processors: rows cost more of these than dense values do."""
 PICTURE, DATA = "wiresum-demo.png", "wiresum-demo.json"
 SPARSE_PICTURE, SPARSE_DATA = "wiresum-demo-sparse.png", "wiresum-demo-sparse.json"
 
@@ -26,10 +30,16 @@ def demo(
     workers: Annotated[
         int, typer.Option("--workers", "-n", min=1, help="Number of hosts around a switch that sums")
     ] = 4,
-    rate: Annotated[str, typer.Option("--rate", help="Rate of each link, each way")] = "250mbit",
+    rate: Annotated[
+        str | None,
+        typer.Option("--rate", help=f"Rate of each link, each way [default: {RATE}, with --sparse {SPARSE_RATE}]"),
+    ] = None,
     epochs: Annotated[int, typer.Option("--epochs", min=1, help="Passes over the data with each backend")] = EPOCHS,
     batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Images per worker and step")] = BATCH_SIZE,
     max_steps: Annotated[int | None, typer.Option("--max-steps", min=1, help="Stop after this many steps")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help=f"Stop after {QUICK_STEPS} steps, unless --max-steps is given")
+    ] = False,
     data_dir: Annotated[
         Path | None, typer.Option("--data-dir", help="Folder with CIFAR-10 or CIFAR-100 in its original files")
     ] = None,
@@ -48,6 +58,8 @@ def demo(
 
     The training script is ordinary DDP. Without the privilege for namespaces or XDP it runs over loopback with the
     user-space aggregator, and says what that leaves out.
+
+    Example: `wiresum demo --workers 4 --rate 250mbit`
     """
     from wiresum.demo import run
 
@@ -56,24 +68,26 @@ def demo(
             raise typer.BadParameter(
                 "its data and steps are fixed; give --workers and --rate alone", param_hint="--sparse"
             )
-        _sparse(workers, rate, output, loopback=loopback, as_json=as_json)
+        steps = QUICK_STEPS if quick else None
+        _sparse(workers, rate or SPARSE_RATE, steps, output, loopback=loopback, as_json=as_json)
         return
-    rate_bps = _limited(rate)
+    rate_bps = _limited(rate or RATE)
     chosen = run.Options(
         workers=workers,
         rate_bps=rate_bps,
         epochs=epochs,
         batch_size=batch_size,
-        max_steps=max_steps,
+        max_steps=max_steps or (QUICK_STEPS if quick else None),
         data_dir=data_dir,
         engine=choose_engine("auto", loopback),
         loopback=loopback or None,
     )
-    with progress_bar() as bar:
-        tasks = {backend: bar.add_task(backend, total=None) for backend in run.BACKENDS}
+    with working("training") as task:
+        task.say("workers import PyTorch")
 
         def advance(backend: str, step: int, steps: int, loss: float) -> None:
-            bar.update(tasks[backend], completed=step, total=steps, description=f"{backend}, loss {loss:.3f}")
+            task.say(f"{backend}, loss {loss:.3f}")
+            task.reach(run.BACKENDS.index(backend) * steps + step, len(run.BACKENDS) * steps)
 
         outcome = run.compare(chosen, advance)
     _show(outcome, output / PICTURE, output / DATA, as_json=as_json)
@@ -81,12 +95,13 @@ def demo(
         out().print(outcome.trainings[0].report)
 
 
-def _sparse(workers: int, rate: str, output: Path, *, loopback: bool, as_json: bool) -> None:
+def _sparse(workers: int, rate: str, steps: int | None, output: Path, *, loopback: bool, as_json: bool) -> None:
     from wiresum.demo import sparse
 
-    with err().status("") as status:
-        engine = choose_engine("auto", loopback)
-        outcome = sparse.compare(workers, _limited(rate), engine, loopback=loopback or None, progress=status.update)
+    engine = choose_engine("auto", loopback)
+    with working("a DLRM with tables at servers") as task:
+        steps = steps or sparse.STEPS
+        outcome = sparse.compare(workers, _limited(rate), engine, steps, loopback=loopback or None, progress=task.say)
     _show(outcome, output / SPARSE_PICTURE, output / SPARSE_DATA, as_json=as_json)
 
 

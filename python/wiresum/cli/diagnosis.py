@@ -11,15 +11,16 @@ from importlib import metadata
 
 from rich.table import Table
 
-from wiresum.cli import doctor_service
+from wiresum.cli import doctor_service, doctor_transport
 from wiresum.commandline.console import out, print_json
 from wiresum.deploy.daemon import find_binary
-from wiresum.errors import SupportError
+from wiresum.errors import SettingError, SupportError
 from wiresum.testbed import support
 from wiresum.testbed.networks import why_no_namespaces
 from wiresum.testbed.xdp_pass import loaded
 
 TORCH_MINIMUM = (2, 14)
+COMPILER_NAMES = "c++", "g++", "clang++"
 CLANG_NAMES = ("clang-19", "clang")
 
 
@@ -53,16 +54,26 @@ def run(as_json: bool) -> bool:
         print_json({"findings": [{**asdict(finding), "fine": finding.fine} for finding in findings]})
     else:
         out().print(_table(findings))
+        out().print(_verdict(findings))
     return all(finding.fine or finding.optional for finding in findings)
 
 
 def _table(findings: list[Finding]) -> Table:
     table = Table(box=None, pad_edge=False)
     for heading in ("", "what", "needed for", "what to do"):
-        table.add_column(heading)
+        table.add_column(heading, overflow="fold")
     for finding in findings:
         table.add_row("ok" if finding.fine else "--", finding.name, finding.needed_for, finding.problem)
     return table
+
+
+def _verdict(findings: list[Finding]) -> str:
+    """The last line: whether this machine is ready, and for what it is not."""
+    missing = [finding.name for finding in findings if not finding.fine and not finding.optional]
+    if missing:
+        return f"not ready; to mend: {', '.join(missing)}"
+    spare = sum(not finding.fine for finding in findings)
+    return f"ready; to mend for a service alone: {spare}" if spare else "ready"
 
 
 def _why_no_bpf() -> str:
@@ -98,6 +109,30 @@ def _why_no_torch() -> str:
     return "" if (major, minor) >= TORCH_MINIMUM else f"torch {installed} is too old; install 2.14 or later"
 
 
+def _why_no_extension() -> str:
+    from wiresum.torch import extension
+
+    try:
+        if extension.find():
+            return ""
+        wanted = extension.file_name()
+    except metadata.PackageNotFoundError:
+        return "needs torch"
+    if any(map(shutil.which, COMPILER_NAMES)):
+        return f"{wanted} is built at first use; `python -m wiresum.torch.build` does so now (about a minute)"
+    return f"{wanted} is missing, and there is no C++ compiler to build it: install g++, or a wheel made for this torch"
+
+
+def _why_no_settings() -> str:
+    from wiresum.torch.settings import Settings, misspelt
+
+    try:
+        Settings.from_environment()
+    except SettingError as wrong:
+        return "; ".join([str(wrong), *misspelt()])
+    return "; ".join(misspelt())
+
+
 @dataclass
 class _Problem:
     text: str = ""
@@ -122,12 +157,15 @@ CHECKS: list[tuple[str, str, Callable[[], str]]] = [
     ("wiresum-node", "aggregators", _why_no_daemon),
     ("wiresum._native", "the PyTorch backend, plan checks", _why_no_native),
     ("torch", "the PyTorch backend", _why_no_torch),
+    ("wiresum.torch._c10d", "the PyTorch backend", _why_no_extension),
+    ("WIRESUM_ variables", "the PyTorch backend", _why_no_settings),
 ]
 """What is tried, in order."""
 
 SERVICE_CHECKS: list[tuple[str, str, Callable[[], str]]] = [
     ("capabilities", "the engines xdp and af_xdp", doctor_service.why_no_capabilities),
     ("locked memory", "the engine af_xdp", doctor_service.why_too_little_locked_memory),
+    ("AF_XDP for workers", "less processor time than UDP, the default of workers", doctor_transport.why_no_frames),
     ("systemd unit", "an aggregator as a service", doctor_service.why_no_unit),
     ("running aggregator", "wiresum node", doctor_service.why_no_running_daemon),
 ]

@@ -8,7 +8,9 @@ UNSUPPORTED = 3
 
 
 def doctor(as_json: JsonOption = False) -> None:
-    """Try what Wiresum needs, and say what to do about what is missing. Ends with 3 if something is, the service apart.
+    """Try what Wiresum needs, and say what to do about what is missing.
+
+    Exit code 3: something is missing that training or the demo needs.
 
     Example: `wiresum doctor`
     """

@@ -1,14 +1,23 @@
-"""`wiresum explain`: a plan in plain words."""
+"""`wiresum explain`: a plan or a schedule in plain words."""
 
 from wiresum.commandline.options import PlanArgument
 
 
 def explain(plan: PlanArgument) -> None:
-    """Say in plain words who sums what in a plan, and how good the planner says it is.
+    """Say in plain words who sums what in a plan, or who sends when in a schedule and whom it waits for.
 
     Example: `wiresum plan goat --planner goat -o plan.json && wiresum explain plan.json`
     """
+    from wiresum.document import read_json
+    from wiresum.errors import PlanError
     from wiresum.plan.aggregation_plan import AggregationPlan
     from wiresum.plan.explanation import explain as in_words
+    from wiresum.plan.schedule import FORMAT, Schedule
 
-    print(in_words(AggregationPlan.read(plan)))
+    document = read_json(plan, "plan", PlanError)
+    if isinstance(document, dict) and document.get("format") == FORMAT:
+        from wiresum.turns.explanation import explain as schedule_in_words
+
+        print(schedule_in_words(Schedule.read(plan)))
+    else:
+        print(in_words(AggregationPlan.read(plan)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -103,7 +102,7 @@ def status(
     interval: Annotated[float, typer.Option("--interval", min=0.1, help="Seconds over which rates are measured")] = 1.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Jobs, members, memory, rates and what became of packets."""
+    """Show jobs, seats that are taken, memory, rates and what became of packets. A child has a seat for each stream."""
     first = _ask(socket, node, "status")
     if as_json:
         print_json(first)
@@ -143,25 +142,21 @@ def table(before: dict[str, Any], after: dict[str, Any]) -> Table:
     """One row for each job, with rates from two statuses."""
     from rich.table import Table
 
-    seconds = max(after["uptime_s"] - before["uptime_s"], 1e-6)
-    former = {job["job"]: job for job in before["jobs"]}
+    from wiresum.deploy.load import loads
+
     rows = Table(box=None, title=f"node {after['node']}, {after['engine']} at {after['listen']}", title_justify="left")
-    for heading in ("job", "members", "memory", "rate", "quota", "summed", "over quota", "dropped"):
+    for heading in ("job", "seats", "memory", "rate", "quota", "summed", "over quota", "dropped"):
         rows.add_column(heading, justify="right")
-    for job in after["jobs"]:
-        moved = job["bytes"] - former.get(job["job"], job)["bytes"]
-        allowed = job["quota"]["bytes_per_second"]
-        # Aggregators and switches count different verdicts.
-        count = partial(total, job["verdicts"])
+    for load in loads(before, after):
         rows.add_row(
-            str(job["job"]),
-            f"{job['members']} of {job['expected_members']}",
-            f"{job['memory_bytes'] / 1e6:.1f} MB",
-            megabits(moved / seconds),
-            "none" if allowed is None else megabits(allowed),
-            str(count("completed", "forwarded")),
-            str(count("over_quota")),
-            str(count("malformed", "foreign", "bad_contributor", "damaged", "mismatch")),
+            str(load.job),
+            f"{load.members} of {load.expected_members}",
+            f"{load.memory_bytes / 1e6:.1f} MB",
+            megabits(load.rate_bps),
+            "none" if load.quota_bps is None else megabits(load.quota_bps),
+            str(load.sums),
+            str(load.over_quota),
+            str(load.dropped),
         )
     return rows
 
@@ -204,14 +199,9 @@ def tables_table(node: int, jobs: list[dict[str, Any]]) -> Table:
     return rows
 
 
-def total(verdicts: dict[str, int], *names: str) -> int:
-    """Packets with any of these verdicts."""
-    return sum(verdicts.get(name, 0) for name in names)
-
-
-def megabits(bytes_per_second: float) -> str:
+def megabits(rate_bps: float) -> str:
     """A rate for people."""
-    return f"{bytes_per_second * BITS_PER_BYTE / 1e6:.1f} Mbit/s"
+    return f"{rate_bps / 1e6:.1f} Mbit/s"
 
 
 def _ask(socket: Path | None, node: int, order: str, **fields: Any) -> dict[str, Any]:

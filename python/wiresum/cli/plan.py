@@ -12,11 +12,14 @@ from wiresum.cli.rows import RowOptions, plan_rows
 from wiresum.commandline import options
 from wiresum.commandline.console import note
 from wiresum.commandline.groups import given, grouped
+from wiresum.commandline.progress import working
 from wiresum.plan.choices import Engine, SwitchEngine, SwitchPolicy
 from wiresum.planners import ROW_PLANNERS
 
 if TYPE_CHECKING:
     from wiresum.plan.aggregation_plan import AggregationPlan
+    from wiresum.plan.job import Job
+    from wiresum.plan.options import PlanOptions
     from wiresum.topology.model import Topology
 
 SwitchChoice = Literal["auto", SwitchPolicy]
@@ -41,12 +44,20 @@ def plan(
             "--switched", help="Make a plan for summing switches, with this slot policy [auto: the planner's]"
         ),
     ] = None,
+    circuits: Annotated[
+        bool,
+        typer.Option(
+            "--circuits", help="Choose the circuits of optical switches, too, in `joint`; the file is a schedule then"
+        ),
+    ] = False,
     engine: Annotated[
-        Engine | None, typer.Option(help="What runs the aggregators [default: xdp; for --switched, udp]")
+        Engine | None, typer.Option(help="Engine of the aggregators [default: xdp; with --switched: udp]")
     ] = None,
     job_id: Annotated[int, typer.Option("--job", help="Number of the job on its aggregators")] = 1,
     output: options.OutputOption = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Say why this plan, and its predicted time")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Explain the choice, and predict the time of an all-reduce")
+    ] = False,
     plot: Annotated[
         Path | None, typer.Option("--plot", help="File for a picture of the network and its loads, as .png or .svg")
     ] = None,
@@ -54,11 +65,11 @@ def plan(
 ) -> None:
     """Place a job on a topology: which node sums what.
 
+    Exit code 4: the plan is written, but a ring without Wiresum is predicted to be quicker.
+
     Example: `wiresum plan xagg --policy cache --planner xagg --explain -o plan.json`
     """
-    from wiresum.plan.assignment.wiring import with_engine
     from wiresum.planners import plan as make_plan
-    from wiresum.planners.fabrics import plan_switched
 
     there = network.load(topology)
     if planner.planner in ROW_PLANNERS:
@@ -73,12 +84,16 @@ def plan(
     _refuse(given(rows), f"the planner {planner.planner} places no rows; choose {' or '.join(ROW_PLANNERS)}")
     choices = planner.told(engine or "xdp")
     asked = job.job(id=job_id, sub_models=division.of(model) if model else None)
+    if circuits:
+        alone = {"--explain": explain, "--plot": plot}
+        _refuse([name for name, value in alone.items() if value], "schedules have none; plan over their network")
+        _plan_circuits(there, asked, choices, planner.planner, switched, output)
+        return
     if switched:
-        policy = None if switched == "auto" else switched
-        made = plan_switched(there.with_addresses(), asked, choices, planner.planner, policy)
-        made = with_engine(made, switch_engine(engine))
+        made = _plan_switched(there, asked, choices, planner.planner, switched, switch_engine(engine))
     else:
-        made = make_plan(there, asked, choices, planner.planner)
+        with working(f"planner {planner.planner}"):
+            made = make_plan(there, asked, choices, planner.planner)
     made = rounds.applied(made, choices.evaluation)
     if explain:
         note(explanation(there, made, job.gradient_bytes))
@@ -91,6 +106,68 @@ def plan(
         print(made.without_secret().to_json(), end="")
     if not output:
         note("This plan has no secret. `-o FILE` writes the plan to FILE, and a secret to FILE.secret")
+    if planner.planner == "auto":
+        _require_worthwhile(there, asked, made)
+
+
+def _plan_switched(
+    topology: Topology, job: Job, choices: PlanOptions, planner: str, switched: SwitchChoice, engine: SwitchEngine
+) -> AggregationPlan:
+    """A plan for summing switches; what it takes to make one is imported here alone."""
+    from wiresum.plan.assignment.wiring import with_engine
+    from wiresum.planners.fabrics import plan_switched
+
+    policy = None if switched == "auto" else switched
+    with working(f"planner {planner}"):
+        return with_engine(plan_switched(topology.with_addresses(), job, choices, planner, policy), engine)
+
+
+def _require_worthwhile(network: Topology, job: Job, made: AggregationPlan) -> None:
+    """Says so where a ring would be quicker.
+
+    Raises:
+        NotWorthwhileError: it would.
+    """
+    from wiresum.errors import NotWorthwhileError
+    from wiresum.planners.auto import quicker_ring_s
+    from wiresum.predict.cost import cost_of_plan
+
+    cost = cost_of_plan(network, made, sum(part.bytes for part in job.parts))
+    ring_s = quicker_ring_s(network, job, cost.seconds)
+    if ring_s is not None:
+        raise NotWorthwhileError(
+            f"a ring over the same links, as Gloo's or NCCL's, is predicted to take {ring_s:.4g} s, "
+            "less than any plan; train without Wiresum, or add nodes that sum"
+        )
+
+
+def _plan_circuits(
+    topology: Topology,
+    job: Job,
+    choices: PlanOptions,
+    planner: str,
+    switched: SwitchChoice | None,
+    output: Path | None,
+) -> None:
+    """Writes the schedule of one interval that has a job's circuits and its plan over them."""
+    from wiresum.planners.fabrics import plan_switched
+    from wiresum.planners.joint.circuits import PLANNER, as_schedule, over_circuits
+    from wiresum.planners.joint.planner import joint
+
+    _refuse([] if planner == PLANNER else ["--circuits"], f"only `--planner {PLANNER}` chooses circuits")
+    with working("circuits for the job"):
+        found = over_circuits(topology, job, choices)
+    network = found.network.with_addresses()
+    if switched:
+        made = plan_switched(network, job, choices, planner, None if switched == "auto" else switched)
+    else:
+        made = joint(network, job, choices)
+    schedule = as_schedule(found, made)
+    note(f"{len(found.circuits)} circuits; {found.rate_bps / 1e6:.4g} of at most {found.bound_bps / 1e6:.4g} Mbit/s")
+    if output:
+        schedule.write(output)
+    else:
+        print(schedule.with_secrets(None).to_json(), end="")
 
 
 def _refuse(options: Sequence[str], why: str) -> None:
@@ -116,21 +193,32 @@ def switch_engine(engine: Engine | None) -> SwitchEngine:
     raise typer.BadParameter(f"--engine {engine}: switches run in the kernel or in user space; choose xdp or udp")
 
 
+MOST_SUMS = 12
+"""Nodes whose children `--explain` lists."""
+MOST_CHILDREN = 6
+"""Children that it names; of more, their number."""
+
+
 def explanation(network: Topology, made: AggregationPlan, gradient_bytes: int) -> str:
     """The planner's reason, each node's children, and the predicted time of the largest collective."""
     from wiresum.plan.placement import parents_of
     from wiresum.predict import predict
 
-    lines = [made.planner]
+    sums = []
     for stream in (one for one in made.streams if one.role == "values"):
         parents = parents_of(made, stream)
         for name in dict.fromkeys(parent for parent in parents.values() if parent is not None):
-            lines.append(f"{name} sums {', '.join(child for child in parents if parents[child] == name)}")
+            sums.append(f"{name} sums {_children([child for child in parents if parents[child] == name])}")
+    more = len(sums) - MOST_SUMS
+    if more > 0:
+        sums[MOST_SUMS:] = [f"and {more} more sums; `wiresum explain` lists those of a plan's file"]
     found = predict(network, made, gradient_bytes)
-    lines.append(
-        f"{gradient_bytes / 1e6:g} MB: {found.seconds:.4f} s predicted; bottleneck {found.bottleneck.capacity}"
-    )
-    return "\n".join(lines)
+    time = f"{gradient_bytes / 1e6:g} MB: {found.seconds:.4f} s predicted; bottleneck {found.bottleneck.capacity}"
+    return "\n".join([made.planner, *sums, time])
+
+
+def _children(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= MOST_CHILDREN else f"{len(names)} from {names[0]} to {names[-1]}"
 
 
 def _draw(network: Topology, made: AggregationPlan, gradient_bytes: int, path: Path) -> None:

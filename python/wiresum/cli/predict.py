@@ -1,19 +1,23 @@
-"""`wiresum predict`: how long a plan's all-reduce takes, and what holds it up."""
+"""`wiresum predict`: how long a collective of a plan takes, and what holds it up."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wiresum.commandline import options
-from wiresum.commandline.console import err, note, out, print_json
+from wiresum.commandline import completion, options
+from wiresum.commandline.console import note, out, print_json
 from wiresum.commandline.groups import grouped
+from wiresum.commandline.progress import working
 from wiresum.commandline.quantities import parse_size, parse_starts
+from wiresum.plan.choices import COLLECTIVES, ELEMENT_BYTES, ElementType
 
 if TYPE_CHECKING:
     from wiresum.plan.aggregation_plan import AggregationPlan
     from wiresum.predict import Prediction
+    from wiresum.predict.hosts import HostLoad
     from wiresum.topology.model import Topology
 
 DEFAULT_SIZE = "25MB"
@@ -24,12 +28,21 @@ def predict(
     plan: options.PlanArgument,
     topology: options.TopologyOption,
     network: options.NetworkOptions,
+    collective: Annotated[
+        str,
+        typer.Option(
+            "--collective",
+            help=f"Collective: {', '.join(COLLECTIVES)} (a reduce-scatter and an all-gather at once is a pair)",
+            autocompletion=completion.name(COLLECTIVES),
+        ),
+    ] = COLLECTIVES[0],
     size: Annotated[
         str | None,
-        typer.Option("--bytes", help="Size of the dense float32 gradient [default: 25MB; none beside tables]"),
+        typer.Option("--bytes", help="Size of the unsharded tensor [default: 25MB; none beside tables]"),
     ] = None,
+    dtype: Annotated[ElementType, typer.Option("--dtype", help="Element type of the tensor")] = "float32",
     start: Annotated[
-        list[str] | None, typer.Option("--start", help="WORKER=SECONDS until it has its gradient; repeatable")
+        list[str] | None, typer.Option("--start", help="Delay of a worker's gradient, as WORKER=SECONDS; repeatable")
     ] = None,
     upload_only: Annotated[
         bool, typer.Option("--upload-only", help="Stop counting when the root has the sum, as XAgg does")
@@ -37,16 +50,21 @@ def predict(
     barrier: Annotated[
         bool | None,
         typer.Option(
-            "--barrier/--no-barrier", help="Let values wait for the last start [default: by codec, exponents]"
+            "--barrier/--no-barrier",
+            help="Wait for the last worker before values flow [default: by codec and exponents]",
         ),
     ] = None,
     trace: Annotated[
         str | None, typer.Option("--trace", help="Trace whose rows a plan with tables carries [default: the plan's]")
     ] = None,
+    hosts: Annotated[
+        str | None,
+        typer.Option("--hosts", help="Profile of hosts (`bench line --profile`): is it links or processors?"),
+    ] = None,
     plot: options.PlotOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Predict the time of a plan's all-reduce, without running it: a fluid with fair shares of each link.
+    """Predict the time of a plan's collective by max-min fair sharing of each link, without running it.
 
     A round of a plan with tables is predicted by the fullest direction of any link, --bytes of dense gradient counted.
 
@@ -55,29 +73,45 @@ def predict(
     from wiresum.plan.aggregation_plan import AggregationPlan
     from wiresum.predict import predict as predict_plan
 
+    if collective not in COLLECTIVES:
+        raise typer.BadParameter(f"{collective} is not one of {', '.join(COLLECTIVES)}", param_hint="--collective")
     given, starts = AggregationPlan.read(plan), parse_starts(start or [])
+    is_other = collective != COLLECTIVES[0]
+    alone = {"--start": start, "--upload-only": upload_only, "--barrier": barrier is not None, "--hosts": hosts}
     if given.sparse is not None:
-        alone = {"--start": start, "--upload-only": upload_only, "--barrier": barrier is not None, "--plot": plot}
-        unheeded = next((name for name, value in alone.items() if value), None)
-        if unheeded:
-            raise typer.BadParameter(f"{unheeded}: a round with tables is predicted without it; leave it out")
-        dense_bytes = parse_size(size) if size else 0
+        _refuse({**alone, "--plot": plot, "--collective": is_other}, "a round with tables")
+        dense_bytes = given.job.as_float32(parse_size(size), ELEMENT_BYTES[dtype]) if size else 0
         _predict_rows(network.load(topology), given, dense_bytes, trace, as_json=as_json)
         return
     if trace:
         raise typer.BadParameter(f"--trace: plan {plan} has no tables; leave it out")
-    found = predict_plan(
-        network.load(topology), given, parse_size(size or DEFAULT_SIZE), starts, upload_only, barrier=barrier
-    )
+    there, tensor_bytes = network.load(topology), parse_size(size or DEFAULT_SIZE)
+    as_float32 = given.job.as_float32(tensor_bytes, ELEMENT_BYTES[dtype])
+    if is_other:
+        from wiresum.predict.collectives import predict_collective
+
+        _refuse(alone, f"a {collective}")
+        found = predict_collective(there, given, tensor_bytes, collective, ELEMENT_BYTES[dtype])
+    else:
+        found = predict_plan(there, given, as_float32, starts, upload_only, barrier=barrier)
     if plot:
         from wiresum.predict.plot import draw
 
         draw(found, plot)
         note(f"{plot}: rates over time")
+    load = _host_load(given, as_float32, hosts, found) if hosts else None
     if as_json:
-        print_json(found.to_json())
+        print_json({"collective": collective, **found.to_json(), **({"hosts": load.to_json()} if load else {})})
     else:
-        show(found)
+        show(found, collective)
+        if load:
+            show_hosts(load)
+
+
+def _host_load(plan: AggregationPlan, size: int, profile: str, found: Prediction) -> HostLoad:
+    from wiresum.predict.hosts import HostProfile, host_load
+
+    return host_load(plan, size, HostProfile.read(profile), found)
 
 
 def _predict_rows(
@@ -86,16 +120,27 @@ def _predict_rows(
     from wiresum.cli.rows import show as show_rows
     from wiresum.planners.row_plans import predicted
 
-    with err().status("counting rows") as status:
-        part = predicted(network, plan, dense_bytes, trace, status.update)
+    with working("counting rows") as status:
+        part = predicted(network, plan, dense_bytes, trace, status.say)
     if as_json:
         print(part.to_json(), end="")
     else:
         show_rows(part)
 
 
-def show(found: Prediction) -> None:
-    """The time, what holds it up, and the load of every link."""
+def _refuse(options: Mapping[str, object], what: str) -> None:
+    """Options that change nothing here are not ignored.
+
+    Raises:
+        typer.BadParameter: one is given.
+    """
+    unheeded = next((name for name, value in options.items() if value), None)
+    if unheeded:
+        raise typer.BadParameter(f"{unheeded}: {what} is predicted without it; leave it out")
+
+
+def show(found: Prediction, collective: str = COLLECTIVES[0]) -> None:
+    """The time, what holds it up, and the load of every link, the busiest first."""
     from rich.table import Table
 
     from wiresum.topology.paths import UNLIMITED_BPS
@@ -103,9 +148,23 @@ def show(found: Prediction) -> None:
     table = Table()
     for column in ("link", "Mbit/s", "MB on the wire", "busy"):
         table.add_column(column, justify="left" if column == "link" else "right")
-    for load in found.links:
+    for load in sorted(found.links, key=lambda one: -one.utilisation):
         rate = "unlimited" if load.bandwidth_bps == UNLIMITED_BPS else f"{load.bandwidth_bps / 1e6:,.0f}"
         table.add_row(str(load.capacity), rate, f"{load.wire_bytes / 1e6:,.1f}", f"{100 * load.utilisation:.0f} %")
     out().print(table)
-    out().print(f"all-reduce: {found.seconds:.4f} s; the root has the sum at {found.root_done_seconds:.4f} s")
+    if collective == COLLECTIVES[0]:
+        out().print(f"all-reduce: {found.seconds:.4f} s; the root has the sum at {found.root_done_seconds:.4f} s")
+    else:
+        out().print(f"{collective}: {found.seconds:.4f} s")
     out().print(f"bottleneck: {found.bottleneck.capacity}, {found.bottleneck.busy_seconds:.4f} s on its own")
+
+
+def show_hosts(load: HostLoad) -> None:
+    """Links beside processors, by a measured profile and its linear model."""
+    holds = "the processor holds it up" if load.bottleneck == "processor" else "the network holds it up"
+    out().print(
+        f"with hosts of this profile: {load.seconds:.4f} s; {holds} (network {load.links_seconds:.4f} s, a worker's "
+        f"thread {load.thread_seconds:.4f} s); on links above {load.limit_bps / 1e9:.2f} Gbit/s the thread would"
+    )
+    for rate_bps, (worker, node) in load.cores.items():
+        out().print(f"{rate_bps / 1e9:g} Gbit/s would take {worker:.1f} cores of a worker, {node:.1f} of its node")

@@ -1,5 +1,6 @@
 """What `wiresum reproduce` does; apart from its options, as it needs PyTorch, which takes seconds to import."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,9 @@ from rich.console import Console
 
 from wiresum.bench.result import machine
 from wiresum.commandline.console import err, note, out, print_json
+from wiresum.commandline.progress import spoken, working
 from wiresum.errors import SupportError
+from wiresum.registry import remedy
 from wiresum.reproduce import PAPERS, pictures
 from wiresum.reproduce.row import CLASSES, Finding, Paper, Row
 from wiresum.reproduce.session import Session
@@ -16,6 +19,8 @@ from wiresum.reproduce.table import markdown as as_markdown
 from wiresum.reproduce.table import render
 
 FAILURE = 1
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it: 128 and the signal's number."""
 NARROWEST = 150
 """Columns of the table where standard output is no terminal, or a narrow one."""
 
@@ -27,7 +32,9 @@ def run(
     live: bool,
     quick: bool,
     data_dir: Path | None,
+    time_limit: float,
     figures: Path | None,
+    html: Path | None,
     markdown: bool,
     as_json: bool,
 ) -> None:
@@ -35,20 +42,33 @@ def run(
 
     Raises:
         typer.BadParameter: there is no such paper or row.
-        typer.Exit: a measurement failed.
+        typer.Exit: a measurement failed, or Ctrl-C ended them; what was complete is shown before.
     """
     chosen = chosen_paper(paper)
     asked = chosen_rows(chosen, rows)
-    with err().status("") as status:
-        session = Session(chosen.benchmarks, quick, status.update, data_dir)
+    findings: list[Finding] = []
+    session = Session(chosen.benchmarks, quick, data_dir, time_limit)
+    with suppress(KeyboardInterrupt), working(paper) as task:
+        session.progress = task.say
         if live:
-            note(f"measurements take about {session.expected_seconds(asked) / 60:.0f} minutes on two idle cores")
-        findings = [row.evaluate(session if live else None) for row in asked]
+            note(f"measurements take {spoken(session.expected_s(asked))} on two idle cores, longer on busy ones")
+        for number, row in enumerate(asked):
+            task.expect(session.expected_s(asked[number:]) if live else 0.0)
+            findings.append(row.evaluate(session if live else None))
     show(chosen, findings, session, markdown=markdown, as_json=as_json)
-    draw(chosen, session, figures or Path("build/reproduce") / paper)
+    drawn = draw(chosen, session, figures or Path("build/reproduce") / paper)
+    if html:
+        from wiresum.reproduce.html import page
+
+        page(chosen, findings, session.reports, drawn).write(html)
+        note(f"{html}: the report as a page")
     failed = [finding.id for finding in findings if finding.failed]
     if failed:
         err().print(f"error: {', '.join(failed)} could not be measured; their rows say why")
+    if len(findings) < len(asked):
+        note(f"interrupted: {len(findings)} of {len(asked)} rows were complete")
+        raise typer.Exit(INTERRUPTED)
+    if failed:
         raise typer.Exit(FAILURE)
 
 
@@ -59,7 +79,7 @@ def chosen_paper(name: str) -> Paper:
         typer.BadParameter: there is none.
     """
     if name not in PAPERS:
-        raise typer.BadParameter(f"there is no paper {name}; choose from {', '.join(PAPERS)}")
+        raise typer.BadParameter(f"there is no paper {name}; {remedy(name, PAPERS)}")
     return PAPERS[name]
 
 
@@ -101,10 +121,13 @@ def to_json(paper: Paper, findings: list[Finding], session: Session) -> dict[str
     }
 
 
-def draw(paper: Paper, session: Session, folder: Path) -> None:
-    """Pictures of what was measured; without matplotlib a remark."""
+def draw(paper: Paper, session: Session, folder: Path) -> dict[str, Path]:
+    """Pictures of what was measured, by the names of the paper's; without matplotlib a remark."""
+    drawn: dict[str, Path] = {}
     try:
         for name, path in pictures.draw(paper, session.reports, folder):
+            drawn[name] = path
             note(f"{path}: like {name}")
     except SupportError as missing:
         note(f"no pictures: {missing}")
+    return drawn

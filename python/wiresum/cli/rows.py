@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wiresum.commandline.console import err, note, out, print_json
+from wiresum.commandline.console import note, out, print_json
+from wiresum.commandline.progress import working
 from wiresum.errors import NotWorthwhileError, PlanError
 from wiresum.planners import ROW_PLANNERS
 
@@ -89,8 +90,8 @@ class CountedRows:
 
         network = SparseNetwork(topology, servers_of(topology, beside=self.beside))
         spec, drawn = self.drawn(planner)
-        with err().status(spec) as status:
-            return spec, drawn, replace(counted(network, drawn, dense_bytes, status.update), replicas=self.replicas)
+        with working(spec) as status:
+            return spec, drawn, replace(counted(network, drawn, dense_bytes, status.say), replicas=self.replicas)
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,14 @@ class RowOptions(CountedRows):
     hot: Annotated[
         Path | None,
         typer.Option("--hot", help="File for the hot map, with the rows that are summed [default: PLAN.hot]"),
+    ] = None
+    tracking: Annotated[
+        str | None,
+        typer.Option(
+            "--tracking",
+            help="Tracking of popular rows while the job runs: decaying:period=10,reach=1.3, once:after=10 or "
+            "sampling:rate=0.04,after=200 [default: they stay]",
+        ),
     ] = None
 
 
@@ -124,7 +133,7 @@ def plan_rows(
 
     spec, drawn, asked = rows.counted(planner, topology, dense_bytes)
     part = place_rows(asked, planner)
-    _write(part, drawn, spec, asked, job, options, output, rows.hot)
+    _write(part, drawn, spec, asked, job, options, output, rows)
     if as_json:
         print(part.to_json(), end="")
     else:
@@ -141,20 +150,24 @@ def _write(
     job: Job,
     options: PlanOptions,
     output: Path | None,
-    hot: Path | None,
+    asked_rows: RowOptions,
 ) -> None:
     """The plan's file, and the hot map's beside it."""
     from wiresum.document import write_text
+    from wiresum.plan.tracking import tracking_of
     from wiresum.planners.row_plans import plan_with_rows
     from wiresum.sparse.hot import hot_map
 
-    rows = part.replicated_rows + part.summed_rows
+    rows, hot = part.replicated_rows + part.summed_rows, asked_rows.hot
+    tracking = tracking_of(asked_rows.tracking) if asked_rows.tracking else None
     file = hot or (Path(f"{output}.hot") if output else None)
     text = hot_map(trace, part.replicated_rows, part.summed_rows) if rows and file else None
     if hot and text is None:
         raise PlanError(f"{hot}: is not written, as no row is hot in this plan; leave --hot out")
     if output:
-        made = plan_with_rows(asked.network, job, part, options=options, hot=text, file=file or "", trace=spec)
+        made = plan_with_rows(
+            asked.network, job, part, options=options, hot=text, file=file or "", trace=spec, tracking=tracking
+        )
         made.write(output)
         note(f"{output}: {len(made.workers)} workers, {len(part.servers)} servers of {len(part.tables)} tables")
     if text and file:

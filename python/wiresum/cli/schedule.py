@@ -11,13 +11,13 @@ import typer
 from wiresum.commandline import options
 from wiresum.commandline.console import note, out, print_json
 from wiresum.commandline.options import load_topology
+from wiresum.commandline.progress import working
 from wiresum.commandline.quantities import parse_rate, parse_seconds
 from wiresum.errors import ScheduleError
 
 if TYPE_CHECKING:
     from wiresum.schedule import Timetable
 
-EXAMPLE = "Example: `wiresum schedule optical:units=4 --jobs jobs.json --slot 1s --explain --plot gantt.png`"
 OBJECTIVES = ("completion", "mean", "weighted", "fair")
 
 
@@ -30,14 +30,21 @@ def schedule(
     ],
     jobs: Annotated[Path | None, typer.Option("--jobs", help="Workload file, where a topology is given")] = None,
     scheduler: Annotated[
-        str, typer.Option("--scheduler", "-s", help="Who schedules; `--scheduler list` prints all")
+        str, typer.Option("--scheduler", "-s", help="Scheduler of the jobs; `--scheduler list` prints all")
     ] = "turns",
     slot: Annotated[
         str, typer.Option("--slot", help="Time after which circuits may change; an instance has its own")
     ] = "1s",
+    slots: Annotated[
+        bool,
+        typer.Option("--slots/--no-slots", help="Change circuits with slots only, as all do but `events`"),
+    ] = True,
     sums: Annotated[bool, typer.Option("--sums/--no-sums", help="Let switches sum")] = True,
+    trees: Annotated[
+        bool, typer.Option("--trees/--no-trees", help="Let switches of several units sum a job together")
+    ] = False,
     objective: Annotated[
-        str, typer.Option("--objective", help=f"What `turns` makes small: {', '.join(OBJECTIVES)}")
+        str, typer.Option("--objective", help=f"Objective of `turns`: {', '.join(OBJECTIVES)}")
     ] = "completion",
     online: Annotated[
         bool,
@@ -54,14 +61,20 @@ def schedule(
     ] = True,
     step: Annotated[str, typer.Option("--step", help="Step of a worker's rate, in `window`")] = "10gbit",
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the search")] = 1,
+    by: Annotated[
+        str | None, typer.Option("--by", help="Fail unless all jobs are complete by then, and say what is in the way")
+    ] = None,
     time_limit: Annotated[float, typer.Option("--time-limit", help="Seconds that `exact` may take")] = 60.0,
     explain: Annotated[bool, typer.Option("--explain", help="Say in words who sends when, and what is proven")] = False,
     plot: options.PlotOption = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File for the timetable")] = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Schedule jobs over optical circuits and places at switches, with a proven bound."""
-    from wiresum.schedule import SCHEDULERS
+    """Schedule jobs over optical circuits and places at switches, with a proven bound.
+
+    Example: `wiresum schedule optical:units=4 --jobs jobs.json --slot 1s --explain --plot gantt.png`
+    """
+    from wiresum.schedule import SCHEDULERS, WITHOUT_SLOTS
     from wiresum.schedule import schedule as ask
 
     if scheduler == "list":
@@ -73,19 +86,25 @@ def schedule(
     step_bps = parse_rate(step)
     if step_bps is None:
         raise typer.BadParameter("a step needs a rate, as 10gbit", param_hint="--step")
-    instance = _instance(network, jobs, parse_seconds(slot), paper)
-    timetable = ask(
-        instance,
-        scheduler,
-        time_limit,
-        sums=sums,
-        objective=objective,
-        online=online,
-        blocking=blocking,
-        keep_circuits=keep_circuits,
-        step_bps=step_bps,
-        seed=seed,
-    )
+    rules = {"paper": paper, "slots": slots and scheduler != WITHOUT_SLOTS, "trees": trees}
+    instance = _instance(network, jobs, parse_seconds(slot), **rules)
+    with working(f"scheduler {scheduler}"):
+        timetable = ask(
+            instance,
+            scheduler,
+            time_limit,
+            sums=sums,
+            objective=objective,
+            online=online,
+            blocking=blocking,
+            keep_circuits=keep_circuits,
+            step_bps=step_bps,
+            seed=seed,
+        )
+    if by is not None:
+        from wiresum.schedule.conflict import require
+
+        require(timetable, instance, parse_seconds(by), sums)
     _show(timetable, instance, explain, as_json)
     if output:
         from wiresum.document import write_text
@@ -98,7 +117,7 @@ def schedule(
         note(f"drawn to {plot}")
 
 
-def _instance(network: str, jobs: Path | None, slot_s: float, paper: bool) -> dict[str, Any]:
+def _instance(network: str, jobs: Path | None, slot_s: float, **rules: Any) -> dict[str, Any]:
     """An instance file as it is; a topology and a workload as an instance."""
     from wiresum.workload.instance import FORMAT, instance
     from wiresum.workload.model import Workload
@@ -110,7 +129,7 @@ def _instance(network: str, jobs: Path | None, slot_s: float, paper: bool) -> di
         return document
     if jobs is None:
         raise ScheduleError(f"{network} is a topology, which has no jobs; give `--jobs FILE`")
-    return instance(load_topology(network), Workload.read(jobs), slot_s, paper=paper)
+    return instance(load_topology(network), Workload.read(jobs), slot_s, **rules)
 
 
 def _document(network: str) -> dict[str, Any] | None:

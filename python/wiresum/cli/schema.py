@@ -10,13 +10,17 @@ from wiresum.registry import Registry
 if TYPE_CHECKING:
     from wiresum.document import FileDocument
 
-Format = Literal["plan", "schedule", "topology", "tables", "evaluation", "scenario", "workload"]
+Format = Literal[
+    "plan", "schedule", "topology", "tables", "hot-map", "sparse-job", "evaluation", "scenario", "workload"
+]
 MODELS: "Registry[type[FileDocument]]" = Registry(
     {
         "plan": "wiresum.plan.aggregation_plan:AggregationPlan",
         "schedule": "wiresum.plan.schedule:Schedule",
         "topology": "wiresum.topology.model:Topology",
         "tables": "wiresum.plan.tables:Tables",
+        "hot-map": "wiresum.sparse.documents:HotMap",
+        "sparse-job": "wiresum.sparse.documents:SparseJobFile",
         "evaluation": "wiresum.plan.evaluation:Evaluation",
         "scenario": "wiresum.sim:Scenario",
         "workload": "wiresum.workload.model:Workload",
@@ -29,7 +33,8 @@ def schema(
     which: Annotated[
         Format,
         typer.Argument(
-            metavar="FORMAT", help="File format: plan, schedule, topology, tables, evaluation, scenario or workload"
+            metavar="FORMAT",
+            help="File format: plan, schedule, topology, tables, hot-map, sparse-job, evaluation, scenario or workload",
         ),
     ],
 ) -> None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wiresum.commandline import options
-from wiresum.commandline.console import err, note, out, print_json
+from wiresum.commandline import completion, options
+from wiresum.commandline.console import note, out, print_json
 
 if TYPE_CHECKING:
     from wiresum.sim import ScenarioFile, SimulationOutcome
@@ -30,7 +30,12 @@ def load(name: str) -> Topology:
 
 def simulate(
     scenario: Annotated[
-        Path, typer.Argument(metavar="SCENARIO", help="Scenario file (TOML); docs/simulator.md has its fields")
+        Path,
+        typer.Argument(
+            metavar="SCENARIO",
+            help="Scenario file (TOML); docs/simulator.md has its fields",
+            autocompletion=completion.name((), ".toml"),
+        ),
     ],
     change: Annotated[
         list[str] | None, typer.Option("--set", help="FIELD=VALUE to change, as links.loss=0.01; repeatable")
@@ -86,25 +91,20 @@ def simulate(
 
 
 def _run(file: ScenarioFile, jsonl: Path | None, timeline: bool) -> SimulationOutcome:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
+    from wiresum.commandline.progress import working
     from wiresum.sim import run
 
     with ExitStack() as stack:
         lines = stack.enter_context(jsonl.open("w", encoding="utf-8")) if jsonl else None
-        columns = (TextColumn("{task.fields[at]}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        progress = stack.enter_context(Progress(*columns, console=err(), transient=True))
-        rows = file.scenario.rows
-        total = rows.rounds if rows else sum(job.rounds for job in file.scenario.job)
-        task = progress.add_task("rounds", total=total, at="0 s")
+        task = stack.enter_context(working("rounds"))
 
         def heard(record: Record) -> None:
             if lines and record["record"] != "progress":
                 lines.write(json.dumps(record) + "\n")
                 lines.flush()
             if record["record"] == "progress":
-                done, at = record["rounds"], f"{record['at_s']:.3f} s"
-                progress.update(task, completed=done, total=record["of_rounds"], at=at)
+                task.say(f"{record['at_s']:.3f} s of virtual time")
+                task.reach(record["rounds"], record["of_rounds"])
 
         return run(file, load, heard, timeline)
 
@@ -139,18 +139,19 @@ def show(outcome: SimulationOutcome) -> None:
 
 
 def _sweep(sweep: Sweep, as_json: bool) -> None:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+    from wiresum.commandline.progress import working
 
     results: list[dict[str, Any]] = []
-    with Progress(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=err(), transient=True) as progress:
-        task = progress.add_task("points", total=len(sweep.points))
-        for result in sweep.results():
-            results.append(result)
-            progress.advance(task)
-            if as_json:
-                print(json.dumps(result), flush=True)
-    if not as_json:
-        _show_sweep(sweep, results)
+    try:
+        with working("points") as task:
+            for result in sweep.results():
+                results.append(result)
+                task.reach(len(results), len(sweep.points))
+                if as_json:
+                    print(json.dumps(result), flush=True)
+    finally:  # Ctrl-C leaves the points that were complete.
+        if results and not as_json:
+            _show_sweep(sweep, results)
 
 
 def _show_sweep(sweep: Sweep, results: list[dict[str, Any]]) -> None:

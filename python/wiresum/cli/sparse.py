@@ -9,8 +9,9 @@ import typer
 
 from wiresum.cli.sparse_layout import layout
 from wiresum.commandline import options
-from wiresum.commandline.console import err, note, out, print_json
+from wiresum.commandline.console import note, out, print_json
 from wiresum.commandline.contents import Contents
+from wiresum.commandline.progress import working
 from wiresum.commandline.quantities import parse_fraction
 from wiresum.plan.models import TABLES
 from wiresum.sparse import FILE_TRACES, TRACES
@@ -70,9 +71,9 @@ def trace(
     from wiresum.sparse.spec import parse
 
     drawn = parse(spec, seed, data_dir)
-    with err().status(spec) as status:
-        ranking = Frequencies.of(drawn, workers, learn, progress=status.update) if learn else None
-        counts = Counts.of(drawn, workers, rounds, first_round=learn, ranking=ranking, progress=status.update)
+    with working(spec) as status:
+        ranking = Frequencies.of(drawn, workers, learn, progress=status.say) if learn else None
+        counts = Counts.of(drawn, workers, rounds, first_round=learn, ranking=ranking, progress=status.say)
         if output:
             write(output, spec, drawn, workers, range(learn, learn + rounds))
     if output:
@@ -107,10 +108,8 @@ def profile(
 
     rates = [parse_fraction(text) for text in sampling.split(",") if text]
     drawn = parse(spec, seed, data_dir)
-    with err().status(spec) as status:
-        found = count(
-            drawn, workers, rounds, rates, hot=hot, merged=not lookups, seed=seed or 0, progress=status.update
-        )
+    with working(spec) as status:
+        found = count(drawn, workers, rounds, rates, hot=hot, merged=not lookups, seed=seed or 0, progress=status.say)
     if plot:
         from wiresum.sparse.plot import draw
 

@@ -17,6 +17,7 @@ from wiresum.commandline.console import note, out, print_json
 from wiresum.commandline.contents import Contents
 from wiresum.commandline.groups import grouped
 from wiresum.commandline.options import EngineChoice, choose_engine
+from wiresum.commandline.progress import working
 from wiresum.plan.choices import DEFAULT_MTU_BYTES
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 app = typer.Typer(
     cls=Contents, help="Build networks of namespaces on this machine and run commands in them.", no_args_is_help=True
 )
+
+SILENT = "no rank has printed a line yet; to import PyTorch takes each some seconds"
 
 BackendOption = Annotated[
     str, typer.Option("--backend", "-b", help="Backend of the workers; only `wiresum` starts aggregators")
@@ -56,6 +59,13 @@ class TableOptions:
     hot: Annotated[
         Path | None, typer.Option("--hot", help="File with the hot map of --tables, whose rows the switch sums")
     ] = None
+    hot_rows: Annotated[
+        int | None,
+        typer.Option(
+            "--hot-rows", min=1, help="Number of rows of --tables that the switch sums: those that are touched most"
+        ),
+    ] = None
+    rows_engine: options.RowsEngineOption = "udp"
 
     def refuse(self, what: str) -> None:
         """Says that something else takes no tables.
@@ -63,20 +73,47 @@ class TableOptions:
         Raises:
             typer.BadParameter: there are some.
         """
-        if self.tables is not None or self.hot is not None:
+        if (self.tables, self.hot, self.hot_rows) != (None, None, None):
             raise typer.BadParameter(f"{what} have no tables; leave --tables and --hot out", param_hint="--tables")
+
+    def in_kernel(self, topology: Topology) -> list[str]:
+        """Switches that sum hot rows in the kernel."""
+        from wiresum.testbed.tables import summing_switches
+
+        return summing_switches(topology) if self.rows_engine == "xdp" else []
+
+    def dense_engine(self, engine: EngineChoice) -> EngineChoice:
+        """What sums the dense part: one program runs on a port.
+
+        Raises:
+            typer.BadParameter: both parts are to be summed in the kernel.
+        """
+        if self.rows_engine == "udp" or engine not in {"auto", "xdp"}:
+            return engine
+        if engine == "xdp":
+            problem = "one XDP program runs on a port, so the dense part is summed in user space; give --engine udp"
+            raise typer.BadParameter(problem, param_hint="--rows-engine")
+        return "udp"
 
     def served(self, bed: Testbed, mtu_bytes: int) -> TableDaemons | None:
         """The daemons to start, if there are tables.
 
         Raises:
-            typer.BadParameter: there is a hot map alone.
+            typer.BadParameter: there are hot rows of no table, or both a map and a number of them.
         """
         from wiresum.testbed.tables import SparseJob, daemons
 
         if self.tables is None and self.hot is not None:
             raise typer.BadParameter("a hot map says which rows of --tables are hot; give both", param_hint="--hot")
-        return daemons(bed, SparseJob.read(self.tables, self.hot), mtu_bytes) if self.tables else None
+        if self.hot_rows is not None and (self.tables is None or self.hot is not None):
+            raise typer.BadParameter(
+                "the switch sums so many rows of --tables, or those of a map; give --tables, and leave --hot out",
+                param_hint="--hot-rows",
+            )
+        if self.tables is None:
+            return None
+        job = SparseJob.read(self.tables, self.hot, self.hot_rows)
+        return daemons(bed, job, mtu_bytes, in_kernel=self.rows_engine == "xdp")
 
 
 @app.command(epilog="Example: `wiresum testbed run star --workers 4 --rate 500mbit -- python train.py`")
@@ -119,20 +156,34 @@ def run(
         run = Run(there, command, turns, name, job.mtu, switch_engine(None if engine == "auto" else engine))
         run_in_turns(run, as_json=as_json)
     require_no_jobs(turns)
+    engine = sparse.dense_engine(engine)
     made = _plan(there, job, plan, backend, engine, planner, loopback=loopback)
     sink = sys.stderr if as_json else sys.stdout
-    with Testbed(there, made, name=name, mtu_bytes=job.mtu, loopback=loopback or None, loss_seed=lost.seed) as bed:
+    with Testbed(
+        there,
+        made,
+        name=name,
+        mtu_bytes=job.mtu,
+        loopback=loopback or None,
+        loss_seed=lost.seed,
+        in_kernel=sparse.in_kernel(there),
+    ) as bed:
         _announce(bed)
         _serve(bed, serve or [])
 
+        silence = ExitStack()
+
         def show(rank: int, is_error: bool, line: str) -> None:
+            silence.close()
             print(f"[{rank}] {line}", file=sys.stderr if is_error else sink, flush=True)
 
         with ExitStack() as stack:
+            stack.enter_context(silence).enter_context(working(SILENT))
             environment = {BACKEND_VARIABLE: backend}
             if tables := sparse.served(bed, job.mtu):
                 environment[SPARSE_JOB_VARIABLE] = str(stack.enter_context(tables).job_file)
             outcome = run_at_workers(bed, command, show, environment)
+            silence.close()
             _note_dead(tables.dead() if tables else {})
         counters = _ended(bed.deployment) if made else {}
     if as_json:
@@ -177,6 +228,9 @@ def down(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME]…", help="Names of testbeds, as `list` has them")
     ] = None,
+    named: Annotated[
+        list[str] | None, typer.Option("--name", help="Name of a testbed, as for `up`; repeatable")
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="Remove all that no running process holds")] = False,
 ) -> None:
     """Remove testbeds that were left up, and what killed ones left."""
@@ -184,11 +238,26 @@ def down(
 
     records.remove_leftovers()
     kept = [record.name for record in records.everything() if record.kept]
-    if not names and not every:
+    wanted = kept if every else [*(names or []), *(named or [])]
+    if not wanted and not every:
         raise typer.BadParameter(f"name a testbed or give --all; up are: {', '.join(kept) or 'none'}")
-    for name in kept if every else names or []:
+    for name in wanted:
         records.take_down(name)
         note(f"{name} is down")
+
+
+@app.command("pass", epilog="Example: `wiresum testbed pass veth0`")
+def pass_all(
+    interfaces: Annotated[list[str], typer.Argument(metavar="INTERFACE…", help="Names of interfaces of this host")],
+) -> None:
+    """Attach an XDP program that passes everything, as the peer of a veth needs where a node sums in XDP.
+
+    A veth interface without a program drops what its peer sends from XDP. `ip link set dev INTERFACE xdp off` removes
+    the program.
+    """
+    from wiresum.testbed.xdp_pass import attach_here
+
+    attach_here(interfaces)
 
 
 @app.command("list", epilog="Example: `wiresum testbed list --json`")

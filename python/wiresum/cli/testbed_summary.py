@@ -1,9 +1,13 @@
 """What `wiresum testbed run` says at the end, for people and for machines."""
 
+import signal
 from dataclasses import asdict
 from typing import Any
 
 from wiresum.testbed import RunOutcome, Testbed
+
+SIGNALLED = 128
+"""What is added to a signal's number."""
 
 
 def summarize(bed: Testbed, backend: str, outcome: RunOutcome, counters: dict[str, Any]) -> dict[str, Any]:
@@ -36,4 +40,14 @@ def describe(bed: Testbed, outcome: RunOutcome) -> str:
 
 def _failure(bed: Testbed, outcome: RunOutcome) -> str:
     rank = outcome.first_failure or 0
-    return f"rank {rank} ({bed.workers[rank]}) failed with {outcome.exit_codes[rank]}, which ended the run"
+    return f"rank {rank} ({bed.workers[rank]}) {_how(outcome.exit_codes[rank])}, which ended the run"
+
+
+def _how(exit_code: int) -> str:
+    """How a process ended, in words: codes above 128 are signals, as shells have it."""
+    try:
+        name = signal.Signals(exit_code - SIGNALLED).name
+    except ValueError:
+        return f"failed with exit code {exit_code}"
+    hint = " (out of memory?)" if name == "SIGKILL" else ""
+    return f"was killed by {name}{hint}"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -35,13 +35,16 @@ class TurnsOptions:
         typer.Option("--jobs", help="Workload file: the command runs at every rank of every job, in turns"),
     ] = None
     scheduler: Annotated[
-        str, typer.Option("--scheduler", help="Who gives turns to --jobs; several, as turns,window,fcfs, one by one")
+        str, typer.Option("--scheduler", help="Schedulers of --jobs, run one after the other, as turns,window,fcfs")
     ] = "turns"
     online: Annotated[
         bool,
         typer.Option("--online", help="Ask schedulers of --jobs at each slot, with what is known then"),
     ] = False
     slot: Annotated[str, typer.Option("--slot", help="Time after which turns of --jobs may change circuits")] = "1s"
+    trees: Annotated[
+        bool, typer.Option("--trees/--no-trees", help="Let switches of several units sum one of --jobs together")
+    ] = False
     driver: Annotated[
         str,
         typer.Option(
@@ -77,20 +80,19 @@ class Run:
 def run_in_turns(run: Run, *, as_json: bool) -> None:
     """Runs a workload's jobs by each protocol and scheduler, and says what was promised and what was seen."""
     from wiresum.turns.report import table, words
-    from wiresum.workload.instance import instance
     from wiresum.workload.model import Workload
 
     turns = run.turns
     assert turns.jobs is not None, "it is why this was called"
     workload = Workload.read(turns.jobs)
-    asked = instance(run.topology, workload, parse_seconds(turns.slot))
-    timetables = [_timetable(asked, name, online=turns.online) for name in _listed(turns.scheduler)]
+    asked = [(name, _asked(run, workload, name)) for name in _listed(turns.scheduler)]
+    timetables = [(_timetable(instance, name, online=turns.online), instance) for name, instance in asked]
     drivers = _listed(turns.driver)
     _require_protocols(drivers)
     runs: list[tuple[Comparison, Seen]] = []
     code = 0
-    for driver, timetable in product(drivers, timetables):
-        comparison, seen, ended = _run_one(run, workload, timetable, asked, driver, as_json=as_json)
+    for driver, (timetable, instance) in product(drivers, timetables):
+        comparison, seen, ended = _run_one(run, workload, timetable, instance, driver, as_json=as_json)
         runs.append((comparison, seen))
         code = code or ended
         for line in words(comparison):
@@ -124,25 +126,34 @@ def _require_protocols(drivers: Sequence[str]) -> None:
         raise typer.BadParameter(f"there is no protocol {strange}; choose {', '.join(SERVERS)}", param_hint="--driver")
 
 
-def _timetable(asked: dict[str, object], scheduler: str, *, online: bool) -> Timetable:
-    from wiresum.schedule import schedule
-    from wiresum.turns.plans import carried, step_of
+def _asked(run: Run, workload: Workload, scheduler: str) -> dict[str, Any]:
+    """The instance that a scheduler is asked about."""
+    from wiresum.schedule import WITHOUT_SLOTS
+    from wiresum.turns.plans import carried
+    from wiresum.workload.instance import instance
 
-    rates = carried(asked)
-    return schedule(rates, scheduler, **step_of(rates), **({"online": True} if online else {}))
+    slot_s, slots = parse_seconds(run.turns.slot), scheduler != WITHOUT_SLOTS
+    return carried(instance(run.topology, workload, slot_s, slots=slots, trees=run.turns.trees), workload)
+
+
+def _timetable(asked: dict[str, Any], scheduler: str, *, online: bool) -> Timetable:
+    from wiresum.schedule import schedule
+    from wiresum.turns.plans import step_of
+
+    return schedule(asked, scheduler, **step_of(asked), **({"online": True} if online else {}))
 
 
 def _run_one(
-    run: Run, workload: Workload, timetable: Timetable, asked: dict[str, object], driver: str, *, as_json: bool
+    run: Run, workload: Workload, timetable: Timetable, asked: dict[str, Any], driver: str, *, as_json: bool
 ) -> tuple[Comparison, Seen, int]:
     from wiresum.turns.live import TurnsBed, run_jobs
     from wiresum.turns.online import Online
-    from wiresum.turns.plans import as_schedule, carried
+    from wiresum.turns.plans import as_schedule
     from wiresum.turns.report import Promise, compare
 
     work: Schedule | Online
     if run.turns.online:
-        work = Online.of(run.topology, workload, carried(asked), timetable.scheduler, run.engine)
+        work = Online.of(run.topology, workload, asked, timetable.scheduler, run.engine)
     else:
         work = as_schedule(timetable, run.topology, workload, run.engine)
     names = {number: job.name for number, job in enumerate(workload.jobs, 1)}

@@ -3,8 +3,6 @@
 import platform
 from importlib import metadata
 
-import typer
-
 from wiresum.commandline.console import print_json
 from wiresum.commandline.options import JsonOption
 
@@ -15,8 +13,8 @@ def version(as_json: JsonOption = False) -> None:
     Example: `wiresum version --json`
     """
     versions = {
-        "wiresum": _installed("wiresum"),
-        "torch": _installed("torch"),
+        "wiresum": installed("wiresum"),
+        "torch": installed("torch"),
         "python": platform.python_version(),
         "kernel": platform.release(),
     }
@@ -27,14 +25,8 @@ def version(as_json: JsonOption = False) -> None:
             print(f"{name} {number}")
 
 
-def print_version(is_wanted: bool) -> None:
-    """Prints the version alone, and ends the command."""
-    if is_wanted:
-        print(f"wiresum {_installed('wiresum')}")
-        raise typer.Exit
-
-
-def _installed(package: str) -> str:
+def installed(package: str) -> str:
+    """A package's version, if it is there."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from wiresum.commandline.console import print_json
+from wiresum.commandline.console import note, print_json
 from wiresum.commandline.contents import Contents
 from wiresum.commandline.options import JsonOption, load_topology
 from wiresum.commandline.quantities import parse_fraction, parse_numbers, parse_seconds, parse_size
@@ -31,6 +32,9 @@ SpreadOption = Annotated[
 ]
 ByHostOption = Annotated[bool, typer.Option("--by-host", help="Name hosts as locations of workers, instead of units")]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of arrivals, sizes and locations")]
+WorkloadArgument = Annotated[Path, typer.Argument(metavar="WORKLOAD", help="Workload file")]
+SlotOption = Annotated[str, typer.Option("--slot", help="Time after which circuits may change")]
+SchedulerOption = Annotated[str, typer.Option("--scheduler", "-s", help="Scheduler of the jobs, before and after")]
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="Trace to read")]
 PAPERS_BYTES = "102MB,528MB"
 
@@ -40,12 +44,14 @@ PAPERS_BYTES = "102MB,528MB"
 )
 def poisson(
     jobs: Annotated[int, typer.Option("--jobs", min=1, help="Number of jobs")] = 60,
-    per_second: Annotated[float, typer.Option("--per-second", help="Jobs that come in a second on average")] = 1.0,
+    per_second: Annotated[
+        float, typer.Option("--per-second", help="Mean number of jobs that arrive in a second")
+    ] = 1.0,
     workers: Annotated[
         str, typer.Option("--workers", "-n", help="Numbers of workers, one of which is drawn for each job")
     ] = "2,4,8,16",
     size: BytesOption = PAPERS_BYTES,
-    iterations: Annotated[int, typer.Option("--iterations", min=1, help="How often each job sends its gradient")] = 1,
+    iterations: Annotated[int, typer.Option("--iterations", min=1, help="Number of gradients that each job sends")] = 1,
     compute: Annotated[str, typer.Option("--compute", help="Time of computing in each iteration, as 50ms")] = "0s",
     topology: TopologyOption = "optical",
     spread: SpreadOption = "0",
@@ -76,7 +82,7 @@ def poisson(
 
 @app.command(epilog="Example: `wiresum workload coflows trace.txt --topology optical:units=64 > coflows.json`")
 def coflows(file: FileArgument, topology: TopologyOption = "optical", batch: bool = typer.Option(
-    False, "--batch", help="Let all jobs be there at the begin"
+    False, "--batch", help="Let all jobs arrive at the start"
 )) -> None:  # fmt: skip
     """Import a trace of the coflow benchmark; its racks are folded on the units of the topology."""
     from wiresum.document import read_text
@@ -109,10 +115,55 @@ def table(
     show(read(text, there, _range(size), name=name, spread=_share(spread), by_host=by_host, seed=seed))
 
 
-@app.command("show", epilog="Example: `wiresum workload show jobs.json`")
-def show_(
-    file: Annotated[Path, typer.Argument(metavar="WORKLOAD", help="Workload file")], as_json: JsonOption = False
+@app.command(epilog="Example: `wiresum workload place jobs.json --topology optical.json --all > placed.json`")
+def place(
+    file: WorkloadArgument,
+    topology: TopologyOption = "optical",
+    slot: SlotOption = "1s",
+    everything: Annotated[
+        bool, typer.Option("--all", help="Choose places of workers, too, not of servers alone")
+    ] = False,
+    scheduler: SchedulerOption = "turns",
 ) -> None:
+    """Choose where jobs have their servers, so that circuits have less to carry, and print the jobs.
+
+    Places change only where the scheduler completes the jobs earlier with the new ones, or with fewer set-ups.
+    """
+    from wiresum.workload.placement import placed
+
+    what: Literal["servers", "all"] = "all" if everything else "servers"
+    _changed(file, lambda jobs: placed(load_topology(topology), jobs, parse_seconds(slot), what, scheduler))
+
+
+@app.command(epilog="Example: `wiresum workload relay jobs.json --topology optical.json --slot 1s > relayed.json`")
+def relay(
+    file: WorkloadArgument,
+    topology: TopologyOption = "optical",
+    slot: SlotOption = "1s",
+    scheduler: SchedulerOption = "turns",
+) -> None:
+    """Let a third unit's switch pass on what is too little for a circuit of its own, and print the jobs.
+
+    Jobs have relays only where the scheduler completes them earlier so, or with fewer set-ups.
+    """
+    from wiresum.workload.relays import relayed
+
+    _changed(file, lambda jobs: relayed(load_topology(topology), jobs, parse_seconds(slot), scheduler))
+
+
+def _changed(file: Path, change: Callable[[Workload], Workload]) -> None:
+    """Prints the jobs of a file as they are after a change, and says how many are not as they were."""
+    from wiresum.workload.model import Workload
+
+    before = Workload.read(file)
+    after = change(before)
+    count = sum(one != other for one, other in zip(before.jobs, after.jobs, strict=True))
+    note(f"{count} of {len(after.jobs)} jobs changed")
+    show(after)
+
+
+@app.command("show", epilog="Example: `wiresum workload show jobs.json`")
+def show_(file: WorkloadArgument, as_json: JsonOption = False) -> None:
     """Say what is in a file of jobs."""
     from wiresum.workload.model import Workload
     from wiresum.workload.summary import describe, summarize

@@ -1,13 +1,26 @@
 """How commands speak: results on standard output, everything about them on standard error."""
 
+import io
 import json
+import os
 import re
+import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress
+
+
+def spare_letters() -> None:
+    """Has a letter that the terminal's encoding lacks, such as an arrow, become a question mark and not an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+PLAIN_COLUMNS = 200
+"""Width of tables where there is no terminal: a file, or another program, that needs each row on one line."""
 
 
 @cache
@@ -15,7 +28,8 @@ def out() -> "Console":
     """Standard output."""
     from rich.console import Console
 
-    return Console(highlight=False, soft_wrap=True)
+    has_width = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return Console(highlight=False, soft_wrap=True, width=None if has_width else PLAIN_COLUMNS)
 
 
 @cache
@@ -36,21 +50,6 @@ def note(message: str) -> None:
     from rich.text import Text
 
     err().print(Text(message, style="dim"))
-
-
-def progress_bar() -> "Progress":
-    """Steps of each training; on standard error, so that --json stays clean."""
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = [TextColumn("{task.description:<22}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
-    return Progress(*columns, TimeRemainingColumn(), console=err())
 
 
 MAX_WORD = 200

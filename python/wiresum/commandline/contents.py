@@ -1,7 +1,8 @@
 """Help as a table of contents: commands in sections, each with the first line of its help."""
 
 from collections import defaultdict
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from typer.core import TyperCommand, TyperGroup
 
@@ -28,10 +29,36 @@ class Contents(_QuickHelp, TyperGroup):
         """Writes a section for each panel, in the order of the first command of each."""
         panels: dict[str, list[tuple[str, str]]] = defaultdict(list)
         for name in self.list_commands(ctx):
-            command = self.get_command(ctx, name)
-            panel = getattr(command, "rich_help_panel", None)
-            title = panel if isinstance(panel, str) else "Commands"
-            panels[title].append((name, ((command and command.help) or "").partition("\n")[0]))
+            title, summary = self.line(ctx, name)
+            panels[title].append((name, summary))
         for title, rows in panels.items():
             with formatter.section(title):
                 formatter.write_dl(rows)
+
+    def line(self, ctx: Any, name: str) -> tuple[str, str]:
+        """The panel of a command, and the first line of its help."""
+        command = self.get_command(ctx, name)
+        panel = getattr(command, "rich_help_panel", None)
+        return panel if isinstance(panel, str) else "Commands", ((command and command.help) or "").partition("\n")[0]
+
+
+class Listed(Contents):
+    """Commands of a table, each made when it is asked for: to import all of them takes longer than help may.
+
+    Attributes:
+        known: the table, by name, in the order of the help.
+    """
+
+    known: ClassVar[Mapping[str, Any]]
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands: Any = dict.fromkeys(self.known)  # names alone: typer lists them, and hints at the nearest
+
+    def made(self, name: str) -> Any:
+        """The command that a name of the table stands for."""
+        raise NotImplementedError
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """One of them; None if there is no such command."""
+        return self.made(cmd_name) if cmd_name in self.commands else None

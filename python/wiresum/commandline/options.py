@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from wiresum.commandline import completion
 from wiresum.commandline.console import note
 from wiresum.commandline.quantities import parse_fraction, parse_numbers, parse_size
 from wiresum.errors import TopologyError
@@ -29,6 +30,7 @@ from wiresum.plan.choices import (
 )
 from wiresum.plan.models import MODELS
 from wiresum.planners import PLANNERS, ROW_PLANNERS
+from wiresum.registry import remedy
 from wiresum.topology.generators import TOPOLOGIES
 
 if TYPE_CHECKING:
@@ -43,11 +45,20 @@ EngineChoice = Literal["auto", Engine]
 DEFAULT_GRADIENT = f"{DEFAULT_GRADIENT_BYTES // 10**6}MB"
 NO_GROUP = "none"
 
-ENGINE = typer.Option("--engine", help="What runs the aggregators; auto: XDP where it works")
+ENGINE = typer.Option("--engine", help="Engine of the aggregators; auto: XDP where it works")
 EngineOption = Annotated[EngineChoice, ENGINE]
+RowsEngineOption = Annotated[
+    Literal["udp", "xdp"],
+    typer.Option("--rows-engine", help="Engine that sums hot rows at the switch: udp (user space), xdp (the kernel)"),
+]
 PolicyOption = Annotated[Policy, typer.Option("--policy", help="Slot policy of the values")]
-LanesOption = Annotated[Lanes, typer.Option("--lanes", help="Integers on the wire; 16 bits halve the bytes")]
-CodecOption = Annotated[str, typer.Option("--codec", help="How floats become integers: block, or fixed:FACTOR")]
+LanesOption = Annotated[
+    Lanes,
+    typer.Option(
+        "--lanes", help="Integers on the wire; 16 bits halve the bytes. auto: as wide as the elements, at servers"
+    ),
+]
+CodecOption = Annotated[str, typer.Option("--codec", help="Conversion of floats to integers: block, or fixed:FACTOR")]
 WindowOption = Annotated[int, typer.Option("--window", min=1, help="Fragments in flight at each worker")]
 MTU = typer.Option("--mtu", help="Bytes of the largest IP packet")
 MtuOption = Annotated[int, MTU]
@@ -59,12 +70,15 @@ SplitOption = Annotated[str | None, typer.Option("--split", help="Size above whi
 GroupOption = Annotated[
     str, typer.Option("--group", help="Size up to which neighbouring layers are put together, as 1MB")
 ]
-PlannerSeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of planners that choose at random")]
+PlannerSeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed for planners that choose at random")]
 TriesOption = Annotated[
-    int, typer.Option("--tries", min=1, help="Number of seeds that such a planner tries; the best answer counts")
+    int, typer.Option("--tries", min=1, help="Number of seeds that a planner by chance tries; the best answer counts")
 ]
 TimeLimitOption = Annotated[float, typer.Option("--time-limit", help="Seconds after which a planner stops searching")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output")]
+HtmlOption = Annotated[
+    Path | None, typer.Option("--html", help="File for a report as one page, with pictures inside, as report.html")
+]
 OutputOption = Annotated[
     Path | None, typer.Option("--output", "-o", help="File for the plan [default: standard output]")
 ]
@@ -82,7 +96,9 @@ class NetworkOptions:
     rate: Annotated[
         str | None, typer.Option("--rate", help="Rate of each link of star or servers: 500mbit, 1gbit, none")
     ] = None
-    scale: Annotated[float | None, typer.Option("--scale", help="Factor on the rates of xagg [default: 0.01]")] = None
+    scale: Annotated[
+        float | None, typer.Option("--scale", help="Factor on the link rates of the topology xagg [default: 0.01]")
+    ] = None
 
     def load(self, name: str, loss: str | None = None) -> Topology:
         """A topology by its name, with what was given of these options."""
@@ -105,9 +121,22 @@ class ServerOptions(NetworkOptions):
 
 
 TopologyArgument = Annotated[
-    str, typer.Argument(metavar="TOPOLOGY", help=f"{', '.join(TOPOLOGIES)}, or a topology file")
+    str,
+    typer.Argument(
+        metavar="TOPOLOGY",
+        help=f"{', '.join(TOPOLOGIES)}, or a topology file",
+        autocompletion=completion.name(TOPOLOGIES, ".json"),
+    ),
 ]
-TopologyOption = Annotated[str, typer.Option("--topology", "-t", help="Topology of the plan: a name or a file")]
+TopologyOption = Annotated[
+    str,
+    typer.Option(
+        "--topology",
+        "-t",
+        help="Topology of the plan: a name or a file",
+        autocompletion=completion.name(TOPOLOGIES, ".json"),
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -128,14 +157,26 @@ class JobOptions:
     """The job, but for its model."""
 
     policy: PolicyOption = "pool"
-    lanes: LanesOption = "int32-le"
+    lanes: LanesOption = "auto"
     codec: CodecOption = "block"
     exponents: Annotated[
         Exponents,
-        typer.Option("--exponents", help="Exponents of values: agreed first, or as expected, where ranks are late"),
+        typer.Option(
+            "--exponents",
+            help="Exponents of values: agreed in a round trip before them, or expected from the last ones",
+        ),
     ] = "agreed"
     sealed: Annotated[
         bool, typer.Option("--sealed", help="Seal sums: nodes learn nothing of them, and what they change is found")
+    ] = False
+    proven: Annotated[
+        bool, typer.Option("--proven", help="Prove values: who reads packets and forges addresses changes no sum")
+    ] = False
+    copies: Annotated[
+        bool,
+        typer.Option(
+            "--copies", help="Carry all_gather and broadcast, too, and of a reduce_scatter each rank's part; on stars"
+        ),
     ] = False
     window: WindowOption = DEFAULT_WINDOW
     slots: Annotated[int | None, typer.Option("--slots", help="Slots at each node [default: by policy]")] = None
@@ -215,7 +256,9 @@ class SearchOptions:
 PlannerOption = Annotated[
     str,
     typer.Option(
-        "--planner", help=f"Planner that decides which node sums what: {', '.join([*PLANNERS, *ROW_PLANNERS])}"
+        "--planner",
+        help=f"Planner that decides which node sums what: {', '.join([*PLANNERS, *ROW_PLANNERS])}",
+        autocompletion=completion.name([*PLANNERS, *ROW_PLANNERS]),
     ),
 ]
 
@@ -224,7 +267,7 @@ PlannerOption = Annotated[
 class PlannerOptions(SearchOptions):
     """The planner, and what it is told."""
 
-    planner: PlannerOption = "direct"
+    planner: PlannerOption = "auto"
     k: Annotated[
         int | None,
         typer.Option("-k", "--k", min=2, max=64, help="Children of a node in the planner xagg [default: best]"),
@@ -322,7 +365,7 @@ def _make_topology(text: str, options: dict[str, Any]) -> Topology:
     if options:
         raise TopologyError(f"a topology file takes no --{next(iter(options))}; leave it out (topology {text})")
     if not is_there(text):
-        raise TopologyError(f"there is no topology {text}; give a file, or one of {', '.join(TOPOLOGIES)}")
+        raise TopologyError(f"there is no topology {text}, and no such file; {remedy(text, TOPOLOGIES)}")
     return Topology.read(text)
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from rich.table import Table
 
-from wiresum.picture import picture
+from wiresum.picture import GREY, OURS, RIVAL, picture
 
-COLOURS = {"wiresum": "#0b7285", "gloo": "#e8590c"}
+COLOURS = {"wiresum": OURS, "gloo": RIVAL}
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class DemoOutcome:
 
 def colour(training: Training) -> str:
     """A backend's colour, the same in every picture."""
-    return COLOURS.get(training.backend, "#495057")
+    return COLOURS.get(training.backend, GREY)
 
 
 def smooth(losses: list[float], width: int = 5) -> list[float]:

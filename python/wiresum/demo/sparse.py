@@ -16,7 +16,7 @@ from rich.table import Table
 
 from wiresum.bench.sparse_training.measure import Options, Training, hot_rows, train
 from wiresum.bench.sparse_training.models import CASES
-from wiresum.picture import picture
+from wiresum.picture import BLUE, GREY, OURS, PALE, RIVAL, SKY, picture
 from wiresum.plan.choices import Engine
 from wiresum.sparse.trace import Trace
 
@@ -24,8 +24,9 @@ MODEL = "dlrm"
 STEPS, SCALE, BATCH, SERVERS = 30, 0.01, 256, 1
 """A training of seconds: 340,000 rows, and 64 times as many lookups as a worker has samples."""
 COUNTED_ROUNDS = 4
-COLOURS = {"wiresum": "#0b7285", "push_pull": "#e8590c", "gloo": "#868e96"}
-TIERS = {"A": "#0b7285", "B": "#74c0fc", "C": "#dee2e6"}
+COLOURS = {"wiresum": OURS, "push_pull": RIVAL, "gloo": GREY}
+NAMES = {"wiresum": "Wiresum", "push_pull": "servers without sums", "gloo": "Gloo's DDP"}
+TIERS = {"A": BLUE, "B": SKY, "C": PALE}
 MEANINGS = {
     "A": "A: every worker keeps the row, its sum is broadcast",
     "B": "B: summed on its way to the server",
@@ -59,12 +60,12 @@ class SparseDemoOutcome:
         table = Table(title=f"DLRM, {len(self.pushed):,} rows touched, {self.how}")
         table.add_column("")
         for one in self.trainings:
-            table.add_column(one.method, justify="right")
+            table.add_column(NAMES[one.method], justify="right")
         first = self.trainings[0]
         rows = {
             "samples/s": [f"{median(one.rates):,.0f}" for one in self.trainings],
             "time of a step": [f"{1e3 * one.samples / median(one.rates):,.0f} ms" for one in self.trainings],
-            f"{first.method} is": [f"{median(first.rates) / median(one.rates):.2f} ×" for one in self.trainings],
+            f"{NAMES[first.method]} is": [f"{median(first.rates) / median(one.rates):.2f} ×" for one in self.trainings],
             "loss at the end": [f"{fmean(one.losses[-SMOOTHED_STEPS:]):.4f}" for one in self.trainings],
         }
         for name, cells in rows.items():
@@ -78,7 +79,7 @@ class SparseDemoOutcome:
             for one in self.trainings:
                 seconds = list(itertools.accumulate(one.seconds))
                 losses = [fmean(one.losses[max(0, i - SMOOTHED_STEPS) : i + 1]) for i in range(len(one.losses))]
-                right.plot(seconds, losses, label=one.method, color=COLOURS[one.method], linewidth=2)
+                right.plot(seconds, losses, label=NAMES[one.method], color=COLOURS[one.method], linewidth=2)
             right.set(xlabel="training time (s)", ylabel="loss", title="The same training, step for step")
             right.legend(frameon=False)
             for axes in (left, right):
@@ -87,9 +88,10 @@ class SparseDemoOutcome:
 
     def _draw_popularity(self, axes: Any) -> None:
         ends = np.cumsum([self.tiers.get("A", 0), self.tiers.get("B", 0)])
-        edges = [1, max(1, ends[0]), max(1, ends[1]), len(self.pushed)]
+        edges = [1, *np.clip(ends, 1, len(self.pushed)), len(self.pushed)]
         for tier, (begin, end) in zip(TIERS, itertools.pairwise(edges), strict=True):
-            axes.axvspan(begin, max(begin, end), color=TIERS[tier], alpha=0.5, label=MEANINGS[tier], linewidth=0)
+            if begin < end:
+                axes.axvspan(begin, end, color=TIERS[tier], alpha=0.5, label=MEANINGS[tier], linewidth=0)
         ranks = np.arange(1, len(self.pushed) + 1)
         axes.plot(ranks, 100 * np.asarray(self.pushed), color="black", linewidth=1.5)
         axes.set(xscale="log", ylim=(0, 100), xlim=(1, len(self.pushed)))
@@ -98,7 +100,13 @@ class SparseDemoOutcome:
 
 
 def compare(
-    workers: int, rate_bps: float, engine: Engine, *, loopback: bool | None, progress: Callable[[str], None]
+    workers: int,
+    rate_bps: float,
+    engine: Engine,
+    steps: int = STEPS,
+    *,
+    loopback: bool | None,
+    progress: Callable[[str], None],
 ) -> SparseDemoOutcome:
     """Trains by every method on the same links.
 
@@ -106,6 +114,7 @@ def compare(
         workers: hosts around one switch that sums.
         rate_bps: of each link, each way.
         engine: what sums dense gradients.
+        steps: of each training.
         loopback: never use namespaces (True), or whatever this process may (None).
         progress: is told what is trained.
 
@@ -113,7 +122,7 @@ def compare(
         TestbedError: the links cannot be made, or a worker or server failed.
     """
     options = Options(
-        models=(MODEL,), workers=workers, servers=SERVERS, rate_bps=rate_bps, steps=STEPS, scale=SCALE, batch=BATCH,
+        models=(MODEL,), workers=workers, servers=SERVERS, rate_bps=rate_bps, steps=steps, scale=SCALE, batch=BATCH,
         engine=engine, loopback=loopback,
     )  # fmt: skip
     trace = CASES[MODEL].trace(SCALE, BATCH)

@@ -46,7 +46,7 @@ def ask(path: Path, request: str, **fields: Any) -> dict[str, Any]:
             with client.makefile("rb") as answers:
                 answer = json.loads(answers.readline(MAX_ANSWER_BYTES))
     except OSError as error:
-        remedy = "is the daemon running, with --control? --socket names another one"
+        remedy = "start the daemon with --control, or name another socket with --socket"
         raise ControlError(f"nobody answers at {path} ({error.strerror or error}); {remedy}") from error
     except ValueError as error:
         raise ControlError(f"the daemon at {path} gave no answer; its log says why") from error

@@ -26,7 +26,7 @@ class Deployment:
     Example:
         >>> with Deployment(ThisHost(folder), plan) as deployment:  # doctest: +SKIP
         ...     deployment.add(another, {"bytes_per_second": 10**8})
-        ...     print(deployment.status()["switch"]["jobs"])
+        ...     print(deployment.status()["switch"])
     """
 
     def __init__(self, hosts: Hosts, plan: AggregationPlan, options: Sequence[str] = ()) -> None:

@@ -14,14 +14,22 @@ from wiresum.errors import DeploymentError
 from wiresum.plan.aggregation_plan import OWNER_ONLY
 
 PROGRAM = "tables"
-"""Names logs and snapshots, with the node's number."""
+"""Names the daemons' logs, with the node's number."""
 
 Command = Callable[[Path, int], list[str]]
 
 
-def daemon(job_file: Path, number: int) -> list[str]:
-    """The command line of a sparse job's daemon."""
-    return [find_binary(), "--tables", str(job_file), "--node", str(number), "--json"]
+def daemon(job_file: Path, number: int, interfaces: Sequence[str] = ()) -> list[str]:
+    """The command line of a sparse job's daemon.
+
+    Args:
+        job_file: of the job.
+        number: of the node.
+        interfaces: on which the kernel sums hot rows; none: user space does.
+    """
+    kernel = [word for interface in interfaces for word in ("--interface", interface)]
+    engine = ["--engine", "xdp", *kernel] if kernel else []
+    return [find_binary(), "--tables", str(job_file), "--node", str(number), "--json", *engine]
 
 
 class TableDaemons:
@@ -32,22 +40,36 @@ class TableDaemons:
         job: text of the job's file, whose addresses are those of the hosts.
         nodes: name of the host of each node: the servers in the job's order, then the switches.
         command: program and arguments of a node, given the job's file and the node's number; by default the daemon's.
+        program: names logs, with the node's number.
 
     Attributes:
         servers: the daemons, by the node's number.
     """
 
-    def __init__(self, hosts: Hosts, job: str, nodes: Sequence[str], command: Command | None = None) -> None:
+    def __init__(
+        self, hosts: Hosts, job: str, nodes: Sequence[str], command: Command | None = None, program: str = PROGRAM
+    ) -> None:
         self._hosts = hosts
         self._job = job
         self._nodes = nodes
         self._command = command or daemon
+        self._program = program
         self.servers: list[Server] = []
 
     @property
     def job_file(self) -> Path:
         """The job's file, for daemons and workers."""
         return self._hosts.folder / "sparse-job.json"
+
+    def beside(self, command: Command, count: int, program: str) -> TableDaemons:
+        """Another program at the first nodes, which reads the same file.
+
+        Args:
+            command: program and arguments of a node.
+            count: how many nodes have it.
+            program: names its logs.
+        """
+        return TableDaemons(self._hosts, self._job, self._nodes[:count], command, program)
 
     def start(self) -> None:
         """Starts the daemons and waits until all serve; if one does not, none stays.
@@ -103,4 +125,4 @@ class TableDaemons:
         if not self._nodes:
             raise DeploymentError("a sparse job has no nodes: name the hosts of its servers")
         line = self._command(self.job_file, number)
-        return start_server(self._hosts, self._nodes[number], line, f"{PROGRAM}-{number}")
+        return start_server(self._hosts, self._nodes[number], line, f"{self._program}-{number}")

@@ -114,6 +114,7 @@ class Benchmark:
         measure: runs it; takes `quick` and a listener to its progress.
         network: on which, for captions.
         reads_data: whether `measure` also takes the folder with the paper's public data, or None.
+        searches: whether `measure` also takes `time_limit_s`, of each planner that searches.
     """
 
     command: str
@@ -122,6 +123,7 @@ class Benchmark:
     measure: Callable[..., Report]
     network: str = ""
     reads_data: bool = False
+    searches: bool = False
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn, Self
@@ -14,7 +14,7 @@ from wiresum.deploy.daemon import start_daemon
 from wiresum.deploy.deployment import Deployment
 from wiresum.errors import TestbedError, TopologyError
 from wiresum.plan.aggregation_plan import AggregationPlan
-from wiresum.plan.choices import DEFAULT_LOSS_SEED, DEFAULT_MTU_BYTES
+from wiresum.plan.choices import DEFAULT_LOSS_SEED, DEFAULT_MTU_BYTES, Transport
 from wiresum.plan.shared import SharedNetwork
 from wiresum.testbed import processes, records
 from wiresum.testbed.environment import worker_environment
@@ -45,6 +45,8 @@ class Testbed:
         loss_seed: chooses the packets that lossy links lose.
         later: plans that may take the plan's place (`Deployment.replace`) over other circuits of optical switches.
         shared: instead of a plan: switches and servers serve no job until one comes (`start_nodes`).
+        in_kernel: nodes whose ports XDP programs may run on besides those of the plan.
+        transport: what workers' packets travel by; with `af_xdp` the testbed leaves their interfaces without a program.
 
     Example:
         >>> with Testbed(star(workers=2)) as bed:  # doctest: +SKIP
@@ -65,11 +67,14 @@ class Testbed:
         loss_seed: int = DEFAULT_LOSS_SEED,
         later: Sequence[AggregationPlan] = (),
         shared: SharedNetwork | None = None,
+        in_kernel: Collection[str] = (),
+        transport: Transport | None = None,
     ) -> None:
         self.topology = topology.with_addresses(unlit=True)
+        self._transport = transport
         self.name = name or f"{topology.name[:12].lower()}-{os.getpid()}"
         self.why_loopback = "asked for" if loopback else why_no_namespaces() if loopback is None else ""
-        self.network = self._make_network(plan, mtu_bytes, loss_seed, later, shared)
+        self.network = self._make_network(plan, mtu_bytes, loss_seed, later, shared, in_kernel=in_kernel)
         self._deployment = Deployment(self, plan) if plan else None
         self._children: list[subprocess.Popen[bytes]] = []
         self._claim: records.Claim | None = None
@@ -84,6 +89,8 @@ class Testbed:
         loss_seed: int,
         later: Sequence[AggregationPlan],
         shared: SharedNetwork | None,
+        *,
+        in_kernel: Collection[str],
     ) -> Network:
         if self.why_loopback:
             return LoopbackNetwork(self.topology)
@@ -97,7 +104,13 @@ class Testbed:
                 f"topology {self.topology.name} has optical switches, which only a plan whose switches sum can use; "
                 "make one for a lit network (`wiresum topology lit`, `wiresum plan --switched auto`)"
             )
-        return NamespaceNetwork(self.name, self.topology, plan, mtu_bytes, loss_seed)
+        bare = [worker.name for worker in plan.workers] if plan and self._transport == "af_xdp" else []
+        if bare and any(link.bandwidth_bps or link.reverse_bandwidth_bps for link in self.topology.links):
+            raise TopologyError(
+                "AF_XDP frames of workers pass the queues that limit a testbed's links: give the links no rate, or the "
+                "workers the transport `udp`"
+            )
+        return NamespaceNetwork(self.name, self.topology, plan, mtu_bytes, loss_seed, in_kernel=in_kernel, bare=bare)
 
     @property
     def left_out(self) -> list[str]:
@@ -200,6 +213,7 @@ class Testbed:
             **worker_environment(self.network, self.workers, rank, self._master_port),
             "WIRESUM_TESTBED": self.name,
             **({"WIRESUM_PLAN": str(plan)} if plan else {}),
+            **({"WIRESUM_TRANSPORT": self._transport} if self._transport else {}),
         }
 
     @property
@@ -223,7 +237,8 @@ class Testbed:
         """
         found = self.network.optical_switches.get(name)
         if found is None:
-            raise TestbedError(f"testbed {self.name} has no optical switch {name}, or is not up")
+            known = ", ".join(self.network.optical_switches) or "none while it is down"
+            raise TestbedError(f"testbed {self.name} has no optical switch {name}; it has {known}")
         return found
 
     def link_losses(self) -> dict[str, tuple[LossCount | None, LossCount | None]]:

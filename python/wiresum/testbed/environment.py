@@ -29,6 +29,9 @@ def worker_environment(network: Network, workers: Sequence[str], rank: int, mast
         "WORLD_SIZE": str(len(workers)),
         "LOCAL_RANK": str(rank if shared else 0),
         "LOCAL_WORLD_SIZE": str(len(workers) if shared else 1),
+        # As launchers name a host's number: torchrun, and Lightning, which takes all ranks for rank 0 without it.
+        "GROUP_RANK": str(0 if shared else rank),
+        "NODE_RANK": str(0 if shared else rank),
         "MASTER_ADDR": network.address(workers[0]),
         "MASTER_PORT": str(master_port),
         "GLOO_SOCKET_IFNAME": interface,

@@ -146,15 +146,19 @@ class NamespaceNetwork(LaidOutNetwork):
         plan: AggregationPlan | None,
         mtu_bytes: int,
         loss_seed: int = DEFAULT_LOSS_SEED,
+        *,
+        in_kernel: Collection[str] = (),
+        bare: Collection[str] = (),
     ) -> None:
-        self._xdp_nodes = xdp_nodes(plan)
+        self._xdp_nodes = xdp_nodes(plan) | set(in_kernel)
+        self._bare = bare
         layout = lay_out(name, topology, mtu_bytes, self._xdp_nodes)
         super().__init__(layout, layout.namespaces, loss_seed)
 
     def create(self) -> None:
         """Makes namespaces, links and shapers; puts a passing program opposite every port that will sum."""
         namespaces.create(self.layout)
-        xdp_pass.attach_opposite(self.layout, self._xdp_nodes)
+        xdp_pass.attach_opposite(self.layout, self._xdp_nodes, self._bare)
         delivery.check(self.layout)
         self.lose()
 

@@ -61,6 +61,15 @@ class OpticalSwitch:
         self._serving.append(serving)
         return serving.url(protocol)
 
+    def restart(self, away_s: float, *, forgets: bool = False) -> None:
+        """Its controller dies and is back after a while, at its addresses; mirrors stay, unless it forgets them."""
+        for serving in self._serving:
+            serving.close()
+        if forgets:
+            self._order([], time.monotonic())
+        time.sleep(away_s)
+        self._serving = [Serving(self.device, serving.addresses).__enter__() for serving in self._serving]
+
     def close(self) -> None:
         """Ends sessions and counting. Light stays as it is, as the light of a device whose controller has gone."""
         for serving in self._serving:

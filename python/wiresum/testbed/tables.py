@@ -7,18 +7,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from wiresum.deploy.hosts import free_ports
-from wiresum.deploy.tables import Command, TableDaemons
+from wiresum.deploy.tables import Command, TableDaemons, daemon
 from wiresum.document import read_json, read_text
 from wiresum.errors import PlanError, TestbedError, TraceError
 from wiresum.plan.tables import Table, Tables
+from wiresum.sparse.hot import empty_map
 from wiresum.sparse.job import sparse_job
 from wiresum.testbed.bed import Testbed
+from wiresum.topology.model import Topology
 
+RowsEngine = Literal["udp", "xdp"]
+"""What sums hot rows at a switch."""
 FIRST_PORT = 5748
 """Port of the first daemon; 5747 is the aggregators'."""
+TRACKING = {"name": "decaying", "period": 10}
+"""How rows become hot where nobody has said which: every tenth round, by counts that decay."""
 UDP_OVERHEAD_BYTES = 28
 """Headers of IPv4 and UDP."""
 
@@ -30,29 +36,38 @@ class SparseJob:
     Attributes:
         tables: those of a plan, or as `wiresum.torch.sparse.job_tables` makes them.
         hot: text of the hot map; None if no rows are hot.
+        tracking: how the hot rows follow popularity; None if they stay as they are.
     """
 
     tables: Sequence[Table | Mapping[str, Any]]
     hot: str | None = None
+    tracking: Mapping[str, Any] | None = None
 
     @classmethod
-    def read(cls, tables: Path, hot: Path | None = None) -> SparseJob:
+    def read(cls, tables: Path, hot: Path | None = None, hot_rows: int | None = None) -> SparseJob:
         """Reads tables, and the hot map if there is one.
 
         Args:
             tables: path of a list as `job_tables` makes it, or of a file as `wiresum sparse tables` prints it.
             hot: path of a hot map.
+            hot_rows: how many rows are hot, instead of a map: those that are touched most while the job runs.
 
         Raises:
-            PlanError: the tables cannot be read.
+            PlanError: the tables cannot be read, or rows that may be hot have several lengths.
             TraceError: the hot map cannot be read.
         """
         content = read_json(tables, "tables", PlanError)
         map_text = read_text(hot, "hot map", TraceError) if hot else None
-        return cls(content if isinstance(content, list) else Tables.read(tables).tables, map_text)
+        read = content if isinstance(content, list) else Tables.read(tables).tables
+        if hot_rows is None:
+            return cls(read, map_text)
+        lengths = {table.dimension if isinstance(table, Table) else table["dim"] for table in read}
+        if len(lengths) > 1:
+            raise PlanError(f"tables {tables}: hot rows have one length, not {sorted(lengths)}; leave --hot-rows out")
+        return cls(read, empty_map(lengths.pop(), hot_rows), TRACKING)
 
 
-def daemons(bed: Testbed, job: SparseJob, mtu_bytes: int, command: Command | None = None) -> TableDaemons:
+def daemons(bed: Testbed, job: SparseJob, mtu_bytes: int, *, in_kernel: bool = False) -> TableDaemons:
     """The daemons of a sparse job, to be started on a testbed that is up.
 
     Servers of tables are at all servers of the topology, or where it has none, beside every worker. A switch that sums
@@ -62,13 +77,15 @@ def daemons(bed: Testbed, job: SparseJob, mtu_bytes: int, command: Command | Non
         bed: where they run.
         job: what they serve.
         mtu_bytes: of the links.
-        command: of another program than the daemon.
+        in_kernel: hot rows are summed by XDP at the switch, whose ports were made for it.
 
     Raises:
-        TestbedError: rows are hot, and no switch of the topology sums.
+        TestbedError: rows are hot, and no switch of the topology sums; or they are not to be summed as asked for.
     """
     servers = [node.name for node in bed.topology.nodes if node.kind in {"ps", "aggregator"}] or bed.workers
     switches = _switches(bed) if job.hot else []
+    if in_kernel and (bed.why_loopback or not switches):
+        raise TestbedError("the kernel sums hot rows at a switch in a namespace: give a hot map, and no --loopback")
     nodes = [*servers, *switches]
     ports = free_ports(len(nodes), socket.SOCK_DGRAM) if bed.why_loopback else count(FIRST_PORT)
     addresses = [f"{bed.address(node)}:{port}" for node, port in zip(nodes, ports, strict=False)]
@@ -78,16 +95,37 @@ def daemons(bed: Testbed, job: SparseJob, mtu_bytes: int, command: Command | Non
         addresses[: len(servers)],
         addresses[len(servers) :],
         hot=job.hot,
+        tracking=None if job.tracking is None else dict(job.tracking),
         packet_bytes=mtu_bytes - UDP_OVERHEAD_BYTES,
     )
-    return TableDaemons(bed, text, nodes, command)
+    return TableDaemons(bed, text, nodes, over_xdp(bed, nodes, switches) if in_kernel else None)
+
+
+def over_xdp(bed: Testbed, nodes: Sequence[str], switches: Sequence[str]) -> Command:
+    """The command lines of daemons, where switches sum in the kernel.
+
+    Args:
+        bed: where they run.
+        nodes: host of each node of the job.
+        switches: hosts at which the kernel sums.
+    """
+
+    def command(job_file: Path, number: int) -> list[str]:
+        ports = bed.interfaces(nodes[number]) if nodes[number] in switches else []
+        return daemon(job_file, number, ports)
+
+    return command
+
+
+def summing_switches(topology: Topology) -> list[str]:
+    """The switch that sums hot rows: one, as with several every worker would need a way to each of them."""
+    return [node.name for node in topology.nodes if node.kind == "switch" and node.sums][:1]
 
 
 def _switches(bed: Testbed) -> list[str]:
-    """One switch: with several, every worker would need a way to each of them."""
-    summing = [node.name for node in bed.topology.nodes if node.kind == "switch" and node.sums]
+    summing = summing_switches(bed.topology)
     if not summing:
         raise TestbedError(
             f"topology {bed.topology.name} has no switch that sums, and the job has hot rows; leave the hot map out"
         )
-    return summing[:1]
+    return summing

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from wiresum.errors import TestbedError
-from wiresum.testbed import bpf
+from wiresum.testbed import bpf, napi
 from wiresum.testbed.layout import Layout, Port
 from wiresum.testbed.namespaces import inside
 
@@ -61,14 +61,35 @@ def attach(program: int, port: Port) -> None:
     Raises:
         TestbedError: the kernel refused.
     """
-    code = inside(port.namespace, lambda: _set_link_xdp(port.interface, program))
+    _require(
+        inside(port.namespace, lambda: _set_link_xdp(port.interface, program)), f"{port.interface} in {port.namespace}"
+    )
+
+
+def attach_here(interfaces: Collection[str]) -> None:
+    """Attaches the passing program to interfaces of this process' network namespace, where it stays.
+
+    Raises:
+        SupportError: no privilege, or a machine without BPF.
+        TestbedError: the kernel refused.
+    """
+    with loaded() as program:
+        for interface in interfaces:
+            _require(_set_link_xdp(interface, program), interface)
+
+
+def _require(code: int, place: str) -> None:
     if code != 0:
-        place = f"{port.interface} in {port.namespace}"
         raise TestbedError(f"XDP cannot be attached to {place} ({os.strerror(code)}); use the engine `udp`")
 
 
-def attach_opposite(layout: Layout, nodes: Collection[str]) -> None:
+def attach_opposite(layout: Layout, nodes: Collection[str], bare: Collection[str] = ()) -> None:
     """Puts the passing program at the far end of every port of some nodes.
+
+    Args:
+        layout: of the network.
+        nodes: those with XDP programs.
+        bare: hosts whose interfaces stay without a program, as they will attach their own.
 
     Raises:
         SupportError: no privilege, or a machine without BPF.
@@ -78,8 +99,11 @@ def attach_opposite(layout: Layout, nodes: Collection[str]) -> None:
         return
     with loaded() as program:
         for node in nodes:
-            for port in layout.ports(node):
-                attach(program, layout.far_end(port))
+            for far_end in map(layout.far_end, layout.ports(node)):
+                if far_end.node in bare:
+                    napi.take_frames(far_end)
+                else:
+                    attach(program, far_end)
 
 
 def _set_link_xdp(interface: str, program: int) -> int:

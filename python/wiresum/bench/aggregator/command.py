@@ -7,9 +7,8 @@ from typing import Annotated, get_args
 
 import typer
 
-from wiresum.bench.command import RunsOption, command, one_of, show
-from wiresum.commandline import options
-from wiresum.commandline.console import err, note
+from wiresum.bench.command import Output, RunsOption, command, measuring, one_of, show
+from wiresum.commandline.console import note
 from wiresum.commandline.groups import Reading, read, text
 from wiresum.commandline.quantities import parse_numbers
 from wiresum.plan.choices import Engine
@@ -52,25 +51,28 @@ class Options:
     "Packets, on one core",
     "--engines xdp,af_xdp,udp,tcp --plot plots",
     {"aggregator": "", "aggregator-engines": "--engines xdp,af_xdp,udp,tcp --runs 3 --plot build/bench"},
+    quick="--runs 1",
 )
 def aggregator(
     chosen: Options,
     plot: Annotated[Path | None, typer.Option("--plot", help="Folder for pictures of the live figures")] = None,
-    as_json: options.JsonOption = False,
+    *,
+    output: Output,
 ) -> None:
     """Time one packet in the kernel's test-run and in memory, hot and cold; or, with --engines, each engine live."""
     if not chosen.engines:
         from wiresum.bench import native
 
-        with err().status("packets through the kernel's test-run and through user space"):
-            show(native.aggregator(chosen.runs), as_json)
+        with measuring("packets through the kernel's test-run and through user space", output):
+            report = native.aggregator(chosen.runs)
+        show(report, output)
         return
     from wiresum.bench.aggregator import measure as benchmark
     from wiresum.bench.aggregator import plot as aggregator_plots
 
-    with err().status("two hosts") as status:
-        report = benchmark.measure(chosen, status.update)
+    with measuring("two hosts", output) as status:
+        report = benchmark.measure(chosen, status.say)
     if plot:
         for path in aggregator_plots.draw(report, plot):
             note(f"drew {path}")
-    show(report, as_json)
+    show(report, output)

@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
-from wiresum.bench.command import RunsOption, command, limited, show, suitable_engine
+from wiresum.bench.command import Output, RunsOption, command, limited, measuring, show, suitable_engine
 from wiresum.commandline import options
-from wiresum.commandline.console import err
 from wiresum.commandline.groups import repeated, text
 from wiresum.commandline.quantities import parse_size
 from wiresum.plan.choices import DEFAULT_MTU_BYTES, DEFAULT_WINDOW, Engine
@@ -52,12 +51,13 @@ class Options:
         "allreduce-4-cache": "--workers 4 --rate 500mbit --size 25MB --policy cache --against gloo",
         "allreduce-4-udp": "--workers 4 --rate 500mbit --size 25MB --engine udp --against gloo",
     },
+    quick="--workers 2 --size 1MB --runs 1",
 )
-def allreduce(chosen: Options, as_json: options.JsonOption = False) -> None:
+def allreduce(chosen: Options, *, output: Output) -> None:
     """Time all-reduces through torch.distributed on shaped links, conversion included."""
     from wiresum.bench.allreduce import measure as benchmark
 
     links = f"{chosen.workers} workers at {chosen.rate_bps / 1e6:g} Mbit/s"
-    with err().status(f"{links}: {chosen.size_bytes / 1e6:g} MB through wiresum and {', '.join(chosen.against)}"):
+    with measuring(f"{links}: {chosen.size_bytes / 1e6:g} MB through wiresum and {', '.join(chosen.against)}", output):
         report = benchmark.measure(chosen)
-    show(report, as_json)
+    show(report, output)

@@ -5,7 +5,6 @@ The benchmark starts it with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and 
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ import torch.distributed as dist
 
 import torch
 from wiresum.bench.baselines.push_pull import PushPull
+from wiresum.bench.rank import account_of, write
 from wiresum.bench.start import Starts
 from wiresum.bench.task import RankTask
 
@@ -73,8 +73,7 @@ def main() -> None:
             errors[name] = max(errors[name], error)
             if repeat >= task.warmups:
                 seconds[name].append(elapsed)
-    if dist.get_rank() == 0:
-        Path(task.output).write_text(json.dumps({"seconds": seconds, "errors": errors, "report": report(task)}))
+    write(task.output, {"seconds": seconds, "errors": errors, "report": account_of(task.backends)})
     for client in clients.values():
         client.close()
     for name, group in groups.items():
@@ -96,15 +95,6 @@ def measure(inputs: torch.Tensor, expected: torch.Tensor, all_reduce: Reduce, st
     elapsed = torch.tensor([time.monotonic() - start, float((tensor - expected).abs().max())], dtype=torch.float64)
     dist.all_reduce(elapsed, op=dist.ReduceOp.MAX)
     return float(elapsed[0]), float(elapsed[1])
-
-
-def report(task: Task) -> str:
-    """What Wiresum says about where it summed."""
-    if "wiresum" not in task.backends:
-        return ""
-    import wiresum.torch
-
-    return str(wiresum.torch.report())
 
 
 if __name__ == "__main__":

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wiresum.bench.command import command, one_of
-from wiresum.commandline import options
-from wiresum.commandline.console import err, note, out, print_json
+from wiresum.bench.command import Output, command, measuring, one_of, show
+from wiresum.commandline.console import note, out
 from wiresum.commandline.groups import Reading, read, text
 from wiresum.commandline.quantities import parse_size
 
@@ -85,7 +84,7 @@ class Options:
     @property
     def wire_bytes(self) -> int:
         """Bytes of a gradient, headers included."""
-        from wiresum.sim.planned import PACKET_OVERHEAD
+        from wiresum.plan.fabric import PACKET_OVERHEAD
 
         return self.fragments * (PACKET_OVERHEAD + LANE_BYTES * VALUES)
 
@@ -100,35 +99,34 @@ class Options:
         return max(1, self.memory_bytes // (LANE_BYTES * VALUES) // self.jobs)
 
 
-@command("Planners, simulator, networks of switches", "--seeds 5 --plot asynchrony.png --store asynchrony.jsonl")
+@command(
+    "Planners, simulator, networks of switches",
+    "--seeds 5 --plot asynchrony.png --store asynchrony.jsonl",
+    quick="--deviations 0,0.3 --seeds 1 --size 1MB --memory 256KiB --rounds 2",
+)
 def asynchrony(
     chosen: Options,
     store: Annotated[
         Path | None, typer.Option("--store", help="File for results; results that it has are not simulated again")
     ] = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="File for a picture with curves, as .png or .svg")] = None,
-    as_json: options.JsonOption = False,
+    *,
+    output: Output,
 ) -> None:
     """Simulate every method's switches while workers get out of step (GOAT, Fig. 16), beside ring and BytePS."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
-
     from wiresum.bench.asynchrony import measure as benchmark
 
-    with Progress(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=err(), transient=True) as bar:
-        task = bar.add_task("runs", total=None)
-        report = benchmark.measure(chosen, store, lambda done, of: bar.update(task, completed=done, total=of))
+    with measuring("runs of switches", output) as status:
+        report = benchmark.measure(chosen, store, status.reach)
     if plot:
         from wiresum.bench.asynchrony.plot import draw
 
         draw(report, plot)
         note(f"{plot}: methods by deviation")
-    if as_json:
-        print_json(report.to_json())
-    else:
-        show(report, benchmark.QUANTITIES)
+    show(report, output, lambda made: _tell(made, benchmark.QUANTITIES))
 
 
-def show(report: Report, quantities: dict[str, str]) -> None:
+def _tell(report: Report, quantities: dict[str, str]) -> None:
     """A table for each quantity: methods down, deviations across; the median, and the range where there is one."""
     from rich import box
     from rich.console import Console

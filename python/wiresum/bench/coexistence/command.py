@@ -6,9 +6,7 @@ from typing import Annotated
 
 import typer
 
-from wiresum.bench.command import ENGINES, RunsOption, command, show, some_of
-from wiresum.commandline import options
-from wiresum.commandline.console import err
+from wiresum.bench.command import ENGINES, Output, RunsOption, command, measuring, show, some_of
 from wiresum.commandline.groups import text
 from wiresum.commandline.quantities import parse_numbers, parse_rate
 from wiresum.plan.choices import Engine
@@ -31,11 +29,11 @@ class Options:
     runs: RunsOption = 3
 
 
-@command("Running aggregators", "--engines xdp --seconds 1")
-def coexistence(chosen: Options, as_json: options.JsonOption = False) -> None:
+@command("Running aggregators", "--engines xdp --seconds 1", quick="--engines udp --loads 2000 --seconds 0.3 --runs 1")
+def coexistence(chosen: Options, *, output: Output) -> None:
     """Measure what a job and the TCP traffic of the same host and port cost each other."""
     from wiresum.bench.coexistence import measure as benchmark
 
-    with err().status("a host and a server") as status:
-        report = benchmark.measure(chosen, status.update)
-    show(report, as_json)
+    with measuring("a host and a server", output) as status:
+        report = benchmark.measure(chosen, status.say)
+    show(report, output)

@@ -5,12 +5,16 @@ from typing import Annotated
 
 import typer
 
-from wiresum.bench.command import command, show
-from wiresum.commandline import options
+from wiresum.bench.command import Output, command, measuring, show
 from wiresum.commandline.console import note
 
 
-@command("Planners, simulator, networks of switches", example="--quick", repeated={"coflows": "--coflows 60"})
+@command(
+    "Planners, simulator, networks of switches",
+    "--coflows 60",
+    {"coflows": "--coflows 60"},
+    quick="--coflows 20 --units 8",
+)
 def coflows(
     count: Annotated[
         int, typer.Option("--coflows", min=1, help="Number of coflows, the first ones of the trace")
@@ -19,11 +23,13 @@ def coflows(
     data_dir: Annotated[
         Path | None, typer.Option("--data-dir", help="Folder with Facebook's trace; coflows are made where absent")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Twenty coflows on eight units")] = False,
-    as_json: options.JsonOption = False,
+    *,
+    output: Output,
 ) -> None:
     """Schedule coflows over optical circuits: completion over the ports' bound, and mean completion, beside rivals."""
     from wiresum.bench.coflows import measure as benchmark
 
-    chosen = benchmark.Options(20 if quick else count, 8 if quick else units, data_dir)
-    show(benchmark.measure(chosen, note), as_json)
+    chosen = benchmark.Options(count, units, data_dir)
+    with measuring(f"{chosen.coflows} coflows", output):
+        report = benchmark.measure(chosen, note)
+    show(report, output)

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from wiresum.bench.command import RunsOption, command, parse_models, suitable_engine
+from wiresum.bench.command import Output, RunsOption, command, measuring, parse_models, show, suitable_engine
 from wiresum.commandline import options
-from wiresum.commandline.console import note, out, print_json
+from wiresum.commandline.console import note, out
 from wiresum.commandline.groups import Reading, read, repeated
 from wiresum.commandline.quantities import parse_starts
 from wiresum.plan.choices import Engine
@@ -46,7 +46,7 @@ class Options:
     scale: Annotated[float, typer.Option("--scale", help="Factor on the paper's rates")] = 0.002
     model_scale: Annotated[float, typer.Option("--model-scale", help="Factor on the models' sizes")] = 0.01
     starts: Annotated[
-        Mapping[str, float], typer.Option("--start", help="WORKER=SECONDS until it has its gradient; repeatable")
+        Mapping[str, float], typer.Option("--start", help="Delay of a worker's gradient, as WORKER=SECONDS; repeatable")
     ] = read({}, Reading(list[str] | None, None, lambda given: parse_starts(given or [])))
     engine: Annotated[Engine, options.ENGINE] = suitable_engine()
     repeats: RunsOption = 3
@@ -61,16 +61,15 @@ class Options:
     "All-reduces and trainings",
     "--method xagg --method gloo --start W3=0.2 --plot compare.png",
     {"compare": "", "compare-late": "--start W3=0.2"},
+    quick="--method xagg --method gloo --model ResNet50=97MB --model-scale 0.001 --runs 1",
 )
-def compare(chosen: Options, plot: options.PlotOption = None, as_json: options.JsonOption = False) -> None:
+def compare(chosen: Options, plot: options.PlotOption = None, *, output: Output) -> None:
     """Time methods beside each other on XAgg's test bed (Fig. 12 and 13), turn by turn, with each one's bound."""
     from wiresum.bench.compare import measure as benchmark
 
-    report = benchmark.measure(chosen, note)
+    with measuring("methods, turn by turn", output):
+        report = benchmark.measure(chosen, note)
     if plot:
         benchmark.draw(report, plot)
         note(f"{plot}: times by model")
-    if as_json:
-        print_json(report.to_json())
-    else:
-        out().print(benchmark.table(report))
+    show(report, output, lambda made: out().print(benchmark.table(made)))

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from wiresum.bench.command import RunsOption, command, limited, show, suitable_engine
+from wiresum.bench.command import Output, RunsOption, command, limited, measuring, show, suitable_engine
 from wiresum.commandline import options
 from wiresum.commandline.console import note
 from wiresum.commandline.groups import text
@@ -42,6 +42,7 @@ class Options:
     "All-reduces and trainings",
     "--workers 4 --rate 200mbit --size 10MB --plot forest.png",
     {"forest": "--workers 4 --rate 200mbit --size 10MB --runs 3", "forest-solver": "--solver-only"},
+    quick="--workers 2 --size 1MB --runs 1",
 )
 def forest(
     chosen: Options,
@@ -50,17 +51,21 @@ def forest(
     ] = False,
     time_limit: Annotated[float, typer.Option("--time-limit", help="Seconds for each plan of --solver-only")] = 30.0,
     plot: options.PlotOption = None,
-    as_json: options.JsonOption = False,
+    *,
+    output: Output,
 ) -> None:
     """Time all-reduces over one to n servers with the workers' links, beside the bound and Gloo's ring."""
     from wiresum.bench.forest import measure as benchmark
     from wiresum.bench.forest import solver as forest_solver
 
     if solver_only:
-        show(forest_solver.measure(time_limit, note), as_json)
+        with measuring("plans of growing networks", output):
+            report = forest_solver.measure(time_limit, note)
+        show(report, output)
         return
-    report = benchmark.measure(chosen, note)
+    with measuring("all-reduces over forests", output):
+        report = benchmark.measure(chosen, note)
     if plot:
         benchmark.draw(report, plot)
         note(f"{plot}: times by number of servers")
-    show(report, as_json)
+    show(report, output)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wiresum.bench.command import RunsOption, command, limited, show, suitable_engine
+from wiresum.bench.command import Output, RunsOption, command, limited, measuring, show, suitable_engine
 from wiresum.commandline import options
-from wiresum.commandline.console import err, note
+from wiresum.commandline.console import note
 from wiresum.commandline.groups import repeated, text
 from wiresum.commandline.quantities import parse_size
 from wiresum.plan.choices import Engine
@@ -62,18 +62,19 @@ class Options:
     "All-reduces and trainings",
     "--late 2 --slow-rate 50mbit",
     {"heterogeneity": "--plot build/bench/heterogeneity.png"},
+    quick="--size 1MB --late 0.2 --runs 1",
 )
-def heterogeneity(chosen: Options, plot: options.PlotOption = None, as_json: options.JsonOption = False) -> None:
+def heterogeneity(chosen: Options, plot: options.PlotOption = None, *, output: Output) -> None:
     """Sum with a slow link and a late worker, by method (XAgg, Fig. 1, at 1:100 by default)."""
     from wiresum.bench.heterogeneity import measure as benchmark
 
-    with err().status("") as status:
+    with measuring("heterogeneity", output) as status:
         report = benchmark.measure(
-            replace(chosen, rates=plot is not None), lambda title: status.update(f"{title}, {chosen.repeats} times")
+            replace(chosen, rates=plot is not None), lambda title: status.say(f"{title}, {chosen.repeats} times")
         )
     if plot:
         from wiresum.bench.heterogeneity.plot import draw
 
         draw(report, plot)
         note(f"{plot}: rates over time, predicted and measured")
-    show(report, as_json)
+    show(report, output)

@@ -5,9 +5,7 @@ from typing import Annotated
 
 import typer
 
-from wiresum.bench.command import ENGINES, RunsOption, command, show, some_of
-from wiresum.commandline import options
-from wiresum.commandline.console import err
+from wiresum.bench.command import ENGINES, Output, RunsOption, command, measuring, show, some_of
 from wiresum.commandline.groups import text
 from wiresum.commandline.quantities import parse_rate
 from wiresum.plan.choices import Engine
@@ -38,11 +36,16 @@ class Options:
     runs: RunsOption = 3
 
 
-@command("Running aggregators", "--engines xdp --rate 500mbit", {"isolation": "--runs 3"})
-def isolation(chosen: Options, as_json: options.JsonOption = False) -> None:
+@command(
+    "Running aggregators",
+    "--engines xdp --rate 500mbit",
+    {"isolation": "--runs 3"},
+    quick="--engines udp --seconds 0.2 --runs 1",
+)
+def isolation(chosen: Options, *, output: Output) -> None:
     """Measure what floods at one host cost another host's job at the same server, with and without quotas."""
     from wiresum.bench.isolation import measure as benchmark
 
-    with err().status("two hosts around a server") as status:
-        report = benchmark.measure(chosen, status.update)
-    show(report, as_json)
+    with measuring("two hosts around a server", output) as status:
+        report = benchmark.measure(chosen, status.say)
+    show(report, output)

@@ -17,8 +17,9 @@ UDP_SEGMENT = 103
 """An option of <linux/udp.h>: the kernel cuts one buffer into datagrams of this size."""
 SEGMENTS = 20
 """Datagrams of one call: 60 kB, less than the largest that the kernel cuts."""
-HEADER = ">HBBHHIIIHHBBbBHI"
-"""Fields of the header, in order."""
+HEADER = struct.Struct(wire.HEADER_FORMAT)
+FLAGS_AND_CHECK_BYTES = 2 + 4
+"""What the check does not count as whole words."""
 
 
 def main() -> None:
@@ -46,9 +47,9 @@ def packets(kind: str, job: int) -> bytes:
 def _sealed(kind: wire.Kind, job: int, flags: wire.Flag, payload: bytes) -> bytes:
     """A packet with a right check; all lanes of its payload are zero."""
     fields = (wire.MAGIC, wire.VERSION, kind, job, 0, 0xBADC0DE, 0, 0, 1, len(payload) // 4, 0, 1, 0, 0, flags)
-    header = struct.pack(HEADER, *fields, 0)
-    check = (sum(struct.unpack(">7I", header[:28])) + flags) % (1 << 32)
-    return struct.pack(HEADER, *fields, check) + payload
+    words = HEADER.pack(*fields, 0)[:-FLAGS_AND_CHECK_BYTES]
+    check = (sum(struct.unpack(f">{len(words) // 4}I", words)) + flags) % (1 << 32)
+    return HEADER.pack(*fields, check) + payload
 
 
 def flood(address: tuple[str, int], packet: bytes, seconds: float) -> int:

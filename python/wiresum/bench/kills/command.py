@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from wiresum.bench.command import command, show, suitable_engine
+from wiresum.bench.command import Output, command, measuring, show, suitable_engine
 from wiresum.commandline import options
 from wiresum.plan.choices import Engine
 
@@ -25,13 +25,11 @@ class Options:
     seed: Annotated[int, typer.Option("--seed", help="Seed that chooses which server is killed, and when")] = 1
 
 
-@command("Running aggregators", "--kills 20 --engine udp", {"kills": "--kills 10"})
-def kills(chosen: Options, as_json: options.JsonOption = False) -> None:
+@command("Running aggregators", "--kills 20 --engine udp", {"kills": "--kills 10"}, quick="--kills 2 --scale 0.001")
+def kills(chosen: Options, *, output: Output) -> None:
     """Kill aggregation servers (SIGKILL) at random moments of training on xagg, and check every step."""
     from wiresum.bench.kills import measure as benchmark
-    from wiresum.commandline.console import progress_bar
 
-    with progress_bar() as bar:
-        task = bar.add_task("kills", total=chosen.kills)
-        report = benchmark.measure(chosen, lambda done, _all: bar.update(task, completed=done))
-    show(report, as_json)
+    with measuring(f"{chosen.kills} kills", output) as status:
+        report = benchmark.measure(chosen, status.reach)
+    show(report, output)

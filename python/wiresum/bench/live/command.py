@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from wiresum.bench.command import RunsOption, command, limited, show
-from wiresum.commandline import options
+from wiresum.bench.command import Output, RunsOption, command, limited, measuring, show
 from wiresum.commandline.console import note
 from wiresum.commandline.groups import repeated, text
 from wiresum.commandline.quantities import parse_size
@@ -29,15 +28,17 @@ class Options:
     repeats: RunsOption = 5
     warmups: int = 1
     window: int = 64
-    engine: Annotated[SwitchEngine, typer.Option("--engine", help="What runs the switches")] = "udp"
+    engine: Annotated[SwitchEngine, typer.Option("--engine", help="Engine of the switches")] = "udp"
     cases: Annotated[
         tuple[str, ...], typer.Option("--case", help="Name of a case to run; repeatable [default: all]")
     ] = repeated()
 
 
-@command("Planners, simulator, networks of switches", "--rate 100mbit --size 8MB --json")
-def live(chosen: Options, as_json: options.JsonOption = False) -> None:
+@command("Planners, simulator, networks of switches", "--rate 100mbit --size 8MB --json", quick="--size 1MB --runs 1")
+def live(chosen: Options, *, output: Output) -> None:
     """Run plans of switch planners in namespaces: bytes on each link and the rate, beside what they predict."""
     from wiresum.bench.live import measure as benchmark
 
-    show(benchmark.measure(chosen, note), as_json)
+    with measuring("plans of switch planners in namespaces", output):
+        report = benchmark.measure(chosen, note)
+    show(report, output)

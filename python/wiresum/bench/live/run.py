@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from wiresum.errors import TestbedError
 from wiresum.plan.aggregation_plan import AggregationPlan
+from wiresum.plan.incarnation import next_incarnation
 from wiresum.testbed import Testbed
 from wiresum.topology.model import Topology
 
@@ -43,7 +44,7 @@ class Ranks:
     def __init__(self, bed: Testbed) -> None:
         self._bed = bed
         module = [sys.executable, "-m", "wiresum.bench.live.worker"]
-        environment = {"WIRESUM_INCARNATION": str(time.time_ns() // 1000)}
+        environment = {"WIRESUM_INCARNATION": str(next_incarnation())}
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
         count = range(len(bed.workers))
         self._children = [bed.spawn_worker(rank, module, environment, **pipes) for rank in count]

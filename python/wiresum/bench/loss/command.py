@@ -6,9 +6,8 @@ from typing import Annotated
 
 import typer
 
-from wiresum.bench.command import ENGINES, POLICIES, RunsOption, command, show, some_of
-from wiresum.commandline import options
-from wiresum.commandline.console import err, note
+from wiresum.bench.command import ENGINES, POLICIES, Output, RunsOption, command, measuring, show, some_of
+from wiresum.commandline.console import note
 from wiresum.commandline.groups import text
 from wiresum.commandline.quantities import parse_fraction, parse_size
 from wiresum.plan.choices import Engine, Policy
@@ -46,17 +45,19 @@ class Options:
     "All-reduces and trainings",
     "--losses 0,1% --topologies star --engines xdp --policies pool",
     {"loss": "--losses 0,1%,5% --size 4MB --runs 3"},
+    quick="--losses 0,1% --topologies star --engines udp --policies pool --size 1MB --runs 1",
 )
 def loss(
     chosen: Options,
     plot: Annotated[Path | None, typer.Option("--plot", help="Folder for a picture")] = None,
-    as_json: options.JsonOption = False,
+    *,
+    output: Output,
 ) -> None:
     """Time all-reduces over links that lose packets, beside Gloo's ring over TCP; every sum is checked."""
     from wiresum.bench.loss import measure as benchmark
 
-    with err().status("lossy links") as status:
-        report = benchmark.measure(chosen, status.update)
+    with measuring("lossy links", output) as status:
+        report = benchmark.measure(chosen, status.say)
     if plot:
         note(f"drew {benchmark.draw(report, plot)}")
-    show(report, as_json)
+    show(report, output)

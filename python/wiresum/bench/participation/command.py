@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from wiresum.bench.command import command, limited, show, suitable_engine
+from wiresum.bench.command import Output, command, limited, measuring, show, suitable_engine
 from wiresum.commandline import options
-from wiresum.commandline.console import err, note
+from wiresum.commandline.console import note
 from wiresum.commandline.groups import repeated, text
 from wiresum.plan.choices import Engine
 
@@ -46,16 +46,16 @@ class Options:
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Number of trainings of each method")] = 1
 
 
-@command("All-reduces and trainings", "--plot async.png")
-def asynchronous(chosen: Options, plot: options.PlotOption = None, as_json: options.JsonOption = False) -> None:
+@command("All-reduces and trainings", "--plot async.png", quick="--workers 3 --rounds 10 --delay 0.05")
+def asynchronous(chosen: Options, plot: options.PlotOption = None, *, output: Output) -> None:
     """Train while workers are late at random: GOAT-Async beside K-SGD and rounds of everyone (GOAT, Exp. 4 and 5)."""
     from wiresum.bench.participation import measure as benchmark
 
-    with err().status("") as status:
-        report = benchmark.measure(chosen, lambda title: status.update(f"{title}: {chosen.rounds} rounds"))
+    with measuring("participation", output) as status:
+        report = benchmark.measure(chosen, lambda title: status.say(f"{title}: {chosen.rounds} rounds"))
     if plot:
         from wiresum.bench.participation.plot import draw
 
         draw(report, plot)
         note(f"{plot}: accuracy over time, and speed")
-    show(report, as_json)
+    show(report, output)

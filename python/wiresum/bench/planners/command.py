@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from wiresum.bench.command import command, show
+from wiresum.bench.command import Output, command, measuring, show
 from wiresum.commandline import options
 from wiresum.commandline.console import note
 from wiresum.plan.choices import DEFAULT_TIME_LIMIT_S
@@ -26,9 +26,15 @@ class Options:
     large: Annotated[bool, typer.Option("--large/--no-large", help="Plan a fat-tree of 1,280 switches, too")] = True
 
 
-@command("Planners, simulator, networks of switches", "--seeds 30 --rival-limit 300")
-def planners(chosen: Options, as_json: options.JsonOption = False) -> None:
+@command(
+    "Planners, simulator, networks of switches",
+    "--seeds 30 --rival-limit 300",
+    quick="--seeds 1 --time-limit 5 --no-rival --no-large",
+)
+def planners(chosen: Options, *, output: Output) -> None:
     """Plan GOAT's networks, and a large one: optimality gap, feasibility and seconds, beside PuLP and CBC."""
     from wiresum.bench.planners import measure as benchmark
 
-    show(benchmark.measure(chosen, note), as_json)
+    with measuring("planners on GOAT's networks", output):
+        report = benchmark.measure(chosen, note)
+    show(report, output)

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from wiresum.bench.command import command, limited, show, suitable_engine
+from wiresum.bench.command import Output, command, limited, measuring, show, suitable_engine
 from wiresum.commandline import options
-from wiresum.commandline.console import err, note
+from wiresum.commandline.console import note
 from wiresum.commandline.groups import text
 from wiresum.plan.choices import Engine
 
@@ -58,16 +58,21 @@ class Options:
     step: Step | None = field(default_factory=Step)
 
 
-@command("Running aggregators", "--rounds 100 --plot rates.png", {"rates": "--plot build/bench/rates.png"})
-def rates(chosen: Options, step: Step, plot: options.PlotOption = None, as_json: options.JsonOption = False) -> None:
+@command(
+    "Running aggregators",
+    "--rounds 100 --plot rates.png",
+    {"rates": "--plot build/bench/rates.png"},
+    quick="--rounds 2",
+)
+def rates(chosen: Options, step: Step, plot: options.PlotOption = None, *, output: Output) -> None:
     """Measure how long rate negotiation takes, and how rates follow a slower link (XAgg, Fig. 21, at 1:100)."""
     from wiresum.bench.rates import measure as benchmark
 
-    with err().status("") as status:
-        report = benchmark.measure(replace(chosen, step=step), status.update)
+    with measuring("rates", output) as status:
+        report = benchmark.measure(replace(chosen, step=step), status.say)
     if plot:
         from wiresum.bench.rates.plot import draw
 
         draw(report, plot)
         note(f"{plot}: what workers send while the link slows down")
-    show(report, as_json)
+    show(report, output)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from wiresum.bench.command import command, show
+from wiresum.bench.command import Output, command, measuring, show
 from wiresum.commandline import options
 from wiresum.commandline.console import note
 from wiresum.commandline.groups import text
@@ -27,13 +27,18 @@ class Options:
     time_limit_s: options.TimeLimitOption = DEFAULT_TIME_LIMIT_S
 
 
-@command("Planners, simulator, networks of switches", "--workers 50 --seeds 1 --plot rates.png")
-def routing(chosen: Options, plot: options.PlotOption = None, as_json: options.JsonOption = False) -> None:
+@command(
+    "Planners, simulator, networks of switches",
+    "--workers 50 --seeds 1 --plot rates.png",
+    quick="--workers 10 --seeds 1 --time-limit 5",
+)
+def routing(chosen: Options, plot: options.PlotOption = None, *, output: Output) -> None:
     """Plan InGo's networks: the rate that each planner leaves to a worker, beside the proven bound."""
     from wiresum.bench.routing import measure as benchmark
 
-    report = benchmark.measure(chosen, note)
+    with measuring("planners on InGo's networks", output):
+        report = benchmark.measure(chosen, note)
     if plot:
         benchmark.draw(report, "mean_gbps", "fat-tree", plot)
         note(f"{plot}: rates by number of workers")
-    show(report, as_json)
+    show(report, output)

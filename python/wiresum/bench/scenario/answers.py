@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from wiresum.bench.scenario import live as answers_live
 from wiresum.bench.scenario.measured import Direction
-from wiresum.errors import DeploymentError, ScenarioError, SimulationError, TestbedError
+from wiresum.errors import DeploymentError, PlanError, ScenarioError, SimulationError, TestbedError, TraceError
 from wiresum.plan.choices import Engine
+from wiresum.planners.row_plans import predicted
 from wiresum.sim import ScenarioFile, SimulationOutcome, run
-from wiresum.sim.resolve import LoadTopology
+from wiresum.sim.resolve import LoadTopology, topology_of
+from wiresum.sim.rows import planned_rows
+from wiresum.sim.scenario import RowsJob
 
 ENGINE: Engine = "udp"
 FLOWS, LIVE = "flows", "live"
@@ -83,11 +86,25 @@ def compare(
     """
     packets = "trains" if file.scenario.fidelity == "trains" else "packets"
     flows = _simulated(read({"fidelity": FLOWS, "check_sums": False}), FLOWS, load)
+    if file.scenario.rows is not None:
+        flows = replace(flows, notes=_predicted(file, file.scenario.rows, load))
     packet, outcome = _with_outcome(read({"fidelity": packets}), packets, load)
     answers = [flows, packet]
     if live:
-        answers.append(_live(file, load, outcome, engine) if outcome else Answer(LIVE, refusal="nothing to repeat"))
+        # Rows are replayed from their trace; other live runs repeat what a simulation has computed.
+        repeated = outcome or (SimulationOutcome() if file.scenario.rows else None)
+        answers.append(_live(file, load, repeated, engine) if repeated else Answer(LIVE, refusal="nothing to repeat"))
     return answers
+
+
+def _predicted(file: ScenarioFile, rows: RowsJob, load: LoadTopology) -> list[str]:
+    """What the plan of rows says of a round, without a simulation."""
+    topology = topology_of(file, load)
+    try:
+        part = predicted(topology, planned_rows(file, rows, topology).plan, rows.dense_bytes, rows.trace)
+    except (PlanError, TraceError) as refused:
+        return [f"no prediction: {refused}"]
+    return [f"the plan's prediction: {part.seconds:.4f} s a round, by {part.bottleneck}"]
 
 
 def _live(file: ScenarioFile, load: LoadTopology, outcome: SimulationOutcome, engine: Engine) -> Answer:

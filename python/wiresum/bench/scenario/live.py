@@ -65,7 +65,7 @@ def measure(file: ScenarioFile, load: LoadTopology, outcome: SimulationOutcome, 
     if problem := why_not(file):
         raise TestbedError(problem)
     if file.scenario.rows is not None:
-        return replace(measure_rows(file, file.scenario.rows, load), notes=_unseen(file))
+        return replace(measure_rows(file, file.scenario.rows, load, engine), notes=_unseen(file))
     try:
         live = _fabric(file, load) if file.scenario.fidelity == "trains" else _servers(file, load, engine)
     except PlanError as bad:

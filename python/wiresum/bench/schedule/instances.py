@@ -22,7 +22,7 @@ class Case:
 
     Attributes:
         units: racks or pods.
-        jobs: all there from the begin on.
+        jobs: all there from the start on.
         ports: of a unit, at 40 Gbit/s.
         switch_gbit: rate of a unit's switch, both directions together.
         places: jobs that a switch sums at a time.

@@ -12,7 +12,7 @@ from typing import Any
 
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.bench.schedule.instances import Case, instance
-from wiresum.schedule import Timetable
+from wiresum.schedule import WITHOUT_SLOTS, Timetable
 from wiresum.schedule import schedule as ask
 from wiresum.schedule.sharp import bound as sharp_bound
 
@@ -81,6 +81,8 @@ def _instance(case: Case, seed: int, time_limit_s: float | None, runs: dict[tupl
     def add(what: str, value: float) -> None:
         runs[case.name, what].append(value)
 
+    if time_limit_s is not None:
+        _beside_slots(asked, ours, add)
     add("gap of turns", PERCENT * (ours.cost.completion_s / bound_s - 1))
     add("slots above the bound", slots_late)
     add("CPU of turns with its bound", seconds)
@@ -94,6 +96,20 @@ def _instance(case: Case, seed: int, time_limit_s: float | None, runs: dict[tupl
             add(f"set-ups over those of {name}", ours.cost.setups / rival.cost.setups)
         is_late |= rival.cost.completion_s < ours.cost.completion_s * (1 - 1e-9)
     return is_late
+
+
+def _beside_slots(asked: dict[str, Any], ours: Timetable, add: Callable[[str, float], None]) -> None:
+    """The same jobs without slots, and with sums in every unit: over what `turns` does in slots and without trees."""
+    trees = ask({**asked, "trees": True}, "turns", bound=False)
+    add("completion with trees over that without", trees.cost.completion_s / ours.cost.completion_s)
+    found, seconds = _timed(partial(ask, {**asked, "slots": False}, WITHOUT_SLOTS))
+    both = ask({**asked, "slots": False, "trees": True}, WITHOUT_SLOTS, bound=False)
+    add("gap of events", PERCENT * (found.gap or 0.0))
+    add("completion of events over that of turns", found.cost.completion_s / ours.cost.completion_s)
+    add("completion of events with trees over that without", both.cost.completion_s / found.cost.completion_s)
+    add("CPU of events with its bound", seconds)
+    if ours.cost.setups:
+        add("set-ups of events over those of turns", found.cost.setups / ours.cost.setups)
 
 
 def _timed(run: Callable[[], Timetable]) -> tuple[Timetable, float]:

@@ -6,9 +6,8 @@ from typing import Annotated
 
 import typer
 
-from wiresum.bench.command import RunsOption, command, show, some_of
+from wiresum.bench.command import Output, RunsOption, command, measuring, show, some_of
 from wiresum.commandline import options
-from wiresum.commandline.console import err
 
 FIDELITIES = ("trains", "packets", "flows", "memory")
 
@@ -29,11 +28,16 @@ class Options:
     keep: Annotated[Path | None, typer.Option("--keep", help="Folder for the resolved scenarios")] = None
 
 
-@command("Planners, simulator, networks of switches", "--fidelities trains,flows --runs 1", {"sim": ""})
-def sim(chosen: Options, as_json: options.JsonOption = False) -> None:
+@command(
+    "Planners, simulator, networks of switches",
+    "--fidelities trains,flows --runs 1",
+    {"sim": ""},
+    quick="--fidelities trains,flows --scale 0.01 --runs 1",
+)
+def sim(chosen: Options, *, output: Output) -> None:
     """Measure how fast the simulator is at each fidelity, per second of CPU time, and what memory it takes."""
     from wiresum.bench.sim import measure as benchmark
 
-    with err().status("virtual time") as status:
-        report = benchmark.measure(chosen, options.load_topology, status.update)
-    show(report, as_json)
+    with measuring("virtual time", output) as status:
+        report = benchmark.measure(chosen, options.load_topology, status.say)
+    show(report, output)

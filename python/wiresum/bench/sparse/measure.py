@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 
 from wiresum.bench.result import Limit, Ratio, Report, Result
-from wiresum.bench.sparse.worker import PRODUCT, ZEBRA, Task
-from wiresum.deploy.daemon import find_binary
+from wiresum.bench.sparse.pool import measure_pool
+from wiresum.bench.sparse.worker import POOL, PRODUCT, PUSH_PULL, ZEBRA, Task
 from wiresum.deploy.server import Server, start_server
+from wiresum.deploy.tables import daemon
 from wiresum.errors import TestbedError
+from wiresum.plan.choices import Engine
+from wiresum.plan.incarnation import next_incarnation
 from wiresum.plan.sparse import SparsePart
 from wiresum.planners import place_rows
 from wiresum.planners.tiers.instance import SparseInstance, servers_of
@@ -29,6 +34,7 @@ from wiresum.sparse.profile import HOT_ROWS
 from wiresum.sparse.spec import parse
 from wiresum.sparse.trace import Trace
 from wiresum.testbed import Testbed
+from wiresum.testbed.tables import RowsEngine
 from wiresum.topology.generators.star import star
 
 COUNTED_ROUNDS = 2
@@ -48,9 +54,15 @@ class Options:
         trace: what the workers replay.
         workers: hosts that push and pull.
         servers: hosts that keep tables.
+        beside: a shard beside every worker keeps tables instead.
         rate_bps: of each link, each way.
         rounds: measured ones of each method.
         against: rivals, one after the other on the same links.
+        hot_rows: that the switch sums in Zebra's flow.
+        replicas: most rows that a worker keeps; unlimited where absent.
+        loss: share of the packets that each link loses on purpose, each way.
+        engine: what sums dense tensors, for the rival `pool`.
+        rows_engine: what sums hot rows at the switch.
     """
 
     trace: str = "criteo:scale=0.1,batch=512"
@@ -59,6 +71,30 @@ class Options:
     rate_bps: float = 100e6
     rounds: int = 8
     against: tuple[str, ...] = ("push_pull",)
+    hot_rows: int = HOT_ROWS
+    replicas: int | None = None
+    loss: float = 0.0
+    engine: Engine = "udp"
+    rows_engine: RowsEngine = "udp"
+    beside: bool = False
+
+
+@dataclass(frozen=True)
+class _Played:
+    """What a method's rounds took.
+
+    Attributes:
+        seconds: of each measured round.
+        server_bytes: that all rounds have brought to the servers' links; None without links, or without servers.
+        predicted: updates/s.
+        cpu_seconds: that processes took with all rounds, warm-ups too and without their starts, by host; what the
+            kernel does with packets in nobody's name is not in them.
+    """
+
+    seconds: list[float]
+    server_bytes: int | None
+    predicted: float
+    cpu_seconds: dict[str, float] = field(default_factory=dict)
 
 
 def measure(options: Options) -> Report:
@@ -72,20 +108,42 @@ def measure(options: Options) -> Report:
         TestbedError: a worker or server failed; the message has the end of its output.
     """
     trace = parse(options.trace)
-    topology = star(options.workers, options.rate_bps, servers=options.servers)
-    network = SparseNetwork(topology, servers_of(topology))
-    part = place_rows(
-        SparseInstance(network, trace.tables.tables, Counts.of(trace, options.workers, COUNTED_ROUNDS)), "tiers"
-    )
+    servers = 0 if options.beside else options.servers
+    topology = star(options.workers, options.rate_bps, servers=servers).with_loss(options.loss)
+    network = SparseNetwork(topology, servers_of(topology, beside=options.beside))
+    counts = Counts.of(trace, options.workers, COUNTED_ROUNDS)
+    part = place_rows(SparseInstance(network, trace.tables.tables, counts, replicas=options.replicas), "tiers")
     touched = [_touched(trace, rank, options) for rank in range(options.workers)]
-    seconds, notes = {}, []
+    pushed = _pushed(touched)
+    gains = {PRODUCT: 1.0, ZEBRA: part.gains.zebra, PUSH_PULL: part.gains.push_pull}
+    played: dict[str, _Played] = {}
+    notes: list[str] = []
     for method in (PRODUCT, *options.against):
-        with Testbed(topology) as bed:
+        if method == POOL:
+            pool = measure_pool(topology, trace.tables.tables, options.engine, rounds=options.rounds, warmups=WARMUPS)
+            played[method] = _Played(list(pool.seconds), None, fmean(pushed) / pool.bound)
+            notes += pool.notes
+            continue
+        with Testbed(topology, in_kernel=["switch"] if options.rows_engine == "xdp" else []) as bed:
             run = _Run(bed, trace, part, options, method)
-            seconds[method] = run.rounds(touched)
+            predicted = part.updates_per_second / gains[method]
+            played[method] = _Played(run.rounds(touched), run.server_bytes(), predicted, run.cpu_seconds)
             notes += [*bed.left_out, *run.notes]
             shaped = not bed.why_loopback
-    return _report(options, part, touched, seconds, notes, shaped=shaped)
+    return _report(options, part, pushed, played, notes, shaped=shaped)
+
+
+def _pushed(touched: Sequence[list[list[list[int]]]]) -> list[int]:
+    """Rows that all workers push in each measured round."""
+    return [
+        sum(len(keys) for rows in touched for keys in rows[number]) for number in range(WARMUPS, len(touched[0]) - 1)
+    ]
+
+
+def cpu_seconds(pid: int) -> float:
+    """Seconds of CPU that a process that is there has taken, its own and the kernel's for it."""
+    after_name = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return sum(map(int, after_name[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def _touched(trace: Trace, rank: int, options: Options) -> list[list[list[int]]]:
@@ -99,12 +157,12 @@ def _touched(trace: Trace, rank: int, options: Options) -> list[list[list[int]]]
     return rounds
 
 
-def _hot_rows(method: str, part: SparsePart) -> tuple[int, int]:
+def _hot_rows(method: str, part: SparsePart, wanted: int) -> tuple[int, int]:
     """Rows that workers keep, and rows that the switch sums for the servers."""
     if method == PRODUCT:
         return part.replicated_rows, part.summed_rows
     rows = sum(table.rows for table in part.tables)
-    return (0, min(HOT_ROWS, rows)) if method == ZEBRA else (0, 0)
+    return (0, min(wanted, rows)) if method == ZEBRA else (0, 0)
 
 
 class _Run:
@@ -112,10 +170,11 @@ class _Run:
 
     def __init__(self, bed: Testbed, trace: Trace, part: SparsePart, options: Options, method: str) -> None:
         self.notes: list[str] = []
+        self.cpu_seconds: dict[str, float] = {}
         self._bed, self._options, self._method = bed, options, method
-        replicated, summed = _hot_rows(method, part)
+        replicated, summed = _hot_rows(method, part, options.hot_rows)
         hot = hot_map(trace, replicated, summed) if replicated + summed else None
-        ports = iter(range(PORT, PORT + options.servers + 1))
+        ports = itertools.count(PORT)
         servers = [f"{bed.address(name)}:{next(ports)}" for name in part.servers]
         switches = [f"{bed.address('switch')}:{next(ports)}"] if hot else []
         self._nodes = [*part.servers, *(["switch"] if hot else [])]
@@ -129,25 +188,42 @@ class _Run:
         try:
             for server in servers:
                 server.await_ready()
+            before = [cpu_seconds(server.process.pid) for server in servers]
             answers = self._play(touched)
+            after = [cpu_seconds(server.process.pid) for server in servers]
+            self.cpu_seconds = {node: end - begin for node, begin, end in zip(self._nodes, before, after, strict=True)}
         finally:
             for server in servers:
                 server.end()
+        self.cpu_seconds["workers"] = sum(answer["cpu_seconds"] for answer in answers)
         repeated = sum(answer["sent"].get("messages_repeated", 0) for answer in answers)
         sent = sum(answer["sent"].get("datagrams_sent", 0) for answer in answers)
         if sent:
             self.notes.append(f"{self._method}: workers sent {sent} datagrams, and {repeated} messages again")
-        return [max(one) for one in zip(*(answer["seconds"] for answer in answers), strict=True)][WARMUPS:]
+        rounds = [max(one) for one in zip(*(answer["seconds"] for answer in answers), strict=True)]
+        busy, cores = sum(self.cpu_seconds.values()), os.cpu_count()
+        self.notes.append(f"{self._method}: {busy:.2f} s of CPU in {sum(rounds):.2f} s of rounds, on {cores} cores")
+        return rounds[WARMUPS:]
+
+    def server_bytes(self) -> int | None:
+        """Bytes that all rounds have brought to the servers' links; None without links."""
+        if self._bed.why_loopback:
+            return None
+        servers = {server for server in self._nodes if server != "switch"}
+        carried = self._bed.link_bytes()
+        ends = [(link.target in servers, link.source in servers, carried[link.id]) for link in self._bed.topology.links]
+        return sum(there * into + back * out for into, out, (there, back) in ends)
 
     def _server(self, number: int, node: str) -> Server:
         if self._method in (PRODUCT, ZEBRA):
-            command = [find_binary(), "--tables", str(self._job), "--node", str(number), "--json"]
+            is_in_kernel = self._options.rows_engine == "xdp" and node == "switch"
+            command = daemon(self._job, number, self._bed.interfaces(node) if is_in_kernel else ())
         else:
             command = self._worker(Task("serve", str(self._job), number))
         return start_server(self._bed, node, command, f"{self._method}-{number}")
 
     def _play(self, touched: Sequence[list[list[list[int]]]]) -> list[dict[str, Any]]:
-        incarnation = time.time_ns() // 1000
+        incarnation = next_incarnation()
         children = []
         for rank, rows in enumerate(touched):
             trace = Path(self._bed.folder) / f"touched-{rank}.json"
@@ -176,32 +252,29 @@ class _Run:
 def _report(
     options: Options,
     part: SparsePart,
-    touched: Sequence[list[list[list[int]]]],
-    seconds: dict[str, list[float]],
+    pushed: Sequence[int],
+    played: dict[str, _Played],
     notes: Sequence[str],
     *,
     shaped: bool,
 ) -> Report:
-    pushed = [
-        sum(len(keys) for rows in touched for keys in rows[number]) for number in range(WARMUPS, len(touched[0]) - 1)
-    ]
-    gains = {PRODUCT: 1.0, ZEBRA: part.gains.zebra, "push_pull": part.gains.push_pull}
-    predicted = {method: part.updates_per_second / gain for method, gain in gains.items()}
     results = []
-    for method, rounds in seconds.items():
-        rates = [rows / taken for rows, taken in zip(pushed, rounds, strict=True)]
-        results.append(Result(method, "updates/s", rates, {"predicted": predicted[method], "seconds": rounds}))
+    for method, one in played.items():
+        rates = [rows / taken for rows, taken in zip(pushed, one.seconds, strict=True)]
+        results.append(Result(method, "updates/s", rates, vars(one)))
     median = {result.name: result.median for result in results}
     ratios = [Ratio(f"{PRODUCT} / {name}", median[PRODUCT] / median[name]) for name in options.against]
-    ratios += [Ratio(f"{name} / its prediction", median[name] / predicted[name]) for name in median if shaped]
+    ratios += [Ratio(f"{name} / its prediction", median[name] / played[name].predicted) for name in median if shaped]
     parameters = {
         "trace": options.trace,
         "workers": options.workers,
-        "servers": options.servers,
+        "servers": len(part.servers),
+        "beside": options.beside,
         "rate_bps": options.rate_bps if shaped else None,
+        "loss": options.loss,
         "replicated_rows": part.replicated_rows,
         "summed_rows": part.summed_rows,
-        "rows_pushed": pushed,
+        "rows_pushed": list(pushed),
         "predicted_gain": part.gains.push_pull,
         "topology": "star in network namespaces, shaped by tbf" if shaped else "loopback, unshaped",
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from wiresum.bench.task import RankTask
 PRODUCT = "wiresum"
 ZEBRA = "zebra"
 """The product's programs in the paper's flow: sums go to the servers, which answer every worker."""
+PUSH_PULL = "push_pull"
+POOL = "pool"
+"""The whole tables as one dense tensor; `pool.py` has its ranks."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +48,12 @@ def main(task: Task) -> None:
     touched = json.loads(Path(task.touched).read_text(encoding="utf-8"))
     if task.method in (PRODUCT, ZEBRA):
         seconds, sent = _native.bench_sparse_worker(job, task.number, task.incarnation, touched)
+        cpu_seconds = sent.pop("cpu_seconds")
     else:
+        before = time.process_time()
         seconds, sent = _native.bench_push_pull_worker(job, touched), {}
-    print(json.dumps({"seconds": seconds, "sent": sent}))
+        cpu_seconds = time.process_time() - before
+    print(json.dumps({"seconds": seconds, "sent": sent, "cpu_seconds": cpu_seconds}))
 
 
 if __name__ == "__main__":

@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
-from wiresum.bench.command import RunsOption, command, limited, show, some_of, suitable_engine
+from wiresum.bench.command import Output, RunsOption, command, limited, measuring, show, some_of, suitable_engine
 from wiresum.commandline import options
-from wiresum.commandline.console import err
 from wiresum.commandline.groups import text
 from wiresum.plan.choices import DEFAULT_MTU_BYTES, Engine
 
@@ -49,12 +48,13 @@ class Options:
         "sparse-allreduce-8": "--workers 8 --rate 250mbit --against gloo,balanced",
         "sparse-allreduce-32": "--workers 32 --rate 20mbit --against gloo,balanced",
     },
+    quick="--trace criteo:scale=0.001,batch=64 --workers 2 --runs 1",
 )
-def sparse_allreduce(chosen: Options, as_json: options.JsonOption = False) -> None:
+def sparse_allreduce(chosen: Options, *, output: Output) -> None:
     """Time all-reduces of sparse tensors through torch.distributed on shaped links, beside each method's limit."""
     from wiresum.bench.sparse_allreduce import measure as benchmark
 
     links = f"{chosen.workers} workers at {chosen.rate_bps / 1e6:g} Mbit/s"
-    with err().status(f"{links}: {chosen.trace} through wiresum and {', '.join(chosen.against)}"):
+    with measuring(f"{links}: {chosen.trace} through wiresum and {', '.join(chosen.against)}", output):
         report = benchmark.measure(chosen)
-    show(report, as_json)
+    show(report, output)

@@ -4,9 +4,8 @@ from typing import Annotated
 
 import typer
 
-from wiresum.bench.command import command, limited, one_of, show
+from wiresum.bench.command import Output, command, limited, measuring, one_of, show
 from wiresum.commandline import options
-from wiresum.commandline.console import err
 from wiresum.commandline.options import choose_engine
 
 MODELS = ("dlrm", "skip-gram", "ncf", "fm")
@@ -17,6 +16,7 @@ RIVALS = ("push_pull", "gloo")
     "All-reduces and trainings",
     "--workers 8 --rate 100mbit --servers 1",
     {"sparse-training": "--workers 8 --rate 100mbit --servers 1"},
+    quick="--model dlrm --workers 2 --steps 3 --scale 0.001 --batch 64",
 )
 def sparse_training(
     model: Annotated[
@@ -41,7 +41,8 @@ def sparse_training(
         ),
     ] = ",".join(RIVALS),
     engine: options.EngineOption = "auto",
-    as_json: options.JsonOption = False,
+    *,
+    output: Output,
 ) -> None:
     """Train sparse models on shaped links, beside servers without sums and Gloo's DDP: samples/s, equal losses."""
     from wiresum.bench.sparse_training import measure as benchmark
@@ -57,6 +58,6 @@ def sparse_training(
         against=tuple(one_of(name, RIVALS, "--against") for name in against.split(",") if name),
         engine=choose_engine(engine, loopback=False),
     )
-    with err().status("") as status:
-        report = benchmark.measure(chosen, status.update)
-    show(report, as_json)
+    with measuring("sparse-training", output) as status:
+        report = benchmark.measure(chosen, status.say)
+    show(report, output)

@@ -6,7 +6,9 @@ import itertools
 import json
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -120,24 +122,22 @@ def train(model: str, options: Options, progress: Progress) -> tuple[list[Traini
     trace = case.trace(options.scale, batch)
     tables = job_tables(case.make(trace), case.optimizer, case.settings, initial=case.initial)
     hot = hot_rows(trace, options)
-    trainings, notes = [], []
-    for method in (PRODUCT, *options.against):
-        progress(f"{model}, {method}")
-        topology = star(options.workers, options.rate_bps, servers=options.servers)
-        job = Job(mtu_bytes=options.mtu_bytes)
-        made = plan(topology, job, PlanOptions(engine=options.engine)) if method == PRODUCT else None
-        with Testbed(topology, made, mtu_bytes=options.mtu_bytes, loopback=options.loopback) as bed:
-            output = Path(bed.folder) / "training.json"
-            sparse = SparseJob(tables, hot if method == PRODUCT else None)
-            served = daemons(bed, sparse, options.mtu_bytes, _rival if method == PUSH_PULL else None)
-            job_file = str(served.job_file)
-            task = Task(method, model, options.scale, batch, options.steps, job_file, str(output))
-            command = [sys.executable, "-m", "wiresum.bench.sparse_training.worker", task.to_json()]
-            with served:
-                run_or_fail(bed, command, f"{model} by {method}")
-            view: dict[str, Any] = json.loads(output.read_text(encoding="utf-8"))
-            notes += [f"{model}, {method}: {what}" for what in bed.left_out]
-        trainings.append(Training(model, method, view["losses"], view["seconds"], batch * options.workers))
+    topology = star(options.workers, options.rate_bps, servers=options.servers)
+    made = plan(topology, Job(mtu_bytes=options.mtu_bytes), PlanOptions(engine=options.engine))
+    with Testbed(topology, made, mtu_bytes=options.mtu_bytes, loopback=options.loopback) as bed, ExitStack() as stack:
+        output = Path(bed.folder) / "training.json"
+        served = daemons(bed, SparseJob(tables, hot), options.mtu_bytes)
+        stack.enter_context(served)
+        if PUSH_PULL in options.against:
+            stack.enter_context(served.beside(_rival, options.servers, PUSH_PULL))
+        methods = [PRODUCT, *options.against]
+        task = Task(methods, model, options.scale, batch, options.steps, str(served.job_file), str(output))
+        command = [sys.executable, "-m", "wiresum.bench.sparse_training.worker", task.to_json()]
+        run_or_fail(bed, command, f"{model} by {', '.join(methods)}", progress)
+        views: dict[str, Any] = json.loads(output.read_text(encoding="utf-8"))
+        notes = [f"{model}: {what}" for what in bed.left_out]
+    samples = batch * options.workers
+    trainings = [Training(model, name, view["losses"], view["seconds"], samples) for name, view in views.items()]
     _check_losses(trainings)
     return trainings, notes
 
@@ -207,5 +207,6 @@ def _report(options: Options, trainings: Sequence[Training], notes: Sequence[str
         "engine": options.engine,
         "mtu_bytes": options.mtu_bytes,
     }
-    torchrec = "TorchRec was not compared: it trains on CPUs with `torchrun` and its own DistributedModelParallel"
+    where = "is installed, but nothing here trains with it" if find_spec("torchrec") else "is not installed"
+    torchrec = f"TorchRec was not compared: it {where} (on CPUs: torchrun and its own DistributedModelParallel)"
     return Report("sparse-training", parameters, results, ratios, notes=[*notes, torchrec])

@@ -1,4 +1,6 @@
-"""One rank of `wiresum bench sparse-training`: it trains a model by one method, and rank 0 writes what it saw.
+"""One rank of `wiresum bench sparse-training`: it trains a model by each method; rank 0 writes what it saw.
+
+One process trains by all of them, as each start of PyTorch takes seconds of CPU.
 
 The benchmark starts it with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and a JSON object on its command line.
 """
@@ -14,6 +16,8 @@ from typing import Any
 
 import numpy as np
 import torch.distributed as dist
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
 import torch
@@ -23,6 +27,7 @@ from wiresum.bench.sparse_training.models import CASES, Batch, Case, Model, batc
 from wiresum.bench.sparse_training.push_pull import PushPullClient
 from wiresum.bench.task import RankTask
 from wiresum.sparse.initial import initial_rows
+from wiresum.sparse.trace import Trace
 from wiresum.torch.sparse import shard_embeddings
 
 PRODUCT, PUSH_PULL, GLOO = "wiresum", "push_pull", "gloo"
@@ -35,16 +40,16 @@ class Task(RankTask):
     """What to train, and how.
 
     Attributes:
-        method: `wiresum`, or a rival.
+        methods: `wiresum`, or rivals, in the order in which they train.
         model: of `CASES`.
         scale: of the tables.
         batch: samples of a rank in a step.
         steps: how many.
         job: path of the sparse job's file; tables of the rival without servers begin as it says, too.
-        output: file for rank 0's view.
+        output: file for rank 0's view of each method.
     """
 
-    method: str
+    methods: list[str]
     model: str
     scale: float
     batch: int
@@ -57,14 +62,28 @@ def main() -> None:
     """Trains, and writes losses and times."""
     task = Task.told()
     torch.set_num_threads(1)
-    torch.manual_seed(0)
-    dist.init_process_group(PRODUCT if task.method == PRODUCT else GLOO)
     case = CASES[task.model]
     trace = case.trace(task.scale, task.batch)
+    store, rank, ranks = next(rendezvous("env://"))
+    views = {}
+    for method in task.methods:
+        if rank == 0:
+            print(f"{task.model}, {method}", flush=True)
+        backend = PRODUCT if method == PRODUCT else GLOO
+        dist.init_process_group(backend, store=PrefixStore(method, store), rank=rank, world_size=ranks)
+        views[method] = _train_by(method, task, case, trace)
+        dist.destroy_process_group()
+    if rank == 0:
+        Path(task.output).write_text(json.dumps(views), encoding="utf-8")
+
+
+def _train_by(method: str, task: Task, case: Case, trace: Trace) -> dict[str, Any]:
+    """One training from its beginning; losses are means over all ranks."""
+    torch.manual_seed(0)
     model = case.make(trace)
     rank, ranks = dist.get_rank(), dist.get_world_size()
     with ExitStack() as stack:
-        optimizers, is_sharded = _tables(model, case, task, stack)
+        optimizers, is_sharded = _tables(method, model, case, Path(task.job), stack)
         if any(True for _ in model.parameters()):
             optimizers += [torch.optim.SGD(_dense(model), lr=DENSE_RATE)] if _dense(model) else []
             wrapped: nn.Module = DistributedDataParallel(model)
@@ -72,17 +91,15 @@ def main() -> None:
             wrapped = model
         batches = (batch_of(trace, step, rank, ranks) for step in range(task.steps + 1))
         view = _train(wrapped, model if is_sharded else None, optimizers, batches, task.steps)
-    view["losses"] = _means(view["losses"])
-    if rank == 0:
-        Path(task.output).write_text(json.dumps(view), encoding="utf-8")
-    dist.destroy_process_group()
+    return {**view, "losses": _means(view["losses"])}
 
 
-def _tables(model: Model, case: Case, task: Task, stack: ExitStack) -> tuple[list[torch.optim.Optimizer], bool]:
+def _tables(
+    method: str, model: Model, case: Case, job: Path, stack: ExitStack
+) -> tuple[list[torch.optim.Optimizer], bool]:
     """Puts tables where the method has them; their optimizers in this process, and whether they are elsewhere."""
-    job = Path(task.job)
-    if task.method != GLOO:
-        client: Any = PushPullClient(job) if task.method == PUSH_PULL else None
+    if method != GLOO:
+        client: Any = PushPullClient(job) if method == PUSH_PULL else None
         rows = shard_embeddings(model, job, optimizer=case.optimizer, optimizer_kwargs=case.settings, client=client)
         stack.enter_context(rows)
         return [], True

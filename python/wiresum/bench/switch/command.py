@@ -1,14 +1,13 @@
 """`wiresum bench switch`."""
 
-from wiresum.bench.command import RunsOption, command, show
-from wiresum.commandline import options
-from wiresum.commandline.console import err
+from wiresum.bench.command import Output, RunsOption, command, measuring, show
 
 
-@command("Packets, on one core", "--runs 5")
-def switch(runs: RunsOption = 7, as_json: options.JsonOption = False) -> None:
+@command("Packets, on one core", "--runs 5", quick="--runs 1")
+def switch(runs: RunsOption = 7, *, output: Output) -> None:
     """Time one packet through the kernel's switch under each slot policy, in the kernel's test-run."""
     from wiresum.bench import native
 
-    with err().status("packets through the kernel's test-run"):
-        show(native.switch(runs), as_json)
+    with measuring("packets through the kernel's test-run", output):
+        report = native.switch(runs)
+    show(report, output)

@@ -4,12 +4,16 @@ from typing import Annotated
 
 import typer
 
-from wiresum.bench.command import RunsOption, command, limited, show
-from wiresum.commandline import options
+from wiresum.bench.command import Output, RunsOption, command, limited, measuring, show
 from wiresum.commandline.quantities import parse_seconds, parse_size
 
 
-@command("Running aggregators", "--rate 50mbit --dark 20ms --runs 5", {"turns": "--runs 7"})
+@command(
+    "Running aggregators",
+    "--rate 50mbit --dark 20ms --runs 5",
+    {"turns": "--runs 7"},
+    quick="--size 1MB --large 1MB --runs 1",
+)
 def turns(
     rate: Annotated[str, typer.Option("--rate", help="Rate of every link")] = "50mbit",
     dark: Annotated[str, typer.Option("--dark", help="Time without light after an order")] = "20ms",
@@ -20,11 +24,11 @@ def turns(
         str, typer.Option("--protocol", help="Protocol by which the optical switch is ordered")
     ] = "emulated",
     runs: RunsOption = 5,
-    as_json: options.JsonOption = False,
+    *,
+    output: Output,
 ) -> None:
     """Measure pauses when circuits change under a job, announced or not, and what gates cost an all-reduce."""
     from wiresum.bench.turns.measure import Options, measure
-    from wiresum.commandline.console import progress_bar
 
     chosen = Options(
         rate_bps=limited(rate),
@@ -35,7 +39,6 @@ def turns(
         protocol=protocol,
         runs=runs,
     )
-    with progress_bar() as bar:
-        task = bar.add_task("turns", total=None)
-        report = measure(chosen, lambda line: bar.update(task, description=line))
-    show(report, as_json)
+    with measuring("turns", output) as status:
+        report = measure(chosen, status.say)
+    show(report, output)

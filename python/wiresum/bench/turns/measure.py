@@ -34,7 +34,7 @@ Times = list[tuple[float, float | None, list[Circuit]]]
 """From when until when which circuits are lit."""
 SLOT_S = 1.0
 BEFORE_S, GONE_S = 0.2, 0.1
-"""The circuit goes so long after the begin, and comes back so much later."""
+"""The circuit goes so long after the start, and comes back so much later."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from wiresum.bench.command import command, show, suitable_engine
+from wiresum.bench.command import Output, command, measuring, show, suitable_engine
 from wiresum.commandline import options
 from wiresum.plan.choices import Engine
 
@@ -22,13 +22,11 @@ class Options:
     engine: Annotated[Engine, options.ENGINE] = suitable_engine()
 
 
-@command("Running aggregators", "--upgrades 10 --engine udp")
-def upgrade(chosen: Options, as_json: options.JsonOption = False) -> None:
+@command("Running aggregators", "--upgrades 10 --engine udp", quick="--upgrades 2")
+def upgrade(chosen: Options, *, output: Output) -> None:
     """Have new daemons take over from running ones at random moments of training on xagg, and check every step."""
     from wiresum.bench.upgrade import measure as benchmark
-    from wiresum.commandline.console import progress_bar
 
-    with progress_bar() as bar:
-        task = bar.add_task("upgrades", total=chosen.upgrades)
-        report = benchmark.measure(chosen, lambda done, _all: bar.update(task, completed=done))
-    show(report, as_json)
+    with measuring(f"{chosen.upgrades} upgrades", output) as status:
+        report = benchmark.measure(chosen, status.reach)
+    show(report, output)

@@ -18,9 +18,9 @@ from wiresum.reproduce.ingo.ingo_training import plot as ingo_training_plot
 from wiresum.reproduce.row import Benchmark, Figure
 
 
-def _routing(quick: bool, progress: Callable[[str], None]) -> Report:
-    full = Routing(workers=(10, 20, 30, 40, 50), seeds=5)
-    return routing.measure(Routing(workers=(10, 50), seeds=1) if quick else full, progress)
+def _routing(quick: bool, progress: Callable[[str], None], time_limit_s: float) -> Report:
+    full = Routing(workers=(10, 20, 30, 40, 50), seeds=5, time_limit_s=time_limit_s)
+    return routing.measure(replace(full, workers=(10, 50), seeds=1) if quick else full, progress)
 
 
 def _live(quick: bool, progress: Callable[[str], None]) -> Report:
@@ -28,12 +28,13 @@ def _live(quick: bool, progress: Callable[[str], None]) -> Report:
     return live.measure(Live(size_bytes=size, repeats=3, cases=LIVE_CASES), progress)
 
 
-def _check(quick: bool, progress: Callable[[str], None]) -> Report:
-    return routing_check.measure(routing_check.Options(workers=None) if quick else routing_check.Options(), progress)
+def _check(quick: bool, progress: Callable[[str], None], time_limit_s: float) -> Report:
+    full = routing_check.Options(time_limit_s=CHECKED_TIMES * time_limit_s)
+    return routing_check.measure(replace(full, workers=None) if quick else full, progress)
 
 
-def _training(quick: bool, progress: Callable[[str], None]) -> Report:
-    full = ingo_training.Options()
+def _training(quick: bool, progress: Callable[[str], None], time_limit_s: float) -> Report:
+    full = ingo_training.Options(time_limit_s=time_limit_s)
     return ingo_training.measure(replace(full, networks=1, seeds=1) if quick else full, progress)
 
 
@@ -45,6 +46,8 @@ def _draw(quantity: str, starts: str, report: Report, path: Path) -> None:
     routing.draw(report, quantity, starts, path)
 
 
+CHECKED_TIMES = 3
+"""Time of a plan that is simulated, over that of one that is only predicted: all cores simulate at once."""
 LIVE_CASES = ("InGo's star", "InGo's ring", "InGo's mesh")
 LIVE_BYTES, QUICK_LIVE_BYTES = 4_000_000, 1_000_000
 NETWORKS = "the testbed in three shapes; a fat-tree of 8-port switches with links of 3 to 10 Gbit/s"
@@ -53,10 +56,12 @@ TRAINED = (
     "planned rates and the paper's computing make them"
 )
 BENCHMARKS = {
-    "routing": Benchmark("wiresum bench routing --workers 10,20,30,40,50 --seeds 5", 400, 40, _routing, NETWORKS),
+    "routing": Benchmark(
+        "wiresum bench routing --workers 10,20,30,40,50 --seeds 5", 400, 40, _routing, NETWORKS, searches=True
+    ),
     "live": Benchmark("wiresum bench live", 40, 30, _live, "the testbed in three shapes, 100 Mbit/s"),
-    "check": Benchmark("wiresum reproduce ingo --rows I12", 30, 10, _check, NETWORKS),
-    "training": Benchmark("wiresum reproduce ingo --rows I3,I6", 50, 30, _training, TRAINED),
+    "check": Benchmark("wiresum reproduce ingo --rows I12", 30, 10, _check, NETWORKS, searches=True),
+    "training": Benchmark("wiresum reproduce ingo --rows I3,I6", 50, 30, _training, TRAINED, searches=True),
 }
 RATES = tuple(
     Figure(name, file, "routing", partial(_draw, quantity, starts))

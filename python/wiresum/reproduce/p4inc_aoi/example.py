@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from wiresum.bench.result import Report, Result
-from wiresum.picture import picture
+from wiresum.picture import VERMILION, picture
 from wiresum.reproduce.p4inc_aoi import printed
 from wiresum.reproduce.p4inc_aoi.schemes import Instance, Progress
 from wiresum.reproduce.row import Benchmark, Figure, Reports, Row
@@ -104,7 +104,7 @@ def draw(report: Report, path: Path) -> None:
             for a, b, count in result.extra["circuits"]:
                 xs, ys = zip(places[a], places[b], strict=True)
                 for offset in range(count):
-                    one.plot([x + 0.06 * offset for x in xs], ys, color="tab:red")
+                    one.plot([x + 0.06 * offset for x in xs], ys, color=VERMILION)
             for name, (x, y) in places.items():
                 one.text(x, y, name, ha="center", va="center", bbox={"boxstyle": "round", "facecolor": "white"})
             one.set(title=f"({result.name}) {result.median:.0f} connections", xlim=(-0.4, 1.4), ylim=(-0.3, 1.3))

@@ -61,7 +61,7 @@ def iteration_s(model: str, *, sums: bool) -> float:
         "compute_s": throughput.fit().compute_s(model),
     }
     workload = Workload.model_validate({"name": model, "jobs": [job]})
-    timetable = schedule(carried(instance_of(topology, workload, testbed.SLOT_S)), sums=sums)
+    timetable = schedule(carried(instance_of(topology, workload, testbed.SLOT_S), workload), sums=sums)
     made = as_schedule(timetable, topology, workload)
     whole = made.intervals[0].model_copy(update={"until_s": None, "rates_bps": {}})
     with TurnsBed(slow_servers(topology), made.model_copy(update={"intervals": [whole]})) as bed:

@@ -1,15 +1,32 @@
 """Zebra: sums of the hot parameters of sparse models, on a switch."""
 
 from wiresum.reproduce.row import Paper
-from wiresum.reproduce.zebra import aggregation, identification, layout, loss, popularity, switch
+from wiresum.reproduce.zebra import (
+    aggregation,
+    identification,
+    layout,
+    live,
+    loss,
+    popularity,
+    simulated,
+    station,
+    switch,
+)
 
 PAPER = Paper(
     title="Pan et al., “Zebra: Accelerating Distributed Sparse Deep Training With in-Network Gradient Aggregation for "
     "Hot Parameters”",
-    conditions="counted on traces with the popularity of Fig. 4; 256 samples of 100 lookups a worker, which the paper "
-    "does not state",
+    conditions="on drawn traces, as neither the paper's data nor its batches are published",
     rows=sorted(
-        (*popularity.ROWS, *aggregation.ROWS, *identification.ROWS, *layout.ROWS, *loss.ROWS, *switch.ROWS),
+        (
+            *popularity.ROWS,
+            *aggregation.ROWS,
+            *identification.ROWS,
+            *layout.ROWS,
+            *loss.ROWS,
+            *station.ROWS,
+            *switch.ROWS,
+        ),
         key=lambda row: int(row.id[1:]),
     ),
     benchmarks={
@@ -18,6 +35,16 @@ PAPER = Paper(
         **identification.BENCHMARKS,
         **layout.BENCHMARKS,
         **loss.BENCHMARKS,
+        **simulated.BENCHMARKS,
+        **live.BENCHMARKS,
+        **station.BENCHMARKS,
     },
-    figures=(*popularity.FIGURES, *aggregation.FIGURES, *identification.FIGURES, *layout.FIGURES, *loss.FIGURES),
+    figures=(
+        *popularity.FIGURES,
+        *aggregation.FIGURES,
+        *identification.FIGURES,
+        *layout.FIGURES,
+        *loss.FIGURES,
+        *live.FIGURES,
+    ),
 )

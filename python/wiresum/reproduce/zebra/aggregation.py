@@ -14,7 +14,7 @@ from wiresum.planners.tiers.instance import SparseInstance, servers_of
 from wiresum.predict.sparse import SparseNetwork
 from wiresum.reproduce.row import Benchmark, Figure, Reports, Row
 from wiresum.reproduce.words import listed, percent, spread, times
-from wiresum.reproduce.zebra import bars, printed
+from wiresum.reproduce.zebra import bars, live, printed, simulated
 from wiresum.sparse.counts import Counts, formula
 from wiresum.sparse.spec import parse
 from wiresum.sparse.synthetic import LAWS
@@ -89,7 +89,8 @@ def _gains(reports: Reports) -> str:
     })  # fmt: skip
     return (
         f"counted, what a server takes from 32 workers: {'; '.join(said)}. The whole model through a switch, as "
-        f"SwitchML: {dense}. LSTM, simulated and live: not yet"
+        f"SwitchML: {dense}. {simulated.into_server(reports)}; {live.into_server(reports)}. LSTM: no "
+        "popularity is printed"
     )
 
 
@@ -111,7 +112,7 @@ def _doubled_formula() -> str:
 def _doubled(reports: Reports) -> str:
     found = _of(reports.report("aggregation"), printed.DOUBLED_WORKERS)
     each = listed({name: f"+{percent(one.extra['doubled'] - 1)}" for name, one in found.items()})
-    return f"counted, with twice as many hot rows: {each}"
+    return f"counted, with twice as many hot rows: {each}; {live.doubled(reports)}"
 
 
 def _more_rows() -> str:
@@ -145,7 +146,8 @@ def _whole_rounds(reports: Reports) -> str:
     tiers = listed({name: times(one.extra["tiers"]) for name, one in found.items()})
     return (
         f"whole rounds with pulls, one server, 32 workers, predicted: Zebra's flow at most {zebra}, as its server "
-        f"still answers every worker; planner `tiers` {tiers}. The paper does not say how its pulls became cheaper"
+        f"still answers every worker; planner `tiers` {tiers}. {live.whole_rounds(reports)}. The paper does not say "
+        "how its pulls became cheaper"
     )
 
 
@@ -187,7 +189,7 @@ def draw_doubled(report: Report, path: Path) -> None:
     bars.draw(path, models, gains, "gain of twice as many hot rows (%)")
 
 
-NETWORK = "rows drawn and counted for a star with one server"
+NETWORK = "popularity of Fig. 4, 256 samples of 100 lookups a worker, counted for a star with one server"
 BENCHMARKS = {"aggregation": Benchmark("wiresum reproduce zebra --rows Z3", 60, 30, _measure, NETWORK)}
 FIGURES = (
     Figure("Fig. 6", "fig-06-aggregation.png", "aggregation", draw),
@@ -197,19 +199,19 @@ ROWS = (
     Row(
         "Z3", "aggregation throughput over PS-lite, 4 to 32 workers, five models", "APL", "§V-B, Fig. 6",
         "1.5 to 4 × with 32 workers, growing with them; SwitchML may be below PS-lite",
-        recomputed=_formula, measured=_gains, needs=("aggregation",),
+        recomputed=_formula, measured=_gains, needs=("aggregation", "simulated", "live"),
     ),
     Row(
-        "Z4", "twice the memory: 60,000 hot parameters instead of 30,000, 16 workers", "A", "§V-B, Fig. 7",
+        "Z4", "twice the memory: 60,000 hot parameters instead of 30,000, 16 workers", "AL", "§V-B, Fig. 7",
         "Zebra OA +7 %, SE +1.7 %; SwitchML 2 ×, which is 45.6 % of Zebra with 1 MB",
-        recomputed=_doubled_formula, measured=_doubled, needs=("aggregation",),
+        recomputed=_doubled_formula, measured=_doubled, needs=("aggregation", "live"),
     ),
     Row(
-        "Z5", "what the second half of the hot parameters adds", "A", "§V-B, Fig. 8", "little",
-        recomputed=_more_rows, measured=_doubled, needs=("aggregation",),
+        "Z5", "what the second half of the hot parameters adds", "AL", "§V-B, Fig. 8", "little",
+        recomputed=_more_rows, measured=_doubled, needs=("aggregation", "live"),
     ),
     Row(
-        "Z12", "time to a given accuracy over PS-lite's, four models", "A", "§V-G, Fig. 12", "1.4 to 2.6 × faster",
-        recomputed=_amdahl, measured=_whole_rounds, needs=("aggregation",),
+        "Z12", "time to a given accuracy over PS-lite's, four models", "AL", "§V-G, Fig. 12", "1.4 to 2.6 × faster",
+        recomputed=_amdahl, measured=_whole_rounds, needs=("aggregation", "live"),
     ),
 )  # fmt: skip

@@ -134,7 +134,7 @@ def _ncf() -> str:
     )
 
 
-NETWORK = "rows drawn and counted, no network"
+NETWORK = "256 samples of 100 lookups a worker, counted, no network"
 BENCHMARKS = {"popularity": Benchmark("wiresum reproduce zebra --rows Z1", 30, 8, _measure, NETWORK)}
 FIGURES = (Figure("Fig. 4", "fig-04-popularity.png", "popularity", draw),)
 ROWS = (

@@ -32,5 +32,7 @@ MEMORY_TOTAL_KB, MEMORY_SHARE, CHIP_MB = 656.5, 0.0321, 20
 """§V-F."""
 END_TO_END = (1.4, 2.6)
 """Fig. 12."""
+STATION_MS = 4.45
+"""§V-E."""
 LOSS_COST = 0.03
 """Fig. 11: less than, with 0.01 to 0.1 % of the packets lost."""

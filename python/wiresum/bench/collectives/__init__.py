@@ -1,0 +1,1 @@
+"""Collectives beside Gloo: sums for one rank each, copies, and both at once."""

@@ -1,0 +1,1 @@
+"""Steps of an FSDP2 training, with and without `overlap`, beside Gloo's."""

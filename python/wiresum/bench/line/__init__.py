@@ -1,0 +1,1 @@
+"""`wiresum bench line`: all-reduces where the processor is the limit, and what each costs in processor time."""

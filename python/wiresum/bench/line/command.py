@@ -1,0 +1,87 @@
+"""`wiresum bench line`."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from wiresum.bench.command import ENGINES, Output, RunsOption, command, measuring, show, some_of
+from wiresum.commandline import options
+from wiresum.commandline.groups import text
+from wiresum.commandline.quantities import parse_rate, parse_size
+from wiresum.plan.choices import DEFAULT_MTU_BYTES, DEFAULT_WINDOW, Engine, Transport
+
+MIN_WORKERS = 2
+TRANSPORTS: tuple[Transport, ...] = ("udp", "af_xdp")
+
+
+def parse_counts(given: str) -> tuple[int, ...]:
+    """Numbers of workers from `2,4`.
+
+    Raises:
+        typer.BadParameter: one is no number, or no group.
+    """
+    if not all(word.isdecimal() and int(word) >= MIN_WORKERS for word in given.split(",")):
+        raise typer.BadParameter(
+            f"{given} is not a list of numbers from {MIN_WORKERS} up, as 2,4", param_hint="--workers"
+        )
+    return tuple(map(int, given.split(",")))
+
+
+def parse_sizes(given: str) -> tuple[int, ...]:
+    """Bytes of tensors from `1MB,25MB`."""
+    return tuple(map(parse_size, given.split(",")))
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to measure.
+
+    Attributes:
+        rate_bps: bit/s of each link; None: links do not limit.
+        warmups: all-reduces of each kind before those that are measured.
+    """
+
+    workers: Annotated[tuple[int, ...], typer.Option("--workers", "-n", help="Numbers of hosts, comma-separated")] = (
+        text("2,4", parse_counts)
+    )
+    sizes: Annotated[tuple[int, ...], typer.Option("--sizes", help="Sizes of the float32 tensor, comma-separated")] = (
+        text("1MB,25MB,100MB", parse_sizes)
+    )
+    engines: Annotated[tuple[Engine, ...], typer.Option("--engines", help="What sums, comma-separated: xdp, udp")] = (
+        some_of(ENGINES, "--engines")
+    )
+    transports: Annotated[
+        tuple[Transport, ...], typer.Option("--transports", help="What workers' packets travel by: udp, af_xdp")
+    ] = some_of(TRANSPORTS, "--transports")
+    rate_bps: Annotated[float | None, typer.Option("--rate", help="Rate of each link, or none")] = text(
+        "none", parse_rate
+    )
+    repeats: RunsOption = 7
+    warmups: int = 2
+    lanes: options.LanesOption = "int32-le"
+    window: options.WindowOption = DEFAULT_WINDOW
+    mtu_bytes: Annotated[int, options.MTU] = DEFAULT_MTU_BYTES
+    profile: Annotated[
+        str | None,
+        typer.Option("--profile", help="File for what packets cost this machine, for `wiresum predict --hosts`"),
+    ] = None
+
+
+@command(
+    "All-reduces and trainings",
+    "--workers 2,4 --sizes 25MB,100MB --engines xdp",
+    {"line": "--workers 2,4 --sizes 1MB,25MB,100MB", "line-int16": "--workers 2 --sizes 100MB --lanes int16-le"},
+    quick="--workers 2 --sizes 1MB --engines udp --transports udp --runs 1",
+)
+def line(chosen: Options, *, output: Output) -> None:
+    """Time all-reduces on links that do not limit, beside Gloo, with the processor time of each part."""
+    from wiresum.bench.line import measure as benchmark
+
+    with measuring("all-reduces without a limit by links", output) as status:
+        report = benchmark.measure(chosen, status.say)
+        if chosen.profile:
+            from wiresum.bench.line.profile import measure_profile
+
+            measure_profile(chosen, status.say).write(chosen.profile)
+    show(report, output)

@@ -1,0 +1,121 @@
+"""What `wiresum bench line` measures: each engine and number of workers on links of its own, Gloo in turn."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from wiresum import wire
+from wiresum.bench.line.command import Options
+from wiresum.bench.line.worker import Task
+from wiresum.bench.result import Ratio, Report, Result
+from wiresum.plan.choices import Engine, Transport
+from wiresum.plan.job import Job
+from wiresum.plan.options import PlanOptions
+from wiresum.planners import plan
+from wiresum.testbed import Testbed, run_or_fail
+from wiresum.topology.generators.star import star
+
+LANE_BYTES = 4
+BITS = 8
+GIGA = 1e9
+PARTS = {
+    "process": "rank's process",
+    "engine": "of it the engine's thread",
+    "machine": "whole machine",
+    "softirq": "of it softirq",
+}
+Samples = Sequence[dict[str, float]]
+
+
+def measure(options: Options, progress: Callable[[str], None]) -> Report:
+    """Every case in turn; the network of each is taken down before the next.
+
+    Raises:
+        TestbedError: a worker failed; the message has the end of its output.
+    """
+    results: list[Result] = []
+    ratios: list[Ratio] = []
+    notes: list[str] = []
+    for engine, transport, workers in product(options.engines, options.transports, options.workers):
+        case = f"{engine}, {transport} workers, {workers} of them"
+        progress(f"{case}: {', '.join(f'{size / 1e6:g} MB' for size in options.sizes)}")
+        for size, samples in run(options, engine, transport, workers).items():
+            name = f"{case}, {size / 1e6:g} MB"
+            results += [to_result(f"{name}: {way}", size, workers, runs) for way, runs in samples.items()]
+            ratios += to_ratios(name, samples)
+            notes += [describe(f"{name}: {way}", size, workers, runs) for way, runs in samples.items()]
+    parameters = {
+        "rate_bps": options.rate_bps,
+        "lanes": options.lanes,
+        "window": options.window,
+        "mtu_bytes": options.mtu_bytes,
+        "topology": "star in network namespaces",
+    }
+    return Report("line", parameters, results, ratios, notes=[*notes, *EXPLANATION])
+
+
+EXPLANATION = (
+    "Processor seconds per GB of one rank's tensor: of a rank's process with the kernel on its behalf, of the whole "
+    "machine per rank. The machine's are everybody's, in ticks of 10 ms: they mean something on an idle machine alone.",
+    "bare TCP and UDP: the tensor's bytes once from rank 0 to rank 1, so half of what a rank sends and receives.",
+)
+
+
+def run(
+    options: Options, engine: Engine, transport: Transport, workers: int
+) -> dict[int, dict[str, list[dict[str, float]]]]:
+    """Samples of one network, by size of the tensor and way."""
+    topology = star(workers, options.rate_bps)
+    job = Job(
+        mtu_bytes=options.mtu_bytes, lanes=options.lanes, gradient_bytes=max(options.sizes), window=options.window
+    )
+    packet_bytes = wire.HEADER_LEN + LANE_BYTES * job.packet_values
+    placed = plan(topology, job, PlanOptions(engine=engine))
+    with Testbed(topology, placed, mtu_bytes=options.mtu_bytes, transport=transport) as bed:
+        output = Path(bed.folder) / "line.json"
+        task = Task(list(options.sizes), options.repeats, options.warmups, packet_bytes, str(output))
+        run_or_fail(bed, [sys.executable, "-m", "wiresum.bench.line.worker", task.to_json()], "the benchmark")
+        view: dict[str, Any] = json.loads(output.read_text(encoding="utf-8"))
+    return {int(size): samples for size, samples in view["measured"].items()}
+
+
+def to_result(name: str, size: int, workers: int, samples: Samples) -> Result:
+    """Seconds of each run, with the rate of a worker's gradient and the processor time of each part."""
+    seconds = [sample["elapsed"] for sample in samples]
+    rate = BITS * size / statistics.median(seconds) / GIGA
+    return Result(name, "s", seconds, {"gradient_gbps": rate, "cpu_s_per_gb": per_gb(size, workers, samples)})
+
+
+def per_gb(size: int, workers: int, samples: Samples) -> dict[str, float]:
+    """Median processor seconds of each part, per rank and GB of tensor."""
+    scale = GIGA / size / workers
+    return {part: scale * statistics.median(sample[part] for sample in samples) for part in PARTS}
+
+
+def to_ratios(name: str, samples: dict[str, list[dict[str, float]]]) -> list[Ratio]:
+    """How much quicker than Gloo, and at which part of its processor time."""
+
+    def median(way: str, part: str) -> float:
+        return statistics.median(sample[part] for sample in samples[way])
+
+    return [
+        Ratio(f"{name}: gloo / wiresum", median("gloo", "elapsed") / median("wiresum", "elapsed")),
+        Ratio(
+            f"{name}: processor time of a rank, wiresum / gloo",
+            median("wiresum", "process") / median("gloo", "process"),
+        ),
+    ]
+
+
+def describe(name: str, size: int, workers: int, samples: Samples) -> str:
+    """The processor time for people."""
+    parts = per_gb(size, workers, samples)
+    rate = BITS * size / statistics.median(sample["elapsed"] for sample in samples) / GIGA
+    said = ", ".join(f"{words} {parts[part]:.2f}" for part, words in PARTS.items())
+    return f"{name}: {rate:.2f} Gbit/s of gradient; processor s/GB: {said}"

@@ -1,0 +1,1 @@
+"""What commands cost that compute little: mostly what they import."""
